@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from burn.dialect.indexing import Gather, GatherElements
 from burn.dialect.mlir import context, ir
 from burn.dialect.op import Op
+from burn.dialect.pointwise import Eq
 from burn.dialect.program import Program
-from burn.dialect.query import VIEWS, op_of
+from burn.dialect.query import op_of
+from burn.dialect.shape import Iota
+from burn.dialect.traits import Trait
 from burn.dialect.types import DTYPES, type_of
 
 CARRIED = frozenset(
@@ -34,7 +38,7 @@ def _limits(value: ir.Value) -> set[int]:
             limit = _chooses(op, current)
             if limit is not None:
                 limits.add(limit)
-            elif op.OP_NAME in CARRIED and not (op.OP_NAME == "gather" and op.x != current):
+            elif op.OP_NAME in CARRIED and not (isinstance(op, Gather) and op.x != current):
                 fresh = [r for r in op.operation.results if r not in seen and _whole(r)]
                 todo += fresh
                 seen |= set(fresh)
@@ -47,12 +51,12 @@ def _whole(value: ir.Value) -> bool:
 
 def _chooses(op: Op, value: ir.Value) -> int | None:
     """The known size of the axis that an op looks the value up in, or of the count that it is compared with (one-hot)."""
-    if op.OP_NAME in ("gather", "gather_elements") and op.indices == value:
+    if isinstance(op, Gather | GatherElements) and op.indices == value:
         size = type_of(op.x).shape[op.axis]
         return size if isinstance(size, int) and size > 0 else None
-    if op.OP_NAME == "eq":
+    if isinstance(op, Eq):
         count = _behind_views(op.rhs if op.lhs == value else op.lhs)
-        if count is not None and count.OP_NAME == "iota":
+        if count is not None and isinstance(count, Iota):
             size = count.shape[count.axis]
             return size if isinstance(size, int) and size > 1 else None
     return None
@@ -60,6 +64,6 @@ def _chooses(op: Op, value: ir.Value) -> int | None:
 
 def _behind_views(value: ir.Value) -> Op | None:
     op = op_of(value)
-    while op is not None and op.OP_NAME in VIEWS:
+    while op is not None and op.has(Trait.VIEW):
         op = op_of(op.x)
     return op

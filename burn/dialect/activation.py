@@ -16,6 +16,7 @@ from burn.dialect.compose import convert, number_like, wide
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op, Operand, normalize_axis, same_type
 from burn.dialect.pointwise import broadcast
+from burn.dialect.traits import Trait
 from burn.dialect.types import DTYPES, FLOATS, TensorType, broadcast_shapes, type_of
 
 
@@ -37,7 +38,7 @@ def in_wide(function: Callable[..., ir.Value], *xs: ir.Value) -> ir.Value:
     return convert(function(*(convert(x, wide(dtype)) for x in xs)), dtype)
 
 
-class Relu(Op, name="relu"):
+class Relu(Op, name="relu", traits=Trait.FOLLOWS_PRECISION):
     """max(x, 0); NaN stays NaN. Shapes: x [...] -> [...], any number type."""
 
     x: Operand
@@ -51,7 +52,7 @@ class Relu(Op, name="relu"):
         return ops.max(x, number_like(0, x))
 
 
-class LeakyRelu(Op, name="leaky_relu"):
+class LeakyRelu(Op, name="leaky_relu", traits=Trait.FOLLOWS_PRECISION):
     """x for x > 0, else alpha * x. Shapes: x [...] -> [...]."""
 
     x: Operand
@@ -66,7 +67,7 @@ class LeakyRelu(Op, name="leaky_relu"):
         return ops.select(ops.gt(x, number_like(0, x)), x, ops.mul(x, number_like(alpha, x)))
 
 
-class Prelu(Op, name="prelu"):
+class Prelu(Op, name="prelu", traits=Trait.FOLLOWS_PRECISION):
     """x for x > 0, else slope * x. Shapes: x [...], slope broadcast to it -> [...], any number type."""
 
     x: Operand
@@ -103,7 +104,7 @@ class ThresholdedRelu(Op, name="thresholded_relu"):
         return ops.select(ops.gt(x, number_like(alpha, x)), x, number_like(0, x))
 
 
-class Clip(Op, name="clip"):
+class Clip(Op, name="clip", traits=Trait.FOLLOWS_PRECISION):
     """min(max(x, low), high); either bound (a scalar) may be absent. The derivative at a bound is 1, as of torch's clamp; 0, as
     of torch's hardtanh, if `strict`. Shapes: x [...], low [], high [] -> [...]."""
 
@@ -184,7 +185,7 @@ def _elu(x: ir.Value, alpha: float, gamma: float, width: float) -> ir.Value:
     return ops.select(ops.lt(x, number_like(0, x)), below, above)
 
 
-class HardSigmoid(Op, name="hard_sigmoid"):
+class HardSigmoid(Op, name="hard_sigmoid", traits=Trait.FOLLOWS_PRECISION):
     """alpha * x + beta, held between 0 and 1. Shapes: x [...] -> [...]."""
 
     x: Operand
@@ -200,7 +201,7 @@ class HardSigmoid(Op, name="hard_sigmoid"):
         return in_wide(lambda v: _hard_sigmoid(v, alpha, beta), x)
 
 
-class HardSwish(Op, name="hard_swish"):
+class HardSwish(Op, name="hard_swish", traits=Trait.FOLLOWS_PRECISION):
     """x * hard_sigmoid(x, 1/6, 1/2) (arXiv:1905.02244). Shapes: x [...] -> [...]."""
 
     x: Operand
@@ -219,7 +220,7 @@ def _hard_sigmoid(x: ir.Value, alpha: float, beta: float) -> ir.Value:
     return ops.max(ops.min(line, number_like(1, x)), number_like(0, x))
 
 
-class Silu(Op, name="silu"):
+class Silu(Op, name="silu", traits=Trait.FOLLOWS_PRECISION):
     """x * sigmoid(alpha * x), also called swish (arXiv:1710.05941). Shapes: x [...] -> [...]."""
 
     x: Operand
@@ -237,7 +238,7 @@ class Silu(Op, name="silu"):
         return in_wide(silu, x)
 
 
-class Gelu(Op, name="gelu"):
+class Gelu(Op, name="gelu", traits=Trait.FOLLOWS_PRECISION):
     """x times the normal distribution's integral up to x (arXiv:1606.08415): by erf ("none") or by tanh ("tanh").
     Shapes: x [...] -> [...]."""
 
@@ -281,7 +282,7 @@ def _softplus(x: ir.Value) -> ir.Value:
     return ops.add(ops.max(x, number_like(0, x)), ops.log1p(ops.exp(ops.neg(ops.abs(x)))))
 
 
-class Mish(Op, name="mish"):
+class Mish(Op, name="mish", traits=Trait.FOLLOWS_PRECISION):
     """x * tanh(softplus(x)) (arXiv:1908.08681). Shapes: x [...] -> [...]."""
 
     x: Operand
@@ -295,7 +296,7 @@ class Mish(Op, name="mish"):
         return in_wide(lambda v: ops.mul(v, ops.tanh(_softplus(v))), x)
 
 
-class Softsign(Op, name="softsign"):
+class Softsign(Op, name="softsign", traits=Trait.FOLLOWS_PRECISION):
     """x / (1 + |x|). Shapes: x [...] -> [...]."""
 
     x: Operand

@@ -8,16 +8,19 @@ from __future__ import annotations
 
 from burn.dialect import ops
 from burn.dialect.compose import convert, dim_value, number, number_like, reshape
-from burn.dialect.dims import Dim, exact_div
+from burn.dialect.dims import Dim, exact_div, product
 from burn.dialect.mlir import ir
 from burn.dialect.op import Agreement, DTypeName, Op, Operand, same_type
+from burn.dialect.traits import Trait
 from burn.dialect.types import FLOATS, HALVES, TensorType, type_of
 from burn.errors import TypeMismatch
 
 NEGATIVE_INFINITY = float("-inf")
 
 
-class Attention(Op, name="attention"):
+class Attention(
+    Op, name="attention", traits=Trait.ATTENTION | Trait.REPEATABLE | Trait.LOW_PRECISION, kernel="attention"
+):
     """softmax(q k^T * scale + mask) v, in every head. A query that may see no key gives zeros.
 
     Shapes: q [b, h, s, d], k [b, g, t, d], v [b, g, t, e], mask broadcast to [b, h, s, t], lengths [b] int64
@@ -76,11 +79,20 @@ class Attention(Op, name="attention"):
             found.append(Agreement(type_of(self.lengths).shape[0], q[0]))
         return found
 
+    def flops(self) -> Dim:
+        return 2 * attended(self)
+
     @classmethod
     def decompose(cls, q, k, v, mask, lengths, scale, causal, offset, left, right, softcap, precision) -> ir.Value:
         raw = soft_cap(scores(q, k, scale), softcap)
         allowed = visible(type_of(raw).shape, lengths, causal, offset, left, right)
         return mix(probabilities(bias(raw, mask, allowed), precision), v)
+
+
+def attended(op: Op) -> Dim:
+    """Elements of the scores times the features of a query and of a value: the multiply-adds of attention."""
+    q, k, v = (type_of(x) for x in op.operation.operands[:3])
+    return product([*q.shape[:3], k.shape[2]]) * (q.shape[3] + v.shape[3])
 
 
 def heads_per_group(heads: Dim, groups: Dim) -> Dim:

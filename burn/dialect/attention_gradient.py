@@ -9,11 +9,12 @@ from __future__ import annotations
 from typing import Any
 
 from burn.dialect import ops
-from burn.dialect.attention import NEGATIVE_INFINITY, Attention, bias, scores, soft_cap, visible
+from burn.dialect.attention import NEGATIVE_INFINITY, Attention, attended, bias, scores, soft_cap, visible
 from burn.dialect.compose import convert, number, reshape
 from burn.dialect.dims import Dim
 from burn.dialect.mlir import ir
 from burn.dialect.op import Agreement, DTypeName, Op, Operand
+from burn.dialect.traits import Trait
 from burn.dialect.types import TensorType, type_of
 
 DEEPEST = 256
@@ -35,7 +36,7 @@ def _norm_type(q: TensorType) -> TensorType:
     return TensorType("float64" if q.dtype == "float64" else "float32", q.shape[:3])
 
 
-class AttentionForward(Op, name="attention_forward"):
+class AttentionForward(Op, name="attention_forward", traits=Trait.ATTENTION | Trait.REPEATABLE, kernel="attention"):
     """burn.attention and, of each query, the binary logarithm of the sum of the exponentials of its scores (0 where it sees no
     key), from which the way back forms probabilities again.
 
@@ -61,6 +62,9 @@ class AttentionForward(Op, name="attention_forward"):
     def must_agree(self) -> list[Agreement]:
         return Attention.must_agree(self)  # type: ignore[arg-type]  # the same operands
 
+    def flops(self) -> Dim:
+        return 2 * attended(self)
+
     @classmethod
     def decompose(cls, q, k, v, mask, lengths, **attrs: Any) -> list[ir.Value]:
         y = ops.attention(q, k, v, mask, lengths, **attrs)
@@ -81,7 +85,7 @@ def _norms(x: ir.Value) -> ir.Value:
     return reshape(norms, type_.shape[:3])
 
 
-class AttentionBackward(Op, name="attention_backward"):
+class AttentionBackward(Op, name="attention_backward", traits=Trait.ATTENTION, kernel="attention_gradient"):
     """What queries, keys and values of an attention are owed, given what its result is: y and norms are the results of
     burn.attention_forward, g the cotangent of y.
 
@@ -114,6 +118,10 @@ class AttentionBackward(Op, name="attention_backward"):
 
     def must_agree(self) -> list[Agreement]:
         return Attention.must_agree(self)  # type: ignore[arg-type]  # the same operands, and more
+
+    def flops(self) -> Dim:
+        """Without what is computed a second time."""
+        return 5 * attended(self)
 
     @classmethod
     def decompose(cls, q, k, v, mask, lengths, y, norms, g, **attrs: Any) -> list[ir.Value]:

@@ -10,16 +10,17 @@ from typing import Any
 
 from burn.dialect import ops
 from burn.dialect.compose import convert, number, reshape, wide
-from burn.dialect.dims import ceildiv
+from burn.dialect.dims import Dim, ceildiv
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op, Operand
+from burn.dialect.traits import Trait
 from burn.dialect.types import FLOATS, TensorType, type_of
 
 BITS = (2, 4, 8)
 """Of a number."""
 
 
-class BlockDot(Op, name="block_dot"):
+class BlockDot(Op, name="block_dot", traits=Trait.CONTRACTION, kernel="contract"):
     """x times the transpose of a weight (q - zero) * scale, whose numbers q have `bits` bits; `block` neighbours along the depth
     share scale and zero. Shapes: x [.., k], weight uint8[n, blocks, block * bits / 8], the first number in a byte's lowest
     bits, scale and zero [n, blocks], blocks = ceil(k / block) -> [.., n], of x's type. `zero` counts in numbers, as floats;
@@ -69,6 +70,9 @@ class BlockDot(Op, name="block_dot"):
         if not isinstance(depth, int):
             cls.fail(f"the depth must be a number, not {depth}")
         return x.with_shape((*x.shape[:-1], weight.shape[0]))
+
+    def flops(self) -> Dim:
+        return type_of(self.operation.results[0]).elements * type_of(self.x).shape[-1] * 2
 
     @classmethod
     def decompose(

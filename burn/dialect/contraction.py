@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from burn.dialect.dims import Dim
+from burn.dialect.dims import Dim, product
 from burn.dialect.op import Agreement, Op, Operand, same_type
 from burn.dialect.reduction import check_windows, window_size, windows_fit
+from burn.dialect.traits import Trait
 from burn.dialect.types import TensorType, is_symbolic, type_of
 
 
-class DotGeneral(Op, name="dot_general"):
+class DotGeneral(
+    Op, name="dot_general", traits=Trait.CONTRACTION | Trait.REPEATABLE | Trait.LOW_PRECISION, kernel="contract"
+):
     """Sums products over the contracting axes, once for every place of the batch axes.
 
     Shapes: lhs and rhs -> [batch.., the rest of lhs.., the rest of rhs..], batch axes in the order given. Integers accumulate in
@@ -61,6 +64,10 @@ class DotGeneral(Op, name="dot_general"):
         )
         return [Agreement(lhs[a], rhs[b]) for a, b in pairs]
 
+    def flops(self) -> Dim:
+        depth = product([type_of(self.lhs).shape[a] for a in self.lhs_contract])
+        return type_of(self.operation.results[0]).elements * depth * 2
+
 
 def _apart(rhs: TensorType, contract: tuple[int, ...], run: int | None) -> TensorType:
     """The type of a packed right side whose neighbours along the depth are not interleaved."""
@@ -74,7 +81,7 @@ def _known(a: Dim, b: Dim) -> Dim:
     return b if is_symbolic(a) else a
 
 
-class Conv(Op, name="conv"):
+class Conv(Op, name="conv", traits=Trait.CONTRACTION | Trait.REPEATABLE | Trait.LOW_PRECISION, kernel="contract"):
     """Convolution (cross-correlation, as in the ONNX and torch sense) over 1 to 3 spatial axes.
 
     `layout` "first": x [N, C, d..], weight [O, C / groups, k..] -> [N, O, e..]; "last": x [N, d.., C], weight
@@ -134,6 +141,16 @@ class Conv(Op, name="conv"):
         inputs, kernel = (weight[-2], weight[:-2]) if last else (weight[1], weight[2:])
         fit = windows_fit(spatial, kernel, self.dilations, self.low, self.high)
         return [Agreement(channels, inputs * self.groups), *fit]
+
+    def flops(self) -> Dim:
+        weight = type_of(self.weight).shape
+        if self.interleaved is not None:  # [groups, panels, k.., channels / run, width, run]
+            taps = product((*weight[2:-2], self.interleaved))
+        elif self.columns is not None:  # [groups, panels, k.., channels, width]
+            taps = product(weight[2:-1])
+        else:
+            taps = product(weight[:-1] if self.layout == "last" else weight[1:])
+        return type_of(self.operation.results[0]).elements * taps * 2
 
 
 def _unpacked(weight: TensorType, columns: int, run: int | None) -> TensorType:

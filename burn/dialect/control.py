@@ -10,6 +10,7 @@ from __future__ import annotations
 from burn.dialect.dims import Dim, Symbol, symbols
 from burn.dialect.mlir import ir
 from burn.dialect.op import DEFINES, DEFINES_SEVERAL, Op, Operand, Region, Variadic
+from burn.dialect.traits import Trait
 from burn.dialect.types import TensorType, type_of
 
 
@@ -192,7 +193,7 @@ def _list(types_: list[TensorType]) -> str:
     return ", ".join(map(str, types_)) or "none"
 
 
-class Group(Op, name="group"):
+class Group(Op, name="group", traits=Trait.WRITES_IN_PLACE):
     """Ops that fusion put into one kernel. The region's arguments are the operands; `burn.yield` ends it.
 
     `kind` says which kernel it becomes: "loop" (pointwise ops and views over one iteration space), "reduce" (reductions over

@@ -13,10 +13,11 @@ from burn.dialect.compose import number_like, reshape, transpose
 from burn.dialect.dims import Dim, ceildiv, dim_max, dim_min, floordiv, non_negative, product
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op, Operand, same_type
+from burn.dialect.traits import Trait
 from burn.dialect.types import TensorType, type_of
 
 
-class ConvTranspose(Op, name="conv_transpose"):
+class ConvTranspose(Op, name="conv_transpose", traits=Trait.LOW_PRECISION):
     """The gradient of `conv` with respect to its input, also called deconvolution, over 1 to 3 spatial axes.
 
     Shapes: x [N, C, d..], weight [C, O / groups, k..] -> [N, O, e..], e = (d - 1) * stride + extra + (k - 1) * dilation
@@ -178,7 +179,7 @@ def _cropped(x: ir.Value, before: list[Dim], after: list[Dim], padded: list[Dim]
     return ops.slice(x, starts=(0, 0, *starts), sizes=(*shape[:2], *sizes), steps=(1,) * len(shape))
 
 
-class Windows(Op, name="windows"):
+class Windows(Op, name="windows", traits=Trait.VIEW | Trait.REPEATABLE):
     """What lies under a window at each of its positions, over as many axes from `axis` on as the window has.
     Shapes: x [a.., d.., b..] -> [a.., e.., k.., b..], e = (d - (k - 1) * dilation - 1) // stride + 1."""
 

@@ -8,6 +8,7 @@ from burn.dialect.compose import convert, number
 from burn.dialect.dims import Dim, at_most
 from burn.dialect.mlir import ir
 from burn.dialect.op import Agreement, Op, Operand, normalize_axis, same_type
+from burn.dialect.traits import Trait
 from burn.dialect.types import INTEGERS, TensorType, type_of
 
 
@@ -67,7 +68,7 @@ class FromStart(Op, name="from_start"):
         return ops.select(ops.lt(indices, zero), ops.sub(indices, number(FROM_START, "int64")), indices)
 
 
-class Gather(Op, name="gather"):
+class Gather(Op, name="gather", traits=Trait.REPEATABLE | Trait.INDEXED | Trait.FOLLOWS_PRECISION):
     """Slices of x along `axis` at the given places (numpy.take). Shapes: x [a.., d, b..], indices [i..] -> [a.., i.., b..]."""
 
     x: Operand
@@ -84,7 +85,7 @@ class Gather(Op, name="gather"):
         return _reached(self, _axis(self), type_of(self.operation.results[0]))
 
 
-class GatherElements(Op, name="gather_elements"):
+class GatherElements(Op, name="gather_elements", traits=Trait.INDEXED):
     """out[i, j, ..] = x[i, indices[i, j, ..], ..] with the index on `axis`. Shapes: x [..], indices [s..] -> [s..]."""
 
     x: Operand
@@ -103,7 +104,7 @@ class GatherElements(Op, name="gather_elements"):
         return [*_within(self), *_reached(self, _axis(self), type_of(self.indices))]
 
 
-class GatherND(Op, name="gather_nd"):
+class GatherND(Op, name="gather_nd", traits=Trait.INDEXED):
     """The last axis of indices holds places in x's axes after `batch_dims`. Shapes: x [n.., d1, .., dk, r..],
     indices [n.., s.., k] -> [n.., s.., r..]."""
 
@@ -128,7 +129,7 @@ class GatherND(Op, name="gather_nd"):
         return [*(Agreement(x[k], indices[k]) for k in range(self.batch_dims)), *reached]
 
 
-class ScatterElements(Op, name="scatter_elements"):
+class ScatterElements(Op, name="scatter_elements", traits=Trait.INDEXED, kernel="scatter"):
     """A copy of x in which x[i, indices[i, j, ..], ..] is combined with updates[i, j, ..], `reduction` none (the last one
     wins), add, mul, max or min. Shapes: x [..], indices and updates [s..] -> x's."""
 
@@ -153,7 +154,7 @@ class ScatterElements(Op, name="scatter_elements"):
         return [*same, *_within(self), *_reached(self, _axis(self), type_of(self.updates))]
 
 
-class ScatterND(Op, name="scatter_nd"):
+class ScatterND(Op, name="scatter_nd", traits=Trait.INDEXED, kernel="scatter"):
     """A copy of x in which slices named by the last axis of indices are combined with updates.
     Shapes: x [d1, .., dk, r..], indices [s.., k], updates [s.., r..] -> x's."""
 

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from burn.dialect.dims import Dim, symbol
 from burn.dialect.op import Op, Operand, normalize_axis
+from burn.dialect.traits import Trait
 from burn.dialect.types import TensorType
 
 
-class Sort(Op, name="sort"):
+class Sort(Op, name="sort", traits=Trait.WRITES_IN_PLACE):
     """Sorts along `axis`, stably; also gives the places the elements came from. NaN sorts last (largest).
     Shapes: x [...] -> values [...], indices [...] int64."""
 
@@ -36,7 +37,7 @@ class NonZero(Op, name="nonzero"):
         return TensorType("int64", (max(x.rank, 1), symbol(count)))
 
 
-class Unique(Op, name="unique"):
+class Unique(Op, name="unique", traits=Trait.WRITES_IN_PLACE):
     """The distinct elements (or slices along `axis`), sorted or in order of first appearance.
 
     Shapes: x [...] -> values [count] or [.., count, ..], first index of each [count], for every element the index of its

@@ -31,6 +31,7 @@ from typing import Any, ClassVar
 from burn.dialect.deferred import is_deferred, record
 from burn.dialect.dims import Dim, parse, plain
 from burn.dialect.mlir import context, ext, ir
+from burn.dialect.traits import Trait
 from burn.dialect.types import TensorType, type_of
 from burn.errors import Problem, TypeMismatch
 from burn.runtime import origins
@@ -183,8 +184,23 @@ class Op(Burn.Operation):
         SEGMENTED: ClassVar[bool]
         SIZES: ClassVar[tuple[Attr, ...]]
         IS_DEFINER: ClassVar[bool]
+        TRAITS: ClassVar[Trait]
+        KERNEL: ClassVar[str]
 
-    def __init_subclass__(cls, *, name: str = "", pure: bool = True, terminator: bool = False) -> None:
+    TRAITS = Trait.NONE
+    KERNEL = ""
+    """The kind of kernel that computes it (`kernels.builders.BUILDERS`); "" for ops that any kernel takes in."""
+
+    def __init_subclass__(
+        cls,
+        *,
+        name: str = "",
+        pure: bool = True,
+        terminator: bool = False,
+        traits: Trait = Trait.NONE,
+        kernel: str = "",
+    ) -> None:
+        cls.TRAITS, cls.KERNEL = cls.TRAITS | traits, kernel or cls.KERNEL
         if not name:  # a family's base class
             cls.__annotations__ = {}
             super().__init_subclass__()
@@ -263,6 +279,15 @@ class Op(Burn.Operation):
 
     decompose = None
     """For a composite: builds the same computation from other ops at the insertion point and returns its value(s)."""
+
+    @classmethod
+    def has(cls, trait: Trait) -> bool:
+        """Whether the class has this trait, or one of several (`a | b`)."""
+        return bool(cls.TRAITS & trait)
+
+    def flops(self) -> Dim:
+        """Floating-point operations of contractions and attention; 0 for other ops, whose cost is memory."""
+        return 0
 
     def must_agree(self) -> list[Agreement]:
         """Sizes that the op takes to be equal and that type inference cannot tell apart. Checked when the program runs."""

@@ -7,12 +7,14 @@ is made from each row. `Cast`, `Select` and `Clamp` have facts of their own.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from burn.dialect.op import Agreement, DTypeName, Op, Operand, same_type
+from burn.dialect.traits import Trait
 from burn.dialect.types import DTYPES, TensorType, broadcast_shapes, type_of
 
 
-class Pointwise(Op):
+class Pointwise(Op, traits=Trait.REPEATABLE):
     """Base of the pointwise ops: `FUNCTION` is the scalar function's name for the code generators."""
 
     FUNCTION = ""
@@ -37,13 +39,15 @@ def broadcast(cls: type[Op], *types_: TensorType) -> tuple:
 
 @dataclass(frozen=True)
 class Function:
-    """A scalar function: its arity, the kinds of element types it takes, and whether it answers with a bool."""
+    """A scalar function: its arity, the kinds of element types it takes, whether it answers with a bool, and whether mixed
+    precision computes it in half precision if its operands are."""
 
     name: str
     arity: int
     doc: str
     kinds: tuple[str, ...] = ("float",)
     predicate: bool = False
+    half: bool = False
 
 
 _NUMBER = ("float", "int", "uint", "complex")
@@ -52,16 +56,16 @@ _ANY = ("float", "int", "uint", "bool", "complex", "string")
 _BITS = ("int", "uint", "bool")
 
 FUNCTIONS: tuple[Function, ...] = (
-    Function("add", 2, "a + b", _NUMBER),
-    Function("sub", 2, "a - b", _NUMBER),
-    Function("mul", 2, "a * b", _NUMBER),
-    Function("div", 2, "a / b; integers truncate towards zero, and x / 0 is 0", _NUMBER),
+    Function("add", 2, "a + b", _NUMBER, half=True),
+    Function("sub", 2, "a - b", _NUMBER, half=True),
+    Function("mul", 2, "a * b", _NUMBER, half=True),
+    Function("div", 2, "a / b; integers truncate towards zero, and x / 0 is 0", _NUMBER, half=True),
     Function("floordiv", 2, "floor(a / b)", _REAL),
     Function("fmod", 2, "the remainder with the sign of a (C's fmod and %)", _REAL),
     Function("mod", 2, "the remainder with the sign of b (Python's %)", _REAL),
     Function("pow", 2, "a to the power b, with C pow's edge cases", _REAL),
-    Function("min", 2, "the smaller; NaN if either is", (*_REAL, "bool")),
-    Function("max", 2, "the larger; NaN if either is", (*_REAL, "bool")),
+    Function("min", 2, "the smaller; NaN if either is", (*_REAL, "bool"), half=True),
+    Function("max", 2, "the larger; NaN if either is", (*_REAL, "bool"), half=True),
     Function("atan2", 2, "the angle of the point (b, a)"),
     Function("eq", 2, "a == b", _ANY, predicate=True),
     Function("ne", 2, "a != b", _ANY, predicate=True),
@@ -75,8 +79,8 @@ FUNCTIONS: tuple[Function, ...] = (
     Function("shift_left", 2, "a shifted left by b bits; 0 when b is the width or more", ("int", "uint")),
     Function("shift_right", 2, "a shifted right by b bits, filled with zeros", ("int", "uint")),
     Function("not", 1, "every bit inverted; logical for bool", _BITS),
-    Function("neg", 1, "-a", _NUMBER),
-    Function("abs", 1, "the magnitude", _REAL),
+    Function("neg", 1, "-a", _NUMBER, half=True),
+    Function("abs", 1, "the magnitude", _REAL, half=True),
     Function("sign", 1, "-1, 0 or 1; NaN stays NaN", _REAL),
     Function("floor", 1, "the next integer towards minus infinity"),
     Function("ceil", 1, "the next integer towards infinity"),
@@ -97,12 +101,12 @@ FUNCTIONS: tuple[Function, ...] = (
     Function("atan", 1, "the arc tangent"),
     Function("sinh", 1, "the hyperbolic sine"),
     Function("cosh", 1, "the hyperbolic cosine"),
-    Function("tanh", 1, "the hyperbolic tangent"),
+    Function("tanh", 1, "the hyperbolic tangent", half=True),
     Function("asinh", 1, "the inverse hyperbolic sine"),
     Function("acosh", 1, "the inverse hyperbolic cosine"),
     Function("atanh", 1, "the inverse hyperbolic tangent"),
     Function("erf", 1, "the error function 2/sqrt(pi) * integral of exp(-t^2) from 0 to a"),
-    Function("sigmoid", 1, "1 / (1 + exp(-a))"),
+    Function("sigmoid", 1, "1 / (1 + exp(-a))", half=True),
     Function("isnan", 1, "whether a is NaN", predicate=True),
     Function("isinf", 1, "whether a is an infinity", predicate=True),
 )
@@ -127,14 +131,23 @@ def _make(row: Function) -> type[Op]:
         "infer": classmethod(infer),
     }
     name = "".join(part.capitalize() for part in row.name.split("_"))
-    return type(Pointwise)(name, (Pointwise,), body, name=row.name)
+    return type(Pointwise)(
+        name, (Pointwise,), body, name=row.name, traits=Trait.FOLLOWS_PRECISION if row.half else Trait.NONE
+    )
+
+
+if TYPE_CHECKING:
+
+    def __getattr__(name: str) -> type[Op]:
+        """A class of the table: `Mul` for "mul", `ShiftLeft` for "shift_left"."""
+        ...
 
 
 for _row in FUNCTIONS:
     globals()[_made.__name__] = (_made := _make(_row))
 
 
-class Select(Pointwise, name="select"):
+class Select(Pointwise, name="select", traits=Trait.FOLLOWS_PRECISION):
     """`condition ? on_true : on_false`. Shapes: the three broadcast to [...] -> [...]; condition is bool."""
 
     FUNCTION = "select"

@@ -9,11 +9,8 @@ from burn.dialect.control import defined_symbols
 from burn.dialect.mentions import used_symbols
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op
+from burn.dialect.traits import Trait
 from burn.dialect.types import DTYPES, TensorType, type_of
-
-LEAVES = frozenset(("weight", "constant", "full", "iota", "dim_values"))
-VIEWS = frozenset(("reshape", "broadcast_to", "transpose", "slice", "windows"))
-"""Ops whose elements are all elements of their operand."""
 
 
 def op_of(value: ir.Value) -> Op | None:
@@ -48,7 +45,7 @@ def is_used(operation: ir.Operation) -> bool:
 def splat(value: ir.Value) -> float | int | bool | None:
     """The number that every element of a value is, when the IR says so; seen through views."""
     op = op_of(value)
-    while op is not None and op.OP_NAME in VIEWS:
+    while op is not None and op.has(Trait.VIEW):
         op = op_of(op.x)
     if op is None or op.OP_NAME not in ("full", "constant"):
         return None

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from burn.dialect.dims import Dim, at_most, dim_max, dim_min, floordiv, product
 from burn.dialect.op import Agreement, Op, Operand, normalize_axis
+from burn.dialect.traits import Trait
 from burn.dialect.types import TensorType, type_of
 
 KINDS = ("sum", "prod", "max", "min", "any", "all")
@@ -18,7 +19,7 @@ def _check_kind(cls: type[Op], kind: str, x: TensorType) -> None:
         cls.fail(f"'{kind}' does not take {x.dtype}", "kind")
 
 
-class Reduce(Op, name="reduce"):
+class Reduce(Op, name="reduce", traits=Trait.REDUCTION | Trait.REPEATABLE, kernel="reduce"):
     """sum, prod, max, min, any or all over `axes`. Shapes: x [...] -> [...] without the axes, or with size 1 (`keepdims`).
     float16 and bfloat16 accumulate in float32. An empty max or min is minus or plus infinity (the type's limit)."""
 
@@ -45,7 +46,7 @@ def least_reduced(shape: Sequence[Dim], axes: Sequence[int]) -> tuple[Dim, Dim]:
     return reduced, dim_min(1, product(d for i, d in enumerate(shape) if i not in axes))
 
 
-class ArgReduce(Op, name="arg_reduce"):
+class ArgReduce(Op, name="arg_reduce", traits=Trait.REDUCTION, kernel="reduce"):
     """The index along `axis` of the first (or last) maximum or minimum. Shapes: x [.., d, ..] -> [.., 1, ..] or without the
     axis; result int64. NaN counts as the extreme."""
 
@@ -64,7 +65,7 @@ class ArgReduce(Op, name="arg_reduce"):
         return TensorType("int64", (*x.shape[:axis], *kept, *x.shape[axis + 1 :]))
 
 
-class Scan(Op, name="cumulative"):
+class Scan(Op, name="cumulative", kernel="cumulative"):
     """Running sum, prod, max or min along `axis`, optionally exclusive of the current element or from the end.
     Shapes: x [...] -> [...]."""
 
@@ -83,7 +84,7 @@ class Scan(Op, name="cumulative"):
         return x
 
 
-class WindowReduce(Op, name="window_reduce"):
+class WindowReduce(Op, name="window_reduce", traits=Trait.FOLLOWS_PRECISION, kernel="window"):
     """sum, prod, max or min over a sliding window of the last (or, channels-last, middle) spatial axes.
 
     Every entry of `window`, `strides`, `dilations`, `low`, `high` belongs to one axis of x (1, 1, 1, 0, 0 where it does not

@@ -10,10 +10,11 @@ from typing import Any
 
 from burn.dialect.dims import RELATIONS, Dim, Expr, at_most, ceildiv, dim_max, dim_min, floordiv, non_negative, product
 from burn.dialect.op import Agreement, DTypeName, Op, Operand, Variadic, normalize_axis
+from burn.dialect.traits import Trait
 from burn.dialect.types import TensorType, is_symbolic, type_of
 
 
-class Full(Op, name="full"):
+class Full(Op, name="full", traits=Trait.CONSTANT | Trait.GENERATED):
     """A tensor of one repeated number. Shapes: -> shape. `value` is read as a float64; integers beyond 2^53 use `bits`."""
 
     shape: tuple[Dim, ...]
@@ -26,7 +27,7 @@ class Full(Op, name="full"):
         return TensorType(dtype, shape)
 
 
-class Constant(Op, name="constant"):
+class Constant(Op, name="constant", traits=Trait.CONSTANT | Trait.STORED | Trait.GENERATED):
     """A tensor of at most a few numbers, written out. Shapes: -> shape."""
 
     values: tuple[float, ...]
@@ -41,7 +42,7 @@ class Constant(Op, name="constant"):
         return TensorType(dtype, shape)
 
 
-class Weight(Op, name="weight"):
+class Weight(Op, name="weight", traits=Trait.CONSTANT | Trait.STORED):
     """A constant kept in the weight store under `key`. Shapes: -> shape."""
 
     key: str
@@ -53,7 +54,7 @@ class Weight(Op, name="weight"):
         return TensorType(dtype, shape)
 
 
-class Iota(Op, name="iota"):
+class Iota(Op, name="iota", traits=Trait.CONSTANT | Trait.GENERATED):
     """0, 1, 2, ... along `axis`. Shapes: -> shape."""
 
     shape: tuple[Dim, ...]
@@ -66,7 +67,7 @@ class Iota(Op, name="iota"):
         return TensorType(dtype, shape)
 
 
-class DimValues(Op, name="dim_values"):
+class DimValues(Op, name="dim_values", traits=Trait.CONSTANT | Trait.GENERATED):
     """Sizes as an int64 tensor. Shapes: -> [len(dims)], or [] when `scalar`."""
 
     dims: tuple[Dim, ...]
@@ -109,7 +110,7 @@ class CheckSize(Op, name="check_size", pure=False):
         return []
 
 
-class BroadcastTo(Op, name="broadcast_to"):
+class BroadcastTo(Op, name="broadcast_to", traits=Trait.VIEW | Trait.REPEATABLE | Trait.FOLLOWS_PRECISION):
     """Repeats axes of size 1 (and missing leading axes) to `shape`. Shapes: x -> shape."""
 
     x: Operand
@@ -132,7 +133,7 @@ class BroadcastTo(Op, name="broadcast_to"):
         ]
 
 
-class Reshape(Op, name="reshape"):
+class Reshape(Op, name="reshape", traits=Trait.VIEW | Trait.REPEATABLE | Trait.FOLLOWS_PRECISION | Trait.ALIAS):
     """The same elements in row-major order under another shape. Shapes: x -> shape, of as many elements."""
 
     x: Operand
@@ -149,7 +150,7 @@ class Reshape(Op, name="reshape"):
         return [Agreement(type_of(self.x).elements, type_of(self.operation.results[0]).elements)]
 
 
-class Transpose(Op, name="transpose"):
+class Transpose(Op, name="transpose", traits=Trait.VIEW | Trait.REPEATABLE | Trait.FOLLOWS_PRECISION):
     """Result axis i is operand axis `permutation[i]`."""
 
     x: Operand
@@ -162,7 +163,7 @@ class Transpose(Op, name="transpose"):
         return x.with_shape(tuple(x.shape[p] for p in permutation))
 
 
-class Slice(Op, name="slice"):
+class Slice(Op, name="slice", traits=Trait.VIEW | Trait.REPEATABLE | Trait.FOLLOWS_PRECISION):
     """Elements start, start + step, ... (`sizes` of them) of every axis; negative steps walk backwards.
     Shapes: x [d0, ...] -> sizes. The caller has clamped starts and sizes into range."""
 
@@ -196,7 +197,7 @@ class Slice(Op, name="slice"):
         return needs
 
 
-class Pad(Op, name="pad"):
+class Pad(Op, name="pad", traits=Trait.FOLLOWS_PRECISION):
     """`value` (a scalar tensor) before, after and, `interior` times, between the elements of every axis. Pads are >= 0.
     Shapes: x [d, ...], value [] -> [low + d + (d - 1) * interior + high, ...]."""
 
@@ -219,7 +220,7 @@ class Pad(Op, name="pad"):
         return x.with_shape(tuple(shape))
 
 
-class Concat(Op, name="concat"):
+class Concat(Op, name="concat", traits=Trait.FOLLOWS_PRECISION):
     """Operands one after another along `axis`. Shapes: [.., di, ..] -> [.., sum of di, ..]."""
 
     xs: Variadic

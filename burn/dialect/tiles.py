@@ -14,10 +14,11 @@ from burn.dialect.compose import number_like, reshape, transpose
 from burn.dialect.dims import Dim, product
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op, Operand
+from burn.dialect.traits import Trait
 from burn.dialect.types import TensorType, type_of
 
 
-class SplitTiles(Op, name="split_tiles"):
+class SplitTiles(Op, name="split_tiles", traits=Trait.REPEATABLE, kernel="split"):
     """Tiles of `size` x `size` pixels, `step` apart and the first one `low` in front of x, mapped by `matrix` [p, size] (row by
     row) along both axes. Pixels outside x are zeros. Shapes: x [n, h, w, c..] -> [p * p, n * tiles[0] * tiles[1], c..]."""
 
@@ -58,7 +59,7 @@ class SplitTiles(Op, name="split_tiles"):
         return reshape(x, (points * points, n * product(tiles), *shape[3:]))
 
 
-class JoinTiles(Op, name="join_tiles"):
+class JoinTiles(Op, name="join_tiles", traits=Trait.REPEATABLE, kernel="join"):
     """Tiles of p x p numbers mapped by `matrix` [size, p] (row by row) along both axes, laid side by side as images of `sizes`;
     what hangs over is cut off. Shapes: x [p * p, batch * tiles, c..] -> [batch, *sizes, c..]."""
 

@@ -9,12 +9,8 @@ from collections.abc import Hashable
 
 from burn.dialect.control import Group
 from burn.dialect.mlir import ir
-from burn.dialect.op import full_name
-
-_INDEXED = frozenset(
-    f"burn.{name}" for name in ("gather", "gather_elements", "gather_nd", "scatter_elements", "scatter_nd")
-)
-"""Ops whose kernels name their source node, for an index that is out of range."""
+from burn.dialect.op import REGISTRY, full_name
+from burn.dialect.traits import Trait
 
 
 def likeness(group: Group) -> Hashable:
@@ -28,7 +24,8 @@ def likeness(group: Group) -> Hashable:
         attributes = tuple(operation.attributes.items())
         operands = tuple(places[operand] for operand in operation.operands)
         types = tuple(result.type for result in operation.results)
-        site = full_name(operation) if operation.name in _INDEXED else ""
+        # an index that is out of range is reported with the source node's name
+        site = full_name(operation) if REGISTRY[operation.name.removeprefix("burn.")].has(Trait.INDEXED) else ""
         rows.append((operation.name, operands, attributes, types, site))
         for result in operation.results:
             places[result] = len(places)

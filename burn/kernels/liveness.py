@@ -10,17 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from burn.dialect.control import Loop, defined_symbols, yielded
+from burn.dialect.control import If, Loop, defined_symbols, yielded
 from burn.dialect.dims import symbols
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op
 from burn.dialect.query import op_of
+from burn.dialect.traits import Trait
 from burn.dialect.types import type_of
-
-NO_BUFFER = ("weight", "constant")
-ALIASES = ("reshape",)
-WRITERS = ("group", "sort", "unique")
-"""Ops that write results to memory they are given."""
 
 
 class Liveness:
@@ -97,7 +93,7 @@ class Liveness:
             if isinstance(op, Loop):
                 used |= self._loop(op, depth)
                 continue
-            if op.OP_NAME == "if":
+            if isinstance(op, If):
                 for region in op.operation.regions:
                     used |= self._block(region.blocks[0], depth + 1)
                 self._step += 1
@@ -106,12 +102,12 @@ class Liveness:
 
     def _results(self, op: Op, depth: int) -> None:
         results = list(op.operation.results)
-        if op.OP_NAME in NO_BUFFER:
+        if op.has(Trait.STORED):
             return
-        if op.OP_NAME in ALIASES:
+        if op.has(Trait.ALIAS):
             self._home[results[0]] = self.home(op.operation.operands[0])
             return
-        if op.OP_NAME == "if":
+        if isinstance(op, If):
             for i, result in enumerate(results):
                 roots = [root for region in op.operation.regions for root in self.roots(yielded(region)[i])]
                 self._roots[result] = [result, *roots]
@@ -164,7 +160,7 @@ class Liveness:
     def _written(self, root: ir.Value, depth: int) -> bool:
         """Whether an op at this depth writes the value to whatever memory it is given."""
         op = op_of(root)
-        return op is not None and op.OP_NAME in WRITERS and self._depth[root] == depth
+        return op is not None and op.has(Trait.WRITES_IN_PLACE) and self._depth[root] == depth
 
 
 def unchanged_values(op: Loop) -> list[bool]:

@@ -13,6 +13,7 @@ from burn.dialect.mlir import ir
 from burn.dialect.op import Op, full_name
 from burn.dialect.pointwise import Bitcast, Cast, Pointwise
 from burn.dialect.query import op_of
+from burn.dialect.shape import Constant
 from burn.dialect.types import DTYPES, TensorType, type_of
 from burn.kernels.body import (
     Apply,
@@ -149,7 +150,7 @@ def rule(*names: str) -> Callable[[Rule], Rule]:
 
 
 def has_rule(op: Op) -> bool:
-    if op.OP_NAME == "constant":
+    if isinstance(op, Constant):
         return type_of(op.operation.results[0]).elements == 1
     return op.OP_NAME in RULES or isinstance(op, Pointwise)
 

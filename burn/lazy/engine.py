@@ -16,6 +16,7 @@ import numpy as np
 
 from burn.caching import artefact_of
 from burn.dialect.deferred import Deferred
+from burn.dialect.shape import Full
 from burn.dialect.types import DTYPES, numpy_dtype
 from burn.errors import RunError, TypeMismatch
 from burn.lazy.graph import Graph, collect, exact
@@ -154,7 +155,7 @@ def _differing(variants: Sequence[tuple[Hashable, ...]]) -> frozenset[int]:
 def _numbers(graph: Graph, free: frozenset[int]) -> list[np.ndarray]:
     if not free:
         return []
-    fulls = [a for a in graph.applications if a.op.OP_NAME == "full"]
+    fulls = [a for a in graph.applications if a.op is Full]
     return [_scalar(graph.numbers[i], fulls[i].types[0].dtype) for i in sorted(free)]
 
 

@@ -14,10 +14,11 @@ from burn.dialect import ops
 from burn.dialect.deferred import Application, Deferred
 from burn.dialect.mlir import context, ir
 from burn.dialect.program import Program
+from burn.dialect.shape import Constant, Full, Iota
 from burn.dialect.types import TensorType
 from burn.runtime.origins import named
 
-SOURCES = frozenset({"full", "constant", "iota"})
+SOURCES = frozenset({Full, Constant, Iota})
 """Ops that cost nothing to do again: their results are not kept for later."""
 
 
@@ -44,7 +45,7 @@ class Graph:
     def program(self, free: frozenset[int] = frozenset()) -> Program:
         """The graph as a program; its inputs are the leaves, then the numbers (by index) that are left open."""
         inputs = [(f"x{i}", leaf.type) for i, leaf in enumerate(self.leaves)]
-        fulls = [a for a in self.applications if a.op.OP_NAME == "full"]
+        fulls = [a for a in self.applications if a.op is Full]
         inputs += [(f"number{i}", TensorType(fulls[i].types[0].dtype, ())) for i in sorted(free)]
         program = Program.create(inputs)
         values: dict[Deferred, ir.Value] = dict(zip(self.leaves, program.inputs, strict=False))
@@ -54,7 +55,7 @@ class Graph:
             for number, application in enumerate(self.applications):
                 line = ir.Location.file(RECORDED, number, 0)
                 with context(), ir.Location.name(application.op.OP_NAME, line):
-                    if application.op.OP_NAME == "full":
+                    if application.op is Full:
                         full += 1
                         if full in given:
                             built = ops.broadcast_to(given[full], shape=application.types[0].shape)
@@ -108,7 +109,7 @@ def collect(roots: Iterable[Deferred]) -> Graph:
             continue
         pending.pop()
         places[application] = len(places)
-        if application.op.OP_NAME not in SOURCES:
+        if application.op not in SOURCES:
             for reference in application.results:
                 result = reference()
                 if result is not None and result.held and result.array is None:
@@ -138,7 +139,7 @@ def _graph(places: dict[Application, int], leaves: dict[Deferred, int], outputs:
 
     for application in places:
         attrs = application.attrs
-        if application.op.OP_NAME == "full":
+        if application.op is Full:
             bits = attrs["bits"]
             numbers.append(attrs["value"] if bits is None else bits)
             attrs = {"shape": attrs["shape"], "dtype": attrs["dtype"]}

@@ -18,11 +18,10 @@ from burn.dialect.dims import Dim
 from burn.dialect.mlir import ir
 from burn.dialect.op import AGAIN, Op, source_name
 from burn.dialect.pointwise import Pointwise
-from burn.dialect.query import LEAVES, VIEWS, is_named
+from burn.dialect.query import is_named
+from burn.dialect.reduction import Reduce
+from burn.dialect.traits import Trait
 from burn.dialect.types import type_of
-
-REPEATED = ("conv", "dot_general", "join_tiles", "split_tiles", "attention", "attention_forward", "reduce", "gather")
-"""What may be computed again besides pointwise ops and views."""
 
 Count = Callable[[Dim], int]
 """What a size comes out as."""
@@ -56,9 +55,9 @@ class Sketch:
         self.bytes = [count(type_of(v).bytes) for v in self._values]
         self.work = [_work(op, count) for op in self.ops]
         self.repeats = [_repeats(op) for op in self.ops]
-        self._leaf = [op.OP_NAME in LEAVES for op in self.ops]
-        self._joins = [isinstance(op, Pointwise) or op.OP_NAME in (*VIEWS, "reduce") for op in self.ops]
-        self._alias = [op.OP_NAME == "reshape" for op in self.ops]
+        self._leaf = [op.has(Trait.CONSTANT) for op in self.ops]
+        self._joins = [isinstance(op, Pointwise) or op.has(Trait.VIEW) or isinstance(op, Reduce) for op in self.ops]
+        self._alias = [op.has(Trait.ALIAS) for op in self.ops]
         self.pinned = {number[v] for op in self.ops for v in _read_inside(op) if v in number}
         self.outputs = {n for n in self.reads[-1] if n != NONE}
         self.turn = len(self.ops)
@@ -213,8 +212,7 @@ def read_late(value: ir.Value) -> ir.Value:
 
 def _repeats(op: Op) -> bool:
     """Whether an op may be computed again."""
-    again = isinstance(op, Pointwise) or op.OP_NAME in VIEWS or op.OP_NAME in REPEATED
-    return again and op.PURE and not defined_symbols(op)
+    return op.has(Trait.REPEATABLE) and op.PURE and not defined_symbols(op)
 
 
 def _read_inside(op: Op) -> Iterator[ir.Value]:
@@ -229,18 +227,7 @@ def _read_inside(op: Op) -> Iterator[ir.Value]:
 
 def _work(op: Op, count: Count) -> int:
     """About how many operations an op takes; to read or write an element counts as one."""
-    if not len(op.operation.results) or op.OP_NAME == "reshape":
+    if not len(op.operation.results) or op.has(Trait.ALIAS):
         return 0
     elements = sum(count(type_of(v).elements) for v in (*op.operation.operands, *op.operation.results))
-    made = count(type_of(op.operation.results[0]).elements)
-    if op.OP_NAME == "dot_general":
-        shape = type_of(op.lhs).shape
-        for axis in op.lhs_contract:
-            made *= count(shape[axis])
-        return elements + 2 * made
-    if op.OP_NAME == "conv":
-        channels = type_of(op.operation.results[0]).shape[1 if op.layout == "first" else -1]
-        return elements + 2 * made * count(type_of(op.weight).elements) // max(1, count(channels))
-    if op.OP_NAME in ("attention", "attention_forward"):
-        return elements + 4 * made * count(type_of(op.k).shape[2])
-    return elements
+    return elements + count(op.flops())

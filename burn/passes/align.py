@@ -14,11 +14,14 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from burn.dialect import ops
+from burn.dialect.adjoint.marks import Barrier
+from burn.dialect.contraction import DotGeneral
 from burn.dialect.mlir import context, ir
 from burn.dialect.op import Op
 from burn.dialect.pointwise import Pointwise
 from burn.dialect.program import Program
 from burn.dialect.query import blocks, erase_dead, is_named, op_of
+from burn.dialect.shape import Reshape
 from burn.dialect.types import DTYPES, type_of
 from burn.kernels.body import identity
 from burn.passes.environment import ANYWHERE, Environment
@@ -50,7 +53,7 @@ class Align:
 
     def _is_odd(self, op: Op) -> bool:
         """Whether an op is a product whose rows, which its right side's columns make, have a length that is a number, and odd."""
-        if op.OP_NAME != "dot_general" or op.columns is not None or _columns(op) is None:
+        if not isinstance(op, DotGeneral) or op.columns is not None or _columns(op) is None:
             return False
         result = type_of(op.operation.results[0])
         length = result.shape[-1]
@@ -76,9 +79,9 @@ def _is_multiplied(value: ir.Value) -> bool:
             user = use.owner.opview if isinstance(use.owner, ir.Operation) else use.owner
             if not isinstance(user, Op):
                 continue
-            if user.OP_NAME == "dot_general":
+            if isinstance(user, DotGeneral):
                 return True
-            if isinstance(user, Pointwise) or user.OP_NAME in ("reshape", "barrier"):
+            if isinstance(user, Pointwise | Reshape | Barrier):
                 todo += [r for r in user.operation.results if type_of(r).shape[-1:] == (length,)]
     return False
 
@@ -236,7 +239,7 @@ def _first(value: ir.Value, shape: tuple) -> ir.Value:
 def _sums(user: ir.Operation | ir.OpView, value: ir.Value) -> bool:
     """Whether a user is a product that sums along a value's rows."""
     op = user.opview if isinstance(user, ir.Operation) else user
-    if not isinstance(op, Op) or op.OP_NAME != "dot_general":
+    if not isinstance(op, Op) or not isinstance(op, DotGeneral):
         return False
     last = type_of(value).rank - 1
     return (op.lhs == value and last in op.lhs_contract) or (op.rhs == value and last in op.rhs_contract)

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from burn.dialect import ops
-from burn.dialect.blocks import BITS, in_bytes
+from burn.dialect.blocks import BITS, BlockDot, in_bytes
 from burn.dialect.compose import convert, number, reshape
+from burn.dialect.contraction import DotGeneral
 from burn.dialect.dims import ceildiv
 from burn.dialect.mlir import context, ir
 from burn.dialect.op import Op
@@ -44,12 +45,12 @@ class Blocks:
             for block in blocks(program.block):
                 for operation in list(block.operations):
                     op = operation.opview
-                    if isinstance(op, Op) and op.OP_NAME == "dot_general":
+                    if isinstance(op, Op) and isinstance(op, DotGeneral):
                         with op.operation.location, ir.InsertionPoint(op.operation):
                             made = _from_dequantized(op, constant)
                         if made is not None:
                             op.operation.results[0].replace_all_uses_with(made)
-                    elif isinstance(op, Op) and op.OP_NAME == "block_dot" and not _has_kernel(op, constant):
+                    elif isinstance(op, Op) and isinstance(op, BlockDot) and not _has_kernel(op, constant):
                         expand(op)
             erase_dead(program.block)
 

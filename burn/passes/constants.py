@@ -12,7 +12,8 @@ from burn.dialect.compose import signed
 from burn.dialect.mentions import attribute_symbols
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op
-from burn.dialect.query import LEAVES, op_of
+from burn.dialect.query import op_of
+from burn.dialect.traits import Trait
 from burn.dialect.types import DTYPES, TensorType, type_of
 
 
@@ -54,7 +55,7 @@ class Constants:
             if op is None or not is_pure(op) or not type_of(current).is_static or attribute_symbols(op):
                 self._known[current] = False
             elif not op.operation.operands:
-                self._known[current] = op.OP_NAME in LEAVES
+                self._known[current] = op.has(Trait.CONSTANT)
             else:
                 waiting = [v for v in op.operation.operands if v not in self._known]
                 if waiting:

@@ -18,7 +18,10 @@ from burn.dialect.compose import signed
 from burn.dialect.mlir import context, ir
 from burn.dialect.op import Op, source_name
 from burn.dialect.program import Program
-from burn.dialect.query import LEAVES, VIEWS, blocks, erase_dead, op_of
+from burn.dialect.query import blocks, erase_dead, op_of
+from burn.dialect.reduction import WindowReduce
+from burn.dialect.shape import Reshape, Weight
+from burn.dialect.traits import Trait
 from burn.dialect.types import DTYPES, type_of
 from burn.errors import CompileError
 from burn.passes.cleanup import merge_equal
@@ -119,7 +122,7 @@ class _Demand:
     def _must_lie(self, value: ir.Value) -> bool:
         """Whether a constant is wanted in memory, and is not there yet."""
         op = op_of(value)
-        if op is None or op.OP_NAME in ("weight", "constant"):
+        if op is None or op.has(Trait.STORED):
             return False
         if value not in self.panels:  # a number may have as many readers as the program has ops
             self.panels[value] = self.constant(value) and _in_panels(value)
@@ -140,7 +143,7 @@ class _Demand:
         while stack:
             v = stack.pop()
             op = op_of(v)
-            if v in wanted or v in seen or op is None or op.OP_NAME in LEAVES or not self.constant(v):
+            if v in wanted or v in seen or op is None or op.has(Trait.CONSTANT) or not self.constant(v):
                 continue
             seen.add(v)
             if not self._may_fold(v) or not self._add(v, wanted):
@@ -158,9 +161,11 @@ class _Demand:
             if v in self.folds or not waiting:
                 stack.pop()
                 bytes_ = _bytes(v)
-                own = bytes_ if op.OP_NAME in ("weight", "constant") else 0
+                own = bytes_ if op.has(Trait.STORED) else 0
                 sources = self.sources[v] = own + min(sum(self.sources[o] for o in operands), self.stored)
-                small = op.OP_NAME in LEAVES or bytes_ <= self.options.large or bytes_ <= self.options.growth * sources
+                small = (
+                    op.has(Trait.CONSTANT) or bytes_ <= self.options.large or bytes_ <= self.options.growth * sources
+                )
                 simple = DTYPES[type_of(v).dtype].kind not in ("string", "complex") and not _is_laid_out(op)
                 work = _work(op)
                 self.folds[v] = small and simple and work <= self.work and all(self.folds[o] for o in operands)
@@ -211,18 +216,18 @@ def _in_panels(value: ir.Value) -> bool:
 def _is_laid_out(op: Op) -> bool:
     """True for a contraction whose right operand has the target's panels. Only the target's own code reads them: the widths of
     panels differ from one CPU to another."""
-    return op.OP_NAME in ("dot_general", "conv", "block_dot") and op.columns is not None
+    return op.has(Trait.CONTRACTION) and op.columns is not None
 
 
 def _work(op: Op) -> int:
     """Operations on elements, about."""
-    if op.OP_NAME in LEAVES or op.OP_NAME in VIEWS:
+    if op.has(Trait.CONSTANT) or op.has(Trait.VIEW):
         return 0
     elements = [_elements(v) for v in (*op.operation.operands, *op.operation.results)]
-    if op.OP_NAME in ("dot_general", "conv", "block_dot"):
+    if op.has(Trait.CONTRACTION):
         rows, weights, results = elements[0], elements[1], elements[-1]
         return math.isqrt(rows * weights) * math.isqrt(results) + results  # m k * k n * m n is the square of m k n
-    if op.OP_NAME == "window_reduce":
+    if isinstance(op, WindowReduce):
         return elements[-1] * math.prod(op.window)
     return max(elements)
 
@@ -247,7 +252,7 @@ def _check_weights(program: Program, values: Sequence[ir.Value]) -> None:
     while stack:
         op = op_of(stack.pop())
         assert op is not None
-        if op.OP_NAME == "weight" and op.key not in program.weights:
+        if isinstance(op, Weight) and op.key not in program.weights:
             missing.add(op.key)
         new = [v for v in op.operation.operands if v not in seen]
         seen.update(new)
@@ -317,9 +322,9 @@ def constant_of(array: np.ndarray, value: ir.Value, program: Program) -> ir.Valu
 def _reshape_weight(program: Program, value: ir.Value) -> bool:
     """A reshaped weight is a weight of another shape over the same bytes. Returns whether the value was one."""
     op = op_of(value)
-    while op is not None and op.OP_NAME == "reshape":
+    while op is not None and isinstance(op, Reshape):
         op = op_of(op.x)
-    if op is None or op.OP_NAME != "weight" or op.key not in program.weights:
+    if op is None or not isinstance(op, Weight) or op.key not in program.weights:
         return False
     shape = [d for d in type_of(value).shape if isinstance(d, int)]
     weight = program.weights.weight(op.key)

@@ -21,13 +21,17 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 from burn.dialect import ops
+from burn.dialect.activation import Clip, Relu
 from burn.dialect.compose import along, convert, number, reshape
+from burn.dialect.contraction import DotGeneral
 from burn.dialect.dims import Dim, product
 from burn.dialect.mlir import context, ir
 from burn.dialect.op import Op
 from burn.dialect.pointwise import Pointwise
 from burn.dialect.program import Program
+from burn.dialect.quantize import Dequantize, Quantize
 from burn.dialect.query import blocks, erase_dead, is_named, op_of, splat
+from burn.dialect.reduction import WindowReduce
 from burn.dialect.types import type_of
 from burn.passes.constants import Constants
 from burn.passes.environment import ANYWHERE, Environment
@@ -120,7 +124,7 @@ class _Rewriting:
             return None
         if (left.scale is None) != (right.scale is None):
             return None
-        made = (_Dot if op.OP_NAME == "dot_general" else _Convolution)(op, left, right)
+        made = (_Dot if isinstance(op, DotGeneral) else _Convolution)(op, left, right)
         if made.columns is None or (left.scale is not None and not _holds(made.depth)):
             return None
         x, w = self._as_unsigned(left), _as_signed(right)
@@ -142,7 +146,7 @@ class _Rewriting:
             return side
         if side.value not in self.unsigned:
             producer = op_of(side.value)
-            if producer is not None and producer.OP_NAME == "quantize" and not self.constant(side.value):
+            if producer is not None and isinstance(producer, Quantize) and not self.constant(side.value):
                 with producer.operation.location, ir.InsertionPoint(producer.operation):
                     zero = _widened(producer.zero)
                     point = _narrowed(_shifted(zero, type_of(producer.scale).shape))
@@ -198,12 +202,12 @@ class _Rewriting:
             op = op_of(value)
             if (
                 op is not None
-                and op.OP_NAME == "dequantize"
+                and isinstance(op, Dequantize)
                 and type_of(op.x).dtype in BYTES
                 and not self.constant(value)
             ):
                 return True
-            if op is not None and far < FAR and (isinstance(op, Pointwise) or op.OP_NAME in ("relu", "clip", "cast")):
+            if op is not None and far < FAR and isinstance(op, Pointwise | Relu | Clip):
                 todo += [(v, far + 1) for v in op.operation.operands]
         return False
 
@@ -376,7 +380,7 @@ def _moved(op: Op) -> ir.Value | None:
     kept = is_named(op.x, "dequantize")
     if kept is None or type_of(kept.x).dtype not in BYTES or type_of(kept.scale).elements != 1 or kept.block:
         return None
-    if op.OP_NAME == "window_reduce" and not (op.kind == "max" and (splat(kept.scale) or 0) > 0):
+    if isinstance(op, WindowReduce) and not (op.kind == "max" and (splat(kept.scale) or 0) > 0):
         return None
     made = type(op).build(kept.x, *list(op.operation.operands)[1:], **op.attrs)
     return ops.dequantize(made, reshape(kept.scale, ()), _scalar(kept.zero), **(kept.attrs | {"axis": 0}))

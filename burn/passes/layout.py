@@ -12,11 +12,14 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from burn.dialect import ops
+from burn.dialect.contraction import Conv, DotGeneral
 from burn.dialect.mlir import context, ir
 from burn.dialect.op import Op
 from burn.dialect.pointwise import Pointwise
 from burn.dialect.program import Program
 from burn.dialect.query import blocks, erase_dead, op_of
+from burn.dialect.reduction import Reduce
+from burn.dialect.shape import Concat, Transpose
 from burn.dialect.types import type_of
 from burn.kernels.lower import reshape_blocks
 from burn.passes.constants import Constants
@@ -43,7 +46,7 @@ class Layout:
 def _block(block: ir.Block) -> None:
     """What is replaced stays behind without uses, so that what `constant` remembers of a value holds."""
     for op in _used(block):
-        if op.OP_NAME == "conv" and op.layout == "first":
+        if isinstance(op, Conv) and op.layout == "first":
             _channels_last(op)
     constant = Constants()
     for op in _used(block):
@@ -77,7 +80,7 @@ def inverse(order: Order) -> Order:
 def transpose(value: ir.Value, order: Order) -> ir.Value:
     """The transposed value; two transposes in a row become one, or none."""
     op = op_of(value)
-    if op is not None and op.OP_NAME == "transpose":
+    if op is not None and isinstance(op, Transpose):
         return transpose(op.x, tuple(op.permutation[p] for p in order))
     return value if order == tuple(range(len(order))) else ops.transpose(value, permutation=order)
 
@@ -94,7 +97,7 @@ def _channels_last(op: Op) -> None:
 def _behind(value: ir.Value) -> tuple[ir.Value, Order] | None:
     """(x, order) for a transpose of x that is worth moving past its reader."""
     op = op_of(value)
-    return (op.x, op.permutation) if op is not None and op.OP_NAME == "transpose" else None
+    return (op.x, op.permutation) if op is not None and isinstance(op, Transpose) else None
 
 
 def _sink(op: Op, constant: Constants) -> None:
@@ -108,7 +111,7 @@ def _sink(op: Op, constant: Constants) -> None:
 def _sunk(op: Op, constant: Constants) -> ir.Value | None:
     if isinstance(op, Pointwise):
         return _pointwise(op, constant)
-    if op.OP_NAME == "concat":
+    if isinstance(op, Concat):
         return _concat(op, constant)
     found = _behind(op.x) if op.OP_NAME in SINK else None
     return SINK[op.OP_NAME](op, *found) if found is not None else None
@@ -134,7 +137,7 @@ def _shared_product(values: Sequence[ir.Value]) -> bool:
     for v in values:
         found = _behind(v)
         producer = None if found is None else op_of(found[0])
-        if producer is not None and producer.OP_NAME == "dot_general" and len(_readers(v)) > 1:
+        if producer is not None and isinstance(producer, DotGeneral) and len(_readers(v)) > 1:
             return True
     return False
 
@@ -162,7 +165,7 @@ def _turned_back(op: Op, order: Order) -> bool:
             found = user.opview
             if not isinstance(found, Op) or user in seen or len(seen) > FAR:
                 continue
-            if found.OP_NAME == "transpose":
+            if isinstance(found, Transpose):
                 if found.permutation == back:
                     return True
             elif isinstance(found, Pointwise) or found.OP_NAME in PER_AXIS:
@@ -213,9 +216,9 @@ def _concat(op: Op, constant: Constants) -> ir.Value | None:
 
 def _reduce(op: Op, x: ir.Value, order: Order) -> ir.Value:
     rank = len(order)
-    axes = {a % rank for a in (op.axes if op.OP_NAME == "reduce" else (op.axis,))}
+    axes = {a % rank for a in (op.axes if isinstance(op, Reduce) else (op.axis,))}
     mapped = tuple(sorted(order[a] for a in axes))
-    attrs = op.attrs | ({"axes": mapped} if op.OP_NAME == "reduce" else {"axis": mapped[0]})
+    attrs = op.attrs | ({"axes": mapped} if isinstance(op, Reduce) else {"axis": mapped[0]})
     made = type(op).build(x, **attrs)
     if op.keepdims:
         return transpose(made, order)

@@ -14,12 +14,14 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from burn.dialect import ops
+from burn.dialect.contraction import DotGeneral
 from burn.dialect.dims import Dim, ceildiv, product
 from burn.dialect.mentions import attribute_symbols
 from burn.dialect.mlir import context, ir
 from burn.dialect.op import Op, source_name
 from burn.dialect.program import Program
-from burn.dialect.query import VIEWS, blocks, erase_dead, is_named, op_of
+from burn.dialect.query import blocks, erase_dead, is_named, op_of
+from burn.dialect.traits import Trait
 from burn.dialect.types import DTYPES, type_of
 from burn.kernels.builders.matrix import is_product, matrix_type
 from burn.kernels.wants import Product
@@ -75,7 +77,7 @@ class Pack:
 def _split_depth(op: Op) -> Op:
     """A product summed over a leading axis of both sides and over long runs within it (a batch of images): a product for each,
     and their sum. What a tile reads of both sides then stays in a cache."""
-    if op.OP_NAME != "dot_general" or op.dtype is not None or op.columns is not None:
+    if not isinstance(op, DotGeneral) or op.dtype is not None or op.columns is not None:
         return op
     pairs = list(zip(op.lhs_contract, op.rhs_contract, strict=True))
     lhs, rhs = type_of(op.lhs), type_of(op.rhs)
@@ -205,7 +207,12 @@ def _outermost_loop(op: Op, source: ir.Value) -> ir.Operation | None:
 def _views(value: ir.Value) -> tuple[ir.Value, list[Op]]:
     """What a value is a view of, and the views of static sizes between, the outer one first."""
     chain: list[Op] = []
-    while (op := is_named(value, *VIEWS)) is not None and type_of(value).is_static and not attribute_symbols(op):
+    while (
+        (op := op_of(value)) is not None
+        and op.has(Trait.VIEW)
+        and type_of(value).is_static
+        and not attribute_symbols(op)
+    ):
         chain.append(op)
         value = op.x
     return value, chain

@@ -1,9 +1,9 @@
-"""Mixed precision: products, convolutions and attention compute in a half type, and so does what is pointwise between them.
+"""Mixed precision: matmuls, convolutions and attention compute in half precision, and so do the pointwise ops between them.
 
-Norms, softmax, sums, exponentials, losses and whatever no table names stay in float32, and so do the program's inputs and
-outputs. A value that one of `HALVES` made has two forms, the half and what a cast makes of it; who reads it takes the one that he
-computes in, and of a sum with a float32 operand the wider one counts, as in PyTorch's autocast. Constants are cast by ops that
-`fold` runs while compiling. Branches and loops take and give float32.
+Norms, softmax, sums, exponentials, losses and ops without a trait (`LOW_PRECISION`, `FOLLOWS_PRECISION`) stay in float32, and
+so do the program's inputs and outputs. A result in half precision has two forms, itself and a cast to float32; a reader takes the
+one that it computes in, and of a sum with a float32 operand the wider one counts, as in PyTorch's autocast. Constants are cast by
+ops that `fold` runs while compiling. Branches and loops take and give float32.
 """
 
 from __future__ import annotations
@@ -15,10 +15,13 @@ from math import inf
 from typing import Any, ClassVar
 
 from burn.dialect import ops
+from burn.dialect.contraction import DotGeneral
 from burn.dialect.mlir import context, ir
 from burn.dialect.op import Op
+from burn.dialect.pointwise import Mul
 from burn.dialect.program import Program
 from burn.dialect.query import splat
+from burn.dialect.traits import Trait
 from burn.dialect.types import type_of
 from burn.errors import CompileError
 from burn.passes.environment import ANYWHERE, Environment
@@ -27,18 +30,6 @@ from burn.passes.pipeline import register
 FULL = "float32"
 LARGEST = {"bfloat16": 3.38e38, "float16": 65504.0}
 """The half types, and what is no infinity in them."""
-
-HALVES = frozenset(("dot_general", "conv", "conv_transpose", "attention"))
-"""What computes in halves whatever its operands are; all of them sum in float32."""
-
-FOLLOWERS = frozenset(
-    (
-        *("add", "sub", "mul", "div", "neg", "abs", "min", "max", "select", "tanh", "sigmoid"),
-        *("relu", "leaky_relu", "prelu", "clip", "hard_sigmoid", "hard_swish", "silu", "gelu", "mish", "softsign"),
-        *("reshape", "broadcast_to", "transpose", "slice", "pad", "concat", "window_reduce", "gather"),
-    )
-)
-"""What computes in halves where all of its float32 operands are halves, or constants."""
 
 
 @register
@@ -80,8 +71,10 @@ class _Narrowing:
             for region in operation.operation.regions:
                 for inner in region.blocks:
                     self.look_ahead(inner)
-            name, results = operation.operation.name.removeprefix("burn."), operation.operation.results
-            if name in HALVES or (name in FOLLOWERS and results[0] in self.wanted):
+            op, results = operation.opview, operation.operation.results
+            if not isinstance(op, Op):
+                continue
+            if op.has(Trait.LOW_PRECISION) or (op.has(Trait.FOLLOWS_PRECISION) and results[0] in self.wanted):
                 self.wanted.update(operation.operation.operands)
 
     def block(self, block: ir.Block) -> None:
@@ -102,14 +95,14 @@ class _Narrowing:
                 self._rebuild(op)
 
     def _narrows(self, op: Op) -> bool:
-        if op.OP_NAME in HALVES:
+        if op.has(Trait.LOW_PRECISION):
             return op.attrs.get("dtype") is None
-        if op.OP_NAME not in FOLLOWERS or op.attrs.get("kind", "max") not in ("max", "min"):
+        if not op.has(Trait.FOLLOWS_PRECISION) or op.attrs.get("kind", "max") not in ("max", "min"):
             return False
         wide = [v for v in op.operation.operands if type_of(v).dtype == FULL]
         if op.operation.results[0] not in self.wanted:
             return False  # nobody reads the half of it
-        square = op.OP_NAME == "mul" and len(set(wide)) == 1  # a norm's, as a rule: it may not fit
+        square = isinstance(op, Mul) and len(set(wide)) == 1  # a norm's, as a rule: it may not fit
         return (
             not square
             and any(v in self.made for v in wide)
@@ -126,7 +119,7 @@ class _Narrowing:
         attrs = op.attrs
         with operation.location, ir.InsertionPoint(operation):
             args = [[self._half(v) for v in a] if isinstance(a, list) else self._half(a) for a in op.args]
-            if op.OP_NAME == "dot_general" and operation.results[0] not in self.wanted:
+            if isinstance(op, DotGeneral) and operation.results[0] not in self.wanted:
                 attrs["dtype"] = FULL  # the sums are, before they are rounded
             result = op.build(*args, **attrs)
             assert isinstance(result, ir.Value)

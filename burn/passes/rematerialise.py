@@ -21,7 +21,8 @@ from burn.dialect.mlir import context, ir
 from burn.dialect.op import Op
 from burn.dialect.pointwise import Pointwise
 from burn.dialect.program import Program
-from burn.dialect.query import LEAVES, VIEWS, is_named, op_of
+from burn.dialect.query import is_named, op_of
+from burn.dialect.traits import Trait
 from burn.dialect.types import type_of
 from burn.passes.again import read_late
 from burn.passes.environment import ANYWHERE, Environment
@@ -125,10 +126,10 @@ class _Block:
 
         def walk(v: ir.Value) -> None:
             op = op_of(v)
-            if v in steps or op is None or op.OP_NAME in LEAVES or len(steps) > self.options.chain:
+            if v in steps or op is None or op.has(Trait.CONSTANT) or len(steps) > self.options.chain:
                 return
             again = v == value or v not in kept
-            if again and v in self.position and (isinstance(op, Pointwise) or op.OP_NAME in VIEWS) and _bytes(v) > few:
+            if again and v in self.position and (isinstance(op, Pointwise) or op.has(Trait.VIEW)) and _bytes(v) > few:
                 for operand in op.operation.operands:
                     walk(operand)
                 steps[v] = op
@@ -162,7 +163,7 @@ class _Block:
 
 def _is_computed(value: ir.Value) -> bool:
     op = op_of(value)
-    return op is not None and op.OP_NAME not in LEAVES
+    return op is not None and not op.has(Trait.CONSTANT)
 
 
 def _bytes(value: ir.Value) -> int:

@@ -8,12 +8,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from burn.dialect.control import defined_symbols
+from burn.dialect.control import Group, defined_symbols
 from burn.dialect.dims import symbols
 from burn.dialect.mentions import attribute_symbols
 from burn.dialect.mlir import context, ir
 from burn.dialect.op import Op, full_name
 from burn.dialect.program import Program
+from burn.dialect.shape import Weight
 from burn.dialect.types import TensorType, type_of
 from burn.errors import BurnError, CompileError, Problem
 from burn.passes.environment import ANYWHERE, Environment
@@ -80,7 +81,7 @@ class _Checker:
         for size in sorted(used - self.known):
             problem(f"the size '{size}' is not defined here")
         self.known |= own
-        for region in op.operation.regions if op.OP_NAME != "group" else ():  # a group checks what is in it
+        for region in op.operation.regions if not isinstance(op, Group) else ():  # a group checks what is in it
             for inner in region.blocks:
                 outside = set(self.known), set(self.values)
                 self.block(inner)
@@ -100,7 +101,7 @@ class _Checker:
             ValueError,
         ) as error:  # operands that inference trips over
             problem(f"its operands and attributes do not fit together ({error})")
-        if op.OP_NAME == "weight" and op.key in self.program.weights:  # a program may be looked at without its weights
+        if isinstance(op, Weight) and op.key in self.program.weights:  # a program may be looked at without its weights
             weight = self.program.weights.weight(op.key)
             have, want = TensorType(weight.dtype, weight.shape), type_of(op.operation.results[0])
             if have != want:

@@ -14,6 +14,7 @@ from fractions import Fraction
 from typing import ClassVar
 
 from burn.dialect import ops
+from burn.dialect.contraction import Conv, DotGeneral
 from burn.dialect.dims import Dim, product
 from burn.dialect.mlir import context, ir
 from burn.dialect.op import Op, current_node, source_name
@@ -179,7 +180,7 @@ def _known(*dims: Dim) -> bool:
 
 def _is_plain(op: Op) -> bool:
     """A channels-last convolution of 3 x 3 pixels side by side whose sizes are known, but for the number of images."""
-    if op.OP_NAME != "conv" or op.layout != "last" or op.columns is not None or op.dtype is not None:
+    if not isinstance(op, Conv) or op.layout != "last" or op.columns is not None or op.dtype is not None:
         return False
     if op.groups != 1 or op.strides != (1, 1) or op.dilations != (1, 1) or type_of(op.x).dtype not in FLOATS:
         return False
@@ -226,7 +227,7 @@ def _filter(weight: ir.Value) -> ir.Value:
 def _gradient_of(op: Op) -> tuple[ir.Value, tuple[int, ...]] | None:
     """The images under a filter, and the zeros in front of them, where the op sums what lies under each tap, times what is owed
     to the results: over images and pixels."""
-    if op.OP_NAME != "dot_general" or op.columns is not None or op.dtype is not None or op.lhs_batch:
+    if not isinstance(op, DotGeneral) or op.columns is not None or op.dtype is not None or op.lhs_batch:
         return None
     under = is_named(op.lhs, "windows")
     if under is None or op.lhs_contract != (0, 1, 2) or op.rhs_contract != (0, 1, 2):

@@ -12,6 +12,7 @@ from typing import Any
 from burn.dialect import ops
 from burn.dialect.compose import as_list
 from burn.dialect.compose import check_size as check
+from burn.dialect.control import Return, Yield
 from burn.dialect.deferred import Deferred, Value
 from burn.dialect.dims import Atom, Dim, Expr, Symbol, substitute, symbols
 from burn.dialect.mentions import dim_attributes
@@ -85,7 +86,7 @@ class _Replay:
         for operation in block.operations:
             op = operation.opview
             assert isinstance(op, Op)
-            if op.OP_NAME in ("return", "yield"):
+            if isinstance(op, Return | Yield):
                 return list(operation.operands)
             with op.operation.location:  # what cannot be built or differentiated is named as it is in the model
                 self._op(op)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from burn.codegen.cpu.heuristics.programs import BRIEF, LONG
 from burn.codegen.host.groups import flops
-from burn.dialect.control import Group
+from burn.dialect.control import Group, Loop
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op
 from burn.dialect.program import Program
@@ -23,7 +23,7 @@ def is_brief(program: Program) -> bool:
     """Is a whole run little work, whatever its inputs hold?"""
     work = 0
     for op in _ops(program.block):
-        if op.OP_NAME == "loop":
+        if isinstance(op, Loop):
             return False
         if isinstance(op, Group):
             dims = (flops(op.ops), *(type_of(v).bytes for v in (*op.operation.operands, *op.operation.results)))

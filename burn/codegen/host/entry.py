@@ -36,6 +36,7 @@ from burn.dialect.mlir import ir
 from burn.dialect.op import Agreement, Op, full_name
 from burn.dialect.program import Program
 from burn.dialect.query import op_of
+from burn.dialect.traits import Trait
 from burn.dialect.types import TensorType, type_of
 from burn.errors import CompileError, Problem
 from burn.kernels.liveness import Liveness
@@ -314,7 +315,7 @@ class EntryBuilder:
         if home in self.inputs:
             return self.calls.input(self.inputs[home])
         op = op_of(home)
-        if op is not None and op.OP_NAME in ("weight", "constant"):
+        if op is not None and op.has(Trait.STORED):
             return self.calls.constant(self.constants.setdefault(home, len(self.constants)))
         raise CompileError(f"internal: {home} has no memory yet")
 

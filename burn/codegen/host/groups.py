@@ -11,10 +11,10 @@ from burn.codegen.host.emitters import emits
 from burn.codegen.host.launches import Binding, Kernels, Launches
 from burn.codegen.host.records import ON_HOST, KernelRecord, moved, sum_dims
 from burn.dialect.control import Group
-from burn.dialect.dims import Dim, product
+from burn.dialect.dims import Dim
 from burn.dialect.mlir import ir
 from burn.dialect.op import Agreement, Op, full_name
-from burn.dialect.query import LEAVES
+from burn.dialect.traits import Trait
 from burn.dialect.types import type_of
 from burn.kernels.likeness import likeness
 
@@ -74,7 +74,7 @@ def _group(entry: EntryBuilder, op: Op) -> None:
     inside = list(op.operation.regions[0].blocks[0].operations)[:-1]
     names = [full_name(inner) for inner in inside]
     # Equal constants have become one, which has the place of any of them: a kernel is not named for it.
-    constants = {place for place, inner in enumerate(inside) if isinstance(inner, Op) and inner.OP_NAME in LEAVES}
+    constants = {place for place, inner in enumerate(inside) if isinstance(inner, Op) and inner.has(Trait.CONSTANT)}
     printed = entry.groups.printed(op)
     for place, need in printed.needs:
         entry.require(need, names[place])
@@ -110,29 +110,9 @@ def _group(entry: EntryBuilder, op: Op) -> None:
             entry.sent(result, entry.calls.reached(place))
 
 
-ATTENTION = {"attention": 2, "attention_forward": 2, "attention_backward": 5}
-"""Operations for each query, key and feature; on the way back, without what is computed twice."""
-
-
 def flops(ops: Iterable[Op]) -> Dim:
-    """Floating-point operations of contractions; 0 for other ops, whose cost is memory."""
+    """Floating-point operations of several ops; see `Op.flops`."""
     total: Dim = 0
     for op in ops:
-        if op.OP_NAME == "dot_general":
-            depth = product([type_of(op.lhs).shape[a] for a in op.lhs_contract])
-            total = total + type_of(op.operation.results[0]).elements * depth * 2
-        if op.OP_NAME == "block_dot":
-            total = total + type_of(op.operation.results[0]).elements * type_of(op.x).shape[-1] * 2
-        if op.OP_NAME in ATTENTION:
-            depths = type_of(op.q).shape[3] + type_of(op.v).shape[3]
-            total = total + product([*type_of(op.q).shape[:3], type_of(op.k).shape[2]]) * depths * ATTENTION[op.OP_NAME]
-        if op.OP_NAME == "conv":
-            weight = type_of(op.weight).shape
-            if op.interleaved is not None:  # [groups, panels, k.., channels / run, width, run]
-                taps = product((*weight[2:-2], op.interleaved))
-            elif op.columns is not None:  # [groups, panels, k.., channels, width]
-                taps = product(weight[2:-1])
-            else:
-                taps = product(weight[:-1] if op.layout == "last" else weight[1:])
-            total = total + type_of(op.operation.results[0]).elements * taps * 2
+        total = total + op.flops()
     return total

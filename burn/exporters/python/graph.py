@@ -13,10 +13,15 @@ from typing import Any
 
 import numpy as np
 
+from burn.dialect.control import Group
 from burn.dialect.dims import Expr, symbols
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op, source_name
+from burn.dialect.pointwise import Cast
 from burn.dialect.program import Program
+from burn.dialect.reduction import ArgReduce
+from burn.dialect.shape import BroadcastTo, Concat, Constant, Full, Reshape, Slice, Transpose
+from burn.dialect.shape import Weight as WeightOp
 from burn.dialect.types import TensorType, numpy_dtype, type_of
 from burn.dialect.weights import Weight, WeightStore, array_weight
 from burn.errors import CompileError
@@ -174,10 +179,10 @@ class _Reader:
         return nodes, [self.values[v] for v in operations[-1].operation.operands]
 
     def _op(self, op: Any, nodes: list[Node]) -> None:
-        if not isinstance(op, Op) or op.OP_NAME == "group":
+        if not isinstance(op, Op) or isinstance(op, Group):
             raise CompileError(f"no source can be written for {op.operation.name}")
         results = list(op.operation.results)
-        key = op.attrs["key"] if op.OP_NAME == "weight" else ""
+        key = op.attrs["key"] if isinstance(op, WeightOp) else ""
         weight = self.parameters.get(key) or weight_of(op, self.program.weights)
         if weight is not None:
             node = Node("constant", types=[type_of(results[0])], source=source_name(op), weight=weight)
@@ -189,7 +194,7 @@ class _Reader:
             nodes.append(drawn)
             return
         operands = [self._operand(a) for a in op.args]
-        if op.OP_NAME == "reshape" and operands[0].node.op == "reshape":
+        if isinstance(op, Reshape) and operands[0].node.op == "reshape":
             operands = list(operands[0].node.operands)  # the shape between the two is of no account
         same = _unchanged(op, operands)
         if same is not None:
@@ -230,17 +235,17 @@ class _Reader:
 
 def weight_of(op: Op, weights: WeightStore) -> Weight | None:
     """The elements of a constant; None for other ops, and for what is better written out (`full`)."""
-    if op.OP_NAME == "weight":
+    if isinstance(op, WeightOp):
         return weights.weight(op.attrs["key"])
-    if op.OP_NAME not in ("constant", "full") or not all(isinstance(d, int) for d in op.attrs["shape"]):
+    if not isinstance(op, Constant | Full) or not all(isinstance(d, int) for d in op.attrs["shape"]):
         return None
     attrs = op.attrs
-    if op.OP_NAME == "full" and attrs["shape"]:
+    if isinstance(op, Full) and attrs["shape"]:
         return None
     elements = (
-        (attrs["values"] if op.OP_NAME == "constant" else [attrs["value"]])
+        (attrs["values"] if isinstance(op, Constant) else [attrs["value"]])
         if attrs["bits"] is None
-        else (attrs["bits"] if op.OP_NAME == "constant" else [attrs["bits"]])
+        else (attrs["bits"] if isinstance(op, Constant) else [attrs["bits"]])
     )
     kind = np.int64 if attrs["bits"] is not None else np.float64
     dtype = numpy_dtype(attrs["dtype"])
@@ -258,22 +263,20 @@ def _attributes(op: Op, operands: list[Any]) -> dict[str, Any]:
             attrs[name] = value + rank if value < 0 else value
         elif name == "axes":
             attrs[name] = tuple(a + rank if a < 0 else a for a in value)
-    if rank == 0 and op.OP_NAME == "arg_reduce":
+    if rank == 0 and isinstance(op, ArgReduce):
         attrs["axis"] = 0
     return attrs
 
 
 def _unchanged(op: Op, operands: list[Any]) -> Value | None:
     """The operand that an op passes on as it is."""
-    if op.OP_NAME == "concat":
+    if isinstance(op, Concat):
         return operands[0][0] if len(operands[0]) == 1 else None
-    if op.OP_NAME not in ("reshape", "cast", "transpose", "broadcast_to", "slice") or operands[0].type != type_of(
-        op.result
-    ):
+    if not isinstance(op, Reshape | Cast | Transpose | BroadcastTo | Slice) or operands[0].type != type_of(op.result):
         return None
-    if op.OP_NAME == "transpose":
+    if isinstance(op, Transpose):
         return operands[0] if list(op.attrs["permutation"]) == sorted(op.attrs["permutation"]) else None
-    if op.OP_NAME == "slice":
+    if isinstance(op, Slice):
         steps = zip(op.attrs["steps"], operands[0].type.shape, strict=True)
         whole = not any(op.attrs["starts"]) and all(step == 1 or dim in (0, 1) for step, dim in steps)
         return operands[0] if whole else None

@@ -11,6 +11,7 @@ from burn.dialect.mlir import context, ir
 from burn.dialect.op import Op, source_name
 from burn.dialect.program import Program
 from burn.dialect.query import blocks
+from burn.dialect.traits import Trait
 from burn.dialect.types import FLOATS, type_of
 from burn.dialect.weights import Weight
 from burn.exporters.python.graph import weight_of
@@ -50,7 +51,7 @@ def _hide(program: Program) -> dict[str, Weight]:
 
 def _is_parameter(op: Op) -> bool:
     """Whether an op is a constant of several floats with a name that says something."""
-    if op.OP_NAME not in ("weight", "constant"):
+    if not op.has(Trait.STORED):
         return False
     type_ = type_of(op.result)
     return type_.dtype in FLOATS and type_.elements != 1 and bool(parameter_path(source_name(op), whole=True))

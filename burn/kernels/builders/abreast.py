@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 from burn.dialect.control import Group
 from burn.dialect.dims import Dim, LoopVar, product
+from burn.dialect.indexing import ScatterElements
 from burn.dialect.op import full_name
 from burn.dialect.types import DTYPES, type_of
 from burn.kernels.body import Apply, Const, Convert, Index, LoopKernel, Reduced, Reduction, Scalar, Stage, Where, Write
@@ -52,10 +53,10 @@ class _Abreast:
 
     def __init__(self, group: Group) -> None:
         self.group = group
-        self.op = anchor_of(group, "scatter_elements", "scatter_nd")
+        self.op = anchor_of(group, "scatter")
         self.reduction: str = self.op.reduction
         self.x, indices, updates = (type_of(v) for v in (self.op.x, self.op.indices, self.op.updates))
-        self.elements = self.op.OP_NAME == "scatter_elements"
+        self.elements = isinstance(self.op, ScatterElements)
         if self.elements:
             axis = self.op.axis % self.x.rank
             self.lines = tuple(i for i in range(self.x.rank) if i != axis)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from burn.dialect.attention import heads_per_group
+from burn.dialect.attention import Attention, heads_per_group
+from burn.dialect.attention_gradient import AttentionForward
 from burn.dialect.control import Group
 from burn.dialect.dims import Dim, Expr, LoopVar, ceildiv, dim_max, dim_min, product
 from burn.dialect.op import Op
@@ -40,7 +41,7 @@ LN2 = 0.6931471805599453
 
 def build(group: Group, wants: Wants) -> list[Call]:
     """One attention, then what follows at the same places. Query heads that share a key head are rows of one product."""
-    op = anchor_of(group, "attention", "attention_forward")
+    op = anchor_of(group, "attention")
     if _splits(op, wants):
         return _in_parts(group, op, wants.split_keys)
     builder = Builder(group)
@@ -49,7 +50,7 @@ def build(group: Group, wants: Wants) -> list[Call]:
     builder.low.define(op.operation.results[0], lambda index: total)
     norms, kept = [], []
     for number, value in enumerate(group.yielded):
-        if op.OP_NAME == "attention_forward" and value == op.operation.results[1]:
+        if isinstance(op, AttentionForward) and value == op.operation.results[1]:
             norm = convert(_unless(Accumulator(at.dtype), float("-inf"), 0.0), type_of(value).dtype)
             norms.append(Write(builder.out(number), linear(at.query[:3], type_of(value).shape), norm))
         else:
@@ -140,7 +141,7 @@ def _splits(op: Op, wants: Wants) -> bool:
     few = isinstance(rows, int) and rows <= wants.split_rows
     busy = isinstance(programs, int) and programs >= wants.split_programs
     short = isinstance(keys[2], int) and keys[2] <= 2 * wants.split_keys
-    return op.OP_NAME == "attention" and bool(wants.split_keys) and few and not busy and not short
+    return isinstance(op, Attention) and bool(wants.split_keys) and few and not busy and not short
 
 
 def _in_parts(group: Group, op: Op, length: int) -> list[Call]:

@@ -12,6 +12,7 @@ from burn.dialect.dims import Dim, Expr, LoopVar, dim_max, dim_min, product
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op
 from burn.dialect.query import op_of
+from burn.dialect.shape import Reshape, Transpose
 from burn.dialect.types import type_of
 from burn.kernels.body import (
     Accumulator,
@@ -32,7 +33,7 @@ from burn.kernels.wants import Wants
 
 
 def build(group: Group, wants: Wants) -> list[Call]:
-    op = anchor_of(group, "attention_backward")
+    op = anchor_of(group, "attention_gradient")
     apart: tuple[tuple[int, ...], ...] = ((0, 1, 2),) if wants.owed_together else ((0,), (1, 2))
     sides = [call for asked in apart if (call := _gradient(group, op, asked)) is not None]
     return [_dots(group, op), *sides]
@@ -118,7 +119,7 @@ def _gradient(group: Group, op: Op, asked: tuple[int, ...]) -> Call | None:
 
 def _behind_views(value: ir.Value) -> ir.Value:
     """What a yielded value is before it is turned."""
-    while (op := op_of(value)) is not None and op.OP_NAME in ("reshape", "transpose"):
+    while (op := op_of(value)) is not None and isinstance(op, Reshape | Transpose):
         value = op.x
     return value
 

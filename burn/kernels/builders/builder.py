@@ -10,6 +10,7 @@ from burn.dialect.dims import Dim, Expr, LoopVar
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op
 from burn.dialect.query import op_of
+from burn.dialect.shape import Reshape, Transpose
 from burn.dialect.types import DTYPES, type_of
 from burn.kernels.body import Buffer, Convert, Kernel, Role, Scalar
 from burn.kernels.lower import Lowering, Place, reshape_index
@@ -109,13 +110,13 @@ def place(loop_vars: tuple[LoopVar, ...]) -> Place:
 def untangle(value: ir.Value, index: Place, space: tuple[Dim, ...]) -> tuple[ir.Value, Place, tuple[Dim, ...]]:
     """For a yielded value that ends in views: the value before them, and where its element at `index` comes to lie."""
     chain: list[Op] = []
-    while (op := op_of(value)) is not None and op.OP_NAME in ("reshape", "transpose"):
+    while (op := op_of(value)) is not None and isinstance(op, Reshape | Transpose):
         chain.append(op)
         value = op.x
     shape = space
     for view in reversed(chain):
         target = type_of(view.operation.results[0]).shape
-        if view.OP_NAME == "transpose":
+        if isinstance(view, Transpose):
             index = tuple(index[p] for p in view.permutation)
         else:
             index = reshape_index(index, shape, target)
@@ -123,9 +124,9 @@ def untangle(value: ir.Value, index: Place, space: tuple[Dim, ...]) -> tuple[ir.
     return value, index, shape
 
 
-def anchor_of(group: Computation, *names: str) -> Op:
-    """The op that decides what kernel the group is."""
-    return next(op for op in group.ops if op.OP_NAME in names)
+def anchor_of(group: Computation, kernel: str) -> Op:
+    """The op that decides that the group is a kernel of this kind."""
+    return next(op for op in group.ops if kernel == op.KERNEL)
 
 
 class Builder:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from burn.dialect.contraction import DotGeneral
 from burn.dialect.dims import Dim, LoopVar, exact_div, floordiv
 from burn.dialect.op import Op
 from burn.dialect.types import type_of
@@ -27,7 +28,7 @@ from burn.kernels.wants import Wants
 def build(group: Computation, wants: Wants) -> list[Call]:
     """One dot_general, convolution or block_dot, then what follows at the same places. Results leave in the order of trailing
     views."""
-    anchor = anchor_of(group, "dot_general", "conv", "block_dot")
+    anchor = anchor_of(group, "contract")
     tiled = matrix_kernel(group, anchor, wants.small_products)
     if tiled is not None:
         return [made for call in with_depth_inside(tiled, wants.small_products) for made in in_parts(call, wants)]
@@ -35,7 +36,7 @@ def build(group: Computation, wants: Wants) -> list[Call]:
     result = anchor.operation.results[0]
     space = type_of(result).shape
     variables = loops(space)
-    body, inner = (_dot_body if anchor.OP_NAME == "dot_general" else _conv_body)(builder, anchor, place(variables))
+    body, inner = (_dot_body if isinstance(anchor, DotGeneral) else _conv_body)(builder, anchor, place(variables))
     dtype = body.dtype
     out = convert(Reduced(dtype, "r0"), type_of(result).dtype)
     builder.low.define(result, lambda index: out)

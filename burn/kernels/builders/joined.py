@@ -12,6 +12,7 @@ from burn.dialect.dims import Dim, floordiv, product
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op
 from burn.dialect.query import op_of
+from burn.dialect.shape import Concat
 from burn.dialect.types import type_of
 from burn.kernels.body import ContractionKernel, Kernel, LoopKernel, Write
 from burn.kernels.builders import contract, loop, tiles, window
@@ -26,19 +27,12 @@ MAKERS: dict[str, Callable[[Computation, Wants], list[Call]]] = {
 }
 """What makes a part, by the kind that a group of it alone would have."""
 
-ANCHORS = {
-    "window_reduce": "window",
-    **dict.fromkeys(("dot_general", "conv", "block_dot"), "contract"),
-    "join_tiles": "join",
-}
-"""The ops that decide so; without one it is a loop."""
-
 
 def build(group: Group, wants: Wants) -> list[Call]:
     """One concat of tensors that the group makes, or is given."""
     (whole,) = group.yielded
     root = op_of(whole)
-    assert root is not None and root.OP_NAME == "concat"
+    assert root is not None and isinstance(root, Concat)
     shape = type_of(whole).shape
     axis = root.axis % len(shape)
     inner = product(shape[axis + 1 :])
@@ -66,7 +60,7 @@ def _section(ops: list[Op], arguments: list[ir.Value], value: ir.Value) -> Secti
         if wanted & set(op.operation.results):
             needed.append(op)
             wanted |= set(op.operation.operands)
-    kinds = [ANCHORS[op.OP_NAME] for op in needed if op.OP_NAME in ANCHORS]
+    kinds = [op.KERNEL for op in needed if op.KERNEL in MAKERS]
     assert len(kinds) <= 1
     return Section(kinds[0] if kinds else "loop", needed[::-1], [value], arguments)
 

@@ -6,6 +6,7 @@ from burn.dialect.dims import Dim
 from burn.dialect.op import Op
 from burn.dialect.pointwise import Pointwise
 from burn.dialect.query import op_of
+from burn.dialect.shape import Concat
 from burn.dialect.types import type_of
 from burn.kernels.body import LoopKernel, Stage, Write
 from burn.kernels.builders.builder import Builder, Call, Computation, loops, place
@@ -16,7 +17,7 @@ from burn.kernels.wants import Wants
 def build(group: Computation, wants: Wants) -> list[Call]:
     yielded = group.yielded
     root = op_of(yielded[0]) if len(yielded) == 1 else None
-    if root is not None and root.OP_NAME == "concat" and len(root.xs) > 1 and not _is_fused(group, root, wants):
+    if root is not None and isinstance(root, Concat) and len(root.xs) > 1 and not _is_fused(group, root, wants):
         return _concat(group, root)
     space = type_of(yielded[0]).shape
     variables = loops(space)

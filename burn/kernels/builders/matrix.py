@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from burn.dialect.blocks import BlockDot
+from burn.dialect.contraction import DotGeneral
 from burn.dialect.dims import Dim, Expr, LoopVar, exact_div
 from burn.dialect.op import Op
 from burn.dialect.types import type_of
@@ -44,7 +46,7 @@ def is_product(op: Op) -> bool:
 def matrix_kernel(group: Computation, anchor: Op, small: Collection[str] = ()) -> Call | None:
     """The contraction as rows and columns, where it has both and is of types in `READ_AS` or `small`. None where not."""
     result = anchor.operation.results[0]
-    dtype = "float32" if anchor.OP_NAME == "block_dot" else matrix_type(anchor, small)
+    dtype = "float32" if isinstance(anchor, BlockDot) else matrix_type(anchor, small)
     if dtype is None:
         return None
     builder = Builder(group)
@@ -69,7 +71,7 @@ def matrix_kernel(group: Computation, anchor: Op, small: Collection[str] = ()) -
             sides.rhs,
             tuple(writes),
             buffers,
-            anchor.OP_NAME == "dot_general" and anchor.sums == "fast",
+            isinstance(anchor, DotGeneral) and anchor.sums == "fast",
         )
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from burn.dialect.control import Group
+from burn.dialect.indexing import ScatterElements
 from burn.dialect.op import full_name
 from burn.dialect.types import type_of
 from burn.kernels.body import Apply, LoopKernel, Stage, Write
@@ -16,7 +17,7 @@ def build(group: Group, wants: Wants) -> list[Call]:
     """A copy of x, then the updates in order, by one thread: places may repeat. Elsewhere all places at once."""
     if wants.scatter_rivals and (calls := abreast.build(group, wants)):
         return calls
-    op = anchor_of(group, "scatter_elements", "scatter_nd")
+    op = anchor_of(group, "scatter")
     x, indices, updates = type_of(op.x), type_of(op.indices), type_of(op.updates)
     builder = Builder(group)
     variables = loops(x.shape)
@@ -27,7 +28,7 @@ def build(group: Group, wants: Wants) -> list[Call]:
     steps = loops(updates.shape, "u")
     here = place(steps)
     site = full_name(op)
-    if op.OP_NAME == "scatter_elements":
+    if isinstance(op, ScatterElements):
         axis = op.axis % x.rank
         fetched = builder.low.fetch(builder.low.at(op.indices, here), x.shape[axis], site)
         target = (*here[:axis], fetched, *here[axis + 1 :])

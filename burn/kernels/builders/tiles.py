@@ -21,7 +21,7 @@ APART = 16
 
 def split(group: Computation, wants: Wants) -> list[Call]:
     """One `split_tiles`."""
-    op = anchor_of(group, "split_tiles")
+    op = anchor_of(group, "split")
     x, result = type_of(op.x), type_of(op.operation.results[0])
     rows = _rows(op.matrix, op.size)
     builder = Builder(group)
@@ -56,7 +56,7 @@ def split(group: Computation, wants: Wants) -> list[Call]:
 def join(group: Computation, wants: Wants) -> list[Call]:
     """One `join_tiles`, then what follows at the same places: a kernel for whole tiles, and others for those at the borders of
     which less is left."""
-    op = anchor_of(group, "join_tiles")
+    op = anchor_of(group, "join")
     parts = [_parts(size, op.size) for size in op.sizes]
     return [_joined(group, down, along) for down in parts[0] for along in parts[1]]
 
@@ -71,7 +71,7 @@ def _parts(size: int, tile: int) -> list[Part]:
 
 
 def _joined(group: Computation, down: Part, along: Part) -> Call:
-    op = anchor_of(group, "join_tiles")
+    op = anchor_of(group, "join")
     x, result = type_of(op.x), op.operation.results[0]
     points = len(op.matrix) // op.size
     rows = _rows(op.matrix, points)

@@ -12,7 +12,7 @@ from burn.kernels.wants import Wants
 
 def build(group: Computation, wants: Wants) -> list[Call]:
     """One window reduction; places outside the operand are the reduction's identity, what follows is applied to the result."""
-    anchor = anchor_of(group, "window_reduce")
+    anchor = anchor_of(group, "window")
     x, result = type_of(anchor.x), anchor.operation.results[0]
     space = type_of(result).shape
     variables = loops(space)

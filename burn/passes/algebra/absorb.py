@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from burn.dialect import ops
 from burn.dialect.compose import convert, number_like, reshape
+from burn.dialect.contraction import Conv
 from burn.dialect.dims import Dim
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op
@@ -31,7 +32,7 @@ def _weight(rewriter: Rewriter, contraction: Op | None) -> ir.Value | None:
     """The constant float weight of a contraction that may be scaled; None where there is none."""
     if contraction is None or contraction.columns is not None or contraction.dtype is not None:
         return None
-    weight = contraction.weight if contraction.OP_NAME == "conv" else contraction.rhs
+    weight = contraction.weight if isinstance(contraction, Conv) else contraction.rhs
     type_ = type_of(weight)
     if DTYPES[type_.dtype].kind != "float" or not rewriter.constant(weight):
         return None
@@ -49,7 +50,7 @@ def _factor(contraction: Op, weight: ir.Value, factor: ir.Value) -> ir.Value | N
     if len(shape) > rank:
         return None
     padded = (*(1,) * (rank - len(shape)), *shape)
-    if contraction.OP_NAME == "conv":
+    if isinstance(contraction, Conv):
         last = contraction.layout == "last"
         axis = rank - 1 if last else 1
         if any(d != 1 for i, d in enumerate(padded) if i != axis):
@@ -77,7 +78,7 @@ def _scaled(rewriter: Rewriter, value: ir.Value, factor: ir.Value) -> ir.Value |
     if laid is None:
         return None
     scaled = ops.mul(weight, laid)
-    first = contraction.x if contraction.OP_NAME == "conv" else contraction.lhs
+    first = contraction.x if isinstance(contraction, Conv) else contraction.lhs
     return type(contraction).build(first, scaled, **contraction.attrs)
 
 

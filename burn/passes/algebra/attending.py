@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from burn.dialect.attention_gradient import AttentionForward
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op
 from burn.passes.algebra.law import Rewriter, law
@@ -14,7 +15,7 @@ def kept_for_the_way_back(rewriter: Rewriter, op: Op) -> ir.Value | None:
         other = use.owner.opview
         if (
             not isinstance(other, Op)
-            or other.OP_NAME != "attention_forward"
+            or not isinstance(other, AttentionForward)
             or other.operation.block != op.operation.block
         ):
             continue

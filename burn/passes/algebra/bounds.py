@@ -9,7 +9,10 @@ from typing import NamedTuple
 import numpy as np
 
 from burn.dialect.mlir import ir
-from burn.dialect.query import VIEWS, op_of, splat
+from burn.dialect.pointwise import Cast
+from burn.dialect.query import op_of, splat
+from burn.dialect.shape import Constant, Weight
+from burn.dialect.traits import Trait
 from burn.dialect.types import DTYPES
 from burn.dialect.weights import WeightStore
 
@@ -38,12 +41,12 @@ def bounds(weights: WeightStore, value: ir.Value) -> Bounds | None:
     op = op_of(value)
     if op is None:
         return None
-    if op.OP_NAME == "weight":
+    if isinstance(op, Weight):
         known = op.key in weights and DTYPES[op.dtype].kind == "float" and weights.weight(op.key).nbytes <= MOST_BYTES
         return _of_numbers(weights.get(op.key)) if known else None
-    if op.OP_NAME == "constant":
+    if isinstance(op, Constant):
         return _of_numbers(np.array(op.values, np.float64)) if op.bits is None else None
-    if op.OP_NAME in VIEWS or op.OP_NAME == "cast":
+    if op.has(Trait.VIEW) or isinstance(op, Cast):
         return bounds(weights, op.x)
     rule = RULES.get(op.OP_NAME)
     operands = [bounds(weights, operand) for operand in op.operation.operands] if rule is not None else []

@@ -6,6 +6,7 @@ from burn.dialect import ops
 from burn.dialect.compose import convert
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op
+from burn.dialect.pointwise import Eq
 from burn.dialect.query import is_named, result_type, splat
 from burn.dialect.types import DTYPES, type_of
 from burn.passes.algebra.law import Rewriter, law
@@ -98,7 +99,7 @@ def compare_cast_bool(rewriter: Rewriter, op: Op) -> ir.Value | None:
         return None
     if type_of(inner.x).shape != result_type(op).shape:
         return None
-    return inner.x if (op.OP_NAME == "eq") == bool(number) else ops.not_(inner.x)
+    return inner.x if (isinstance(op, Eq)) == bool(number) else ops.not_(inner.x)
 
 
 @law("cast")

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from burn.dialect import ops
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op
+from burn.dialect.pointwise import Add, Mul
 from burn.dialect.query import is_named, result_type, splat, used_once
 from burn.dialect.types import DTYPES, type_of
 from burn.passes.algebra.law import Rewriter, law
@@ -49,9 +50,9 @@ def associate(rewriter: Rewriter, op: Op) -> ir.Value | None:
 
 
 def _is_associative(op: Op, inner: Op) -> bool:
-    if op.OP_NAME not in ("add", "mul") or not _float(op):
+    if not isinstance(op, Add | Mul) or not _float(op):
         return True
-    return op.OP_NAME == "mul" and any(splat(each.rhs) in (1, -1) for each in (op, inner))
+    return isinstance(op, Mul) and any(splat(each.rhs) in (1, -1) for each in (op, inner))
 
 
 NUMBERS: dict[str, Callable[[float, float], float]] = {"mul": operator.mul, "min": min, "max": max}

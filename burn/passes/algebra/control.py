@@ -9,12 +9,14 @@ from collections.abc import Callable
 
 from burn.dialect import ops
 from burn.dialect.compose import number, reshape
-from burn.dialect.control import yielded
+from burn.dialect.control import Loop, Yield, yielded
 from burn.dialect.dims import Dim, Symbol, decide, substitute
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op
+from burn.dialect.pointwise import Cast
 from burn.dialect.program import Program
 from burn.dialect.query import blocks, integers, op_of, splat
+from burn.dialect.shape import DimValues, Reshape
 from burn.dialect.types import TensorType, type_of
 from burn.passes.sizes import replace_sizes
 
@@ -58,11 +60,11 @@ def _closed(dim: Dim, sizes: dict[str, Dim]) -> Dim:
 def _read_dim(op: Op) -> dict[str, Dim] | None:
     """A size read from a constant, or from a tensor of sizes"""
     source = op_of(op.x)
-    while source is not None and source.OP_NAME in ("reshape", "cast"):
+    while source is not None and isinstance(source, Reshape | Cast):
         source = op_of(source.x)
     if source is None:
         return None
-    if source.OP_NAME == "dim_values":
+    if isinstance(source, DimValues):
         size: Dim = source.dims[op.position]
     else:
         numbers = integers(source.operation.results[0])
@@ -92,7 +94,7 @@ def _is_read(op: Op) -> bool:
 def _is_pure(op: Op) -> bool:
     """Whether nothing in an op's regions does more than compute."""
     inner = [o.opview for region in op.operation.regions for block in region.blocks for o in block.operations]
-    return all(isinstance(o, Op) and (o.PURE or o.OP_NAME == "yield") for o in inner)
+    return all(isinstance(o, Op) and (o.PURE or isinstance(o, Yield)) for o in inner)
 
 
 def _loop(op: Op) -> dict[str, Dim] | None:
@@ -131,7 +133,7 @@ def _inline(op: Op, region: int, arguments: list[ir.Value]) -> dict[str, Dim]:
         mine.replace_all_uses_with(given)
     for operation in list(block.operations)[:-1]:
         operation.operation.move_before(op.operation)
-    if op.OP_NAME == "loop":
+    if isinstance(op, Loop):
         carried = len(op.carried)
         stacked = [reshape(v, (1, *type_of(v).shape)) for v in values[1 + carried :]]
         values = [*values[1 : 1 + carried], *stacked]

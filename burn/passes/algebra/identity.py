@@ -10,6 +10,7 @@ import math
 from burn.dialect import ops
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op
+from burn.dialect.pointwise import Add, Div, Sub
 from burn.dialect.query import is_named, result_type, splat
 from burn.dialect.types import DTYPES, type_of
 from burn.passes.algebra.law import Rewriter, fit, law
@@ -91,9 +92,9 @@ def neutral(rewriter: Rewriter, op: Op) -> ir.Value | None:
 
 def _keeps_zeros(op: Op, value: ir.Value, number: float) -> bool:
     """Only -0.0 + 0.0 and -0.0 - -0.0 are not the operand: they are 0.0."""
-    if op.OP_NAME not in ("add", "sub") or DTYPES[type_of(value).dtype].kind != "float":
+    if not isinstance(op, Add | Sub) or DTYPES[type_of(value).dtype].kind != "float":
         return True
-    if (math.copysign(1, number) > 0) == (op.OP_NAME == "sub"):
+    if (math.copysign(1, number) > 0) == (isinstance(op, Sub)):
         return True
     return has_no_negative_zero(value) or hides_sign_of_zero(op.operation.results[0])
 
@@ -146,15 +147,15 @@ def signs(rewriter: Rewriter, op: Op) -> ir.Value | None:
     """x + (-y) = x - y; x - (-y) = x + y; (-x) + y = y - x"""
     right = is_named(op.rhs, "neg")
     if right is not None and not rewriter.constant(op.rhs):
-        return ops.sub(op.lhs, right.x) if op.OP_NAME == "add" else ops.add(op.lhs, right.x)
+        return ops.sub(op.lhs, right.x) if isinstance(op, Add) else ops.add(op.lhs, right.x)
     left = is_named(op.lhs, "neg")
-    return ops.sub(op.rhs, left.x) if left is not None and op.OP_NAME == "add" else None
+    return ops.sub(op.rhs, left.x) if left is not None and isinstance(op, Add) else None
 
 
 @law("mul", "div")
 def negated_factors(rewriter: Rewriter, op: Op) -> ir.Value | None:
     """(-x) * (-y) = x * y; for integers no quotient, as the least one has no negative"""
     left, right = is_named(op.lhs, "neg"), is_named(op.rhs, "neg")
-    if op.OP_NAME == "div" and DTYPES[result_type(op).dtype].kind != "float":
+    if isinstance(op, Div) and DTYPES[result_type(op).dtype].kind != "float":
         return None
     return type(op).build(left.x, right.x) if left is not None and right is not None else None

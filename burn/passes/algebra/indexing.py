@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from burn.dialect import ops
 from burn.dialect.dims import Dim
+from burn.dialect.indexing import Gather
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op
 from burn.dialect.query import integers, is_named, result_type, splat
@@ -57,7 +58,7 @@ def element_of_sizes(rewriter: Rewriter, op: Op) -> ir.Value | None:
     source = is_named(op.x, "dim_values")
     if source is None or source.scalar:
         return None
-    if op.OP_NAME == "gather":
+    if isinstance(op, Gather):
         places = integers(op.indices)
         if (
             places is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from burn.dialect import ops
+from burn.dialect.contraction import DotGeneral
 from burn.dialect.dims import Dim, product
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op
@@ -63,7 +64,7 @@ def split_rows_before(rewriter: Rewriter, op: Op) -> ir.Value | None:
     if not extra or source is None or not used_once(op.x) or rewriter.constant(op.x):
         return None
     rows = op.shape[:extra]
-    if source.OP_NAME == "dot_general":
+    if isinstance(source, DotGeneral):
         return _split_product(source, rows)
     return _split_pointwise(rewriter, source, rows) if isinstance(source, Pointwise) else None
 

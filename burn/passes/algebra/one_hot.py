@@ -8,7 +8,9 @@ from burn.dialect import ops
 from burn.dialect.compose import convert, number_like, reshape, transpose
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op
+from burn.dialect.pointwise import Cast
 from burn.dialect.query import is_named, op_of, result_type, splat
+from burn.dialect.shape import Iota, Reshape, Weight
 from burn.dialect.types import DTYPES, INTEGERS, type_of
 from burn.passes.algebra.law import Rewriter, law
 
@@ -70,16 +72,16 @@ def _counts(rewriter: Rewriter, value: ir.Value, axis: int, rank: int) -> bool:
     if place < 0 or any(d != 1 for i, d in enumerate(shape) if i != place) or not type_of(value).is_static:
         return False
     source, bits = op_of(value), [DTYPES[type_of(value).dtype].bits]
-    while source is not None and source.OP_NAME in ("reshape", "cast"):
+    while source is not None and isinstance(source, Reshape | Cast):
         source = op_of(source.x)
         bits += [DTYPES[result_type(source).dtype].bits] if source is not None else []
     size = shape[place]
     if source is None or not isinstance(size, int) or size > 1 << (min(bits) - 1):
         return False  # a narrow type wraps
-    if source.OP_NAME == "iota":
+    if isinstance(source, Iota):
         elements = type_of(source.operation.results[0]).shape
         return sum(d != 1 for d in elements) <= 1 and (shape[place] == 1 or elements[source.axis] == shape[place])
-    if source.OP_NAME != "weight" or source.key not in rewriter.weights:
+    if not isinstance(source, Weight) or source.key not in rewriter.weights:
         return False
     numbers = rewriter.weights.get(source.key).reshape(-1)
     return bool((numbers == np.arange(numbers.size)).all())

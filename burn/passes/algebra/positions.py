@@ -11,7 +11,9 @@ from burn.dialect import ops
 from burn.dialect.dims import Dim
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op
+from burn.dialect.pointwise import Ge
 from burn.dialect.query import is_named, op_of, result_type, splat
+from burn.dialect.shape import Iota, Reshape
 from burn.dialect.types import type_of
 from burn.passes.algebra.law import Rewriter, law
 from burn.passes.constants import full
@@ -21,9 +23,9 @@ def _counted(value: ir.Value) -> tuple[int, Dim] | None:
     """(axis, n) of a value that is 0, 1 .. n - 1 along one axis and has size 1 along the others."""
     shape = type_of(value).shape
     source = op_of(value)
-    while source is not None and source.OP_NAME == "reshape":
+    while source is not None and isinstance(source, Reshape):
         source = op_of(source.x)
-    if source is None or source.OP_NAME != "iota" or source.dtype not in ("int32", "int64"):
+    if source is None or not isinstance(source, Iota) or source.dtype not in ("int32", "int64"):
         return None  # narrow types wrap
     sizes = result_type(source).shape
     if any(d != 1 for i, d in enumerate(sizes) if i != source.axis):
@@ -37,7 +39,7 @@ def positions_are_not_negative(rewriter: Rewriter, op: Op) -> ir.Value | None:
     """iota >= 0 is true, iota < 0 is false"""
     if splat(op.rhs) != 0 or _counted(op.lhs) is None or result_type(op).shape != type_of(op.lhs).shape:
         return None
-    return full(op.OP_NAME == "ge", result_type(op))
+    return full(isinstance(op, Ge), result_type(op))
 
 
 @law("gather")

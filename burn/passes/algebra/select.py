@@ -5,6 +5,7 @@ from __future__ import annotations
 from burn.dialect import ops
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op
+from burn.dialect.pointwise import Eq, Ne
 from burn.dialect.query import is_named, result_type, same_number, splat, used_once
 from burn.dialect.types import DTYPES, type_of
 from burn.passes.algebra.law import Rewriter, fit, law
@@ -56,7 +57,7 @@ def not_of_comparison(rewriter: Rewriter, op: Op) -> ir.Value | None:
     inner = is_named(op.x, *INVERSE)
     if inner is None or not used_once(op.x):
         return None
-    if DTYPES[type_of(inner.lhs).dtype].kind == "float" and inner.OP_NAME not in ("eq", "ne"):
+    if DTYPES[type_of(inner.lhs).dtype].kind == "float" and not isinstance(inner, Eq | Ne):
         return None
     return getattr(ops, INVERSE[inner.OP_NAME])(inner.lhs, inner.rhs)
 

@@ -9,9 +9,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from burn.dialect.adjoint.marks import Barrier
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op
-from burn.dialect.query import VIEWS, op_of, splat
+from burn.dialect.pointwise import Add, Cast, Div, Mul, Select, Sqrt
+from burn.dialect.query import op_of, splat
+from burn.dialect.reduction import Reduce
+from burn.dialect.shape import Concat
+from burn.dialect.traits import Trait
 from burn.dialect.types import DTYPES, type_of
 
 DEPTH = 12
@@ -20,11 +25,11 @@ DEPTH = 12
 POSITIVE = ("abs", "exp", "sigmoid", "softmax")
 """Functions whose results are NaN or at least 0.0, and never -0.0."""
 
-SUMS = ("dot_general", "conv", "block_dot")
-
-BLIND = ("exp", "abs", "cos", "cosh", "sigmoid", "softmax", "log_softmax", "attention", "isnan", "isinf", *SUMS)
-BLIND_TESTS = ("eq", "ne", "lt", "le", "gt", "ge")
-"""Ops that give the same for 0.0 and -0.0, but for the sign of a zero that is a sum."""
+BLIND = (
+    "exp", "abs", "cos", "cosh", "sigmoid", "softmax", "log_softmax", "attention", "isnan", "isinf",
+    "eq", "ne", "lt", "le", "gt", "ge",
+)  # fmt: skip
+"""Ops that give the same for 0.0 and -0.0; so do contractions and sums, but for the sign of a zero that is a sum."""
 
 
 def is_positive(value: ir.Value, depth: int = DEPTH) -> bool:
@@ -37,9 +42,9 @@ def is_positive(value: ir.Value, depth: int = DEPTH) -> bool:
         return False
     if op.OP_NAME in POSITIVE:
         return True
-    if op.OP_NAME == "mul" and op.lhs == op.rhs:
+    if isinstance(op, Mul) and op.lhs == op.rhs:
         return True
-    if op.OP_NAME == "cast":
+    if isinstance(op, Cast):
         source = DTYPES[type_of(op.x).dtype].kind
         return source in ("bool", "uint") or (source == "float" and is_positive(op.x, depth - 1))
     operands = _passed_on(op)
@@ -48,13 +53,13 @@ def is_positive(value: ir.Value, depth: int = DEPTH) -> bool:
 
 def _passed_on(op: Op) -> list[ir.Value] | None:
     """The operands of an op that is positive if they are; None for any other op."""
-    if op.OP_NAME in (*VIEWS, "sqrt", "barrier") or (op.OP_NAME == "reduce" and op.kind in ("sum", "prod")):
+    if op.has(Trait.VIEW) or isinstance(op, Sqrt | Barrier) or (isinstance(op, Reduce) and op.kind in ("sum", "prod")):
         return [op.x]
-    if op.OP_NAME in ("add", "mul", "div"):
+    if isinstance(op, Add | Mul | Div):
         return [op.lhs, op.rhs]
-    if op.OP_NAME == "select":
+    if isinstance(op, Select):
         return [op.on_true, op.on_false]
-    return list(op.xs) if op.OP_NAME == "concat" else None
+    return list(op.xs) if isinstance(op, Concat) else None
 
 
 def has_no_negative_zero(value: ir.Value, depth: int = DEPTH) -> bool:
@@ -65,6 +70,10 @@ def has_no_negative_zero(value: ir.Value, depth: int = DEPTH) -> bool:
     op = op_of(value)
     if op is None or depth == 0:
         return False
+    if op.has(Trait.CONTRACTION):
+        return True
+    if op.has(Trait.VIEW) or isinstance(op, Barrier):
+        return has_no_negative_zero(op.x, depth - 1)
     rule = RULES.get(op.OP_NAME)
     if rule is not None:
         return rule(op, depth - 1)
@@ -81,8 +90,6 @@ def _of_cast(op: Op, depth: int) -> bool:
 
 
 RULES: dict[str, Callable[[Op, int], bool]] = {
-    **{name: lambda op, depth: True for name in SUMS},
-    **{name: lambda op, depth: has_no_negative_zero(op.x, depth) for name in (*VIEWS, "barrier")},
     "add": _any_of_sum,
     "sub": lambda op, depth: has_no_negative_zero(op.lhs, depth),
     "cast": _of_cast,
@@ -99,11 +106,11 @@ def hides_sign_of_zero(value: ir.Value, depth: int = 4) -> bool:
         op = use.owner.opview
         if not isinstance(op, Op):
             return False
-        if op.OP_NAME in BLIND or op.OP_NAME in BLIND_TESTS or (op.OP_NAME == "reduce" and op.kind == "sum"):
+        if op.OP_NAME in BLIND or op.has(Trait.CONTRACTION) or (isinstance(op, Reduce) and op.kind == "sum"):
             continue
-        if op.OP_NAME in VIEWS and hides_sign_of_zero(op.operation.results[0], depth - 1):
+        if op.has(Trait.VIEW) and hides_sign_of_zero(op.operation.results[0], depth - 1):
             continue
-        if op.OP_NAME == "add" and has_no_negative_zero(op.operation.operands[1 - use.operand_number]):
+        if isinstance(op, Add) and has_no_negative_zero(op.operation.operands[1 - use.operand_number]):
             continue
         return False
     return bool(uses)

@@ -9,6 +9,7 @@ from burn.dialect import ops
 from burn.dialect.compose import number_like
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op
+from burn.dialect.pointwise import Sqrt
 from burn.dialect.query import is_named, result_type, splat, used_once
 from burn.dialect.types import DTYPES, type_of
 from burn.passes.algebra.law import Rewriter, fit, law
@@ -89,4 +90,4 @@ def reciprocal_of_root(rewriter: Rewriter, op: Op) -> ir.Value | None:
     inner = is_named(op.x, "sqrt", "rsqrt")
     if inner is None or not used_once(op.x):
         return None
-    return ops.rsqrt(inner.x) if inner.OP_NAME == "sqrt" else ops.sqrt(inner.x)
+    return ops.rsqrt(inner.x) if isinstance(inner, Sqrt) else ops.sqrt(inner.x)

@@ -8,6 +8,7 @@ from burn.dialect.mlir import ir
 from burn.dialect.op import Op
 from burn.dialect.pointwise import FUNCTIONS
 from burn.dialect.query import is_named, op_of, result_type, same_number, splat, used_once
+from burn.dialect.shape import Full
 from burn.dialect.types import broadcast_shapes, type_of
 from burn.passes.algebra.law import Rewriter, law
 from burn.passes.constants import full
@@ -18,7 +19,7 @@ POINTWISE = (*(f.name for f in FUNCTIONS if f.arity == 2), "select")
 @law("reshape", "broadcast_to", "transpose", "slice")
 def view_of_splat(rewriter: Rewriter, op: Op) -> ir.Value | None:
     """Any view of a uniform tensor is a uniform tensor."""
-    number = splat(op.x) if (source := op_of(op.x)) is not None and source.OP_NAME == "full" else None
+    number = splat(op.x) if (source := op_of(op.x)) is not None and isinstance(source, Full) else None
     return full(number, result_type(op)) if number is not None else None
 
 

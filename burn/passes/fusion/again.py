@@ -13,12 +13,12 @@ from burn.dialect.mlir import ir
 from burn.dialect.op import Op
 from burn.dialect.pointwise import Pointwise
 from burn.dialect.query import op_of
+from burn.dialect.traits import Trait
 from burn.dialect.types import type_of
 from burn.kernels.body import EXPENSIVE
 from burn.passes.fusion.choice import Choice, is_wider
 from burn.passes.fusion.cluster import Cluster
 from burn.passes.fusion.joins import JOINS
-from burn.passes.fusion.reads import FREE
 
 LONG = 12
 """Ops of a value that is computed again, at most."""
@@ -56,7 +56,7 @@ class Way:
 
     def _walk(self, choice: Choice, value: ir.Value, home: Cluster | None) -> None:
         op = op_of(value)
-        if op is not None and (op.operation in self.steps or (op.OP_NAME in FREE and choice.local(op))):
+        if op is not None and (op.operation in self.steps or (op.has(Trait.GENERATED) and choice.local(op))):
             return
         inside = choice.cluster_of(value) is home
         if (

@@ -9,16 +9,19 @@ from burn.dialect.dims import Dim, product
 from burn.dialect.mentions import used_symbols
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op
-from burn.dialect.pointwise import Pointwise
+from burn.dialect.pointwise import Cast, Pointwise
 from burn.dialect.query import op_of
+from burn.dialect.reduction import ArgReduce
+from burn.dialect.shape import Concat, Pad, Reshape, Transpose
+from burn.dialect.traits import Trait
 from burn.dialect.types import type_of
 from burn.kernels.body import EXPENSIVE
 from burn.kernels.builders.joined import MAKERS
 from burn.kernels.lower import has_rule
 from burn.kernels.wants import Wants
 from burn.passes.fusion.cluster import Cluster, Order, leads_to
-from burn.passes.fusion.joins import ANCHORS, ATTENDING, JOINS, TILED, axes_of, folds
-from burn.passes.fusion.reads import FREE, VIEWS, affine, contiguous
+from burn.passes.fusion.joins import JOINS, TILED, axes_of, folds
+from burn.passes.fusion.reads import affine, contiguous
 
 FEW = 16384
 """Elements that a kernel may store one by one."""
@@ -49,11 +52,11 @@ class Choice:
 
     def run(self) -> None:
         for op in self.ops[:-1]:
-            if op.OP_NAME in ANCHORS or (has_rule(op) and op.OP_NAME not in FREE | VIEWS):
+            if op.KERNEL or (has_rule(op) and not op.has(Trait.GENERATED | Trait.VIEW)):
                 self._place(op)
-            elif op.OP_NAME in VIEWS:
+            elif op.has(Trait.VIEW):
                 self._trailing_view(op)
-            elif op.OP_NAME not in FREE:
+            elif not op.has(Trait.GENERATED):
                 self.opaque[op.operation] = unit = Cluster("opaque", (), [op])
                 self.order.add(unit, self._reads(op))
         if self.wants.fold_columns:
@@ -74,12 +77,12 @@ class Choice:
                 return
         cluster = self._start(op)
         self._unite(op, cluster, new=True)
-        if op.OP_NAME == "concat" and self.wants.parts_in_place:
+        if isinstance(op, Concat) and self.wants.parts_in_place:
             self._take_parts(op, cluster)
 
     def _widens(self, op: Op) -> bool:
         """Whether an op makes wider what a product reads as bytes from memory: others do better to read the bytes, too."""
-        if op.OP_NAME != "cast" or type_of(op.x).dtype not in ("int8", "uint8"):
+        if not isinstance(op, Cast) or type_of(op.x).dtype not in ("int8", "uint8"):
             return False
         return type_of(op.operation.results[0]).element_bytes > 1 and any(
             use.owner.name in ("burn.dot_general", "burn.conv") for use in op.x.uses
@@ -145,7 +148,7 @@ class Choice:
             and (other.space, other.axes) == (cluster.space, cluster.axes)
             and not other.across
             and not cluster.across
-            and not any(m.OP_NAME == "arg_reduce" for m in (*other.members, *cluster.members))
+            and not any(isinstance(m, ArgReduce) for m in (*other.members, *cluster.members))
             and not other.closed
         )
 
@@ -159,7 +162,7 @@ class Choice:
         gone: set[Cluster] = set()
         for group in groups:
             rank = len(group.space)
-            if rank - 1 in group.axes or group.across or any(m.OP_NAME == "arg_reduce" for m in group.members):
+            if rank - 1 in group.axes or group.across or any(isinstance(m, ArgReduce) for m in group.members):
                 continue  # a column reduction holds one number for each column, and no index
             others = dict.fromkeys(c for value in self._read_whole(group) for c in readers[value])
             for other in others:
@@ -192,8 +195,8 @@ class Choice:
         if not self.wants.repeat_small or cluster.kind not in ("loop", "reduce", "contract", "attention"):
             return False
         return (
-            op.OP_NAME not in ANCHORS
-            and op.OP_NAME != "concat"
+            not op.KERNEL
+            and not isinstance(op, Concat)
             and _is_little(other)
             and is_wider(cluster.space, other.space)
             and self._serves(other, op, cluster)
@@ -205,7 +208,7 @@ class Choice:
 
     def joins_parts(self, op: Op) -> bool:
         """Whether it joins tensors, place by place, with what makes them."""
-        return op.OP_NAME == "concat" and len(op.xs) <= self.wants.joined_parts
+        return isinstance(op, Concat) and len(op.xs) <= self.wants.joined_parts
 
     def _serves(self, other: Cluster, op: Op, cluster: Cluster, views: bool = False) -> bool:
         """Whether nothing but a cluster, and the op that joins it, reads what another computes. views: also through views."""
@@ -214,7 +217,7 @@ class Choice:
         while todo:
             for use in todo.pop().uses:
                 user = use.owner.opview
-                if views and isinstance(user, Op) and user.OP_NAME in VIEWS and not self.stands(user):
+                if views and isinstance(user, Op) and user.has(Trait.VIEW) and not self.stands(user):
                     todo.append(user.operation.results[0])
                 elif user.operation not in inside:
                     return False
@@ -242,14 +245,14 @@ class Choice:
         for value in op.operation.operands:
             source = self.source(value)
             producer = op_of(source)
-            if producer is None or producer.OP_NAME not in FREE or not has_rule(producer):
+            if producer is None or not producer.has(Trait.GENERATED) or not has_rule(producer):
                 found.append(source)
         return found
 
     def source(self, value: ir.Value) -> ir.Value:
         """The value behind views that are not part of a cluster themselves."""
         op = op_of(value)
-        while op is not None and op.OP_NAME in VIEWS and op.operation not in self.cluster and self.local(op):
+        while op is not None and op.has(Trait.VIEW) and op.operation not in self.cluster and self.local(op):
             value = op.x
             op = op_of(value)
         return value
@@ -296,7 +299,7 @@ class Choice:
         cluster.last = self.position[op.operation]
         self.cluster[op.operation] = cluster
         self.order.add(cluster, self._reads(op))
-        if op.OP_NAME in ("reduce", "arg_reduce"):
+        if op.has(Trait.REDUCTION):
             if cluster.kind == "loop":
                 cluster.kind, cluster.axes = "reduce", axes_of(op)
             elif axes_of(op) != cluster.axes:
@@ -311,7 +314,7 @@ class Choice:
         self.cluster[op.operation], self.position[op.operation] = cluster, position
 
     def _start(self, op: Op) -> Cluster:
-        kind = ANCHORS.get(op.OP_NAME, "loop")
+        kind = op.KERNEL or "loop"
         space = type_of(op.x).shape if kind == "reduce" else type_of(op.operation.results[0]).shape
         cluster = Cluster(kind, space, axes=axes_of(op) if kind == "reduce" else frozenset())
         self._join(op, cluster)
@@ -320,12 +323,12 @@ class Choice:
     def _trailing_view(self, op: Op) -> None:
         """A transpose or reshape of a contraction's result that nothing else reads: the kernel stores in that order."""
         cluster = self.cluster_of(op.x)
-        if cluster is None or cluster.kind not in TILED or op.OP_NAME not in ("transpose", "reshape"):
+        if cluster is None or cluster.kind not in TILED or not isinstance(op, Transpose | Reshape):
             return
-        if op.OP_NAME == "transpose" and not self._keeps_columns(op):
+        if isinstance(op, Transpose) and not self._keeps_columns(op):
             return
-        alone = len(list(op.x.uses)) == 1 and op.OP_NAME == "transpose"
-        if alone or (op.OP_NAME == "reshape" and self._then_transposed(op)):
+        alone = len(list(op.x.uses)) == 1 and isinstance(op, Transpose)
+        if alone or (isinstance(op, Reshape) and self._then_transposed(op)):
             self._join(op, cluster)
             cluster.closed = True
 
@@ -344,18 +347,18 @@ class Choice:
     def inlines(self, cluster: Cluster, user: Op, value: ir.Value) -> bool:
         """Whether a view or constant is computed inside the cluster rather than read from memory."""
         op = op_of(value)
-        if op is None or not self.local(op) or not has_rule(op) or op.OP_NAME not in FREE | VIEWS:
+        if op is None or not self.local(op) or not has_rule(op) or not op.has(Trait.GENERATED | Trait.VIEW):
             return False
-        if user.OP_NAME in ("dot_general", "conv", "block_dot"):
-            if op.OP_NAME not in VIEWS or not affine(value, self.stands):
+        if user.has(Trait.CONTRACTION):
+            if not op.has(Trait.VIEW) or not affine(value, self.stands):
                 return False
             if user.columns is not None and value != user.operands[0]:
                 return False  # panels are what lies in memory
             return contiguous(user, value, self.stands, self.wants.columns_apart)
-        if cluster in self.crowded and op.OP_NAME == "transpose" and user.OP_NAME not in VIEWS:
+        if cluster in self.crowded and isinstance(op, Transpose) and not user.has(Trait.VIEW):
             return self._keeps_columns(op) or self._computes_behind(cluster, op)
-        if user.OP_NAME in ATTENDING and not any(value == x for x in (user.mask, user.lengths) if x is not None):
-            return op.OP_NAME in VIEWS and affine(value, self.stands)
+        if user.has(Trait.ATTENTION) and not any(value == x for x in (user.mask, user.lengths) if x is not None):
+            return op.has(Trait.VIEW) and affine(value, self.stands)
         return True
 
     def _streams(self, cluster: Cluster) -> int:
@@ -369,7 +372,7 @@ class Choice:
         }
         made = [r for m in cluster.members for r in m.operation.results]
         written = [r for r in made if any(use.owner.operation not in inside for use in r.uses)]
-        turned = {v for v in read if (op := op_of(v)) is not None and op.OP_NAME == "transpose"}
+        turned = {v for v in read if (op := op_of(v)) is not None and isinstance(op, Transpose)}
         return sum(type_of(v).shape == cluster.space for v in (*(read - turned), *written))
 
     def in_memory(self, cluster: Cluster, op: Op) -> bool:
@@ -380,7 +383,7 @@ class Choice:
     def _computes_behind(self, cluster: Cluster, op: Op) -> bool:
         """Whether an op is a view of what a cluster computes itself, though views in between may stand in memory."""
         inner: Op | None = op
-        while inner is not None and inner.OP_NAME in VIEWS and self.cluster.get(inner.operation) is not cluster:
+        while inner is not None and inner.has(Trait.VIEW) and self.cluster.get(inner.operation) is not cluster:
             inner = op_of(inner.x)
         return inner is not None and inner is not op and self.cluster.get(inner.operation) is cluster
 
@@ -388,11 +391,11 @@ class Choice:
         """Gives views (and constants) a cluster of their own where something reads them from memory; whether any."""
         started = False
         for op in reversed(self.ops[:-1]):
-            if op.OP_NAME not in FREE | VIEWS or not has_rule(op) or op.operation in self.cluster:
+            if not op.has(Trait.GENERATED | Trait.VIEW) or not has_rule(op) or op.operation in self.cluster:
                 continue
             result = op.operation.results[0]
             wanted = any(self._reads_memory(use.owner, result) for use in result.uses)
-            if wanted and op.OP_NAME != "reshape":
+            if wanted and not isinstance(op, Reshape):
                 self._start(op)
                 started = True
         return started
@@ -404,8 +407,8 @@ class Choice:
         op = operation.opview
         if operation in self.cluster:
             return not self.inlines(self.cluster[operation], op, value)
-        if op.OP_NAME in FREE | VIEWS:  # a view of a view: if that is only ever computed in place, so is this
-            return op.OP_NAME == "reshape" and any(
+        if op.has(Trait.GENERATED | Trait.VIEW):  # a view of a view: if that is only ever computed in place, so is this
+            return isinstance(op, Reshape) and any(
                 self._reads_memory(u.owner, op.operation.results[0]) for u in op.operation.results[0].uses
             )
         return True
@@ -430,4 +433,4 @@ def is_wider(space: tuple[Dim, ...], other: tuple[Dim, ...]) -> bool:
 
 def _moves(op: Op) -> bool:
     """Whether an op costs the same in whichever kernel it is computed."""
-    return isinstance(op, Pointwise) or op.OP_NAME == "pad"
+    return isinstance(op, Pointwise | Pad)

@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from burn.dialect.contraction import DotGeneral
 from burn.dialect.dims import Dim, estimate, product
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op
 from burn.dialect.pointwise import Pointwise
 from burn.dialect.query import op_of
+from burn.dialect.reduction import ArgReduce
+from burn.dialect.shape import BroadcastTo, Concat, Reshape
+from burn.dialect.traits import Trait
 from burn.dialect.types import HALVES, type_of
 from burn.kernels.builders.rows import reduced_axes
 from burn.kernels.builders.spread import DIVIDING
@@ -19,26 +23,6 @@ if TYPE_CHECKING:
     from burn.passes.fusion.choice import Choice
 
 Shape = tuple[Dim, ...]
-
-ANCHORS = {
-    "reduce": "reduce",
-    "arg_reduce": "reduce",
-    "window_reduce": "window",
-    "dot_general": "contract",
-    "conv": "contract",
-    "block_dot": "contract",
-    "attention": "attention",
-    "attention_forward": "attention",
-    "attention_backward": "attention_gradient",
-    "cumulative": "cumulative",
-    "scatter_elements": "scatter",
-    "scatter_nd": "scatter",
-    "split_tiles": "split",
-    "join_tiles": "join",
-}
-"""Ops that decide what kernel a group becomes."""
-
-ATTENDING = ("attention", "attention_forward", "attention_backward")
 
 TILED = ("contract", "attention", "attention_gradient")
 """Kinds of group that can store their results in the order of views behind them."""
@@ -62,13 +46,13 @@ def _direct(choice: Choice, op: Op, cluster: Cluster) -> bool:
 
 
 def _joins_loop(choice: Choice, op: Op, cluster: Cluster) -> bool:
-    if op.OP_NAME in ("reduce", "arg_reduce"):
+    if op.has(Trait.REDUCTION):
         return (
             type_of(op.x).shape == cluster.space and choice.cluster_of(op.x) is cluster and _worth_joining(cluster, op)
         )
-    if op.OP_NAME in ANCHORS or op.OP_NAME == "concat":
+    if op.KERNEL or isinstance(op, Concat):
         return False
-    if any(m.OP_NAME == "concat" and not choice.joins_parts(m) for m in cluster.members):
+    if any(isinstance(m, Concat) and not choice.joins_parts(m) for m in cluster.members):
         return False
     return _shape(op) == cluster.space and _direct(choice, op, cluster)
 
@@ -80,8 +64,8 @@ def _worth_joining(cluster: Cluster, op: Op) -> bool:
 
 
 def _joins_reduce(choice: Choice, op: Op, cluster: Cluster) -> bool:
-    if op.OP_NAME in ("reduce", "arg_reduce"):
-        arg = any(m.OP_NAME == "arg_reduce" for m in (*cluster.members, op))
+    if op.has(Trait.REDUCTION):
+        arg = any(isinstance(m, ArgReduce) for m in (*cluster.members, op))
         return (
             not arg
             and type_of(op.x).shape == cluster.space
@@ -167,7 +151,7 @@ def _follows(choice: Choice, value: ir.Value, cluster: Cluster, axes: frozenset[
         if op is None or source in seen or choice.cluster_of(source) is not cluster:
             continue
         seen.add(source)
-        if op.OP_NAME in ("reduce", "arg_reduce") and axes_of(op) == axes:
+        if op.has(Trait.REDUCTION) and axes_of(op) == axes:
             return True
         todo += op.operation.operands
     return False
@@ -189,9 +173,9 @@ def _same_rows(value: ir.Value, source: ir.Value, shape: Shape, axes: frozenset[
             return True
         op = op_of(value)
         assert op is not None
-        if mine not in allowed or _operand(op) not in allowed or op.OP_NAME not in ("reshape", "broadcast_to"):
+        if mine not in allowed or _operand(op) not in allowed or not isinstance(op, Reshape | BroadcastTo):
             return False
-        wider = _operand(op) if op.OP_NAME == "reshape" else mine  # a reshape repeats nothing
+        wider = _operand(op) if isinstance(op, Reshape) else mine  # a reshape repeats nothing
         value = op.x
 
 
@@ -218,7 +202,7 @@ def _is_large(choice: Choice, cluster: Cluster) -> bool:
     """Whether a group is a product of halves that its device had rather leave alone with its sums."""
     first, most = cluster.members[0], choice.wants.costly_behind
     result = type_of(first.operation.results[0])
-    return most > 0 and first.OP_NAME == "dot_general" and result.dtype in HALVES and estimate(result.elements) >= most
+    return most > 0 and isinstance(first, DotGeneral) and result.dtype in HALVES and estimate(result.elements) >= most
 
 
 JOINS: dict[str, Callable[[Choice, Op, Cluster], bool]] = {

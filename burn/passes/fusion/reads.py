@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from burn.dialect.contraction import Conv, DotGeneral
 from burn.dialect.dims import Call, Dim, LoopVar, coefficient
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op
-from burn.dialect.query import VIEWS, op_of
+from burn.dialect.query import op_of
+from burn.dialect.traits import Trait
 from burn.dialect.types import type_of
 from burn.kernels.body import Load
 from burn.kernels.builders.builder import loops, place
 from burn.kernels.lower import Lowering
-
-FREE = frozenset(("full", "constant", "iota", "dim_values"))
 
 
 def affine(value: ir.Value, stands: Callable[[Op], bool]) -> bool:
@@ -30,7 +30,7 @@ def _terms(dim: Dim) -> Iterable[tuple[tuple, int]]:
 def _load_of(value: ir.Value, stands: Callable[[Op], bool]) -> Load | None:
     def inside(v: ir.Value) -> bool:
         op = op_of(v)
-        return op is not None and op.OP_NAME in VIEWS and not stands(op)
+        return op is not None and op.has(Trait.VIEW) and not stands(op)
 
     scalar = Lowering(inside).at(value, place(loops(type_of(value).shape)))
     return scalar if isinstance(scalar, Load) else None
@@ -38,8 +38,8 @@ def _load_of(value: ir.Value, stands: Callable[[Op], bool]) -> Load | None:
 
 def contiguous(user: Op, value: ir.Value, stands: Callable[[Op], bool], apart: bool) -> bool:
     """For a dot's right-hand side: whether the columns lie side by side, or may lie `apart`."""
-    if user.OP_NAME != "dot_general" or user.rhs != value:
-        return user.OP_NAME != "conv"
+    if not isinstance(user, DotGeneral) or user.rhs != value:
+        return not isinstance(user, Conv)
     if apart:
         return True
     shape = type_of(value).shape

@@ -8,12 +8,13 @@ from burn.dialect.mentions import used_symbols
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op
 from burn.dialect.query import is_used, op_of
+from burn.dialect.shape import Reshape
+from burn.dialect.traits import Trait
 from burn.dialect.types import type_of
 from burn.errors import CompileError
 from burn.kernels.lower import has_rule
 from burn.passes.fusion.choice import Choice
 from burn.passes.fusion.cluster import Cluster
-from burn.passes.fusion.reads import FREE, VIEWS
 
 
 class Rebuild:
@@ -40,7 +41,7 @@ class Rebuild:
                 operation.erase()
 
     def _dissolves(self, op: Op) -> bool:
-        return op.operation not in self.choice.cluster and op.OP_NAME in FREE | VIEWS and has_rule(op)
+        return op.operation not in self.choice.cluster and op.has(Trait.GENERATED | Trait.VIEW) and has_rule(op)
 
     def _unit(self, op: Op) -> object:
         return self.choice.cluster.get(op.operation, op)
@@ -48,8 +49,8 @@ class Rebuild:
     def _stands(self, op: Op) -> bool:
         return (
             op.operation in self.choice.cluster
-            or op.OP_NAME not in FREE | VIEWS
-            or op.OP_NAME == "reshape"
+            or not op.has(Trait.GENERATED | Trait.VIEW)
+            or isinstance(op, Reshape)
             or not has_rule(op)
         )
 

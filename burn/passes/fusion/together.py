@@ -11,6 +11,7 @@ from itertools import combinations
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op
 from burn.dialect.pointwise import Pointwise
+from burn.dialect.reduction import ArgReduce
 from burn.dialect.types import type_of
 from burn.passes.fusion.choice import Choice
 from burn.passes.fusion.cluster import Cluster, leads_to
@@ -59,7 +60,7 @@ def _fit(choice: Choice, first: Cluster, second: Cluster) -> bool:
         and not first.across
         and not second.across
         and len(members) <= MORE * choice.max_ops
-        and not any(m.OP_NAME == "arg_reduce" for m in members)
+        and not any(isinstance(m, ArgReduce) for m in members)
         and not leads_to(second.needs - {first}, first)
         and not leads_to(first.needs - {second}, second)
         and all(_reads_rows(choice, m, second) for m in first.members)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 
 from burn.dialect import ops
+from burn.dialect.activation import Softplus
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op
+from burn.dialect.pointwise import Erf, Log, Min, Tanh
 from burn.dialect.query import is_named, result_type, splat, used_once
 from burn.dialect.types import type_of
 from burn.passes.algebra.law import Rewriter
@@ -36,9 +38,9 @@ def gelu(rewriter: Rewriter, op: Op) -> ir.Value | None:
         if curve is None or not near(number * curve[1], 0.5):
             continue
         function = curve[0]
-        if function.OP_NAME == "erf" and is_polynomial(function.x, x, p1=math.sqrt(0.5)):
+        if isinstance(function, Erf) and is_polynomial(function.x, x, p1=math.sqrt(0.5)):
             return ops.gelu(x)
-        if function.OP_NAME == "tanh" and is_polynomial(function.x, x, p1=root, p3=0.044715 * root):
+        if isinstance(function, Tanh) and is_polynomial(function.x, x, p1=root, p3=0.044715 * root):
             return ops.gelu(x, approximate="tanh")
     return None
 
@@ -84,10 +86,10 @@ def mish(rewriter: Rewriter, op: Op) -> ir.Value | None:
 def _softplus(value: ir.Value) -> ir.Value | None:
     """x of softplus(x), log1p(exp(x)) or log(exp(x) + 1)"""
     op = is_named(value, "softplus", "log1p", "log")
-    if op is None or op.OP_NAME == "softplus":
+    if op is None or isinstance(op, Softplus):
         return op.x if op is not None else None
     inner = op.x
-    if op.OP_NAME == "log":
+    if isinstance(op, Log):
         add = is_named(inner, "add")
         if add is None or splat(add.rhs) != 1:
             return None
@@ -124,7 +126,7 @@ def _clipped(value: ir.Value) -> tuple[ir.Value, float, float] | None:
         low, high = splat(clip.low), splat(clip.high)
         return (clip.x, low, high) if low is not None and high is not None else None
     outer = is_named(value, "min", "max")
-    inner = is_named(outer.lhs, "max" if outer.OP_NAME == "min" else "min") if outer is not None else None
+    inner = is_named(outer.lhs, "max" if isinstance(outer, Min) else "min") if outer is not None else None
     if outer is None or inner is None:
         return None
     bounds = {each.OP_NAME: splat(each.rhs) for each in (outer, inner)}

@@ -18,8 +18,10 @@ import numpy as np
 from burn.dialect import ops
 from burn.dialect.compose import number_like, reshape, transpose
 from burn.dialect.constants import known_array
+from burn.dialect.contraction import DotGeneral
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op
+from burn.dialect.pointwise import Add, Div, Mul, Select
 from burn.dialect.query import is_named, op_of, result_type, splat, used_once
 from burn.dialect.types import FLOATS, type_of
 from burn.passes.algebra.law import Rewriter, ones
@@ -130,21 +132,21 @@ def _scores(value: ir.Value) -> Scores | None:
         op = op_of(value)
         if op is None:
             return None
-        if op.OP_NAME == "dot_general":
+        if isinstance(op, DotGeneral):
             return Scores(op, scale, mask)
-        if op.OP_NAME in ("mul", "div") and splat(op.rhs) and ones(type_of(op.rhs).shape):
+        if isinstance(op, Mul | Div) and splat(op.rhs) and ones(type_of(op.rhs).shape):
             number = float(splat(op.rhs) or 0.0)
-            scale = scale * number if op.OP_NAME == "mul" else scale / number
+            scale = scale * number if isinstance(op, Mul) else scale / number
             value = op.lhs
-        elif op.OP_NAME == "add" and mask is None and scale == 1.0:
+        elif isinstance(op, Add) and mask is None and scale == 1.0:
             sides = [(op.lhs, op.rhs), (op.rhs, op.lhs)]
             inner = next(((a, b) for a, b in sides if type_of(a) == type_of(value) and _leads_to_dot(a)), None)
             if inner is None:
                 return None
             value, mask = inner
-        elif op.OP_NAME == "select" and mask is None and scale == 1.0 and splat(op.on_false) == -math.inf:
+        elif isinstance(op, Select) and mask is None and scale == 1.0 and splat(op.on_false) == -math.inf:
             value, mask = op.on_true, op.condition
-        elif op.OP_NAME == "select" and mask is None and scale == 1.0 and splat(op.on_true) == -math.inf:
+        elif isinstance(op, Select) and mask is None and scale == 1.0 and splat(op.on_true) == -math.inf:
             value, mask = op.on_false, ops.not_(op.condition)
         else:
             return None
@@ -153,9 +155,9 @@ def _scores(value: ir.Value) -> Scores | None:
 
 def _leads_to_dot(value: ir.Value) -> bool:
     op = op_of(value)
-    while op is not None and op.OP_NAME in ("mul", "div") and splat(op.rhs) is not None:
+    while op is not None and isinstance(op, Mul | Div) and splat(op.rhs) is not None:
         op = op_of(op.lhs)
-    return op is not None and op.OP_NAME == "dot_general"
+    return op is not None and isinstance(op, DotGeneral)
 
 
 def _scaled(value: ir.Value) -> tuple[ir.Value, float]:
@@ -164,7 +166,7 @@ def _scaled(value: ir.Value) -> tuple[ir.Value, float]:
     number = splat(op.rhs) if op is not None else None
     if op is None or not number or not ones(type_of(op.rhs).shape) or type_of(op.lhs) != type_of(value):
         return value, 1.0
-    return op.lhs, float(number) if op.OP_NAME == "mul" else 1 / float(number)
+    return op.lhs, float(number) if isinstance(op, Mul) else 1 / float(number)
 
 
 def _ordered(value: ir.Value, batch: tuple[int, ...], contract: tuple[int, ...], last: str) -> ir.Value | None:

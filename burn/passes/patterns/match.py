@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from burn.dialect.dims import product
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op
+from burn.dialect.pointwise import Add, Div, Mul, Neg, Sub
 from burn.dialect.query import is_named, op_of, splat, used_once
 from burn.dialect.types import type_of
 from burn.passes.algebra.law import Law
@@ -54,9 +55,9 @@ def factors(op: Op) -> Product:
         constant = splat(value)
         if constant is not None:
             number *= constant
-        elif inner is not None and inner.OP_NAME == "mul" and (inner == op or used_once(value)):
+        elif inner is not None and isinstance(inner, Mul) and (inner == op or used_once(value)):
             stack += [inner.rhs, inner.lhs]
-        elif inner is not None and inner.OP_NAME == "div" and (inner == op or used_once(value)) and splat(inner.rhs):
+        elif inner is not None and isinstance(inner, Div) and (inner == op or used_once(value)) and splat(inner.rhs):
             number /= splat(inner.rhs) or 1.0
             stack.append(inner.lhs)
         else:
@@ -75,15 +76,15 @@ def polynomial(value: ir.Value, x: ir.Value, depth: int = 8) -> dict[int, float]
     if op is None or depth == 0:
         return None
     a = polynomial(op.operation.operands[0], x, depth - 1)
-    if op.OP_NAME == "neg":
+    if isinstance(op, Neg):
         return None if a is None else {power: -c for power, c in a.items()}
     b = polynomial(op.rhs, x, depth - 1)
     if a is None or b is None:
         return None
-    if op.OP_NAME in ("add", "sub"):
-        sign = 1 if op.OP_NAME == "add" else -1
+    if isinstance(op, Add | Sub):
+        sign = 1 if isinstance(op, Add) else -1
         return {power: a.get(power, 0.0) + sign * b.get(power, 0.0) for power in a.keys() | b.keys()}
-    if op.OP_NAME == "div":
+    if isinstance(op, Div):
         return {power: c / b[0] for power, c in a.items()} if b.keys() == {0} and b[0] != 0 else None
     made: dict[int, float] = {}
     for i, c in a.items():
@@ -118,5 +119,5 @@ def mean_of(value: ir.Value) -> Mean | None:
     count = product(type_.shape[a] for a in axes)
     if number is None or number == 0 or not isinstance(count, int):
         return None
-    fits = near(number, count) if op.OP_NAME == "div" else near(1 / number, count)
+    fits = near(number, count) if isinstance(op, Div) else near(1 / number, count)
     return Mean(total.x, axes) if fits else None

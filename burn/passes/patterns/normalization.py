@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from burn.dialect import ops
 from burn.dialect.mlir import ir
+from burn.dialect.normalization import RmsNorm
 from burn.dialect.op import Op
 from burn.dialect.query import is_named, op_of, splat, used_once
 from burn.dialect.types import FLOATS, type_of
@@ -101,7 +102,7 @@ def scale(rewriter: Rewriter, op: Op) -> ir.Value | None:
         norm = is_named(value, "layer_norm", "rms_norm")
         if norm is None or norm.scale is not None or not used_once(value) or not _parameter(norm, factor):
             continue
-        if norm.OP_NAME == "rms_norm":
+        if isinstance(norm, RmsNorm):
             return ops.rms_norm(norm.x, factor, **norm.attrs)
         if norm.bias is None:
             return ops.layer_norm(norm.x, factor, None, **norm.attrs)

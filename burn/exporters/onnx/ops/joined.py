@@ -10,6 +10,8 @@ from typing import Any
 from burn.dialect.dims import Dim, product
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op
+from burn.dialect.pointwise import Cast
+from burn.dialect.shape import DimValues, Full
 from burn.dialect.types import DTYPES, type_of
 from burn.exporters.onnx.emitters import Site, emits
 from burn.exporters.onnx.kernels import computed_in
@@ -86,12 +88,12 @@ def _counts(value: ir.Value, wanted: Dim) -> bool:
     op = owner.opview if isinstance(owner, (ir.Operation, ir.OpView)) else None
     if not isinstance(op, Op):
         return False
-    if op.OP_NAME == "cast":
+    if isinstance(op, Cast):
         return _counts(op.operation.operands[0], wanted)
-    if op.OP_NAME == "dim_values":
+    if isinstance(op, DimValues):
         return op.attrs["scalar"] and op.attrs["dims"] == (wanted,)
     return (
-        op.OP_NAME == "full" and not op.attrs["shape"] and isinstance(wanted, int) and float(scalar_value(op)) == wanted
+        isinstance(op, Full) and not op.attrs["shape"] and isinstance(wanted, int) and float(scalar_value(op)) == wanted
     )
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from burn.dialect.normalization import LayerNorm
 from burn.dialect.op import Op
 from burn.dialect.types import numpy_dtype, type_of
 from burn.exporters.onnx.emitters import Site, emits
@@ -22,7 +23,7 @@ def _trailing(op: Any) -> bool:
     shape = type_of(op.x).shape[op.axis % type_of(op.x).rank :]
     given = [p for p in op.args[1:] if p is not None]
     if len(given) < len(op.args) - 1 and not all(isinstance(d, int) for d in shape):
-        return op.OP_NAME == "layer_norm" and op.bias is None and op.scale is not None and _fits(given, shape)
+        return isinstance(op, LayerNorm) and op.bias is None and op.scale is not None and _fits(given, shape)
     return _one_type(op) and _fits(given, shape)
 
 

@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from burn.dialect.op import Op
+from burn.dialect.pointwise import ShiftLeft
 from burn.dialect.types import DTYPES, numpy_dtype, type_of
 from burn.exporters.onnx.emitters import Site, emits
 from burn.exporters.onnx.graph import CODES
@@ -168,7 +169,7 @@ def shift(site: Site) -> str:
     if weight is None or not np.all((weight.array().astype(np.int64) >= 0) & (weight.array().astype(np.int64) < bits)):
         far = site.node("GreaterOrEqual", by, limit)
         by = site.node("Where", far, site.number(0, unsigned), by)
-    direction = "LEFT" if site.op.OP_NAME == "shift_left" else "RIGHT"
+    direction = "LEFT" if isinstance(site.op, ShiftLeft) else "RIGHT"
     result = site.node("BitShift", x, by, direction=direction)
     if far is not None:
         result = site.node("Where", far, site.number(0, unsigned), result)
