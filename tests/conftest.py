@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.covering import mark_rest
+
 os.environ["BURN_CACHE_SIZE"] = "0"
 
 
@@ -17,6 +19,12 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("BURN_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.delenv("BURN_CACHE_SIZE")
     return tmp_path / "cache"
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Before `-m` is applied."""
+    mark_rest(items)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

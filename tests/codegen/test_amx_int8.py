@@ -39,6 +39,7 @@ def weight(program: Program, array: np.ndarray) -> object:
     return ops.weight(key=program.weights.add_array(array, "w"), shape=array.shape, dtype=str(array.dtype))
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("target", RUNNABLE)
 @pytest.mark.parametrize("depth", [64, 192, 2112])
 @pytest.mark.parametrize("columns", [32, 33, 100, 416])
@@ -66,6 +67,7 @@ def test_products(target: str, depth: int, columns: int) -> None:
             np.testing.assert_array_equal(again, np.clip(np.trunc(want / 64), 0, 255).astype("u1"))
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("target", RUNNABLE)
 @pytest.mark.parametrize(
     ("channels", "outputs", "window", "stride", "pad", "groups"),

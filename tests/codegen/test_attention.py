@@ -171,6 +171,7 @@ def test_numbers(name: str) -> None:
     check(case, executable(made, Options(passes=""))(*arrays), arrays)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize(
     "name", ["several blocks", "odd vectors", "two queries of shared heads", "float64", "everything"]
 )

@@ -109,6 +109,7 @@ PRODUCTS = [
 ]
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("target", HERE)
 @pytest.mark.parametrize("sizes", PRODUCTS, ids=str)
 def test_products(sizes: tuple[int, int, int], target: str) -> None:
@@ -195,6 +196,7 @@ CONVOLUTIONS = {
 }
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("name", CONVOLUTIONS)
 @pytest.mark.parametrize("images", ["2", "n"])
 def test_convolutions(name: str, images: str) -> None:
@@ -224,6 +226,7 @@ def attended(q: np.ndarray, k: np.ndarray, v: np.ndarray, causal: bool) -> np.nd
     return weights / weights.sum(-1, keepdims=True) @ v
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("sizes", [("2", 2), ("67", 67), ("150", 150), ("n", 1), ("n", 83)], ids=str)
 def test_attention(sizes: tuple[str, int], causal: bool) -> None:
@@ -264,6 +267,7 @@ LOOPS = {
 }
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("name", LOOPS)
 @pytest.mark.parametrize("sizes", [("3", "1", 3, 1), ("97", "131", 97, 131), ("a", "b", 50, 70), ("a", "b", 1, 9000)])
 def test_loops(name: str, sizes: tuple[str, str, int, int]) -> None:

@@ -133,6 +133,7 @@ def test_rows_of_several_axes_and_a_bias() -> None:
     close(got.reshape(6, 24) - bias, x.reshape(6, 40), weight.value)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("turned", [False, True])
 @pytest.mark.parametrize(("dtype", "block"), [("int4", 32), ("uint4", 16), ("int8", 32), ("int8", 0), ("uint8", 0)])
 @pytest.mark.parametrize("target", RUNNABLE[:1] + RUNNABLE[-1:])

@@ -33,6 +33,7 @@ def reference(x: np.ndarray, weight: np.ndarray, stride: int, low: Pair, high: P
     return np.einsum("nchwij,ocij->nohw", windows, weight.astype("f8"))
 
 
+@pytest.mark.covering(of=lambda named, target: (named, target))
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("named", [False, True])
 @pytest.mark.parametrize(
@@ -62,6 +63,7 @@ def test_few_channels(
         np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-4)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("length", [1, 7, 8, 9, 31, 64, 2050])
 def test_borders_of_lines(length: int, target: str) -> None:
@@ -75,6 +77,7 @@ def test_borders_of_lines(length: int, target: str) -> None:
         np.testing.assert_array_equal(run(x), np.pad(x, ((1, 0), (low, high)), constant_values=2.0))
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("shape", [(3, 4), (3, 5), (3, 64), (3, 1031), (2, 3, 8), (4, 9)])
 def test_turned_pixels(shape: tuple[int, ...], target: str) -> None:

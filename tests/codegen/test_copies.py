@@ -36,6 +36,7 @@ def panels(rows: int, count: int, width: int, named: bool = False) -> Program:
     return program.finish([("y", turned)])
 
 
+@pytest.mark.covering(of=lambda named, target: (named, target))
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("named", [False, True])
 @pytest.mark.parametrize(

@@ -117,6 +117,7 @@ def threads() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("threads")
+@pytest.mark.covering
 @pytest.mark.parametrize("target", RUNNABLE)
 @pytest.mark.parametrize("batch", [(), (5,)], ids=["one", "batch"])
 @pytest.mark.parametrize("depth", [40, 1600])
@@ -132,6 +133,7 @@ def test_rows_that_only_a_run_knows(columns: int, depth: int, batch: tuple[int, 
 
 
 @pytest.mark.usefixtures("threads")
+@pytest.mark.covering
 @pytest.mark.parametrize("target", RUNNABLE)
 @pytest.mark.parametrize("rows", [1, 3, 16, 49])
 def test_batches_of_few_rows(rows: int, target: str) -> None:

@@ -38,6 +38,7 @@ def test_few_rows_and_a_depth_that_varies(rows: int) -> None:
 SIZES = [(1, 9, 3), (5, 1, 7), (8, 40, 16), (21, 17, 1), (67, 150, 70), (64, 256, 9), (3, 0, 5), (9, 33, 0)]
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("target", RUNNABLE)
 @pytest.mark.parametrize("turned", [False, True], ids=["rows", "columns"])
 def test_long_epilogues(turned: bool, target: str) -> None:
@@ -66,6 +67,7 @@ def test_long_epilogues(turned: bool, target: str) -> None:
 DEEP = [(64, 70, 1600, "float32"), (65, 33, 2600, "float16"), (100, 64, 1537, "int32"), (64, 3, 2049, "float64")]
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("target", RUNNABLE)
 @pytest.mark.parametrize("turned", [False, True], ids=["rows", "columns"])
 def test_deep_products(turned: bool, target: str) -> None:
@@ -127,6 +129,7 @@ def test_any_number_of_rows(target: str) -> None:
             np.testing.assert_allclose(got, want, atol=1e-6 * np.sqrt(w.shape[0]) * np.abs(want).max(initial=1))
 
 
+@pytest.mark.covering(of=lambda rows, target: (rows, target))
 @pytest.mark.parametrize("target", RUNNABLE)
 @pytest.mark.parametrize("columns", [1, 8, 15, 16, 17, 24, 31, 33, 45, 64])
 @pytest.mark.parametrize("rows", [8, 37])
@@ -147,6 +150,7 @@ def test_long_epilogues_of_columns_that_do_not_fill_vectors(rows: int, columns: 
     np.testing.assert_allclose(got[1], erf(wide) - np.exp(-(wide**2)), rtol=1e-4, atol=2e-5)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("target", RUNNABLE)
 @pytest.mark.parametrize(("groups", "each", "made"), [(1, 5, 7), (3, 10, 11), (4, 34, 33), (5, 1, 2), (2, 300, 400)])
 def test_groups_of_channels(groups: int, each: int, made: int, target: str) -> None:

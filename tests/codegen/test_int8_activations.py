@@ -73,6 +73,7 @@ def text(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("target", RUNNABLE)
 @pytest.mark.parametrize("exact", [False, True])
 @pytest.mark.parametrize("rows", [1, 2, 3, 4, 7, 13, 16, 17])
@@ -123,6 +124,7 @@ def test_numbers_that_are_not_finite(target: str, number: float) -> None:
     WEIGHT.check(np.delete(got, 1, 0), np.delete(x, 1, 0))
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("target", RUNNABLE)
 @pytest.mark.parametrize("block", [8, 16, 24, 64, 256, 1536])
 def test_blocks_of_any_size(target: str, block: int) -> None:

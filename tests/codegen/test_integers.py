@@ -114,6 +114,7 @@ def by_its_own_range(x: ir.Value, w: ir.Value) -> ir.Value:
     return ops.mul(ops.cast(total, dtype="float32"), scale)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("target", RUNNABLE)
 @pytest.mark.parametrize(("rows", "size"), [(1, 1.0), (7, 1e3), (300, 1.0), (5, 1e-39), (5, 1e-36)])
 def test_products_of_what_is_quantised_by_its_own_range(target: str, rows: int, size: float) -> None:

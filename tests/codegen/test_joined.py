@@ -40,6 +40,7 @@ def convolved(x: np.ndarray, weight: np.ndarray, groups: int = 1, pad: int = 0) 
     return np.concatenate(parts, axis=1)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("target", RUNNABLE)
 @pytest.mark.parametrize("images", [0, 1, 3])
 def test_branches_of_convolutions(target: str, images: int) -> None:
@@ -89,6 +90,7 @@ def test_branches_of_convolutions(target: str, images: int) -> None:
     np.testing.assert_allclose(run(given), expected, atol=1e-4)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("target", RUNNABLE)
 @pytest.mark.parametrize("axis", [0, 1, 2])
 @pytest.mark.parametrize("rows", [0, 1, 2, 65, 131])

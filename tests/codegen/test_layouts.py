@@ -37,6 +37,7 @@ def test_loads_across_the_lanes(dtype: str) -> None:
         np.testing.assert_array_equal(found, turned * np.array(2, dtype) + y)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("target", [target.name for target in host_targets(features())])
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int8", "int64", "float16"])
 def test_rows_that_are_woven(dtype: str, target: str) -> None:
@@ -59,6 +60,7 @@ def test_rows_that_are_woven(dtype: str, target: str) -> None:
                 np.testing.assert_array_equal(shuffled, want.reshape(rows, 3, count * length))
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("target", [target.name for target in host_targets(features())])
 @pytest.mark.parametrize("count", [2, 3, 5])
 def test_rows_that_are_repeated(count: int, target: str) -> None:

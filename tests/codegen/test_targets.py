@@ -98,6 +98,7 @@ def reference(x: np.ndarray, weight: np.ndarray, matrix: np.ndarray) -> np.ndarr
     return shifted / shifted.sum(-1, keepdims=True)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("target", [*RUNNABLE, ONE_LANE], ids=lambda t: getattr(t, "name", t))
 @pytest.mark.parametrize("batch", [0, 1, 3, 8])
 def test_targets_agree(target: str | Target, batch: int) -> None:

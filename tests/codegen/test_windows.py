@@ -75,6 +75,7 @@ def check(
         np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("target", RUNNABLE)
 @pytest.mark.parametrize("window", WINDOWS, ids=str)
 def test_windows(window: tuple[int, Pair, Pair, Pair, Pair, Pair], target: str) -> None:

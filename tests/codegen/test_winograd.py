@@ -49,6 +49,7 @@ def reference(x: np.ndarray, weight: np.ndarray, low: Pair, high: Pair) -> np.nd
     return np.maximum(np.einsum("nchwij,ocij->nohw", windows, weight.astype("f8")), 0)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("target", [target.name for target in host_targets(features())])
 @pytest.mark.parametrize(
     ("channels", "outputs", "sizes", "low", "high"),

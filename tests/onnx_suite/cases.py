@@ -18,6 +18,8 @@ import onnx
 from onnx import numpy_helper
 from onnx.backend.test.loader import load_model_tests
 
+from tests.covering import chosen
+
 SUITES = ("node", "simple", "pytorch-operator", "pytorch-converted", "light")
 CACHE = Path(__file__).parents[2] / "build" / "onnx_suite"
 
@@ -38,6 +40,20 @@ class Case:
 def load_cases(suites: tuple[str, ...] = SUITES) -> list[Case]:
     """All tests of the suites, in a fixed order. A name is unique over all of them."""
     return [case for suite in suites for case in _kept(suite)]
+
+
+def without_repeats(cases: list[Case]) -> list[Case]:
+    """The cases, with a subset of the operators' expansions, each of which is also a test of the operator itself: of every
+    operator's, one with each operator that any of them has, one with each element type, and one of each length."""
+    expanded = [case for case in cases if "_expanded" in case.name]
+    goals = []
+    for case in expanded:
+        graph = onnx.load_from_string(case.model).graph
+        traits = [("operator", node.op_type) for node in graph.node] + [("length", len(graph.node))]
+        traits += [("type", value.type.tensor_type.elem_type) for value in graph.input]
+        goals.append({(case.family, *trait) for trait in traits})
+    kept = {expanded[index].name for index in chosen(goals)}
+    return [case for case in cases if "_expanded" not in case.name or case.name in kept]
 
 
 def _kept(suite: str) -> list[Case]:

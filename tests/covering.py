@@ -1,0 +1,91 @@
+"""A covering subset of a table of cases: `@pytest.mark.covering` on a parametrised test keeps it in the default run.
+
+The whole table is a product of axes (`parametrize`), most of whose cases prove the same thing. The default run has a subset in
+which everything that must occur occurs at least once; the other cases are marked `slow`. What must occur:
+
+    each value of each axis
+    each pair of values of two axes, where there are three axes or more (pairwise testing: Cohen et al., "The AETG System",
+        IEEE Transactions on Software Engineering 23(7), 1997)
+    with `@pytest.mark.covering(of=traits)`, instead of the pairs of axes, each pair of values of two traits: `traits` takes the
+        parameters that it names, and returns a tuple of values that can be hashed
+    with `@pytest.mark.covering(pairs=False)`, no pairs
+
+Only what the table has must occur. The subset is chosen greedily and depends on the table alone.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections import Counter, defaultdict
+from collections.abc import Callable, Hashable, Sequence
+from itertools import combinations
+from typing import Any
+
+import pytest
+
+
+def covering(rows: Sequence[Sequence[Hashable]], strength: int = 2) -> list[int]:
+    """Which rows, in their order, have every combination of `strength` values (of as many columns) that some row has."""
+    return chosen([set(combinations(enumerate(row), min(strength, len(row)))) for row in rows])
+
+
+def chosen(goals: Sequence[set[Any]]) -> list[int]:
+    """Which elements, in their order, have every goal that some element has: always the one that has most of what is left, the
+    first of these; then without those whose goals all occur in others."""
+    left, taken = [set(goal) for goal in goals], list[int]()
+    while any(left):
+        best = max(range(len(left)), key=lambda i: len(left[i]))
+        taken.append(best)
+        met = set(left[best])
+        for goal in left:
+            goal -= met
+    times = Counter(goal for i in taken for goal in goals[i])
+    for i in list(taken):
+        if all(times[goal] > 1 for goal in goals[i]):
+            taken.remove(i)
+            times.subtract(goals[i])
+    return sorted(taken)
+
+
+def mark_rest(items: Sequence[pytest.Item]) -> None:
+    """Marks as `slow` what the covering subsets of marked tables leave out. An item that is slow by itself is no part of one."""
+    tables: dict[tuple[str, str], list[pytest.Function]] = defaultdict(list)
+    for item in items:
+        if isinstance(item, pytest.Function) and item.get_closest_marker("covering"):
+            assert hasattr(item, "callspec"), f"{item.nodeid} has no parameters, so nothing to cover"
+            if not item.get_closest_marker("slow"):
+                tables[item.nodeid.partition("::")[0], item.originalname].append(item)
+    for table in tables.values():
+        kept = set(chosen([_goals(item) for item in table]))
+        for index, item in enumerate(table):
+            if index not in kept:
+                item.add_marker(pytest.mark.slow)
+
+
+def _goals(item: pytest.Function) -> set[Any]:
+    """What the case has of all that must occur."""
+    marker, spec = item.get_closest_marker("covering"), item.callspec
+    assert marker is not None and not marker.args and marker.kwargs.keys() <= {"of", "pairs"}, (
+        f"{item.nodeid}: {marker}"
+    )
+    axes = dict.fromkeys(_together(item, name) for name in sorted(spec.params))
+    # a value is told by which object it is, as it need not be hashable: `parametrize` gives the same one to all of its cases
+    values = [(axis, tuple(id(spec.params[name]) for name in axis)) for axis in axes]
+    goals: set[Any] = set(values)
+    if "of" in marker.kwargs:
+        traits: Callable[..., Sequence[Hashable]] = marker.kwargs["of"]
+        row = traits(**{name: spec.params[name] for name in inspect.signature(traits).parameters})
+        goals.update(combinations(enumerate(row), 2))
+    elif marker.kwargs.get("pairs", len(axes) > 2):
+        goals.update(combinations(values, 2))
+    return goals
+
+
+def _together(item: pytest.Function, name: str) -> tuple[str, ...]:
+    """The names that one `parametrize` gives values to: one axis."""
+    for mark in item.iter_markers("parametrize"):
+        names = mark.args[0] if mark.args else mark.kwargs["argnames"]
+        names = tuple(n.strip() for n in names.split(",")) if isinstance(names, str) else tuple(names)
+        if name in names:
+            return names
+    return (name,)  # a fixture's
