@@ -21,6 +21,14 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "cache"
 
 
+@pytest.fixture(scope="session")
+def common_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A cache that all processes of this run of tests share, and no other run: for what takes long to make and is no subject of
+    the test, as the C runtime is."""
+    folder = tmp_path_factory.getbasetemp()
+    return (folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder) / "common-cache"
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Before `-m` is applied."""

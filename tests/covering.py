@@ -9,6 +9,8 @@ which everything that must occur occurs at least once; the other cases are marke
     with `@pytest.mark.covering(of=traits)`, instead of the pairs of axes, each pair of values of two traits: `traits` takes the
         parameters that it names, and returns a tuple of values that can be hashed
     with `@pytest.mark.covering(pairs=False)`, no pairs
+    with `@pytest.mark.covering(each=parts)`, instead of the values of axes and their pairs, each value of each element of the
+        tuple that `parts` returns
 
 Only what the table has must occur. The subset is chosen greedily and depends on the table alone.
 """
@@ -65,20 +67,25 @@ def mark_rest(items: Sequence[pytest.Item]) -> None:
 def _goals(item: pytest.Function) -> set[Any]:
     """What the case has of all that must occur."""
     marker, spec = item.get_closest_marker("covering"), item.callspec
-    assert marker is not None and not marker.args and marker.kwargs.keys() <= {"of", "pairs"}, (
+    assert marker is not None and not marker.args and marker.kwargs.keys() <= {"of", "pairs", "each"}, (
         f"{item.nodeid}: {marker}"
     )
+    if "each" in marker.kwargs:
+        return set(enumerate(_given(item, marker.kwargs["each"])))
     axes = dict.fromkeys(_together(item, name) for name in sorted(spec.params))
     # a value is told by which object it is, as it need not be hashable: `parametrize` gives the same one to all of its cases
     values = [(axis, tuple(id(spec.params[name]) for name in axis)) for axis in axes]
     goals: set[Any] = set(values)
     if "of" in marker.kwargs:
-        traits: Callable[..., Sequence[Hashable]] = marker.kwargs["of"]
-        row = traits(**{name: spec.params[name] for name in inspect.signature(traits).parameters})
-        goals.update(combinations(enumerate(row), 2))
+        goals.update(combinations(enumerate(_given(item, marker.kwargs["of"])), 2))
     elif marker.kwargs.get("pairs", len(axes) > 2):
         goals.update(combinations(values, 2))
     return goals
+
+
+def _given(item: pytest.Function, function: Callable[..., Sequence[Hashable]]) -> Sequence[Hashable]:
+    """What the function says of the parameters that it names."""
+    return function(**{name: item.callspec.params[name] for name in inspect.signature(function).parameters})
 
 
 def _together(item: pytest.Function, name: str) -> tuple[str, ...]:

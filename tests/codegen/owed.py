@@ -95,7 +95,7 @@ CASES = [
     Case("sizes that are known late", h=1, g=1, s=37, t=37, causal=True, symbolic=True),
     Case("features side by side with heads", s=37, t=35, turned=True),
     Case("copied by maps", h=2, g=2, s=70, t=67, d=16, e=8, dtype="bfloat16"),
-    Case("copied by maps, causal", b=2, s=131, t=131, d=24, e=24, causal=True, dtype="float16"),
+    Case("copied by maps, causal", b=2, h=1, g=1, s=131, t=131, d=24, e=24, causal=True, dtype="float16"),
     Case("copied by maps, shared keys", h=4, g=2, s=35, t=70, d=8, e=8, causal=True, offset=35, dtype="float16"),
     Case("copied by maps, a window", s=67, t=67, d=8, e=16, left=5, right=3, dtype="bfloat16"),
     Case("copied by maps, rows apart", s=37, t=35, d=16, e=16, turned=True, dtype="bfloat16"),

@@ -1,4 +1,4 @@
-"""The C runtime is compiled once for these tests of a process, whose cache no others see; the digits once to each kind."""
+"""The C runtime is compiled once for these tests; the digits once to each kind."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from tests.deploy.making import digits, make
 
 
 @pytest.fixture(scope="package", autouse=True)
-def kept_runtime(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+def kept_runtime(common_cache: Path) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("BURN_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
+        patch.setenv("BURN_CACHE_DIR", str(common_cache))
         patch.delenv("BURN_CACHE_SIZE", raising=False)
         yield
 

@@ -23,17 +23,26 @@ torch.save(torch.nn.ModuleDict(names).state_dict(), "classifier.pt")
 """What the README's code takes for granted: a model and its input, a PyTorch module, a checkpoint."""
 
 
+@pytest.fixture
+def kept(common_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pages are run with a cache, as their readers run them."""
+    monkeypatch.setenv("BURN_CACHE_DIR", str(common_cache))
+    monkeypatch.delenv("BURN_CACHE_SIZE")
+
+
+@pytest.mark.usefixtures("kept")
 @pytest.mark.parametrize("page", [p for p in PAGES if p.name != "README.md"], ids=lambda p: p.stem)
-def test_page(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own_cache: Path) -> None:
+def test_page(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     wanted = sum(block.kind == "console" or block.kind.startswith("python") for block in blocks(page))
     assert 0 < run(page, tmp_path) <= wanted
 
 
+@pytest.mark.usefixtures("kept")
 @pytest.mark.slow  # compiles for other machines, whose C libraries are first built
 @pytest.mark.parametrize("page", [p for p in PAGES if any(b.needs for b in blocks(p))], ids=lambda p: p.stem)
-def test_with_other_programs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own_cache: Path) -> None:
+def test_with_other_programs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     run(page, tmp_path, everything=True)
     if absent := sorted({name for block in blocks(page) for name in lacking(block)}):

@@ -116,6 +116,7 @@ def run_with_nothing(program: burn.Executable, case: Any, name: str) -> None:
                 assert size == (dim if isinstance(dim, int) else parse(dim).evaluate(known)), (output, found)
 
 
+@pytest.mark.covering(each=lambda name, exporter: (name, exporter))
 @pytest.mark.parametrize(("name", "exporter"), _marked(instances()))
 def test_same_as_onnxruntime(name: str, exporter: Exporter | None) -> None:
     case = MODELS[name]

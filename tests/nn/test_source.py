@@ -87,6 +87,7 @@ def _instances() -> list:
     return marked
 
 
+@pytest.mark.covering(each=lambda name, exporter: (name, exporter))
 @pytest.mark.parametrize(("name", "exporter"), _instances())
 def test_models_give_the_same_numbers(name: str, exporter: Exporter | None, tmp_path: Path) -> None:
     """Bit for bit, through the files and the compiler."""

@@ -156,7 +156,7 @@ def compatible(a: tuple[Dim, ...], b: tuple[Dim, ...]) -> bool:
     return all(x == y or 1 in (x, y) for x, y in zip(a[::-1], b[::-1], strict=False))
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", [*range(15), *(pytest.param(n, marks=pytest.mark.slow) for n in range(15, 40))])
 def test_random_program(seed: int) -> None:
     original, program = Maker(seed).make(), Maker(seed).make()
     pipeline.run(pipeline.parse(PIPELINE), program, environment(), after=lambda each: Verify().run(program))

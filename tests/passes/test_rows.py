@@ -21,6 +21,7 @@ FUNCTIONS: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("name", FUNCTIONS)
 @pytest.mark.parametrize(("rank", "axes"), [(2, 0), (2, 1), (3, 2), (3, 1), (3, (0, 2)), (3, (1, 2)), (3, (0, 1))])
 def test_squares(name: str, rank: int, axes: Any) -> None:

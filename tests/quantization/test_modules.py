@@ -31,6 +31,7 @@ def linear(module: nn.Module) -> list[str]:
     return [path for path, layer in module.named_modules() if type(layer) is nn.Linear]
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize(("weights", "near"), [("int4", 0.2), ("int8", 0.02)])
 @pytest.mark.parametrize("zero_points", [False, True])
 def test_a_decoder(weights: str, near: float, zero_points: bool) -> None:

@@ -57,6 +57,7 @@ def test_sums_of_older_files_flow_as_additions_do() -> None:
     assert made["QuantizeLinear"] == known["QuantizeLinear"]
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("activations", ["uint8", "int8"])
 @pytest.mark.parametrize("method", METHODS)
 def test_static(method: str, activations: str) -> None:

@@ -41,6 +41,7 @@ def _stepped(loss: Any, rows: slice, **options: Any) -> tuple[list[float], dict[
     return [float(step(X[rows], Y[rows])) for _ in range(2)], model.state_dict(), step
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("loss", [classes, several])
 @pytest.mark.parametrize("rows", [slice(4, 12), slice(0, 11), slice(5, 8), slice(0, 1)])
 def test_parts_are_the_batch(loss: Any, rows: slice) -> None:

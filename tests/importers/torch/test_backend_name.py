@@ -18,7 +18,11 @@ assert torch.allclose(torch.compile(module, backend="burn")(x), module(x), atol=
 """
 
 
-@pytest.mark.parametrize("imports", ["", "import burn.importers.torch"], ids=["torch-alone", "burn-first"])
+AFTER = pytest.param("import burn.importers.torch", marks=pytest.mark.slow)
+"""As in this process: tests/importers/torch/test_dynamo.py."""
+
+
+@pytest.mark.parametrize("imports", ["", AFTER], ids=["torch-alone", "burn-first"])
 def test_backend_is_found_by_name(imports: str) -> None:
     done = subprocess.run([sys.executable, "-c", SCRIPT.format(imports=imports)], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

@@ -81,6 +81,7 @@ FACTORED: dict[str, Callable[..., Any]] = {
 }
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("name", FACTORED)
 @pytest.mark.parametrize("shape", [(4, 4), (3, 5, 5)])
 def test_factors_have_gradients(name: str, shape: tuple[int, ...]) -> None:

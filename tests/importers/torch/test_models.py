@@ -53,7 +53,16 @@ def check_backend(case: TorchModel, true_size: bool) -> None:
             assert_same(compiled(**case.inputs(model, batch, length)), want, case.tolerance)
 
 
-@pytest.mark.parametrize("name", MODELS)
+ELSEWHERE = {
+    "ViT": "tests/e2e: vit_tiny",
+    "Llama-style decoder": "test_architectures.py: Qwen2",
+    "Whisper-tiny encoder": "its layers are BERT's, behind two convolutions",
+    "ResNet-50": "tests/e2e: seeded_resnet50",
+}
+"""Models whose parts are in other tests of every run."""
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] * (n in ELSEWHERE)) for n in MODELS])
 def test_small_models(name: str) -> None:
     check_compile(MODELS[name], true_size=False)
 
