@@ -11,6 +11,10 @@ import pytest
 from tests.covering import mark_rest
 
 os.environ["BURN_CACHE_SIZE"] = "0"
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ.setdefault(
+        "OMP_NUM_THREADS", "1"
+    )  # PyTorch's: each worker has a CPU, and threads that wait for others spin
 
 
 @pytest.fixture

@@ -90,6 +90,7 @@ def test_scores_are_decided(decided: ModuleType, tmp_path: Path, kind: Callable[
     assert again.SerializeToString() == model.SerializeToString()
 
 
+@pytest.mark.slow  # quantises two networks in every way, and compares both engines on each
 def test_a_part_is_added_to_the_figures(
     int8: ModuleType, decided: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -47,6 +47,7 @@ def test_an_unknown_model_or_engine_is_named() -> None:
         assert result.exit_code == 2 and said in result.output
 
 
+@pytest.mark.slow
 def test_products_in_halves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Beside torch's autocast, on the CPU; on a card by `--device cuda`."""
     pytest.importorskip("torch")

@@ -58,9 +58,9 @@ def numbers(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> np.
     return rng.integers(info.min, info.max, shape, endpoint=True).astype(dtype)
 
 
-@pytest.mark.parametrize(
-    ("sides", "target"), [(s, t) for s in SIDES for t in RUNNABLE if s == SIDES[1] or t == RUNNABLE[0]]
-)
+@pytest.mark.covering
+@pytest.mark.parametrize("target", RUNNABLE)
+@pytest.mark.parametrize("sides", SIDES, ids=str)
 def test_quantised_products(sides: Sides, target: str) -> None:
     """QDQ: the float result is exact but for the scale; what is quantised again is within one quantum, and saturates."""
     rng = np.random.default_rng(1)
@@ -189,9 +189,9 @@ def convolved(x: np.ndarray, w: np.ndarray, shape: Shape) -> np.ndarray:
     return result.reshape(x.shape[0], w.shape[0], *result.shape[3:])
 
 
-@pytest.mark.parametrize(
-    ("sides", "target"), [(s, t) for s in SIDES[:3] for t in RUNNABLE if s == SIDES[1] or t == RUNNABLE[0]]
-)
+@pytest.mark.covering
+@pytest.mark.parametrize("target", RUNNABLE)
+@pytest.mark.parametrize("sides", SIDES[:3], ids=str)
 def test_quantised_convolutions(sides: Sides, target: str) -> None:
     """Padding counts as the zero point, with a bias and a rectifier behind."""
     rng = np.random.default_rng(2)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import burn
 from burn.deploy import platforms
 from burn.deploy.build import build
 from burn.deploy.options import Options
@@ -47,6 +48,12 @@ def digits() -> Program:
 
 def traced(function: Callable[..., Any], **inputs: str) -> Program:
     return program_of(function, inputs)
+
+
+def scores(x: burn.Tensor) -> burn.Tensor:
+    """float32[n, 16] -> float32[n, 32]: a product and what is behind it."""
+    weight = burn.tensor(np.arange(16 * 32, dtype=np.float32).reshape(16, 32))
+    return burn.softmax(x @ weight, -1)
 
 
 def make(kind: str, program: Program, output: Path, **given: Any) -> Path:

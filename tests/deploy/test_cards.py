@@ -179,16 +179,10 @@ BUILD = """
 import sys
 from pathlib import Path
 from burn.deploy import cards
-from tests.deploy.making import make, traced
-from tests.deploy.test_cards import scores
+from tests.deploy.making import make, scores, traced
 which = tuple(map(cards.find, ("cuda:sm_80", "cuda:sm_90")))
 make("exe", traced(scores, x="float32[n, 16]"), Path(sys.argv[1]) / "scores", cards=which)
 """
-
-
-def scores(x: burn.Tensor) -> burn.Tensor:
-    weight = burn.tensor(np.arange(16 * 32, dtype=np.float32).reshape(16, 32))
-    return burn.softmax(x @ weight, -1)
 
 
 def test_machine_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

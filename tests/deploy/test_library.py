@@ -424,13 +424,13 @@ for kind, name in {BUILT}:
 
 
 def test_the_same_bytes_wherever_it_is_made(tmp_path: Path) -> None:
-    """Here, and in another folder by another process, whose sets have other orders and whose caches are empty."""
+    """Here, and in another folder by another process, whose sets have other orders. (With empty caches: test_cards.py.)"""
     here, there = tmp_path / "here", tmp_path / "there"
     for folder in (here, there):
         folder.mkdir()
     for kind, name in BUILT:
         make(kind, digits(), here / name, beside=True)
-    environment = {**os.environ, "PYTHONHASHSEED": "1", "BURN_CACHE_DIR": str(tmp_path / "cache")}
+    environment = {**os.environ, "PYTHONHASHSEED": "1"}
     subprocess.run([sys.executable, "-c", BUILD, there], check=True, cwd=ROOT, env=environment)
     made = [
         {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}

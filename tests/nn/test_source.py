@@ -23,7 +23,7 @@ from burn.importers.weights import safetensors
 from burn.tracing.trace import trace
 from tests.models import MODELS, Unavailable, instances, model_path, random_inputs
 from tests.models.case import Exporter
-from tests.onnx_suite.cases import load_cases
+from tests.onnx_suite.cases import Case, load_cases, without_repeats
 
 DIGITS = Path(__file__).parents[2] / "examples" / "digits" / "digits.onnx"
 CHUNKS = 8
@@ -58,8 +58,18 @@ def load_source(source: Source, folder: Path) -> tuple[ModuleType, nn.Module]:
 @pytest.mark.parametrize("chunk", range(CHUNKS))
 def test_every_node_test_makes_the_round_trip(chunk: int) -> None:
     """`generate` raises unless tracing its source gives the program again, op by op."""
+    round_trips(without_repeats(load_cases(("node",)))[chunk::CHUNKS], 150)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("chunk", range(CHUNKS))
+def test_every_expansion_too(chunk: int) -> None:
+    round_trips(load_cases(("node",))[chunk::CHUNKS], 200)
+
+
+def round_trips(cases: list[Case], least: int) -> None:
     failures, done = [], 0
-    for case in load_cases(("node",))[chunk::CHUNKS]:
+    for case in cases:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
@@ -75,7 +85,7 @@ def test_every_node_test_makes_the_round_trip(chunk: int) -> None:
         except Exception as error:  # whatever it is, it is listed
             failures.append(f"{case.name}: {type(error).__name__}: {error}")
     assert not failures, "\n".join(failures)
-    assert done > 200
+    assert done > least
 
 
 def _instances() -> list:
