@@ -48,6 +48,7 @@ def test_what_is_owed(case: Case, target: str) -> None:
 @pytest.mark.parametrize("case", [c for c in [*CASES, *MORE] if c.s * c.t < 1000], ids=lambda case: case.name)
 def test_in_the_interpreter(case: Case) -> None:
     program, given, want = given_and_wanted(case)
+    pipeline.run(pipeline.parse(PASSES), program, environment())
     check(interpreted(program, given), want, close(case), case)
 
 
