@@ -55,6 +55,7 @@ class Flat(torch.nn.Module):
         super().__init__()
         self.model, self.fixed = model, inputs
         self.names = tuple(name for name, _ in named(inputs))
+        self.train(model.training)  # the TorchScript exporter leaves all modules in the mode of the outermost
 
     def forward(self, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
         left = list(tensors)

@@ -11,9 +11,13 @@ import torch
 from tests.architectures.drawn import Inputs, Made, Unmade, floats, runs
 
 models: Any = importlib.import_module("torchvision.models")
-vars(importlib.import_module("torchvision.extension"))["_has_ops"] = lambda: (
-    True
-)  # tests.architectures.vision_ops has them
+
+
+def _has_ops() -> bool:  # a function that torch.jit.script can read
+    return True
+
+
+vars(importlib.import_module("torchvision.extension"))["_has_ops"] = _has_ops  # tests.architectures.vision_ops has them
 
 DETECTORS: tuple[dict[str, Any], ...] = (
     {
