@@ -132,7 +132,8 @@ class CompiledFunction:
         be written over. given: the inputs that the caller knows of."""
         outputs = self.executable.run_giving(leaves, given_up)
         count = len(trees.paths(self._results))
-        shown = callers(outputs[:count], given) if self.executable.device.is_gpu else like(outputs[:count], given)
+        present = like if self.executable.device.memory.is_host else callers
+        shown = present(outputs[:count], given)
         return trees.unflatten(self._results, shown), outputs[count:]
 
     def __repr__(self) -> str:

@@ -84,9 +84,9 @@ class _Program:
     def run(self, leaves: Sequence[Any]) -> Any:
         elements = self.elements
         if not self.assigned:
-            if self.device.is_gpu:
-                return self.function.run_giving([*map(as_given, leaves), *elements], (), leaves)[0]
-            return self.function.run_leaves([*leaves, *elements])
+            if self.device.memory.is_host:
+                return self.function.run_leaves([*leaves, *elements])
+            return self.function.run_giving([*map(as_given, leaves), *elements], (), leaves)[0]
         numbers = [len(leaves) + i for i, free in zip(self.renewed, given_up(self.assigned), strict=True) if free]
         arrays = [*map(as_given, leaves), *elements]  # as the native call takes them
         result, rest = self.function.run_giving(arrays, numbers, leaves)

@@ -145,7 +145,7 @@ def _load(
         hint = f"burn-compile MODEL -o NAME{COMPILED} --sign KEY makes one that is"
         raise ModelError("only compiled programs are signed", [Problem("this is a model", hint=hint)])
     if train:
-        if options.device.is_gpu:
+        if options.device != CPU:
             raise ModelError("a model that is to be trained is not compiled yet", ["give the device to what trains it"])
         if options.precision != FULL:
             hint = "give the precision to what trains it"

@@ -20,7 +20,7 @@ from burn.importers.onnx import import_onnx
 from burn.importers.onnx.names import Given
 from burn.options import Options
 from burn.runtime import Executable
-from burn.runtime.device import CPU, Device, count
+from burn.runtime.device import CPU, Device
 from burn.runtime.device import device as as_device
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class BurnBackend(Backend):
     @classmethod
     def supports_device(cls, device: str) -> bool:
         try:
-            return not (where := as_device(device.lower())).is_gpu or count(where.kind) > where.index
+            return as_device(device.lower()).is_present
         except DeviceError:
             return False
 

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from burn.bench.subject import Feeds, Subject
+from burn.runtime.device import device
 
 AUTOCAST = ("torch", "torch.compile")
 """What computes on cards and in halves beside burn."""
@@ -32,13 +33,14 @@ class Where:
     autotune: str | None = None
 
     @property
-    def is_gpu(self) -> bool:
-        return self.device != "cpu"
+    def is_host(self) -> bool:
+        """Whether programs compute on the host's memory."""
+        return device(self.device).memory.is_host
 
     @property
     def is_plain(self) -> bool:
         """Whether it is a CPU in fp32, which every engine knows."""
-        return not self.is_gpu and self.precision == "fp32"
+        return self.is_host and self.precision == "fp32"
 
 
 HOST = Where()
@@ -96,7 +98,7 @@ class Burn(FilePeer):
 
         place: dict[str, Any] = asdict(where)
         run = burn.load(subject.path, threads=threads, **place).run
-        if not where.is_gpu:
+        if where.is_host:
             return run
         from burn.runtime.device_array import to_device
 
@@ -176,7 +178,7 @@ class TorchPeer:
         sent = Sent(lambda array: torch.from_numpy(array).to(where.device))
         with torch.inference_mode():
             module = subject.module()
-            module = module.to(where.device) if where.is_gpu else module
+            module = module if where.is_host else module.to(where.device)
             function = self.prepare(module, tuple(sent(subject.feeds).values()))
 
         def run(feeds: Feeds) -> Feeds:

@@ -121,9 +121,9 @@ def models(
         where = Where(device, precision, autotune)
         if cold and where != Where():
             raise BurnError("fresh processes are timed on the CPU in fp32 only, as they are by default")
-        if roofline and where.is_gpu:
+        if roofline and not where.is_host:
             raise BurnError("--roofline is for the CPU: what a card reaches is not measured yet")
-        cpus = threads if where.is_gpu else bind(threads)
+        cpus = bind(threads) if where.is_host else threads
         if cpus < threads:
             log.print(f"note: {threads} threads share {cpus} CPUs")
         results, profiles = [], {}

@@ -17,7 +17,7 @@ from burn.cli.export import read
 from burn.codegen.cpu.target import TARGETS
 from burn.deploy import platforms
 from burn.deploy.build import KINDS, build, kind_of
-from burn.deploy.cards import SHARED, is_gpu
+from burn.deploy.cards import SHARED, names_device
 from burn.deploy.cards import find as card
 from burn.deploy.interface import model_name
 from burn.deploy.options import Options
@@ -106,8 +106,8 @@ def main(
     costs: list[Report] = []
     told = costs.append if reports else None
     named = dict.fromkeys(one for given in targets for one in given.split(","))
-    first, *also = [platforms.find(one) for one in named if not is_gpu(one)] or [platforms.find(usual)]
-    cards = tuple(card(one) for one in named if is_gpu(one))
+    first, *also = [platforms.find(one) for one in named if not names_device(one)] or [platforms.find(usual)]
+    cards = tuple(card(one) for one in named if names_device(one))
     form = {"beside": weights == "file", "small": optimize == "size", "exact": exact}
     options = Options(first, cpu, name, features=features, also=tuple(also), key=key, told=told, cards=cards, **form)
     _check(kind, options, reports)

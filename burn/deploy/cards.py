@@ -55,8 +55,8 @@ class Card:
             raise CompileError(f"the program does not fit {self}", problems)
 
 
-def is_gpu(target: str) -> bool:
-    """Whether it is the name of a card rather than of a platform."""
+def names_device(target: str) -> bool:
+    """Whether a target is a device beside a platform's CPU ("cuda:sm_90") rather than a platform."""
     return ":" in target
 
 

@@ -287,8 +287,8 @@ class Module:
         where they stay. Raises TypeMismatch, and DeviceError for a card that is not there."""
         where = named(target)
         if where is not None:
-            if where.is_gpu:
-                _ = where.native
+            if not where.memory.is_host:
+                _ = where.native  # raises if it is not there, before anything moves
             for _, parameter in self.named_parameters():
                 parameter.move(where)
             return self

@@ -143,7 +143,7 @@ class Parameter(Tensor):
         known = self._weight is not None or self._card is not None
         if self._card is not None:
             self._own()  # fetched
-        self._device, self._card, self._leaf = where if where.is_gpu else CPU, None, None
+        self._device, self._card, self._leaf = CPU if where.memory.is_host else where, None, None
         if known:
             _ = self.elements
 

@@ -44,13 +44,9 @@ class Device:
         return self.kind if self.kind == "cpu" else f"{self.kind}:{self.index}"
 
     @property
-    def is_gpu(self) -> bool:
-        return self.kind != "cpu"
-
-    @property
     def card(self) -> tuple[str, int, str | None] | None:
-        """As the native part takes it; None for the CPU."""
-        return (self.kind, self.index, library()) if self.is_gpu else None
+        """As the native part takes it; None for a device that computes on the host's memory."""
+        return None if self.memory.is_host else (self.kind, self.index, library())
 
     @property
     def native(self) -> Any:
@@ -86,14 +82,14 @@ class Device:
     def wait(self) -> None:
         """Until all that was asked of it is done; the CPU has nothing to wait for. Raises DeviceError, and the RunError of a call
         that failed and whose results nobody has fetched."""
-        if self.is_gpu:
+        if not self.memory.is_host:
             self.native.wait()
 
     def cannot_run(self, target: Target) -> list[Problem]:
         """Why code for `target` cannot run here; nothing when it can."""
         if target.kind != self.kind:
             return [Problem(f"it was compiled for {target.card or 'the CPU'} and the device is {self}")]
-        if not self.is_gpu:
+        if self.memory.is_host:
             return []
         try:
             facts = self.facts()

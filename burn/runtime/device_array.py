@@ -52,10 +52,7 @@ class DeviceArray(_native.CardArray):
 
     def to(self, device: str | Device) -> Any:
         """On another device: a copy, which is a numpy array for "cpu"; itself where it lies there already."""
-        where = as_device(device)
-        if where == self.device:
-            return self
-        return to_device(self.numpy(), where) if where.is_gpu else self.numpy()
+        return copied_to(self, as_device(device))
 
     def copy(self) -> DeviceArray:
         made = _native.new_card_array(self.card, self.numpy_dtype, self.shape)
@@ -111,7 +108,7 @@ _native.set_card_array_type(DeviceArray)
 
 
 def dlpack_device(device: Device) -> tuple[int, int]:
-    return (_CODES[device.kind], device.index) if device.is_gpu else (1, 0)
+    return (1, 0) if device.memory.is_host else (_CODES[device.kind], device.index)
 
 
 def to_device(array: np.ndarray, device: str | Device) -> DeviceArray:
@@ -120,6 +117,15 @@ def to_device(array: np.ndarray, device: str | Device) -> DeviceArray:
     made = _native.new_card_array(card, array.dtype, array.shape)
     card.send(made.address, np.ascontiguousarray(array).reshape(-1).view(np.uint8))
     return made
+
+
+def copied_to(array: np.ndarray | DeviceArray, device: Device) -> np.ndarray | DeviceArray:
+    """A copy in a device's memory space; itself for what lies there. Raises DeviceError, and MemoryError if there is no room."""
+    if isinstance(array, DeviceArray):
+        if array.device == device:
+            return array
+        array = array.numpy()
+    return array if device.memory.is_host else to_device(array, device)
 
 
 def place_of(value: Any) -> Device | None:

@@ -66,7 +66,7 @@ class Executable:
         runs, the first of its kind by default. Raises RunError when this machine cannot run the artefact's code."""
         self.artefact = artefact = artefact.resolved()
         self.device = device or device_of(artefact.target)
-        signature = artefact.signature
+        signature, memory = artefact.signature, self.device.memory
         problems = missing_features(artefact.target) + self.device.cannot_run(artefact.target)
         if problems:
             raise RunError("this program cannot run here", problems)
@@ -92,7 +92,7 @@ class Executable:
                 texts=[(i, math.prod(c.shape)) for i, c in enumerate(artefact.constants) if c.dtype == "string"],
                 card=self.device.card,
                 images=[(image.name, image.data, image.shared, image.threads) for image in artefact.images],
-                sites=artefact.sites if self.device.is_gpu else (),
+                sites=() if memory.is_host else artefact.sites,
             )
         except ValueError as error:
             raise RunError("this program cannot be loaded", [Problem(str(error))]) from error
@@ -101,7 +101,7 @@ class Executable:
         self._keys = {index: spec.keys for index, spec in enumerate(signature.outputs) if spec.keys}
         is_plain = not self._keys and not any(spec.containers for spec in signature.inputs)
         self._direct = not signature.random_state and is_plain
-        self._gives_tensors = self.device.is_gpu and torch_tensors.can_give(signature.outputs)
+        self._gives_tensors = not memory.is_host and torch_tensors.can_give(signature.outputs)
         self._names = [spec.name for spec in signature.inputs]
         self._donate = tuple(donate)
         self._donated = [index for index, name in enumerate(self._names) if name in donate] or None
@@ -330,7 +330,7 @@ class Executable:
 
     def _array(self, value: Any, spec: ValueSpec) -> np.ndarray | DeviceArray:
         """An input where it lies: on the program's card, or with the host. Raises Unfit."""
-        if not self.device.is_gpu or spec.dtype == "string":
+        if self.device.memory.is_host or spec.dtype == "string":
             return to_numpy(value, spec.dtype)
         array = resident(value, self.device)
         if array is None:

@@ -10,7 +10,7 @@ from burn.dialect.deferred import Deferred, is_remembering
 from burn.dialect.spec import element_type
 from burn.errors import TypeMismatch
 from burn.runtime.device import CPU, Device, named
-from burn.runtime.device_array import DeviceArray, to_device
+from burn.runtime.device_array import copied_to
 from burn.tensors.base import Base, made, of_array
 from burn.tensors.tracer import active
 
@@ -47,7 +47,7 @@ class Conversions(Base):
     def _moved(self, where: Device) -> Tensor:
         value = self._value
         if active() is not None or not isinstance(value, Deferred):
-            if not where.is_gpu:
+            if where.memory.is_host:
                 return made(self.value)
             hint = "say where it runs when it is compiled: burn.compile(..., device=...)"
             raise TypeMismatch("a compiled function runs on one device", [hint])
@@ -56,10 +56,7 @@ class Conversions(Base):
         if is_remembering():
             hint = "move tensors before they go into the function"
             raise TypeMismatch("moving a tensor to another device is not differentiated", [hint])
-        held = self._held()
-        if isinstance(held, DeviceArray):
-            return of_array(held.to(where))
-        return of_array(to_device(held, where))
+        return of_array(copied_to(self._held(), where))
 
     def bitcast(self, dtype: Any) -> Tensor:
         """The same bits read as another element type of the same width (numpy's `view`)."""

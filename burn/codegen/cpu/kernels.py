@@ -42,6 +42,7 @@ from burn.kernels.builders.builder import shared_buffers
 from burn.kernels.parameters import SMALL, argument_names, fingerprint, parametrize
 from burn.kernels.rewrite import as_loops, collapse, copied, divided, lengthen
 from burn.kernels.text import kernel_text
+from burn.runtime.memory import HOST
 
 
 @dataclass(frozen=True)
@@ -151,7 +152,7 @@ class KernelPrinter:
     """The functions of one program. See `burn.codegen.host.launches.Kernels`. `chosen` says, by the record of each launch, which
     choice is behind it."""
 
-    is_gpu = False
+    memory = HOST
 
     def __init__(
         self, target: Target, sites: list[str] | None = None, small: int = SMALL, choices: Choices = USUAL

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from burn.codegen.host.entry import EntryBuilder
 
 
-CARD_ALIGNMENT = 16
+DEVICE_ALIGNMENT = 16
 """Bytes to which every address that a card's kernel is given is aligned."""
 
 
@@ -142,7 +142,7 @@ class _LoopPrinter:
         for i in self.carried:
             initial = self.initial[i]
             if self._grows(i):
-                buffers = [entry.where(initial, "alloc", entry.size(initial)) for _ in range(2)]
+                buffers = [entry.call_in(entry.space(initial), "alloc", entry.size(initial)) for _ in range(2)]
             else:
                 buffers = [entry.define(self.results[i]), entry.define(self.arguments[i])]
             entry.copy(initial, buffers[0], entry.pointer(initial), type_of(initial).bytes)
@@ -152,7 +152,7 @@ class _LoopPrinter:
         for i in self.stacked:
             type_ = type_of(self.results[i])
             if self._grows(i):
-                self.start["stack", i] = entry.where(self.results[i], "alloc", 0)
+                self.start["stack", i] = entry.call_in(entry.space(self.results[i]), "alloc", 0)
                 self.start |= {("size", i, axis): code.const(0) for axis, _ in self._slice_sizes(i)}
             else:
                 self.slices[i] = code.value(entry.sizes.dim(product(type_.shape[1:]) * type_.element_bytes))
@@ -188,7 +188,9 @@ class _LoopPrinter:
         for argument, value in ((self.iteration, state["iteration"]), (self.condition, state["go on"])):
             if list(argument.uses):
                 number = code.cast("arith.extui", value, "i64")
-                entry.where(argument, "write", entry.define(argument), number, type_of(argument).element_bytes)
+                entry.call_in(
+                    entry.space(argument), "write", entry.define(argument), number, type_of(argument).element_bytes
+                )
         for i, value in enumerate(self.given):
             home = entry.live.home(value)
             if self._in_place(i):
@@ -211,8 +213,8 @@ class _LoopPrinter:
         if self.entry.live.in_place.get(home) != i or home.owner.operation.block != self.body:
             return False
         size = type_of(home).bytes
-        whole = i not in self.slices or (isinstance(size, int) and size % CARD_ALIGNMENT == 0)
-        return whole or not self.entry.on_gpu(home)
+        whole = i not in self.slices or (isinstance(size, int) and size % DEVICE_ALIGNMENT == 0)
+        return whole or self.entry.space(home).is_host
 
     def _target(self, i: int) -> Value:
         """Where a value of fixed size that the body gives goes."""
@@ -243,7 +245,9 @@ class _LoopPrinter:
             return
         size = entry.sizes.value(type_of(self.given[i]).bytes)
         offset = entry.sizes.times(self.state["iteration"], size)
-        grown = entry.where(self.results[i], "grow", self.state["stack", i], entry.sizes.plus(offset, size))
+        grown = entry.call_in(
+            entry.space(self.results[i]), "grow", self.state["stack", i], entry.sizes.plus(offset, size)
+        )
         following["stack", i] = grown
         target = code.gep(grown, offset, "i8")
         entry.copy(self.given[i], target, entry.pointer(self.given[i]), type_of(self.given[i]).bytes)
@@ -254,7 +258,7 @@ class _LoopPrinter:
         if not self._in_place(i):
             size = type_of(self.given[i]).bytes
             if self._grows(i):
-                target = entry.where(self.given[i], "grow", target, entry.sizes.dim(size))
+                target = entry.call_in(entry.space(self.given[i]), "grow", target, entry.sizes.dim(size))
             entry.copy(self.given[i], target, entry.pointer(self.given[i]), size)
         following["current", i], following["next", i] = target, state["current", i]
 

@@ -19,13 +19,14 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from burn.codegen.backend import Built
-from burn.codegen.host import checks, control, inputs, library  # noqa: F401  they register their emitters
+from burn.codegen.host import checks, control, inputs, library, memory  # noqa: F401  they register their emitters
 from burn.codegen.host.calls import END, Address, Calls
 from burn.codegen.host.early import early_outputs
 from burn.codegen.host.emit import PTR, Function, Int, Value
 from burn.codegen.host.emitters import EMITTERS, emits
 from burn.codegen.host.groups import Groups
 from burn.codegen.host.launches import THREADS, Kernels
+from burn.codegen.host.memory import space_of
 from burn.codegen.host.parts import divide
 from burn.codegen.host.records import ON_HOST, KernelRecord, Records, moved
 from burn.codegen.host.sizes import Sizes
@@ -42,13 +43,11 @@ from burn.errors import CompileError, Problem
 from burn.kernels.liveness import Liveness
 from burn.runtime.abi import FUNCTIONS, MAX_RANK, Status
 from burn.runtime.artefact import KernelImage
+from burn.runtime.memory import HOST, MemorySpace
 from burn.runtime.origins import resolved
 
 T = TypeVar("T")
 FAIL = "^fail"
-STAY = ("string", "list")
-"""Elements that are addresses in the host's memory."""
-
 ANY_TIME = ("burn_rt_input", "burn_rt_input_dim", "burn_rt_constant")
 """What may be asked before launches that were printed earlier have run."""
 
@@ -78,7 +77,7 @@ class Entry:
 class EntryBuilder:
     def __init__(self, program: Program, kernels: Kernels, attributes: str, as_table: bool = False) -> None:
         """attributes: LLVM's, of the function. as_table: its launches are a table (steps.py) and not code."""
-        self.program, self.kernels = program, kernels
+        self.program, self.kernels, self.memory = program, kernels, kernels.memory
         self.results = program.outputs
         self.code = Function("burn_entry", [("run", PTR)], "i32", attributes=attributes)
         self.run = self.code.arguments[0]
@@ -147,14 +146,17 @@ class EntryBuilder:
                 problem = Problem(f"output '{name}' has {type_of(value).rank} axes")
                 raise CompileError(f"outputs may have {MAX_RANK} axes at most", [problem])
         self.outputs = self.live.written_directly(self.results)
-        if self.kernels.is_gpu:
+        if not self.memory.is_host:  # whose runs end behind the call
             self.early = early_outputs(self.program, self.outputs)
 
     def _plan(self) -> None:
         """Sizes of all arena buffers, and one call that places them."""
         for value in self.live.buffers:
-            in_arena = self.on_gpu(value) or not self.kernels.is_gpu
-            if in_arena and value not in self.outputs and self.sizes.known(type_of(value).elements):
+            if (
+                self.space(value) == self.memory
+                and value not in self.outputs
+                and self.sizes.known(type_of(value).elements)
+            ):
                 self.planned[value] = len(self.planned)
         handed_on: list[Dim] = []
         for operation in self.live.operations:
@@ -162,7 +164,7 @@ class EntryBuilder:
             if isinstance(group, Group) and group.kind == "reduce":
                 launches = self.groups.printed(group).launches
                 for number, size in enumerate(launches.shared):
-                    if self.sizes.known(size) and not launches.on_host:
+                    if self.sizes.known(size) and launches.memory == self.memory:
                         self.shared[operation.results[0], number] = len(self.planned) + len(handed_on)
                         handed_on.append(size)
         self._buffers = [*(type_of(value).bytes for value in self.planned), *handed_on]
@@ -234,13 +236,13 @@ class EntryBuilder:
         return self.sites.index(name)
 
     def copy(self, like: ir.Value, target: Value, source: Value, size: Dim) -> None:
-        """From one place to another in the memory where `like` lies."""
-        self.where(like, "copy", target, source, self.sizes.dim(size))
+        """From one address to another in the memory space of `like`."""
+        self.call_in(self.space(like), "copy", target, source, self.sizes.dim(size))
 
     def read(self, value: ir.Value, position: int = 0) -> Value:
         """An element of a tensor of integers or bools, as an i64."""
         size = type_of(value).element_bytes
-        return self.where(value, "read", self.code.gep(self.pointer(value), position * size, "i8"), size)
+        return self.call_in(self.space(value), "read", self.code.gep(self.pointer(value), position * size, "i8"), size)
 
     def flag(self, value: ir.Value) -> Value:
         """The element of a bool[] as an i1."""
@@ -266,35 +268,37 @@ class EntryBuilder:
     def reserve_words(self, count: int) -> None:
         self._words = max(self._words, count)
 
-    # ---- the host's memory and a card's --------------------------------------------------------------------------------
-    def on_gpu(self, value: ir.Value) -> bool:
-        """Whether a value's elements lie in the memory of a card."""
-        return self.kernels.is_gpu and type_of(value).dtype not in STAY
+    # ---- memory spaces -------------------------------------------------------------------------------------------------
+    def space(self, value: ir.Value) -> MemorySpace:
+        """The memory space of a value's elements."""
+        return space_of(value, self.memory)
 
-    def where(self, value: ir.Value, what: str, *operands: Int) -> Value:
-        """Calls the runtime's function for the memory where a value lies: "alloc", "grow", "copy", "read", "write"."""
-        return self.call(f"burn_rt_{'device_' * self.on_gpu(value)}{what}", *operands)
+    def call_in(self, space: MemorySpace, what: str, *operands: Int) -> Value:
+        """Calls the runtime's function for a memory space: "alloc", "grow", "copy", "read", "write"."""
+        return self.call(memory.function(space, what), *operands)
 
-    def fetched(self, value: ir.Value) -> Value:
-        """The address of a value's elements in the host's memory: of a copy, where they lie on a card."""
+    def operand(self, value: ir.Value) -> Value:
+        """The address of a value's elements for an op that runs on the host: of a copy if they lie elsewhere."""
         pointer = self.pointer(value)
-        return self.call("burn_rt_fetch", pointer, self.size(value)) if self.on_gpu(value) else pointer
+        return pointer if self.space(value).is_host else self.call(memory.FETCH, pointer, self.size(value))
 
-    def drafted(self, value: ir.Value) -> Value:
-        """Host memory for what the host computes of an op's result; `sent` brings it where it belongs."""
-        return self.call("burn_rt_alloc", self.size(value)) if self.on_gpu(value) else self.define(value)
+    def draft(self, value: ir.Value) -> Value:
+        """Host memory for a result that the host computes; `deliver` copies it to the value's own memory space."""
+        if self.space(value).is_host:
+            return self.define(value)
+        return self.call_in(HOST, "alloc", self.size(value))
 
-    def sent(self, value: ir.Value, draft: Value) -> None:
-        """A result has been written to memory from `drafted`."""
-        if self.on_gpu(value):
-            self.call("burn_rt_send", self.define(value), draft, self.size(value))
+    def deliver(self, value: ir.Value, draft: Value) -> None:
+        """A result has been written to memory from `draft`."""
+        if not self.space(value).is_host:
+            self.call(memory.SEND, self.define(value), draft, self.size(value))
 
     def adopt(self, value: ir.Value, made: Value) -> None:
         """A result lies in host memory that the library has allocated."""
-        if self.on_gpu(value):
-            self.sent(value, made)
-        else:
+        if self.space(value).is_host:
             self.pointers[value] = made
+        else:
+            self.deliver(value, made)
 
     def size(self, value: ir.Value) -> Int:
         """Bytes of a value."""
@@ -324,9 +328,7 @@ class EntryBuilder:
         planned = self.shared.get((group.operation.results[0], number))
         if planned is not None:
             return self.calls.in_arena(planned)
-        if self.kernels.is_gpu and not self.groups.printed(group).launches.on_host:
-            return self.call("burn_rt_device_alloc", self.sizes.dim(size))
-        return self.call("burn_rt_alloc", self.sizes.dim(size))
+        return self.call_in(self.groups.printed(group).launches.memory, "alloc", self.sizes.dim(size))
 
     def define(self, value: ir.Value) -> Value:
         """The memory for an op's result, made now unless it was planned."""
@@ -346,7 +348,7 @@ class EntryBuilder:
                 self.require(Agreement(type_of(value).elements, type_.elements), full_name(maker))
             self.pointers[value] = self._output(index, type_, type_of(value))
         else:
-            self.pointers[value] = self.where(value, "alloc", self.size(value))
+            self.pointers[value] = self.call_in(self.space(value), "alloc", self.size(value))
         return self.pointers[value]
 
     def bind(self, name: str, value: Value) -> None:
@@ -385,7 +387,7 @@ class EntryBuilder:
 
     def library(self, op: Op, function: str, operands: Sequence[Int]) -> Value:
         """Calls library code, bracketed for profiles. Returns what the function does."""
-        kind = ON_HOST if self.kernels.is_gpu else "library"
+        kind = "library" if self.memory.is_host else ON_HOST
         record = KernelRecord(function, kind, (full_name(op),), 0, moved(op.operation))
         number = self.records.add(record, op.operation)
         self.call("burn_rt_enter", number)

@@ -17,6 +17,7 @@ from burn.dialect.op import Agreement, Op, full_name
 from burn.dialect.traits import Trait
 from burn.dialect.types import type_of
 from burn.kernels.likeness import likeness
+from burn.runtime.memory import MemorySpace
 
 if TYPE_CHECKING:
     from burn.codegen.host.entry import EntryBuilder
@@ -47,13 +48,17 @@ class Groups:
             self._printed[key] = Printed(
                 tuple((place, need) for place, inner in enumerate(ops) for need in inner.must_agree()),
                 launches,
-                tuple(_record(group, ops, launches, number) for number in range(len(launches.calls))),
+                tuple(
+                    _record(group, ops, launches, number, self.kernels.memory) for number in range(len(launches.calls))
+                ),
             )
         return self._printed[key]
 
 
-def _record(group: Group, ops: Sequence[Op], launches: Launches, number: int) -> tuple[tuple[int, ...], KernelRecord]:
-    """Of a launch: the numbers of the ops that it is for, and what profiles are told of it."""
+def _record(
+    group: Group, ops: Sequence[Op], launches: Launches, number: int, memory: MemorySpace
+) -> tuple[tuple[int, ...], KernelRecord]:
+    """Of a launch: the numbers of the ops that it is for, and the record for profiles. memory: of the program's tensors."""
     section = launches.sections[number] if launches.sections else None
     mine = ops if section is None else section.ops
     operations = [op.operation for op in mine]
@@ -65,7 +70,7 @@ def _record(group: Group, ops: Sequence[Op], launches: Launches, number: int) ->
         kind = section.kind
         bytes_ = sum_dims([type_of(v).bytes for v in (*(group.arguments[i] for i in read), *section.yielded)])
     name = "+".join(op.OP_NAME for op in mine[:4]) + ("+..." if len(mine) > 4 else "")
-    return places, KernelRecord(name, ON_HOST if launches.on_host else kind, (), flops(mine), bytes_)
+    return places, KernelRecord(name, kind if launches.memory == memory else ON_HOST, (), flops(mine), bytes_)
 
 
 @emits("group")
@@ -80,8 +85,9 @@ def _group(entry: EntryBuilder, op: Op) -> None:
         entry.require(need, names[place])
     launches, results = printed.launches, list(op.operation.results)
     made = entry.sizes.dim(sum_dims([type_of(r).elements for r in results]))
-    reach = entry.fetched if launches.on_host else entry.address
-    places = [entry.drafted(r) if launches.on_host else entry.made(r) for r in results]
+    copied = launches.memory != entry.memory  # operands and results, to and from the space that the kernels work in
+    reach = entry.operand if copied else entry.address
+    places = [entry.draft(r) if copied else entry.made(r) for r in results]
     shared = [entry.handed_on(op, number, size) for number, size in enumerate(launches.shared)]
     records = [
         replace(record, sources=tuple(dict.fromkeys(names[place] for place in computed or places)))
@@ -97,7 +103,7 @@ def _group(entry: EntryBuilder, op: Op) -> None:
         if side != "in":
             return (shared if side == "shared" else places)[place]
         operand = op.operation.operands[place]
-        if launches.on_host:  # one copy for all launches
+        if copied:  # once for all launches
             if operand not in given:
                 given[operand] = reach(operand)
             return given[operand]
@@ -106,8 +112,8 @@ def _group(entry: EntryBuilder, op: Op) -> None:
     for (launch, bindings), record in zip(launches.calls, records, strict=True):
         launch.print(entry, [buffer(b) for b in bindings], entry.records.add(record, op.operation), made)
     for result, place in zip(results, places, strict=True):
-        if launches.on_host:
-            entry.sent(result, entry.calls.reached(place))
+        if copied:
+            entry.deliver(result, entry.calls.reached(place))
 
 
 def flops(ops: Iterable[Op]) -> Dim:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 from burn.dialect.control import Group
 from burn.dialect.dims import Dim, Expr, Symbol
 from burn.kernels.builders.builder import Section
+from burn.runtime.memory import HOST, MemorySpace
 
 if TYPE_CHECKING:
     from burn.codegen.host.calls import Address
@@ -35,13 +36,12 @@ class Launch(Protocol):
 
 @dataclass(frozen=True)
 class Launches:
-    """A group: its kernels in order, and the bytes of each buffer that they hand on. on_host: they run on the host, whatever
-    the device is, so that what they read and write is copied. sections: what of the group each kernel is for, where it is not
-    all of it."""
+    """A group: its kernels in order, and the bytes of each buffer that they hand on. memory: the space that they work in;
+    operands that lie elsewhere are copied. sections: what of the group each kernel is for, where it is not all of it."""
 
     calls: tuple[tuple[Launch, tuple[Binding, ...]], ...]
     shared: tuple[Dim, ...]
-    on_host: bool = False
+    memory: MemorySpace = HOST
     sections: tuple[Section | None, ...] = ()
 
 
@@ -49,8 +49,8 @@ class Kernels(Protocol):
     """Prints the kernels of one program, for a device."""
 
     @property
-    def is_gpu(self) -> bool:
-        """Whether tensors lie in the memory of a card, and not in the host's."""
+    def memory(self) -> MemorySpace:
+        """The memory space of the program's tensors."""
         ...
 
     @property

@@ -59,11 +59,11 @@ class Call:
         return self
 
     def read(self, *values: ir.Value) -> Call:
-        self.operands += [self.entry.fetched(v) for v in values]
+        self.operands += [self.entry.operand(v) for v in values]
         return self
 
     def write(self, *values: ir.Value) -> Call:
-        drafts = [(v, self.entry.drafted(v)) for v in values]
+        drafts = [(v, self.entry.draft(v)) for v in values]
         self._drafts += drafts
         self.operands += [draft for _, draft in drafts]
         return self
@@ -84,7 +84,7 @@ class Call:
 
     def _send(self) -> None:
         for result, draft in self._drafts:
-            self.entry.sent(result, draft)
+            self.entry.deliver(result, draft)
 
     def allocates(self, function: str, count: str, *results: ir.Value) -> None:
         """Runs a function whose last operands are places for results' addresses, and which returns their length."""
@@ -223,7 +223,7 @@ def _take(call: Call, function: str) -> None:
     places = [axis for axis, size in enumerate(op.sizes) if size < 0]
     for name, axis in zip(op.symbols, places, strict=True):
         entry.bind(name, entry.code.load(entry.words, first + axis, "i64"))
-    if places or entry.on_gpu(result):
+    if places or not entry.space(result).is_host:
         entry.adopt(result, data)
     else:  # of known size: it may have its place already
         entry.copy(result, entry.define(result), data, type_of(result).bytes)

@@ -27,6 +27,7 @@ from burn.dialect.program import Program
 from burn.kernels.liveness import Liveness
 from burn.kernels.wants import Wants
 from burn.runtime.artefact import KernelImage, Target
+from burn.runtime.memory import MemorySpace
 
 if TYPE_CHECKING:
     from burn.codegen.tuning.search import Measure
@@ -108,7 +109,8 @@ class GPU(Backend):
     def kernels(self, program: Program) -> CardKernels:
         """The printer of a program's kernels, which it describes by the same preferences as the passes did."""
         host = KernelPrinter(self.host.target)
-        return CardKernels(host, self.wants, _in_place(program), self.abilities, self.choices, self.hints)
+        written, space = _in_place(program), MemorySpace(self.kind)
+        return CardKernels(host, self.wants, written, self.abilities, self.choices, self.hints, space)
 
 
 def for_options(options: Options) -> GPU:

@@ -30,6 +30,7 @@ from burn.kernels.body import Buffer
 from burn.kernels.builders import kernels
 from burn.kernels.builders.builder import shared_buffers
 from burn.kernels.wants import Wants
+from burn.runtime.memory import MemorySpace
 
 POINTERS = {
     "tl.float64": "*fp64", "tl.float32": "*fp32", "tl.float16": "*fp16", "tl.bfloat16": "*bf16", "tl.int1": "*i8",
@@ -47,6 +48,9 @@ NARROW = (1 << 31) - (1 << 16)
 
 UNUSED = 0
 """An address of memory that Triton adds to a kernel's arguments, behind that of its scratch memory: for profiles of its own."""
+
+
+CUDA = MemorySpace("cuda")
 
 
 @dataclass(frozen=True)
@@ -113,8 +117,6 @@ class CardKernels:
     host why it does; `chosen` and `made_by` which choices are behind launches, by their records, and behind sources. No call ends
     where a kernel fails: what lies in memory that the caller gave up is written by none that comes behind it."""
 
-    is_gpu = True
-
     def __init__(
         self,
         host: Kernels,
@@ -123,11 +125,12 @@ class CardKernels:
         abilities: Abilities = USUAL_ABILITIES,
         choices: Choices = USUAL,
         usual: Usual = UNKNOWN,
+        memory: MemorySpace = CUDA,
     ) -> None:
-        """host: prints what runs there. wants: the preferences by which passes have described the kernels. in_place: results that
-        lie where an input of the program may have lain, and are written only where no kernel has failed. abilities, choices,
-        usual: see `KernelPrinter`."""
-        self.host, self.sites = host, host.sites
+        """host: prints kernels that run on the host. wants: the preferences by which passes have described the kernels. in_place:
+        results that lie where an input of the program may have lain, and are written only where no kernel has failed. abilities,
+        choices, usual: see `KernelPrinter`. memory: the space of the program's tensors."""
+        self.host, self.sites, self.memory = host, host.sites, memory
         self._in_place = in_place
         self.printer = KernelPrinter(self.sites, abilities, choices, usual)
         self._wants = wants
@@ -148,13 +151,14 @@ class CardKernels:
             printed = [self.printer.print(call.kernel) for call in calls]
         except Unprintable as error:
             self.refused["+".join(op.OP_NAME for op in group.ops)] = str(error)
-            return replace(self.host.group(group), on_host=True)
+            return self.host.group(group)
         if self.variant(group):
             printed = [p.guarded() for p in printed]
         shared = tuple(b.elements * DTYPES[b.dtype].size for b in shared_buffers(calls))
         limits = _limits(group, printed)
         launches = [self._launch(p, call.kernel.buffers, nodes, limits) for p, call in zip(printed, calls, strict=True)]
-        return Launches(tuple((x, tuple(c.bindings)) for x, c in zip(launches, calls, strict=True)), shared)
+        bound = tuple((x, tuple(c.bindings)) for x, c in zip(launches, calls, strict=True))
+        return Launches(bound, shared, self.memory)
 
     def variant(self, group: Group) -> bool:
         """Whether it writes where an input may have lain."""
