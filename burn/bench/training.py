@@ -25,6 +25,7 @@ from burn.bench.cold import peak_memory
 from burn.bench.interleave import Plan, Timing, interleave
 from burn.bench.twins import CARD_CASES, CASES, Case, Kit
 from burn.errors import BurnError
+from burn.runtime.device import device
 
 RATE = 1e-4
 COMPARED = 5
@@ -44,8 +45,13 @@ class Setting:
     precision: str = "float32"
 
     @property
+    def is_host(self) -> bool:
+        """Whether steps compute on the host's memory. Raises DeviceError for an unknown device."""
+        return device(self.device).memory.is_host
+
+    @property
     def text(self) -> str:
-        where = f"{self.threads} thread{'s' * (self.threads > 1)}" if self.device == "cpu" else self.device
+        where = f"{self.threads} thread{'s' * (self.threads > 1)}" if self.is_host else self.device
         return where if self.precision == "float32" else f"{where}, {self.precision}"
 
 
@@ -64,7 +70,7 @@ def burn_step(case: Case, setting: Setting, weights: Weights | None) -> Callable
     optimizer = burn.optim.AdamW(model, lr=RATE)
     step = burn.train.step(model, _burn_loss, optimizer, precision=setting.precision, device=setting.device)
     x, y = case.batch()
-    if setting.device != "cpu":
+    if not setting.is_host:
         x, y = (burn.tensor(array).to(setting.device) for array in (x, y))
     return lambda: float(step(x, y))
 

@@ -175,13 +175,13 @@ def train(
     """Time training steps (AdamW) of models that burn and torch both have: cnn, gpt, resnet18 and minilm, or bert-base, gpt2 and
     resnet50, whose sizes suit a card; by default those that suit the device."""
     setting = Setting(threads, device, precision)
-    if device == "cpu":
-        bind(threads)
     results: list[Trained] = []
     try:
-        for name in names or (CASES if device == "cpu" else CARD_CASES):
+        if setting.is_host:
+            bind(threads)
+        for name in names or (CASES if setting.is_host else CARD_CASES):
             log.print(name)
-            results.append(trained(name, peers, setting, Plan(runs, rounds), memory and device == "cpu"))
+            results.append(trained(name, peers, setting, Plan(runs, rounds), memory and setting.is_host))
     except BurnError as error:
         log.print(str(error), style="red", markup=False)
         sys.exit(1)

@@ -151,7 +151,7 @@ def main(
 
         with Others() as others:
             profile = executable.profile(*feeds.values(), repeat=max(repeat, PROFILED))
-            roof = roofline() if device == "cpu" and (with_profile or page) else None
+            roof = roofline() if executable.device.memory.is_host and (with_profile or page) else None
         if with_profile:
             report |= profiled(profile, roof, others)
         if page is not None:

@@ -41,7 +41,7 @@ class Device:
     index: int = 0
 
     def __str__(self) -> str:
-        return self.kind if self.kind == "cpu" else f"{self.kind}:{self.index}"
+        return self.kind if self.memory.is_host else f"{self.kind}:{self.index}"
 
     @property
     def card(self) -> tuple[str, int, str | None] | None:
@@ -110,9 +110,9 @@ def device(name: str | Device) -> Device:
     if isinstance(name, Device):
         return name
     match = _NAME.fullmatch(name) if isinstance(name, str) else None
-    if match is None or match[1] not in KINDS or (match[1] == "cpu" and int(match[2] or 0)):
+    if match is None or match[1] not in KINDS or (not KINDS[match[1]].own_memory and int(match[2] or 0)):
         raise DeviceError(f"there is no device {name!r}", [f"devices are {', '.join(KINDS)}, with a number: cuda:1"])
-    return CPU if match[1] == "cpu" else Device(match[1], int(match[2] or 0))
+    return CPU if match[1] == CPU.kind else Device(match[1], int(match[2] or 0))
 
 
 def device_of(target: Target) -> Device:
