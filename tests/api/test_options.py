@@ -139,3 +139,20 @@ def test_the_runtime_reads_no_other_variable() -> None:
     native = [*(PACKAGE / "runtime" / "native").rglob("*.c*"), *(PACKAGE / "deploy" / "native").rglob("*.c")]
     read = {name for path in native for name in re.findall(r'getenv\("(\w+)"\)', path.read_text())}
     assert read and read <= set(variables.VARIABLES)
+
+
+PUBLIC = {"loading.py: load", "compiled.py: compile", "options.py: of", "cli/run.py: main", "cli/bench.py: models"}
+"""Functions that users call with options one by one."""
+
+
+def test_options_are_passed_on_whole() -> None:
+    """No other function takes three of them apart from the value."""
+    names = {each.name for each in fields(Options)} - {"cache"}
+    found = set()
+    for path in sorted(PACKAGE.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                given = {each.arg for each in (*node.args.args, *node.args.kwonlyargs)}
+                if len(given & names) >= 3:
+                    found.add(f"{path.relative_to(PACKAGE)}: {node.name}")
+    assert found <= PUBLIC and {"loading.py: load", "compiled.py: compile"} <= found

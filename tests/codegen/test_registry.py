@@ -30,10 +30,21 @@ class Printed(Backend):
 
     unrolled: bool = False
 
-    name = "text"
-    passes = "simplify,decompose,fuse,release"
-    folding = "decompose,fuse,release"
-    runs_on = Target("text-none", (), "text")
+    @property
+    def name(self) -> str:
+        return "text"
+
+    @property
+    def passes(self) -> str:
+        return "simplify,decompose,fuse,release"
+
+    @property
+    def folding(self) -> str:
+        return "decompose,fuse,release"
+
+    @property
+    def runs_on(self) -> Target:
+        return Target("text-none", (), "text")
 
     def build(self, program: Program) -> Built:
         return Built(self.listing(program).encode(), [], [], [], [], [], [])
