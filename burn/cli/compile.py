@@ -15,10 +15,11 @@ from rich.table import Column, Table
 from burn.cli.common import Named, Progress, Size, command, console, print_json
 from burn.cli.export import read
 from burn.codegen.cpu.target import TARGETS
+from burn.codegen.registry import architectures
 from burn.deploy import platforms
 from burn.deploy.build import KINDS, build, kind_of
-from burn.deploy.cards import SHARED, names_device
 from burn.deploy.cards import find as card
+from burn.deploy.cards import names_device
 from burn.deploy.interface import model_name
 from burn.deploy.options import Options
 from burn.deploy.report import Report
@@ -38,7 +39,8 @@ _SHOWN = 4
     "targets",
     multiple=True,
     help=f"the system it runs on: {', '.join(platforms.PLATFORMS)}; this machine by default, for a module of WebAssembly wasm32; "
-    f"several, repeated or between commas, go into one package. Or cards beside it, several in one file: {', '.join(SHARED)}",
+    "several, repeated or between commas, go into one package. Or cards beside it, several in one file: "
+    f"{', '.join(architectures())}",
 )
 @click.option(
     "--cpu",

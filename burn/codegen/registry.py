@@ -6,7 +6,7 @@ in burn names a kind of device to choose code by. Entries are light: a back end 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -27,7 +27,9 @@ PORTABLE = "portable"
 class Entry:
     """A back end. make: the back end for a compilation. packages: the distributions that generate its code, whose versions are
     part of what the cache's key holds. language, suffix: what its listings are written in, as `--emit` calls it, and their files'
-    ending. about: of a listing. size_hints: its code depends on the sizes that symbols usually have (`Program.usual`)."""
+    ending. about: of a listing. size_hints: its code depends on the sizes that symbols usually have (`Program.usual`).
+    architectures: those that binaries are made for, with the bytes of shared memory that a block of threads may have there; none
+    for a device that is the platform's CPU."""
 
     make: Callable[[Options], Backend]
     packages: tuple[str, ...] = ()
@@ -35,15 +37,16 @@ class Entry:
     suffix: str = ""
     about: str = ""
     size_hints: bool = False
+    architectures: Callable[[], Mapping[str, int]] = dict
 
 
-def _late(module: str, name: str) -> Callable[[Options], Backend]:
+def _late(module: str, name: str) -> Callable[..., Any]:
     """A function of a module that is imported at its first call."""
 
-    def make(options: Options) -> Any:
-        return getattr(import_module(module), name)(options)
+    def call(*arguments: Any) -> Any:
+        return getattr(import_module(module), name)(*arguments)
 
-    return make
+    return call
 
 
 _CPU = Entry(
@@ -60,6 +63,7 @@ _TRITON = Entry(
     ".py",
     "the kernels for graphics cards, as a module of Triton's language",
     size_hints=True,
+    architectures=_late("burn.codegen.triton.abilities", "shared_memory"),
 )
 
 _ENTRIES: dict[str, Entry] = {"cpu": _CPU, "cuda": _TRITON}
@@ -90,6 +94,11 @@ def backend_for(options: Options) -> Backend:
     """The back end for a compilation. Raises TypeMismatch for an unknown target, CompileError if there is none for the device,
     and DeviceError for a device that is not there and whose architecture the options leave open."""
     return entry(options.device).make(options)
+
+
+def architectures() -> dict[str, int]:
+    """The devices that binaries are made for ("cuda:sm_90"), with the bytes of shared memory that a block may have."""
+    return {f"{kind}:{name}": size for kind, entry in _ENTRIES.items() for name, size in entry.architectures().items()}
 
 
 def languages() -> dict[str, Device]:

@@ -1,4 +1,4 @@
-"""Cards that binaries are made for, which need not be here: their names, what is known of them, and their kernels as bytes.
+"""Cards that binaries are made for, which need not be here (`registry.architectures`): their names, and their kernels as bytes.
 
 A card's code runs on cards of its own architecture alone: kernels are shaped for the memory and the instructions of one.
 """
@@ -9,23 +9,10 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from burn.codegen.registry import architectures
 from burn.errors import CompileError, Problem, near
 from burn.runtime.artefact import CODE_ALIGNMENT, Artefact, Buffer
 from burn.runtime.device import Device
-
-_KIB = 1 << 10
-SHARED = {
-    "cuda:sm_80": 163 * _KIB,
-    "cuda:sm_86": 99 * _KIB,
-    "cuda:sm_87": 163 * _KIB,
-    "cuda:sm_89": 99 * _KIB,
-    "cuda:sm_90": 227 * _KIB,
-    "cuda:sm_100": 227 * _KIB,
-    "cuda:sm_103": 227 * _KIB,
-    "cuda:sm_120": 99 * _KIB,
-}
-"""The cards that there are, and the bytes of shared memory that a block may have there (CUDA C++ Programming Guide, "Technical
-specifications per compute capability")."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +32,7 @@ class Card:
 
     def check(self, program: Artefact) -> None:
         """Raises CompileError where kernels want more shared memory than there is."""
-        most = SHARED[str(self)]
+        most = architectures()[str(self)]
         problems = [
             Problem(f"{image.name} takes {image.shared} bytes of shared memory, and a block has {most} there")
             for image in program.images
@@ -62,8 +49,9 @@ def names_device(target: str) -> bool:
 
 def find(name: str) -> Card:
     """The card of a name such as "cuda:sm_90". Raises CompileError."""
-    if name not in SHARED:
-        raise CompileError("there is no such target", [Problem(f"'{name}' is no known card", hint=near(name, SHARED))])
+    known = architectures()
+    if name not in known:
+        raise CompileError("there is no such target", [Problem(f"'{name}' is no known card", hint=near(name, known))])
     kind, _, architecture = name.partition(":")
     return Card(kind, architecture)
 

@@ -13,6 +13,7 @@ from burn.codegen import registry
 from burn.codegen.backend import Backend, Built
 from burn.codegen.registry import Entry
 from burn.compiler import compile_program, described, listing
+from burn.deploy.cards import find
 from burn.dialect.program import Program
 from burn.errors import CompileError, DeviceError, RunError
 from burn.kernels.text import program_text
@@ -55,7 +56,17 @@ class Printed(Backend):
 
 @pytest.fixture
 def kind() -> Iterator[str]:
-    registry.register("text", Entry(lambda options: Printed(options.exact), ("numpy",), "text", ".txt", "kernels"))
+    registry.register(
+        "text",
+        Entry(
+            lambda options: Printed(options.exact),
+            ("numpy",),
+            "text",
+            ".txt",
+            "kernels",
+            architectures=lambda: {"a1": 64},
+        ),
+    )
     yield "text"
     registry.unregister("text")
 
@@ -72,6 +83,7 @@ def test_a_back_end_from_outside(kind: str) -> None:
     assert made.signature.inputs[0].type_text == "float32[n, 8]"
     assert listing(program(), options) == text == bytes(described(program(), options)[0].code).decode()
     assert registry.languages()[kind] == device(kind)
+    assert registry.architectures()["text:a1"] == 64 and find("text:a1").device == device(kind)
 
 
 def test_its_artefacts_are_its_own(kind: str) -> None:

@@ -1,7 +1,8 @@
-"""Facts of a GPU architecture: instructions that not every GPU has, and the number of processors."""
+"""Facts of a GPU architecture: instructions that not every GPU has, processors, shared memory."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 PROCESSORS = {
@@ -10,6 +11,15 @@ PROCESSORS = {
 }  # fmt: skip
 """By architecture. Others count as the default of `Abilities`. The code suits every GPU of the architecture: the number only
 decides how work is cut."""
+
+SHARED_MEMORY = {
+    f"sm_{number}": kibibytes << 10
+    for number, kibibytes in (
+        (80, 163), (86, 99), (87, 163), (89, 99), (90, 227), (100, 227), (103, 227), (120, 99),
+    )
+}  # fmt: skip
+"""Bytes of shared memory that a block may have, by architecture. These are the architectures that binaries are made for. Source:
+CUDA C++ Programming Guide, "Technical specifications per compute capability"."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +46,11 @@ class Abilities:
             warp_specialised=number == 90,
             processors=_processors(architecture),
         )
+
+
+def shared_memory() -> Mapping[str, int]:
+    """Bytes by architecture."""
+    return SHARED_MEMORY
 
 
 def _processors(architecture: str) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from burn.codegen.triton.abilities import USUAL_ABILITIES
+from burn.codegen.triton.abilities import SHARED_MEMORY, USUAL_ABILITIES
 from burn.codegen.triton.heuristics.attention import Block
 from burn.codegen.triton.heuristics.products import Tile, fitted, tiles_by_time
 from burn.dialect.dims import Dim, LoopVar
@@ -16,10 +16,8 @@ PLAUSIBLE = 1.8
 NEAREST = 2
 """Tiles, the fastest ones by the model, that are tried with other warps and stages too."""
 
-SHARED_BY_CARD = {"sm_80": 163 * 1024, "sm_87": 163 * 1024, "sm_90": 227 * 1024, "sm_100": 227 * 1024}
-SHARED_ELSEWHERE = 64 * 1024
-SHARED = max(SHARED_BY_CARD.values())
-"""Bytes of shared memory that a program may have."""
+SHARED = max(SHARED_MEMORY.values())
+"""Bytes of shared memory that a program has at most on any GPU."""
 
 
 def tiles(

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from burn.codegen.triton.abilities import SHARED_MEMORY
 from burn.codegen.triton.backend import GPU
-from burn.codegen.triton.candidates import SHARED_BY_CARD, SHARED_ELSEWHERE
 from burn.codegen.triton.images import Source, compile_each
 from burn.codegen.tuning.book import Book
 from burn.codegen.tuning.choices import Choices, Form
@@ -20,6 +20,9 @@ from burn.dialect.program import Program
 from burn.kernels.likeness import likeness
 from burn.kernels.text import groups
 from burn.runtime.artefact import KernelImage
+
+SHARED_UNKNOWN = 64 << 10
+"""Bytes of shared memory that a block may have on every GPU."""
 
 WORTH = 0.97
 """Of the usual shape's time: what another takes at most. A card's clock is not better than that."""
@@ -55,7 +58,7 @@ class Shapes:
             for source, keys in self._sources(Choices(trial)).items():
                 found.setdefault(source, set()).update((key, number) for key in keys)
         tell(f"compiling {len(found)} kernels")
-        most = SHARED_BY_CARD.get(self.backend.architecture, SHARED_ELSEWHERE)
+        most = SHARED_MEMORY.get(self.backend.architecture, SHARED_UNKNOWN)
         unfit: set[tuple[str, int]] = set()
         for source, made in zip(found, compile_each(list(found), self.backend.machine), strict=True):
             if isinstance(made, KernelImage) and made.shared <= most:
