@@ -75,6 +75,7 @@ def test_wgan() -> None:
     assert 0 <= heaps <= 8 and 0 <= share <= 1
 
 
+@pytest.mark.slow
 def test_shakespeare(capsys: pytest.CaptureFixture[str]) -> None:
     size = {"width": 32, "heads": 2, "layers": 1}
     loss = example("shakespeare").main(epochs=3, context=32, written=40, **size)
