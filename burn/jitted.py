@@ -26,7 +26,7 @@ from burn.compiled import CompiledFunction, executable_of, is_torch
 from burn.dialect.deferred import is_remembering
 from burn.dialect.spec import as_array
 from burn.errors import Problem, TypeMismatch
-from burn.nn.parameter import are_of, elements_of, given_up, places_of, renew
+from burn.nn.parameter import are_of, devices_of, elements_of, given_up, renew
 from burn.options import Options
 from burn.runtime._native import trim_memory
 from burn.runtime.arrays import as_given
@@ -177,7 +177,7 @@ class Jit:
         TypeMismatch where there are several."""
         if self._device is not None:
             return self._device
-        found = {*cards, *places_of(parameters)} - {CPU}
+        found = {*cards, *devices_of(parameters)} - {CPU}
         if len(found) > 1:
             names = ", ".join(sorted(map(str, found)))
             hint = "move them to one, or say which with device=..."

@@ -1,7 +1,7 @@
-"""The layers that models are written with. Enter at `Module`.
+"""Layers of models. Start at `Module`.
 
-Layers hold parameters and build ops when they are called: in a traced function they add them to its program, elsewhere they
-record them, and elements are computed when they are asked for.
+Layers hold parameters and build ops when they are called. In a traced function they add the ops to its program. Elsewhere they
+record them, and reading elements computes them.
 """
 
 from __future__ import annotations
@@ -129,10 +129,10 @@ from burn.nn.transformer import (
 )
 
 __all__ = [
-    # what models are made of
+    # base classes
     "Module", "Layer", "ModuleList", "ModuleDict", "Sequential", "Parameter", "Buffer", "Config", "ConfigError", "Range",
     "Graph", "init", "loss",
-    # products
+    # linear and convolutional
     "Identity", "Linear", "Bilinear", "Embedding", "CosineSimilarity", "PairwiseDistance",
     "Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d", "DeformConv2d",
     # normalisation and noise

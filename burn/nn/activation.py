@@ -26,7 +26,7 @@ def relu(x: Tensor) -> Tensor:
 
 
 def relu6(x: Tensor) -> Tensor:
-    """x held between 0 and 6."""
+    """x clipped to [0, 6]."""
     return ops.clip(x, 0.0, 6.0, strict=True)
 
 
@@ -68,7 +68,7 @@ def mish(x: Tensor) -> Tensor:
 def softplus(x: Tensor, beta: Above = 1.0, threshold: float = 20.0) -> Tensor:
     """log(1 + exp(beta x)) / beta, and x itself where beta x is above the threshold."""
     if beta == 1.0:
-        y = ops.softplus(x)  # which is x in float32 far below the usual threshold
+        y = ops.softplus(x)  # equals x in float32 far below the default threshold
         return y if threshold >= 20.0 else ops.select(x > threshold, x, y)
     scaled = x * beta
     return ops.select(scaled > threshold, x, ops.softplus(scaled) / beta)
@@ -85,12 +85,12 @@ def hard_swish(x: Tensor) -> Tensor:
 
 
 def hard_sigmoid(x: Tensor, slope: float = 1 / 6, offset: float = 0.5) -> Tensor:
-    """slope * x + offset, held between 0 and 1."""
+    """slope * x + offset, clipped to [0, 1]."""
     return ops.hard_sigmoid(x, alpha=slope, beta=offset)
 
 
 def hard_tanh(x: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
-    """x held between two numbers."""
+    """x clipped to [min_val, max_val]."""
     return ops.clip(x, min_val, max_val, strict=True)
 
 
@@ -145,15 +145,15 @@ def log_softmax(x: Tensor, dim: int = -1) -> Tensor:
 
 
 def glu(x: Tensor, dim: int = -1) -> Tensor:
-    """a * sigmoid(b), a and b the halves of an axis (arXiv:1612.08083). Shapes: x [.., 2 d, ..] -> [.., d, ..]."""
-    a, b = halves(x, dim)
+    """a * sigmoid(b), with the axis split into a and b (arXiv:1612.08083). Shapes: x [.., 2 d, ..] -> [.., d, ..]."""
+    a, b = split_in_two(x, dim)
     return a * ops.sigmoid(b)
 
 
-def halves(x: Tensor, axis: int) -> tuple[Tensor, Tensor]:
-    place = x._axis(axis)
-    half = x.shape[place] // 2
-    outer = (slice(None),) * place
+def split_in_two(x: Tensor, axis: int) -> tuple[Tensor, Tensor]:
+    position = x._axis(axis)
+    half = x.shape[position] // 2
+    outer = (slice(None),) * position
     return x[(*outer, slice(0, half))], x[(*outer, slice(half, 2 * half))]
 
 
@@ -184,14 +184,14 @@ FUNCTIONS: dict[str, Callable[..., Tensor]] = {
     "LogSoftmax": log_softmax,
     "GLU": glu,
 }
-"""Class -> the function that it is."""
+"""Class -> its function."""
 
 BY_NAME: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": relu, "gelu": gelu, "gelu_tanh": lambda x: gelu(x, "tanh"), "silu": silu, "tanh": tanh, "sigmoid": sigmoid,
     "mish": mish, "leaky_relu": leaky_relu, "elu": elu, "hard_swish": hard_swish,
     "relu_squared": lambda x: relu(x) * relu(x), "identity": lambda x: x,
 }  # fmt: skip
-"""What layers with an activation of their own know it by."""
+"""Activations by name, for layers with an `activation` argument."""
 
 Activation = Literal[
     "relu", "gelu", "gelu_tanh", "silu", "tanh", "sigmoid", "mish", "leaky_relu", "elu", "hard_swish", "relu_squared",
@@ -235,8 +235,8 @@ for _name, _function in FUNCTIONS.items():
 
 
 class PReLU(Layer):
-    """x for x >= 0, weight * x below (arXiv:1502.01852). weight: one number, or a tensor of this shape that broadcasts with x;
-    or, with `num_parameters`, a number for each channel (axis 1), as torch has it."""
+    """x for x >= 0, weight * x below (arXiv:1502.01852). weight: one number, or a tensor of this shape that broadcasts with x.
+    `num_parameters` gives a number for each channel (axis 1), as in torch."""
 
     def __init__(self, *shape: Count, num_parameters: Count | None = None, dtype: DTypeName = "float32") -> None:
         self.by_channel = num_parameters is not None

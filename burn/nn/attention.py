@@ -18,15 +18,15 @@ from burn.tensors import Tensor
 
 
 class MultiheadAttention(Layer):
-    """Attention of `query` to `key` and `value` in several heads (arXiv:1706.03762); key is query, and value key, where they are
-    left out. A query that may see no key gives zeros.
+    """Multi-head attention (arXiv:1706.03762). key defaults to query, and value to key. A query without a permitted key gives
+    zeros.
 
     Shapes: query [b, s, dim], key [b, t, key_dim], value [b, t, value_dim], mask broadcast to [b, heads, s, t] (bool: True takes
     part, which is the opposite of torch; or added to the scores), key_mask [b, t] bool -> [b, s, dim].
 
-    kv_heads: so many heads of keys and values, each shared by heads / kv_heads queries' (arXiv:2305.13245). causal: position i
-    sees positions up to its own. rotary: positions rotated into queries and keys. cache: keys and values of earlier positions;
-    the result is then (y, the cache with these positions too). dropout: of attention weights, in training."""
+    `kv_heads`: number of heads of keys and values, each shared by heads / kv_heads query heads (arXiv:2305.13245).
+    `causal`: position i attends to positions up to i. `rotary`: rotary position embedding of queries and keys. `cache`: keys and
+    values of earlier positions; the result is then (y, the extended cache). `dropout`: of attention weights, in training."""
 
     def __init__(
         self,
@@ -83,7 +83,7 @@ class MultiheadAttention(Layer):
         return y if cache is None else (y, cache)
 
     def start(self, batch: Dim, capacity: Dim | None = None) -> KeyValueCache:
-        """A cache without positions yet: one that grows, or of a fixed capacity."""
+        """An empty cache: one that grows, or one of a fixed capacity."""
         return KeyValueCache.empty(batch, self.kv_heads, self.depth, capacity, self.key.dtype)
 
     def project(self, key: Tensor, value: Tensor | None = None) -> KeyValueCache:
@@ -100,7 +100,7 @@ class MultiheadAttention(Layer):
         key_mask: Tensor | None = None,
         dropout_key: Tensor | None = None,
     ) -> Tensor:
-        """Attention to keys and values projected before."""
+        """Attention to keys and values from `project`."""
         q = self._split(self.query(query), self.heads)
         mask = _with_key_mask(mask, key_mask)
         return self._attend(q, kept.keys, kept.values, mask, kept.lengths, False, 0, dropout_key)
@@ -139,7 +139,7 @@ class MultiheadAttention(Layer):
 
 class CrossAttention(MultiheadAttention):
     """Attention to another sequence, `context`. Shapes: x [b, s, dim], context [b, t, context_dim], mask and key_mask as in
-    MultiheadAttention -> [b, s, dim]. In place of the context its `project`ed keys and values may be given."""
+    MultiheadAttention -> [b, s, dim]. The keys and values from `project` may replace the context."""
 
     def __init__(
         self,

@@ -1,7 +1,7 @@
-"""What an annotation says about a value: its type, and the range that an `Annotated` one adds. Enter at `problem_of`.
+"""Checks of values against annotations: the type, and the range of an `Annotated` type. Start at `problem_of`.
 
-Configurations are checked with it, those that people write and those derived from constructors. An annotation that it does not
-understand (a module) says nothing, and every value is taken.
+It checks all configurations, hand-written or derived from constructors. An annotation of another kind (a module) accepts every
+value.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class ElementType:
 
 
 Count = Annotated[int, Range(0)]
-"""How many there are of something."""
+"""A count."""
 Positive = Annotated[int, Range(1)]
 """A size of at least one."""
 Probability = Annotated[float, Range(0, 1)]
@@ -54,7 +54,7 @@ DTypeName = Annotated[str, ElementType()]
 PerAxis = Positive | Sequence[Positive]
 """One number for all axes, or one for each."""
 Pads = Count | Sequence[Count | tuple[Count, Count]]
-"""One number for all sides, or one for each axis, or a pair (before, after) for each."""
+"""One number for all borders, or one for each axis, or a pair (before, after) for each."""
 
 _SCALARS: dict[Any, tuple[type, ...]] = {
     int: (int, np.integer),
@@ -66,7 +66,7 @@ _SCALARS: dict[Any, tuple[type, ...]] = {
 
 
 def problem_of(value: Any, annotation: Any) -> str:
-    """What is wrong with a value, as the rest of a sentence ("must be int, not 'a'"); nothing when it fits."""
+    """The error of a value, as the rest of a sentence ("must be int, not 'a'"); empty if it fits."""
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
     if annotation in _SCALARS:
         fits = isinstance(value, _SCALARS[annotation])
@@ -82,7 +82,7 @@ def problem_of(value: Any, annotation: Any) -> str:
         found = [problem_of(value, choice) for choice in arguments]
         if not all(found):
             return ""
-        # Where only the range is wrong, the range is what to say.
+        # if only the range is wrong, report the range
         close = [p for p in found if not p.startswith("must be ") or p.startswith(("must be at", "must be greater"))]
         return close[0] if close else f"must be {spelled(annotation)}, not {value!r}"
     if origin is Callable:
@@ -111,7 +111,7 @@ def _first(problems: typing.Iterable[str]) -> str:
 
 
 def spelled(annotation: Any) -> str:
-    """An annotation for people: without the notes of `Annotated`."""
+    """An annotation as text for messages: without the metadata of `Annotated`."""
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
     if annotation is type(None):
         return "None"
@@ -130,8 +130,8 @@ def spelled(annotation: Any) -> str:
 
 
 def frozen(value: Any) -> Any:
-    """A value that cannot be changed by whoever has it: lists are tuples, tables read-only, numpy's numbers Python's. An iterator
-    is used up by whom it is for, and leaves nothing."""
+    """An immutable copy of a value: tuples for lists, read-only dictionaries, Python numbers for numpy's. An iterator becomes
+    empty, because its consumer exhausts it."""
     if isinstance(value, Iterator):
         return ()
     if isinstance(value, np.generic):
@@ -144,7 +144,7 @@ def frozen(value: Any) -> Any:
 
 
 class FrozenDict(dict[Any, Any]):
-    """A table that cannot be changed."""
+    """A read-only dictionary."""
 
     def _refuse(self, *_: Any, **__: Any) -> typing.NoReturn:
         raise TypeError("a configuration cannot be changed; make a copy with other values")

@@ -1,4 +1,4 @@
-"""`Config`: what a model is made from, as a value that is checked, compared, changed by copies and kept in a file.
+"""`Config`: the arguments of a model as an immutable, checked value that can be compared, copied and saved.
 
     class ModelConfig(nn.Config):
         width: Annotated[int, nn.Range(1)] = 128
@@ -12,7 +12,7 @@
     config.save("model.yaml")
     model = ModelConfig.load("model.yaml").init()
 
-Every layer's constructor is one too: `nn.Linear.Config(128, 10).init()`, and `layer.config` is the one it was made with.
+Every layer has a configuration of its constructor: `nn.Linear.Config(128, 10).init()`; `layer.config` holds its arguments.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ else:
 C = TypeVar("C", bound="Config")
 
 DEEPEST = 64
-"""Levels of nesting that a file may have: more is no configuration."""
+"""Maximum nesting of a configuration file."""
 
 
 class ConfigError(BurnError):
@@ -54,8 +54,8 @@ class ConfigError(BurnError):
 class Config:
     """Base of all configurations: fields are annotations, as in a dataclass, and cannot be set afterwards.
 
-    A subclass may give `init()`, which makes what it configures, and `validate()`, which yields what else is wrong. Raises
-    ConfigError, naming every wrong field at once, when one is made or read."""
+    A subclass may define `init()`, which makes the configured object, and `validate()`, which yields further errors.
+    Construction and reading raise ConfigError, which names every wrong field."""
 
     __config_fields__: ClassVar[bool] = True
     _names: ClassVar[tuple[dict[str, Any], dict[str, Any]]] = ({}, {})
@@ -63,7 +63,7 @@ class Config:
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        # Where the class statement stands, for annotations that are text: it may be in a function, or in no module at all.
+        # namespace of the class statement, to resolve annotations in text: it may be in a function or outside of any module
         frame = sys._getframe(1)
         cls._names = (frame.f_globals, dict(frame.f_locals))
         for name in inspect.get_annotations(cls):
@@ -89,11 +89,11 @@ class Config:
             raise ConfigError(f"this is no {type(self).__qualname__}", problems)
 
     def validate(self) -> Iterator[Problem | str]:
-        """What is wrong between fields whose own types and ranges are right. For subclasses."""
+        """Yields errors that involve several fields, whose own types and ranges are right. For subclasses."""
         return iter(())
 
     def init(self) -> Any:
-        """Makes what this configures."""
+        """Makes the configured object."""
         raise NotImplementedError(f"{type(self).__qualname__} has no init")
 
     def replace(self: C, **fields: Any) -> C:
@@ -114,7 +114,7 @@ class Config:
 
     # ---- text and files ----------------------------------------------------------------------------------------------
     def to_dict(self) -> dict[str, Any]:
-        """The fields as plain values: numbers, texts, lists, tables. Raises ConfigError for a value that is none."""
+        """The fields as plain values: numbers, strings, lists, dictionaries. Raises ConfigError for other values."""
         problems: list[Problem] = []
         result = {name: _plain(value, name, problems) for name, value in self._items()}
         if problems:
@@ -171,7 +171,7 @@ class Config:
                 depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
                 if depth > DEEPEST:
                     raise ConfigError("this is no configuration", [f"it is nested more than {DEEPEST} levels deep"])
-                if isinstance(event, yaml.AliasEvent):  # a few of them make a document of any size
+                if isinstance(event, yaml.AliasEvent):  # aliases can expand to any size
                     raise ConfigError("this YAML is not taken", ["it has aliases (*name); write the values out"])
             values = yaml.safe_load(text)
         except (yaml.YAMLError, RecursionError, ValueError) as error:
@@ -185,7 +185,7 @@ class Config:
 
     @classmethod
     def load(cls: type[C], path: str | os.PathLike[str]) -> C:
-        """Reads a .json, .yaml or .yml file. Raises ConfigError, and ModelError where there is no such file."""
+        """Reads a .json, .yaml or .yml file. Raises ConfigError, and ModelError for a missing file."""
         read = {"json": cls.from_json, "yaml": cls.from_yaml}[_format(path)]
         try:
             text = Path(path).read_text(encoding="utf-8")
@@ -208,7 +208,7 @@ class LayerConfig(Config):
 
 
 def derived(cls: type, base: type[LayerConfig] = LayerConfig, without: Collection[str] = ()) -> type[LayerConfig]:
-    """The configuration that a class's constructor stands for: a field for each parameter but those in `without`."""
+    """The configuration class of a constructor: a field for each parameter except those in `without`."""
     parameters = [p for p in inspect.signature(cls).parameters.values() if p.name not in without]
     hints = _constructor_hints(cls)
     annotations: dict[str, Any] = {}
@@ -235,7 +235,7 @@ def derived(cls: type, base: type[LayerConfig] = LayerConfig, without: Collectio
 def _constructor_hints(cls: type) -> dict[str, Any]:
     try:
         return typing.get_type_hints(cls.__init__, include_extras=True)
-    except Exception:  # an annotation that names what is not there at run time says nothing
+    except Exception:  # an annotation that cannot be resolved at run time is ignored
         return {}
 
 
@@ -263,7 +263,7 @@ def _required(field: dataclasses.Field[Any], given: Mapping[str, Any]) -> bool:
 
 
 class _Annotations:
-    """A class's own annotations, for `typing.get_type_hints`, which looks up those of a class in its module alone."""
+    """A class's own annotations, for `typing.get_type_hints`, which resolves names only in the class's module."""
 
     def __init__(self, cls: type) -> None:
         self.__annotations__ = inspect.get_annotations(cls)
@@ -279,13 +279,13 @@ def _setter(name: str) -> Callable[[Config, Any], Config]:
 
 
 def _unknown(cls: type, given: Mapping[str, Any]) -> list[Problem]:
-    """What is given but no field."""
+    """Errors for names that are not fields."""
     names = [f.name for f in dataclasses.fields(cls)]
     return [Problem(f"there is no field '{n}'", hint=f"there are {', '.join(names)}") for n in given if n not in names]
 
 
 def _wrong(cls: type, given: Mapping[str, Any]) -> list[Problem]:
-    """The fields given that are out of their types or ranges."""
+    """Errors for fields of a wrong type or range."""
     hints = _hints(cls)
     texts = {n: problem_of(value, hints.get(n, Any)) for n, value in given.items()}
     return [Problem(text, attribute=n) for n, text in texts.items() if text]
@@ -309,7 +309,7 @@ def _plain(value: Any, name: str, problems: list[Problem]) -> Any:
 
 
 def _read(value: Any, hint: Any) -> Any:
-    """A plain value as the field's type has it: tables become the configurations that are declared."""
+    """A plain value converted to the field's type: dictionaries become the declared configurations."""
     choices = typing.get_args(hint) if typing.get_origin(hint) is not typing.Annotated else (typing.get_args(hint)[0],)
     for choice in (hint, *choices):
         if isinstance(choice, type) and issubclass(choice, Config) and isinstance(value, Mapping):

@@ -11,13 +11,13 @@ from burn.nn.parameter import Parameter
 
 
 class _Container(Module):
-    """What containers share: the modules in one are its elements, an attribute beside them would be found by nobody."""
+    """Base of containers: modules are elements, so an attribute would not be found by `named_modules`."""
 
     def __setattr__(self, name: str, value: Any) -> None:
         if isinstance(value, (Module, Parameter)):
             hint = "append it, or write a Module that holds it beside the container"
             kind = "module" if isinstance(value, Module) else "parameter"
-            problem = Problem(f"'{name}' is no element, and this {kind} would be found by nobody", hint=hint)
+            problem = Problem(f"'{name}' is no element, so this {kind} would not be part of the module", hint=hint)
             raise TypeMismatch(f"the modules of a {type(self).__name__} are its elements", [problem])
         super().__setattr__(name, value)
 
@@ -94,7 +94,7 @@ class ModuleDict(_Container):
 
 
 class Sequential(ModuleList):
-    """Modules one after another; what one gives the next one takes. By name too: `Sequential(up=nn.Linear(4, 8),
+    """Modules in sequence; each receives the result of the one before. Modules may have names: `Sequential(up=nn.Linear(4, 8),
     act=nn.ReLU())` has the paths `up` and `act`."""
 
     def __init__(self, *modules: Module, **named: Module) -> None:

@@ -1,4 +1,4 @@
-"""Convolutions, transposed ones, and the convolution that looks where it is told to (`DeformConv2d`)."""
+"""Convolutions, transposed convolutions, and deformable convolutions (`DeformConv2d`)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PaddingMode = Literal["zeros", "reflect", "replicate", "circular"]
 
 
 class _Convolution(Spatial):
-    """What convolutions have in common."""
+    """Base of convolutions."""
 
     def _add_bias(self, y: Any, bias: Parameter | None) -> Tensor:
         if bias is None:
@@ -38,7 +38,7 @@ class _Conv(_Convolution):
     """Cross-correlation. Shapes: x [N, in, d..] -> [N, out, e..], e = (d + padding - (k - 1) * dilation - 1) // stride + 1;
     weight [out, in / groups, k..], bias [out].
 
-    padding: numbers, "valid" for none, or "same" for as much as keeps the size (with a stride of 1)."""
+    padding: numbers, "valid" for none, or "same" to keep the size (with a stride of 1)."""
 
     def __init__(
         self,
@@ -155,10 +155,13 @@ class ConvTranspose3d(_ConvTranspose):
 
 
 class DeformConv2d(_Conv):
-    """A convolution whose taps are moved by offsets, and with a mask weighted (arXiv:1703.06211, arXiv:1811.11168).
+    """A convolution whose taps are displaced by offsets and weighted by an optional mask (arXiv:1703.06211, arXiv:1811.11168).
 
-    Shapes: x [N, in, h, w], offset [N, offset_groups * kh * kw * 2, eh, ew] (down, then right), mask [N, offset_groups * kh *
-    kw, eh, ew] -> [N, out, eh, ew], e as in Conv2d. Between elements it interpolates; outside of x there are zeros."""
+    Shapes:
+    - x `[N, in, h, w]`, offset `[N, offset_groups * kh * kw * 2, eh, ew]` (down, then right);
+    - mask `[N, offset_groups * kh * kw, eh, ew]`; result `[N, out, eh, ew]`, e as in Conv2d.
+
+    Taps between elements are interpolated bilinearly; x is 0 outside."""
 
     AXES = 2
 
@@ -189,11 +192,11 @@ class DeformConv2d(_Conv):
         taps, shared = kernel[0] * kernel[1], self.offset_groups
         moved = offset.reshape(batch, shared, taps, 2, *offset.shape[2:])
         rows, columns = moved.shape[4:]
-        places = [
+        positions = [
             moved[:, :, :, axis] + self._taps(axis, kernel, (rows, columns), x.dtype) for axis in (0, 1)
         ]  # [N, shared, taps, eh, ew] each
         flat = x.reshape(batch, shared, channels // shared, height * width)
-        sampled = _bilinear(flat, places, (height, width))
+        sampled = _bilinear(flat, positions, (height, width))
         if mask is not None:
             sampled = sampled * mask.reshape(batch, shared, 1, taps, rows, columns)
         groups = self.groups
@@ -204,7 +207,7 @@ class DeformConv2d(_Conv):
         return self._add_bias(y.reshape(batch, out, rows, columns).value, self.bias)
 
     def _taps(self, axis: int, kernel: list[int], sizes: tuple[Any, Any], dtype: str) -> Tensor:
-        """Where each tap lies at each output place without an offset: [taps, eh, ew]."""
+        """The position of each tap for each output element, without offsets: [taps, eh, ew]."""
         taps = kernel[0] * kernel[1]
         shape = (taps, *sizes)
         tap = Tensor(build.iota(shape=(taps, 1, 1), axis=0))
@@ -213,24 +216,24 @@ class DeformConv2d(_Conv):
         return (base + tap * self.dilation[axis]).astype(dtype)
 
 
-def _bilinear(x: Tensor, places: list[Tensor], sizes: tuple[Any, Any]) -> Tensor:
-    """Samples between elements. x [N, g, c, h * w], places [N, g, s..] -> [N, g, c, s..]."""
+def _bilinear(x: Tensor, positions: list[Tensor], sizes: tuple[Any, Any]) -> Tensor:
+    """Bilinear samples. x [N, g, c, h * w], positions [N, g, s..] -> [N, g, c, s..]."""
     batch, groups, channels, _ = x.shape
-    inner = places[0].shape[2:]
-    lows = [Tensor(build.floor(p.value)) for p in places]
+    inner = positions[0].shape[2:]
+    lows = [Tensor(build.floor(p.value)) for p in positions]
     total = None
     for corner in ((0, 0), (0, 1), (1, 0), (1, 1)):
         weight, index, exists = None, None, None
         for axis in (0, 1):
-            fraction = places[axis] - lows[axis]
+            fraction = positions[axis] - lows[axis]
             share = fraction if corner[axis] else 1.0 - fraction
-            place = lows[axis].astype("int64") + corner[axis]
+            position = lows[axis].astype("int64") + corner[axis]
             last = Tensor(compose.dim_value(sizes[axis])) - 1
-            inside = (place >= 0) & (place <= last)
-            place = ops.min(ops.max(place, 0), last)
+            inside = (position >= 0) & (position <= last)
+            position = ops.min(ops.max(position, 0), last)
             weight = share if weight is None else weight * share
             exists = inside if exists is None else exists & inside
-            index = place if index is None else index * (last + 1) + place
+            index = position if index is None else index * (last + 1) + position
         assert weight is not None and index is not None and exists is not None
         weight = ops.select(exists, weight, 0.0)
         flat = index.reshape(batch, groups, 1, -1)

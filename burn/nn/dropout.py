@@ -1,7 +1,7 @@
-"""Noise for training: dropout and its relatives. For inference each is the identity.
+"""Noise for training: dropout and its variants. For inference each is the identity.
 
-A layer in training mode draws from the process's generator (`burn.manual_seed`), or uses the `key` it is called with; in a
-compiled function it draws anew at every call.
+A layer in training mode draws from the process's generator (`burn.manual_seed`), or uses the given `key`. In a
+compiled function every call draws new numbers.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The parts of a transformer that treat each position alone: two products with an activation between them, gated or not."""
+"""Feed-forward layers of transformers: two linear layers with an activation between them, gated or not."""
 
 from __future__ import annotations
 

@@ -3,9 +3,9 @@
     model = burn.load("model.onnx", train=True)
     step = burn.train.step(model, loss, optim.AdamW(model, lr=1e-4))
 
-Its parameters are called as the model calls its weights. When it is called, the model's program is written into the one that is
-being traced, op by op; what folding and packing would make of constant weights has not happened yet. In training mode that is the
-model's form for training, where it has one: batches' own statistics, dropout.
+Its parameters have the names of the model's weights. A call inlines the model's program, before constant folding and packing,
+into the program being traced. In training mode it inlines the model's training program, if there is one, with batch
+statistics and dropout.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ from burn.tensors import Tensor, constant
 from burn.tracing.replay import replay
 
 PREPARED = "simplify,recognise,simplify"
-"""What is done to an imported program first: composites have derivatives of their own."""
+"""Passes that run on an imported program first: composites have gradients of their own."""
 
 
 class Forms:
-    """A model's programs, for inference and for training, each imported when it is first asked for. They are never changed:
-    copies of a module share them. telling: those that together have all its weights."""
+    """A model's programs for inference and for training, each imported at its first use. They are immutable, so
+    copies of a module share them. modes: the modes whose programs together contain all weights."""
 
-    __slots__ = ("_halves", "_import", "_made", "telling")
+    __slots__ = ("_converted", "_import", "_made", "modes")
 
-    def __init__(self, import_: Callable[[bool], Opened], telling: tuple[bool, ...] = (False, True)) -> None:
-        self._import, self.telling = import_, telling
+    def __init__(self, import_: Callable[[bool], Opened], modes: tuple[bool, ...] = (False, True)) -> None:
+        self._import, self.modes = import_, modes
         self._made: dict[bool, Opened] = {}
-        self._halves: dict[tuple[bool, str], Opened] = {}
+        self._converted: dict[tuple[bool, str], Opened] = {}
 
     def of(self, training: bool) -> Opened:
         if training not in self._made:
@@ -50,41 +50,41 @@ class Forms:
             self._made[training] = opened
         return self._made[training]
 
-    def in_halves(self, training: bool, dtype: str) -> Opened:
-        """The same with products in a half type. Weights, inputs and outputs have the types that they have."""
-        if (training, dtype) not in self._halves:
+    def in_precision(self, training: bool, dtype: str) -> Opened:
+        """The program of `of` with matmuls in a half-precision type. Weights, inputs and outputs keep their types."""
+        if (training, dtype) not in self._converted:
             opened = self.of(training)
             program = opened.program.copy()
             narrow(program, dtype, [program.inputs[number] for number in opened.parameters])
-            self._halves[training, dtype] = replace(opened, program=program)
-        return self._halves[training, dtype]
+            self._converted[training, dtype] = replace(opened, program=program)
+        return self._converted[training, dtype]
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Forms:
         return self
 
 
 class Graph(Module):
-    """A model from elsewhere that can be trained. `inputs` and `outputs` are those of the model; a model with several outputs
+    """An imported model that can be trained. `inputs` and `outputs` are those of the model; a model with several outputs
     returns a tuple."""
 
     def __init__(self, forms: Forms) -> None:
         self._forms = forms
-        self._half = ""  # the type of its products, if it is not the program's
-        told = [forms.of(training) for training in forms.telling]
-        self._paths: dict[str, str] = {}  # of weights, by name
-        for opened in told:
+        self._half = ""  # the element type of its matmuls, if it is not the program's
+        opened_modes = [forms.of(training) for training in forms.modes]
+        self._paths: dict[str, str] = {}  # weight name -> parameter path
+        for opened in opened_modes:
             for name, weight in opened.weights.items():
                 if name in self._paths:
                     continue
-                kind = Buffer if any(name in form.buffers for form in told) else Parameter
+                kind = Buffer if any(name in form.buffers for form in opened_modes) else Parameter
                 parameter = kind(weight.shape, weight.dtype)
                 parameter.assign(weight)
                 if kind is Parameter:
                     parameter.trainable = name not in opened.frozen
                 self._paths[name] = self._free(name)
                 vars(self)[self._paths[name]] = parameter
-        program = told[0].program
-        own = [i for i in range(len(program.input_names) - program.random_state) if i not in told[0].parameters]
+        program = opened_modes[0].program
+        own = [i for i in range(len(program.input_names) - program.random_state) if i not in opened_modes[0].parameters]
         vars(self)["inputs"] = {program.input_names[i]: _spec(program.input_types[i]) for i in own}
         vars(self)["outputs"] = tuple(n for i, n in enumerate(program.output_names) if i not in program.renews)
 
@@ -95,7 +95,7 @@ class Graph(Module):
         return name
 
     def __getitem__(self, path: str) -> Parameter:
-        """A parameter or buffer by its path, which may be no Python name."""
+        """A parameter or buffer by its path, which need not be a Python name."""
         found = vars(self).get(path)
         if not isinstance(found, Parameter):
             raise TypeMismatch(f"there is no parameter '{path}'", [", ".join(p for p, _ in self.named_parameters())])
@@ -107,8 +107,8 @@ class Graph(Module):
         return results[0] if len(results) == 1 else results
 
     def run(self, given: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """The model's outputs by name, of its inputs by name. Buffers have their next elements."""
-        opened = self._forms.in_halves(self.training, self._half) if self._half else self._forms.of(self.training)
+        """The model's outputs by name, for inputs by name. Updates buffers."""
+        opened = self._forms.in_precision(self.training, self._half) if self._half else self._forms.of(self.training)
         program = opened.program
         if self._half:
             types = dict(zip(program.input_names, program.input_types, strict=True))
@@ -126,8 +126,8 @@ class Graph(Module):
         return {name: tensor for i, (name, tensor) in enumerate(named) if i not in program.renews}
 
     @contextmanager
-    def in_halves(self, dtype: str) -> Iterator[None]:
-        """Inside, products are computed in a half type, and inputs may be of it."""
+    def in_precision(self, dtype: str) -> Iterator[None]:
+        """Calls inside compute matmuls in a half-precision type, and accept inputs of that type."""
         before, self._half = self._half, dtype
         try:
             yield

@@ -1,4 +1,4 @@
-"""Functions that are called along with a module: to look at what goes in and comes out, or to give others in its place."""
+"""Hooks: functions called before or after a module, which may observe or replace its arguments and results."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Hooks:
 
 
 class Handle:
-    """What takes a hook away again."""
+    """Removes a hook."""
 
     _numbers = itertools.count()
 

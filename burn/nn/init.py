@@ -1,4 +1,4 @@
-"""Initialisers: where a parameter's first numbers come from.
+"""Initialisers of parameters.
 
     layer.weight.reset(nn.init.kaiming_normal("relu"))
     model.visit(lambda path, p: p.reset(nn.init.xavier_uniform()) if p.ndim > 1 else None)
@@ -20,7 +20,7 @@ from burn.errors import TypeMismatch
 
 Init = Callable[[tuple[int, ...], np.random.Generator], np.ndarray]
 Simple = Callable[[tuple[int, ...]], np.ndarray]
-"""A function that draws nothing: `numpy.ones`, or one that knows its numbers."""
+"""A deterministic initialiser, such as `numpy.ones`."""
 
 GAINS: dict[str, float] = {
     "linear": 1.0,
@@ -30,7 +30,7 @@ GAINS: dict[str, float] = {
     "leaky_relu": math.sqrt(2 / (1 + 0.01**2)),
     "selu": 3 / 4,
 }
-"""By how much an activation's input is to be larger, for its output to keep the variance (arXiv:1502.01852)."""
+"""Factors for weights before an activation, so that its output keeps the variance (arXiv:1502.01852)."""
 
 
 def gain(nonlinearity: str, slope: float = 0.01) -> float:
@@ -41,7 +41,7 @@ def gain(nonlinearity: str, slope: float = 0.01) -> float:
 
 
 def fans(shape: tuple[int, ...], transposed: bool = False) -> tuple[int, int]:
-    """How many inputs an output has, and outputs an input. Raises TypeMismatch for a vector, which has neither."""
+    """(fan in, fan out) of a weight. Raises TypeMismatch for a vector."""
     if len(shape) < 2:
         raise TypeMismatch("fans are of weights with two axes or more", [f"not of shape {list(shape)}"])
     field = prod(shape[2:])
@@ -65,7 +65,7 @@ def drawn(init: Init | Simple, shape: tuple[int, ...], rng: np.random.Generator)
 
 
 def constant(value: float) -> Init:
-    """One number everywhere."""
+    """An `Init`: one number for all elements."""
     return lambda shape, rng: np.full(shape, value)
 
 
@@ -80,14 +80,14 @@ def ones(shape: tuple[int, ...], rng: np.random.Generator | None = None) -> np.n
 
 
 def eye(shape: tuple[int, ...], rng: np.random.Generator | None = None) -> np.ndarray:
-    """An `Init`: the identity matrix, cut or filled up with zeros."""
+    """An `Init`: the identity matrix, cropped or padded with zeros."""
     if len(shape) != 2:
         raise TypeMismatch("an identity has two axes", [f"not shape {list(shape)}"])
     return np.eye(*shape)
 
 
 def uniform(low: float = 0.0, high: float = 1.0) -> Init:
-    """Evenly distributed over [low, high)."""
+    """Uniform over [low, high)."""
     return lambda shape, rng: rng.uniform(low, high, shape)
 
 
@@ -96,10 +96,10 @@ def normal(mean: float = 0.0, deviation: float = 1.0) -> Init:
 
 
 def truncated_normal(mean: float = 0.0, deviation: float = 1.0, low: float = -2.0, high: float = 2.0) -> Init:
-    """Normally distributed, with what falls outside of [low, high] drawn again. Raises TypeMismatch for an empty interval."""
+    """Normal, with values outside of [low, high] redrawn. Raises TypeMismatch for an empty interval."""
     if not low < high:
         raise TypeMismatch("nothing lies in this interval", [f"[{low}, {high}]"])
-    # Drawing again takes long where nearly all falls outside: then evenly, accepted by density.
+    # redrawing is slow if nearly all values fall outside; then draw uniformly and accept by density
     middle = min(max(mean, low), high)
 
     def draw(shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
@@ -157,22 +157,22 @@ def lecun_normal(transposed: bool = False) -> Init:
 
 
 def orthogonal(gain: float = 1.0) -> Init:
-    """Rows (or columns, where there are more rows) at right angles and of length `gain` (arXiv:1312.6120). Axes from the second
-    on are taken as one."""
+    """Orthogonal rows (or columns, if there are more rows) of norm `gain` (arXiv:1312.6120). All axes after the first count as
+    one."""
 
     def draw(shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
         fans(shape)
         rows, columns = shape[0], prod(shape[1:])
         tall = rng.standard_normal((max(rows, columns), min(rows, columns)))
         q, r = np.linalg.qr(tall)
-        q = q * np.sign(np.diag(r))  # of all such matrices each is then as likely (arXiv:math-ph/0609050)
+        q = q * np.sign(np.diag(r))  # makes the distribution uniform (arXiv:math-ph/0609050)
         return gain * (q if rows >= columns else q.T).reshape(shape)
 
     return draw
 
 
 def inputs_bound(count: int) -> Init:
-    """What torch's layers start with: uniform within 1 / sqrt(the number of inputs of an output)."""
+    """torch's default: uniform within 1 / sqrt(the number of inputs of an output)."""
     bound = max(count, 1) ** -0.5
     return uniform(-bound, bound)
 

@@ -1,5 +1,5 @@
-"""How PyTorch, and Burn in Rust, name and lay out the parameters of these layers. A rule a class; see
-`burn.importers.weights.layouts` for what rules are.
+"""Names and layouts of these layers' parameters in PyTorch and in Burn (Rust). One rule for each class; see
+`burn.importers.weights.layouts`.
 
 Sources: the `state_dict`s of torch.nn (documentation of each class, "Variables"), and the modules' fields in
 https://github.com/tracel-ai/burn, crates/burn-nn.
@@ -23,19 +23,19 @@ from burn.nn.recurrent import GRU, LSTM, RNN, _Recurrent
 from burn.nn.stacked import _Stacked
 from burn.nn.transformer import _TransformerLayer
 
-# ---- products ------------------------------------------------------------------------------------------------------------
+# ---- linear layers -------------------------------------------------------------------------------------------------------
 
 
 @rule(Linear, "torch")
 def _linear_torch(layer: Linear) -> Iterator[Part]:
-    """torch keeps [out, in]."""
+    """torch stores [out, in]."""
     if layer.transposed:
         yield Part("weight", ("weight",), (layer.weight.shape[::-1],), np.transpose, "transposed")
 
 
 @rule(Linear, "burn")
 def _linear_burn(layer: Linear) -> Iterator[Part]:
-    """Burn keeps [in, out]."""
+    """Burn stores [in, out]."""
     if not layer.transposed:
         yield Part("weight", ("weight",), (layer.weight.shape[::-1],), np.transpose, "transposed")
 
@@ -109,7 +109,7 @@ GATES: dict[type, tuple[tuple[int, ...], tuple[str, ...]]] = {
     GRU: ((1, 0, 2), ("update_gate", "reset_gate", "new_gate")),
     LSTM: ((0, 3, 1, 2), ("input_gate", "output_gate", "forget_gate", "cell_gate")),
 }
-"""For each of our gates in turn: its number in torch, and its name in Burn."""
+"""For each gate in our order: its number in torch, and its name in Burn."""
 
 
 def _gates(layer: _Recurrent) -> tuple[tuple[int, ...], tuple[str, ...]]:
@@ -122,7 +122,7 @@ def _reordered(order: tuple[int, ...], *arrays: np.ndarray) -> np.ndarray:
 
 
 def _reordered_biases(order: tuple[int, ...], *arrays: np.ndarray) -> np.ndarray:
-    """For each direction the input's bias, then the recurrence's."""
+    """The input's bias, then the recurrence's, for each direction."""
     half = len(arrays) // 2
     return np.concatenate([_reordered(order, *arrays[:half]), _reordered(order, *arrays[half:])], axis=1)
 
@@ -137,7 +137,7 @@ def _recurrent_torch(layer: _Recurrent) -> Iterator[Part]:
     how = "gates reordered" if len(order) > 1 else "stacked"
     clash = None
     if isinstance(layer, GRU) and not layer.options["reset_after"]:
-        texts = ("of a GRU that resets the state before the product", "of torch's, which resets the product")
+        texts = ("of a GRU that resets the state before the matmul", "of torch's, which resets the matmul's result")
         clash = Clash(*texts, "make it with reset_after=True")
     for ending in endings:
         for target, name, columns in (("weight_input", "weight_ih", inputs), ("weight_hidden", "weight_hh", hidden)):
@@ -160,7 +160,7 @@ def _stacked_torch(layer: _Stacked) -> Iterator[Part]:
 
 
 def _stacked(directions: int, transposed: bool, *arrays: np.ndarray) -> np.ndarray:
-    """Burn's gates, each of which is a tensor of its own, as ours: [directions, gates * hidden, ..]."""
+    """Burn's gates, which are separate tensors, in our layout: [directions, gates * hidden, ..]."""
     each = [a.T if transposed else a for a in arrays]
     count = len(each) // directions
     return np.stack([np.concatenate(each[i * count : (i + 1) * count]) for i in range(directions)])

@@ -1,4 +1,4 @@
-"""Layers that are products with a matrix: linear, bilinear; and the embedding, a choice of rows."""
+"""Linear, bilinear and embedding layers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from burn.tensors import Tensor
 
 
 class Identity(Layer):
-    """What it is given."""
+    """Returns its argument."""
 
     def forward(self, x: Tensor) -> Tensor:
         return x
@@ -76,8 +76,8 @@ class Bilinear(Layer):
 class Embedding(Layer):
     """Rows of a table. Shapes: indices [..] -> [.., dim]; weight [count, dim].
 
-    padding_index: a row that starts as zeros. An index out of range is an error when it runs; a negative one too, unless `wrap`
-    lets it count from the end (as ONNX's Gather has it)."""
+    padding_index: a row that starts as zeros. An index out of range is an error at run time. A negative index is out of range,
+    unless `wrap` makes it count from the end (as in ONNX's Gather)."""
 
     def __init__(
         self,
@@ -91,8 +91,8 @@ class Embedding(Layer):
         self.weight = Parameter((count, dim), dtype, _with_zero_row(normal(), padding_index))
 
     def forward(self, indices: Tensor) -> Tensor:
-        places = indices.value if self.wrap else build.from_start(indices.value)
-        return Tensor(build.gather(self.weight.value, places, axis=0))
+        rows = indices.value if self.wrap else build.from_start(indices.value)
+        return Tensor(build.gather(self.weight.value, rows, axis=0))
 
     def extra_repr(self) -> str:
         return ", ".join([*map(str, self.weight.shape), *["wrap=True"] * self.wrap])
@@ -109,7 +109,7 @@ def _with_zero_row(init: Init, row: int | None) -> Init:
 
 
 class CosineSimilarity(Layer):
-    """x1 x2 / (|x1| |x2|) along an axis, each length held above `eps`. Shapes: x1, x2 broadcast to [.., d, ..] -> without d."""
+    """x1 x2 / (|x1| |x2|) along an axis, each norm at least `eps`. Shapes: x1, x2 broadcast to [.., d, ..] -> without d."""
 
     def __init__(self, dim: int = 1, eps: float = 1e-8) -> None:
         self.dim, self.eps = dim, eps

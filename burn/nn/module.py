@@ -1,4 +1,4 @@
-"""`Module`: what models are written as. Parameters, buffers and other modules are its attributes.
+"""`Module`: base class of models. Parameters, buffers and other modules are its attributes.
 
     class Classifier(nn.Module):
         def __init__(self):
@@ -8,12 +8,12 @@
         def forward(self, x):
             return self.head(ops.relu(self.features(x)))
 
-A module is called with lazy tensors, or compiled whole (`burn.compile(Classifier(), ("float32[batch, 784]",))`). A class
-attribute `inputs` that names the inputs and gives their types, and `outputs` with the outputs' names, let `burn.compile` do
-without examples.
+A module is called with lazy tensors, or compiled whole (`burn.compile(Classifier(), ("float32[batch, 784]",))`). With the class
+attributes `inputs` (names and types of the inputs) and `outputs` (names of the outputs), `burn.compile` needs no
+examples.
 
-What a module was made with is its `config`, an immutable value (`burn.nn.config`): `Classifier.Config` is derived from the
-constructor, unless a class has a configuration of its own. Modules are for inference until `train()` is called.
+`config` holds a module's constructor arguments as an immutable value (`burn.nn.config`). `Classifier.Config` is derived from the
+constructor, unless a class defines a configuration. Modules are in inference mode until `train()` is called.
 """
 
 from __future__ import annotations
@@ -51,16 +51,16 @@ M = TypeVar("M", bound="Module")
 
 
 class Module:
-    """Base of all modules. A subclass gives `forward`."""
+    """Base of all modules. A subclass defines `forward`."""
 
     inputs: ClassVar[Mapping[str, str]] = {}
     outputs: ClassVar[Sequence[str]] = ()
     training: bool = False
-    Config: ClassVar[Any]  # the configuration that the constructor stands for, unless a class defines its own
+    Config: ClassVar[Any]  # derived from the constructor, unless a class defines its own
 
     _arguments: tuple[tuple[Any, ...], dict[str, Any]] = ((), {})
-    _elsewhere: ClassVar[Mapping[str, str]] = {}  # arguments that people look for here -> where to find them
-    _checked: ClassVar[bool] = False  # whether arguments are checked against the constructor's annotations
+    _elsewhere: ClassVar[Mapping[str, str]] = {}  # arguments of other libraries -> hint
+    _checked: ClassVar[bool] = False  # arguments are checked against the constructor's annotations
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         self = super().__new__(cls)
@@ -70,7 +70,7 @@ class Module:
         return self
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        # A copy is not made by the constructor, whose arguments would be checked again.
+        # not by the constructor, which would check the arguments again
         return _blank, (type(self),), dict(vars(self))
 
     if not TYPE_CHECKING:  # checkers know the attributes that there are
@@ -97,12 +97,12 @@ class Module:
         super().__setattr__(name, value)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """What the module computes, written with tensors."""
+        """The module's computation, written with tensors."""
         raise NotImplementedError(f"{type(self).__name__} has no forward")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """What `forward` returns. Arrays among the arguments are taken as tensors. An error names the innermost layer it is
-        from."""
+        """Calls `forward`. Converts array arguments to tensors. An error names the innermost layer that raised
+        it."""
         if self._checked and args and isinstance(args[0], (list, tuple)) and _is_numbers(args[0]):
             hint = "write burn.tensor([...]), or give an array"
             raise TypeMismatch(
@@ -131,7 +131,7 @@ class Module:
         return _given(result)
 
     def _too_wide(self, args: tuple[Any, ...]) -> list[Problem]:
-        """Which arguments are float64, as numpy's floats are, where the parameters are not."""
+        """Errors for float64 arguments (numpy's default) of a module with other parameters."""
         types = {str(p.dtype) for p in self.parameters() if p.dtype in FLOATS}
         if not types or "float64" in types:
             return []
@@ -146,22 +146,22 @@ class Module:
         ]
 
     def register_forward_hook(self, hook: After) -> Handle:
-        """Calls hook(module, arguments, result) after every `forward`; what it returns, unless None, is the result instead. In a
-        compiled function it is called once, while that is traced. `remove()` of what this returns ends it."""
+        """Calls hook(module, arguments, result) after every `forward`; its result, unless None, replaces the module's. A compiled
+        function calls it once, while tracing. Returns a handle, whose `remove()` removes the hook."""
         return Handle(self._hooked().after, hook)
 
     def register_forward_pre_hook(self, hook: Before) -> Handle:
-        """Calls hook(module, arguments) before every `forward`; what it returns, unless None, are the arguments instead."""
+        """Calls hook(module, arguments) before every `forward`; its result, unless None, replaces the arguments."""
         return Handle(self._hooked().before, hook)
 
     def _hooked(self) -> Hooks:
         return vars(self).setdefault("_hooks", Hooks())
 
-    # ---- what it was made with ---------------------------------------------------------------------------------------
+    # ---- configuration -----------------------------------------------------------------------------------------------
     @property
     def config(self) -> Config:
-        """The constructor's arguments as they were given, with the defaults filled in. Raises ConfigError for arguments that
-        the constructor does not take."""
+        """The constructor's arguments, including defaults. Raises ConfigError for arguments that the constructor does not
+        have."""
         if "_config" not in vars(self):
             vars(self)["_config"] = self._recorded()
         return vars(self)["_config"]
@@ -192,20 +192,20 @@ class Module:
         except ConfigError as error:
             raise ConfigError(f"{cls.__name__} does not take these arguments", error.problems) from None
 
-    # ---- what is in it -----------------------------------------------------------------------------------------------
+    # ---- contents ----------------------------------------------------------------------------------------------------
     def children(self) -> Iterator[tuple[str, Module]]:
         """The modules directly in this one, by attribute."""
         return ((name, value) for name, value in vars(self).items() if isinstance(value, Module))
 
     def named_modules(self, prefix: str = "") -> Iterator[tuple[str, Module]]:
-        """This module and all those in it, by path ("encoder.0.attention"); its own path is `prefix`."""
+        """This module and all modules in it, by path ("encoder.0.attention"); its own path is `prefix`."""
         yield prefix, self
         for name, child in self.children():
             yield from child.named_modules(f"{prefix}.{name}" if prefix else name)
 
     def named_parameters(self, buffers: bool = True, shared: bool = False) -> Iterator[tuple[str, Parameter]]:
-        """Parameters and, unless told otherwise, buffers by path; one that is shared under its first path only, or under every
-        one (`shared`)."""
+        """Parameters, and with `buffers` also buffers, by path. A shared parameter has its first path only, or with `shared`
+        every path."""
         seen: set[int] = set()
         for path, module in self.named_modules():
             for name, value in vars(module).items():
@@ -216,11 +216,11 @@ class Module:
                     yield f"{path}.{name}" if path else name, value
 
     def named_buffers(self) -> Iterator[tuple[str, Buffer]]:
-        """What training leaves alone but state dicts hold: tables, running statistics."""
+        """Tensors in state dicts that are not trained: tables, running statistics."""
         return ((path, p) for path, p in self.named_parameters() if isinstance(p, Buffer))
 
     def parameters(self) -> Iterator[Parameter]:
-        """What training may change, frozen or not, each once."""
+        """The trainable parameters, frozen or not, each once."""
         return (p for _, p in self.named_parameters(buffers=False))
 
     def modules(self) -> Iterator[Module]:
@@ -228,18 +228,18 @@ class Module:
         return (module for _, module in self.named_modules())
 
     def num_params(self, buffers: bool = False, trainable: bool = False) -> int:
-        """How many numbers its parameters have: with `buffers` also those, `trainable` only those not frozen."""
+        """The number of elements of all parameters: with `buffers` including buffers, with `trainable` without frozen ones."""
         return sum(p.count for _, p in self.named_parameters(buffers) if p.trainable or not trainable)
 
-    # ---- changing all of it ------------------------------------------------------------------------------------------
+    # ---- modes and changes -------------------------------------------------------------------------------------------
     def train(self: M, mode: bool = True) -> M:
-        """For training: dropout drops, batch normalisation takes the batch's statistics. Returns the module itself."""
+        """Training mode: dropout is active, batch normalisation uses the batch's statistics. Returns the module itself."""
         for module in self.modules():
             module.training = mode
         return self
 
     def eval(self: M) -> M:
-        """For inference, as modules are when they are made."""
+        """Inference mode, the mode of new modules."""
         return self.train(False)
 
     def apply(self: M, function: Callable[[Module], Any]) -> M:
@@ -254,8 +254,8 @@ class Module:
             function(path, parameter)
 
     def map(self: M, function: Callable[[str, Parameter], Any], buffers: bool = False) -> M:
-        """A copy whose parameters have the elements that the function gives for them (a tensor or an array of the same type; None
-        keeps them). Raises TypeMismatch naming the first that does not fit."""
+        """A copy with parameters from a function of path and parameter (a tensor or an array of the same type; None
+        keeps the elements). Raises TypeMismatch that names the first misfit."""
         other = self.clone()
         for path, parameter in other.named_parameters(buffers):
             parameter.name = path
@@ -265,8 +265,8 @@ class Module:
         return other
 
     def freeze(self: M, pattern: str = "") -> M:
-        """Parameters whose path a regular expression is found in (all, without one) are no longer trained. Raises TypeMismatch
-        where it is found in none."""
+        """Stops training of parameters whose path matches a regular expression (default: all). Raises TypeMismatch
+        if none matches."""
         return self._set_trainable(pattern, False)
 
     def unfreeze(self: M, pattern: str = "") -> M:
@@ -283,8 +283,8 @@ class Module:
         return self
 
     def to(self: M, target: Any) -> M:
-        """Float parameters and buffers become another float type, in place; or all go to a device ("cpu", "cuda", "cuda:1"),
-        where they stay. Raises TypeMismatch, and DeviceError for a card that is not there."""
+        """Converts float parameters and buffers to another float type, in place; or moves all to a device ("cpu", "cuda",
+        "cuda:1"). Raises TypeMismatch, and DeviceError for a GPU that does not exist."""
         where = named(target)
         if where is not None:
             if not where.memory.is_host:
@@ -305,17 +305,17 @@ class Module:
         return self.to("bfloat16")
 
     def clone(self: M) -> M:
-        """A copy with parameters of its own; what is shared inside stays shared. Elements are copied when they are changed."""
+        """A copy with its own parameters; parameters shared inside stay shared. Elements are copied on write."""
         return copy.deepcopy(self)
 
     # ---- weights -----------------------------------------------------------------------------------------------------
     def state_dict(self) -> dict[str, np.ndarray]:
-        """Every parameter's and buffer's elements by path, read-only; those of a file stay mapped. To change a parameter
-        write `.assign(elements)`, or `load_state_dict`."""
+        """Every parameter's and buffer's elements by path, read-only; those of a file stay mapped. `.assign(elements)` or
+        `load_state_dict` change a parameter."""
         return {name: parameter.array for name, parameter in self.named_parameters()}
 
     def load_state_dict(self, state: Mapping[str, np.ndarray | Weight]) -> None:
-        """Takes elements by path, all or none. Raises ModelError listing every missing, unknown or unfitting tensor."""
+        """Loads elements by path, all or none. Raises ModelError that lists every missing, unknown or unfitting tensor."""
         self.load(state, adapter=None)
 
     def load(
@@ -330,19 +330,22 @@ class Module:
         adapter: str | None = "auto",
         top_level_key: str | None = None,
     ) -> Report:
-        """Takes the weights of a file (safetensors and its shards, torch's .pt/.pth/.bin, .bpk, .npz) or of a mapping (a state
-        dict, or what `burn.importers.weights.read` gives).
+        """Loads the weights of a file (safetensors and its shards, torch's .pt/.pth/.bin, .bpk, .npz) or of a mapping (a state
+        dict, or the result of `burn.importers.weights.read`).
 
-        remap: (pattern, replacement) pairs, regular expressions that are replaced in the tensors' names one after another.
-        include, exclude: which parameters to load, by name: patterns, found anywhere in it, or a function. partial: let
-        parameters be missing and tensors be left over. dtype: "cast" converts floats to what the parameters are; an element
-        type ("float16") makes float parameters of that type; a mapping from patterns to either, or to None, chooses for
-        each parameter by the first that is found in its name. adapter: whose names and layouts the tensors have, "torch",
-        "burn" (Rust) or None for this module's own; "auto" asks the file, and the shapes where it does not say.
-        top_level_key: where in a torch checkpoint the state dict is.
+        - `remap`: (pattern, replacement) pairs of regular expressions, applied in order to the tensors' names.
+        - `include`, `exclude`: select parameters by name: patterns, found anywhere in it, or a function.
+        - `partial`: permits missing parameters and unused tensors.
+        - `dtype`: "cast" converts floats to the parameters' types. An element type ("float16") converts float parameters to that
+          type. A mapping from patterns to either, or to None, takes the first pattern found in the parameter's name.
+        - `adapter`: names and layouts of the tensors, "torch", "burn" (Rust) or None for this module's own. "auto" uses the
+        file's
+          metadata, else names and shapes.
+        - `top_level_key`: key of the state dict in a torch checkpoint.
 
-        Returns a report of what became of every tensor. Raises ModelError, with the whole report, when anything is missing,
-        left over or does not fit (with `partial`, when something does not fit, or nothing does); nothing is loaded then."""
+        Returns a report of every tensor. Raises ModelError with the report, and loads nothing, if a parameter is missing, a
+        tensor is unused, or a shape or type does not fit. With `partial` it raises only if something does not fit, or if nothing
+        fits."""
         import burn.nn.layouts  # noqa: F401  # the layers' rules
 
         if isinstance(source, Mapping):
@@ -364,18 +367,18 @@ class Module:
 
     @classmethod
     def from_file(cls: type[M], path: str | os.PathLike[str], *args: Any, **kwargs: Any) -> M:
-        """A module, made with these arguments, with the weights of a file (see `load`), which stay in it if they can."""
+        """A module, made with these arguments, with the weights of a file (see `load`), which stay mapped if possible."""
         module = cls(*args, **kwargs)
         module.load(path)
         return module
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes all parameters and buffers to a .safetensors, .bpk or .npz file, whole or not at all."""
+        """Writes all parameters and buffers to a .safetensors, .bpk or .npz file, atomically."""
         weights.write(path, {name: parameter.weight for name, parameter in self.named_parameters()})
 
-    # ---- for people --------------------------------------------------------------------------------------------------
+    # ---- text --------------------------------------------------------------------------------------------------------
     def extra_repr(self) -> str:
-        """What a subclass says of itself in `repr`."""
+        """A subclass's text in `repr`."""
         return ""
 
     def __repr__(self) -> str:
@@ -385,24 +388,24 @@ class Module:
 
     def summary(self, *inputs: Any) -> str:
         """A table of the modules: path, kind, parameters and their shapes. With inputs (types, "float32[batch, 784]", or
-        examples) also each module's output, for symbolic sizes too. Raises what calling the module with them raises."""
+        examples) also each module's output type, with symbolic sizes. Raises the errors of a call with these inputs."""
         return table(self, inputs)
 
 
 def _tensor(value: Any) -> Any:
-    """An array of whatever library as a tensor; anything else as it is."""
+    """An array of any library as a tensor; other values unchanged."""
     if isinstance(value, Tensor) or not (isinstance(value, np.ndarray) or hasattr(value, "__dlpack__")):
         return value
     return asarray(value)
 
 
 def _given(result: Any) -> Any:
-    """What a module returns: where it passes a parameter on as it is, the parameter's present elements."""
+    """A module's result; a parameter that is returned itself becomes a tensor of its present elements."""
     return result._present() if isinstance(result, Parameter) else result
 
 
 def _is_numbers(value: Any) -> bool:
-    """Whether it is a list of numbers, or of such lists."""
+    """True for a list of numbers, or of such lists."""
     first = value[0] if isinstance(value, (list, tuple)) and value else value
     return _is_numbers(first) if isinstance(first, (list, tuple)) and first else isinstance(first, (int, float))
 
@@ -412,13 +415,13 @@ def _blank(cls: type[Module]) -> Module:
 
 
 class Layer(Module):
-    """Base of this package's modules: their arguments are checked when they are made. Raises ConfigError."""
+    """Base of this package's modules: construction checks the arguments and raises ConfigError."""
 
     _checked = True
 
 
 class _DerivedConfig:
-    """`Module.Config`: the configuration that a class's constructor stands for, made when it is first asked for."""
+    """`Module.Config`: the configuration class derived from the constructor, made at the first use."""
 
     def __get__(self, instance: Module | None, owner: type[Module]) -> type[Config]:
         made = owner.__dict__.get("_made_config")
@@ -436,7 +439,7 @@ TORCH = {
     "padding_idx": "padding_index", "elementwise_affine": "affine", "epsilon": "eps", "start_dim": "start",
     "end_dim": "end", "unflattened_size": "sizes", "layer_norm_eps": "eps",
 }  # fmt: skip
-"""Arguments of torch's layers, and what they are called here."""
+"""Argument names of torch's layers -> names here."""
 
 _OWN = frozenset({"_arguments", "_modules"})
-"""Attributes in which modules keep others: what was given to the constructor, and a container's contents."""
+"""Attributes that do not count as module state: the recorded arguments, and a container's contents."""

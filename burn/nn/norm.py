@@ -77,8 +77,8 @@ class _BatchNorm(Layer):
 
     Shapes: x [N, C, d..] -> the same.
 
-    mean and variance are the running ones; in training mode (and without running ones) those of the batch, and running ones
-    become (1 - momentum) * running + momentum * the batch's (variance with n - 1)."""
+    mean and variance are the running statistics. In training mode (or without running statistics) they are the batch's, and
+    running = (1 - momentum) * running + momentum * batch (variance with n - 1)."""
 
     RANKS: ClassVar[tuple[int, ...]]
 
@@ -111,7 +111,7 @@ class _BatchNorm(Layer):
         return Tensor(build.batch_norm(x.value, *(p.value for p in operands), epsilon=element(self.eps, x.dtype)))
 
     def _statistics(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """The batch's mean and variance; the running ones are brought up to date."""
+        """The batch's mean and variance; updates the running statistics."""
         tracked = self.training and self.running_mean is not None
         axes = (0, *range(2, x.ndim))
         wide = x.astype(compose.wide(x.dtype))
@@ -197,7 +197,7 @@ class LocalResponseNorm(Layer):
         self.size, self.alpha, self.beta, self.k = size, alpha, beta, k
 
     def forward(self, x: Tensor) -> Tensor:
-        # torch's window reaches further back where the size is even, the op's (ONNX's) further ahead.
+        # for an even size torch's window extends further back, the op's (ONNX's) further ahead
         if self.size % 2:
             return ops.lrn(x, size=self.size, alpha=float(self.alpha), beta=float(self.beta), bias=float(self.k))
         rank = x.ndim
@@ -224,7 +224,7 @@ class LocalResponseNorm(Layer):
 
 
 def _first_axis(layer: Layer, x: Tensor, shape: tuple[int, ...]) -> int:
-    """Where the axes normalised begin. Raises TypeMismatch where x does not end in the shape."""
+    """The first normalised axis. Raises TypeMismatch if x does not end in the shape."""
     last = x.shape[max(x.ndim - len(shape), 0) :]
     if x.ndim < len(shape) or any(isinstance(a, int) and a != b for a, b in zip(last, shape, strict=True)):
         raise TypeMismatch(f"{type(layer).__name__} takes [.., {', '.join(map(str, shape))}]", [f"not {x.type}"])

@@ -1,4 +1,4 @@
-"""Padding: rows added around the last axes, as zeros, a number, the edge repeated or the tensor mirrored or repeated."""
+"""Padding of the last axes: zeros, a number, the edge repeated, or the tensor mirrored or repeated."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MODES = {"zeros": "constant", "constant": "constant", "replicate": "edge", "refl
 
 
 def pad(x: Tensor, low: Sequence[int], high: Sequence[int], mode: str = "constant", value: float = 0.0) -> Tensor:
-    """The last axes with low rows before and high rows after; negative numbers take rows away. Raises TypeMismatch."""
+    """Adds `low` rows before and `high` rows after the last axes; negative numbers crop. Raises TypeMismatch."""
     if mode not in MODES:
         raise TypeMismatch(f"there is no padding mode '{mode}'", [f"there are {', '.join(MODES)}"])
     first = x.ndim - len(low)
@@ -26,7 +26,7 @@ def pad(x: Tensor, low: Sequence[int], high: Sequence[int], mode: str = "constan
     widths = [(0, 0)] * first + [(max(a, 0), max(b, 0)) for a, b in zip(low, high, strict=True)]
     for size, (before, after) in zip(x.shape, widths, strict=True):
         least = {"reflect": max(before, after) + 1, "circular": max(before, after)}.get(mode, 0)
-        if isinstance(size, int) and size < least:  # as torch; numpy would go on mirroring
+        if isinstance(size, int) and size < least:  # as in torch; numpy would mirror repeatedly
             raise TypeMismatch(
                 f"{mode} padding by {before} and {after} needs {least} elements", [f"{x.type} has {size}"]
             )
@@ -34,8 +34,8 @@ def pad(x: Tensor, low: Sequence[int], high: Sequence[int], mode: str = "constan
 
 
 class _Pad(Spatial):
-    """Pads the last axes. padding: one number for all sides, or (as torch has it) before and after the last axis, then before and
-    after the one before it, ... Shapes: x [.., d..] -> [.., before + d + after ..]."""
+    """Pads the last axes. padding: one number for all borders, or, as in torch, (before, after) of the last axis, then of the one
+    before it, ... Shapes: x [.., d..] -> [.., before + d + after ..]."""
 
     MODE: ClassVar[str]
 
@@ -53,7 +53,7 @@ class _Pad(Spatial):
 
 
 class _ConstantPad(_Pad):
-    """Pads the last axes with a number, the sides given as for the other paddings."""
+    """Pads the last axes with a number; `padding` as in the other paddings."""
 
     MODE = "constant"
 

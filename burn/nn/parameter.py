@@ -1,7 +1,7 @@
 """Parameters and buffers: tensors that a module owns. In a traced program each is one constant, or one input (`burn.jit`).
 
-Their elements are an array in memory, or lie in a mapped file and are read when they are wanted; a parameter that was
-never given any draws them from its initialiser at first use.
+Their elements are an array in memory, or in a mapped file that is read on access. A parameter without elements
+draws them from its initialiser at the first use.
 """
 
 from __future__ import annotations
@@ -30,26 +30,26 @@ from burn.tensors.tracer import active
 
 
 class Parameter(Tensor):
-    """A tensor that training changes. It is made from elements (an array, a tensor, numbers in lists), or from a shape, a tuple
-    of sizes, whose elements come later: from a file, or from `init`, a function of the shape, or of the shape and a
-    generator of random numbers, which each parameter has for itself."""
+    """A trainable tensor. It is made from elements (an array, a tensor, numbers in lists), or from a shape (a tuple
+    of sizes). The elements of a shape come later: from a file, or from `init`, a function of the shape, or of the shape and a
+    random generator of its own."""
 
     __slots__ = (
-        "_alone", "_card", "_device", "_init", "_leaf", "_stream", "_trainable", "_type", "_weight", "mover", "name",
+        "_alone", "_device", "_init", "_leaf", "_on_device", "_stream", "_trainable", "_type", "_weight", "mover", "name",
     )  # fmt: skip
 
     def __init__(self, data: Any, dtype: str = "float32", init: Init | Simple | None = None):
-        self.name = ""  # where it is in the module it was last traced or loaded with
+        self.name = ""  # its path in the last traced or loaded module
         self._init = init
         self._stream = process.draw() if init is not None else (0, 0)
         self._trainable = True
-        self.mover: Any = None  # a weak reference to the optimizer that moves it
+        self.mover: Any = None  # a weak reference to its optimizer
         self._weight: Weight | None = None
         self._leaf: Deferred | None = None
         self._device = CPU
-        self._card: DeviceArray | None = None  # its elements there; `_weight` is a copy of them then
+        self._on_device: DeviceArray | None = None  # its elements on the GPU; `_weight` is then a copy
         self._tracer = None
-        self._alone = False  # whether nobody else refers to its elements: a program may write over them
+        self._alone = False  # no other reference to its elements exists: a program may overwrite them
         if isinstance(data, (tuple, list)) and all(isinstance(d, (int, np.integer)) for d in data):
             self._type = TensorType(dtype, tuple(map(int, data)))
         else:
@@ -67,7 +67,7 @@ class Parameter(Tensor):
 
     @property
     def trainable(self) -> bool:
-        """Whether training changes it: see `Module.freeze`."""
+        """False for a frozen parameter: see `Module.freeze`."""
         return self._trainable
 
     @trainable.setter
@@ -75,18 +75,18 @@ class Parameter(Tensor):
         self._trainable = value
 
     @property
-    def _value(self) -> Deferred:  # type: ignore[override]  # made when it is first computed with
+    def _value(self) -> Deferred:  # type: ignore[override]  # made at the first use in a computation
         if self._leaf is None:
             self._leaf = Deferred(self._type, array=self.array if self._device is CPU else self.elements)
             self._alone = False
         return self._leaf
 
     def __del__(self) -> None:
-        """A tensor gives up what it holds; a parameter's elements are its own, and may never have been made."""
+        """Does not release a deferred value as tensors do: a parameter owns its elements, which may not exist yet."""
 
     @property
     def value(self) -> Any:
-        """What stands for it: an input or a constant of the program being traced, or its elements."""
+        """Its value: an input or a constant of the program being traced, or its elements."""
         tracer = active()
         return self._value if tracer is None else tracer.parameter(self)
 
@@ -95,16 +95,16 @@ class Parameter(Tensor):
 
     @property
     def weight(self) -> Weight:
-        """Its elements where they lie."""
+        """Its elements as a weight, in memory or mapped."""
         weight = self._own()
-        if self._card is None:
+        if self._on_device is None:
             self._alone = False
         return weight
 
     def _own(self) -> Weight:
-        """Of the host's."""
-        if self._weight is None and self._card is not None:
-            self._weight = array_weight(self._card.numpy())
+        """Its elements in host memory."""
+        if self._weight is None and self._on_device is not None:
+            self._weight = array_weight(self._on_device.numpy())
         elif self._weight is None:
             drawn = init.drawn(self._init or init.zeros, self.shape, np.random.default_rng(self._stream))
             self._weight, self._alone = array_weight(own_copy(drawn, numpy_dtype(self.dtype))), True
@@ -113,23 +113,23 @@ class Parameter(Tensor):
 
     @property
     def array(self) -> np.ndarray:
-        """Its elements with the host, read-only, without a copy where they are in memory or mapped one to a byte."""
+        """Its elements in host memory, read-only; no copy if they are in memory, or mapped with at least a byte each."""
         view = self.weight.array().view()
-        view.flags.writeable = False  # what computed with them, or was compiled with them, would not see a change
+        view.flags.writeable = False  # recorded or compiled users would not see a change
         return view
 
     @property
     def elements(self) -> np.ndarray | DeviceArray:
-        """Its elements as computing takes them: one to a byte at least, on its device, or mapped. Only to be read at once."""
+        """Its elements as program inputs: at least a byte each, on its device, or mapped. Valid only for the next call."""
         if self._device is CPU:
             return self._own().array()
-        if self._card is None:
-            self._card, self._alone = to_device(self._own().array(), self._device), True
-        return self._card
+        if self._on_device is None:
+            self._on_device, self._alone = to_device(self._own().array(), self._device), True
+        return self._on_device
 
     @property
-    def place(self) -> Device:
-        """The device on which its elements are, or will be when there are any."""
+    def placement(self) -> Device:
+        """The device of its elements, present or future."""
         return self._device
 
     @property
@@ -137,13 +137,13 @@ class Parameter(Tensor):
         return str(self._device)
 
     def move(self, where: Device) -> None:
-        """Its elements go to a device. Raises DeviceError for one that is not there, and MemoryError."""
+        """Moves its elements to a device. Raises DeviceError for a device that does not exist, and MemoryError."""
         if where == self._device:
             return
-        known = self._weight is not None or self._card is not None
-        if self._card is not None:
-            self._own()  # fetched
-        self._device, self._card, self._leaf = CPU if where.memory.is_host else where, None, None
+        known = self._weight is not None or self._on_device is not None
+        if self._on_device is not None:
+            self._own()  # copied to the host
+        self._device, self._on_device, self._leaf = CPU if where.memory.is_host else where, None, None
         if known:
             _ = self.elements
 
@@ -152,7 +152,7 @@ class Parameter(Tensor):
         return prod(self.shape)
 
     def assign(self, data: np.ndarray | Weight | Tensor) -> None:
-        """Gives it other elements; in a function that is compiled (`burn.jit`), each time it is called. Raises TypeMismatch
+        """Assigns other elements; in a compiled function (`burn.jit`) at every call. Raises TypeMismatch
         unless element type and shape are the same."""
         tracer = active()
         if tracer is not None:
@@ -175,7 +175,7 @@ class Parameter(Tensor):
         if not isinstance(held, DeviceArray):
             held = np.asarray(held)
         self._must_fit(TensorType(name_of(held.dtype) if isinstance(held, np.ndarray) else held.dtype, held.shape))
-        self._card = to_device(held, self._device) if isinstance(held, np.ndarray) else held.to(self._device)
+        self._on_device = to_device(held, self._device) if isinstance(held, np.ndarray) else held.to(self._device)
         self._weight, self._leaf, self._alone = None, None, alone
 
     def _must_fit(self, given: TensorType) -> None:
@@ -185,30 +185,30 @@ class Parameter(Tensor):
             )
 
     def become(self, weight: Weight) -> None:
-        """Gives it other elements, of another element type too."""
+        """Assigns other elements, which may have another element type."""
         self._type = TensorType(weight.dtype, weight.shape)
-        self._weight, self._leaf, self._card, self._alone = weight, None, None, False
+        self._weight, self._leaf, self._on_device, self._alone = weight, None, None, False
 
     def reset(self, init: Init | Simple, seed: int | None = None) -> None:
-        """Draws new elements when it is next used: from the process's generator, or the same for the same seed."""
+        """Draws new elements at the next use: from the process's generator, or from a generator with this seed."""
         self._init, self._stream = init, process.draw() if seed is None else (seed, 0)
-        self._weight = self._leaf = self._card = None
+        self._weight = self._leaf = self._on_device = None
         self._alone = False
 
     def convert(self, dtype: str) -> None:
-        """Turns it into another float type, its elements rounded to that. Raises TypeMismatch for one that is no float."""
+        """Converts it to another float type, with rounding. Raises TypeMismatch for other types."""
         if dtype not in FLOATS or self._type.dtype not in FLOATS:
             raise TypeMismatch(f"{self._type} does not become {dtype}", [f"float types are {', '.join(FLOATS)}"])
-        if self._weight is not None or self._card is not None:
+        if self._weight is not None or self._on_device is not None:
             self._weight = array_weight(self.array.astype(numpy_dtype(dtype)))
-        self._type, self._leaf, self._card = self._type.with_dtype(dtype), None, None
+        self._type, self._leaf, self._on_device = self._type.with_dtype(dtype), None, None
 
     def copy(self) -> Parameter:
-        """Another with the same elements, which are shared until either is assigned others."""
+        """A copy; both share the elements until one is assigned."""
         other = type(self)(self.shape, self.dtype)
         other.name, other._init, other._stream, other._trainable = self.name, self._init, self._stream, self._trainable
-        other._weight, other._card, other._device = self._weight, self._card, self._device
-        self._alone = False  # neither is written over
+        other._weight, other._on_device, other._device = self._weight, self._on_device, self._device
+        self._alone = False  # neither may be overwritten
         return other
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Parameter:
@@ -225,56 +225,56 @@ class Parameter(Tensor):
 
 
 def _restored(cls: type[Parameter], array: np.ndarray, dtype: str, name: str, trainable: bool) -> Parameter:
-    """A parameter out of a pickle."""
+    """A parameter from a pickle."""
     made = cls(array.shape, dtype)
     made.assign(Weight(dtype, array.shape, np.ascontiguousarray(array)))
     made.name, made._trainable = name, trainable
     return made
 
 
-# ---- of hundreds at once, at every call of a compiled function ---------------------------------------------------------------
+# ---- for many parameters at once, at every call of a compiled function -------------------------------------------------------
 def elements_of(parameters: Sequence[Parameter]) -> list[np.ndarray | DeviceArray]:
     """The elements of each: see `Parameter.elements`."""
     return [found if (found := _at_hand(p)) is not None else p.elements for p in parameters]
 
 
 def _at_hand(parameter: Parameter) -> np.ndarray | DeviceArray | None:
-    """Its elements where these lie on its device as an array already; None where `Parameter.elements` makes one."""
+    """Its elements if they already are an array on its device; None if `Parameter.elements` must make one."""
     if parameter._device is not CPU:
-        return parameter._card
+        return parameter._on_device
     weight = parameter._weight
     return weight.buffer if weight is not None and type(weight.buffer) is np.ndarray else None
 
 
-def places_of(parameters: Sequence[Parameter]) -> set[Device]:
-    """The devices that they lie on. Most are one object, whose hash is not asked for every time."""
+def devices_of(parameters: Sequence[Parameter]) -> set[Device]:
+    """The devices of the parameters. Deduplicates by identity first, because hashing a Device is slow."""
     return set({id(device): device for device in [p._device for p in parameters]}.values())
 
 
 def are_of(parameters: Sequence[Parameter], types: Sequence[TensorType]) -> bool:
-    """Whether they have these types."""
+    """True if they have these types."""
     own = [p._type for p in parameters]
     return all(map(operator.is_, own, types)) or own == list(types)
 
 
 def given_up(parameters: Sequence[Parameter]) -> list[bool]:
-    """Whether a program that computes the next elements of each may write them over these."""
+    """For each parameter: True if a program may overwrite its elements."""
     return [p._alone for p in parameters]
 
 
 def renew(parameters: Sequence[Parameter], arrays: Sequence[np.ndarray | DeviceArray], where: Device) -> None:
-    """Other elements that a program has computed, which are their own now, and where it left them."""
+    """Assigns elements that a program computed, on their device; the parameters then own them."""
     for parameter, array in zip(parameters, arrays, strict=True):
         parameter._leaf, parameter._alone = None, True
         if isinstance(array, DeviceArray):
-            parameter._weight, parameter._card, parameter._device = None, array, where
+            parameter._weight, parameter._on_device, parameter._device = None, array, where
         else:
             weight = Weight(parameter._type.dtype, array.shape, array)
-            parameter._weight, parameter._card, parameter._device = weight, None, CPU
+            parameter._weight, parameter._on_device, parameter._device = weight, None, CPU
 
 
 class Buffer(Parameter):
-    """A tensor that belongs to a module and that training leaves alone: a table, running statistics."""
+    """A tensor of a module that is not trained: a table, running statistics."""
 
     __slots__ = ()
 

@@ -1,4 +1,4 @@
-"""Pooling: windows that slide over the last axes, and regions that divide them (adaptive pooling)."""
+"""Pooling with sliding windows, and adaptive pooling."""
 
 from __future__ import annotations
 
@@ -18,8 +18,10 @@ from burn.tensors import Tensor
 
 
 class _Pool(Spatial):
-    """A window that slides over the last axes. Shapes: x [N, C, d..] -> [N, C, e..], e = (d + padding - (k - 1) * dilation - 1)
-    // stride + 1, rounded up with `ceil_mode` as long as the last window begins inside of x or the padding before it."""
+    """A sliding window over the last axes. Shapes: x [N, C, d..] -> [N, C, e..].
+
+    e = (d + padding - (k - 1) * dilation - 1) // stride + 1. `ceil_mode` rounds up, if the last window begins inside of x or the
+    padding before it."""
 
     KIND: ClassVar[str]
     count_include_pad: bool = True
@@ -38,7 +40,7 @@ class _Pool(Spatial):
         self.ceil_mode = ceil_mode
 
     def _sizes(self, x: Tensor) -> list[tuple[Dim, ...]]:
-        """window, stride, dilation, rows before and after, of which so many for ceil_mode only: for each axis."""
+        """For each axis: window, stride, dilation, padding before and after, and the part of the latter that is for ceil_mode."""
         self._check(x)
         rows: list[tuple[Dim, ...]] = []
         for d, k, s, t, a, b in zip(x.shape[2:], self.kernel, self.stride, self.dilation, *self.padding, strict=True):
@@ -95,12 +97,12 @@ class _AvgPool(_Pool):
         return total / (self._counts(x) if self._varies(x) else float(prod(self.kernel)))
 
     def _varies(self, x: Tensor) -> bool:
-        """Whether windows differ in how many elements count."""
+        """True if windows differ in the number of elements that count."""
         padded = any((*self.padding[0], *self.padding[1]))
         return any(row[5] != 0 for row in self._sizes(x)) or (padded and not self.count_include_pad)
 
     def _counts(self, x: Tensor) -> Tensor:
-        """How many elements of x (or of the padding too) each window holds: a product of one factor an axis."""
+        """The number of elements of x (optionally with the padding) in each window: the product of the axes' counts."""
         factors = []
         names = ("window", "strides", "dilations", "low", "high")
         for axis, (k, s, t, a, b, extra) in enumerate(self._sizes(x), 2):
@@ -114,7 +116,7 @@ class _AvgPool(_Pool):
 
 
 class _LPPool(_AvgPool):
-    """The p-norm of each window: (sum of x^p)^(1/p), or the largest |x| where p is infinite.
+    """The p-norm of each window: (sum of x^p)^(1/p), or the largest |x| for infinite p.
 
     Shapes: x [N, C, d..] -> [N, C, e..]."""
 
@@ -127,13 +129,13 @@ class _LPPool(_AvgPool):
     def forward(self, x: Tensor) -> Tensor:
         if self.p == float("inf"):
             return self._slide(abs(x), "max")
-        # As torch: a window that ceil_mode cuts off is scaled up to a whole one.
+        # as in torch: a window cut off by ceil_mode is scaled to a whole one
         return ops.root(super().forward(x**self.p) * float(prod(self.kernel)), degree=self.p)
 
 
 class _Adaptive(Spatial):
-    """Divides each of the last axes into as many regions as wanted: region i of o on an axis of d elements is
-    floor(i d / o) to ceil((i + 1) d / o). None keeps an axis. Shapes: x [N, C, d..] -> [N, C, o..]."""
+    """Divides each of the last axes into a given number of regions. Region i of o on an axis of d elements is
+    `floor(i d / o)` to `ceil((i + 1) d / o)`. None keeps an axis. Shapes: x [N, C, d..] -> [N, C, o..]."""
 
     KIND: ClassVar[str]
 
@@ -164,9 +166,9 @@ def adaptive(x: Tensor, axis: int, count: int, kind: str) -> Tensor:
     region = Tensor(build.iota(shape=(count, 1), axis=0))
     length = Tensor(compose.dim_value(size))
     start, end = region * length // count, (region * length + length + (count - 1)) // count
-    place = start + Tensor(build.iota(shape=(1, longest), axis=1))
-    inside = (place < end).reshape(*(1,) * axis, count, longest, *(1,) * (x.ndim - axis - 1))
-    taken = Tensor(build.gather(x.value, ops.min(place, length - 1).value, axis=axis))
+    index = start + Tensor(build.iota(shape=(1, longest), axis=1))
+    inside = (index < end).reshape(*(1,) * axis, count, longest, *(1,) * (x.ndim - axis - 1))
+    taken = Tensor(build.gather(x.value, ops.min(index, length - 1).value, axis=axis))
     if kind == "max":
         lowest = Tensor(compose.limit(x.dtype, highest=False))
         return ops.select(inside, taken, lowest).max(axis + 1)

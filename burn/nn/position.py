@@ -1,4 +1,4 @@
-"""Positions in a sequence: rotated into queries and keys, added as waves, or learned."""
+"""Position embeddings: rotary, sinusoidal, learned."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ Offset = Dim | Tensor
 
 def positions(length: Dim, offset: Offset) -> Tensor:
     """offset, offset + 1, ... Shapes: offset [] -> [1, length], [b] -> [b, length]; int64."""
-    place = ops.iota(shape=(1, length), axis=1)
+    index = ops.iota(shape=(1, length), axis=1)
     if isinstance(offset, Tensor):
-        return place + offset.astype("int64").reshape(-1, 1)
-    return place if isinstance(offset, int) and offset == 0 else place + offset
+        return index + offset.astype("int64").reshape(-1, 1)
+    return index if isinstance(offset, int) and offset == 0 else index + offset
 
 
 def frequencies(dim: int, base: float) -> np.ndarray:
-    """base^(-2 i / dim), i = 0 .. dim / 2 - 1: what positions are multiplied by. Made once, with the layer."""
+    """base^(-2 i / dim), i = 0 .. dim / 2 - 1: the factors of positions. Computed once, with the layer."""
     return (base ** (-np.arange(0, dim, 2, dtype=np.float64) / dim)).astype(np.float32)
 
 
-def angles(places: Tensor, rates: np.ndarray) -> Tensor:
-    """Each position times each frequency. Shapes: places [b, s], rates [d] -> float32[b, s, d]."""
-    return places.astype("float32").unsqueeze(2) * constant(rates)
+def angles(at: Tensor, rates: np.ndarray) -> Tensor:
+    """Each position times each frequency. Shapes: at [b, s], rates [d] -> float32[b, s, d]."""
+    return at.astype("float32").unsqueeze(2) * constant(rates)
 
 
 class RotaryEmbedding(Layer):
-    """Rotates pairs of features by angles that grow with the position, so that products of queries and keys depend on their
-    distance (arXiv:2104.09864). Shapes: x [b, heads, s, d], offset a size or [] or [b] -> the same.
+    """Rotary embedding: rotates pairs of features by angles proportional to the position, so attention scores depend on
+    distances (arXiv:2104.09864). Shapes: x [b, heads, s, d], offset a size or [] or [b] -> the same.
 
-    dim: how many of the features, all without it. The pairs are features (i, dim / 2 + i), or (2 i, 2 i + 1) when
+    dim: number of rotated features; default all. Pairs are features (i, dim / 2 + i), or (2 i, 2 i + 1) if
     `interleaved`."""
 
     def __init__(
@@ -89,7 +89,7 @@ class SinusoidalPositions(Layer):
 
 class LearnedPositions(Layer):
     """x plus a row of a table for each position. Shapes: x [b, s, dim], offset a size or [] or [b] -> the same; weight [count,
-    dim]. A position beyond the table is an error when it runs."""
+    dim]. A position beyond the table is an error at run time."""
 
     def __init__(self, count: Count, dim: Count, dtype: DTypeName = "float32") -> None:
         self.weight = Parameter((count, dim), dtype, normal(0.0, 0.02))

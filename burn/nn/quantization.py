@@ -1,5 +1,5 @@
-"""Layers of quantised models: weights are stored as small integers with a scale, activations are rounded to what such integers
-hold. All is computed with floats of these values, as ONNX's QuantizeLinear and DequantizeLinear say.
+"""Layers of quantised models: weights are small integers with a scale, and activations are rounded to the values of such
+integers. All arithmetic is in floats of these values, as in ONNX's QuantizeLinear and DequantizeLinear.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from burn.tensors.creation import constant
 
 
 class FakeQuantize(Layer):
-    """x rounded to what a small integer type holds: (q - zero_point) * scale with q = round(x / scale) + zero_point, kept
-    within the range of `dtype`. Shapes: x [...] -> [...]."""
+    """x rounded to the grid of a small integer type: (q - zero_point) * scale with q = round(x / scale) + zero_point, clipped
+    to the range of `dtype`. Shapes: x [...] -> [...]."""
 
     def __init__(self, scale: float, zero_point: int = 0, dtype: DTypeName = "int8") -> None:
         self.scale, self.zero_point, self.dtype = scale, zero_point, dtype
@@ -34,8 +34,8 @@ class FakeQuantize(Layer):
 
 
 class QuantizedWeight(Layer):
-    """A parameter stored as integers: called, it gives (values - zero_point) * scale. Shapes: -> shape; scale and zero_point
-    [], or [shape[axis]] where `axis` is given: one for each place on that axis."""
+    """A parameter stored as integers; a call returns (values - zero_point) * scale. Shapes: -> shape; scale and zero_point
+    [], or with `axis` [shape[axis]]: one for each index of that axis."""
 
     def __init__(
         self,
@@ -57,13 +57,13 @@ class QuantizedWeight(Layer):
 
 
 def _spread(shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
-    """What weights start as: whole numbers around 0 that every integer type of 8 bits and more holds."""
+    """Initial weights: integers around 0 that every integer type with at least 8 bits can hold."""
     return rng.integers(-64, 64, shape)
 
 
 class _QuantConv(Spatial):
-    """A convolution whose weight is stored as integers, with a scale for each output channel (`per_channel`) or one for all;
-    the bias is stored as 32-bit integers with scales of its own. Shapes: as those of Conv."""
+    """A convolution with an integer weight, and a scale for each output channel (`per_channel`) or one for all.
+    The bias has 32-bit integers and its own scales. Shapes: as in Conv."""
 
     def __init__(
         self,
@@ -108,8 +108,8 @@ class QuantConv3d(_QuantConv):
 
 
 class QuantLinear(Layer):
-    """A linear layer whose weight is stored as integers, with a scale for each output (`per_channel`) or one for all; the bias
-    is stored as 32-bit integers with scales of its own. Shapes: as those of Linear."""
+    """A linear layer with an integer weight, and a scale for each output (`per_channel`) or one for all. The bias
+    has 32-bit integers and its own scales. Shapes: as in Linear."""
 
     def __init__(
         self,
@@ -132,11 +132,12 @@ class QuantLinear(Layer):
 
 
 class BlockLinear(Layer):
-    """A linear layer whose weight is numbers of a few bits, in blocks of `block` neighbours along the inputs with a scale each,
-    and a zero point with `zero_point`. Products read it as it is, so that a row of inputs takes as long as its bits take to be
-    read. `burn.quantization.quantize_module` makes such layers of a model's linear ones. Shapes: x [.., in] -> [.., out];
-    values uint8[out, blocks, block * bits / 8], the first number in a byte's lowest bits; scale and zero_point [out, blocks];
-    bias [out]."""
+    """A linear layer with a block-quantised weight of a few bits. Each block of `block` neighbours along the inputs has a scale,
+    and with `zero_point` a zero point. Matmuls read the packed weight, so one row takes as long as reading its bits.
+    `burn.quantization.quantize_module` converts a model's linear layers.
+
+    Shapes: x [.., in] -> [.., out]; values uint8[out, blocks, block * bits / 8], the first number in a byte's lowest bits; scale
+    and zero_point [out, blocks]; bias [out]."""
 
     def __init__(
         self,
@@ -151,7 +152,7 @@ class BlockLinear(Layer):
         self.in_features, self.out_features, self.bits, self.block = in_features, out_features, bits, block
         blocks = -(-in_features // block)
         self.values = Buffer((out_features, blocks, block * bits // 8), "uint8", _bytes)
-        spread = max(1, in_features) ** -0.5  # as far as the weights of Linear start
+        spread = max(1, in_features) ** -0.5  # the range of Linear's initial weights
         self.scale = Parameter((out_features, blocks), dtype, init.constant(spread / 2 ** (bits - 1)))
         self.zero_point = (
             Buffer((out_features, blocks), dtype, init.constant(2.0 ** (bits - 1))) if zero_point else None
@@ -174,5 +175,5 @@ class BlockLinear(Layer):
 
 
 def _bytes(shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
-    """Numbers of all kinds."""
+    """Random bytes."""
     return rng.integers(0, 256, shape)

@@ -21,8 +21,8 @@ Direction = Literal["forward", "reverse", "bidirectional"]
 
 
 class _Recurrent(Layer):
-    """weight_input [directions, gates * hidden, in], weight_hidden [directions, gates * hidden, hidden], bias
-    [directions, 2 * gates * hidden]: the input's, then the recurrence's."""
+    """Base of recurrent layers. weight_input [directions, gates * hidden, in], weight_hidden [directions, gates * hidden,
+    hidden], bias [directions, 2 * gates * hidden]: the input's, then the recurrence's."""
 
     GATES: ClassVar[int]
     _elsewhere = dict.fromkeys(
@@ -74,8 +74,8 @@ class RNN(_Recurrent):
 
 
 class GRU(_Recurrent):
-    """The gated recurrent unit, gates in the order update, reset, new. reset_after: the reset gate is applied to the
-    recurrence's product, as torch does, and not to the state."""
+    """The gated recurrent unit, gates in the order update, reset, new. reset_after: the reset gate multiplies the
+    result of the recurrent matmul, as in torch, instead of the state."""
 
     GATES = 3
 
@@ -103,7 +103,7 @@ class GRU(_Recurrent):
 class LSTM(_Recurrent):
     """Long short-term memory, gates in the order input, output, forget, cell.
 
-    couple: the forget gate is 1 - input gate. peephole: the gates also see the cell, with one weight each."""
+    couple: the forget gate is 1 - input gate. peephole: the gates also read the cell, with one weight each."""
 
     GATES = 4
 

@@ -1,4 +1,4 @@
-"""Other sizes: interpolation, pixel shuffling, unfolding into windows and folding back, flattening."""
+"""Changes of size: interpolation, pixel shuffling, unfolding into windows and folding, flattening."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ AXES = {"linear": 1, "bilinear": 2, "trilinear": 3, "bicubic": 2}
 class Upsample(Layer):
     """Resamples the last axes to a size, or by a factor. Shapes: x [N, C, d..] -> [N, C, e..], e = floor(d * factor).
 
-    linear, bilinear, trilinear and bicubic are for one, two, three and two axes. align_corners: the corner elements keep their
-    places (otherwise the edges of the corner elements). antialias: where an axis shrinks, all that it covers counts (bilinear,
+    linear, bilinear, trilinear and bicubic are for one, two, three and two axes. `align_corners`: aligns the centres of the
+    corner elements (otherwise their outer edges). `antialias`: when downsampling, averages all covered elements (bilinear,
     bicubic)."""
 
     def __init__(
@@ -167,7 +167,7 @@ def _image(layer: Layer, x: Tensor) -> tuple[Any, ...]:
 
 
 class _Windows(Spatial):
-    """What `Unfold` and `Fold` share: where each tap of a sliding window finds its elements."""
+    """Base of `Unfold` and `Fold`: the elements of each tap of a sliding window."""
 
     AXES = 2
 
@@ -182,7 +182,7 @@ class _Windows(Spatial):
         self.padding, self.stride = self._each(padding), self._each(stride)
 
     def _positions(self, sizes: Sequence[Any]) -> tuple[Any, Any]:
-        """How many windows there are down and across."""
+        """The number of windows down and across."""
         parts = zip(sizes, self.padding, self.kernel, self.dilation, self.stride, strict=True)
         rows, columns = ((d + 2 * p - (k - 1) * t - 1) // s + 1 for d, p, k, t, s in parts)
         return rows, columns
@@ -211,7 +211,7 @@ class Unfold(_Windows):
 
 
 class Fold(_Windows):
-    """Adds up sliding windows, the opposite of `Unfold`. Shapes: x [N, C * kh * kw, windows] -> [N, C, h, w] of output_size."""
+    """Sums sliding windows, the adjoint of `Unfold`. Shapes: x [N, C * kh * kw, windows] -> [N, C, h, w] of output_size."""
 
     def __init__(
         self,

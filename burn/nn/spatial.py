@@ -1,4 +1,4 @@
-"""What layers over one, two or three spatial axes have in common: sizes given once for all axes or for each."""
+"""Base of layers over one, two or three spatial axes, whose sizes are one number for all axes or one for each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recurrent networks as torch has them: layers on top of each other, in one or both directions, batch first or not.
+"""torch's recurrent networks: stacked layers, in one or both directions, batch first or not.
 
 Each layer is one of `recurrent.py`, with its parameters.
 """
@@ -18,7 +18,7 @@ from burn.tensors import Tensor
 
 
 class _Stacked(Layer):
-    """What the three have in common. A subclass makes its layers and says how many states there are."""
+    """Base of the three classes. A subclass makes its layers and defines the number of states."""
 
     STATES: ClassVar[int] = 1
 

@@ -1,4 +1,4 @@
-"""`Module.summary`: a table of what is in a module, how large it is, and, with inputs, what comes out of each part."""
+"""`Module.summary`: a table of a module's parts, their parameters, and, for given inputs, their output types."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from burn.nn.module import Module
 
 observer: ContextVar[Observer | None] = ContextVar("observer", default=None)
-"""Who is told what every module that is called gives."""
+"""The current observer of module calls."""
 
 
 class Observer:
-    """Keeps the types of what each module gave when it was first called."""
+    """Records the result types of each module's first call."""
 
     def __init__(self) -> None:
         self.outputs: dict[int, str] = {}
@@ -36,7 +36,7 @@ def _types(result: Any) -> str:
 
 
 def table(module: Module, inputs: Sequence[Any]) -> str:
-    """The text of `Module.summary`. Nothing is computed: with inputs the module is traced."""
+    """The text of `Module.summary`. It computes nothing: with inputs it traces the module."""
     outputs = _outputs(module, inputs) if inputs else None
     head = ["module", "kind", *(["output"] if outputs is not None else []), "parameters", "shapes"]
     rows = []

@@ -1,6 +1,6 @@
-"""Transformers: layers of attention and feed-forward parts, encoders and decoders made of them (arXiv:1706.03762).
+"""Transformers: layers of attention and feed-forward parts, encoders and decoders (arXiv:1706.03762).
 
-One set of options makes BERT's layers (the defaults, torch's too), GPT's (`norm_first`, causal) and Llama's (`norm_first`, `norm`
+The options give BERT's layers (the defaults, as in torch), GPT's (`norm_first`, causal) and Llama's (`norm_first`, `norm`
 "rms", `gated`, `activation` "silu", `rotary`, `kv_heads`, no `bias`). With a cache (`start`) they decode step by step.
 """
 
@@ -58,7 +58,7 @@ class _TransformerLayer(Layer):
         self.rotary = RotaryEmbedding(self.attention.depth, rotary_base) if rotary else None
 
     def _add(self, x: Tensor, norm: Layer, part: Any) -> Tensor:
-        """x and what a part makes of it, normalised."""
+        """x plus the result of a part, normalised."""
         if self.norm_first:
             return x + self.dropout(part(norm(x)))
         return norm(x + self.dropout(part(x)))
@@ -66,7 +66,7 @@ class _TransformerLayer(Layer):
     def _own(
         self, mask: Tensor | None, causal: bool, key_mask: Tensor | None, cache: KeyValueCache | None, kept: list[Any]
     ) -> Any:
-        """Attention to the sequence itself, as a function; the new cache goes to `kept`."""
+        """Self-attention as a function; it appends the new cache to `kept`."""
 
         def attend(x: Tensor) -> Tensor:
             result = self.attention(x, mask=mask, causal=causal, key_mask=key_mask, cache=cache, rotary=self.rotary)
@@ -156,8 +156,8 @@ class TransformerDecoderLayer(_TransformerLayer):
 
 
 class TransformerEncoder(Layer):
-    """Layers of `TransformerEncoderLayer`, and with `norm_first` a normalisation after the last. Causal, and with a cache, it is
-    a decoder that attends to nothing else, like GPT's or Llama's.
+    """Layers of `TransformerEncoderLayer`, and with `norm_first` a normalisation after the last. Causal, or with a cache, it is
+    a decoder-only transformer, like GPT or Llama.
 
     Shapes: x [b, s, dim], mask and key_mask as in MultiheadAttention -> [b, s, dim]; with a cache (y, cache)."""
 
@@ -184,7 +184,7 @@ class TransformerEncoder(Layer):
         self.norm = _norm(norm, dim, eps, bias, dtype) if norm_first else None
 
     def start(self, batch: Dim, capacity: Dim | None = None) -> tuple[LayerCache, ...]:
-        """Caches without positions yet, one a layer: they grow, or have a fixed capacity."""
+        """Empty caches, one for each layer: they grow, or have a fixed capacity."""
         return tuple(LayerCache(layer.attention.start(batch, capacity)) for layer in _layers(self))
 
     def forward(
@@ -236,7 +236,7 @@ class TransformerDecoder(Layer):
         self.norm = _norm(norm, dim, eps, bias, dtype) if norm_first else None
 
     def start(self, memory: Tensor, capacity: Dim | None = None) -> tuple[LayerCache, ...]:
-        """Caches without positions yet, one a layer, with memory's keys and values, which are computed once."""
+        """Empty caches, one for each layer, with memory's keys and values, which are computed once."""
         return tuple(
             LayerCache(layer.attention.start(memory.shape[0], capacity), layer.cross.project(memory))
             for layer in _layers(self)

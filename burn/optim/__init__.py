@@ -1,4 +1,4 @@
-"""Optimizers, schedules and clipping: what turns gradients into steps.
+"""Optimizers, schedules and gradient clipping.
 
     optimizer = burn.optim.AdamW(model, lr=burn.optim.cosine(1e-3, total=1000, warmup=100))
 
@@ -8,9 +8,9 @@
         optimizer.update(burn.optim.clip_by_norm(grads, 1.0))
         return loss
 
-An optimizer's state are buffers, and `update` assigns them and the parameters: in a function that is compiled, forward,
-backward and update are one program, which writes the new elements over the old ones. Enter at `Optimizer` (base.py), which
-says how an optimizer is written; each is named for its paper.
+An optimizer's state is held in buffers; `update` assigns them and the parameters. In a compiled function, forward pass,
+backward pass and update are one program, which overwrites the old elements. Start at `Optimizer` (base.py), which
+describes how to write an optimizer; each optimizer cites its paper.
 """
 
 from burn.habits import instead

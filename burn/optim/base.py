@@ -1,4 +1,4 @@
-"""What all optimizers share: which parameters they move, in which groups, their state, and how it is saved.
+"""Base of optimizers: their parameters, groups, state, and saving.
 
 class SGD(Optimizer):
     STATE = {"velocity": "zeros"}                     # a buffer for each, of each parameter's type
@@ -73,12 +73,12 @@ class _DerivedConfig:
 class Optimizer:
     """Base of all optimizers. Raises TypeMismatch for options that are out of range and for groups that hold nothing.
 
-    It moves the float parameters of its model that are not frozen, at every step anew: one that is frozen stays and keeps its
-    state, one that is unfrozen begins with a state of zeros, one that is no longer in the model is dropped with its state.
-    Parameters that another optimizer was made for stay that one's. How many steps a parameter took part in is counted for each:
-    a bias correction is of those, a schedule of all steps."""
+    It updates the float parameters of its model that are not frozen, as of each step. A frozen parameter keeps its
+    value and state. A newly unfrozen one starts with a state of zeros. One that left the model is dropped with its state.
+    Parameters of another optimizer are not updated. Steps are counted for each parameter: bias corrections use this
+    count, schedules the number of all steps."""
 
-    Config: ClassVar[Any] = _DerivedConfig()  # what the constructor takes besides the model
+    Config: ClassVar[Any] = _DerivedConfig()  # the constructor's arguments besides the model
     _made_config: ClassVar[Any]
 
     STATE: ClassVar[tuple[str, ...]] = ()
@@ -111,8 +111,8 @@ class Optimizer:
         return self._parameters
 
     def follow(self) -> None:
-        """Takes notice of what has changed in the model since: parameters that were frozen, unfrozen, replaced, or turned into
-        another float type. Raises TypeMismatch for parameters that this optimizer does not move."""
+        """Follows changes in the model: parameters that were frozen, unfrozen, replaced, or converted to
+        another float type. Raises TypeMismatch for parameters that this optimizer does not update."""
         present = {path: p for path, p in self._model.named_parameters(buffers=False) if p.dtype in FLOATS}
         paths = {id(p): path for path, p in present.items()}
         for path, p in list(self._known.items()):
@@ -144,7 +144,7 @@ class Optimizer:
                     buffer.convert(p.dtype)
 
     def _is_its_own(self, p: Parameter) -> bool:
-        """Whether no other optimizer was made for it."""
+        """True if no other optimizer owns the parameter."""
         mover = None if p.mover is None else p.mover()
         return mover is None or mover is self or id(p) in {id(known) for known in self._known.values()}
 
@@ -176,7 +176,7 @@ class Optimizer:
         """Raises TypeMismatch for parameters that this optimizer does not move."""
 
     def has_state(self, name: str, options: Mapping[str, Any]) -> bool:
-        """Whether the options ask for a state tensor."""
+        """True if the options need this state tensor."""
         return True
 
     # ---- a step --------------------------------------------------------------------------------------------------------
@@ -247,7 +247,7 @@ class Optimizer:
         ]
         if problems:
             raise TypeMismatch(f"{type(self).__name__} does not take these options", problems)
-        self._rest = made[-1]  # the group of what no pattern is found in
+        self._rest = made[-1]  # the group of parameters that match no pattern
         return [group for group in made if group.paths]
 
     def _wrong(self, options: Mapping[str, Any]) -> list[str]:
@@ -380,7 +380,7 @@ def _buffer(name: str, array: np.ndarray) -> Buffer:
 def _zeros(name: str, p: Parameter) -> Buffer:
     buffer = Buffer(tuple(p.shape), p.dtype)
     buffer.name = name
-    buffer.move(p.place)
+    buffer.move(p.placement)
     return buffer
 
 

@@ -18,10 +18,10 @@ from burn.tensors.control import fori_loop
 from burn.tensors.creation import arange
 
 Closure = Callable[[], tuple[Any, Mapping[str, Any]]]
-"""The loss and its gradients by path, of the parameters as they are."""
+"""The loss and its gradients by path, at the present parameters."""
 
 CURVED = 1e-10
-"""Changes whose product with the gradient's is not larger tell nothing of the curvature."""
+"""Minimum inner product of the changes of parameters and gradients; smaller pairs have no curvature information."""
 
 
 class LBFGS(Optimizer):
@@ -55,7 +55,7 @@ class LBFGS(Optimizer):
         self.line_search = line_search
 
     def follow(self) -> None:
-        """As of all optimizers; what it knows of the curvature is of one set of parameters, and begins anew with another."""
+        """As in the base class; the curvature history belongs to one set of parameters and is reset with another."""
         super().follow()
         types = tuple((path, p.type) for path, p in self._parameters.items())
         if types == self._flat_types:
@@ -146,16 +146,16 @@ class LBFGS(Optimizer):
         return concat([constant(tensors[path]).reshape(-1) for path in self.parameters]) * 1
 
     def _move(self, point: Tensor, d: Tensor, length: float) -> None:
-        """Makes the parameters those at a place of a line."""
-        place = (point + d * length).numpy()
+        """Makes the parameters those at a position of a line."""
+        position = (point + d * length).numpy()
         start = 0
         for p in self.parameters.values():
-            p.assign(place[start : start + p.count].reshape(p.shape))
+            p.assign(position[start : start + p.count].reshape(p.shape))
             start += p.count
 
     # ---- the curvature ----------------------------------------------------------------------------------------------------
     def _remember(self, move: Tensor, turn: Tensor, kept: int, scale: float) -> tuple[int, float]:
-        """Keeps a change of the parameters and of the gradient in place of the oldest; how many there are, and H's scale."""
+        """Keeps a change of the parameters and of the gradient in position of the oldest; how many there are, and H's scale."""
         product = _dot(turn, move)
         if not product > CURVED:
             return kept, scale

@@ -1,5 +1,5 @@
-"""Learning rates that change with the steps. A schedule is a function of the number of steps made so far (a float64 scalar
-tensor, or a number), so that it is part of the compiled step; all but `Plateau`, which looks at what training gives.
+"""Learning rate schedules. A schedule is a function of the number of steps so far (a float64 scalar
+tensor, or a number), so it is part of the compiled step. The exception is `Plateau`, which depends on a metric.
 
     lr = burn.optim.sequence([burn.optim.linear(0.0, 1e-3, 100), burn.optim.cosine(1e-3, 1000)], [100])
     lr(50)                                      # a tensor: 0.0005
@@ -110,7 +110,7 @@ def sequence(schedules: Sequence[Schedule], milestones: Sequence[int]) -> Schedu
 
 
 def product(*schedules: Schedule) -> Schedule:
-    """The product of several."""
+    """The product of several schedules."""
 
     def schedule(step: Any) -> Tensor:
         result = schedules[0](step)
@@ -155,7 +155,7 @@ class Plateau:
             self.optimizer.lr = max(self.optimizer.lr * self.factor, self.least)
 
     def state_dict(self) -> dict[str, float]:
-        """What it has seen so far; the learning rate is the optimizer's."""
+        """The best value and the patience so far; the learning rate is part of the optimizer's state."""
         return {"best": self.best, "waited": self.waited}
 
     def load_state_dict(self, state: Mapping[str, float]) -> None:

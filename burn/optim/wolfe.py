@@ -16,7 +16,7 @@ MOST = 25
 
 @dataclass(frozen=True)
 class Trial:
-    """A place on the line, the function there, its slope along the line, and its gradient."""
+    """A position on the line, with the function's value, its slope along the line, and its gradient."""
 
     at: float
     value: float
@@ -28,8 +28,8 @@ Evaluate = Callable[[float], Trial]
 
 
 def strong_wolfe(evaluate: Evaluate, start: Trial, first: float, length: float, least: float) -> tuple[Trial, int]:
-    """The place found and how often the function was evaluated. start: the line's beginning; first: the place to try first;
-    length: the largest entry of the direction; least: a bracket whose entries differ by less is not divided."""
+    """The found position, and the number of evaluations. start: the beginning of the line; first: the first position to try;
+    length: the largest element of the direction; least: brackets whose elements differ by less are not divided."""
     search = _Search(evaluate, start)
     bracket = search.bracket(first)
     return search.zoom(bracket, length, least), search.evaluations
@@ -40,20 +40,20 @@ class _Search:
         self._evaluate, self.start = evaluate, start
         self.evaluations = self.rounds = 0
 
-    def at(self, place: float) -> Trial:
+    def at(self, position: float) -> Trial:
         self.evaluations += 1
-        return self._evaluate(place)
+        return self._evaluate(position)
 
     def is_high(self, trial: Trial) -> bool:
-        """Whether the function has not fallen enough."""
+        """True if the function has not decreased enough."""
         return trial.value > self.start.value + ENOUGH * trial.at * self.start.slope
 
     def is_flat(self, trial: Trial) -> bool:
         return abs(trial.slope) <= -FLAT * self.start.slope
 
-    def bracket(self, place: float) -> tuple[Trial, Trial | None]:
-        """Two places with one between that is wanted, or the one itself."""
-        before, now = self.start, self.at(place)
+    def bracket(self, position: float) -> tuple[Trial, Trial | None]:
+        """A bracket of a suitable position, or the position itself."""
+        before, now = self.start, self.at(position)
         while self.rounds < MOST:
             if self.is_high(now) or (self.rounds > 1 and now.value >= before.value):
                 return before, now
@@ -61,13 +61,13 @@ class _Search:
                 return now, None
             if now.slope >= 0:
                 return before, now
-            place = cubic(before, now, (now.at + 0.01 * (now.at - before.at), now.at * 10.0))
-            before, now = now, self.at(place)
+            position = cubic(before, now, (now.at + 0.01 * (now.at - before.at), now.at * 10.0))
+            before, now = now, self.at(position)
             self.rounds += 1
         return self.start, now
 
     def zoom(self, bracket: tuple[Trial, Trial | None], length: float, least: float) -> Trial:
-        """Divides a bracket until a place in it is good."""
+        """Divides a bracket until it finds a suitable position."""
         first, second = bracket
         if second is None:
             return first
@@ -75,8 +75,8 @@ class _Search:
         low = int(first.value > second.value)
         stuck = False
         while self.rounds < MOST and abs(ends[1].at - ends[0].at) * length >= least:
-            place, stuck = _inside(ends, stuck)
-            now = self.at(place)
+            position, stuck = _inside(ends, stuck)
+            now = self.at(position)
             self.rounds += 1
             if self.is_high(now) or now.value >= ends[low].value:
                 ends[1 - low] = now
@@ -93,14 +93,14 @@ class _Search:
 
 def _inside(ends: list[Trial], stuck: bool) -> tuple[float, bool]:
     """Where to look next, and whether that is near an end: not twice in a row, for then the bracket hardly becomes smaller."""
-    place = cubic(ends[0], ends[1])
+    position = cubic(ends[0], ends[1])
     left, right = sorted(end.at for end in ends)
     margin = 0.1 * (right - left)
-    if min(right - place, place - left) >= margin:
-        return place, False
-    if not stuck and left < place < right:
-        return place, True
-    return (right - margin if abs(place - right) < abs(place - left) else left + margin), False
+    if min(right - position, position - left) >= margin:
+        return position, False
+    if not stuck and left < position < right:
+        return position, True
+    return (right - margin if abs(position - right) < abs(position - left) else left + margin), False
 
 
 def cubic(a: Trial, b: Trial, bounds: tuple[float, float] | None = None) -> float:

@@ -43,7 +43,7 @@ class Owned(Protocol):
     def weight(self) -> Weight: ...
 
     @property
-    def place(self) -> Device:
+    def placement(self) -> Device:
         """The device of its elements."""
         ...
 

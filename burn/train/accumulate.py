@@ -1,8 +1,8 @@
-"""Gradients of a batch that is taken in parts: a loop in the compiled step, which needs the memory of one part.
+"""Gradient accumulation: a loop over parts of the batch in the compiled step, which needs the memory of one part.
 
-The loss and the gradients are those of the batch taken whole, as far as the loss is a sum of means and sums of loss layers
-(`burn.nn.loss`) and of means over rows. A first loop adds up the weights of all means, for which nothing of the model is computed
-where the weights follow from targets; with them each part's loss is its share of the batch's.
+Loss and gradients equal those of the whole batch if the loss is a sum of loss layers' means and sums
+(`burn.nn.loss`) and of means over rows. A first loop sums the weights of all means; it does not run the model if the weights
+depend on targets alone. With these weights each part's loss is its contribution to the batch's.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Part = Callable[..., tuple[Tensor, Any, Gradients]]
 
 
 class Split(NamedTuple):
-    """How a batch is taken: in so many parts, of which the first `larger` have one row more than the others."""
+    """A division of a batch into `parts` parts. The first `larger` parts have one row more than the others."""
 
     parts: int
     larger: int
@@ -63,8 +63,8 @@ def in_parts(
     args: Any,
     kwargs: Any,
 ) -> tuple[Tensor, Any, Gradients]:
-    """The batch's loss and gradients, and what else is wanted of its parts, one part after the other along a new first axis.
-    forward: the loss of a part alone; moved: the parameters whose gradients are wanted. Running statistics go from part to part.
+    """The batch's loss and gradients, and the parts' other results, stacked along a new first axis.
+    forward: the loss of a part alone; moved: the parameters that get gradients. Running statistics pass from part to part.
     Raises TypeMismatch."""
     leaves, structure = trees.flatten((args, kwargs))
     sections = _sections([constant(leaf) for leaf in leaves if leaf.ndim], split)
@@ -130,8 +130,8 @@ def _weights(
     buffers: Sequence[Parameter],
     statistics: Sequence[Tensor],
 ) -> list[Tensor]:
-    """The weights of the batch's means, added up over its parts; none where parts of one size make every mean that of the parts'
-    means. What the model draws, and its running statistics, are left as they are."""
+    """The weights of the batch's means, summed over its parts; empty if equal parts make every mean the mean of the parts'
+    means. Random state and running statistics do not change."""
     before = [(buffer, made(buffer.value)) for buffer in buffers] if active() is None else []
     sized: list[bool] = []
 
@@ -161,7 +161,7 @@ def _total(sums: Sequence[Tensor]) -> Tensor:
 
 
 def _joined(first: Any, second: Any) -> Any:
-    """What else is wanted of the parts of both sections, end to end."""
+    """The other results of the parts of both sections, concatenated."""
     leaves, structure = trees.flatten(first)
     others, own = trees.flatten(second)
     problems = [

@@ -1,9 +1,9 @@
-"""Batches, whatever they come from: how they are called with, counted, and found again after a resume. Enter at `Source`.
+"""Sources of batches: the arguments of a step, their count, and the position after a resume. Start at `Source`.
 
-Data is anything that can be gone through for each epoch: a list of batches, a loader of `burn.data` or of PyTorch, or a function
-that makes an iterator, of nothing or of the epoch's number. Where it has `state_dict` and `load_state_dict`, these say where in
-an epoch it is; other data is gone through again up to the batch that is wanted, with the generators of random numbers of Python,
-numpy and PyTorch where they were when the epoch began.
+Data is any iterable that restarts each epoch: a list of batches, a loader of `burn.data` or of PyTorch, or a function
+that returns an iterator, with no argument or with the epoch. `state_dict` and `load_state_dict` of the data give and set
+its position in an epoch. Other data is iterated again up to the position, with the random generators of Python,
+numpy and PyTorch in their states at the start of the epoch.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ class Source:
         if not callable(data) and not hasattr(data, "__iter__"):
             problem = f"not a {type(data).__name__}"
             raise TypeMismatch(f"{what} data is something to iterate over, or a function that makes it", [problem])
-        self.keeps_place = hasattr(data, "state_dict") and hasattr(data, "load_state_dict")
+        self.has_position = hasattr(data, "state_dict") and hasattr(data, "load_state_dict")
 
-    def place(self) -> Any:
-        """Where the data says that it is, plain values; None where it does not say."""
-        return self.data.state_dict() if self.keeps_place else None  # type: ignore[union-attr]
+    def position(self) -> Any:
+        """The data's own position, as plain values; None if it has no `state_dict`."""
+        return self.data.state_dict() if self.has_position else None  # type: ignore[union-attr]
 
-    def go_to(self, place: Any) -> None:
-        """Has it go on from what `place` was. Raises InputError where one keeps its place and the other did not."""
-        if self.keeps_place != (place is not None):
-            text = "of this data and that, one keeps its place (state_dict) and one does not"
+    def go_to(self, position: Any) -> None:
+        """Continues from an earlier result of `position`. Raises InputError if only one of the two has a `state_dict`."""
+        if self.has_position != (position is not None):
+            text = "only one of the checkpoint's data and this data has a state_dict"
             raise InputError(f"this is not the {self.what} data of the training that is resumed", [text])
-        if self.keeps_place:
-            self.data.load_state_dict(place)  # type: ignore[union-attr]
+        if self.has_position:
+            self.data.load_state_dict(position)  # type: ignore[union-attr]
 
     def once(self, epochs: int) -> None:
         """Raises TypeMismatch for an iterator that more than one epoch would have to go through."""
@@ -109,7 +109,7 @@ def _entry(value: Any) -> Any:
 
 
 def _numbers(value: Any) -> bool:
-    """Whether it is a list of numbers, or of such lists."""
+    """True for a list of numbers, or of such lists."""
     if not isinstance(value, list) or not value:
         return False
     return isinstance(value[0], (int, float)) or _numbers(value[0])
@@ -120,7 +120,7 @@ def _named(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[tuple[str, 
 
 
 def _strangers(value: Any, path: str) -> Iterator[Problem]:
-    """What in an entry would make a program of its own for each value."""
+    """Errors for parts of an entry that would need a program for each value."""
     leaves, structure = trees.flatten(value)
     if not leaves and structure != trees.Fixed(None):
         hint = "map it to numbers, or leave it out of the batch"

@@ -1,9 +1,9 @@
-"""Checkpoints of a training: one safetensors file each, whole or not there.
+"""Checkpoints of a training: one safetensors file each, written atomically.
 
-Tensors are called "model.<path>", "optimizer.<name>" and "metrics.<name>"; all else (where in the data training is, random
-states, what observers remember, the history) is JSON under "burn.train" in the file's metadata. One file takes its place in one
-moment, so that a training that is killed while it saves still has the checkpoint before. Checksums of all of it are in the
-metadata, too: a file that was damaged on disk is not resumed from.
+Tensors are named "model.<path>", "optimizer.<name>" and "metrics.<name>". Everything else (the position in the data, random
+states, the state of observers, the history) is JSON under "burn.train" in the file's metadata. The file is renamed when it is
+complete, so a training that is killed while saving keeps the previous checkpoint. The metadata also has checksums of all
+content; a damaged file is refused.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ class DamagedCheckpoint(ModelError):
 
 @dataclass(frozen=True)
 class Keep:
-    """Which checkpoints are made, and which stay.
+    """Which checkpoints to make, and which to keep.
 
-    last: how many of the newest. best: metrics of which that of the best epoch stays, too. every: steps after which one is made
-    within an epoch; without it they are made when an epoch ends."""
+    `last`: number of the newest to keep. `best`: metrics whose best epoch's checkpoint is kept. `every`: steps between
+    checkpoints within an epoch; by default they are made only at the end of an epoch."""
 
     last: int = 2
     best: str | Sequence[str] = "loss"
@@ -126,7 +126,7 @@ def _checksum(name: str, weight: Weight) -> int:
 
 
 def _verify(path: str | os.PathLike[str], tensors: Checkpoint) -> None:
-    """Raises DamagedCheckpoint where a checksum is missing or another than what is there."""
+    """Raises DamagedCheckpoint if a checksum is missing or wrong."""
     try:
         written = json.loads(tensors.metadata[CHECKSUMS])
         found = {KEY: _texts(tensors.metadata)}
@@ -144,7 +144,7 @@ def _verify(path: str | os.PathLike[str], tensors: Checkpoint) -> None:
 
 @contextmanager
 def alone(folder: Path | None) -> Iterator[None]:
-    """Keeps other trainings out of the folder, in this process and in others. Nobody is kept out by one that was killed. Raises
+    """Locks the folder against other trainings, in this process and in others. The lock of a killed process is released. Raises
     ModelError."""
     if folder is None:
         yield

@@ -1,4 +1,4 @@
-"""What a dashboard knows of a training: its curves and where it stands, from events. No terminal is involved."""
+"""State of a dashboard, built from events: curves and progress. Independent of the terminal."""
 
 from __future__ import annotations
 

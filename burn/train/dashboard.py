@@ -1,10 +1,10 @@
-"""A training in a terminal: live curves of its metrics, how far it is, keys. Enter at `fit`.
+"""A dashboard for training in a terminal: live curves of metrics, progress, keys. Start at `fit`.
 
     summary = burn.train.dashboard.fit(learner, train, valid, epochs=10)        # as learner.fit(train, valid, epochs=10)
 
-The screen belongs to the main thread, which alone hears of signals and of the terminal's size; training runs in another one. What
-it tells is put into a queue, so that it never waits for the screen. When it ends, by an error too, the terminal is given back
-before anything is said of it.
+The screen runs in the main thread, which alone receives signals and terminal sizes; training runs in another thread. Its events
+go through a queue, so training never waits for the screen. When training ends, also by an error, the terminal is restored
+before anything is printed.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ EVERY = 0.15
 
 
 def fit(learner: Learner, train: Any, valid: Any = None, **how: Any) -> Summary:
-    """`learner.fit(train, valid, **how)` with a dashboard. Where there is no terminal, it is that and nothing more.
+    """`learner.fit(train, valid, **how)` with a dashboard; without a terminal, only that.
 
-    Keys: m and M choose the metric, r the range, + and - how many last steps, s saves, q and Ctrl-C stop after the step that is
-    under way, with a checkpoint. Raises what `fit` raises, when the terminal is as it was."""
+    Keys: m and M choose the metric, r the range, + and - the number of last steps, s saves. q and Ctrl-C stop after the current
+    step, with a checkpoint. Raises the errors of `fit`, after restoring the terminal."""
     if not in_terminal():
         return learner.fit(train, valid, **how)
     result: list[Summary] = []
@@ -72,7 +72,7 @@ def fit(learner: Learner, train: Any, valid: Any = None, **how: Any) -> Summary:
 
 
 def in_terminal() -> bool:
-    """Whether there is a screen, and this is the thread that may have it."""
+    """True in the main thread of a process with a terminal."""
     mine = threading.current_thread() is threading.main_thread()
     return mine and sys.stdin.isatty() and sys.stdout.isatty()
 
@@ -180,7 +180,7 @@ def _bar(share: float | None, width: int, name: str, at: int, of: int | None) ->
 
 
 class Title(Widget):
-    """What is trained."""
+    """The run, the model and the optimizer."""
 
     def __init__(self, dashboard: Dashboard) -> None:
         super().__init__(id="title")
@@ -286,8 +286,8 @@ class Dashboard(App[None]):
         self.screen.set_class(event.size.height >= TALL, "tall")
 
     def draw(self) -> None:
-        """Takes in what was told and paints it."""
-        over = self._over  # before: what is told last is taken in
+        """Processes queued events and draws."""
+        over = self._over  # read first, so that the last events are processed
         count = len(self._told)
         for _ in range(count):
             self.history.tell(self._told.popleft()[0])

@@ -1,12 +1,12 @@
-"""What happens in a training, as values: a `Learner` makes them, whatever shows, keeps or decides something is told of them.
+"""Events of a training: values that a `Learner` passes to its observers.
 
     def watch(event: Event, control: Control) -> None:
         match event:
             case EpochEnded(epoch=epoch, valid={"loss": loss}) if loss < 0.01:
                 control.stop("the loss is low enough")
 
-An observer is called in the thread that trains, and training waits for it. `Started` is the first event; `Finished` is the last
-in any case, after an error and after Ctrl-C, too: an observer that holds a file or a screen gives it back then.
+An observer is called in the training thread, which waits for it. `Started` is the first event. `Finished` is always the last,
+also after an error or Ctrl-C: observers release files and screens then.
 Epochs, batches and steps count from 1; all times are seconds of wall-clock time.
 """
 
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 Better: TypeAlias = Literal["min", "max"]
-"""Whether less or more of a metric is better."""
+"""The better direction of a metric."""
 
 Values: TypeAlias = Mapping[str, float]
 """Metrics by name ("loss", "accuracy" ...): NaN where nothing was counted."""
@@ -29,12 +29,12 @@ class Started:
     """The first event of a `fit`."""
 
     run: str  # the run's name
-    folder: Path | None  # where logs and checkpoints go; None where nothing is kept
+    folder: Path | None  # of logs and checkpoints; None: nothing is saved
     model: str  # the model's class
     optimizer: str
     parameters: int  # elements of the model's parameters
-    trainable: int  # those that the optimizer moves
-    epochs: int  # the epoch that training ends with
+    trainable: int  # elements that the optimizer updates
+    epochs: int  # the last epoch
     batches: int | None  # in an epoch of training; None where the data does not say
     valid_batches: int | None  # None also where there is no validation
     epoch: int = 1  # the epoch that is trained first: more than 1 after a resume
@@ -45,12 +45,12 @@ class Started:
 
 @dataclass(frozen=True)
 class Stepped:
-    """The model's parameters have moved."""
+    """A step has updated the model's parameters."""
 
     epoch: int
-    batch: int  # which of the epoch
-    step: int  # which of the training
-    values: Values  # of this batch alone: the loss, and the metrics that mean something for one batch
+    batch: int  # number within the epoch
+    step: int  # number within the training
+    values: Values  # of this batch alone: the loss, and the metrics with `of_batch`
     examples: int  # in this batch
     seconds: float  # from the step before to this one: data, step and metrics
     waited: float  # of these, waiting for data
@@ -127,7 +127,7 @@ class Finished:
 
 @dataclass(frozen=True)
 class Summary:
-    """What a `fit` came to: printed, it is a table."""
+    """The result of `fit`. `print` shows a table."""
 
     run: str
     epochs: int  # that were trained, of this and earlier calls that it resumed
@@ -154,10 +154,10 @@ Event: TypeAlias = Started | Stepped | ValidStepped | Validated | EpochEnded | S
 
 
 class Control:
-    """What observers may ask of a training, from any thread. It is done after the step that is under way."""
+    """Requests of observers to a training, from any thread. They take effect after the current step."""
 
     def __init__(self) -> None:
-        self.reason = ""  # why training shall stop; empty while nobody has asked
+        self.reason = ""  # the reason of a requested stop, or empty
         self.save_wanted = False
 
     def stop(self, reason: str = "asked for") -> None:

@@ -38,7 +38,7 @@ from burn.train.learner import Learner
 E = TypeVar("E", bound=Config)
 
 FILE = "config.json"
-"""What an experiment's configuration is called in the folder of its run."""
+"""File name of an experiment's configuration in the folder of its run."""
 
 
 class Experiment(Config):
@@ -52,7 +52,7 @@ class Experiment(Config):
         raise NotImplementedError(f"{type(self).__qualname__} has no learner")
 
     def data(self) -> tuple[Data, Data | None]:
-        """What is trained on, and what is validated with, or None."""
+        """The training data, and the validation data or None."""
         raise NotImplementedError(f"{type(self).__qualname__} has no data")
 
     def run(
@@ -65,10 +65,10 @@ class Experiment(Config):
         device: str | Device | None = None,
         fit: Callable[..., Summary] = Learner.fit,
     ) -> Summary:
-        """Trains. folder: where the configuration, logs and checkpoints go. resume, overwrite: as for `Learner.fit`. fit: what
-        trains in its place, called as that is. device: where the learner goes, if not where `learner` puts it.
+        """Trains. folder: of the configuration, logs and checkpoints. resume, overwrite: see `Learner.fit`. fit: a replacement
+        for `Learner.fit` with the same arguments. device: overrides the device of `learner`.
 
-        Raises DeviceError for a device that is not there."""
+        Raises DeviceError for a device that does not exist."""
         burn.random.manual_seed(self.seed)
         learner = self.learner()
         if device is not None:
@@ -111,7 +111,7 @@ def _set(config: E, names: list[str], text: str) -> E:
 
 
 def _value(text: str, current: Any) -> Any:
-    """What text stands for: JSON, or Python's spelling of a value, or itself. A field that is text stays text."""
+    """The value of a text: JSON, or a Python literal, or the text itself. A string field keeps the text."""
     if isinstance(current, str):
         return text
     for read in (json.loads, ast.literal_eval):

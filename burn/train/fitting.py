@@ -1,7 +1,7 @@
-"""One call of `Learner.fit`: epochs of steps and validation, what observers are told, and checkpoints between.
+"""One call of `Learner.fit`: epochs of steps and validation, events for observers, and checkpoints.
 
-A checkpoint is made between two steps, or after an epoch when observers have seen it: so what they remember, and what they
-changed (a learning rate), is in it.
+A checkpoint is made between two steps, or after an epoch once observers have received its event. So it contains their state and
+their changes (a learning rate).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from burn.train.learner import Learner
 
 PROGRAMS = 8
-"""Compilations of the step after which people are told that batches differ too much."""
+"""Number of compilations of the step that triggers a warning about varying batches."""
 
 
 class TrainingError(BurnError):
@@ -169,13 +169,13 @@ class Fitting:
         self.at.others = randomness.others()
         given = self.train.batches(self.at.epoch)
         if self.at.batch and not self.train.keeps_place:
-            place = randomness.own()
+            state = randomness.own()
             self.train.skip(given, self.at.batch)
-            randomness.go_to(place)
+            randomness.go_to(state)
         return given
 
     def _between(self) -> None:
-        """What comes between two steps."""
+        """The work between two steps: checkpoints and warnings."""
         every = self.learner.keep.every
         if self.folder is not None and (self.control.save_wanted or (every and self.at.step % every == 0)):
             why = "asked for" if self.control.save_wanted else f"step {self.at.step}"
@@ -187,7 +187,7 @@ class Fitting:
             self._tell(events.Warned(f"the step has been compiled {count} times: {cure}", self.at.step))
 
     def _validate(self) -> tuple[dict[str, float], dict[str, np.ndarray]] | None:
-        """What the validation set comes to: nothing where there is none, None when training stops meanwhile."""
+        """Values and tables of the validation set: empty without one, None if training stops meanwhile."""
         if self.valid is None:
             return {}, {}
         tally, number = Tally(self.learner.metrics), 0
@@ -214,7 +214,7 @@ class Fitting:
         return values, tables
 
     def _gauged(self) -> dict[str, float]:
-        """What the gauges showed in the epoch, or in what was left of it after a resume."""
+        """The gauges' values of the epoch, or of its rest after a resume."""
         steps, done = max(self._steps, 1), (self._examples, self._seconds)
         return {g.name: g.of_epoch(self._readings.get(g.name, 0.0) / steps, *done) for g in self.learner.gauges}
 
@@ -247,8 +247,8 @@ class Fitting:
 
     # ---- checkpoints ---------------------------------------------------------------------------------------------------
     def save(self, why: str, of_epoch: int | None = None) -> None:
-        """Writes a checkpoint of what is now. Raises TrainingError for parameters that are NaN or infinite, and ModelError where
-        it cannot be written; checkpoints from before stay then."""
+        """Writes a checkpoint of the present state. Raises TrainingError for NaN or infinite parameters, and ModelError if
+        the file cannot be written; earlier checkpoints then stay."""
         assert self.folder is not None
         began = time.perf_counter()
         self._must_be_finite()

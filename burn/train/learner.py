@@ -34,27 +34,32 @@ from burn.train.metrics import Gauge, Metric, Tally
 from burn.train.metrics.base import LOSS, host
 from burn.train.objective import Objective, Outcome
 from burn.train.precision import FULL
-from burn.train.step import of_batches, place
+from burn.train.step import move_to, of_batches
 from burn.train.step import step as make_step
 
 _MODEL = inspect.Parameter("model", inspect.Parameter.POSITIONAL_ONLY)
 
 RATE = "lr"
-"""What a step tells its learning rate as, beside the metrics' counts."""
+"""Name of the learning rate among a step's results, beside the metrics' counts."""
 
 
 class Learner:
     """Trains a model.
 
-    loss: a loss layer, which is given the model's output and the last entry of each batch, or loss(model, *batch), which returns
-    the loss or (loss, prediction, target); metrics need the latter. optimizer: of the model; several, by name, where `step` is
-    given. metrics: see burn.train.metrics. folder: where checkpoints and logs go; nothing is kept without. keep: which
-    checkpoints. observers: functions of (event, control), see burn.train.events. progress: whether to show a line, and a table at
-    the end. step: a step of one's own in place of `burn.train.step`, called with each batch; it moves the parameters and returns
-    what a loss function returns. clip_norm, clip_value, accumulate, precision, device: as for `burn.train.step`. name: of the
-    run; the folder's by default.
+    - `loss`: a loss layer, called with the model's output and the last entry of each batch; or loss(model, *batch), which returns
+      the loss or (loss, prediction, target). Metrics need the latter.
+    - `optimizer`: of the model; with `step` also several, by name.
+    - `metrics`: see burn.train.metrics.
+    - `folder`: of checkpoints and logs; without it nothing is saved.
+    - `keep`: which checkpoints to keep.
+    - `observers`: functions of (event, control), see burn.train.events.
+    - `progress`: shows a progress line, and a table at the end.
+    - `step`: your own step instead of `burn.train.step`, called with each batch; it updates the parameters and returns the
+      result of a loss function.
+    - `clip_norm`, `clip_value`, `accumulate`, `precision`, `device`: see `burn.train.step`.
+    - `name`: of the run; default: the folder's name.
 
-    Raises TypeMismatch listing what does not fit together."""
+    Raises TypeMismatch, which lists all incompatible arguments."""
 
     def __init__(
         self,
@@ -98,7 +103,7 @@ class Learner:
     def to(self, device: str | Device) -> Learner:
         """The model's parameters and the optimizers' states go to a device, to stay there. Raises DeviceError for one that is not
         there."""
-        place(self.model, self.optimizers.values(), device)
+        move_to(self.model, self.optimizers.values(), device)
         return self
 
     def _check(self, metrics: Sequence[Any], step: Any, how: Sequence[str]) -> None:
@@ -131,15 +136,16 @@ class Learner:
         resume: bool | str | os.PathLike[str] = False,
         overwrite: bool = False,
     ) -> Summary:
-        """Trains for so many epochs in all, those of a resumed training included, and says what it came to.
+        """Trains up to `epochs` epochs in total, including those of a resumed training. Returns a summary.
 
-        train, valid: batches, see burn/train/batches.py. resume: go on from the folder's last checkpoint where there is one, or
-        from that of a path: what comes out has the bits of a training that was never interrupted. overwrite: begin anew in a
-        folder that has a training already.
+        - `train`, `valid`: batches, see burn/train/batches.py.
+        - `resume`: continues from the folder's last checkpoint, if there is one, or from a path. The result has the bits of a
+          training without interruption.
+        - `overwrite`: starts a new training in a folder that already has one.
 
         Ctrl-C and SIGTERM finish the step, save, and return; a second one raises KeyboardInterrupt. Raises TrainingError for a
-        loss that is NaN or infinite, ModelError for checkpoints that cannot be written, read or are of another model, and what
-        a batch that does not fit raises, with its place."""
+        NaN or infinite loss. Raises ModelError for checkpoints that cannot be written or read, or belong to another model. The
+        error of a batch that does not fit names its position."""
         from burn.train.fitting import Fitting
 
         if not isinstance(epochs, int) or epochs < 1:
@@ -148,7 +154,7 @@ class Learner:
         return Fitting(self, Source(train, "training"), held_out, epochs).run(resume, overwrite)
 
     def must_be_free(self, resume: Any = False, overwrite: bool = False) -> None:
-        """Raises ModelError for a folder that has a training which nobody asked to go on with or to overwrite."""
+        """Raises ModelError for a folder with a training, unless `resume` or `overwrite` is set."""
         last = None if self.folder is None else checkpoints.newest(self.folder)
         if last is not None and not resume and not overwrite:
             hint = "resume=True goes on with it, overwrite=True begins anew"
@@ -225,7 +231,7 @@ class Learner:
         return make_step(self.model, counted, optimizer, has_aux=True, **how)
 
     def _counts(self, outcome: Outcome) -> Any:
-        """What the outcome of a step of one's own adds to the metrics: a small program beside it."""
+        """The metrics' counts of a custom step's outcome, computed by a small separate program."""
         if not self.metrics:
             return {}
         if self._counting is None:
@@ -240,7 +246,7 @@ class Learner:
         return self._counting(outcome.prediction, outcome.target)
 
     def named_buffers(self) -> Iterator[tuple[str, Buffer]]:
-        """What the optimizers keep, and the step itself, by its name in a checkpoint."""
+        """The buffers of the optimizers and the step, by their names in a checkpoint."""
         for name, optimizer in self.optimizers.items():
             for path, buffer in optimizer.named_buffers().items():
                 yield ".".join(filter(None, ("optimizer", name, path))), buffer
@@ -259,7 +265,7 @@ class Learner:
 
     @property
     def better(self) -> dict[str, Better]:
-        """Every metric that is told, and whether less or more of it is better."""
+        """The better direction of every reported metric."""
         return {"loss": "min", **{m.name: m.better for m in (*self.metrics, *self.gauges)}}
 
     def __repr__(self) -> str:

@@ -87,8 +87,14 @@ def _line(event: Event) -> dict[str, Any] | None:
         case Started(step=step):
             return {"event": "resume", "step": step}
         case Stepped():
-            place = {"epoch": event.epoch, "batch": event.batch, "step": event.step, "examples": event.examples}
-            return {"event": "step", **place, "seconds": event.seconds, "lr": event.lr, "values": _plain(event.values)}
+            position = {"epoch": event.epoch, "batch": event.batch, "step": event.step, "examples": event.examples}
+            return {
+                "event": "step",
+                **position,
+                "seconds": event.seconds,
+                "lr": event.lr,
+                "values": _plain(event.values),
+            }
         case EpochEnded():
             tables = {name: table.tolist() for name, table in event.tables.items()}
             sides = {"train": _plain(event.train), "valid": _plain(event.valid), "tables": tables}

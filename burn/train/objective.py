@@ -1,4 +1,4 @@
-"""What a loss function gives: the loss, and the prediction and target that metrics are counted of."""
+"""Results of a loss function: the loss, and the prediction and target for metrics."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from burn.train.metrics import Metric
 
 
 class Outcome(NamedTuple):
-    """What a batch came to. prediction, target: None where the loss function tells the loss alone."""
+    """The results of a batch. prediction, target: None if the loss function returns only the loss."""
 
     loss: Any
     prediction: Any = None
@@ -40,7 +40,7 @@ class Outcome(NamedTuple):
         return Outcome(result)
 
     def counts(self, metrics: Sequence[Metric]) -> dict[str, dict[str, Tensor]]:
-        """What the batch adds to the metrics. Raises TypeMismatch where they are not told enough."""
+        """The batch's counts for the metrics. Raises TypeMismatch if they need a prediction and target that are missing."""
         if metrics and self.prediction is None:
             names = ", ".join(type(m).__name__ for m in metrics)
             hint = "return (loss, prediction, target)"
@@ -50,9 +50,11 @@ class Outcome(NamedTuple):
         return {m.name: m.counts(self.prediction, self.target) for m in metrics}
 
     def shares(self, batch: Any) -> dict[str, Tensor]:
-        """What the batch adds to the loss of an epoch (`Tally`): for each mean of a loss layer its sum, times the loss's slope
-        by the mean, and its weight; and what else the loss consists of, times the batch's rows, with these rows. So the loss
-        of an epoch is that of all its rows at once, if it is linear in its means. All float64; in a traced function."""
+        """The batch's contributions to the loss of an epoch (`Tally`), in float64, in a traced function.
+
+        For each mean of a loss layer: its weight, and its sum times the derivative of the loss with respect to the mean. For the
+        rest of the loss: its value times the batch's rows, and the rows. So the loss of an epoch equals that of all its rows in
+        one batch, if it is linear in its means."""
         rows = lift(_rows(batch), "float64")
         loss = self.loss.astype("float64")
         if not self.means:
@@ -66,7 +68,7 @@ class Outcome(NamedTuple):
         weights = stack([m.weight.astype("float64") for m in self.means])
         sums = stack([p * m.total.astype("float64") for p, m in zip(parts, self.means, strict=True)])
         values = stack([m.value.astype("float64") for m in self.means])
-        counted = ((weights != 0.0) | ~values.isnan()).all()  # a mean of nothing is NaN, and so is the loss
+        counted = ((weights != 0.0) | ~values.isnan()).all()  # a mean with weight 0 is NaN, which makes the loss NaN
         return {
             "sums": sums,
             "weights": weights,
@@ -105,7 +107,7 @@ class Objective:
         return self.outcome(model, args, kwargs)
 
     def outcome(self, model: Module, args: tuple[Any, ...], kwargs: Mapping[str, Any], zero: bool = False) -> Outcome:
-        """What a batch comes to. zero: the mean of a loss layer over no target is 0, and not NaN."""
+        """The results of a batch. zero: a loss layer's mean over no targets is 0 instead of NaN."""
         with collecting(zero) as means:
             if not isinstance(self.loss, Module):
                 outcome = Outcome.of(self.loss(model, *args, **kwargs), f"the loss function {self.name}")

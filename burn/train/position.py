@@ -20,10 +20,14 @@ if TYPE_CHECKING:
 
 
 class Position:
-    """A place between two steps. epoch, batch: the epoch, and how many of its batches are done; step: all that were made.
-    trained: whether of the epoch validation alone is left. tally: what was counted in the epoch. ends: the steps with which
-    epochs ended, of those that have a checkpoint. others: where other libraries' generators were when the epoch began.
-    before_valid: where the validation data is before it is gone through next."""
+    """A position between two steps.
+
+    - `epoch`, `batch`, `step`: the epoch, the number of its completed batches, and of all completed steps.
+    - `trained`: only validation of the epoch is left.
+    - `tally`: the epoch's counts.
+    - `ends`: the last steps of epochs with a checkpoint.
+    - `others`: states of other libraries' generators at the start of the epoch.
+    - `before_valid`: position of the validation data before its next iteration."""
 
     def __init__(self, learner: Learner, train: Source, valid: Source | None) -> None:
         self._learner, self._train, self._valid = learner, train, valid
@@ -32,7 +36,7 @@ class Position:
         self.history: list[dict[str, Any]] = []
         self.ends: dict[int, int] = {}
         self.others = randomness.others()
-        self.before_valid = valid.place() if valid is not None else None
+        self.before_valid = valid.position() if valid is not None else None
 
     def next_epoch(self) -> None:
         self.epoch, self.batch, self.trained = self.epoch + 1, 0, False
@@ -40,7 +44,7 @@ class Position:
 
     def validated(self) -> None:
         """The validation data is where the next validation begins."""
-        self.before_valid = self._valid.place() if self._valid is not None else None
+        self.before_valid = self._valid.position() if self._valid is not None else None
 
     def best(self, name: str) -> tuple[float, int]:
         """The best value of a metric and its epoch, 0 where there is none."""
@@ -73,7 +77,7 @@ class Position:
             "ends": sorted(self.ends.items()),
             "random": randomness.own(),
             "others": self.others if again else randomness.others(),
-            "data": self._train.place(),
+            "data": self._train.position(),
             "valid": self.before_valid,
             "frozen": [path for path, p in self._learner.model.named_parameters(False) if not p.trainable],
             "observers": [[type(o).__name__, o.state_dict()] for o in self._remembering()],
@@ -98,7 +102,7 @@ class Position:
 
     @contextmanager
     def _unchanged(self, saved: Saved) -> Iterator[None]:
-        """What fails inside leaves model and optimizers as they were; what no check foresaw in a file is an error of the file."""
+        """Restores model and optimizers after an error inside; an unexpected error is reported as a malformed file."""
         model, learner = self._learner.model, self._learner
         before, kept = model.state_dict(), [(buffer, buffer.array) for _, buffer in learner.named_buffers()]
         states = {name: optimizer.state_dict() for name, optimizer in learner.optimizers.items()}
@@ -119,14 +123,14 @@ class Position:
             raise ModelError(f"{saved.path} is malformed", [f"{type(error).__name__}: {error}"]) from error
 
     def _freeze(self, paths: Sequence[str] | None) -> None:
-        """Parameters are trained or not as they were when the checkpoint was made; older checkpoints do not say."""
+        """Freezes parameters as in the checkpoint; older checkpoints have no such list."""
         if paths is not None:
             frozen = set(paths)
             for path, p in self._learner.model.named_parameters(buffers=False):
                 p.trainable = path not in frozen
 
     def _take_step(self, saved: Saved) -> None:
-        """What a step keeps for itself."""
+        """Restores the buffers of the step."""
         given = saved.arrays("step")
         own = {name: buffer for name, buffer in self._learner.named_buffers() if name.startswith("step.")}
         if {f"step.{name}" for name in given} != own.keys():

@@ -1,10 +1,11 @@
-"""Computing in half precision: parameters stay float32, the model sees them rounded, and float16's gradients are scaled.
+"""Mixed precision: parameters stay float32, the model computes with rounded copies, and float16 gradients are scaled.
 
-Losses are float32's (`burn.nn.loss`). An imported model keeps its types and computes its products in halves
+Losses are computed in float32 (`burn.nn.loss`). An imported model keeps its types and computes its matmuls in half precision
 (`passes/precision.py`).
 
-In bfloat16 gradients have float32's range. In float16 small ones would vanish: the loss is multiplied before the way back,
-gradients are divided after it, and a step whose gradients overflowed moves nothing but the factor (arXiv:1710.03740).
+In bfloat16 gradients have float32's range. In float16 small gradients would underflow. So the loss is multiplied by a factor
+before the backward pass, and the gradients are divided by it. A step whose gradients overflow only changes the factor
+(arXiv:1710.03740).
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ def rounded(model: Module, dtype: str) -> Iterator[None]:
     with ExitStack() as stack:
         for part in model.modules():
             if isinstance(part, Graph):
-                stack.enter_context(part.in_halves(dtype))
+                stack.enter_context(part.in_precision(dtype))
         stack.enter_context(_copied(model, dtype))
         yield
 
@@ -106,7 +107,7 @@ class LossScale:
         self.factor.name, self.good.name = "loss scale", "steps without overflow"
 
     def finite(self, gradients: Mapping[str, Tensor]) -> Tensor:
-        """Whether all gradients are numbers: a bool scalar."""
+        """True if all gradients are finite: a bool scalar."""
         found = constant(True)
         for g in gradients.values():
             found = found & g.isfinite().all()

@@ -70,7 +70,7 @@ class ProgressLine:
         return f"{self._epoch(event.epoch)}  {_of(event.batch, total)}  {shown}{left}"
 
     def _draw(self, text: str, last: bool = False) -> None:
-        """Shows text in the place of what is shown, in a terminal alone."""
+        """Replaces the shown text, in a terminal only."""
         now = time.monotonic()
         if not _is_terminal(self._stream) or (now - self._drawn < EVERY and not last):
             return

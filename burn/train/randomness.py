@@ -1,5 +1,5 @@
-"""The generators that a training draws from, as plain values for a checkpoint: burn's own, and those that data is often shuffled
-with, Python's, numpy's and PyTorch's (where it is imported)."""
+"""States of random generators as plain values for a checkpoint: burn's own, and those that often shuffle data: Python's,
+numpy's and PyTorch's (if it is imported)."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ def own() -> list[int]:
     return list(process.place)
 
 
-def go_to(place: Any) -> None:
-    """Sets burn's generator. Raises ModelError for what is no place."""
-    if not (isinstance(place, list) and len(place) == 2 and all(type(n) is int and 0 <= n < 2**64 for n in place)):
-        raise ModelError("this is no state of random numbers", [repr(place)[:80]])
-    process.go_to((place[0], place[1]))
+def go_to(state: Any) -> None:
+    """Sets burn's generator. Raises ModelError for an invalid state."""
+    if not (isinstance(state, list) and len(state) == 2 and all(type(n) is int and 0 <= n < 2**64 for n in state)):
+        raise ModelError("this is no state of random numbers", [repr(state)[:80]])
+    process.go_to((state[0], state[1]))
 
 
 def others() -> dict[str, Any]:
@@ -47,8 +47,8 @@ def set_others(states: Mapping[str, Any]) -> None:
     try:
         version, words, gauss = states["python"]
         random.setstate((version, tuple(map(int, _array(words, np.uint32))), gauss))
-        key, place, has_gauss, cached = states["numpy"]
-        np.random.set_state(("MT19937", _array(key, np.uint32), place, has_gauss, cached))  # noqa: NPY002
+        key, state, has_gauss, cached = states["numpy"]
+        np.random.set_state(("MT19937", _array(key, np.uint32), state, has_gauss, cached))  # noqa: NPY002
         torch = sys.modules.get("torch")
         if torch is not None and "torch" in states:
             torch.set_rng_state(torch.from_numpy(_array(states["torch"], np.uint8)))

@@ -26,10 +26,10 @@ from burn.train.accumulate import Split, in_parts
 from burn.train.precision import FULL, LossScale, checked, narrowed, rounded
 
 Loss = Callable[..., Any]
-"""loss(model, *batch) is a float scalar; with `has_aux` a pair of it and whatever else is wanted of the step."""
+"""loss(model, *batch) returns a float scalar; with `has_aux` a pair of it and any other result."""
 
 BATCH = "batch"
-"""What the size that a batch's tensors share is called in the compiled step."""
+"""Name of the common first size of a batch's tensors in the compiled step."""
 
 
 class Step:
@@ -145,7 +145,7 @@ class Step:
         return (loss, extra) if self._has_aux else loss
 
     def _gradients(self, *args: Any, **kwargs: Any) -> tuple[Tensor, Any, Gradients]:
-        """The loss, what else the loss function gives, and the gradients of what the optimizer moves, by its paths."""
+        """The loss, the loss function's other result, and the gradients of the optimizer's parameters by path."""
         factor = None if self.scale is None else self.scale.factor
         moved = self.optimizer.parameters
         own = {id(p): path for path, p in moved.items()}
@@ -181,7 +181,7 @@ class Step:
             return self._loss_of(args, kwargs)[0]
 
     def named_buffers(self) -> dict[str, Buffer]:
-        """What the step keeps besides the model's and the optimizer's own: float16's loss scale."""
+        """The step's own buffers: float16's loss scale."""
         return {} if self.scale is None else {"scale": self.scale.factor, "good": self.scale.good}
 
 
@@ -213,8 +213,8 @@ def _has_axes(leaf: Any) -> bool:
     return trees.is_array(leaf) and len(getattr(leaf, "shape", ())) > 0
 
 
-def place(model: Module, optimizers: Iterable[Optimizer], device: str | Device) -> None:
-    """Parameters and optimizers' states go to a device. Raises DeviceError for one that is not there."""
+def move_to(model: Module, optimizers: Iterable[Optimizer], device: str | Device) -> None:
+    """Moves parameters and optimizers' states to a device. Raises DeviceError for a device that does not exist."""
     where = as_device(device)
     model.to(where)
     for optimizer in optimizers:
@@ -235,32 +235,33 @@ def step(
     memory: int | str | None = None,
     device: str | Device | None = None,
 ) -> Step:
-    """The training step of a model as one compiled program. The model is put into training mode.
+    """The training step of a model as one compiled program. Puts the model into training mode.
 
-    loss: loss(model, *batch) -> a float scalar, or with has_aux a pair of it and anything else, which each step returns along.
-    clip_value, clip_norm: what gradients' elements, and then their norm, are kept within.
-    accumulate: how many parts a batch is taken in, one after the other, with the memory of one. The loss and the gradients are
-    those of the batch taken whole, with ignored targets too, if the loss is made of loss layers (`burn.nn`) and of means over the
-    rows; a sum over rows that no loss layer makes becomes a mean of the parts'. A batch that is no multiple of so many rows is
-    taken in parts of which some have a row more, a smaller one row by row. `has_aux`'s results have a first axis, the parts'.
-    precision: "bfloat16" or "float16" for a model that sees its parameters and batches rounded to that, while parameters, losses
-    and the optimizer stay float32; float16's gradients are scaled, and a step that overflows moves nothing.
-    memory: how many bytes ("200 MB") the results on the way may take at most, besides parameters, the optimizer's state and the
-    batch: what does not fit is not kept for the way back but computed again there. Counted for batches of the first one's size.
-    device: where the model's parameters and the optimizer's state go, to stay there; the step runs where they are.
+    - `loss`: loss(model, *batch) -> a float scalar; with `has_aux` a pair of it and any other result, which each step returns.
+    - `clip_value`, `clip_norm`: bounds on the gradients' elements, and then on their norm.
+    - `accumulate`: number of parts of a batch, processed in sequence with the memory of one. Loss and gradients equal those of
+    the
+      whole batch, also with ignored targets, if the loss consists of loss layers (`burn.nn`) and means over rows. A sum over rows
+      outside of a loss layer becomes a mean over parts. If the rows are not divisible, some parts have one row more; a batch
+      with fewer rows is processed row by row. The results of `has_aux` get a first axis of parts.
+    - `precision`: "bfloat16" or "float16": the model computes with parameters and batches rounded to this type. Parameters,
+      losses and the optimizer stay float32. float16 gradients are scaled, and a step that overflows changes no parameter.
+    - `memory`: maximum bytes ("200 MB") of intermediate results, without parameters, the optimizer's state and the batch. Results
+      that do not fit are recomputed in the backward pass. Counted for batches of the first batch's size.
+    - `device`: moves the model's parameters and the optimizer's state to this device; the step runs on their device.
 
-    Parameters that are frozen when it is called, and those that the loss does not depend on, stay as they are: no weight decay
-    moves them. A gradient that is computed and comes to zero is one.
+    Frozen parameters, and those that the loss does not depend on, do not change, not even by weight decay. A computed gradient of
+    zero does count.
 
-    Raises TypeMismatch for an optimizer of another model, for limits and numbers of parts that are not
-    more than 0, and for a precision that there is not. The first call raises CompileError where the memory does not suffice."""
+    Raises TypeMismatch for an optimizer of another model, for limits or numbers of parts that are not positive, and for an
+    unknown precision. The first call raises CompileError if the memory is not enough."""
     for name, limit in {"clip_norm": clip_norm, "clip_value": clip_value}.items():
         if limit is not None and not limit > 0:
             raise TypeMismatch("a limit for gradients is more than 0", [f"{name} is {limit}"])
     if accumulate < 1:
         raise TypeMismatch("a batch is taken in at least one part", [f"accumulate is {accumulate}"])
     if device is not None:
-        place(model, (optimizer,), device)
+        move_to(model, (optimizer,), device)
     clipped = (clip_norm or 0.0, clip_value or 0.0)
     return Step(model.train(), loss, optimizer, has_aux, *clipped, accumulate, precision, limit_of(memory, accumulate))
 

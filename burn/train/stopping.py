@@ -1,6 +1,6 @@
-"""Observers that decide: when training has gone on for long enough, and what a schedule that looks at training is told.
+"""Observers that make decisions: early stopping, and metrics for schedules that depend on training.
 
-What they remember is part of each checkpoint, as is what any observer with `state_dict` and `load_state_dict` remembers.
+Each checkpoint contains their state, like that of every observer with `state_dict` and `load_state_dict`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Chosen:
         self.side, self.name = (side, name) if dot and side in ("train", "valid") else ("", metric)
 
     def better(self, metrics: Mapping[str, Better]) -> Better:
-        """Whether less or more of it is better. Raises TypeMismatch where there is no such metric."""
+        """The metric's better direction. Raises TypeMismatch for an unknown metric."""
         if self.name not in metrics:
             problem = Problem("nothing of that name is measured", hint=near(self.name, metrics))
             raise TypeMismatch(f"there is no metric '{self.name}'", [problem])

@@ -1,4 +1,4 @@
-"""Losses: how far a model's outputs are from what they should be. A file for each family; enter at `base.Loss`.
+"""Loss functions. A file for each family; start at `base.Loss`.
 
 loss = nn.CrossEntropyLoss(label_smoothing=0.1)
 loss(scores, target)                                # reduction: "mean", "sum" or "none", as in torch

@@ -1,4 +1,4 @@
-"""What losses have in common: the reduction of one number an element to one number, and weights."""
+"""Base of losses: the reduction to one number, and weights."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ Weights = Sequence[float] | np.ndarray | Tensor | None
 
 
 class Loss(Layer):
-    """Base of the losses. reduction: "none" gives a number an element (or a sample), "mean" and "sum" one number. Of halves they
-    are computed in float32, which their results are too."""
+    """Base of losses. reduction: "none" gives one number for each element (or sample), "mean" and "sum" one number. fp16 and bf16
+    inputs are computed in float32, and give float32 results."""
 
     def __init__(self, reduction: Reduction = "mean") -> None:
         self.reduction = reduction
@@ -53,7 +53,7 @@ def buffer(weights: Weights) -> Buffer | None:
 
 
 def same_shape(loss: Loss, *tensors: Tensor) -> None:
-    """Raises TypeMismatch where shapes differ: broadcasting would hide a mistake."""
+    """Raises TypeMismatch if shapes differ: broadcasting would hide a mistake."""
     first = tensors[0]
     for other in tensors[1:]:
         pairs = zip(first.shape, other.shape, strict=False)

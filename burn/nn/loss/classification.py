@@ -16,7 +16,7 @@ from burn.tensors import Tensor
 
 
 class _Classes(Loss):
-    """What losses of log probabilities [N, C, d..] and classes [N, d..] share."""
+    """Base of losses of log probabilities [N, C, d..] and classes [N, d..]."""
 
     def __init__(
         self, weight: Weights = None, ignore_index: int | Sequence[int] = -100, reduction: Reduction = "mean"
@@ -42,7 +42,7 @@ class _Classes(Loss):
         if self.weight is not None:
             share = share * self.weight.take(safe)
         chosen = log_p.take_along_axis(safe.unsqueeze(axis), axis).squeeze(axis)
-        # A class that is not counted may have a probability of 0, of which 0 * log(0) would make NaN.
+        # an ignored class may have probability 0, and 0 * log(0) would be NaN
         loss = ops.select(counts, -chosen, 0.0) * share
         if smoothing:
             classes = log_p.shape[axis]
@@ -57,9 +57,9 @@ class _Classes(Loss):
 
 
 class NLLLoss(_Classes):
-    """-weight[target] * x[target]: the likelihood of log probabilities. Shapes: x [N, C, d..] and target, classes [N, d..],
-    or x [C] and target [] -> [] or [N, d..]. The mean is weighted;
-    targets equal to `ignore_index` (one, or several) count for nothing."""
+    """-weight[target] * x[target]: the negative likelihood of log probabilities. Shapes: x [N, C, d..] and target, classes
+    [N, d..], or x [C] and target [] -> [] or [N, d..]. The mean is weighted. Targets equal to `ignore_index` (one, or several)
+    do not count."""
 
     def forward(self, x: Tensor, target: Tensor) -> Tensor:
         self._check_classes(x, target)
@@ -67,11 +67,11 @@ class NLLLoss(_Classes):
 
 
 class CrossEntropyLoss(_Classes):
-    """`NLLLoss` of the softmax of scores. Shapes: x [N, C, d..] and target, classes [N, d..] or probabilities [N, C, d..] -> []
-    or [N, d..]; without the batch too.
+    """`NLLLoss` of the log softmax of scores. Shapes: x [N, C, d..] and target, classes [N, d..] or probabilities [N, C, d..] ->
+    [] or [N, d..]; the batch axis is optional.
 
-    weight: a number a class. ignore_index: a class, or several (padding tokens), that count for nothing. label_smoothing: so much
-    of each target is spread evenly over all classes (arXiv:1512.00567)."""
+    `weight`: a number for each class. `ignore_index`: a class, or several (padding tokens), that do not count.
+    `label_smoothing`: the part of each target that is distributed evenly over all classes (arXiv:1512.00567)."""
 
     def __init__(
         self,
@@ -98,15 +98,15 @@ class CrossEntropyLoss(_Classes):
         same_shape(self, x, target)
         if self.label_smoothing:
             target = target * (1.0 - self.label_smoothing) + self.label_smoothing / x.shape[axis]
-        products = log_p * target
+        weighted_terms = log_p * target
         if self.weight is not None:
-            products = products * self._along(x, axis)
-        return self._reduced(-products.sum(axis))
+            weighted_terms = weighted_terms * self._along(x, axis)
+        return self._reduced(-weighted_terms.sum(axis))
 
 
 class BCELoss(Loss):
-    """-weight (target log x + (1 - target) log(1 - x)), logarithms held above -100 as in torch; of scores, with `logits`, as
-    `BCEWithLogitsLoss`. Shapes: x and target [...], weight broadcasts to them -> [] or [...]."""
+    """-weight (target log x + (1 - target) log(1 - x)), with logarithms at least -100 as in torch. With `logits` it takes scores,
+    as `BCEWithLogitsLoss`. Shapes: x and target [...], weight broadcasts to them -> [] or [...]."""
 
     def __init__(self, weight: Weights = None, reduction: Reduction = "mean", logits: bool = False) -> None:
         super().__init__(reduction)
@@ -141,8 +141,8 @@ def _binary(x: Tensor, target: Tensor, positive: Tensor | None) -> Tensor:
 
 
 class KLDivLoss(Loss):
-    """target (log target - x), x log probabilities; target log probabilities too with `log_target`. "batchmean" divides the sum
-    by the first axis, which is the divergence's definition. Shapes: x and target [...] -> [] or [...]."""
+    """target (log target - x), with log probabilities x; with `log_target`, target also holds log probabilities. "batchmean"
+    divides the sum by the first axis, as in the divergence's definition. Shapes: x and target [...] -> [] or [...]."""
 
     def __init__(
         self, reduction: Literal["none", "mean", "sum", "batchmean"] = "mean", log_target: bool = False
@@ -183,8 +183,8 @@ class MultiMarginLoss(Loss):
         short = short if self.p == 1 else short * short
         if self.weight is not None:
             short = short * self.weight.take(target)
-        place = ops.iota(shape=(x.shape[-1],), axis=0)
-        return self._reduced(ops.select(place == target, 0.0, short).sum(-1) / x.shape[-1])
+        index = ops.iota(shape=(x.shape[-1],), axis=0)
+        return self._reduced(ops.select(index == target, 0.0, short).sum(-1) / x.shape[-1])
 
 
 class SoftMarginLoss(Loss):

@@ -1,4 +1,4 @@
-"""Losses of distances: pairs and triples that are to lie close together or far apart. Targets are 1 and -1."""
+"""Losses of distances between pairs and triples. Targets are 1 and -1."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ class MarginRankingLoss(Loss):
 
 
 class TripletMarginLoss(Loss):
-    """max(0, margin + |anchor - positive| - |anchor - negative|), p-norms over the last axis; with `swap` the negative's
-    distance to the positive counts where it is the smaller (Balntas et al., "Learning local feature
+    """max(0, margin + |anchor - positive| - |anchor - negative|), with p-norms over the last axis. With `swap` the negative's
+    distance is the smaller of those to anchor and positive (Balntas et al., "Learning local feature
     descriptors with triplets", 2016).
 
     Shapes: anchor, positive, negative [N, d] or [d] -> [] or [N]."""

@@ -1,8 +1,8 @@
-"""How losses become one number, so that parts of a batch, and batches of an epoch, add up to the mean of all of it.
+"""Reductions of losses, which make parts of a batch, and batches of an epoch, add up to the overall mean.
 
-A mean is a sum divided by a weight: the number of elements, or the weights of the targets that count. `collecting` records both
-for every loss that is reduced inside. Where a batch is taken in parts, `normalised` makes each part's loss what the part
-contributes to the mean of the whole batch, so that ignored targets and parts of unequal size change nothing.
+A mean is a sum divided by a weight: the number of elements, or the sum of the targets' weights. `collecting` records both
+for every loss that is reduced inside. For a batch in parts, `normalised` makes each part's loss its
+contribution to the mean of the whole batch, so ignored targets and unequal parts give the same result.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from burn.tensors.tracer import active
 
 @dataclass(frozen=True)
 class Mean:
-    """A loss that was reduced to a mean. value: what the loss layer returned; total, weight: the mean is total / weight, float
-    scalars; sized: whether the weight follows from the sizes of tensors alone."""
+    """A loss reduced to a mean. value: the loss layer's result; total, weight: float scalars, the mean is total / weight;
+    sized: the weight depends on sizes alone."""
 
     value: Tensor
     total: Tensor
@@ -33,8 +33,8 @@ class Mean:
 
 @dataclass
 class Means:
-    """The means that were computed while this was listening, in order; those inside of loops and branches are not among them, as
-    their values do not exist outside. zero: whether a mean of nothing is 0 meanwhile, and not NaN."""
+    """The recorded means, in order. It excludes those inside of loops and branches, whose values do not exist
+    outside. zero: a mean with weight 0 is 0 meanwhile, instead of NaN."""
 
     found: list[Mean] = field(default_factory=list)
     block: Any = None
@@ -47,7 +47,7 @@ class Means:
 
 @dataclass
 class _Whole:
-    """The batch that a part is of. share: the part's share of its rows; weights: those of the batch's means, in order."""
+    """The whole batch of a part. share: the part's fraction of its rows; weights: those of the batch's means, in order."""
 
     share: Tensor
     weights: Sequence[Tensor]
@@ -55,7 +55,7 @@ class _Whole:
     used: int = 0
 
     def divisor(self) -> Tensor | None:
-        """What the next mean's total is divided by; None inside of a loop or branch."""
+        """The divisor of the next mean's total; None inside of a loop or branch."""
         if not _is_here(self.block) or self.used == len(self.weights):
             return None
         self.used += 1
@@ -71,14 +71,14 @@ def _block() -> Any:
 
 
 def _is_here(block: Any) -> bool:
-    """Whether ops are added to a block, or, for None, recorded."""
+    """True if ops are being added to this block, or, for None, recorded."""
     here = _block()
     return here is block if here is None or block is None else here == block
 
 
 @contextmanager
 def collecting(zero: bool = False) -> Iterator[Means]:
-    """Inside, every mean of a loss layer is recorded. zero: see `Means`."""
+    """Records every mean of a loss layer inside. zero: see `Means`."""
     means = Means(block=_block(), zero=zero)
     token = _listening.set((*_listening.get(), means))
     try:
@@ -89,8 +89,8 @@ def collecting(zero: bool = False) -> Iterator[Means]:
 
 @contextmanager
 def normalised(share: Tensor, weights: Sequence[Tensor]) -> Iterator[None]:
-    """Inside, a loss layer returns what this part contributes to the whole batch, divided by the part's share of the rows.
-    weights: of the whole batch's means, in the order in which they are computed."""
+    """Makes loss layers inside return this part's contribution to the whole batch, divided by its fraction of the rows.
+    weights: those of the whole batch's means, in order of computation."""
     token = _whole.set(_Whole(share, weights, _block()))
     try:
         yield

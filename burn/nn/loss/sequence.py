@@ -1,5 +1,5 @@
-"""Losses of sequences whose alignment is not known: CTC and the transducer. Both add up the probabilities of all alignments,
-step by step along time (`burn.scan`), for all samples of a batch at once and in logarithms."""
+"""Losses of sequences with unknown alignment: CTC and the transducer. Both sum the probabilities of all alignments,
+step by step along time (`burn.scan`), for all samples of a batch at once, as logarithms."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LEAST = float("-inf")
 
 
 def log_sum(*terms: Tensor) -> Tensor:
-    """log(exp a + exp b + ...), minus infinity where all are (of which nothing is owed to anything)."""
+    """log(exp a + exp b + ...); minus infinity, with gradient 0, where all terms are."""
     top = reduce(ops.max, terms)
     none = top == LEAST
     top = ops.select(none, 0.0, top)
@@ -27,7 +27,7 @@ def log_sum(*terms: Tensor) -> Tensor:
 
 
 def shifted(x: Tensor, by: int) -> Tensor:
-    """The last axis moved towards its end, filled with minus infinity. Shapes: x [N, n] -> [N, n]."""
+    """The last axis shifted towards its end, filled with minus infinity. Shapes: x [N, n] -> [N, n]."""
     size = x.shape[-1]
     return x.pad([(0, 0), (by, 0)], "constant", LEAST)[:, :size]
 
@@ -36,11 +36,11 @@ class CTCLoss(Loss):
     """The negative log likelihood of labels under all alignments with repeats and blanks (Graves et al., "Connectionist temporal
     classification", 2006).
 
-    Shapes: log_probs [T, N, C] log probabilities, targets [N, S] classes (what lies behind a target's length is not read) or
-    [sum of lengths], input_lengths and target_lengths [N] integers -> [] or [N]. Without the batch: [T, C], [S], [] and [].
+    Shapes: log_probs [T, N, C] log probabilities; targets [N, S] classes (elements past a target's length are not read) or
+    [sum of lengths]; input_lengths and target_lengths [N] integers -> [] or [N]. Without the batch: [T, C], [S], [] and [].
 
-    The mean divides each loss by its target's length first. zero_infinity: what has no alignment counts for nothing, in place of
-    being infinite."""
+    The mean first divides each loss by its target's length. zero_infinity: a sample without an alignment gives 0 instead of
+    infinity."""
 
     def __init__(self, blank: int = 0, reduction: Reduction = "mean", zero_infinity: bool = False) -> None:
         super().__init__(reduction)
@@ -66,7 +66,7 @@ class CTCLoss(Loss):
 
     def _losses(self, log_probs: Tensor, targets: Tensor, input_lengths: Tensor, target_lengths: Tensor) -> Tensor:
         steps, batch, _ = log_probs.shape
-        # What lies behind a target's length is not read; labels do not count from the end.
+        # elements past a target's length are not read; labels do not count from the end
         inside = ops.iota(shape=(1, targets.shape[1]), axis=1) < target_lengths.unsqueeze(1)
         targets = ops.from_start(ops.select(inside, targets, self.blank))
         # Labels with blanks before, between and after them: [N, 2 S + 1].
@@ -78,9 +78,9 @@ class CTCLoss(Loss):
         # A blank may be left out between two different labels.
         before = labels.pad([(0, 0), (2, 0)], "constant", self.blank)[:, :count]
         skips = (labels != self.blank) & (labels != before)
-        place = ops.iota(shape=(1, count), axis=1)
+        position = ops.iota(shape=(1, count), axis=1)
         # An alignment begins with the first blank or the first label.
-        start = ops.select(place <= 1, 0.0, ops.full(shape=(batch, count), dtype=log_probs.dtype, value=LEAST))
+        start = ops.select(position <= 1, 0.0, ops.full(shape=(batch, count), dtype=log_probs.dtype, value=LEAST))
 
         def step(carry: tuple[Tensor, Tensor], row: Tensor) -> tuple:
             alpha, time = carry
@@ -100,21 +100,23 @@ class CTCLoss(Loss):
 
 
 def _rows(targets: Tensor, lengths: Tensor) -> Tensor:
-    """Targets one after another as [N, S]: with S that of all together, since how long the longest is only the data say."""
+    """Concatenated targets as [N, S], where S is the sum of lengths, because the longest length depends on the data."""
     if targets.ndim == 2:
         return targets
     total = targets.shape[0]
     starts = (lengths.cumsum(0) - lengths).unsqueeze(1)
-    places = starts + ops.iota(shape=(1, total), axis=1)
-    return targets.take(ops.min(places, ops.max(Tensor(compose.dim_value(total)) - 1, 0)))
+    columns = starts + ops.iota(shape=(1, total), axis=1)
+    return targets.take(ops.min(columns, ops.max(Tensor(compose.dim_value(total)) - 1, 0)))
 
 
 class RNNTLoss(Loss):
-    """The negative log likelihood of labels under all alignments of a transducer, which at each place of time and labels
-    either emits the next label or goes on in time by a blank (arXiv:1211.3711).
+    """The negative log likelihood of labels under all alignments of a transducer. At each (time, label) position it
+    either emits the next label or advances in time with a blank (arXiv:1211.3711).
 
-    Shapes: logits [N, T, U + 1, C] scores, targets [N, U] classes, logit_lengths and target_lengths [N] integers -> [] or [N].
-    normalised: the scores are log probabilities already. blank: a class, counted from the end where it is negative."""
+    Shapes: logits [N, T, U + 1, C] scores; targets [N, U] classes; logit_lengths and target_lengths [N] integers; result [] or
+    [N].
+
+    normalised: the scores are log probabilities. blank: a class; a negative one counts from the end."""
 
     def __init__(self, blank: int = -1, reduction: Reduction = "mean", normalised: bool = False) -> None:
         super().__init__(reduction)
@@ -126,22 +128,22 @@ class RNNTLoss(Loss):
             raise TypeMismatch(
                 "RNNTLoss takes logits [N, T, U + 1, C], targets [N, U], and lengths [N] twice", [f"not {given}"]
             )
-        batch, steps, places, classes = logits.shape
+        batch, steps, columns, classes = logits.shape
         log_p = logits if self.normalised else logits.log_softmax(-1)
         blank = log_p[:, :, :, self.blank if self.blank >= 0 else classes + self.blank]  # [N, T, U + 1]
-        inside = ops.iota(shape=(1, places - 1), axis=1) < target_lengths.astype("int64").unsqueeze(1)
+        inside = ops.iota(shape=(1, columns - 1), axis=1) < target_lengths.astype("int64").unsqueeze(1)
         labels = ops.from_start(ops.select(inside, targets.astype("int64"), 0))
-        index = labels.reshape(batch, 1, places - 1, 1).broadcast_to(batch, steps, places - 1, 1)
+        index = labels.reshape(batch, 1, columns - 1, 1).broadcast_to(batch, steps, columns - 1, 1)
         label = (
-            log_p[:, :, : places - 1].take_along_axis(index, 3).squeeze(3).pad([(0, 0), (0, 0), (0, 1)], value=LEAST)
+            log_p[:, :, : columns - 1].take_along_axis(index, 3).squeeze(3).pad([(0, 0), (0, 0), (0, 1)], value=LEAST)
         )
-        # The places that alpha can be computed for together lie on diagonals: step d holds (d - u, u) for every u.
+        # alpha can be computed by diagonals: step d holds (d - u, u) for every u
         last_time = logit_lengths.astype("int64") - 1
         ends = (last_time + target_lengths.astype("int64")).unsqueeze(1)
-        here = ops.iota(shape=(1, places), axis=1)
+        here = ops.iota(shape=(1, columns), axis=1)
         is_last = here == target_lengths.astype("int64").unsqueeze(1)
         rows = (_diagonals(blank), _diagonals(label))
-        empty = ops.full(shape=(batch, places), dtype=log_p.dtype, value=LEAST)
+        empty = ops.full(shape=(batch, columns), dtype=log_p.dtype, value=LEAST)
         start = ops.select(here == 0, 0.0, empty)
 
         def step(carry: tuple[Tensor, Tensor, Tensor], row: tuple[Tensor, Tensor]) -> tuple:
@@ -156,9 +158,11 @@ class RNNTLoss(Loss):
 
 def _diagonals(x: Tensor) -> Tensor:
     """x [N, T, U] by diagonals: [T + U - 1, N, U], element (d, n, u) being x[n, d - u, u], or minus infinity outside."""
-    batch, steps, places = x.shape
-    time = ops.iota(shape=(steps + places - 1, places), axis=0) - ops.iota(shape=(steps + places - 1, places), axis=1)
+    batch, steps, columns = x.shape
+    time = ops.iota(shape=(steps + columns - 1, columns), axis=0) - ops.iota(
+        shape=(steps + columns - 1, columns), axis=1
+    )
     last = Tensor(compose.dim_value(steps)) - 1
     inside = (time >= 0) & (time <= last)
-    held = ops.max(ops.min(time, last), 0).unsqueeze(0).broadcast_to(batch, steps + places - 1, places)
+    held = ops.max(ops.min(time, last), 0).unsqueeze(0).broadcast_to(batch, steps + columns - 1, columns)
     return ops.select(inside, x.take_along_axis(held, 1), LEAST).permute(1, 0, 2)

@@ -1,9 +1,9 @@
-"""Metrics. What they count of a batch is computed in the compiled step, so that a metric costs no second pass.
+"""Metrics. The compiled step computes their counts of a batch, so a metric needs no second pass.
 
     burn.train.Learner(model, loss, optimizer, metrics=[metrics.Accuracy(), metrics.TopK(5), metrics.Throughput()])
 
-The loss is always told, as "loss". Metrics of training are of the predictions that each step made before it moved the parameters.
-A metric of one's own is a subclass of `Metric` (base.py), or of `Gauge` where it is the machine that is measured.
+The loss is always reported as "loss". Training metrics use the predictions of each step before its update of the parameters.
+Your own metric is a subclass of `Metric` (base.py), or of `Gauge` for measurements of the machine.
 """
 
 from burn.train.metrics.base import Metric, Tally

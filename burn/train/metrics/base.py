@@ -1,4 +1,4 @@
-"""`Metric`: sums that the compiled step makes of a batch, added up on the host, and the number that they come to.
+"""`Metric`: counts of a batch from the compiled step, summed on the host, and the value of the sums.
 
     class Bias(Metric):
         \"\"\"The mean of prediction - target.\"\"\"
@@ -11,8 +11,8 @@
         def value(self, totals):                         # on the host: the sums of all batches, numpy arrays
             return ratio(totals["sum"], totals["count"])
 
-A metric holds no state: what was counted belongs to whoever counts (`Tally`), so that one metric serves training and validation,
-and a checkpoint takes the sums along.
+A metric has no state: a `Tally` holds the counts. So one metric serves training and validation, and a checkpoint contains the
+sums.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ Totals = Mapping[str, np.ndarray]
 
 
 LOSS = "loss"
-"""What a batch adds to the epoch's loss is called so, beside the metrics' counts."""
+"""Name of the loss's counts among those of the metrics."""
 
 
 class Metric:
-    """Base of what is counted in the step. `name` is what logs call it; `better` says whether less or more is better.
-    of_batch: whether its value for one batch tells something. gathers: whether what batches add is joined end to end, and not
+    """Base of metrics counted in the step. `name`: its name in logs; `better`: the better direction.
+    of_batch: its value for one batch is meaningful. gathers: counts of batches are concatenated instead of
     summed."""
 
     name: str = ""
@@ -49,8 +49,8 @@ class Metric:
     gathers: ClassVar[bool] = False
 
     def counts(self, prediction: Any, target: Any) -> dict[str, Tensor]:
-        """What a batch adds, of what the loss function gave as prediction and target. Part of the compiled step. Raises
-        TypeMismatch for tensors that it does not take."""
+        """The counts of a batch, from the loss function's prediction and target. Part of the compiled step. Raises
+        TypeMismatch for unsuitable tensors."""
         raise NotImplementedError(f"{type(self).__name__} has no counts")
 
     def value(self, totals: Totals) -> Any:
@@ -58,7 +58,7 @@ class Metric:
         raise NotImplementedError(f"{type(self).__name__} has no value")
 
     def reduced(self, counts: Totals) -> dict[str, np.ndarray]:
-        """What of a batch's counts is kept: all of it. Done on the host, for what a program of fixed shapes cannot do."""
+        """Reduces a batch's counts on the host, for reductions that need dynamic shapes. By default keeps all."""
         return dict(counts)
 
     def merged(self, totals: Totals, counts: Totals) -> dict[str, np.ndarray]:
@@ -77,23 +77,23 @@ class Metric:
 
 
 class Tally:
-    """The totals of several metrics, and the loss of all batches as if they were one (`Outcome.shares`): the means of loss layers
-    are sums divided by weights, all else is a mean over rows."""
+    """The totals of several metrics, and the loss of all batches as of one batch (`Outcome.shares`): the means of loss layers
+    are sums divided by weights, everything else is a mean over rows."""
 
     def __init__(self, metrics: Iterable[Metric]) -> None:
         self.metrics = {m.name: m for m in metrics}
         self.examples = 0
-        self.rest, self.rows = 0.0, 0.0  # what no loss layer made, times the rows that it is the mean of
+        self.rest, self.rows = 0.0, 0.0  # the loss outside of loss layers, times its rows
         self.sums = self.weights = np.zeros(0)  # of the loss layers' means
         self._totals: dict[str, dict[str, np.ndarray]] = {}
-        self._gathered: dict[str, list[dict[str, np.ndarray]]] = {}  # batches that are joined when somebody asks
+        self._gathered: dict[str, list[dict[str, np.ndarray]]] = {}  # concatenated on access
 
     def add(
         self, loss: float, examples: int, counts: Mapping[str, Mapping[str, Any]], parts: int = 1
     ) -> dict[str, float]:
-        """Adds a batch; gives its own values, of those metrics that mean something for one. counts: of each metric, and what
-        it adds to the loss (LOSS), without which it weighs as many rows as it has examples. parts: how many the batch was taken
-        in; if they are several, counts have a first axis of so many."""
+        """Adds a batch. Returns its values of the metrics with `of_batch`. counts: of each metric, and of the loss (LOSS);
+        without the latter the batch's weight is its number of examples. parts: number of parts of the batch; if there are
+        several, counts have a first axis of parts."""
         self._add_loss(loss, examples, counts.get(LOSS))
         self.examples += examples
         own = {"loss": loss}
@@ -129,7 +129,7 @@ class Tally:
 
     @property
     def totals(self) -> dict[str, dict[str, np.ndarray]]:
-        """What has been counted, by metric."""
+        """The totals by metric."""
         for name, batches in self._gathered.items():
             joined = {key: np.concatenate([batch[key] for batch in batches]) for key in batches[0]}
             self._gathered[name], self._totals[name] = [joined], joined

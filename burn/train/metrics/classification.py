@@ -1,7 +1,7 @@
-"""Metrics of decisions: which class, or yes and no.
+"""Metrics of classification, with several classes or binary.
 
-Predictions are scores [N, C, d..] for classes [N, d..] (the classes' axis is 1, as for the losses, unless `axis` says another),
-or scores of yes and no of the targets' own shape: yes where they are more than `threshold`, 0 for logits, 0.5 for probabilities.
+Predictions are scores [N, C, d..] for classes [N, d..], with the classes on axis 1, as for the losses, or on `axis`. Binary
+scores have the shape of the targets: positive above `threshold`, which is 0 for logits and 0.5 for probabilities.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ Average = Literal["macro", "micro", "weighted", "binary"]
 
 
 class _Decisions(Metric):
-    """What metrics of decisions share. ignore_index: a class (padding) that counts for nothing."""
+    """Base of classification metrics. ignore_index: a class (padding) that does not count."""
 
     def __init__(self, name: str, axis: int, threshold: float, ignore_index: int | None) -> None:
         self.name = name
         self.axis, self.threshold, self.ignore_index = axis, threshold, ignore_index
 
     def decided(self, prediction: Any, target: Any) -> tuple[Tensor, Tensor, Tensor]:
-        """What was predicted and what is true, whole numbers of one shape, and which of them count."""
+        """(predicted class, true class, mask of elements that count), of one shape."""
         wanted = "scores [N, C, d..] and classes, integers [N, d..], or scores and targets of one shape"
         if not isinstance(prediction, Tensor) or not isinstance(target, Tensor):
             raise self.refuse(wanted, prediction, target)
@@ -93,7 +93,7 @@ class TopK(Metric):
 
 
 class _Rates(_Decisions):
-    """What precision, recall and F share: for each class how often it was predicted rightly, predicted, and true."""
+    """Base of precision, recall and F: for each class the numbers of true positives, predictions and targets."""
 
     def __init__(
         self,
@@ -151,16 +151,16 @@ def _divided(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
 
 
 class Precision(_Rates):
-    """Of what was predicted to be of a class, the share that is. average: "macro" is the mean over classes that occur,
-    "weighted" weighs them by how often they are true, "micro" counts all decisions alike, "binary" is of yes (or of class 1 of
-    two)."""
+    """The fraction of predictions of a class that are right. average: "macro" is the mean over classes that occur,
+    "weighted" weighs them by their number of targets, "micro" counts all decisions equally, "binary" is for the positive class
+    (class 1 of two)."""
 
     def rate(self, right: np.ndarray, given: np.ndarray, true: np.ndarray) -> np.ndarray:
         return _divided(right, given)
 
 
 class Recall(_Rates):
-    """Of what is of a class, the share that was predicted to be. average: see `Precision`."""
+    """The fraction of a class's targets that are predicted. average: see `Precision`."""
 
     def rate(self, right: np.ndarray, given: np.ndarray, true: np.ndarray) -> np.ndarray:
         return _divided(right, true)
@@ -212,8 +212,8 @@ class ConfusionMatrix(_Decisions):
         size = len(self.labels)
         known = (truth >= 0) & (truth < size) & (predicted >= 0) & (predicted < size)
         # a bin more for what does not count, and one beyond the last, which is an error, for a class that is none
-        place = where(counted, where(known, truth * size + predicted, size * size + 1), size * size).reshape(-1)
-        bins = zeros(size * size + 1, dtype="int64").at[place].add(1)
+        position = where(counted, where(known, truth * size + predicted, size * size + 1), size * size).reshape(-1)
+        bins = zeros(size * size + 1, dtype="int64").at[position].add(1)
         return {"table": bins[: size * size].reshape(size, size)}
 
     def value(self, totals: Totals) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""What training costs the machine: examples a second, memory, load. Measured between steps, not in them."""
+"""Measurements of the machine: examples per second, memory, load. Taken between steps, not in them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SHORTEST = 0.2  # seconds over which a load is measured: the system counts a pro
 
 
 class Gauge:
-    """Base of what is read off the machine after every step."""
+    """Base of measurements of the machine, taken after every step."""
 
     name: str = ""
     better: Better = "max"
@@ -24,7 +24,7 @@ class Gauge:
         raise NotImplementedError(f"{type(self).__name__} has no reading")
 
     def of_epoch(self, mean: float, examples: int, seconds: float) -> float:
-        """What is told of an epoch, whose readings have this mean, and which took so long for so many examples."""
+        """The value of an epoch, from the mean of its readings, its number of examples and its time."""
         return mean
 
     def __repr__(self) -> str:

@@ -13,9 +13,9 @@ from burn.train.metrics.base import Metric, Totals, full, is_float
 
 
 class AUROC(Metric):
-    """The probability that a true example has a higher score than one that is not, equal ones counting half: exact, so that every
-    score is kept until the epoch ends. Of scores [N, C] for classes [N] it is the mean over the classes, each
-    against the rest; those that do not occur, or are all there is, do not count."""
+    """The probability that a positive example has a higher score than a negative one; ties count half. It is exact, so every
+    score is kept until the end of the epoch. For scores [N, C] and classes [N] it is the mean over the classes, each
+    against the rest; classes without positives or without negatives do not count."""
 
     of_batch = False
     gathers = True

@@ -1,4 +1,4 @@
-"""Metrics of text: how surprised a model is, and how much of what it wrote has to be changed."""
+"""Metrics of text: perplexity and error rates."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ class Perplexity(Metric):
 
 
 class _Edits(Metric):
-    """What error rates of sequences share: edits (insertions, deletions, replacements) by the length of what is true.
+    """Base of error rates: edits (insertions, deletions, replacements) divided by the target's length.
 
-    Predictions are ids [N, T], or scores [N, T, C], of which the step takes the highest; targets are ids [N, S]."""
+    Predictions are ids [N, T], or scores [N, T, C], whose argmax the step takes; targets are ids [N, S]."""
 
     better = "min"
 
@@ -61,7 +61,7 @@ class _Edits(Metric):
         return {"written": written.astype("int64"), "true": target.astype("int64")}
 
     def units(self, ids: list[int]) -> list[Any]:
-        """What a sequence is counted in."""
+        """The units of a sequence."""
         return ids
 
     def reduced(self, counts: Totals) -> dict[str, np.ndarray]:
@@ -79,7 +79,7 @@ class _Edits(Metric):
 
 
 class CER(_Edits):
-    """The character error rate: edits of ids, each of which is a character (or whatever else is counted)."""
+    """The character error rate: edits of ids, one id for each character (or other unit)."""
 
     def __init__(self, pad: int | Sequence[int] | None = None, blank: int | None = None, name: str = "cer") -> None:
         super().__init__(pad, blank, name)
@@ -113,8 +113,8 @@ class WER(_Edits):
 
 
 def distance(first: Sequence[Any], second: Sequence[Any]) -> int:
-    """How many insertions, deletions and replacements make one sequence the other (Levenshtein): a row of the table at a
-    time, in which an insertion's cost runs along as a running minimum."""
+    """The Levenshtein distance: the number of insertions, deletions and replacements. Computed by rows of the table;
+    a running minimum propagates the cost of insertions along a row."""
     numbers: dict[Any, int] = {}
     a, b = (np.array([numbers.setdefault(u, len(numbers)) for u in s], np.int64) for s in (first, second))
     along = np.arange(len(b) + 1)

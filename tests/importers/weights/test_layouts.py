@@ -106,7 +106,7 @@ def test_cells_of_torch(kind: str) -> None:
 def test_a_gru_that_computes_something_else_is_refused() -> None:
     torch = pytest.importorskip("torch")
     state = filled(torch, torch.nn.GRU(3, 5))
-    with pytest.raises(ModelError, match=r"resets the state before the product.*reset_after=True"):
+    with pytest.raises(ModelError, match=r"resets the state before the matmul.*reset_after=True"):
         nn.GRU(3, 5, reset_after=False).load(state, adapter="torch")
     own = nn.GRU(3, 5, reset_after=False)
     assert own.load(own.state_dict()).complete
