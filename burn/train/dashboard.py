@@ -231,7 +231,7 @@ class Dashboard(App[None]):
         self.control = Control()
         self.failure: BaseException | None = None
         self.chosen, self.shown, self.steps = 0, 0, 200
-        self._told: deque[tuple[Event, Control]] = deque()
+        self._queue: deque[tuple[Event, Control]] = deque()
         self._work = work
         self._thread: threading.Thread | None = None
         self._over = False
@@ -243,7 +243,7 @@ class Dashboard(App[None]):
             if self.control.stopping:
                 control.stop(self.control.reason)
             self.control = control
-        self._told.append((event, control))
+        self._queue.append((event, control))
 
     def ask(self, reason: str) -> None:
         self.control.stop(reason)
@@ -288,9 +288,9 @@ class Dashboard(App[None]):
     def draw(self) -> None:
         """Processes queued events and draws."""
         over = self._over  # read first, so that the last events are processed
-        count = len(self._told)
+        count = len(self._queue)
         for _ in range(count):
-            self.history.tell(self._told.popleft()[0])
+            self.history.tell(self._queue.popleft()[0])
         if over:
             self.exit()
         if count:

@@ -47,7 +47,7 @@ class Fitting:
         self.at = Position(learner, train, valid)
         self.checkpoint: Path | None = None
         self.began = time.perf_counter()
-        self._told = False
+        self._warned = False
         self._damaged: list[checkpoints.DamagedCheckpoint] = []  # newer than the checkpoint that is resumed from
         self._readings: dict[str, float] = {}  # the gauges', summed over the steps of the epoch
         self._steps, self._examples, self._seconds = 0, 0, 0.0
@@ -168,7 +168,7 @@ class Fitting:
         """The epoch's batches behind those that are done."""
         self.at.others = randomness.others()
         given = self.train.batches(self.at.epoch)
-        if self.at.batch and not self.train.keeps_place:
+        if self.at.batch and not self.train.has_position:
             state = randomness.own()
             self.train.skip(given, self.at.batch)
             randomness.go_to(state)
@@ -181,8 +181,8 @@ class Fitting:
             why = "asked for" if self.control.save_wanted else f"step {self.at.step}"
             self.control.save_wanted = False
             self.save(why)
-        if not self._told and self.learner.programs >= PROGRAMS:
-            self._told = True
+        if not self._warned and self.learner.programs >= PROGRAMS:
+            self._warned = True
             count, cure = self.learner.programs, "batches should differ in the size of their first axis alone"
             self._tell(events.Warned(f"the step has been compiled {count} times: {cure}", self.at.step))
 

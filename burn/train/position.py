@@ -63,7 +63,7 @@ class Position:
 
     def facts(self) -> dict[str, Any]:
         """All that is no tensor, as plain values."""
-        keeps = self._train.keeps_place
+        keeps = self._train.has_position
         again = (
             self.batch and not keeps and not self.trained
         )  # the epoch's data is gone through again from its beginning
@@ -160,7 +160,7 @@ class Position:
         for observer, (_, state) in zip(self._remembering(), facts["observers"], strict=True):
             observer.load_state_dict(state)
         self._train.go_to(facts["data"])
-        if self._valid is not None and self._valid.keeps_place and facts["valid"] is not None:
+        if self._valid is not None and self._valid.has_position and facts["valid"] is not None:
             self._valid.go_to(facts["valid"])
         self.validated()
         randomness.set_others(facts["others"])
