@@ -68,9 +68,15 @@ class Emitted:
                 places = [entry.code.word(entry.calls.reached(address)) for address in (source, target)]
                 there = entry.code.cmp("eq", *places)
                 made = entry.code.select(there, entry.code.value(0), entry.code.value(made))
-        words = [*(b for b in buffers if b is not None), *(entry.sizes.dim(s) for s in self.sizes)]
+        sizes, count, grain = entry.calls.once((id(self), made), lambda: self._sizes(entry, made))
+        words = [*(b for b in buffers if b is not None), *sizes]
+        entry.calls.launch(record, self.name, words, count, grain)
+
+    def _sizes(self, entry: EntryBuilder, made: Int) -> tuple[list[Int], Int, Int]:
+        """What it takes behind its buffers, its iterations and the fewest for a thread."""
+        sizes = [entry.sizes.dim(s) for s in self.sizes]
         count, grain = entry.sizes.dim(self.count), entry.sizes.dim(self.grain)
-        entry.calls.launch(record, self.name, words, entry.unless_none(made, count), grain)
+        return sizes, entry.unless_none(made, count), grain
 
     @property
     def is_by_threads(self) -> bool:
@@ -102,6 +108,11 @@ class Either:
         return Either(tuple(found[:whole]), found[whole][1]) if whole else found[0][1]
 
     def print(self, entry: EntryBuilder, buffers: Sequence[Address | None], record: int, made: Int) -> None:
+        function, sizes, count, grain = entry.calls.once((id(self), made), lambda: self._chosen(entry, made))
+        entry.calls.launch(record, function, [*(b for b in buffers if b is not None), *sizes], count, grain)
+
+    def _chosen(self, entry: EntryBuilder, made: Int) -> tuple[Value, list[Int], Int, Int]:
+        """The function that a run takes, what it takes behind its buffers, its iterations and the fewest for a thread."""
         code = entry.code
         functions = [*(function for _, function in self.options), self.last]
         asked = [size for asked, _ in self.options for size, _ in asked]
@@ -123,8 +134,7 @@ class Either:
         assert isinstance(function, Value)
         count = chosen([entry.sizes.dim(f.count) for f in functions])
         grain = chosen([entry.sizes.dim(f.grain) for f in functions])
-        words = [*(b for b in buffers if b is not None), *(chosen(each) for each in zip(*sizes, strict=True))]
-        entry.calls.launch(record, function, words, entry.unless_none(made, count), grain)
+        return function, [chosen(each) for each in zip(*sizes, strict=True)], entry.unless_none(made, count), grain
 
     @staticmethod
     def _fits(entry: EntryBuilder, asked: Asked) -> Value:

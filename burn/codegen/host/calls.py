@@ -6,10 +6,10 @@ addresses that `launch` takes back; who needs one as a value asks `reached`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from burn.codegen.host.emit import PTR, Int, Value
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from burn.codegen.host.entry import EntryBuilder
 
 
+T = TypeVar("T")
 END = "^end"
 """The block that ends the entry function."""
 
@@ -72,6 +73,10 @@ class Calls:
             kernel = self.kernel(kernel)
         self.entry.set_words([self.reached(word) if isinstance(word, Known) else word for word in words])
         self.entry.call("burn_rt_launch", record, kernel, self.entry.words, count, grain)
+
+    def once(self, key: Hashable, make: Callable[[], T]) -> T:
+        """What a launch computes in front of it, made anew for each."""
+        return make()
 
     def kernel(self, name: str) -> Value:
         """A kernel's address."""

@@ -11,16 +11,19 @@ call of the library, an element that is read.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import IntEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from burn.codegen.host.calls import END, Address, Calls, Known, Word
 from burn.codegen.host.emit import PTR, Function, Int, Value
 
 if TYPE_CHECKING:
     from burn.codegen.host.entry import EntryBuilder
+
+
+T = TypeVar("T")
 
 
 class Step(IntEnum):
@@ -74,6 +77,7 @@ class Steps(Calls):
         self._first: int | None = None  # the number of the first launch that waits
         self._waiting: list[int] = []
         self._tables: list[str] = []
+        self._made: dict[Hashable, Any] = {}
 
     def plan(self, count: int, sizes: Iterable[Int]) -> None:
         self._room += count
@@ -100,6 +104,14 @@ class Steps(Calls):
         chosen = [kernel] if isinstance(kernel, Value) else []
         number = self._kernels.setdefault(CHOSEN if isinstance(kernel, Value) else kernel, len(self._kernels))
         self._add(Step.LAUNCH + number, [*words, *chosen, count, grain])
+
+    def once(self, key: Hashable, make: Callable[[], T]) -> T:
+        """The same for all launches of the key, where what is computed for one is at hand for the others."""
+        if not self.code.at_top:
+            return make()
+        if key not in self._made:
+            self._made[key] = make()
+        return self._made[key]
 
     def kernel(self, name: str) -> Value:
         """The same value for all launches, so that what is chosen of it takes one word of the frame."""
