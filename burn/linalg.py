@@ -1,8 +1,10 @@
 """Linear algebra: `burn.linalg.solve(a, b)`. Matrices are on the last two axes, all axes before them are batches.
 
 The algorithms are loops over columns with masks in place of changing extents, so that one program serves every size. In a
-traced function they become part of it. Outside, each is compiled once for an element type and computed at once. 16-bit floats
-are reckoned with in float32, integers become float32. Sources: Golub and Van Loan, "Matrix Computations" (4th edition).
+traced function they become part of it. Outside, each is compiled once for an element type and computed at once; so is its
+derivative. 16-bit floats are reckoned with in float32, integers become float32.
+
+Sources: Golub and Van Loan, "Matrix Computations" (4th edition).
 """
 
 from __future__ import annotations
@@ -22,8 +24,10 @@ from burn.tensors.base import made
 from burn.tensors.concatenation import concat
 from burn.tensors.control import check_size, loop
 from burn.tensors.creation import eye, ones, zeros
+from burn.tensors.gradients import custom_vjp, vjp
 from burn.tensors.promotion import together
 from burn.tensors.tracer import active
+from burn.tensors.trees import flatten
 
 
 class LU(NamedTuple):
@@ -65,19 +69,56 @@ class SLogDet(NamedTuple):
 
 # ---- how an algorithm is run -------------------------------------------------------------------------------------------
 class _Algorithm:
-    """A function of tensors [batch, rows, columns]; `shapes` names its operands' sizes."""
+    """A function of tensors [batch, rows, columns]; `shapes` names its operands' sizes, one name an axis.
+
+    Outside of a traced function it is computed at once by a program of its own, compiled once for an element type. Its derivative
+    is another such algorithm, so that what is recorded around it can be differentiated as often as anyone likes."""
 
     def __init__(self, function: Callable[..., Any], shapes: Sequence[str]) -> None:
         self._function, self._shapes = function, shapes
         self._programs: dict[str, Any] = {}
+        self._pullbacks: dict[tuple[tuple[int, str], ...], _Algorithm] = {}
+        self._recorded = custom_vjp(self._computed)
+        self._recorded.defvjp(self._forward, self._backward)
 
     def __call__(self, *operands: Tensor) -> Any:
-        if active() is not None:
-            return self._function(*operands)
-        dtype = operands[0].dtype
-        if dtype not in self._programs:
-            self._programs[dtype] = compile(self._function, tuple(f"{dtype}[{s}]" for s in self._shapes))
-        return self._programs[dtype](*operands)
+        return self._function(*operands) if active() is not None else self._recorded(*operands)
+
+    def _computed(self, *operands: Tensor) -> Any:
+        dtypes = ",".join(t.dtype for t in operands)
+        if dtypes not in self._programs:
+            types = tuple(f"{t.dtype}[{s}]" for t, s in zip(operands, self._shapes, strict=True))
+            self._programs[dtypes] = compile(self._function, types)
+        return self._programs[dtypes](*operands)
+
+    def _forward(self, *operands: Tensor) -> tuple[Any, Any]:
+        """What it gives, and the operands, which the derivative is computed of."""
+        return self._computed(*(constant(t.numpy()) for t in operands)), operands
+
+    def _backward(self, operands: Any, cotangent: Any) -> tuple[Any, ...]:
+        """The operands' cotangents."""
+        owed = [t for t in flatten(cotangent)[0] if t.dtype in FLOATS]
+        given = self._pullback(tuple((t.ndim, t.dtype) for t in owed))(*operands, *owed)
+        return given if isinstance(given, tuple) else (given,)
+
+    def _floats(self, *operands: Tensor) -> tuple[Tensor, ...]:
+        return tuple(t for t in flatten(self._function(*operands))[0] if t.dtype in FLOATS)
+
+    def _pullback(self, owed: tuple[tuple[int, str], ...]) -> _Algorithm:
+        """The algorithm of operands and the cotangents of its floats; owed: their ranks and element types."""
+        if owed not in self._pullbacks:
+            count = len(self._shapes)
+
+            def pulled(*tensors: Tensor) -> tuple[Any, ...]:
+                results, back = vjp(self._floats, *tensors[:count])
+                # results have sizes of the operands'; a program's further operands have sizes of their own
+                return back(tuple(g.reshape(*t.type.shape) for t, g in zip(results, tensors[count:], strict=True)))
+
+            shapes = [
+                ", ".join(f"operand_{count + i}_{axis}" for axis in range(rank)) for i, (rank, _) in enumerate(owed)
+            ]
+            self._pullbacks[owed] = _Algorithm(pulled, (*self._shapes, *shapes))
+        return self._pullbacks[owed]
 
 
 def _algorithm(*shapes: str) -> Callable[[Callable[..., Any]], _Algorithm]:
