@@ -32,7 +32,7 @@ from burn.runtime._native import trim_memory
 from burn.runtime.arrays import as_given
 from burn.runtime.device import CPU, Device
 from burn.runtime.device import device as as_device
-from burn.runtime.device_array import place_of
+from burn.runtime.device_array import gpu_of
 from burn.runtime.executable import Executable
 from burn.tensors import Tensor, trees
 from burn.tracing.arguments import Arguments, Dynamic, bound, described
@@ -138,7 +138,7 @@ class Jit:
             return self._function(*args, **kwargs)  # part of what is being traced or differentiated
         arguments = described(self._signature, given, self._dynamic, static=self._static)
         key = (arguments.names, arguments.structures, tuple(arguments.types.items()))
-        cards = frozenset(card for leaf in leaves if (card := place_of(leaf)) is not None)
+        cards = frozenset(card for leaf in leaves if (card := gpu_of(leaf)) is not None)
         program = self._known(key, cards)
         if program is None:
             with self._lock:

@@ -1,6 +1,6 @@
 """Runs what was compiled: artefacts on disk, executables in memory, the native runtime beneath them.
 
-Enter at `Executable`. Nothing here knows how an artefact was made.
+Start at `Executable`. This package is independent of the compiler that makes artefacts.
 """
 
 from burn.runtime.artefact import Artefact

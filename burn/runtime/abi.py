@@ -1,7 +1,7 @@
-"""The C interface as Python sees it: what burn_rt.h and lib.h declare, once for all who need it.
+"""The C interface in Python: the declarations of burn_rt.h and lib.h.
 
-Generated code is printed with `FUNCTIONS`, failures are told to people with `MESSAGES`. tests/runtime/test_abi.py holds this
-file to the headers.
+Code generation uses `FUNCTIONS`; error messages come from `MESSAGES`. tests/runtime/test_abi.py compares this
+file with the headers.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ MESSAGES = {
     Status.TOO_LONG: "the run takes longer than its limit",
     Status.TOO_LARGE: "the run would take {value} bytes, more than its limit",
 }
-"""What each failure means, with {value} for the number and {site} for the name that came with it."""
+"""The message of each failure, with {value} for its number and {site} for its name."""
 
 
 @dataclass(frozen=True)

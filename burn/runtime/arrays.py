@@ -1,8 +1,8 @@
-"""Arrays at the boundary: what callers pass becomes numpy arrays, and outputs become what the callers work with.
+"""Conversion of arrays at the boundary: inputs become numpy arrays, outputs become the callers' kind of array.
 
-numpy arrays go through as they are. Anything with DLPack (torch, jax, cupy ...) is taken without a copy, and the
-outputs are then given back as `Array`, which offers DLPack too; torch tensors in mean torch tensors out. What lies on a card
-is card.py's.
+numpy arrays pass unchanged. An object with DLPack (torch, jax, cupy ...) is used without a copy, and the
+outputs are then `Array`s, which support DLPack. Torch tensors as inputs give torch tensors as outputs. device_array.py has arrays
+on GPUs.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _CPU = 1  # DLPack's kDLCPU
 CARDS = {2: "cuda", 10: "hip"}
-"""Kinds of cards by DLPack's device types."""
+"""Kinds of GPUs by DLPack's device types."""
 
 
 def device_named(kind: int, index: int) -> str:
@@ -72,8 +72,8 @@ class Array:
 
 
 def as_given(value: Any) -> Any:
-    """What to look at instead of an input: a class whose instances have `__as_input__` (burn.Tensor does) says what its elements
-    are, an array of the host's or a card's."""
+    """Replaces an input that has `__as_input__` (like burn.Tensor) by its elements, an array in host or GPU
+    memory."""
     hook = getattr(value, "__as_input__", None)
     return value if hook is None else hook()
 
@@ -89,7 +89,7 @@ def on_host(value: Any) -> np.ndarray:
 
 
 def is_foreign(value: object) -> bool:
-    """Whether the value's library works with DLPack and not with numpy."""
+    """True for a value with DLPack that is not a numpy array."""
     return hasattr(value, "__dlpack__") and not isinstance(value, (np.ndarray, np.generic))
 
 
@@ -181,7 +181,7 @@ def _from_dlpack(value: Any) -> np.ndarray:
     try:
         device, index = value.__dlpack_device__()
         if device != _CPU:
-            raise Unfit(f"lies on {device_named(device, index)}; bring it to the CPU first, or to the program's device")
+            raise Unfit(f"is on {device_named(device, index)}; copy it to the CPU first, or to the program's device")
         try:
             capsule = value.__dlpack__(max_version=(1, 0))
         except TypeError:  # a library from before DLPack 1.0

@@ -23,7 +23,7 @@ CODE_ALIGNMENT = CONSTANT_ALIGNMENT = 64
 _MAX_RANK = 63  # numpy's limit is 64
 _MAX_DEPTH = 8
 CONTAINERS = {"sequence": "s", "optional": "o"}
-"""What may be around tensors, and how the native part calls it."""
+"""Containers of tensors -> their codes in the native runtime."""
 
 Buffer = bytes | bytearray | memoryview | mmap.mmap
 
@@ -55,7 +55,7 @@ class ValueSpec:
 
 @dataclass(frozen=True)
 class Signature:
-    """What a program takes and gives.
+    """A program's inputs and outputs.
 
     With `random_state` the program's entry has one input more than listed, the last: uint64[2], a seed and the number
     of the call, which the executable supplies.
@@ -113,9 +113,9 @@ class KernelInfo:
 
 @dataclass(frozen=True)
 class KernelImage:
-    """Machine code of one kernel for a card, and how it is launched."""
+    """Machine code of one GPU kernel, with its launch parameters."""
 
-    name: str  # of the function in it
+    name: str  # name of its function
     data: Buffer = field(repr=False)
     shared: int = 0  # bytes of dynamic shared memory
     threads: int = 32  # of a block
@@ -126,12 +126,12 @@ class KernelImage:
 
 @dataclass(frozen=True)
 class Target:
-    """Where the code runs: the host's, and where kernels run on a card, that."""
+    """The target of the code: a CPU, and for a program with GPU kernels a GPU architecture."""
 
     triple: str
     features: tuple[str, ...] = ()  # LLVM's names; all of them are required
-    card: str = ""  # "cuda"; "" for a program of the host's alone
-    architecture: str = ""  # of the card: "sm_90"
+    card: str = ""  # "cuda"; "" for a program without GPU kernels
+    architecture: str = ""  # of the GPU: "sm_90"
 
     @property
     def kind(self) -> str:
@@ -150,9 +150,9 @@ class Artefact:
     live_ranges: tuple[tuple[int, int], ...] = ()  # per planned buffer: first and last step
     buffers: tuple[str, ...] = ()  # and its bytes, an expression over size symbols
     kernels: tuple[KernelInfo, ...] = ()
-    sites: tuple[str, ...] = ()  # source nodes that run-time errors name by index
-    images: tuple[KernelImage, ...] = ()  # what the entry function launches on a card, by number
-    symbols: Mapping[str, str] = field(default_factory=dict)  # size symbol -> where its value comes from
+    sites: tuple[str, ...] = ()  # source nodes, by the index in run-time errors
+    images: tuple[KernelImage, ...] = ()  # GPU kernels, by the number in the entry function's launches
+    symbols: Mapping[str, str] = field(default_factory=dict)  # size symbol -> source of its value
     entry: str = "burn_entry"
     burn_version: str = _native.__version__
 
@@ -182,15 +182,15 @@ class Artefact:
         return package.load(path)
 
     def header(self, code_at: int, constants_at: Sequence[int]) -> tuple[dict[str, Any], bytes]:
-        """What a file says of the program, and its code with the kernels for a card behind it, which lie at these places of
-        the file's sections."""
+        """The program's header in a file, and its code followed by GPU kernels. code_at, constants_at: offsets in the
+        file's sections."""
         code = bytearray(self.code)
         images = []
         for image in self.images:
             code += bytes(-len(code) % CODE_ALIGNMENT)
             size = memoryview(image.data).nbytes
-            place = {"offset": code_at + len(code), "bytes": size}
-            images.append({"name": image.name, "shared": image.shared, "threads": image.threads} | place)
+            section = {"offset": code_at + len(code), "bytes": size}
+            images.append({"name": image.name, "shared": image.shared, "threads": image.threads} | section)
             code += image.data
         header: dict[str, Any] = {name: asdict(getattr(self, name)) for name in ("signature", "target")} | {
             "kernels": [asdict(kernel) for kernel in self.kernels],

@@ -1,8 +1,8 @@
-"""Budgets: how many bytes and seconds a load, a compilation or a run may take.
+"""Budgets: limits on bytes and seconds of a load, a compilation or a run.
 
-`limited` enforces one around a block of Python. A thread beside it watches the clock and the memory that the process has
-allocated, and ends the block with a BudgetExceeded; programs that the block runs, such as those that fold constants, have the
-budget as their own limit, which the runtime keeps. Native code, such as LLVM's passes over one module, is ended when it returns.
+`limited` enforces a budget around a block of Python. A thread watches the clock and the memory that the process has
+allocated, and ends the block with BudgetExceeded. Programs that the block runs, such as those that fold constants, have the
+budget as a limit in the runtime. Native code, such as LLVM's passes over one module, is interrupted only when it returns.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _INTERVAL = 0.01  # seconds between two looks at the memory
 
 @dataclass(frozen=True)
 class Limits:
-    """What a run may take: bytes of intermediate results and outputs, and seconds. 0: any number."""
+    """Limits of a run: bytes of intermediate results and outputs, and seconds. 0: no limit."""
 
     bytes: int = 0
     seconds: float = 0.0
@@ -67,7 +67,7 @@ _current: ContextVar[_Budget | None] = ContextVar("budget", default=None)
 
 
 def left() -> Limits:
-    """What is left of the budget of the block that this is called in; no limits where there is none."""
+    """The rest of the budget of the surrounding block; no limits without a budget."""
     budget = _current.get()
     return Limits() if budget is None else budget.left()
 

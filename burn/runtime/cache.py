@@ -1,9 +1,9 @@
-"""Compiled programs kept on disk, so that a model is compiled once on a machine.
+"""Cache of compiled programs on disk, so that each model is compiled once on a machine.
 
-Entries are artefacts named by a digest of whatever determines them, which the caller gives. Any number of processes may
-use one cache: an entry appears whole (written aside, then renamed) and one that is being used stays mapped after it is
-evicted. Entries are machine code: one that belongs to somebody else, or that somebody else may write to, is never run, nor is
-any in a folder of that kind. Environment: BURN_CACHE_DIR (default ~/.cache/burn) and BURN_CACHE_SIZE ("500MB", "10GB"; 0
+Entries are artefacts. The caller names them by a digest of all their inputs. Any number of processes may
+share a cache: entries are written atomically, and an entry in use stays mapped after its eviction.
+Entries are machine code. An entry or folder that belongs to another user, or that other users can write to, is never
+used. Environment: BURN_CACHE_DIR (default ~/.cache/burn) and BURN_CACHE_SIZE ("500MB", "10GB"; 0
 turns the cache off).
 """
 
@@ -112,26 +112,26 @@ class Cache:
             path.unlink(missing_ok=True)
 
     def bytes(self) -> int:
-        """What the entries take on disk."""
+        """The bytes of all entries on disk."""
         return sum(size for _, size, _ in self._stats())
 
     def distrusted(self, path: Path) -> str | None:
-        """Why the code in an entry may be somebody else's; None where it is this user's."""
-        for place in (self.directory, path.parent, path):
+        """The reason why another user may have written an entry; None if it is this user's."""
+        for entry in (self.directory, path.parent, path):
             try:
-                if place != self.directory and place.is_symlink():
-                    return f"{place} is a link"
-                status = place.stat()
+                if entry != self.directory and entry.is_symlink():
+                    return f"{entry} is a link"
+                status = entry.stat()
             except FileNotFoundError:  # not made yet, or evicted by another process just now
                 continue
             if status.st_uid != os.getuid():
-                return f"{place} belongs to another user"
+                return f"{entry} belongs to another user"
             if status.st_mode & 0o022:
-                return f"others may write to {place} (chmod go-w)"
+                return f"others may write to {entry} (chmod go-w)"
         return None
 
     def folder(self, name: str) -> Path:
-        """A folder in the cache for code that others keep there; one of this process alone if somebody else may write to it."""
+        """A folder in the cache for other code; a private temporary one if another user can write to it."""
         path = self.directory / name
         with suppress(OSError):
             for each in (self.directory, path):
@@ -157,7 +157,7 @@ class Cache:
         return found
 
     def _make_room(self, added: Path) -> None:
-        """Evicts entries where there are too many with the one just added, or nobody knows."""
+        """Evicts entries if the total with the added entry is too large, or unknown."""
         note = self.directory / _TOTAL
         try:
             total = int(note.read_text()) + added.stat().st_size
@@ -201,7 +201,7 @@ def make_private(folder: Path) -> None:
 
 
 def parse_size(text: str, what: str = "BURN_CACHE_SIZE") -> int:
-    """Bytes of "500MB", "1.5 GiB" or "1000". what: the size is of, for the BurnError that something else is told with."""
+    """Parses "500MB", "1.5 GiB" or "1000" as bytes. what: the setting's name for the BurnError of other texts."""
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", text)
     units = {name.lower(): factor for name, factor in _UNITS.items()}
     if not match or match[2].lower() not in units or len(match[1]) > _MOST_DIGITS:

@@ -1,7 +1,7 @@
-"""Where programs run and tensors lie: `device("cuda:1")`.
+"""Devices of programs and tensors: `device("cuda:1")`.
 
-A device's name is its kind and its number: "cpu", "cuda" (the first card of that kind), "cuda:1". Cards are reached through their
-driver's library, which is opened when the first one is asked for: no other part of a toolkit is needed to run a program.
+A device's name is its kind and its number: "cpu", "cuda" (the first GPU of that kind), "cuda:1". GPUs are used through their
+driver's library, which is opened at the first use. Running a program needs no other part of a toolkit.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from burn.variables import variable
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of device. own_memory: devices have memory of their own, and are reached through their driver; the others compute on
-    the host's memory."""
+    """A kind of device. own_memory: its devices have their own memory and are used through a driver; other kinds compute in
+    host memory."""
 
     own_memory: bool
 
@@ -45,48 +45,48 @@ class Device:
 
     @property
     def card(self) -> tuple[str, int, str | None] | None:
-        """As the native part takes it; None for a device that computes on the host's memory."""
+        """The arguments of the native runtime; None for a device that computes in host memory."""
         return None if self.memory.is_host else (self.kind, self.index, library())
 
     @property
     def native(self) -> Any:
-        """The card, opened. Raises DeviceError."""
+        """The opened GPU. Raises DeviceError."""
         return _opened(self.kind, self.index, library())
 
     @property
     def memory(self) -> MemorySpace:
-        """The memory that programs on it compute on."""
-        kind = KINDS.get(self.kind)  # of a package there may be kinds that this version does not know
+        """The memory of its programs."""
+        kind = KINDS.get(self.kind)  # a package may name kinds that this version does not have
         return HOST if kind is not None and not kind.own_memory else MemorySpace(self.kind, self.index)
 
     @property
     def is_present(self) -> bool:
-        """Whether this process can use it."""
+        """True if this process can use it."""
         return self.memory.is_host or count(self.kind) > self.index
 
     @property
     def architecture(self) -> str:
-        """What code for it is compiled for ("sm_90"); "" for the CPU, whose features decide. Raises DeviceError."""
+        """The target architecture of its code ("sm_90"); "" for the CPU, where the features decide. Raises DeviceError."""
         return "" if self.memory.is_host else self.facts()["architecture"]
 
     @property
     def hardware(self) -> str:
-        """All that times depend on besides the program: the GPU's name, or the processor and the number of threads. Raises
+        """The hardware that measured times depend on: the GPU's name, or the processor and the number of threads. Raises
         DeviceError."""
         return f"{processor()} {_native.num_threads()} threads" if self.memory.is_host else self.facts()["name"]
 
     def facts(self) -> dict[str, Any]:
-        """What the driver says of a card: name, architecture, memory and more."""
+        """The driver's facts about a GPU: name, architecture, memory and more."""
         return self.native.facts()
 
     def wait(self) -> None:
-        """Until all that was asked of it is done; the CPU has nothing to wait for. Raises DeviceError, and the RunError of a call
-        that failed and whose results nobody has fetched."""
+        """Waits for all submitted work; returns at once for the CPU. Raises DeviceError, and the RunError of an earlier call
+        that failed and whose results were not read."""
         if not self.memory.is_host:
             self.native.wait()
 
     def cannot_run(self, target: Target) -> list[Problem]:
-        """Why code for `target` cannot run here; nothing when it can."""
+        """The reasons why code for `target` cannot run here; empty if it can."""
         if target.kind != self.kind:
             return [Problem(f"it was compiled for {target.card or 'the CPU'} and the device is {self}")]
         if self.memory.is_host:
@@ -105,8 +105,8 @@ CPU = Device("cpu")
 
 
 def device(name: str | Device) -> Device:
-    """The device of a name such as "cpu", "cuda" or "cuda:1". Raises DeviceError for what is no such name; whether there is such
-    a card is asked when it is used."""
+    """The device of a name such as "cpu", "cuda" or "cuda:1". Raises DeviceError for other names. The first use of a GPU checks
+    that it exists."""
     if isinstance(name, Device):
         return name
     match = _NAME.fullmatch(name) if isinstance(name, str) else None
@@ -130,7 +130,7 @@ def named(target: Any) -> Device | None:
 
 
 def count(kind: str = "cuda") -> int:
-    """How many cards of a kind this process can use; 0 where there is no driver."""
+    """The number of GPUs of a kind that this process can use; 0 without a driver."""
     try:
         return max(0, _native.device_count(kind, library()))
     except RuntimeError:
@@ -138,7 +138,7 @@ def count(kind: str = "cuda") -> int:
 
 
 def library() -> str | None:
-    """The driver's file where it is not in its usual place: the environment's BURN_CUDA_DRIVER."""
+    """The driver's file from the environment's BURN_CUDA_DRIVER; None: the default."""
     return variable("BURN_CUDA_DRIVER")
 
 

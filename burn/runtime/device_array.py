@@ -1,8 +1,8 @@
-"""Arrays in a card's memory, and what other libraries have there.
+"""Arrays in GPU memory, burn's own and other libraries'.
 
-A program on a card takes such arrays where they lie, and leaves its outputs there. Other libraries' tensors come and go through
-DLPack without a copy: a library that gives a tensor has burn's stream of work wait for its own, and burn has the stream wait of
-whoever takes an array. So nobody waits on the host, and no element is read before it is written.
+A program on a GPU uses such arrays without a copy, and leaves its outputs in GPU memory. Other libraries' tensors pass through
+DLPack without a copy. The producer's library makes burn's stream wait for its own stream, and burn makes the consumer's stream
+wait for its own. So the host does not block, and no element is read before it is written.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ _CODES = {name: code for code, name in CARDS.items()}
 
 
 class DeviceArray(_native.CardArray):
-    """A dense array in a card's memory, in row-major order. Programs on that card take it as it is, and other libraries through
-    DLPack: `torch.from_dlpack(array)`. Made by `to_device`, and by programs."""
+    """A dense row-major array in GPU memory. Programs on that GPU use it directly, other libraries through
+    DLPack: `torch.from_dlpack(array)`. `to_device` and programs make it."""
 
     __slots__ = ()
 
@@ -67,8 +67,8 @@ class DeviceArray(_native.CardArray):
         dl_device: tuple[int, int] | None = None,
         copy: bool | None = None,
     ) -> Any:
-        """stream: the consumer's, as the array API numbers them for CUDA (None or 1: the default one, 2: the thread's own, -1:
-        nobody waits). Raises BufferError for element types that DLPack lacks, and for other devices but the CPU."""
+        """stream: the consumer's, in the array API's numbers for CUDA (None or 1: the default stream, 2: the per-thread stream,
+        -1: no synchronisation). Raises BufferError for element types that DLPack lacks, and for other devices than the CPU."""
         versions = {} if max_version is None else {"max_version": max_version}
         if dl_device is not None and tuple(dl_device) != self.__dlpack_device__():
             if tuple(dl_device) != (1, 0) or copy is False:
@@ -97,7 +97,7 @@ class DeviceArray(_native.CardArray):
         return self.shape[0]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """In a pickle lie the elements; they go to the same card."""
+        """A pickle contains the elements; they return to the same GPU."""
         return to_device, (self.numpy(), self.device)
 
     def __repr__(self) -> str:
@@ -112,7 +112,7 @@ def dlpack_device(device: Device) -> tuple[int, int]:
 
 
 def to_device(array: np.ndarray, device: str | Device) -> DeviceArray:
-    """A copy on a card. Raises DeviceError, and MemoryError where there is no room."""
+    """A copy on a GPU. Raises DeviceError, and MemoryError if the memory is full."""
     card = as_device(device).native
     made = _native.new_card_array(card, array.dtype, array.shape)
     card.send(made.address, np.ascontiguousarray(array).reshape(-1).view(np.uint8))
@@ -128,8 +128,8 @@ def copied_to(array: np.ndarray | DeviceArray, device: Device) -> np.ndarray | D
     return array if device.memory.is_host else to_device(array, device)
 
 
-def place_of(value: Any) -> Device | None:
-    """The card on which any library's array lies; None for what lies with the host."""
+def gpu_of(value: Any) -> Device | None:
+    """The GPU of any library's array; None for host memory."""
     if type(value) is np.ndarray:
         return None
     if isinstance(value, DeviceArray):
@@ -141,16 +141,16 @@ def place_of(value: Any) -> Device | None:
 
 
 def callers(outputs: Sequence[Any], given: Sequence[Any]) -> list[Any]:
-    """Outputs that stayed on a card for the sake of inputs that a caller did not give: with the host, unless something `given`
-    lies on a card; and in the form of those."""
-    if all(place_of(value) is None for value in given):
+    """Outputs in the kind of array that the caller passed: copied to the host unless one of `given` is on a GPU. (Outputs can
+    stay on a GPU because of inputs that the caller did not pass.)"""
+    if all(gpu_of(value) is None for value in given):
         outputs = [output.numpy() if isinstance(output, DeviceArray) else output for output in outputs]
     return like(outputs, given)
 
 
 def resident(value: Any, device: Device) -> DeviceArray | None:
-    """An array that lies on the card `device`, as it is; None for what lies with the host. Raises Unfit for what lies elsewhere,
-    and for a layout that its library cannot change."""
+    """An array on the GPU `device`, without a copy; None for an array in host memory. Raises Unfit for another device,
+    and for a layout that its library cannot convert."""
     if isinstance(value, DeviceArray):
         if value.device != device:
             raise Unfit(_elsewhere(str(value.device), device))
@@ -168,8 +168,8 @@ def resident(value: Any, device: Device) -> DeviceArray | None:
     return _taken(value, device)
 
 
-def _elsewhere(place: str, device: Device) -> str:
-    return f"lies on {place}, and the program runs on {device}; bring it there first"
+def _elsewhere(where: str, device: Device) -> str:
+    return f"is on {where}, and the program runs on {device}; copy it there first"
 
 
 def _taken(value: Any, device: Device, again: bool = True) -> DeviceArray:

@@ -43,7 +43,7 @@ from burn.runtime.profile import Profile
 from burn.runtime.random import Generator, Source, process
 
 _KINDS = {1: MemoryRunError, 2: IndexRunError, 5: DivisionRunError, Status.CANCELLED: RunCancelled}
-"""Statuses that are errors of Python's own kinds too."""
+"""Statuses whose errors are also Python's own exception types."""
 
 
 def _failed(code: Any, site: str, value: int, what: str) -> RunError:
@@ -172,7 +172,7 @@ class Executable:
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
     def _from_torch(self, tensors: Sequence[Any]) -> list[Any] | None:
-        """The outputs as torch's tensors, for torch's tensors on the program's card; None where the inputs are others, or do not
+        """The outputs as torch tensors, for torch tensors on the program's GPU; None for other inputs, or inputs that do not
         fit."""
         arrays = torch_tensors.as_arrays(tensors, self.device)
         if arrays is None:
@@ -186,10 +186,10 @@ class Executable:
         return torch_tensors.as_tensors(outputs, self.device)
 
     def run_giving(self, arrays: Sequence[Any], given_up: Sequence[int]) -> list[Any]:
-        """All outputs as arrays of numpy's or of a card's, given the inputs by position. Those numbered in `given_up` besides the
-        ones that every call gives up are donated in this call. Raises InputError and RunError."""
+        """All outputs as numpy or GPU arrays, for inputs by position. The inputs numbered in `given_up` are donated in this call,
+        besides those that every call donates. Raises InputError and RunError."""
         donated = [*(self._donated or ()), *given_up]
-        state = self._state()  # drawn once, whatever kind of arrays it goes with
+        state = self._state()  # drawn once, for any kind of arrays
         try:
             return self._run([*arrays, *state], donated or None)
         except _native.InputMismatch:
@@ -201,9 +201,9 @@ class Executable:
     def run(
         self, inputs: Mapping[str, Any], *, donate: Collection[str] = (), keep: bool | None = None
     ) -> dict[str, Any]:
-        """Outputs by name. The inputs named in `donate` are given up: an output may take over their memory, so their
-        contents are undefined afterwards. keep: whether the outputs of a program on a card stay there; without it, they do
-        where an input lies there."""
+        """Outputs by name. Outputs may overwrite the inputs named in `donate`, so their
+        contents are undefined afterwards. keep: leaves the outputs of a program on a GPU there (True) or copies them to the host
+        (False); by default they stay if an input is on the GPU."""
         call = self._prepare((), inputs, donate)
         outputs = self._formed(self._execute(call.arrays, call.donated, keep=keep), call.given)
         return {spec.name: output for spec, output in zip(self.outputs, outputs, strict=True)}
@@ -223,8 +223,9 @@ class Executable:
         return Executable(self.artefact, (), self.device)
 
     def profile(self, *arrays: Any, repeat: int = 1, **by_name: Any) -> Profile:
-        """Runs `repeat` times and says where the time went, kernel by kernel: medians, with the least and the most.
-        `Profile.save_trace` draws it. A card's kernels are timed by its own clock, some microseconds of launching among them."""
+        """Runs `repeat` times and returns the time of each kernel: medians, with minimum and maximum.
+        `Profile.save_trace` writes a timeline. GPU kernels are timed by the GPU's clock, including some microseconds of
+        launching."""
         call = self._prepare(arrays, by_name)
         runs: list[Sequence[tuple[int, int]]] = []
         seconds: list[float] = []
@@ -329,7 +330,7 @@ class Executable:
         return _Call(ordered, [given[name] for name in self._names], symbols, donated)
 
     def _array(self, value: Any, spec: ValueSpec) -> np.ndarray | DeviceArray:
-        """An input where it lies: on the program's card, or with the host. Raises Unfit."""
+        """An input without a copy, on the program's GPU or in host memory. Raises Unfit."""
         if self.device.memory.is_host or spec.dtype == "string":
             return to_numpy(value, spec.dtype)
         array = resident(value, self.device)
@@ -387,8 +388,8 @@ class _Call:
 
 
 def _patterns(signature: Signature) -> list[list[int]]:
-    """The inputs' sizes as the native check reads them: a number, or -1 - s for the s-th symbol. What is an expression, the
-    program itself checks."""
+    """The inputs' sizes for the native check: a number, or -1 - s for the s-th symbol. The program itself checks
+    expressions."""
     symbols: dict[str, int] = {}
 
     def pattern(dim: int | str) -> int:

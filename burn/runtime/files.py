@@ -20,9 +20,9 @@ _DESCRIPTORS = ("/proc/", "/dev/fd/")
 
 
 def mapped(path: str | os.PathLike[str]) -> mmap.mmap | bytes:
-    """The bytes of a regular file, read when they are looked at; with BURN_COPY_FILES=1 in the environment, a copy. A mapped
-    file that gets shorter in use ends the process (SIGBUS). Raises OSError, and ModelError for what is no file: a pipe that
-    nobody writes to would never end."""
+    """The bytes of a regular file, mapped and read on access; with BURN_COPY_FILES=1 in the environment, a copy. A mapped
+    file that is truncated in use ends the process (SIGBUS). Raises OSError, and ModelError for other kinds of files: reading a
+    pipe without a writer would never end."""
     if are_copied():
         return copied(path)
     handle, status = opened(path)
@@ -33,7 +33,7 @@ def mapped(path: str | os.PathLike[str]) -> mmap.mmap | bytes:
 
 
 def are_copied() -> bool:
-    """Files are read into memory and not mapped, as the environment asks for it."""
+    """True if the environment requests copies of files instead of mappings."""
     return variable("BURN_COPY_FILES") not in (None, "0")
 
 
@@ -70,11 +70,11 @@ def opened(path: str | os.PathLike[str]) -> tuple[int, os.stat_result]:
 
 @contextmanager
 def whole(path: Path, durable: bool = True) -> Iterator[BinaryIO]:
-    """A file to write to that takes `path`'s place when the block ends; nothing is left if it fails. durable: it is on the disk
-    by then, so that a loss of power leaves the old file or the new one.
+    """A file that replaces `path` when the block ends, or is removed if the block fails. durable: synchronises it to the disk
+    first, so that a loss of power leaves the old file or the new one.
 
-    Until then it has a name that nobody can guess, in the same folder. A file that was there leaves its permissions; a link is
-    replaced, and not written through. A device, a pipe, or a standard stream by its path (/dev/stdout) stays, and gets the bytes.
+    It is written in the same folder under a random name. It gets the permissions of an existing file; a link is
+    replaced, not followed. A device, a pipe, or a standard stream by its path (/dev/stdout) is written directly.
     Raises OSError, which names `path`."""
     if is_stream(path):
         with tempfile.TemporaryFile() as file:
@@ -175,7 +175,7 @@ def _settle(folder: Path) -> None:
 
 
 def _default_mode() -> int:
-    """What a new file's mode is under this process's mask, which cannot be asked for without setting it for all threads."""
+    """A new file's mode under this process's umask. It reads /proc, because os.umask would change the mask for all threads."""
     with suppress(OSError, ValueError), open("/proc/self/status") as status:
         for line in status:
             if line.startswith("Umask:"):

@@ -1,8 +1,8 @@
 """Lines of the user's own code, which errors, profiles and reports name beside an op's module or node.
 
-While a function is traced an origin is relative to the function that the line is in: "net.py:Net.forward+3". It is part of a
-program's identity, so that a change elsewhere in the file recompiles nothing; `resolved` turns it into the line of today,
-"net.py:17", where the function was seen in this process. An op's full name is its module or node with the origin in
+While a function is traced, an origin is relative to the function of the line: "net.py:Net.forward+3". It is part of a
+program's identity, so a change elsewhere in the file does not recompile. `resolved` converts it to the current line,
+"net.py:17", if this process has traced the function. An op's full name is its module or node with the origin in
 parentheses: "blocks.0.attention (net.py:17)".
 """
 

@@ -4,19 +4,19 @@
     8     u32 format version, u32 zero
     16    u64 file size
     24    u64 offset, u64 size     header: JSON, UTF-8
-    40    u64 offset, u64 size     code: relocatable objects, behind each its kernels for a card (all 64-byte aligned)
+    40    u64 offset, u64 size     code: relocatable objects, each followed by its GPU kernels (all 64-byte aligned)
     56    u64 offset, u64 size     constants (4096-byte aligned; each constant in it 64-byte aligned)
     72    SHA-256 of the header and the code
-    104   u64 offset of the signature, 0 where there is none
+    104   u64 offset of the signature, or 0
     112   zeros
     128   header, code, constants, with zeros between; the signature (signing.py) is the file's last 64 bytes
 
-All numbers are little-endian. The header lists the programs: the same model for several machines and cards, the best first; the
-first that runs here is taken. Constants that several share are there once. They have checksums of their own in the header, fast
-enough to be looked at whenever a program is loaded: those find damage. A compiled program is machine code: whoever may write the
-file decides what runs, but for a file whose signature is asked for, which is looked at before anything else of it.
+All numbers are little-endian. The header lists the programs: the same model for several CPUs and GPUs, the best first;
+loading takes the first that runs here. Programs share constants. The header has fast checksums of the constants, which every load
+verifies to find damage. A compiled program is machine code: write access to the file is control over the process. Only a required
+signature prevents this; it is verified before anything else is read.
 
-Enter at `save` and `load`.
+Start at `save` and `load`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from burn.runtime.device import CPU, Device, device_of
 
 MAGIC = b"BURNPROG"
 COMPILED = ".burn"
-"""What a package's name ends in: no other file's contents are ever run."""
+"""Suffix of packages: code in other files is never run."""
 VERSION = 5
 _PREFIX = struct.Struct("<8sII7Q32sQ")
 _HEADER_AT = 128
@@ -48,10 +48,10 @@ Name = str | os.PathLike[str]
 def save(programs: Sequence[Artefact], path: Name, key: Name | None = None) -> None:
     """Writes the file whole or not at all; with the key's signature, if one is given. Raises BurnError for what is no key."""
     signer = None if key is None else signing.private_key(key)
-    pieces, places = _shared(programs)
+    pieces, offsets = _shared(programs)
     headers = []
     code = bytearray()
-    for program, constants_at in zip(programs, places, strict=True):
+    for program, constants_at in zip(programs, offsets, strict=True):
         code += bytes(-len(code) % CODE_ALIGNMENT)
         header, own = program.header(len(code), constants_at)
         headers.append(header)
@@ -88,7 +88,8 @@ def load(path: Name, signed_by: Name | None = None, where: Device = CPU) -> Arte
 
 
 def chosen(programs: Sequence[Artefact], where: Device = CPU) -> Artefact:
-    """The first that runs here; where none does, the first for this architecture, of which an executable says what it lacks."""
+    """The first program that runs here, else the first for this architecture, whose executable then names the missing
+    features."""
     if len(programs) == 1:
         return programs[0]  # no driver is opened to say so
     lacking = (_lacking(program.target, where) for program in programs)
@@ -96,7 +97,7 @@ def chosen(programs: Sequence[Artefact], where: Device = CPU) -> Artefact:
 
 
 def placed(target: Target, where: Device) -> Device:
-    """Where a program runs for which that device was asked: one for cards on the first, if no card was named."""
+    """The device of a program for a requested device: a GPU program runs on the first GPU if none was named."""
     return device_of(target) if where == CPU else where
 
 
@@ -132,21 +133,21 @@ def _shared(programs: Sequence[Artefact]) -> tuple[list[tuple[int, Buffer]], lis
     """Every constant's bytes once with its offset, and each program's constants' offsets."""
     pieces: list[tuple[int, Buffer]] = []
     known: dict[bytes, int] = {}
-    places: list[list[int]] = []
+    offsets: list[list[int]] = []
     at = 0
     for program in programs:
-        places.append([])
+        offsets.append([])
         for constant in program.constants:
             digest = hashlib.sha256(constant.data).digest() if len(programs) > 1 else None
-            place = None if digest is None else known.get(digest)
-            if place is None:
-                place = at
+            offset = None if digest is None else known.get(digest)
+            if offset is None:
+                offset = at
                 pieces.append((at, constant.data))
                 at = _align(at + constant.bytes, CONSTANT_ALIGNMENT)
                 if digest is not None:
-                    known[digest] = place
-            places[-1].append(place)
-    return pieces, places
+                    known[digest] = offset
+            offsets[-1].append(offset)
+    return pieces, offsets
 
 
 def _size(data: Buffer) -> int:

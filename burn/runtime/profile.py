@@ -1,4 +1,4 @@
-"""What a profiled run tells: time, arithmetic and traffic by kernel, and what ran when."""
+"""Profiles: time, arithmetic and memory traffic by kernel, and a timeline."""
 
 from __future__ import annotations
 
@@ -71,8 +71,8 @@ class Profile:
         return statistics.median(self.runs) if self.runs else 0.0
 
     def save_trace(self, path: str | os.PathLike[str]) -> None:
-        """Writes the events as a trace that chrome://tracing and ui.perfetto.dev show (the Trace Event Format's complete events,
-        in microseconds), whole or not at all: a row for the host and one for the card."""
+        """Writes the timeline atomically for chrome://tracing and ui.perfetto.dev (complete events of the Trace Event Format,
+        in microseconds), with a row for the host and one for the GPU."""
         found: list[dict[str, Any]] = [
             {"ph": "M", "name": "thread_name", "pid": 0, "tid": row, "args": {"name": name}}
             for row, name in enumerate(("host", "card"))
@@ -101,8 +101,8 @@ class Profile:
         symbols: Mapping[str, int],
         events: Sequence[tuple[int, int, int, bool]] = (),
     ) -> Profile:
-        """From (calls, nanoseconds) by inference and kernel, the seconds of each inference, and (kernel, when it began,
-        nanoseconds, whether on a card) by event."""
+        """A profile from (calls, nanoseconds) by inference and kernel, the seconds of each inference, and (kernel, start,
+        nanoseconds, on a GPU) by event."""
         rows = []
         for number, kernel in enumerate(kernels):
             times = [run[number][1] / 1e9 for run in runs]

@@ -34,24 +34,24 @@ class Generator:
             self.count += 1
             return self.seed, self.count - 1
 
-    def go_to(self, place: tuple[int, int]) -> None:
-        """Goes on from what `place` was."""
-        seed, count = checked_seed(place[0]), checked_seed(place[1])
+    def go_to(self, position: tuple[int, int]) -> None:
+        """Continues from an earlier value of `position`."""
+        seed, count = checked_seed(position[0]), checked_seed(position[1])
         with self._lock:
             self.seed, self.count = seed, count
 
     @property
-    def place(self) -> tuple[int, int]:
+    def position(self) -> tuple[int, int]:
         """The seed, and how many draws were made from it."""
         with self._lock:
             return self.seed, self.count
 
     @contextmanager
-    def from_place(self, place: tuple[int, int]) -> Iterator[None]:
-        """Draws again inside what was drawn from a place on, and goes on behind what was drawn before."""
+    def from_position(self, position: tuple[int, int]) -> Iterator[None]:
+        """Replays the draws after `position` inside the block, and then restores the present position."""
         with self._lock:
             before = self.seed, self.count
-            self.seed, self.count = place
+            self.seed, self.count = position
         try:
             yield
         finally:

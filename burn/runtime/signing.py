@@ -1,7 +1,7 @@
 """Signatures of packages: Ed25519 over a digest of all bytes before the signature, by the package `cryptography`.
 
-Keys are PEM files, as `openssl genpkey -algorithm ed25519` writes them. What is signed begins with words of its own, so that the
-same key's signature of anything else is none of a package.
+Keys are PEM files, as `openssl genpkey -algorithm ed25519` writes them. The signed message has its own prefix, so that
+signatures of the same key for other purposes are not valid for packages.
 """
 
 from __future__ import annotations

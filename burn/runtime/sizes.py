@@ -91,11 +91,11 @@ def _evaluate(node: ast.expr, values: Mapping[str, int]) -> int:
 
 @dataclass(frozen=True)
 class Found:
-    """A size met in a call: expression, value, and how to name the place in an error."""
+    """A size of a call's input: expression, value, and its name in errors."""
 
     expression: int | str
     value: int
-    place: str
+    name: str
 
 
 def bind(found: Sequence[Found]) -> tuple[dict[str, int], list[str]]:
@@ -112,33 +112,33 @@ def bind(found: Sequence[Found]) -> tuple[dict[str, int], list[str]]:
     for item, size in parsed:
         if size.is_symbol and size.text.strip() not in values:
             values[size.text.strip()] = item.value
-            origin[size.text.strip()] = item.place
+            origin[size.text.strip()] = item.name
     for item, size in parsed:
         unknown = sorted(size.symbols - values.keys())
         if len(unknown) == 1 and (solved := _solve(size, unknown[0], values, item.value)) is not None:
             values[unknown[0]] = solved
-            origin[unknown[0]] = item.place
+            origin[unknown[0]] = item.name
 
     for item in found:
         if isinstance(item.expression, int):
             if item.value != item.expression:
-                problems.append(f"{item.place} is {item.value}, must be {item.expression}")
+                problems.append(f"{item.name} is {item.value}, must be {item.expression}")
             continue
         size = parse(item.expression)
         if missing := size.symbols - values.keys():
             problems.append(
-                f"{item.place} is {item.value}, which is no possible value of '{size.text}'"
+                f"{item.name} is {item.value}, which is no possible value of '{size.text}'"
                 f" ({', '.join(sorted(missing))} cannot be found from it)"
             )
             continue
         try:
             wanted = size.evaluate(values)
         except ZeroDivisionError:
-            problems.append(f"{item.place} is {item.value}, but '{size.text}' divides by zero here")
+            problems.append(f"{item.name} is {item.value}, but '{size.text}' divides by zero here")
             continue
         if wanted != item.value:
             known = ", ".join(f"{name} = {values[name]} from {origin[name]}" for name in sorted(size.symbols))
-            problems.append(f"{item.place} is {item.value}, must be {_describe(size, wanted)} ({known})")
+            problems.append(f"{item.name} is {item.value}, must be {_describe(size, wanted)} ({known})")
     return values, problems
 
 

@@ -1,7 +1,7 @@
-"""torch's tensors on a card, as arrays there and back, in some microseconds.
+"""Conversion between torch tensors on a GPU and arrays, in some microseconds.
 
-DLPack (card.py) takes any library's tensors, and asks several questions about each. torch's own answers to them cost a small
-model's time many times over, so that its dense tensors are read without asking. What this file does not take, DLPack does.
+DLPack (device_array.py) handles any library's tensors with several calls for each. For torch these calls take many times the
+time of a small model, so this file reads dense torch tensors directly. DLPack handles the rest.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from burn.runtime.dtypes import DTYPES
 
 
 def as_arrays(values: Sequence[Any], device: Device) -> list[Any] | None:
-    """The values with torch's tensors as arrays on the card, which is told to wait for torch's current stream. None where there
-    is no such tensor, or one that has to be looked at more closely."""
+    """The values with torch tensors as arrays on the GPU; its stream waits for torch's current stream. None if there
+    is no such tensor, or if one needs DLPack."""
     torch = sys.modules.get("torch")  # never imported here: only a caller that has it can have passed its tensors
     if torch is None:
         return None
@@ -51,22 +51,22 @@ def _is_plain(tensor: Any, device: Device) -> bool:
 
 
 def can_give(outputs: Sequence[ValueSpec]) -> bool:
-    """Whether `as_tensors` can make a program's outputs."""
+    """True if `as_tensors` can make a program's outputs."""
     return not any(spec.containers or DTYPES[spec.dtype].dlpack is None for spec in outputs)
 
 
 def as_tensors(outputs: Sequence[DeviceArray], device: Device) -> list[Any]:
-    """Arrays on the card as torch's tensors over the same memory; torch's current stream waits for them."""
+    """Arrays on the GPU as torch tensors over the same memory; torch's current stream waits for them."""
     torch = sys.modules["torch"]
     stream = torch.cuda.current_stream(device.index).cuda_stream
     device.native.let_wait(stream)
-    place = dlpack_device(device)
+    target = dlpack_device(device)
     made = []
     for output in outputs:
         element = DTYPES[output.dtype]
         assert element.dlpack is not None
         lent = output.lent(stream)
-        array = _native.device_to_dlpack(lent, output.address, output.shape, element.dlpack, element.bits, *place)
+        array = _native.device_to_dlpack(lent, output.address, output.shape, element.dlpack, element.bits, *target)
         made.append(torch.utils.dlpack.from_dlpack(array.__dlpack__()))
     return made
 

@@ -18,7 +18,7 @@ from burn.dialect.types import DTYPES, numpy_dtype
 from burn.dialect.weights import array_weight
 from burn.errors import TypeMismatch
 from burn.runtime.arrays import Unfit, is_foreign, to_numpy
-from burn.runtime.device_array import DeviceArray, place_of, resident
+from burn.runtime.device_array import DeviceArray, gpu_of, resident
 from burn.tensors.base import Base, made, of_array
 from burn.tensors.tracer import active, current
 
@@ -89,7 +89,7 @@ def from_dlpack(data: Any) -> Tensor:
     if not is_foreign(data):
         raise TypeMismatch("from_dlpack takes what has __dlpack__", [f"not a {type(data).__name__}"])
     try:
-        device = place_of(data)
+        device = gpu_of(data)
         array = None if device is None else resident(data, device)
         return of_array(to_numpy(data, spec_of(data).dtype) if array is None else array)
     except Unfit as error:

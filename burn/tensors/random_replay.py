@@ -25,7 +25,7 @@ class Draws:
     def now() -> Draws:
         tracer = active()
         if tracer is None:
-            return Draws(None, (), process.place)
+            return Draws(None, (), process.position)
         return Draws(tracer.program, *tracer.program.place)
 
     @contextmanager
@@ -33,7 +33,7 @@ class Draws:
         """Draws inside repeat the draws that followed this state. iterations: the surrounding loops' iterations as values of
         the present region."""
         if self.program is None:
-            with process.from_place(self.at):
+            with process.from_position(self.at):
                 yield
             return
         with self.program.from_place(tuple(iterations), self.at):

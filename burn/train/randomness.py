@@ -17,7 +17,7 @@ from burn.runtime.random import process
 
 def own() -> list[int]:
     """Where burn's generator is."""
-    return list(process.place)
+    return list(process.position)
 
 
 def go_to(state: Any) -> None:

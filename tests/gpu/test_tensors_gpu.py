@@ -83,7 +83,7 @@ def test_element_types_through_torch(torch: Any, dtype: str) -> None:
 
 def test_errors(torch: Any, twice: Any) -> None:
     on_host = burn.compile(lambda x: x * 2 + 1, (X,))
-    with pytest.raises(InputError, match=r"lies on cuda:0; bring it to the CPU"):
+    with pytest.raises(InputError, match=r"is on cuda:0; copy it to the CPU"):
         on_host(torch.tensor(X, device="cuda"))
     with pytest.raises(InputError, match="require gradient"):
         twice(torch.tensor(X, device="cuda", requires_grad=True))

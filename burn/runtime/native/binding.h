@@ -1,4 +1,4 @@
-// What the files of the Python binding share.
+// Shared declarations of the Python binding.
 #ifndef BURN_BINDING_H
 #define BURN_BINDING_H
 
@@ -34,7 +34,7 @@ class Buffer {
     Py_buffer view_{};
 };
 
-// Puts `with`, which it takes over, in the place of what is held; Py_XSETREF, which the stable ABI lacks.
+// Replaces `held` by `with`, whose reference it steals: Py_XSETREF, which the stable ABI lacks.
 inline void exchange(PyObject *&held, PyObject *with) {
     PyObject *before = held;
     held = with;
@@ -118,17 +118,17 @@ void bind_devices(nanobind::module_ &m);
 // Memory of a device that arrays share: burn's own, which is freed with the last of them, or another library's.
 class CardMemory {
   public:
-    // Takes over what burn_device_alloc gave.
+    // Takes ownership of memory from burn_device_alloc.
     CardMemory(burn_device *device, void *address) : device_(device), address_(address) {}
-    // Another library's, as long as `owner` lives. What the library does with it then comes after all that burn has been given
-    // until now: on that stream of the driver; or at all, which has to be waited for.
+    // Another library's memory, valid while `owner` lives. On release that library's stream waits for burn's work so far;
+    // without a stream the host waits.
     CardMemory(burn_device *device, nanobind::object owner, std::optional<uintptr_t> stream)
         : device_(device), owner_(std::move(owner)), stream_(stream) {}
     CardMemory(const CardMemory &) = delete;
     ~CardMemory();
     burn_device *device() const { return device_; }
     bool is_foreign() const { return owner_.is_valid(); }
-    // From when on what is there now was written; null: when all that the device was given is done. Takes it over.
+    // The moment when the present contents are complete; null: when all submitted work is done. Takes ownership.
     std::shared_ptr<burn_device_moment> ready() const { return ready_; }
     void set_ready(burn_device_moment *moment) {
         ready_ = moment ? std::shared_ptr<burn_device_moment>(moment, burn_device_moment_delete) : nullptr;
@@ -142,7 +142,7 @@ class CardMemory {
     std::shared_ptr<burn_device_moment> ready_;
 };
 
-// A dense array in a device's memory, in row-major order. Python's class burn.runtime.card.CardArray derives from this one.
+// A dense row-major array in a device's memory. The base class of Python's burn.runtime.device_array.DeviceArray.
 class CardArray {
   public:
     CardArray(std::shared_ptr<CardMemory> memory, void *address, int64_t bytes, nanobind::object dtype,

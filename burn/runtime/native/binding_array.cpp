@@ -18,8 +18,7 @@ CardMemory::~CardMemory() {
 
 namespace {
 
-// What keeps an array's memory as long as another library has it: then burn's work comes after what that library's stream was
-// given until then.
+// Keeps an array's memory alive while another library uses it. On release burn's later work waits for that library's stream.
 class Lent {
   public:
     Lent(CardArray &array, uintptr_t stream) : memory_(array.memory()), stream_(stream) { memory_->set_ready(nullptr); }
@@ -33,7 +32,7 @@ class Lent {
     uintptr_t stream_;
 };
 
-PyObject *array_type = nullptr; // burn.runtime.card.CardArray
+PyObject *array_type = nullptr; // burn.runtime.device_array.DeviceArray
 
 int64_t bytes_of(nb::handle dtype, const std::vector<int64_t> &shape) {
     auto bytes = nb::cast<int64_t>(dtype.attr("itemsize"));

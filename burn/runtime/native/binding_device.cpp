@@ -115,7 +115,7 @@ class Module {
             throw std::runtime_error(error);
     }
     Module(const Module &) = delete;
-    ~Module() { // whoever has the device's lock may need the interpreter's
+    ~Module() { // the holder of the device's lock may need the interpreter's
         unlocked([this] { burn_device_unload(module_); });
     }
     burn_device_function *find(const std::string &name, int64_t shared) {

@@ -11,7 +11,7 @@ using namespace nb::literals;
 namespace {
 
 // (array, code, bits): the array's elements are raw bytes of the right size, for the caller to view as the dtype that
-// DLPack's code and bits stand for; numpy itself knows neither bfloat16 nor the 8-bit floats.
+// DLPack's code and bits stand for; numpy itself has neither bfloat16 nor the 8-bit floats.
 nb::tuple from_dlpack(nb::handle capsule) {
     nb::ndarray<nb::ro> tensor;
     if (!nb::try_cast(capsule, tensor))

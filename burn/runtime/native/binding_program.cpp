@@ -23,7 +23,7 @@ using Card = std::tuple<std::string, int32_t, std::optional<std::string>>;
 
 // ---- the interpreter lock -------------------------------------------------------------------------------------------
 
-// Whether a signal has come whose Python handler raises, such as Ctrl-C. The exception stays set.
+// True after a signal whose Python handler raises, such as Ctrl-C. The exception stays set.
 int interrupted(void *context) {
     auto **state = static_cast<PyThreadState **>(context);
     take_lock(*state);
@@ -67,7 +67,7 @@ void *decode_image(burn_run *run, int64_t form, const void *data, int64_t bytes,
     return pixels;
 }
 
-constexpr size_t MOST_EVENTS = 100000; // of a profiled run that are told one by one
+constexpr size_t MOST_EVENTS = 100000; // recorded individually in a profiled run
 
 class Program {
   public:
@@ -105,14 +105,14 @@ class Program {
     void cancel() { burn_program_cancel(program_); }
 
     ~Program() {
-        PyThreadState *state = device_ ? PyEval_SaveThread() : nullptr; // unloading kernels waits for the card
+        PyThreadState *state = device_ ? PyEval_SaveThread() : nullptr; // unloading kernels waits for the GPU
         burn_program_delete(program_);
         if (state)
             take_lock(state);
         burn_image_unload(image_);
     }
 
-    // keep: whether outputs stay on the program's card; without it, where an input lies there.
+    // keep: outputs stay on the program's GPU; by default if an input is there.
     nb::object run(nb::sequence arguments, std::optional<std::vector<int64_t>> donated, bool profile,
                    std::optional<bool> keep, double seconds, int64_t bytes) {
         size_t count = inputs_.size();
@@ -310,7 +310,7 @@ class Program {
     std::vector<burn_device_kernel> device_kernels_;
     std::vector<std::string> sites_;
     std::vector<const char *> site_names_;
-    std::vector<int64_t> on_card_; // bytes of each constant that goes to the card, or -1
+    std::vector<int64_t> on_card_; // bytes of each constant that is copied to the GPU, or -1
 };
 
 // Bytes like those of an output, which a program that gets them as a donated input may write an output to.

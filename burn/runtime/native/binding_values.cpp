@@ -64,7 +64,7 @@ burn_input pack(PyArrayObject *array, const int64_t *dims, Kept &kept) {
     return {packed, bytes, PyArray_NDIM(array), dims, 0, 0};
 }
 
-// An array in the memory of the program's card.
+// An array in the memory of the program's GPU.
 burn_input check_on_card(PyObject *object, const Spec &spec, burn_device *device) {
     if (!nb::isinstance<CardArray>(object))
         mismatch("not a numpy array");
@@ -184,8 +184,8 @@ nb::object unpack(const burn_output &output) {
     return array;
 }
 
-// Strings as an array of str, a sequence as a list, an optional as its element or None. What becomes part of the
-// result is taken out of `output`.
+// Strings as an array of str, a sequence as a list, an optional as its element or None. Moves the parts of the result
+// out of `output`.
 nb::object build(burn_output &output, const Spec &spec, size_t level) {
     if (level == spec.depth()) {
         if (spec.is_text())

@@ -1,4 +1,4 @@
-// What programs take and give, as binding_values.cpp turns it and binding_program.cpp runs it.
+// Conversion of inputs and outputs between Python and programs (binding_values.cpp), for binding_program.cpp.
 #ifndef BURN_BINDING_VALUES_H
 #define BURN_BINDING_VALUES_H
 
@@ -42,7 +42,7 @@ inline PyObject *item_of(PyObject *list, size_t index) {
     return PyList_Check(list) ? PyList_GetItem(list, at) : PyTuple_GetItem(list, at);
 }
 
-// What a call's inputs point to besides the callers' arrays, as long as the call runs.
+// Memory that a call's inputs point to besides the callers' arrays, for the duration of the call.
 struct Kept {
     std::vector<std::unique_ptr<void, Freed>> memory;
     std::vector<nanobind::object> objects;
@@ -55,8 +55,8 @@ struct Kept {
     }
 };
 
-// What the runtime cannot see of an input: its type and its layout. The sizes are the runtime's to check. `level` is how many
-// containers are around the object; `device` the program's, or NULL.
+// Checks an input's type and layout; the runtime checks the sizes. `level`: number of containers around the object;
+// `device`: the program's, or NULL.
 burn_input check_input(PyObject *object, const Spec &spec, size_t level, burn_device *device, Kept &kept);
 bool is_writable(PyObject *object);
 

@@ -1,11 +1,11 @@
-/* The interface between compiled programs and the runtime, version 2: all that generated code may call, and how.
+/* The interface between compiled programs and the runtime, version 2: all functions that generated code may call.
  *
  * Portable C11. Generated code sees opaque pointers and 64-bit integers only, so that the same object links into a
  * process, a stand-alone program or a wasm module.
  *
- * Every call returns. What can fail says so: a function that gives memory returns NULL, one that counts returns -1, one
- * that acts returns a burn_status; the failure is recorded in the run. Generated code then leaves: a kernel returns, the
- * entry function goes to its end. Once a run has failed, whatever gives memory or launches fails as well.
+ * Every call returns. On failure an allocating function returns NULL, a counting one -1, any other a burn_status;
+ * the run records the failure. Generated code then exits: a kernel returns, the entry function jumps to its end. After a
+ * failure, all later allocations and launches of the run fail.
  */
 #ifndef BURN_RT_H
 #define BURN_RT_H
@@ -19,16 +19,16 @@ extern "C" {
 typedef struct burn_run burn_run;       /* one inference: its inputs, outputs, arena, error */
 typedef struct burn_worker burn_worker; /* one thread's part of a launch: scratch memory, error channel */
 
-/* A kernel computes iterations [begin, end) of its outermost (flattened) parallel loop. `args` are 64-bit words,
- * addresses too. */
+/* A kernel computes iterations [begin, end) of its outermost (flattened) parallel loop. `args` are 64-bit words, including
+ * addresses. */
 typedef void (*burn_kernel)(burn_worker *worker, const int64_t *args, int64_t begin, int64_t end);
 
 /* The compiled program. Returns the run's status. */
 typedef int32_t (*burn_entry_fn)(burn_run *run);
 
 /* ---- inputs, constants, outputs ---------------------------------------------------------------------------------- */
-/* The inputs' ranks and bytes are right, and so are the sizes that the program's table of inputs (burn_input_spec) tells; the
- * entry function checks those that are expressions. */
+/* The runtime has checked ranks, bytes, and the sizes in the program's table of inputs (burn_input_spec); the
+ * entry function checks sizes that are expressions. */
 void *burn_rt_input(burn_run *run, int64_t index);                  /* dense row-major, at least element-aligned */
 int64_t burn_rt_input_dim(burn_run *run, int64_t index, int64_t axis);
 void *burn_rt_constant(burn_run *run, int64_t index);               /* 64-byte aligned */
@@ -45,8 +45,8 @@ void *burn_rt_plan(burn_run *run, const int64_t *sizes, int64_t count, int64_t *
  * latest. */
 void *burn_rt_alloc(burn_run *run, int64_t bytes);
 void burn_rt_free(burn_run *run, void *memory);
-/* Memory from burn_rt_alloc (or NULL) made large enough for `bytes`, its contents kept; moved if it must be. It grows
- * by half again at least, and keeps its place in the order of allocation. */
+/* Reallocates memory from burn_rt_alloc (or NULL) to `bytes` at least, with its contents. It grows
+ * by half or more, and keeps its position in the order of allocation. */
 void *burn_rt_grow(burn_run *run, void *memory, int64_t bytes);
 /* An iteration of a loop: burn_rt_release(run, burn_rt_mark(run)) frees what was allocated in between. The mark is -1
  * once the run has failed or is to stop, so that every loop can be ended. */
@@ -82,23 +82,23 @@ int32_t burn_rt_steps(burn_run *run, const unsigned char *steps, int64_t *words,
 void burn_rt_enter(burn_run *run, int64_t kernel_id);
 void burn_rt_leave(burn_run *run, int64_t kernel_id);
 
-/* ---- cards: what only a program calls whose tensors lie in a card's memory ------------------------------------------- */
-/* Inputs, outputs, constants and the arena are addresses on the card then; so are those that go in and out here, but for the
- * host's side of fetch and send. All is done in order, and nothing is waited for but by what reads. */
+/* ---- GPUs: called only by programs with tensors in GPU memory --------------------------------------------------------- */
+/* Inputs, outputs, constants, the arena and all addresses below are then GPU addresses, except the
+ * host addresses of fetch and send. All work runs in order, and only reads wait. */
 void *burn_rt_device_alloc(burn_run *run, int64_t bytes); /* as burn_rt_alloc, with the same marks */
 void burn_rt_device_free(burn_run *run, void *memory);
 void *burn_rt_device_grow(burn_run *run, void *memory, int64_t bytes);
 void burn_rt_device_copy(burn_run *run, void *to, const void *from, int64_t bytes);
 int64_t burn_rt_device_read(burn_run *run, const void *from, int64_t bytes);
 void burn_rt_device_write(burn_run *run, void *to, int64_t value, int64_t bytes);
-/* A copy in memory of burn_rt_alloc; and from the host's memory to the card's. */
+/* Copies to memory of burn_rt_alloc; and from host memory to GPU memory. */
 void *burn_rt_fetch(burn_run *run, const void *from, int64_t bytes);
 void burn_rt_send(burn_run *run, void *to, const void *from, int64_t bytes);
 /* A word that is 0 until a kernel fails: then the number of its site plus one in the upper 16 bits, the index below. */
 void *burn_rt_device_failure(burn_run *run);
-/* All that an output depends on was submitted, and much more follows: who waits for it waits no longer than for that. */
+/* All work that an output depends on is submitted, and much more follows: reading the output waits only for the former. */
 void burn_rt_device_ready(burn_run *run, int64_t output);
-/* Submits a kernel of the artefact's table for cards, as `blocks` blocks. `args` are `count` words. */
+/* Launches a kernel of the artefact's table of GPU kernels with `blocks` blocks. `args` are `count` words. */
 int32_t burn_rt_device_launch(burn_run *run, int64_t kernel_id, int64_t kernel, const int64_t *args, int64_t count,
                               int64_t blocks);
 
@@ -118,8 +118,8 @@ enum burn_status {
     BURN_DIVIDE_BY_ZERO = 5,
     BURN_EMPTY_REDUCTION = 6,
     BURN_LOOP_LIMIT = 7,         /* value: the limit */
-    BURN_CHECK_FAILED = 8,       /* value: the left side of the condition, which the site spells out */
-    BURN_SIZE_OVERFLOW = 9,      /* sizes whose product does not fit 64 bits */
+    BURN_CHECK_FAILED = 8,       /* value: the lhs of the condition; the site has its text */
+    BURN_SIZE_OVERFLOW = 9,      /* the product of sizes does not fit 64 bits */
     BURN_INPUT_MISMATCH = 10,    /* value: the input that does not fit the program */
     BURN_SHARED_MEMORY = 11,     /* value: the donated input that shares memory with another one */
     BURN_INTERRUPTED = 12,       /* the host asked for it */
@@ -127,7 +127,7 @@ enum burn_status {
     BURN_EMPTY_LIST = 14,        /* an optional has no element to give, or a sequence none to join */
     BURN_WRONG_ITEM = 15,        /* a sequence's element is not of the type that was expected; value: its position */
     BURN_HOST_FAILED = 16,       /* the host could not do what the program asked it for */
-    BURN_DEVICE_FAILED = 17,     /* the card or its driver failed: see burn_device_error; value: the driver's code */
+    BURN_DEVICE_FAILED = 17,     /* the GPU or its driver failed: see burn_device_error; value: the driver's code */
     BURN_SMALL_OUTPUT = 18,      /* the caller's memory for an output is too small; value: the output */
     BURN_CANCELLED = 19,         /* burn_program_cancel */
     BURN_TOO_LONG = 20,          /* the run's deadline passed; value: nanoseconds beyond it */

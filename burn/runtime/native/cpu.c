@@ -1,5 +1,5 @@
-/* What this CPU is: its instruction sets (by LLVM's names, after checking that the operating system saves their
- * registers), its caches, and how many cores this process may use. */
+/* Facts about this CPU: instruction sets (by LLVM's names, after checking that the operating system saves their
+ * registers), caches, and the number of cores for this process. */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,8 +45,8 @@ static uint64_t saved_registers(void) {
     return (uint64_t)high << 32 | low;
 }
 
-/* Whether this process may use tile registers. Linux gives room for them on request: to all threads, for good. It refuses where
- * a thread's stack for signals could not hold them. */
+/* True if this process may use tile registers. Linux grants them on request, permanently and for all threads. It refuses if
+ * a thread's signal stack is too small for them. */
 static int tiles_granted(void) {
 #if defined(__linux__) && defined(SYS_arch_prctl)
     enum { ARCH_REQ_XCOMP_PERM = 0x1023, TILE_DATA = 18 };
@@ -99,7 +99,7 @@ void burn_cpu_name(char name[64]) {
 
 #else
 
-/* What Linux tells of a CPU in two words (asm/hwcap.h), by LLVM's names. */
+/* Linux's CPU features in two words (asm/hwcap.h), by LLVM's names. */
 #if defined(__linux__) && (defined(__aarch64__) || defined(__riscv))
 #include <sys/auxv.h>
 

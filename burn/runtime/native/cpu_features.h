@@ -1,5 +1,5 @@
-/* Extensions of x86-64: the name in LLVM's X86.td, where CPUID tells of it (leaf, subleaf, register, bit), and the bits of XCR0
- * that say that the operating system saves its registers. */
+/* Extensions of x86-64: the name in LLVM's X86.td, the CPUID bit (leaf, subleaf, register, bit), and the bits of XCR0
+ * that are set if the operating system saves its registers. */
 #ifndef BURN_CPU_FEATURES_H
 #define BURN_CPU_FEATURES_H
 

@@ -1,7 +1,7 @@
-/* Devices: which there are, their facts, the context and the lock that every call works under, and what is said of a failure.
+/* Devices: enumeration, facts, the context and lock of every call, and error messages.
  *
- * The context is the device's primary one, which all libraries of a process share, so that torch's memory is burn's as well. A
- * thread has one context at a time; each call puts burn's in place where another one is, and that one back when it is done.
+ * The context is the device's primary one, which all libraries of a process share, so that burn can use torch's memory. A
+ * thread has one current context; each call makes burn's context current and restores the previous one.
  */
 #include <pthread.h>
 #include <stdarg.h>
@@ -74,7 +74,7 @@ void burn_device_lock(burn_device *device) {
         return;
     pthread_mutex_lock(&device->lock);
     if (device->held++ == 0)
-        device->pushed = burn_device_enter(device); /* if that fails, so does whatever is submitted */
+        device->pushed = burn_device_enter(device); /* if this fails, all submissions fail */
 }
 
 void burn_device_unlock(burn_device *device) {
@@ -129,7 +129,7 @@ static int32_t init_locks(burn_device *device) {
     return failed ? BURN_OUT_OF_MEMORY : burn_store_init(&device->store);
 }
 
-/* What fails half-way is left as it is: a device that cannot be opened once will hardly be opened a second time. */
+/* A partial failure is not undone: a device that cannot be opened once is not opened a second time. */
 static burn_device *start(const burn_driver *driver, int32_t index, char *error, size_t error_size) {
     burn_device *device = calloc(1, sizeof *device);
     if (!device || init_locks(device) != BURN_OK) {

@@ -1,12 +1,12 @@
-/* Cards: devices with a memory and a compiler of their own, which a driver library reaches (libcuda.so.1, opened when the first
- * one is asked for). run.c runs programs on them; a host that wants a card's memory for its own tensors starts here, too.
+/* GPUs: devices with their own memory and code, used through a driver library (libcuda.so.1, opened at the
+ * first use). The runtime runs programs on them; hosts also use this interface for tensors in GPU memory.
  *
- * A device is opened once in a process, and stays. Its work is done in order, by one stream: what is freed may be handed out
- * again at once, because whatever still reads it was submitted before whatever will write it. Any number of threads may
+ * A device is opened once in a process, and never closed. One stream runs its work in order. So freed memory can be reused
+ * at once: its remaining readers were submitted before its next writers. Any number of threads may
  * call; a run holds the device's lock while it submits its launches.
  *
- * What can fail returns a burn_status: BURN_OUT_OF_MEMORY or BURN_DEVICE_FAILED, and burn_device_error says why. A child of fork
- * cannot use its parent's devices: there everything fails with that reason, but what frees, which does nothing.
+ * Functions that can fail return a burn_status: BURN_OUT_OF_MEMORY or BURN_DEVICE_FAILED; burn_device_error has the reason. After
+ * a fork, the child cannot use its parent's devices: all functions fail with this reason, and freeing does nothing.
  */
 #ifndef BURN_DEVICE_H
 #define BURN_DEVICE_H
@@ -51,8 +51,8 @@ int32_t burn_device_error_status(void);
 int64_t burn_device_error_code(void);
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
-/* Aligned to BURN_DEVICE_ALIGNMENT. From what was freed before if that fits; else from the driver, and if it has no more, from
- * there again once all that is kept was given back. NULL: see burn_device_error. Never NULL for 0 bytes. */
+/* Aligned to BURN_DEVICE_ALIGNMENT. Reuses freed memory of a suitable size, else allocates from the driver. If that fails, gives
+ * all kept memory back and tries again. NULL: see burn_device_error. Never NULL for 0 bytes. */
 void *burn_device_alloc(burn_device *device, int64_t bytes);
 void burn_device_free(burn_device *device, void *memory); /* accepts NULL */
 void burn_device_trim(burn_device *device);               /* gives back what is kept */
@@ -68,10 +68,10 @@ int32_t burn_device_copy(burn_device *device, void *to, const void *from, int64_
 int32_t burn_device_fill(burn_device *device, void *to, uint8_t byte, int64_t bytes);
 /* Waits until all that was submitted is done. */
 int32_t burn_device_wait(burn_device *device);
-/* The driver's stream that all this goes to, for libraries that order their own work behind it. */
+/* The driver's stream of all this work, for libraries that order their work after it. */
 void *burn_device_stream(burn_device *device);
-/* All that another stream of the driver (0: its default stream) has been given comes before all that follows here; and all
- * that was submitted here comes before what that stream is given from now on. */
+/* Orders streams of the driver (0: its default stream). wait_for: later work here waits for all present work of `stream`.
+ * let_wait: later work of `stream` waits for all present work here. */
 int32_t burn_device_wait_for(burn_device *device, void *stream);
 int32_t burn_device_let_wait(burn_device *device, void *stream);
 
@@ -111,11 +111,11 @@ typedef struct burn_reported {
 /* The names of sites must live as long as the report. NULL: see burn_device_error. */
 burn_report *burn_report_new(burn_device *device, const char *const *sites, int64_t site_count);
 void *burn_report_word(const burn_report *report);
-/* Behind all work so far the word is brought to the host, for burn_device_reported; nobody waits. */
+/* Copies the word to the host after all work so far, for burn_device_reported; does not block. */
 int32_t burn_report_tell(burn_report *report);
-/* Waits for all work, and says what is in the word, BURN_OK as the code if nothing is, which then is cleared. */
+/* Waits for all work, reads the word (code BURN_OK if it is empty), and clears it. */
 int32_t burn_report_look(burn_report *report, burn_reported *found);
-/* A failure that has come to the host and that nobody has heard of, which is forgotten then. 0: there is none yet. */
+/* Takes a failure that was copied to the host and not reported yet. 0: there is none. */
 int burn_device_reported(burn_device *device, burn_reported *found);
 void burn_report_delete(burn_report *report); /* accepts NULL */
 

@@ -1,8 +1,8 @@
 /* Elements between the host, a device and other streams.
  *
- * A copy between pinned memory (pages locked) and the device needs nobody's attention, so that a small one goes through such
- * memory: what is sent through a ring, of which a segment is used again when the copies out of it are done; what is fetched
- * through memory of the waiting thread's own. A large copy is the driver's to divide.
+ * A copy between pinned (page-locked) memory and the device is asynchronous, so small copies go through such
+ * memory. Sends use a ring, whose segments are reused when the copies out of them are done. Fetches use
+ * memory of the waiting thread. The driver splits large copies.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -89,7 +89,7 @@ static char *ring_piece(burn_device *device, int64_t bytes, int *code) {
     return piece;
 }
 
-/* The driver has read ordinary memory when it returns. Memory that it knows itself it reads when the copy's turn comes. */
+/* The driver has read ordinary memory when it returns. It reads pinned memory later, when it executes the copy. */
 static int send_large(burn_device *device, uint64_t to, const void *from, int64_t bytes) {
     int type = 0, code = device->driver->send(to, from, (size_t)bytes, device->stream);
     if (code || device->driver->about(&type, BURN_DRIVER_MEMORY_TYPE, (uint64_t)(uintptr_t)from))
@@ -179,8 +179,8 @@ int32_t burn_device_fill(burn_device *device, void *to, uint8_t byte, int64_t by
 
 /* ---- other streams ----------------------------------------------------------------------------------------------- */
 
-/* What `second` is given from now on comes after all that `first` has been given. A stream keeps what it waits for, so that one
- * event does for all. */
+/* Later work of `second` waits for all present work of `first`. A stream captures the event it waits for, so one
+ * event can be reused. */
 static int32_t put_in_order(burn_device *device, void *first, void *second, const char *doing) {
     int entered;
     int32_t status = burn_device_begin_now(device, doing, &entered);

@@ -1,4 +1,4 @@
-/* What the files behind device.h share. */
+/* Shared declarations of the files that implement device.h. */
 #ifndef BURN_DEVICE_INNER_H
 #define BURN_DEVICE_INNER_H
 
@@ -14,7 +14,7 @@ enum {
     BURN_SEGMENTS = 8,
 };
 
-/* What one thread waits with, while others submit. */
+/* The event and memory with which one thread waits while others submit. */
 typedef struct burn_waiter {
     struct burn_waiter *next;
     void *event, *pinned; /* BURN_SMALL_TRANSFER bytes */
@@ -54,14 +54,14 @@ struct burn_device {
     int32_t held, pushed;  /* how often burn_device_lock holds it; whether that put the context in place */
     int32_t recording;
     burn_device_module *dead; /* to be unloaded when that is done */
-    burn_waiter *waiters;  /* that nobody uses */
+    burn_waiter *waiters;  /* unused ones */
     char *ring;            /* pinned: BURN_SEGMENTS of BURN_SEGMENT bytes */
     void *ring_events[BURN_SEGMENTS]; /* the last copy out of each segment */
     int32_t segment;
     int64_t segment_used;
 
     burn_report *reports;  /* device_report.c */
-    burn_slot *slots;      /* that nobody uses */
+    burn_slot *slots;      /* unused ones */
     int has_lost;
     burn_reported lost;    /* of a report that is no more */
 };

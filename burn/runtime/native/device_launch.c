@@ -67,7 +67,7 @@ static void delete_module(burn_device_module *module) {
     free(module);
 }
 
-/* Nobody can wait while work is recorded: what dies then is buried later. */
+/* Waiting is impossible while work is recorded: modules unloaded then are queued. */
 void burn_device_unload(burn_device_module *module) {
     if (!module || burn_driver_forked())
         return;
@@ -84,7 +84,7 @@ void burn_device_unload(burn_device_module *module) {
     burn_device_end(device, "", entered, 0);
 }
 
-/* One kernel may be found with several sizes of shared memory; the driver knows the largest. */
+/* One kernel may be looked up with several sizes of shared memory; the driver gets the largest. */
 static int find(burn_device_module *module, burn_device_function *made) {
     const burn_driver *driver = module->device->driver;
     int64_t allowed = -1;
@@ -144,7 +144,7 @@ int32_t burn_device_launch(burn_device *device, burn_device_function *function, 
         return BURN_OK;
     for (int32_t i = 0; i < count; i++)
         parameters[i] = (void *)&arguments[i];
-    parameters[count] = NULL; /* the driver knows how many there are; tests' drivers do not */
+    parameters[count] = NULL; /* the driver has the count; the tests' drivers need the terminator */
     int32_t status = burn_device_begin(device, &entered);
     if (status != BURN_OK)
         return status;

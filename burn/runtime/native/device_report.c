@@ -1,8 +1,8 @@
-/* Failures that kernels report, and who hears of them.
+/* Failures that kernels report.
  *
- * A kernel cannot end a run: it leaves a word on the card, and nothing behind it in that run writes over what was there before.
- * A run that waits for its end looks at the word then. One that does not has it copied into the host's memory behind its work,
- * and whoever waits for the card later, or runs something there, hears of it. The word stays until somebody has.
+ * A kernel cannot end a run: it writes a status word on the GPU, and later kernels of that run do not overwrite earlier data.
+ * A synchronous run reads the word at its end. An asynchronous run copies it to the host after its work; the next
+ * synchronisation or run on the GPU then raises the failure. The word stays set until it is reported.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,8 +19,8 @@ enum { SLOTS = 512 };
 struct burn_report {
     struct burn_report *next;
     burn_device *device;
-    void *word;              /* on the card */
-    volatile int64_t *told;  /* what was copied of it */
+    void *word;              /* in GPU memory */
+    volatile int64_t *told;  /* its copy in host memory */
     int queued;              /* a copy may be under way */
     const char *const *sites;
     int64_t site_count;

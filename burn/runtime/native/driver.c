@@ -1,7 +1,7 @@
-/* Which drivers there are, each opened once in a process.
+/* The drivers, each opened once in a process.
  *
- * A driver does not survive a fork: its threads and its mappings stay with the parent, and it cannot be started a second time. A
- * child of a process that used one is told so at every call.
+ * A driver does not survive a fork: its threads and mappings stay with the parent, and it cannot be started a second time. In a
+ * child of a process that used one, every call fails with this reason.
  */
 #include <dlfcn.h>
 #include <pthread.h>

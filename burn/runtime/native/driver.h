@@ -1,8 +1,8 @@
-/* What burn asks of a card's driver, as a table that is filled from the driver's library when the first device is asked for.
+/* The functions that burn uses from a GPU driver, as a table filled from the driver's library at the first use of a device.
  *
- * CUDA's driver interface and HIP offer the same functions with the same parameters, under other names: an address is a word of
- * 64 bits, everything else a handle. So the table holds the library's own functions, and device*.c know no maker. A driver of
- * another kind is another file like driver_cuda.c and a row in driver.c.
+ * CUDA's driver interface and HIP have the same functions and parameters, under other names: an address is a
+ * 64-bit word, everything else a handle. So the table holds the library's own functions, and device*.c are independent of the
+ * vendor. Another kind of driver needs a file like driver_cuda.c and a row in driver.c.
  */
 #ifndef BURN_DRIVER_H
 #define BURN_DRIVER_H
@@ -15,9 +15,9 @@ typedef struct burn_driver burn_driver;
 enum {
     BURN_DRIVER_OUT_OF_MEMORY = 2,
     BURN_DRIVER_NO_DEVICE = 100,
-    BURN_DRIVER_OWN_STREAM = 1,    /* of a stream: waits for the default stream only where it is told to */
+    BURN_DRIVER_OWN_STREAM = 1,    /* of a stream: waits for the default stream only on request */
     BURN_DRIVER_UNTIMED = 2,       /* of an event: no clock, which makes it cheaper */
-    BURN_DRIVER_RELAXED = 2,       /* of a recording: what other threads and libraries do meanwhile is not its business */
+    BURN_DRIVER_RELAXED = 2,       /* of a recording: calls of other threads and libraries are allowed meanwhile */
     BURN_DRIVER_MEMORY_TYPE = 2,   /* of an address: known to the driver at all */
     BURN_DRIVER_SHARED_MEMORY = 8, /* of a function: the most dynamic shared memory that a launch may ask for */
 };
@@ -39,7 +39,7 @@ struct burn_driver {
     int (*attribute)(int *value, int attribute, int device);
     int (*total)(size_t *bytes, int device);
     int (*free)(size_t *free, size_t *total);          /* of the current context's device */
-    /* What `attribute` and `name` tell, in burn's words; the rest of the facts stays. */
+    /* Fills in the facts that `attribute` and `name` provide. */
     int (*describe)(const burn_driver *driver, int device, burn_device_facts *facts);
 
     int (*context)(void **context, int device);        /* the one that all libraries of the process share */
@@ -84,7 +84,7 @@ struct burn_driver {
 const burn_driver *burn_driver_find(const char *kind, const char *library, char *error, size_t error_size);
 /* "out of memory (CUDA_ERROR_OUT_OF_MEMORY)" */
 void burn_driver_explain(const burn_driver *driver, int code, char *text, size_t size);
-/* Whether this process was forked from one that had used a driver: no device works here, nor can one be opened anew. */
+/* True if this process was forked from one that had used a driver: no device works here, nor can one be opened. */
 int burn_driver_forked(void);
 extern const char burn_driver_forked_text[];
 

@@ -1,10 +1,10 @@
 /* Loads a relocatable ELF object for this machine, as LLVM writes it, into this process.
  *
- * Sections go into one mapping in three parts, each on pages of its own: code (with a jump stub for every external
- * function, for calls whose displacement cannot reach it), read-only data (with a global offset table) and data.
- * External names are looked up in symbols.c and nowhere else. The object may come from a cache file that something else
- * has written to, so every offset is checked before it is followed; what is not understood is refused with the reason.
- * What differs between machines is a table (elf_machine.h).
+ * Sections go into one mapping in three parts, each on its own pages. These are code (with a jump stub for every external
+ * function, for calls out of range), read-only data (with a global offset table) and data.
+ * External names are resolved only in symbols.c. The object may come from a corrupted cache file,
+ * so every offset is checked before use; unsupported content is refused with the reason.
+ * A table (elf_machine.h) holds the differences between machines.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -305,7 +305,7 @@ static void write_field(const elf_relocation *row, uint8_t *place, uint64_t valu
     memcpy(place, &word, row->bytes);
 }
 
-/* What a row says of its symbol: `of` counted from `from`, and the addend. */
+/* The value of a relocation: `of` relative to `from`, plus the addend. */
 static uint64_t value_of(const elf_relocation *row, uint64_t of, uint64_t table, uint64_t place) {
     static const uint64_t in_page = 4095;
     switch ((elf_from)row->from) {

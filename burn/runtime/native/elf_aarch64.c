@@ -1,5 +1,5 @@
-/* AArch64's relocations (ELF for the Arm 64-bit Architecture). An instruction has room for a part of an address: four moves
- * build one of 64 bits, ADRP takes a distance in pages of 4 KiB and the instruction behind it the place in the page. */
+/* AArch64's relocations (ELF for the Arm 64-bit Architecture). An instruction holds a part of an address: four moves
+ * build 64 bits; ADRP takes a distance in pages of 4 KiB, and the next instruction the offset in the page. */
 #include "elf_machine.h"
 
 #define DATA(type, from, bytes, range) {type, OF_SYMBOL, from, bytes, 0, 8 * (bytes), 0, range, 0}

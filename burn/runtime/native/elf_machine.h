@@ -1,6 +1,6 @@
-/* What elf.c is told of a machine: how its relocations are computed and written, and how code there jumps to a far place.
- * A relocation is a row: the value (what `of` names, counted from what `from` names, and the addend), and the field of the
- * instruction or the data that takes it. */
+/* The machine-specific part of elf.c: computation and encoding of relocations, and far jumps.
+ * A relocation is a row: the value (`of` relative to `from`, plus the addend), and the field of the
+ * instruction or the data that holds it. */
 #ifndef BURN_ELF_MACHINE_H
 #define BURN_ELF_MACHINE_H
 

@@ -6,7 +6,7 @@
 
 static const elf_relocation relocations[] = {
     LONG(1, OF_SYMBOL, FROM_ZERO),            /* R_X86_64_64 */
-    WORD(2, OF_CALLED, FROM_PLACE, SIGNED),   /* PC32: of calls too, in code that knows no PLT */
+    WORD(2, OF_CALLED, FROM_PLACE, SIGNED),   /* PC32: also of calls, in code without a PLT */
     WORD(4, OF_CALLED, FROM_PLACE, SIGNED),   /* PLT32 */
     WORD(9, OF_SLOT, FROM_PLACE, SIGNED),     /* GOTPCREL */
     WORD(10, OF_SYMBOL, FROM_ZERO, UNSIGNED), /* 32 */

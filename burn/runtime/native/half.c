@@ -1,9 +1,9 @@
 /* The conversions that LLVM calls when the CPU has no instruction for them (compiler-rt's names and rounding: to
  * nearest even).
  *
- * A half or bfloat travels in the low 16 bits of a floating-point register, which is where the x86-64 and AArch64
- * calling conventions put it; declaring it as `float` reads and writes just that register with any C11 compiler.
- * WebAssembly has it in an integer: there the compiler's own conversions are linked, and none of this.
+ * The x86-64 and AArch64 calling conventions pass a half or bfloat in the low 16 bits of a floating-point register.
+ * Declared as `float`, it uses just that register with any C11 compiler.
+ * WebAssembly passes it in an integer: there the compiler's own conversions are linked instead.
  */
 #include "half.h"
 

@@ -1,8 +1,8 @@
-/* What a run keeps besides its tensors: strings and lists, which any number of tensors may refer to.
+/* The heap of a run: strings and lists, which any number of tensors may refer to.
  *
- * A string is an immutable record that its run (or its program, for constants) holds once, however often it occurs; an
- * element of a string tensor is a 64-bit word, the record's address, 0 for the empty string. So strings are equal when
- * their words are, and kernels copy and compare them as integers.
+ * A string is an immutable, interned record of its run (or its program, for constants). An
+ * element of a string tensor is a 64-bit word: the record's address, or 0 for the empty string. So strings are equal if
+ * their words are equal, and kernels copy and compare them as integers.
  *
  * A sequence is an immutable list of tensors; an optional is a list of one or none. A value of either kind is a scalar,
  * the list's address. All of it lives until the run ends.
@@ -92,7 +92,7 @@ burn_item *burn_item_new(burn_heap *heap, int64_t dtype, int64_t rank, const int
                          int64_t bytes, int copy);
 
 /* ---- a run's inputs and outputs ---------------------------------------------------------------------------------- */
-/* From what a caller gives (see burn_kind in runtime.h) to what compiled code works with, and back. */
+/* Converts between a caller's values (see burn_kind in runtime.h) and those of compiled code. */
 int32_t burn_value_in(burn_texts *texts, burn_kind kind, const burn_input *given, burn_input *made);
 int32_t burn_value_out(burn_kind kind, burn_output *output);
 

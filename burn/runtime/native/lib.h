@@ -4,8 +4,8 @@
  *
  * `dtype` is a burn_dtype (lib_keys.h). Tensors are dense; [outer, n, inner] is a tensor seen from one of its axes.
  * A result whose length depends on the data is allocated by the function, which returns the length, or -1 for a run that
- * has failed; the others return the run's status. What a function reads may be written by another thread meanwhile: its
- * results are then anything, but it stays inside its memory.
+ * has failed; the others return the run's status. If another thread writes to a function's inputs meanwhile, the
+ * results are undefined, but it accesses only its own memory.
  */
 #ifndef BURN_LIB_H
 #define BURN_LIB_H

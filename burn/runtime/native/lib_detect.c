@@ -10,8 +10,8 @@ typedef struct box {
     double low[2], high[2], area;
 } box;
 
-/* One operation's result in the boxes' element type. A sum, product or quotient of two floats that is rounded to double and then
- * to float is the float operation's result, as a double has more than twice a float's bits. */
+/* Rounds one operation's result to the boxes' element type. An addition, multiplication or division of floats, rounded to double
+ * and then to float, equals the float operation, because a double has more than twice a float's bits. */
 static inline double rounded(double x, int single) {
     return single ? (double)(float)x : x;
 }
@@ -39,7 +39,7 @@ static inline double extent(const box *a, const box *b, int axis, int single) {
     return length > 0 ? length : 0;
 }
 
-/* Whether the intersection is more than `limit` of the union. */
+/* True if the intersection is more than `limit` of the union. */
 static int overlap(const box *a, const box *b, double limit, int64_t form, int single) {
     double height = extent(a, b, 0, single), width = extent(a, b, 1, single);
     if (!(height > 0 && width > 0) && (form != ORDERED || limit >= 0))

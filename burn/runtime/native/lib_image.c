@@ -1,4 +1,4 @@
-/* burn.image_decode: the host decodes image files; a program asks it while it runs. */
+/* burn.image_decode: a program calls the host at run time to decode image files. */
 #include "lib.h"
 #include "runtime.h"
 

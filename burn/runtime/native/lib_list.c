@@ -35,7 +35,7 @@ int32_t burn_lib_list_length(burn_run *run, const int64_t *list, int64_t *length
     return burn_rt_status(run);
 }
 
-/* Whether an item has the type that is wanted: sizes, or -1 for any. */
+/* True if an item has this type: sizes, or -1 for any. */
 static int fits(const burn_item *item, int64_t dtype, int64_t rank, const int64_t *dims) {
     int same = item->dtype == dtype && item->rank == rank;
     for (int64_t axis = 0; axis < rank && same; axis++)
@@ -111,8 +111,8 @@ void *burn_lib_list_concat(burn_run *run, int64_t site, const int64_t *list, int
     return joined;
 }
 
-/* The parts of a tensor along an axis: as long as `sizes` says, which has `count` elements; each as long as its one
- * element if `count` is ALIKE; or of one slice each if it is SLICES, without the axis unless `keep`. */
+/* Splits a tensor along an axis. The parts have the `count` sizes of `sizes`; if `count` is ALIKE, all have its only
+ * size; if it is SLICES, each is one slice, without the axis unless `keep`. */
 enum { ALIKE = -1, SLICES = -2 };
 
 int32_t burn_lib_list_split(burn_run *run, int64_t site, int64_t dtype, int64_t rank, const int64_t *dims, int64_t axis,

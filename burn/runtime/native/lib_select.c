@@ -133,8 +133,8 @@ static int64_t *order_rows(burn_run *run, int64_t dtype, const uint64_t *keys, i
     return order;
 }
 
-/* x is [outer, n, inner]; the n slices along the middle axis are told apart. inverse [n] is given; values
- * [outer, count, inner], the first place of each [count] and how often it occurs [count] are results. */
+/* x is [outer, n, inner]; finds the distinct slices among the n along the middle axis. The caller provides inverse [n]. Results
+ * are values [outer, count, inner], the first index of each [count] and its number of occurrences [count]. */
 int64_t burn_lib_unique(burn_run *run, int64_t dtype, int64_t by_value, int64_t outer, int64_t n, int64_t inner,
                         const void *x, int64_t *inverse, void **values, int64_t **first, int64_t **counts) {
     int64_t bytes = burn_lib_element_bytes(dtype), parts = burn_lib_key_parts(dtype), width = outer * inner * parts;
@@ -163,7 +163,7 @@ int64_t burn_lib_unique(burn_run *run, int64_t dtype, int64_t by_value, int64_t 
         sizes[count - 1]++;
         inverse[order[i]] = count - 1;
     }
-    if (!by_value) { /* renumber in the order of first appearance, through the sizes that each place's group has */
+    if (!by_value) { /* renumber in the order of first appearance */
         int64_t *number = burn_rt_alloc(run, burn_lib_bytes(count, 2 * sizeof *number)), *by_number = number + count;
         if (!number)
             return -1;

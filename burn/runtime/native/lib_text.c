@@ -173,13 +173,13 @@ int64_t burn_lib_text_split(burn_run *run, int64_t count, int64_t most, const in
 
 /* ---- searching, ordering ----------------------------------------------------------------------------------------- */
 
-/* For each word the first place among the keys where it is, or -1. */
+/* For each word the index of the first equal key, or -1. */
 int32_t burn_lib_text_find(burn_run *run, int64_t count, const int64_t *x, int64_t key_count, const int64_t *keys,
                         int64_t *places) {
     int64_t size = 16;
     while (size < 2 * key_count)
         size *= 2;
-    int64_t *slots = burn_rt_alloc(run, burn_lib_bytes(size, sizeof *slots)); /* a place + 1, or 0 */
+    int64_t *slots = burn_rt_alloc(run, burn_lib_bytes(size, sizeof *slots)); /* an index + 1, or 0 */
     if (!slots)
         return burn_rt_status(run);
     memset(slots, 0, (size_t)size * sizeof *slots);
@@ -210,7 +210,7 @@ static int compare_words(const void *a, const void *b) {
     return before(x, y) ? -1 : before(y, x);
 }
 
-/* Each element's place in the order of their bytes, which is that of their code points; equal ones share one. */
+/* Each element's rank in byte order, which is the order of code points; equal elements share a rank. */
 int32_t burn_lib_text_rank(burn_run *run, int64_t count, const int64_t *x, int64_t *ranks) {
     int64_t bytes = burn_lib_bytes(count, sizeof(int64_t));
     int64_t *sorted = burn_rt_alloc(run, bytes);
@@ -263,7 +263,7 @@ static int holds(int64_t what, uint32_t previous, uint32_t next, int first, int 
     }
 }
 
-/* Whether a state takes a code point. A class is followed by `a` ranges. */
+/* True if a state accepts a code point. A class is followed by `a` ranges. */
 static int takes(const int64_t *code, uint32_t point) {
     if (code[0] == RANGE)
         return point >= code[1] && point <= code[2];
@@ -336,7 +336,7 @@ int32_t burn_lib_text_match(burn_run *run, int64_t count, const int64_t *x, int6
 
 /* ---- tokens ------------------------------------------------------------------------------------------------------- */
 
-/* What the search for tokens has: the program and room for its states. */
+/* State of the search for tokens: the program and memory for its states. */
 typedef struct search {
     const int64_t *code;
     int64_t *here, *then, *stack, *seen, step;
@@ -387,7 +387,7 @@ static int64_t points_of(burn_span text) {
     return count;
 }
 
-/* The tokens of a text, of which the first `room` are kept; how many there are. */
+/* Finds the tokens of a text, stores the first `room` of them, and returns their number. */
 static int64_t tokens_of(burn_run *run, search *s, burn_span text, int64_t least, int64_t between, int64_t *row, int64_t room) {
     int64_t found = 0, at = 0, behind = 0; /* where a match may begin, and where the last one ended */
     uint32_t previous = 0;

@@ -4,9 +4,9 @@
  * walked end to end every inference and 4 KiB pages would cost it in TLB misses. Only blocks that are many huge pages long
  * end at one: a parameter of 1 MiB would take twice its memory.
  *
- * The kernel zeroes fresh pages, which for an output costs more than computing it, and malloc gives back what lies free at its
- * end. So freed blocks that are some pages long are kept for the next ones of about the same size, the last ones freed: a
- * decoder has as many outputs as twice its layers, in every step.
+ * The operating system zeroes fresh pages, which for an output costs more than computing it, and malloc returns free memory at
+ * its end. So freed blocks of several pages are kept for the next blocks of about the same size, the last freed first. A
+ * decoder has twice as many outputs as layers, in every step.
  */
 #include <stdlib.h> /* which says whether it is glibc's */
 #include <string.h>

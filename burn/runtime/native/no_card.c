@@ -1,9 +1,9 @@
-/* What programs and runs ask of cards, where a program is for the host alone: linked instead of the device's files, so that
- * such a program has neither their code nor a need for a driver. A program without a device asks for none of this to be done. */
+/* Stubs of the GPU functions that programs and runs use. Programs for CPUs alone link them instead of the device's files,
+ * so they contain no GPU code and need no driver. A program without a device never calls them. */
 #include "run.h"
 
 int burn_device_program(burn_program *program, char *error, size_t error_size) {
-    static const char why[] = "this program was built without cards";
+    static const char why[] = "this program was built without GPU support";
     (void)program;
     for (size_t i = 0; i < sizeof why && i < error_size; i++)
         error[i] = i + 1 < error_size ? why[i] : 0;

@@ -1,8 +1,8 @@
 /* The memory planner: buffers that are never alive at the same step may share memory.
  *
- * Greedy by size (as in Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net Inference", 2020): the
- * largest buffer first, each into the smallest gap that holds it between the buffers already placed that are alive with
- * it. Placed buffers are kept in order of offset, so finding the gaps is one walk.
+ * Greedy by size (as in Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net Inference", 2020).
+ * Largest first, each buffer goes into the smallest gap that holds it between the placed buffers with overlapping
+ * lifetimes. Placed buffers are sorted by offset, so one pass finds the gaps.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,11 +1,11 @@
 /* The thread pool behind burn_rt_launch.
  *
- * One launch at a time has the pool's workers; a caller that finds them taken runs its kernel alone. A launch is
- * published by opening a gate. Workers that are awake enter, take ranges until none is left, and leave; the caller
- * does the same, closes the gate and waits for those inside. So a worker that wakes late finds the gate shut and costs
- * nobody anything, and no launch waits for a sleeping thread. Workers spin for tens of microseconds (the gap between
- * two calls of a network), then sleep; while a run is under way they spin longer, through kernels that one thread does
- * alone or ends late: to be woken takes as long as many a kernel.
+ * One launch at a time uses the pool's workers; a concurrent caller runs its kernel alone. A launch is
+ * published by opening a gate. Awake workers enter, take ranges until none is left, and leave. The caller
+ * does the same, closes the gate and waits for the workers inside. So a worker that wakes late finds the gate closed at no
+ * cost, and no launch waits for a sleeping thread. Workers spin for tens of microseconds (the gap between
+ * two calls of a network), then sleep. During a run they spin longer, through kernels with one thread or a late
+ * end, because waking takes as long as many kernels.
  */
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -28,7 +28,7 @@ static const int SPINS_BEFORE_YIELD = 4000;
 
 static struct {
     _Alignas(64) _Atomic uint64_t gate;
-    _Alignas(64) _Atomic int64_t open; /* portions of which not all is taken */
+    _Alignas(64) _Atomic int64_t open; /* portions with ranges left */
     /* The launch: written by the caller before it opens the gate, read by those who entered. */
     _Alignas(64) burn_run *run;
     burn_kernel kernel;
@@ -45,7 +45,7 @@ static struct {
     burn_thread handles[MAX_THREADS];
     _Atomic int32_t stopping;
     _Alignas(64) _Atomic int32_t asleep;
-    _Atomic int32_t to_wake; /* sleepers that this launch could use and that nobody has woken yet */
+    _Atomic int32_t to_wake; /* sleepers that this launch could use and that are not woken yet */
     _Atomic uint32_t rings;  /* changes whenever sleepers are woken */
     struct {
         _Alignas(64) _Atomic uint64_t ranges; /* launch number << 32 | ranges of the portion that were taken */
@@ -80,10 +80,10 @@ static inline void relax(void) {
 #endif
 }
 
-/* A launch is cut into portions, one a thread, and a thread begins with its own: kernel after kernel it so meets what it wrote
- * itself, which the caches of other cores would have to send. A portion is taken range by range: half of it, half of what
- * is left, and so on, the rest in ranges of the least size. Who has no more of its own takes ranges of others', so that a
- * thread on a slow or busy core delays the end by a small range. */
+/* A launch is split into portions, one for each thread, and a thread starts with its own. So consecutive kernels read
+ * data that the same core wrote. A portion is taken in ranges: half of it, half of the rest, and so on, down to ranges of the
+ * minimum size. A thread that has finished its portion steals ranges of others, so a
+ * thread on a slow or busy core delays the end by a small range only. */
 static int find_range(int64_t portion, int64_t number, int64_t *begin, int64_t *end, int *is_last) {
     int64_t quotient = pool.count / pool.portions, remainder = pool.count % pool.portions; /* the first are one longer */
     int64_t first = portion * quotient + (portion < remainder ? portion : remainder);
@@ -111,7 +111,7 @@ static int find_range(int64_t portion, int64_t number, int64_t *begin, int64_t *
     return 1;
 }
 
-/* The next range of a portion, if there is one that nobody has taken. */
+/* The next free range of a portion, if there is one. */
 static int take_range(uint32_t launch, int64_t portion, int64_t *begin, int64_t *end) {
     _Atomic uint64_t *taken = &pool.taken_of[portion].ranges;
     uint64_t seen = atomic_load_explicit(taken, memory_order_relaxed), number;
@@ -127,8 +127,8 @@ static int take_range(uint32_t launch, int64_t portion, int64_t *begin, int64_t 
     return 1;
 }
 
-/* Iterations of a kernel on this thread. Those that take long are done in pieces of about PIECE_NS, between which the run can be
- * ended: no smaller ones than `least`, as kernels prepare something for each call. polls: this is the run's own thread. */
+/* Runs iterations of a kernel on this thread. Long ranges are run in pieces of about PIECE_NS, between which the run can be
+ * cancelled. Pieces have at least `least` iterations, because kernels have a setup cost per call. polls: this is the run's thread. */
 static void run_range(burn_worker *worker, burn_kernel kernel, const int64_t *args, int64_t begin, int64_t end, int64_t least,
                       int polls) {
     int64_t size = (end - begin) / FIRST_PIECE;

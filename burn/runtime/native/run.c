@@ -1,7 +1,7 @@
 /* A run of a program, from the caller's inputs to its outputs: errors, limits, launches.
  *
- * Once a run has failed, whatever launches or gives memory fails as well, so that generated code, which leaves as soon as
- * a call returns an error, never goes on with sizes that a failed kernel did not write.
+ * After a failure all launches and allocations of a run fail. Generated code exits at the first failure, so
+ * it never uses sizes that a failed kernel did not write.
  */
 #include <stdatomic.h>
 
@@ -64,8 +64,8 @@ burn_failure burn_program_run(burn_program *program, const burn_input *inputs, b
     return failure;
 }
 
-/* Asks the host now and then whether the run shall stop. Looking at the clock costs as much as a small launch, so that
- * of short ones only every 64th does it. */
+/* Polls the host for cancellation. Reading the clock costs as much as a small launch, so only every 64th
+ * short launch does it. */
 void burn_run_poll(burn_run *run, int is_long) {
     static const int64_t INTERVAL_NS = 50000000;
     if ((!run->options.poll && !run->options.deadline) || (!is_long && ++run->unpolled % 64))

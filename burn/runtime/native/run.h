@@ -55,9 +55,9 @@ struct burn_run {
     int64_t *sizes, *offsets;
     int64_t *symbols;     /* the sizes of this call's inputs, one a symbol */
     const burn_input **regions; /* room to sort the inputs by address */
-    /* on a card: see run_device.c */
+    /* on a GPU: see run_device.c */
     burn_device_block *blocks; /* the latest first */
-    burn_report *report;       /* where kernels tell of failures, or NULL; kept between inferences */
+    burn_report *report;       /* status word of kernels, or NULL; kept between inferences */
     int failure_given;         /* to a kernel of this inference */
     int touched;               /* the host took part in this inference */
     burn_recording *recordings; /* the latest first: see run_recorded.c */
@@ -68,10 +68,10 @@ struct burn_program {
     burn_program_info info;
     int64_t *dims; /* of all inputs, one after another */
     int64_t symbols;
-    int made_in, made_out; /* whether any input, any output has another form for the caller than for the program */
+    int made_in, made_out; /* an input, an output has another form for the caller than for the program */
     burn_run *free_runs, *active_runs;
     burn_texts texts; /* of the constants */
-    /* on a card */
+    /* on a GPU */
     void **device_constants;
     burn_device_module **modules;
     burn_device_function **functions;
@@ -108,21 +108,21 @@ int burn_run_take(burn_run *run, int64_t bytes);
 /* Loads a program's kernels and constants; 0: `error` says why not. */
 int burn_device_program(burn_program *program, char *error, size_t error_size);
 void burn_device_program_end(burn_program *program);
-/* What the program takes instead of a caller's inputs: on the card. Memory is the run's. */
+/* Replaces a caller's inputs by GPU inputs. The run owns the memory. */
 void burn_device_take_inputs(burn_run *run, burn_input *inputs);
 /* Looks whether a kernel has failed, and waits for that. */
 void burn_device_look(burn_run *run);
 /* Brings the outputs to the host, if they belong there. */
 void burn_device_give_outputs(burn_run *run);
 void burn_device_release(burn_run *run, int64_t mark);
-/* What was submitted so far is what an output waits for: failures that kernels tell of until then come to the host with it. */
+/* An output depends on the work submitted so far: failures up to this point are reported with it. */
 void burn_device_ready(burn_run *run, int64_t output);
 void burn_device_run_end(burn_run *run);
 
 /* ---- run_profile.c --------------------------------------------------------------------------------------------------- */
 void burn_profile_begin(burn_run *run);
 void burn_profile_end(burn_run *run);
-/* Around a kernel's launch on a card. NULL: it is not timed. */
+/* Brackets a kernel launch on a GPU. NULL: it is not timed. */
 burn_timed *burn_profile_open(burn_run *run, int64_t kernel_id);
 void burn_profile_close(burn_run *run, burn_timed *span);
 

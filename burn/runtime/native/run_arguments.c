@@ -1,4 +1,4 @@
-/* Inputs, constants and outputs of a run: checks of what the caller gave, and what generated code reads and writes. */
+/* Inputs, constants and outputs of a run: checks of the caller's values, and access by generated code. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -71,7 +71,7 @@ static int64_t shared_donation(burn_run *run, const burn_input *inputs) {
     if (!donated)
         return -1;
     qsort(sorted, (size_t)filled, sizeof *sorted, by_address);
-    uintptr_t end = 0, donated_end = 0; /* of what lies in front, and of the donated inputs there */
+    uintptr_t end = 0, donated_end = 0; /* of the preceding inputs, and of the donated ones among them */
     const burn_input *last_donated = NULL;
     for (int64_t i = 0; i < filled; i++) {
         uintptr_t begin = (uintptr_t)sorted[i]->data, here = begin + (uintptr_t)sorted[i]->bytes;
@@ -168,7 +168,7 @@ void *burn_rt_output(burn_run *run, int64_t index, int64_t rank, const int64_t *
     if (needed != bytes)
         return burn_run_fail(run, BURN_SHAPE_MISMATCH, bytes);
     burn_output *output = &run->outputs[index];
-    if (run->recording) { /* it has its place, which is part of what is recorded */
+    if (run->recording) { /* the recording contains its address */
         int placed = output->data && output->rank == rank && output->bytes == bytes;
         return placed ? output->data : burn_run_fail(run, BURN_SHAPE_MISMATCH, bytes);
     }

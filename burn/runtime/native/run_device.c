@@ -1,12 +1,12 @@
-/* Runs on a card: the part of burn_rt.h that only programs for one call, and what program.c and run.c ask for them.
+/* Runs on a GPU: the part of burn_rt.h for GPU programs, and its counterpart for program.c and run.c.
  *
- * A program's constants and kernels are brought to the card once. Inputs that lie with the host are sent when a run begins, and
- * outputs fetched when it ends unless its caller wants them where they are. All work goes to the device's one stream, so
- * that memory may be freed as soon as the last launch that uses it was submitted.
+ * A program's constants and kernels are copied to the GPU once. Inputs in host memory are copied at the start of a run, and
+ * outputs at its end, unless the caller keeps them on the GPU. All work goes to the device's only stream, so
+ * memory may be freed as soon as the last launch that uses it is submitted.
  *
- * A kernel tells of an index out of range in a word on the card, and leaves alone what it would have touched. The word is looked
- * at wherever the host waits for the card anyway, before it uses what it waited for; after a run whose outputs stay there, by
- * whoever waits next (device_report.c).
+ * A kernel reports an index out of range in a status word on the GPU, and skips the access. The host reads the word
+ * whenever it waits for the GPU, before it uses results. After a run whose outputs stay on the GPU, the next
+ * synchronisation reads it (device_report.c).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -292,7 +292,7 @@ void burn_device_take_inputs(burn_run *run, burn_input *inputs) {
 
 void burn_device_give_outputs(burn_run *run) {
     const burn_program_info *info = &run->program->info;
-    if (run->options.stay) { /* nobody waits */
+    if (run->options.stay) { /* asynchronous */
         if (run->failure_given && run->report)
             check(run, burn_report_tell(run->report), 0);
         return;

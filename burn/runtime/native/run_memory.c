@@ -1,4 +1,4 @@
-/* Memory of a run: the planned arena, blocks of sizes that only the run knows, scratch of kernels, and elements on the host. */
+/* Memory of a run: the planned arena, blocks of data-dependent sizes, scratch of kernels, and elements on the host. */
 #include <stdlib.h>
 #include <string.h>
 

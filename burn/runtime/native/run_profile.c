@@ -1,14 +1,14 @@
-/* What a profiled run tells of its kernels: how often each ran and how long, and when.
+/* Profiles of runs: calls, time and timeline of each kernel.
  *
- * Kernels of the host are timed by its clock, one at a time; what a library call launches is part of its time. Kernels of a card
- * are timed by the card's clock, between two marks among the work that it is given, and nobody waits in between; the marks are
- * read when the run is over.
+ * CPU kernels are timed by the host's clock, one at a time; the time of a library call includes its launches. GPU kernels
+ * are timed by the GPU's clock, between two events in the stream, without synchronisation; the events are
+ * read at the end of the run.
  */
 #include <stdlib.h>
 
 #include "run.h"
 
-struct burn_timed { /* of a kernel on a card */
+struct burn_timed { /* of a GPU kernel */
     burn_timed *next;
     int64_t kernel;
     burn_device_moment *first, *last;
@@ -82,7 +82,7 @@ void burn_rt_enter(burn_run *run, int64_t kernel_id) {
     if (!run->options.profile || run->bracket_depth++ || !burn_run_has(run, kernel_id, run->program->info.kernels))
         return;
     burn_device *device = run->program->info.device;
-    if (device && burn_device_wait(device) != BURN_OK) /* what the card still does is not this kernel's time */
+    if (device && burn_device_wait(device) != BURN_OK) /* exclude earlier GPU work from this kernel's time */
         burn_rt_fail(run, burn_device_error_status(), -1, burn_device_error_code());
     run->entered_at = burn_clock_ns();
 }

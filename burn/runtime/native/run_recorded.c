@@ -1,12 +1,12 @@
-/* A program's work on a card recorded once and submitted at once from then on: a call costs one submission, not one a kernel.
+/* CUDA graphs: a program's GPU work is recorded once and then replayed, so a call costs one submission instead of one per kernel.
  *
- * What is recorded has its addresses in it. So a recording is for inputs at certain places with certain sizes, and for outputs at
- * certain places; memory that a run gives up again is handed out anew in the same order, so that calls in a row usually find their
- * recording. Seen for the first time, a call is run kernel by kernel; for the second time, it is recorded; later ones replay
- * it. A program that reads from the card in mid run, or computes on the host, is never recorded. A recording ends and another one
- * begins where an output is there that somebody may wait for.
+ * A recording contains addresses. So it is valid for certain addresses and sizes of inputs, and addresses of
+ * outputs. Freed memory is reused in the same order, so consecutive calls usually find their
+ * recording. The first call of a kind runs kernel by kernel; the second is recorded; later ones replay
+ * the recording. A program that reads from the GPU during a run, or computes on the host, is never recorded. A recording is
+ * split after an output that the host may wait for early.
  *
- * Recordings belong to the run context, as do the arena and the failure's word, which are in them too.
+ * Recordings belong to the run context, like the arena and the status word whose addresses they contain.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,7 @@
 
 enum { MOST = 8 }; /* recordings that a context keeps; those not used for longest go first */
 
-/* What is submitted at once. */
+/* Work that is submitted at once. */
 typedef struct piece {
     struct piece *next;
     burn_device_graph *graph;
@@ -150,7 +150,7 @@ static int begin(burn_run *run) {
     return status == BURN_OK;
 }
 
-/* What was recorded since `begin`. 0: the run has failed. */
+/* Ends the recording since `begin`. 0: the run has failed. */
 static int end(burn_run *run, burn_recording *recording, int64_t ready) {
     piece *made = calloc(1, sizeof *made);
     burn_device_graph *graph = burn_device_recorded(run->program->info.device);
@@ -184,7 +184,7 @@ static int32_t replay(burn_run *run, const burn_recording *recording) {
     return burn_rt_status(run);
 }
 
-/* Runs the entry function, whose work is recorded, and does that work. Its outputs have their places. */
+/* Records the entry function's work and submits it. Its outputs already have addresses. */
 static int32_t record(burn_run *run, burn_recording *recording) {
     if (!begin(run))
         return burn_rt_status(run);

@@ -1,4 +1,4 @@
-/* What the runtime's own files share. Compiled programs see burn_rt.h only; a host (the Python binding, a stand-alone
+/* Shared declarations of the runtime. Compiled programs use burn_rt.h only. A host (the Python binding, a stand-alone
  * program) starts here: `burn_image_load` a program's object code, `burn_program_new`, `burn_program_run`.
  */
 #ifndef BURN_RUNTIME_H
@@ -12,7 +12,7 @@ extern "C" {
 #endif
 
 #ifndef BURN_OWN
-#define BURN_OWN /* in front of what is one file's own where the runtime is a part of it (deploy/native/small) */
+#define BURN_OWN /* linkage of the runtime's functions; `static` if the runtime is part of one file (deploy/native/small) */
 #endif
 
 enum { BURN_ALIGNMENT = 64, BURN_MAX_RANK = 64 };
@@ -21,8 +21,8 @@ enum { BURN_ALIGNMENT = 64, BURN_MAX_RANK = 64 };
 BURN_OWN void *burn_memory_new(int64_t bytes); /* NULL when there is none left; never NULL for 0 bytes */
 BURN_OWN void burn_memory_free(void *memory);  /* accepts NULL */
 BURN_OWN void burn_memory_spoil(void *memory, int64_t bytes); /* fills it with the byte of burn_memory_poison, if there is one */
-void burn_memory_poison(int32_t byte); /* what new memory and arenas are filled with, to find who reads what nobody wrote; -1: nothing */
-void burn_memory_trim(void);          /* gives what was freed, here and by malloc, back to the system */
+void burn_memory_poison(int32_t byte); /* fills new memory and arenas with a byte, to find reads of uninitialised memory; -1: off */
+void burn_memory_trim(void);          /* returns freed memory, also malloc's, to the system */
 
 /* ---- plan.c: where each buffer lies in the arena ----------------------------------------------------------------- */
 typedef struct burn_live_range {
@@ -55,15 +55,16 @@ void burn_pool_launch(burn_worker *caller, burn_kernel kernel, const int64_t *ar
 /* ---- program.c, run.c: programs and their runs ------------------------------------------------------------------- */
 typedef struct burn_program burn_program;
 
-/* What an input or output is for its caller: a tensor of a burn_dtype (lib_keys.h), or `depth` containers (sequences,
- * optionals) around such tensors. For the program itself strings are words, and a container is a scalar word: see heap.h. */
+/* The caller's type of an input or output: a tensor of a burn_dtype (lib_keys.h), or `depth` containers (sequences,
+ * optionals) around such tensors. In the program strings are words, and a container is a scalar word: see heap.h. */
 typedef struct burn_kind {
     int32_t dtype, depth;
 } burn_kind;
 
 int burn_is_plain(burn_kind kind); /* a tensor of numbers */
 
-/* What an input must be, or the tensors in it, whose symbols stand for any size then. A dim is a size, -1 - s where symbol s stands, or BURN_ANY_DIM where the entry function checks. */
+/* The required type of an input, or of the tensors in it, whose symbols then match any size. A dim is a size, -1 - s for
+ * symbol s, or BURN_ANY_DIM if the entry function checks it. */
 typedef struct burn_input_spec {
     int64_t element_bytes, rank;
     const int64_t *dims;
@@ -80,7 +81,7 @@ typedef struct burn_output_spec {
     burn_kind kind;
 } burn_output_spec;
 
-/* A kernel for a card: its machine code, and how it is launched. */
+/* A GPU kernel: its machine code and launch parameters. */
 typedef struct burn_device_kernel {
     const void *image;
     int64_t bytes;
@@ -95,9 +96,9 @@ typedef struct burn_program_info {
     const burn_input_spec *input_specs;
     const burn_output_spec *output_specs;
     void *const *constant_data;                           /* 64-byte aligned; outlives the program */
-    const int64_t *constant_bytes;                        /* for a card: of each, or -1 for one that stays with the host */
+    const int64_t *constant_bytes;                        /* on a GPU: of each, or -1 for one in host memory */
     const burn_live_range *live_ranges;                   /* one a buffer */
-    burn_device *device;                                  /* the card whose program this is, or NULL */
+    burn_device *device;                                  /* the program's GPU, or NULL */
     const burn_device_kernel *device_kernels;
     int64_t device_kernel_count;
     const char *const *sites; /* their names, which outlive the program: for failures that come after a run's end */
@@ -118,7 +119,7 @@ typedef struct burn_output {
     int64_t dims[BURN_MAX_RANK];
     int64_t taken_from; /* the input whose memory this is, BURN_PLACED if it is the caller's (burn_place), or -1 */
     int32_t on_card;    /* data is an address in the memory of the program's device: burn_device_free */
-    burn_device_moment *ready; /* of an output on a card: from when on it is there; NULL: when all is done. The caller's, too */
+    burn_device_moment *ready; /* of an output on a GPU: when it is complete; NULL: when all work is done. The caller owns it */
 } burn_output;
 
 typedef struct burn_failure {
@@ -135,21 +136,21 @@ typedef struct burn_profile_event {
     int32_t on_card;
 } burn_profile_event;
 
-/* What a run is to tell of its kernels. The memory is the caller's. */
+/* The profile of a run. The caller owns the memory. */
 typedef struct burn_profile {
     burn_profile_row *rows;     /* one a kernel */
-    burn_profile_event *events; /* in order for the host and for the card; those that find no room are left out */
+    burn_profile_event *events; /* in order for the host and for the GPU; events beyond event_room are dropped */
     int64_t event_count, event_room;
 } burn_profile;
 
-/* Memory of the caller's for an output: it is written there, without a copy, if the address is a multiple of BURN_ALIGNMENT, or if
- * it comes from a card; elsewhere it is allocated as usual. data: NULL to have it allocated. */
+/* The caller's memory for an output. It is written without an intermediate copy if the address is a multiple of BURN_ALIGNMENT, or
+ * if the output comes from a GPU. data: NULL to allocate it. */
 typedef struct burn_place {
     void *data;
     int64_t bytes; /* too few: the run fails with BURN_SMALL_OUTPUT, and the output's bytes and dims say what it needs */
 } burn_place;
 
-/* What a call may add. */
+/* Options of a call. */
 typedef struct burn_options {
     burn_profile *profile;        /* or NULL */
     int (*poll)(void *context);   /* asked now and then, between launches, whether the run shall stop; or NULL */
@@ -160,14 +161,14 @@ typedef struct burn_options {
     int64_t most_bytes;       /* that the run may take, its outputs among them, or it fails with BURN_TOO_LARGE; 0: any */
 } burn_options;
 
-/* Copies info's tables. NULL: out of memory, no such symbol, or what `error` says of the card. */
+/* Copies info's tables. NULL: out of memory, an unknown symbol, or a GPU error in `error`. */
 burn_program *burn_program_new(const burn_program_info *info, char *error, size_t error_size);
 void burn_program_delete(burn_program *program);
 int64_t burn_program_arena(const burn_program *program); /* bytes of the largest arena among runs that are done */
 /* Says that a constant is a tensor of `count` strings, packed in `bytes` bytes. Before the first run; a burn_status. */
 int32_t burn_program_texts(burn_program *program, int64_t constant, int64_t bytes, int64_t count);
-/* One inference; any number of threads may be in here at once. Inputs that do not fit their specs fail the run before it
- * starts, and so do donated ones that share memory with another input. On failure no output is left allocated.
+/* One inference; thread-safe. The run fails before it starts if an input does not fit its spec, or if a donated input
+ * shares memory with another input. On failure no output is left allocated.
  * `options` may be NULL. */
 burn_failure burn_program_run(burn_program *program, const burn_input *inputs, burn_output *outputs,
                               const burn_options *options);

@@ -15,7 +15,7 @@ static __attribute__((noinline)) int64_t next(const unsigned char **at) {
     return (int64_t)number;
 }
 
-/* What a word stands for. */
+/* The value of a word. */
 static inline int64_t meant(burn_run *run, int64_t word, const int64_t *held) {
     int64_t number = word >> KIND_BITS;
     switch (word & ((1 << KIND_BITS) - 1)) {

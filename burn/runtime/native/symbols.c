@@ -1,4 +1,4 @@
-/* What a compiled program may call, by name. A new library function is one line here and a declaration in lib.h. */
+/* The functions that compiled programs may call, by name. A new library function needs a line here and a declaration in lib.h. */
 #include <math.h>
 #include <string.h>
 

@@ -108,10 +108,10 @@ void burn_yield(void) {}
 void burn_sleepers_forget(void) {}
 
 #ifdef __wasm_atomics__
-/* JavaScript has instantiated the module in several workers, over one memory. A page's own thread must not sleep, so that locks,
- * which are held for a few instructions, are waited for awake. */
+/* JavaScript has instantiated the module in several workers, over one memory. A page's main thread must not sleep, so locks,
+ * which are held for a few instructions, spin. */
 enum { INSTANCES = 64, NOBODY = 0, WAITING = 1 };
-static _Atomic uint32_t instances[INSTANCES]; /* of each: NOBODY, WAITING, or the task's address */
+static _Atomic uint32_t instances[INSTANCES]; /* state of each: `NOBODY`, `WAITING`, or the address of its task */
 
 void burn_lock_take(burn_lock *lock) {
     while (atomic_flag_test_and_set_explicit(lock, memory_order_acquire))

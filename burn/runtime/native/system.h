@@ -1,6 +1,6 @@
-/* What the runtime asks of the operating system: locks, threads, memory, time. Written for POSIX, for Windows, and for WebAssembly,
- * which has one thread and nothing else, or with atomics those that JavaScript starts; no other file of the runtime tells these
- * apart, but for cpu.c, which says what the machine is.
+/* Operating system functions of the runtime: locks, threads, memory, time. For POSIX, Windows, and WebAssembly,
+ * which has one thread, or with atomics the threads that JavaScript starts. No other file of the runtime depends on the
+ * system, except cpu.c, which describes the machine.
  */
 #ifndef BURN_SYSTEM_H
 #define BURN_SYSTEM_H
@@ -17,8 +17,8 @@ typedef char burn_once;
 typedef atomic_flag burn_lock;
 typedef int32_t burn_thread;
 #define BURN_LOCK_NEW ATOMIC_FLAG_INIT
-/* What an instance of the module does in a worker, for good: it waits to be one of the threads that burn_thread_start starts. Each
- * instance has a number of its own, from 0 to 63. */
+/* The main loop of a module's instance in a worker: it waits for tasks of burn_thread_start. Each
+ * instance has its own number, from 0 to 63. */
 void burn_instance_main(int32_t number);
 #else
 #define BURN_HAS_THREADS 0

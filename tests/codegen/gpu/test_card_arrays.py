@@ -188,12 +188,12 @@ def test_from_the_host_beside_the_card(card: Card) -> None:
 
 def test_elsewhere(card: Card) -> None:
     on_gpu, on_host = twice(), burn.compile(lambda x: x * 2 + 1, (X,), cache=False)
-    with pytest.raises(InputError, match=r"'x' lies on cuda:1, and the program runs on cuda:0"):
+    with pytest.raises(InputError, match=r"'x' is on cuda:1, and the program runs on cuda:0"):
         on_gpu(to_device(X, "cuda:1"))
-    with pytest.raises(InputError, match=r"'x' lies on cuda:1, and the program runs on cuda:0"):
+    with pytest.raises(InputError, match=r"'x' is on cuda:1, and the program runs on cuda:0"):
         on_gpu(Theirs(to_device(X, "cuda:1")))
     for array in (to_device(X, "cuda"), Theirs(to_device(X, "cuda"))):
-        with pytest.raises(InputError, match=r"'x' lies on cuda:0; bring it to the CPU"):
+        with pytest.raises(InputError, match=r"'x' is on cuda:0; copy it to the CPU"):
             on_host(array)
 
 
