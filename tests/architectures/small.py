@@ -170,10 +170,9 @@ def shrunk(values: Mapping[str, Any], config_class: Any, tokens: _Tokens) -> dic
         found["num_heads"] = int(values["expand"]) * WIDTH // HEAD
     for name in ("rope_parameters", "rope_scaling"):
         rope = values.get(name)
-        split = isinstance(rope, Mapping) and (
-            rope.get("mrope_section") or re.fullmatch(SPLIT, str(values.get("model_type")))
-        )
-        if name in known and split:
+        if name not in known or not isinstance(rope, Mapping):
+            continue
+        if rope.get("mrope_section") or re.fullmatch(SPLIT, str(values.get("model_type"))):
             found[name] = {**rope, "mrope_section": _sections(rope)}
     alike = values.get("num_key_value_heads") == values.get("num_attention_heads")
     if alike and "num_key_value_heads" in found:  # latent attention has as many, and counts on it
