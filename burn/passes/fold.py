@@ -223,19 +223,14 @@ def _work(op: Op) -> int:
     """Operations on elements, about."""
     if op.has(Trait.CONSTANT) or op.has(Trait.VIEW):
         return 0
-    elements = [_elements(v) for v in (*op.operation.operands, *op.operation.results)]
+    sizes = (type_of(v).elements for v in (*op.operation.operands, *op.operation.results))
+    elements = [size for size in sizes if isinstance(size, int)]  # Unique has results of a size that only its run gives
     if op.has(Trait.CONTRACTION):
         rows, weights, results = elements[0], elements[1], elements[-1]
         return math.isqrt(rows * weights) * math.isqrt(results) + results  # m k * k n * m n is the square of m k n
     if isinstance(op, WindowReduce):
         return elements[-1] * math.prod(op.window)
     return max(elements)
-
-
-def _elements(value: ir.Value) -> int:
-    elements = type_of(value).elements
-    assert isinstance(elements, int)  # a constant's sizes are numbers
-    return elements
 
 
 def _bytes(value: ir.Value) -> int:

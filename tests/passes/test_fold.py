@@ -6,7 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 
+import burn
 from burn.codegen.cpu.backend import FOLDING
 from burn.compiler import compile_program, environment
 from burn.dialect import ops
@@ -171,3 +173,16 @@ def test_panels_are_stored_though_they_hold_one_number() -> None:
     np.testing.assert_allclose(
         Executable(artefact)(x), np.repeat(x.sum(1, keepdims=True) / 2, 640, 1), rtol=1e-4, atol=1e-4
     )
+
+
+def test_sizes_that_only_a_run_gives() -> None:
+    """Unique of a constant has results of a constant size beside those of a size that depends on its elements."""
+    nodes = [
+        helper.make_node("Unique", ["x"], ["distinct", "first", "inverse", "counts"], sorted=1),
+        helper.make_node("Clip", ["inverse", "low"], ["y"]),
+    ]
+    constants = [numpy_helper.from_array(np.array([5.0, 1.0, 5.0], "f4"), "x"), numpy_helper.from_array(np.array(1), "low")]
+    output = helper.make_tensor_value_info("y", TensorProto.INT64, [3])
+    graph = helper.make_graph(nodes, "unique", [], [output], constants)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)])
+    np.testing.assert_array_equal(burn.load(model, cache=False).run({})["y"], [1, 1, 1])
