@@ -149,6 +149,29 @@ def test_some_places_of_a_transposed_convolutions_strides_are_cut_off(strides: i
     same(proto, *({"x": numbers(1, 1, n)} for n in (1, 2, 5)))
 
 
+@pytest.mark.parametrize("auto", ["NOTSET", "SAME_UPPER", "SAME_LOWER"])
+@pytest.mark.parametrize(("kernel", "strides", "longer"), [(1, 3, 2), (2, 4, 1), (4, 2, -3), (3, 2, 0)])
+@pytest.mark.parametrize("dims", [(1, 2, 4), ("n", 2, 4)])
+def test_the_length_of_a_transposed_convolution_is_given(
+    auto: str, kernel: int, strides: int, longer: int, dims: Any
+) -> None:
+    """A result longer than the kernels reach has the additional elements at its end."""
+    length = 3 * strides + kernel + longer
+    made = node("ConvTranspose", "x w b", "y", strides=[strides], output_shape=[length], auto_pad=auto)
+    constants = [tensor("w", numbers(2, 3, kernel)), tensor("b", numbers(3))]
+    same(model([made], [value("x", dims)], unknown("y"), constants), {"x": numbers(1, 2, 4)})
+
+
+def test_a_depth_that_only_the_run_knows() -> None:
+    """Of weights of a few bits K is an attribute, and the operand's last axis may have a name."""
+    made = node("MatMulNBits", "x w s", "y", domain="com.microsoft", K=20, N=3, bits=4, block_size=16)
+    packed = RNG.integers(0, 256, (3, 2, 8), dtype=np.uint8)
+    proto = model([made], [value("x", ("n", "k"))], unknown("y"), [tensor("w", packed), tensor("s", numbers(6))])
+    same(proto, {"x": numbers(2, 20)}, {"x": numbers(1, 20)}, atol=1e-4)
+    with pytest.raises(BurnError, match="the last axis of A has K elements"):
+        run(proto, {"x": numbers(2, 21)})
+
+
 def test_a_transposed_convolution_of_which_pads_leave_nothing_is_refused() -> None:
     made = node("ConvTranspose", "x w", "y", kernel_shape=[4], strides=[2], pads=[3, 2])
     proto = model([made], [value("x", (1, 1, 1))], unknown("y"), [tensor("w", numbers(1, 2, 4))])

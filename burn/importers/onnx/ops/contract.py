@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from burn.dialect import ops
 from burn.dialect.compose import along, broadcast_to, number, reshape
-from burn.dialect.dims import Dim
+from burn.dialect.dims import Dim, dim_max
 from burn.dialect.mlir import ir
 from burn.dialect.types import INTEGERS, broadcast_shapes, type_of
 from burn.importers.onnx.node import Node, onnx_op
@@ -208,7 +208,7 @@ def _transposed_padding(node: Node, n: int, strides, dilations, extra) -> tuple[
     wanted: list[Dim] = [d * s for d, s in zip(dims, strides, strict=True)] if sizes is None else list(sizes[-n:])
     for d, s, e, k, t, w in zip(dims, strides, extra, kernel, dilations, wanted, strict=True):
         total = (d - 1) * s + e + (k - 1) * t + 1 - w
-        half = total // 2
-        low.append(half if auto == "SAME_UPPER" else total - half)
-        high.append(total - half if auto == "SAME_UPPER" else half)
+        cut = dim_max(total, 0)  # a result that is longer than the kernels reach is longer at its end, as in ONNX Runtime
+        low.append(cut // 2 if auto == "SAME_UPPER" else cut - cut // 2)
+        high.append(total - low[-1])
     return low, high

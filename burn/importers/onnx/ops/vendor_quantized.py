@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from burn.dialect import ops
 from burn.dialect.blocks import numbers
-from burn.dialect.compose import along, convert, mean, number_like, part, reshape, transpose
+from burn.dialect.compose import along, check_size, convert, mean, number_like, part, reshape, transpose
 from burn.dialect.dims import ceildiv
 from burn.dialect.mlir import ir
 from burn.dialect.types import type_of
@@ -156,6 +156,9 @@ def matmul_n_bits(node: Node) -> ir.Value:
     if node.int("weight_prepacked", 0):
         node.fail("weights in the layout of one device are not supported", "weight_prepacked")
     node.no_effect("accuracy_level", because="it allows less exact products, and does not ask for them")
+    *outer, given = type_of(x).shape
+    check_size(given, "==", depth, "the last axis of A has K elements")
+    x = reshape(x, (*outer, depth))
     blocks = int(str(ceildiv(depth, block)))
     weight = reshape(packed, (rows, blocks, block * bits // 8))
     zero: ir.Value | None = None
