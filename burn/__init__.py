@@ -30,7 +30,10 @@ if TYPE_CHECKING:
     from burn.runtime import Executable
     from burn.tensors import Dim, Tensor, constant, from_numpy, tensor
     from burn.tensors.control import check_size, cond, fori_loop, loop, read_dim, scan, while_loop
+    from burn.tensors.functions import *  # noqa: F403
     from burn.tensors.gradients import checkpoint, custom_vjp, grad, jvp, stop_gradient, value_and_grad, vjp
+
+    __version__: str
 
 __all__ = [
     # from a file to something that runs
@@ -84,17 +87,19 @@ evaluation.provide(
 )
 
 
-def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        return import_module(f"burn.{name}")
-    if name == "__version__":
-        return import_module("burn.runtime._native").__version__
-    if name not in _HOME and (name.startswith("_") or name not in import_module("burn.tensors.functions").NAMES):
-        hint = "" if name.startswith("_") else import_module("burn.habits").instead("burn", name, __dir__())
-        raise AttributeError(f"module 'burn' has no attribute '{name}'{hint}")
-    value = getattr(import_module(_HOME.get(name, "burn.tensors.functions")), name)
-    globals()[name] = value
-    return value
+if not TYPE_CHECKING:  # type checkers see the imports above and report unknown names
+
+    def __getattr__(name: str) -> Any:
+        if name in _MODULES:
+            return import_module(f"burn.{name}")
+        if name == "__version__":
+            return import_module("burn.runtime._native").__version__
+        if name not in _HOME and (name.startswith("_") or name not in import_module("burn.tensors.functions").NAMES):
+            hint = "" if name.startswith("_") else import_module("burn.habits").instead("burn", name, __dir__())
+            raise AttributeError(f"module 'burn' has no attribute '{name}'{hint}")
+        value = getattr(import_module(_HOME.get(name, "burn.tensors.functions")), name)
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:

@@ -6,7 +6,7 @@ record them, and reading elements computes them.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from burn.habits import instead
 from burn.nn import activation as _activation
@@ -28,6 +28,7 @@ from burn.nn.convolution import (
 )
 from burn.nn.dropout import Dropout, Dropout1d, Dropout2d, Dropout3d, GaussianNoise
 from burn.nn.feedforward import GEGLU, FeedForward, GatedLinear, ReGLU, SwiGLU
+from burn.nn.function import *  # noqa: F403
 from burn.nn.graph import Graph
 from burn.nn.linear import Bilinear, CosineSimilarity, Embedding, Identity, Linear, PairwiseDistance
 from burn.nn.loss import (
@@ -162,7 +163,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-def __getattr__(name: str) -> Any:
-    if name in _activation.FUNCTIONS:
-        return getattr(_activation, name)
-    raise AttributeError(f"there is no burn.nn.{name}{instead('nn', name, __all__)}")
+if not TYPE_CHECKING:  # type checkers report unknown names themselves
+
+    def __getattr__(name: str) -> Any:
+        raise AttributeError(f"there is no burn.nn.{name}{instead('nn', name, __all__)}")

@@ -62,12 +62,14 @@ class Module:
     _elsewhere: ClassVar[Mapping[str, str]] = {}  # arguments of other libraries -> hint
     _checked: ClassVar[bool] = False  # arguments are checked against the constructor's annotations
 
-    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
-        self = super().__new__(cls)
-        vars(self)["_arguments"] = (frozen(args), {k: frozen(v) for k, v in kwargs.items()})
-        if cls._checked:
-            _ = self.config
-        return self
+    if not TYPE_CHECKING:  # the signature that counts for type checkers is that of __init__
+
+        def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+            self = super().__new__(cls)
+            vars(self)["_arguments"] = (frozen(args), {k: frozen(v) for k, v in kwargs.items()})
+            if cls._checked:
+                _ = self.config
+            return self
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         # not by the constructor, which would check the arguments again

@@ -13,6 +13,8 @@ backward pass and update are one program, which overwrites the old elements. Sta
 describes how to write an optimizer; each optimizer cites its paper.
 """
 
+from typing import TYPE_CHECKING
+
 from burn.habits import instead
 from burn.optim.adam import Adam, AdamW
 from burn.optim.adaptive import AdaGrad, RMSProp
@@ -42,5 +44,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-def __getattr__(name: str) -> object:
-    raise AttributeError(f"there is no burn.optim.{name}{instead('optim', name, __all__)}")
+if not TYPE_CHECKING:  # type checkers report unknown names themselves
+
+    def __getattr__(name: str) -> object:
+        raise AttributeError(f"there is no burn.optim.{name}{instead('optim', name, __all__)}")

@@ -82,19 +82,36 @@ class _Prints:
             groups = [
                 [self.of(v) for v in g] if isinstance(g, list) else self.of(g) if g else None for g in node.operands
             ]
-            if node.op in COMMUTATIVE:
+            op = node.op
+            if op == "sub" and (negated := _negated(node.operands[1])) is not None:
+                op, groups[1] = "add", f"{_digest(('constant', negated))}:0"  # x - 1 is how x + (-1) is written
+            if op in COMMUTATIVE:
                 groups = sorted(groups, key=str)
-            if node.op in TURNED:
+            if op in TURNED:
                 groups = groups[::-1]
             content = (
-                TURNED.get(node.op, node.op),
+                TURNED.get(op, op),
                 groups,
                 _attributes(node),
                 [str(t) for t in node.types],
                 list(regions),
             )
-        digest = self._nodes[node] = hashlib.blake2b(repr(content).encode(), digest_size=16).hexdigest()
+        digest = self._nodes[node] = _digest(content)
         return digest
+
+
+def _digest(content: Any) -> str:
+    return hashlib.blake2b(repr(content).encode(), digest_size=16).hexdigest()
+
+
+def _negated(value: Value) -> Any:
+    """The content, as `_content` has it, of the negative of a signed constant of rank 0; None for other values."""
+    found, type_ = value.array, value.type
+    if found is None or type_.shape != () or DTYPES[type_.dtype].kind not in ("int", "float"):
+        return None
+    negative = -found.astype(object)
+    is_whole = DTYPES[type_.dtype].kind == "int"
+    return (type_.dtype, type_.shape), int(negative) if is_whole else repr(_rounded(float(negative), type_.dtype))
 
 
 def _attributes(node: Node) -> list[tuple[str, str]]:

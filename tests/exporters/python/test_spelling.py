@@ -254,6 +254,16 @@ def test_what_does_not_read_well_is_written_plainly(monkeypatch: pytest.MonkeyPa
     assert "ops.neg(x)" in generate(program(ops.neg, **types)).text
 
 
+def test_subtraction_of_a_number_from_a_constant() -> None:
+    """`x - 1.5` stands for the addition of -1.5 where simplification leaves constants as they are."""
+
+    def shifted(x: ir.Value) -> ir.Value:
+        table = ops.iota(shape=(2, 3), axis=1, dtype="float32")
+        return ops.mul(x, ops.add(ops.exp(table), number(-1.5, "float32")))
+
+    assert "- 1.5" in generate(program(shifted, x="float32[2, 3]"), plain=False).text
+
+
 def test_every_program_can_be_written_plainly(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is written where nothing else gives the program again: each of these programs, in functions alone."""
     real: Any = generating._written
