@@ -181,7 +181,10 @@ def test_sizes_that_only_a_run_gives() -> None:
         helper.make_node("Unique", ["x"], ["distinct", "first", "inverse", "counts"], sorted=1),
         helper.make_node("Clip", ["inverse", "low"], ["y"]),
     ]
-    constants = [numpy_helper.from_array(np.array([5.0, 1.0, 5.0], "f4"), "x"), numpy_helper.from_array(np.array(1), "low")]
+    constants = [
+        numpy_helper.from_array(np.array([5.0, 1.0, 5.0], "f4"), "x"),
+        numpy_helper.from_array(np.array(1), "low"),
+    ]
     output = helper.make_tensor_value_info("y", TensorProto.INT64, [3])
     graph = helper.make_graph(nodes, "unique", [], [output], constants)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)])

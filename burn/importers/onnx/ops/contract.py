@@ -208,7 +208,9 @@ def _transposed_padding(node: Node, n: int, strides, dilations, extra) -> tuple[
     wanted: list[Dim] = [d * s for d, s in zip(dims, strides, strict=True)] if sizes is None else list(sizes[-n:])
     for d, s, e, k, t, w in zip(dims, strides, extra, kernel, dilations, wanted, strict=True):
         total = (d - 1) * s + e + (k - 1) * t + 1 - w
-        cut = dim_max(total, 0)  # a result that is longer than the kernels reach is longer at its end, as in ONNX Runtime
+        cut = dim_max(
+            total, 0
+        )  # a result that is longer than the kernels reach is longer at its end, as in ONNX Runtime
         low.append(cut // 2 if auto == "SAME_UPPER" else cut - cut // 2)
         high.append(total - low[-1])
     return low, high
