@@ -143,3 +143,27 @@ def border_places(mode: str, dim: Dim, before: Dim, after: Dim) -> ir.Value:
         return ops.mod(places, dim_value(dim))
     period = ops.max(ops.mul(last, number(2, "int64")), number(1, "int64"))
     return ops.sub(last, ops.abs(ops.sub(ops.mod(places, period), last)))
+
+
+# ---- numbers beside values ----------------------------------------------------------------------------------------------
+def times(x: ir.Value, number: float) -> ir.Value:
+    return ops.mul(x, number_like(number, x))
+
+
+def plus(x: ir.Value, number: float) -> ir.Value:
+    return ops.add(x, number_like(number, x))
+
+
+def nonzero(x: ir.Value) -> ir.Value:
+    """x, and 1 where x is 0: a denominator whose quotient is not used there has to be finite, as 0 times infinity is NaN."""
+    return ops.select(ops.eq(x, number_like(0.0, x)), number_like(1.0, x), x)
+
+
+def where(condition: ir.Value, x: ir.Value, other: float = 0.0) -> ir.Value:
+    """x where the condition holds, else a number."""
+    return ops.select(condition, x, number_like(other, x))
+
+
+def zeros_like(x: ir.Value) -> ir.Value:
+    type_ = type_of(x)
+    return ops.full(shape=type_.shape, dtype=type_.dtype, value=0.0)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from burn.dialect.deferred import Deferred, Value
 from burn.dialect.mlir import ir
-from burn.dialect.query import op_of
+from burn.dialect.query import op_of, splat
 from burn.dialect.types import DTYPES, numpy_dtype, type_of
 from burn.dialect.weights import WeightStore
 
@@ -32,3 +33,12 @@ def constant_array(value: ir.Value, weights: WeightStore) -> np.ndarray:
     if kind == "uint":
         return np.array(numbers, np.int64).view(np.uint64).astype(dtype).reshape(type_.shape)
     return np.array(numbers, np.int64 if kind in ("int", "bool") else np.float64).astype(dtype).reshape(type_.shape)
+
+
+def written(x: Value) -> float | None:
+    """The number that every element of x is, where the program says so."""
+    if isinstance(x, Deferred):
+        application = x.application
+        return application.attrs["value"] if application is not None and application.op.OP_NAME == "full" else None
+    number = splat(x)
+    return None if number is None else float(number)

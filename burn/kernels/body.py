@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from burn.dialect.dims import Atom, Dim, Expr, LoopVar, atoms, substitute
+from burn.dialect.functions import FUNCTIONS
 from burn.dialect.types import DTYPES
 
 
@@ -280,13 +281,8 @@ class AttentionGradientKernel:
 Kernel = LoopKernel | ContractionKernel | AttentionKernel | AttentionGradientKernel
 """Told apart by `match`, with `unreachable` behind the last case."""
 
-EXPENSIVE = frozenset(
-    (
-        *("exp", "expm1", "log", "log1p", "sin", "cos", "tan", "asin", "acos", "atan", "atan2"),
-        *("sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "sigmoid", "pow"),
-    )
-)
-"""Functions of ten instructions and more: their results are kept rather than computed again."""
+EXPENSIVE = frozenset(row.name for row in FUNCTIONS if row.expensive)
+"""Functions whose results are stored rather than recomputed."""
 
 
 REDUCERS = {"sum": "add", "prod": "mul", "max": "max", "min": "min", "any": "or", "all": "and"}

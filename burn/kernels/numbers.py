@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from burn.dialect.functions import BY_NAME
 from burn.dialect.types import DTYPES, HALVES, numpy_dtype
 
 Number = int | float | bool
@@ -42,7 +43,7 @@ def apply(function: str, dtype: str, *args: Number) -> Number:
     kind = DTYPES[dtype].kind
     with np.errstate(all="ignore"):
         if kind == "float":
-            result = FLOATS[function](*(np.float64(a) for a in args))
+            result = meaning(function)(*(np.float64(a) for a in args))
             halves = dtype in HALVES
             return rounded(np.float32(result) if halves else result, dtype)
         if kind == "bool":
@@ -53,6 +54,13 @@ def apply(function: str, dtype: str, *args: Number) -> Number:
             moved = SHIFTS[function](int(args[0]) & ((1 << bits) - 1), places) if 0 <= places < bits else 0
             return rounded(moved, dtype)
         return rounded(INTEGERS[function](*map(int, args)), dtype)
+
+
+def meaning(function: str) -> Callable[..., Any]:
+    """A function of floats on numpy scalars."""
+    found = BY_NAME[function].numpy
+    assert found is not None, function
+    return found
 
 
 def reinterpret(value: Number, source: str, target: str) -> Number:
@@ -142,48 +150,6 @@ def _power_of_two(number: float, saturate: bool) -> float:
 # ---- the functions ---------------------------------------------------------------------------------------------------
 
 Rule = Callable[..., Any]
-
-
-def _minimum(a: float, b: float) -> float:
-    return a if math.isnan(a) else b if math.isnan(b) or b < a else a
-
-
-def _maximum(a: float, b: float) -> float:
-    return a if math.isnan(a) else b if math.isnan(b) or b > a else a
-
-
-def _sigmoid(x: np.float64) -> np.float64:
-    e = np.exp(-np.abs(x))
-    return 1.0 / (1.0 + e) if not x < 0 else e / (1.0 + e)
-
-
-FLOATS: dict[str, Rule] = {
-    "add": lambda a, b: a + b,
-    "sub": lambda a, b: a - b,
-    "mul": lambda a, b: a * b,
-    "div": lambda a, b: a / b,
-    "floordiv": np.floor_divide,
-    "fmod": np.fmod,
-    "mod": np.mod,
-    "pow": np.power,
-    "min": _minimum,
-    "max": _maximum,
-    "atan2": np.arctan2,
-    "neg": lambda x: -x,
-    "abs": abs,
-    "sign": np.sign,
-    "floor": np.floor,
-    "ceil": np.ceil,
-    "round": np.rint,
-    "trunc": np.trunc,
-    "rsqrt": lambda x: 1.0 / np.sqrt(x),
-    "reciprocal": lambda x: 1.0 / x,
-    "erf": math.erf,
-    "sigmoid": _sigmoid,
-    **{name: getattr(np, name) for name in ("sqrt", "exp", "expm1", "log", "log1p", "sin", "cos", "tan")},
-    **{name: getattr(np, name) for name in ("sinh", "cosh", "tanh")},
-    **{f"a{name}": getattr(np, f"arc{name}") for name in ("sin", "cos", "tan", "sinh", "cosh", "tanh")},
-}
 
 
 def _quotient(a: int, b: int) -> int:

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from burn.dialect.functions import FUNCTIONS
 from burn.errors import TypeMismatch
 from burn.evaluation import family
 from burn.tensors.base import Base
@@ -26,10 +27,9 @@ _COMPARED = {
     "greater": ("gt", "lt"), "greater_equal": ("ge", "le"),
 }  # fmt: skip
 _UFUNCS = {
+    **{row.numpy.__name__: row.name for row in FUNCTIONS if isinstance(row.numpy, np.ufunc)},
     **{ufunc: f"__{name}__" for ufunc, name in _BINARY.items()},
     **{ufunc: f"__{name}__" for ufunc, (name, _) in _COMPARED.items()},
-    "absolute": "abs", "arcsin": "asin", "arccos": "acos", "arctan": "atan", "arctan2": "atan2", "arcsinh": "asinh",
-    "arccosh": "acosh", "arctanh": "atanh", "negative": "neg", "rint": "round",
 }  # fmt: skip
 """numpy's ufuncs that have another name here, or are an operator."""
 _REFLECTED = {

@@ -11,12 +11,13 @@ same structure is compiled once in a process. Functions that are no methods are 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
 from burn.dialect.deferred import Deferred
+from burn.dialect.functions import FUNCTIONS, Function
 from burn.errors import TypeMismatch
 from burn.habits import instead
 from burn.runtime.arrays import Array
@@ -212,5 +213,18 @@ class Tensor(Updates):
         text = f"{self!r} has no elements yet: it belongs to a program that is being traced. {_INSTEAD[what]}"
         raise TypeMismatch(f"{what} of a traced tensor", [text])
 
+
+def _method(row: Function) -> Callable[[Tensor], Tensor]:
+    def method(self: Tensor) -> Tensor:
+        return self._fraction(row.name)
+
+    method.__name__, method.__qualname__ = row.name, f"Tensor.{row.name}"
+    method.__doc__ = f"{row.doc[0].upper()}{row.doc[1:]}."
+    return method
+
+
+for _row in FUNCTIONS:  # functions of one float, of which no family of methods says more
+    if (_row.arity, _row.kinds, _row.predicate) == (1, ("float",), False) and not hasattr(Tensor, _row.name):
+        setattr(Tensor, _row.name, _method(_row))
 
 Base._final = Tensor

@@ -5,8 +5,22 @@ from __future__ import annotations
 from typing import Any
 
 from burn.dialect import ops
-from burn.dialect.adjoint.rules import nonzero, plus, rule, times, where
-from burn.dialect.compose import along, convert, count, dim_value, mean, number, number_like, reshape, wide
+from burn.dialect.adjoint.rules import rule
+from burn.dialect.compose import (
+    along,
+    convert,
+    count,
+    dim_value,
+    mean,
+    nonzero,
+    number,
+    number_like,
+    plus,
+    reshape,
+    times,
+    where,
+    wide,
+)
 from burn.dialect.deferred import Value
 from burn.dialect.loss import held_logs
 from burn.dialect.normalization import centred, centred_and_scale

@@ -12,8 +12,7 @@ from typing import Any
 
 from burn.dialect import ops
 from burn.dialect.adjoint.reverse import Custom, Customs, gradients
-from burn.dialect.adjoint.rules import zeros_like
-from burn.dialect.compose import dim_value, number, reshape
+from burn.dialect.compose import dim_value, number, reshape, zeros_like
 from burn.dialect.control import If, Loop, captured, defined_symbols, region_symbols, yielded
 from burn.dialect.dims import Dim, dim_max, symbol
 from burn.dialect.mentions import used_symbols

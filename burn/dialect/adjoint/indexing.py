@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable
 
 from burn.dialect import ops
-from burn.dialect.adjoint.rules import nonzero, rule, where, zeros_like
-from burn.dialect.compose import convert, dim_value, number, number_like, reshape, transpose
+from burn.dialect.adjoint.rules import rule
+from burn.dialect.compose import convert, dim_value, nonzero, number, number_like, reshape, transpose, where, zeros_like
 from burn.dialect.deferred import Value
 from burn.dialect.dims import Dim
 from burn.dialect.types import type_of

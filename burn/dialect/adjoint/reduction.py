@@ -9,8 +9,19 @@ from dataclasses import dataclass
 from typing import Any
 
 from burn.dialect import ops
-from burn.dialect.adjoint.rules import NONE, NoRule, nonzero, rule, where, zeros_like
-from burn.dialect.compose import broadcast_to, convert, limit, number, number_like, reshape, transpose
+from burn.dialect.adjoint.rules import NONE, NoRule, rule
+from burn.dialect.compose import (
+    broadcast_to,
+    convert,
+    limit,
+    nonzero,
+    number,
+    number_like,
+    reshape,
+    transpose,
+    where,
+    zeros_like,
+)
 from burn.dialect.deferred import Value
 from burn.dialect.dims import Dim, product
 from burn.dialect.types import type_of

@@ -6,12 +6,8 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any, TypeAlias
 
-from burn.dialect import ops
-from burn.dialect.compose import number_like
-from burn.dialect.deferred import Deferred, Value
+from burn.dialect.deferred import Value
 from burn.dialect.op import REGISTRY
-from burn.dialect.query import splat
-from burn.dialect.types import type_of
 
 Cotangents: TypeAlias = "Value | Sequence[Any] | None"
 """Of an op's operands, in order: a value, None where there is none, a list for a variadic operand. May be of a shape that the
@@ -77,36 +73,3 @@ def kind(name: str) -> str:
     if name in NONE:
         return "none"
     return "composite" if REGISTRY[name].decompose is not None else "discrete"
-
-
-# ---- what rules are written with -----------------------------------------------------------------------------------------
-def times(x: Value, number: float) -> Value:
-    return ops.mul(x, number_like(number, x))
-
-
-def plus(x: Value, number: float) -> Value:
-    return ops.add(x, number_like(number, x))
-
-
-def written(x: Value) -> float | None:
-    """The number that every element of x is, where the program says so."""
-    if isinstance(x, Deferred):
-        application = x.application
-        return application.attrs["value"] if application is not None and application.op.OP_NAME == "full" else None
-    number = splat(x)
-    return None if number is None else float(number)
-
-
-def zeros_like(x: Value) -> Value:
-    type_ = type_of(x)
-    return ops.full(shape=type_.shape, dtype=type_.dtype, value=0.0)
-
-
-def nonzero(x: Value) -> Value:
-    """x, and 1 where x is 0: a denominator whose quotient is not used there has to be finite, as 0 times infinity is NaN."""
-    return ops.select(ops.eq(x, number_like(0.0, x)), number_like(1.0, x), x)
-
-
-def where(condition: Value, x: Value, other: float = 0.0) -> Value:
-    """x where the condition holds, else a number."""
-    return ops.select(condition, x, number_like(other, x))

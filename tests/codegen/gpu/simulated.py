@@ -15,6 +15,7 @@ from burn.codegen.triton.kernels import KernelPrinter
 from burn.codegen.triton.printed import Printed
 from burn.codegen.triton.program import with_library
 from burn.dialect.dims import evaluate
+from burn.dialect.functions import BY_NAME
 from burn.dialect.types import numpy_dtype
 from burn.errors import RunError
 from burn.kernels.body import Kernel
@@ -139,11 +140,8 @@ def _widened(handle: Any) -> np.ndarray:
     return handle.data
 
 
-NAMES = {
-    "rint": "rint", "pow": "power", "asin": "arcsin", "acos": "arccos", "atan": "arctan", "atan2": "arctan2",
-    "asinh": "arcsinh", "acosh": "arccosh", "atanh": "arctanh",
-}  # fmt: skip
-"""What numpy calls a function of the device library, where that is another name."""
+RINT = {"rint": "round"}
+"""Functions of the device library that are not named as the dialect's."""
 
 
 class _DeviceLibrary:
@@ -151,7 +149,8 @@ class _DeviceLibrary:
         import triton.language as tl
         from triton.runtime.interpreter import TensorHandle
 
-        function = getattr(np, NAMES.get(name, name))
+        function = BY_NAME[RINT.get(name, name)].numpy
+        function = function if isinstance(function, np.ufunc) else np.vectorize(function, otypes=[float])
 
         def apply(*operands: Any) -> Any:
             arrays = [x.handle.data for x in operands]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 
 import burn
 from burn import ops
+from burn.dialect.functions import FUNCTIONS
 from burn.tensors import Tensor
 
 Draw = Callable[[np.random.Generator, tuple[int, ...]], np.ndarray]
@@ -67,6 +69,18 @@ ONE: dict[str, Draw] = {
     "root": between(0.2, 3), "softmax": normal, "log_softmax": normal,
     "lp_norm": normal,
 }  # fmt: skip
+
+
+def _inside(low: float, high: float) -> Draw:
+    """Numbers where a function is defined, and away from 0."""
+    return apart if math.isinf(low) and math.isinf(high) else between(max(low, -4) + 0.2, min(high, 4) - 0.2)
+
+
+ONE |= {
+    row.name: _inside(*row.domain)
+    for row in FUNCTIONS
+    if row.arity == 1 and row.derivative is not None and row.name not in ONE
+}
 STRAIGHT = {"neg", "abs", "relu", "leaky_relu", "hard_sigmoid", "thresholded_relu"}
 
 POSITIVE = between(0.3, 2)

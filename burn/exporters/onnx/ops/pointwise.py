@@ -6,20 +6,14 @@ import math
 
 import numpy as np
 
+from burn.dialect.functions import FUNCTIONS
 from burn.dialect.op import Op
 from burn.dialect.pointwise import ShiftLeft
 from burn.dialect.types import DTYPES, numpy_dtype, type_of
 from burn.exporters.onnx.emitters import Site, emits
 from burn.exporters.onnx.graph import CODES
 
-OPERATORS = {
-    "add": "Add", "sub": "Sub", "mul": "Mul", "min": "Min", "max": "Max", "abs": "Abs", "sign": "Sign",
-    "floor": "Floor", "ceil": "Ceil", "round": "Round", "sqrt": "Sqrt", "reciprocal": "Reciprocal", "exp": "Exp",
-    "log": "Log", "sin": "Sin", "cos": "Cos", "tan": "Tan", "asin": "Asin", "acos": "Acos", "atan": "Atan",
-    "sinh": "Sinh", "cosh": "Cosh", "tanh": "Tanh", "asinh": "Asinh", "acosh": "Acosh", "atanh": "Atanh", "erf": "Erf",
-    "sigmoid": "Sigmoid", "isnan": "IsNaN", "isinf": "IsInf", "pow": "Pow", "neg": "Neg", "eq": "Equal", "lt": "Less",
-    "le": "LessOrEqual", "gt": "Greater", "ge": "GreaterOrEqual",
-}  # fmt: skip
+OPERATORS = {row.name: row.onnx for row in FUNCTIONS if row.onnx}
 
 LOGICAL = {"and": "And", "or": "Or", "xor": "Xor", "not": "Not", "min": "And", "max": "Or"}
 BITWISE = {"and": "BitwiseAnd", "or": "BitwiseOr", "xor": "BitwiseXor", "not": "BitwiseNot"}

@@ -7,40 +7,20 @@ from functools import reduce as fold
 
 from burn.dialect import ops
 from burn.dialect.compose import convert, number_like, reshape
+from burn.dialect.functions import FUNCTIONS
 from burn.dialect.mlir import ir
 from burn.dialect.types import DTYPES, FLOATS, type_of
 from burn.dialect.weights import stored_bits
 from burn.importers.onnx.node import Node, onnx_op
 from burn.importers.onnx.ops.strings import from_text, to_text
 
+OWN = ("IsInf",)
+"""Operators with attributes, whose builders are written out."""
+
 UNARY = {
-    "Abs": "abs",
-    "Acos": "acos",
-    "Acosh": "acosh",
-    "Asin": "asin",
-    "Asinh": "asinh",
-    "Atan": "atan",
-    "Atanh": "atanh",
     "BitwiseNot": "not_",
-    "Ceil": "ceil",
-    "Cos": "cos",
-    "Cosh": "cosh",
-    "Erf": "erf",
-    "Exp": "exp",
-    "Floor": "floor",
-    "IsNaN": "isnan",
-    "Log": "log",
-    "Neg": "neg",
     "Not": "not_",
-    "Reciprocal": "reciprocal",
-    "Round": "round",
-    "Sigmoid": "sigmoid",
-    "Sign": "sign",
-    "Sin": "sin",
-    "Sinh": "sinh",
-    "Sqrt": "sqrt",
-    "Tan": "tan",
-    "Tanh": "tanh",
+    **{row.onnx: row.name for row in FUNCTIONS if row.arity == 1 and row.onnx and row.onnx not in OWN},
 }
 BINARY = {
     "Add": "add",

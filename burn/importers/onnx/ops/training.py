@@ -9,8 +9,7 @@ from collections.abc import Callable
 
 from burn.dialect import ops
 from burn.dialect.adjoint import gradients
-from burn.dialect.adjoint.rules import zeros_like
-from burn.dialect.compose import convert, number, number_like, reshape
+from burn.dialect.compose import convert, number, number_like, reshape, zeros_like
 from burn.dialect.mlir import ir
 from burn.dialect.types import FLOATS, type_of
 from burn.errors import TypeMismatch

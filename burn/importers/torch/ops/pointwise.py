@@ -9,6 +9,7 @@ from typing import Any
 from burn.dialect import ops
 from burn.dialect.compose import clamp as clamp_to
 from burn.dialect.compose import convert, limit, number, number_like
+from burn.dialect.functions import FUNCTIONS
 from burn.dialect.mlir import ir
 from burn.dialect.types import DTYPES, FLOATS, type_of
 from burn.importers.torch.node import Node, aten
@@ -22,13 +23,7 @@ UNARY: dict[str, tuple[str, str]] = {
     "logical_not.default": ("not_", "logical"),
     "isnan.default": ("isnan", "compare"),
     "isinf.default": ("isinf", "compare"),
-    **{
-        f"{name}.default": (name, "float")
-        for name in (
-            *("sqrt", "rsqrt", "reciprocal", "exp", "expm1", "log", "log1p", "sin", "cos", "tan", "asin", "acos"),
-            *("atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "sigmoid"),
-        )
-    },
+    **{f"{row.aten}.default": (row.name, "float") for row in FUNCTIONS if row.aten},
 }
 
 ROUNDING = {"floor.default": "floor", "ceil.default": "ceil", "round.default": "round", "trunc.default": "trunc"}

@@ -8,9 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import torch
+
 from burn.dialect import ops
 from burn.dialect.compose import broadcast_to, convert, number, reshape, transpose
 from burn.dialect.dims import Dim
+from burn.dialect.functions import FUNCTIONS as SCALAR
 from burn.dialect.mlir import ir
 from burn.dialect.types import type_of
 from burn.importers.torch.node import BUILDERS, Node, aten
@@ -22,10 +25,9 @@ SAME: dict[str, Callable[..., Any]] = {
     **{
         name: BUILDERS[f"aten.{name}.default"]
         for name in (
-            *("abs", "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "bitwise_not", "ceil", "cos", "cosh"),
-            *("erf", "erfc", "exp", "exp2", "expm1", "floor", "fmax", "fmin", "hypot", "isfinite", "log", "log1p"),
-            *("log2", "log10", "neg", "reciprocal", "round", "rsqrt", "sign", "signbit", "sin", "sinh", "sqrt", "tan"),
-            *("tanh", "trunc", "clone"),
+            *(row.aten for row in SCALAR if row.aten and hasattr(torch.ops.prims, row.aten)),
+            *("abs", "atan2", "bitwise_not", "ceil", "erfc", "exp2", "floor", "fmax", "fmin", "hypot", "isfinite"),
+            *("log2", "log10", "neg", "round", "sign", "signbit", "trunc", "clone"),
         )
     },
     "where": pointwise.where,
