@@ -5,9 +5,9 @@ from collections.abc import Callable
 from burn.dialect.dims import Dim
 from burn.tensors import Tensor
 from burn.tensors.base import Base
+from burn.tensors.contractions import Factor
 from burn.tensors.creation import Shape
-from burn.tensors.lifting import Operand
-from burn.tensors.products import Factor
+from burn.tensors.promotion import Operand
 from burn.tensors.reductions import Axes
 from burn.tensors.sorting import Distinct, Ordered
 from collections.abc import Sequence
