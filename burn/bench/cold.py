@@ -1,8 +1,8 @@
-"""What a user waits for at first: from a process's start to its first result, and the memory it takes at its peak.
+"""Cold start: the time from a process's start to its first result, and its peak memory.
 
-Each figure comes from child processes that do nothing else. Two cases: with the engine's cache of compiled models
-empty, and with what an earlier process left in it. The child (`python -m burn.bench.cold`) notes the time when its
-first result is there; on one machine the monotonic clock is the same in every process.
+Each figure comes from child processes that do nothing else. There are two cases: an empty cache of compiled models, and
+a cache filled by an earlier process. The child (`python -m burn.bench.cold`) records the time of its
+first result; the monotonic clock is the same in all processes of a machine.
 """
 
 from __future__ import annotations

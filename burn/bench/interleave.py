@@ -1,16 +1,16 @@
 """Times several engines in one process without letting one disturb another.
 
-Engines are run in turns, in blocks: A A A  B B B  B B B  A A A ..., the order reversed every other round, so that what
-slows the machine for a while slows all of them. Three things keep a block clean:
+Engines alternate in blocks: `A A A  B B B  B B B  A A A ...`, with the order reversed every other round. So a temporary
+slowdown of the machine affects all of them. Three rules keep a block clean:
 
-- an engine's worker threads go on spinning for some milliseconds after its last run (ONNX Runtime's do, and this is
-  left at its default), so each block waits until the process is idle before it begins;
+- an engine's worker threads may spin for some milliseconds after its last run (ONNX Runtime's do by
+  default), so each block first waits until the process is idle;
 - the first run of a block, which wakes threads and fills caches, is made and not counted;
-- the process is bound to as many CPUs as there are threads, for every engine alike.
+- the process is bound to as many CPUs as threads, for every engine.
 
-What is reported is the median over all counted runs. The ratio of two engines is the median of their ratios round by
-round, which a slow minute does not move. How much of the machine other processes took is measured too: a figure taken
-on a busy machine says so.
+The result is the median over all counted runs. The ratio of two engines is the median of their ratios by
+round, which is robust to a slow minute. The load of other processes is measured, and a figure from a busy machine
+is marked.
 """
 
 from __future__ import annotations

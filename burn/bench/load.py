@@ -1,4 +1,4 @@
-"""What else a machine does while something is timed."""
+"""Load of other processes during a measurement."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Others:
         return self.cores is not None and self.cores > _SHARE * (os.cpu_count() or 1)
 
 
-_SHORT = 0.1  # seconds, of which the system's clock ticks tell too little
+_SHORT = 0.1  # seconds; too short for the resolution of the system's clock ticks
 _SHARE = 0.1  # of all cores
 
 

@@ -19,14 +19,14 @@ from burn.bench.subject import Feeds, Subject
 from burn.runtime.device import device
 
 AUTOCAST = ("torch", "torch.compile")
-"""What computes on cards and in halves beside burn."""
+"""Engines besides burn with GPUs and half precision."""
 
 Run = Callable[[Feeds], Feeds]
 
 
 @dataclass(frozen=True)
 class Where:
-    """The device, "cpu" or a card, what products are computed in there ("fp32", "bf16" or "fp16"), and burn's autotuning."""
+    """The device, "cpu" or a GPU, the precision of matmuls ("fp32", "bf16" or "fp16"), and burn's autotuning."""
 
     device: str = "cpu"
     precision: str = "fp32"
@@ -34,12 +34,12 @@ class Where:
 
     @property
     def is_host(self) -> bool:
-        """Whether programs compute on the host's memory."""
+        """True if programs compute in host memory."""
         return device(self.device).memory.is_host
 
     @property
     def is_plain(self) -> bool:
-        """Whether it is a CPU in fp32, which every engine knows."""
+        """True for a CPU in fp32, which every engine supports."""
         return self.is_host and self.precision == "fp32"
 
 
@@ -67,8 +67,8 @@ class Peer(Protocol):
     distribution: str  # what to install to have it
 
     def load(self, subject: Subject, threads: int, cache: Path | None, where: Where = HOST) -> Run:
-        """Prepare the model; what it returns computes one inference, of inputs that are sent to a card once. `cache` is a folder
-        for compiled models."""
+        """Prepares the model; returns a function that computes one inference. Inputs are copied to a GPU once. `cache` is a
+        folder for compiled models."""
         ...
 
     def lacks(self, subject: Subject, where: Where = HOST) -> str:
@@ -210,7 +210,9 @@ def _by_burn(module: Any, example: tuple[Any, ...]) -> Any:
 def _backend_burn(module: Any, example: tuple[Any, ...]) -> Any:
     import torch
 
-    return torch.compile(module, backend="burn", options={"freeze": True})  # weights are constants here too
+    return torch.compile(
+        module, backend="burn", options={"freeze": True}
+    )  # weights as constants, as in burn's other runs
 
 
 def _not_installed(distribution: str) -> str:

@@ -1,4 +1,4 @@
-"""What `burn-bench` shows: one table a kind of figure, and the same as JSON."""
+"""Output of `burn-bench`: one table for each kind of figure, or JSON."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""What this machine can do at most, and what share of it a kernel reaches (Williams, Waterman and Patterson, "Roofline", 2009).
+"""Roofline of this machine, and the fraction of it that a kernel reaches (Williams, Waterman and Patterson, "Roofline", 2009).
 
-A kernel cannot be quicker than its multiplications at the rate of the registers, nor than its traffic at the rate of the memory
-that holds it: a cache if all of it fits there. `measure` runs programs that do nothing else, for a third of a second; the machine
-should do nothing else either."""
+A kernel's time is bounded by its arithmetic at peak throughput, and by its traffic at the bandwidth of its memory.
+That is a cache if all data fits. `measure` runs small programs for a third of a second on an otherwise idle
+machine."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Roofline:
         return max(row.flops / self.flops, row.bytes / self.level(row.bytes / row.calls).rate)
 
     def share(self, row: ProfileRow) -> float | None:
-        """Of what is possible, which the kernel reaches: 1 at best, but for what caches keep between kernels."""
+        """The fraction of the roofline that the kernel reaches: at most 1, except for data that caches keep between kernels."""
         least = self.seconds(row)
         return None if least is None or not row.seconds else least / row.seconds
 

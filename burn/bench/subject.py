@@ -1,6 +1,6 @@
-"""What a benchmark measures: an ONNX file, the inputs fed to it, and where there is one the torch module it came from.
+"""Subjects of benchmarks: an ONNX file, its inputs, and, if known, its original torch module.
 
-Enter at `find`: a path is read for its signature, any other name is looked up in benchmarks/registry.py of a checkout.
+Start at `find`: it reads a path's signature, and looks other names up in benchmarks/registry.py of a checkout.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Training steps timed by turns: burn's, torch's, and torch's compiled. A row in `STEPPERS` is all that a new one takes.
+"""Alternating measurements of training steps: burn, torch, and torch.compile. A new engine is a row in `STEPPERS`.
 
-All of them start with the same weights, see the same batch and move by AdamW, so that their losses tell that they do the same
-work. What a step takes of memory is measured in a process that does nothing else (`python -m burn.bench.training`).
+All start with the same weights, use the same batch and AdamW, so equal losses show that they do the same
+work. The memory of a step is measured in a separate process (`python -m burn.bench.training`).
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ RATE = 1e-4
 COMPARED = 5
 """Steps whose losses are compared; the last one's is that of parameters that have moved."""
 CLOSE = {"float32": 1e-3, "bfloat16": 2e-2, "float16": 2e-2}
-"""How near losses are to each other, absolutely and relatively, by what products are computed in."""
+"""Tolerance of losses, absolute and relative, by the precision of matmuls."""
 BUSY = 0.05
 """Share of the machine from which other processes are mentioned."""
 
 
 @dataclass(frozen=True)
 class Setting:
-    """How steps are made: for so many threads, on which device, with products in what type."""
+    """Settings of steps: number of threads, device, and precision of matmuls."""
 
     threads: int
     device: str = "cpu"
@@ -46,7 +46,7 @@ class Setting:
 
     @property
     def is_host(self) -> bool:
-        """Whether steps compute on the host's memory. Raises DeviceError for an unknown device."""
+        """True if steps compute in host memory. Raises DeviceError for an unknown device."""
         return device(self.device).memory.is_host
 
     @property
@@ -57,7 +57,7 @@ class Setting:
 
 Weights = Mapping[str, np.ndarray]
 Stepper = Callable[[Case, Setting, Weights | None], Callable[[], float]]
-"""What makes a step of a case, a function that returns its loss. Weights by name; none are drawn."""
+"""Makes a case's step, a function that returns its loss. Weights by name; None: random ones."""
 
 
 def burn_step(case: Case, setting: Setting, weights: Weights | None) -> Callable[[], float]:
@@ -133,8 +133,8 @@ STEPPERS: dict[str, Stepper] = {
 
 @dataclass(frozen=True)
 class Trained:
-    """A case: by stepper the times, the losses of the first steps and the bytes that it takes at most (where that was measured,
-    see `main`); and the share of the machine that other processes took."""
+    """Results of a case. For each stepper: times, losses of the first steps, and peak bytes if measured (see `main`); and the
+    load of other processes."""
 
     name: str
     timings: Mapping[str, Timing]
@@ -225,12 +225,12 @@ def _child(name: str, stepper: str, threads: int) -> int:
 
 
 def main(job: str) -> None:
-    """The child: the most memory of its own that the process has while steps run, without what it had in front of them.
+    """The child process: measures the peak private memory while steps run, minus the memory before them.
 
-    Pages of mapped files, the code of libraries above all, do not count: the system shares them and takes them back as it likes,
-    and how many are there says which engine had to compile in this process."""
+    Pages of mapped files, mainly code of libraries, do not count: they are shared and reclaimable,
+    and their number depends on which engine compiles in this process."""
     name, stepper, threads = json.loads(job)
-    import burn.compiler  # code that is loaded late is no part of what a step takes
+    import burn.compiler  # load code first, so that it does not count
     import burn.nn
     import burn.optim
     import burn.train  # noqa: F401

@@ -1,4 +1,4 @@
-"""Models that are trained by burn and by torch: each is written once, of what `burn.nn` and `torch.nn` both have.
+"""Models that burn and torch both train: each is written once, with layers that `burn.nn` and `torch.nn` share.
 
 A case's `build` gets a `Kit`, one of the two frameworks, so that both have the same layers under the same names, and one set of
 weights fits both.
@@ -16,8 +16,8 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Kit:
-    """What models are made of. `attention(q, k, v, causal)`, of [batch, heads, length, depth], and `pool`, the mean of every
-    channel of an image, are spelled differently."""
+    """The building blocks of models in one framework. `attention(q, k, v, causal)`, on [batch, heads, length, depth], and
+    `pool`, the mean of each channel of an image, differ between frameworks."""
 
     nn: Any
     attention: Callable[[Any, Any, Any, bool], Any]
@@ -222,4 +222,4 @@ CARD_CASES = {
     "gpt2": Case(GPT2, (8, 1024), 50257, below=50257, each=True),
     "resnet50": Case(bottlenecks, (64, 3, 224, 224), 1000),
 }
-"""Of sizes that keep a card busy."""
+"""Cases large enough for a GPU."""

@@ -1,4 +1,4 @@
-"""`burn-bench`: time burn and its peers on the same models, in turns, in one process."""
+"""`burn-bench`: times burn and its peers on the same models, alternating in one process."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from burn.errors import BurnError
 from burn.options import PRECISIONS
 from burn.runtime.files import save_text
 
-PROFILED = 5  # runs, of which a profile has the medians
+PROFILED = 5  # runs of a profile, which shows medians
 PIPE_WIDTH = 110  # columns of a table that no terminal shows
 log = Terminal(stderr=True, highlight=False)
 
@@ -108,8 +108,8 @@ def models(
     precision: str,
     autotune: str | None,
 ) -> None:
-    """Time engines on models. MODEL is an ONNX file, or in a checkout a name from benchmarks/registry.py. `train` in its place
-    times training steps."""
+    """Time engines on models. MODEL is an ONNX file, or in a checkout a name from benchmarks/registry.py. `train` instead of
+    MODEL times training steps."""
     short = {"batch": batch, "seq": seq}
     sizes = {**{name: size for name, size in short.items() if size is not None}, **dict(dims)}
     reference = "burn" if "burn" in peers else peers[0]
@@ -172,8 +172,8 @@ def train(
     precision: str,
     json_path: Path | None,
 ) -> None:
-    """Time training steps (AdamW) of models that burn and torch both have: cnn, gpt, resnet18 and minilm, or bert-base, gpt2 and
-    resnet50, whose sizes suit a card; by default those that suit the device."""
+    """Time training steps (AdamW) of models in burn and torch: cnn, gpt, resnet18 and minilm, or, for GPUs, bert-base, gpt2 and
+    resnet50. The default depends on the device."""
     setting = Setting(threads, device, precision)
     results: list[Trained] = []
     try:
@@ -201,7 +201,7 @@ def _profiled(subject: Subject, threads: int, precision: str, autotune: str | No
 
 
 def _time(subject: Subject, peers: list[str], reference: str, threads: int, plan: Plan, where: Where = HOST) -> Result:
-    """Load every engine, compare their results, and time them in turns; what an engine raises goes into its row."""
+    """Loads every engine, compares the results, and alternates timed runs; an engine's error goes into its row."""
     rows = {name: Row(name, absent=PEERS[name].lacks(subject, where)) for name in peers}
     engines: dict[str, Callable[[], Feeds]] = {}
     outputs: dict[str, Feeds] = {}

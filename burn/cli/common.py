@@ -1,4 +1,4 @@
-"""What the commands have in common: errors for people, numbered progress, options and inputs. Enter at `command`."""
+"""Common parts of the commands: error messages, progress, options and inputs. Start at `command`."""
 
 from __future__ import annotations
 

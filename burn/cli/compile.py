@@ -18,8 +18,8 @@ from burn.codegen.cpu.target import TARGETS
 from burn.codegen.registry import architectures
 from burn.deploy import platforms
 from burn.deploy.build import KINDS, build, kind_of
-from burn.deploy.cards import find as card
-from burn.deploy.cards import names_device
+from burn.deploy.gpus import find as gpu
+from burn.deploy.gpus import names_device
 from burn.deploy.interface import model_name
 from burn.deploy.options import Options
 from burn.deploy.report import Report
@@ -39,7 +39,7 @@ _SHOWN = 4
     "targets",
     multiple=True,
     help=f"the system it runs on: {', '.join(platforms.PLATFORMS)}; this machine by default, for a module of WebAssembly wasm32; "
-    "several, repeated or between commas, go into one package. Or cards beside it, several in one file: "
+    "several, repeated or between commas, go into one package. Or GPU targets, several in one file: "
     f"{', '.join(architectures())}",
 )
 @click.option(
@@ -109,9 +109,9 @@ def main(
     told = costs.append if reports else None
     named = dict.fromkeys(one for given in targets for one in given.split(","))
     first, *also = [platforms.find(one) for one in named if not names_device(one)] or [platforms.find(usual)]
-    cards = tuple(card(one) for one in named if names_device(one))
+    gpus = tuple(gpu(one) for one in named if names_device(one))
     form = {"beside": weights == "file", "small": optimize == "size", "exact": exact}
-    options = Options(first, cpu, name, features=features, also=tuple(also), key=key, told=told, cards=cards, **form)
+    options = Options(first, cpu, name, features=features, also=tuple(also), key=key, told=told, gpus=gpus, **form)
     _check(kind, options, reports)
     _spare([Path(model), *([parameters] if parameters else [])], kind, output, options)
     progress = Progress(2)
@@ -148,8 +148,8 @@ def _check(kind: str, options: Options, reports: bool) -> None:
         raise click.UsageError(f"--report is for commands, libraries and modules of WebAssembly, not for {kind}")
     if kind not in ("exe", "shared", "static") and options.beside:
         raise click.UsageError(f"--weights is for commands and libraries, not for {kind}")
-    if kind not in ("exe", "shared", "static", "package") and options.cards:
-        raise click.UsageError(f"{options.cards[0]} is a target for commands, libraries and packages, not for {kind}")
+    if kind not in ("exe", "shared", "static", "package") and options.gpus:
+        raise click.UsageError(f"{options.gpus[0]} is a target for commands, libraries and packages, not for {kind}")
     if kind == "triton" and options.small:
         raise click.UsageError("--optimize is for programs that run on a CPU, not for triton")
     if kind == "triton" and options.exact:

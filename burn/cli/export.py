@@ -141,8 +141,8 @@ def _torch_examples(inputs: dict[str, str]) -> tuple[dict[str, Any], dict[str, d
 
 
 def _model(text: str, weights: Path | None) -> Callable[..., Any]:
-    """The module or function that "file.py:Name" or "package.module:Name" is; a class is instantiated, and so is what a
-    function without parameters makes."""
+    """The module or function named "file.py:Name" or "package.module:Name". A class is instantiated; a function without
+    parameters is called."""
     from burn.nn import Module
 
     found = find(text)

@@ -1,4 +1,4 @@
-"""What there is to say of a program: its signature, its ops, its parameters, its work. Enter at `Facts.of`."""
+"""Facts about a program: signature, ops, parameters, arithmetic. Start at `Facts.of`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Facts:
     ops: dict[str, int]  # by name, the most frequent first
     parameters: int  # numbers in floating-point constants
     constants_bytes: int
-    flops: int | str  # two for each product that is summed, in matrix products and convolutions
+    flops: int | str  # two for each multiply-add, in matmuls and convolutions
 
     @staticmethod
     def of(graph: Graph) -> Facts:
@@ -65,7 +65,7 @@ class Facts:
 
 
 def work(node: Node) -> Dim:
-    """Floating-point operations of a product or a convolution."""
+    """Floating-point operations of a matmul or a convolution."""
     if node.op == "dot_general":
         left = node.operands[0].type.shape
         return product(node.types[0].shape) * product(left[a] for a in node.attrs["lhs_contract"]) * 2

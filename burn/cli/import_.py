@@ -119,7 +119,7 @@ def check_output(output: Path, force: bool) -> None:
 
 
 class staged:
-    """A folder to write files into, which go to their place together when all went well; otherwise nothing is left."""
+    """A temporary folder whose files are moved to the output on success, and removed otherwise."""
 
     def __init__(self, output: Path) -> None:
         self.output = output

@@ -20,7 +20,7 @@ WEIGHTS = (".pt", ".pth", ".bin", ".ckpt", ".safetensors", ".bpk", ".npz", ".npy
 
 
 class Renaming(click.ParamType):
-    """FROM=>TO: a regular expression, and what takes its place."""
+    """FROM=>TO: a regular expression and its replacement."""
 
     name = "FROM=>TO"
 

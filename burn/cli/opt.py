@@ -53,9 +53,9 @@ def main(
     """Run passes on FILE, a program as MLIR text (- for standard input). An ONNX model is imported first. Weights are
     read from a .safetensors file of the same name where there is one.
 
-    With --emit kernels the loops and index maps of every group are printed that fusion made, under the nodes they came from;
-    the passes are then those of a compilation for this machine unless --passes says otherwise. With --emit triton they are
-    printed as a Python module of Triton's language, after the passes for a GPU; with --emit mlir as MLIR for this machine."""
+    --emit kernels prints the loops and index maps of every fused group, under its source nodes. By default it runs the passes of
+    a compilation for this machine. --emit triton prints the kernels as a Python module in Triton's language, after the passes for a
+    GPU. --emit mlir prints them as MLIR for this machine."""
     if list_passes:
         echo(describe())
         return

@@ -1,4 +1,4 @@
-"""A profile as commands tell it: every kernel's time, and what share it reaches of what the machine can do."""
+"""Profiles in commands: every kernel's time, and its fraction of the roofline."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def profiled(profile: Profile, roof: Roofline | None, others: Others | None = No
 
 
 def show_profile(out: Console, report: dict[str, Any]) -> None:
-    """What `profiled` found."""
+    """Prints the result of `profiled`."""
     from rich.table import Table
 
     roof = report.get("roofline")

@@ -1,4 +1,4 @@
-"""`burn quantize`: an ONNX model of floats becomes one of integers, with a report of what that costs in accuracy."""
+"""`burn quantize`: converts a float ONNX model to integers, and reports the loss of accuracy."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ def main(
 ) -> None:
     """Quantise MODEL, an ONNX file, to 8 bits, or its weights to 4.
 
-    With --calibrate activations are quantised by the ranges that samples show (QDQ); with --dynamic by what each run shows;
-    weights are int8, symmetric, by output channel. With --weights nothing but the weights of products is quantised, in blocks."""
+    --calibrate quantises activations by the ranges of samples (QDQ), --dynamic by the ranges of each run.
+    Weights are int8, symmetric, by output channel. --weights quantises only the weights of matmuls, in blocks."""
     start = time.perf_counter()
     if [dynamic, bool(calibration), weights is not None].count(True) != 1:
         raise click.UsageError("give --calibrate with samples, --dynamic or --weights")

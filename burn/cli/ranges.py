@@ -1,4 +1,4 @@
-"""What whole numbers a model's inputs may hold: an index into a table is less than the table is long."""
+"""Limits of a model's integer inputs: an index into a table must be less than the table's length."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CARRIED = frozenset(
 
 
 def index_limits(program: Program) -> dict[str, int]:
-    """For each input that is used as an index: how many places the shortest axis has that it chooses from."""
+    """For each input that is used as an index: the length of the shortest indexed axis."""
     with context():
         pairs = zip(program.input_names, program.inputs, strict=True)
         found = {name: _limits(value) for name, value in pairs if DTYPES[type_of(value).dtype].kind in ("int", "uint")}

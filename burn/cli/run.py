@@ -177,7 +177,7 @@ def _described(
     options: Options,
     threads: int | None,
 ) -> tuple[Executable, list[str]]:
-    """The model compiled, with what each kernel computes: that is not kept on disk."""
+    """The compiled model, with descriptions of its kernels, which are not cached on disk."""
     from burn.compiler import described
     from burn.loading import read_program, set_num_threads
     from burn.runtime.executable import Executable
@@ -189,7 +189,7 @@ def _described(
 
 
 def _limits(model: Path, dims: dict[str, int], specs: Any, given: dict[str, str]) -> dict[str, int]:
-    """What the whole numbers that are drawn must stay below; the model is only read again where there are such."""
+    """Upper limits of random integer inputs; reads the model again only if there are such inputs."""
     drawn = [s for s in specs if given.get(s.name, "random") == "random" and s.dtype.startswith(("int", "uint"))]
     if not drawn:
         return {}

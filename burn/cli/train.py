@@ -84,7 +84,7 @@ def _experiment(text: str) -> Any:
 
 
 def _shown(show: str) -> Any:
-    """What trains with a dashboard, if that is wanted. Raises BurnError where it is and cannot be."""
+    """The function that trains with a dashboard, if requested. Raises BurnError if a dashboard is not possible."""
     if show not in ("auto", "dashboard"):
         return None
     try:

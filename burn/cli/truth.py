@@ -1,4 +1,4 @@
-"""What a model's results are in float64, by the ONNX project's own evaluator: who is nearer where two engines differ."""
+"""A model's results in float64, by the ONNX project's evaluator, to decide which of two engines is more accurate."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def in_float64(proto: Any, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndar
 
 
 def _widen(graph: Any, opsets: Mapping[str, int]) -> None:
-    """Constants, conversions and what normalisations compute in, in bodies too."""
+    """Widens constants, conversions and the types of normalisations, including subgraphs."""
     from onnx import AttributeProto, TensorProto, helper
 
     for constant in graph.initializer:

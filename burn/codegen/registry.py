@@ -61,7 +61,7 @@ _TRITON = Entry(
     ("torch-mlir", "triton"),
     "triton",
     ".py",
-    "the kernels for graphics cards, as a module of Triton's language",
+    "the GPU kernels, as a module of Triton's language",
     size_hints=True,
     architectures=_late("burn.codegen.triton.abilities", "shared_memory"),
 )

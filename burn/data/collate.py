@@ -16,7 +16,7 @@ import numpy as np
 from burn.errors import DataError, Problem
 
 Join = Callable[[list[np.ndarray], str], Any]
-"""Makes one array of those at a place; the place is for errors."""
+"""Joins the arrays of one component of the rows; the second argument names the component in errors."""
 
 
 def collate(rows: Sequence[Any]) -> Any:
@@ -70,7 +70,7 @@ def _joined(items: list[Any], path: str, join: Join) -> Any:
 
 
 def _parts(value: Any) -> dict[Any, Any] | None:
-    """What is in a container, by name or number; None for what is no container."""
+    """The items of a container, by name or number; None for other values."""
     if isinstance(value, Mapping):
         return dict(value)
     if isinstance(value, tuple):

@@ -1,10 +1,10 @@
-"""`Dataset`: rows by their number, and the datasets that are made of others.
+"""`Dataset`: rows by number, and transformations of datasets.
 
     train, held_out = Csv("houses.csv", types=float).map(to_arrays).split(0.9, 0.1, seed=0)
 
-Whatever has `__len__` and `__getitem__` is a dataset wherever one is taken: a list, an array, a dataset of PyTorch. A subclass of
-`Dataset` gives `__len__` and `row`; it gets the methods, slices, negative numbers, and errors that say which row of which file.
-Nothing is read before a row is asked for.
+Every object with `__len__` and `__getitem__` is accepted as a dataset: a list, an array, a dataset of PyTorch. A subclass of
+`Dataset` defines `__len__` and `row`. It inherits the methods, slices, negative indices, and errors that name the row and file.
+Rows are read on access.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from burn.errors import BurnError, DataError, OutOfRange, TypeMismatch
 
 @runtime_checkable
 class Indexed(Protocol):
-    """What is a dataset wherever one is taken."""
+    """The interface of everything that is accepted as a dataset."""
 
     def __len__(self) -> int: ...
 
@@ -146,7 +146,7 @@ def read(source: Indexed, index: int) -> Any:
 
 
 def unreadable(source: Indexed, index: int, error: Exception) -> DataError:
-    """What is said of a row that an error was met in."""
+    """The error of a row that cannot be read."""
     what = "; ".join(map(str, error.problems)) if isinstance(error, BurnError) and error.problems else str(error)
     return DataError(f"{place(source, index)} cannot be read", [f"{type(error).__name__}: {what}"])
 

@@ -82,9 +82,9 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 class Csv(Lines):
     """The rows of a CSV file as dictionaries by column. The first row names the columns unless `header` does.
 
-    types: what makes a value of a text, for all columns (`float`) or by column (`{"age": int}`); texts stay texts where none is
-    named. columns: those that are wanted, all by default. Raises DataError for columns that are not there; a row with too few
-    or too many fields, or one whose text is not of the type, is an error that names its line."""
+    `types`: converts a string to a value, for all columns (`float`) or by column (`{"age": int}`); other columns stay strings.
+    `columns`: the columns to read; default: all. Raises DataError for missing columns. A row with too few
+    or too many fields, or a field of a wrong type, raises an error that names its line."""
 
     def __init__(
         self,
@@ -177,7 +177,7 @@ class Csv(Lines):
 
 
 def _line_places(file: BinaryIO) -> tuple[np.ndarray, np.ndarray]:
-    """Where each line begins and ends, without what ends it."""
+    """The start and end of each line, without its line break."""
     breaks: list[np.ndarray] = []
     returns: list[np.ndarray] = []
     size, mark = 0, b""

@@ -5,8 +5,8 @@
         for images, labels in batches:
             step(images, labels)
 
-The order is decided by the seed and the epoch. `state_dict()` says where it is, in the middle of an epoch too; a loader that is
-given it goes on with the same batches, bit for bit, whatever its number of workers.
+Seed and epoch determine the order. `state_dict()` gives the position, also within an epoch. A loader that loads it
+continues with the same batches, bit for bit, for any number of workers.
 """
 
 from __future__ import annotations
@@ -26,16 +26,19 @@ from burn.errors import DataError, Problem
 class Loader:
     """Batches of a dataset, as trees of numpy arrays.
 
-    dataset: anything with `__len__` and `__getitem__`; a tuple or dictionary of arrays (as `Memory`); or what can only be gone
-    over from its beginning again and again (`__iter__`), which is not shuffled and has at most one worker.
-    shuffle: another order each epoch. drop_last: without a last batch that is smaller.
-    collate: makes a batch of a list of rows (`Padded()` fills up what is ragged).
-    augment: augment(row, generator) changes each row by numbers that the seed, the epoch and the row's turn decide.
-    workers: processes that read ahead, `prefetch` batches each; 0 reads when a batch is asked for.
-    rank, world: this loader takes every `world`-th row from the `rank`-th on: the loaders of all ranks share the rows out.
+    - `dataset`: anything with `__len__` and `__getitem__`; a tuple or dictionary of arrays (as `Memory`); or an iterable that
+    can be
+      restarted (`__iter__`), which is not shuffled and has at most one worker.
+    - `shuffle`: another order for each epoch. `drop_last`: drops a smaller last batch.
+    - `collate`: makes a batch from a list of rows (`Padded()` pads ragged rows).
+    - `augment`: augment(row, generator) changes each row with random numbers that depend on the seed, the epoch and the row's
+    position.
+    - `workers`: processes that prefetch `prefetch` batches each; 0 reads in the caller.
+    - `rank`, `world`: this loader takes every `world`-th row from the `rank`-th on, so the loaders of all ranks cover each row
+    once.
 
-    Iterating is one epoch, of one loop at a time; `epoch` counts those that were finished. Raises
-    DataError for settings that do not fit, a row that cannot be read (which of which file), and a worker that has ended."""
+    An iteration is one epoch; only one may run at a time. `epoch` counts the finished ones. Raises
+    DataError for invalid settings, for a row that cannot be read (with the row and the file), and for a worker that has ended."""
 
     def __init__(
         self,

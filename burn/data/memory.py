@@ -14,10 +14,10 @@ from burn.errors import DataError, Problem
 class Memory(Dataset):
     """Arrays, or a list of rows.
 
-    Memory((images, labels))            # rows are tuples
-    Memory({"x": x, "y": y})            # rows are dictionaries
-    Memory(tokens)                      # rows are the array's
-    Memory([("a text", 0), ...])        # a list: rows are what is in it
+        Memory((images, labels))            # rows are tuples
+        Memory({"x": x, "y": y})            # rows are dictionaries
+        Memory(tokens)                      # rows of the array
+        Memory([("a text", 0), ...])        # elements of the list
 
     Raises DataError for arrays whose first axes differ."""
 
@@ -66,7 +66,7 @@ def _at(data: Any, index: Any) -> Any:
 
 
 def _words(data: Any) -> bool:
-    """Whether there is an array whose elements are no numbers: batches have lists of those."""
+    """True if an array has elements that are not numbers; batches have lists of them."""
     if isinstance(data, (dict, tuple)):
         return any(map(_words, data.values() if isinstance(data, dict) else data))
     return data.dtype.kind in "OUSMm"

@@ -1,7 +1,7 @@
-"""Orders that a seed decides: the same on every machine, with every version of numpy, in every process.
+"""Random orders from a seed: the same on every machine, with every version of numpy, in every process.
 
-Random words are a hash of the seed and their place (splitmix64), so that a worker process computes an order itself instead of
-being sent one, and an order can be entered anywhere.
+Random words are a hash of the seed and their index (splitmix64). So a worker process computes an order itself, from any
+position.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _MASK = (1 << 64) - 1
 
 
 def words(count: int, *key: int) -> np.ndarray:
-    """`count` random 64-bit words. The key is any number of integers, each of which matters."""
+    """`count` random 64-bit words. The key is any number of integers; the words depend on all of them."""
     state = 0
     for part in key:
         state = int(_mixed(np.array([(state + part + _GOLDEN) & _MASK], np.uint64))[0])

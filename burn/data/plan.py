@@ -1,5 +1,5 @@
-"""What a loader does to get its batches: which rows in which order, how they are read and joined. A value that is the same in
-every process, so that each worker knows which rows a batch has.
+"""The plan of a loader: the order of rows, reading and collation. It is equal in every
+process, so each worker can compute the rows of a batch.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Plan:
             raise DataError(f"{where} cannot be augmented", [f"{type(error).__name__}: {error}"]) from error
 
     def _streamed(self, epoch: int, start: int) -> Iterator[Any]:
-        """Batches of what can only be gone over from its beginning."""
+        """Batches of an iterable."""
         rows = islice(iter(cast(Iterable[Any], self.rows)), self.rank, None, self.world)
         number = start * self.batch_size
         for _ in islice(rows, number):

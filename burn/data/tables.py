@@ -30,8 +30,8 @@ def check_columns(where: str, wanted: Sequence[str], there: Sequence[str]) -> No
 class Parquet(Dataset):
     """The rows of a Parquet file (needs pyarrow). Lists of numbers come as arrays.
 
-    A group of rows is read when the first of them is asked for, and kept until one of another group is: shuffled reading goes
-    well with files of small groups, or `cached()`. Raises DataError for a file that is none, and for columns that it lacks."""
+    A row group is read on access to one of its rows, and kept until another group is read. Shuffled reading needs
+    files with small row groups, or `cached()`. Raises DataError for an invalid file, and for missing columns."""
 
     def __init__(self, path: str | os.PathLike[str], *, columns: Sequence[str] | None = None) -> None:
         self.path = Path(path)

@@ -1,11 +1,11 @@
-"""Worker processes of a loader. Worker w of n makes the batches w, w + n ... of what is left of an epoch.
+"""Worker processes of a loader. Worker w of n makes the batches w, w + n ... of the rest of an epoch.
 
-Each has a pipe of its own and shares nothing with anybody: no lock that it may die with, no shared memory. It makes as many
-batches as it was allowed to, and one more for each that was taken; a thread here empties its pipe. Where a process ends, its pipe
-does, whatever ended it, and the other end gets to know: the loader by an error, a worker by leaving.
+Each worker has its own pipe and shares nothing: no locks that it could hold when it dies, no shared memory. It makes `prefetch`
+batches, and one more for each batch that was consumed; a thread here reads its pipe. When a process ends, for any reason, its
+pipe closes. Then the loader raises an error, and a worker exits.
 
-Processes are spawned, not forked: burn's threads do not survive a fork. So a script that makes workers is guarded by
-`if __name__ == "__main__":`, and what they are given must be picklable.
+Processes are spawned, not forked, because burn's threads do not survive a fork. So a script that makes workers needs the guard
+`if __name__ == "__main__":`, and the workers' arguments must be picklable.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Done:
 
 @dataclass(frozen=True)
 class Failed:
-    """What a worker says of an exception: one that can be sent whatever it was."""
+    """An exception of a worker in a picklable form."""
 
     run: int
     summary: str
@@ -107,7 +107,7 @@ class Pool:
             raise
 
     def batches(self, epoch: int, start: int) -> Iterator[Any]:
-        """What is left of an epoch from a batch on, in order. Raises DataError for a row that cannot be read and for a worker
+        """The batches of an epoch from `start` on, in order. Raises DataError for a row that cannot be read and for a worker
         that has ended."""
         self._run += 1
         step = len(self.workers)
@@ -171,7 +171,7 @@ class Worker:
             self._pipe.send(message)
 
     def answer(self, run: int) -> Batch | Done:
-        """What comes next of a run."""
+        """The next message of a run."""
         stopped = False
         while True:
             try:
@@ -184,7 +184,7 @@ class Worker:
                     raise DataError(f"worker {self.number} of the loader does not go on", [problem]) from None
                 continue
             if isinstance(answer, Ended):
-                self._answers.put(answer)  # for whoever asks again
+                self._answers.put(answer)  # for later calls
                 raise self._ended()
             if isinstance(answer, BaseException):
                 raise DataError(f"worker {self.number} sent what cannot be read", [str(answer)]) from answer
@@ -220,7 +220,7 @@ class Worker:
 
 
 def _is_stopped(pid: int | None) -> bool:
-    """Whether a process was stopped, as by SIGSTOP; False where the system does not say."""
+    """True if a process is stopped, as by SIGSTOP; False if the system has no such information."""
     try:
         with open(f"/proc/{pid}/stat", encoding="latin-1") as file:
             return file.read().rpartition(")")[2].split()[0] == "T"
@@ -243,7 +243,7 @@ def _uninterrupted() -> Iterator[None]:
 
 # ---- in the worker -------------------------------------------------------------------------------------------------------
 def work(pipe: Connection) -> None:
-    """A worker's life: until it is told to leave, or nobody listens any more."""
+    """The main function of a worker: runs until it receives a stop message, or until its pipe closes."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with contextlib.suppress(EOFError, OSError):
         _work(pipe)

@@ -1,8 +1,8 @@
 """A program for a machine without an operating system: a static library that needs no C library and allocates nothing.
 
-Where each buffer lies is decided here. For that the kernels of the target are compiled once for the machine that compiles, and
-run (native/bare/measure.c): what they ask for are numbers, the same in every run. The library has them as constants; its one
-function takes an arena of the size that its header says, and weights stay where the linker puts them, in flash.
+This module plans the buffers at compile time. It compiles the target's kernels once for this machine and runs
+them (native/bare/measure.c) to measure their allocations, which are the same in every run. The library has the plan as
+constants; its only function takes an arena of the size in its header. Weights stay in flash.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _ARENA = ("void *arena", "size_t arena_bytes")
 _OFFERED = """input input_dim constant output plan scratch copy read write launch steps enter leave fail kernel_fail
     status"""
 OFFERED = frozenset(f"burn_rt_{name}" for name in _OFFERED.split())
-"""What native/bare has of the runtime."""
+"""The runtime functions of native/bare."""
 
 _CALLED = re.compile(r"@(burn_(?:rt|lib)_\w+)\(")
 _OF_A_CPU = re.compile(r' "target-(?:cpu|features)"="[^"]*"')
@@ -59,7 +59,7 @@ class Memory:
 
 @dataclass(frozen=True)
 class Bare:
-    """What a library is made of."""
+    """The parts of a library."""
 
     interface: Interface
     artefact: Artefact
@@ -68,8 +68,8 @@ class Bare:
 
     @staticmethod
     def of(program: Program, name: str, target: Target, here: Toolchain) -> Bare:
-        """Compiles a program, and measures it by a compiler for this machine. Raises CompileError, for programs that need
-        memory which only a run can tell the size of as well."""
+        """Compiles a program, and measures it with a compiler for this machine. Raises CompileError, also for programs with
+        data-dependent sizes."""
         artefact = compile_program(program, CompileOptions(target, as_text=True, autotune=OFF)).resolved()
         interface = Interface.of(name, artefact.signature)
         _check(interface, artefact)
@@ -77,13 +77,13 @@ class Bare:
         return Bare(interface, artefact, weights, _measured(interface, artefact, weights, here))
 
     def objects(self, chain: Toolchain, folder: Path) -> list[Path]:
-        """What goes into the library."""
+        """Compiles the objects of the library."""
         tables = _tables(self.interface, self.artefact, self.weights, self.memory)
         code = bytes(self.artefact.code).decode()
         return [*_compiled(chain, folder, code, tables, self, ("run.c", "memory.c")), *chain.helpers(folder)]
 
     def report(self, image: Path) -> Report:
-        """With what it takes as it was linked."""
+        """The report, with the footprint of the linked image."""
         signature = self.artefact.signature
         values = sum(_bytes(spec) for spec in (*signature.inputs, *signature.outputs))
         constants = sum(constant.bytes for constant in self.artefact.constants)
@@ -143,8 +143,8 @@ def _compiled(chain: Toolchain, folder: Path, code: str, tables: str, bare: Bare
         (folder / file).write_text(text)
     (folder / f"{name}.bin").write_bytes(bare.weights.joined())
     files = [folder / file for file in texts] + [NATIVE / file for file in runtime]
-    told = (f"-I{NATIVE}", f"-I{RUNTIME}", f"-Wa,-I{folder}", "-Wno-override-module")
-    return chain.compile(files, folder, told)
+    flags = (f"-I{NATIVE}", f"-I{RUNTIME}", f"-Wa,-I{folder}", "-Wno-override-module")
+    return chain.compile(files, folder, flags)
 
 
 def _assembly(name: str, weights: Weights) -> str:
@@ -172,11 +172,11 @@ def _tables(interface: Interface, artefact: Artefact, weights: Weights, memory: 
         f"extern int32_t {name}_entry(burn_run *run);\nextern const unsigned char {name}_weights[];",
         _values("inputs", signature.inputs),
         _values("outputs", signature.outputs),
-        _numbers("constants", [place.offset for place in weights.places]),
+        _numbers("constants", [entry.offset for entry in weights.entries]),
         _numbers("sizes", memory.sizes),
         _numbers("offsets", memory.offsets),
         f"{static}const burn_bare_program {symbol} = {{{name}_entry, inputs, outputs, {name}_weights, constants, sizes, offsets, "
-        f"{len(signature.inputs)}, {len(signature.outputs)}, {len(weights.places)}, {len(memory.sizes)}, "
+        f"{len(signature.inputs)}, {len(signature.outputs)}, {len(weights.entries)}, {len(memory.sizes)}, "
         f"{memory.planned}, {memory.scratch}}};",
         f"int32_t {name}_run({arguments});\nint32_t {name}_run({arguments}) {{\n"
         f"    const void *const burn_in[] = {{{', '.join(p.name for p in interface.inputs) or '0'}}};\n"

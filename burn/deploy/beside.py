@@ -1,6 +1,6 @@
-"""What is written with a library for those who build on it: a program in C, and how CMake and pkg-config find the library.
+"""Files beside a library: an example program in C, and configuration for CMake and pkg-config.
 
-They are written for the folder that they lie in, which can be moved as a whole.
+They use paths relative to their folder, so the folder is relocatable.
 """
 
 from __future__ import annotations

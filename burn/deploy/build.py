@@ -15,10 +15,10 @@ from burn.codegen import registry
 from burn.codegen.cpu.target import Target
 from burn.compiler import compile_program, listing
 from burn.deploy import bare, beside, header, native_runtime, objects, platforms, small, tables, toolchain, wasm
-from burn.deploy import cards as cards_
+from burn.deploy import gpus as gpus_
 from burn.deploy import weights as stored
-from burn.deploy.cards import Card
 from burn.deploy.embedded import embedded
+from burn.deploy.gpus import GpuTarget
 from burn.deploy.interface import Interface, model_name
 from burn.deploy.options import Options
 from burn.deploy.report import Report
@@ -53,8 +53,8 @@ class Kind:
     suffix: str = ""  # of the file; where a path ends in it, this kind is meant
     is_folder: bool = False
 
-    def check_place(self, output: Path) -> None:
-        """Raises CompileError where there is something that would not be written over."""
+    def check_output(self, output: Path) -> None:
+        """Raises CompileError for an existing file or folder that must not be overwritten."""
         if output.exists() and output.is_dir() != self.is_folder:
             there, made = ("a folder", "one file") if output.is_dir() else ("a file", "a folder")
             raise CompileError(f"{output} is {there}", [f"what is made is {made}: {self.what}"])
@@ -62,12 +62,12 @@ class Kind:
 
 def build(kind: str, program: Program, output: Path, options: Options | None = None) -> list[Path]:
     """Writes a program as one of `KINDS`; gives the files, the main one first. Raises CompileError."""
-    KINDS[kind].check_place(output)
+    KINDS[kind].check_output(output)
     return KINDS[kind].make(program, output, options or Options(platforms.find()))
 
 
 def kind_of(output: Path) -> str:
-    """The kind that a path's ending asks for: a command's where it asks for none."""
+    """The output kind of a path's suffix; default: a command."""
     return next((name for name, kind in KINDS.items() if kind.suffix and output.suffix == kind.suffix), "exe")
 
 
@@ -103,13 +103,13 @@ def _package(program: Program, output: Path, options: Options) -> list[Path]:
 
 
 def _versions(program: Program, options: Options) -> list[Artefact]:
-    """What burn.load runs on a platform: code as the loader takes it."""
+    """The programs of a package for burn.load, with code for its loader."""
     name = options.platform.name
     if name not in _LOADING:
         raise CompileError(f"there are no packages for {name}", [f"burn.load runs on {', '.join(_LOADING)}"])
-    kinds = [(card, target) for card in options.cards or (None,) for target in options.targets]
+    kinds = [(gpu, target) for gpu in options.gpus or (None,) for target in options.targets]
     made = [
-        _compiled(program.copy(), card, options.compilation(target, options.is_foreign, card)) for card, target in kinds
+        _compiled(program.copy(), gpu, options.compilation(target, options.is_foreign, gpu)) for gpu, target in kinds
     ]
     if not options.is_foreign:
         return made
@@ -128,7 +128,7 @@ def _written(output: Path, data: bytes) -> list[Path]:
 
 @dataclass(frozen=True)
 class _Parts:
-    """What a binary is linked of, besides the runtime."""
+    """The parts of a binary besides the runtime."""
 
     interface: Interface
     artefact: Artefact
@@ -146,7 +146,7 @@ def _exe(program: Program, output: Path, options: Options) -> list[Path]:
         raise CompileError(f"there are no executables on {options.platform.name}", [hint])
     with tempfile.TemporaryDirectory() as scratch:
         parts = _parts(program, output, options, Path(scratch), is_command=True)
-        with native_runtime.objects(parts.chain, command=True, cards=bool(options.cards), told=parts.told) as runtime:
+        with native_runtime.objects(parts.chain, command=True, gpus=bool(options.gpus), told=parts.told) as runtime:
             made = Path(scratch) / "program"
             parts.chain.program([*parts.objects, *runtime], made)
             return [_placed(made, output), *_weights_file(parts, output.parent)]
@@ -202,7 +202,7 @@ def _library(
         parts = _parts(program, output, options, Path(scratch), is_static=pattern == options.platform.static)
         name, version = parts.interface.name, parts.artefact.burn_version
         library = pattern.format(name)
-        with native_runtime.objects(parts.chain, cards=bool(options.cards), told=parts.told) as runtime:
+        with native_runtime.objects(parts.chain, gpus=bool(options.gpus), told=parts.told) as runtime:
             link(parts, [] if parts.is_whole else runtime, Path(scratch) / library)
         texts = [
             (f"{name}.h", header.header(parts.interface, version)),
@@ -226,15 +226,15 @@ def _parts(
 ) -> _Parts:
     chain = toolchain.find(options.linked)  # before the work, as it may not be there
     as_text = options.as_text or (options.small and chain.takes_triple)  # whose LLVM makes smaller code than the engine
-    kinds = [(card, target) for card in options.cards or (None,) for target in options.targets]
-    made = [_compiled(program.copy(), card, options.compilation(target, as_text, card)) for card, target in kinds]
+    kinds = [(gpu, target) for gpu in options.gpus or (None,) for target in options.targets]
+    made = [_compiled(program.copy(), gpu, options.compilation(target, as_text, gpu)) for gpu, target in kinds]
     artefact = made[-1]
     interface = Interface.of(options.name or output.stem, artefact.signature)
     called = _called(artefact)
     _refuse_python(called)
     name = interface.name
-    (card, target), *others = kinds
-    is_whole = not (card or others or is_command) and small.runs(artefact, target, called)
+    (gpu, target), *others = kinds
+    is_whole = not (gpu or others or is_command) and small.runs(artefact, target, called)
     interface = replace(interface, is_small=is_whole)
     constants, numbers = _merged([version.constants for version in made])
     if options.told:
@@ -242,10 +242,10 @@ def _parts(
     beside_it = f"{output.stem if is_command else name}.safetensors"
     file = beside_it if options.beside and constants else ""
     weights = stored.layout(constants, as_file=bool(file))
-    images = cards_.images(made)
+    images = gpus_.images(made)
     versions = [
-        tables.Version(version, _entry_name(name, *kind), [weights.places[number] for number in used], kernels)
-        for version, kind, used, kernels in zip(made, kinds, numbers, images.places, strict=True)
+        tables.Version(version, _entry_name(name, *kind), [weights.entries[number] for number in used], kernels)
+        for version, kind, used, kernels in zip(made, kinds, numbers, images.offsets, strict=True)
     ]
     calls = partial(small.renamed, name=name) if is_whole else str
     code = [_code(version.artefact, version.entry, options, scratch, calls) for version in versions]
@@ -263,21 +263,21 @@ def _parts(
     if is_whole:
         sources.append(small.HALVES)
     smaller = chain.smallest if options.small else ()
-    told = [*native_runtime.flags(), f"-D{name.upper()}_{_API}", *["-DBURN_PROGRAM"] * is_command, *smaller]
-    told += [*small.flags(name), *["-DBURN_STATIC"] * is_static] if is_whole else []
-    made_of = [*code, *chain.compile(sources, scratch, told)]
+    flags = [*native_runtime.flags(), f"-D{name.upper()}_{_API}", *["-DBURN_PROGRAM"] * is_command, *smaller]
+    flags += [*small.flags(name), *["-DBURN_STATIC"] * is_static] if is_whole else []
+    made_of = [*code, *chain.compile(sources, scratch, flags)]
     return _Parts(interface, artefact, weights, file, made_of, chain, smaller, is_whole)
 
 
-def _compiled(program: Program, card: Card | None, options: CompileOptions) -> Artefact:
+def _compiled(program: Program, gpu: GpuTarget | None, options: CompileOptions) -> Artefact:
     made = compile_program(program, options).resolved()
-    if card is not None:
-        card.check(made)
+    if gpu is not None:
+        gpu.check(made)
     return made
 
 
-def _entry_name(name: str, card: Card | None, target: Target | None) -> str:
-    kind = [*([card.architecture] if card else []), *([target.name.replace("-", "_")] if target else [])]
+def _entry_name(name: str, gpu: GpuTarget | None, target: Target | None) -> str:
+    kind = [*([gpu.architecture] if gpu else []), *([target.name.replace("-", "_")] if target else [])]
     return "_".join([name, "entry", *kind])
 
 
@@ -341,7 +341,7 @@ def _refuse_python(asked: frozenset[str]) -> None:
         raise CompileError("this model needs Python while it runs", problems)
 
 
-# ---- other places ----------------------------------------------------------------------------------------------------
+# ---- other outputs ---------------------------------------------------------------------------------------------------
 
 
 def _wasm(program: Program, output: Path, options: Options) -> list[Path]:
@@ -371,4 +371,4 @@ KINDS = {
     **_listings(),
     "package": Kind(_package, "one file that burn.load runs without compiling", COMPILED),
 }
-"""Every kind of output, by what --emit calls it."""
+"""Every kind of output, by its name in --emit."""

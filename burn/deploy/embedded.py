@@ -1,4 +1,4 @@
-"""Bytes that a binary takes up as they are: weights, and kernels for cards."""
+"""Bytes embedded in a binary: weights and GPU kernels."""
 
 from __future__ import annotations
 

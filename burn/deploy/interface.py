@@ -1,6 +1,6 @@
-"""What a model's C interface consists of: its names in C, its sizes, the types of its tensors.
+"""A model's C interface: names, sizes, and types of its tensors.
 
-`Interface.of` refuses what the interface has no words for. header.py and tables.py write it down.
+`Interface.of` refuses models that the interface cannot express. header.py and tables.py generate the code.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ C_TYPES = {
     "uint4": "uint8_t",
     **{f"{sign}int{bits}": f"{sign}int{bits}_t" for sign in ("", "u") for bits in (8, 16, 32, 64)},
 }
-"""How C sees an element; of a complex number, one of its two parts. What is not here is a byte."""
+"""The C types of elements; for a complex number, of one of its two parts. Other types are bytes."""
 
 _NOTES = {
     "float16": "bits of IEEE half precision",
@@ -49,7 +49,7 @@ _LANGUAGE: frozenset[str] = frozenset(_WORDS.split())
 """Words of C and of C++."""
 
 _OWN = frozenset(("arena", "arena_bytes", "burn_in", "burn_out", "dims", "model", "number", "program", "sizes"))
-"""What the functions' own parameters and variables are called."""
+"""Names of the functions' own parameters and variables."""
 
 _CALLS = {ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.FloorDiv: "floordiv", ast.Mod: "mod"}
 
@@ -68,16 +68,16 @@ class Parameter:
 
     @property
     def note(self) -> str:
-        """What a C programmer must know of the elements besides their type."""
+        """Documentation of the elements in the header, besides their type."""
         known = _NOTES.get(self.spec.dtype, "")
         return known or (f"bits of {self.spec.dtype}" if self.spec.dtype.startswith("float8") else "")
 
 
 @dataclass(frozen=True)
 class Interface:
-    """The functions of a model are called <name>_run and so on. `symbols` are the sizes that a call chooses, by the names that
-    the model gives them, `sizes` what C calls these. is_small: its runtime is that of small.py, which has one thread and copies
-    outputs to their places."""
+    """The functions of a model are named <name>_run and so on. `symbols` are the dynamic sizes by their names in the model,
+    `sizes` their names in C. is_small: it uses the runtime of small.py, which has one thread and copies
+    outputs."""
 
     name: str
     symbols: tuple[str, ...]
@@ -89,7 +89,7 @@ class Interface:
 
     @property
     def is_sized(self) -> bool:
-        """Whether all outputs' sizes follow from those that a call chooses, so that its caller can have memory for them."""
+        """True if all outputs' sizes depend only on the call's sizes, so that the caller can allocate them."""
         return all(dim is not None for output in self.outputs for dim in output.dims)
 
     @staticmethod
@@ -150,7 +150,7 @@ class Interface:
 
 
 def model_name(text: str) -> str:
-    """What a model's functions begin with: nothing that the runtime's do."""
+    """The prefix of a model's functions, different from the runtime's."""
     name = identifier(text, {*_LANGUAGE})
     return f"the_{name}" if name.split("_")[0].lower() == "burn" else name
 

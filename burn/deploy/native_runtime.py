@@ -1,7 +1,7 @@
 """The C runtime as objects to link with: compiled once for a compiler and a platform, and kept in the cache on disk.
 
-The sources are those that burn itself runs with (burn/runtime/native), without what loads code into a process and, where a
-program runs on none, what cards need, and the folder native/ here, which gives a program its interface.
+The sources are burn's own runtime (burn/runtime/native) without the code loader and, for programs without GPU code, without the
+GPU files; and the folder native/ here, which implements the interface.
 """
 
 from __future__ import annotations
@@ -20,26 +20,26 @@ from burn.runtime.cache import Cache, make_private
 OWN = Path(__file__).parent / "native"
 SHARED = Path(__file__).parents[1] / "runtime" / "native"
 COMMAND = ("main.c", "files.c", "npz.c", "inflate.c")
-"""What makes a command of a model."""
+"""The additional sources of commands."""
 
 _OMITTED = ("elf", "symbols")
-_CARDS = ("run_device", "run_recorded", "device", "driver", "card")
-"""What programs for cards are linked with; what other programs are linked with instead is `_NO_CARDS`."""
-_NO_CARDS = ("no_card",)
+_GPU = ("run_device", "run_recorded", "device", "driver", "gpu")
+"""Sources of programs with GPU code; others use `_NO_GPU` instead."""
+_NO_GPU = ("no_card",)
 _COLD = ("cpu", "files", "heap", "lib_list", "main", "model", "npz", "run_profile", "sizes", "system", "weights")
-"""What is done once, or once for a call, and not for each element: compiled to be short."""
+"""Sources that run once, or once per call, and not for each element: compiled for size."""
 
 _HALVES = ("truncdfhf2", "truncsfhf2", "truncdfbf2", "truncsfbf2", "extendhfsf2")
 
 
 def flags() -> list[str]:
-    """For files that include the runtime's headers. LLVM calls the conversions of halves by names of its own."""
+    """Flags for files that include the runtime's headers. LLVM has its own names for conversions of fp16 and bf16."""
     return [f"-I{OWN}", f"-I{SHARED}", *(f"-Dburn_{name}=__{name}" for name in _HALVES)]
 
 
-def sources(command: bool, cards: bool = False) -> list[Path]:
-    """The C files of a library, or with what makes a command of it. cards: of a program that runs on one."""
-    omitted = (*_OMITTED, *(_NO_CARDS if cards else _CARDS))
+def sources(command: bool, gpus: bool = False) -> list[Path]:
+    """The C files of a library, or of a command. gpus: with GPU code."""
+    omitted = (*_OMITTED, *(_NO_GPU if gpus else _GPU))
     files = [*sorted(SHARED.glob("*.c")), *sorted(OWN.glob("*.c"))]
     return [
         path
@@ -51,10 +51,10 @@ def sources(command: bool, cards: bool = False) -> list[Path]:
 
 @contextmanager
 def objects(
-    chain: Toolchain, command: bool = False, cards: bool = False, told: Sequence[str] = ()
+    chain: Toolchain, command: bool = False, gpus: bool = False, told: Sequence[str] = ()
 ) -> Iterator[list[Path]]:
-    """The runtime's objects, as long as the block lasts. told: what else the compiler is told. Raises CompileError."""
-    files = sources(command, cards)
+    """The runtime's objects, valid inside the block. told: further compiler flags. Raises CompileError."""
+    files = sources(command, gpus)
     names = [f"{path.stem}.o" for path in files]
     with tempfile.TemporaryDirectory() as scratch:
         kept = _kept(chain, files, told)
@@ -71,7 +71,7 @@ def objects(
 
 
 def _kept(chain: Toolchain, files: Sequence[Path], told: Sequence[str]) -> Path | None:
-    """Where they are kept; None where nothing is, or where somebody else could have written to them."""
+    """The folder of cached objects; None without a cache, or if another user could have written to it."""
     cache = Cache.from_environment()
     if cache.size == 0:
         return None
@@ -95,8 +95,8 @@ def _files(folder: Path) -> list[Path]:
 def _keep(made: Sequence[Path], folder: Path) -> None:
     """A folder of objects appears whole, or is another process's of the same name. A full disk is no error."""
     with suppress(OSError):
-        for place in (folder.parent.parent, folder.parent):
-            make_private(place)
+        for parent in (folder.parent.parent, folder.parent):
+            make_private(parent)
         aside = Path(tempfile.mkdtemp(dir=folder.parent, prefix=".new."))
         try:
             for path in made:

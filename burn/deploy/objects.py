@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from burn.errors import CompileError
 
 MACHINES = ("x86_64",)
-"""Those whose objects `linkable` knows."""
+"""Architectures whose objects `linkable` supports."""
 
 _SECTION = struct.Struct("<IIQQQQIIQQ")
 _SYMBOL = struct.Struct("<IBBHQQ")
@@ -39,18 +39,18 @@ def position_independent(code: bytes) -> bytes:
     write to."""
     made = bytearray(code)
     headers = list(_headers(code))
-    for place, fields in headers:
+    for position, fields in headers:
         fields[
             2
         ] &= ~_MERGE  # a distance counts from behind its field, where a linker that merges would look for a constant
-        _SECTION.pack_into(made, place, *fields)
+        _SECTION.pack_into(made, position, *fields)
     for _, fields in headers:
         if fields[1] != _RELA:
             continue
-        place, target = headers[fields[7]]
+        position, target = headers[fields[7]]
         if not target[2] & _EXECUTE:
             target[2] |= _WRITE
-            _SECTION.pack_into(made, place, *target)
+            _SECTION.pack_into(made, position, *target)
             continue
         for at in range(fields[_OFFSET], fields[_OFFSET] + fields[_SIZE], _RELOCATION.size):
             offset, info, addend = _RELOCATION.unpack_from(code, at)
@@ -73,23 +73,23 @@ def _relative(made: bytearray, operand: int) -> None:
 
 
 def _is_local(code: bytes, symbol: int) -> bool:
-    """Whether a symbol is defined in the object."""
+    """True if a symbol is defined in the object."""
     table, _ = _table(code)
     return _SYMBOL.unpack_from(code, table[_OFFSET] + symbol * _SYMBOL.size)[3] != 0
 
 
 def renamed(code: bytes, old: str, new: str, called: Callable[[str], str] = str) -> bytes:
-    """An ELF object in which symbols' names say `new` for `old`; they are not to be seen from outside of the binary. What others
-    define is called as `called` says. The table of names moves to the end, with the new ones behind it."""
+    """An ELF object with `old` replaced by `new` in symbols' names, which become hidden. `called` renames undefined
+    symbols. The string table moves to the end, followed by the new names."""
     made = bytearray(code)
     table_at, fields, names = _names(code)
-    for place, name, section in _symbols(code):
+    for position, name, section in _symbols(code):
         if section and old in name:  # the engine adds functions of its own, by names like the entry's
-            struct.pack_into("<I", made, place, len(names))
-            made[place + 5] = _HIDDEN
+            struct.pack_into("<I", made, position, len(names))
+            made[position + 5] = _HIDDEN
             names += name.replace(old, new).encode() + b"\0"
         elif not section and called(name) != name:
-            struct.pack_into("<I", made, place, len(names))
+            struct.pack_into("<I", made, position, len(names))
             names += called(name).encode() + b"\0"
     fields[_OFFSET], fields[_SIZE] = len(made), len(names)
     _SECTION.pack_into(made, table_at, *fields)
@@ -105,8 +105,8 @@ def _headers(code: bytes) -> Iterator[tuple[int, list[int]]]:
     (at,) = struct.unpack_from("<Q", code, _SECTIONS_AT)
     (count,) = struct.unpack_from("<H", code, _SECTION_COUNT)
     for index in range(count):
-        place = at + index * _SECTION.size
-        yield place, list(_SECTION.unpack_from(code, place))
+        position = at + index * _SECTION.size
+        yield position, list(_SECTION.unpack_from(code, position))
 
 
 def _table(code: bytes) -> tuple[list[int], list[tuple[int, list[int]]]]:
@@ -117,14 +117,14 @@ def _table(code: bytes) -> tuple[list[int], list[tuple[int, list[int]]]]:
 def _names(code: bytes) -> tuple[int, list[int], bytes]:
     """Where the header of symbols' names lies, its fields, and the names."""
     symbols, headers = _table(code)
-    place, fields = headers[symbols[6]]
-    return place, fields, code[fields[_OFFSET] : fields[_OFFSET] + fields[_SIZE]]
+    position, fields = headers[symbols[6]]
+    return position, fields, code[fields[_OFFSET] : fields[_OFFSET] + fields[_SIZE]]
 
 
 def _symbols(code: bytes) -> Iterator[tuple[int, str, int]]:
-    """Each symbol's place, name and section (0: it is not defined here)."""
+    """Each symbol's offset, name and section (0: undefined)."""
     table, _ = _table(code)
     names = _names(code)[2]
-    for place in range(table[_OFFSET], table[_OFFSET] + table[_SIZE], _SYMBOL.size):
-        at, _, _, section, _, _ = _SYMBOL.unpack_from(code, place)
-        yield place, names[at : names.index(b"\0", at)].decode(), section
+    for position in range(table[_OFFSET], table[_OFFSET] + table[_SIZE], _SYMBOL.size):
+        at, _, _, section, _, _ = _SYMBOL.unpack_from(code, position)
+        yield position, names[at : names.index(b"\0", at)].decode(), section

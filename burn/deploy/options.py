@@ -1,4 +1,4 @@
-"""How binaries and packages are made: for which platform and CPUs, how small, with what beside them."""
+"""Options of binaries and packages."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from burn.codegen.cpu import target as cpus
 from burn.codegen.cpu.target import Target
 from burn.deploy import objects, platforms
-from burn.deploy.cards import Card
+from burn.deploy.gpus import GpuTarget
 from burn.deploy.platforms import Platform
 from burn.deploy.report import Report
 from burn.errors import CompileError, Problem
@@ -20,13 +20,18 @@ from burn.runtime.host import features
 
 @dataclass(frozen=True)
 class Options:
-    """cpu: the CPU to compile for; this machine's by default, and elsewhere one that all machines of the
-    platform can stand in for. Several, between commas, make as many versions of the program in one binary, which takes the best
-    that runs where it finds itself. features: what that CPU has besides, by LLVM's names. name: what the C interface is called,
-    the output's name by default. beside: the weights go into a file beside the binary, instead of into it. also: further
-    platforms that a package has code for. key: the private key that a package is signed with. told: is given a report. cards: the
-    kinds of card that a binary or package has code for; there are none for a program that runs on the CPU.
-    small: programs are to be small, whatever time they take. exact: they sum products as they stand."""
+    """Options of a binary or package.
+
+    - `cpu`: the CPU to compile for; default: this machine's, and for another platform its baseline. Several, between commas, give
+      a version of the program for each in one binary, which runs the best supported one.
+    - `features`: additional features of the CPU, by LLVM's names.
+    - `name`: name of the C interface; default: the output's name.
+    - `beside`: the weights go into a file beside the binary.
+    - `also`: further platforms of a package.
+    - `key`: the private key that signs a package.
+    - `told`: receives a report.
+    - `gpus`: GPU targets; empty for programs without GPU code.
+    - `small`: optimises for size instead of time. `exact`: see `burn.load`."""
 
     platform: Platform
     cpu: str | None = None
@@ -36,33 +41,33 @@ class Options:
     also: tuple[Platform, ...] = ()
     key: Path | None = None
     told: Callable[[Report], None] | None = None
-    cards: tuple[Card, ...] = ()
+    gpus: tuple[GpuTarget, ...] = ()
     small: bool = False
     exact: bool = False
 
     @property
     def linked(self) -> Platform:
-        """The platform, with what programs for cards are linked with there. Raises CompileError."""
-        return self.platform.with_gpus() if self.cards else self.platform
+        """The platform, with the libraries of GPU programs if needed. Raises CompileError."""
+        return self.platform.with_gpus() if self.gpus else self.platform
 
     @property
     def is_foreign(self) -> bool:
-        """Whether another machine's code is made."""
+        """True for another platform than this machine's."""
         return self.platform != platforms.host()
 
     @property
     def as_text(self) -> bool:
-        """Whether what is linked is made by a compiler that takes LLVM's text: other machines' code, and that of machines whose
-        own objects nothing here makes fit for linking (objects.py)."""
+        """True if a C compiler compiles LLVM's text: for other platforms, and for architectures whose own objects
+        objects.py cannot make linkable."""
         return self.is_foreign or self.platform.architecture not in objects.MACHINES
 
     def compilation(
-        self, target: Target | None, as_text: bool | None = None, card: Card | None = None
+        self, target: Target | None, as_text: bool | None = None, gpu: GpuTarget | None = None
     ) -> CompileOptions:
         """The options of the compilation for one of the CPUs, and for a GPU beside it. as_text: see there; by default as these
         options need it."""
         made = CompileOptions(target, autotune=OFF, as_text=self.as_text if as_text is None else as_text)
-        return made if card is None else replace(made, device=card.device, architecture=card.architecture)
+        return made if gpu is None else replace(made, device=gpu.device, architecture=gpu.architecture)
 
     def each_platform(self) -> Iterator[Options]:
         """These options for each platform of a package, with the CPUs that are its own; the first's for a single one. Raises

@@ -1,8 +1,8 @@
-"""Where a binary is to run: what a C compiler must be told of it, and how files are called there.
+"""Platforms of binaries: compiler flags and file names.
 
-A platform is one row of `PLATFORMS`, by the name that `--target` takes. What is known of its CPU, vector width and
-registers, is `codegen/cpu/target.py`'s; here is the rest: the operating system, the C library, the kinds of files. The cards
-beside a CPU are `cards.py`'s.
+A platform is one row of `PLATFORMS`, by its name in `--target`. `codegen/cpu/target.py` describes CPUs (vector width and
+registers); this module the operating system, the C library, and the kinds of files. `gpus.py` has
+GPUs.
 """
 
 from __future__ import annotations
@@ -16,16 +16,17 @@ from burn.errors import CompileError, Problem, near
 
 @dataclass(frozen=True)
 class Platform:
-    """One kind of place.
+    """A platform.
 
-    triple: as clang calls it, with the oldest C library that will do ("x86_64-linux-gnu.2.28"). compiling, linking: flags
-    besides those that every platform takes (toolchain.py). libraries: what programs and shared libraries are linked with;
-    those that link against a static library must name them too. program, shared, static: a file's name from a model's, or
-    None where there is no such kind of file. cpu: the one that code is for if nobody says, by the code generator's name; ""
-    for this machine's. data: the assembler's words for a section of constants; prefix: what it has in front of C's names.
-    exports: whether a shared library's functions are listed for the linker, as ELF's are. is_bare: whether there is no
-    operating system, and no C library. opening: the libraries that a program needs besides to open a card's driver while it
-    runs; None where there are no such programs."""
+    - `triple`: clang's triple, with the oldest supported C library ("x86_64-linux-gnu.2.28").
+    - `compiling`, `linking`: flags besides the common ones (toolchain.py).
+    - `libraries`: for linking programs and shared libraries, and for users of a static library.
+    - `program`, `shared`, `static`: a file's name from a model's, or None if there is no such kind of file.
+    - `cpu`: the default CPU by the code generator's name; "" for this machine's.
+    - `data`: the assembler's directive for a section of constants. `prefix`: the assembler's prefix of C names.
+    - `exports`: the linker needs a list of a shared library's functions, as for ELF.
+    - `is_bare`: there is no operating system and no C library.
+    - `opening`: further libraries to open a GPU driver at run time; None if GPU programs are not supported."""
 
     name: str
     triple: str
@@ -43,10 +44,10 @@ class Platform:
     opening: tuple[str, ...] | None = None
 
     def with_gpus(self) -> Platform:
-        """The same for programs that run on a card beside it. Raises CompileError."""
+        """The platform for programs with GPU code. Raises CompileError."""
         if self.opening is None:
             can = ", ".join(name for name, known in PLATFORMS.items() if known.opening is not None)
-            raise CompileError(f"programs for {self.name} open no card's driver", [f"those for {can} do"])
+            raise CompileError(f"programs for {self.name} do not load a GPU driver", [f"those for {can} do"])
         return replace(self, libraries=(*self.libraries, *self.opening))
 
     @property
@@ -56,7 +57,7 @@ class Platform:
 
 
 _GLIBC = ("-lpthread", "-lm")
-"""Threads lie in a library of their own before glibc 2.34, and so does what opens libraries."""
+"""Before glibc 2.34, threads and dlopen are in separate libraries."""
 
 
 _NO_TABLES = ("-fno-unwind-tables", "-fno-asynchronous-unwind-tables")
@@ -72,7 +73,7 @@ def _linux(
 
 PAGE = 64 << 10
 SHARED_PAGES, MOST_SHARED_PAGES = 512, 32768
-"""What a memory that threads share begins with, and may grow to: of WebAssembly's pages. JavaScript makes it."""
+"""Initial and maximum size of shared memory, in WebAssembly pages. JavaScript creates the memory."""
 
 _SHARED_MEMORY = (
     "-Wl,--shared-memory",
@@ -81,7 +82,7 @@ _SHARED_MEMORY = (
     f"-Wl,--max-memory={MOST_SHARED_PAGES * PAGE}",
 )
 _OF_A_THREAD = tuple(f"-Wl,--export=__{name}" for name in ("stack_pointer", "wasm_init_tls", "tls_size"))
-"""What every thread has of its own."""
+"""Exports for thread-local data."""
 
 
 def _wasm(name: str, features: str = "", linking: tuple[str, ...] = ()) -> Platform:

@@ -1,4 +1,4 @@
-"""What a model costs: multiply-adds, layer by layer, and bytes of weights; without an operating system flash and RAM as well."""
+"""Cost of a model: multiply-adds by layer, bytes of weights, and for bare-metal targets flash and RAM."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from burn.runtime.artefact import Artefact
 
 @dataclass(frozen=True)
 class Layer:
-    """One launch: the nodes of the model that it computes, and the multiply-adds of its products. Where sizes have names they
-    are an expression."""
+    """One launch: the nodes of the model that it computes, and its multiply-adds, an expression for named
+    sizes."""
 
     name: str
     nodes: tuple[str, ...]
@@ -24,8 +24,8 @@ class Layer:
 
 @dataclass(frozen=True)
 class Footprint:
-    """Bytes on a machine without a system: in flash code, tables and weights, as they are linked; in RAM the arena, inputs,
-    outputs and what code writes to, without the stack."""
+    """Bytes on a bare-metal target. Flash holds the linked code, tables and weights; RAM the arena, inputs,
+    outputs and writable data, without the stack."""
 
     flash: int
     ram: int

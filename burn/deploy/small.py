@@ -1,11 +1,10 @@
-"""Libraries that are to be small (`--optimize size`): their runtime is a part of the model's own C file (native/small).
+"""Small libraries (`--optimize size`): their runtime is a part of the model's own C file (native/small).
 
-There the model's tables are constants of the code that reads them, so that what a program does not ask for is left out: sizes
-that are always the same are not looked up, a table that nobody reads is not kept. What the compiled code calls is named for the
-model, so that a program may have several of such libraries, and others.
+There the model's tables are constants in the same translation unit, so the compiler removes unused code and tables, and folds
+fixed sizes. The runtime functions have the model's name as a prefix, so a program can link several small libraries, and
+others.
 
-Programs that call more than native/small offers (strings, lists, what the library computes) have the runtime that all others
-have.
+Programs that call functions outside of native/small (strings, lists, library functions) use the normal runtime.
 """
 
 from __future__ import annotations
@@ -23,15 +22,15 @@ from burn.runtime.artefact import Artefact
 FOLDER = native_runtime.OWN / "small"
 
 HALVES = native_runtime.SHARED / "half.c"
-"""What a compiler may call by itself. It is left out by the linker where it does not."""
+"""Functions that a compiler may call implicitly. The linker drops unused ones."""
 
 _OFFERED = """input input_dim constant output plan alloc free grow mark release scratch copy read write launch steps enter leave
     fail kernel_fail status"""
 OFFERED = frozenset(f"burn_rt_{name}" for name in _OFFERED.split())
-"""What native/small has of the runtime."""
+"""The runtime functions of native/small."""
 
 ALLOCATING = frozenset(("burn_rt_alloc", "burn_rt_grow"))
-"""What leaves blocks behind that the end of a run frees."""
+"""Functions that leave blocks to be freed at the end of a run."""
 
 MOST_AXES = 16
 """BURN_TENSOR_RANK."""
@@ -40,8 +39,8 @@ _CALLED = re.compile(r"burn_rt_(\w+)")
 
 
 def runs(artefact: Artefact, target: Target | None, called: frozenset[str]) -> bool:
-    """Whether a program for a target that calls these functions is to be small and can have the small runtime, which looks for
-    the features of x86-64 alone."""
+    """True if a program that calls these functions is compiled for size and can use the small runtime, which checks only
+    the features of x86-64."""
     if target is None or not target.compact or (target.features and target.architecture != "x86_64"):
         return False
     signature = artefact.signature
@@ -52,13 +51,13 @@ def runs(artefact: Artefact, target: Target | None, called: frozenset[str]) -> b
 
 
 def own(version: Version, called: frozenset[str]) -> Own:
-    """What the model's C file has of it, and tables that only it reads: where constants lie, in units of what their places are
-    multiples of, and, where the buffers' sizes are numbers, where they lie in the arena. called: the functions that the program
+    """The small runtime's part of the model's C file, and its tables: offsets of constants, in units of their
+    alignment, and for static sizes the offsets of buffers in the arena. called: the functions that the program
     calls."""
     artefact = version.artefact
     features = artefact.target.features
     needs = [f'#define BURN_NEEDS "{",".join(features)}"'] if features else []
-    tables = [_table("uint32_t", "places", [place.offset // stored.ALIGNMENT for place in version.places])]
+    tables = [_table("uint32_t", "places", [entry.offset // stored.ALIGNMENT for entry in version.entries])]
     if all(size.isdecimal() for size in artefact.buffers):
         offsets, arena = _native.plan(list(artefact.live_ranges), list(map(int, artefact.buffers)))
         tables += [f"#define BURN_ARENA INT64_C({arena})", _table("int64_t", "planned", offsets)]
@@ -79,5 +78,5 @@ def flags(name: str) -> list[str]:
 
 
 def renamed(text: str, name: str) -> str:
-    """What compiled code calls, by the names that a model has for it."""
+    """Renames the runtime functions in compiled code to the model's names."""
     return _CALLED.sub(rf"{name}_rt_\1", text)

@@ -19,12 +19,12 @@ _ANY_DIM = "BURN_ANY_DIM"
 
 @dataclass(frozen=True)
 class Version:
-    """The program for one kind of CPU, and of card if it runs on one: its entry function's name, where its constants lie, and
-    where its kernels for the card do."""
+    """The program for one kind of CPU, and of GPU if it has GPU code: its entry function's name, and the offsets of its constants
+    and GPU kernels."""
 
     artefact: Artefact
     entry: str
-    places: Sequence[Stored]
+    entries: Sequence[Stored]
     kernels: Sequence[int] = ()
 
 
@@ -79,7 +79,7 @@ def module(artefact: Artefact, weights: Weights) -> str:
     parts = [
         '#include "module.h"',
         "extern int32_t burn_entry(burn_run *run);",
-        *_program_tables(artefact, weights.places),
+        *_program_tables(artefact, weights.entries),
         f"const burn_module burn_own_module = {{\n    .program = {{\n{program}    }},\n    .constants = constants,\n}};",
     ]
     return "\n\n".join(parts) + "\n"
@@ -99,7 +99,7 @@ def about(interface: Interface, versions: Sequence[Version], weights: Weights, f
             "burn": artefact.burn_version,
             "target": target,
             "features": list(artefact.target.features),
-            "cards": list(dict.fromkeys(f"{t.card}:{t.architecture}" for t in ran_on if t.card)),
+            "gpus": list(dict.fromkeys(f"{t.card}:{t.architecture}" for t in ran_on if t.card)),
             "sizes": list(interface.symbols),
             "inputs": described(interface.inputs),
             "outputs": described(interface.outputs),
@@ -182,13 +182,13 @@ def _stored(stored: Stored) -> str:
 
 def _version_tables(version: Version, suffix: str, name: str) -> list[str]:
     features = _table("char *const", f"features{suffix}", [*map(text, version.artefact.target.features), "0"])
-    cards = _gpu_tables(version, suffix, name) if version.artefact.target.card else []
-    return [*_program_tables(version.artefact, version.places, suffix), features, *cards]
+    gpus = _gpu_tables(version, suffix, name) if version.artefact.target.card else []
+    return [*_program_tables(version.artefact, version.entries, suffix), features, *gpus]
 
 
 def _gpu_tables(version: Version, suffix: str, name: str) -> list[str]:
-    """What a card is sent: constants, by their bytes, but for strings, which stay with the host; and kernels."""
-    sent = (f"INT64_C({place.bytes if place.strings is None else -1})" for place in version.places)
+    """Tables of the GPU's data: the bytes of constants, except strings, which stay in host memory; and kernels."""
+    sent = (f"INT64_C({entry.bytes if entry.strings is None else -1})" for entry in version.entries)
     kernels = (
         f"{{{name}_kernels + {at}, {memoryview(image.data).nbytes}, {text(image.name)}, {image.shared}, {image.threads}}}"
         for image, at in zip(version.artefact.images, version.kernels, strict=True)
@@ -204,7 +204,7 @@ def _version(version: Version, suffix: str) -> str:
     fields = _program(version.artefact, version.entry, suffix)
     rows = [f".features = features{suffix}", f".constants = constants{suffix}"]
     if target.card:
-        rows += [f".card = {text(target.card)}", f".architecture = {text(target.architecture)}"]
+        rows += [f".gpu = {text(target.card)}", f".architecture = {text(target.architecture)}"]
         fields |= {
             "constant_bytes": f"constant_bytes{suffix}",
             "device_kernels": f"device_kernels{suffix}",
@@ -214,8 +214,8 @@ def _version(version: Version, suffix: str) -> str:
     return "{\n" + "".join(f"        {row},\n" for row in [*rows, f".program = {{\n{program}        }}"]) + "    }"
 
 
-def _program_tables(artefact: Artefact, places: Sequence[Stored], suffix: str = "") -> list[str]:
-    """What a program's description refers to, and where its constants lie. The tables' names end in `suffix`."""
+def _program_tables(artefact: Artefact, entries: Sequence[Stored], suffix: str = "") -> list[str]:
+    """The tables of a program's description, and the offsets of its constants. The tables' names end in `suffix`."""
     inputs, outputs = artefact.signature.inputs, artefact.signature.outputs
     return [
         _specs(inputs, artefact.signature.random_state, suffix),
@@ -223,7 +223,7 @@ def _program_tables(artefact: Artefact, places: Sequence[Stored], suffix: str = 
         _table(
             "burn_live_range", f"live_ranges{suffix}", (f"{{{first}, {last}}}" for first, last in artefact.live_ranges)
         ),
-        _table("burn_stored", f"constants{suffix}", map(_stored, places)),
+        _table("burn_stored", f"constants{suffix}", map(_stored, entries)),
         _table("char *const", f"sites{suffix}", map(text, artefact.sites)),
     ]
 
@@ -265,14 +265,14 @@ def _facts(interface: Interface, versions: Sequence[Version], weights: Weights, 
         "weights_checksum": f"UINT64_C({checksum})",
         "messages": "messages",
         "message_count": "sizeof messages / sizeof *messages",
-        "open_card": "burn_card_open" if versions[0].artefact.target.card else "0",
+        "open_gpu": "burn_gpu_open" if versions[0].artefact.target.card else "0",
     }
     lines = "".join(f"    .{key} = {value},\n" for key, value in fields.items())
     return f"static const burn_model_facts facts = {{\n{lines}}};"
 
 
 def _functions(interface: Interface) -> str:
-    """The header's functions; with BURN_PROGRAM, what the command's main asks for."""
+    """The header's functions; with BURN_PROGRAM, those of the command's main."""
     bodies = {
         "create": "return burn_model_create(&facts, weights, (burn_model **)model);",
         "destroy": "burn_model_destroy((burn_model *)model);",

@@ -6,14 +6,14 @@
     chain.shared(objects, Path("libmodel.so"), exports=("model_run",))
     chain.archive(objects, Path("libmodel.a"))
 
-A target is a `Platform`, a row of the table in platforms.py: its triple, the flags that it needs beyond `_COMPILING` and
-`_LINKING` here, and how its files are called. Nothing here asks which platform it is: to add one is to add a row.
+A target is a `Platform`, a row of the table in platforms.py: its triple, its flags beyond `_COMPILING` and
+`_LINKING` here, and its file names. This module is independent of the platform: a new platform is a new row.
 
-Which compiler it is: the one that the environment's CC names; else ziglang's clang (the package of that name on PyPI, the
-extra `deploy`), which brings linkers and C libraries for every platform; else the system's cc, clang or gcc. All but
+The compiler is the one in the environment's CC. Otherwise it is ziglang's clang (the package of that name on PyPI, the
+extra `deploy`), which has linkers and C libraries for every platform; else the system's cc, clang or gcc. All except
 ziglang's compile for this machine alone.
 
-What is made depends on what goes in and on nothing else: no times, no paths, no names of people.
+Builds are reproducible: outputs contain no times, paths or user names.
 """
 
 from __future__ import annotations
@@ -42,19 +42,19 @@ _COMPILING = (
     "-fPIC",
     "-fno-math-errno",
     "-fvisibility=hidden",
-    "-ffunction-sections",  # so that a linker can leave out what nobody calls
+    "-ffunction-sections",  # lets the linker drop unused functions
     "-fdata-sections",
 )
 _LINKING = ("-O2", "-g0", "-Wl,--gc-sections", "-Wl,--build-id=none", "-s")
 _SYSTEM = ("cc", "clang", "gcc")
 _EXTRA = "pip install 'burn-mlir[deploy]' brings one, or name one in the environment's CC"
-_MOST_LINES = 20  # of what a compiler says
+_MOST_LINES = 20  # of a compiler's messages
 _ERROR = re.compile(r"error|undefined", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
 class Toolchain:
-    """A C compiler for one platform. Every method raises CompileError with what the compiler said."""
+    """A C compiler for one platform. Every method raises CompileError with the compiler's messages."""
 
     platform: Platform
     compiler: tuple[str, ...]  # the command
@@ -63,12 +63,12 @@ class Toolchain:
 
     @property
     def identity(self) -> str:
-        """What the compiler's output depends on besides its input."""
+        """The compiler's version and the platform, on which its output depends besides its input."""
         return f"{_version(self.compiler)}\n{self.platform!r}"
 
     @property
     def smallest(self) -> tuple[str, ...]:
-        """What it is told where code is to be small."""
+        """Flags for small code."""
         return (
             ("-Oz", "-fomit-frame-pointer", "-fno-vectorize", "-fno-slp-vectorize") if self.takes_triple else ("-Os",)
         )
@@ -80,8 +80,8 @@ class Toolchain:
             raise ValueError(f"two of these files have one name: {[source.name for source in sources]}")
         for source, target in zip(sources, objects, strict=True):
             standard = _COMPILING if source.suffix == ".c" else _COMPILING[1:]
-            told = (*standard, *self.platform.compiling, *flags, f"-I{source.parent}")
-            self._run([*self._command, *told, f"-ffile-prefix-map={source.parent}=.", "-c", source, "-o", target])
+            arguments = (*standard, *self.platform.compiling, *flags, f"-I{source.parent}")
+            self._run([*self._command, *arguments, f"-ffile-prefix-map={source.parent}=.", "-c", source, "-o", target])
         return objects
 
     def program(self, objects: Sequence[Path], output: Path, flags: Sequence[str] = ()) -> None:
@@ -112,15 +112,15 @@ class Toolchain:
         self._link(objects, output, (f"-Wl,-e,{entry}",))
 
     def helpers(self, folder: Path) -> list[Path]:
-        """What compilers call by themselves, such as divisions of numbers that a CPU cannot divide, and memcpy: for places where
-        no C library has them. Empty where the compiler that links brings them."""
+        """Functions that compilers call implicitly, such as memcpy and divisions without a CPU instruction, for targets without
+        a C library. Empty if the linking compiler provides them."""
         if not self.takes_triple:
             return []
         empty, library = folder / "empty.c", folder / "libhelpers.a"
         empty.write_text("")
         cpu = [flag for flag in self.platform.compiling if flag.startswith("-mcpu")]
-        told = ["-target", self.platform.triple, *cpu, "-static", "-OReleaseSmall", "-fstrip", "-fcompiler-rt"]
-        self._run([*self.compiler[:-1], "build-lib", *told, "--name", "helpers", f"-femit-bin={library}", empty])
+        arguments = ["-target", self.platform.triple, *cpu, "-static", "-OReleaseSmall", "-fstrip", "-fcompiler-rt"]
+        self._run([*self.compiler[:-1], "build-lib", *arguments, "--name", "helpers", f"-femit-bin={library}", empty])
         self._run([*self.archiver, "x", f"--output={folder}", library, "compiler_rt.o"])
         return [folder / "compiler_rt.o"]
 
@@ -132,8 +132,8 @@ class Toolchain:
         self._run([*self.archiver, "rcsD", output, *objects])
 
     def _link(self, objects: Sequence[Path], output: Path, flags: Sequence[str]) -> None:
-        told = (*_LINKING, *self.platform.linking, *flags)
-        self._run([*self._command, *objects, *told, *self.platform.libraries, "-o", output])
+        arguments = (*_LINKING, *self.platform.linking, *flags)
+        self._run([*self._command, *objects, *arguments, *self.platform.libraries, "-o", output])
 
     @property
     def _command(self) -> tuple[str, ...]:
@@ -146,8 +146,8 @@ class Toolchain:
             raise CompileError(f"the C compiler {command[0]} cannot be run", [str(error)]) from None
         if done.returncode:
             lines = done.stderr.splitlines()
-            told = [line for line in lines if _ERROR.search(line)] or lines or [f"exit status {done.returncode}"]
-            raise CompileError(f"the C compiler failed: {Path(command[-1]).name}", told[:_MOST_LINES])
+            arguments = [line for line in lines if _ERROR.search(line)] or lines or [f"exit status {done.returncode}"]
+            raise CompileError(f"the C compiler failed: {Path(command[-1]).name}", arguments[:_MOST_LINES])
 
 
 def find(platform: Platform) -> Toolchain:

@@ -1,7 +1,7 @@
-"""A program's constants as one run of bytes, in which each lies on 64 bytes: in the binary, or in a safetensors file beside it.
+"""A program's constants as one byte sequence with 64-byte alignment, in the binary or in a safetensors file beside it.
 
-In the file every constant is a tensor, by its number; between them lie tensors of bytes, "padding.3", that fill up to the next
-multiple of 64, as the format allows no gaps. Strings are tensors of bytes, packed as runtime/strings.py says.
+In the file every constant is a tensor, named by its number. Byte tensors such as "padding.3" fill up to the next
+multiple of 64, because the format allows no gaps. Strings are byte tensors in the format of runtime/strings.py.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Weights:
     """All constants: `pieces` one after another are the bytes."""
 
     pieces: Sequence[Buffer]
-    places: Sequence[Stored]
+    entries: Sequence[Stored]
     bytes: int
 
     def joined(self) -> bytes:
@@ -71,11 +71,11 @@ def layout(constants: Sequence[Constant], *, as_file: bool) -> Weights:
         header += b" " * (-(len(header) + 8) % ALIGNMENT)
         pieces.insert(0, len(header).to_bytes(8, "little") + header)
         begin = len(header) + 8
-    places = [
+    stored = [
         Stored(begin + offset, constant.bytes, math.prod(constant.shape) if constant.dtype == "string" else None)
         for offset, constant in zip(offsets, constants, strict=True)
     ]
-    return Weights(pieces, places, begin + at)
+    return Weights(pieces, stored, begin + at)
 
 
 def _entry(constant: Constant, at: int) -> dict[str, object]:

@@ -41,7 +41,7 @@ class Draws:
     key: np.ndarray
 
     def numbers(self, n: int) -> tuple[Any, ...]:
-        """What `chosen` takes besides scores and form."""
+        """The numeric arguments of `chosen`, besides scores and form."""
         s = self.sampling
         return np.float32(s.temperature or 1), np.float32(s.top_p or 1), self.key, np.uint32(n)
 
@@ -53,7 +53,7 @@ def chosen(scores: Tensor, form: Form, temperature: Tensor, top_p: Tensor, key: 
 
 class Decoder(Protocol):
     def read(self, prompt: np.ndarray, room: int, draws: Draws) -> tuple[np.ndarray, Any]:
-        """The token behind a prompt [b, s], int64[b], and what is kept for the next ones, of which there are at most `room`."""
+        """The token after a prompt [b, s], int64[b], and the state for at most `room` further tokens."""
         ...
 
     def write(self, tokens: np.ndarray, kept: Any, n: int, draws: Draws) -> tuple[np.ndarray, Any]:
@@ -111,11 +111,11 @@ KEPT = re.compile(r"(?:past_key_values?|past|present_key_values?|present)[._]?(?
 
 
 class Imported:
-    """A program that takes and gives keys and values. Beside them it may take a mask of all tokens so far (`attention_mask`),
-    the places of the new ones (`position_ids`, or `cache_position` without a batch), and whether there is a cache
-    (`use_cache_branch`).
+    """A program with keys and values as inputs and outputs. It may also have inputs for a mask of all tokens so far
+    (`attention_mask`), the positions of the new ones (`position_ids`, or `cache_position` without a batch), and a flag for an
+    existing cache (`use_cache_branch`).
 
-    Raises ModelError where its inputs or outputs are not those of a decoder."""
+    Raises ModelError if its inputs or outputs are not those of a decoder."""
 
     TOKENS, SCORES = "input_ids", "logits"
     BESIDE: Mapping[str, Callable[[int, int, int], Any]] = {

@@ -1,6 +1,6 @@
-"""A token of scores: the likeliest one, or one that is drawn.
+"""Choice of a token from scores: greedy or sampled.
 
-What decides the program (`Form`) is apart from what it is given as numbers, so that another temperature compiles nothing.
+`Form` holds the options that determine the program; the others are numeric inputs, so another temperature needs no compilation.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ class Form:
 
 @dataclass(frozen=True)
 class Sampling:
-    """How a token is chosen. temperature: scores are divided by it, 0 takes the likeliest token. top_k: of the k likeliest alone
-    (and of those that are as likely as the last of them). top_p: of the likeliest alone, as few as have this probability together
-    (nucleus sampling, arXiv:1904.09751); after top_k, where both are given.
+    """Options of the choice. `temperature`: divisor of scores; 0 takes the likeliest token. `top_k`: restricts the choice to the
+    k likeliest tokens (and ties with the last of them). `top_p`: restricts it to the smallest set of likeliest tokens with this
+    total probability (nucleus sampling, arXiv:1904.09751), after top_k.
 
-    Raises TypeMismatch for numbers that make no sense, all of them."""
+    Raises TypeMismatch, which lists all invalid numbers."""
 
     temperature: float = 0.0
     top_k: int | None = None

@@ -121,18 +121,21 @@ def generate(
     cache: bool = True,
     context: int | None = None,
 ) -> np.ndarray:
-    """A prompt and what a language model writes behind it. Shapes: prompt integers [b, s] or [s] -> int64[b, s + n], or [s + n].
+    """A prompt followed by a language model's tokens. Shapes: prompt integers [b, s] or [s] -> int64[b, s + n], or [s + n].
 
-    model: a module with a cache (`start(batch, capacity)`, `model(tokens, cache=cache)` -> (scores [b, s, words], cache)), or an
-    ONNX decoder from `burn.load` that takes and gives keys and values (`past_key_values...`, `present...`). cache=False:
-    any module, function or program of tokens that gives scores; it goes over the whole text for each token, or over its last
-    `context` ones. temperature: 0 takes the likeliest token each time; else tokens are drawn, by scores divided by it. top_k,
-    top_p: of the likeliest alone (`Sampling`). stop: tokens that end a text; behind them a row holds `pad` (by default the first
-    of `stop`) until all have ended. seed: the same one draws the same tokens; without one, `burn.manual_seed` decides.
+    - `model`: a module with a cache (`start(batch, capacity)`, `model(tokens, cache=cache)` -> (scores [b, s, vocabulary],
+    cache)), or
+      an ONNX decoder from `burn.load` with keys and values as inputs and outputs (`past_key_values...`, `present...`).
+    - `cache=False`: for any module, function or program of tokens that gives scores. It recomputes the whole text for each token,
+      or its last `context` tokens.
+    - `temperature`: 0 takes the likeliest token; otherwise tokens are sampled, with scores divided by it.
+    - `top_k`, `top_p`: see `Sampling`.
+    - `stop`: tokens that end a text; then its row holds `pad` (default: the first of `stop`) until all texts have ended.
+    - `seed`: equal seeds give equal tokens; default: `burn.manual_seed`'s generator.
 
-    The first call compiles; `Writer` keeps a model's programs for as long as it is kept, this function those of the two
-    models used last. Raises InputError for prompts of several lengths or without tokens, TypeMismatch for a model that cannot
-    write, ModelError for such a program, and RunError (a token that the model does not know)."""
+    The first call compiles. A `Writer` keeps a model's programs as long as it exists, this function those of the two
+    models used last. Raises InputError for prompts of several lengths or without tokens, TypeMismatch or ModelError for a model
+    that cannot generate, and RunError for a token outside of the vocabulary."""
     given = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "stop": stop, "pad": pad, "seed": seed}
     prompt = prompt if hasattr(prompt, "shape") else list(prompt)
     text = _prompt(prompt)

@@ -1,7 +1,7 @@
 """Compiled programs for recorded graphs: found by structure, in this process and in the cache on disk, and run.
 
-A graph whose numbers differ from call to call (`x * (1 / step)`) is compiled for each of the first few; then the numbers that
-were seen to differ become inputs of one program that serves them all.
+A graph whose numbers change from call to call (`x * (1 / step)`) is compiled for each of the first few values. Then the changing
+numbers become inputs of one program for all of them.
 """
 
 from __future__ import annotations

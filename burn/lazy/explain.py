@@ -54,12 +54,12 @@ class Explanation:
 
 
 def explain(subject: Any) -> Explanation:
-    """The kernels that compute a lazy tensor (several: as one program), or those of what `burn.compile`, `burn.load` or
-    `burn.train.step` gave.
+    """The kernels of a lazy tensor (or of several, as one program), or of a result of `burn.compile`, `burn.load` or
+    `burn.train.step`.
 
-    A tensor that is not computed yet stays so: its program is compiled and not run. Raises TypeMismatch for a tensor that
-    was never computed, such as one made from an array."""
-    subject = getattr(subject, "executable", subject)  # of what burn.compile makes of functions and torch's modules
+    It compiles the program of a recorded tensor without running it. Raises TypeMismatch for a tensor without a program, such as
+    one made from an array."""
+    subject = getattr(subject, "executable", subject)  # of compiled functions and torch modules
     if isinstance(subject, Executable):
         return Explanation(subject.artefact.kernels, arena=subject.arena_bytes)
     tensors = list(subject) if isinstance(subject, (tuple, list)) else [subject]
@@ -85,7 +85,7 @@ def _cost(kernel: KernelInfo) -> str:
 
 
 def _is_again(kernel: KernelInfo) -> bool:
-    """Whether a kernel computes something again that was not kept (`burn.train.step(memory=...)`)."""
+    """True if a kernel recomputes a value (`burn.train.step(memory=...)`)."""
     return any(AGAIN in source for source in kernel.sources)
 
 

@@ -1,7 +1,7 @@
-"""The recorded ops behind some values, as a graph with a key: graphs of equal keys are one program.
+"""The recorded ops of some values, as a graph with a key: graphs with equal keys share a program.
 
-Numbers written in the source (`full` ops) are not in the key but beside it, so that a loop whose step size changes is
-recognised as the same program over and over (`engine.py`).
+Literal numbers (`full` ops) are stored beside the key, so a loop with a changing step size
+reuses one program (`engine.py`).
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ SOURCES = frozenset({Full, Constant, Iota})
 
 
 RECORDED = "#"
-"""The file in the location of a recorded op, whose line is the op's number in its graph: graphs of one structure share a program,
-and each was recorded on lines of its own. `Graph.located` tells them."""
+"""The file name in the location of a recorded op, whose line is the op's number in its graph: graphs of one structure share a
+program, but were recorded at different source lines. `Graph.located` maps numbers to lines."""
 
 _NUMBERED = re.compile(rf"\({RECORDED}:(\d+)\)$")
 
@@ -33,8 +33,8 @@ _NUMBERED = re.compile(rf"\({RECORDED}:(\d+)\)$")
 class Graph:
     """Ops in an order in which operands come first.
 
-    leaves: the values with elements that they start from. outputs: the values asked for and, after them, those between that
-    a tensor of the caller's still holds. key: what the program depends on besides `numbers`, the values of its `full` ops."""
+    `leaves`: operands with elements. `outputs`: the requested values, followed by intermediate ones that the caller's
+    tensors still hold. `key`: everything that the program depends on, except `numbers`, the values of its `full` ops."""
 
     applications: list[Application]
     leaves: list[Deferred]
@@ -119,7 +119,7 @@ def collect(roots: Iterable[Deferred]) -> Graph:
 
 
 def exact(value: Hashable) -> Hashable:
-    """What tells a number from others that are equal to it (0.0 and -0.0) or from none (a NaN from itself)."""
+    """A key of a number's bits: it separates 0.0 from -0.0, and equates a NaN with itself."""
     if isinstance(value, float):
         return value.hex()
     return tuple(map(exact, value)) if isinstance(value, tuple) else value

@@ -14,8 +14,8 @@ from burn.quantization.samples import Sample, run
 
 @dataclass(frozen=True)
 class Agreement:
-    """Of one output over all samples. largest: the largest difference; noise: the ratio of the signal's power to the noise's, in
-    dB; top1: the share of rows whose largest element is the same, None where rows have one element or hold no floats."""
+    """Agreement of one output over all samples. `largest`: the largest difference. `noise`: the signal-to-noise ratio in
+    dB. `top1`: the fraction of rows with the same argmax; None if rows have one element or no floats."""
 
     name: str
     rows: int

@@ -1,7 +1,7 @@
-"""The ranges of a model's tensors over samples, by which they are quantised.
+"""Calibration: the ranges of a model's tensors over samples.
 
-burn runs the model with these tensors as further outputs. What lies outside of a range is clipped; methods differ in how much
-of that they take for finer steps. `ranges` is the entry point.
+burn runs the model with these tensors as additional outputs. Values outside of a range are clipped; the methods trade clipping
+for finer steps. `ranges` is the entry point.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def _observed(model: onnx.ModelProto, names: Sequence[str], samples: Sequence[Sa
 
 
 def _by_percentile(counts: np.ndarray, seen: Range, percentile: float) -> Range:
-    """What is left when the same share of elements is clipped at both ends."""
+    """The range after clipping the same fraction of elements at both ends."""
     edges = np.linspace(seen.low, seen.high, BINS + 1)
     share = np.cumsum(counts) / max(1, counts.sum())
     tail = (1 - percentile / 100) / 2
@@ -94,8 +94,8 @@ def _by_percentile(counts: np.ndarray, seen: Range, percentile: float) -> Range:
 
 
 def _by_error(counts: np.ndarray, seen: Range, percentile: float) -> Range:
-    """The part of the range, shortened by as much at both ends, whose elements come back with the least squared error: that of
-    the steps inside, and of what is clipped outside."""
+    """The range, shortened equally at both ends, with the least squared error: of rounding inside and of clipping
+    outside."""
     edges = np.linspace(seen.low, seen.high, BINS + 1)
     middles = (edges[1:] + edges[:-1]) / 2
 

@@ -18,9 +18,9 @@ KINDS = ("MatMul", "Gemm")
 def quantize_dynamic(
     model: onnx.ModelProto, *, per_channel: bool = True, exclude: Collection[str] = ()
 ) -> onnx.ModelProto:
-    """The model with DynamicQuantizeLinear and MatMulInteger for every product with a constant weight. per_channel: a scale for
-    each column; exclude: names of nodes that stay in floats. Raises BurnError where nothing can be quantised, or a name is no
-    node's."""
+    """The model with DynamicQuantizeLinear and MatMulInteger for every matmul with a constant weight. per_channel: a scale for
+    each column; exclude: names of nodes that stay in float. Raises BurnError if nothing can be quantised, or for an unknown
+    node name."""
     graph = Graph(model)
     products = {p.node.output[0]: p for p in graph.products(KINDS, exclude) if is_plain(p.node)}
     nodes: list[onnx.NodeProto] = []
@@ -34,7 +34,7 @@ def quantize_dynamic(
 
 
 def is_plain(node: onnx.NodeProto) -> bool:
-    """Whether a Gemm is a product and a sum and nothing else."""
+    """True for a Gemm that is only a matmul and an addition."""
     given = {a.name: helper.get_attribute_value(a) for a in node.attribute}
     return not given.get("transA", 0) and given.get("alpha", 1.0) == given.get("beta", 1.0) == 1.0
 
@@ -42,7 +42,8 @@ def is_plain(node: onnx.NodeProto) -> bool:
 def _integers(
     graph: Graph, product: Product, quantised: dict[str, list[str]], weights: dict[str, list[str]], per_channel: bool
 ) -> list[onnx.NodeProto]:
-    """A product in integers. quantised: by tensor, its bytes, scale and zero point; weights: by weight and axis, those of it."""
+    """The nodes of an integer matmul. quantised: 8-bit values, scale and zero point by tensor; weights: the same by weight and
+    axis."""
     node, nodes = product.node, []
     x, y = node.input[0], node.output[0]
     name = node.name or y

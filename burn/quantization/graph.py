@@ -48,7 +48,7 @@ class Graph:
         self.index()
 
     def index(self) -> None:
-        """Looks again who makes and who reads what. What bodies of control flow read counts as read by the node."""
+        """Rebuilds the producers and users of all values. The body of a control flow node counts as the node."""
         self.maker = {name: node for node in self.graph.node for name in node.output if name}
         self.readers: dict[str, list[onnx.NodeProto]] = defaultdict(list)
         for node in self.graph.node:
@@ -95,8 +95,8 @@ class Graph:
         self.tensors = {t.name: t for t in self.graph.initializer}
 
     def products(self, kinds: Collection[str], exclude: Collection[str]) -> list[Product]:
-        """What can be quantised, without the nodes that are named. Raises BurnError for a name that is no node's,
-        for weights that are not finite, or where nothing is left."""
+        """The nodes that can be quantised, except those in `exclude`. Raises BurnError for an unknown node name,
+        for weights that are not finite, or if no node is left."""
         every = [node.name for node in self.graph.node if node.name]
         unknown = [
             Problem(f"there is no node '{name}'", hint=near(name, every)) for name in exclude if name not in every
@@ -208,7 +208,7 @@ def _modern(model: onnx.ModelProto) -> onnx.ModelProto:
     opset = next((o.version for o in copy.opset_import if o.domain in ("", "ai.onnx")), 1)
     if opset >= OPSET:
         return copy
-    copy.ir_version = max(copy.ir_version, 8)  # constants need not be inputs too
+    copy.ir_version = max(copy.ir_version, 8)  # since version 4 constants need not be inputs
     try:
         return version_converter.convert_version(copy, OPSET)
     except Exception as error:  # its own classes

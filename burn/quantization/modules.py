@@ -17,10 +17,10 @@ M = TypeVar("M", bound=nn.Module)
 def quantize_module(
     module: M, *, weights: str = "int4", block: int = 32, zero_points: bool = False, exclude: Collection[str] = ()
 ) -> M:
-    """Every `nn.Linear` in a module becomes an `nn.BlockLinear`, in place; returns the module. weights: int4 or int8; block:
-    neighbours along the inputs that share a scale, a multiple of 8; zero_points: see `quantize_weights`; exclude: paths of layers
-    that stay as they are. Raises BurnError where there is none, a path is no layer's, or a weight is not finite; the
-    module is as it was then."""
+    """Replaces every `nn.Linear` in a module by an `nn.BlockLinear`, in place; returns the module. `weights`: int4 or int8.
+    `block`: number of neighbours along the inputs that share a scale, a multiple of 8. `zero_points`: see `quantize_weights`.
+    `exclude`: paths of unchanged layers. Raises BurnError, without any change, if there is no such layer, for an unknown path,
+    or if a weight is not finite."""
     if weights not in BITS:
         raise BurnError(f"weights cannot be '{weights}'", [f"they can be {', '.join(BITS)}"])
     if block < 8 or block % 8:

@@ -1,7 +1,7 @@
 """Samples: a model's inputs by name, from files.
 
-images.npy     the one input of a model: samples one behind the other, in as many runs as the model's batch asks for
-batch.npz      arrays by the inputs' names: likewise
+images.npy     the only input of a model: consecutive samples, split by the model's batch size
+batch.npz      arrays by the inputs' names, split in the same way
 folder/        such files, in the order of their names
 """
 
@@ -20,7 +20,7 @@ Sample = Mapping[str, np.ndarray]
 
 
 def read_samples(model: onnx.ModelProto, path: Path) -> list[Sample]:
-    """What a file, or every file of a folder, holds for a model's inputs. Raises InputError."""
+    """Samples for a model's inputs from a file, or from every file of a folder. Raises InputError."""
     constants = {t.name for t in model.graph.initializer}
     inputs = [i for i in model.graph.input if i.name not in constants]
     if not path.exists():

@@ -1,8 +1,8 @@
-"""Static quantisation: QuantizeLinear and DequantizeLinear around what is quantised (QDQ).
+"""Static quantisation: QuantizeLinear and DequantizeLinear around quantised tensors (QDQ).
 
-Activations that a product reads are quantised by the range that calibration has seen, weights symmetrically by output channel,
-biases to int32 in units of both. In a convolutional network what convolutions give is quantised, too, and what is made of that
-(residual sums, pools), so that bytes flow from layer to layer; between the products of a transformer floats stay, for accuracy.
+Activations of matmuls are quantised by calibrated ranges, weights symmetrically by output channel, biases to int32 with the
+product of both scales. In a convolutional network the results of convolutions, and of residual sums and pools after them, are
+also quantised, so 8-bit values flow from layer to layer. In a transformer values between matmuls stay float, for accuracy.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from burn.quantization.samples import Sample
 KINDS = ("Conv", "Gemm", "MatMul")
 
 CLIPS = ("Relu", "Clip")
-"""What the same kernel does to a product: it is quantised behind that."""
+"""Ops that are fused into the contraction's kernel: quantisation follows them."""
 
 KEEPS = ("MaxPool", "Flatten", "Reshape", "Transpose", "Squeeze", "Unsqueeze", "Identity")
-"""What gives elements of its operand: quantised as that is."""
+"""Ops that only move elements: quantised like their operand."""
 
 FOLLOWS = (*CLIPS, *KEEPS, "Add", "Sum", "AveragePool", "GlobalAveragePool", "Concat", "Resize")
-"""What passes on what convolutions give."""
+"""Ops after convolutions whose results are also quantised."""
 
 
 @dataclass(frozen=True)
@@ -48,9 +48,9 @@ def quantize_static(
     per_channel: bool = True,
     exclude: Collection[str] = (),
 ) -> onnx.ModelProto:
-    """The model in QDQ form. samples: inputs by name, by which activations' ranges are known; method, percentile: see `METHODS`;
-    activations: uint8 or int8; per_channel: a scale for each output channel of a weight; exclude: names of nodes that stay in
-    floats. Raises BurnError where nothing can be quantised, or a name is no node's."""
+    """The model in QDQ form. `samples`: inputs by name, for calibration. `method`, `percentile`: see `METHODS`.
+    `activations`: uint8 or int8. `per_channel`: a scale for each output channel of a weight. `exclude`: names of nodes that stay
+    in float. Raises BurnError if nothing can be quantised, or for an unknown node name."""
     graph = Graph(model)
     graph.fold_batch_norms()
     products = graph.products(KINDS, exclude)
@@ -64,7 +64,7 @@ def quantize_static(
 
 
 def _flowing(graph: Graph, products: Iterable[Product]) -> set[str]:
-    """What convolutions give, behind what clips it, and what is made of it."""
+    """The quantised results of convolutions, after clipping, and of the ops that follow them."""
     found: set[str] = set()
     convolutions = {p.node.output[0] for p in products if p.node.op_type == "Conv"}
     for node in graph.graph.node:
@@ -76,7 +76,7 @@ def _flowing(graph: Graph, products: Iterable[Product]) -> set[str]:
 
 
 def _is_clipped(graph: Graph, name: str) -> bool:
-    """Whether nothing but a rectifier reads what a node gives."""
+    """True if a rectifier is the only user of a node's result."""
     readers = graph.readers[name]
     return name not in graph.outputs and len(readers) == 1 and readers[0].op_type in CLIPS
 
@@ -153,7 +153,7 @@ class _Writer:
         ]
 
     def _quantised(self, node: onnx.NodeProto, product: Product) -> list[onnx.NodeProto]:
-        """What gives a product's weight and bias."""
+        """The nodes of a contraction's quantised weight and bias."""
         nodes: list[onnx.NodeProto] = []
         axis = product.axis if self.per_channel else None
         if (product.weight, product.axis) not in self.weights:

@@ -1,6 +1,6 @@
-"""Weight-only quantisation: the weights of products in 4 or 8 bits, everything else in floats. No data is needed.
+"""Weight-only quantisation: the weights of matmuls in 4 or 8 bits, everything else in float. No data is needed.
 
-That is for language models, which read all of their weights for one token. Along its depth a weight is cut into blocks, each
+Use it for language models, which read all of their weights for one token. A weight is divided along its depth into blocks, each
 with a scale, and written as MatMulNBits of com.microsoft, which burn and ONNX Runtime run.
 """
 
@@ -46,10 +46,10 @@ def quantize_weights(
     zero_points: bool = False,
     exclude: Collection[str] = (),
 ) -> onnx.ModelProto:
-    """The model with MatMulNBits for every product with a constant weight. weights: int4 or int8; block: neighbours along the
-    depth that share a scale, a power of 2 from 16 on; zero_points: a zero point for each block besides, which follows
-    numbers that do not lie around 0; exclude: names of nodes that stay in floats. Raises BurnError where nothing can be
-    quantised, or a name is no node's."""
+    """The model with MatMulNBits for every matmul with a constant weight. `weights`: int4 or int8. `block`: number of neighbours
+    along the depth that share a scale, a power of 2 from 16 on. `zero_points`: adds a zero point for each block, for
+    weights that are not centred at 0. `exclude`: names of nodes that stay in float. Raises BurnError if nothing can be
+    quantised, or for an unknown node name."""
     if weights not in BITS:
         raise BurnError(f"weights cannot be '{weights}'", [f"they can be {', '.join(BITS)}"])
     if block < 16 or block & (block - 1):

@@ -62,8 +62,8 @@ class Executable:
     """Callable from any number of threads at once."""
 
     def __init__(self, artefact: Artefact, donate: Collection[str] = (), device: Device | None = None) -> None:
-        """donate: the inputs that every call gives up, as `run` does those it names. device: the card on which a program for one
-        runs, the first of its kind by default. Raises RunError when this machine cannot run the artefact's code."""
+        """donate: inputs that every call donates, as `run` donates the named ones. device: the GPU of a GPU program; default: the
+        first of its kind. Raises RunError if this machine cannot run the artefact's code."""
         self.artefact = artefact = artefact.resolved()
         self.device = device or device_of(artefact.target)
         signature, memory = artefact.signature, self.device.memory
@@ -150,11 +150,11 @@ class Executable:
     def __call__(self, *arrays: Any, **by_name: Any) -> Any:
         """The output, or a tuple of several.
 
-        Inputs by position, by name, or both: numpy arrays of the declared element types, DLPack tensors (the outputs
-        are then DLPack arrays, or torch tensors for torch tensors), or Python numbers and lists that the element type
-        holds exactly. A program on a card takes what lies there without a copy, and its outputs stay there then; from the host
-        inputs are sent, and where all are, outputs are fetched. Raises InputError, naming every input that does not fit,
-        and RunError.
+        Inputs are given by position, by name, or both. They are numpy arrays of the declared element types, DLPack tensors, or
+        Python numbers and lists that the element type holds exactly. For DLPack tensors the outputs are DLPack arrays, for torch
+        tensors torch tensors. A GPU program uses inputs in GPU memory without a copy, and then leaves its outputs there. It
+        copies inputs in host memory to the GPU; if all are in host memory, it copies the outputs back. Raises InputError, which
+        names every input that does not fit, and RunError.
         """
         if self._direct and not by_name:
             try:

@@ -1,4 +1,4 @@
-"""What a function is called with: its arguments by name, taken apart to tensors that have names and types of their own."""
+"""Arguments of a function: by name, flattened to tensors with names and types."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from burn.tensors import trees
 from burn.tensors.trees import Structure
 
 Dynamic = Mapping[Any, Any]
-"""Names for sizes that vary, {"x": {0: "batch"}}: by argument (or its position), or by the path of what is in one. An entry
-for a container holds for all tensors in it, or mirrors it: {"cache": {"key": {1: "past"}}}, by key, field or position."""
+"""Names of dynamic sizes, {"x": {0: "batch"}}: by argument (or its position), or by path in an argument. An entry
+for a container applies to all tensors in it, or mirrors it: {"cache": {"key": {1: "past"}}}, by key, field or position."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Arguments:
 
     @property
     def is_flat(self) -> bool:
-        """Whether every argument is a tensor."""
+        """True if every argument is a tensor."""
         return all(isinstance(structure, trees.Leaf) for structure in self.structures)
 
     def call(self, function: Callable[..., Any], leaves: Sequence[Any]) -> Any:
@@ -172,7 +172,7 @@ def described(
 
 
 class _Varying:
-    """What `dynamic` says of each tensor. used: its keys that name something; problems: all that does not fit."""
+    """The dynamic sizes of each tensor. used: keys of `dynamic` that match; problems: all mismatches."""
 
     def __init__(self, dynamic: Dynamic) -> None:
         self._dynamic = dynamic
@@ -181,7 +181,7 @@ class _Varying:
         self.problems: list[Problem] = []
 
     def spread(self, structure: Structure, path: str, entry: Any) -> None:
-        """Takes an entry apart to the tensors of a structure. What names an inner part itself wins."""
+        """Distributes an entry to the tensors of a structure. More specific paths take precedence."""
         if path in self._dynamic:
             self.used.add(path)
             entry = self._dynamic[path]
@@ -234,7 +234,7 @@ class _Varying:
 
 
 def _is_axes(entry: Any) -> bool:
-    """Whether it gives sizes by axis, rather than mirroring a container."""
+    """True if an entry gives sizes by axis, false if it mirrors a container."""
     return isinstance(entry, Mapping) and all(
         isinstance(axis, int) and isinstance(size, (str, int, Expr)) for axis, size in entry.items()
     )

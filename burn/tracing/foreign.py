@@ -1,4 +1,4 @@
-"""Functions of another framework's arrays, which cannot be traced: refused by name, with what to do. Enter at `explained`."""
+"""Errors for functions of another framework's arrays, which cannot be traced, with hints. Start at `explained`."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""A program's ops built once more: in the program that is being traced, or recorded. Enter at `replay`.
+"""Replay of a program's ops into the program being traced, or as recorded ops. Start at `replay`.
 
-Every op goes through its builder again, so that types follow the operands given here: a size that is a symbol in the program is
-whatever the caller's tensors have in its place. Branches and loops become those of `burn.cond` and `burn.loop`.
+Every op is rebuilt, so types follow the given operands: a symbolic size of the program is replaced by the size of
+the caller's tensors. Branches and loops become `burn.cond` and `burn.loop`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What a traced function may have read of an object that is no tensor: compared with what is there at the next call.
+"""Guards: captures the state of non-tensor objects that a traced function may have read, and compares it at later calls.
 
-Elements of parameters aside, all in a module, and in an object that is passed as it is (`self` of a jitted method), was looked
-at while the program was written down. `Seen` remembers it: deep enough for what models keep, and quick to ask again.
+A traced program may depend on all attributes of modules and of static objects (`self` of a jitted method), except the elements of
+parameters. `Seen` captures this state, deep enough for typical models, and checks it quickly.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from burn.tensors import Tensor
 DEEPEST = 3
 """Objects inside of each other that are looked into, besides modules."""
 LONGEST = 4096
-"""Elements of a container that is looked into; a longer one is told apart by which it is and how long."""
+"""Maximum length of a container whose elements are compared; a longer one is compared by identity and length."""
 LARGEST = 1 << 20
-"""Bytes of an array whose elements are compared; a larger one is told apart by which it is."""
+"""Maximum bytes of an array whose elements are compared; a larger one is compared by identity."""
 
 _OPAQUE = (type, types.ModuleType, types.FunctionType, types.MethodType, types.BuiltinFunctionType, functools.partial)
 _PLAIN = (bool, int, str, bytes, type(None))
@@ -30,11 +30,11 @@ SEEN = "__seen__"
 """The method of an object that says which of its parts a program may depend on: containers or objects, in place of its
 attributes."""
 _IGNORED = frozenset({"_arguments", "_config", "training"})
-"""What a module keeps of how it was made, and its mode, which may be that of its class."""
+"""Attributes that do not count: the constructor's arguments, and the mode, which may be the class's."""
 
 
 class Same:
-    """An object, equal to itself alone. It is kept, so that no other takes its place in memory."""
+    """An object compared by identity. It is kept alive, so that its address is not reused."""
 
     __slots__ = ("value",)
 
@@ -49,10 +49,10 @@ class Same:
 
 
 class Seen:
-    """What is in some objects when this is made.
+    """The captured state of some objects.
 
-    `_state` is equal for what is equal. `_parts` are the containers it was read from, with the very objects in them: as long as
-    those are there, nothing else needs to be looked at."""
+    `_state` compares by value. `_parts` are the containers that were read, with their items: if all items are
+    identical, the state need not be compared."""
 
     def __init__(self, owners: Iterable[Any]) -> None:
         self._owners = tuple(owners)
@@ -64,7 +64,7 @@ class Seen:
         self._state: Hashable = tuple(self._of(owner, DEEPEST) for owner in self._owners)
 
     def holds(self) -> bool:
-        """Whether all of it is so still."""
+        """True if the state is unchanged."""
         if (
             all(_are(read(), there) for read, there in self._parts)
             and all(array.tobytes() == data for array, data in self._arrays)

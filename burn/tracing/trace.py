@@ -38,7 +38,7 @@ class Traced:
 
     @property
     def is_flat(self) -> bool:
-        """Whether arguments and results are tensors, or one sequence or mapping of them."""
+        """True if arguments and results are tensors, or one sequence or mapping of them."""
         node = self.results
         simple = isinstance(node, trees.Leaf) or (
             isinstance(node, trees.Node) and all(isinstance(child, trees.Leaf) for child in node.children)
@@ -108,7 +108,7 @@ def _trace(
 
 
 class Assigned(TypeMismatch):
-    """A function gives parameters other elements, and they are constants of what is compiled."""
+    """A function assigns parameters that are constants of the compiled program."""
 
     def __init__(self, names: Sequence[str]) -> None:
         super().__init__(

@@ -13,7 +13,7 @@ from burn.codegen import registry
 from burn.codegen.backend import Backend, Built
 from burn.codegen.registry import Entry
 from burn.compiler import compile_program, described, listing
-from burn.deploy.cards import find
+from burn.deploy.gpus import find
 from burn.dialect.program import Program
 from burn.errors import CompileError, DeviceError, RunError
 from burn.kernels.text import program_text

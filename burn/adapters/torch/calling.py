@@ -61,13 +61,13 @@ class Calling:
         return given
 
     def result(self, output: Callable[[str], Any]) -> Any:
-        """What the module returns. output: an output by its name."""
+        """The module's result. output: returns an output by its name."""
         values = [name[0] if isinstance(name, tuple) else output(name) for name in self._imported.user_outputs]
         return pytree.tree_unflatten(values, self._out_spec)
 
 
 def argument_names(exported: ExportedProgram) -> list[str]:
-    """What the module's forward calls its arguments."""
+    """The argument names of the module's forward."""
     assert exported.call_spec.in_spec is not None
     args, kwargs = exported.call_spec.in_spec.children()
     positional = len(args.children())

@@ -1,13 +1,13 @@
 """`torch.compile(model, backend="burn")`: TorchDynamo's graphs, forward and backward, compiled by burn. Enter at `backend`.
 
 AOTAutograd makes of each graph a functional one (inference), or two (forward and backward); both go through the same table
-of builders as exported programs. Parameters are inputs like any other and are read where they lie at every call, so that
-whatever happens to them between calls is seen. With `options={"freeze": True}` the parameters of inference graphs become
-constants instead, which lets burn pack them once; a parameter that was changed in place or replaced is noticed (by its
-version and address; not what is written through `.data`), and the graph is compiled once more, without constants.
+of builders as exported programs. Parameters are ordinary inputs, read from torch's memory at every call, so changes between
+calls take effect. With `options={"freeze": True}` the parameters of inference graphs become
+constants, which burn packs once. A change of a parameter shows in its
+version or address (except writes through `.data`); then the graph is compiled again, without constants.
 
-Sizes that Dynamo found to vary are symbols of the compiled program: one compilation serves all of them. What burn cannot
-do is one ModelError that names all of it; torch falls back to eager only if `torch._dynamo.config.suppress_errors` says so.
+Dynamic sizes of Dynamo are symbols of the compiled program: one compilation serves all of them. One ModelError lists all
+unsupported operators; torch falls back to eager only with `torch._dynamo.config.suppress_errors`.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def compile_graph(
     freeze: bool = False,
     backward: bool = False,
 ) -> Callable[[list[Any]], Any]:
-    """A functional ATen graph as a function of a list of its inputs (which it empties, as torch wants it)."""
+    """A functional ATen graph as a function of a list of its inputs. It empties the list, as torch requires."""
     context = TracingContext.try_get()
     metadata = context.fw_metadata if context is not None else None
     static = tuple(metadata.static_input_indices or ()) if freeze and metadata is not None else ()
@@ -151,7 +151,7 @@ class CompiledGraph:
 
 
 def _stamp(tensor: torch.Tensor) -> tuple[int, int] | None:
-    """What changes when a tensor is written in place or another takes its place; None where torch keeps no count."""
+    """A value that changes when a tensor is written in place or replaced; None if torch keeps no version."""
     return None if tensor.is_inference() else (tensor._version, tensor.data_ptr())
 
 
@@ -189,7 +189,7 @@ class _Program:
 
     @property
     def computed(self) -> bool:
-        """Whether there is anything to compute."""
+        """True if there is anything to compute."""
         return bool(self.owners) or any(isinstance(o, _Made) for o in self.outputs)
 
 
@@ -206,7 +206,7 @@ def _array(value: Any) -> Any:
 
 @dataclass(frozen=True)
 class _Made:
-    """What the program computes: its place among the executable's outputs, what it stands for, where it lies."""
+    """An output that the program computes: its index among the executable's outputs, its kind, its layout."""
 
     place: int
     kind: str  # "tensor"; "pairs", of complex numbers; or one of NUMBERS
@@ -333,7 +333,7 @@ class _Build:
         return inputs
 
     def _is_known(self, value: torch.SymInt) -> bool:
-        """Whether a number is another input's size, or one that torch has fixed while it traced (it may be negative)."""
+        """True if a number is another input's size, or one that torch fixed while tracing (it may be negative)."""
         expression = expression_of(value)
         return expression.is_Integer or expression in self.sizes.symbols
 
@@ -409,7 +409,7 @@ def _layout(meta: torch.Tensor, sources: Sequence[Any], number: int) -> Layout:
 
 
 def _outputs(graph: fx.GraphModule) -> list[Any]:
-    """What a graph returns, in order."""
+    """A graph's results, in order."""
     output = next(n for n in reversed(graph.graph.nodes) if n.op == "output")
     return list(output.args[0])
 
@@ -420,5 +420,5 @@ def _meta(value: Any) -> Any:
 
 
 def _orders(call: fx.Node, token: fx.Node) -> bool:
-    """Whether an input only says what comes before a call with side effects: torch passes None."""
+    """True for an input that only orders a call with side effects: torch passes None."""
     return call.target is torch.ops.higher_order.with_effects and call.args[0] is token

@@ -1,9 +1,9 @@
-"""Where outputs lie in memory: sizes, strides, offsets, and which of them share memory. Enter at `wanted`, `shared` and `Layout`.
+"""Memory layout of outputs: sizes, strides, offsets, and aliasing. Start at `wanted`, `shared` and `Layout`.
 
-burn computes contiguous arrays. torch states strides for a graph's outputs, and outputs that are views of one tensor share its
-storage, so that a write through one is seen through the others. AOTAutograd makes an output that is a view of an input, or of
-another output that has gradients, anew from that tensor: of what the graph gives in its place it reads sizes, strides and offset
-alone, so such outputs are not computed. All other views of one tensor are made here, over the memory of that tensor.
+burn computes contiguous arrays. torch specifies strides for a graph's outputs. Outputs that are views of one tensor share its
+storage, so writes through one are visible in the others. AOTAutograd recreates an output that is a view of an input, or of
+another output with gradients, from that tensor. From the graph it then reads only sizes, strides and offset,
+so such outputs are not computed. This module makes all other views of one tensor, over its memory.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from torch._functorch._aot_autograd.schemas import OutputType, ViewAndMutationMe
 from burn.importers.torch.sizes import expression_of
 
 PLACE, LIES = "place", "lies"
-"""What torch wants of an output: only where it would lie, or elements that lie there."""
+"""torch's requirement for an output: only the layout, or elements with that layout."""
 OF_INPUTS = (OutputType.alias_of_input, OutputType.is_input)
 OF_OUTPUTS = (
     OutputType.alias_of_intermediate,
@@ -32,8 +32,8 @@ USUAL = 97
 
 
 def wanted(metadata: ViewAndMutationMeta) -> dict[int, str]:
-    """Output of a forward graph -> what torch wants of it; nothing for those that are elements and no more: new values of inputs,
-    which torch copies, and what is kept for the backward pass."""
+    """Output of a forward graph -> torch's requirement. Outputs without a requirement are only elements: new values of inputs,
+    which torch copies, and saved tensors of the backward pass."""
     found: dict[int, str] = {}
     mutated = metadata.mutated_inp_runtime_indices
     tokens = len(metadata.tokens)
@@ -61,7 +61,7 @@ def shared(outputs: Mapping[int, fx.Node]) -> dict[int, fx.Node]:
 
 
 def _storage(value: Any) -> int | None:
-    """What is the same for tensors that share memory. The sign and the conjugate that torch keeps as a bit are not in memory."""
+    """The identity of a tensor's memory. None if torch keeps a sign or a conjugation as a flag, which is not in memory."""
     if not isinstance(value, torch.Tensor) or value.layout is not torch.strided or value.is_conj() or value.is_neg():
         return None
     return value.untyped_storage()._cdata
@@ -104,7 +104,7 @@ def memory_order(meta: torch.Tensor) -> tuple[int, ...] | None:
 
 
 def contiguous(meta: torch.Tensor) -> bool:
-    """Whether torch states just the strides of a contiguous tensor, for axes of size 1 too."""
+    """True if torch's strides are those of a contiguous tensor, including axes of size 1."""
     expected: Any = sympy.Integer(1)
     for size, stride in zip(reversed(meta.shape), reversed(meta.stride()), strict=True):
         if sympy.expand(_plain(stride) - expected) != 0:
@@ -153,8 +153,8 @@ class Layout:
         return self.over(torch.empty(offset + last, dtype=self.dtype), values)
 
     def over(self, memory: torch.Tensor, values: Sequence[Any]) -> torch.Tensor:
-        """A tensor that lies so in another's memory. To autograd it is no view: torch lets nobody write to a view that a compiled
-        graph returns along with others."""
+        """A tensor with this layout in another's memory. It is not a view for autograd, because torch forbids writes to a view
+        that a compiled graph returns with others."""
         size, stride, offset = self.at(values)
         return torch.empty(0, dtype=self.dtype).set_(memory.untyped_storage(), offset, size, stride)
 

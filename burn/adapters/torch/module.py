@@ -33,9 +33,9 @@ def compile_module(
     """Compiles a module, or a program that torch.export made of one.
 
     args: example inputs by position, or by name as a mapping. kwargs: further ones by name. dynamic: sizes that vary, see
-    `export`; an exported program has its own. The weights are the module's at this moment: the compiled module does not
-    see later changes (`torch.compile(backend="burn")` does). donate: arguments, by position or name, whose tensors every call
-    gives up, so that results may take over their memory.
+    `export`; an exported program has its own. The compiled module has the present weights; later changes have no
+    effect (they do in `torch.compile(backend="burn")`). `donate`: arguments, by position or name, whose memory results may
+    overwrite.
 
     Raises ModelError with everything that cannot be imported."""
     if isinstance(args, Mapping):
@@ -78,8 +78,8 @@ class CompiledModule:
         return self.executable.outputs
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """What the module returns. Arguments may be given by position or by name, as they are to the module. Raises
-        InputError for what does not fit the program, and RunError."""
+        """Calls the module, with its arguments by position or by name. Raises
+        InputError for arguments that do not fit the program, and RunError."""
         leaves = self._calling.leaves(args, kwargs)
         if torch.is_grad_enabled() and any(isinstance(leaf, torch.Tensor) and leaf.requires_grad for leaf in leaves):
             hint = 'torch.compile(module, backend="burn") has gradients; else call it within torch.no_grad()'
@@ -104,20 +104,21 @@ class CompiledModule:
 
 
 def _array(value: Any) -> Any:
-    """An input as the executable takes it, so that it gives arrays: a tensor of torch's or burn's, an array, a number. A
-    tensor of torch's on a card goes in, and comes out, as it is."""
+    """An input for the executable that makes it return arrays: a torch or burn tensor, an array, a number. A
+    torch tensor on a GPU is passed and returned directly."""
     if isinstance(value, torch.Tensor):
         return to_array(value) if value.device.type == "cpu" else value.detach().contiguous()
     return value.numpy() if isinstance(value, Tensor) else value
 
 
 def _tensor(value: Any) -> torch.Tensor:
-    """A result: where tensors on a card went in, it is one already."""
+    """A result as a torch tensor; for inputs on a GPU it already is one."""
     return value if isinstance(value, torch.Tensor) else to_tensor(value)
 
 
 def _given_up(exported: ExportedProgram, imported: ImportedProgram, donate: Sequence[int | str]) -> tuple[int, ...]:
-    """The numbers of the inputs that `donate` names. What the module itself writes to is kept: its new value goes there."""
+    """The numbers of the inputs named by `donate`, without inputs that the module itself writes, which receive their new
+    values."""
     names = argument_names(exported)
     wanted = donated_names(donate, names)
     assert exported.call_spec.in_spec is not None

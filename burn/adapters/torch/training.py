@@ -1,7 +1,7 @@
 """PyTorch modules that burn trains: `burn.compile(module, examples, train=True)`. Enter at `to_train`.
 
-The module is exported as it is for training, and when that is asked for as it is for inference; both programs belong to one
-`nn.Graph`, whose parameters have torch's names and begin with torch's elements.
+The module is exported in training mode and, on demand, in inference mode. Both programs belong to one
+`nn.Graph`, whose parameters have torch's names and initial elements.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ def to_train(
 
 
 class _Exports:
-    """What the module is exported as, by whether it trains, and how it is called then. The elements are those that the module has
-    at first: they are copied, since torch may write to its own."""
+    """The module's exported programs by training mode, and their calling conventions. Parameters start with copies of the
+    module's elements, because torch may write to its own."""
 
     __slots__ = ("_args", "_module", "callings")
 
@@ -106,7 +106,7 @@ def _opened(imported: ImportedProgram, exported: ExportedProgram) -> Opened:
 
 
 def _memory(tensor: torch.Tensor) -> Any:
-    """What tells tensors apart that are not the same elements."""
+    """A key that is equal for tensors over the same elements."""
     return (tensor.data_ptr(), tensor.shape, tensor.stride()) if tensor.numel() else id(tensor)
 
 
@@ -125,7 +125,7 @@ class TorchGraph(Graph):
         self._exports = exports
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """What the module returns, of burn's tensors. Raises InputError for what it was not exported with."""
+        """The module's result as burn tensors. Raises InputError for arguments that the export does not support."""
         self._forms.of(self.training)
         calling = self._exports.callings[self.training]
         given = calling.inputs(calling.leaves(args, kwargs))

@@ -1,9 +1,9 @@
-/* What every compiled model's interface is made of. Its text stands in each model's own header, so that one file is enough. */
+/* Common declarations of all compiled models' interfaces. Each model's header includes this text, so one file is enough. */
 #ifndef BURN_MODEL_H
 #define BURN_MODEL_H
 #include <stdint.h>
 
-/* What calls return. Those above 0 are errors, whose text <model>_error() gives. */
+/* Return codes. Codes above 0 are errors; <model>_error() returns their text. */
 enum burn_code {
     BURN_DONE = 0,
     /* The program failed while it ran. */
@@ -32,7 +32,7 @@ enum burn_code {
     BURN_E_ARGUMENT = 64, /* a null pointer, a negative size, an element type that is not the model's */
     BURN_E_WEIGHTS = 65,  /* the file of weights is absent, too short, or another model's */
     BURN_E_CPU = 66,      /* this CPU lacks instructions that the model was compiled to use */
-    BURN_E_CARD = 67      /* there is no driver, or no card of those that the model was compiled for */
+    BURN_E_GPU = 67      /* there is no driver, or no GPU that the model was compiled for */
 };
 
 /* Element types. Those narrower than a byte take one, bool is 0 or 1, complex numbers are pairs. */

@@ -1,4 +1,4 @@
-/* What a command's files need beyond C's library, which does otherwise on Windows. */
+/* File functions of commands beyond C's library, with variants for Windows. */
 #ifndef BURN_FILES_H
 #define BURN_FILES_H
 
@@ -9,7 +9,7 @@
 typedef struct burn_new_file {
     FILE *stream;
     const char *path;
-    char *temporary; /* its name until then, which nobody can guess; NULL: the stream is `path` itself */
+    char *temporary; /* its random name until then; NULL: the stream is `path` itself */
     int mode;        /* permissions of the file that it replaces, or -1 */
 } burn_new_file;
 

@@ -1,7 +1,7 @@
-/* The command that a model compiles to: `./model in.npz -o out.npz`. It knows its model by burn_main_facts alone.
+/* The command of a compiled model: `./model in.npz -o out.npz`. burn_main_facts describes the model.
  *
- * Files are recognised by how they begin: .npz, .npy, or else bytes. Outputs are written whole or not at all. Exit status: 0, 1 for
- * what goes wrong with files and runs, 2 for a command line that makes no sense.
+ * The first bytes of a file determine its format: .npz, .npy, or else raw bytes. Outputs are written atomically. Exit status: 0,
+ * 1 for errors of files and runs, 2 for an invalid command line.
  */
 #include "files.h"
 #include "model.h"
@@ -419,7 +419,7 @@ static void show_element(const burn_tensor *tensor, int64_t at) {
     case BURN_UINT16: printf(" %u", ((const uint16_t *)(const void *)data)[at]); break;
     case BURN_UINT32: printf(" %lu", (unsigned long)((const uint32_t *)(const void *)data)[at]); break;
     case BURN_UINT64: printf(" %llu", (unsigned long long)((const uint64_t *)(const void *)data)[at]); break;
-    default: printf(" ?"); /* halves and complex numbers go into files */
+    default: printf(" ?"); /* fp16, bf16 and complex numbers go into files */
     }
 }
 

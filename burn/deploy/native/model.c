@@ -1,7 +1,7 @@
 /* A model: a program, its weights, and calls from any number of threads at once.
  *
- * What a call needs besides the program's own memory, the tables of inputs and outputs, is kept for the next call, so that
- * a call of sizes seen before allocates nothing but the outputs that its caller asks it to.
+ * The tables of inputs and outputs of a call are kept for the next call, so
+ * a call with known sizes allocates only the outputs that its caller requests.
  */
 #include "model.h"
 
@@ -27,7 +27,7 @@ typedef struct call {
 struct burn_model {
     const burn_model_facts *facts;
     const burn_version *version;
-    burn_device *card; /* NULL: the program is the host's alone */
+    burn_device *gpu; /* NULL: the program is the host's alone */
     burn_program *program;
     burn_weights weights;
     void **constants;
@@ -99,8 +99,8 @@ static int32_t run_failed(const burn_model *model, const call *call, burn_failur
     return failure.code;
 }
 
-/* Guards every model's free calls. It is held for a few instructions, and over a fork, so that the child finds it free: a thread
- * that holds it in the parent is not there to give it. */
+/* Guards every model's free calls. It is held for a few instructions, and during a fork, so that it is free in the child,
+ * where the parent's other threads do not exist. */
 static burn_lock stock = BURN_LOCK_NEW;
 static burn_once stock_once = BURN_ONCE_NEW;
 
@@ -144,10 +144,10 @@ static const char *missing_feature(const burn_version *version) {
     return NULL;
 }
 
-/* The first version that this CPU, and the card, can run. */
-static int32_t choose(const burn_model_facts *facts, const burn_version **version, burn_device **card) {
+/* The first version that this CPU and GPU can run. */
+static int32_t choose(const burn_model_facts *facts, const burn_version **version, burn_device **gpu) {
     const char *missing = NULL, *architecture = NULL;
-    int32_t code = facts->open_card ? facts->open_card(facts, card, &architecture) : BURN_DONE;
+    int32_t code = facts->open_gpu ? facts->open_gpu(facts, gpu, &architecture) : BURN_DONE;
     if (code != BURN_DONE)
         return code;
     for (int64_t i = 0; i < facts->version_count; i++) {
@@ -179,11 +179,11 @@ static int32_t open_program(burn_model *model, const char *path) {
     for (int64_t i = 0; i < info.constants; i++)
         model->constants[i] = (void *)(model->weights.data + model->version->constants[i].offset);
     info.constant_data = model->constants;
-    info.device = model->card;
+    info.device = model->gpu;
     char error[512];
     model->program = burn_program_new(&info, error, sizeof error);
     if (!model->program)
-        return *error ? burn_model_fail(BURN_E_CARD, "%s: %s", facts->name, error) : no_memory();
+        return *error ? burn_model_fail(BURN_E_GPU, "%s: %s", facts->name, error) : no_memory();
     for (int64_t i = 0; i < info.constants; i++) {
         const burn_stored *stored = &model->version->constants[i];
         if (stored->strings >= 0 &&
@@ -201,8 +201,8 @@ int32_t burn_model_create(const burn_model_facts *facts, const char *weights, bu
         return burn_model_fail(BURN_E_ARGUMENT, "there is no place for the model: a null pointer");
     *made = NULL;
     const burn_version *version = NULL;
-    burn_device *card = NULL;
-    int32_t code = choose(facts, &version, &card);
+    burn_device *gpu = NULL;
+    int32_t code = choose(facts, &version, &gpu);
     if (code != BURN_DONE)
         return code;
     burn_model *model = calloc(1, sizeof *model);
@@ -210,7 +210,7 @@ int32_t burn_model_create(const burn_model_facts *facts, const char *weights, bu
         return no_memory();
     model->facts = facts;
     model->version = version;
-    model->card = card;
+    model->gpu = gpu;
     burn_once_call(&stock_once, guard_stock);
     atomic_fetch_add(&models, 1);
     code = open_program(model, weights);
@@ -284,7 +284,7 @@ static void give_call(burn_model *model, call *c) {
     unlock_stock();
 }
 
-/* What a null pointer to no bytes is replaced by: the program must not be told that memory is missing. */
+/* Replaces a null pointer to no bytes, which would mean missing memory to the program. */
 static int64_t nothing[BURN_ALIGNMENT / sizeof(int64_t)];
 
 static int overlaps(const burn_place *place, const burn_model_facts *facts, const burn_input *inputs) {
@@ -297,8 +297,8 @@ static int overlaps(const burn_place *place, const burn_model_facts *facts, cons
     return 0;
 }
 
-/* Runs with the call's inputs and places. Outputs that the program could not write in place are moved there: where the
- * caller's memory is not aligned as compiled code wants it, or where an input lies, which is read until the end. A card has its
+/* Runs with the call's inputs and output memory. Outputs that the program could not write there are copied: if the
+ * caller's memory is not aligned, or if it overlaps an input, which is read until the end. A GPU program has its
  * own copy of the inputs. */
 static int32_t run_call(burn_model *model, call *c) {
     static const int64_t state_dims[] = {2};
@@ -311,7 +311,7 @@ static int32_t run_call(burn_model *model, call *c) {
     burn_options options = {NULL, NULL, NULL, 0, c->places};
     int64_t aside = 0;
     for (int64_t i = 0; i < facts->output_count; i++) {
-        aside |= !model->card && c->places[i].data && overlaps(&c->places[i], facts, c->inputs);
+        aside |= !model->gpu && c->places[i].data && overlaps(&c->places[i], facts, c->inputs);
         c->outputs[i].bytes = c->outputs[i].rank = 0; /* until the run says more */
     }
     if (aside)

@@ -27,10 +27,10 @@ typedef struct burn_stored {
     int64_t strings;       /* how many, where it is a tensor of strings, or -1 */
 } burn_stored;
 
-/* The program for one kind of CPU, and of card if it runs on one. */
+/* The program for one kind of CPU, and of GPU if it has GPU code. */
 typedef struct burn_version {
-    const char *const *features; /* all of which are needed; ends with NULL */
-    const char *card, *architecture; /* "cuda", "sm_90"; NULL: the program is the host's alone */
+    const char *const *features; /* all are required; ends with NULL */
+    const char *gpu, *architecture; /* "cuda", "sm_90"; NULL: no GPU code */
     burn_program_info program;   /* without its constants */
     const burn_stored *constants;
 } burn_version;
@@ -38,7 +38,7 @@ typedef struct burn_version {
 typedef struct burn_model_facts burn_model_facts;
 struct burn_model_facts {
     const char *name, *about; /* about: JSON */
-    const burn_version *versions; /* the first one that runs here is run; equal in inputs and outputs, all or none for cards */
+    const burn_version *versions; /* the first supported one is used; inputs and outputs are equal; all or none are for GPUs */
     int64_t version_count;
     const char *const *symbols;  /* names of sizes */
     int64_t symbol_count;
@@ -51,8 +51,8 @@ struct burn_model_facts {
     uint64_t weights_checksum;
     const char *const *messages;  /* by status, with {value} and {site} in them */
     int64_t message_count;
-    /* burn_card_open; NULL: the program is the host's alone, and is linked without what cards need */
-    int32_t (*open_card)(const burn_model_facts *facts, burn_device **card, const char **architecture);
+    /* burn_gpu_open; NULL: no GPU code, and linked without the runtime's GPU files */
+    int32_t (*open_gpu)(const burn_model_facts *facts, burn_device **gpu, const char **architecture);
 };
 
 typedef struct burn_model burn_model;
@@ -71,8 +71,8 @@ BURN_OWN int32_t burn_model_fail(int32_t code, const char *format, ...);
 /* One of a value's sizes; negative: BURN_UNKNOWN_SIZE, or there is none. */
 BURN_OWN int64_t burn_model_size(const burn_size *size, const int64_t *symbols);
 
-/* card.c: the first card of this machine that there is a version for, and that version's architecture. */
-int32_t burn_card_open(const burn_model_facts *facts, burn_device **card, const char **architecture);
+/* gpu.c: the first GPU of this machine with a version, and that version's architecture. */
+int32_t burn_gpu_open(const burn_model_facts *facts, burn_device **gpu, const char **architecture);
 
 /* weights.c */
 typedef struct burn_weights {
@@ -84,7 +84,7 @@ typedef struct burn_weights {
 BURN_OWN int burn_weights_open(const char *path, int64_t bytes, uint64_t checksum, burn_weights *weights); /* 0: an error is set */
 BURN_OWN void burn_weights_close(burn_weights *weights);
 
-/* What generated functions compute sizes with. BURN_NO_SIZE is what overflows, and what is made of it. */
+/* Size arithmetic of generated functions. Overflow gives BURN_NO_SIZE, which propagates. */
 BURN_OWN int64_t burn_size_add(int64_t a, int64_t b);
 BURN_OWN int64_t burn_size_sub(int64_t a, int64_t b);
 BURN_OWN int64_t burn_size_mul(int64_t a, int64_t b);

@@ -1,4 +1,4 @@
-/* numpy's files. What is read is not trusted: every size and offset is looked at before it is followed.
+/* numpy's files. Input is not trusted: every size and offset is checked before use.
  *
  * A .npz is a zip file (PKWARE's APPNOTE.TXT 6.3) whose members are .npy files (numpy's NEP 1), stored or deflated; with the
  * 64-bit fields that numpy writes. Not read: encrypted members, several disks, columns first, big-endian numbers.
@@ -205,7 +205,7 @@ static uint32_t crc_step(uint32_t crc) {
     return crc;
 }
 
-/* Goes on from the checksum of what came before; 0 at first. */
+/* Continues a checksum; start with 0. */
 static uint32_t crc32_of(uint32_t crc, const void *data, int64_t bytes) {
     uint32_t table[256];
     const unsigned char *at = data;
@@ -337,7 +337,7 @@ static void store(unsigned char *at, uint64_t value, int bytes) {
         at[i] = (unsigned char)(value >> (8 * i));
 }
 
-/* What a local header and an entry of the directory have in common: 26 bytes from the version on. Long sizes stand in an extra
+/* The 26 bytes from the version on that a local header and a directory entry share. Long sizes are in an extra
  * field; the date is zip's first day, so that equal arrays make equal files. */
 static void common(unsigned char *at, uint32_t crc, uint64_t names, uint64_t extra) {
     store(at, 45, 2);

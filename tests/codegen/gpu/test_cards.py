@@ -14,7 +14,7 @@ from burn.adapters.onnx import load_onnx
 from burn.codegen.triton import launches
 from burn.deploy import platforms
 from burn.deploy.build import build
-from burn.deploy.cards import find
+from burn.deploy.gpus import find
 from burn.deploy.options import Options
 from burn.errors import DeviceError, IndexRunError, RunError
 from burn.loading import read_program

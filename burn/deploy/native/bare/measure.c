@@ -1,6 +1,6 @@
-/* Linked instead of memory.c, a program for the machine that compiles: runs a model once and prints how many bytes each of its
- * buffers takes, in order, and last what a kernel needs for itself at most. All sizes are fixed and there are no branches, so every
- * run asks for the same. */
+/* Replaces memory.c in a program for the compiling machine. It runs a model once and prints the bytes of each
+ * buffer, in order, and last the maximum scratch of a kernel. All sizes are fixed and there are no branches, so every
+ * run allocates the same. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

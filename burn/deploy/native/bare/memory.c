@@ -1,5 +1,5 @@
-/* Memory of a program without an operating system: its buffers, and what a kernel needs for itself, at places that were decided
- * when it was compiled. */
+/* Memory of a program without an operating system: buffers and kernel scratch at offsets that were planned
+ * at compile time. */
 #include "bare.h"
 
 void *burn_rt_plan(burn_run *run, const int64_t *sizes, int64_t count, int64_t *offsets) {

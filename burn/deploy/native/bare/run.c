@@ -1,5 +1,5 @@
-/* See bare.h. Of burn_rt.h this has what a program of fixed sizes calls; a program that calls more is refused when it is compiled.
- * Nothing here is called with indices or sizes that the compiled program did not have when it was measured, but all are checked.
+/* See bare.h. The functions of burn_rt.h that programs of fixed sizes call; other programs are refused at compile time.
+ * All indices and sizes are checked, although they equal those of the measured run.
  */
 #include "bare.h"
 

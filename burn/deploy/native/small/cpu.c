@@ -1,5 +1,5 @@
-/* Whether this CPU has what the program was compiled for: BURN_NEEDS, LLVM's names between commas. What is to be compared are
- * constants by then, and where nothing is needed there is no code. */
+/* Checks that this CPU has the required features: BURN_NEEDS, LLVM's names between commas. The comparisons fold to
+ * constants; without requirements there is no code. */
 #ifdef BURN_NEEDS
 #include <cpuid.h>
 
@@ -23,7 +23,7 @@ static int has(uint32_t leaf, uint32_t subleaf, int reg, uint32_t bits) {
            (regs[reg] & bits) == bits;
 }
 
-/* Whether the operating system saves the registers that are needed. */
+/* True if the operating system saves the required registers. */
 static int saves_registers(void) {
     uint32_t low, high, wanted = 0;
 #define ROW(name, leaf, subleaf, reg, bit, saved) wanted |= IS_NEEDED(name) ? (saved) : 0;

@@ -1,8 +1,8 @@
-/* What the functions of the model's header call (model.h). A call takes over the memory of one that is done, if there is one. */
+/* Implementation of the functions in the model's header (model.h). A call reuses the memory of a finished call, if there is one. */
 
 #if defined(BURN_STATIC) && defined(__GLIBC__)
-/* A program has its threads' data laid out before it begins, so that no function is asked where they are. Of what is loaded later, a
- * process has room for few who count on that. */
+/* In a program, thread-local data has a static layout, so its address needs no function call. For libraries loaded later, a
+ * process has little room for such data. */
 #define IN_PLACE __attribute__((tls_model("initial-exec")))
 #else
 #define IN_PLACE
@@ -94,7 +94,7 @@ static int64_t size_of(const burn_tensor *inputs, int64_t symbol) {
     }
 }
 
-/* Whether an input is what the program takes; those in front of it are. */
+/* Checks an input's type and sizes; the previous inputs are already checked. */
 static int32_t checked(const burn_tensor *inputs, int64_t which) {
     const burn_input_spec *spec = &facts.versions->program.input_specs[which];
     const burn_tensor *given = &inputs[which];
@@ -122,8 +122,8 @@ static int64_t written(const burn_run *run, int64_t which) {
     return bytes;
 }
 
-/* What a run has made becomes its caller's: copied where the caller has memory for it, handed over elsewhere. Where there is too
- * little of it for one, nothing is given, and all outputs say what they need. */
+/* Passes a run's outputs to the caller: copied to the caller's memory, or with ownership if the caller has none. If
+ * memory for one output is too small, no output is passed, and all outputs get their required sizes. */
 static void give_outputs(burn_run *run) {
     for (int64_t i = 0; i < facts.output_count; i++) {
         burn_tensor *output = &run->outputs[i];

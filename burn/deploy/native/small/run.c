@@ -1,4 +1,4 @@
-/* What the compiled program calls besides memory (burn_rt.h), on the thread that called the model. */
+/* The runtime functions (burn_rt.h) besides memory, on the thread that called the model. */
 
 void burn_rt_fail(burn_run *run, int64_t code, int64_t site, int64_t value) {
     (void)site;

@@ -1,7 +1,7 @@
-/* A model's interface and its program's runtime for a library that is to be small: one thread, tensors of numbers, errors that
- * are told by their codes. small.c is all of it, a part of the C file that burn-compile writes: there the model's tables are
- * constants, of which only what is asked for is kept. A program that calls more than is here is linked with the runtime that all
- * others have.
+/* Interface and runtime of a small library: one thread, tensors of numbers, error codes without
+ * texts. It is a part of the C file that burn-compile writes (small.c). There the model's tables are
+ * constants; the compiler drops unused ones. A program that calls other functions is linked with the normal
+ * runtime.
  */
 #ifndef BURN_DEPLOY_SMALL_H
 #define BURN_DEPLOY_SMALL_H

@@ -40,7 +40,7 @@ async function read(url, progress) {
   return bytes;
 }
 
-/** What the module's C library asks of its host: the time. */
+/** The host functions of the module's C library: the time. */
 function host(memory) {
   return {
     clock_time_get(_clock, _precision, at) {
@@ -114,7 +114,7 @@ async function threads(count, module, memory, { allocate, __tls_size }) {
   return Promise.all(made);
 }
 
-/** What worker.js does: it is a thread of the model, and says when. */
+/** The body of worker.js: runs a thread of the model, and calls `ready`. */
 export async function thread({ module, memory, number, stack, own }, ready) {
   const { exports } = await WebAssembly.instantiate(module, imports(module, () => memory));
   exports.__stack_pointer.value = stack;
@@ -125,8 +125,8 @@ export async function thread({ module, memory, number, stack, own }, ready) {
 
 // ---- the model ------------------------------------------------------------------------------------------------------
 
-/** Loads the model. base: the folder of its files, this module's by default. progress(loaded, total): bytes of both files. threads:
- * how many are wanted, by default as many as there are cores; one where memory cannot be shared. */
+/** Loads the model. base: the folder of its files; default: this module's. progress(loaded, total): bytes of both files. threads:
+ * default: the number of cores; 1 if memory cannot be shared. */
 export async function load(base = import.meta.url, { progress = () => {}, threads: asked } = {}) {
   const folder = new URL(base, globalThis.location?.href);
   const count = await counted(asked);
@@ -173,7 +173,7 @@ class Model {
   /** The seed of the random numbers that the model draws, if it does. */
   seed = 0n;
 
-  /** One inference. An input is a typed array, or {data, dims} where its sizes cannot be told from its length. */
+  /** One inference. An input is a typed array, or {data, dims} if its length does not determine its sizes. */
   run(inputs) {
     if (!this.#c) throw new Error("the model has been closed");
     for (const name of Object.keys(inputs))
@@ -218,7 +218,7 @@ class Model {
   #result(index, { dtype }) {
     const address = this.#c.output(index) >>> 0, bytes = this.#c.output_bytes(index) >>> 0;
     const dims = Array.from({ length: this.#c.output_rank(index) }, (_, axis) => this.#c.output_dim(index, axis) >>> 0);
-    const copied = new Uint8Array(this.#memory.buffer, address, bytes).slice(); // in memory that nobody shares
+    const copied = new Uint8Array(this.#memory.buffer, address, bytes).slice(); // in unshared memory
     return { data: new (arrayOf(dtype))(copied.buffer), dims };
   }
 

@@ -1,5 +1,5 @@
-/* What a module of WebAssembly offers to JavaScript (index.js): one program, one call at a time. Addresses and sizes are 32-bit
- * numbers here. The tables are those of the model's own C file. */
+/* The interface of a WebAssembly module for JavaScript (index.js): one program, one call at a time. Addresses and sizes are 32-bit
+ * numbers. The model's own C file has the tables. */
 #include <stdlib.h>
 
 #include "module.h"
@@ -41,7 +41,7 @@ OFFERED("start") int32_t start(const unsigned char *weights) {
 }
 
 #ifdef __wasm_atomics__
-/* What the module's instance in a worker does, from then on. */
+/* The main loop of the module's instance in a worker. */
 OFFERED("thread") void thread(int32_t number) { burn_instance_main(number); }
 OFFERED("set_threads") void set_threads(int32_t count) { burn_pool_set_threads(count); }
 #endif

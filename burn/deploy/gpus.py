@@ -1,6 +1,6 @@
-"""Cards that binaries are made for, which need not be here (`registry.architectures`): their names, and their kernels as bytes.
+"""GPU targets of binaries (`registry.architectures`): their names, and kernels as bytes. The GPU need not be present.
 
-A card's code runs on cards of its own architecture alone: kernels are shaped for the memory and the instructions of one.
+Code runs only on GPUs of its own architecture: kernels are tuned to its memory and instructions.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from burn.runtime.device import Device
 
 
 @dataclass(frozen=True)
-class Card:
-    """A kind of card: "cuda" and an architecture such as "sm_90"."""
+class GpuTarget:
+    """A GPU target: "cuda" and an architecture such as "sm_90"."""
 
     kind: str
     architecture: str
@@ -27,14 +27,14 @@ class Card:
 
     @property
     def device(self) -> Device:
-        """Any card of the kind."""
+        """A device of this kind."""
         return Device(self.kind)
 
     def check(self, program: Artefact) -> None:
-        """Raises CompileError where kernels want more shared memory than there is."""
+        """Raises CompileError if kernels need more shared memory than the GPU has."""
         most = architectures()[str(self)]
         problems = [
-            Problem(f"{image.name} takes {image.shared} bytes of shared memory, and a block has {most} there")
+            Problem(f"{image.name} takes {image.shared} bytes of shared memory; a block has {most}")
             for image in program.images
             if image.shared > most
         ]
@@ -43,35 +43,35 @@ class Card:
 
 
 def names_device(target: str) -> bool:
-    """Whether a target is a device beside a platform's CPU ("cuda:sm_90") rather than a platform."""
+    """True for a GPU target ("cuda:sm_90"), false for a platform."""
     return ":" in target
 
 
-def find(name: str) -> Card:
-    """The card of a name such as "cuda:sm_90". Raises CompileError."""
+def find(name: str) -> GpuTarget:
+    """The GPU target of a name such as "cuda:sm_90". Raises CompileError."""
     known = architectures()
     if name not in known:
-        raise CompileError("there is no such target", [Problem(f"'{name}' is no known card", hint=near(name, known))])
+        raise CompileError("there is no such target", [Problem(f"'{name}' is no known GPU", hint=near(name, known))])
     kind, _, architecture = name.partition(":")
-    return Card(kind, architecture)
+    return GpuTarget(kind, architecture)
 
 
 @dataclass(frozen=True)
 class Images:
-    """The kernels of several versions of a program: `pieces` one after another are the bytes, `places` say where each
-    version's lie. What is the same is there once."""
+    """The kernels of several versions of a program. `pieces`, concatenated, are the bytes; `offsets` are those of each
+    version's kernels. Equal kernels are stored once."""
 
     pieces: Sequence[Buffer]
-    places: Sequence[Sequence[int]]
+    offsets: Sequence[Sequence[int]]
 
 
 def images(programs: Sequence[Artefact]) -> Images:
     pieces: list[Buffer] = []
     known: dict[bytes, int] = {}
-    places: list[list[int]] = []
+    offsets: list[list[int]] = []
     at = 0
     for program in programs:
-        places.append([])
+        offsets.append([])
         for image in program.images:
             size = memoryview(image.data).nbytes
             digest = hashlib.sha256(image.data).digest()
@@ -80,5 +80,5 @@ def images(programs: Sequence[Artefact]) -> Images:
                 padding = -size % CODE_ALIGNMENT
                 pieces += [image.data, bytes(padding)]
                 at += size + padding
-            places[-1].append(known[digest])
-    return Images(pieces, places)
+            offsets[-1].append(known[digest])
+    return Images(pieces, offsets)

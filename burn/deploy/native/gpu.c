@@ -1,4 +1,4 @@
-/* The card that a model runs on. Linked with those models that have code for cards, as are the runtime's own files for them. */
+/* The GPU of a model. Linked, together with the runtime's GPU files, into models with GPU code. */
 #include "model.h"
 
 #include <stdio.h>
@@ -25,21 +25,21 @@ static const char *listed(const burn_model_facts *facts, char *text, size_t size
     return text;
 }
 
-int32_t burn_card_open(const burn_model_facts *facts, burn_device **card, const char **architecture) {
-    const char *kind = facts->versions[0].card;
+int32_t burn_gpu_open(const burn_model_facts *facts, burn_device **gpu, const char **architecture) {
+    const char *kind = facts->versions[0].gpu;
     char error[400] = "", first[400] = "", all[200] = "";
     int32_t count = burn_device_count(kind, NULL, error, sizeof error);
     if (count < 0)
-        return burn_model_fail(BURN_E_CARD, "%s runs on a card: %s", facts->name, error);
+        return burn_model_fail(BURN_E_GPU, "%s runs on a GPU: %s", facts->name, error);
     if (!count)
-        return burn_model_fail(BURN_E_CARD, "%s runs on a card, and the driver sees none", facts->name);
+        return burn_model_fail(BURN_E_GPU, "%s runs on a GPU, and the driver sees none", facts->name);
     for (int32_t index = 0; index < count; index++) {
         burn_device_facts about;
         burn_device *device = burn_device_open(kind, index, NULL, error, sizeof error);
         int is_open = device && burn_device_describe(device, &about) == BURN_OK;
         *architecture = is_open ? known(facts, about.architecture) : NULL;
         if (*architecture) {
-            *card = device;
+            *gpu = device;
             return BURN_DONE;
         }
         if (*first)
@@ -49,6 +49,6 @@ int32_t burn_card_open(const burn_model_facts *facts, burn_device **card, const 
         else
             snprintf(first, sizeof first, "%s", device ? burn_device_error() : error);
     }
-    return burn_model_fail(BURN_E_CARD, "%s was compiled for cards of %s: %s", facts->name,
+    return burn_model_fail(BURN_E_GPU, "%s was compiled for GPUs of %s: %s", facts->name,
                            listed(facts, all, sizeof all), first);
 }

@@ -1,5 +1,5 @@
-"""Models for cards that need not be here: commands and libraries with kernels in them, and what they say where there is no such
-card. Kernels run in Triton's interpreter, behind a libcuda.so.1 that stands in for the driver; machine code is made, not run."""
+"""Models for GPUs that are not present: commands and libraries with GPU kernels, and their errors without such a
+GPU. Kernels run in Triton's interpreter, behind a libcuda.so.1 that stands in for the driver; machine code is made, not run."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ import burn
 from burn.cli.compile import main
 from burn.codegen.triton import backend
 from burn.compiler import executable
-from burn.deploy import cards as known
+from burn.deploy import gpus as known
 from burn.deploy import platforms
 from burn.deploy.build import build
 from burn.deploy.options import Options
@@ -42,9 +42,9 @@ HOPPER = (known.find("cuda:sm_90"),)
 def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Elsewhere]:
     """The driver that every command started here finds; kernels are kept as they are printed."""
     driver = Elsewhere(tmp_path)
-    card = Card(driver.reach)
-    driver.kernel = card.launch
-    monkeypatch.setattr(backend, "compile_all", card.compile_all)
+    gpu = Card(driver.reach)
+    driver.kernel = gpu.launch
+    monkeypatch.setattr(backend, "compile_all", gpu.compile_all)
     for name, value in driver.environment.items():
         monkeypatch.setenv(name, value)
     yield driver
@@ -64,7 +64,7 @@ def _said(*words: object) -> str:
 
 @pytest.mark.parametrize("beside", [False, True])
 def test_a_command(elsewhere: Elsewhere, tmp_path: Path, beside: bool) -> None:
-    command = make("exe", digits(), tmp_path / "digits", cards=HOPPER, beside=beside)
+    command = make("exe", digits(), tmp_path / "digits", gpus=HOPPER, beside=beside)
     reference = burn.load(DIGITS)
     for batch in (0, 1, 5):
         np.savez(tmp_path / "in.npz", image=_images(batch))
@@ -72,14 +72,14 @@ def test_a_command(elsewhere: Elsewhere, tmp_path: Path, beside: bool) -> None:
         got = np.load(tmp_path / "out.npz")["logits"]
         np.testing.assert_allclose(got, reference(_images(batch)), rtol=1e-4, atol=1e-5)
     assert elsewhere.launches
-    assert json.loads(_said(command, "--info"))["cards"] == ["cuda:sm_90"]
+    assert json.loads(_said(command, "--info"))["gpus"] == ["cuda:sm_90"]
     before = len(elsewhere.launches)
     assert "4 runs" in _said(command, "--bench", "4", "--size", "batch=2")  # the last ones from a recording
     assert (len(elsewhere.launches) - before) % 5 == 0
 
 
 def mixed(x: burn.Tensor, places: burn.Tensor) -> dict[str, burn.Tensor]:
-    """What a card computes, and what it leaves to the host; constants that both read; sizes that only a run can tell."""
+    """Ops on the GPU and on the CPU, constants that both read, data-dependent sizes."""
     weight = burn.tensor(np.random.default_rng(1).standard_normal((12, 21), np.float32))
     return {
         "product": burn.softmax(x @ weight, -1),
@@ -121,7 +121,7 @@ int main(void) {
 """)
     for kind in ("shared", "static"):
         folder = make(
-            kind, traced(lambda x: x * 2 + 1, x="float32[n]"), tmp_path / kind, cards=HOPPER, name="twice"
+            kind, traced(lambda x: x * 2 + 1, x="float32[n]"), tmp_path / kind, gpus=HOPPER, name="twice"
         ).parent
         links = [f"-I{folder}", f"-L{folder}", "-ltwice", f"-Wl,-rpath,{folder}", "-lpthread", "-lm", "-ldl"]
         for source in (folder / "main.c", tmp_path / "use.c"):
@@ -138,7 +138,7 @@ int main(void) {
 
 def test_what_is_the_hosts_and_failures(elsewhere: Elsewhere, tmp_path: Path) -> None:
     signature = {"x": "float32[n, 12]", "places": "int64[m]"}
-    command = make("exe", traced(mixed, **signature), tmp_path / "mixed", cards=HOPPER)
+    command = make("exe", traced(mixed, **signature), tmp_path / "mixed", gpus=HOPPER)
     here = executable(traced(mixed, **signature))
     for n, m in ((4, 3), (17, 0)):
         rng = np.random.default_rng(n)
@@ -155,38 +155,38 @@ def test_what_is_the_hosts_and_failures(elsewhere: Elsewhere, tmp_path: Path) ->
 
 def test_where_there_is_no_such_card(elsewhere: Elsewhere, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     both = (known.find("cuda:sm_80"), *HOPPER)
-    command = make("exe", traced(lambda x: x + 1, x="float32[n]"), tmp_path / "more", cards=both)
+    command = make("exe", traced(lambda x: x + 1, x="float32[n]"), tmp_path / "more", gpus=both)
     words = (command, "--bench", "1")
-    assert json.loads(_said(command, "--info"))["cards"] == ["cuda:sm_80", "cuda:sm_90"]
+    assert json.loads(_said(command, "--info"))["gpus"] == ["cuda:sm_80", "cuda:sm_90"]
     for capability, runs in ((80, True), (90, True), (75, False), (86, False), (100, False)):
         monkeypatch.setenv("BURN_SIMULATED_CAPABILITY", str(capability))
         if runs:
             _said(*words)
         else:
-            found = f"was compiled for cards of sm_80, sm_90: cuda:0 is Simulated card 0, sm_{capability}"
+            found = f"was compiled for GPUs of sm_80, sm_90: cuda:0 is Simulated card 0, sm_{capability}"
             assert refusal(*words) == (1, f"more: more {found}")
     monkeypatch.setenv("BURN_SIMULATED_DEVICES", "0")
-    assert refusal(*words) == (1, "more: more runs on a card, and the driver sees none")
+    assert refusal(*words) == (1, "more: more runs on a GPU, and the driver sees none")
     monkeypatch.delenv("BURN_SIMULATED_DEVICES")
     monkeypatch.setenv("BURN_SIMULATED_VERSION", "11040")
-    assert "more runs on a card: the NVIDIA driver is too old" in refusal(*words)[1]
+    assert "more runs on a GPU: the NVIDIA driver is too old" in refusal(*words)[1]
     (tmp_path / "libcuda.so.1").write_bytes(b"")
     monkeypatch.setenv("LD_LIBRARY_PATH", str(tmp_path))
-    assert "more runs on a card: there is no NVIDIA driver: " in refusal(*words)[1]
+    assert "more runs on a GPU: there is no NVIDIA driver: " in refusal(*words)[1]
 
 
 BUILD = """
 import sys
 from pathlib import Path
-from burn.deploy import cards
+from burn.deploy import gpus
 from tests.deploy.making import make, scores, traced
-which = tuple(map(cards.find, ("cuda:sm_80", "cuda:sm_90")))
-make("exe", traced(scores, x="float32[n, 16]"), Path(sys.argv[1]) / "scores", cards=which)
+which = tuple(map(gpus.find, ("cuda:sm_80", "cuda:sm_90")))
+make("exe", traced(scores, x="float32[n, 16]"), Path(sys.argv[1]) / "scores", gpus=which)
 """
 
 
 def test_machine_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of two architectures, the same bytes by two processes with empty caches; the driver is given what is for its card."""
+    """Of two architectures, the same bytes by two processes with empty caches; the driver gets the code for its GPU."""
     made = []
     for seed, folder in (("1", tmp_path / "here"), ("2", tmp_path / "there")):
         folder.mkdir()
@@ -260,7 +260,7 @@ def test_threads(sanitizer: str, elsewhere: Elsewhere, tmp_path: Path, monkeypat
     compiler = f"{compiler_with(sanitizer, tmp_path)[0]} -fsanitize={sanitizer} -fno-sanitize-recover=all"
     monkeypatch.setenv("CC", compiler)
     folder = make(
-        "static", traced(lambda x: x * 2 + 1, x="float32[n]"), tmp_path / "lib", cards=HOPPER, name="twice"
+        "static", traced(lambda x: x * 2 + 1, x="float32[n]"), tmp_path / "lib", gpus=HOPPER, name="twice"
     ).parent
     (folder / "threads.c").write_text(THREADS)
     command = [*compiler.split(), "threads.c", "-I.", "-L.", "-ltwice", "-lpthread", "-lm", "-ldl", "-o", "threads"]
@@ -272,7 +272,7 @@ def test_threads(sanitizer: str, elsewhere: Elsewhere, tmp_path: Path, monkeypat
 def test_beside_another_cpu(elsewhere: Elsewhere, tmp_path: Path) -> None:
     pytest.importorskip("ziglang")
     for kind in ("exe", "shared", "static"):
-        arm = Options(platforms.find("aarch64-linux"), cards=HOPPER)
+        arm = Options(platforms.find("aarch64-linux"), gpus=HOPPER)
         assert build(kind, digits(), tmp_path / kind, arm)[0].stat().st_size
 
 
@@ -284,7 +284,7 @@ def test_cards_among_the_targets(tmp_path: Path, elsewhere: Elsewhere) -> None:
     words = ["--target", "cuda:sm_90,x86_64-linux", "--target", "cuda:sm_80", "--cpu", "avx2,generic"]
     done = CliRunner().invoke(main, [str(DIGITS), *words, "-o", str(tmp_path / "digits")])
     assert done.exit_code == 0, done.output
-    assert json.loads(_said(tmp_path / "digits", "--info"))["cards"] == ["cuda:sm_90", "cuda:sm_80"]
+    assert json.loads(_said(tmp_path / "digits", "--info"))["gpus"] == ["cuda:sm_90", "cuda:sm_80"]
     done = CliRunner().invoke(main, [str(DIGITS), "--target", "cuda:sm_90", "-o", str(tmp_path / "digits.o")])
     assert (
         done.exit_code == 2
@@ -296,9 +296,9 @@ def test_what_is_no_card(tmp_path: Path) -> None:
     with pytest.raises(CompileError, match="did you mean 'cuda:sm_90'"):
         known.find("cuda:sm90")
     with pytest.raises(
-        CompileError, match=r"x86_64-linux-musl open no card's driver(.|\n)*x86_64-linux, aarch64-linux do"
+        CompileError, match=r"x86_64-linux-musl do not load a GPU driver(.|\n)*x86_64-linux, aarch64-linux do"
     ):
-        build("exe", digits(), tmp_path / "digits", Options(platforms.find("x86_64-linux-musl"), cards=HOPPER))
+        build("exe", digits(), tmp_path / "digits", Options(platforms.find("x86_64-linux-musl"), gpus=HOPPER))
 
 
 def test_kernels_that_do_not_fit() -> None:
@@ -312,5 +312,5 @@ def test_equal_kernels_are_there_once() -> None:
     one, other = (KernelImage(name, name.encode() * 65, 0, 32) for name in "ab")
     programs = [Artefact(Signature((), ()), Target(""), b"", images=listed) for listed in ((one, other), (other, one))]
     made = known.images(programs)
-    assert made.places == [[0, 128], [128, 0]]
+    assert made.offsets == [[0, 128], [128, 0]]
     assert b"".join(made.pieces) == b"a" * 65 + bytes(63) + b"b" * 65 + bytes(63)
