@@ -54,8 +54,8 @@ def main(
     read from a .safetensors file of the same name where there is one.
 
     --emit kernels prints the loops and index maps of every fused group, under its source nodes. By default it runs the passes of
-    a compilation for this machine. --emit triton prints the kernels as a Python module in Triton's language, after the passes for a
-    GPU. --emit mlir prints them as MLIR for this machine."""
+    a compilation for this machine. --emit triton prints the kernels as a Python module in Triton's language, after the passes
+    for a GPU. --emit mlir prints them as MLIR for this machine."""
     if list_passes:
         echo(describe())
         return
