@@ -17,7 +17,7 @@ from burn.dialect.mlir import context, ir
 from burn.dialect.op import Op
 from burn.dialect.pointwise import Pointwise
 from burn.dialect.program import Program
-from burn.dialect.query import blocks, erase_dead, op_of
+from burn.dialect.query import blocks, erase_dead, is_used, op_of
 from burn.dialect.reduction import Reduce
 from burn.dialect.shape import Concat, Transpose
 from burn.dialect.types import type_of
@@ -55,9 +55,8 @@ def _block(block: ir.Block) -> None:
 
 def _used(block: ir.Block) -> Iterator[Op]:
     """The block's ops as they are now, each if something still reads it when its turn comes."""
-    for operation in list(block.operations):
-        op = operation.opview
-        if isinstance(op, Op) and any(True for r in op.operation.results for _ in r.uses):
+    for op in list(block.operations):
+        if isinstance(op, Op) and is_used(op.operation):
             yield op
 
 

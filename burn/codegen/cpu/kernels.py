@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 from burn.codegen.cpu import attention, attention_gradient, candidates, loops
@@ -78,7 +78,7 @@ class Emitted:
         count, grain = entry.sizes.dim(self.count), entry.sizes.dim(self.grain)
         return sizes, entry.unless_none(made, count), grain
 
-    @property
+    @cached_property
     def is_by_threads(self) -> bool:
         """Whether a size of the launch depends on the number of threads."""
         return any(symbols(size) & symbols(THREADS) for size in (*self.sizes, self.count))

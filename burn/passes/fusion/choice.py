@@ -278,7 +278,8 @@ class Choice:
         while todo:
             reader = todo.pop()
             producers = [op_of(v) for v in (*reader.operation.operands, *captured(reader))]
-            producers += [self.definers.get(name) for name in used_symbols(reader)]
+            if self.definers:
+                producers += [self.definers.get(name) for name in used_symbols(reader)]
             for producer in producers:
                 if producer is None or producer.operation not in self.position or producer.operation in seen:
                     continue

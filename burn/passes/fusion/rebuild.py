@@ -118,6 +118,8 @@ class Rebuild:
 
     def _symbol_needs(self, op: Op, found: list[object]) -> None:
         """The ops that define the sizes an op uses."""
+        if not self.choice.definers:
+            return
         for name in used_symbols(op):
             definer = self.choice.definers.get(name)
             if definer is not None:
