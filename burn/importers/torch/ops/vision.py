@@ -202,8 +202,9 @@ def deform_conv2d(
 def deform_conv2d_backward(node: Node, grad: ir.Value, *rest: Any) -> list[ir.Value]:
     """The gradients of x, weight, offset, mask and bias. Where a position is a pixel, the derivative by the offset is that of the
     cell above, as in torchvision."""
-    tensors, numbers = list(rest[:5]), rest[5:]
-    out = _deformed(*tensors, numbers)
+    x, weight, offset, mask, bias, *numbers = rest
+    tensors = [x, weight, offset, mask, bias]
+    out = _deformed(x, weight, offset, mask, bias, tuple(numbers))
     found = gradients([out], [grad], tensors)
     return [_zeros(type_of(x)) if g is None else g for g, x in zip(found, tensors, strict=True)]
 
