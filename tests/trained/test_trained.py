@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import onnxruntime
 import pytest
 from onnx import TensorProto
 
 from tests.importers.models import model, node, tensor, value
 from tests.trained import fetch
+from tests.trained.exact import exact
 from tests.trained.feeds import indices_below
 from tests.trained.ways import WAYS, run
 
@@ -57,3 +60,18 @@ def test_indices_stay_within_tables() -> None:
     import onnx
 
     assert indices_below(onnx.load_from_string(small()).graph) == {"tokens": 7}
+
+
+def test_the_reference_does_not_saturate() -> None:
+    """Sums of products with uint8 that exceed 16 bits, and zero points of both operands."""
+    a, b = np.full((2, 64), 255, np.uint8), np.full((64, 3), 127, np.int8)
+    zeros = [tensor("za", np.array(3, np.uint8)), tensor("zb", np.array([1, 0, -2], np.int8))]
+    made = model(
+        [node("MatMulInteger", "a b za zb", "y")], [value("a", (2, 64), TensorProto.UINT8)], [value("y", None)],
+        [tensor("b", b), *zeros],
+    )  # fmt: skip
+    assert exact(made)
+    made.graph.output[0].type.tensor_type.elem_type = TensorProto.INT32
+    session: Any = onnxruntime.InferenceSession(made.SerializeToString(), providers=["CPUExecutionProvider"])
+    (got,) = session.run(None, {"a": a})
+    np.testing.assert_array_equal(got, (a.astype(int) - 3) @ (b.astype(int) - np.array([1, 0, -2])))
