@@ -19,12 +19,12 @@ from burn.dialect.dims import Dim, dim_max, dim_min, product
 from burn.dialect.types import FLOATS, broadcast_shapes
 from burn.errors import TypeMismatch
 from burn.evaluation import compile
-from burn.tensors import Tensor, constant, jacobi
+from burn.tensors import Tensor, constant, jacobi, spectral
 from burn.tensors.base import made
 from burn.tensors.concatenation import concat
 from burn.tensors.control import check_size, loop
 from burn.tensors.creation import eye, ones, zeros
-from burn.tensors.gradients import custom_vjp, vjp
+from burn.tensors.gradients import custom_vjp, stop_gradient, vjp, with_derivative
 from burn.tensors.promotion import together
 from burn.tensors.tracer import active
 from burn.tensors.trees import flatten
@@ -194,11 +194,38 @@ def lu(x: Any) -> LU:
     return LU(_back(order, given, n), _back(lower, given, n, n), _back(packed.triu(), given, n, n))
 
 
+def _determinants(x: Tensor) -> tuple[Tensor]:
+    packed, _, sign = _lu(x)
+    return (packed.diagonal(0, 1, 2).prod(-1) * sign,)
+
+
+def _det_gradient(
+    operands: tuple[Tensor, ...], results: tuple[Tensor, ...], owed: Sequence[Tensor | None]
+) -> tuple[Tensor]:
+    """The cofactors: det(A) A^-T, and for singular matrices det(u v^T) u diag(products of the other singular values) v^T, as
+    elimination stops at a column of zeros. Each form is given regular matrices in place of those that are not its own."""
+    (x,), (value,), (g,) = operands, results, owed
+    assert g is not None
+    n = x.type.shape[1]
+    singular = (value == 0).reshape(-1, 1, 1)
+    regular = eye(n, dtype=x.dtype) * (_index(n, -1).astype(x.dtype) + 1.0)  # no two singular values alike
+    inverses = inv(singular.where(regular, x)).mT * value.reshape(-1, 1, 1)
+    u, s, vh = svd(singular.where(x, regular), full_matrices=False)
+    before, behind = (
+        made(build.cumulative(s.value, kind="prod", axis=1, exclusive=True, reverse=r)) for r in (False, True)
+    )
+    (sign,) = _determinants(stop_gradient(u @ vh))  # 1 or -1, on all matrices nearby
+    cofactors = (u * (before * behind * sign.unsqueeze(1)).unsqueeze(1)) @ vh
+    return (g.reshape(-1, 1, 1) * singular.where(cofactors, inverses),)
+
+
 def det(x: Any) -> Tensor:
     """The determinants of square matrices: [.., n, n] -> [..]."""
     given = constant(x)
-    packed, _, sign = _lu(_matrices("det", given, square=True))
-    return _back(packed.diagonal(0, 1, 2).prod(-1) * sign, given)
+    matrices = _matrices("det", given, square=True)
+    if matrices.type.shape[1] == 0:
+        return _back(_determinants(matrices)[0], given)
+    return _back(with_derivative(_determinants, _det_gradient, matrices)[0], given)
 
 
 def slogdet(x: Any) -> SLogDet:
@@ -223,11 +250,19 @@ def _cholesky(x: Tensor) -> Tensor:
     return loop(column, (zeros(x.type.shape, dtype=x.dtype),), trips=n)[0]
 
 
+def _mirrored(x: Tensor) -> Tensor:
+    """Symmetric matrices, of which the lower triangle is read. Both triangles share the gradient, as in PyTorch and JAX."""
+    (result,) = with_derivative(
+        lambda v: (v.tril() + v.tril(-1).mT,), lambda _, results, owed: ((owed[0] + owed[0].mT) * 0.5,), x
+    )
+    return result
+
+
 def cholesky(x: Any) -> Tensor:
     """The lower triangular factors l with l @ l.mT = x of symmetric positive definite matrices [.., n, n], of which the
     lower triangle is read. Of a matrix that is not positive definite the factor has NaNs."""
     given = constant(x)
-    return _back(_cholesky(_matrices("cholesky", given, square=True)), given, *given.type.shape[-2:])
+    return _back(_cholesky(_mirrored(_matrices("cholesky", given, square=True))), given, *given.type.shape[-2:])
 
 
 @_algorithm("batch, n, n", "batch, n, k")
@@ -327,15 +362,44 @@ def _qr(x: Tensor) -> tuple[Tensor, ...]:
     return loop(reflect, (start, x), trips=dim_min(m, n))
 
 
+def _qr_gradient(
+    operands: tuple[Tensor, ...], results: tuple[Tensor, ...], owed: Sequence[Tensor | None]
+) -> tuple[Tensor]:
+    """(Q' + Q sym(R R'^T - Q'^T Q)) R^-T for cotangents Q' and R', where sym mirrors the lower triangle (Walter and Lehmann
+    2012); columns behind a square R owe through q alone. Differentiated step by step, a reflection of a column that is 0 below
+    the diagonal would lose what that column owes."""
+    (x,), (q, r) = operands, results
+    _, m, n = x.type.shape
+    k = dim_min(m, n)
+    if owed[0] is not None and q.type.shape[2] != k:
+        raise TypeMismatch("the columns that complete q have no derivative", ["give qr the mode 'reduced'"])
+    q, r = q._cut(2, 0, k), r._cut(1, 0, k)
+    of_r = zeros(r.type.shape, dtype=x.dtype) if owed[1] is None else owed[1]._cut(1, 0, k)
+    behind = of_r._cut(2, k, n - k)
+    of_q = x._cut(2, k, n - k) @ behind.mT
+    if owed[0] is not None:
+        of_q = of_q + owed[0]
+    square = r._cut(2, 0, k)
+    inner = square @ of_r._cut(2, 0, k).mT - of_q.mT @ q
+    mirrored = inner.tril() + inner.tril(-1).mT
+    before = _triangular(square, (of_q + q @ mirrored).mT, upper=True).mT
+    return (concat([before, q @ behind], 2),)
+
+
 def qr(x: Any, mode: str = "reduced") -> QR:
     """x [.., m, n] = q [.., m, k] @ r [.., k, n], k = min(m, n), or m with mode "complete"."""
     if mode not in ("reduced", "complete"):
         raise TypeMismatch("qr's mode is reduced or complete", [f"not {mode!r}"])
     given = constant(x)
     m, n = given.type.shape[-2:] if given.ndim >= 2 else (0, 0)
-    q, r = _qr(_matrices("qr", given))
     k = dim_min(m, n) if mode == "reduced" else m
-    return QR(_back(q._cut(2, 0, k), given, m, k), _back(r._cut(1, 0, k).triu(), given, k, n))
+
+    def factors(x: Tensor) -> tuple[Tensor, ...]:
+        q, r = _qr(x)
+        return q._cut(2, 0, k), r._cut(1, 0, k).triu()
+
+    q, r = with_derivative(factors, _qr_gradient, _matrices("qr", given))
+    return QR(_back(q, given, m, k), _back(r, given, k, n))
 
 
 def lstsq(a: Any, b: Any) -> Tensor:
@@ -371,11 +435,16 @@ def _completed(u: Tensor) -> Tensor:
     return concat([q._cut(2, 0, n) * turned, q._cut(2, n, u.type.shape[1] - n)], 2)
 
 
+def _factors(x: Tensor) -> tuple[Tensor, ...]:
+    u, s, v = _singular(x)
+    return _completed(u), s, v
+
+
 def eigh(x: Any) -> Eigh:
     """Eigenvalues [.., n] and eigenvectors [.., n, n] of symmetric matrices [.., n, n], of which the lower triangle is read."""
     given = constant(x)
-    lower = _matrices("eigh", given, square=True).tril()
-    values, vectors = _symmetric(lower + lower.tril(-1).mT)
+    matrices = _mirrored(_matrices("eigh", given, square=True))
+    values, vectors = with_derivative(_symmetric, spectral.eigh_gradient, matrices)
     n = given.type.shape[-1]
     return Eigh(_back(values, given, n), _back(vectors, given, n, n))
 
@@ -395,8 +464,7 @@ def svd(x: Any, full_matrices: bool = True) -> SVD:
         u, s, vh = svd(given.mT, full_matrices)
         return SVD(vh.mT, s, u.mT)
     check_size(m, ">=", n, "the singular values of a matrix with more columns than rows, whose sizes are named")
-    u, s, v = _singular(wide)
-    u = _completed(u)
+    u, s, v = with_derivative(_factors, spectral.svd_gradient, wide)
     columns = m if full_matrices else n
     return SVD(_back(u._cut(2, 0, columns), given, m, columns), _back(s, given, n), _back(v.mT, given, n, n))
 
@@ -409,7 +477,7 @@ def svdvals(x: Any) -> Tensor:
     if isinstance(m, int) and isinstance(n, int) and m < n:
         return svdvals(given.mT)
     check_size(m, ">=", n, "the singular values of a matrix with more columns than rows, whose sizes are named")
-    return _back(_singular(wide)[1], given, n)
+    return _back(with_derivative(_factors, spectral.svd_gradient, wide)[1], given, n)
 
 
 def _cutoff(x: Tensor, s: Tensor, rtol: float | None) -> Tensor:
@@ -423,10 +491,14 @@ def pinv(x: Any, rtol: float | None = None) -> Tensor:
     """The Moore-Penrose inverses of matrices [.., m, n]: [.., n, m]. Singular values up to rtol times the largest count as 0;
     max(m, n) times the element type's epsilon, by default."""
     given = constant(x)
-    u, s, vh = svd(given, full_matrices=False)
-    kept = s > _cutoff(given, s, rtol)
-    inverted = kept.where(kept.where(s, 1.0).reciprocal(), 0.0)
-    return (vh.mT * inverted.unsqueeze(-2)).matmul(u.mT)
+
+    def inverses(x: Tensor) -> tuple[Tensor]:
+        u, s, vh = svd(x, full_matrices=False)
+        kept = s > _cutoff(given, s, rtol)
+        inverted = kept.where(kept.where(s, 1.0).reciprocal(), 0.0)
+        return ((vh.mT * inverted.unsqueeze(-2)).matmul(u.mT),)
+
+    return with_derivative(inverses, spectral.pinv_gradient, given._floating())[0]
 
 
 def matrix_rank(x: Any, rtol: float | None = None) -> Tensor:

@@ -256,6 +256,29 @@ class custom_vjp:  # named as it is used: a decorator
         return unflatten(structure, map(made, results))
 
 
+def with_derivative(
+    function: Callable[..., tuple[Tensor, ...]], backward: Callable[..., tuple[Tensor, ...]], *operands: Tensor
+) -> tuple[Tensor, ...]:
+    """function(*operands), differentiated by a rule of its own: backward(operands, results, cotangents), with None for the
+    cotangent of a result that nothing uses, returns a cotangent for each operand. Unlike with `custom_vjp`, the results that it
+    is given have this rule too, so that second derivatives do not go through the function."""
+    customs = _customs.get()
+    if customs is None:
+        return function(*operands)
+    given = (
+        operands if active() is not None else [constant(t.numpy()) for t in operands]
+    )  # computed at once outside of traces
+    results = tuple(_alias(t).value for t in function(*given))
+
+    def back(values: Sequence[Value], kept: Sequence[Value], owed: Sequence[Value | None]) -> list[Value | None]:
+        cotangents = [None if g is None else made(g) for g in owed]
+        return [t.value for t in backward(tuple(map(made, values)), tuple(map(made, kept)), cotangents)]
+
+    custom = Custom(results, tuple(t.value for t in operands), results, back)
+    customs.update(dict.fromkeys(results, custom))
+    return tuple(map(made, results))
+
+
 def checkpoint(function: Callable[..., Any]) -> Callable[..., Any]:
     """The same function without stored activations: the backward pass recomputes everything between arguments and
     results, with the same random numbers (arXiv:1604.06174). Modules and tensors that it uses besides its arguments also get

@@ -72,7 +72,7 @@ def split_rows_before(rewriter: Rewriter, op: Op) -> ir.Value | None:
 def _split_product(dot: Op, rows: tuple[Dim, ...]) -> ir.Value | None:
     """The product with its left side's first axis, a free one, split."""
     shape = type_of(dot.lhs).shape
-    if dot.lhs_batch or 0 in dot.lhs_contract:
+    if not shape or dot.lhs_batch or 0 in dot.lhs_contract:  # the first axis is the right side's
         return None
     left = ops.reshape(dot.lhs, shape=(*rows, *shape[1:]))
     moved = tuple(a + len(rows) - 1 for a in dot.lhs_contract)

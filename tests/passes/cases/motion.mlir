@@ -60,3 +60,14 @@ func.func @main(%x: tensor<?x?x3xf32, ["b", "s", "3"]>) -> tensor<?x?x20xf32, ["
 }
 // CHECK: "burn.dot_general"(%arg0
 // CHECK-NOT: burn.reshape
+
+// ----- a scalar has no rows to split: they are the other side's
+func.func @main(%x: tensor<f32>, %y: tensor<6xf32>) -> tensor<2x3xf32> {
+  %a = "burn.neg"(%x) : (tensor<f32>) -> tensor<f32>
+  %b = "burn.neg"(%a) : (tensor<f32>) -> tensor<f32>
+  %0 = "burn.dot_general"(%b, %y) {lhs_batch = array<i64>, lhs_contract = array<i64>, rhs_batch = array<i64>, rhs_contract = array<i64>} : (tensor<f32>, tensor<6xf32>) -> tensor<6xf32>
+  %1 = "burn.reshape"(%0) {shape = ["2", "3"]} : (tensor<6xf32>) -> tensor<2x3xf32>
+  "burn.return"(%1) : (tensor<2x3xf32>) -> ()
+}
+// CHECK-NOT: burn.neg
+// CHECK: burn.reshape

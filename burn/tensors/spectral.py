@@ -1,0 +1,83 @@
+"""Derivatives of eigenvectors, singular vectors and pseudo-inverses by their closed forms.
+
+Differentiating Jacobi's rotations step by step would lose what a pair of columns that is never turned owes: at diagonal matrices
+the derivatives by all other elements. Where a form divides by a difference of equal eigenvalues the derivative does not exist,
+and the result is NaN or infinite, as in PyTorch. Sources: Giles, "Collected matrix derivative results" (2008); Townsend,
+"Differentiating the singular value decomposition" (2016); Golub and Pereyra, "The differentiation of pseudo-inverses" (1973).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from burn.tensors.creation import eye
+
+if TYPE_CHECKING:
+    from burn.tensors.tensor import Tensor
+
+
+def eigh_gradient(
+    operands: tuple[Tensor], results: tuple[Tensor, Tensor], owed: Sequence[Tensor | None]
+) -> tuple[Tensor]:
+    """V (diag(l) + skew(V^T W) / (2 E)) V^T for cotangents l of the values and W of the vectors V, with E[i, j] the difference of
+    values j and i. Symmetric."""
+    values, vectors = results
+    inner = None if owed[0] is None else _diagonal(owed[0])
+    if owed[1] is not None:
+        turned = _skew(vectors.mT @ owed[1]) * _inverse_gaps(values) * 0.5
+        inner = turned if inner is None else inner + turned
+    assert inner is not None
+    return (vectors @ inner @ vectors.mT,)
+
+
+def svd_gradient(
+    operands: tuple[Tensor], results: tuple[Tensor, Tensor, Tensor], owed: Sequence[Tensor | None]
+) -> tuple[Tensor]:
+    """Of matrices [batch, m, n], m >= n, with u [batch, m, m or n], s and v. The columns that complete u, which are any
+    orthonormal ones, owe nothing."""
+    (x,) = operands
+    n = x.type.shape[2]
+    whole, s, v = results
+    u = whole._cut(2, 0, n)
+    inner = None if owed[1] is None else _diagonal(owed[1])
+    of_u = None if owed[0] is None else owed[0]._cut(2, 0, n)
+    gaps = None if of_u is None and owed[2] is None else _inverse_gaps(s * s)
+    for vectors, g, left in ((u, of_u, False), (v, owed[2], True)):
+        if g is None or gaps is None:
+            continue
+        turned = _skew(vectors.mT @ g) * gaps * s.unsqueeze(2 if left else 1)
+        inner = turned if inner is None else inner + turned
+    assert inner is not None
+    result = u @ inner
+    if of_u is not None and x.type.shape[1] != n:
+        beside = of_u / s.unsqueeze(1)
+        result = result + (beside - u @ (u.mT @ beside))
+    return (result @ v.mT,)
+
+
+def pinv_gradient(operands: tuple[Tensor], results: tuple[Tensor], owed: Sequence[Tensor | None]) -> tuple[Tensor]:
+    """-P^T G P^T + (1 - A P) G^T P P^T + P^T P G^T (1 - P A) for the inverses P of A: as long as the rank stays the same."""
+    (a,), (p,), (g,) = operands, results, owed
+    assert g is not None
+    m, n = a.type.shape[-2:]
+    beside = eye(m, dtype=a.dtype) - a @ p
+    around = eye(n, dtype=a.dtype) - p @ a
+    return (beside @ g.mT @ (p @ p.mT) + (p.mT @ p) @ g.mT @ around - p.mT @ g @ p.mT,)
+
+
+def _skew(x: Tensor) -> Tensor:
+    return x - x.mT
+
+
+def _inverse_gaps(values: Tensor) -> Tensor:
+    """1 / (value j - value i), 0 on the diagonal: [batch, n] -> [batch, n, n]."""
+    n = values.type.shape[1]
+    own = eye(n, dtype="bool")
+    gaps = own.where(1.0, values.unsqueeze(1) - values.unsqueeze(2))
+    return own.where(0.0, gaps.reciprocal())
+
+
+def _diagonal(x: Tensor) -> Tensor:
+    """[batch, n] -> [batch, n, n]."""
+    return x.unsqueeze(2) * eye(x.type.shape[1], dtype=x.dtype)
