@@ -214,6 +214,29 @@ def test_a_derivative_of_ones_own_in_a_loop() -> None:
     np.testing.assert_allclose(burn.grad(f)(burn.tensor(X)).numpy(), np.full(3, 27.0))
 
 
+def test_a_derivative_of_ones_own_in_loops_in_loops_and_again() -> None:
+    """The rule holds wherever regions are built again: inside of others, and when the way back is differentiated."""
+    cube = burn.custom_vjp(lambda x: x**3)
+    cube.defvjp(lambda x: (x**3, x), lambda x, g: (g * x.sin(),))
+
+    def twice(x: Tensor) -> Tensor:
+        return burn.fori_loop(0, 2, lambda i, c: burn.fori_loop(0, 1, lambda k, e: cube(e), c), x)
+
+    def chosen(x: Tensor) -> Tensor:
+        return burn.fori_loop(0, 2, lambda i, c: burn.cond(c > -9.0, cube, lambda a: a, c), x)
+
+    for f in (twice, chosen):
+        first = burn.grad(f)
+        slope, second = burn.jit(lambda x, g=first: (g(x), burn.grad(g)(x)))(0.7)
+        want, more = burn.jit(lambda x: (burn.grad(lambda v: cube(cube(v)))(x), _second(cube, x)))(0.7)
+        np.testing.assert_allclose([slope, second], [want, more], rtol=1e-5)
+        np.testing.assert_allclose(slope, np.sin(0.7) * np.sin(0.7**3), rtol=1e-5)
+
+
+def _second(cube: Any, x: Tensor) -> Tensor:
+    return burn.grad(lambda v: burn.grad(lambda w: cube(cube(w)))(v))(x)
+
+
 def test_a_derivative_that_does_not_fit() -> None:
     two = burn.custom_vjp(lambda x, y: x * y)
     with pytest.raises(TypeMismatch, match="has no derivative"):

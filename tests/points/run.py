@@ -57,14 +57,14 @@ def in_torch(function: Callable[[Any], Any], second_refused: str = "") -> Triple
     return tuple(v.detach().numpy(force=True) for v in (y, first, second))  # type: ignore[return-value]
 
 
-def differing(ours: Triple, theirs: Triple) -> Iterator[tuple[str, str, str]]:
-    """(point, part, the numbers) where they differ."""
+def differing(ours: Triple, theirs: Triple, near: float = NEAR) -> Iterator[tuple[str, str, str]]:
+    """(point, part, the numbers) where they differ by more than `near`, relative or absolute."""
     for part, a, b in zip(PARTS, ours, theirs, strict=True):
         if not len(b):
             continue
         with np.errstate(all="ignore"):
-            near = np.abs(a - b) <= NEAR * np.maximum(1.0, np.abs(b))
-        same = (near | (a == b) | (np.isnan(a) & np.isnan(b))).all(-1)
+            close = np.abs(a - b) <= near * np.maximum(1.0, np.abs(b))
+        same = (close | (a == b) | (np.isnan(a) & np.isnan(b))).all(-1)
         for place in np.flatnonzero(~same):
             yield list(POINTS)[place], part, f"burn {a[place].tolist()}, PyTorch {b[place].tolist()}"
 
@@ -93,11 +93,18 @@ class _Module(torch.nn.Module):
 def imported(function: Function) -> Triple:
     """The same of a module of PyTorch's that burn has imported."""
     one = torch.ones(1, dtype=torch.float64)
-    model: Any = burn.compile(_Module(function.torch), (one,), train=True)
-    ones = burn.constant(one.numpy())
+    return of_model(burn.compile(_Module(function.torch), (one,), train=True))
+
+
+def of_model(model: Any) -> Triple:
+    """The same of a model whose one parameter holds the points, and which takes a 1 that they are multiplied by."""
+    ones = burn.constant(np.ones(1))
+
+    def value(model: Any) -> burn.Tensor:
+        return model(ones).reshape(len(ROWS), -1)
 
     def scalar(model: Any) -> burn.Tensor:
-        y = model(ones)
+        y = value(model)
         return (y * burn.constant(weights(y.shape[1]))).sum()
 
     def slope(model: Any) -> burn.Tensor:
@@ -105,6 +112,6 @@ def imported(function: Function) -> Triple:
 
     def all_of(model: Any) -> Any:
         first, second = (next(iter(burn.grad(f)(model).values())) for f in (scalar, slope))
-        return model(ones), first, second
+        return value(model), first, second
 
     return tuple(np.asarray(r) for r in burn.jit(all_of)(model))  # type: ignore[return-value]

@@ -8,12 +8,16 @@ from __future__ import annotations
 import os
 import time
 import warnings
+from pathlib import Path
 
 import pytest
 
+import burn
 from tests.points.explained import EXPLAINED, WITHOUT_SECOND, reason
+from tests.points.from_onnx import EXPLAINED as OPERATOR
+from tests.points.from_onnx import IMAGES, SINGLE, SPELLED, exported, spelled
 from tests.points.functions import TABLE
-from tests.points.run import differing, imported, in_torch, native
+from tests.points.run import NEAR, differing, imported, in_torch, native
 
 ALL = "BURN_SWEEP" in os.environ
 WEEK = int(time.time() // (7 * 86400))
@@ -46,6 +50,32 @@ def test_recorded(name: str) -> None:
 def test_imported_from_torch(name: str) -> None:
     """By torch.export, differentiated by burn."""
     assert not _unexplained(name, imported(TABLE[name]))
+
+
+REGULAR = ("ties", "all equal", "bounds of 3 and 6", "bounds of 1", "bounds of 2.5")
+OPERATORS = [*SPELLED, *IMAGES]
+
+
+@pytest.mark.parametrize("name", OPERATORS if ALL else OPERATORS[WEEK % 24 :: 24])
+def test_operators_of_onnx(name: str) -> None:
+    near = 1e-7 if name in SINGLE else NEAR
+    found = differing(spelled(name), _theirs(name), near)
+    every = [
+        (row, reason(name, *row[:2]) or next((r for r in OPERATOR if r.covers(name, *row[:2])), None)) for row in found
+    ]
+    assert not [row for row, why in every if why is None]
+
+
+@pytest.mark.parametrize("name", NAMES if ALL else NAMES[WEEK % 60 :: 60])
+def test_exported_and_imported_again(name: str, tmp_path: Path) -> None:
+    """What ONNX lacks is exported as its formula, whose branches that are not taken may divide by 0 or overflow at zeros and
+    infinities: there only values are compared, and derivatives at the other points."""
+    try:
+        found = exported(name, tmp_path)
+    except burn.TypeMismatch as error:
+        pytest.skip(f"ONNX has no operators for it: {error}")
+    rows = [row for row in differing(found, _theirs(name)) if row[1] == "value" or row[0] in REGULAR]
+    assert not [row for row in rows if reason(name, *row[:2]) is None]
 
 
 @pytest.mark.skipif(not ALL, reason="BURN_SWEEP: all functions have to be run")

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from burn.dialect import ops
-from burn.dialect.adjoint.reverse import Custom, Customs, gradients
+from burn.dialect.adjoint.reverse import Customs, gradients
 from burn.dialect.compose import dim_value, number, reshape, zeros_like
 from burn.dialect.control import If, Loop, captured, defined_symbols, region_symbols, yielded
 from burn.dialect.dims import Dim, dim_max, symbol
@@ -38,22 +38,31 @@ def _check_region(op: Op, region: ir.Region) -> None:
         _refuse(op, f"sizes are found out inside of it ({', '.join(sorted(names))})")
 
 
-def _copy(region: ir.Region, arguments: Sequence[ir.Value], customs: Customs) -> tuple[list[ir.Value], dict, dict]:
-    """Builds a region's ops again: the values that it yields, by each of its values the copy, and the rules of those that have
-    their own."""
+def _copy(region: ir.Region, arguments: Sequence[ir.Value], customs: Customs) -> tuple[list[ir.Value], dict]:
+    """Builds a region's ops again: the values that it yields, and by each of its values the copy. Copies of values with rules of
+    their own have these rules too, also where what is built here is differentiated in turn."""
     block = region.blocks[0]
     copies: dict[Any, ir.Value] = dict(zip(block.arguments, arguments, strict=True))
     for operation in list(block.operations)[:-1]:
         clone = operation.operation.clone()
         _rename(clone.operation, copies)
-        copies.update(zip(operation.operation.results, clone.operation.results, strict=True))
-    own: dict[Any, Custom] = {}
+        _pair(operation.operation, clone.operation, copies)
     for custom in {id(c): c for c in customs.values()}.values():
         if custom.results[0] in copies:
             names = ("results", "operands", "residuals")
             moved = {n: tuple(copies.get(v, v) for v in getattr(custom, n)) for n in names}
-            own.update(dict.fromkeys(moved["results"], replace(custom, **moved)))
-    return [copies.get(v, v) for v in yielded(region)], copies, own
+            customs.update(dict.fromkeys(moved["results"], replace(custom, **moved)))
+    return [copies.get(v, v) for v in yielded(region)], copies
+
+
+def _pair(operation: ir.Operation, clone: ir.Operation, copies: dict[Any, ir.Value]) -> None:
+    """Enters the values of an op, and of the regions in it, with their copies."""
+    copies.update(zip(operation.results, clone.results, strict=True))
+    for mine, theirs in zip(operation.regions, clone.regions, strict=True):
+        for block, copied in zip(mine.blocks, theirs.blocks, strict=True):
+            copies.update(zip(block.arguments, copied.arguments, strict=True))
+            for inner, other in zip(block.operations, copied.operations, strict=True):
+                _pair(inner.operation, other.operation, copies)
 
 
 def _rename(operation: ir.Operation, copies: dict[Any, ir.Value]) -> None:
@@ -73,9 +82,9 @@ def of_if(op: Op, owed: Owed, is_active: IsActive, customs: Customs) -> Pairs:
     for region, made in zip(op.operation.regions, operation.regions, strict=True):
         _check_region(op, region)
         with ir.InsertionPoint(made.blocks.append()):
-            results, _, own = _copy(region, [], {**customs})
+            results, _ = _copy(region, [], customs)
             given = [None if g is None else _shaped(g, r) for g, r in zip(owed, results, strict=True)]
-            parts = gradients(results, given, wanted, {**customs, **own})
+            parts = gradients(results, given, wanted, customs)
             ops.yield_([zeros_like(v) if g is None else g for v, g in zip(wanted, parts, strict=True)])
     return list(zip(wanted, operation.results, strict=True))
 
@@ -96,11 +105,11 @@ def of_loop(op: Op, owed: Owed, is_active: IsActive, customs: Customs) -> Pairs:
         _refuse(op, "what it carries changes its size")
     if len(own) > 1:
         _refuse(op, "several sizes are found out by it")
-    stacks, length = _kept(op)
+    stacks, length = _kept(op, customs)
     return _Back(op, owed, is_active, customs, stacks, length).pairs()
 
 
-def _kept(op: Op) -> tuple[list[ir.Value], Dim]:
+def _kept(op: Op, customs: Customs) -> tuple[list[ir.Value], Dim]:
     """The loop built again with what it carried at the start of each iteration stacked, in the place of the old one; the
     number of iterations."""
     region = op.operation.regions[0]
@@ -123,7 +132,7 @@ def _kept(op: Op) -> tuple[list[ir.Value], Dim]:
         )
         block = made.regions[0].blocks.append(*[a.type for a in region.blocks[0].arguments])
         with ir.InsertionPoint(block):
-            values, _, _ = _copy(region, list(block.arguments), {})
+            values, _ = _copy(region, list(block.arguments), customs)
             ops.yield_([*values, *list(block.arguments)[2:]])
     for before, after in zip(old, made.results, strict=False):
         before.replace_all_uses_with(after)
@@ -231,7 +240,7 @@ class _Back:
     def _step(self, iteration: ir.Value, going: ir.Value, *carried: ir.Value) -> list[ir.Value]:
         time = ops.sub(dim_value(self.length - 1), iteration)
         again = [time, number(True, "bool"), *(ops.gather(s, time, axis=0) for s in self.stacks)]
-        results, copies, own = _copy(self.region, again, self.customs)
+        results, copies = _copy(self.region, again, self.customs)
         takers = [copies[op.operation.results[0]] for found in self.slices.values() for op, _ in found]
         owed: list[ir.Value | None] = [None] * len(results)
         for place, i in enumerate(self.floats):
@@ -240,7 +249,7 @@ class _Back:
             if stack is not None:
                 owed[1 + self.count + i] = ops.gather(stack, time, axis=0)
         inner = [again[2 + i] for i in self.floats]
-        given = gradients(results, owed, [*inner, *self.sums, *takers], {**self.customs, **own})
+        given = gradients(results, owed, [*inner, *self.sums, *takers], self.customs)
         new = [zeros_like(v) if g is None else g for v, g in zip(inner, given, strict=False)]
         for value, old, g in zip(self.sums, carried[len(inner) :], given[len(inner) :], strict=False):
             assert type_of(value) == type_of(old)

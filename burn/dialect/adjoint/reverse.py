@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -30,8 +30,8 @@ class Custom:
     backward: Any
 
 
-Customs = Mapping[Any, Custom]
-"""By each of the results."""
+Customs = dict[Any, Custom]
+"""By each of the results. What is built on the way back from a region with such results enters its own."""
 
 
 def gradients(
@@ -45,7 +45,7 @@ def gradients(
     Built at the insertion point (or recorded); inputs are taken for independent of each other. Composites and loops that are
     differentiated are replaced in the program by what else they give on the way, the same numbers. Raises TypeMismatch
     naming every op on the way that cannot be differentiated."""
-    walk = _Walk(inputs, customs or {})
+    walk = _Walk(inputs, {} if customs is None else customs)
     order = walk.order(outputs)
     walk.refuse(order)
     for value, g in zip(outputs, cotangents, strict=True):

@@ -196,17 +196,27 @@ def truncate(site: Site) -> str:
 
 @emits("expm1")
 def exponential_minus_one(site: Site) -> str:
-    """(u - 1) * x / log(u) with u = exp(x): the rounding of u cancels (Kahan; Higham, "Accuracy and Stability", 1.14.1)."""
+    """(u - 1) * x / log(u) with u = exp(x): the rounding of u cancels (Kahan; Higham, "Accuracy and Stability", 1.14.1). Where
+    the quotient is not used it is that of 1/2: what is not chosen has to be finite for whoever differentiates the model."""
     dtype = site.types[0].dtype
     x = site.cast(site.inputs[0], _wide(dtype))
     one = site.like(1, x)
     u = site.node("Exp", x)
     difference = site.node("Sub", u, one)
-    quotient = site.node("Div", site.node("Mul", difference, x), site.node("Log", u))
-    usual = site.node("And", site.node("Less", site.node("Abs", x), one), site.node("Not", site.node("Equal", u, one)))
     tiny = site.node("Equal", u, one)
-    result = site.node("Where", usual, quotient, site.node("Where", tiny, x, difference))
+    usual = site.node("And", site.node("Less", site.node("Abs", x), one), site.node("Not", tiny))
+    held = site.node("Where", usual, x, site.like(0.5, x))
+    power = site.node("Exp", held)
+    product = site.node("Mul", site.node("Sub", power, one), held)
+    quotient = site.node("Div", product, site.node("Log", power))
+    result = site.node("Where", usual, quotient, site.node("Where", tiny, _series(site, x, tiny, 0.5), difference))
     return site.cast(result, dtype)
+
+
+def _series(site: Site, x: str, tiny: str, second: float) -> str:
+    """x + second * x^2, which is x to the last bit where x is tiny, but not to derivatives; 0 elsewhere."""
+    held = site.node("Where", tiny, x, site.like(0, x))
+    return site.node("Add", held, site.node("Mul", site.node("Mul", held, held), site.like(second, x)))
 
 
 @emits("log1p")
@@ -216,11 +226,15 @@ def logarithm_of_one_plus(site: Site) -> str:
     x = site.cast(site.inputs[0], _wide(dtype))
     one = site.like(1, x)
     u = site.node("Add", x, one)
-    logarithm = site.node("Log", u)
-    quotient = site.node("Div", site.node("Mul", logarithm, x), site.node("Sub", u, one))
     tiny = site.node("Equal", u, one)
     usual = site.node("And", site.node("Less", site.node("Abs", x), one), site.node("Not", tiny))
-    result = site.node("Where", usual, quotient, site.node("Where", tiny, x, logarithm))
+    held = site.node("Where", usual, x, site.like(0.5, x))
+    sum_ = site.node("Add", held, one)
+    product = site.node("Mul", site.node("Log", sum_), held)
+    quotient = site.node("Div", product, site.node("Sub", sum_, one))
+    result = site.node(
+        "Where", usual, quotient, site.node("Where", tiny, _series(site, x, tiny, -0.5), site.node("Log", u))
+    )
     return site.cast(result, dtype)
 
 

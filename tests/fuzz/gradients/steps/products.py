@@ -96,6 +96,9 @@ def algebra(d: Draft) -> Texts:
         both(f"m.linalg.solve({definite}, {b})") if x.rank == 2 else both(f"m.linalg.det({definite})"),
         both(f"m.linalg.cholesky({definite})"),
         both(f"m.linalg.slogdet({definite})[1]"),
+        both(f"m.linalg.eigvalsh({definite})"),
+        both(f"m.linalg.qr({definite})[{d.among(0, 1)}]"),
+        both(f"m.linalg.pinv({definite})"),
         (f"m.linalg.solve_triangular({definite}, {b})", f"torch.linalg.solve_triangular({definite}, {b}, upper=False)")
         if x.rank == 2
         else both(f"m.linalg.cholesky({definite})"),
