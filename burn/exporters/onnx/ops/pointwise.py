@@ -214,9 +214,9 @@ def exponential_minus_one(site: Site) -> str:
 
 
 def _series(site: Site, x: str, tiny: str, second: float) -> str:
-    """x + second * x^2, which is x to the last bit where x is tiny, but not to derivatives; 0 elsewhere."""
+    """x * (1 + second * x), which is x to the last bit where x is tiny, but not to derivatives; 0 elsewhere."""
     held = site.node("Where", tiny, x, site.like(0, x))
-    return site.node("Add", held, site.node("Mul", site.node("Mul", held, held), site.like(second, x)))
+    return site.node("Mul", held, site.node("Add", site.node("Mul", held, site.like(second, x)), site.like(1, x)))
 
 
 @emits("log1p")
