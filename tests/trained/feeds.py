@@ -42,12 +42,15 @@ def shape(value: Any, sizes: dict[str, int], rng: np.random.Generator) -> tuple[
     """A shape; the first axis is a batch, of few."""
     result = []
     for axis, dim in enumerate(value.shape):
-        if isinstance(dim, int) and dim >= 0:
+        if isinstance(dim, int) and dim > 0:
             result.append(dim)
             continue
         text = dim if isinstance(dim, str) else ""
+        is_state = axis == 1 and len(value.shape) == 3 and all(isinstance(d, int) for d in value.shape[::2])
+        is_batch = axis == 0 or is_state or "batch" in text.lower()
         name = text if text.isidentifier() and text not in ("None", "unk") else f"{value.name}/{axis}"
-        is_batch = axis == 0 or "batch" in text.lower()
+        if is_batch and dim is None and rng.random() < 0.8:
+            name = "batch"  # of a recurrent state [layers, batch, units], and mostly the same as that of other inputs
         choices = FEW[: 3 if rng.random() < 0.5 else 1] if is_batch else LENGTHS
         channels = 3 if value.shape[-1] in (1, 3, 4) else 1  # of images
         if len(value.shape) == 4 and axis == channels:

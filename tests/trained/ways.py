@@ -110,13 +110,13 @@ def _loaded(path: Path, folder: Path) -> Callable[[Feed], list[Any]]:
 
 
 def _imported(path: Path, folder: Path) -> Callable[[Feed], list[Any]]:
-    """The source that burn-import writes, run as a module."""
+    """The source that burn-import writes, compiled with the sizes that it names."""
     from burn.exporters.python.generate import generate
     from burn.loading import read_program
 
     program = read_program(path)
     names = list(program.input_names)
-    module = burn.jit(generate(program, "Model", path.name).load())
+    module = burn.compile(generate(program, "Model", path.name).load())
 
     def call(feed: Feed) -> list[Any]:
         result = module(*(feed[name] for name in names))
