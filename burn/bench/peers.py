@@ -96,8 +96,8 @@ class Burn(FilePeer):
     def load(self, subject: Subject, threads: int, cache: Path | None, where: Where = HOST) -> Run:
         import burn
 
-        place: dict[str, Any] = asdict(where)
-        run = burn.load(subject.path, threads=threads, **place).run
+        options: dict[str, Any] = asdict(where)
+        run = burn.load(subject.path, threads=threads, **options).run
         if where.is_host:
             return run
         from burn.runtime.device_array import to_device

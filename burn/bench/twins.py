@@ -178,12 +178,12 @@ def gpt(kit: Kit, layers: int = 6, dim: int = 256, heads: int = 4, words: int = 
     class Network(nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.words, self.places = nn.Embedding(words, dim), nn.Embedding(length, dim)
+            self.words, self.positions = nn.Embedding(words, dim), nn.Embedding(length, dim)
             self.layers = nn.Sequential(*(_layer(kit, dim, heads, causal=True) for _ in range(layers)))
             self.norm, self.head = nn.LayerNorm(dim), nn.Linear(dim, words)
 
         def forward(self, x: Any) -> Any:
-            y = self.layers(self.words(x) + self.places.weight[: x.shape[1]])
+            y = self.layers(self.words(x) + self.positions.weight[: x.shape[1]])
             return self.head(self.norm(y)).reshape(-1, words)
 
     return Network()
@@ -196,12 +196,12 @@ def minilm(kit: Kit, layers: int = 6, dim: int = 384, heads: int = 12, words: in
     class Network(nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.words, self.places, self.norm = nn.Embedding(words, dim), nn.Embedding(512, dim), nn.LayerNorm(dim)
+            self.words, self.positions, self.norm = nn.Embedding(words, dim), nn.Embedding(512, dim), nn.LayerNorm(dim)
             self.layers = nn.Sequential(*(_layer(kit, dim, heads, causal=False) for _ in range(layers)))
             self.head = nn.Linear(dim, 2)
 
         def forward(self, x: Any) -> Any:
-            y = self.norm(self.words(x) + self.places.weight[: x.shape[1]])
+            y = self.norm(self.words(x) + self.positions.weight[: x.shape[1]])
             return self.head(self.layers(y)[:, 0])
 
     return Network()

@@ -18,26 +18,26 @@ def find(text: str) -> Any:
     """The object that "file.py:Name" or "package.module:Name" names. Its module is run, as any import does.
 
     Raises BurnError when there is no such module or name, or when the module cannot be run."""
-    place, colon, name = text.rpartition(":")
+    module_name, colon, name = text.rpartition(":")
     if not colon or not name:
         raise BurnError(f"'{text}' names nothing in Python", ["write file.py:Name or package.module:Name"])
-    module = _load(existing(place)) if place.endswith(".py") else _import(place)
+    module = _load(existing(module_name)) if module_name.endswith(".py") else _import(module_name)
     found: Any = module
     for part in name.split("."):
         if not hasattr(found, part):
             own = [n for n, v in vars(module).items() if inspect.isclass(v) and v.__module__ == module.__name__]
             hint = f"it has {', '.join(own)}" if own else ""
-            raise BurnError(f"{place} has no '{name}'", [Problem("nothing of that name is in it", hint=hint)])
+            raise BurnError(f"{module_name} has no '{name}'", [Problem("nothing of that name is in it", hint=hint)])
         found = getattr(found, part)
     return found
 
 
-def _import(place: str) -> ModuleType:
+def _import(module_name: str) -> ModuleType:
     sys.path.insert(0, "")  # what lies in the working directory, as for `python -m`
     try:
-        return importlib.import_module(place)
+        return importlib.import_module(module_name)
     except Exception as error:
-        raise BurnError(f"{place} cannot be imported", [f"{type(error).__name__}: {error}"]) from error
+        raise BurnError(f"{module_name} cannot be imported", [f"{type(error).__name__}: {error}"]) from error
     finally:
         sys.path.remove("")
 

@@ -1,6 +1,6 @@
-"""Rows become a batch: containers keep their shape, and what stands at one place of every row is joined there.
+"""Collation of rows to a batch: containers keep their structure, and their leaves are stacked.
 
-Arrays and numbers become arrays with one axis more, Python's floats as float32, its ints as int64; texts and everything else
+Arrays and numbers become arrays with a new leading axis, Python floats as float32, ints as int64. Strings and everything else
 become lists.
 """
 

@@ -33,7 +33,7 @@ class Indexed(Protocol):
 
 
 class Dataset(ABC):
-    """Rows by their number. A subclass gives `__len__` and `row`, and `place` where a row has one in a file."""
+    """Rows by number. A subclass defines `__len__` and `row`, and optionally `location`, the name of a row in errors."""
 
     @abstractmethod
     def __len__(self) -> int: ...
@@ -43,7 +43,7 @@ class Dataset(ABC):
         """The row of a number that is in range."""
         ...
 
-    def place(self, index: int) -> str:
+    def location(self, index: int) -> str:
         """Where a row is from, for errors: "line 7 of houses.csv"."""
         return f"row {index} of {type(self).__name__}"
 
@@ -148,7 +148,7 @@ def read(source: Indexed, index: int) -> Any:
 def unreadable(source: Indexed, index: int, error: Exception) -> DataError:
     """The error of a row that cannot be read."""
     what = "; ".join(map(str, error.problems)) if isinstance(error, BurnError) and error.problems else str(error)
-    return DataError(f"{place(source, index)} cannot be read", [f"{type(error).__name__}: {what}"])
+    return DataError(f"{location(source, index)} cannot be read", [f"{type(error).__name__}: {what}"])
 
 
 @contextmanager
@@ -163,8 +163,8 @@ def opening(path: str | os.PathLike[str]) -> Iterator[None]:
         raise DataError(f"{path} cannot be opened", [text or type(error).__name__]) from error
 
 
-def place(source: Indexed, index: int) -> str:
-    return source.place(index) if isinstance(source, Dataset) else f"row {index} of {type(source).__name__}"
+def location(source: Indexed, index: int) -> str:
+    return source.location(index) if isinstance(source, Dataset) else f"row {index} of {type(source).__name__}"
 
 
 def gather(source: Indexed, indices: np.ndarray) -> Any:
@@ -202,8 +202,8 @@ class Mapped(Dataset):
     def row(self, index: int) -> Any:
         return self.function(read(self.source, index))
 
-    def place(self, index: int) -> str:
-        return place(self.source, index)
+    def location(self, index: int) -> str:
+        return location(self.source, index)
 
 
 class Selected(Dataset):
@@ -220,8 +220,8 @@ class Selected(Dataset):
     def row(self, index: int) -> Any:
         return read(self.source, int(self.indices[index]))
 
-    def place(self, index: int) -> str:
-        return place(self.source, int(self.indices[index]))
+    def location(self, index: int) -> str:
+        return location(self.source, int(self.indices[index]))
 
     def gather(self, indices: np.ndarray) -> Any:
         return gather(self.source, self.indices[indices])
@@ -245,8 +245,8 @@ class Joined(Dataset):
     def row(self, index: int) -> Any:
         return read(*self._found(index))
 
-    def place(self, index: int) -> str:
-        return place(*self._found(index))
+    def location(self, index: int) -> str:
+        return location(*self._found(index))
 
 
 class Windows(Dataset):
@@ -267,11 +267,11 @@ class Windows(Dataset):
         return collate([read(self.source, i) for i in range(first, first + self.size)]) if batch is None else batch
 
     def gather(self, indices: np.ndarray) -> Any:
-        places = indices[:, None] * self.stride + np.arange(self.size)
-        return gather(self.source, places)
+        positions = indices[:, None] * self.stride + np.arange(self.size)
+        return gather(self.source, positions)
 
-    def place(self, index: int) -> str:
-        return f"{place(self.source, index * self.stride)} (the first of a window of {self.size})"
+    def location(self, index: int) -> str:
+        return f"{location(self.source, index * self.stride)} (the first of a window of {self.size})"
 
 
 class Cached(Dataset):
@@ -292,5 +292,5 @@ class Cached(Dataset):
             self._rows[index] = read(self.source, index)
         return self._rows[index]
 
-    def place(self, index: int) -> str:
-        return place(self.source, index)
+    def location(self, index: int) -> str:
+        return location(self.source, index)

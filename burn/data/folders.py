@@ -45,7 +45,7 @@ class Folder(Dataset):
     def __len__(self) -> int:
         return len(self.files)
 
-    def place(self, index: int) -> str:
+    def location(self, index: int) -> str:
         return str(self.folder / self.files[index])
 
     def row(self, index: int) -> tuple[Any, int]:

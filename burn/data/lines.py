@@ -34,7 +34,7 @@ class Lines(Dataset):
 
     def _found(self, file: BinaryIO, keep_empty: bool = False) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Where rows begin and end in the file, and the number of each one's first line."""
-        starts, ends = _line_places(file)
+        starts, ends = _line_bounds(file)
         kept = np.flatnonzero((ends > starts) | keep_empty)
         return starts[kept], ends[kept], kept + 1
 
@@ -44,7 +44,7 @@ class Lines(Dataset):
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_file": None}
 
-    def place(self, index: int) -> str:
+    def location(self, index: int) -> str:
         return f"line {self._numbers[index]} of {self.path}"
 
     def text(self, index: int) -> str:
@@ -54,7 +54,9 @@ class Lines(Dataset):
         start, size = int(self._starts[index]), int(self._ends[index] - self._starts[index])
         data = os.pread(self._file.fileno(), size, start)
         if len(data) < size:
-            raise DataError(f"{self.place(index)} cannot be read", ["the file has become shorter since it was opened"])
+            raise DataError(
+                f"{self.location(index)} cannot be read", ["the file has become shorter since it was opened"]
+            )
         return data.decode(self.encoding)
 
     def row(self, index: int) -> Any:
@@ -114,8 +116,8 @@ class Csv(Lines):
             problems = [Problem(f"there is no column '{name}'", hint=hint) for name in unknown]
             problems += [Problem(f"two columns are named '{n}'") for n in dict.fromkeys(twice)]
             raise DataError(f"{self.path} does not have these columns", problems)
-        places = {name: i for i, name in enumerate(self.header)}
-        self._readers = [(n, places[n], named.get(n)) for n in self.columns]
+        positions = {name: i for i, name in enumerate(self.header)}
+        self._readers = [(n, positions[n], named.get(n)) for n in self.columns]
 
     def _found(self, file: BinaryIO, keep_empty: bool = False) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         quoted = any(b'"' in chunk for chunk in iter(lambda: file.read(_CHUNK), b""))
@@ -163,7 +165,7 @@ class Csv(Lines):
         fields = self._fields(index)
         if len(fields) != len(self.header):
             message = f"it has {len(fields)} fields, and there are {len(self.header)} columns"
-            raise DataError(f"{self.place(index)} cannot be read", [message])
+            raise DataError(f"{self.location(index)} cannot be read", [message])
         row, problems = {}, []
         for name, at, reader in self._readers:
             try:
@@ -172,11 +174,11 @@ class Csv(Lines):
                 kind = getattr(reader, "__name__", "value")
                 problems.append(Problem(f"column '{name}': {fields[at]!r} is no {kind} ({error})"))
         if problems:
-            raise DataError(f"{self.place(index)} cannot be read", problems)
+            raise DataError(f"{self.location(index)} cannot be read", problems)
         return row
 
 
-def _line_places(file: BinaryIO) -> tuple[np.ndarray, np.ndarray]:
+def _line_bounds(file: BinaryIO) -> tuple[np.ndarray, np.ndarray]:
     """The start and end of each line, without its line break."""
     breaks: list[np.ndarray] = []
     returns: list[np.ndarray] = []

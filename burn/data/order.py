@@ -18,8 +18,8 @@ def words(count: int, *key: int) -> np.ndarray:
     state = 0
     for part in key:
         state = int(_mixed(np.array([(state + part + _GOLDEN) & _MASK], np.uint64))[0])
-    places = np.arange(1, count + 1, dtype=np.uint64)
-    return _mixed(places * np.uint64(_GOLDEN) + np.uint64(state))
+    positions = np.arange(1, count + 1, dtype=np.uint64)
+    return _mixed(positions * np.uint64(_GOLDEN) + np.uint64(state))
 
 
 def _mixed(x: np.ndarray) -> np.ndarray:

@@ -13,7 +13,7 @@ import numpy as np
 
 from burn.data import order
 from burn.data.collate import collate
-from burn.data.dataset import Indexed, gather, place, read
+from burn.data.dataset import Indexed, gather, location, read
 from burn.errors import DataError
 
 Augment = Callable[[Any, np.random.Generator], Any]
@@ -48,11 +48,11 @@ class Plan:
             yield from self._streamed(epoch, start)
             return
         source = cast(Indexed, self.rows)
-        places = order.permutation(len(source), self.seed, epoch) if self.shuffle else np.arange(len(source))
-        places = places[self.rank :: self.world]
+        positions = order.permutation(len(source), self.seed, epoch) if self.shuffle else np.arange(len(source))
+        positions = positions[self.rank :: self.world]
         for number in range(start, self.count(), step):
             first = number * self.batch_size
-            yield self._batch(source, places[first : first + self.batch_size], epoch, first)
+            yield self._batch(source, positions[first : first + self.batch_size], epoch, first)
 
     def _batch(self, source: Indexed, chosen: np.ndarray, epoch: int, first: int) -> Any:
         whole = gather(source, chosen) if self.join is collate and self.augment is None else None
@@ -61,7 +61,7 @@ class Plan:
         rows = [read(source, int(index)) for index in chosen]
         if self.augment is not None:
             for i, index in enumerate(chosen):
-                rows[i] = self._augmented(rows[i], epoch, first + i, place(source, int(index)))
+                rows[i] = self._augmented(rows[i], epoch, first + i, location(source, int(index)))
         return self.join(rows)
 
     def _augmented(self, row: Any, epoch: int, number: int, where: str) -> Any:

@@ -53,7 +53,7 @@ class Parquet(Dataset):
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state, _local=threading.local())
 
-    def place(self, index: int) -> str:
+    def location(self, index: int) -> str:
         return f"row {index + 1} of {self.path}"
 
     def row(self, index: int) -> dict[str, Any]:
@@ -132,13 +132,13 @@ class Sqlite(Dataset):
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state, _local=threading.local())
 
-    def place(self, index: int) -> str:
+    def location(self, index: int) -> str:
         return f"row {self._rows[index]} of {self.table} in {self.path}"
 
     def row(self, index: int) -> dict[str, Any]:
         values = self._database().execute(self._query, (int(self._rows[index]),)).fetchone()
         if values is None:
-            raise DataError(f"{self.place(index)} cannot be read", ["it is no longer there"])
+            raise DataError(f"{self.location(index)} cannot be read", ["it is no longer there"])
         return dict(zip(self.columns, values, strict=True))
 
     def _database(self) -> sqlite3.Connection:

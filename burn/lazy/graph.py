@@ -88,34 +88,34 @@ class Graph:
 
 def collect(roots: Iterable[Deferred]) -> Graph:
     """The graph behind values that are not computed yet."""
-    places: dict[Application, int] = {}
+    order: dict[Application, int] = {}
     leaves: dict[Deferred, int] = {}
     held: dict[Deferred, None] = {}
     wanted = list(dict.fromkeys(roots))
     pending = [root.application for root in wanted if root.application is not None]
     while pending:
         application = pending[-1]
-        if application in places:
+        if application in order:
             pending.pop()
             continue
         waiting = []
         for value in application.values():
             if value.array is not None:
                 leaves.setdefault(value, len(leaves))
-            elif value.application is not None and value.application not in places:
+            elif value.application is not None and value.application not in order:
                 waiting.append(value.application)
         if waiting:
             pending += reversed(waiting)
             continue
         pending.pop()
-        places[application] = len(places)
+        order[application] = len(order)
         if application.op not in SOURCES:
             for reference in application.results:
                 result = reference()
                 if result is not None and result.held and result.array is None:
                     held[result] = None
     outputs = list(dict.fromkeys([*wanted, *held]))
-    return _graph(places, leaves, outputs)
+    return _graph(order, leaves, outputs)
 
 
 def exact(value: Hashable) -> Hashable:
@@ -125,7 +125,7 @@ def exact(value: Hashable) -> Hashable:
     return tuple(map(exact, value)) if isinstance(value, tuple) else value
 
 
-def _graph(places: dict[Application, int], leaves: dict[Deferred, int], outputs: list[Deferred]) -> Graph:
+def _graph(order: dict[Application, int], leaves: dict[Deferred, int], outputs: list[Deferred]) -> Graph:
     numbers: list[float | int] = []
     rows: list[Hashable] = []
 
@@ -135,9 +135,9 @@ def _graph(places: dict[Application, int], leaves: dict[Deferred, int], outputs:
         application = value.application
         if value.array is not None or application is None:
             return -1 - leaves[value]
-        return places[application], value.index
+        return order[application], value.index
 
-    for application in places:
+    for application in order:
         attrs = application.attrs
         if application.op is Full:
             bits = attrs["bits"]
@@ -149,4 +149,4 @@ def _graph(places: dict[Application, int], leaves: dict[Deferred, int], outputs:
         )
         rows.append((application.op.OP_NAME, operands, tuple((k, exact(v)) for k, v in attrs.items())))
     key = (tuple(rows), tuple(leaf.type for leaf in leaves), tuple(map(reference, outputs)))
-    return Graph(list(places), list(leaves), outputs, tuple(numbers), key)
+    return Graph(list(order), list(leaves), outputs, tuple(numbers), key)

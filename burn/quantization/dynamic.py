@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from burn.quantization.graph import Graph, Product
+from burn.quantization.graph import Contraction, Graph
 from burn.quantization.static import symmetric
 
 KINDS = ("MatMul", "Gemm")
@@ -22,13 +22,13 @@ def quantize_dynamic(
     each column; exclude: names of nodes that stay in float. Raises BurnError if nothing can be quantised, or for an unknown
     node name."""
     graph = Graph(model)
-    products = {p.node.output[0]: p for p in graph.products(KINDS, exclude) if is_plain(p.node)}
+    contractions = {p.node.output[0]: p for p in graph.contractions(KINDS, exclude) if is_plain(p.node)}
     nodes: list[onnx.NodeProto] = []
     quantised: dict[str, list[str]] = {}
     weights: dict[str, list[str]] = {}
     for node in graph.graph.node:
-        product = products.get(node.output[0]) if node.output else None
-        nodes += [node] if product is None else _integers(graph, product, quantised, weights, per_channel)
+        contraction = contractions.get(node.output[0]) if node.output else None
+        nodes += [node] if contraction is None else _integers(graph, contraction, quantised, weights, per_channel)
     graph.replace(nodes)
     return graph.model
 
@@ -40,25 +40,29 @@ def is_plain(node: onnx.NodeProto) -> bool:
 
 
 def _integers(
-    graph: Graph, product: Product, quantised: dict[str, list[str]], weights: dict[str, list[str]], per_channel: bool
+    graph: Graph,
+    contraction: Contraction,
+    quantised: dict[str, list[str]],
+    weights: dict[str, list[str]],
+    per_channel: bool,
 ) -> list[onnx.NodeProto]:
     """The nodes of an integer matmul. quantised: 8-bit values, scale and zero point by tensor; weights: the same by weight and
     axis."""
-    node, nodes = product.node, []
+    node, nodes = contraction.node, []
     x, y = node.input[0], node.output[0]
     name = node.name or y
     if x not in quantised:
         quantised[x] = [graph.fresh(f"{x}_{part}") for part in ("quantized", "scale", "zero_point")]
         nodes.append(helper.make_node("DynamicQuantizeLinear", [x], quantised[x], name=f"{x}_quantize"))
-    key = f"{product.weight}:{product.axis}"
+    key = f"{contraction.weight}:{contraction.axis}"
     if key not in weights:
-        weight = graph.array(product.weight)
+        weight = graph.array(contraction.weight)
         assert weight is not None
-        whole, scale = symmetric(weight if product.axis == 1 else weight.T, 1 if per_channel else None)
+        whole, scale = symmetric(weight if contraction.axis == 1 else weight.T, 1 if per_channel else None)
         weights[key] = [
-            graph.constant(f"{product.weight}_quantized", whole),
-            graph.constant(f"{product.weight}_scale", scale),
-            graph.constant(f"{product.weight}_zero_point", np.zeros((), np.int8)),
+            graph.constant(f"{contraction.weight}_quantized", whole),
+            graph.constant(f"{contraction.weight}_scale", scale),
+            graph.constant(f"{contraction.weight}_zero_point", np.zeros((), np.int8)),
         ]
     values, scale, zero = quantised[x]
     right, right_scale, right_zero = weights[key]

@@ -23,7 +23,7 @@ LIMIT = 1_900_000_000
 
 
 @dataclass(frozen=True)
-class Product:
+class Contraction:
     """A node with a constant float32 weight: its operand `weight`, whose axis `axis` is that of the output's channels. bias: the
     name of a constant bias that is quantised with it."""
 
@@ -94,7 +94,7 @@ class Graph:
         self.graph.input.extend(inputs)
         self.tensors = {t.name: t for t in self.graph.initializer}
 
-    def products(self, kinds: Collection[str], exclude: Collection[str]) -> list[Product]:
+    def contractions(self, kinds: Collection[str], exclude: Collection[str]) -> list[Contraction]:
         """The nodes that can be quantised, except those in `exclude`. Raises BurnError for an unknown node name,
         for weights that are not finite, or if no node is left."""
         every = [node.name for node in self.graph.node if node.name]
@@ -103,25 +103,27 @@ class Graph:
         ]
         if unknown:
             raise BurnError("what is to be left out is not there", unknown)
-        found = [self._product(node) for node in self.graph.node if node.op_type in kinds and node.name not in exclude]
-        products = [product for product in found if product is not None]
-        if not products:
+        found = [
+            self._contraction(node) for node in self.graph.node if node.op_type in kinds and node.name not in exclude
+        ]
+        contractions = [contraction for contraction in found if contraction is not None]
+        if not contractions:
             raise BurnError(
                 f"nothing to quantise: no {', '.join(kinds)} with a constant weight of float32 in the graph"
             )
         infinite = [
             Problem(
-                f"'{name}', a constant of node '{product.node.name or product.node.output[0]}', holds NaN or infinity"
+                f"'{name}', a constant of node '{contraction.node.name or contraction.node.output[0]}', holds NaN or infinity"
             )
-            for product in products
-            for name in (product.weight, product.bias)
+            for contraction in contractions
+            for name in (contraction.weight, contraction.bias)
             if name is not None and not np.isfinite(self.floats(name)).all()  # type: ignore[arg-type]
         ]
         if infinite:
             raise BurnError("numbers that are not finite cannot be quantised", infinite)
-        return products
+        return contractions
 
-    def _product(self, node: onnx.NodeProto) -> Product | None:
+    def _contraction(self, node: onnx.NodeProto) -> Contraction | None:
         weight = self.floats(node.input[1])
         if (
             node.domain not in ("", "ai.onnx")
@@ -136,14 +138,14 @@ class Graph:
             bias = None
         match node.op_type:
             case "Conv":
-                return Product(node, node.input[1], 0, bias)
+                return Contraction(node, node.input[1], 0, bias)
             case "MatMul" if weight.ndim == 2:
-                return Product(node, node.input[1], 1, None)
+                return Contraction(node, node.input[1], 1, None)
             case "Gemm":
                 axis = 0 if given.get("transB", 0) else 1
                 plain = given.get("alpha", 1.0) == given.get("beta", 1.0) == 1.0
                 row = bias is not None and self.arrays[bias].shape == (weight.shape[axis],)
-                return Product(node, node.input[1], axis, bias if plain and row else None)
+                return Contraction(node, node.input[1], axis, bias if plain and row else None)
         return None
 
     def fold_transposes(self) -> None:

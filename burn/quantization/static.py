@@ -15,7 +15,7 @@ import onnx
 from onnx import helper
 
 from burn.quantization.calibrate import Range, ranges
-from burn.quantization.graph import Graph, Product
+from burn.quantization.graph import Contraction, Graph
 from burn.quantization.samples import Sample
 
 KINDS = ("Conv", "Gemm", "MatMul")
@@ -53,20 +53,20 @@ def quantize_static(
     in float. Raises BurnError if nothing can be quantised, or for an unknown node name."""
     graph = Graph(model)
     graph.fold_batch_norms()
-    products = graph.products(KINDS, exclude)
-    flowing = _flowing(graph, products)
-    read = [p.node.input[0] for p in products]
+    contractions = graph.contractions(KINDS, exclude)
+    flowing = _flowing(graph, contractions)
+    read = [p.node.input[0] for p in contractions]
     wanted = list(dict.fromkeys([*read, *(n for n in flowing if n not in graph.outputs)]))
     origin = {name: _origin(graph, name, wanted) for name in wanted}
     seen = ranges(graph.model, list(dict.fromkeys(origin.values())), samples, method, percentile)
     numbers = {name: _asymmetric(seen[origin[name]], activations) for name in wanted}
-    return _Writer(graph, products, numbers, flowing, per_channel).write()
+    return _Writer(graph, contractions, numbers, flowing, per_channel).write()
 
 
-def _flowing(graph: Graph, products: Iterable[Product]) -> set[str]:
+def _flowing(graph: Graph, contractions: Iterable[Contraction]) -> set[str]:
     """The quantised results of convolutions, after clipping, and of the ops that follow them."""
     found: set[str] = set()
-    convolutions = {p.node.output[0] for p in products if p.node.op_type == "Conv"}
+    convolutions = {p.node.output[0] for p in contractions if p.node.op_type == "Conv"}
     for node in graph.graph.node:
         inputs = [name for name in node.input if name and graph.array(name) is None]
         follows = node.op_type in FOLLOWS and len(node.output) == 1
@@ -100,7 +100,7 @@ def _asymmetric(seen: Range, dtype: str) -> Numbers:
 
 
 def symmetric(weight: np.ndarray, axis: int | None) -> tuple[np.ndarray, np.ndarray]:
-    """A weight in int8 from -127 to 127, and its scale, for each place of `axis` or one."""
+    """A weight in int8 from -127 to 127, and its scale, for each position of `axis` or one."""
     axes = tuple(a for a in range(weight.ndim) if a != axis)
     largest = np.abs(weight).max(axis=axes if axis is not None else None)
     scale = np.where(largest > 0, largest / 127, 1).astype(np.float32)
@@ -110,10 +110,15 @@ def symmetric(weight: np.ndarray, axis: int | None) -> tuple[np.ndarray, np.ndar
 
 class _Writer:
     def __init__(
-        self, graph: Graph, products: list[Product], numbers: dict[str, Numbers], flowing: set[str], per_channel: bool
+        self,
+        graph: Graph,
+        contractions: list[Contraction],
+        numbers: dict[str, Numbers],
+        flowing: set[str],
+        per_channel: bool,
     ) -> None:
         self.graph, self.numbers, self.flowing, self.per_channel = graph, numbers, flowing, per_channel
-        self.products = {p.node.output[0]: p for p in products}
+        self.contractions = {p.node.output[0]: p for p in contractions}
         self.weights: dict[tuple[str, int], tuple[str, np.ndarray]] = {}
 
     def write(self) -> onnx.ModelProto:
@@ -121,24 +126,26 @@ class _Writer:
         for name in (i.name for i in self.graph.inputs):
             nodes += self._around(name)
         for node in self.graph.graph.node:
-            product = self.products.get(node.output[0]) if node.output else None
+            contraction = self.contractions.get(node.output[0]) if node.output else None
             copy = onnx.NodeProto()
             copy.CopyFrom(node)
-            if product is not None:
-                nodes += self._quantised(copy, product)
-            for place, name in enumerate(node.input):
-                if self._is_read_quantised(node, place, name, product):
-                    copy.input[place] = _dequantised(name)
+            if contraction is not None:
+                nodes += self._quantised(copy, contraction)
+            for position, name in enumerate(node.input):
+                if self._is_read_quantised(node, position, name, contraction):
+                    copy.input[position] = _dequantised(name)
             nodes.append(copy)
             for name in node.output:
                 nodes += self._around(name)
         self.graph.replace(nodes)
         return self.graph.model
 
-    def _is_read_quantised(self, node: onnx.NodeProto, place: int, name: str, product: Product | None) -> bool:
+    def _is_read_quantised(
+        self, node: onnx.NodeProto, position: int, name: str, contraction: Contraction | None
+    ) -> bool:
         if name not in self.numbers:
             return False
-        return (product is not None and place == 0) or (name in self.flowing and node.op_type in FOLLOWS)
+        return (contraction is not None and position == 0) or (name in self.flowing and node.op_type in FOLLOWS)
 
     def _around(self, name: str) -> list[onnx.NodeProto]:
         """A tensor quantised, and back."""
@@ -152,26 +159,26 @@ class _Writer:
             _node("DequantizeLinear", [f"{name}_quantized", *parameters], _dequantised(name)),
         ]
 
-    def _quantised(self, node: onnx.NodeProto, product: Product) -> list[onnx.NodeProto]:
+    def _quantised(self, node: onnx.NodeProto, contraction: Contraction) -> list[onnx.NodeProto]:
         """The nodes of a contraction's quantised weight and bias."""
         nodes: list[onnx.NodeProto] = []
-        axis = product.axis if self.per_channel else None
-        if (product.weight, product.axis) not in self.weights:
-            weight = self.graph.array(product.weight)
+        axis = contraction.axis if self.per_channel else None
+        if (contraction.weight, contraction.axis) not in self.weights:
+            weight = self.graph.array(contraction.weight)
             assert weight is not None
             whole, scale = symmetric(weight, axis)
-            parts = self._constants(product.weight, whole, scale)
-            self.weights[product.weight, product.axis] = (f"{parts[0]}_dequantized", scale)
+            parts = self._constants(contraction.weight, whole, scale)
+            self.weights[contraction.weight, contraction.axis] = (f"{parts[0]}_dequantized", scale)
             nodes.append(_node("DequantizeLinear", parts, f"{parts[0]}_dequantized", axis))
-        node.input[1], scale = self.weights[product.weight, product.axis]
-        bias = None if product.bias is None else self.graph.array(product.bias)
-        if bias is None or product.bias is None:
+        node.input[1], scale = self.weights[contraction.weight, contraction.axis]
+        bias = None if contraction.bias is None else self.graph.array(contraction.bias)
+        if bias is None or contraction.bias is None:
             return nodes
-        units = (self.numbers[product.node.input[0]].scale * scale).astype(np.float32)
+        units = (self.numbers[contraction.node.input[0]].scale * scale).astype(np.float32)
         with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
             whole = np.rint(bias.astype(np.float64) / units)
         if np.isfinite(whole).all() and (np.abs(whole) < 2**31).all():
-            parts = self._constants(product.bias, whole.astype(np.int32), np.asarray(units))
+            parts = self._constants(contraction.bias, whole.astype(np.int32), np.asarray(units))
             nodes.append(_node("DequantizeLinear", parts, f"{parts[0]}_dequantized", 0 if units.ndim else None))
             node.input[2] = f"{parts[0]}_dequantized"
         return nodes

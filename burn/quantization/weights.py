@@ -15,7 +15,7 @@ from onnx import helper
 
 from burn.errors import BurnError
 from burn.quantization.dynamic import is_plain
-from burn.quantization.graph import Graph, Product
+from burn.quantization.graph import Contraction, Graph
 
 KINDS = ("MatMul", "Gemm")
 
@@ -56,18 +56,18 @@ def quantize_weights(
         raise BurnError(f"a block has 16, 32, 64, .. numbers, not {block}")
     graph = Graph(model)
     graph.fold_transposes()
-    products = {p.node.output[0]: p for p in graph.products(KINDS, exclude) if is_plain(p.node)}
+    contractions = {p.node.output[0]: p for p in graph.contractions(KINDS, exclude) if is_plain(p.node)}
     nodes: list[onnx.NodeProto] = []
     made: dict[tuple[str, int], list[str]] = {}
     for node in graph.graph.node:
-        product = products.get(node.output[0]) if node.output else None
-        if product is None:
+        contraction = contractions.get(node.output[0]) if node.output else None
+        if contraction is None:
             nodes.append(node)
             continue
-        key = (product.weight, product.axis)
+        key = (contraction.weight, contraction.axis)
         if key not in made:
-            made[key] = _constants(graph, product, BITS[weights], block, zero_points)
-        nodes += _product(graph, product, made[key], BITS[weights], block)
+            made[key] = _constants(graph, contraction, BITS[weights], block, zero_points)
+        nodes += _contraction(graph, contraction, made[key], BITS[weights], block)
     graph.replace(nodes)
     if all(o.domain != DOMAIN for o in graph.model.opset_import):
         graph.model.opset_import.append(helper.make_opsetid(DOMAIN, 1))
@@ -110,27 +110,34 @@ def packed(numbers: np.ndarray, bits: int) -> np.ndarray:
     return np.bitwise_or.reduce(apart << (np.arange(each, dtype=np.uint8) * np.uint8(bits)), axis=-1).astype(np.uint8)
 
 
-def _constants(graph: Graph, product: Product, bits: int, block: int, zero_points: bool) -> list[str]:
+def _constants(graph: Graph, contraction: Contraction, bits: int, block: int, zero_points: bool) -> list[str]:
     """The names of a weight's bytes, scales and zero points."""
-    weight = graph.array(product.weight)
+    weight = graph.array(contraction.weight)
     assert weight is not None
-    made = in_blocks(weight.T if product.axis == 1 else weight, bits, block, zero_points)
+    made = in_blocks(weight.T if contraction.axis == 1 else weight, bits, block, zero_points)
     parts = [
-        graph.constant(f"{product.weight}_q{bits}", made.values),
-        graph.constant(f"{product.weight}_scale", made.scales),
+        graph.constant(f"{contraction.weight}_q{bits}", made.values),
+        graph.constant(f"{contraction.weight}_scale", made.scales),
     ]
     if made.zeros is not None:
-        parts.append(graph.constant(f"{product.weight}_zero_point", packed(made.zeros, bits)))
+        parts.append(graph.constant(f"{contraction.weight}_zero_point", packed(made.zeros, bits)))
     return parts
 
 
-def _product(graph: Graph, product: Product, parts: list[str], bits: int, block: int) -> list[onnx.NodeProto]:
-    node, (y,) = product.node, product.node.output
-    weight = graph.array(product.weight)
+def _contraction(
+    graph: Graph, contraction: Contraction, parts: list[str], bits: int, block: int
+) -> list[onnx.NodeProto]:
+    node, (y,) = contraction.node, contraction.node.output
+    weight = graph.array(contraction.weight)
     assert weight is not None
     bias = node.input[2] if node.op_type == "Gemm" and len(node.input) > 2 and node.input[2] else None
     name, result = node.name or y, graph.fresh(f"{y}_product") if bias else y
-    sizes = {"N": weight.shape[product.axis], "K": weight.shape[1 - product.axis], "bits": bits, "block_size": block}
+    sizes = {
+        "N": weight.shape[contraction.axis],
+        "K": weight.shape[1 - contraction.axis],
+        "bits": bits,
+        "block_size": block,
+    }
     made = [helper.make_node("MatMulNBits", [node.input[0], *parts], [result], name=name, domain=DOMAIN, **sizes)]
     if bias:
         made.append(helper.make_node("Add", [result, bias], [y], name=f"{name}_bias"))

@@ -101,9 +101,9 @@ def _trace(
     program = tracer.program
     named = list(zip(_output_names(structure, outputs), values, strict=True))
     named += [(f"next {owner.name}", value) for owner, value in assigned]
-    place = {id(p): i for i, p in enumerate(tracer.parameters, len(program.inputs) - len(tracer.parameters))}
+    input_of = {id(p): i for i, p in enumerate(tracer.parameters, len(program.inputs) - len(tracer.parameters))}
     shift = program.random_state  # the state is the last input
-    program.renews = {len(values) + i: place[id(owner)] - shift for i, (owner, _) in enumerate(assigned)}
+    program.renews = {len(values) + i: input_of[id(owner)] - shift for i, (owner, _) in enumerate(assigned)}
     return program.finish(named), structure
 
 

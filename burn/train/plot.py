@@ -58,10 +58,10 @@ class _Canvas:
         """Draws the means of the points in each column of dots, connected by straight lines."""
         sums: dict[int, tuple[float, int]] = {}
         for x, y in line.points:
-            at = self._dot(x, self.xs, self.columns * 2)
+            at = self._scaled(x, self.xs, self.columns * 2)
             total, count = sums.get(at, (0.0, 0))
             sums[at] = total + y, count + 1
-        means = [(x, self._dot(total / count, self.ys, self.rows * 4)) for x, (total, count) in sorted(sums.items())]
+        means = [(x, self._scaled(total / count, self.ys, self.rows * 4)) for x, (total, count) in sorted(sums.items())]
         for (x0, y0), (x1, y1) in zip(means, means[1:] or means, strict=False):
             steps = max(x1 - x0, abs(y1 - y0), 1)
             for i in range(steps + 1):
@@ -72,7 +72,7 @@ class _Canvas:
             if cell[1] - last >= _APART:
                 self._marks[cell], self._styles[cell], last = _MARK, line.style, cell[1]
 
-    def _dot(self, value: float, ends: tuple[float, float], count: int) -> int:
+    def _scaled(self, value: float, ends: tuple[float, float], count: int) -> int:
         return min(count - 1, max(0, int((value - ends[0]) / (ends[1] - ends[0]) * (count - 1) + 0.5)))
 
     def _dot(self, x: int, y: int, style: str) -> None:

@@ -36,7 +36,7 @@ def written(folder: Path, text: str | bytes, name: str = "rows.csv") -> Path:
 def test_lines(tmp_path: Path, end: str) -> None:
     path = written(tmp_path, "\ufeff" + end.join(["one", "", "zwei ü", "three"]), "a.txt")
     lines = data.Lines(path)
-    assert list(lines) == ["one", "zwei ü", "three"] and lines.place(1) == f"line 3 of {path}"
+    assert list(lines) == ["one", "zwei ü", "three"] and lines.location(1) == f"line 3 of {path}"
     assert list(data.Lines(path, keep_empty=True)) == ["one", "", "zwei ü", "three"]
     assert list(pickle.loads(pickle.dumps(lines))) == list(lines)
     assert list(data.Lines(written(tmp_path, "", "empty"))) == []
@@ -122,7 +122,7 @@ def test_parquet(tmp_path: Path) -> None:
     pq.write_table(table, path, row_group_size=2)
     dataset = data.Parquet(path)
     assert [row["x"] for row in dataset] == [0.5, 1.5, 2.5] and dataset[-1]["word"] is None
-    assert dataset[1]["ids"].tolist() == [2, 3] and dataset.place(2) == f"row 3 of {path}"
+    assert dataset[1]["ids"].tolist() == [2, 3] and dataset.location(2) == f"row 3 of {path}"
     copy = pickle.loads(pickle.dumps(data.Parquet(path, columns=["x"])))
     assert list(copy) == [{"x": 0.5}, {"x": 1.5}, {"x": 2.5}]
     with pytest.raises(DataError, match="no column 'z' \\(there are x, word, ids\\)"):
@@ -141,7 +141,7 @@ def test_sqlite(tmp_path: Path) -> None:
         database.execute('DELETE FROM "odd ""name" WHERE x = 1.5')
     database.close()
     dataset = data.Sqlite(path, 'odd "name')
-    assert list(dataset) == [{"x": 0.5, "word": "a"}, {"x": 2.5, "word": "c"}] and "row 3 of" in dataset.place(1)
+    assert list(dataset) == [{"x": 0.5, "word": "a"}, {"x": 2.5, "word": "c"}] and "row 3 of" in dataset.location(1)
     some = data.Sqlite(path, 'odd "name', columns=["word"], where="x > ?", parameters=[1])
     assert list(pickle.loads(pickle.dumps(some))) == [{"word": "c"}]
     for arguments, message in (({"table": "none"}, "no such table"), ({"where": "nonsense("}, "incomplete|syntax")):

@@ -67,7 +67,7 @@ class CompiledModule:
         self._buffers = {name: tensor_of(exported, target) for name, target in imported.buffers.items()}
         self._order = [spec.name for spec in executable.inputs]
         outputs = [spec.name for spec in executable.outputs]
-        self._places = {name: i for i, name in enumerate(outputs)}
+        self._indices = {name: i for i, name in enumerate(outputs)}
 
     @property
     def inputs(self) -> tuple[Any, ...]:
@@ -87,17 +87,17 @@ class CompiledModule:
         given = {**self._buffers, **self._calling.inputs(leaves)}
         arrays = [_array(given[name]) for name in self._order]
         results = self.executable(*arrays)
-        if len(self._places) == 1:
+        if len(self._indices) == 1:
             results = (results,)
         self._write_back(results, given)
-        return self._calling.result(lambda name: _tensor(results[self._places[name]]))
+        return self._calling.result(lambda name: _tensor(results[self._indices[name]]))
 
     def _write_back(self, results: Sequence[Any], given: Mapping[str, Any]) -> None:
         targets = {target: name for name, target in self._imported.buffers.items()}
         for mutation in self._imported.mutations:
             tensor = given[targets[mutation.name] if mutation.buffer else mutation.name]
             with torch.no_grad():
-                tensor.copy_(_tensor(results[self._places[mutation.output]]))
+                tensor.copy_(_tensor(results[self._indices[mutation.output]]))
 
     def __repr__(self) -> str:
         return f"CompiledModule({self.executable!r})"
