@@ -83,7 +83,7 @@ def compile(
 
 
 def is_torch(function: Any) -> bool:
-    """Whether it is PyTorch's; which is not imported for this: only a caller that has it can have made one."""
+    """True if it is PyTorch's; which is not imported for this: only a caller that has it can have made one."""
     torch = sys.modules.get("torch")
     if torch is None:
         return False

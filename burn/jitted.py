@@ -71,7 +71,7 @@ class _Program:
         return tuple(numbers[id(p)] for p in self.assigned)
 
     def takes_parameters(self) -> bool:
-        """Whether it is right for the elements that the parameters have now."""
+        """True if it is right for the elements that the parameters have now."""
         if self.opened:
             return are_of(self.parameters, self.given)
         return all(p.weight is w for p, w in zip(self.parameters, self.given, strict=True))

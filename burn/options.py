@@ -82,7 +82,7 @@ class Options:
 
     @property
     def changes_code(self) -> bool:
-        """Whether the caller asks for anything that a compiled program can no longer follow."""
+        """True if the caller asks for anything that a compiled program can no longer follow."""
         chosen = not (self.autotune.is_off or self.autotune.wished)
         return bool(self.target or self.exact or chosen) or self.precision != FULL
 

@@ -137,7 +137,7 @@ class _Parts:
     objects: list[Path]
     chain: Toolchain
     told: tuple[str, ...]  # to the compiler of the runtime
-    is_whole: bool  # whether the runtime is among the objects
+    is_whole: bool  # true if the runtime is among the objects
 
 
 def _exe(program: Program, output: Path, options: Options) -> list[Path]:

@@ -59,7 +59,7 @@ class Config:
 
     __config_fields__: ClassVar[bool] = True
     _names: ClassVar[tuple[dict[str, Any], dict[str, Any]]] = ({}, {})
-    _derived: ClassVar[bool] = False  # whether the types of the fields are those of a constructor
+    _derived: ClassVar[bool] = False  # true if the types of the fields are those of a constructor
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)

@@ -94,7 +94,7 @@ class Learner:
         if device is not None:
             self.to(device)
         self._own_step = step
-        self.lacks_targets = False  # whether a loss layer of the last step had no target that counts
+        self.lacks_targets = False  # true if a loss layer of the last step had no target that counts
         self._step = None if step is not None else self._compiled_step(how)
         self._valid: Jit | None = None
         self._counting: Jit | None = None

@@ -29,7 +29,7 @@ from onnx import helper
 
 OLDEST = 18
 DEFAULT_OPSET = 21
-"""What runtimes of the last years have; newer opsets are asked for by number."""
+"""The opset that recent runtimes support; newer opsets are an option."""
 
 FAMILIES = (
     "joined", "pointwise", "shape", "indexing", "reduction", "window", "contraction", "library", "control", "activation",
@@ -290,7 +290,7 @@ def prune(nodes: Sequence[onnx.NodeProto], needed: set[str]) -> list[onnx.NodePr
 
 
 def used_names(nodes: Sequence[onnx.NodeProto]) -> set[str]:
-    """What nodes, and those in their subgraphs, take in."""
+    """The inputs of nodes and of the nodes in their subgraphs."""
     names: set[str] = set()
     for node in nodes:
         names.update(node.input)

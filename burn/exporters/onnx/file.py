@@ -1,4 +1,4 @@
-"""Writing a model to a file: checked by ONNX before it takes its place, with weights beside it where they are large.
+"""Writing a model to a file: ONNX checks it before it replaces the target; large weights go into a second file.
 
     model.onnx        the graph, and weights while they are small
     model.onnx.data   the weights otherwise, each at a multiple of ALIGNMENT, read from their own files piece by piece

@@ -45,7 +45,7 @@ class Refused(Exception):
 
 @dataclass(frozen=True)
 class Schema:
-    """What ONNX says of an operator at an opset: the type variable or the one type of each input and output."""
+    """ONNX's schema of an operator at an opset: the type variable or the only type of each input and output."""
 
     name: str
     inputs: tuple[str, ...]

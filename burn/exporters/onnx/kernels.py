@@ -85,7 +85,7 @@ MOVES = frozenset({"Where", "Expand", "Tile", "Pad"})
 
 
 def computed_in(operator: str, dtype: str) -> bool:
-    """Whether an operator takes a type as it is."""
+    """True if an operator takes a type as it is."""
     return operator not in KERNELS or dtype in KERNELS[operator]
 
 

@@ -1,6 +1,6 @@
-"""Whether two programs are the same but for the names and the order of their ops. Enter at `difference`.
+"""Comparison of two programs up to names and the order of ops. Start at `difference`.
 
-Written source is read back through this: what is built from it must be what it was written from, op by op.
+It verifies generated source: the program traced from it must equal the original, op by op.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ TURNED = {"gt": "lt", "ge": "le"}
 
 
 def difference(first: Graph, second: Graph) -> str:
-    """What differs, or ''. Large constants are the same when they are the same bytes in memory or of one file."""
+    """The first difference, or ''. Large constants are equal if they are the same bytes in memory or in a file."""
     a, b = _Prints(), _Prints()
     types = [[n.types[0] for n in graph.inputs] for graph in (first, second)]
     if types[0] != types[1] or first.input_names != second.input_names:
@@ -41,7 +41,7 @@ def difference(first: Graph, second: Graph) -> str:
 
 
 class _Prints:
-    """Digests of what each value is computed from."""
+    """Digests of values, from their ops and operands."""
 
     def __init__(self) -> None:
         self._nodes: dict[Node, str] = {}
@@ -142,7 +142,7 @@ def _rounded(number: float, dtype: str) -> float:
 
 
 def _content(weight: Weight) -> Any:
-    """What tells a constant from others: its type, and its elements or where they lie."""
+    """A constant's key: its type, and its elements or their address."""
     kind = (weight.dtype, weight.shape)
     if weight.dtype == "string":
         return kind, weight.array().reshape(-1).tolist()
@@ -156,7 +156,7 @@ def _content(weight: Weight) -> Any:
 
 
 def _first_difference(a: _Prints, x: Value, b: _Prints, y: Value) -> str:
-    """The place nearest to the inputs where the two part."""
+    """The first difference on the way from the inputs."""
     while True:
         if x.node.op != y.node.op:
             return f"{x.node.op} ({x.type}, node '{x.node.source}') became {y.node.op} ({y.type})"

@@ -203,7 +203,7 @@ class Body:
         self.indent -= 1
 
     def _inlines(self, node: Node) -> bool:
-        """Whether a node's result may be written inside of the expression that uses it."""
+        """True if a node's result may be written inside of the expression that uses it."""
         return len(node.types) == 1 and node.pure and self.left[node.result] == 1 and not new_sizes(node)
 
     def _expression(self, node: Node) -> Text:

@@ -56,7 +56,7 @@ WEIGHTS = "model.safetensors"
 
 @dataclass(frozen=True)
 class Source:
-    """What was generated: the text of a Python module with the class `name`, and the weights by their path in it."""
+    """Generated source: the text of a Python module with the class `name`, and the weights by path."""
 
     name: str
     text: str
@@ -94,7 +94,7 @@ def generate(
 
 @dataclass(frozen=True)
 class _Head:
-    """What is said above the classes, and whether ops are written as functions."""
+    """The comment above the classes, and the style of ops."""
 
     origin: str
     weights: str
@@ -138,7 +138,7 @@ def _uses(block: Block) -> Counter[Value]:
 
 
 def _slot_name(block: Block, index: int, graph: Graph, users: Users) -> str:
-    """What a block calls one of its inputs."""
+    """A block's name for one of its inputs."""
     value = block.slots[index]
     for node, name in zip(graph.inputs, graph.input_names, strict=True):
         if value == node.result and (block.same[index] or re.search(r"\d", name)):

@@ -36,7 +36,7 @@ POSITIONAL = frozenset({
 """Constructor's arguments that are written without their names."""
 
 AXES = {4: {0: "batch", 1: "channels", 2: "height", 3: "width"}, 3: {0: "batch", 1: "length"}, 2: {0: "rows"}}
-"""What sizes without a name of their own are called, by the rank of their tensor."""
+"""Names of unnamed sizes, by the rank of their tensor."""
 
 RESERVED = frozenset(dir(Module)) | {"forward", "self"}
 
@@ -94,7 +94,7 @@ class ModuleWriter:
             self.constructors.append(f"self.{attribute} = {_parameter(value, shape)}")
 
     def _same_layer(self, node: Node) -> Any:
-        """What is the same for nodes that are calls of one layer."""
+        """A key that is equal for calls of one layer."""
         if node.constants:
             return tuple(node.constants.values())
         path = self._path(node)
@@ -102,7 +102,7 @@ class ModuleWriter:
         return (node.op, tuple(again), self._arguments(node)) if path else node
 
     def _wishes(self, lists: dict[Node, list[Node]]) -> dict[Node, str]:
-        """What each member would be called: the shortest end of its path in this module that no other one ends in."""
+        """Preferred name of each member: the shortest unique suffix of its path in this module."""
         paths: dict[Node, list[str]] = {}
         kinds: dict[Node, str] = {}
         for node in walk(self.nodes):

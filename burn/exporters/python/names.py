@@ -21,7 +21,7 @@ GENERAL = frozenset({"layer", "block", "stage", "module", "unit"})
 VAGUE = frozenset(
     {"model", "module", "net", "network", "backbone", "body", "m", "base", "main", "features", "sub", "self"}
 )
-"""Names of modules that say nothing of what is in them."""
+"""Names of modules without information about their content."""
 WORDS = {"attn": "attention", "mlp": "MLP", "ffn": "feed_forward", "ff": "feed_forward", "norm": "norm", "conv": "conv"}
 ROLES = frozenset({
     "weight", "bias", "kernel", "gamma", "beta", "scale", "mean", "var", "running_mean", "running_var",

@@ -73,7 +73,7 @@ def _turn_products(graph: Graph, stored: list[Weight], number: int) -> None:
 
 
 def _is_turned(node: Node, value: Value) -> bool:
-    """Whether a node is the product of something with a value's columns."""
+    """True if a node is the product of something with a value's columns."""
     if node.op != "dot_general" or node.operands[1] != value or node.operands[0] == value or node.attrs["rhs_batch"]:
         return False
     return node.attrs["rhs_contract"] == (0,) and node.attrs["lhs_contract"] == (node.operands[0].type.rank - 1,)
@@ -109,7 +109,7 @@ def _movers(graph: Graph) -> set[Node]:
 
 
 def _is_laid_along(node: Node) -> bool:
-    """Whether a node gives a vector axes of size 1, so that it broadcasts: the parameter is the vector."""
+    """True if a node gives a vector axes of size 1, so that it broadcasts: the parameter is the vector."""
     return (
         node.op == "reshape"
         and node.operands[0].type.rank == 1

@@ -1,4 +1,4 @@
-"""What values and parts of a model are for, by the ops around them: what a person would name them after.
+"""Names of values and parts of a model, derived from the ops around them.
 
 Enter at `used_as` and `made_by` (of a value), `title` (of a part).
 """
@@ -24,7 +24,7 @@ USES: dict[str, tuple[str | None, ...]] = {
     "select": ("mask",),
     "if": ("condition",),
 }
-"""What an operand is for, by the op that takes it and its place."""
+"""Names of operands, by the op and the operand's index."""
 
 OTHERWISE = {
     "mask": "attention_mask", "query": "queries", "key": "keys", "value": "values", "index": "indices",
@@ -40,7 +40,7 @@ RESULTS: dict[str, tuple[str, ...]] = {
     "top_k": ("best", "places"),
     "unique": ("distinct", "first", "inverse", "counts"),
 }
-"""What the results of an op are, where there are several."""
+"""Names of results of ops with several results."""
 
 NOUNS = {
     "abs": "size", "arg_reduce": "best", "attention": "context", "ceil": "steps", "clip": "clipped", "concat": "joined",
@@ -56,7 +56,7 @@ NOUNS = {
     "sqrt": "root", "sub": "difference", "tanh": "curve", "add": "total", "chunk": "part", "hard_sigmoid": "gate",
     "scatter_elements": "updated", "scatter_nd": "updated", "pow": "power", "layer_norm": "normed", "rms_norm": "normed",
 }  # fmt: skip
-"""What a value is, by the op that computes it."""
+"""Names of values, by the op that computes them."""
 
 REDUCED = {"sum": "total", "max": "peak", "min": "least", "mean": "mean", "prod": "product"}
 
@@ -68,7 +68,7 @@ Users = Mapping[Value, Sequence[tuple[Node, int]]]
 
 
 def made_by(value: Value) -> str | None:
-    """What a value is, by the op that computes it, seen through views."""
+    """A name for a value from the op that computes it, ignoring views."""
     while value.node.op in VIEWS:
         value = value.node.operands[0]
     node = value.node
@@ -89,7 +89,7 @@ def made_by(value: Value) -> str | None:
 
 
 def used_as(value: Value, users: Users) -> str | None:
-    """What all the ops that take a value take it for, seen through views."""
+    """A name for a value from all its users, ignoring views; None if they disagree."""
     todo, found = [value], set()
     for each in todo:
         for node, place in users.get(each, ()):
@@ -158,7 +158,7 @@ def title(nodes: Sequence[Node], titles: Sequence[str]) -> str | None:
 
 
 def _is_residual(nodes: Sequence[Node]) -> bool:
-    """Whether the last thing is to add what came in, perhaps before an activation."""
+    """True if the last thing is to add what came in, perhaps before an activation."""
     inside = set(nodes)
     last = nodes[-1]
     if last.op in ACTIVATIONS:

@@ -23,7 +23,7 @@ Scope = tuple[str, ...]
 
 
 def known(graph: Graph) -> bool:
-    """Whether most nodes say which module they stand in."""
+    """True if most nodes say which module they stand in."""
     return sum(bool(n.scope) for n in graph.nodes) > ENOUGH * len(graph.nodes)
 
 
@@ -44,7 +44,7 @@ def settle(graph: Graph) -> None:
 
 
 def _common(paths: Sequence[Scope]) -> Scope:
-    """What paths begin with."""
+    """The common prefix of paths."""
     first = paths[0]
     for i, part in enumerate(first):
         if any(len(p) <= i or p[i] != part for p in paths):
@@ -99,7 +99,7 @@ def _single(graph: Graph, members: dict[Scope, list[Node]], uses: Counter[Value]
 
 
 def _is_worth(length: int, paths: Sequence[Scope], signs: dict[Scope, Any], groups: dict[Any, list[Scope]]) -> bool:
-    """Whether a class saves lines: how often it will be written, once what stands around it is a class as well."""
+    """True if a class saves lines: how often it will be written, once what stands around it is a class as well."""
     written = set()
     for path in paths:
         around: Any = None
@@ -112,7 +112,7 @@ def _is_worth(length: int, paths: Sequence[Scope], signs: dict[Scope, Any], grou
 
 
 def _is_convex(nodes: list[Node], graph: Graph) -> bool:
-    """Whether no value leaves a set of nodes and comes back, so that they can be computed at one time."""
+    """True if no value leaves a set of nodes and comes back, so that they can be computed at one time."""
     inside = set(nodes)
     first, last = graph.nodes.index(nodes[0]), graph.nodes.index(nodes[-1])
     outside: set[Node] = set()
@@ -127,7 +127,7 @@ def _is_convex(nodes: list[Node], graph: Graph) -> bool:
 
 
 def _is_plain(occurrences: list[Occurrence], uses: Counter[Value]) -> bool:
-    """Whether a class would have few arguments, results and options."""
+    """True if a class would have few arguments, results and options."""
     slots, given = len(occurrences[0].slots), len(results(occurrences, uses))
     path = occurrences[0].path
     if given > 1 and all(n.scope[len(path) :][:1] and n.scope[len(path)].isdigit() for n in occurrences[0].nodes):

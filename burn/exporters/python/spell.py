@@ -23,7 +23,7 @@ from burn.ops import ELEMENTS
 
 
 class Scope(Protocol):
-    """What `spell` asks of the function that is being written."""
+    """The interface that `spell` needs from the function being written."""
 
     def value(self, value: Value) -> Text:
         """A value as a tensor."""
@@ -73,7 +73,7 @@ def function(node: Node, scope: Scope) -> Text:
 
 
 def _takes_number(node: Node, operand: Value) -> bool:
-    """Whether a bare number in this place becomes the constant that stands there."""
+    """True if a bare number in this place becomes the constant that stands there."""
     if node.op not in ("select", "clip", "pad", *BINARY, "pow", "fmod", "atan2"):
         return False
     cls = REGISTRY[node.op]
@@ -102,7 +102,7 @@ def _precision(node: Node, name: str) -> str:
 
 
 def is_number(value: Value) -> bool:
-    """Whether a value is a constant of rank 0 (or a size as one), which can be written as a bare number."""
+    """True if a value is a constant of rank 0 (or a size as one), which can be written as a bare number."""
     node = value.node
     if value.type.shape != ():
         return False
@@ -260,7 +260,7 @@ def _reduce(node: Node, scope: Scope) -> Text | None:
 
 
 def _has_some(node: Node, axes: Sequence[int]) -> bool:
-    """Whether it is known that an extreme is of some elements; the methods check it where it is not."""
+    """True if it is known that an extreme is of some elements; the methods check it where it is not."""
     reduced, least = least_reduced(node.operands[0].type.shape, axes)
     return decide(reduced, ">=", least) is True
 

@@ -120,7 +120,7 @@ class _Search:
         return (saved - len(options(occurrences))) * (1 + 0.5 * whole)
 
     def _is_whole(self, each: Occurrence) -> bool:
-        """Whether these are the nodes of one numbered part of the source model, all of them as far as one can see."""
+        """True if these are the nodes of one numbered part of the source model, all of them as far as one can see."""
         start = self.nodes.index(each.nodes[0])
         end = start + len(each.nodes)
         places = {self.places[i] for i in range(start, end) if self.places[i]}

@@ -1,4 +1,4 @@
-"""What is done with a program before it is written: it is brought to its plainest form, and composites are recognised.
+"""Preparation of a program before source generation: simplification and recognition of composites.
 
 The passes are those that every compilation begins with, so they do not change what is computed. A model's parameters are hidden
 from them: a scale that happens to be all ones is still a parameter, and two that are equal are still two. Enter at `tidy`.
@@ -50,7 +50,7 @@ def _hide(program: Program) -> dict[str, Weight]:
 
 
 def _is_parameter(op: Op) -> bool:
-    """Whether an op is a constant of several floats with a name that says something."""
+    """True if an op is a constant of several floats with a name that says something."""
     if not op.has(Trait.STORED):
         return False
     type_ = type_of(op.result)

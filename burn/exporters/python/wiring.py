@@ -103,7 +103,7 @@ def occurrence(nodes: list[Node], uses: Counter[Value]) -> Occurrence | None:
 
 
 def letter(node: Node) -> Any:
-    """What a node does, without sizes; a node that cannot be in a block is a letter of its own."""
+    """A key of a node's operation, without sizes; unique for a node that cannot be in a block."""
     if new_sizes(node) or not (node.pure or node.regions):
         return id(node)
     ranks = tuple((t.dtype, t.rank) for t in node.types)
@@ -129,7 +129,7 @@ def _is_loose(node: Node, key: str) -> bool:
 
 
 def _has_dims(key: str, value: Any) -> bool:
-    """Whether an attribute holds sizes, which may be symbols or differ."""
+    """True if an attribute holds sizes, which may be symbols or differ."""
     return key in ("shape", "sizes", "starts", "low", "high", "dims", "offset") and not isinstance(value, str)
 
 
@@ -197,7 +197,7 @@ def place(node: Node) -> tuple[str, ...]:
 
 
 def weights_path(nodes: Sequence[Node]) -> list[str]:
-    """What the names of the nodes' weights begin with."""
+    """The common prefix of the names of the nodes' weights."""
     paths = []
     for node in nodes:
         names = [parameter_path(v.node.source) for v in node.constants.values()]

@@ -10,7 +10,7 @@ from burn.exporters.onnx.graph import CODES
 
 
 def _agrees(op: Any) -> bool:
-    """Whether ONNX's operator means the same: positions that start at 0, no window, and a mask that is not repeated over
+    """True if ONNX's operator means the same: positions that start at 0, no window, and a mask that is not repeated over
     queries or keys."""
     if op.offset != 0 or op.left >= 0 or op.right >= 0 or op.lengths is not None:
         return False

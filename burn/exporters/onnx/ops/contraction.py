@@ -1,4 +1,4 @@
-"""Products and convolutions: MatMul and Gemm where the axes lie as those want them, Einsum else."""
+"""Contractions and convolutions: MatMul and Gemm if the axes fit, otherwise Einsum."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def dot_general(site: Site) -> str:
 
 
 def contracted(site: Site, bias: str | None = None) -> str:
-    """The product, of two matrices also with a bias [columns]."""
+    """The contraction; a matmul of two matrices may have a bias [columns]."""
     attrs = site.attrs
     if attrs["columns"] is not None:
         site.refuse("the right side is packed for a matrix kernel", "export a program before the passes run")
@@ -54,7 +54,7 @@ def _working(lhs: str, rhs: str, result: str) -> str:
 
 
 def _matmul_form(site: Site) -> tuple[bool, bool] | None:
-    """Whether each side must be turned to be a MatMul's; None where it is none."""
+    """(transpose lhs, transpose rhs) to match MatMul; None if it is not a MatMul."""
     attrs, (a, b) = site.attrs, (t.rank for t in site.types)
     batch = len(attrs["lhs_batch"])
     leading = tuple(range(batch))

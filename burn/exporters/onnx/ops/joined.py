@@ -1,6 +1,6 @@
-"""Several ops that are one ONNX operator: a convolution or product with its bias, sums divided by their count.
+"""Several ops as one ONNX operator: a convolution or matmul with its bias, sums divided by their count.
 
-The last op of each is written with what it absorbs: ops that nothing else uses.
+The last op is written together with the ops that it absorbs, which have no other uses.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def biased_conv(site: Site) -> str:
 
 
 def _biased_product(op: Any) -> list[Op]:
-    """For an addition of a vector: the product of two matrices of floats that it is added to."""
+    """For an addition of a vector: the float matmul of two matrices that it is added to."""
     for value, other in ((op.lhs, op.rhs), (op.rhs, op.lhs)):
         dot = _maker(value, "dot_general")
         if dot is None or not _same_block(op, dot):
@@ -83,7 +83,7 @@ def biased_product(site: Site) -> str:
 
 
 def _counts(value: ir.Value, wanted: Dim) -> bool:
-    """Whether a value is the number `wanted`, written out or computed from sizes."""
+    """True if a value is the number `wanted`, written out or computed from sizes."""
     owner = value.owner
     op = owner.opview if isinstance(owner, (ir.Operation, ir.OpView)) else None
     if not isinstance(op, Op):

@@ -1,4 +1,4 @@
-"""Normalisations. Where ONNX wants a scale or bias that the op leaves out, it is ones or zeros."""
+"""Normalisations. A missing scale or bias that ONNX requires becomes ones or zeros."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from burn.exporters.onnx.emitters import Site, emits
 
 
 def _one_type(op: Op) -> bool:
-    """Whether scale and bias have x's element type: converting them would round."""
+    """True if scale and bias have x's element type: converting them would round."""
     return len({type_of(v).dtype for v in op.operation.operands}) == 1
 
 

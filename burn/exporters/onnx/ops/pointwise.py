@@ -76,8 +76,8 @@ def divide(site: Site) -> str:
 
 @emits("div", "floordiv", "mod", "fmod", when=_kind_is("int", "uint"))
 def divide_integers(site: Site) -> str:
-    """What ONNX leaves open: a division by zero is 0 in burn, and that of the smallest number by -1 the same number, at
-    which a processor would stop."""
+    """Integer division with burn's results for undefined cases of ONNX: division by zero gives 0, and the least number divided by
+    -1 wraps to itself. A CPU would trap."""
     name, (a, b) = site.op.OP_NAME, site.inputs
     if _harmless(site, b):
         return _quotient(site, name, a, b)
@@ -92,7 +92,7 @@ def divide_integers(site: Site) -> str:
 
 
 def _harmless(site: Site, name: str) -> bool:
-    """Whether a divisor is a constant without 0 and -1."""
+    """True if a divisor is a constant without 0 and -1."""
     weight = site.graph.initializers.get(name)
     if weight is None or weight.nbytes > 4096:
         return False

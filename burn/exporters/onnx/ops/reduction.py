@@ -118,7 +118,7 @@ def _wider(dtype: str) -> str:
 
 
 def identity(kind: str, dtype: str) -> np.ndarray:
-    """What a reduction of nothing gives."""
+    """The identity of a reduction."""
     values = {"sum": 0, "prod": 1, "any": False, "all": True}
     if kind in values:
         return np.array(values[kind], numpy_dtype(dtype))

@@ -34,7 +34,7 @@ def window_reduce(site: Site) -> str:
 
 
 def is_pool(attrs: dict, dtype: str) -> bool:
-    """Whether an ONNX pool computes it: the maximum, or the sum of floats as count times the average."""
+    """True if an ONNX pool computes it: the maximum, or the sum of floats as count times the average."""
     axes = slides(attrs)
     if not 0 < len(axes) <= MAX_POOLED:
         return False
@@ -46,7 +46,7 @@ def is_pool(attrs: dict, dtype: str) -> bool:
 
 
 def _holds_an_element(attrs: dict, axis: int) -> bool:
-    """Whether no window lies in the padding alone; of pads that are not numbers that is taken for granted."""
+    """True if every window has an element outside of the padding; symbolic pads are assumed to satisfy this."""
     reach = (attrs["window"][axis] - 1) * attrs["dilations"][axis] + 1
     return all(p < reach for p in (attrs["low"][axis], attrs["high"][axis]) if isinstance(p, int))
 
@@ -92,7 +92,7 @@ def pooled(site: Site, average: bool = False) -> str:
 
 
 def _pads_fit(pick: dict[str, list]) -> bool:
-    """Whether the pads are numbers that a pool takes: every window must hold an element, or runtimes refuse the model."""
+    """True if the pads are numbers that a pool takes: every window must hold an element, or runtimes refuse the model."""
     for window, dilation, low, high in zip(pick["window"], pick["dilations"], pick["low"], pick["high"], strict=True):
         if not isinstance(low, int) or not isinstance(high, int):
             return False
@@ -107,7 +107,7 @@ def _padded(site: Site, x: str, low: Sequence[Dim], high: Sequence[Dim]) -> str:
 
 
 def _gathered(site: Site, axes: list[int]) -> str:
-    """For one axis after another: an axis of windows and one of their places, which is reduced."""
+    """For each axis in turn: gathers windows as a new axis, and reduces it."""
     attrs, dtype = site.attrs, site.types[0].dtype
     x = _padded(site, site.inputs[0], attrs["low"], attrs["high"])
     for axis in axes:

@@ -38,7 +38,7 @@ def _over_last_axes(node: Node, context: Context) -> Layer | None:
 
 
 def _mixed(x: Value, *parameters: Value | None) -> bool:
-    """Whether the parameters differ from one another in their element types."""
+    """True if the parameters differ from one another in their element types."""
     return len({p.type.dtype for p in parameters if p is not None}) > 1
 
 

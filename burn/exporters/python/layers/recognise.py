@@ -1,7 +1,7 @@
-"""Layers take the places of the nodes that they are made of.
+"""Replaces nodes by layers.
 
-A layer takes the node's place, or that of the last of the nodes it is made of. What a layer builds when it is called is exactly
-what it was recognised in.
+A layer replaces a node, or several nodes at the position of the last one. Calling the layer builds exactly the nodes that it
+replaces.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def _cut_axis(node: Node) -> int | None:
 
 
 def _constructs(layer: Layer) -> bool:
-    """Whether the layer's class takes the arguments: ops may go further (negative padding)."""
+    """True if the layer's class takes the arguments: ops may go further (negative padding)."""
     if not layer.name.startswith("nn."):
         return True
     positional = [v for k, v in layer.arguments.items() if k.isdigit()]

@@ -1,4 +1,4 @@
-"""What a rule is: it looks at one node and says what layer it is, or that it is none."""
+"""Rules: functions that match a layer at one node, or return None."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Layer:
 
 
 class Context:
-    """What a rule may ask about the graph."""
+    """Queries of rules about the graph."""
 
     def __init__(self, graph: Graph) -> None:
         self.uses: Counter[Value] = graph.uses()
@@ -60,7 +60,7 @@ class Context:
         self._region = {node: id(region) for region in regions for node in region.nodes}
 
     def constant(self, value: Value | None) -> bool:
-        """Whether a value is a constant, or one number repeated."""
+        """True if a value is a constant, or one number repeated."""
         return value is not None and (_is_filled(value) or value.node.op == "constant")
 
     def take(self, layer: Layer) -> dict[str, Value] | None:
@@ -96,7 +96,7 @@ class Context:
         return value
 
     def _is_repeated(self, value: Value) -> bool:
-        """Whether each layer may have a copy of a constant. Exporters merge equal parameters: all biases of a new model,
+        """True if each layer may have a copy of a constant. Exporters merge equal parameters: all biases of a new model,
         which are zeros. Where the elements differ from one another, two layers share the constant on purpose."""
         if _is_filled(value):
             return True
@@ -116,7 +116,7 @@ class Context:
 
 
 def _is_filled(value: Value) -> bool:
-    """Whether a value is one number repeated, or a single number: nothing that has a name."""
+    """True if a value is one number repeated, or a single number: nothing that has a name."""
     if value.node.op == "full":
         return all(isinstance(d, int) for d in value.type.shape)
     whole = DTYPES[value.type.dtype].kind in ("int", "uint")
