@@ -19,7 +19,7 @@ from burn.dialect.dims import Dim, dim_max, dim_min, product
 from burn.dialect.types import FLOATS, broadcast_shapes
 from burn.errors import TypeMismatch
 from burn.evaluation import compile
-from burn.tensors import Tensor, constant, jacobi, spectral
+from burn.tensors import Tensor, constant, jacobi, spectral, trees
 from burn.tensors.base import made
 from burn.tensors.concatenation import concat
 from burn.tensors.control import check_size, loop
@@ -27,7 +27,6 @@ from burn.tensors.creation import eye, ones, zeros
 from burn.tensors.gradients import custom_vjp, stop_gradient, vjp, with_derivative
 from burn.tensors.promotion import together
 from burn.tensors.tracer import active
-from burn.tensors.trees import flatten
 
 
 class LU(NamedTuple):
@@ -97,12 +96,12 @@ class _Algorithm:
 
     def _backward(self, operands: Any, cotangent: Any) -> tuple[Any, ...]:
         """The operands' cotangents."""
-        owed = [t for t in flatten(cotangent)[0] if t.dtype in FLOATS]
+        owed = [t for t in trees.flatten(cotangent)[0] if t.dtype in FLOATS]
         given = self._pullback(tuple((t.ndim, t.dtype) for t in owed))(*operands, *owed)
         return given if isinstance(given, tuple) else (given,)
 
     def _floats(self, *operands: Tensor) -> tuple[Tensor, ...]:
-        return tuple(t for t in flatten(self._function(*operands))[0] if t.dtype in FLOATS)
+        return tuple(t for t in trees.flatten(self._function(*operands))[0] if t.dtype in FLOATS)
 
     def _pullback(self, owed: tuple[tuple[int, str], ...]) -> _Algorithm:
         """The algorithm of operands and the cotangents of its floats; owed: their ranks and element types."""

@@ -51,7 +51,7 @@ MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
     "a layer as a step's loss": (lambda: train.step(MODEL, nn.MSELoss(), optim.SGD(MODEL)), r"lambda model, x, y: nn\.MSELoss"),
     "parameters in a step": (lambda: train.step(MODEL, _loss, MODEL.parameters()), "an optimizer of burn.optim"),
     "an infinite rate": (lambda: optim.SGD(MODEL, lr=1e999), "lr is inf, which is out of range"),
-    "a hidden layer": (lambda: setattr(MODEL, "extra", nn.Linear(1, 1)), "found by nobody"),
+    "a hidden layer": (lambda: setattr(MODEL, "extra", nn.Linear(1, 1)), "no element, so this module would not be part"),
 }  # fmt: skip
 
 

@@ -195,7 +195,7 @@ def in_tiles(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[Weigh
     """Compiles products for tile registers, which are taken wherever there is enough to multiply."""
     text = tmp_path / "code.mlir"
     monkeypatch.setenv("BURN_DUMP_MLIR", str(text))
-    monkeypatch.setattr(kernels, "tiles_pay", lambda *_: ())
+    monkeypatch.setattr(kernels, "amx_pays", lambda *_: ())
 
     def compile_(weight: Weight) -> Executable:
         case = weight.case

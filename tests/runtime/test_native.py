@@ -147,7 +147,7 @@ def test_donated_input_becomes_the_output(scale: bytes) -> None:
 def test_callers_and_thread_changes_under_a_sanitizer(tmp_path: Path, sanitizer: str) -> None:
     """The C sources alone, with stress.c for a main program."""
     flags = compiler_with(sanitizer, tmp_path)
-    names = ("cpu", "heap", "memory", "plan", "pool", "system")
+    names = ("cpu", "heap", "memory", "plan", "pool", "program", "system")
     files = [NATIVE / f"{name}.c" for name in names]
     sources = [*files, *(file for pattern in ("run*.c", "device*.c", "driver*.c") for file in NATIVE.glob(pattern))]
     stress = str(Path(__file__).parent / "stress.c")

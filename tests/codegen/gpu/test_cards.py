@@ -232,12 +232,12 @@ def test_no_such_card(card: Card) -> None:
 def test_a_package_for_several_cards(card: Card, tmp_path: Path) -> None:
     """burn.load takes what is for the card that is here, whether a card is asked for or not."""
     cards = [find(f"cuda:sm_{number}") for number in (80, 90, 100)]
-    (path,) = build("package", read_program(DIGITS), tmp_path / "m.burn", Options(platforms.find(), cards=tuple(cards)))
+    (path,) = build("package", read_program(DIGITS), tmp_path / "m.burn", Options(platforms.find(), gpus=tuple(cards)))
     image = np.random.default_rng(0).standard_normal((3, 1, 8, 8)).astype(np.float32)
     for asked, found in (("cuda:1", "cuda:1"), ("cpu", "cuda:0")):
         model = burn.load(path, device=asked)
         assert model.artefact.target.architecture == "sm_90" and str(model.device) == found
         np.testing.assert_allclose(model(image), burn.load(DIGITS)(image), rtol=1e-4, atol=1e-5)
-    build("package", read_program(DIGITS), path, Options(platforms.find(), cards=tuple(cards[::2])))
+    build("package", read_program(DIGITS), path, Options(platforms.find(), gpus=tuple(cards[::2])))
     with pytest.raises(RunError, match="compiled for sm_80 and cuda:0 is Simulated card 0, sm_90"):
         burn.load(path, device="cuda")
