@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from burn import evaluation
 
 if TYPE_CHECKING:
-    from burn import data, fft, generation, linalg, nn, ops, optim, random, train
+    from burn import data, errors, fft, generation, linalg, nn, ops, optim, random, train
     from burn.compiled import compile
     from burn.dialect.spec import spec
     from burn.errors import BurnError, CompileError, DataError, InputError, ModelError, RunError, TypeMismatch
@@ -50,7 +50,7 @@ __all__ = [
     # out again
     "export",
     # what can go wrong
-    "BurnError", "ModelError", "TypeMismatch", "CompileError", "InputError", "RunError", "DataError",
+    "BurnError", "ModelError", "TypeMismatch", "CompileError", "InputError", "RunError", "DataError", "errors",
 ]  # fmt: skip
 
 _HOMES = {
@@ -78,7 +78,7 @@ _HOMES = {
     "burn.errors": ("BurnError", "ModelError", "TypeMismatch", "CompileError", "InputError", "RunError", "DataError"),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
-_MODULES = ("data", "fft", "generation", "linalg", "nn", "ops", "optim", "random", "train")
+_MODULES = ("data", "errors", "fft", "generation", "linalg", "nn", "ops", "optim", "random", "train")
 
 evaluation.provide(
     evaluate=lambda: import_module("burn.lazy").evaluate,

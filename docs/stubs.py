@@ -48,7 +48,7 @@ def ops_stub() -> str:
     context()
     imports = (
         "from collections.abc import Sequence\nfrom typing import Any\n\n"
-        "from burn.tensors import Dim, Tensor\nfrom burn.tensors.lifting import Operand\n\n"
+        "from burn.tensors import Size, Tensor\nfrom burn.tensors.lifting import Operand\n\n"
         "STRUCTURAL: frozenset[str]\nNUMBERS_LIKE: dict[str, tuple[str, ...]]\nELEMENTS: dict[str, tuple[str, ...]]\n\n"
         "def names() -> list[str]: ...\ndef element(value: float, dtype: str) -> float: ...\n"
     )
@@ -72,9 +72,8 @@ def _op(name: str, cls: type[Op]) -> str:
 
 
 def _op_type(annotation: str, default: object) -> str:
-    text = annotation.replace("burn.dialect.dims.expression.Expr", "Dim").replace(
-        "Sequence[Tensor]", f"Sequence[{LIKE}]"
-    )
+    text = annotation.replace("int | burn.dialect.dims.expression.Expr", "Size")
+    text = text.replace("Sequence[Tensor]", f"Sequence[{LIKE}]")
     text = re.sub(r"^Tensor\b", LIKE, text)
     text = re.sub(r"^tuple\[(.*), \.\.\.\]$", r"Sequence[\1]", text)
     return f"{text} | None" if default is None and "None" not in text else text

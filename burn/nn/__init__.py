@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from burn.habits import instead
-from burn.nn import activation as _activation
+from burn.nn import function as _function
 from burn.nn import init, loss
 from burn.nn.activation import PReLU
 from burn.nn.attention import CrossAttention, MultiheadAttention
@@ -159,8 +159,9 @@ __all__ = [
     "CosineEmbeddingLoss", "HingeEmbeddingLoss", "MarginRankingLoss", "TripletMarginLoss", "CTCLoss", "RNNTLoss",
     # activations
     "BlockLinear", "FakeQuantize", "QuantConv1d", "QuantConv2d", "QuantConv3d", "QuantLinear", "QuantizedWeight",
-    "PReLU", *_activation.FUNCTIONS,
+    "PReLU",
 ]  # fmt: skip
+__all__ += _function.__all__
 
 
 if not TYPE_CHECKING:  # type checkers report unknown names themselves

@@ -1,4 +1,7 @@
-"""Modules that hold others."""
+"""Modules that hold others.
+
+An element's annotation is Any: its attributes (`layers[0].weight`) are those of a class that type checkers do not know.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +44,7 @@ class ModuleList(_Container):
     def insert(self, index: int, module: Module) -> None:
         self._modules.insert(index, _checked(self, module))
 
-    def __getitem__(self, index: int) -> Module:
+    def __getitem__(self, index: int) -> Any:
         return self._modules[index]
 
     def __setitem__(self, index: int, module: Module) -> None:
@@ -50,7 +53,7 @@ class ModuleList(_Container):
     def __len__(self) -> int:
         return len(self._modules)
 
-    def __iter__(self) -> Iterator[Module]:
+    def __iter__(self) -> Iterator[Any]:
         return iter(self._modules)
 
 
@@ -65,7 +68,7 @@ class ModuleDict(_Container):
     def children(self) -> Iterator[tuple[str, Module]]:
         return iter(self._modules.items())
 
-    def __getitem__(self, name: str) -> Module:
+    def __getitem__(self, name: str) -> Any:
         return self._modules[name]
 
     def __setitem__(self, name: str, module: Module) -> None:
@@ -86,10 +89,10 @@ class ModuleDict(_Container):
     def keys(self) -> Iterable[str]:
         return self._modules.keys()
 
-    def values(self) -> Iterable[Module]:
+    def values(self) -> Iterable[Any]:
         return self._modules.values()
 
-    def items(self) -> Iterable[tuple[str, Module]]:
+    def items(self) -> Iterable[tuple[str, Any]]:
         return self._modules.items()
 
 
@@ -118,7 +121,7 @@ class Sequential(ModuleList):
         else:
             super().__setattr__(name, value)
 
-    def __getattr__(self, name: str) -> Module:
+    def __getattr__(self, name: str) -> Any:
         if not name.startswith("_") and name in vars(self).get("_names", ()):
             return self._modules[self._names.index(name)]
         return super().__getattr__(name)  # type: ignore[misc]  # which raises AttributeError

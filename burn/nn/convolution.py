@@ -12,7 +12,7 @@ from burn.errors import TypeMismatch
 from burn.nn.checks import Count, DTypeName, Pads, PerAxis, Positive
 from burn.nn.init import inputs_bound
 from burn.nn.padding import pad
-from burn.nn.parameter import Parameter
+from burn.nn.parameter import Parameter, ParameterOrNone
 from burn.nn.spatial import Spatial
 from burn.tensors import Tensor
 
@@ -63,7 +63,7 @@ class _Conv(_Convolution):
         for size in kernel:
             inputs *= size
         self.weight = Parameter(shape, dtype, inputs_bound(inputs))
-        self.bias = Parameter((out_channels,), dtype, inputs_bound(inputs)) if bias else None
+        self.bias: ParameterOrNone = Parameter((out_channels,), dtype, inputs_bound(inputs)) if bias else None
 
     def _same(self, kernel: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
         if set(self.stride) != {1}:
@@ -125,7 +125,7 @@ class _ConvTranspose(_Convolution):
         for size in shape[2:]:
             inputs *= size
         self.weight = Parameter(shape, dtype, inputs_bound(inputs))
-        self.bias = Parameter((out_channels,), dtype, inputs_bound(inputs)) if bias else None
+        self.bias: ParameterOrNone = Parameter((out_channels,), dtype, inputs_bound(inputs)) if bias else None
 
     def forward(self, x: Tensor) -> Tensor:
         self._check(x)

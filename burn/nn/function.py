@@ -14,7 +14,7 @@ from burn.nn.activation import FUNCTIONS
 from burn.nn.module import Layer
 from burn.tensors import Tensor
 
-__all__ = [*FUNCTIONS]
+__all__ = [*FUNCTIONS]  # pyright: ignore[reportUnsupportedDunderAll]  # the stub lists them
 
 
 class Function(Layer):

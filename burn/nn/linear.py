@@ -8,7 +8,7 @@ from burn.dialect import ops as build
 from burn.nn.checks import Count, DTypeName
 from burn.nn.init import Init, inputs_bound, normal
 from burn.nn.module import Layer
-from burn.nn.parameter import Parameter
+from burn.nn.parameter import Parameter, ParameterOrNone
 from burn.tensors import Tensor
 
 
@@ -33,7 +33,7 @@ class Linear(Layer):
         self.in_features, self.out_features, self.transposed = in_features, out_features, transposed
         shape = (in_features, out_features) if transposed else (out_features, in_features)
         self.weight = Parameter(shape, dtype, inputs_bound(in_features))
-        self.bias = Parameter((out_features,), dtype, inputs_bound(in_features)) if bias else None
+        self.bias: ParameterOrNone = Parameter((out_features,), dtype, inputs_bound(in_features)) if bias else None
 
     @property
     def dtype(self) -> str:
@@ -61,7 +61,7 @@ class Bilinear(Layer):
     ) -> None:
         start = inputs_bound(in1_features)
         self.weight = Parameter((out_features, in1_features, in2_features), dtype, start)
-        self.bias = Parameter((out_features,), dtype, start) if bias else None
+        self.bias: ParameterOrNone = Parameter((out_features,), dtype, start) if bias else None
 
     def forward(self, x1: Tensor, x2: Tensor) -> Tensor:
         half = Tensor(build.dot_general(x1.value, self.weight.value, lhs_contract=(x1.ndim - 1,), rhs_contract=(1,)))

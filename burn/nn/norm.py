@@ -13,7 +13,7 @@ from burn.errors import TypeMismatch
 from burn.nn.checks import Count, DTypeName, Epsilon, Positive, Probability
 from burn.nn.init import ones, zeros
 from burn.nn.module import Layer
-from burn.nn.parameter import Buffer, Parameter
+from burn.nn.parameter import Buffer, BufferOrNone, Parameter, ParameterOrNone
 from burn.ops import element
 from burn.tensors import Tensor, constant
 from burn.tensors.control import check_size
@@ -34,8 +34,8 @@ class LayerNorm(Layer):
     ) -> None:
         self.shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
         self.eps = eps
-        self.weight = Parameter(self.shape, dtype, ones) if affine else None
-        self.bias = Parameter(self.shape, dtype, zeros) if affine and bias else None
+        self.weight: ParameterOrNone = Parameter(self.shape, dtype, ones) if affine else None
+        self.bias: ParameterOrNone = Parameter(self.shape, dtype, zeros) if affine and bias else None
 
     def forward(self, x: Tensor) -> Tensor:
         axis = _first_axis(self, x, self.shape)
@@ -62,7 +62,7 @@ class RMSNorm(Layer):
     ) -> None:
         self.shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
         self.eps = eps
-        self.weight = Parameter(self.shape, dtype, ones) if affine else None
+        self.weight: ParameterOrNone = Parameter(self.shape, dtype, ones) if affine else None
 
     def forward(self, x: Tensor) -> Tensor:
         axis = _first_axis(self, x, self.shape)
@@ -92,10 +92,10 @@ class _BatchNorm(Layer):
         track_running_stats: bool = True,
     ) -> None:
         self.num_features, self.eps, self.momentum = num_features, eps, momentum
-        self.weight = Parameter((num_features,), dtype, ones) if affine else None
-        self.bias = Parameter((num_features,), dtype, zeros) if affine else None
-        self.running_mean = Buffer((num_features,), dtype, zeros) if track_running_stats else None
-        self.running_var = Buffer((num_features,), dtype, ones) if track_running_stats else None
+        self.weight: ParameterOrNone = Parameter((num_features,), dtype, ones) if affine else None
+        self.bias: ParameterOrNone = Parameter((num_features,), dtype, zeros) if affine else None
+        self.running_mean: BufferOrNone = Buffer((num_features,), dtype, zeros) if track_running_stats else None
+        self.running_var: BufferOrNone = Buffer((num_features,), dtype, ones) if track_running_stats else None
 
     def forward(self, x: Tensor) -> Tensor:
         if x.ndim not in self.RANKS:
@@ -159,8 +159,8 @@ class GroupNorm(Layer):
         if num_channels % num_groups:
             raise TypeMismatch("GroupNorm cannot split its channels", [f"{num_channels} into {num_groups} groups"])
         self.groups, self.eps = num_groups, eps
-        self.weight = Parameter((num_channels,), dtype, ones) if affine else None
-        self.bias = Parameter((num_channels,), dtype, zeros) if affine else None
+        self.weight: ParameterOrNone = Parameter((num_channels,), dtype, ones) if affine else None
+        self.bias: ParameterOrNone = Parameter((num_channels,), dtype, zeros) if affine else None
 
     def forward(self, x: Tensor) -> Tensor:
         operands = (x.value, _value(self.weight), _value(self.bias))
@@ -177,8 +177,8 @@ class InstanceNorm(Layer):
         self, num_features: Count, eps: Epsilon = 1e-5, affine: bool = True, dtype: DTypeName = "float32"
     ) -> None:
         self.num_features, self.eps = num_features, eps
-        self.weight = Parameter((num_features,), dtype, ones) if affine else None
-        self.bias = Parameter((num_features,), dtype, zeros) if affine else None
+        self.weight: ParameterOrNone = Parameter((num_features,), dtype, ones) if affine else None
+        self.bias: ParameterOrNone = Parameter((num_features,), dtype, zeros) if affine else None
 
     def forward(self, x: Tensor) -> Tensor:
         return Tensor(

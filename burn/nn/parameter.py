@@ -9,7 +9,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Sequence
 from math import prod
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -27,6 +27,11 @@ from burn.runtime.random import process
 from burn.tensors import Tensor, constant
 from burn.tensors.base import made
 from burn.tensors.tracer import active
+
+ParameterOrNone: TypeAlias = "Parameter | Any"
+BufferOrNone: TypeAlias = "Buffer | Any"
+"""A parameter or a buffer of a layer that may be built without it: None then. `Any` stands for None, so that type checkers accept
+`layer.bias.numpy()`: the constructor's options decide, which they do not follow."""
 
 
 class Parameter(Tensor):

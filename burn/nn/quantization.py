@@ -11,7 +11,7 @@ from burn.nn import init
 from burn.nn.checks import Count, DTypeName, Pads, PerAxis, Positive
 from burn.nn.init import inputs_bound, ones, zeros
 from burn.nn.module import Layer
-from burn.nn.parameter import Buffer, Parameter
+from burn.nn.parameter import Buffer, Parameter, ParameterOrNone
 from burn.nn.spatial import Spatial
 from burn.tensors import Tensor
 from burn.tensors.creation import constant
@@ -157,7 +157,7 @@ class BlockLinear(Layer):
         self.zero_point = (
             Buffer((out_features, blocks), dtype, init.constant(2.0 ** (bits - 1))) if zero_point else None
         )
-        self.bias = Parameter((out_features,), dtype, inputs_bound(in_features)) if bias else None
+        self.bias: ParameterOrNone = Parameter((out_features,), dtype, inputs_bound(in_features)) if bias else None
 
     @property
     def dtype(self) -> str:

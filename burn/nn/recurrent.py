@@ -14,7 +14,7 @@ from burn.dialect.recurrent import DIRECTIONS
 from burn.nn.checks import Count, DTypeName
 from burn.nn.init import inputs_bound
 from burn.nn.module import Layer
-from burn.nn.parameter import Parameter
+from burn.nn.parameter import Parameter, ParameterOrNone
 from burn.tensors import Tensor
 
 Direction = Literal["forward", "reverse", "bidirectional"]
@@ -54,7 +54,7 @@ class _Recurrent(Layer):
         init = inputs_bound(hidden_size)
         self.weight_input = Parameter((count, gates, input_size), dtype, init)
         self.weight_hidden = Parameter((count, gates, hidden_size), dtype, init)
-        self.bias = Parameter((count, 2 * gates), dtype, init) if bias else None
+        self.bias: ParameterOrNone = Parameter((count, 2 * gates), dtype, init) if bias else None
 
     def _operands(self, x: Tensor, lengths: Tensor | None, *states: Tensor | None) -> list[Any]:
         given = (x, self.weight_input, self.weight_hidden, self.bias, lengths, *states)
@@ -125,7 +125,7 @@ class LSTM(_Recurrent):
         super().__init__(input_size, hidden_size, direction, bias, activations, alphas, betas, clip, dtype)
         self.options["couple"] = couple
         shape = (len(DIRECTIONS[direction]), 3 * hidden_size)
-        self.peephole = Parameter(shape, dtype, inputs_bound(hidden_size)) if peephole else None
+        self.peephole: ParameterOrNone = Parameter(shape, dtype, inputs_bound(hidden_size)) if peephole else None
 
     def forward(
         self, x: Tensor, h: Tensor | None = None, c: Tensor | None = None, lengths: Tensor | None = None

@@ -13,7 +13,7 @@ from burn.nn.checks import Count, DTypeName, Positive, Probability
 from burn.nn.containers import ModuleList
 from burn.nn.dropout import Dropout
 from burn.nn.module import Layer
-from burn.nn.recurrent import GRU, LSTM, RNN
+from burn.nn.recurrent import GRU, LSTM, RNN, Direction
 from burn.tensors import Tensor
 
 
@@ -27,11 +27,11 @@ class _Stacked(Layer):
     ) -> None:
         self.batch_first, self.directions = batch_first, 1 + both
         self.hidden_size, self.dropout = sizes[1], Dropout(dropout)
-        direction = "bidirectional" if both else "forward"
+        direction: Direction = "bidirectional" if both else "forward"
         inputs = [sizes[0]] + [sizes[1] * self.directions] * (count - 1)
         self.layers = ModuleList(self._layer(size, sizes[1], direction, **options) for size in inputs)
 
-    def _layer(self, input_size: int, hidden_size: int, direction: str, **options: Any) -> Layer:
+    def _layer(self, input_size: int, hidden_size: int, direction: Direction, **options: Any) -> Layer:
         raise NotImplementedError
 
     def _run(self, x: Tensor, states: list[Tensor | None], lengths: Tensor | None) -> tuple[Tensor, list[Tensor]]:
@@ -77,7 +77,7 @@ class StackedRNN(_Stacked):
             sizes, num_layers, bidirectional, batch_first, dropout, bias=bias, dtype=dtype, activations=activations
         )
 
-    def _layer(self, input_size: int, hidden_size: int, direction: str, **options: Any) -> Layer:
+    def _layer(self, input_size: int, hidden_size: int, direction: Direction, **options: Any) -> Layer:
         return RNN(input_size, hidden_size, direction, **options)
 
     def forward(self, x: Tensor, h: Tensor | None = None, lengths: Tensor | None = None) -> tuple[Tensor, Tensor]:
@@ -102,7 +102,7 @@ class StackedGRU(_Stacked):
     ) -> None:
         self._build((input_size, hidden_size), num_layers, bidirectional, batch_first, dropout, bias=bias, dtype=dtype)
 
-    def _layer(self, input_size: int, hidden_size: int, direction: str, **options: Any) -> Layer:
+    def _layer(self, input_size: int, hidden_size: int, direction: Direction, **options: Any) -> Layer:
         return GRU(input_size, hidden_size, direction, reset_after=True, **options)
 
     def forward(self, x: Tensor, h: Tensor | None = None, lengths: Tensor | None = None) -> tuple[Tensor, Tensor]:
@@ -127,7 +127,7 @@ class StackedLSTM(_Stacked):
     ) -> None:
         self._build((input_size, hidden_size), num_layers, bidirectional, batch_first, dropout, bias=bias, dtype=dtype)
 
-    def _layer(self, input_size: int, hidden_size: int, direction: str, **options: Any) -> Layer:
+    def _layer(self, input_size: int, hidden_size: int, direction: Direction, **options: Any) -> Layer:
         return LSTM(input_size, hidden_size, direction, **options)
 
     def forward(

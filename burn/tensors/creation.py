@@ -150,7 +150,7 @@ def _related(relation: str, rows: Dim, columns: Dim | None, k: int, dtype: str) 
     return made(compose.convert(inside, element_type(dtype)))
 
 
-def meshgrid(*vectors: Tensor, indexing: str = "xy") -> list[Tensor]:
+def meshgrid(*vectors: Operand | Sequence[Any], indexing: str = "xy") -> list[Tensor]:
     """Vectors as grids of one shape, each varying along its own axis; "xy" (numpy's default) exchanges the first two
     axes, "ij" does not."""
     if indexing not in ("xy", "ij"):
@@ -191,7 +191,7 @@ def asarray(data: Any, dtype: Any = None) -> Tensor:
     return constant(data, dtype)
 
 
-def broadcast_tensors(*tensors: Tensor) -> list[Tensor]:
+def broadcast_tensors(*tensors: Operand | Sequence[Any]) -> list[Tensor]:
     """Tensors broadcast to their common shape."""
     given = [constant(t) for t in tensors]
     try:

@@ -61,7 +61,7 @@ def test_errors_are_pythons_own_kinds() -> None:
             use()
     for kind in (TypeError, ValueError):
         with pytest.raises(kind):
-            x + burn.ones(4)
+            _ = x + burn.ones(4)
         with pytest.raises(kind):
             burn.compile(TWICE, ("float32[2]",))(np.ones(3, np.float32))
     assert issubclass(InputError, ValueError) and issubclass(TypeMismatch, burn.BurnError)

@@ -22,34 +22,37 @@ def _loss(model: Any, x: Any, y: Any) -> Any:
 
 MODEL = nn.Sequential(nn.Linear(4, 3), nn.ReLU())
 X, Y = np.zeros((2, 4), np.float32), np.array([0, 1])
+# The mistakes below are for burn to find, not for a type checker.
+LOOSE: Any = burn
+PARAMETERS: Any = MODEL.parameters()
 
 MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
-    "backward": (lambda: burn.ones(2).sum().backward(), r"value_and_grad\(loss\)"),
+    "backward": (lambda: LOOSE.ones(2).sum().backward(), r"value_and_grad\(loss\)"),
     "grad": (lambda: MODEL[0].weight.grad, "gradients are returned and not kept"),
     "requires_grad_": (lambda: MODEL[0].weight.requires_grad_(False), r"model\.freeze"),
     "data": (lambda: MODEL[0].weight.data, r"p\.assign"),
-    "cuda": (lambda: burn.ones(2).cuda(), r"to\(\"cuda\"\)"),
+    "cuda": (lambda: LOOSE.ones(2).cuda(), r"to\(\"cuda\"\)"),
     "model.cuda": (lambda: MODEL.cuda(), r"to\(\"cuda\"\)"),
     "model.zero_grad": (lambda: MODEL.zero_grad(), "nothing to set to zero"),
     "step": (lambda: optim.SGD(MODEL).step(), r"burn\.train\.step\(model, loss, optimizer\)"),
     "zero_grad": (lambda: optim.SGD(MODEL).zero_grad(), "nothing to set to zero"),
     "param_groups": (lambda: optim.SGD(MODEL).param_groups, r"optimizer\.groups"),
-    "parameters()": (lambda: optim.SGD(MODEL.parameters(), lr=0.1), r"given the model, not its parameters(.|\n)*SGD\(model"),
+    "parameters()": (lambda: optim.SGD(PARAMETERS, lr=0.1), r"given the model, not its parameters(.|\n)*SGD\(model"),
     "a list of parameters": (lambda: optim.AdamW(cast(Any, list(MODEL.parameters()))), r"AdamW\(model"),
-    "Conv2D": (lambda: nn.Conv2D(1, 1, 1), "did you mean 'Conv2d'"),
-    "AdamWW": (lambda: optim.AdamWW, "did you mean 'AdamW'"),
-    "relue": (lambda: burn.relue, "did you mean 'relu'"),
-    "unsqeeze": (lambda: burn.ones(1).unsqeeze(0), "did you mean 'unsqueeze'"),
-    "no_grad": (lambda: burn.no_grad(), "nothing to switch off"),
-    "functional": (lambda: burn.functional, r"burn\.relu\(x\)"),
-    "view": (lambda: burn.ones(2).view(2), "use reshape"),
+    "Conv2D": (lambda: LOOSE.nn.Conv2D(1, 1, 1), "did you mean 'Conv2d'"),
+    "AdamWW": (lambda: LOOSE.optim.AdamWW, "did you mean 'AdamW'"),
+    "relue": (lambda: LOOSE.relue, "did you mean 'relu'"),
+    "unsqeeze": (lambda: LOOSE.ones(1).unsqeeze(0), "did you mean 'unsqueeze'"),
+    "no_grad": (lambda: LOOSE.no_grad(), "nothing to switch off"),
+    "functional": (lambda: LOOSE.functional, r"burn\.relu\(x\)"),
+    "view": (lambda: LOOSE.ones(2).view(2), "use reshape"),
     "an attribute of a model": (lambda: MODEL.forwards, "did you mean 'forward'"),
     "float64": (lambda: MODEL(X.astype(np.float64)), r"argument 0 is float64.*float32 \(x\.astype\(np\.float32\)\)"),
     "float64 in a step": (lambda: train.step(MODEL, _loss, optim.SGD(MODEL))(X.astype(float), Y), r"x\.astype\(np\.float32\)"),
     "float labels": (lambda: nn.CrossEntropyLoss()(burn.ones(4, 3), burn.ones(4)), r"(?s)classes, integers.*astype\(\"int64"),
     "labels first": (lambda: nn.CrossEntropyLoss()(burn.tensor([0, 1]), burn.ones(2, 3)), "scores come first"),
     "a layer as a step's loss": (lambda: train.step(MODEL, nn.MSELoss(), optim.SGD(MODEL)), r"lambda model, x, y: nn\.MSELoss"),
-    "parameters in a step": (lambda: train.step(MODEL, _loss, MODEL.parameters()), "an optimizer of burn.optim"),
+    "parameters in a step": (lambda: train.step(MODEL, _loss, PARAMETERS), "an optimizer of burn.optim"),
     "an infinite rate": (lambda: optim.SGD(MODEL, lr=1e999), "lr is inf, which is out of range"),
     "a hidden layer": (lambda: setattr(MODEL, "extra", nn.Linear(1, 1)), "no element, so this module would not be part"),
 }  # fmt: skip

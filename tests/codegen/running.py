@@ -23,7 +23,7 @@ def compiled(types: Sequence[TensorType], build: Callable[..., Any], node: str =
     return executable(program.finish([(f"y{i}", v) for i, v in enumerate(outputs)]))
 
 
-def call(function: Executable, *arrays: np.ndarray) -> list[np.ndarray]:
+def call(function: Executable, *arrays: np.ndarray | np.generic) -> list[np.ndarray]:
     results = function(*arrays)
     return list(results) if isinstance(results, tuple) else [results]
 

@@ -78,7 +78,7 @@ def test_a_command(elsewhere: Elsewhere, tmp_path: Path, beside: bool) -> None:
     assert (len(elsewhere.launches) - before) % 5 == 0
 
 
-def mixed(x: burn.Tensor, places: burn.Tensor) -> dict[str, burn.Tensor]:
+def mixed(x: burn.Tensor, places: burn.Tensor) -> dict[str, burn.Tensor | tuple[burn.Tensor, ...]]:
     """Ops on the GPU and on the CPU, constants that both read, data-dependent sizes."""
     weight = burn.tensor(np.random.default_rng(1).standard_normal((12, 21), np.float32))
     return {

@@ -57,7 +57,7 @@ def test_a_network(target: str, tmp_path: Path) -> None:
         np.testing.assert_allclose(got, burn.load(DIGITS)(x), rtol=1e-5, atol=1e-5)
 
 
-def mixed(x: burn.Tensor, places: burn.Tensor) -> dict[str, burn.Tensor]:
+def mixed(x: burn.Tensor, places: burn.Tensor) -> dict[str, burn.Tensor | tuple[burn.Tensor, ...]]:
     """Vectors, halves, integers, library calls and sizes that only a run can tell."""
     halves = burn.exp(x.astype("float16")) * 0.3
     return {

@@ -187,7 +187,7 @@ def loops() -> Program:
 def sizes() -> Program:
     """Sizes known only when the program runs: nonzero, unique, concatenation, slices of named sizes."""
 
-    def function(x: Tensor, y: Tensor) -> list[Tensor]:
+    def function(x: Tensor, y: Tensor) -> list[Tensor | tuple[Tensor, ...]]:
         joined = burn.concat([x, y], axis=0)
         return [burn.nonzero(x), burn.unique(y), joined[:-1] - joined[1:], joined.reshape(-1, 2).softmax(-1)]
 

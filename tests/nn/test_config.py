@@ -189,4 +189,4 @@ def test_wrong_arguments_of_layers_are_named_at_once() -> None:
         nn.LSTM(3, 4, num_layers=2)  # type: ignore[call-arg]
     with pytest.raises(nn.ConfigError, match="missing a required argument"):
         nn.Linear(3)  # type: ignore[call-arg]
-    assert nn.Linear(np.int64(3), 4).config.in_features == 3
+    assert nn.Linear(np.int64(3), 4).config.in_features == 3  # type: ignore[arg-type]

@@ -190,11 +190,11 @@ def test_arrays_are_taken_and_errors_name_the_layer() -> None:
     with pytest.raises(TypeMismatch, match=r"in Linear\(4, 3\): .*of one size"):
         nn.Sequential(layer)(x[:, :3])
     with pytest.raises(TypeMismatch, match=r"\.weight\.assign"):
-        layer.weight = x
+        layer.weight = x  # type: ignore[assignment]
     with pytest.raises(nn.ConfigError, match="'embedding_dim' is called 'dim' here"):
-        nn.Embedding(num_embeddings=4, embedding_dim=2)
+        nn.Embedding(num_embeddings=4, embedding_dim=2)  # type: ignore[call-arg]
     with pytest.raises(AttributeError, match="any number of axes"):
-        nn.InstanceNorm2d  # noqa: B018
+        nn.InstanceNorm2d  # type: ignore[attr-defined]  # noqa: B018
 
 
 def test_parameters_are_made_of_elements_or_of_a_shape() -> None:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from burn import nn
+from burn.nn.loss.base import Reduction
 from tests.nn.torch_table import LAYERS, Draw, Drawn, layer
 
 torch = pytest.importorskip("torch")
@@ -39,7 +40,7 @@ def divergence(draw: Draw, shape: tuple[int, ...]) -> list[np.ndarray]:
     return [draw.normal(*shape), target]
 
 
-def reduction(draw: Draw) -> str:
+def reduction(draw: Draw) -> Reduction:
     return draw.one_of("none", "mean", "sum")
 
 

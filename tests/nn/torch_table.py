@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from burn import nn
+from burn.nn.activation import FUNCTIONS
 
 torch = pytest.importorskip("torch")
 F = torch.nn.functional
@@ -96,9 +97,9 @@ def _linear(draw: Draw) -> Drawn:
 
 @layer("Bilinear")
 def _bilinear(draw: Draw) -> Drawn:
-    sizes, bias, outer = draw.sizes(3), draw.flag(), draw.sizes(draw.size(1, 2))
-    inputs = [draw.normal(*outer, n) for n in sizes[:2]]
-    return Drawn(nn.Bilinear(*sizes, bias), torch.nn.Bilinear(*sizes, bias), inputs)
+    (a, b, out), bias, outer = draw.sizes(3), draw.flag(), draw.sizes(draw.size(1, 2))
+    inputs = [draw.normal(*outer, n) for n in (a, b)]
+    return Drawn(nn.Bilinear(a, b, out, bias), torch.nn.Bilinear(a, b, out, bias), inputs)
 
 
 @layer("Embedding")
@@ -421,7 +422,7 @@ def _activation(name: str) -> Row:
     return row
 
 
-for _name in nn.activation.FUNCTIONS:
+for _name in FUNCTIONS:
     LAYERS[_name] = _activation(_name)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -42,6 +43,10 @@ def _batch(n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     return x, y
 
 
+def _addresses(tensors: Iterable[Any]) -> list[int]:
+    return [t.elements.ctypes.data for t in tensors]
+
+
 def test_one_program_learns_whatever_the_batch_size() -> None:
     burn.manual_seed(1)
     model = Net()
@@ -58,10 +63,10 @@ def test_parameters_and_state_stay_in_place() -> None:
     step = burn.train.step(model, loss, optimizer)
     tensors = [p for _, p in model.named_parameters()]
     tensors += [b for state in optimizer.state.values() for b in state.values()]
-    places = [t.elements.ctypes.data for t in tensors]  # their first elements are made here
+    places = _addresses(tensors)  # their first elements are made here
     for i in range(100):
         step(*_batch(8, i))
-    assert [t.elements.ctypes.data for t in tensors] == places
+    assert _addresses(tensors) == places
 
 
 def test_what_else_has_a_parameters_first_elements_keeps_them() -> None:
@@ -109,9 +114,9 @@ def test_a_step_is_one_native_call(monkeypatch: pytest.MonkeyPatch) -> None:
                 )
     step(*_batch(8))
     assert calls == ["Jit.__call__", "Executable.run_giving"]
-    places = [p.elements.ctypes.data for _, p in model.named_parameters()]
+    places = _addresses(model.parameters())
     step(*_batch(5))
-    assert [p.elements.ctypes.data for _, p in model.named_parameters()] == places
+    assert _addresses(model.parameters()) == places
 
 
 def test_a_checkpointed_step_needs_little_memory() -> None:

@@ -173,7 +173,8 @@ def other_sizes(program: Program, number: int) -> tuple[Inputs, str]:
     sizes = {d: chance.choice(OTHER_SIZES) for d in known}
     inputs = {}
     for name, a in program.inputs.items():
-        shape = tuple(sizes.get(d, d) for d in a.shape)
+        old: tuple[int, ...] = a.shape
+        shape = tuple(sizes.get(d, d) for d in old)
         if a.dtype.kind == "i":
             inputs[name] = np.resize(a, shape) if a.size else data.integers(0, 1, shape)
         else:

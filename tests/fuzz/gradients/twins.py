@@ -167,6 +167,7 @@ def recurrent(
         state = torch.zeros(batch, hidden, dtype=x.dtype) if h is None else h[way]
         cell = torch.zeros(batch, hidden, dtype=x.dtype) if c is None else c[way]
         wb, rb = (0.0, 0.0) if b is None else b[way].chunk(2)
+        rbn = 0.0 if b is None else b[way].chunk(2)[1][2 * hidden :]
         rows = []
         for time in reversed(range(len(x))) if backwards else range(len(x)):
             given, back = x[time] @ w[way].T + wb, state @ r[way].T + rb
@@ -177,7 +178,6 @@ def recurrent(
                     torch.sigmoid(p + q) for p, q in zip(given.chunk(3, 1)[:2], back.chunk(3, 1)[:2], strict=True)
                 )
                 last = r[way][2 * hidden :]
-                rbn = rb[2 * hidden :] if b is not None else 0.0
                 inner = reset * (state @ last.T + rbn) if reset_after else (reset * state) @ last.T + rbn
                 state = (1 - z) * torch.tanh(given.chunk(3, 1)[2] + inner) + z * state
             else:

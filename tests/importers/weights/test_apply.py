@@ -135,7 +135,10 @@ def test_a_common_prefix_is_hinted_at() -> None:
 
 def test_filters_leave_parameters_and_tensors_alone() -> None:
     state = {**STATE, "last.weight": np.zeros((9, 9)), "last.bias": np.zeros(9)}
-    for options in ({"exclude": "^last\\."}, {"include": ["^first", "^norm"]}, {"exclude": lambda n: n[:4] == "last"}):
+    choices: tuple[dict[str, Any], ...] = (
+        {"exclude": "^last\\."}, {"include": ["^first", "^norm"]}, {"exclude": lambda n: n[:4] == "last"},
+    )  # fmt: skip
+    for options in choices:
         net = Net()
         before = net.state_dict()["last.weight"].copy()
         report = net.load(state, adapter=None, **options)
