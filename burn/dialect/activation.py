@@ -12,12 +12,12 @@ from collections.abc import Callable
 from typing import Any
 
 from burn.dialect import ops
-from burn.dialect.compose import convert, number_like, wide
+from burn.dialect.compose import check_spreads, convert, number_like, wide
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op, Operand, normalize_axis, same_type
 from burn.dialect.pointwise import broadcast
 from burn.dialect.traits import Trait
-from burn.dialect.types import DTYPES, FLOATS, TensorType, broadcast_shapes, type_of
+from burn.dialect.types import DTYPES, FLOATS, TensorType, may_spread, type_of
 
 
 def _float(cls: type[Op], x: TensorType) -> TensorType:
@@ -76,16 +76,13 @@ class Prelu(Op, name="prelu", traits=Trait.FOLLOWS_PRECISION):
     @classmethod
     def infer(cls, x: TensorType, slope: TensorType) -> TensorType:
         same_type(cls, x, slope)
-        try:
-            shape = broadcast_shapes(x.shape, slope.shape)
-        except ValueError as error:
-            cls.fail(str(error))
-        if len(shape) != x.rank:
+        if not may_spread(slope.shape, x.shape):
             cls.fail(f"the slope {slope} does not broadcast to {x}")
         return _number(cls, x)
 
     @classmethod
     def decompose(cls, x: ir.Value, slope: ir.Value) -> ir.Value:
+        check_spreads(type_of(slope).shape, type_of(x).shape, "the slope broadcasts to the input")
         return ops.select(ops.gt(x, number_like(0, x)), x, ops.mul(x, slope))
 
 

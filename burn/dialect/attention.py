@@ -7,12 +7,12 @@ also return what lies between them.
 from __future__ import annotations
 
 from burn.dialect import ops
-from burn.dialect.compose import convert, dim_value, number, number_like, reshape
+from burn.dialect.compose import check_equal, check_spreads, convert, dim_value, number, number_like, reshape
 from burn.dialect.dims import Dim, exact_div, product
 from burn.dialect.mlir import ir
 from burn.dialect.op import Agreement, DTypeName, Op, Operand, same_type
 from burn.dialect.traits import Trait
-from burn.dialect.types import FLOATS, HALVES, TensorType, type_of
+from burn.dialect.types import FLOATS, HALVES, TensorType, may_equal, may_spread, type_of
 from burn.errors import TypeMismatch
 
 NEGATIVE_INFINITY = float("-inf")
@@ -56,6 +56,8 @@ class Attention(
             cls.fail(f"q, k and v must be [b, h, s, d], [b, g, t, d] and [b, g, t, e], not {q}, {k}, {v}")
         if mask is not None and (mask.rank > 4 or mask.dtype not in ("bool", q.dtype)):
             cls.fail(f"the mask must be bool or {q.dtype} and broadcast to [b, h, s, t], not {mask}")
+        if mask is not None and not may_spread(mask.shape, (*q.shape[:3], k.shape[2])):
+            cls.fail(f"the mask must broadcast to [b, h, s, t], not {mask} for {q} and {k}")
         if lengths is not None and (lengths.rank != 1 or lengths.dtype != "int64"):
             cls.fail(f"lengths must be int64[b], not {lengths}")
         if precision is not None and precision not in FLOATS:
@@ -216,6 +218,10 @@ class RotaryEmbedding(Op, name="rotary_embedding"):
         half, depth = cos.shape[2], x.shape[3]
         if not isinstance(half, int) or (isinstance(depth, int) and 2 * half > depth) or sin.shape[2] != half:
             cls.fail(f"cos {cos} and sin {sin} do not fit {depth} features")
+        if any(c.shape[0] != 1 and not may_equal(c.shape[:1], x.shape[:1]) for c in (cos, sin)) or not (
+            may_equal(cos.shape[1:2], x.shape[2:3]) and may_equal(sin.shape[1:2], x.shape[2:3])
+        ):
+            cls.fail(f"cos {cos} and sin {sin} must be [b or 1, s, r / 2] of {x}")
         return x
 
     @classmethod
@@ -223,6 +229,9 @@ class RotaryEmbedding(Op, name="rotary_embedding"):
         shape = type_of(x).shape
         half = type_of(cos).shape[2]
         assert isinstance(half, int)
+        for c in (cos, sin):
+            check_spreads(type_of(c).shape[:1], shape[:1], "cos and sin are [b or 1, s, r / 2]")
+            check_equal(type_of(c).shape[1:2], shape[2:3], "cos and sin are [b or 1, s, r / 2]")
         cos, sin = (reshape(c, (*type_of(c).shape[:1], 1, *type_of(c).shape[1:])) for c in (cos, sin))
         step = 2 if interleaved else 1
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from burn.dialect import ops
@@ -85,6 +86,20 @@ def check_size(size: Dim, relation: str, bound: Dim, says: str = "") -> None:
         raise TypeMismatch("a size does not fit", [f"{size} {relation} {bound} does not hold" + (says and f": {says}")])
     if holds is None:
         ops.check_size(size=size, relation=relation, bound=bound, says=says)
+
+
+def check_equal(have: Sequence[Dim], want: Sequence[Dim], says: str) -> None:
+    """Ends the run unless the sizes are equal one by one. A composite calls it when it is taken apart: the ops that it is made
+    of ask for less (they broadcast, or read a part), so that named sizes which do not fit would give wrong results."""
+    for a, b in zip(have, want, strict=True):
+        check_size(a, "==", b, says)
+
+
+def check_spreads(have: Sequence[Dim], want: Sequence[Dim], says: str) -> None:
+    """Ends the run unless a shape broadcasts to another: each of its sizes, from the last, is 1 or the other's."""
+    for a, b in zip(have, want[len(want) - len(have) :], strict=True):
+        if a != 1:
+            check_size((a - 1) * (a - b), "==", 0, f"{says}: {a} is 1 or {b}")
 
 
 def along(x: ir.Value, axis: int, rank: int) -> ir.Value:

@@ -6,11 +6,11 @@ nothing."""
 from __future__ import annotations
 
 from burn.dialect import ops
-from burn.dialect.compose import convert, dim_value, number, number_like, reshape
+from burn.dialect.compose import check_equal, convert, dim_value, number, number_like, reshape
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op, Operand, same_type
 from burn.dialect.pointwise import broadcast
-from burn.dialect.types import FLOATS, TensorType, type_of
+from burn.dialect.types import FLOATS, TensorType, may_equal, type_of
 
 REDUCTIONS = ("none", "sum", "mean")
 
@@ -23,7 +23,9 @@ def check_loss(
         cls.fail(f"'{reduction}' is none of {', '.join(REDUCTIONS)}", "reduction")
     if x.rank < 2 or target.rank != x.rank - 1 or target.dtype not in ("int32", "int64"):
         cls.fail(f"x must be [n, classes, d..] and the target int32 or int64 [n, d..], not {x} and {target}")
-    if weight is not None and (weight.rank != 1 or weight.dtype != x.dtype):
+    if not may_equal(target.shape, (x.shape[0], *x.shape[2:])):
+        cls.fail(f"the target of {x} must have an element for each x[n, :, d..], not {target}")
+    if weight is not None and (weight.dtype != x.dtype or not may_equal(weight.shape, x.shape[1:2])):
         cls.fail(f"the weight must be {x.dtype}[{x.shape[1]}], not {weight}")
     return x.with_shape((x.shape[0], *x.shape[2:]) if reduction == "none" else ())
 
@@ -31,7 +33,12 @@ def check_loss(
 def picked_loss(
     log_p: ir.Value, target: ir.Value, weight: ir.Value | None, reduction: str, ignore: int | None
 ) -> ir.Value:
-    type_, shape = type_of(log_p), type_of(target).shape
+    type_ = type_of(log_p)
+    shape = (type_.shape[0], *type_.shape[2:])
+    check_equal(type_of(target).shape, shape, "the target has an element for each sample")
+    target = reshape(target, shape)
+    if weight is not None:
+        check_equal(type_of(weight).shape, type_.shape[1:2], "there is one weight for each class")
     target = convert(target, "int64")
     kept = None
     if ignore is not None:

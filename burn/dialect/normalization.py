@@ -6,10 +6,10 @@ Statistics of 16-bit floats are taken in float32. Variances are means of squared
 from __future__ import annotations
 
 from burn.dialect import ops
-from burn.dialect.compose import along, convert, mean, number_like, reshape, wide
+from burn.dialect.compose import along, check_equal, check_spreads, convert, mean, number_like, reshape, wide
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op, Operand, normalize_axis
-from burn.dialect.types import FLOATS, TensorType, broadcast_shapes, is_symbolic, type_of
+from burn.dialect.types import FLOATS, TensorType, may_equal, may_spread, type_of
 
 
 def _check(cls: type[Op], x: TensorType, least_rank: int = 0) -> TensorType:
@@ -23,13 +23,7 @@ def _check(cls: type[Op], x: TensorType, least_rank: int = 0) -> TensorType:
 def _check_affine(cls: type[Op], x: TensorType, *parameters: TensorType | None) -> None:
     """Scale and bias must broadcast to x, in its element type or a wider one."""
     for parameter in parameters:
-        if parameter is None:
-            continue
-        try:
-            shape = broadcast_shapes(x.shape, parameter.shape)
-        except ValueError as error:
-            cls.fail(str(error))
-        if len(shape) != x.rank or any(isinstance(a, int) and a == 1 != b for a, b in zip(x.shape, shape, strict=True)):
+        if parameter is not None and not may_spread(parameter.shape, x.shape):
             cls.fail(f"{parameter} does not broadcast to {x}")
 
 
@@ -41,7 +35,7 @@ def _check_channels(cls: type[Op], x: TensorType, *parameters: TensorType | None
             continue
         if parameter.rank != 1:
             cls.fail(f"{parameter} must be a vector of {channels} channels")
-        if parameter.shape[0] != channels and not is_symbolic(channels) and not is_symbolic(parameter.shape[0]):
+        if not may_equal(parameter.shape, (channels,)):
             cls.fail(f"{parameter} must have {channels} channels")
 
 
@@ -57,8 +51,26 @@ def centred_and_scale(x: ir.Value, axes: tuple[int, ...], epsilon: float) -> tup
     return distance, ops.rsqrt(ops.add(variance, number_like(epsilon, x)))
 
 
+def check_channels(x: ir.Value, *parameters: ir.Value | None) -> None:
+    """Ends the run unless each parameter has one element for each channel, axis 1 of x."""
+    for parameter in parameters:
+        if parameter is not None:
+            channels = type_of(x).shape[1:2] or (1,)
+            check_equal(type_of(parameter).shape, channels, "there is one parameter for each channel")
+
+
+def _by_channel(x: ir.Value, *parameters: ir.Value | None) -> list[ir.Value | None]:
+    """Vectors with an element for each channel, laid along axis 1 of x."""
+    check_channels(x, *parameters)
+    return [None if v is None else along(v, 1, type_of(x).rank) for v in parameters]
+
+
 def _affine(x: ir.Value, scale: ir.Value | None, bias: ir.Value | None) -> ir.Value:
+    """x * scale + bias, which broadcast to x."""
     dtype = type_of(x).dtype
+    for parameter in (scale, bias):
+        if parameter is not None:
+            check_spreads(type_of(parameter).shape, type_of(x).shape, "scale and bias broadcast to the input")
     if scale is not None:
         x = ops.mul(x, convert(scale, dtype))
     return x if bias is None else ops.add(x, convert(bias, dtype))
@@ -172,12 +184,13 @@ class BatchNorm(Op, name="batch_norm"):
     def decompose(cls, x: ir.Value, scale, bias, mean, variance, epsilon: float) -> ir.Value:
         """One multiplication and one addition an element; the channels' factors are small tensors."""
         type_ = type_of(x)
-        dtype, axis = wide(type_.dtype), min(1, type_.rank - 1)
+        check_channels(x, scale, bias, mean, variance)
+        dtype = wide(type_.dtype)
         scale, bias, mean, variance = (convert(v, dtype) for v in (scale, bias, mean, variance))
         factor = ops.div(scale, ops.sqrt(ops.add(variance, number_like(epsilon, variance))))
         offset = ops.sub(bias, ops.mul(mean, factor))
-        result = ops.mul(convert(x, dtype), along(factor, axis, type_.rank))
-        return convert(ops.add(result, along(offset, axis, type_.rank)), type_.dtype)
+        factor, offset = (along(v, min(1, type_.rank - 1), type_.rank) for v in (factor, offset))
+        return convert(ops.add(ops.mul(convert(x, dtype), factor), offset), type_.dtype)
 
 
 class InstanceNorm(Op, name="instance_norm"):
@@ -199,7 +212,7 @@ class InstanceNorm(Op, name="instance_norm"):
     def decompose(cls, x: ir.Value, scale, bias, epsilon: float) -> ir.Value:
         type_ = type_of(x)
         result = standardise(convert(x, wide(type_.dtype)), _spatial(x), epsilon)
-        scale, bias = (None if v is None else along(v, 1, type_.rank) for v in (scale, bias))
+        scale, bias = _by_channel(x, scale, bias)
         return convert(_affine(result, scale, bias), type_.dtype)
 
 
@@ -228,7 +241,7 @@ class GroupNorm(Op, name="group_norm"):
         batch, channels, *spatial = type_.shape
         grouped = reshape(convert(x, wide(type_.dtype)), (batch, groups, channels // groups, *spatial))
         result = reshape(standardise(grouped, tuple(range(2, len(spatial) + 3)), epsilon), type_.shape)
-        scale, bias = (None if v is None else along(v, 1, type_.rank) for v in (scale, bias))
+        scale, bias = _by_channel(x, scale, bias)
         return convert(_affine(result, scale, bias), type_.dtype)
 
 

@@ -7,11 +7,11 @@ The scale and the zero point are of three kinds by their shape: one number for t
 from __future__ import annotations
 
 from burn.dialect import ops
-from burn.dialect.compose import along, convert, number, reshape
+from burn.dialect.compose import along, check_equal, convert, number, reshape
 from burn.dialect.dims import Dim, ceildiv
 from burn.dialect.mlir import ir
 from burn.dialect.op import DTypeName, Op, Operand, normalize_axis
-from burn.dialect.types import DTYPES, FLOATS, TensorType, type_of
+from burn.dialect.types import DTYPES, FLOATS, TensorType, may_equal, type_of
 
 
 def check_parameters(
@@ -25,12 +25,15 @@ def check_parameters(
     if _is_single(scale):
         return
     axis = normalize_axis(cls, axis, x.rank)
-    before, after = x.shape[:axis], x.shape[axis + 1 :]
-    expected = (*before, ceildiv(x.shape[axis], block), *after) if block else (x.shape[axis],)
-    pairs = zip(scale.shape, expected, strict=False)
-    same = [a == b or not (isinstance(a, int) and isinstance(b, int)) for a, b in pairs]
-    if scale.rank != len(expected) or not all(same):
+    expected = _expected(x, axis, block)
+    if not may_equal(scale.shape, expected):
         cls.fail(f"the scale must have shape [{', '.join(map(str, expected))}] or one element, not {scale}", "axis")
+
+
+def _expected(x: TensorType, axis: int, block: int) -> tuple[Dim, ...]:
+    """The shape of a scale that is not one number."""
+    before, after = x.shape[:axis], x.shape[axis + 1 :]
+    return (*before, ceildiv(x.shape[axis], block), *after) if block else (x.shape[axis],)
 
 
 def _is_single(parameter: TensorType) -> bool:
@@ -43,10 +46,13 @@ def spread(parameter: ir.Value, x: TensorType, axis: int, block: int) -> ir.Valu
     if _is_single(type_):
         return reshape(parameter, ())
     axis %= x.rank
+    shape = _expected(x, axis, block)
+    check_equal(type_.shape, shape, "there is one scale for each element or block of the axis")
+    parameter = reshape(parameter, shape)
     if not block:
         return along(parameter, axis, x.rank)
-    before, after = type_.shape[:axis], type_.shape[axis + 1 :]
-    blocks = type_.shape[axis]
+    before, after = shape[:axis], shape[axis + 1 :]
+    blocks = shape[axis]
     repeated = ops.broadcast_to(
         ops.reshape(parameter, shape=(*before, blocks, 1, *after)), shape=(*before, blocks, block, *after)
     )

@@ -7,16 +7,16 @@ when there are few of them and are a `burn.loop` otherwise.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
 from burn.dialect import ops
-from burn.dialect.compose import dim_value, number, number_like, reshape
+from burn.dialect.compose import check_equal, dim_value, number, number_like, reshape
 from burn.dialect.dims import Dim
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op, Operand, same_type
-from burn.dialect.types import TensorType, type_of
+from burn.dialect.types import TensorType, may_equal, type_of
 
 UNROLLED_STEPS = 8
 """Up to so many steps are written out; a longer walk, or one of unknown length, is a loop."""
@@ -116,16 +116,8 @@ class _Recurrent(Op):
         hidden = r.shape[-1]
         if not isinstance(hidden, int):
             cls.fail(f"the hidden size must be a number, not {hidden}")
-        expected = {
-            "w": (w, (count, cls.GATES * hidden, x.shape[2])),
-            "r": (r, (count, cls.GATES * hidden, hidden)),
-            "b": (b, (count, 2 * cls.GATES * hidden)),
-            "peephole": (peephole, (count, 3 * hidden)),
-            "lengths": (lengths, (batch,)),
-            **{f"initial state {i}": (s, (count, batch, hidden)) for i, s in enumerate(states)},
-        }
-        for name, (have, want) in expected.items():
-            if have is not None and not _agrees(have.shape, want):
+        for name, have, want in cls._expected(x, w, r, b, lengths, states, peephole, count):
+            if not may_equal(have.shape, want):
                 cls.fail(f"{name} {have} must have shape [{', '.join(map(str, want))}]")
         if lengths is not None and lengths.dtype not in ("int32", "int64"):
             cls.fail(f"lengths must be int32 or int64, not {lengths.dtype}")
@@ -138,12 +130,40 @@ class _Recurrent(Op):
         return [x.with_shape((steps, count, batch, hidden)), *[last] * cls.STATES]
 
     @classmethod
+    def _expected(
+        cls,
+        x: TensorType,
+        w: TensorType,
+        r: TensorType,
+        b: TensorType | None,
+        lengths: TensorType | None,
+        states: Sequence[TensorType | None],
+        peephole: TensorType | None,
+        count: int,
+    ) -> list[tuple[str, TensorType, tuple[Dim, ...]]]:
+        """The operands that are given: the name, the type, and the shape that x, r's last axis and `count` directions ask for."""
+        batch, hidden = x.shape[1], r.shape[-1]
+        operands = (
+            ("w", w, (count, cls.GATES * hidden, x.shape[2])),
+            ("r", r, (count, cls.GATES * hidden, hidden)),
+            ("b", b, (count, 2 * cls.GATES * hidden)),
+            ("peephole", peephole, (count, 3 * hidden)),
+            ("lengths", lengths, (batch,)),
+            *((f"initial state {i}", s, (count, batch, hidden)) for i, s in enumerate(states)),
+        )
+        return [(name, have, want) for name, have, want in operands if have is not None]
+
+    @classmethod
     def build_layer(cls, x, w, r, b, lengths, states, peephole, options: dict) -> list[ir.Value]:
         steps, batch, _ = type_of(x).shape
         hidden = type_of(r).shape[-1]
         assert isinstance(hidden, int)
         directions = DIRECTIONS[options["direction"]]
         functions = resolve_activations(cls.DEFAULTS * len(directions), options)
+        given = [None if v is None else type_of(v) for v in (b, lengths, peephole, *states)]
+        operands = (type_of(x), type_of(w), type_of(r), *given[:2], given[3:], given[2], len(directions))
+        for name, have, want in cls._expected(*operands):
+            check_equal(have.shape, want, f"{cls.OP_NAME}: {name}'s shape")
         sequences, finals = [], []
         for index, reverse in enumerate(directions):
             count = len(cls.DEFAULTS)
@@ -246,12 +266,6 @@ def _row(x: ir.Value, index: int) -> ir.Value:
         return reshape(x, shape[1:])
     starts, sizes = (index, *[0] * (len(shape) - 1)), (1, *shape[1:])
     return reshape(ops.slice(x, starts=starts, sizes=sizes, steps=(1,) * len(shape)), shape[1:])
-
-
-def _agrees(have: tuple[Dim, ...], want: tuple[Dim, ...]) -> bool:
-    if len(have) != len(want):
-        return False
-    return all(a == b or not (isinstance(a, int) and isinstance(b, int)) for a, b in zip(have, want, strict=True))
 
 
 def resolve_activations(defaults: tuple[str, ...], options: dict) -> list[Function]:

@@ -9,11 +9,11 @@ from __future__ import annotations
 import math
 
 from burn.dialect import ops
-from burn.dialect.compose import dim_value, number, reshape
+from burn.dialect.compose import check_equal, dim_value, number, reshape
 from burn.dialect.dims import Dim
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op, Operand, same_type
-from burn.dialect.types import FLOATS, HALVES, TensorType, type_of
+from burn.dialect.types import FLOATS, HALVES, TensorType, may_equal, type_of
 
 DIRECT = 48
 """Lengths up to this are not split: one product of that size is cheaper than two and a twiddle."""
@@ -37,12 +37,17 @@ class Dft(Op, name="dft"):
             cls.fail(f"takes floats [.., n], not {re}")
         if im is not None:
             same_type(cls, re, im)
+            if not may_equal(im.shape, re.shape):
+                cls.fail(f"the real and the imaginary part have one shape, not {re} and {im}")
         return [re, re]
 
     @classmethod
     def decompose(cls, re: ir.Value, im: ir.Value | None, inverse: bool) -> list[ir.Value]:
         type_ = type_of(re)
         n = type_.shape[-1]
+        if im is not None:
+            check_equal(type_of(im).shape, type_.shape, "the real and the imaginary part have one shape")
+            im = reshape(im, type_.shape)
         working = "float32" if type_.dtype in HALVES else type_.dtype
         parts = [None if p is None else ops.cast(p, dtype=working) if working != type_.dtype else p for p in (re, im)]
         real, imaginary = transform((parts[0], parts[1]), n, 1.0 if inverse else -1.0)

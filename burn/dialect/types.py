@@ -219,6 +219,21 @@ def broadcast_shapes(*shapes: tuple[Dim, ...]) -> tuple[Dim, ...]:
     return tuple(result)
 
 
+def may_equal(have: tuple[Dim, ...], want: tuple[Dim, ...]) -> bool:
+    """Whether two shapes are equal, as far as it is known before named sizes are: `compose.check_equal` checks the rest."""
+    return len(have) == len(want) and all(_may_be(a, b) for a, b in zip(have, want, strict=True))
+
+
+def may_spread(have: tuple[Dim, ...], want: tuple[Dim, ...]) -> bool:
+    """Whether a shape broadcasts to another, as far as it is known: `compose.check_spreads` checks the rest."""
+    missing = len(want) - len(have)
+    return missing >= 0 and all(a == 1 or _may_be(a, b) for a, b in zip(have, want[missing:], strict=True))
+
+
+def _may_be(a: Dim, b: Dim) -> bool:
+    return a == b or is_symbolic(a) or is_symbolic(b)
+
+
 def _text(shape: tuple[Dim, ...]) -> str:
     return f"[{', '.join(map(str, shape))}]"
 
