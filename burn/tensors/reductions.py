@@ -162,12 +162,14 @@ class Reductions(Manipulation):
         return made(build.cumulative(x.value, kind=kind, axis=x._axis(axis or 0)))
 
     def diff(self, n: int = 1, axis: int = -1) -> Tensor:
-        """The differences of adjacent elements along an axis, taken n times; for bools, true where they differ."""
+        """The differences of adjacent elements along an axis, taken n times; for bools, true where they differ. Empty
+        on an axis of n or fewer elements, as in numpy."""
         x: Tensor = made(self.value)
         for _ in range(n):
             position = x._axis(axis)
             size = x.type.shape[position]
             count = dim_max(size - 1, 0)
-            later, earlier = x._cut(position, 1, count), x._cut(position, 0, count)
+            first = size - count  # 1, or 0 on an empty axis
+            later, earlier = x._cut(position, first, count), x._cut(position, 0, count)
             x = later ^ earlier if self.dtype == "bool" else later - earlier
         return x

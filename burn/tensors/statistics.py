@@ -55,7 +55,8 @@ class Statistics(Reductions):
         first, second = (ordered.take(w.astype("int64"), position) for w in (low, way.ceil()))
         rank = at.ndim
         weight = (way - low).reshape(*at.shape, *(1,) * (x.ndim - 1 - position))
-        gap = (first == second).where(0, second - first)  # inf - inf is NaN
+        same = (first == second) & first.isinf()  # inf - inf is NaN; other ties owe to both neighbours, as in PyTorch
+        gap = same.where(0, second - first)
         result = first + gap * weight
         bad, total = x.isnan().any(position), x.sum(position)  # the sum carries the NaN, and its derivative is not 0
         if rank:

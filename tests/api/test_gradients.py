@@ -376,3 +376,55 @@ def test_derivatives_of_one_call_are_computed_in_one_program() -> None:
     np.testing.assert_allclose(a.numpy(), np.cos([0.3, 0.7]) * np.exp([0.1, 0.2]), rtol=1e-6)
     np.testing.assert_allclose(value.numpy(), (np.sin([0.3, 0.7]) * np.exp([0.1, 0.2])).sum(), rtol=1e-6)
     assert burn.compile_count() <= before + 1
+
+
+@pytest.mark.parametrize("name", ["instance_norm", "layer_norm", "group_norm"])
+def test_operands_that_become_one_value_are_owed_apart(name: str) -> None:
+    """jvp starts from zeros for every operand, and equal constants are one value."""
+    x = burn.tensor(np.random.default_rng(0).standard_normal((1, 1, 5)), "float64")
+    norm = getattr(burn.ops, name)
+    options = {"groups": 1} if name == "group_norm" else {}
+
+    def f(s: Tensor, b: Tensor) -> Tensor:
+        y = norm(x, s, b, **options)
+        return (y + 0.25 * y * y * burn.arange(5, dtype="float64")).sum()
+
+    at = [burn.tensor([1.0], "float64"), burn.tensor([0.0], "float64")]
+    along = [burn.tensor([0.3], "float64"), burn.tensor([-0.7], "float64")]
+    _, recorded = burn.jvp(burn.grad(f, (0, 1)), at, along)
+    rows = [burn.grad(lambda s, b, i=i: burn.grad(f, (0, 1))(s, b)[i].sum(), (0, 1))(*at) for i in range(2)]
+    for got, row in zip(recorded, rows, strict=True):
+        want = sum(float(h.sum()) * float(v.sum()) for h, v in zip(row, along, strict=True))
+        assert float(got.sum()) == pytest.approx(want, rel=1e-9)
+
+
+EMPTY = {
+    "prod": lambda v: v.prod(1),
+    "prod of all": lambda v: v.prod(),
+    "exclusive cumprod": lambda v: burn.ops.cumulative(v, kind="prod", axis=1, exclusive=True),
+    "exclusive cummax, reversed": lambda v: burn.ops.cumulative(v, kind="max", axis=1, exclusive=True, reverse=True),
+    "diff": lambda v: v.diff(2, 1),
+}
+
+
+@pytest.mark.parametrize("name", EMPTY)
+def test_empty_axes_have_derivatives(name: str) -> None:
+    """Of fixed and of named sizes, shorter than what is taken of them."""
+    f = EMPTY[name]
+
+    def second(x: Tensor) -> tuple[Tensor, Tensor]:
+        g = burn.grad(lambda v: (f(v) * f(v) * 0.5).sum())
+        return f(x), burn.grad(lambda v: (g(v) * g(v)).sum())(x)
+
+    named = burn.compile(second, ("float64[m, n]",))
+    for n in (0, 1, 3):
+        x = np.random.default_rng(n).standard_normal((3, n))
+        for got, want in zip(named(x), second(burn.constant(x)), strict=True):
+            np.testing.assert_allclose(np.asarray(got), want.numpy(), rtol=1e-9)
+        assert n or want.shape == (3, 0)
+
+
+@pytest.mark.parametrize("q", [0.3, 0.5])
+def test_a_quantile_between_equal_elements_owes_to_both(q: float) -> None:
+    got = burn.grad(lambda x: x.quantile(q))(burn.tensor([1.0, 1.0, 1.0, 2.0], "float64")).numpy()
+    np.testing.assert_allclose(got, {0.3: [0.1, 0.9, 0, 0], 0.5: [0, 0.5, 0.5, 0]}[q], atol=1e-12)

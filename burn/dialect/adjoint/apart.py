@@ -79,7 +79,7 @@ def recorded(application: Application, owed: Sequence[Value | None], wanted: Seq
         group = operand if isinstance(operand, list) else [] if operand is None else [operand]
         counts.append(len(group))
         flat += group
-    places = tuple(next(i for i, v in enumerate(flat) if v is value) for value in wanted)
+    places = [[i for i, v in enumerate(flat) if v is value] for value in wanted]
     given = [g for g in owed if g is not None]
     made = ops.vjp(
         [*flat, *given],
@@ -87,9 +87,10 @@ def recorded(application: Application, owed: Sequence[Value | None], wanted: Seq
         settings=_written(application.op, application.attrs),
         counts=tuple(counts),
         owed=tuple(i for i, g in enumerate(owed) if g is not None),
-        wanted=places,
+        wanted=tuple(i for group in places for i in group),
     )
-    return list(as_list(made))
+    parts = iter(as_list(made))
+    return [_total([next(parts) for _ in group]) for group in places]
 
 
 def _written(cls: type[Op], attrs: dict[str, Any]) -> tuple[str, ...]:
@@ -100,7 +101,8 @@ def _written(cls: type[Op], attrs: dict[str, Any]) -> tuple[str, ...]:
 
 class Vjp(Op, name="vjp"):
     """The cotangents of the operands `wanted` of a composite `of`, whose operands (`counts` of each group) are the first values,
-    and those of its results `owed` the last. `attributes` are its own, as text. Shapes: those of the operands wanted."""
+    and those of its results `owed` the last. `attributes` are its own, as text. A value that is several operands has a cotangent
+    for each. Shapes: those of the operands wanted."""
 
     values: Variadic
     of: str
@@ -125,6 +127,7 @@ class Vjp(Op, name="vjp"):
     ) -> list[ir.Value]:
         from burn.dialect.adjoint.reverse import gradients
 
+        values = _distinct(values)
         made = REGISTRY[of]
         assert made.decompose is not None
         attrs = {
@@ -146,6 +149,14 @@ class Vjp(Op, name="vjp"):
             parts = as_list(made.decompose(*operands, **attrs))
             results = gradients(parts, [*cotangents, *[None] * (len(parts) - len(cotangents))], asked)
         return [_or_zero(g, values[i]) for g, i in zip(results, wanted, strict=True)]
+
+
+def _distinct(values: Sequence[ir.Value]) -> list[ir.Value]:
+    """Each operand stands for itself, also where a pass made one value of two: its cotangent is its own, not their sum."""
+    found: list[ir.Value] = []
+    for value in values:
+        found.append(ops.reshape(value, shape=type_of(value).shape) if value in found else value)
+    return found
 
 
 def _or_zero(g: Value | None, like: Value) -> Any:

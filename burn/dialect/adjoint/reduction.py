@@ -23,7 +23,7 @@ from burn.dialect.compose import (
     zeros_like,
 )
 from burn.dialect.deferred import Value
-from burn.dialect.dims import Dim, product
+from burn.dialect.dims import Dim, dim_max, product
 from burn.dialect.types import type_of
 
 MOST_BYTE = 255
@@ -94,8 +94,9 @@ def _through(g: Value, x: Value, kind: str, axis: int, exclusive: bool, reverse:
     if not exclusive:
         plain = ops.cumulative(x, kind=kind, axis=axis)
         return turned(cumulative(g, plain, x, kind, axis, False, False))
-    kept = tuple(d - 1 if i == axis else d for i, d in enumerate(shape))
-    second = tuple(1 if i == axis else 0 for i in range(rank))
+    count = dim_max(size - 1, 0)  # an axis may be empty
+    kept = tuple(count if i == axis else d for i, d in enumerate(shape))
+    second = tuple(size - count if i == axis else 0 for i in range(rank))
     inner = ops.slice(x, starts=(0,) * rank, sizes=kept, steps=(1,) * rank)
     plain = ops.cumulative(inner, kind=kind, axis=axis)
     shifted = ops.slice(g, starts=second, sizes=kept, steps=(1,) * rank)

@@ -113,7 +113,7 @@ def joined(d: Draft) -> Texts:
     return d.among(
         both(f"m.lerp({x}, {x} * 0.0 + {y}, 0.3)"),
         (f"{x}.lerp({y}, {w})", f"{x} + {w} * ({y} - {x})"),
-        (f"{x}.prelu({y})", f"torch.where({x} < 0, {x} * {y}, {x} + {y} * 0.0)"),
+        (f"{x}.prelu({y})", f"torch.where({x} > 0, {x} + {y} * 0.0, {x} * {y})"),
         (f"{x}.copysign({y} + 0.0123)", f"torch.copysign({x}, {y} + 0.0123)"),
         both(f"{x} * m.stop_gradient({x}) + m.stop_gradient({y})"),
     )

@@ -102,23 +102,31 @@ def loss(d: Draft) -> Texts:
         ),
         (f"ops.nll_loss({x}, {i}, {weight}, {options}, ignore={ignore})", f"F.nll_loss({x}, {i}, {weight}, {theirs})"),
         (
-            f"nn.BCEWithLogitsLoss({options})({x}, {held})",
+            _narrow(x, f"nn.BCEWithLogitsLoss({options})({x}, {held})"),
             f"F.binary_cross_entropy_with_logits({x}, {held}, {options})",
         ),
-        (f"nn.BCELoss({options})({x}.sigmoid(), {held})", f"F.binary_cross_entropy({x}.sigmoid(), {held}, {options})"),
-        (f"nn.SmoothL1Loss({options})({x}, {y})", f"F.smooth_l1_loss({x}, {y}, {options})"),
-        (f"nn.HuberLoss({options})({x}, {y})", f"F.huber_loss({x}, {y}, {options})"),
-        (f"nn.MSELoss({options})({x}, {y})", f"F.mse_loss({x}, {y}, {options})"),
-        (f"nn.L1Loss({options})({x}, {y})", f"F.l1_loss({x}, {y}, {options})"),
         (
-            f"nn.KLDivLoss({options})({x}.log_softmax(1), {y}.softmax(1))",
+            _narrow(x, f"nn.BCELoss({options})({x}.sigmoid(), {held})"),
+            f"F.binary_cross_entropy({x}.sigmoid(), {held}, {options})",
+        ),
+        (_narrow(x, f"nn.SmoothL1Loss({options})({x}, {y})"), f"F.smooth_l1_loss({x}, {y}, {options})"),
+        (_narrow(x, f"nn.HuberLoss({options})({x}, {y})"), f"F.huber_loss({x}, {y}, {options})"),
+        (_narrow(x, f"nn.MSELoss({options})({x}, {y})"), f"F.mse_loss({x}, {y}, {options})"),
+        (_narrow(x, f"nn.L1Loss({options})({x}, {y})"), f"F.l1_loss({x}, {y}, {options})"),
+        (
+            _narrow(x, f"nn.KLDivLoss({options})({x}.log_softmax(1), {y}.softmax(1))"),
             f"F.kl_div({x}.log_softmax(1), {y}.softmax(1), {options})",
         ),
         (
-            f"nn.PoissonNLLLoss({options})({x}.clamp(None, 2.0), {held})",
+            _narrow(x, f"nn.PoissonNLLLoss({options})({x}.clamp(None, 2.0), {held})"),
             f"F.poisson_nll_loss({x}.clamp(None, 2.0), {held}, {options})",
         ),
     )
+
+
+def _narrow(x: object, text: str) -> str:
+    """A loss of burn.nn in x's type: those of 16-bit floats are float32."""
+    return f"m.cast({text}, {x}.dtype)"
 
 
 @step(0.3)
@@ -129,7 +137,7 @@ def sequence_loss(d: Draft) -> Texts:
     y = d.constant(d.data.integers(1, classes, (batch, length)))
     frames, labels = d.constant([steps] * batch), d.constant([length] * batch)
     return (
-        f"nn.CTCLoss(reduction='sum')({x}.log_softmax(-1), {y}, {frames}, {labels})",
+        _narrow(x, f"nn.CTCLoss(reduction='sum')({x}.log_softmax(-1), {y}, {frames}, {labels})"),
         f"F.ctc_loss({x}.log_softmax(-1), {y}, {frames}, {labels}, reduction='sum')",
     )
 
