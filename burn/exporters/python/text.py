@@ -127,6 +127,8 @@ def size(dim: Dim, variable: Callable[[Dim], str | None]) -> Text:
             left, right = right, left
         if op == "mul" and left.code == "-1":
             return Text(f"-{right.within(UNARY)}", UNARY)
+        if op in ("floordiv", "mod") and left.code.startswith("-"):
+            left = Text(f"({left.code})")  # in a sum the sign must not become that of the quotient
         if op == "add" and right.code.startswith("-"):
             return Text(f"{left.within(SUM)} - {right.code[1:]}", SUM)
         return binary(op, left, right)
