@@ -9,6 +9,7 @@ import os
 import time
 import warnings
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -31,14 +32,14 @@ def _theirs(name: str, matrix: np.ndarray) -> list[np.ndarray]:
     """Value and derivatives, as far as PyTorch gives them."""
     x = torch.tensor(matrix[None], requires_grad=True)
     found = []
-    every: dict[str, bool] = {"allow_unused": True, "materialize_grads": True}
+    every: dict[str, Any] = {"allow_unused": True, "materialize_grads": True}
     try:
         y = TABLE[name].torch(x).reshape(1, -1)
         found.append(y)
         (first,) = torch.autograd.grad((y * torch.tensor(weights(y.shape[1]))).sum(), x, create_graph=True, **every)
         found.append(first)
         found += torch.autograd.grad((first * torch.tensor(weights(3))).sum(), x, **every)
-    except torch.linalg.LinAlgError:
+    except torch.linalg.LinAlgError:  # type: ignore[attr-defined]
         pass
     return [v[0].detach().numpy() for v in found]
 

@@ -149,7 +149,7 @@ class _DeviceLibrary:
         import triton.language as tl
         from triton.runtime.interpreter import TensorHandle
 
-        function = BY_NAME[RINT.get(name, name)].numpy
+        function: Any = BY_NAME[RINT.get(name, name)].numpy
         function = function if isinstance(function, np.ufunc) else np.vectorize(function, otypes=[float])
 
         def apply(*operands: Any) -> Any:
