@@ -23,10 +23,21 @@ import torch
 from torch import fx
 from torch._dynamo.backends.common import aot_autograd
 from torch._dynamo.backends.registry import register_backend
+from torch._functorch import config
 from torch._guards import TracingContext
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 
-from burn.adapters.torch.layouts import LIES, PLACE, Layout, contiguous, memory_order, shared, wanted
+from burn.adapters.torch.layouts import (
+    LIES,
+    PLACE,
+    Layout,
+    contiguous,
+    memory_order,
+    renewed,
+    shared,
+    storage_of,
+    wanted,
+)
 from burn.caching import executable
 from burn.dialect.compose import reshape, transpose
 from burn.dialect.dims import Dim, symbol
@@ -69,10 +80,22 @@ def backend(
     compiler = aot_autograd(
         fw_compiler=partial(compile_graph, options=asked),
         bw_compiler=partial(compile_graph, options=asked, backward=True),
-        inference_compiler=partial(compile_graph, options=asked, freeze=freeze),
+        inference_compiler=partial(compile_graph, options=asked, freeze=freeze, inference=True),
         decompositions=for_autograd(),
     )
-    return compiler(graph, example_inputs)
+    with config.patch(
+        view_replay_for_aliased_outputs=config.view_replay_for_aliased_outputs and not _alias(example_inputs)
+    ):
+        return compiler(graph, example_inputs)
+
+
+def _alias(inputs: Sequence[Any]) -> bool:
+    """True if two inputs share a storage.
+
+    AOTAutograd then may replace them by one base, and replays on that base the views that the graph took of an input: it
+    crashes or returns another view. Without the replay it reads sizes, strides and offset, which are right."""
+    storages = [storage for value in inputs if (storage := storage_of(value)) is not None]
+    return len(set(storages)) < len(storages)
 
 
 if not entry_points(group="torch_dynamo_backends", name="burn"):
@@ -87,14 +110,17 @@ def compile_graph(
     options: Options | None = None,
     freeze: bool = False,
     backward: bool = False,
+    inference: bool = False,
 ) -> Callable[[list[Any]], Any]:
-    """A functional ATen graph as a function of a list of its inputs. It empties the list, as torch requires."""
+    """A functional ATen graph as a function of a list of its inputs. It empties the list, as torch requires. inference: the
+    graph is called outside of an autograd function, so its outputs may be views of each other."""
     context = TracingContext.try_get()
     metadata = context.fw_metadata if context is not None else None
     static = tuple(metadata.static_input_indices or ()) if freeze and metadata is not None else ()
     count = len(_outputs(graph))
     places = dict.fromkeys(range(count), LIES) if backward else wanted(metadata) if metadata is not None else {}
-    compiled = CompiledGraph(graph, static, places, options, aliases=not backward)
+    updates = renewed(metadata) if metadata is not None and not backward else {}
+    compiled = CompiledGraph(graph, static, places, options, aliases=not backward, views=inference, updates=updates)
 
     def call(arguments: list[Any]) -> list[Any]:
         return compiled(arguments)
@@ -114,10 +140,14 @@ class CompiledGraph:
         options: Options | None,
         *,
         aliases: bool = True,
+        views: bool = False,
+        updates: Mapping[int, int] | None = None,
     ) -> None:
         """places: see `layouts.wanted`; options: of its compilations. aliases: outputs share memory as the graph says; torch does
-        not care for gradients."""
+        not care for gradients. views: autograd knows such outputs as views. updates: see `layouts.renewed`."""
         self.aliases = aliases
+        self.views = views
+        self.bases = _Bases(graph, updates or {})
         self.graph = graph
         self.static = tuple(static)
         self.places = places
@@ -131,7 +161,8 @@ class CompiledGraph:
     def __call__(self, arguments: list[Any]) -> list[Any]:
         values = list(arguments)
         arguments.clear()
-        return self._program(values)(values)
+        given = self.bases.read(values)
+        return self.bases.extended(self._program(given)(given), values)
 
     def _program(self, values: Sequence[Any]) -> _Program:
         if self.static:
@@ -147,7 +178,34 @@ class CompiledGraph:
         return self.general
 
     def _compiled(self, constants: Mapping[int, torch.Tensor]) -> _Program:
-        return _Program(_Build(self.graph, constants, self.places, self.aliases), self.options)
+        return _Program(_Build(self.graph, constants, self.places, self.aliases), self.options, self.views)
+
+
+class _Bases:
+    """The inputs that AOTAutograd made of the whole storage of inputs that alias. It traces such a base as long as the inputs
+    need it, and passes the storage, which may be longer."""
+
+    def __init__(self, graph: fx.GraphModule, updates: Mapping[int, int]) -> None:
+        """updates: see `layouts.renewed`."""
+        placeholders = (n for n in graph.graph.nodes if n.op == "placeholder")
+        self._lengths = {
+            i: n.meta["val"].shape[0]
+            for i, n in enumerate(placeholders)
+            if type(n.meta.get("desc")).__name__ == "SyntheticBaseAOTInput" and isinstance(n.meta["val"].shape[0], int)
+        }
+        self._updates = {output: i for output, i in updates.items() if i in self._lengths}
+
+    def read(self, values: list[Any]) -> list[Any]:
+        """The graph's inputs, as long as they were traced."""
+        return [v[: self._lengths[i]] if i in self._lengths else v for i, v in enumerate(values)]
+
+    def extended(self, outputs: list[Any], values: Sequence[Any]) -> list[Any]:
+        """The graph's outputs, with new values for the whole of each base."""
+        for output, i in self._updates.items():
+            rest = values[i][self._lengths[i] :]
+            if rest.numel():
+                outputs[output] = torch.cat([outputs[output], rest])
+        return outputs
 
 
 def _stamp(tensor: torch.Tensor) -> tuple[int, int] | None:
@@ -158,7 +216,7 @@ def _stamp(tensor: torch.Tensor) -> tuple[int, int] | None:
 class _Program:
     """One compiled program with the graph's calling convention."""
 
-    def __init__(self, build: _Build, options: Options | None) -> None:
+    def __init__(self, build: _Build, options: Options | None, views: bool = False) -> None:
         with unset_fake_temporarily():  # a graph's own constants are true tensors
             program = build.run()
         self.executable: Executable = executable(program, options)
@@ -166,6 +224,7 @@ class _Program:
         self.outputs = build.outputs
         self.owners = build.owners
         self.firsts = build.firsts
+        self.views = views
         self.executable.draw_from(draw_state)
 
     def __call__(self, values: Sequence[Any]) -> list[Any]:
@@ -184,7 +243,10 @@ class _Program:
         if isinstance(output, _Made):
             return output.of(results, known)
         if isinstance(output, _View):
-            return output.layout.over(owners[output.owner], known)
+            layout, owner = output.layout, owners[output.owner]
+            return layout.viewing(owner, known) if self.views else layout.over(owner, known)
+        if isinstance(output, _InputView):
+            return output.layout.within(known[output.index], known)
         return output.empty(known) if isinstance(output, Layout) else output  # or a constant
 
     @property
@@ -232,6 +294,14 @@ class _View:
     layout: Layout
 
 
+@dataclass(frozen=True)
+class _InputView:
+    """An output that is a view of an input, by number. layout: its offset is counted from that of the input."""
+
+    index: int
+    layout: Layout
+
+
 NUMBERS: dict[str, Callable[[Any], Any]] = {"SymInt": int, "SymFloat": float, "SymBool": bool}
 """torch's numbers of a graph -> what it takes for one when the graph runs."""
 
@@ -268,7 +338,8 @@ class _Build:
         self.firsts = self._firsts(returned)
         kept = {i: n for i, n in enumerate(returned) if isinstance(n, fx.Node) and self.places.get(i) == LIES}
         sharing = shared(kept) if self.aliases else {}
-        owners = list(dict.fromkeys(sharing.values()))
+        of_inputs = {i: self.placeholders.index(n) for i, n in sharing.items() if n.op == "placeholder"}
+        owners = list(dict.fromkeys(n for n in sharing.values() if n.op != "placeholder"))
         with tracing(importer.tracer):
             self._read_sizes(importer, values)
             arguments = [self._argument(importer, i, values) for i in range(len(self.placeholders))]
@@ -284,6 +355,9 @@ class _Build:
         for i, node in enumerate(returned):
             if i in places:
                 self.outputs.append(places[i])
+            elif i in of_inputs:
+                start = _meta(self.placeholders[of_inputs[i]]).storage_offset()
+                self.outputs.append(_InputView(of_inputs[i], _layout(_meta(node), sources, i, start)))
             elif i in sharing:
                 self.outputs.append(_View(owners.index(sharing[i]), _layout(_meta(node), sources, i)))
             else:
@@ -399,10 +473,10 @@ class _Output:
         return _Made(number, self.kind, layout, self.order is not None)
 
 
-def _layout(meta: torch.Tensor, sources: Sequence[Any], number: int) -> Layout:
-    """Where torch takes a tensor to lie. Raises ModelError."""
+def _layout(meta: torch.Tensor, sources: Sequence[Any], number: int, start: Any = 0) -> Layout:
+    """Where torch takes a tensor to lie. start: what its offset is counted from. Raises ModelError."""
     try:
-        return Layout(meta, sources)
+        return Layout(meta, sources, start)
     except KeyError as error:
         reason = f"it is a view, and where it lies depends on {error}, a size that the graph computes"
         raise ModelError(SUMMARY, [Problem(f"output {number}: {reason}", hint="return a .clone() of it")]) from None

@@ -51,16 +51,22 @@ def wanted(metadata: ViewAndMutationMeta) -> dict[int, str]:
     return found
 
 
+def renewed(metadata: ViewAndMutationMeta) -> dict[int, int]:
+    """Output of a forward graph -> the input whose new value it is."""
+    return dict(enumerate(metadata.mutated_inp_runtime_indices, len(metadata.tokens)))
+
+
 # ---- shared memory ------------------------------------------------------------------------------------------------------
 def shared(outputs: Mapping[int, fx.Node]) -> dict[int, fx.Node]:
-    """Output -> the call whose result is the memory that it shares with another output; nothing for those that share none."""
-    storages = {i: _storage(node.meta.get("val")) for i, node in outputs.items()}
+    """Output -> the call whose result is the memory that it shares with another output, or the input that it is a view of;
+    nothing for those that share none."""
+    storages = {i: storage_of(node.meta.get("val")) for i, node in outputs.items()}
     counts = Counter(s for s in storages.values() if s is not None)
-    found = {i: _owner(outputs[i], s) for i, s in storages.items() if s is not None and counts[s] > 1}
-    return {i: owner for i, owner in found.items() if owner.op != "placeholder"}
+    found = {i: _owner(outputs[i], s) for i, s in storages.items() if s is not None}
+    return {i: owner for i, owner in found.items() if owner.op == "placeholder" or counts[storages[i]] > 1}
 
 
-def _storage(value: Any) -> int | None:
+def storage_of(value: Any) -> int | None:
     """The identity of a tensor's memory. None if torch keeps a sign or a conjugation as a flag, which is not in memory."""
     if not isinstance(value, torch.Tensor) or value.layout is not torch.strided or value.is_conj() or value.is_neg():
         return None
@@ -78,7 +84,7 @@ def _viewed(node: fx.Node, storage: int) -> fx.Node | None:
     for given in node.all_input_nodes:
         value = given.meta.get("val")
         several = isinstance(value, (list, tuple))
-        source = _viewed(given, storage) if several else given if _storage(value) == storage else None
+        source = _viewed(given, storage) if several else given if storage_of(value) == storage else None
         if source is not None:
             return source
     return None
@@ -126,12 +132,13 @@ def _symbolic(expression: Any) -> bool:
 class Layout:
     """Sizes, strides and offset of a tensor, which may depend on the sizes of a call."""
 
-    def __init__(self, meta: torch.Tensor, sources: Sequence[Any]) -> None:
-        """sources: what the sizes of a call are read from: torch's views of the values that `at` gets. Raises KeyError, with the
-        symbol, for what depends on more."""
+    def __init__(self, meta: torch.Tensor, sources: Sequence[Any], start: Any = 0) -> None:
+        """sources: what the sizes of a call are read from: torch's views of the values that `at` gets. start: what the offset is
+        counted from. Raises KeyError, with the symbol, for what depends on more."""
         self.dtype = meta.dtype
         self._rank = meta.dim()
-        self._numbers = tuple(map(expression_of, (*meta.shape, *meta.stride(), meta.storage_offset())))
+        offset = expression_of(meta.storage_offset()) - expression_of(start)
+        self._numbers = (*map(expression_of, (*meta.shape, *meta.stride())), offset)
         symbols = sorted({s for e in self._numbers for s in e.free_symbols}, key=str)
         known = _sources(sources) if symbols else {}
         self._symbols = {symbol: known[symbol] for symbol in symbols}
@@ -157,6 +164,22 @@ class Layout:
         that a compiled graph returns with others."""
         size, stride, offset = self.at(values)
         return torch.empty(0, dtype=self.dtype).set_(memory.untyped_storage(), offset, size, stride)
+
+    def viewing(self, memory: torch.Tensor, values: Sequence[Any]) -> torch.Tensor:
+        """A view of another tensor that lies so, or that tensor. What is written to either later has gradients as in eager
+        mode, but for a view of other dtype."""
+        size, stride, offset = self.at(values)
+        if (self.dtype, size, stride, offset) == (memory.dtype, memory.shape, memory.stride(), memory.storage_offset()):
+            return memory
+        if memory.dtype != self.dtype:
+            return self.over(memory, values)
+        with torch.enable_grad():  # autograd refuses writes to a view that was made without
+            return memory.as_strided(size, stride, offset)
+
+    def within(self, tensor: torch.Tensor, values: Sequence[Any]) -> torch.Tensor:
+        """A view of a graph's input that lies so, counted from where the input begins."""
+        size, stride, offset = self.at(values)
+        return tensor.as_strided(size, stride, tensor.storage_offset() + offset)
 
     def holding(self, tensor: torch.Tensor, values: Sequence[Any]) -> torch.Tensor:
         """The tensor's elements where torch takes them to be."""

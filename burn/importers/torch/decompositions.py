@@ -6,7 +6,7 @@ it; what is rare arrives as its parts. One rule, so that a new builder needs no 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
@@ -37,7 +37,7 @@ def for_export() -> Any:
 def for_autograd() -> dict[Any, Callable[..., Any]]:
     """For AOTAutograd, which has no composite operators left when it asks."""
     load_builders()
-    return _registered()
+    return {**_registered(), torch.ops.aten.roll.default: roll}
 
 
 def _registered() -> dict[Any, Callable[..., Any]]:
@@ -65,6 +65,15 @@ def group_norm_backward(grad: Tensor, x: Tensor, *rest: Any) -> Any:
     some = x.numel() != 0
     share, *shares = decomposition_table[GROUPS](grad, x, *facts, [of_x and some, *others])
     return (share if some or not of_x else torch.zeros_like(x), *shares)
+
+
+def roll(x: Tensor, shifts: Sequence[Any], dims: Sequence[int] = ()) -> Tensor:
+    """torch's selects by index, which gives contiguous strides; eager mode joins two parts, which keeps channels last."""
+    if len(shifts) != 1 or len(dims) != 1 or not x.dim() or x.numel() == 0:
+        return decomposition_table[torch.ops.aten.roll.default](x, shifts, dims)
+    size = x.shape[dims[0]]
+    start = (size - shifts[0]) % size
+    return torch.cat([x.narrow(dims[0], start, size - start), x.narrow(dims[0], 0, start)], dims[0])
 
 
 MENDED: dict[Any, Callable[..., Any]] = {GROUPS: group_norm_backward}

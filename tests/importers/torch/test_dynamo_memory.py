@@ -112,6 +112,48 @@ PROGRAMS: dict[str, Program] = {
         False,
         12,
     ),
+    "a part of an input that has gradients": Program(
+        [(2, 1)], ["t"], ["v1 = v0.movedim(0, -1)", BREAK, "v2 = v1.unbind(0)[-1]"], ["v0", "v2"], True, False, 10
+    ),
+    "a part of an input that begins later in its storage": Program(
+        [(3, 2)], ["t"], ["v1 = v0[1:]", BREAK, "v2 = v1.chunk(2)[-1]"], ["v0", "v2"], True, False, 11
+    ),
+    "channels last, rolled, with sizes that vary": Program(
+        [(2, 2, 5, 3)],
+        ["t.contiguous(memory_format=torch.channels_last)"],
+        ["v1 = v0.roll(1, 0)", "v2 = v0.roll(-7, -1)", "v3 = v0.roll((1, 2), (1, 3))"],
+        ["v1", "v2", "v3"],
+        False,
+        True,
+        12,
+    ),
+    "an input that is a view of a product, written where sizes vary": Program(
+        [(3, 2)],
+        ["t"],
+        ["v1 = v0 * v0", "v2 = v1.movedim(0, -1)", BREAK, "v3 = v2.t() + 1", "v4 = v1.reshape(-1)", "v4.relu_()"],
+        ["v1", "v2", "v3", "v4"],
+        False,
+        True,
+        13,
+    ),
+    "two inputs over a part of one storage, one of them written": Program(
+        [(1, 3, 4), (2, 1)],
+        ["torch.cat([t, t])[::2][: t.shape[0]]", "made[0]"],
+        ["v0 = v0 * 1", "v2 = v1.view(v1.shape[0], -1)", "v2.masked_fill_(v2 > 1, -1)"],
+        ["v1", "v2"],
+        False,
+        False,
+        14,
+    ),
+    "a view of a view of an input that is written": Program(
+        [(3, 1, 4, 5)],
+        ["t"],
+        ["v1 = v0.diagonal()", BREAK, "v0.masked_fill_(v0 > 1, -1)", "v2 = v1.unbind(0)[-1]", "v3 = v2.roll(1, 0)"],
+        ["v0", "v2", "v3"],
+        False,
+        False,
+        15,
+    ),
 }
 
 
@@ -175,3 +217,35 @@ def test_a_view_of_an_input_that_is_returned_and_kept() -> None:
     assert rows._base is x
     for ours, theirs in zip(torch.autograd.grad(scores, (x, weight), given), want, strict=True):
         torch.testing.assert_close(ours, theirs)
+
+
+def test_what_is_written_to_a_view_has_gradients_in_the_whole() -> None:
+    """Outputs of an inference graph are views of each other to autograd, too."""
+
+    def parts(x: Any) -> tuple[Any, Any]:
+        whole = x * 2
+        return whole, whole[1:]
+
+    def gradient(run: Callable[..., Any]) -> list[float]:
+        w = torch.tensor([2.0, 3.0], requires_grad=True)
+        whole, part = run(torch.tensor([1.0, 5.0, 7.0]))
+        part.mul_(w)
+        whole.sum().backward()
+        assert w.grad is not None
+        return w.grad.tolist()
+
+    torch._dynamo.reset()
+    assert gradient(torch.compile(parts, backend="burn")) == gradient(parts) == [10.0, 14.0]
+
+
+def test_a_part_that_one_call_gave_with_others_is_not_written() -> None:
+    """torch's own rule: autograd could not tell the others of it."""
+
+    def f(x: Any) -> Any:
+        return x.unbind(0)[0]
+
+    torch._dynamo.reset()
+    for run in (f, torch.compile(f, backend="burn")):
+        part = run(torch.ones(2, 2, requires_grad=True) * 1)
+        with pytest.raises(RuntimeError, match="is a view and is being modified inplace"):
+            part.mul_(2)
