@@ -160,9 +160,11 @@ class _Recurrent(Op):
         assert isinstance(hidden, int)
         directions = DIRECTIONS[options["direction"]]
         functions = resolve_activations(cls.DEFAULTS * len(directions), options)
-        given = [None if v is None else type_of(v) for v in (b, lengths, peephole, *states)]
-        operands = (type_of(x), type_of(w), type_of(r), *given[:2], given[3:], given[2], len(directions))
-        for name, have, want in cls._expected(*operands):
+        some, own = ([None if v is None else type_of(v) for v in vs] for vs in ((b, lengths, peephole), states))
+        types_ = cls._expected(
+            type_of(x), type_of(w), type_of(r), some[0], some[1], own, some[2], count=len(directions)
+        )
+        for name, have, want in types_:
             check_equal(have.shape, want, f"{cls.OP_NAME}: {name}'s shape")
         sequences, finals = [], []
         for index, reverse in enumerate(directions):
