@@ -154,7 +154,6 @@ def check(path: str, text: str, banned: list[Word]) -> Iterator[Finding]:
 
 def identifiers(path: str, text: str, banned: list[Word]) -> Iterator[Finding]:
     """Private words in the names that Python code defines and in its file's name."""
-    known = {name: word.terms for word in banned for name in word.names}
     defined = [(Path(path).stem, 1)]
     for node in ast.walk(ast.parse(text)):
         match node:
@@ -163,9 +162,10 @@ def identifiers(path: str, text: str, banned: list[Word]) -> Iterator[Finding]:
             case ast.Name(id=name, ctx=ast.Store()) | ast.Attribute(attr=name, ctx=ast.Store()):
                 defined.append((name, node.lineno))
     for name, line in dict(defined).items():
-        for part in re.findall(r"[a-z]+|[A-Z][a-z]*", name):
-            if part.lower() in known:
-                yield Finding(path, line, f"private name ({known[part.lower()]})", name)
+        parts = [part.lower() for part in re.findall(r"[a-z]+|[A-Z][a-z]*", name)]
+        for word in banned:
+            if word.names.intersection(parts) and word.found(" ".join(parts)):
+                yield Finding(path, line, f"private name ({word.terms})", name)
 
 
 def rules(sentence: str, banned: list[Word]) -> Iterator[str]:
