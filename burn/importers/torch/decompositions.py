@@ -69,7 +69,9 @@ def group_norm_backward(grad: Tensor, x: Tensor, *rest: Any) -> Any:
 
 def roll(x: Tensor, shifts: Sequence[Any], dims: Sequence[int] = ()) -> Tensor:
     """torch's selects by index, which gives contiguous strides; eager mode joins two parts, which keeps channels last."""
-    if len(shifts) != 1 or len(dims) != 1 or not x.dim() or x.numel() == 0:
+    # Parts of named sizes would leave Dynamo guards on sizes without a source.
+    symbolic = any(not isinstance(n, int) for n in x.shape)
+    if symbolic or len(shifts) != 1 or len(dims) != 1 or not x.dim() or x.numel() == 0:
         return decomposition_table[torch.ops.aten.roll.default](x, shifts, dims)
     size = x.shape[dims[0]]
     start = (size - shifts[0]) % size
