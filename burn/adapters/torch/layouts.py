@@ -60,9 +60,10 @@ def renewed(metadata: ViewAndMutationMeta) -> dict[int, int]:
 def shared(outputs: Mapping[int, fx.Node]) -> dict[int, fx.Node]:
     """Output -> the call whose result is the memory that it shares with another output, or the input that it is a view of;
     nothing for those that share none."""
-    storages = {i: storage_of(node.meta.get("val")) for i, node in outputs.items()}
-    counts = Counter(s for s in storages.values() if s is not None)
-    found = {i: _owner(outputs[i], s) for i, s in storages.items() if s is not None}
+    every = {i: storage_of(node.meta.get("val")) for i, node in outputs.items()}
+    storages = {i: s for i, s in every.items() if s is not None}
+    counts = Counter(storages.values())
+    found = {i: _owner(outputs[i], s) for i, s in storages.items()}
     return {i: owner for i, owner in found.items() if owner.op == "placeholder" or counts[storages[i]] > 1}
 
 
