@@ -40,7 +40,6 @@ def test_pyright(program: Path, tmp_path: Path) -> None:
 
 
 def test_mypy(program: Path, tmp_path: Path) -> None:
-    pytest.importorskip("mypy")
     words = ["--follow-imports=silent", "--python-executable", sys.executable, "--cache-dir", tmp_path / "cache"]
     said = _said("mypy", *words, program)
     found = {int(number) for number in re.findall(r"program\.py:(\d+): error", said)}
