@@ -1,8 +1,8 @@
-"""The scalar body of a kernel, and the kernels it stands in. Nothing here knows of a back end.
+"""Kernels and their scalar bodies, independent of any back end.
 
-A kernel is a nest of loops around scalar expressions. Index maps are `Dim` expressions over the loops' variables and the
-program's sizes; a scalar expression is a graph of the node classes below, shared by identity. `lower.py` makes them from burn
-ops; a back end prints them.
+A kernel is a nest of loops around scalar expressions. Index maps are `Dim` expressions over the loops' variables and
+the program's sizes. A scalar expression is a graph of the node classes below, shared by identity. `lower.py` makes them
+from burn ops; a back end prints them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from burn.dialect.types import DTYPES
 
 @dataclass(frozen=True, eq=False)
 class Scalar:
-    """A value of one element type at one place of the iteration space."""
+    """A value of one element type at one iteration of the loops."""
 
     dtype: str
 
@@ -30,7 +30,7 @@ class Const(Scalar):
 
 @dataclass(frozen=True, eq=False)
 class Load(Scalar):
-    """Element `offset` of a buffer; the offset is in range wherever the load is evaluated."""
+    """Element `offset` of a buffer. The offset is in range wherever the load is evaluated."""
 
     buffer: int
     offset: Dim
@@ -45,7 +45,7 @@ class Index(Scalar):
 
 @dataclass(frozen=True, eq=False)
 class Apply(Scalar):
-    """A pointwise function by its name in the dialect, on arguments of one dtype (but for select's condition)."""
+    """A pointwise function by its name in the dialect. All arguments have one dtype, except select's condition."""
 
     function: str
     args: tuple[Scalar, ...]
@@ -82,7 +82,7 @@ class Reduced(Scalar):
 
 @dataclass(frozen=True, eq=False)
 class Accumulator(Scalar):
-    """A contraction's result at this place, inside an epilogue or a score."""
+    """A contraction's result for the current iteration, inside an epilogue or a score."""
 
 
 @dataclass(frozen=True)
@@ -98,16 +98,16 @@ class Fetched(LoopVar):
 
 
 Role = Literal["read", "write", "scratch"]
-"""What a kernel does with a buffer; scratch is private to an iteration of the parallel loops. What a kernel writes it may also
-read, in a stage that says in which order."""
+"""A kernel's access to a buffer. Scratch is private to an iteration of the parallel loops. A kernel may also read a
+buffer that it writes, in a stage that states its order."""
 
 
 @dataclass(frozen=True)
 class Buffer:
-    """One of a kernel's buffers. `elements` is its length where the kernel's caller has to make it: scratch, and what the
-    kernels of one group hand on to each other. `panels` says that it was laid out for a back end that reads so many neighbouring
-    columns of a contraction's right side at a time ([.., columns / panels, depth.., panels], filled up with zeros); index maps
-    are plain all the same."""
+    """One of a kernel's buffers. `elements` is the length of a buffer that the caller allocates: scratch, or memory
+    shared between the kernels of a group. `panels`: the buffer is packed for a back end that reads this many
+    neighbouring columns of a contraction's rhs at a time ([.., columns / panels, depth.., panels], zero-padded). Index
+    maps do not show the packing."""
 
     dtype: str
     role: Role
@@ -117,8 +117,8 @@ class Buffer:
 
 @dataclass(frozen=True, eq=False)
 class Reduction:
-    """`name` = the reduction by `kind` of `body` over the stage's loops. For arg kinds (argmax, argmin) `index` is the place;
-    ties go to the first, or with `last` to the last."""
+    """`name` = the reduction by `kind` of `body` over the stage's loops. For arg kinds (argmax, argmin) `index` is the
+    position. Ties go to the first position, or with `last` to the last."""
 
     name: str
     kind: str
@@ -136,9 +136,13 @@ class Write:
 
 
 Order = Literal["parallel", "sequential", "scatter"]
-"""How the places of a stage's loops depend on each other. parallel: not at all, but for the reductions they feed, which may be
-formed in any order. sequential: a place reads what the places before it wrote. scatter: where a place writes is read from data,
-so that places may write to one element: they take turns, and the last one wins, or adds to what stands there."""
+"""Dependences between the iterations of a stage's loops.
+
+- parallel: none, except that they feed reductions, which may be formed in any order.
+- sequential: an iteration reads the writes of earlier iterations.
+- scatter: data determines the write index, so iterations may write the same element. They run one after another; each
+  overwrites the element or accumulates into it.
+"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,8 +161,8 @@ class Stage:
 
 @dataclass(frozen=True, eq=False)
 class Fold:
-    """A reduction over the parallel loops themselves, at every place of `loops`: what blocks of places come to. It reads what the
-    stages' reductions are at a place; `buffer` gets [blocks, places of `loops`]."""
+    """A column reduction: combines values across blocks of parallel iterations, for every index of `loops`. It reads
+    the stage reductions of an iteration; `buffer` gets [blocks, indices of `loops`]."""
 
     loops: tuple[LoopVar, ...]
     reduction: Reduction
@@ -167,10 +171,10 @@ class Fold:
 
 @dataclass(frozen=True, eq=False)
 class LoopKernel:
-    """For every place of the parallel loops, the stages one after another. No place of the parallel loops needs another.
+    """Runs the stages in order for every iteration of the parallel loops, which are independent of each other.
 
-    For folds the places are taken in blocks of `block`, in the order in which the loops walk them, the last one fastest; the last
-    block may be shorter."""
+    Folds combine blocks of `block` iterations in loop order (the last loop fastest). The last block may be shorter.
+    """
 
     parallel: tuple[LoopVar, ...]
     stages: tuple[Stage, ...]
@@ -183,10 +187,11 @@ class LoopKernel:
 class ContractionKernel:
     """acc[batch.., rows.., column] = sum over depth.. of lhs * rhs; the epilogue's writes read it as `Accumulator`.
 
-    Both sides are of type `dtype`, in which they are multiplied and summed. `lhs` does not depend on the column, `rhs` not on
-    the rows; the column stands in its index maps even where there is only one. They are loads (converted where they are stored
-    in another type) or whatever else can be computed at a place: a padded operand is a `Where` with a zero. How the loops are
-    tiled, and whether sides are copied, is a back end's affair. `fast`: products of 8-bit floats may be summed in fewer bits."""
+    Operands are multiplied and accumulated in `dtype`. `lhs` does not depend on the column, `rhs` not on the rows. The
+    index maps of `rhs` contain the column even if there is only one. Operands are loads (converted if stored in another
+    type) or any scalar expression: a padded operand is a `Where` with a zero. A back end decides how to tile the loops
+    and whether to pack operands. `fast`: 8-bit floats may accumulate in fewer bits.
+    """
 
     dtype: str
     batch: tuple[LoopVar, ...]
@@ -202,16 +207,17 @@ class ContractionKernel:
 
 @dataclass(frozen=True, eq=False)
 class AttentionKernel:
-    """acc[batch.., rows.., column] = sum over keys of p * values; p is the softmax over the keys of `score`, which reads the sum
-    over depth of query * keys as `Accumulator`. The epilogue's writes read acc as `Accumulator`.
+    """acc[batch.., rows.., column] = sum over keys of p * values; p is the softmax over the keys of `score`, which
+    reads the sum over depth of query * keys as `Accumulator`. The epilogue's writes read acc as `Accumulator`.
 
-    `query` does not depend on key or column, `keys` not on rows or column, `values` not on rows. All of them, `score` and the
-    sums are of type `dtype`. A score of minus infinity hides a key; a row that sees no key gives zeros. `score` hides every key
-    outside of first <= key < stop, which may depend on the rows: a back end need not look there. Nor need it ever hold all
-    scores: the softmax can be formed on the way over the keys (arXiv 1805.02867).
+    `query` does not depend on key or column, `keys` not on rows or column, `values` not on rows. All of them, `score`
+    and the accumulators are of type `dtype`. A score of minus infinity masks a key; a row without an unmasked key gives
+    zeros. `score` masks every key outside of first <= key < stop, which may depend on the rows, so a back end may skip
+    those keys. A back end need not hold all scores: an online softmax suffices (arXiv 1805.02867).
 
-    The writes of `norms` are one for each row: they read the binary logarithm of the sum of the scores' exponentials as
-    `Accumulator`, minus infinity for a row that sees no key."""
+    `norms` has one write for each row, which reads log2 of the sum of the scores' exponentials as `Accumulator`. It is
+    minus infinity for a row without an unmasked key.
+    """
 
     dtype: str
     batch: tuple[LoopVar, ...]
@@ -232,18 +238,24 @@ class AttentionKernel:
 
 @dataclass(frozen=True, eq=False)
 class AttentionGradientKernel:
-    """What the sides of an attention are owed (arXiv 2307.08691), with `p` = exp(score) / 2^norm, zero where a key is hidden, and
+    """Gradients of an attention's operands (arXiv 2307.08691), with `p` = exp(score) / 2^norm, zero for a masked key,
+    and
 
         slope = p * (sum over columns of owed * values - dot) * steepness
 
-    A row is a place of `heads` and `row`. Three sums, which writes read as `Accumulator`: for `row_writes`
-    acc[batch.., heads.., row, depth] = sum over keys of slope * keys; for `key_writes` acc[batch.., key, depth] = sum over rows
-    of slope * query; for `value_writes` acc[batch.., key, column] = sum over rows of p * owed. A kernel has those of the rows, or
-    those of keys and values, or all, as a device wants it (`Wants.owed_together`).
+    A row is an index of `heads` and `row`. The writes read sums as `Accumulator`:
 
-    `query`, `keys`, `values` and `score` are as in an AttentionKernel; `steepness` is the score's derivative by the sum that it
-    reads as `Accumulator`. `owed` depends on rows and column, `norm` and `dot` on rows alone. A key is hidden from the rows
-    outside of begin <= row < end, which may depend on the key, and a row from the keys outside of first <= key < stop."""
+        row_writes: acc[batch.., heads.., row, depth] = sum over keys of slope * keys
+        key_writes: acc[batch.., key, depth] = sum over rows of slope * query
+        value_writes: acc[batch.., key, column] = sum over rows of p * owed
+
+    A kernel has the writes of the rows, those of keys and values, or all (`Wants.owed_together`).
+
+    `query`, `keys`, `values` and `score` are as in an AttentionKernel. `owed` is the gradient of the attention's
+    result. `steepness` is the score's derivative by the sum that it reads as `Accumulator`. `owed` depends on rows and
+    column, `norm` and `dot` on rows alone. A key is masked for rows outside of begin <= row < end, which may depend on
+    the key. A row masks the keys outside of first <= key < stop.
+    """
 
     dtype: str
     batch: tuple[LoopVar, ...]
@@ -279,7 +291,7 @@ class AttentionGradientKernel:
 
 
 Kernel = LoopKernel | ContractionKernel | AttentionKernel | AttentionGradientKernel
-"""Told apart by `match`, with `unreachable` behind the last case."""
+"""Distinguished by `match`, with `unreachable` after the last case."""
 
 EXPENSIVE = frozenset(row.name for row in FUNCTIONS if row.expensive)
 """Functions whose results are stored rather than recomputed."""
@@ -290,7 +302,7 @@ REDUCERS = {"sum": "add", "prod": "mul", "max": "max", "min": "min", "any": "or"
 
 
 def identity(kind: str, dtype: str) -> float | int | bool:
-    """What a reduction over nothing gives, and what padding counts as."""
+    """The identity element of a reduction: its result over nothing, and the value of padding."""
     info = DTYPES[dtype]
     if kind in ("sum", "any"):
         return 0
@@ -331,7 +343,7 @@ def own_dims(node: Scalar) -> tuple[Dim, ...]:
 
 
 def walk(*roots: Scalar) -> Iterator[Scalar]:
-    """Every node once, operands first, through fetched indices too."""
+    """Yields every node once, operands first, including those of fetched indices."""
     seen: set[int] = set()
     stack: list[tuple[Scalar, bool]] = [(r, False) for r in reversed(roots)]
     while stack:
@@ -349,8 +361,8 @@ def walk(*roots: Scalar) -> Iterator[Scalar]:
 
 @dataclass
 class Rewriter:
-    """Rebuilds expressions with every index expression mapped by `dim`, those of fetched indices too, nodes without
-    operands or index expressions by `leaf`, and the numbers of buffers by `buffer`. Shared nodes stay shared."""
+    """Rebuilds expressions: maps every index expression by `dim` (also those of fetched indices), nodes without
+    operands or index expressions by `leaf`, and buffer numbers by `buffer`. Shared nodes stay shared."""
 
     dim: Callable[[Dim], Dim]
     leaf: Callable[[Scalar], Scalar] = lambda node: node

@@ -1,8 +1,8 @@
-"""Runs a kernel in plain Python, element by element: what its description means, apart from any printer of code.
+"""Interprets a kernel in plain Python, element by element. It defines a kernel's semantics, independent of any printer.
 
-`run` takes a kernel, a flat array for each of its buffers, and the program's sizes. The parallel loops are walked backwards:
-a kernel whose iterations depend on each other does not get away with it. Sums are formed in higher precision than the code's,
-so that a comparison bounds the code's rounding. Slow by design: sizes of a few hundred elements.
+`run` takes a kernel, a flat array for each of its buffers, and the program's sizes. It walks the parallel loops
+backwards, so that dependent iterations give wrong results. It accumulates in higher precision than generated code, so
+that a comparison bounds the code's rounding errors. It is slow: use it for sizes of a few hundred elements.
 """
 
 from __future__ import annotations
@@ -49,13 +49,15 @@ LN2 = np.log(np.longdouble(2))
 
 
 class IndexOutOfRange(BurnError):
-    """An index read from data lies outside of its axis."""
+    """An index read from data is out of its axis' range."""
 
 
 def run(kernel: Kernel, buffers: Sequence[np.ndarray | None], sizes: Mapping[str, int]) -> None:
-    """Writes the kernel's results into its buffers. Scratch is given as None.
+    """Writes the kernel's results into its buffers. Scratch buffers are None.
 
-    Raises `IndexOutOfRange` naming the source node, and IndexError where the kernel itself reads or writes out of bounds."""
+    Raises `IndexOutOfRange` with the source node's name, and IndexError if the kernel itself reads or writes out of
+    bounds.
+    """
     _Machine(kernel, buffers, sizes).run()
 
 
@@ -63,7 +65,7 @@ class _Machine:
     def __init__(self, kernel: Kernel, buffers: Sequence[np.ndarray | None], sizes: Mapping[str, int]) -> None:
         self.kernel = kernel
         self.places: dict[Atom, int] = {Symbol(name): size for name, size in sizes.items()}
-        self.memo: dict[int, tuple[Scalar, Number]] = {}  # values at the place we are at
+        self.memo: dict[int, tuple[Scalar, Number]] = {}  # values of scalars in the current iteration
         self.results: dict[str, Number] = {}
         self.accumulator: Number = 0
         self.given = list(buffers)
@@ -103,14 +105,14 @@ class _Machine:
                 raise unreachable(kernel)
 
     def fresh_scratch(self) -> None:
-        """Private memory holds nothing from one iteration to the next."""
+        """Scratch memory holds nothing from one iteration to the next."""
         self.buffers = [
             np.zeros(self.dim(b.elements), numpy_dtype(b.dtype)) if given is None else given
             for b, given in zip(self.kernel.buffers, self.given, strict=True)
         ]
 
     def walk(self, loops: Sequence[LoopVar], backwards: bool = False) -> Iterator[None]:
-        """Every place of the loops, the last one fastest."""
+        """Every index of the loops, the last loop fastest."""
         spans = [range(self.dim(v.extent)) for v in loops]
         for place in itertools.product(*(reversed(s) if backwards else s for s in spans)):
             self.places.update(zip(loops, place, strict=True))
@@ -134,7 +136,7 @@ class _Machine:
         self.memo.clear()
 
     def fold(self, fold: Fold, folded: dict[tuple[int, int], _Total]) -> None:
-        """Adds a place of the parallel loops to what its block comes to, by buffer and element."""
+        """Accumulates one iteration of the parallel loops into its block, by buffer and element."""
         assert isinstance(self.kernel, LoopKernel)
         block = self.flat(self.kernel.parallel) // self.dim(self.kernel.block)
         length = math.prod(self.dim(v.extent) for v in fold.loops)
@@ -143,7 +145,7 @@ class _Machine:
             folded.setdefault(place, _Total(fold.reduction)).take(self.value(fold.reduction.body))
 
     def flat(self, loops: Sequence[LoopVar]) -> int:
-        """The number of the place where loops are."""
+        """The linear index of the loops' current iteration."""
         number = 0
         for loop in loops:
             number = number * self.dim(loop.extent) + self.places[loop]
@@ -154,7 +156,7 @@ class _Machine:
 
     def put(self, write: Write, place: int, value: Any) -> None:
         self.buffers[write.buffer][place] = value
-        self.memo.clear()  # what was read may be another number now
+        self.memo.clear()  # a load may now give another value
 
     def contract(self, kernel: ContractionKernel) -> None:
         total = _Total(Reduction("acc", "sum", kernel.dtype, kernel.lhs))
@@ -164,7 +166,7 @@ class _Machine:
         self.finish(total, kernel.epilogue)
 
     def attend(self, kernel: AttentionKernel) -> None:
-        """One row: the scores of all keys, their softmax, and what it mixes."""
+        """One row: the scores of all keys, their softmax, and the weighted sum of the values."""
         scores: list[Number] = []
         for _ in self.walk((kernel.key,)):
             total = _Total(Reduction("acc", "sum", kernel.dtype, kernel.query))
@@ -193,7 +195,7 @@ class _Machine:
             self.write(write)
 
     def gradient(self, kernel: AttentionGradientKernel, others: Sequence[LoopVar]) -> None:
-        """One row, or one key: what it is owed, over all that it takes part in."""
+        """The gradient of one row or one key, summed over all keys or rows that it interacts with."""
         of_rows = kernel.key in others
         sums = np.zeros((2, max(self.dim(kernel.depth.extent), self.dim(kernel.column.extent))), np.longdouble)
         depth, column = self.dim(kernel.depth.extent), self.dim(kernel.column.extent)
@@ -264,7 +266,7 @@ class _Machine:
         return wrapped
 
     def inside(self, buffer: int, offset: Dim) -> int:
-        """The offset, where it lies in the buffer."""
+        """Returns the offset if it is in the buffer's range."""
         at = self.dim(offset)
         if not 0 <= at < len(self.buffers[buffer]):
             raise IndexError(f"{offset} = {at} lies outside of buffer {buffer} of {len(self.buffers[buffer])} elements")
@@ -324,7 +326,7 @@ def softmax(scores: np.ndarray) -> np.ndarray:
 
 
 class _Total:
-    """A reduction under way."""
+    """A reduction in progress."""
 
     def __init__(self, reduction: Reduction) -> None:
         self.reduction = reduction
@@ -346,7 +348,7 @@ class _Total:
             self.value = numbers.apply(REDUCERS[kind], dtype, self.value, number)
 
     def beats(self, number: Number) -> bool:
-        """Whether an element takes the place of the best so far. NaN is the extreme; ties go to the first, or the last."""
+        """True if an element replaces the best so far. NaN wins; ties go to the first element, or the last."""
         last = self.reduction.last
         if self.value != self.value:
             return last and number != number

@@ -1,6 +1,6 @@
-"""When two groups are the same computation, so that their kernels are described and printed once.
+"""Structural equality of groups, so that equal groups share one description and one printed kernel.
 
-A network's layers make the same few groups again and again; building a kernel costs many times what comparing takes.
+A network's layers repeat a few groups. Building a kernel costs many times as much as comparing two groups.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from burn.dialect.traits import Trait
 
 
 def likeness(group: Group) -> Hashable:
-    """Equal for groups whose kernels are equal: their ops, attributes and types, and how values go from one to the next.
-    Attributes and types are MLIR's, which compares them by identity."""
+    """Equal for groups with equal kernels: their ops, attributes and types, and their def-use structure. MLIR uniques
+    attributes and types, so these compare by identity."""
     block = group.operation.regions[0].blocks[0]
     places: dict[ir.Value, int] = {argument: i for i, argument in enumerate(block.arguments)}
     rows: list[Hashable] = [group.kind, tuple(argument.type for argument in block.arguments)]
@@ -24,7 +24,7 @@ def likeness(group: Group) -> Hashable:
         attributes = tuple(operation.attributes.items())
         operands = tuple(places[operand] for operand in operation.operands)
         types = tuple(result.type for result in operation.results)
-        # an index that is out of range is reported with the source node's name
+        # an out-of-range index is reported with the source node's name
         site = full_name(operation) if REGISTRY[operation.name.removeprefix("burn.")].has(Trait.INDEXED) else ""
         rows.append((operation.name, operands, attributes, types, site))
         for result in operation.results:

@@ -1,9 +1,9 @@
-"""How long each buffer of a program lives, in steps of the order in which ops run.
+"""Live ranges of a program's buffers, as steps of the order in which ops run.
 
-A value's *home* is the value whose address it has: a reshape's operand, the initial value of what a loop carries
-unchanged, else itself. Its *roots* are the buffers that address may turn out to be: its home's own, those of either
-branch for the result of an `if`, both of a loop's alternating buffers for a carried value. Loop bodies run many times:
-what they read from outside lives until the loop ends.
+A value's *home* is the value whose address it has: a reshape's operand, the initial value of a loop-carried value that
+does not change, otherwise itself. Its *roots* are the buffers that this address may refer to: usually its home's own.
+The result of an `if` has those of both branches, and a carried value has both of its loop's alternating buffers. Loop
+bodies run many times, so values that they read from outside live until the loop ends.
 """
 
 from __future__ import annotations
@@ -20,13 +20,14 @@ from burn.dialect.types import type_of
 
 
 class Liveness:
-    """Numbers every op of a block and of the regions in it, groups' bodies left out."""
+    """Numbers every op of a block and of its nested regions, except the bodies of groups."""
 
     def __init__(self, block: ir.Block) -> None:
         self.buffers: list[ir.Value] = []  # values that need memory of their own, in order of definition
         self.operations: list[ir.Operation] = []
         self.symbols: set[str] = set()
-        self.in_place: dict[ir.Value, int] = {}  # written where the loop around wants it: number among what is yielded
+        # values whose op writes directly to a result of the enclosing loop: number of the yielded value
+        self.in_place: dict[ir.Value, int] = {}
         self._first: dict[ir.Value, int] = {}
         self._last: dict[ir.Value, int] = {}
         self._home: dict[ir.Value, ir.Value] = {}
@@ -50,9 +51,9 @@ class Liveness:
         return self._first[value], self._last[value]
 
     def written_directly(self, results: Sequence[ir.Value]) -> dict[ir.Value, int]:
-        """Buffers that are outputs, with their numbers: what makes them can write straight to the caller. They are results of
-        top-level ops, each wanted once; not those that say themselves how large they are: an op that finds its results' size
-        has placed them by then."""
+        """Buffers that are outputs, with their numbers: their ops can write directly to the caller's memory. They are
+        results of top-level ops, each returned once. Ops that determine their result's size at run time are excluded:
+        their result already has memory by then."""
         found: dict[ir.Value, int] = {}
         for number, value in enumerate(results):
             roots = self.roots(value)
@@ -63,12 +64,12 @@ class Liveness:
         return found
 
     def reads_of(self, value: ir.Value, root: ir.Value) -> str:
-        """When an input is read last, as the op sees it that writes a buffer: "before", "meanwhile" or "after"."""
+        """The last read of an input relative to the op that writes a buffer: "before", "meanwhile" or "after"."""
         last, written = self._last[value], self._first[root]
         return "before" if last < written else "meanwhile" if last == written else "after"
 
     def top_level(self, root: ir.Value) -> bool:
-        """Whether the buffer belongs to an op directly in the program's block."""
+        """True if the buffer belongs to an op directly in the program's block."""
         return self._depth.get(root) == 0
 
     def _touch(self, value: ir.Value, step: int) -> None:
@@ -121,7 +122,7 @@ class Liveness:
         self.buffers.append(value)
 
     def _loop(self, op: Loop, depth: int) -> set[ir.Value]:
-        """What a loop carries or stacks lives from before its first iteration. Returns every value used inside."""
+        """Carried and stacked values live from before the first iteration. Returns every value used inside."""
         start = self._step
         region = op.operation.regions[0]
         results, (iteration, condition, *arguments) = list(op.operation.results), list(region.blocks[0].arguments)
@@ -158,13 +159,13 @@ class Liveness:
         return used
 
     def _written(self, root: ir.Value, depth: int) -> bool:
-        """Whether an op at this depth writes the value to whatever memory it is given."""
+        """True if an op at this depth can write the value to any memory that it is given."""
         op = op_of(root)
         return op is not None and op.has(Trait.WRITES_IN_PLACE) and self._depth[root] == depth
 
 
 def unchanged_values(op: Loop) -> list[bool]:
-    """Which of the values that a loop carries its body hands on as they are."""
+    """The carried values of a loop that its body yields unchanged."""
     region = op.operation.regions[0]
     given = yielded(region)[1:]
     return [given[i] == argument for i, argument in enumerate(list(region.blocks[0].arguments)[2:])]

@@ -1,7 +1,7 @@
-"""Ops as functions of a place: `Lowering.at(value, index)` is the scalar expression of one element of a value.
+"""Ops as functions of an index: `Lowering.at(value, index)` is the scalar expression of one element of a value.
 
-`RULES` has one entry for each op that can be computed at any place alone: pointwise ops, constants, views, padding, joining,
-gathering. Anything else is a leaf (a buffer) or is given by the kernel being built (`define`).
+`RULES` has one entry for each op whose elements can be computed independently: pointwise ops, constants, views, pad,
+concat, gather. Anything else is a leaf (a buffer), or the kernel being built defines it (`define`).
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def linear(index: Sequence[Dim], shape: Sequence[Dim]) -> Dim:
 
 
 def delinear(offset: Dim, shape: Sequence[Dim]) -> Place:
-    """The place of element `offset` in row-major order."""
+    """The index of element `offset` in row-major order."""
     places: list[Dim] = []
     steps = strides(shape)
     for axis, (d, stride) in enumerate(zip(shape, steps, strict=True)):
@@ -60,7 +60,7 @@ def delinear(offset: Dim, shape: Sequence[Dim]) -> Place:
 
 
 def broadcast_index(index: Place, shape: Sequence[Dim], target: Sequence[Dim]) -> Place:
-    """The place in an operand of `shape` for a place in the result of `target` it broadcasts to."""
+    """The index in an operand of `shape` for an index in the result of `target` that it broadcasts to."""
     skip = len(target) - len(shape)
     places: list[Dim] = []
     for i, d, t in zip(index[skip:], shape, target[skip:], strict=True):
@@ -82,7 +82,7 @@ class Lowering:
         self._fetched = 0
 
     def define(self, value: ir.Value, at: Callable[[Place], Scalar]) -> None:
-        """Gives the element of `value` at a place, e.g. a reduction's result."""
+        """Defines the element of `value` at an index, e.g. a reduction's result."""
         self._defined[value] = at
 
     def buffer(self, value: ir.Value) -> int:
@@ -123,8 +123,8 @@ class Lowering:
         return Expr.of(Fetched(f"f{self._fetched}", extent, wide, site))
 
     def fetched_from(self, value: ir.Value, index: Place) -> Scalar:
-        """`value` at places some of which were fetched. They are checked even where all of its elements are one number, or are
-        repeated along an axis, so that none of them is read."""
+        """`value` at an index with fetched components. These are checked even if no element is read, because all
+        elements are one number or repeat along an axis."""
         result = self.at(value, index)
         shape = type_of(value).shape
         read = {atom for node in walk(result) for dim in own_dims(node) for atom in atoms(dim)}
@@ -221,7 +221,7 @@ def _reshape(low: Lowering, op: Op, index: Place) -> Scalar:
 
 
 def reshape_index(index: Place, shape: Sequence[Dim], source: Sequence[Dim]) -> Place:
-    """The place in `source` of the element at `index` of `shape`, block by block of axes that split or merge."""
+    """The index in `source` of the element at `index` of `shape`, block by block of axes that split or merge."""
     places: list[Dim] = []
     for mine, theirs in reshape_blocks(shape, source):
         part = [shape[i] for i in mine]
@@ -233,7 +233,7 @@ def reshape_index(index: Place, shape: Sequence[Dim], source: Sequence[Dim]) -> 
 
 
 def reshape_blocks(shape: Sequence[Dim], source: Sequence[Dim]) -> list[tuple[list[int], list[int]]]:
-    """Pairs of axis runs of both shapes that hold equally many elements, as fine as can be proven."""
+    """Pairs of axis runs of both shapes with equal numbers of elements, as fine as can be proven."""
     blocks: list[tuple[list[int], list[int]]] = []
     i = j = 0
     while i < len(shape) or j < len(source):
@@ -262,7 +262,7 @@ def reshape_blocks(shape: Sequence[Dim], source: Sequence[Dim]) -> list[tuple[li
 
 
 def _smaller(a: Dim, b: Dim) -> bool:
-    """Whether the run with product a should grow: it divides b, or is the smaller number."""
+    """True if the run of size a should grow: it divides b, or is the smaller number."""
     from burn.dialect.dims import exact_div
 
     if isinstance(a, int) and isinstance(b, int):
@@ -330,7 +330,7 @@ def _concat(low: Lowering, op: Op, index: Place) -> Scalar:
 
     if len(parts) == 1:
         return part(*parts[0])
-    result: Scalar = constant(result_type(op).dtype, 0)  # never taken; it keeps the last part's loads guarded too
+    result: Scalar = constant(result_type(op).dtype, 0)  # never taken; it guards the loads of the last operand
     for offset, x in reversed(parts):
         result = Where(result.dtype, ((index[axis] - offset, type_of(x).shape[axis]),), part(offset, x), result)
     return result

@@ -1,7 +1,8 @@
-"""The dialect's arithmetic on single numbers, in plain Python: what every printer's code is compared with.
+"""The dialect's arithmetic on single numbers in plain Python. Tests compare every printer's code with it.
 
-A number is a Python int, float or bool of an element type named beside it. Floats are computed in float64 (halves by way of
-float32, as the back ends do) and rounded to their type; integers wrap around. Enter at `apply`, `convert`, `reinterpret`.
+A number is a Python int, float or bool with an element type beside it. Floats are computed in float64 (half precision
+through float32, like in the back ends) and rounded to their type; integers wrap around. Entry points: `apply`,
+`convert`, `reinterpret`.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ Number = int | float | bool
 
 
 def rounded(value: Any, dtype: str) -> Number:
-    """A number of unbounded precision or range as one of the type."""
+    """Rounds or wraps a number of unbounded precision to the type."""
     info = DTYPES[dtype]
     if info.kind == "bool":
         return bool(value)
@@ -73,7 +74,7 @@ def reinterpret(value: Number, source: str, target: str) -> Number:
 
 
 def convert(value: Number, source: str, target: str, saturate: bool = True) -> Number:
-    """ONNX's Cast; where that leaves a choice, that of `codegen/cpu/convert.py`."""
+    """ONNX's Cast; for implementation-defined cases that of `codegen/cpu/convert.py`."""
     kind = DTYPES[target].kind
     if kind == "bool":
         return bool(value != 0)
@@ -88,7 +89,7 @@ def convert(value: Number, source: str, target: str, saturate: bool = True) -> N
 
 
 def _truncated(value: float, target: str) -> int:
-    """Towards zero. What does not fit becomes the least integer of 32 bits, for the widest types of 64."""
+    """Truncates. A number out of range becomes the least 32-bit integer, or the least 64-bit one for the widest types."""
     bits = 64 if DTYPES[target].bits == 64 or target == "uint32" else 32
     least = -(1 << (bits - 1))
     if math.isnan(value) or math.isinf(value):
@@ -100,7 +101,7 @@ def _truncated(value: float, target: str) -> int:
 
 
 def _once(number: float, target: str) -> float:
-    """Rounded to a half type once: the float32 between keeps, in its last bit, whether anything was lost."""
+    """Rounds once to half precision: the intermediate float32 rounds to odd, so its last bit is sticky."""
     single = np.float32(number)
     if float(single) != number and math.isfinite(number) and np.isfinite(single):
         bits = int(single.view(np.int32))
@@ -111,7 +112,7 @@ def _once(number: float, target: str) -> float:
 
 
 def _small(number: float, target: str, saturate: bool) -> float:
-    """To a float of 8 or 4 bits: with `saturate` the largest number stands for all that is larger."""
+    """Converts to a float of 8 or 4 bits; `saturate` clamps to the largest number."""
     import ml_dtypes
 
     dtype = numpy_dtype(target)
@@ -158,7 +159,7 @@ def _quotient(a: int, b: int) -> int:
 
 
 def _power(base: int, exponent: int) -> int:
-    """A negative exponent gives the reciprocal truncated."""
+    """A negative exponent gives the truncated reciprocal."""
     if exponent >= 0:
         return pow(base, exponent, 1 << 64)
     return {1: 1, -1: 1 if exponent % 2 == 0 else -1}.get(base, 0)

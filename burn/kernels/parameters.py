@@ -1,8 +1,8 @@
 """Kernels that differ only in their sizes become one kernel that takes the sizes as arguments.
 
-`parametrize` replaces every factor and extent that is not a small number by an argument; `fingerprint` is equal for kernels
-that then print alike. A network of a hundred convolutions so has a handful of kernels to compile. What must be a number for
-the code to be good (tile sizes, whether tiles come out even) is decided before, and is part of the fingerprint.
+`parametrize` replaces every factor and extent that is not a small number by an argument. `fingerprint` is equal for
+kernels that then print alike. A network of a hundred convolutions thus compiles a handful of kernels. Numbers that good
+code needs as constants (tile sizes, whether tiles are full) are decided before and belong to the fingerprint.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from burn.kernels.rewrite import kernel_dims, kernel_loops, map_kernel
 from burn.kernels.text import kernel_text
 
 SMALL = 16
-"""Numbers up to this stay in the code: windows, strides, pads; loops over them unroll."""
+"""Numbers up to this remain constants: windows, strides, padding; loops over them are unrolled."""
 
 
 K = TypeVar("K", bound=Kernel)
@@ -25,10 +25,11 @@ K = TypeVar("K", bound=Kernel)
 def parametrize(
     kernel: K, tiles: Mapping[LoopVar, int] | None = None, kept: Collection[int] = (), small: int = SMALL
 ) -> tuple[K, dict[str, Dim]]:
-    """(the kernel over arguments, what each argument is). Arguments are named `_0`, `_1`, ...
+    """(the kernel over arguments, the value of each argument). Arguments are named `_0`, `_1`, ...
 
-    `tiles` says how many iterations of a loop are taken at a time: these numbers stay, and where they come out even that stays
-    visible. `kept` are further numbers that stay, and so do those up to `small`."""
+    `tiles` gives the tile size of a loop. Tile sizes remain constants, and an extent that they divide stays visibly
+    divisible. Numbers in `kept` and numbers up to `small` also remain constants.
+    """
     general, values = _Parameters(kernel, tiles or {}, kept, small).result()
     assert isinstance(general, type(kernel))
     return general, values
@@ -59,7 +60,7 @@ class _Parameters:
         self.loops[old] = Expr.of(new)
 
     def _value(self, value: Dim) -> Dim:
-        """The argument that stands for a value, or the value itself if it is a small number."""
+        """The argument for a value, or the value itself if it is a small number."""
         if isinstance(value, int) and (abs(value) <= self.small or value in self.keep):
             return value
         name = f"_{len(self.values)}"
@@ -67,7 +68,7 @@ class _Parameters:
         return symbol(name)
 
     def _dim(self, dim: Dim) -> Dim:
-        """An expression with the factor of each product of loop variables, and the constant, as arguments."""
+        """An expression whose constant and whose factors of each monomial of loop variables are arguments."""
         if dim not in self.dims:
             factors: dict[tuple[Atom, ...], Dim] = {}
             for monomial, count in () if isinstance(dim, int) else dim.terms:
@@ -88,12 +89,12 @@ class _Parameters:
 
 
 def _varies(atom: Atom) -> bool:
-    """Whether an atom depends on loop variables: what does not is the same all through a launch."""
+    """True if an atom depends on loop variables; others are uniform within a launch."""
     return not isinstance(atom, Symbol) and any(isinstance(a, LoopVar) for a in atoms(Expr.of(atom)))
 
 
 def argument_names(kernel: Kernel) -> tuple[str, ...]:
-    """The sizes a kernel's code takes as arguments after its buffers."""
+    """The sizes that a kernel's code takes as arguments after its buffers."""
     names: set[str] = set()
     for dim in (*kernel_dims(kernel), *(v.extent for v in kernel_loops(kernel)), *(b.elements for b in kernel.buffers)):
         names |= symbols(dim)
@@ -104,5 +105,5 @@ def argument_names(kernel: Kernel) -> tuple[str, ...]:
 
 
 def fingerprint(kernel: Kernel, schedule: object) -> str:
-    """A text that two kernels share only if they print alike."""
+    """A text that is equal for two kernels only if they print alike."""
     return f"{schedule!r}\n{kernel_text(kernel)}"

@@ -1,4 +1,4 @@
-"""Kernels rewritten as a whole: every index expression mapped, loops merged, a contraction as plain loops."""
+"""Rewrites of whole kernels: mapping every index expression, merging loops, a contraction as plain loops."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ GRADIENT_BOUNDS = ("first", "stop", "begin", "end")
 
 
 def _content(kernel: Kernel) -> tuple[Sequence[Write], list[Scalar], list[Dim]]:
-    """What a kernel writes, what else it computes, and the index expressions that are in neither."""
+    """A kernel's writes, its other scalars, and the index expressions in neither."""
     match kernel:
         case ContractionKernel():
             return kernel.epilogue, [kernel.lhs, kernel.rhs], []
@@ -65,7 +65,7 @@ def kernel_dims(kernel: Kernel) -> list[Dim]:
 
 
 def fetches(kernel: Kernel) -> bool:
-    """Whether indices are read from data."""
+    """True if any index is read from data."""
     return any(isinstance(atom, Fetched) for dim in kernel_dims(kernel) for atom in atoms(dim))
 
 
@@ -78,7 +78,7 @@ def used_buffers(kernel: Kernel) -> set[int]:
 
 
 def _with_fetched(dims: list[Dim]) -> list[Dim]:
-    """Indices read from data have expressions of their own."""
+    """Index expressions with those of the indices that they read from data."""
     return dims + [
         own
         for dim in dims
@@ -106,7 +106,7 @@ def kernel_loops(kernel: Kernel) -> list[LoopVar]:
 def map_kernel(
     kernel: Kernel, dim: Callable[[Dim], Dim], loops: MapLoops, number: Callable[[int], int] = lambda number: number
 ) -> Kernel:
-    """The kernel with every expression, every tuple of loops and the numbers of buffers mapped."""
+    """The kernel with every index expression, loop tuple and buffer number mapped."""
     rewrite = Rewriter(dim, buffer=number)
 
     def writes(old: tuple[Write, ...]) -> tuple[Write, ...]:
@@ -182,7 +182,7 @@ def map_kernel(
 
 
 def as_loops(kernel: ContractionKernel) -> LoopKernel:
-    """The contraction as a sum at every place, for a back end that does not tile it."""
+    """The contraction as a reduction for every element, for a back end that does not tile it."""
     total = Reduced(kernel.dtype, "acc")
     summed = Rewriter(lambda d: d, lambda node: total if isinstance(node, Accumulator) else node)
     product = Apply(kernel.dtype, "mul", (kernel.lhs, kernel.rhs))
@@ -192,8 +192,7 @@ def as_loops(kernel: ContractionKernel) -> LoopKernel:
 
 
 def collapse(kernel: Kernel) -> Kernel:
-    """Merges neighbouring parallel (batch, row) loops, and those that a contraction sums over, that every index map walks as
-    one."""
+    """Merges neighbouring parallel (batch, row) or depth loops that every index map walks as one."""
     while (pair := _mergeable(kernel)) is not None:
         outer, inner = pair
         merged = LoopVar(inner.name, outer.extent * inner.extent)
@@ -207,7 +206,7 @@ def collapse(kernel: Kernel) -> Kernel:
 
 
 def copied(kernel: LoopKernel) -> tuple[int, int] | None:
-    """The buffers from and to which a kernel does nothing but copy, each element to its own place."""
+    """The source and destination of a kernel that only copies each element to the same index; otherwise None."""
     match kernel.stages:
         case (Stage(reductions=(), writes=(Write(value=Load() as load) as write,), order="parallel"),):
             return (load.buffer, write.buffer) if load.offset == write.offset else None
@@ -215,8 +214,8 @@ def copied(kernel: LoopKernel) -> tuple[int, int] | None:
 
 
 def lengthen(kernel: LoopKernel, least: int) -> LoopKernel:
-    """Merges the last parallel loops, where the last one is shorter than `least`, if every write walks them as one: what is read
-    in another order is found by division."""
+    """Merges the last parallel loops if the innermost is shorter than `least` and every write walks them as one. Reads
+    in another order divide the merged index."""
     while (
         len(kernel.parallel) > 1
         and not any(s.loops or s.reductions or s.order != "parallel" for s in kernel.stages)
@@ -240,8 +239,8 @@ def lengthen(kernel: LoopKernel, least: int) -> LoopKernel:
 
 
 def divided(kernel: LoopKernel) -> LoopKernel:
-    """The other way round: the last parallel loop taken apart, where indices divide it by a number, into the loop over quotients
-    and the one over remainders."""
+    """The converse of `lengthen`: splits the last parallel loop into quotient and remainder loops if indices divide it
+    by a number."""
     last = kernel.parallel[-1] if kernel.parallel else None
     if last is None or not isinstance(last.extent, int):
         return kernel
@@ -261,7 +260,7 @@ def divided(kernel: LoopKernel) -> LoopKernel:
 
 
 def _divisors(dim: Dim, loop: LoopVar) -> list[Dim]:
-    """What a loop is divided by in an expression."""
+    """The divisors of a loop in an expression."""
     calls = [atom for monomial, _ in terms(dim) for atom in monomial if isinstance(atom, Call)]
     return [a.args[1] for a in calls if a.op in ("floordiv", "mod") and a.args[0] == Expr.of(loop)]
 
@@ -287,6 +286,6 @@ def _mergeable(kernel: Kernel) -> tuple[LoopVar, LoopVar] | None:
 
 
 def _walks_as_one(dim: Dim, outer: LoopVar, inner: LoopVar) -> bool:
-    """Whether an expression advances by outer exactly where inner wraps around."""
+    """True if an expression advances by outer exactly when inner wraps around."""
     a, b = coefficient(dim, outer), coefficient(dim, inner)
     return a is not None and b is not None and a == b * inner.extent

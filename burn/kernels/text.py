@@ -63,13 +63,13 @@ from burn.kernels.wants import Wants
 
 
 def program_text(program: Program, wants: Wants) -> str:
-    """The kernels of every group of a fused program, in order, each group under the nodes it came from."""
+    """The kernels of every group of a fused program in order, each under the names of its source nodes."""
     with context():
         return "\n\n".join(group_text(group, wants, number) for number, group in enumerate(groups(program.block)))
 
 
 def group_text(group: Group, wants: Wants, number: int = 0) -> str:
-    """The kernels of a group, in the order they run."""
+    """The kernels of a group in execution order."""
     nodes = ", ".join(dict.fromkeys(filter(None, (full_name(op) for op in group.ops))))
     lines = [f"// group {number}, {group.kind}: {' '.join(op.OP_NAME for op in group.ops)}"]
     lines += [f"// from {nodes}"] if nodes else []
@@ -79,17 +79,17 @@ def group_text(group: Group, wants: Wants, number: int = 0) -> str:
 
 
 def call_text(call: Call) -> str:
-    """A kernel with what its buffers are in its group."""
+    """A kernel with the bindings of its buffers."""
     return kernel_text(call.kernel, ["" if b is None else f" ({b[0]} {b[1]})" for b in call.bindings])
 
 
 def kernel_text(kernel: Kernel, notes: Sequence[str] = ()) -> str:
-    """One kernel; `notes` stand behind its buffers."""
+    """One kernel; `notes` annotate its buffers."""
     return "\n".join(_Writer(kernel, notes).lines())
 
 
 def groups(block: ir.Block) -> Iterator[Group]:
-    """Every group of a fused program, those inside of branches and loops too."""
+    """Every group of a fused program, including those inside branches and loops."""
     for operation in block.operations:
         if isinstance(operation.opview, Group):
             yield operation.opview
@@ -166,7 +166,7 @@ class _Writer:
         yield "}"
 
     def forget(self) -> None:
-        """In other loops every value has another meaning."""
+        """Forgets names: values differ in other loops."""
         self.names.clear()
         self.fetched.clear()
 
@@ -222,7 +222,7 @@ class _Writer:
 
     # ---- scalars -------------------------------------------------------------------------------------------------------
     def bound(self, *roots: Scalar, dims: Sequence[Dim] = ()) -> Iterator[str]:
-        """A line for each value that has none yet, and for the indices that are fetched."""
+        """One line for each value without a name yet, and for fetched indices."""
         for dim in dims:
             yield from self.fetches(dim)
         for node in walk(*roots):
@@ -284,7 +284,7 @@ def _ranges(ranges: Sequence[tuple[Dim, Dim]]) -> str:
 
 
 def _nest(word: str, loops: Sequence[LoopVar], body: Sequence[str]) -> Iterator[str]:
-    """The body inside loops, or as it is without any."""
+    """The body inside loops, or the body alone without loops."""
     if not loops:
         yield from body
         return

@@ -1,4 +1,4 @@
-"""What a device wants of the description of kernels, where more than one is right."""
+"""Lowering preferences: a back end's choice among correct descriptions of a group as kernels."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from burn.kernels.body import ContractionKernel
 
 @dataclass(frozen=True)
 class Product:
-    """A product whose right side is laid out in panels: rows by columns, sums of type `dtype`. `depth` places are read one behind
-    the other on both sides; 0: those of a window's pixels, which lie apart, but `line` of them. `interleaved` of them lie side by
-    side in a panel. From a source `node`, which is no part of it."""
+    """A matmul whose rhs is packed in panels: `rows` by `columns`, accumulated in `dtype`. `depth` consecutive elements
+    of both operands are contiguous; 0 for the pixels of a convolution window, where only `line` elements are contiguous. A
+    panel interleaves `interleaved` of them. `node` names the source node and takes no part in comparisons."""
 
     rows: Dim
     columns: int
@@ -26,8 +26,9 @@ class Product:
 
 @dataclass(frozen=True)
 class Convolution:
-    """One with filters of 3 x 3, or the gradient of its filter: `images` of so many results (`sizes`), each of `outputs`, of
-    pixels that have so many `channels`; `constant`: its filter is. From a source `node`, which is no part of it."""
+    """A 3 x 3 convolution, or the gradient of its filter: `images` results of the spatial `sizes` with `outputs`
+    channels, from pixels of `channels` channels. `constant`: the filter is a constant. `node` names the source node and
+    takes no part in comparisons."""
 
     images: Dim
     sizes: tuple[Dim, ...]
@@ -41,54 +42,55 @@ class Convolution:
 
 @dataclass(frozen=True)
 class Wants:
-    """`keep_rows`: a costly value that two stages of a row need is kept in scratch memory, not computed again.
+    """How builders describe kernels for one target.
 
-    `columns_apart`: a view that leaves the columns of a product's right side apart is read as it is; else it is copied first, by
-    a kernel of its own.
+    `keep_rows`: keep an expensive value that two stages of a row need in scratch memory instead of recomputing it.
 
-    `reduce_block`: a reduction of everything, or of leading axes, is formed in blocks of about so many elements, in parallel, and
-    a second kernel joins what came out of them: the result does not depend on the number of threads. 0: in one piece.
+    `columns_apart`: read a matmul's rhs through a view with strided columns; otherwise a kernel copies it first.
 
-    `repeat_small`: what a cheap loop computes of few elements (a bias that is converted) is computed again where it is read: a
-    kernel of its own costs more than that.
+    `reduce_block`: reduce a whole tensor, or its leading axes, in parallel blocks of about this many elements. A second
+    kernel combines the partial results, so the result does not depend on the number of threads. 0: one block.
 
-    `repeat_reads`: a value that a kernel reads is computed again there, from what lies in memory anyway, where that moves fewer
-    bytes.
+    `repeat_small`: recompute a small, cheap tensor (a converted bias) in its consumers, because its own kernel would
+    cost more.
 
-    `sums_together`: reductions of the same rows that read a tensor in common are one kernel, though the one's results are needed
-    behind the other.
+    `repeat_reads`: recompute a value in a consumer from tensors already in memory if that moves fewer bytes.
 
-    `joined_parts`: a joining of up to so many tensors is computed place by place, in one kernel with the little that makes them
-    and what is behind it; else each part is put to its place by itself.
+    `sums_together`: fuse reductions of the same rows that read a common tensor, even if one depends on the other.
 
-    `parts_in_place`: what makes a tensor that is only joined with others, a product or a loop, writes to its place among them,
-    and nothing is copied.
+    `joined_parts`: lower a concat of up to this many tensors, with the cheap ops around it, to one elementwise kernel.
+    A longer concat copies each operand with a kernel of its own.
 
-    `owed_together`: what queries, keys and values of an attention are owed is one kernel, which forms probabilities once; else
-    queries have one and keys with values another, each of which has many places that need nothing of each other.
+    `parts_in_place`: the kernel of a matmul or loop whose only user is a concat writes into the concat's result.
 
-    `split_keys`: where attention has up to `split_rows` queries for each key head, so many keys at a time are gone over, in
-    parallel, and a second kernel joins what came out (`split_programs` key heads at least are enough without). 0: never.
+    `owed_together`: one kernel computes the gradients of an attention's queries, keys and values, and forms the
+    probabilities once. Otherwise there are two, for the queries and for keys and values, each with many independent
+    iterations.
 
-    `small_products`: floats of 8 bits that products are formed of as they are, both sides with their depth side by side.
+    `split_keys`: if attention has up to `split_rows` queries for each key head, split its keys into parallel parts of
+    this length. A second kernel combines the parts. Not needed for `split_programs` key heads or more. 0: never.
 
-    `reduce_rows`: says of leading axes that keep so many places, and have so many rows, how many rows a block has instead; they
-    are counted as one axis, and a variance is formed in one pass over them. None: blocks are of whole axes, where those fit.
+    `small_products`: the 8-bit float types that contractions read directly. Both operands need a contiguous depth.
 
-    `long_rows`: a few rows of so many elements or more are formed in blocks too. 0: never.
+    `reduce_rows`: rows of a block, given the number of kept elements and of rows of a reduction over leading axes.
+    These axes are then one axis, and a variance needs one pass over them. None: blocks consist of whole axes if those
+    fit.
 
-    `fold_columns`: sums down columns are formed where the rows are gone through anyway, if these have up to so many elements:
-    the rows in up to `fold_blocks` blocks of at least `fold_rows`, whose sums a second kernel joins. 0: never, these sums have
-    kernels of their own.
+    `long_rows`: also reduce a few rows of at least this many elements in blocks. 0: never.
 
-    `scatter_rivals`: updates of places that data name are written at all places at once, where no more than so many for each
-    element of a row may name the same place: they are compared with each other. 0: they take turns, which suits one thread.
+    `fold_columns`: compute column reductions in the kernel that already reads the rows, for rows of up to this many
+    elements. It processes up to `fold_blocks` blocks of at least `fold_rows` rows, and a second kernel combines the
+    blocks. 0: column reductions have kernels of their own.
 
-    `costly_behind`: from so many elements of a product of halves on, expensive functions of them are a kernel of their own, which
-    hides how long they take; behind the sums all that multiplies would wait. 0: never.
+    `scatter_rivals`: scatter in parallel, without conflicts, if at most this many updates per element of a row may have one
+    target. The kernels compare the updates with each other. 0: apply updates one after another, which suits one thread.
 
-    `parts`: says of a product, and of the numbers of parts that its depth can be cut into, how many of them are summed side by
-    side; 1: it stays whole. None: products never are cut."""
+    `costly_behind`: for half-precision matmuls of at least this many elements, put expensive epilogue functions into a
+    kernel of their own. In the epilogue the tensor cores would wait for them. 0: never.
+
+    `parts`: chooses split-K: given a matmul and the possible numbers of splits of its depth, returns one of them, or 1
+    for none. None: matmuls are never split.
+    """
 
     keep_rows: bool = True
     columns_apart: bool = False

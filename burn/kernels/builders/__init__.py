@@ -1,6 +1,7 @@
-"""From fused groups to kernels: `kernels(group)` describes the loops, index maps and bodies that compute a `burn.group`.
+"""From fused groups to kernels: `kernels(group)` describes the loops, index maps and bodies that compute a
+`burn.group`.
 
-Each kind of group has one builder in `BUILDERS` and a file of its own. No back end is known here.
+Each kind of group has one builder in `BUILDERS`, in a file of its own. Builders depend on no back end.
 """
 
 from __future__ import annotations
@@ -39,5 +40,5 @@ BUILDERS: dict[str, Callable[[Group, Wants], list[Call]]] = {
 
 
 def kernels(group: Group, wants: Wants) -> list[Call]:
-    """The kernels of a group, in the order they run, as a device wants them."""
+    """Returns the kernels of a group in execution order, described by a target's preferences."""
     return BUILDERS[group.kind](group, wants)

@@ -1,10 +1,10 @@
-"""Updates written to places that are read from data, all places at once: what is meant for each is found first.
+"""Conflict-free scatter: applies all updates in parallel, after finding the updates of every element.
 
-Rivals are updates that may name one place: all tuples of a `scatter_nd`, those of a line along the axis of a `scatter_elements`.
-Of a few rivals every place looks at each (`_Abreast.compared`). Of many, each counts the rivals that name a lesser place, and
-those in front of it that name its own: that is its rank in an order by place, in which equal ones stay as they came. A place's
-updates then lie in a row, are combined by one iteration, and are picked up by the place (`_Abreast.ranked`). Nothing depends on
-who comes first, so that the bits are the same each time.
+Colliding updates are those that may have one target: all tuples of a `scatter_nd`, or those along the axis of a
+`scatter_elements`. A few candidates are compared with every element (`_Abreast.compared`). For many, a kernel ranks the
+updates by target in a stable order. An update's rank is the number of updates with a lesser target or an earlier one
+with the same target. The updates of an element then have consecutive ranks; one iteration combines them, and the
+element reads the result (`_Abreast.ranked`). The result does not depend on timing: the bits are always the same.
 """
 
 from __future__ import annotations
@@ -23,20 +23,27 @@ from burn.kernels.lower import Place, delinear, linear
 from burn.kernels.wants import Wants
 
 FEW = 8
-"""Rivals at which every place looks."""
+"""Numbers of candidates up to this are compared with every element."""
 
 KINDS = {"add": "sum", "mul": "prod", "max": "max", "min": "min"}
 """The reductions that combine updates."""
 
 KEYS, ORDER, RUNS, SLOTS, TOTALS = range(5)
-"""What the kernels hand on: the place that each rival names; the rivals by rank; by rank how many name the same place, at the
-first of them; for each place where its rivals begin (where they end, if the last one wins), counted from 1; what they come to."""
+"""Buffers shared by the kernels.
+
+- KEYS: the target of each update.
+- ORDER: the updates by rank.
+- RUNS: by rank, the number of updates with the same target, stored at the first of them.
+- SLOTS: for each target the rank of its first update, counted from 1. If the last write wins: of its last update.
+- TOTALS: the combined updates.
+"""
 
 Ranges = tuple[tuple[Dim, Dim], ...]
 
 
 def build(group: Group, wants: Wants) -> list[Call]:
-    """None where taking turns is the better way: there are too many rivals, or no reduction combines their elements."""
+    """Returns an empty list if sequential updates are better: too many candidates, or no reduction combines their
+    elements."""
     made = _Abreast(group)
     if isinstance(made.count, int) and made.count <= FEW:
         return [made.compared()]
@@ -48,8 +55,8 @@ def build(group: Group, wants: Wants) -> list[Call]:
 
 
 class _Abreast:
-    """One scatter. lines: the axes of updates, by number, whose places are their own; rivals: the sizes that number the rivals of
-    a line; named: the axes of x in which they name a place; rest: what each of them writes there."""
+    """One scatter. `lines` are the axes that x and the updates share, `named` the indexed axes of x. `rivals` are the sizes
+    that number the candidate updates of a line, and `rest` is the shape that one update writes."""
 
     def __init__(self, group: Group) -> None:
         self.group = group
@@ -71,9 +78,8 @@ class _Abreast:
         self.places = tuple(self.x.shape[i] for i in self.named)
         self.dtype = accumulate_type(self.x.dtype)
 
-    # ---- where things are --------------------------------------------------------------------------------------------------
     def target(self, builder: Builder, line: Place, rival: Dim) -> list[Dim]:
-        """The place that a rival names, checked."""
+        """The target index of an update, bounds-checked."""
         low, site = builder.low, full_name(self.op)
         if self.elements:
             source = low.at(self.op.indices, self._along(line, rival))
@@ -91,14 +97,16 @@ class _Abreast:
         return (*line[:axis], rival, *line[axis:])
 
     def apart(self, here: Place) -> tuple[Place, Place, Place, Ranges]:
-        """Of a place in x: its line, what names it, its place in the rest; and where lines have updates at all."""
+        """Splits an index of x into its line, its target index and its index in the rest; the ranges limit x to lines
+        with updates."""
         line, named = tuple(here[i] for i in self.lines), tuple(here[i] for i in self.named)
         shorter = tuple((p, d) for p, d, i in zip(line, self.high, self.lines, strict=True) if d != self.x.shape[i])
         return line, named, () if self.elements else here[len(self.named) :], shorter
 
-    # ---- few rivals --------------------------------------------------------------------------------------------------------
+    # ---- few candidates
+    # ----------------------------------------------------------------------------------------------------
     def compared(self) -> Call:
-        """Every place looks at each rival in turn."""
+        """Compares every element with each candidate in order."""
         assert isinstance(self.count, int)
         builder, variables = Builder(self.group), loops(self.x.shape)
         here = place(variables)
@@ -177,7 +185,7 @@ class _Abreast:
         return self._kernel(builder, variables, writes, counted)
 
     def _totals(self) -> Call:
-        """What the rivals of a place come to, at the rank of the first."""
+        """The combined updates of a target, at the rank of its first update."""
         builder, step = Builder(self.group), LoopVar("step", self.count)
         variables = loops((*self.high, self.count, *self.rest))
         low, site = builder.low, full_name(self.op)

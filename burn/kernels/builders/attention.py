@@ -1,4 +1,4 @@
-"""Attention as one kernel: the softmax of scores on the way over the keys, and what it mixes."""
+"""Attention as one kernel with an online softmax over the keys."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ LN2 = 0.6931471805599453
 
 
 def build(group: Group, wants: Wants) -> list[Call]:
-    """One attention, then what follows at the same places. Query heads that share a key head are rows of one product."""
+    """One attention and its epilogue. Query heads that share a key head are rows of one matmul."""
     op = anchor_of(group, "attention")
     if _splits(op, wants):
         return _in_parts(group, op, wants.split_keys)
@@ -60,7 +60,7 @@ def build(group: Group, wants: Wants) -> list[Call]:
 
 
 class _Places:
-    """The loops of an attention, and the places of its operands."""
+    """The loops of an attention, and the indices of its operands."""
 
     def __init__(self, op: Op) -> None:
         q, k, v = (type_of(x) for x in (op.q, op.k, op.v))
@@ -80,7 +80,7 @@ class _Places:
 
 
 def _results(builder: Builder, op: Op, at: _Places, numbers: Sequence[int]) -> list[Write]:
-    """What the group yields at the attention's places."""
+    """Writes of the values that the group yields."""
     writes = []
     for number in numbers:
         space = type_of(op.operation.results[0]).shape
@@ -98,7 +98,7 @@ def _kernel(
     norms: Sequence[Write],
     part: LoopVar | None = None,
 ) -> Call:
-    """The kernel over all keys, or over one part of them at a time. key: the place of a key."""
+    """The kernel over all keys, or over one part of them at a time. `key`: the index of a key."""
     low, dtype = builder.low, at.dtype
     query = convert(low.at(op.q, at.query), dtype)
     keys = convert(low.at(op.k, (at.b, at.g, key, Expr.of(at.depth))), dtype)
@@ -135,7 +135,7 @@ def _kernel(
 
 
 def _splits(op: Op, wants: Wants) -> bool:
-    """Whether few queries go over many keys: each key head's then are more than one program's work."""
+    """True if attention has few queries and many keys, so that one program per key head would not fill the device."""
     heads, length, keys = type_of(op.q).shape[1], type_of(op.q).shape[2], type_of(op.k).shape
     rows, programs = heads_per_group(heads, keys[1]) * length, keys[0] * keys[1]
     few = isinstance(rows, int) and rows <= wants.split_rows
@@ -145,7 +145,8 @@ def _splits(op: Op, wants: Wants) -> bool:
 
 
 def _in_parts(group: Group, op: Op, length: int) -> list[Call]:
-    """Parts of the keys side by side, each with its own softmax, then their mean, weighted by what that was divided by."""
+    """Attends to parts of the keys in parallel, each with its own softmax, then averages them by their softmax
+    denominators."""
     at = _Places(op)
     part = LoopVar("c", ceildiv(at.total, length))
     at.key = LoopVar("j", length)
@@ -182,12 +183,12 @@ def _in_parts(group: Group, op: Op, length: int) -> list[Call]:
 
 
 def _unless(x: Scalar, bad: float, other: float) -> Scalar:
-    """x, or another number where it is a bad one: of a row that sees no key."""
+    """x, or `other` for the value `bad` that a fully masked row has."""
     return Apply(x.dtype, "select", (Apply("bool", "eq", (x, Const(x.dtype, bad))), Const(x.dtype, other), x))
 
 
 def window(op: Op, row: Dim, total: Dim) -> tuple[Dim, Dim]:
-    """The keys that a row may see by its position alone, where that is known without reading anything."""
+    """The range of keys that the row's position leaves unmasked, as far as the compiler can tell."""
     first: Dim = 0
     stop: Dim = total
     if op.lengths is not None:
@@ -203,8 +204,8 @@ def window(op: Op, row: Dim, total: Dim) -> tuple[Dim, Dim]:
 
 
 def score_of(builder: Builder, op: Op, dtype: str, here: Place, keys: Dim, first: Dim, stop: Dim) -> Scalar:
-    """What the softmax is taken of: the product scaled and capped, the mask, and minus infinity where a key is hidden. keys: how
-    many there are."""
+    """The softmax's operand: the scaled and capped dot product plus the mask, minus infinity for a masked key. `keys`:
+    their number."""
     low, j = builder.low, here[-1]
 
     def apply(function: str, *args: Scalar) -> Scalar:
@@ -238,7 +239,8 @@ def score_of(builder: Builder, op: Op, dtype: str, here: Place, keys: Dim, first
 
 
 def _within(builder: Builder, op: Op, here: Place) -> Scalar:
-    """Whether a key counts in its batch, whose length is read: the last query stands at the end of it."""
+    """The condition that a key is within its batch entry's length, which is read. The last query is at the end of that
+    length."""
 
     def index(function: str, a: Scalar, b: Scalar) -> Scalar:
         return Apply("int64" if function in ("add", "sub") else "bool", function, (a, b))

@@ -1,7 +1,7 @@
-"""The way back through attention, without its probabilities in memory: they are formed again from what the forward way kept.
+"""Backward pass of attention. It recomputes the probabilities instead of storing them.
 
-Three kernels: what every query has of its own (the sum of its result times what that is owed), what queries are owed, and what
-keys and values are owed. The last two are one where a device wants them together.
+Three kernels. One computes for every query the dot product of its result and that result's gradient. The others compute the
+gradient of the queries, and those of keys and values. The last two are one kernel if the target prefers that.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def build(group: Group, wants: Wants) -> list[Call]:
 
 
 def _dots(group: Group, op: Op) -> Call:
-    """Of every query, the sum of its result times what that is owed."""
+    """For every query, the dot product of its result and that result's gradient."""
     builder = Builder(group)
     space = type_of(op.y).shape
     dtype = accumulate_type(type_of(op.y).dtype)
@@ -55,7 +55,7 @@ def _dots(group: Group, op: Op) -> Call:
 
 
 def _gradient(group: Group, op: Op, asked: tuple[int, ...]) -> Call | None:
-    """What some of queries (0), keys (1) and values (2) are owed; None where nobody wants to know."""
+    """The gradients of some of queries (0), keys (1) and values (2); None if the group yields none of them."""
     q, k, v = (type_of(x) for x in (op.q, op.k, op.v))
     dtype = accumulate_type(q.dtype)
     batch, groups, length = LoopVar("b", q.shape[0]), LoopVar("g", k.shape[1]), LoopVar("i", q.shape[2])
@@ -118,14 +118,14 @@ def _gradient(group: Group, op: Op, asked: tuple[int, ...]) -> Call | None:
 
 
 def _behind_views(value: ir.Value) -> ir.Value:
-    """What a yielded value is before it is turned."""
+    """A yielded value before its views."""
     while (op := op_of(value)) is not None and isinstance(op, Reshape | Transpose):
         value = op.x
     return value
 
 
 def _rows(op: Op, key: Dim, total: Dim) -> tuple[Dim, Dim]:
-    """The rows that may see a key by its position alone, as `window` has it for the keys of a row."""
+    """The rows for which a key's position leaves it unmasked; `window` is the counterpart for the keys of a row."""
     begin: Dim = 0
     end: Dim = total
     if op.lengths is not None:
@@ -141,7 +141,7 @@ def _rows(op: Op, key: Dim, total: Dim) -> tuple[Dim, Dim]:
 
 
 def _steepness(op: Op, dtype: str) -> Scalar:
-    """The derivative of the score by the product: its scale, and the slope of the cap at the score that is capped."""
+    """The derivative of the score by the dot product: the scale, times the derivative of the soft cap."""
     scale = Const(dtype, op.scale)
     if not op.softcap:
         return scale

@@ -1,4 +1,4 @@
-"""Products with weights of a few bits: a number is taken out of its byte, and scaled, where it is multiplied."""
+"""Matmuls with weights of a few bits, which are unpacked and scaled where they are multiplied."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from burn.kernels.builders.builder import Builder, convert, loops, place
 from burn.kernels.builders.sides import Sides, in_panels, right_side, width_of
 
 WORD = 4
-"""Bytes that a column has side by side, before those of the next column."""
+"""Contiguous bytes of a column, before those of the next column."""
 
 
 def block_sides(builder: Builder, op: Op, dtype: str) -> Sides:
-    """A packed `block_dot`: the depth goes through blocks, their words, the bytes of a word, and what a byte holds."""
+    """A packed `block_dot`. Its depth loops over blocks, their words, the bytes of a word, and the numbers in a byte."""
     weight, bits = type_of(op.weight), op.bits
     _, blocks, words, width, _ = weight.shape
     each = 8 // bits

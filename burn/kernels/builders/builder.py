@@ -1,4 +1,4 @@
-"""What the builders of all kinds of group share: a kernel in the making, its loops and places."""
+"""Shared by all builders: a kernel under construction, its loops and indices."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from burn.kernels.rewrite import map_kernel, used_buffers
 
 
 class Computation(Protocol):
-    """What kernels are described for: a group, or a `Section` of one."""
+    """A computation to describe as kernels: a group, or a `Section` of one."""
 
     @property
     def ops(self) -> list[Op]:
-        """In order."""
+        """The ops, in order."""
         ...
 
     @property
@@ -32,13 +32,13 @@ class Computation(Protocol):
 
     @property
     def arguments(self) -> list[ir.Value]:
-        """What the ops are given: the arguments of the group's region."""
+        """The arguments of the group's region."""
         ...
 
 
 @dataclass(frozen=True)
 class Section:
-    """Some ops of a group that make one value, as if they were a group of that kind."""
+    """Some ops of a group that compute one value, treated as a group of that kind."""
 
     kind: str
     ops: list[Op]
@@ -48,9 +48,9 @@ class Section:
 
 @dataclass(frozen=True)
 class Call:
-    """A kernel and what its buffers are: an operand of the group ("in", i), a result ("out", i), memory that the kernels of the
-    group hand on to each other ("shared", i), as long as the buffer says, or scratch (None). section: what of the group it is
-    for, where it is for a part that others have nothing to do with."""
+    """A kernel and the bindings of its buffers: an operand of the group ("in", i), a result ("out", i), memory shared
+    between the group's kernels ("shared", i), or scratch (None). `section`: the part of the group that the kernel
+    computes, if that is independent of the rest."""
 
     kernel: Kernel
     bindings: tuple[tuple[str, int] | None, ...]
@@ -58,7 +58,7 @@ class Call:
 
 
 def with_used_buffers(kernel: Kernel, bindings: Sequence[tuple[str, int] | None]) -> Call:
-    """A kernel that was made of another one, with those of its buffers that it uses, in their order."""
+    """A kernel derived from another one, restricted to the buffers that it uses, in their order."""
     used = sorted(used_buffers(kernel))
     number = {buffer: i for i, buffer in enumerate(used)}
     made = map_kernel(kernel, lambda d: d, lambda loops: loops, number.__getitem__)
@@ -66,7 +66,7 @@ def with_used_buffers(kernel: Kernel, bindings: Sequence[tuple[str, int] | None]
 
 
 def shared_buffers(calls: Sequence[Call]) -> list[Buffer]:
-    """What the kernels of a group hand on to each other, by number."""
+    """The memory shared between the kernels of a group, by number."""
     found: dict[int, Buffer] = {}
     for call in calls:
         for buffer, binding in zip(call.kernel.buffers, call.bindings, strict=True):
@@ -88,7 +88,7 @@ def accumulate_type(dtype: str) -> str:
 
 
 def contraction_type(*dtypes: str) -> str:
-    """The element type that products are summed in: int32 for small integers, float32 for half floats."""
+    """The accumulator type of a contraction: int32 for small integers, float32 for half precision."""
     dtype = dtypes[-1]
     small = {"int8": "int32", "uint8": "int32", "int16": "int32", "uint16": "int32"}
     return small.get(dtype, accumulate_type(dtype))
@@ -103,12 +103,13 @@ def loops(shape: tuple[Dim, ...], prefix: str = "i") -> tuple[LoopVar, ...]:
 
 
 def place(loop_vars: tuple[LoopVar, ...]) -> Place:
-    """The loops' variables as a place; a loop of one iteration stands at 0."""
+    """The induction variables of loops as an index; 0 for a loop of one iteration."""
     return tuple(0 if v.extent == 1 else Expr.of(v) for v in loop_vars)
 
 
 def untangle(value: ir.Value, index: Place, space: tuple[Dim, ...]) -> tuple[ir.Value, Place, tuple[Dim, ...]]:
-    """For a yielded value that ends in views: the value before them, and where its element at `index` comes to lie."""
+    """Strips the views at the end of a yielded value: returns the value before them, and the index and shape of its
+    element in the result."""
     chain: list[Op] = []
     while (op := op_of(value)) is not None and isinstance(op, Reshape | Transpose):
         chain.append(op)
@@ -125,19 +126,19 @@ def untangle(value: ir.Value, index: Place, space: tuple[Dim, ...]) -> tuple[ir.
 
 
 def anchor_of(group: Computation, kernel: str) -> Op:
-    """The op that decides that the group is a kernel of this kind."""
+    """The op that determines the group's kind of kernel."""
     return next(op for op in group.ops if kernel == op.KERNEL)
 
 
 class Builder:
-    """One kernel in the making: a lowering over the group's region, and the buffers of its results."""
+    """One kernel under construction: a lowering of the group's region, and the buffers of its results."""
 
     def __init__(self, group: Computation) -> None:
         self.group = group
         self.low = Lowering()
         self.arguments = group.arguments
         self.outputs: dict[int, int] = {}  # buffer id -> result number
-        self.handed_on: dict[int, int] = {}  # buffer id -> number among what the group's kernels share
+        self.handed_on: dict[int, int] = {}  # buffer id -> number of the buffer shared between the group's kernels
 
     def out(self, result: int) -> int:
         """The buffer of a result."""

@@ -1,4 +1,4 @@
-"""Products and convolutions: as a matrix kernel where they can be read as one (`matrix.py`), else as a loop that sums."""
+"""Matmuls and convolutions: a matrix kernel if they have that form (`matrix.py`), otherwise a loop with a reduction."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from burn.kernels.wants import Wants
 
 
 def build(group: Computation, wants: Wants) -> list[Call]:
-    """One dot_general, convolution or block_dot, then what follows at the same places. Results leave in the order of trailing
-    views."""
+    """One dot_general, convolution or block_dot with its epilogue. Trailing views determine the order in which it is
+    stored."""
     anchor = anchor_of(group, "contract")
     tiled = matrix_kernel(group, anchor, wants.small_products)
     if tiled is not None:

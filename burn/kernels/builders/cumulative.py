@@ -1,4 +1,4 @@
-"""Running reductions along an axis: cumulative sums and their like."""
+"""Cumulative reductions along an axis (cumsum, cumprod, ...)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from burn.kernels.wants import Wants
 
 
 def build(group: Group, wants: Wants) -> list[Call]:
-    """A running reduction: the axis is walked in order, each place combining the one before with its own element."""
+    """A cumulative reduction: walks the axis in order and combines each element with the previous result."""
     op = anchor_of(group, "cumulative")
     type_ = type_of(op.x)
     axis = op.axis % type_.rank

@@ -1,8 +1,8 @@
-"""Sums down columns of what is computed row by row: the gradients of a norm's parameters beside those of its data.
+"""Column reductions of values computed row by row, for example the gradients of a norm's parameters.
 
-The rows are gone through in blocks, and what each block comes to at every column is kept on the way and written once; a second
-kernel joins the blocks, always in their order. Where a device does not want that, what rows are reduced to is handed on to a
-kernel that goes down the columns.
+The kernel processes the rows in blocks, accumulates each column over a block and stores it once. A second kernel
+combines the blocks in a fixed order. If the target does not prefer that, the rows' reductions are stored, and a kernel
+over the columns reads them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from burn.kernels.wants import Wants
 
 
 def folded(group: Group, anchors: Sequence[Op], across: Sequence[Op], wants: Wants) -> list[Call]:
-    """anchors reduce the trailing axes, across the leading ones."""
+    """`anchors` reduce the trailing axes, `across` the leading ones."""
     return _Folded(group, anchors, across, wants).calls()
 
 
@@ -38,7 +38,7 @@ class _Folded:
         self.length = product([v.extent for v in self.rows.inner])
 
     def _is_of_columns(self, value: ir.Value) -> bool:
-        """Whether a result follows from the columns' sums, or goes with them by its shape."""
+        """True if a result depends on the column reductions, or has the shape of one."""
         rows, shape = self.rows, type_of(value).shape
         ones = tuple(1 if i in rows.axes else d for i, d in enumerate(rows.space))
         of_rows = shape in (rows.space, ones, tuple(v.extent for v in rows.kept))
@@ -69,7 +69,7 @@ class _Folded:
         return [first, self._joined(reductions, blocks, flat)]
 
     def _joined(self, reductions: Sequence[Reduction], blocks: Dim, flat: LoopVar) -> Call:
-        """What the blocks come to, and what is made of that."""
+        """The combined blocks, and the results derived from them."""
         inner, builder = self.rows.inner, Builder(self.group)
         here = linear((Expr.of(flat), *place(inner)), (blocks, *(v.extent for v in inner)))
         joined = [
@@ -95,7 +95,7 @@ class _Folded:
         return Stage((), (), tuple(writes))
 
     def _apart(self) -> list[Call]:
-        """Rows, which hand on what they are reduced to; then columns, which read that."""
+        """A row kernel that stores its reductions, then a column kernel that reads them."""
         rows, builder = self.rows, self.rows.builder
         reductions = self._reductions()
         count, here = product([v.extent for v in rows.kept]), linear(place(rows.kept), [v.extent for v in rows.kept])

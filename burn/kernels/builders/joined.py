@@ -1,6 +1,5 @@
-"""Tensors joined along an axis by the kernels that make them: each writes what it makes to its place in the whole, and what lies
-in memory already is copied there. What a part is made of is a `Section` of the group, described as a group of its own would be.
-"""
+"""Concat fused with its producers. Each kernel writes its tensor into the result, and operands already in memory are
+copied there. The ops of an operand form a `Section`, described like a group of its own."""
 
 from __future__ import annotations
 
@@ -25,11 +24,11 @@ MAKERS: dict[str, Callable[[Computation, Wants], list[Call]]] = {
     "contract": contract.build,
     "join": tiles.join,
 }
-"""What makes a part, by the kind that a group of it alone would have."""
+"""Builders of a concat operand's producer, by the kind that it would have as a group."""
 
 
 def build(group: Group, wants: Wants) -> list[Call]:
-    """One concat of tensors that the group makes, or is given."""
+    """One concat of tensors that the group computes or takes as arguments."""
     (whole,) = group.yielded
     root = op_of(whole)
     assert root is not None and isinstance(root, Concat)
@@ -54,7 +53,7 @@ def build(group: Group, wants: Wants) -> list[Call]:
 
 
 def _section(ops: list[Op], arguments: list[ir.Value], value: ir.Value) -> Section:
-    """What a part needs of the group's ops."""
+    """The ops of the group that a concat operand needs."""
     wanted, needed = {value}, []
     for op in reversed(ops):
         if wanted & set(op.operation.results):
@@ -66,8 +65,8 @@ def _section(ops: list[Op], arguments: list[ir.Value], value: ir.Value) -> Secti
 
 
 def _placed(call: Call, part: Dim, whole: Dim, before: Dim) -> Kernel:
-    """A part's kernel, with the elements of the part where they lie in the whole: runs of `part` of them, each in one of `whole`,
-    behind `before` others."""
+    """An operand's kernel, writing into the concat's result: runs of `part` elements, one in each run of `whole`, after
+    `before` others."""
 
     def writes(old: tuple[Write, ...]) -> tuple[Write, ...]:
         return tuple(

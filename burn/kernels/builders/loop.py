@@ -1,4 +1,4 @@
-"""Groups without a reduction: one loop over the places of the results."""
+"""Groups without a reduction: one loop over the elements of the results."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ def build(group: Computation, wants: Wants) -> list[Call]:
 
 
 def _is_fused(group: Computation, root: Op, wants: Wants) -> bool:
-    """Whether a joining is one loop with what makes its parts."""
+    """True if a concat and the producers of its operands are one loop."""
     return len(root.xs) <= wants.joined_parts and any(isinstance(op, Pointwise) for op in group.ops)
 
 
 def _concat(group: Computation, root: Op) -> list[Call]:
-    """Each part is copied (or computed) to its place by a loop of its own, free of tests."""
+    """Copies (or computes) each operand of a concat with a loop of its own, without conditions."""
     calls: list[Call] = []
     out = type_of(root.operation.results[0]).shape
     axis = root.axis % len(out)

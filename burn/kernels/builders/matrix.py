@@ -1,4 +1,4 @@
-"""Products and convolutions as rows, columns, and the depth they are summed over."""
+"""Matmuls and convolutions as matrix kernels with rows, columns and a depth."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ READ_AS = {
     "float64": "float64",
     **dict.fromkeys(("int32", "int16", "uint16", "int8", "uint8"), "int32"),
 }
-"""Element types of the operands of matrix kernels, and the type that each is multiplied and summed in."""
+"""Operand element types of matrix kernels, each with the type to multiply and accumulate in."""
 
 
 def matrix_type(op: Op, small: Collection[str] = ()) -> str | None:
-    """The element type that a dot product or a convolution is summed in as a matrix kernel; None where there is none. small:
-    floats of 8 bits that matrix kernels take besides."""
+    """The accumulator type of a dot product or a convolution as a matrix kernel; None if it has no such form. `small`:
+    8-bit floats that matrix kernels also accept."""
     result = type_of(op.operation.results[0]).dtype
     lhs, rhs = (type_of(v).dtype for v in op.operation.operands)
     dtype = contraction_type(lhs, result)
@@ -34,17 +34,17 @@ def matrix_type(op: Op, small: Collection[str] = ()) -> str | None:
 
 
 MIN_GROUP_CHANNELS = 4
-"""Channels a group needs for a product to pay; below that (depthwise) the channels themselves are the vector."""
+"""Channels of a group from which a matmul pays; below that (depthwise), vectorise over the channels."""
 
 
 def is_product(op: Op) -> bool:
-    """Whether a channels-last convolution is worth being read as a product."""
+    """True if a channels-last convolution should become a matmul."""
     channels = type_of(op.weight).shape[-2]
     return op.groups == 1 or (isinstance(channels, int) and channels >= MIN_GROUP_CHANNELS)
 
 
 def matrix_kernel(group: Computation, anchor: Op, small: Collection[str] = ()) -> Call | None:
-    """The contraction as rows and columns, where it has both and is of types in `READ_AS` or `small`. None where not."""
+    """The contraction as rows and columns; None if it lacks either, or its types are not in `READ_AS` or `small`."""
     result = anchor.operation.results[0]
     dtype = "float32" if isinstance(anchor, BlockDot) else matrix_type(anchor, small)
     if dtype is None:
@@ -86,7 +86,7 @@ def _dot_sides(builder: Builder, op: Op, dtype: str) -> Sides | None:
     variables = loops(space)
     n = len(op.lhs_batch)
     free = [a for a in range(lhs.rank) if a not in (*op.lhs_batch, *op.lhs_contract)]
-    if len(space) == n + len(free) or not depth:  # no columns: a sum over rows is the better kernel
+    if len(space) == n + len(free) or not depth:  # without columns, a reduction over rows is the better kernel
         return None
     batch, rows, right = variables[:n], variables[n : n + len(free)], variables[n + len(free) :]
     a: list[Dim] = [0] * lhs.rank
@@ -159,11 +159,11 @@ def _conv_sides(builder: Builder, op: Op, dtype: str) -> Sides | None:
 
 
 def _in_runs(depth: tuple[LoopVar, ...], run: int) -> tuple[tuple[LoopVar, ...], tuple[LoopVar, ...]]:
-    """Loops whose last one is taken in runs of neighbours, and the loop over a run."""
+    """Splits the last loop into runs of neighbours: (the outer loops, the loops over a run)."""
     runs = exact_div(depth[-1].extent, run)
     assert runs is not None
     return (*depth[:-1], LoopVar(depth[-1].name, runs)), (LoopVar("run", run),)
 
 
 SIDES = {"dot_general": _dot_sides, "conv": _conv_sides, "block_dot": block_sides}
-"""By the op that decides what kernel a group is."""
+"""The operands of a matrix kernel, by the op that anchors the group."""

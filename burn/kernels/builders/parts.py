@@ -1,8 +1,8 @@
-"""Products whose depth is cut into parts, which are summed side by side.
+"""Split-K: a matmul whose depth is split into parts that accumulate in parallel.
 
-A weight's gradient has few rows and columns and a depth of all pixels of a batch; a convolution of a small image has few rows.
-Tile by tile they would leave most of a device idle. Here such a product becomes two kernels: sums of parts of the depth, and a
-loop that adds these up and does what follows. The order of the sums is always the same.
+A weight's gradient has few rows and columns and a depth of all pixels of a batch; a convolution of a small image has
+few rows. Tiles alone would leave most of the device idle. Such a matmul becomes two kernels: partial sums over parts of
+the depth, and a loop that adds them and applies the epilogue. The order of the additions is fixed.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ from burn.kernels.rewrite import collapse
 from burn.kernels.wants import Wants
 
 MOST = 128
-"""Parts at most."""
+"""The largest number of parts."""
 
 EVEN = 64
-"""A part of what lies side by side has a multiple of so many elements: blocks of a product come out even."""
+"""Parts of a contiguous depth have a multiple of this many elements, so that tiles are full."""
 
 PIECES = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
-"""Into how many pieces a loop is cut whose extent is not known, or none of whose divisors would do."""
+"""Numbers of pieces for a loop of unknown extent, or without a suitable divisor."""
 
 
 @dataclass(frozen=True)
 class Cut:
-    """One of the depth's loops in `pieces` of `length` iterations; `guarded` where there may be fewer."""
+    """One of the depth's loops in `pieces` of `length` iterations. `guarded`: the last piece may be shorter."""
 
     loop: LoopVar
     pieces: int = 1
@@ -54,7 +54,7 @@ class Cut:
 
 
 def in_parts(call: Call, wants: Wants) -> list[Call]:
-    """The kernels of a product, as many as a device wants of it."""
+    """The kernels of a matmul, split as the target prefers."""
     handed_on = any(binding is not None and binding[0] == "shared" for binding in call.bindings)
     if wants.parts is None or handed_on or not isinstance(call.kernel, ContractionKernel):
         return [call]
@@ -68,7 +68,7 @@ def in_parts(call: Call, wants: Wants) -> list[Call]:
 
 
 def _choices(depth: Sequence[LoopVar]) -> Iterator[tuple[Cut, ...]]:
-    """Ways to cut the loops that leave something to sum."""
+    """Ways to split the loops such that each part still has something to sum."""
     for cuts in combinations(*(_cuts(v, v == depth[-1]) for v in depth)):
         if 1 < prod(c.pieces for c in cuts) <= MOST:
             left = product([c.length if c.pieces > 1 else c.loop.extent for c in cuts])
@@ -135,7 +135,7 @@ def _calls(call: Call, kernel: ContractionKernel, cuts: Sequence[Cut], count: in
 
 
 def _guarded(side: Scalar, guards: Sequence[tuple[Dim, Dim]]) -> Scalar:
-    """A side that is zero behind the last place; what it is zero outside of already is asked in the same breath."""
+    """An operand that is zero beyond the last index. The condition merges with an existing zero padding."""
     if not guards:
         return side
     if isinstance(side, Where) and isinstance(side.otherwise, Const) and side.otherwise.value == 0:

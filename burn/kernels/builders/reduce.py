@@ -1,4 +1,4 @@
-"""Reductions over whole axes, and what is computed along with them, row by row."""
+"""Reductions over whole axes, fused row by row with the ops around them."""
 
 from __future__ import annotations
 
@@ -19,11 +19,12 @@ from burn.kernels.wants import Wants
 
 
 def build(group: Group, wants: Wants) -> list[Call]:
-    """Stages over one space: each reduction runs over the reduced axes at every place of the kept ones; results of earlier
-    stages are at hand in later ones. A costly value that two stages need is kept in scratch memory.
+    """Stages over one space. Each reduction runs over the reduced axes for every index of the kept ones, and later
+    stages use its result. An expensive value that two stages need is kept in scratch memory.
 
-    A group may reduce the leading axes beside the trailing ones, where nothing but what is made of their results alone reads
-    these: sums down columns of what is computed row by row."""
+    A group may also reduce the leading axes, if only ops on those results read them: column reductions of values
+    computed row by row.
+    """
     anchors = [op for op in group.ops if isinstance(op, (Reduce, ArgReduce))]
     if wants.reduce_block and len(anchors) == 1 and _is_total(group, anchors[0], wants.reduce_block):
         return _in_blocks(group, anchors[0], wants.reduce_block)
@@ -40,13 +41,13 @@ def build(group: Group, wants: Wants) -> list[Call]:
 
 
 def _across(op: Op, anchors: Sequence[Op], space: tuple[Dim, ...]) -> bool:
-    """Whether an op reduces leading axes where others reduce those behind them."""
+    """True if an op reduces leading axes while others reduce trailing ones."""
     axes = [{a % len(space) for a in reduced_axes(anchor)} for anchor in anchors]
     return len(space) - 1 not in axes[anchors.index(op)] and any(len(space) - 1 in mine for mine in axes)
 
 
 def _is_total(group: Group, anchor: Op, block: int) -> bool:
-    """Whether a reduction leaves one element of a tensor in memory that is longer than some blocks, or may be."""
+    """True if a reduction to one element reads a tensor in memory that is, or may be, longer than a few blocks."""
     if not isinstance(anchor, Reduce) or op_of(anchor.x) is not None:
         return False
     total, results = type_of(anchor.x).elements, (anchor.operation.results[0], *group.yielded)
@@ -54,7 +55,7 @@ def _is_total(group: Group, anchor: Op, block: int) -> bool:
 
 
 def _in_blocks(group: Group, anchor: Op, length: int) -> list[Call]:
-    """Blocks of elements reduced side by side, then what came out of them, in their order."""
+    """Reduces blocks of elements in parallel, then combines the partial results in order."""
     x = type_of(anchor.x)
     dtype = accumulate_type(x.dtype)
     block, within = LoopVar("block", ceildiv(x.elements, length)), LoopVar("i", length)

@@ -1,4 +1,4 @@
-"""The stages of a kernel that goes through a space row by row, and what is reduced on the way."""
+"""Stages of a kernel that processes a space row by row, with reductions over each row."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from burn.kernels.lower import linear, reshape_index, rule_of
 
 
 class Rows:
-    """The stages of a kernel that goes through a space row by row: `axes` are reduced by `anchors`, `kept` and `inner` are the
-    loops of the others and of these."""
+    """Stages of a row-wise kernel. The `anchors` reduce `axes`; `kept` and `inner` are the loops over the other axes
+    and over these."""
 
     def __init__(
         self, builder: Builder, space: tuple[Dim, ...], axes: Set[int], anchors: Sequence[Op], keep_rows: bool
@@ -48,8 +48,8 @@ class Rows:
         low.define(anchor.operation.results[0], lambda index: out)
 
     def _keep(self, value: ir.Value) -> None:
-        """Writes a full-space value to scratch in the stage being built, and reads it from there in later stages. Where another
-        element is wanted than this iteration's, it is computed again."""
+        """Stores a full-space value to scratch in the current stage, and loads it in later stages. At other indices
+        than the current iteration's it is recomputed."""
         low, stages = self.builder.low, self.stages
         row = tuple(v.extent for v in self.inner)
         buffer = self.builder.scratch(type_of(value).dtype, product(row))
@@ -61,7 +61,7 @@ class Rows:
         low.define(value, lambda index: low.load(buffer, offset) if index == self.full else rule_of(op)(low, op, index))
 
     def write(self, numbers: Iterable[int]) -> None:
-        """Stages that write results of the group, by number."""
+        """Appends stages that write results of the group, by number."""
         builder, low = self.builder, self.builder.low
         narrow: list[Write] = []
         wide: list[Write] = []
@@ -86,7 +86,7 @@ class Rows:
             self.stages.append(Stage((), (), tuple(narrow)))
 
     def _write_wide(self, writes: tuple[Write, ...]) -> None:
-        """While the last reductions are formed, if nothing waits for them: what both read is read once."""
+        """Writes during the last reductions if these are independent, so that common operands are read once."""
         last = self.stages[-1] if self.stages else Stage(self.inner)
         formed = {r.name for r in last.reductions}
         waiting = {n.name for w in writes for n in walk(w.value) if isinstance(n, Reduced)}
@@ -97,7 +97,7 @@ class Rows:
 
 
 def reduction_of(anchor: Op, name: str, body: Scalar, inner: tuple[LoopVar, ...]) -> tuple[Reduction, Scalar]:
-    """What an op reduces, and its result where that is at hand."""
+    """The reduction of an op, and the scalar that stands for its result."""
     if isinstance(anchor, Reduce):
         dtype = accumulate_type(body.dtype)
         return Reduction(name, anchor.kind, dtype, convert(body, dtype)), convert(Reduced(dtype, name), body.dtype)
@@ -113,7 +113,7 @@ def reduced_axes(op: Op) -> tuple[int, ...]:
 
 
 def uses(value: ir.Value, wanted: ir.Value) -> bool:
-    """Whether `value` is computed from `wanted` within the region."""
+    """True if `value` is computed from `wanted` within the region."""
     todo, seen = [value], set()
     while todo:
         v = todo.pop()
@@ -127,7 +127,7 @@ def uses(value: ir.Value, wanted: ir.Value) -> bool:
 
 
 def _costly_values(group: Computation, anchors: Sequence[Op], space: tuple[Dim, ...]) -> list[ir.Value]:
-    """Full-space results of costly functions that more than one stage reads."""
+    """Full-space results of expensive functions that more than one stage reads."""
     found = []
     for op in group.ops:
         value = op.operation.results[0]

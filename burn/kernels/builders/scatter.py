@@ -1,4 +1,4 @@
-"""Updates written to places that are read from data."""
+"""Scatter: writes updates at indices that are read from data."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from burn.kernels.wants import Wants
 
 
 def build(group: Group, wants: Wants) -> list[Call]:
-    """A copy of x, then the updates in order, by one thread: places may repeat. Elsewhere all places at once."""
+    """Copies x, then applies the updates in order on one thread, because indices may repeat; or a conflict-free
+    scatter."""
     if wants.scatter_rivals and (calls := abreast.build(group, wants)):
         return calls
     op = anchor_of(group, "scatter")

@@ -1,4 +1,4 @@
-"""Both sides of a contraction as kernels read them, and columns in panels."""
+"""Operands of a contraction in kernels, and columns in panels."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from burn.kernels.lower import Place
 
 @dataclass(frozen=True)
 class Sides:
-    """Both sides of a contraction at a place of its loops, and where that place is in the result."""
+    """The operands of a contraction at an index of its loops, and that index in the result."""
 
     batch: tuple[LoopVar, ...]
     rows: tuple[LoopVar, ...]
@@ -30,12 +30,12 @@ def width_of(dim: Dim) -> int:
 
 
 def in_panels(column: Dim, width: int) -> tuple[Dim, Dim]:
-    """The panel that a column is in, and its place there."""
+    """The panel of a column, and the column's index in it."""
     return floordiv(column, width), mod(column, width)
 
 
 def right_side(builder: Builder, value: ir.Value, index: Place, width: int) -> Scalar:
-    """An element of the right side, whose buffer is noted to lie in panels where the pass `pack` made it so."""
+    """An element of the rhs. Marks its buffer as packed in panels if the pass `pack` packed it."""
     element = builder.low.at(value, index)
     if width and isinstance(element, Load):
         buffer = builder.low.buffers[element.buffer]

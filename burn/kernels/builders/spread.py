@@ -1,12 +1,12 @@
-"""Sums down long columns, formed in blocks of rows side by side.
+"""Split reductions: long column reductions run in parallel blocks of rows.
 
-A reduction over leading axes keeps few places (the channels of a batch of images, the features of a batch of tokens), of which
-each would be one long loop on one thread. Here every stage that reduces becomes two kernels: blocks of rows, in parallel, and
-what joins their results and writes what is made of them alone; stages that write elsewhere become kernels of their own, over all
-places. The result does not depend on the number of threads. Few long rows are cut in the same way, where a device wants it.
+A reduction over leading axes keeps few elements (the channels of a batch of images, the features of a batch of tokens).
+Each of them would be one long loop on one thread. Here every reducing stage becomes two kernels: one reduces blocks of
+rows in parallel; the other combines the partial results and computes the values that depend on them alone. Stages that
+write full-size results become kernels of their own, over all elements. The result does not depend on the number of
+threads. A few long rows are split in the same way if the target prefers that.
 
-Where a device says how many rows a block has, a stage that sums squares of distances from what the stage before it found (a
-variance) does not wait for that: `squares.py`.
+If a target chooses the rows of a block, a variance does not wait for its mean (`squares.py`).
 """
 
 from __future__ import annotations
@@ -41,15 +41,15 @@ from burn.kernels.lower import delinear, linear
 from burn.kernels.wants import Wants
 
 MOST_KEPT = 16384
-"""Kept places above which there is enough to do side by side."""
+"""Kept elements above which there is enough parallelism."""
 
 FEW_KEPT = 64
-"""The same where each is a long row that lies in one piece."""
+"""The same limit if each kept element is a long contiguous row."""
 
 
 def spread(call: Call, wants: Wants, downwards: bool) -> list[Call]:
-    """The kernels that compute what a reduction's kernel does, in blocks of about `wants.reduce_block` elements; the kernel
-    itself where that would win nothing, or where its stages hand rows on. downwards: what is reduced are the leading axes."""
+    """Splits a reduction kernel into blocks of about `wants.reduce_block` elements. Returns the kernel itself if that
+    gains nothing, or if its stages pass rows on. `downwards`: the kernel reduces leading axes."""
     kernel = call.kernel
     if not isinstance(kernel, LoopKernel):
         return [call]
@@ -81,8 +81,8 @@ def _pays(kernel: LoopKernel, kept: int, wants: Wants, downwards: bool) -> bool:
 
 
 class _Spread:
-    """One kernel being taken apart. `made` are the reductions formed so far; `known` is what later kernels read of a row: by the
-    id of a scalar, that and the load which stands for it; `stored` the same of each place."""
+    """One kernel being split. `made`: the reductions formed so far. `known`: per-row values that later kernels read, by
+    the id of a scalar (the scalar and the load that replaces it). `stored`: the same for each element."""
 
     def __init__(self, call: Call, kernel: LoopKernel, places: int, wants: Wants, downwards: bool) -> None:
         self.call, self.kernel = call, kernel
@@ -107,7 +107,7 @@ class _Spread:
         stages = list(self.kernel.stages)
         while stages:
             stage = stages.pop(0)
-            if stage.reductions and stage.writes:  # what is summed is read from where it was written
+            if stage.reductions and stage.writes:  # the reduction reads the stored value
                 made.append(self._written(stage))
                 self.stored |= {id(w.value): (w.value, Load(w.value.dtype, w.buffer, w.offset)) for w in stage.writes}
                 stage = replace(stage, writes=())
@@ -123,7 +123,7 @@ class _Spread:
         return made
 
     def _written(self, stage: Stage) -> Call:
-        """What a stage writes, at all places."""
+        """A kernel for a stage's writes, over all elements."""
         read = self._reader()
         writes = tuple(Write(w.buffer, w.offset, read(w.value)) for w in stage.writes)
         over = (*stage.loops, *self.kept) if self.downwards else (*self.kept, *stage.loops)
@@ -132,8 +132,8 @@ class _Spread:
     def _reduce(
         self, stage: Stage, around: Squares | None, rows: Sequence[Stage], later: Sequence[Stage]
     ) -> list[Call]:
-        """Partial results of each block, then what follows from them for a row, and what later stages want of that. around: a
-        stage whose results are formed along with this one's."""
+        """Partial results of each block, then the per-row values that follow from them and that later stages read.
+        `around`: a stage whose results are formed along with this one's."""
         count = product([v.extent for v in self.outer])
         here = linear((*place(self.outer), *place(self.kept)), [v.extent for v in (*self.outer, *self.kept)])
         flat = LoopVar("block", count)
@@ -167,8 +167,8 @@ class _Spread:
         ]
 
     def _handed_on(self, later: Sequence[Stage], here: Rewriter) -> list[Write]:
-        """What later kernels read of a row: not sums, but what follows from them and from the row alone. Else each of its places
-        would divide and take roots again."""
+        """Stores the per-row values that later kernels read: values derived from the reductions, not the reductions.
+        Otherwise every element would repeat divisions and square roots."""
         writes: list[Write] = []
         for scalar in [x for s in later for x in s.scalars]:
             for node in of_rows(scalar, self.kernel.stages[0].loops, self.made):
@@ -179,14 +179,14 @@ class _Spread:
         return writes
 
     def _near(self, block: tuple[LoopVar, ...]) -> Near:
-        """At the first row of a block, of flat ones; all of which is computed from what lies in memory."""
+        """The operand of a reduction at the first row of a flat block, computed from memory alone."""
         values: dict[Atom, Dim] = dict.fromkeys(self.within, 0)
         values |= {mine: Expr.of(theirs) for mine, theirs in zip(self.outer, block, strict=True)}
         read = Rewriter(lambda d: substitute(substitute(d, self.at), values), memo=dict(self.known))
         return lambda r: read(r.body)
 
     def _rows_of(self, block: tuple[LoopVar, ...]) -> Dim:
-        """How many rows a block has, of flat ones."""
+        """The number of rows of a flat block."""
         length = product([v.extent for v in self.within])
         return dim_min(length, self.rows - linear(place(block), [v.extent for v in block]) * length)
 
@@ -194,7 +194,7 @@ class _Spread:
         return linear(place(self.kept), [v.extent for v in self.kept])
 
     def _reader(self, at: dict[Atom, Dim] | None = None) -> Rewriter:
-        """With what earlier kernels found read from memory, at the places of a block."""
+        """A rewriter to the indices of a block that loads the results of earlier kernels from memory."""
         there = at or {}
         stored = {
             number: (node, replace(load, offset=substitute(load.offset, there)))
@@ -203,8 +203,8 @@ class _Spread:
         return Rewriter(lambda d: substitute(d, there), memo={**self.known, **stored})
 
     def _guarded(self, body: Scalar, otherwise: Scalar) -> Scalar:
-        """A body that past the last row is something else. Only what is read of a row is guarded: what is the same for all of
-        them is then computed once."""
+        """A body that is `otherwise` beyond the last row. Only the row's own loads are guarded, so that loop invariants
+        are hoisted."""
         if not self.guard:
             return body
         if any(isinstance(a, Fetched) for node in walk(body) for d in own_dims(node) for a in loop_atoms(d)):
@@ -224,7 +224,7 @@ class _Spread:
         return len(self.buffers) - 1
 
     def _call(self, parallel: tuple[LoopVar, ...], stages: tuple[Stage, ...]) -> Call:
-        """A kernel with the buffers that it uses, in their order."""
+        """A kernel restricted to the buffers that it uses, in their order."""
         written = {w.buffer for s in stages for w in s.writes}
         read = {n.buffer for n in walk(*(x for s in stages for x in s.scalars)) if isinstance(n, Load)}
         used = sorted(written | read)
@@ -244,12 +244,12 @@ class _Spread:
 
 
 DIVIDING = frozenset(("div", "sqrt", "reciprocal", "rsqrt", *EXPENSIVE))
-"""Functions of which a row's place had better read the result."""
+"""Functions whose per-row result is stored rather than recomputed for each element."""
 
 
 def of_rows(root: Scalar, loops: Sequence[LoopVar], made: Collection[str]) -> Iterator[Scalar]:
-    """The largest parts of a scalar that are the same for all of a row's places, and follow from the reductions in `made` or from
-    costly functions."""
+    """The largest subexpressions that are invariant within a row and depend on the reductions in `made` or on expensive
+    functions."""
     same: dict[int, bool] = {}
     worth: dict[int, bool] = {}
     reads: dict[int, bool] = {}
@@ -267,7 +267,7 @@ def of_rows(root: Scalar, loops: Sequence[LoopVar], made: Collection[str]) -> It
         if (id(node), guarded) in seen or not worth[id(node)]:
             continue
         seen.add((id(node), guarded))
-        if same[id(node)] and not (guarded and reads[id(node)]):  # what a condition guards may lie nowhere
+        if same[id(node)] and not (guarded and reads[id(node)]):  # a guarded value may have no valid address
             yield node
         else:
             todo += [(c, guarded or isinstance(node, Where)) for c in children(node)]
@@ -275,14 +275,14 @@ def of_rows(root: Scalar, loops: Sequence[LoopVar], made: Collection[str]) -> It
 
 
 def _sources(node: Scalar) -> list[Scalar]:
-    """What says where a node's own indices are."""
+    """The scalars that a node's own indices read."""
     return [a.source for d in own_dims(node) for a in atoms(d) if isinstance(a, Fetched)]
 
 
 @dataclass(frozen=True)
 class _Cut:
-    """outer: loops over blocks; within: loops within one; at: what the places of loops that are cut are; guard: the range of
-    those that exist."""
+    """`outer`: loops over blocks; `within`: loops inside one; `at`: the split loops' indices; `guard`: their valid
+    range."""
 
     outer: tuple[LoopVar, ...]
     within: tuple[LoopVar, ...]
@@ -291,7 +291,7 @@ class _Cut:
 
 
 def _flat_blocks(loops: tuple[LoopVar, ...], rows: int) -> _Cut:
-    """Blocks of so many rows, which all loops count as one."""
+    """Blocks of `rows` rows, counting all loops as one."""
     extents = [v.extent for v in loops]
     total = product(extents)
     cut, within = LoopVar("rows", ceildiv(total, rows)), LoopVar("row", rows)
@@ -301,7 +301,7 @@ def _flat_blocks(loops: tuple[LoopVar, ...], rows: int) -> _Cut:
 
 
 def _blocks(loops: tuple[LoopVar, ...], places: int, block: int) -> _Cut:
-    """Blocks of whole loops, as many as fit, or of a part of one."""
+    """Blocks of as many whole loops as fit, or of a part of one loop."""
     taken, size = len(loops), places
     while taken and isinstance(extent := loops[taken - 1].extent, int) and size * extent <= block:
         taken, size = taken - 1, size * extent
@@ -309,7 +309,7 @@ def _blocks(loops: tuple[LoopVar, ...], places: int, block: int) -> _Cut:
         return _Cut(loops[:taken], loops[taken:], {}, ())
     *outer, last = loops
     rows = max(1, block // places)
-    if isinstance(last.extent, int):  # blocks of one length, if there is one that is long enough
+    if isinstance(last.extent, int):  # blocks of equal length if a long enough divisor exists
         even = [n for n in range(rows // 4 + 1, rows + 1) if last.extent % n == 0]
         rows = even[-1] if even else rows
     cut, within = LoopVar(f"{last.name}b", ceildiv(last.extent, rows)), LoopVar(last.name, rows)

@@ -1,13 +1,13 @@
-"""Sums of squares of distances from a mean, formed in the same pass over memory as the mean.
+"""Variance in one pass over memory: sums of squared deviations, formed together with the mean.
 
-A variance is two stages: x is summed, then the squares of its distances from what follows of that sum. In blocks of rows the
-second need not wait. A block sums its distances from its first row, and their squares, which gives the squares of the distances
-from the block's own mean; and for any m
+A variance has two stages: sum x, then sum the squared deviations from the mean. In blocks of rows the second need not
+wait for the first. A block sums its deviations from its first row, and their squares, which gives the squared
+deviations from the block's own mean. For any m
 
     sum of (x - m)^2 = sum over blocks of [ sum of (x - mean of the block)^2 + rows of the block * (mean of the block - m)^2 ]
 
-Nothing that is subtracted is more than a block's number of rows times what is left, so that no digits are lost that a float32 has
-to spare. Source: Chan, Golub and LeVeque, "Algorithms for computing the sample variance", 1983.
+No subtrahend exceeds the difference by more than a block's number of rows, so a float32 loses no significant digits.
+Source: Chan, Golub and LeVeque, "Algorithms for computing the sample variance", 1983.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ KINDS = ("float32", "float64")
 
 
 Near = Callable[[Reduction], Scalar]
-"""What a reduction adds at the first row of a block."""
+"""Gives the value that a reduction adds at the first row of a block."""
 
 
 @dataclass(frozen=True)
 class Square:
-    """The reduction `name` sums squares of what the reduction `of` sums, less `mean`."""
+    """The reduction `name` sums the squared deviations of the operand of the reduction `of` from `mean`."""
 
     name: str
     of: str
@@ -55,8 +55,8 @@ class Squares:
     def in_block(
         self, formed: Sequence[Reduction], near: Near, rows: Dim, guarded: Callable[[Scalar, Scalar], Scalar]
     ) -> tuple[list[Reduction], dict[str, Scalar]]:
-        """What a block of so many rows sums, given the first stage's reductions as they are there, and the parts that it gives,
-        by name. guarded: a body where there is such a row, and something else where there is none."""
+        """The reductions of a block of `rows` rows, made from the first stage's, and the block's partial results by
+        name. `guarded`: gives a body, or a replacement for rows that do not exist."""
         shifted = {s.of: s for s in self.each}
         made = [replace(r, body=guarded(r.body, nothing(r))) for r in formed if r.name not in shifted]
         parts: dict[str, Scalar] = {r.name: Reduced(r.dtype, r.name) for r in formed}
@@ -73,14 +73,15 @@ class Squares:
     def joined(
         self, first: Sequence[Reduction], parts: Mapping[str, Scalar], near: Near, rows: Dim, read: Rewriter
     ) -> tuple[list[Reduction], list[Reduction]]:
-        """Both stages' reductions over the blocks. parts: those of a block, by name; rows: how many it has."""
+        """Both stages' reductions over the blocks. `parts`: a block's partial results by name; `rows`: its number of
+        rows."""
         shifted = {s.of: s for s in self.each}
         sums, further = [replace(r, body=parts[r.name]) for r in first if r.name not in shifted], []
         for r in first:
             if square := shifted.get(r.name):
                 start, count = _finite(near(r)), _number(rows, r.dtype)
                 sums.append(replace(r, body=_binary("add", parts[r.name], _binary("mul", count, start))))
-                mean = _binary("div", parts[r.name], count)  # less the start, so that both keep their digits
+                mean = _binary("div", parts[r.name], count)  # relative to `start`, so that both keep their precision
                 apart = _binary("add", _binary("sub", start, read(square.mean)), mean)
                 off = _binary("mul", count, _binary("mul", apart, apart))
                 further.append(Reduction(square.name, "sum", r.dtype, _binary("add", parts[square.name], off)))
@@ -88,7 +89,7 @@ class Squares:
 
 
 def squares(first: Stage, second: Stage) -> Squares | None:
-    """The second stage, if it does nothing but sum squares of distances from what is the same for all of a row's places."""
+    """The second stage, if it only sums squared deviations from values that are invariant within a row."""
     if second.loops != first.loops or second.writes or not second.reductions:
         return None
     found = [_square(r, first) for r in second.reductions]
@@ -114,12 +115,12 @@ def _depends(scalar: Scalar, loops: Sequence[LoopVar]) -> bool:
 
 
 def nothing(r: Reduction) -> Scalar:
-    """What changes nothing of a reduction's result."""
+    """The identity element of a reduction."""
     return Const(r.body.dtype, identity(r.kind, r.body.dtype))
 
 
 def _finite(scalar: Scalar) -> Scalar:
-    """A distance from an infinity would be none: then from 0."""
+    """The value itself, or 0 for an infinity, which deviations cannot be measured from."""
     zero = Const(scalar.dtype, 0.0)
     known = Apply("bool", "eq", (_binary("sub", scalar, scalar), zero))
     return Apply(scalar.dtype, "select", (known, scalar, zero))

@@ -1,6 +1,6 @@
-"""Tiles mapped along both of their axes: loops over tiles, in which columns are mapped into scratch memory, and then rows.
+"""Tiles transformed along both axes: loops over tiles transform columns into scratch memory, and then rows.
 
-Written out for all elements of a tile at once the code would be six times as long, and hardly faster.
+Fully unrolled code for a tile would be six times as long, and hardly faster.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from burn.kernels.lower import linear
 from burn.kernels.wants import Wants
 
 APART = 16
-"""Elements between the rows of scratch memory: at a power of two they would lie in one set of the cache."""
+"""Elements between the rows of scratch memory. With a power of two they would share one cache set."""
 
 
 def split(group: Computation, wants: Wants) -> list[Call]:
@@ -31,7 +31,7 @@ def split(group: Computation, wants: Wants) -> list[Call]:
     (j,), (k,) = place((column,)), place((row,))
 
     def pixel(i: int) -> Scalar:
-        """At row i of the tile and the column that is mapped."""
+        """The pixel at row i of the tile and the current column."""
         within = ((down * op.step + i - op.low[0], i, i), (along * op.step + j - op.low[1], 0, op.size - 1))
         ranges = tuple(
             (at, size)
@@ -54,15 +54,14 @@ def split(group: Computation, wants: Wants) -> list[Call]:
 
 
 def join(group: Computation, wants: Wants) -> list[Call]:
-    """One `join_tiles`, then what follows at the same places: a kernel for whole tiles, and others for those at the borders of
-    which less is left."""
+    """One `join_tiles` with its epilogue: a kernel for whole tiles, and others for the partial tiles at the borders."""
     op = anchor_of(group, "join")
     parts = [_parts(size, op.size) for size in op.sizes]
     return [_joined(group, down, along) for down in parts[0] for along in parts[1]]
 
 
 Part = tuple[int, int, int]
-"""(the first tile, how many, how much there is of each)"""
+"""(the first tile, the number of tiles, the size of each)"""
 
 
 def _parts(size: int, tile: int) -> list[Part]:
@@ -99,7 +98,7 @@ def _joined(group: Computation, down: Part, along: Part) -> Call:
 
 
 class _Held:
-    """Scratch memory for tiles of which one axis has been mapped, at all places of the innermost loop."""
+    """Scratch memory for tiles transformed along one axis, for all iterations of the innermost loop."""
 
     def __init__(self, builder: Builder, dtype: str, sizes: tuple[int, int], inner: LoopVar) -> None:
         self.builder, self.columns = builder, sizes[1]
@@ -119,14 +118,15 @@ def _rows(numbers: Sequence[float], columns: int) -> list[list[float]]:
 
 
 def _mapped(matrix: list[list[float]], vector: list[Scalar]) -> list[Scalar]:
-    """matrix * vector. Points come in pairs, x and -x: what rows have in common, or columns, is computed once."""
+    """matrix * vector. Evaluation points come in pairs x and -x: common subexpressions of rows or columns are computed
+    once."""
     matrix, vector = _paired(matrix, vector)
     sums = _Sums(vector)
     return [sums.row(row) for row in matrix]
 
 
 def _paired(matrix: list[list[float]], vector: list[Scalar]) -> tuple[list[list[float]], list[Scalar]]:
-    """Neighbouring columns that are equal but for signs become the columns of a sum and of a difference."""
+    """Replaces neighbouring columns that differ only in signs by the columns of their sum and difference."""
     columns = [list(column) for column in zip(*matrix, strict=True)]
     at = 0
     vector = list(vector)
@@ -143,8 +143,8 @@ def _paired(matrix: list[list[float]], vector: list[Scalar]) -> tuple[list[list[
 
 
 class _Sums:
-    """Sums of products of numbers with a vector's elements: those of even places and of odd ones are kept, for rows that
-    differ in the signs of one of them."""
+    """Linear combinations of a vector's elements. The partial sums over even and odd elements are kept: rows may differ
+    only in the sign of one of them."""
 
     def __init__(self, vector: list[Scalar]) -> None:
         self.vector = vector
@@ -160,7 +160,7 @@ class _Sums:
                 parts.append((turned, self.sum(tuple((at, -n if turned else n) for at, n in terms))))
         if not parts:
             return Const(self.dtype, 0)
-        parts.sort(key=lambda part: part[0])  # a sum that is taken away comes last
+        parts.sort(key=lambda part: part[0])  # subtracted sums come last
         turned, total = parts[0]
         if turned:
             total = Apply(self.dtype, "neg", (total,))
@@ -171,7 +171,8 @@ class _Sums:
     def sum(self, terms: tuple[tuple[int, float], ...]) -> Scalar:
         if terms not in self.kept:
             total: Scalar | None = None
-            for at, number in sorted(terms, key=lambda term: abs(term[1]) != 1):  # what needs no multiplication first
+            # terms without a multiplication come first
+            for at, number in sorted(terms, key=lambda term: abs(term[1]) != 1):
                 total = self._with(total, number, self.vector[at])
             assert total is not None
             self.kept[terms] = total

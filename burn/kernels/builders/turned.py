@@ -1,4 +1,4 @@
-"""Sides of a product laid out anew in front of it: tensor cores take floats of 8 bits only with their depth side by side."""
+"""Transposes operands before a matmul: tensor cores accept 8-bit floats only with a contiguous depth."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from burn.kernels.lower import linear
 
 
 def with_depth_inside(call: Call, dtypes: Collection[str]) -> list[Call]:
-    """The kernel of a product, behind one for each side of such a type whose depth lies apart, which turns it."""
+    """The kernels of a matmul: first one transpose for each 8-bit operand with a strided depth."""
     calls: list[Call] = []
     for name in ("lhs", "rhs"):
         kernel = call.kernel
@@ -35,7 +35,7 @@ def _lies_apart(side: Scalar, depth: LoopVar, dtypes: Collection[str]) -> Load |
 def _turned(
     call: Call, kernel: ContractionKernel, name: str, load: Load, own: tuple[LoopVar, ...], number: int
 ) -> tuple[Call, Call]:
-    """What turns a side, and the product that reads what it wrote."""
+    """The kernel that transposes an operand, and the matmul that reads its result."""
     used = atoms(load.offset)
     loops = tuple(v for v in (*kernel.batch, *own, *kernel.depth) if v in used)
     shape: tuple[Dim, ...] = tuple(v.extent for v in loops)

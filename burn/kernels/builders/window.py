@@ -1,4 +1,4 @@
-"""Reductions over a window that moves: pooling."""
+"""Reductions over a sliding window: pooling."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from burn.kernels.wants import Wants
 
 
 def build(group: Computation, wants: Wants) -> list[Call]:
-    """One window reduction; places outside the operand are the reduction's identity, what follows is applied to the result."""
+    """One window reduction with its epilogue. Elements outside the operand are the reduction's identity."""
     anchor = anchor_of(group, "window")
     x, result = type_of(anchor.x), anchor.operation.results[0]
     space = type_of(result).shape
