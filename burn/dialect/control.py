@@ -201,7 +201,7 @@ class Group(Op, name="group", traits=Trait.WRITES_IN_PLACE):
     dot_general, block_dot or convolution and what follows), "attention" (one attention and what follows),
     "attention_gradient" (what the operands of one are owed), "cumulative" (one running reduction), "scatter" (one op that
     writes updates to places read from data), "split" (images taken apart into tiles), "join" (tiles put together, and what
-    follows), "joined" (one concat, and what makes its parts: a window, a contraction, a join or a loop each)."""
+    follows), "concat" (one concat, and what makes its parts: a window, a contraction, a join or a loop each)."""
 
     inputs: Variadic
     kind: str

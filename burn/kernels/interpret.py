@@ -64,7 +64,7 @@ def run(kernel: Kernel, buffers: Sequence[np.ndarray | None], sizes: Mapping[str
 class _Machine:
     def __init__(self, kernel: Kernel, buffers: Sequence[np.ndarray | None], sizes: Mapping[str, int]) -> None:
         self.kernel = kernel
-        self.places: dict[Atom, int] = {Symbol(name): size for name, size in sizes.items()}
+        self.indices: dict[Atom, int] = {Symbol(name): size for name, size in sizes.items()}
         self.memo: dict[int, tuple[Scalar, Number]] = {}  # values of scalars in the current iteration
         self.results: dict[str, Number] = {}
         self.accumulator: Number = 0
@@ -83,8 +83,8 @@ class _Machine:
                         self.stage(stage)
                     for fold in kernel.folds:
                         self.fold(fold, folded)
-                for (buffer, place), total in folded.items():
-                    self.buffers[buffer][place] = total.result
+                for (buffer, element), total in folded.items():
+                    self.buffers[buffer][element] = total.result
             case ContractionKernel():
                 self.fresh_scratch()
                 for _ in self.walk((*kernel.batch, *kernel.rows, kernel.column), backwards=True):
@@ -114,8 +114,8 @@ class _Machine:
     def walk(self, loops: Sequence[LoopVar], backwards: bool = False) -> Iterator[None]:
         """Every index of the loops, the last loop fastest."""
         spans = [range(self.dim(v.extent)) for v in loops]
-        for place in itertools.product(*(reversed(s) if backwards else s for s in spans)):
-            self.places.update(zip(loops, place, strict=True))
+        for index in itertools.product(*(reversed(s) if backwards else s for s in spans)):
+            self.indices.update(zip(loops, index, strict=True))
             self.memo.clear()
             yield
 
@@ -126,8 +126,8 @@ class _Machine:
             for total, reduction in zip(totals, stage.reductions, strict=True):
                 total.take(self.value(reduction.body), lambda r=reduction: self.dim(r.index))
             if stage.order == "parallel":
-                for place in [(w, self.inside(w.buffer, w.offset), self.value(w.value)) for w in stage.writes]:
-                    self.put(*place)
+                for write in [(w, self.inside(w.buffer, w.offset), self.value(w.value)) for w in stage.writes]:
+                    self.put(*write)
             else:
                 for write in stage.writes:
                     self.write(write)
@@ -141,28 +141,28 @@ class _Machine:
         block = self.flat(self.kernel.parallel) // self.dim(self.kernel.block)
         length = math.prod(self.dim(v.extent) for v in fold.loops)
         for _ in self.walk(fold.loops):
-            place = (fold.buffer, block * length + self.flat(fold.loops))
-            folded.setdefault(place, _Total(fold.reduction)).take(self.value(fold.reduction.body))
+            element = (fold.buffer, block * length + self.flat(fold.loops))
+            folded.setdefault(element, _Total(fold.reduction)).take(self.value(fold.reduction.body))
 
     def flat(self, loops: Sequence[LoopVar]) -> int:
         """The linear index of the loops' current iteration."""
         number = 0
         for loop in loops:
-            number = number * self.dim(loop.extent) + self.places[loop]
+            number = number * self.dim(loop.extent) + self.indices[loop]
         return number
 
     def write(self, write: Write) -> None:
         self.put(write, self.inside(write.buffer, write.offset), self.value(write.value))
 
-    def put(self, write: Write, place: int, value: Any) -> None:
-        self.buffers[write.buffer][place] = value
+    def put(self, write: Write, element: int, value: Any) -> None:
+        self.buffers[write.buffer][element] = value
         self.memo.clear()  # a load may now give another value
 
     def contract(self, kernel: ContractionKernel) -> None:
         total = _Total(Reduction("acc", "sum", kernel.dtype, kernel.lhs))
-        product = "float64" if total.wide else kernel.dtype
+        wide = "float64" if total.wide else kernel.dtype
         for _ in self.walk(kernel.depth):
-            total.take(numbers.apply("mul", product, self.value(kernel.lhs), self.value(kernel.rhs)))
+            total.take(numbers.apply("mul", wide, self.value(kernel.lhs), self.value(kernel.rhs)))
         self.finish(total, kernel.epilogue)
 
     def attend(self, kernel: AttentionKernel) -> None:
@@ -175,7 +175,7 @@ class _Machine:
             self.accumulator = total.result
             self.memo.clear()
             scores.append(self.value(kernel.score))
-            if scores[-1] != -math.inf and not self.dim(kernel.first) <= self.places[kernel.key] < self.dim(
+            if scores[-1] != -math.inf and not self.dim(kernel.first) <= self.indices[kernel.key] < self.dim(
                 kernel.stop
             ):
                 raise ValueError(f"a key outside of {kernel.first} .. {kernel.stop} is not hidden")
@@ -183,7 +183,7 @@ class _Machine:
         for _ in self.walk((kernel.column,)):
             total = _Total(Reduction("acc", "sum", kernel.dtype, kernel.values))
             for _ in self.walk((kernel.key,)):
-                weight = weights[self.places[kernel.key]]
+                weight = weights[self.indices[kernel.key]]
                 total.take(weight * np.longdouble(self.value(kernel.values)) if weight != 0 else 0.0)
             self.finish(total, kernel.epilogue)
         wide = np.array(scores, np.longdouble)
@@ -200,7 +200,7 @@ class _Machine:
         sums = np.zeros((2, max(self.dim(kernel.depth.extent), self.dim(kernel.column.extent))), np.longdouble)
         depth, column = self.dim(kernel.depth.extent), self.dim(kernel.column.extent)
         for _ in self.walk(others):
-            query, keys, values, owed = (
+            query, keys, values, out_gradient = (
                 self.vector(node, loop)
                 for node, loop in (
                     (kernel.query, kernel.depth),
@@ -214,18 +214,18 @@ class _Machine:
             score = np.longdouble(self.value(kernel.score))
             if score == -np.inf:
                 continue
-            seen = self.dim(kernel.first) <= self.places[kernel.key] < self.dim(kernel.stop)
-            if not seen or not self.dim(kernel.begin) <= self.places[kernel.row] < self.dim(kernel.end):
+            seen = self.dim(kernel.first) <= self.indices[kernel.key] < self.dim(kernel.stop)
+            if not seen or not self.dim(kernel.begin) <= self.indices[kernel.row] < self.dim(kernel.end):
                 raise ValueError("a key outside of a row's bounds is not hidden, or a row outside of a key's")
             p = np.exp(score - np.longdouble(self.value(kernel.norm)) * LN2)
-            slope = p * (owed @ values - self.value(kernel.dot)) * self.value(kernel.steepness)
+            slope = p * (out_gradient @ values - self.value(kernel.dot)) * self.value(kernel.steepness)
             sums[0, :depth] += slope * (keys if of_rows else query)
-            sums[1, :column] += p * owed
+            sums[1, :column] += p * out_gradient
         keys_ways = ((kernel.depth, kernel.key_writes), (kernel.column, kernel.value_writes))
         ways = ((kernel.depth, kernel.row_writes), (kernel.column, ())) if of_rows else keys_ways
         for (loop, writes), totals in zip(ways, sums, strict=True):
             for _ in self.walk((loop,)):
-                self.accumulator = numbers.rounded(totals[self.places[loop]], kernel.dtype)
+                self.accumulator = numbers.rounded(totals[self.indices[loop]], kernel.dtype)
                 for write in writes:
                     self.write(write)
 
@@ -255,14 +255,14 @@ class _Machine:
             return self.fetch(atom)
         if isinstance(atom, Call):
             return INDEX_FUNCTIONS[atom.op](*map(self.dim, atom.args))
-        return self.places[atom]
+        return self.indices[atom]
 
     def fetch(self, atom: Fetched) -> int:
-        place, extent = int(self.value(atom.source)), self.dim(atom.extent)
-        wrapped = place + extent if place < 0 else place
+        index, extent = int(self.value(atom.source)), self.dim(atom.extent)
+        wrapped = index + extent if index < 0 else index
         if not 0 <= wrapped < extent:
-            place += FROM_START if place < -FROM_START // 2 else 0
-            raise IndexOutOfRange(f"node '{atom.site}': index {place} is out of range for {extent} elements")
+            index += FROM_START if index < -FROM_START // 2 else 0
+            raise IndexOutOfRange(f"node '{atom.site}': index {index} is out of range for {extent} elements")
         return wrapped
 
     def inside(self, buffer: int, offset: Dim) -> int:
@@ -293,7 +293,7 @@ class _Machine:
             case Reinterpret(dtype=dtype, arg=arg):
                 return numbers.reinterpret(self.value(arg), arg.dtype, dtype)
             case Where(ranges=ranges, then=then, otherwise=otherwise):
-                holds = all(0 <= self.dim(place) < self.dim(extent) for place, extent in ranges)
+                holds = all(0 <= self.dim(index) < self.dim(extent) for index, extent in ranges)
                 return self.value(then if holds else otherwise)
             case Reduced(name=name):
                 return self.results[name]
@@ -334,13 +334,13 @@ class _Total:
         start = None if self.arg else numbers.rounded(identity(reduction.kind, reduction.dtype), reduction.dtype)
         self.wide = DTYPES[reduction.dtype].kind == "float" and reduction.kind in ("sum", "prod")
         self.value: Any = np.longdouble(start) if self.wide else start
-        self.place = -1
+        self.position = -1
 
-    def take(self, number: Any, place: Callable[[], int] = int) -> None:
+    def take(self, number: Any, position: Callable[[], int] = int) -> None:
         kind, dtype = self.reduction.kind, self.reduction.dtype
         if self.arg:
-            if self.place < 0 or self.beats(number):
-                self.value, self.place = number, place()
+            if self.position < 0 or self.beats(number):
+                self.value, self.position = number, position()
         elif self.wide:
             with np.errstate(all="ignore"):
                 self.value = self.value + number if kind == "sum" else self.value * number
@@ -359,4 +359,4 @@ class _Total:
 
     @property
     def result(self) -> Number:
-        return self.place if self.arg else numbers.rounded(self.value, self.reduction.dtype)
+        return self.position if self.arg else numbers.rounded(self.value, self.reduction.dtype)

@@ -17,16 +17,16 @@ def likeness(group: Group) -> Hashable:
     """Equal for groups with equal kernels: their ops, attributes and types, and their def-use structure. MLIR uniques
     attributes and types, so these compare by identity."""
     block = group.operation.regions[0].blocks[0]
-    places: dict[ir.Value, int] = {argument: i for i, argument in enumerate(block.arguments)}
+    numbers: dict[ir.Value, int] = {argument: i for i, argument in enumerate(block.arguments)}
     rows: list[Hashable] = [group.kind, tuple(argument.type for argument in block.arguments)]
     for each in block.operations:
         operation = each.operation
         attributes = tuple(operation.attributes.items())
-        operands = tuple(places[operand] for operand in operation.operands)
+        operands = tuple(numbers[operand] for operand in operation.operands)
         types = tuple(result.type for result in operation.results)
         # an out-of-range index is reported with the source node's name
         site = full_name(operation) if REGISTRY[operation.name.removeprefix("burn.")].has(Trait.INDEXED) else ""
         rows.append((operation.name, operands, attributes, types, site))
         for result in operation.results:
-            places[result] = len(places)
+            numbers[result] = len(numbers)
     return tuple(rows)

@@ -30,7 +30,7 @@ from burn.kernels.body import (
     walk,
 )
 
-Place = tuple[Dim, ...]
+Indices = tuple[Dim, ...]
 
 
 def strides(shape: Sequence[Dim]) -> tuple[Dim, ...]:
@@ -45,27 +45,27 @@ def linear(index: Sequence[Dim], shape: Sequence[Dim]) -> Dim:
     return offset
 
 
-def delinear(offset: Dim, shape: Sequence[Dim]) -> Place:
+def delinear(offset: Dim, shape: Sequence[Dim]) -> Indices:
     """The index of element `offset` in row-major order."""
-    places: list[Dim] = []
+    result: list[Dim] = []
     steps = strides(shape)
     for axis, (d, stride) in enumerate(zip(shape, steps, strict=True)):
         if d == 1:
-            places.append(0)
+            result.append(0)
             continue
-        place = floordiv(offset, stride) if stride != 0 else 0
+        position = floordiv(offset, stride) if stride != 0 else 0
         first = all(s == 1 for s in shape[:axis])
-        places.append(place if first or d == 0 else mod(place, d))
-    return tuple(places)
+        result.append(position if first or d == 0 else mod(position, d))
+    return tuple(result)
 
 
-def broadcast_index(index: Place, shape: Sequence[Dim], target: Sequence[Dim]) -> Place:
+def broadcast_index(index: Indices, shape: Sequence[Dim], target: Sequence[Dim]) -> Indices:
     """The index in an operand of `shape` for an index in the result of `target` that it broadcasts to."""
     skip = len(target) - len(shape)
-    places: list[Dim] = []
+    result: list[Dim] = []
     for i, d, t in zip(index[skip:], shape, target[skip:], strict=True):
-        places.append(0 if d == 1 else i if d == t or isinstance(d, int) else dim_min(i, d - 1))
-    return tuple(places)
+        result.append(0 if d == 1 else i if d == t or isinstance(d, int) else dim_min(i, d - 1))
+    return tuple(result)
 
 
 class Lowering:
@@ -76,12 +76,12 @@ class Lowering:
         self.leaves: list[ir.Value | None] = []
         self._inside = inside
         self._ids: dict[ir.Value, int] = {}
-        self._memo: dict[tuple[ir.Value, Place], Scalar] = {}
+        self._memo: dict[tuple[ir.Value, Indices], Scalar] = {}
         self._loads: dict[tuple[int, Dim], Load] = {}
-        self._defined: dict[ir.Value, Callable[[Place], Scalar]] = {}
+        self._defined: dict[ir.Value, Callable[[Indices], Scalar]] = {}
         self._fetched = 0
 
-    def define(self, value: ir.Value, at: Callable[[Place], Scalar]) -> None:
+    def define(self, value: ir.Value, at: Callable[[Indices], Scalar]) -> None:
         """Defines the element of `value` at an index, e.g. a reduction's result."""
         self._defined[value] = at
 
@@ -102,13 +102,13 @@ class Lowering:
             self._loads[key] = Load(self.buffers[buffer].dtype, buffer, offset)
         return self._loads[key]
 
-    def at(self, value: ir.Value, index: Place) -> Scalar:
+    def at(self, value: ir.Value, index: Indices) -> Scalar:
         key = (value, index)
         if key not in self._memo:
             self._memo[key] = self._compute(value, index)
         return self._memo[key]
 
-    def _compute(self, value: ir.Value, index: Place) -> Scalar:
+    def _compute(self, value: ir.Value, index: Indices) -> Scalar:
         if value in self._defined:
             return self._defined[value](index)
         op = op_of(value)
@@ -122,21 +122,21 @@ class Lowering:
         wide = source if source.dtype == "int64" else Convert("int64", source)
         return Expr.of(Fetched(f"f{self._fetched}", extent, wide, site))
 
-    def fetched_from(self, value: ir.Value, index: Place) -> Scalar:
+    def fetched_from(self, value: ir.Value, index: Indices) -> Scalar:
         """`value` at an index with fetched components. These are checked even if no element is read, because all
         elements are one number or repeat along an axis."""
         result = self.at(value, index)
         shape = type_of(value).shape
         read = {atom for node in walk(result) for dim in own_dims(node) for atom in atoms(dim)}
         unread = tuple(
-            (place, extent)
-            for place, extent in zip(index, shape, strict=True)
-            if any(isinstance(atom, Fetched) and atom not in read for atom in atoms(place))
+            (position, extent)
+            for position, extent in zip(index, shape, strict=True)
+            if any(isinstance(atom, Fetched) and atom not in read for atom in atoms(position))
         )
         return Where(result.dtype, unread, result, result) if unread else result
 
 
-Rule = Callable[[Lowering, Op, Place], Scalar]
+Rule = Callable[[Lowering, Op, Indices], Scalar]
 RULES: dict[str, Rule] = {}
 
 
@@ -163,7 +163,7 @@ def result_type(op: Op) -> TensorType:
     return type_of(op.operation.results[0])
 
 
-def pointwise(low: Lowering, op: Op, index: Place) -> Scalar:
+def pointwise(low: Lowering, op: Op, index: Indices) -> Scalar:
     out = result_type(op)
     args = []
     for operand in op.operation.operands:
@@ -183,23 +183,23 @@ def constant(dtype: str, value: float | int) -> Const:
 
 
 @rule("full")
-def _full(low: Lowering, op: Op, index: Place) -> Scalar:
+def _full(low: Lowering, op: Op, index: Indices) -> Scalar:
     return constant(op.dtype, op.bits if op.bits is not None else op.value)
 
 
 @rule("constant")
-def _constant(low: Lowering, op: Op, index: Place) -> Scalar:
+def _constant(low: Lowering, op: Op, index: Indices) -> Scalar:
     return constant(op.dtype, op.bits[0] if op.bits is not None else op.values[0])
 
 
 @rule("iota")
-def _iota(low: Lowering, op: Op, index: Place) -> Scalar:
-    place = Index("int64", index[op.axis % len(index)])
-    return place if op.dtype == "int64" else Convert(op.dtype, place)
+def _iota(low: Lowering, op: Op, index: Indices) -> Scalar:
+    position = Index("int64", index[op.axis % len(index)])
+    return position if op.dtype == "int64" else Convert(op.dtype, position)
 
 
 @rule("dim_values")
-def _dim_values(low: Lowering, op: Op, index: Place) -> Scalar:
+def _dim_values(low: Lowering, op: Op, index: Indices) -> Scalar:
     if op.scalar:
         return Index("int64", op.dims[0])
     if isinstance(index[0], int):
@@ -211,25 +211,25 @@ def _dim_values(low: Lowering, op: Op, index: Place) -> Scalar:
 
 
 @rule("broadcast_to")
-def _broadcast_to(low: Lowering, op: Op, index: Place) -> Scalar:
+def _broadcast_to(low: Lowering, op: Op, index: Indices) -> Scalar:
     return low.at(op.x, broadcast_index(index, type_of(op.x).shape, result_type(op).shape))
 
 
 @rule("reshape")
-def _reshape(low: Lowering, op: Op, index: Place) -> Scalar:
+def _reshape(low: Lowering, op: Op, index: Indices) -> Scalar:
     return low.at(op.x, reshape_index(index, result_type(op).shape, type_of(op.x).shape))
 
 
-def reshape_index(index: Place, shape: Sequence[Dim], source: Sequence[Dim]) -> Place:
+def reshape_index(index: Indices, shape: Sequence[Dim], source: Sequence[Dim]) -> Indices:
     """The index in `source` of the element at `index` of `shape`, block by block of axes that split or merge."""
-    places: list[Dim] = []
+    result: list[Dim] = []
     for mine, theirs in reshape_blocks(shape, source):
         part = [shape[i] for i in mine]
         if [source[i] for i in theirs] == part:
-            places += [index[i] for i in mine]
+            result += [index[i] for i in mine]
         else:
-            places += delinear(linear([index[i] for i in mine], part), [source[i] for i in theirs])
-    return tuple(places)
+            result += delinear(linear([index[i] for i in mine], part), [source[i] for i in theirs])
+    return tuple(result)
 
 
 def reshape_blocks(shape: Sequence[Dim], source: Sequence[Dim]) -> list[tuple[list[int], list[int]]]:
@@ -271,7 +271,7 @@ def _smaller(a: Dim, b: Dim) -> bool:
 
 
 @rule("transpose")
-def _transpose(low: Lowering, op: Op, index: Place) -> Scalar:
+def _transpose(low: Lowering, op: Op, index: Indices) -> Scalar:
     source: list[Dim] = [0] * len(index)
     for axis, p in enumerate(op.permutation):
         source[p] = index[axis]
@@ -279,12 +279,12 @@ def _transpose(low: Lowering, op: Op, index: Place) -> Scalar:
 
 
 @rule("slice")
-def _slice(low: Lowering, op: Op, index: Place) -> Scalar:
+def _slice(low: Lowering, op: Op, index: Indices) -> Scalar:
     return low.at(op.x, tuple(a + i * s for i, a, s in zip(index, op.starts, op.steps, strict=True)))
 
 
 @rule("windows")
-def _windows(low: Lowering, op: Op, index: Place) -> Scalar:
+def _windows(low: Lowering, op: Op, index: Indices) -> Scalar:
     n = len(op.window)
     before, positions, within, behind = (
         index[a:b]
@@ -295,25 +295,25 @@ def _windows(low: Lowering, op: Op, index: Place) -> Scalar:
 
 
 @rule("pad")
-def _pad(low: Lowering, op: Op, index: Place) -> Scalar:
+def _pad(low: Lowering, op: Op, index: Indices) -> Scalar:
     x = type_of(op.x)
     interior = op.interior or (0,) * x.rank
     ranges: list[tuple[Dim, Dim]] = []
     source: list[Dim] = []
     for i, d, a, b, k in zip(index, x.shape, op.low, op.high, interior, strict=True):
-        place = i - a
+        position = i - a
         if k:
-            ranges.append((mod(place, k + 1), 1))
-            place = floordiv(place, k + 1)
+            ranges.append((mod(position, k + 1), 1))
+            position = floordiv(position, k + 1)
         if a != 0 or b != 0:
-            ranges.append((place, d))
-        source.append(place)
+            ranges.append((position, d))
+        source.append(position)
     inside = low.at(op.x, tuple(source))
     return Where(inside.dtype, tuple(ranges), inside, low.at(op.value, ())) if ranges else inside
 
 
 @rule("concat")
-def _concat(low: Lowering, op: Op, index: Place) -> Scalar:
+def _concat(low: Lowering, op: Op, index: Indices) -> Scalar:
     axis = op.axis % len(index)
     parts: list[tuple[Dim, ir.Value]] = []
     offset: Dim = 0
@@ -337,27 +337,27 @@ def _concat(low: Lowering, op: Op, index: Place) -> Scalar:
 
 
 @rule("gather")
-def _gather(low: Lowering, op: Op, index: Place) -> Scalar:
+def _gather(low: Lowering, op: Op, index: Indices) -> Scalar:
     x, indices = type_of(op.x), type_of(op.indices)
     axis = op.axis % x.rank
     where = index[axis : axis + indices.rank]
-    place = low.fetch(low.at(op.indices, where), x.shape[axis], full_name(op))
-    return low.fetched_from(op.x, (*index[:axis], place, *index[axis + indices.rank :]))
+    position = low.fetch(low.at(op.indices, where), x.shape[axis], full_name(op))
+    return low.fetched_from(op.x, (*index[:axis], position, *index[axis + indices.rank :]))
 
 
 @rule("gather_elements")
-def _gather_elements(low: Lowering, op: Op, index: Place) -> Scalar:
+def _gather_elements(low: Lowering, op: Op, index: Indices) -> Scalar:
     x = type_of(op.x)
     axis = op.axis % x.rank
-    place = low.fetch(low.at(op.indices, index), x.shape[axis], full_name(op))
-    return low.fetched_from(op.x, (*index[:axis], place, *index[axis + 1 :]))
+    position = low.fetch(low.at(op.indices, index), x.shape[axis], full_name(op))
+    return low.fetched_from(op.x, (*index[:axis], position, *index[axis + 1 :]))
 
 
 @rule("gather_nd")
-def _gather_nd(low: Lowering, op: Op, index: Place) -> Scalar:
+def _gather_nd(low: Lowering, op: Op, index: Indices) -> Scalar:
     x, indices = type_of(op.x), type_of(op.indices)
     depth, batch = indices.shape[-1], op.batch_dims
     assert isinstance(depth, int)
     head = index[: indices.rank - 1]
-    places = [low.fetch(low.at(op.indices, (*head, k)), x.shape[batch + k], full_name(op)) for k in range(depth)]
-    return low.fetched_from(op.x, (*index[:batch], *places, *index[indices.rank - 1 :]))
+    fetched = [low.fetch(low.at(op.indices, (*head, k)), x.shape[batch + k], full_name(op)) for k in range(depth)]
+    return low.fetched_from(op.x, (*index[:batch], *fetched, *index[indices.rank - 1 :]))

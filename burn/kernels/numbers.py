@@ -45,14 +45,14 @@ def apply(function: str, dtype: str, *args: Number) -> Number:
     with np.errstate(all="ignore"):
         if kind == "float":
             result = meaning(function)(*(np.float64(a) for a in args))
-            halves = dtype in HALVES
-            return rounded(np.float32(result) if halves else result, dtype)
+            half = dtype in HALVES
+            return rounded(np.float32(result) if half else result, dtype)
         if kind == "bool":
             return bool(BOOLS[function](*map(bool, args)))
         bits = DTYPES[dtype].bits
         if function in SHIFTS:
-            places = int(args[1])
-            moved = SHIFTS[function](int(args[0]) & ((1 << bits) - 1), places) if 0 <= places < bits else 0
+            shift = int(args[1])
+            moved = SHIFTS[function](int(args[0]) & ((1 << bits) - 1), shift) if 0 <= shift < bits else 0
             return rounded(moved, dtype)
         return rounded(INTEGERS[function](*map(int, args)), dtype)
 

@@ -185,9 +185,9 @@ def as_loops(kernel: ContractionKernel) -> LoopKernel:
     """The contraction as a reduction for every element, for a back end that does not tile it."""
     total = Reduced(kernel.dtype, "acc")
     summed = Rewriter(lambda d: d, lambda node: total if isinstance(node, Accumulator) else node)
-    product = Apply(kernel.dtype, "mul", (kernel.lhs, kernel.rhs))
+    multiplied = Apply(kernel.dtype, "mul", (kernel.lhs, kernel.rhs))
     epilogue = tuple(replace(w, value=summed(w.value)) for w in kernel.epilogue)
-    stages = (Stage(kernel.depth, (Reduction("acc", "sum", kernel.dtype, product),)), Stage((), (), epilogue))
+    stages = (Stage(kernel.depth, (Reduction("acc", "sum", kernel.dtype, multiplied),)), Stage((), (), epilogue))
     return LoopKernel((*kernel.batch, *kernel.rows, kernel.column), stages, kernel.buffers)
 
 
@@ -196,10 +196,10 @@ def collapse(kernel: Kernel) -> Kernel:
     while (pair := _mergeable(kernel)) is not None:
         outer, inner = pair
         merged = LoopVar(inner.name, outer.extent * inner.extent)
-        places: dict[Atom, Dim] = {outer: 0, inner: Expr.of(merged)}
+        at: dict[Atom, Dim] = {outer: 0, inner: Expr.of(merged)}
         kernel = map_kernel(
             kernel,
-            lambda d, places=places: substitute(d, places),
+            lambda d, at=at: substitute(d, at),
             lambda old, o=outer, i=inner, m=merged: tuple(m if v == i else v for v in old if v != o),
         )
     return kernel

@@ -145,9 +145,9 @@ class _Writer:
         )
 
     def reduction(self, reduction: Reduction) -> str:
-        place = f" at {reduction.index}" if reduction.kind.startswith("arg") else ""
+        position = f" at {reduction.index}" if reduction.kind.startswith("arg") else ""
         last = " last" if reduction.last else ""
-        return f"{reduction.kind}{last} {self.name(reduction.body)}{place} : {reduction.dtype}"
+        return f"{reduction.kind}{last} {self.name(reduction.body)}{position} : {reduction.dtype}"
 
     def write(self, write: Write) -> Iterator[str]:
         yield from self.bound(write.value, dims=(write.offset,))
@@ -173,10 +173,10 @@ class _Writer:
     def attention(self, kernel: AttentionKernel) -> Iterator[str]:
         head = [("batch", kernel.batch), ("rows", kernel.rows), ("column", (kernel.column,))]
         yield f"attention {', '.join(f'{name} {_loops(each)}' for name, each in head if each)} {{"
-        product = list(self.bound(kernel.query, kernel.keys))
-        product.append(f"acc += {self.name(kernel.query)} * {self.name(kernel.keys)} : {kernel.dtype}")
+        dot = list(self.bound(kernel.query, kernel.keys))
+        dot.append(f"acc += {self.name(kernel.query)} * {self.name(kernel.keys)} : {kernel.dtype}")
         self.forget()
-        body = [*_nest("for", (kernel.depth,), product), *self.fetches(kernel.first), *self.fetches(kernel.stop)]
+        body = [*_nest("for", (kernel.depth,), dot), *self.fetches(kernel.first), *self.fetches(kernel.stop)]
         body += self.bound(kernel.score)
         body.append(f"p = softmax {self.name(kernel.score)} : {kernel.dtype}")
         span = f"{_loops((kernel.key,))} in {kernel.first} .. {kernel.stop}"
@@ -213,8 +213,8 @@ class _Writer:
             body.append(f"{name} = {self.name(node)} : {kernel.dtype}")
         inner = f"for {_loops(over[others[0]])} where {span}" if others else f"where {span}"
         yield from _indented([f"{inner} {{", *_indented(body), "}"])
-        owed = {"rows": kernel.row_writes, "keys": kernel.key_writes, "values": kernel.value_writes}
-        for name, writes in owed.items():
+        written = {"rows": kernel.row_writes, "keys": kernel.key_writes, "values": kernel.value_writes}
+        for name, writes in written.items():
             self.forget()
             for write in writes:
                 yield from _indented((f"{name}:", *self.write(write)))
@@ -280,7 +280,7 @@ def _loops(loops: Sequence[LoopVar]) -> str:
 
 
 def _ranges(ranges: Sequence[tuple[Dim, Dim]]) -> str:
-    return " and ".join(f"0 <= {place} < {extent}" for place, extent in ranges)
+    return " and ".join(f"0 <= {position} < {extent}" for position, extent in ranges)
 
 
 def _nest(word: str, loops: Sequence[LoopVar], body: Sequence[str]) -> Iterator[str]:

@@ -23,7 +23,7 @@ from burn.dialect.program import Program
 from burn.dialect.query import blocks, erase_dead, is_named, op_of
 from burn.dialect.traits import Trait
 from burn.dialect.types import DTYPES, type_of
-from burn.kernels.builders.matrix import is_product, matrix_type
+from burn.kernels.builders.matrix import is_matmul, matrix_type
 from burn.kernels.wants import Product
 from burn.passes import block_panels
 from burn.passes.constants import Constants
@@ -314,7 +314,7 @@ def _pack_conv(packing: _Packing, op: Op) -> ir.Value | None:
         return None
     channels, outputs = weight.shape[-2:]
     assert isinstance(channels, int) and isinstance(outputs, int)
-    if not is_product(op):
+    if not is_matmul(op):
         return None
     spatial = weight.shape[:-2]
     each, is_pixel = outputs // op.groups, all(n == 1 for n in spatial)

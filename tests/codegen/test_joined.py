@@ -147,7 +147,7 @@ def test_profiles_tell_of_each_part() -> None:
     program.finish([("y", whole)])
     pipeline.run(pipeline.parse(PIPELINE), program, environment(CPU(TARGETS["generic"])))
     (group,) = (o.opview for o in program.block.operations if isinstance(o.opview, Group))
-    assert group.kind == "joined"
+    assert group.kind == "concat"
     records = CPU(TARGETS["generic"]).build(program).records
     assert [record.sources for record in records] == [("left",), ("right",)]
     assert [record.flops for record in records] == [2 * 64 * 16 * 16, 2 * 64 * 16 * 32]

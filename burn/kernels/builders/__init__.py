@@ -12,9 +12,9 @@ from burn.dialect.control import Group
 from burn.kernels.builders import (
     attention,
     attention_gradient,
+    concat,
     contract,
     cumulative,
-    joined,
     loop,
     reduce,
     scatter,
@@ -35,7 +35,7 @@ BUILDERS: dict[str, Callable[[Group, Wants], list[Call]]] = {
     "scatter": scatter.build,
     "split": tiles.split,
     "join": tiles.join,
-    "joined": joined.build,
+    "concat": concat.build,
 }
 
 

@@ -30,10 +30,10 @@ from burn.kernels.builders.builder import (
     accumulate_type,
     anchor_of,
     convert,
-    place,
+    loop_index,
     untangle,
 )
-from burn.kernels.lower import Place, broadcast_index, linear
+from burn.kernels.lower import Indices, broadcast_index, linear
 from burn.kernels.wants import Wants
 
 LN2 = 0.6931471805599453
@@ -42,10 +42,10 @@ LN2 = 0.6931471805599453
 def build(group: Group, wants: Wants) -> list[Call]:
     """One attention and its epilogue. Query heads that share a key head are rows of one matmul."""
     op = anchor_of(group, "attention")
-    if _splits(op, wants):
-        return _in_parts(group, op, wants.split_keys)
+    if _prefers_split(op, wants):
+        return _split_keys(group, op, wants.split_keys)
     builder = Builder(group)
-    at = _Places(op)
+    at = _Loops(op)
     total = convert(Accumulator(at.dtype), type_of(op.q).dtype)
     builder.low.define(op.operation.results[0], lambda index: total)
     norms, kept = [], []
@@ -59,7 +59,7 @@ def build(group: Group, wants: Wants) -> list[Call]:
     return [_kernel(builder, op, at, Expr.of(at.key), writes, norms)]
 
 
-class _Places:
+class _Loops:
     """The loops of an attention, and the indices of its operands."""
 
     def __init__(self, op: Op) -> None:
@@ -69,7 +69,7 @@ class _Places:
         self.share, self.length = LoopVar("r", heads_per_group(q.shape[1], k.shape[1])), LoopVar("i", q.shape[2])
         self.key, self.depth = LoopVar("j", k.shape[2]), LoopVar("k", q.shape[3])
         self.column, self.total = LoopVar("e", v.shape[3]), k.shape[2]
-        self.b, self.g, r, self.row = place((self.batch, self.groups, self.share, self.length))
+        self.b, self.g, r, self.row = loop_index((self.batch, self.groups, self.share, self.length))
         self.head = self.g * self.share.extent + r
         self.query = (self.b, self.head, self.row, Expr.of(self.depth))
         self.result = (self.b, self.head, self.row, Expr.of(self.column))
@@ -79,7 +79,7 @@ class _Places:
         return (self.length,) if self.share.extent == 1 else (self.share, self.length)
 
 
-def _results(builder: Builder, op: Op, at: _Places, numbers: Sequence[int]) -> list[Write]:
+def _results(builder: Builder, op: Op, at: _Loops, numbers: Sequence[int]) -> list[Write]:
     """Writes of the values that the group yields."""
     writes = []
     for number in numbers:
@@ -92,7 +92,7 @@ def _results(builder: Builder, op: Op, at: _Places, numbers: Sequence[int]) -> l
 def _kernel(
     builder: Builder,
     op: Op,
-    at: _Places,
+    at: _Loops,
     key: Dim,
     writes: Sequence[Write],
     norms: Sequence[Write],
@@ -134,7 +134,7 @@ def _kernel(
     )
 
 
-def _splits(op: Op, wants: Wants) -> bool:
+def _prefers_split(op: Op, wants: Wants) -> bool:
     """True if attention has few queries and many keys, so that one program per key head would not fill the device."""
     heads, length, keys = type_of(op.q).shape[1], type_of(op.q).shape[2], type_of(op.k).shape
     rows, programs = heads_per_group(heads, keys[1]) * length, keys[0] * keys[1]
@@ -144,15 +144,15 @@ def _splits(op: Op, wants: Wants) -> bool:
     return isinstance(op, Attention) and bool(wants.split_keys) and few and not busy and not short
 
 
-def _in_parts(group: Group, op: Op, length: int) -> list[Call]:
+def _split_keys(group: Group, op: Op, length: int) -> list[Call]:
     """Attends to parts of the keys in parallel, each with its own softmax, then averages them by their softmax
     denominators."""
-    at = _Places(op)
+    at = _Loops(op)
     part = LoopVar("c", ceildiv(at.total, length))
     at.key = LoopVar("j", length)
     apart = (at.batch, at.groups, part, at.share, at.length, at.column)
     shape = tuple(v.extent for v in apart)
-    here = place(apart)
+    here = loop_index(apart)
     sums = (at.dtype, product(shape)), (at.dtype, product(shape[:-1]))
     total = Accumulator(at.dtype)
     first = Builder(group)
@@ -203,7 +203,7 @@ def window(op: Op, row: Dim, total: Dim) -> tuple[Dim, Dim]:
     return first, stop if stop == total else dim_max(0, stop)
 
 
-def score_of(builder: Builder, op: Op, dtype: str, here: Place, keys: Dim, first: Dim, stop: Dim) -> Scalar:
+def score_of(builder: Builder, op: Op, dtype: str, here: Indices, keys: Dim, first: Dim, stop: Dim) -> Scalar:
     """The softmax's operand: the scaled and capped dot product plus the mask, minus infinity for a masked key. `keys`:
     their number."""
     low, j = builder.low, here[-1]
@@ -238,7 +238,7 @@ def score_of(builder: Builder, op: Op, dtype: str, here: Place, keys: Dim, first
     return Where(dtype, tuple(ranges), score, hidden) if ranges else score
 
 
-def _within(builder: Builder, op: Op, here: Place) -> Scalar:
+def _within(builder: Builder, op: Op, here: Indices) -> Scalar:
     """The condition that a key is within its batch entry's length, which is read. The last query is at the end of that
     length."""
 

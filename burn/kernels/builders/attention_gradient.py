@@ -27,7 +27,16 @@ from burn.kernels.body import (
     Write,
 )
 from burn.kernels.builders.attention import score_of, window
-from burn.kernels.builders.builder import Builder, Call, accumulate_type, anchor_of, convert, loops, place, untangle
+from burn.kernels.builders.builder import (
+    Builder,
+    Call,
+    accumulate_type,
+    anchor_of,
+    convert,
+    loop_index,
+    loops,
+    untangle,
+)
 from burn.kernels.lower import linear
 from burn.kernels.wants import Wants
 
@@ -35,7 +44,7 @@ from burn.kernels.wants import Wants
 def build(group: Group, wants: Wants) -> list[Call]:
     op = anchor_of(group, "attention_gradient")
     apart: tuple[tuple[int, ...], ...] = ((0, 1, 2),) if wants.owed_together else ((0,), (1, 2))
-    sides = [call for asked in apart if (call := _gradient(group, op, asked)) is not None]
+    sides = [call for wanted in apart if (call := _gradient(group, op, wanted)) is not None]
     return [_dots(group, op), *sides]
 
 
@@ -45,23 +54,23 @@ def _dots(group: Group, op: Op) -> Call:
     space = type_of(op.y).shape
     dtype = accumulate_type(type_of(op.y).dtype)
     *kept, column = loops(space)
-    here = place((*kept, column))
-    y, owed = (convert(builder.low.at(x, here), dtype) for x in (op.y, op.g))
-    total = Reduction("dot", "sum", dtype, Apply(dtype, "mul", (y, owed)))
+    here = loop_index((*kept, column))
+    y, gradient = (convert(builder.low.at(x, here), dtype) for x in (op.y, op.g))
+    total = Reduction("dot", "sum", dtype, Apply(dtype, "mul", (y, gradient)))
     buffer = builder.shared(0, dtype, product(space[:3]), "write")
     write = Write(buffer, linear(here[:3], space[:3]), Reduced(dtype, "dot"))
     stages = (Stage((column,), (total,)), Stage((), (), (write,)))
     return builder.call(lambda buffers: LoopKernel(tuple(kept), stages, buffers))
 
 
-def _gradient(group: Group, op: Op, asked: tuple[int, ...]) -> Call | None:
+def _gradient(group: Group, op: Op, wanted: tuple[int, ...]) -> Call | None:
     """The gradients of some of queries (0), keys (1) and values (2); None if the group yields none of them."""
     q, k, v = (type_of(x) for x in (op.q, op.k, op.v))
     dtype = accumulate_type(q.dtype)
     batch, groups, length = LoopVar("b", q.shape[0]), LoopVar("g", k.shape[1]), LoopVar("i", q.shape[2])
     share = LoopVar("r", heads_per_group(q.shape[1], k.shape[1]))
     key, depth, column = LoopVar("j", k.shape[2]), LoopVar("k", q.shape[3]), LoopVar("e", v.shape[3])
-    b, g, r, i = place((batch, groups, share, length))
+    b, g, r, i = loop_index((batch, groups, share, length))
     j, d, e = (Expr.of(x) for x in (key, depth, column))
     head = g * share.extent + r
     builder = Builder(group)
@@ -74,13 +83,13 @@ def _gradient(group: Group, op: Op, asked: tuple[int, ...]) -> Call | None:
     begin, end = _rows(op, j, length.extent)
     rows = q.shape[:3]
     dots = low.load(builder.shared(0, dtype, product(rows), "read"), linear((b, head, i), rows))
-    places = ((b, head, i, d), (b, g, j, d), (b, g, j, e))
+    indices = ((b, head, i, d), (b, g, j, d), (b, g, j, e))
     writes: tuple[list[Write], ...] = ([], [], [])
     results = list(op.operation.results)
     for number, value in enumerate(group.yielded):
         result = next(n for n, x in enumerate(results) if x == _behind_views(value))
-        if result in asked:
-            _, index, shape = untangle(value, places[result], type_of(results[result]).shape)
+        if result in wanted:
+            _, index, shape = untangle(value, indices[result], type_of(results[result]).shape)
             total = convert(Accumulator(dtype), type_of(value).dtype)
             writes[result].append(Write(builder.out(number), linear(index, shape), total))
     if not any(writes):

@@ -13,7 +13,7 @@ from burn.dialect.query import op_of
 from burn.dialect.shape import Reshape, Transpose
 from burn.dialect.types import DTYPES, type_of
 from burn.kernels.body import Buffer, Convert, Kernel, Role, Scalar
-from burn.kernels.lower import Lowering, Place, reshape_index
+from burn.kernels.lower import Indices, Lowering, reshape_index
 from burn.kernels.rewrite import map_kernel, used_buffers
 
 
@@ -102,12 +102,12 @@ def loops(shape: tuple[Dim, ...], prefix: str = "i") -> tuple[LoopVar, ...]:
     return tuple(LoopVar(f"{prefix}{axis}", d) for axis, d in enumerate(shape))
 
 
-def place(loop_vars: tuple[LoopVar, ...]) -> Place:
+def loop_index(loop_vars: tuple[LoopVar, ...]) -> Indices:
     """The induction variables of loops as an index; 0 for a loop of one iteration."""
     return tuple(0 if v.extent == 1 else Expr.of(v) for v in loop_vars)
 
 
-def untangle(value: ir.Value, index: Place, space: tuple[Dim, ...]) -> tuple[ir.Value, Place, tuple[Dim, ...]]:
+def untangle(value: ir.Value, index: Indices, space: tuple[Dim, ...]) -> tuple[ir.Value, Indices, tuple[Dim, ...]]:
     """Strips the views at the end of a yielded value: returns the value before them, and the index and shape of its
     element in the result."""
     chain: list[Op] = []
@@ -138,7 +138,7 @@ class Builder:
         self.low = Lowering()
         self.arguments = group.arguments
         self.outputs: dict[int, int] = {}  # buffer id -> result number
-        self.handed_on: dict[int, int] = {}  # buffer id -> number of the buffer shared between the group's kernels
+        self.shared_ids: dict[int, int] = {}  # buffer id -> number of the buffer shared between the group's kernels
 
     def out(self, result: int) -> int:
         """The buffer of a result."""
@@ -156,7 +156,7 @@ class Builder:
     def shared(self, number: int, dtype: str, elements: Dim, role: Role) -> int:
         """A buffer that another kernel of the group writes or reads."""
         buffer = self.low.new_buffer(Buffer(dtype, role, elements))
-        self.handed_on[buffer] = number
+        self.shared_ids[buffer] = number
         return buffer
 
     def call(self, make: Callable[[tuple[Buffer, ...]], Kernel]) -> Call:
@@ -164,8 +164,8 @@ class Builder:
         for i, leaf in enumerate(self.low.leaves):
             if leaf is not None:
                 bindings.append(("in", self.arguments.index(leaf)))
-            elif i in self.handed_on:
-                bindings.append(("shared", self.handed_on[i]))
+            elif i in self.shared_ids:
+                bindings.append(("shared", self.shared_ids[i]))
             else:
                 bindings.append(("out", self.outputs[i]) if i in self.outputs else None)
         return Call(make(tuple(self.low.buffers)), tuple(bindings))

@@ -14,14 +14,14 @@ from burn.kernels.builders.builder import (
     anchor_of,
     contraction_type,
     convert,
+    loop_index,
     loops,
-    place,
     untangle,
 )
+from burn.kernels.builders.contiguous_depth import with_contiguous_depth
 from burn.kernels.builders.matrix import matrix_kernel
-from burn.kernels.builders.parts import in_parts
-from burn.kernels.builders.turned import with_depth_inside
-from burn.kernels.lower import Place, linear
+from burn.kernels.builders.split_k import split_k
+from burn.kernels.lower import Indices, linear
 from burn.kernels.wants import Wants
 
 
@@ -31,24 +31,24 @@ def build(group: Computation, wants: Wants) -> list[Call]:
     anchor = anchor_of(group, "contract")
     tiled = matrix_kernel(group, anchor, wants.small_products)
     if tiled is not None:
-        return [made for call in with_depth_inside(tiled, wants.small_products) for made in in_parts(call, wants)]
+        return [made for call in with_contiguous_depth(tiled, wants.small_products) for made in split_k(call, wants)]
     builder = Builder(group)
     result = anchor.operation.results[0]
     space = type_of(result).shape
     variables = loops(space)
-    body, inner = (_dot_body if isinstance(anchor, DotGeneral) else _conv_body)(builder, anchor, place(variables))
+    body, inner = (_dot_body if isinstance(anchor, DotGeneral) else _conv_body)(builder, anchor, loop_index(variables))
     dtype = body.dtype
     out = convert(Reduced(dtype, "r0"), type_of(result).dtype)
     builder.low.define(result, lambda index: out)
     writes = []
     for number, value in enumerate(group.yielded):
-        source, index, shape = untangle(value, place(variables), space)
-        writes.append(Write(builder.out(number), linear(index, shape), builder.low.at(source, place(variables))))
+        source, index, shape = untangle(value, loop_index(variables), space)
+        writes.append(Write(builder.out(number), linear(index, shape), builder.low.at(source, loop_index(variables))))
     stages = (Stage(inner, (Reduction("r0", "sum", dtype, body),)), Stage((), (), tuple(writes)))
     return [builder.call(lambda buffers: LoopKernel(variables, stages, buffers))]
 
 
-def _dot_body(builder: Builder, op: Op, index: Place) -> tuple[Scalar, tuple[LoopVar, ...]]:
+def _dot_body(builder: Builder, op: Op, index: Indices) -> tuple[Scalar, tuple[LoopVar, ...]]:
     lhs, rhs = type_of(op.lhs), type_of(op.rhs)
     inner = tuple(LoopVar(f"k{i}", lhs.shape[a]) for i, a in enumerate(op.lhs_contract))
     batch = index[: len(op.lhs_batch)]
@@ -56,9 +56,9 @@ def _dot_body(builder: Builder, op: Op, index: Place) -> tuple[Scalar, tuple[Loo
     left, right = index[len(batch) : len(batch) + len(free)], index[len(batch) + len(free) :]
     a: list[Dim] = [0] * lhs.rank
     b: list[Dim] = [0] * rhs.rank
-    for axis, at in (*zip(op.lhs_batch, batch, strict=True), *zip(op.lhs_contract, place(inner), strict=True)):
+    for axis, at in (*zip(op.lhs_batch, batch, strict=True), *zip(op.lhs_contract, loop_index(inner), strict=True)):
         a[axis] = at
-    for axis, at in (*zip(op.rhs_batch, batch, strict=True), *zip(op.rhs_contract, place(inner), strict=True)):
+    for axis, at in (*zip(op.rhs_batch, batch, strict=True), *zip(op.rhs_contract, loop_index(inner), strict=True)):
         b[axis] = at
     for axis, at in zip(free, left, strict=True):
         a[axis] = at
@@ -70,7 +70,7 @@ def _dot_body(builder: Builder, op: Op, index: Place) -> tuple[Scalar, tuple[Loo
     return Apply(dtype, "mul", tuple(convert(f, dtype) for f in factors)), inner
 
 
-def _conv_body(builder: Builder, op: Op, index: Place) -> tuple[Scalar, tuple[LoopVar, ...]]:
+def _conv_body(builder: Builder, op: Op, index: Indices) -> tuple[Scalar, tuple[LoopVar, ...]]:
     x, weight, n = type_of(op.x), type_of(op.weight), len(op.strides)
     last = op.layout == "last"
     kernel = weight.shape[:n] if last else weight.shape[2:]
@@ -82,16 +82,16 @@ def _conv_body(builder: Builder, op: Op, index: Place) -> tuple[Scalar, tuple[Lo
     spatial = index[1:-1] if last else index[2:]
     sizes = x.shape[1:-1] if last else x.shape[2:]
     group: Dim = out // exact_div_or(outputs, op.groups) if op.groups > 1 else 0
-    c = group * channels + place((channel,))[0]
+    c = group * channels + loop_index((channel,))[0]
     source, ranges = [], []
-    for i, (o, w) in enumerate(zip(spatial, place(window), strict=True)):
+    for i, (o, w) in enumerate(zip(spatial, loop_index(window), strict=True)):
         at = o * op.strides[i] + w * op.dilations[i] - op.low[i]
         source.append(at)
         if op.low[i] != 0 or op.high[i] != 0:
             ranges.append((at, sizes[i]))
     xs = (index[0], *source, c) if last else (index[0], c, *source)
-    inner_c = place((channel,))[0]
-    ws = (*place(window), inner_c, out) if last else (out, inner_c, *place(window))
+    inner_c = loop_index((channel,))[0]
+    ws = (*loop_index(window), inner_c, out) if last else (out, inner_c, *loop_index(window))
     dtype = contraction_type(x.dtype, type_of(op.operation.results[0]).dtype)
     left = convert(builder.low.at(op.x, xs), dtype)
     if ranges:

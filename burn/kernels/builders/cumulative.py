@@ -6,8 +6,8 @@ from burn.dialect.control import Group
 from burn.dialect.dims import Dim, Expr
 from burn.dialect.types import type_of
 from burn.kernels.body import REDUCERS, Apply, Const, LoopKernel, Stage, Where, Write, identity
-from burn.kernels.builders.builder import Builder, Call, anchor_of, loops, place
-from burn.kernels.lower import Place, linear
+from burn.kernels.builders.builder import Builder, Call, anchor_of, loop_index, loops
+from burn.kernels.lower import Indices, linear
 from burn.kernels.wants import Wants
 
 
@@ -21,8 +21,8 @@ def build(group: Group, wants: Wants) -> list[Call]:
     builder = Builder(group)
     out = builder.out(0)
 
-    def at(position: Dim) -> Place:
-        index = list(place(variables))
+    def at(position: Dim) -> Indices:
+        index = list(loop_index(variables))
         index[axis] = n - 1 - position if op.reverse else position
         return tuple(index)
 

@@ -9,7 +9,7 @@ from burn.dialect.query import op_of
 from burn.dialect.shape import Concat
 from burn.dialect.types import type_of
 from burn.kernels.body import LoopKernel, Stage, Write
-from burn.kernels.builders.builder import Builder, Call, Computation, loops, place
+from burn.kernels.builders.builder import Builder, Call, Computation, loop_index, loops
 from burn.kernels.lower import linear, reshape_index
 from burn.kernels.wants import Wants
 
@@ -25,9 +25,9 @@ def build(group: Computation, wants: Wants) -> list[Call]:
     writes = []
     for number, value in enumerate(yielded):
         shape = type_of(value).shape
-        index = place(variables) if shape == space else reshape_index(place(variables), space, shape)
+        index = loop_index(variables) if shape == space else reshape_index(loop_index(variables), space, shape)
         scalar = builder.low.at(value, index)
-        writes.append(Write(builder.out(number), linear(place(variables), space), scalar))
+        writes.append(Write(builder.out(number), linear(loop_index(variables), space), scalar))
     return [builder.call(lambda buffers: LoopKernel(variables, (Stage((), (), tuple(writes)),), buffers))]
 
 
@@ -47,7 +47,7 @@ def _concat(group: Computation, root: Op) -> list[Call]:
         if shape[axis] != 0:
             builder = Builder(group)
             variables = loops((*out[:axis], shape[axis], *out[axis + 1 :]))
-            index = place(variables)
+            index = loop_index(variables)
             scalar = builder.low.at(x, index)
             moved = (*index[:axis], index[axis] + offset, *index[axis + 1 :])
             write = Write(builder.out(0), linear(moved, out), scalar)

@@ -10,9 +10,18 @@ from burn.dialect.dims import Dim, Expr, LoopVar, exact_div
 from burn.dialect.op import Op
 from burn.dialect.types import type_of
 from burn.kernels.body import Accumulator, Const, ContractionKernel, Where, Write
-from burn.kernels.builders.blocks import block_sides
-from burn.kernels.builders.builder import Builder, Call, Computation, contraction_type, convert, loops, place, untangle
-from burn.kernels.builders.sides import Sides, in_panels, right_side, width_of
+from burn.kernels.builders.blocks import block_operands
+from burn.kernels.builders.builder import (
+    Builder,
+    Call,
+    Computation,
+    contraction_type,
+    convert,
+    loop_index,
+    loops,
+    untangle,
+)
+from burn.kernels.builders.operands import Operands, in_panels, packed_rhs, width_of
 from burn.kernels.lower import linear
 
 READ_AS = {
@@ -37,7 +46,7 @@ MIN_GROUP_CHANNELS = 4
 """Channels of a group from which a matmul pays; below that (depthwise), vectorise over the channels."""
 
 
-def is_product(op: Op) -> bool:
+def is_matmul(op: Op) -> bool:
     """True if a channels-last convolution should become a matmul."""
     channels = type_of(op.weight).shape[-2]
     return op.groups == 1 or (isinstance(channels, int) and channels >= MIN_GROUP_CHANNELS)
@@ -50,25 +59,25 @@ def matrix_kernel(group: Computation, anchor: Op, small: Collection[str] = ()) -
     if dtype is None:
         return None
     builder = Builder(group)
-    sides = SIDES[anchor.OP_NAME](builder, anchor, dtype)
-    if sides is None:
+    operands = OPERANDS[anchor.OP_NAME](builder, anchor, dtype)
+    if operands is None:
         return None
     total = convert(Accumulator(dtype), type_of(result).dtype)
     builder.low.define(result, lambda index: total)
     space = type_of(result).shape
     writes = []
     for number, value in enumerate(group.yielded):
-        source, index, shape = untangle(value, sides.place, space)
-        writes.append(Write(builder.out(number), linear(index, shape), builder.low.at(source, sides.place)))
+        source, index, shape = untangle(value, operands.index, space)
+        writes.append(Write(builder.out(number), linear(index, shape), builder.low.at(source, operands.index)))
     return builder.call(
         lambda buffers: ContractionKernel(
             dtype,
-            sides.batch,
-            sides.rows,
-            sides.column,
-            sides.depth,
-            sides.lhs,
-            sides.rhs,
+            operands.batch,
+            operands.rows,
+            operands.column,
+            operands.depth,
+            operands.lhs,
+            operands.rhs,
             tuple(writes),
             buffers,
             isinstance(anchor, DotGeneral) and anchor.sums == "fast",
@@ -76,7 +85,7 @@ def matrix_kernel(group: Computation, anchor: Op, small: Collection[str] = ()) -
     )
 
 
-def _dot_sides(builder: Builder, op: Op, dtype: str) -> Sides | None:
+def _dot_operands(builder: Builder, op: Op, dtype: str) -> Operands | None:
     lhs, rhs = type_of(op.lhs), type_of(op.rhs)
     space = type_of(op.operation.results[0]).shape
     depth = tuple(LoopVar(f"k{i}", lhs.shape[a]) for i, a in enumerate(op.lhs_contract))
@@ -99,7 +108,7 @@ def _dot_sides(builder: Builder, op: Op, dtype: str) -> Sides | None:
         b[axis] = 0 if rhs.shape[axis] == 1 else Expr.of(v)
     other = [x for x in range(rhs.rank) if x not in (*op.rhs_batch, *op.rhs_contract)]
     if op.columns is None:
-        for axis, at in zip(other, (*place(right[:-1]), Expr.of(right[-1])), strict=True):
+        for axis, at in zip(other, (*loop_index(right[:-1]), Expr.of(right[-1])), strict=True):
             b[axis] = at
         width = 0
     else:
@@ -108,16 +117,16 @@ def _dot_sides(builder: Builder, op: Op, dtype: str) -> Sides | None:
         b[other[0]], b[last] = in_panels(Expr.of(right[-1]), width)
         if within:
             b[-1] = Expr.of(within[0])
-    return Sides(
+    return Operands(
         (*batch, *right[:-1]), rows, right[-1], (*depth, *within), convert(builder.low.at(op.lhs, tuple(a)), dtype),
-        convert(right_side(builder, op.rhs, tuple(b), width), dtype), (*place(variables[:-1]), Expr.of(right[-1])),
+        convert(packed_rhs(builder, op.rhs, tuple(b), width), dtype), (*loop_index(variables[:-1]), Expr.of(right[-1])),
     )  # fmt: skip
 
 
-def _conv_sides(builder: Builder, op: Op, dtype: str) -> Sides | None:
+def _conv_operands(builder: Builder, op: Op, dtype: str) -> Operands | None:
     x, weight, n = type_of(op.x), type_of(op.weight), len(op.strides)
     packed = op.columns is not None
-    if op.layout != "last" or not (packed or is_product(op)):
+    if op.layout != "last" or not (packed or is_matmul(op)):
         return None
     space = type_of(op.operation.results[0]).shape
     groups = op.groups
@@ -134,27 +143,27 @@ def _conv_sides(builder: Builder, op: Op, dtype: str) -> Sides | None:
     depth, within = (*window, LoopVar("c", channels)), ()
     if op.interleaved is not None:
         depth, within = _in_runs(depth, interleaved)
-    g, c = place((group, depth[-1]))
+    g, c = loop_index((group, depth[-1]))
     inside = c * interleaved + Expr.of(within[0]) if within else c
     o = Expr.of(column)
     source, ranges = [], []
-    for i, (r, w) in enumerate(zip(place(rows)[1:], place(window), strict=True)):
+    for i, (r, w) in enumerate(zip(loop_index(rows)[1:], loop_index(window), strict=True)):
         at = r * op.strides[i] + w * op.dilations[i] - op.low[i]
         source.append(at)
         if op.low[i] != 0 or op.high[i] != 0:
             ranges.append((at, x.shape[1 + i]))
-    lhs = convert(builder.low.at(op.x, (place(rows)[0], *source, g * channels + inside)), dtype)
+    lhs = convert(builder.low.at(op.x, (loop_index(rows)[0], *source, g * channels + inside)), dtype)
     if ranges:
         lhs = Where(dtype, tuple(ranges), lhs, Const(dtype, op.fill or 0))
     if packed:
         width = width_of(weight.shape[last])
         panel, lane = in_panels(o, width)
-        right = right_side(builder, op.weight, (g, panel, *place(window), c, lane, *place(within)), width)
+        right = packed_rhs(builder, op.weight, (g, panel, *loop_index(window), c, lane, *loop_index(within)), width)
     else:
-        right = builder.low.at(op.weight, (*place(window), c, g * outputs + o))
-    return Sides(
+        right = builder.low.at(op.weight, (*loop_index(window), c, g * outputs + o))
+    return Operands(
         (group,) if groups > 1 else (), rows, column, (*depth, *within), lhs, convert(right, dtype),
-        (*place(rows), g * outputs + o),
+        (*loop_index(rows), g * outputs + o),
     )  # fmt: skip
 
 
@@ -165,5 +174,5 @@ def _in_runs(depth: tuple[LoopVar, ...], run: int) -> tuple[tuple[LoopVar, ...],
     return (*depth[:-1], LoopVar(depth[-1].name, runs)), (LoopVar("run", run),)
 
 
-SIDES = {"dot_general": _dot_sides, "conv": _conv_sides, "block_dot": block_sides}
+OPERANDS = {"dot_general": _dot_operands, "conv": _conv_operands, "block_dot": block_operands}
 """The operands of a matrix kernel, by the op that anchors the group."""

@@ -12,9 +12,9 @@ from burn.dialect.reduction import ArgReduce, Reduce
 from burn.dialect.types import type_of
 from burn.kernels.body import Const, LoopKernel, Reduced, Reduction, Stage, Where, Write, identity
 from burn.kernels.builders.builder import Builder, Call, accumulate_type, convert
-from burn.kernels.builders.folded import folded
+from burn.kernels.builders.column_reductions import column_reductions
 from burn.kernels.builders.rows import Rows, reduced_axes
-from burn.kernels.builders.spread import spread
+from burn.kernels.builders.split_reduction import split_reduction
 from burn.kernels.wants import Wants
 
 
@@ -31,13 +31,13 @@ def build(group: Group, wants: Wants) -> list[Call]:
     space = type_of(anchors[0].x).shape
     across = [op for op in anchors if _across(op, anchors, space)]
     if across:
-        return folded(group, [op for op in anchors if op not in across], across, wants)
+        return column_reductions(group, [op for op in anchors if op not in across], across, wants)
     axes = {a % len(space) for a in reduced_axes(anchors[0])}
     rows = Rows(Builder(group), space, axes, anchors, wants.keep_rows)
     rows.write(range(len(group.yielded)))
     call = rows.builder.call(lambda buffers: LoopKernel(rows.kept, tuple(rows.stages), buffers))
     leading = axes == set(range(len(axes)))
-    return spread(call, wants, leading) if wants.reduce_block else [call]
+    return split_reduction(call, wants, leading) if wants.reduce_block else [call]
 
 
 def _across(op: Op, anchors: Sequence[Op], space: tuple[Dim, ...]) -> bool:

@@ -12,7 +12,7 @@ from burn.dialect.query import op_of
 from burn.dialect.reduction import ArgReduce, Reduce
 from burn.dialect.types import type_of
 from burn.kernels.body import EXPENSIVE, Reduced, Reduction, Scalar, Stage, Write, walk
-from burn.kernels.builders.builder import Builder, Computation, accumulate_type, convert, loops, place
+from burn.kernels.builders.builder import Builder, Computation, accumulate_type, convert, loop_index, loops
 from burn.kernels.lower import linear, reshape_index, rule_of
 
 
@@ -27,7 +27,7 @@ class Rows:
         variables = loops(space)
         self.kept = tuple(v for i, v in enumerate(variables) if i not in self.axes)
         self.inner = tuple(v for i, v in enumerate(variables) if i in self.axes)
-        self.full = place(variables)
+        self.full = loop_index(variables)
         self.stages: list[Stage] = []
         costly = _costly_values(builder.group, anchors, space) if keep_rows and (len(space) - 1) in self.axes else []
         for number, anchor in enumerate(anchors):
@@ -53,7 +53,7 @@ class Rows:
         low, stages = self.builder.low, self.stages
         row = tuple(v.extent for v in self.inner)
         buffer = self.builder.scratch(type_of(value).dtype, product(row))
-        offset = linear(place(self.inner), row)
+        offset = linear(loop_index(self.inner), row)
         scalar = low.at(value, self.full)
         stages[-1] = Stage(stages[-1].loops, stages[-1].reductions, (*stages[-1].writes, Write(buffer, offset, scalar)))
         op = op_of(value)
@@ -78,8 +78,8 @@ class Rows:
                 index = tuple(0 if i in self.axes else p for i, p in enumerate(self.full))
             else:
                 same = shape == kept_shape
-                index = place(self.kept) if same else reshape_index(place(self.kept), kept_shape, shape)
-            narrow.append(Write(builder.out(number), linear(place(self.kept), kept_shape), low.at(value, index)))
+                index = loop_index(self.kept) if same else reshape_index(loop_index(self.kept), kept_shape, shape)
+            narrow.append(Write(builder.out(number), linear(loop_index(self.kept), kept_shape), low.at(value, index)))
         if wide:
             self._write_wide(tuple(wide))
         if narrow:
@@ -103,7 +103,7 @@ def reduction_of(anchor: Op, name: str, body: Scalar, inner: tuple[LoopVar, ...]
         return Reduction(name, anchor.kind, dtype, convert(body, dtype)), convert(Reduced(dtype, name), body.dtype)
     assert isinstance(anchor, ArgReduce)
     (axis,) = inner
-    return Reduction(name, f"arg{anchor.kind}", body.dtype, body, place((axis,))[0], anchor.last), Reduced(
+    return Reduction(name, f"arg{anchor.kind}", body.dtype, body, loop_index((axis,))[0], anchor.last), Reduced(
         "int64", name
     )
 

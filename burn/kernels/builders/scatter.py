@@ -7,8 +7,8 @@ from burn.dialect.indexing import ScatterElements
 from burn.dialect.op import full_name
 from burn.dialect.types import type_of
 from burn.kernels.body import Apply, LoopKernel, Stage, Write
-from burn.kernels.builders import abreast
-from burn.kernels.builders.builder import Builder, Call, anchor_of, loops, place
+from burn.kernels.builders import parallel_scatter
+from burn.kernels.builders.builder import Builder, Call, anchor_of, loop_index, loops
 from burn.kernels.lower import linear
 from burn.kernels.wants import Wants
 
@@ -16,18 +16,18 @@ from burn.kernels.wants import Wants
 def build(group: Group, wants: Wants) -> list[Call]:
     """Copies x, then applies the updates in order on one thread, because indices may repeat; or a conflict-free
     scatter."""
-    if wants.scatter_rivals and (calls := abreast.build(group, wants)):
+    if wants.scatter_rivals and (calls := parallel_scatter.build(group, wants)):
         return calls
     op = anchor_of(group, "scatter")
     x, indices, updates = type_of(op.x), type_of(op.indices), type_of(op.updates)
     builder = Builder(group)
     variables = loops(x.shape)
-    copy = Write(builder.out(0), linear(place(variables), x.shape), builder.low.at(op.x, place(variables)))
+    copy = Write(builder.out(0), linear(loop_index(variables), x.shape), builder.low.at(op.x, loop_index(variables)))
     calls = [builder.call(lambda buffers: LoopKernel(variables, (Stage((), (), (copy,)),), buffers))]
     builder = Builder(group)
     out = builder.out(0)
     steps = loops(updates.shape, "u")
-    here = place(steps)
+    here = loop_index(steps)
     site = full_name(op)
     if isinstance(op, ScatterElements):
         axis = op.axis % x.rank
@@ -36,8 +36,10 @@ def build(group: Group, wants: Wants) -> list[Call]:
     else:
         head, depth = here[: indices.rank - 1], indices.shape[-1]
         assert isinstance(depth, int)
-        places = [builder.low.fetch(builder.low.at(op.indices, (*head, k)), x.shape[k], site) for k in range(depth)]
-        target = (*places, *here[indices.rank - 1 :])
+        fetched_axes = [
+            builder.low.fetch(builder.low.at(op.indices, (*head, k)), x.shape[k], site) for k in range(depth)
+        ]
+        target = (*fetched_axes, *here[indices.rank - 1 :])
     offset = linear(target, x.shape)
     value = builder.low.at(op.updates, here)
     if op.reduction != "none":

@@ -11,7 +11,7 @@ from burn.dialect.dims import Dim, LoopVar, product
 from burn.dialect.tiles import counts
 from burn.dialect.types import type_of
 from burn.kernels.body import Apply, Const, LoopKernel, Scalar, Stage, Where, Write
-from burn.kernels.builders.builder import Builder, Call, Computation, anchor_of, loops, place
+from burn.kernels.builders.builder import Builder, Call, Computation, anchor_of, loop_index, loops
 from burn.kernels.lower import linear
 from burn.kernels.wants import Wants
 
@@ -26,9 +26,9 @@ def split(group: Computation, wants: Wants) -> list[Call]:
     rows = _rows(op.matrix, op.size)
     builder = Builder(group)
     variables = loops((x.shape[0], *op.tiles, *x.shape[3:]))
-    n, down, along, *rest = place(variables)
+    n, down, along, *rest = loop_index(variables)
     column, row = LoopVar("column", op.size), LoopVar("row", len(rows))
-    (j,), (k,) = place((column,)), place((row,))
+    (j,), (k,) = loop_index((column,)), loop_index((row,))
 
     def pixel(i: int) -> Scalar:
         """The pixel at row i of the tile and the current column."""
@@ -46,7 +46,7 @@ def split(group: Computation, wants: Wants) -> list[Call]:
     mapped = tuple(Write(held.buffer, held.at(i, j), scalar) for i, scalar in enumerate(columns))
     shape = (result.shape[0], *(v.extent for v in variables))
     writes = tuple(
-        Write(builder.out(0), linear((k * len(rows) + number, *place(variables)), shape), scalar)
+        Write(builder.out(0), linear((k * len(rows) + number, *loop_index(variables)), shape), scalar)
         for number, scalar in enumerate(_mapped(rows, [held.load(k, at) for at in range(op.size)]))
     )
     stages = (Stage((column, variables[-1]), (), mapped), Stage((row, variables[-1]), (), writes))
@@ -76,11 +76,11 @@ def _joined(group: Computation, down: Part, along: Part) -> Call:
     rows = _rows(op.matrix, points)
     builder = Builder(group)
     variables = loops((op.batch, down[1], along[1], *x.shape[2:]))
-    n, first, second, *rest = place(variables)
+    n, first, second, *rest = loop_index(variables)
     first, second = first + down[0], second + along[0]
     tile = linear((n, first, second), (op.batch, *counts(op.sizes, op.size)))
     column, row = LoopVar("column", points), LoopVar("row", down[2])
-    (j,), (k,) = place((column,)), place((row,))
+    (j,), (k,) = loop_index((column,)), loop_index((row,))
     held = _Held(builder, x.dtype, (op.size, points), variables[-1])
     columns = _mapped(rows, [builder.low.at(op.x, (i * points + j, tile, *rest)) for i in range(points)])
     mapped = tuple(Write(held.buffer, held.at(i, j), scalar) for i, scalar in enumerate(columns))
@@ -103,7 +103,7 @@ class _Held:
     def __init__(self, builder: Builder, dtype: str, sizes: tuple[int, int], inner: LoopVar) -> None:
         self.builder, self.columns = builder, sizes[1]
         self.length = inner.extent + APART
-        (self.inner,) = place((inner,))
+        (self.inner,) = loop_index((inner,))
         self.buffer = builder.scratch(dtype, product(sizes) * self.length)
 
     def at(self, row: Dim, column: Dim) -> Dim:
@@ -183,5 +183,5 @@ class _Sums:
             if total is None:
                 return x if number == 1 else Apply(self.dtype, "neg", (x,))
             return Apply(self.dtype, "add" if number == 1 else "sub", (total, x))
-        product = Apply(self.dtype, "mul", (x, Const(self.dtype, number)))
-        return product if total is None else Apply(self.dtype, "add", (total, product))
+        scaled = Apply(self.dtype, "mul", (x, Const(self.dtype, number)))
+        return scaled if total is None else Apply(self.dtype, "add", (total, scaled))

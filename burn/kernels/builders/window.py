@@ -5,7 +5,16 @@ from __future__ import annotations
 from burn.dialect.dims import LoopVar
 from burn.dialect.types import type_of
 from burn.kernels.body import Const, LoopKernel, Reduced, Reduction, Stage, Where, Write, identity
-from burn.kernels.builders.builder import Builder, Call, Computation, accumulate_type, anchor_of, convert, loops, place
+from burn.kernels.builders.builder import (
+    Builder,
+    Call,
+    Computation,
+    accumulate_type,
+    anchor_of,
+    convert,
+    loop_index,
+    loops,
+)
 from burn.kernels.lower import broadcast_index, linear
 from burn.kernels.wants import Wants
 
@@ -20,7 +29,7 @@ def build(group: Computation, wants: Wants) -> list[Call]:
     inner = tuple(v for v in inner_all if v.extent != 1)
     builder = Builder(group)
     ranges, source = [], []
-    for i, (v, w) in enumerate(zip(place(variables), place(inner_all), strict=True)):
+    for i, (v, w) in enumerate(zip(loop_index(variables), loop_index(inner_all), strict=True)):
         at = v * anchor.strides[i] + w * anchor.dilations[i] - anchor.low[i]
         if not (anchor.low[i] == 0 and anchor.high[i] == 0):
             ranges.append((at, x.shape[i]))
@@ -36,7 +45,7 @@ def build(group: Computation, wants: Wants) -> list[Call]:
     writes = []
     for number, value in enumerate(group.yielded):
         shape = type_of(value).shape
-        index = broadcast_index(place(variables), shape, space)
-        writes.append(Write(builder.out(number), linear(place(variables), space), builder.low.at(value, index)))
+        index = broadcast_index(loop_index(variables), shape, space)
+        writes.append(Write(builder.out(number), linear(loop_index(variables), space), builder.low.at(value, index)))
     stages = (Stage(inner, (reduction,)), Stage((), (), tuple(writes)))
     return [builder.call(lambda buffers: LoopKernel(variables, stages, buffers))]

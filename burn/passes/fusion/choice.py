@@ -16,7 +16,7 @@ from burn.dialect.shape import Concat, Pad, Reshape, Transpose
 from burn.dialect.traits import Trait
 from burn.dialect.types import type_of
 from burn.kernels.body import EXPENSIVE
-from burn.kernels.builders.joined import MAKERS
+from burn.kernels.builders.concat import MAKERS
 from burn.kernels.lower import has_rule
 from burn.kernels.wants import Wants
 from burn.passes.fusion.cluster import Cluster, Order, leads_to
@@ -138,7 +138,7 @@ class Choice:
                 and not leads_to(cluster.needs - {other}, other)
             ):
                 self.merge(other, cluster)
-                cluster.kind = "joined"
+                cluster.kind = "concat"
 
     def _shares_rows(self, other: Cluster, cluster: Cluster) -> bool:
         """Whether two kernels reduce the same rows, which one then reads once."""

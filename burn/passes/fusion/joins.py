@@ -16,7 +16,7 @@ from burn.dialect.shape import BroadcastTo, Concat, Reshape
 from burn.dialect.traits import Trait
 from burn.dialect.types import HALVES, type_of
 from burn.kernels.builders.rows import reduced_axes
-from burn.kernels.builders.spread import DIVIDING
+from burn.kernels.builders.split_reduction import DIVIDING
 from burn.passes.fusion.cluster import Cluster
 
 if TYPE_CHECKING:
@@ -216,5 +216,5 @@ JOINS: dict[str, Callable[[Choice, Op, Cluster], bool]] = {
     "scatter": lambda *_: False,
     "split": lambda *_: False,
     "join": _joins_epilogue,
-    "joined": lambda *_: False,
+    "concat": lambda *_: False,
 }

@@ -12,7 +12,7 @@ from burn.dialect.query import op_of
 from burn.dialect.traits import Trait
 from burn.dialect.types import type_of
 from burn.kernels.body import Load
-from burn.kernels.builders.builder import loops, place
+from burn.kernels.builders.builder import loop_index, loops
 from burn.kernels.lower import Lowering
 
 
@@ -32,7 +32,7 @@ def _load_of(value: ir.Value, stands: Callable[[Op], bool]) -> Load | None:
         op = op_of(v)
         return op is not None and op.has(Trait.VIEW) and not stands(op)
 
-    scalar = Lowering(inside).at(value, place(loops(type_of(value).shape)))
+    scalar = Lowering(inside).at(value, loop_index(loops(type_of(value).shape)))
     return scalar if isinstance(scalar, Load) else None
 
 

@@ -11,7 +11,7 @@ func.func @main(%x: tensor<?x4xf32, ["n", "4"]>, %w: tensor<4x8xf32>, %v: tensor
 }
 // CHECK: burn.group
 // CHECK: burn.concat
-// CHECK: kind = "joined"
+// CHECK: kind = "concat"
 // CHECK-NOT: burn.group
 // CHECK: burn.return
 
@@ -38,4 +38,4 @@ func.func @main(%x: tensor<5x4xf32>, %w: tensor<4x4xf32>) -> tensor<5x8xf32> {
 // CHECK: kind = "contract"
 // CHECK: burn.dot_general
 // CHECK: burn.concat
-// CHECK: kind = "joined"
+// CHECK: kind = "concat"

@@ -1,10 +1,10 @@
 """Conflict-free scatter: applies all updates in parallel, after finding the updates of every element.
 
 Colliding updates are those that may have one target: all tuples of a `scatter_nd`, or those along the axis of a
-`scatter_elements`. A few candidates are compared with every element (`_Abreast.compared`). For many, a kernel ranks the
+`scatter_elements`. A few candidates are compared with every element (`_ParallelScatter.compared`). For many, a kernel ranks the
 updates by target in a stable order. An update's rank is the number of updates with a lesser target or an earlier one
 with the same target. The updates of an element then have consecutive ranks; one iteration combines them, and the
-element reads the result (`_Abreast.ranked`). The result does not depend on timing: the bits are always the same.
+element reads the result (`_ParallelScatter.ranked`). The result does not depend on timing: the bits are always the same.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from burn.dialect.op import full_name
 from burn.dialect.types import DTYPES, type_of
 from burn.kernels.body import Apply, Const, Convert, Index, LoopKernel, Reduced, Reduction, Scalar, Stage, Where, Write
 from burn.kernels.body import identity as nothing
-from burn.kernels.builders.builder import Builder, Call, accumulate_type, anchor_of, convert, loops, place
-from burn.kernels.lower import Place, delinear, linear
+from burn.kernels.builders.builder import Builder, Call, accumulate_type, anchor_of, convert, loop_index, loops
+from burn.kernels.lower import Indices, delinear, linear
 from burn.kernels.wants import Wants
 
 FEW = 8
@@ -44,7 +44,7 @@ Ranges = tuple[tuple[Dim, Dim], ...]
 def build(group: Group, wants: Wants) -> list[Call]:
     """Returns an empty list if sequential updates are better: too many candidates, or no reduction combines their
     elements."""
-    made = _Abreast(group)
+    made = _ParallelScatter(group)
     if isinstance(made.count, int) and made.count <= FEW:
         return [made.compared()]
     kind = DTYPES[made.x.dtype].kind
@@ -54,8 +54,8 @@ def build(group: Group, wants: Wants) -> list[Call]:
     return made.ranked() if made.reduction == "none" or kind in ("float", "int", "uint") else []
 
 
-class _Abreast:
-    """One scatter. `lines` are the axes that x and the updates share, `named` the indexed axes of x. `rivals` are the sizes
+class _ParallelScatter:
+    """One scatter. `lines` are the axes that x and the updates share, `named` the indexed axes of x. `candidates` are the sizes
     that number the candidate updates of a line, and `rest` is the shape that one update writes."""
 
     def __init__(self, group: Group) -> None:
@@ -67,36 +67,36 @@ class _Abreast:
         if self.elements:
             axis = self.op.axis % self.x.rank
             self.lines = tuple(i for i in range(self.x.rank) if i != axis)
-            self.rivals, self.named = (updates.shape[axis],), (axis,)
+            self.candidates, self.named = (updates.shape[axis],), (axis,)
         else:
             depth = indices.shape[-1]
             assert isinstance(depth, int)
-            self.lines, self.rivals, self.named = (), indices.shape[:-1], tuple(range(depth))
+            self.lines, self.candidates, self.named = (), indices.shape[:-1], tuple(range(depth))
         self.rest = () if self.elements else self.x.shape[len(self.named) :]
         self.high = tuple(updates.shape[i] for i in self.lines)
-        self.count, self.length = product(self.rivals), product(self.rest)
-        self.places = tuple(self.x.shape[i] for i in self.named)
+        self.count, self.length = product(self.candidates), product(self.rest)
+        self.target_shape = tuple(self.x.shape[i] for i in self.named)
         self.dtype = accumulate_type(self.x.dtype)
 
-    def target(self, builder: Builder, line: Place, rival: Dim) -> list[Dim]:
+    def target(self, builder: Builder, line: Indices, candidate: Dim) -> list[Dim]:
         """The target index of an update, bounds-checked."""
         low, site = builder.low, full_name(self.op)
         if self.elements:
-            source = low.at(self.op.indices, self._along(line, rival))
-            return [low.fetch(source, self.places[0], site)]
-        head = delinear(rival, self.rivals)
-        return [low.fetch(low.at(self.op.indices, (*head, k)), d, site) for k, d in enumerate(self.places)]
+            source = low.at(self.op.indices, self._along(line, candidate))
+            return [low.fetch(source, self.target_shape[0], site)]
+        head = delinear(candidate, self.candidates)
+        return [low.fetch(low.at(self.op.indices, (*head, k)), d, site) for k, d in enumerate(self.target_shape)]
 
-    def update(self, builder: Builder, line: Place, rival: Dim, rest: Place) -> Scalar:
+    def update(self, builder: Builder, line: Indices, candidate: Dim, rest: Indices) -> Scalar:
         if self.elements:
-            return builder.low.at(self.op.updates, self._along(line, rival))
-        return builder.low.at(self.op.updates, (*delinear(rival, self.rivals), *rest))
+            return builder.low.at(self.op.updates, self._along(line, candidate))
+        return builder.low.at(self.op.updates, (*delinear(candidate, self.candidates), *rest))
 
-    def _along(self, line: Place, rival: Dim) -> Place:
+    def _along(self, line: Indices, candidate: Dim) -> Indices:
         (axis,) = self.named
-        return (*line[:axis], rival, *line[axis:])
+        return (*line[:axis], candidate, *line[axis:])
 
-    def apart(self, here: Place) -> tuple[Place, Place, Place, Ranges]:
+    def apart(self, here: Indices) -> tuple[Indices, Indices, Indices, Ranges]:
         """Splits an index of x into its line, its target index and its index in the rest; the ranges limit x to lines
         with updates."""
         line, named = tuple(here[i] for i in self.lines), tuple(here[i] for i in self.named)
@@ -109,12 +109,12 @@ class _Abreast:
         """Compares every element with each candidate in order."""
         assert isinstance(self.count, int)
         builder, variables = Builder(self.group), loops(self.x.shape)
-        here = place(variables)
+        here = loop_index(variables)
         line, named, rest, shorter = self.apart(here)
         value = old = builder.low.at(self.op.x, here)
-        for rival in range(self.count):
-            mine = tuple((p - t, 1) for p, t in zip(named, self.target(builder, line, rival), strict=True))
-            new = self.update(builder, line, rival, rest)
+        for candidate in range(self.count):
+            mine = tuple((p - t, 1) for p, t in zip(named, self.target(builder, line, candidate), strict=True))
+            new = self.update(builder, line, candidate, rest)
             new = new if self.reduction == "none" else Apply(value.dtype, self.reduction, (value, new))
             value = Where(value.dtype, mine, new, value) if mine else new
         value = Where(value.dtype, shorter, value, old) if shorter else value
@@ -137,50 +137,52 @@ class _Abreast:
 
     def _shared(self, builder: Builder, number: int, writes: bool = False) -> int:
         lines = product(self.high)
-        elements = lines * (product(self.places) if number == SLOTS else self.count)
+        elements = lines * (product(self.target_shape) if number == SLOTS else self.count)
         dtype, elements = (self.dtype, elements * self.length) if number == TOTALS else ("int32", elements)
         return builder.shared(number, dtype, elements, "write" if writes else "read")
 
-    def _rival(self, line: Place, number: Dim) -> Dim:
+    def _update_offset(self, line: Indices, number: Dim) -> Dim:
         return linear((*line, number), (*self.high, self.count))
 
-    def _slot(self, line: Place, number: Dim) -> Dim:
-        return linear((*line, number), (*self.high, product(self.places)))
+    def _slot_offset(self, line: Indices, number: Dim) -> Dim:
+        return linear((*line, number), (*self.high, product(self.target_shape)))
 
     def _no_slots(self) -> Call:
-        builder, variables = Builder(self.group), loops((*self.high, product(self.places)))
+        builder, variables = Builder(self.group), loops((*self.high, product(self.target_shape)))
         slots = self._shared(builder, SLOTS, writes=True)
-        *line, number = place(variables)
-        return self._kernel(builder, variables, (Write(slots, self._slot(tuple(line), number), Const("int32", 0)),))
+        *line, number = loop_index(variables)
+        return self._kernel(
+            builder, variables, (Write(slots, self._slot_offset(tuple(line), number), Const("int32", 0)),)
+        )
 
     def _keys(self) -> Call:
         builder, variables = Builder(self.group), loops((*self.high, self.count))
         keys = self._shared(builder, KEYS, writes=True)
-        *line, rival = place(variables)
-        named = linear(self.target(builder, tuple(line), rival), self.places)
+        *line, candidate = loop_index(variables)
+        named = linear(self.target(builder, tuple(line), candidate), self.target_shape)
         key = Convert("int32", Index("int64", named))
-        return self._kernel(builder, variables, (Write(keys, self._rival(tuple(line), rival), key),))
+        return self._kernel(builder, variables, (Write(keys, self._update_offset(tuple(line), candidate), key),))
 
     def _ranks(self) -> Call:
         builder, variables, other = Builder(self.group), loops((*self.high, self.count)), LoopVar("other", self.count)
         low, site = builder.low, full_name(self.op)
         keys = self._shared(builder, KEYS)
-        *first, rival = place(variables)
-        line, (theirs,) = tuple(first), place((other,))
-        mine, its = (low.load(keys, self._rival(line, p)) for p in (rival, theirs))
+        *first, candidate = loop_index(variables)
+        line, (theirs,) = tuple(first), loop_index((other,))
+        mine, its = (low.load(keys, self._update_offset(line, p)) for p in (candidate, theirs))
         same = Convert("int32", Apply("bool", "eq", (its, mine)))
-        in_front = Where("int32", ((rival - theirs - 1, self.count),), same, Const("int32", 0))
+        in_front = Where("int32", ((candidate - theirs - 1, self.count),), same, Const("int32", 0))
         bodies = {"less": Convert("int32", Apply("bool", "lt", (its, mine))), "same": same, "before": in_front}
         counted = Stage((other,), tuple(Reduction(name, "sum", "int32", body) for name, body in bodies.items()))
         less, alike, before = (Reduced("int32", name) for name in bodies)
-        rank = self._rival(line, low.fetch(_plus(less, before), self.count, site))
+        rank = self._update_offset(line, low.fetch(_plus(less, before), self.count, site))
         order, runs, slots = (self._shared(builder, n, writes=True) for n in (ORDER, RUNS, SLOTS))
         is_first = Apply("bool", "eq", (before, Const("int32", 0)))
         begin = _plus(less, alike if self.reduction == "none" else Const("int32", 1))
         writes = (
-            Write(order, rank, Convert("int32", Index("int64", rival))),
+            Write(order, rank, Convert("int32", Index("int64", candidate))),
             Write(runs, rank, Apply("int32", "select", (is_first, alike, Const("int32", 0)))),
-            Write(slots, self._slot(line, low.fetch(mine, product(self.places), site)), begin),
+            Write(slots, self._slot_offset(line, low.fetch(mine, product(self.target_shape), site)), begin),
         )
         return self._kernel(builder, variables, writes, counted)
 
@@ -190,13 +192,15 @@ class _Abreast:
         variables = loops((*self.high, self.count, *self.rest))
         low, site = builder.low, full_name(self.op)
         order, runs = self._shared(builder, ORDER), self._shared(builder, RUNS)
-        here, (further,) = place(variables), place((step,))
+        here, (further,) = loop_index(variables), loop_index((step,))
         line, rank, rest = here[: len(self.lines)], here[len(self.lines)], here[len(self.lines) + 1 :]
-        run = low.fetch(low.load(runs, self._rival(line, rank)), self.count + 1, site)
-        rival = low.fetch(low.load(order, self._rival(line, rank + further)), self.count, site)
+        run = low.fetch(low.load(runs, self._update_offset(line, rank)), self.count + 1, site)
+        candidate = low.fetch(low.load(order, self._update_offset(line, rank + further)), self.count, site)
         kind = KINDS[self.reduction]
         none = Const(self.dtype, nothing(kind, self.dtype))
-        body = Where(self.dtype, ((further, run),), convert(self.update(builder, line, rival, rest), self.dtype), none)
+        body = Where(
+            self.dtype, ((further, run),), convert(self.update(builder, line, candidate, rest), self.dtype), none
+        )
         total = Write(
             self._shared(builder, TOTALS, writes=True),
             linear(here, [v.extent for v in variables]),
@@ -207,13 +211,13 @@ class _Abreast:
     def _picked_up(self) -> Call:
         builder, variables = Builder(self.group), loops(self.x.shape)
         low, site = builder.low, full_name(self.op)
-        here = place(variables)
+        here = loop_index(variables)
         line, named, rest, shorter = self.apart(here)
-        slot = low.load(self._shared(builder, SLOTS), self._slot(line, linear(named, self.places)))
+        slot = low.load(self._shared(builder, SLOTS), self._slot_offset(line, linear(named, self.target_shape)))
         rank = low.fetch(slot, self.count + 1, site) - 1
         old = low.at(self.op.x, here)
         if self.reduction == "none":
-            order = low.load(self._shared(builder, ORDER), self._rival(line, rank))
+            order = low.load(self._shared(builder, ORDER), self._update_offset(line, rank))
             new = self.update(builder, line, low.fetch(order, self.count, site), rest)
         else:
             where = linear((*line, rank, *rest), (*self.high, self.count, *self.rest))

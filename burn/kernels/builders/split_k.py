@@ -28,7 +28,7 @@ from burn.kernels.body import (
     Where,
     Write,
 )
-from burn.kernels.builders.builder import Call, place, with_used_buffers
+from burn.kernels.builders.builder import Call, loop_index, with_used_buffers
 from burn.kernels.lower import linear
 from burn.kernels.rewrite import collapse
 from burn.kernels.wants import Wants
@@ -53,10 +53,10 @@ class Cut:
     guarded: bool = False
 
 
-def in_parts(call: Call, wants: Wants) -> list[Call]:
+def split_k(call: Call, wants: Wants) -> list[Call]:
     """The kernels of a matmul, split as the target prefers."""
-    handed_on = any(binding is not None and binding[0] == "shared" for binding in call.bindings)
-    if wants.parts is None or handed_on or not isinstance(call.kernel, ContractionKernel):
+    shares = any(binding is not None and binding[0] == "shared" for binding in call.bindings)
+    if wants.parts is None or shares or not isinstance(call.kernel, ContractionKernel):
         return [call]
     kernel = collapse(call.kernel)
     assert isinstance(kernel, ContractionKernel)
@@ -100,16 +100,16 @@ def _calls(call: Call, kernel: ContractionKernel, cuts: Sequence[Cut], count: in
         parts.append(part)
         if cut.length != 1:
             depth.append(within)
-        (inside,) = place((within,))
+        (inside,) = loop_index((within,))
         at[cut.loop] = Expr.of(part) * cut.length + inside
         guards += [(at[cut.loop], cut.loop.extent)] if cut.guarded else []
     moved = Rewriter(lambda d: substitute(d, at))
     batch = (*kernel.batch, *kernel.rows, kernel.column)
-    here, places = linear(place(batch), [v.extent for v in batch]), product([v.extent for v in batch])
-    number = linear(place(tuple(parts)), [v.extent for v in parts])
+    here, elements = linear(loop_index(batch), [v.extent for v in batch]), product([v.extent for v in batch])
+    number = linear(loop_index(tuple(parts)), [v.extent for v in parts])
     partial = len(kernel.buffers)
     bindings = (*call.bindings, ("shared", 0))
-    memory = Buffer(kernel.dtype, "write", places * count)
+    memory = Buffer(kernel.dtype, "write", elements * count)
     sums = ContractionKernel(
         kernel.dtype,
         (*parts, *kernel.batch),
@@ -118,13 +118,13 @@ def _calls(call: Call, kernel: ContractionKernel, cuts: Sequence[Cut], count: in
         tuple(depth),
         _guarded(moved(kernel.lhs), guards),
         _guarded(moved(kernel.rhs), guards),
-        (Write(partial, number * places + here, Accumulator(kernel.dtype)),),
+        (Write(partial, number * elements + here, Accumulator(kernel.dtype)),),
         (*kernel.buffers, memory),
         kernel.fast,
     )
     part, total = LoopVar("part", count), Reduced(kernel.dtype, "acc")
     known = Rewriter(lambda d: d, lambda node: total if isinstance(node, Accumulator) else node)
-    added = Reduction("acc", "sum", kernel.dtype, Load(kernel.dtype, partial, Expr.of(part) * places + here))
+    added = Reduction("acc", "sum", kernel.dtype, Load(kernel.dtype, partial, Expr.of(part) * elements + here))
     epilogue = tuple(replace(w, value=known(w.value)) for w in kernel.epilogue)
     joined = LoopKernel(
         batch,

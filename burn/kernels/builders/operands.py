@@ -8,11 +8,11 @@ from burn.dialect.dims import Dim, LoopVar, floordiv, mod
 from burn.dialect.mlir import ir
 from burn.kernels.body import Load, Scalar
 from burn.kernels.builders.builder import Builder
-from burn.kernels.lower import Place
+from burn.kernels.lower import Indices
 
 
 @dataclass(frozen=True)
-class Sides:
+class Operands:
     """The operands of a contraction at an index of its loops, and that index in the result."""
 
     batch: tuple[LoopVar, ...]
@@ -21,7 +21,7 @@ class Sides:
     depth: tuple[LoopVar, ...]
     lhs: Scalar
     rhs: Scalar
-    place: Place
+    index: Indices
 
 
 def width_of(dim: Dim) -> int:
@@ -34,7 +34,7 @@ def in_panels(column: Dim, width: int) -> tuple[Dim, Dim]:
     return floordiv(column, width), mod(column, width)
 
 
-def right_side(builder: Builder, value: ir.Value, index: Place, width: int) -> Scalar:
+def packed_rhs(builder: Builder, value: ir.Value, index: Indices, width: int) -> Scalar:
     """An element of the rhs. Marks its buffer as packed in panels if the pass `pack` packed it."""
     element = builder.low.at(value, index)
     if width and isinstance(element, Load):

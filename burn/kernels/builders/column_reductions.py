@@ -16,18 +16,18 @@ from burn.dialect.mlir import ir
 from burn.dialect.op import Op
 from burn.dialect.types import type_of
 from burn.kernels.body import Fold, Load, LoopKernel, Reduced, Reduction, Rewriter, Stage, Write
-from burn.kernels.builders.builder import Builder, Call, accumulate_type, convert, place, with_used_buffers
+from burn.kernels.builders.builder import Builder, Call, accumulate_type, convert, loop_index, with_used_buffers
 from burn.kernels.builders.rows import Rows, reduced_axes, reduction_of, uses
 from burn.kernels.lower import linear
 from burn.kernels.wants import Wants
 
 
-def folded(group: Group, anchors: Sequence[Op], across: Sequence[Op], wants: Wants) -> list[Call]:
+def column_reductions(group: Group, anchors: Sequence[Op], across: Sequence[Op], wants: Wants) -> list[Call]:
     """`anchors` reduce the trailing axes, `across` the leading ones."""
-    return _Folded(group, anchors, across, wants).calls()
+    return _ColumnReductions(group, anchors, across, wants).calls()
 
 
-class _Folded:
+class _ColumnReductions:
     def __init__(self, group: Group, anchors: Sequence[Op], across: Sequence[Op], wants: Wants) -> None:
         self.group, self.across, self.wants = group, across, wants
         space = type_of(across[0].x).shape
@@ -71,7 +71,7 @@ class _Folded:
     def _joined(self, reductions: Sequence[Reduction], blocks: Dim, flat: LoopVar) -> Call:
         """The combined blocks, and the results derived from them."""
         inner, builder = self.rows.inner, Builder(self.group)
-        here = linear((Expr.of(flat), *place(inner)), (blocks, *(v.extent for v in inner)))
+        here = linear((Expr.of(flat), *loop_index(inner)), (blocks, *(v.extent for v in inner)))
         joined = [
             replace(r, body=builder.low.load(builder.shared(number, r.dtype, blocks * self.length, "read"), here))
             for number, r in enumerate(reductions)
@@ -86,7 +86,7 @@ class _Folded:
             out = convert(Reduced(accumulate_type(dtype), f"c{number}"), dtype)
             builder.low.define(op.operation.results[0], lambda index, out=out: out)
         writes = []
-        inner = place(self.rows.inner)
+        inner = loop_index(self.rows.inner)
         offset = linear(inner, [v.extent for v in self.rows.inner])
         for number in self.columns:
             value = self.group.yielded[number]
@@ -98,7 +98,10 @@ class _Folded:
         """A row kernel that stores its reductions, then a column kernel that reads them."""
         rows, builder = self.rows, self.rows.builder
         reductions = self._reductions()
-        count, here = product([v.extent for v in rows.kept]), linear(place(rows.kept), [v.extent for v in rows.kept])
+        count, here = (
+            product([v.extent for v in rows.kept]),
+            linear(loop_index(rows.kept), [v.extent for v in rows.kept]),
+        )
         made = [r for s in rows.stages for r in s.reductions]
         held = {r.name: builder.shared(number, r.dtype, count, "write") for number, r in enumerate(made)}
         handed = tuple(Write(held[r.name], here, Reduced(r.dtype, r.name)) for r in made)

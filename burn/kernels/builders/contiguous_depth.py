@@ -7,11 +7,11 @@ from dataclasses import replace
 
 from burn.dialect.dims import Dim, LoopVar, atoms, coefficient, product
 from burn.kernels.body import Buffer, ContractionKernel, Convert, Load, LoopKernel, Scalar, Stage, Write
-from burn.kernels.builders.builder import Call, place
+from burn.kernels.builders.builder import Call, loop_index
 from burn.kernels.lower import linear
 
 
-def with_depth_inside(call: Call, dtypes: Collection[str]) -> list[Call]:
+def with_contiguous_depth(call: Call, dtypes: Collection[str]) -> list[Call]:
     """The kernels of a matmul: first one transpose for each 8-bit operand with a strided depth."""
     calls: list[Call] = []
     for name in ("lhs", "rhs"):
@@ -20,7 +20,7 @@ def with_depth_inside(call: Call, dtypes: Collection[str]) -> list[Call]:
         load = _lies_apart(getattr(kernel, name), kernel.depth[-1], dtypes)
         if load is not None:
             own = kernel.rows if name == "lhs" else (kernel.column,)
-            turn, call = _turned(call, kernel, name, load, own, len(calls))
+            turn, call = _transposed(call, kernel, name, load, own, len(calls))
             calls.append(turn)
     return [*calls, call]
 
@@ -32,14 +32,14 @@ def _lies_apart(side: Scalar, depth: LoopVar, dtypes: Collection[str]) -> Load |
     return None if coefficient(load.offset, depth) == 1 else load
 
 
-def _turned(
+def _transposed(
     call: Call, kernel: ContractionKernel, name: str, load: Load, own: tuple[LoopVar, ...], number: int
 ) -> tuple[Call, Call]:
     """The kernel that transposes an operand, and the matmul that reads its result."""
     used = atoms(load.offset)
     loops = tuple(v for v in (*kernel.batch, *own, *kernel.depth) if v in used)
     shape: tuple[Dim, ...] = tuple(v.extent for v in loops)
-    offset, elements = linear(place(loops), shape), product(shape)
+    offset, elements = linear(loop_index(loops), shape), product(shape)
     read, written = Buffer(load.dtype, "read"), Buffer(load.dtype, "write", elements)
     stage = Stage((), (), (Write(1, offset, Load(load.dtype, 0, load.offset)),))
     turn = Call(LoopKernel(loops, (stage,), (read, written)), (call.bindings[load.buffer], ("shared", number)))

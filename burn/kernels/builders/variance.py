@@ -40,7 +40,7 @@ Near = Callable[[Reduction], Scalar]
 
 
 @dataclass(frozen=True)
-class Square:
+class Variance:
     """The reduction `name` sums the squared deviations of the operand of the reduction `of` from `mean`."""
 
     name: str
@@ -49,8 +49,8 @@ class Square:
 
 
 @dataclass(frozen=True)
-class Squares:
-    each: tuple[Square, ...]
+class Variances:
+    each: tuple[Variance, ...]
 
     def in_block(
         self, formed: Sequence[Reduction], near: Near, rows: Dim, guarded: Callable[[Scalar, Scalar], Scalar]
@@ -58,16 +58,16 @@ class Squares:
         """The reductions of a block of `rows` rows, made from the first stage's, and the block's partial results by
         name. `guarded`: gives a body, or a replacement for rows that do not exist."""
         shifted = {s.of: s for s in self.each}
-        made = [replace(r, body=guarded(r.body, nothing(r))) for r in formed if r.name not in shifted]
+        made = [replace(r, body=guarded(r.body, identity_of(r))) for r in formed if r.name not in shifted]
         parts: dict[str, Scalar] = {r.name: Reduced(r.dtype, r.name) for r in formed}
         for r in formed:
-            if square := shifted.get(r.name):
+            if variance := shifted.get(r.name):
                 start = _finite(near(r))
                 apart = _binary("sub", guarded(r.body, start), start)
-                made += [replace(r, body=apart), Reduction(square.name, "sum", r.dtype, _binary("mul", apart, apart))]
+                made += [replace(r, body=apart), Reduction(variance.name, "sum", r.dtype, _binary("mul", apart, apart))]
                 total = parts[r.name]
                 off = _binary("div", _binary("mul", total, total), _number(rows, r.dtype))
-                parts[square.name] = _binary("sub", Reduced(r.dtype, square.name), off)
+                parts[variance.name] = _binary("sub", Reduced(r.dtype, variance.name), off)
         return made, parts
 
     def joined(
@@ -78,27 +78,27 @@ class Squares:
         shifted = {s.of: s for s in self.each}
         sums, further = [replace(r, body=parts[r.name]) for r in first if r.name not in shifted], []
         for r in first:
-            if square := shifted.get(r.name):
+            if variance := shifted.get(r.name):
                 start, count = _finite(near(r)), _number(rows, r.dtype)
                 sums.append(replace(r, body=_binary("add", parts[r.name], _binary("mul", count, start))))
                 mean = _binary("div", parts[r.name], count)  # relative to `start`, so that both keep their precision
-                apart = _binary("add", _binary("sub", start, read(square.mean)), mean)
+                apart = _binary("add", _binary("sub", start, read(variance.mean)), mean)
                 off = _binary("mul", count, _binary("mul", apart, apart))
-                further.append(Reduction(square.name, "sum", r.dtype, _binary("add", parts[square.name], off)))
+                further.append(Reduction(variance.name, "sum", r.dtype, _binary("add", parts[variance.name], off)))
         return sums, further
 
 
-def squares(first: Stage, second: Stage) -> Squares | None:
+def variances(first: Stage, second: Stage) -> Variances | None:
     """The second stage, if it only sums squared deviations from values that are invariant within a row."""
     if second.loops != first.loops or second.writes or not second.reductions:
         return None
-    found = [_square(r, first) for r in second.reductions]
+    found = [_variance(r, first) for r in second.reductions]
     each = tuple(s for s in found if s is not None)
     alone = len({s.of for s in each}) == len(each)
-    return Squares(each) if len(each) == len(found) and alone else None
+    return Variances(each) if len(each) == len(found) and alone else None
 
 
-def _square(r: Reduction, first: Stage) -> Square | None:
+def _variance(r: Reduction, first: Stage) -> Variance | None:
     body = r.body
     if r.kind != "sum" or r.dtype not in KINDS or not isinstance(body, Apply) or body.function != "mul":
         return None
@@ -107,14 +107,14 @@ def _square(r: Reduction, first: Stage) -> Square | None:
         return None
     x, mean = apart.args
     of = next((s.name for s in first.reductions if s.kind == "sum" and s.dtype == r.dtype and s.body is x), None)
-    return Square(r.name, of, mean) if of is not None and not _depends(mean, first.loops) else None
+    return Variance(r.name, of, mean) if of is not None and not _depends(mean, first.loops) else None
 
 
 def _depends(scalar: Scalar, loops: Sequence[LoopVar]) -> bool:
     return any(not loop_atoms(d).isdisjoint(loops) for node in walk(scalar) for d in own_dims(node))
 
 
-def nothing(r: Reduction) -> Scalar:
+def identity_of(r: Reduction) -> Scalar:
     """The identity element of a reduction."""
     return Const(r.body.dtype, identity(r.kind, r.body.dtype))
 

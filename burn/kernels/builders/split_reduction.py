@@ -6,7 +6,7 @@ rows in parallel; the other combines the partial results and computes the values
 write full-size results become kernels of their own, over all elements. The result does not depend on the number of
 threads. A few long rows are split in the same way if the target prefers that.
 
-If a target chooses the rows of a block, a variance does not wait for its mean (`squares.py`).
+If a target chooses the rows of a block, a variance does not wait for its mean (`variances.py`).
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ from burn.kernels.body import (
     own_dims,
     walk,
 )
-from burn.kernels.builders.builder import Call, place
-from burn.kernels.builders.squares import Near, Squares, nothing, squares
+from burn.kernels.builders.builder import Call, loop_index
+from burn.kernels.builders.variance import Near, Variances, identity_of, variances
 from burn.kernels.lower import delinear, linear
 from burn.kernels.wants import Wants
 
@@ -47,16 +47,16 @@ FEW_KEPT = 64
 """The same limit if each kept element is a long contiguous row."""
 
 
-def spread(call: Call, wants: Wants, downwards: bool) -> list[Call]:
+def split_reduction(call: Call, wants: Wants, downwards: bool) -> list[Call]:
     """Splits a reduction kernel into blocks of about `wants.reduce_block` elements. Returns the kernel itself if that
     gains nothing, or if its stages pass rows on. `downwards`: the kernel reduces leading axes."""
     kernel = call.kernel
     if not isinstance(kernel, LoopKernel):
         return [call]
-    places = product([v.extent for v in kernel.parallel])
-    if not isinstance(places, int) or not _pays(kernel, places, wants, downwards):
+    kept_elements = product([v.extent for v in kernel.parallel])
+    if not isinstance(kept_elements, int) or not _pays(kernel, kept_elements, wants, downwards):
         return [call]
-    return _Spread(call, kernel, places, wants, downwards).calls()
+    return _SplitReduction(call, kernel, kept_elements, wants, downwards).calls()
 
 
 def _block(kept: int, rows: Dim, wants: Wants, downwards: bool) -> int:
@@ -80,14 +80,14 @@ def _pays(kernel: LoopKernel, kept: int, wants: Wants, downwards: bool) -> bool:
     return not any(k.startswith("arg") for k in kinds) and not few
 
 
-class _Spread:
+class _SplitReduction:
     """One kernel being split. `made`: the reductions formed so far. `known`: per-row values that later kernels read, by
     the id of a scalar (the scalar and the load that replaces it). `stored`: the same for each element."""
 
-    def __init__(self, call: Call, kernel: LoopKernel, places: int, wants: Wants, downwards: bool) -> None:
+    def __init__(self, call: Call, kernel: LoopKernel, kept_elements: int, wants: Wants, downwards: bool) -> None:
         self.call, self.kernel = call, kernel
         self.kept = kernel.parallel
-        self.places = places
+        self.kept_elements = kept_elements
         self.buffers: list[Buffer] = list(kernel.buffers)
         self.bindings = list(call.bindings)
         self.made: set[str] = set()
@@ -97,9 +97,9 @@ class _Spread:
         self.downwards = downwards
         loops = kernel.stages[0].loops
         self.rows = product([v.extent for v in loops])
-        block = _block(places, self.rows, wants, downwards)
+        block = _block(kept_elements, self.rows, wants, downwards)
         self.flat = downwards and wants.reduce_rows is not None
-        cut = _flat_blocks(loops, block // places) if self.flat else _blocks(loops, places, block)
+        cut = _flat_blocks(loops, block // kept_elements) if self.flat else _blocks(loops, kept_elements, block)
         self.outer, self.within, self.at, self.guard = cut.outer, cut.within, cut.at, cut.guard
 
     def calls(self) -> list[Call]:
@@ -112,7 +112,7 @@ class _Spread:
                 self.stored |= {id(w.value): (w.value, Load(w.value.dtype, w.buffer, w.offset)) for w in stage.writes}
                 stage = replace(stage, writes=())
             if stage.reductions:
-                around = squares(stage, stages[0]) if self.flat and stages else None
+                around = variances(stage, stages[0]) if self.flat and stages else None
                 stages = stages[1:] if around else stages
                 more = any(s.reductions for s in stages)
                 rows = [] if more else [s for s in stages if not s.loops]
@@ -130,25 +130,25 @@ class _Spread:
         return self._call(over, (Stage((), (), writes),))
 
     def _reduce(
-        self, stage: Stage, around: Squares | None, rows: Sequence[Stage], later: Sequence[Stage]
+        self, stage: Stage, around: Variances | None, rows: Sequence[Stage], later: Sequence[Stage]
     ) -> list[Call]:
         """Partial results of each block, then the per-row values that follow from them and that later stages read.
         `around`: a stage whose results are formed along with this one's."""
         count = product([v.extent for v in self.outer])
-        here = linear((*place(self.outer), *place(self.kept)), [v.extent for v in (*self.outer, *self.kept)])
+        here = linear((*loop_index(self.outer), *loop_index(self.kept)), [v.extent for v in (*self.outer, *self.kept)])
         flat = LoopVar("block", count)
-        there = linear((Expr.of(flat), *place(self.kept)), [count, *(v.extent for v in self.kept)])
+        there = linear((Expr.of(flat), *loop_index(self.kept)), [count, *(v.extent for v in self.kept)])
         read = self._reader(self.at)
         formed = [replace(r, body=read(r.body)) for r in stage.reductions]
         if around:
             formed, parts = around.in_block(formed, self._near(self.outer), self._rows_of(self.outer), self._guarded)
         else:
-            formed = [replace(r, body=self._guarded(r.body, nothing(r))) for r in formed]
+            formed = [replace(r, body=self._guarded(r.body, identity_of(r))) for r in formed]
             parts: dict[str, Scalar] = {r.name: Reduced(r.dtype, r.name) for r in stage.reductions}
         kernels: list[Write] = []
         loads: dict[str, Scalar] = {}
         for name, part in parts.items():
-            partial = self._shared(part.dtype, count * self.places)
+            partial = self._shared(part.dtype, count * self.kept_elements)
             kernels.append(Write(partial, here, part))
             loads[name] = Load(part.dtype, partial, there)
         if around:
@@ -173,7 +173,7 @@ class _Spread:
         for scalar in [x for s in later for x in s.scalars]:
             for node in of_rows(scalar, self.kernel.stages[0].loops, self.made):
                 if id(node) not in self.known:
-                    buffer = self._shared(node.dtype, self.places)
+                    buffer = self._shared(node.dtype, self.kept_elements)
                     self.known[id(node)] = (node, Load(node.dtype, buffer, self._mine()))
                     writes.append(Write(buffer, self._mine(), here(node)))
         return writes
@@ -188,10 +188,10 @@ class _Spread:
     def _rows_of(self, block: tuple[LoopVar, ...]) -> Dim:
         """The number of rows of a flat block."""
         length = product([v.extent for v in self.within])
-        return dim_min(length, self.rows - linear(place(block), [v.extent for v in block]) * length)
+        return dim_min(length, self.rows - linear(loop_index(block), [v.extent for v in block]) * length)
 
     def _mine(self) -> Dim:
-        return linear(place(self.kept), [v.extent for v in self.kept])
+        return linear(loop_index(self.kept), [v.extent for v in self.kept])
 
     def _reader(self, at: dict[Atom, Dim] | None = None) -> Rewriter:
         """A rewriter to the indices of a block that loads the results of earlier kernels from memory."""
@@ -300,15 +300,15 @@ def _flat_blocks(loops: tuple[LoopVar, ...], rows: int) -> _Cut:
     return _Cut((cut,), (within,), dict(zip(loops, delinear(row, extents), strict=True)), guard)
 
 
-def _blocks(loops: tuple[LoopVar, ...], places: int, block: int) -> _Cut:
+def _blocks(loops: tuple[LoopVar, ...], kept_elements: int, block: int) -> _Cut:
     """Blocks of as many whole loops as fit, or of a part of one loop."""
-    taken, size = len(loops), places
+    taken, size = len(loops), kept_elements
     while taken and isinstance(extent := loops[taken - 1].extent, int) and size * extent <= block:
         taken, size = taken - 1, size * extent
     if taken < len(loops):
         return _Cut(loops[:taken], loops[taken:], {}, ())
     *outer, last = loops
-    rows = max(1, block // places)
+    rows = max(1, block // kept_elements)
     if isinstance(last.extent, int):  # blocks of equal length if a long enough divisor exists
         even = [n for n in range(rows // 4 + 1, rows + 1) if last.extent % n == 0]
         rows = even[-1] if even else rows
