@@ -21,6 +21,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+os.environ["CUDA_VISIBLE_DEVICES"] = ""  # every way runs on CPUs, in forked processes, where CUDA cannot start
+
 from tests.architectures.drawn import PACKAGES, listed
 from tests.architectures.table import table, update
 from tests.architectures.tasks import Tasks
@@ -91,5 +94,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     sys.exit(main())
