@@ -8,7 +8,7 @@ NEEDED := 'import sys, tomllib; project = tomllib.load(open("pyproject.toml", "r
 	print(*project["dependencies"], *(r for e in sys.argv[1:] for r in project["optional-dependencies"][e]), sep="\n")'
 NATIVE := CMakeLists.txt pyproject.toml constraints.txt $(wildcard burn/runtime/native/*)
 
-.PHONY: install develop constraints demo wheels test test-native test-gpu lint format bench clean
+.PHONY: install develop constraints demo wheels test test-native test-gpu lint format docs bench clean
 
 # Editable: Python changes take effect at once, and a change of the native code rebuilds it at the next `make`.
 install: .venv/built .venv/needed
@@ -35,8 +35,19 @@ develop: .venv/built .venv/developed
 	$(PIP) --requirement $@.txt
 	touch $@
 
+.venv/documented: .venv/developed
+	$(BIN)/python -c $(NEEDED) docs > $@.txt
+	$(PIP) --requirement $@.txt
+	touch $@
+
+# The site, into build/site. Warnings are errors: a missing page, a broken link, a notebook that fails.
+docs: .venv/built .venv/documented
+	$(BIN)/python docs/gen.py
+	$(BIN)/python -m sphinx --nitpicky --fail-on-warning --keep-going --quiet -b html docs build/site
+	@echo "open build/site/index.html"
+
 # After trying newer versions of what burn and its tests stand on.
-constraints: develop
+constraints: develop .venv/documented
 	head -1 constraints.txt > constraints.new
 	$(BIN)/python -m pip freeze --exclude-editable | sed 's/+cpu$$//' >> constraints.new
 	mv constraints.new constraints.txt

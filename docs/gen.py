@@ -1,308 +1,222 @@
-"""Writes the reference of ops, layers and commands from the code itself.
+"""Writes the reference of public names, ops, operators and commands from the code itself.
 
     python docs/gen.py [FOLDER]        # docs/reference by default
 
-Pages: one for each family of ops, for tensors and their functions, for `burn.nn`, `burn.data`, `burn.train` and
-`burn.generation`, for the passes, ONNX Runtime's own operators and environment variables. All content comes from the code: the
-element types of a function are those of its tests (tests/api/rows.py).
+Pages: the names of docs/surface.py by module, tensor functions by kind, layers by file, ops by family; then the tables of
+docs/tables.py. All content comes from the code: the element types of a function are those of its tests (tests/api/rows.py).
 """
 
 from __future__ import annotations
 
 import argparse
 import inspect
-import re
 import sys
-import typing
-from collections.abc import Collection
+from collections import defaultdict
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 
-import burn
-from burn import data, generation, nn, ops, train
+from burn import nn
 from burn.dialect import FAMILIES
-from burn.dialect.adjoint import rules
-from burn.dialect.mlir import context
 from burn.dialect.op import REGISTRY, Op
-from burn.dialect.types import DTYPES
-from burn.tensors.functions import FREE, NAMES
-from burn.variables import VARIABLES
+from burn.tensors.functions import NAMES
 
 HERE = Path(__file__).parent
+sys.path[:0] = [str(HERE), str(HERE.parent)]
+
+import tables  # noqa: E402
+from entries import entry, markdown, module  # noqa: E402
+from surface import MODULES, Entry, aliases, entries, family  # noqa: E402
+
+TENSOR_FAMILIES = {
+    "creation": "Creation", "promotion": "From other libraries", "math": "Functions of elements",
+    "logic": "Comparison, logic and bits", "activations": "Activations", "conversions": "Conversion", "shapes": "Shapes",
+    "manipulation": "Rearranging elements", "concatenation": "Concatenation and selection", "reductions": "Reductions",
+    "statistics": "Statistics", "contractions": "Matmuls and contractions", "sorting": "Sorting and searching",
+    "indexing": "Indexing", "at": "Updates",
+}  # fmt: skip
+"""Modules of burn.tensors, and the headings of their pages."""
+
+TITLES = {
+    "run": ("Load, compile, export", None),
+    "run-torch": ("Compiled PyTorch modules", None),
+    "tensor": ("Tensor", "burn.tensors.tensor"),
+    "control": ("Control flow", "burn.tensors.control"),
+    "gradients": ("Gradients", "burn.tensors.gradients"),
+    "errors": ("Errors", "burn.errors"),
+    **{page: (path, path) for path, page in MODULES.items()},
+}
+"""Pages that are not made of a family: title, and the module whose docstring opens them."""
+
+TABLES: dict[str, Callable[[], str]] = {
+    "operators-onnx": tables.onnx_page,
+    "operators-onnx-runtime": tables.vendor_page,
+    "operators-torch": tables.torch_page,
+    "derivatives": tables.derivative_page,
+    "passes": tables.pass_page,
+    "commands": tables.command_page,
+    "environment": tables.environment_page,
+}
+
+SECTIONS = {
+    "Functions and tensors": ("run", "run-torch", "tensor", "tensor-*", "control", "gradients"),
+    "Families of functions": ("linalg", "fft", "random"),
+    "Models and training": ("nn", "nn-*", "optim", "train", "train-*", "data", "generation", "quantization"),
+    "Tools": ("errors", "commands", "environment"),
+    "Ops and operators": ("operators-*", "ops", "ops-*", "derivatives", "passes"),
+}
+"""Sections of the index, and their pages in order; `x-*` is every page of that beginning."""
+
+
+def pages() -> dict[str, str]:
+    """The name of each page and its text."""
+    by_page: dict[str, list[Entry]] = defaultdict(list)
+    for public in entries():
+        by_page[public.page].append(public)
+    types_ = tested_types()
+    written = {}
+    for page, listed in by_page.items():
+        if page.startswith("ops-"):
+            continue
+        if page.startswith("tensor-"):
+            head = [f"# {TENSOR_FAMILIES[page.removeprefix('tensor-')]}", ""]
+        elif page.startswith("nn-") and page not in TITLES:
+            head = layer_head(page)
+        else:
+            title, home = TITLES[page]
+            head = [f"# {title}", "", *(module(import_module(home)) if home else [])]
+        written[page] = "\n".join([*head, *overview(listed), *(x for e in listed for x in entry(e, note(e, types_)))])
+    written["nn"] = layer_index(by_page)
+    written["ops"] = op_index()
+    written |= {f"ops-{name.replace('.', '-')}": text for name in FAMILIES if (text := op_page(name, by_page))}
+    written |= {page: text for page, make in TABLES.items() if (text := make())}
+    written["tensor"] += tensor_note()
+    written["errors"] += alias_table()
+    return written
 
 
 def main(folder: Path) -> None:
-    context()
     folder.mkdir(parents=True, exist_ok=True)
-    pages = {f"ops-{family.replace('.', '-')}.md": op_page(family) for family in FAMILIES}
-    pages["tensor.md"] = tensor_page()
-    pages["nn.md"] = layer_page()
-    pages["data.md"] = data_page()
-    pages["train.md"] = train_page()
-    pages["generation.md"] = generation_page()
-    pages["derivatives.md"] = derivative_page()
-    pages["passes.md"] = pass_page()
-    pages["onnx-runtime-operators.md"] = vendor_page()
-    pages["environment.md"] = environment_page()
-    for name, text in pages.items():
-        if text:
-            (folder / name).write_text(text)
-    written = sorted(name for name, text in pages.items() if text)
-    index = [f"- [{name.removesuffix('.md')}]({name})" for name in written]
-    (folder / "index.md").write_text("\n".join(["# Reference", "", *index, ""]))
+    written = pages()
+    for stale in {path.stem for path in folder.glob("*.md")} - set(written) - {"index"}:
+        (folder / f"{stale}.md").unlink()
+    for name, text in written.items():
+        (folder / f"{name}.md").write_text(text)
+    (folder / "index.md").write_text(index(written))
     print(f"{len(written) + 1} pages in {folder}")
 
 
-def op_page(family: str) -> str:
-    """The ops that one module of the dialect defines."""
-    module = import_module(f"burn.dialect.{family}")
-    classes = [cls for cls in REGISTRY.values() if cls.__module__ == module.__name__]
-    if not classes:
-        return ""
-    parts = [f"# {family.capitalize()}", "", inspect.cleandoc(module.__doc__ or ""), ""]
-    for cls in classes:
-        parts += op_entry(cls)
-    return "\n".join(parts)
+def index(written: dict[str, str]) -> str:
+    lines = ["# Reference", "", "Every public name, from its docstring. The search finds names and their parts.", ""]
+    for section, patterns in SECTIONS.items():
+        lines += [f"## {section}", ""]
+        found = [page for pattern in patterns for page in _matching(pattern, written)]
+        lines += [f"- [{written[page].partition(chr(10))[0].removeprefix('# ')}]({page}.md)" for page in found]
+        lines += [""]
+    return "\n".join(lines)
 
 
-def op_entry(cls: type[Op]) -> list[str]:
-    name = cls.OP_NAME
-    public = next((n for n in (name, f"{name}_") if n in ops.names()), None)
-    lines = [f"## {name}", ""]
-    if public is not None:
-        signature = signature_of(getattr(ops, public))
-        lines += ["```python", f"burn.ops.{public}{signature}", "```", ""]
-    derivative = f"Derivative: {derivative_of(name)}."
-    kind = "primitive" if cls.decompose is None else "composite: it has a decomposition into other ops"
-    return [*lines, inspect.cleandoc(cls.__doc__ or ""), "", f"`burn.{name}`, {kind}. {derivative}", ""]
+def _matching(pattern: str, written: dict[str, str]) -> list[str]:
+    if not pattern.endswith("*"):
+        return [pattern]
+    return [page for page in sorted(written) if page.startswith(pattern[:-1])]
 
 
-DERIVATIVES = {
-    "rule": "a rule of its own",
-    "composite": "through what it is made of",
-    "control": "its regions run again on the way back",
-    "zero": "zero",
-    "discrete": "none, for it holds no floats",
-}
+def overview(listed: list[Entry]) -> list[str]:
+    """A table of a page's names, if it has many: a link and the first sentence of each."""
+    if len(listed) < 4:
+        return []
+    rows = [(f"{{py:obj}}`{e.name}`", first_sentence(e.documentation)) for e in listed]
+    return [*tables.table(("name", ""), rows), ""]
 
 
-def derivative_of(name: str) -> str:
-    kind = rules.kind(name)
-    if kind == "rule" and name in rules.NONE:
-        return f"{DERIVATIVES[kind]}, but {rules.NONE[name]}"
-    return f"none: {rules.NONE[name]}" if kind == "none" else DERIVATIVES[kind]
+def first_sentence(text: str) -> str:
+    paragraph = " ".join(text.split("\n\n", 1)[0].split())
+    end = paragraph.find(". ")
+    return " ".join(markdown(paragraph if end < 0 else paragraph[: end + 1]))
 
 
-def derivative_page() -> str:
-    """How every op is differentiated."""
-    parts = ["# Derivatives", "", inspect.cleandoc(import_module("burn.dialect.adjoint").__doc__ or ""), ""]
-    rows = [
-        f"| `{name}` | {derivative_of(name)} |"
-        for name in sorted(REGISTRY)
-        if name not in ops.STRUCTURAL - {"if", "loop"}
-    ]
-    return "\n".join([*parts, "| op | derivative |", "|---|---|", *rows, ""])
-
-
-def signature_of(function: object) -> str:
-    """Without the quotes that annotations come in, and without addresses."""
-    text = re.sub(r"<function (\w+) at 0x\w+>", r"\1", str(inspect.signature(function)))  # type: ignore[arg-type]
-    return re.sub(r"(: |-> )'([^']*)'", r"\1\2", text)
-
-
-TENSOR_FAMILIES = {
-    "Creation": "creation", "From other libraries": "promotion", "Functions of elements": "math",
-    "Comparison, logic and bits": "logic",
-    "Activations": "activations", "Conversion": "conversions", "Shapes": "shapes", "Rearranging elements": "manipulation",
-    "Concatenation and selection": "concatenation", "Reductions": "reductions", "Statistics": "statistics",
-    "Matmuls and contractions": "contractions",
-    "Sorting and searching": "sorting", "Indexing": "indexing", "Updates": "at",
-}  # fmt: skip
-"""Headings, and the modules of burn.tensors whose functions stand under them."""
-
-TENSOR_MODULES = ("linalg", "fft", "random", "control")
-
-
-def tensor_page() -> str:
-    """Every function of tensors: how it is called, what it does, and with which element types it is tested."""
-    parts = ["# Tensors", "", inspect.cleandoc(import_module("burn.tensors.tensor").__doc__ or ""), ""]
-    parts += [
-        "Most functions are methods too: `burn.sum(x, 0)` is `x.sum(0)`. Element types are those that each function is"
-    ]
-    parts += [
-        "tested with, against numpy, where "
-        + "; ".join(f"{word}: {', '.join(kind_types(kind))}" for kind, word in KINDS.items())
-        + ".",
-        "",
-    ]
-    types_ = tested_types()
-    for heading, module in TENSOR_FAMILIES.items():
-        names = [n for n in NAMES if _home(n) == f"burn.tensors.{module}"]
-        parts += function_table(heading, [(n, getattr(burn, n), f"burn.{n}") for n in names], types_)
-    for module in TENSOR_MODULES:
-        home = import_module("burn.tensors.control" if module == "control" else f"burn.{module}")
-        prefix = "burn" if module == "control" else f"burn.{module}"
-        public = [n for n in getattr(home, "__all__", dir(home)) if inspect.isfunction(getattr(home, n))]
-        public = [n for n in public if getattr(home, n).__module__ == home.__name__ and not n.startswith("_")]
-        parts += [
-            f"# {prefix if module != 'control' else 'Control flow'}",
-            "",
-            inspect.cleandoc(home.__doc__ or ""),
-            "",
-        ]
-        parts += function_table("", [(f"{module}.{n}", getattr(home, n), f"{prefix}.{n}") for n in public], types_)
-    return "\n".join(parts)
-
-
-def _home(name: str) -> str:
-    function = FREE[name] if name in FREE else getattr(burn.Tensor, name)
-    return function.__module__
+def note(public: Entry, types_: dict[str, tuple[str, ...]]) -> str:
+    """The element types that a tensor function is tested with."""
+    key = public.name.removeprefix("burn.")
+    words = tables.type_names(types_.get(key, ()))
+    return f"Element types: {words}." if words else ""
 
 
 def tested_types() -> dict[str, tuple[str, ...]]:
-    """The element types in the row of each name; none where the tests are not kept as a checkout's are."""
-    sys.path.insert(0, str(HERE.parent))
-    rows = import_module("tests.api.rows").ROWS
-    return {row.key: row.dtypes for row in rows}
+    """The element types in the row of each name in the tests."""
+    return {row.key: row.dtypes for row in import_module("tests.api.rows").ROWS}
 
 
-KINDS = {"float": "floats", "int": "ints", "uint": "uints", "bool": "bools"}
+def tensor_note() -> str:
+    kinds = "; ".join(f"{word}: {', '.join(tables.kind_types(kind))}" for kind, word in tables.KINDS.items())
+    links = [f"- [{title}](tensor-{page}.md)" for page, title in TENSOR_FAMILIES.items()]
+    text = f"""
+## Functions and methods
+
+There are {len(NAMES)} functions. Most are methods as well: `burn.sum(x, 0)` is `x.sum(0)`. Each states the element types that
+it is tested with against numpy. {kinds}.
+"""
+    return "\n".join([text, *links, ""])
 
 
-def kind_types(kind: str) -> list[str]:
-    """A kind's element types of 8 bits and more: the smaller ones are stored, not reckoned with."""
-    return [n for n, d in DTYPES.items() if d.kind == kind and (d.bits >= 8 or kind == "bool")]
+def alias_table() -> str:
+    rows = [(f"`{name}`", f"{{py:obj}}`{home}`") for name, home in aliases().items() if "errors" in home]
+    return "\n".join(["", "## Names in `burn`", "", *tables.table(("name", "class"), rows)])
 
 
-def _types(dtypes: tuple[str, ...]) -> str:
-    """Element types, whole kinds by their names."""
-    words = []
-    for kind, word in KINDS.items():
-        every = kind_types(kind)
-        some = [n for n in every if n in dtypes]
-        words += [word] if some == every else some
-    return ", ".join(words)
+def layer_head(page: str) -> list[str]:
+    """The title of a page of layers, and the docstrings of the files that define them."""
+    if page == "nn-loss":
+        return ["# Losses", "", *module(nn.loss)]
+    home = import_module(f"burn.nn.{page.removeprefix('nn-')}")
+    return [f"# {page.removeprefix('nn-').capitalize()}", "", *module(home)]
 
 
-def function_table(
-    heading: str, functions: list[tuple[str, Any, str]], types_: dict[str, tuple[str, ...]]
-) -> list[str]:
-    lines = [f"## {heading}", ""] if heading else []
-    lines += ["| function | element types | |", "|---|---|---|"]
-    for key, function, name in functions:
-        summary = (inspect.getdoc(function) or "").split("\n\n", 1)[0]
-        cells = (f"`{name}{signature_of(function)}`", _types(types_.get(key, ())), " ".join(summary.split()))
-        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
-    return [*lines, ""]
+def layer_index(by_page: dict[str, list[Entry]]) -> str:
+    lines = ["# burn.nn", "", *module(nn)]
+    for page in sorted(p for p in by_page if p.startswith("nn-")):
+        names = ", ".join(f"{{py:obj}}`{e.name.rpartition('.')[2]} <{e.name}>`" for e in by_page[page])
+        lines += [f"**[{layer_head(page)[0][2:] if page != 'nn-init' else 'Initialisers'}]({page}.md)**: {names}", ""]
+    return "\n".join(lines)
 
 
-def layer_page() -> str:
-    parts = ["# burn.nn", "", inspect.cleandoc(nn.__doc__ or ""), ""]
-    for name in nn.__all__:
-        member = getattr(nn, name)
-        if inspect.ismodule(member):  # nn.init, nn.loss: what they define themselves
-            parts += [f"# burn.nn.{name}", "", inspect.cleandoc(member.__doc__ or ""), ""]
-            own = [n for n, v in vars(member).items() if getattr(v, "__module__", "") == member.__name__]
-            parts += [
-                line for n in own if not n.startswith("_") for line in layer_entry(f"{name}.{n}", getattr(member, n))
-            ]
+def op_index() -> str:
+    """All ops with their kinds, as a table."""
+    rows = []
+    for name, cls in sorted(REGISTRY.items()):
+        kind = "primitive" if cls.decompose is None else "composite"
+        rows.append((f"[`burn.{name}`](ops-{family(name)}.md)", kind, tables.summary(cls)))
+    head = "A composite has a decomposition into other ops; kernels implement primitives."
+    return "\n".join(["# Ops of the dialect", "", head, "", *tables.table(("op", "kind", ""), _plain(rows))])
+
+
+def _plain(rows: list[tuple[str, str, str]]) -> list[tuple[str, str, str]]:
+    return [(name, kind, " ".join(markdown(text))) for name, kind, text in rows]
+
+
+def op_page(name: str, by_page: dict[str, list[Entry]]) -> str:
+    """The ops that one module of the dialect defines: those with a function, then the others."""
+    home = import_module(f"burn.dialect.{name}")
+    classes = [cls for cls in REGISTRY.values() if cls.__module__ == home.__name__]
+    if not classes:
+        return ""
+    functions = {e.name.rpartition(".")[2]: e for e in by_page.get(f"ops-{name.replace('.', '-')}", [])}
+    title = name.rpartition(".")[2].replace("_", " ").capitalize()
+    lines = [f"# Ops: {title.lower()}", "", *module(home)]
+    rest = []
+    for cls in classes:
+        public = functions.get(cls.OP_NAME) or functions.get(f"{cls.OP_NAME}_")
+        if public is None:
+            rest += [f"### {cls.OP_NAME}", "", *markdown(inspect.getdoc(cls) or ""), "", op_note(cls), ""]
         else:
-            parts += layer_entry(name, member)
-    return "\n".join(parts)
+            lines += entry(public, op_note(cls))
+    return "\n".join([*lines, *(["## Ops without a function", ""] if rest else []), *rest])
 
 
-def data_page() -> str:
-    """Datasets and loaders, with their methods."""
-    parts = ["# burn.data", "", inspect.cleandoc(data.__doc__ or ""), ""]
-    for name in data.__all__:
-        member = getattr(data, name)
-        inherited = dir(data.Dataset) if member is not data.Dataset else ()  # said there
-        parts += [*layer_entry(name, member, "data"), *methods(member, inherited), ""]
-    return "\n".join(parts)
-
-
-def train_page() -> str:
-    """Steps and learners, then metrics, and the events that observers receive."""
-    parts = ["# burn.train", "", inspect.cleandoc(train.__doc__ or ""), ""]
-    for name in train.__all__:
-        member = getattr(train, name)
-        if inspect.isclass(member) or inspect.isroutine(member):
-            parts += [*layer_entry(name, member, "train"), *methods(member), ""]
-    parts += ["# burn.train.metrics", "", inspect.cleandoc(train.metrics.__doc__ or ""), ""]
-    for name in train.metrics.__all__:
-        parts += [*layer_entry(name, getattr(train.metrics, name), "metrics"), ""]
-    parts += ["# burn.train.events", "", inspect.cleandoc(train.events.__doc__ or ""), ""]
-    events = typing.get_args(train.Event)
-    return "\n".join([*parts, *(line for event in events for line in layer_entry(event.__name__, event, "events"))])
-
-
-def generation_page() -> str:
-    """Text generation."""
-    parts = ["# burn.generation", "", inspect.cleandoc(generation.__doc__ or ""), ""]
-    for name in generation.__all__:
-        member = getattr(generation, name)
-        parts += [*layer_entry(name, member, "generation"), *methods(member), ""]
-    return "\n".join(parts)
-
-
-def methods(member: Any, without: Collection[str] = ()) -> list[str]:
-    """The methods that a class defines itself, with their docstrings, except those named in `without`."""
-    own = vars(member).items() if inspect.isclass(member) else ()
-    return [
-        f"- `.{name}{signature_of(function).replace('(self, ', '(').replace('(self)', '()')}`: "
-        + " ".join((inspect.getdoc(function) or "").split())
-        for name, function in own
-        if inspect.isfunction(function) and name not in without and not name.startswith(("_", "with_"))
-        if inspect.getdoc(function)
-    ]
-
-
-def layer_entry(name: str, layer: Any, home: str = "nn") -> list[str]:
-    try:
-        signature = signature_of(layer).replace(" -> None", "")
-    except (TypeError, ValueError):
-        signature = "(...)"
-    return [f"## {name}", "", "```python", f"{home}.{name}{signature}", "```", "", inspect.getdoc(layer) or "", ""]
-
-
-def pass_page() -> str:
-    from burn.cli.opt import describe
-
-    return "\n".join(["# Passes", "", "```", describe(), "```", ""])
-
-
-def environment_page() -> str:
-    """The environment variables."""
-    lines = ["# Environment variables", "", "| variable | meaning |", "| --- | --- |"]
-    return "\n".join([*lines, *(f"| {name} | {about} |" for name, about in VARIABLES.items()), ""])
-
-
-def vendor_page() -> str:
-    """The operators of com.microsoft: what is imported, and what is refused for which reason."""
-    from burn.importers.onnx.node import BUILDERS
-    from burn.importers.onnx.ops import load_builders
-    from burn.importers.onnx.ops.vendor_refused import LIMITS, REFUSED, VALUES
-
-    load_builders()
-    lines = [
-        "# Operators of ONNX Runtime",
-        "",
-        "Operators of the domain com.microsoft, which ONNX Runtime's tools write; all that it runs on CPUs are here. An operand,",
-        "an attribute or a value that burn does not support is refused by name when the file is imported.",
-        "",
-        "| operator | | refused |",
-        "| --- | --- | --- |",
-    ]
-    for domain, op in sorted(key for key in BUILDERS if key[0].startswith("com.microsoft")):
-        name = op if domain == "com.microsoft" else f"{domain.rpartition('.')[2]}::{op}"
-        if (domain, op) in REFUSED:
-            lines.append(f"| {name} | refused | {REFUSED[domain, op]} |")
-            continue
-        own = domain == "com.microsoft"
-        limits = [*LIMITS.get(op, ()), *(f"{k} = {v}" for k, v in VALUES.get(op, {}).items())] if own else []
-        lines.append(f"| {name} | works | {', '.join(limits)} |")
-    return "\n".join([*lines, ""])
+def op_note(cls: type[Op]) -> str:
+    kind = "primitive" if cls.decompose is None else "composite: it has a decomposition into other ops"
+    return f"`burn.{cls.OP_NAME}`, {kind}. Derivative: {' '.join(markdown(tables.derivative_of(cls.OP_NAME)))}."
 
 
 if __name__ == "__main__":

@@ -92,6 +92,7 @@ def uniform(low: float = 0.0, high: float = 1.0) -> Init:
 
 
 def normal(mean: float = 0.0, deviation: float = 1.0) -> Init:
+    """Normal, with a mean and a standard deviation."""
     return lambda shape, rng: rng.normal(mean, deviation, shape)
 
 

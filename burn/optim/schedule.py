@@ -31,6 +31,7 @@ def _check(**numbers: float) -> None:
 
 
 def constant(lr: float) -> Schedule:
+    """The same rate at every step."""
     return lambda step: _steps(step) * 0.0 + lr
 
 

@@ -151,6 +151,7 @@ class Summary:
 
 
 Event: TypeAlias = Started | Stepped | ValidStepped | Validated | EpochEnded | Saved | Warned | Stopped | Finished
+"""The events of a training; the attributes of each are those of its class."""
 
 
 class Control:
@@ -174,3 +175,4 @@ class Control:
 
 
 Observer: TypeAlias = Callable[[Event, Control], None]
+"""A function of each event. It may request a stop or a checkpoint through the `Control`."""

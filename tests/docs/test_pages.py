@@ -1,4 +1,4 @@
-"""The code in the README and in the guides runs, and what is shown side by side gives the same numbers."""
+"""The code in the README, on the first page and in the guides runs, and what is shown side by side gives the same numbers."""
 
 from __future__ import annotations
 
