@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 
 from burn.codegen.artefact import artefact_of
-from burn.codegen.backend import Backend, Built, in_halves, within
-from burn.codegen.registry import backend_for as backend_of
+from burn.codegen.backend import Backend, Built
+from burn.codegen.pipeline import Pipeline, with_precision, within_budget
 from burn.codegen.tuning import tuned
 from burn.dialect.control import Group
 from burn.dialect.mlir import context
@@ -21,6 +21,7 @@ from burn.passes.environment import Environment
 from burn.runtime.artefact import Artefact
 from burn.runtime.budget import left
 from burn.runtime.executable import Executable
+from burn.runtime.registry import entry
 
 __all__ = ["backend_for", "compile_count", "compile_program", "described", "environment", "executable", "listing"]
 
@@ -44,7 +45,7 @@ def compile_program(program: Program, options: Options | None = None) -> Artefac
 def _built(program: Program, options: Options) -> tuple[Built, Backend]:
     """A program's code, and the back end that generated it."""
     backend = backend_for(options).session(program)
-    steps = pipeline.parse(_passes(backend, options))
+    steps = pipeline.parse(_passes(backend, options).text)
 
     def run(program: Program, backend: Backend) -> None:
         pipeline.run(steps, program, environment(backend))
@@ -52,23 +53,26 @@ def _built(program: Program, options: Options) -> tuple[Built, Backend]:
     backend = tuned.before_passes(program, backend, options.autotune, options.device, run)
     run(program, backend)
     backend = tuned.before_printing(program, backend, options.autotune, options.device)
-    return backend.build(program), backend
+    return backend.printer.build(program), backend
 
 
-def _passes(backend: Backend, options: Options) -> str:
-    """The pipeline of a compilation."""
-    passes = backend.passes if options.passes is None else options.passes
-    passes = within(passes, options.budget) if options.budget else passes
-    return passes if options.precision == FULL else in_halves(passes, options.precision)
+def _passes(backend: Backend, options: Options) -> Pipeline:
+    """The pipeline of a compilation. Raises CompileError if the options' own lacks an extension point that they need."""
+    passes = backend.pipeline if options.passes is None else Pipeline.of(options.passes)
+    passes = within_budget(passes, options.budget) if options.budget else passes
+    return passes if options.precision == FULL else with_precision(passes, options.precision)
 
 
 def backend_for(options: Options | None = None) -> Backend:
-    """The back end for a compilation; by default for this machine's CPU."""
-    return backend_of(options or Options())
+    """The back end for a compilation; by default for this machine's CPU. Raises TypeMismatch for an unknown target, CompileError
+    if there is none for the device, and DeviceError for a device that is not there and whose architecture the options leave
+    open."""
+    options = options or Options()
+    return entry(options.device.kind).make(options)
 
 
 def environment(backend: Backend | None = None) -> Environment:
-    """What passes are given: the back end (this machine's CPU by default), and how a program is run while compiling."""
+    """The environment of passes: the back end (this machine's CPU by default), and how a program is run while compiling."""
     return Environment(backend or backend_for(), _evaluate)
 
 
@@ -76,7 +80,7 @@ def _evaluate(program: Program) -> Callable[..., Sequence[np.ndarray]]:
     """A program as a function, on this machine. Sums are taken in order, so that a constant has the same bits in every
     program, exact ones among them."""
     options = Options(exact=True, autotune=OFF)
-    options = replace(options, passes=backend_for(options).folding)
+    options = replace(options, passes=backend_for(options).folding.text)
     executable = Executable(artefact_of(program, *_built(program, options)))
     executable.limit_to(left())
 
@@ -92,15 +96,15 @@ def described(program: Program, options: Options) -> tuple[Artefact, list[str]]:
     built, backend = _built(program, options)
     ops = [operation.opview for operation in built.operations]
     with context():
-        texts = [group_text(op, backend.wants) if isinstance(op, Group) else str(op) for op in ops]
+        texts = [group_text(op, backend.preferences) if isinstance(op, Group) else str(op) for op in ops]
     return artefact_of(program, built, backend), texts
 
 
 def listing(program: Program, options: Options) -> str:
     """A program's code in the language of its back end, for people. Raises CompileError."""
     backend = backend_for(options).session(program)
-    pipeline.run(pipeline.parse(_passes(backend, options)), program, environment(backend))
-    return backend.listing(program)
+    pipeline.run(pipeline.parse(_passes(backend, options).text), program, environment(backend))
+    return backend.printer.listing(program)
 
 
 def executable(program: Program, options: Options | None = None) -> Executable:

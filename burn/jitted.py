@@ -21,13 +21,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from burn.codegen import registry
 from burn.compiled import CompiledFunction, executable_of, is_torch
 from burn.dialect.deferred import is_remembering
 from burn.dialect.spec import as_array
 from burn.errors import Problem, TypeMismatch
 from burn.nn.parameter import are_of, devices_of, elements_of, given_up, renew
 from burn.options import Options
+from burn.runtime import registry
 from burn.runtime._native import trim_memory
 from burn.runtime.arrays import as_given
 from burn.runtime.device import CPU, Device
@@ -195,7 +195,7 @@ class Jit:
             self._varied = True
             traced = trace_call(self._function, arguments, opens=True)
         where = self._where(cards, traced.tracer.parameters)
-        if registry.entry(where).size_hints:
+        if registry.entry(where.kind).size_hints:
             traced.program.usual |= self._usual
         made = executable_of(traced, Options(device=where, budget=self._budget), self._donate)
         function = CompiledFunction(made, arguments, traced.results)

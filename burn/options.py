@@ -9,10 +9,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, TypedDict
 
-from burn.codegen import registry
 from burn.codegen.tuning.modes import OFF, Mode, mode_of
 from burn.errors import Problem, TypeMismatch, near
-from burn.runtime import host, versions
+from burn.runtime import host, registry, versions
 from burn.runtime.device import CPU, Device
 from burn.runtime.device import device as as_device
 
@@ -97,7 +96,7 @@ class Options:
             self.passes or "",
             self.budget,
             "text" * self.as_text,
-            *(f"{name} {versions.installed(name)}" for name in registry.entry(self.device).packages),
+            *(f"{name} {versions.installed(name)}" for name in registry.entry(self.device.kind).packages),
             f"runtime {versions.native_runtime()}",
             f"burn {versions.sources(_UNRELATED)}",
         )

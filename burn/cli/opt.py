@@ -9,7 +9,6 @@ from pathlib import Path
 import click
 
 from burn.cli.common import echo
-from burn.codegen import registry
 from burn.compiler import backend_for, environment
 from burn.dialect.program import Program
 from burn.dialect.text import parse_text, to_text
@@ -20,6 +19,8 @@ from burn.options import Options
 from burn.passes import pipeline
 from burn.passes.fold import drop_unused_weights
 from burn.passes.verify import Verify
+from burn.runtime import registry
+from burn.runtime.device import Device
 from burn.runtime.files import save_text
 
 
@@ -63,10 +64,10 @@ def main(
         raise click.UsageError("FILE is missing: a path, or - for standard input")
     try:
         language = registry.languages().get(emit)
-        asked = Options() if language is None else Options(device=language, architecture=registry.PORTABLE)
+        asked = Options() if language is None else Options(device=Device(language), architecture=registry.PORTABLE)
         backend = backend_for(asked)
         if passes is None:
-            passes = "" if emit == "ir" else backend.passes
+            passes = "" if emit == "ir" else backend.pipeline.text
         chosen = pipeline.parse(passes)
         program = read(source)
         backend = backend.session(program)
@@ -79,9 +80,9 @@ def main(
 
         pipeline.run(chosen, program, environment(backend), after)
         if emit == "kernels":
-            write_text(program_text(program, backend.wants), output)
+            write_text(program_text(program, backend.preferences), output)
         elif language is not None:
-            write_text(backend.listing(program), output)
+            write_text(backend.printer.listing(program), output)
         else:
             write(program, output, locations)
     except BurnError as error:

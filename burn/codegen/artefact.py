@@ -23,7 +23,7 @@ def artefact_of(program: Program, built: Built, backend: Backend) -> Artefact:
     ]
     return Artefact(
         signature=Signature(tuple(inputs), tuple(outputs), program.random_state),
-        target=backend.runs_on,
+        target=backend.printer.runs_on,
         code=built.code,
         constants=tuple(Constant.of(constant_array(v, program.weights)) for v in built.constants),
         live_ranges=tuple(built.live_ranges),

@@ -1,7 +1,12 @@
-"""A back end: what a kind of device wants of a program, and what makes code of it.
+"""A back end: the passes, preferences, layouts and printed code of one kind of device.
 
-`compiler.py` reads the same for every device. Passes are handed the back end in their environment and ask it what they need; no
-pass names a device.
+`compiler.py` reads the same for every device. It gives passes the back end in their environment, and they query it; no pass
+names a device. A back end has four parts:
+
+- `Preferences` (data): how kernels are described;
+- `Layouts`: how operands are laid out in memory for its kernels;
+- `Printer`: code for a program that the passes have been through;
+- `Loader` (`burn.runtime.loader`): runs that code. Its registry entry names it, because running needs no compiler.
 """
 
 from __future__ import annotations
@@ -10,37 +15,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
+from burn.codegen.pipeline import FOLDING, Pipeline
 from burn.dialect.dims import Dim
 from burn.dialect.mlir import ir
 from burn.dialect.program import Program
-from burn.errors import CompileError
-from burn.kernels.wants import Convolution, Product, Wants
+from burn.kernels.layouts import Layouts
+from burn.kernels.preferences import Preferences
 from burn.runtime.artefact import KernelImage, Target
 
 if TYPE_CHECKING:
     from burn.codegen.tuning.search import Measure
     from burn.runtime.device import Device
-
-
-def pipeline(own: str = "", whole: tuple[str, ...] = (), few_bits: bool = False) -> str:
-    """The passes of a compilation. Attention and windows stay whole, as printers of kernels take them so; convolutions become
-    channels-last. own: a device's passes behind that, such as packing; whole: further composites that it has kernels for;
-    few_bits: whether these read weights of a few bits as they are."""
-    kept = "+".join(("attention", "windows", *whole, *(["block_dot"] if few_bits else [])))
-    early = "integers,blocks" if few_bits else "integers"
-    laid_out = f"simplify{{absorb=false}},recognise,{early},decompose{{keep={kept}}},simplify,layout,simplify"
-    return ",".join(filter(None, (laid_out, own, "fold,rematerialise,fuse,release,donate")))
-
-
-def in_halves(passes: str, dtype: str) -> str:
-    """A compilation's passes with products computed in a half type: where formulas are composites again, and what a batch
-    norm scales by has gone into weights."""
-    return passes.replace("recognise", f"recognise,decompose{{only=batch_norm}},simplify,precision{{to={dtype}}}", 1)
-
-
-def within(passes: str, budget: str) -> str:
-    """A compilation's passes for a program that is to need no more memory than a budget, the options of `recompute`, says."""
-    return passes.replace("rematerialise", f"rematerialise,recompute{{{budget}}}", 1)
 
 
 class Record(Protocol):
@@ -79,59 +64,58 @@ class Built:
     chosen: Mapping[int, str] = field(default_factory=dict)
 
 
+class Printer(Protocol):
+    """Code generation for programs that the passes have been through."""
+
+    @property
+    def runs_on(self) -> Target:
+        """The machine that the code needs."""
+        ...
+
+    def build(self, program: Program) -> Built:
+        """Code that the back end's loader runs. Raises CompileError."""
+        ...
+
+    def listing(self, program: Program) -> str:
+        """The code as text for people, in the language that the registry entry names. Raises CompileError."""
+        ...
+
+
 class Backend(Protocol):
-    """One kind of device, as a compilation sees it. A class that names it as its base inherits the defaults of a back end that
-    prefers nothing and has one variant of each kernel."""
+    """One kind of device, as a compilation sees it. A class that names it as its base inherits defaults: no preferences, operands
+    read as they are, and one variant of each kernel."""
 
     @property
     def name(self) -> str: ...
 
     @property
-    def passes(self) -> str:
-        """The pipeline of a compilation: its composites that stay whole, its layouts and packing among them."""
+    def pipeline(self) -> Pipeline:
+        """The passes of a compilation: composites that stay whole, layouts, packing."""
         ...
 
     @property
-    def folding(self) -> str:
-        """The pipeline for what is run while compiling."""
-        ...
+    def folding(self) -> Pipeline:
+        """The passes for programs that run while another is compiled."""
+        return FOLDING
+
+    @property
+    def preferences(self) -> Preferences:
+        """Preferences for the description of kernels."""
+        return Preferences()
+
+    @property
+    def layouts(self) -> Layouts:
+        return Layouts(self.name)
+
+    @property
+    def printer(self) -> Printer: ...
 
     def session(self, program: Program) -> Backend:
         """The back end for the compilation of one program, with that program's size hints. Passes, printers and reports take
         their preferences from this one object, so that all of them describe the same kernels."""
         return self
 
-    @property
-    def wants(self) -> Wants:
-        """Preferences for the description of kernels."""
-        return Wants()
-
-    def panel(self, product: Product) -> int:
-        """Columns of a panel in which `pack` lays out the right side. Raises CompileError if kernels read no panels."""
-        raise CompileError(f"kernels for {self.name} read no panels: leave out the pass 'pack'")
-
-    def at_points(self, convolution: Convolution, pays: bool) -> bool:
-        """Whether a convolution becomes products at points. pays: what `winograd` expects of it."""
-        return pays
-
-    @property
-    def byte_run(self) -> int:
-        """Neighbours along the depth that an instruction multiplies and sums where uint8 meets int8; 1: there is none."""
-        return 1
-
-    @property
-    def runs_on(self) -> Target:
-        """What a machine must be for the code to run there."""
-        ...
-
-    def build(self, program: Program) -> Built:
-        """Code for a program that the passes have been through."""
-        ...
-
-    def listing(self, program: Program) -> str:
-        """The code for a program that the passes have been through as text for people, in the back end's language."""
-        ...
-
+    # ---- variants, for autotuning and tests ------------------------------------------------------------------------------
     def drawn(self, seed: int) -> Backend:
         """The back end with variants of kernels drawn by a seed, for tests; itself if it has none."""
         return self
@@ -139,8 +123,8 @@ class Backend(Protocol):
     def with_fastest_layouts(
         self, program: Program, run: Callable[[Program, Backend], None], mode: str, measure: Measure
     ) -> Backend:
-        """The back end with the fastest of what passes decide, if there is anything. run: takes a copy of the program through
-        the passes; mode: how long is searched, a name in `search.TRIED`."""
+        """The back end with the fastest variants of decisions that passes make. run: takes a copy of the program through
+        the passes; mode: the extent of the search, a name in `search.TRIED`."""
         return self
 
     def with_fastest_kernels(self, program: Program, mode: str, device: Device, measure: Measure) -> Backend:

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from burn.codegen import registry
 from burn.codegen.cpu.target import Target
 from burn.compiler import compile_program, listing
 from burn.deploy import bare, beside, header, native_runtime, objects, platforms, small, tables, toolchain, wasm
@@ -27,7 +26,7 @@ from burn.deploy.weights import Weights
 from burn.dialect.program import Program
 from burn.errors import CompileError, Problem
 from burn.options import Options as CompileOptions
-from burn.runtime import _native, files, package, signing
+from burn.runtime import _native, files, package, registry, signing
 from burn.runtime.artefact import Artefact, Constant
 from burn.runtime.device import Device
 from burn.runtime.package import COMPILED
@@ -86,9 +85,9 @@ def _llvm(program: Program, output: Path, options: Options) -> list[Path]:
     return _written(output, bytes(compile_program(program, options.compilation(options.target, as_text=True)).code))
 
 
-def _listing(device: Device, program: Program, output: Path, options: Options) -> list[Path]:
+def _listing(kind: str, program: Program, output: Path, options: Options) -> list[Path]:
     """The program's code as text, in the language of the back end for a kind of device."""
-    asked = replace(options.compilation(options.target), device=device, architecture=registry.PORTABLE)
+    asked = replace(options.compilation(options.target), device=Device(kind), architecture=registry.PORTABLE)
     return _written(output, listing(program, asked).encode() + b"\n")
 
 
@@ -356,8 +355,8 @@ def _wasm(program: Program, output: Path, options: Options) -> list[Path]:
 def _listings() -> dict[str, Kind]:
     """The listings that back ends make, by the name of their language."""
     return {
-        language: Kind(partial(_listing, device), registry.entry(device).about, registry.entry(device).suffix)
-        for language, device in registry.languages().items()
+        language: Kind(partial(_listing, kind), registry.entry(kind).about, registry.entry(kind).suffix)
+        for language, kind in registry.languages().items()
     }
 
 

@@ -9,10 +9,10 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from burn.codegen.registry import architectures
 from burn.errors import CompileError, Problem, near
 from burn.runtime.artefact import CODE_ALIGNMENT, Artefact, Buffer
 from burn.runtime.device import Device
+from burn.runtime.registry import architectures
 
 
 @dataclass(frozen=True)

@@ -59,23 +59,23 @@ from burn.kernels.body import (
 )
 from burn.kernels.builders import kernels
 from burn.kernels.builders.builder import Call
-from burn.kernels.wants import Wants
+from burn.kernels.preferences import Preferences
 
 
-def program_text(program: Program, wants: Wants) -> str:
+def program_text(program: Program, preferences: Preferences) -> str:
     """The kernels of every group of a fused program in order, each under the names of its source nodes."""
     with context():
-        return "\n\n".join(group_text(group, wants, number) for number, group in enumerate(groups(program.block)))
+        return "\n\n".join(group_text(group, preferences, number) for number, group in enumerate(groups(program.block)))
 
 
-def group_text(group: Group, wants: Wants, number: int = 0) -> str:
+def group_text(group: Group, preferences: Preferences, number: int = 0) -> str:
     """The kernels of a group in execution order."""
     nodes = ", ".join(dict.fromkeys(filter(None, (full_name(op) for op in group.ops))))
     lines = [f"// group {number}, {group.kind}: {' '.join(op.OP_NAME for op in group.ops)}"]
     lines += [f"// from {nodes}"] if nodes else []
     lines += [f"// in {i}: {type_of(v)}" for i, v in enumerate(group.operation.operands)]
     lines += [f"// out {i}: {type_of(v)}" for i, v in enumerate(group.operation.results)]
-    return "\n".join([*lines, *(call_text(call) for call in kernels(group, wants))])
+    return "\n".join([*lines, *(call_text(call) for call in kernels(group, preferences))])
 
 
 def call_text(call: Call) -> str:

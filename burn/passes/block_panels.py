@@ -10,7 +10,7 @@ from burn.dialect.dims import ceildiv, product
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op, current_node
 from burn.dialect.types import type_of
-from burn.kernels.wants import Product
+from burn.kernels.layouts import Product
 
 WORD = 4
 """Bytes of a column that lie side by side."""

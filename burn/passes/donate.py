@@ -22,7 +22,7 @@ from burn.kernels.body import ContractionKernel, Fetched, Kernel, Load, LoopKern
 from burn.kernels.builders import kernels
 from burn.kernels.builders.builder import Call
 from burn.kernels.liveness import Liveness
-from burn.kernels.wants import Wants
+from burn.kernels.preferences import Preferences
 from burn.passes.environment import Environment
 from burn.passes.pipeline import register
 
@@ -46,7 +46,7 @@ class Donate:
                 if (
                     i in free
                     and type_of(free[i]).bytes == type_of(root).bytes
-                    and _may_lie(live, root, free[i], env.wants)
+                    and _may_lie(live, root, free[i], env.preferences)
                 ):
                     takes[number] = i
                     del free[i]
@@ -55,12 +55,12 @@ class Donate:
             program.terminator.attributes["takes"] = ir.DenseI64ArrayAttr.get(takes)
 
 
-def _may_lie(live: Liveness, root: ir.Value, value: ir.Value, wants: Wants) -> bool:
+def _may_lie(live: Liveness, root: ir.Value, value: ir.Value, preferences: Preferences) -> bool:
     when = live.reads_of(value, root)
-    return when == "before" or (when == "meanwhile" and _in_place(live, root, value, wants))
+    return when == "before" or (when == "meanwhile" and _in_place(live, root, value, preferences))
 
 
-def _in_place(live: Liveness, root: ir.Value, value: ir.Value, wants: Wants) -> bool:
+def _in_place(live: Liveness, root: ir.Value, value: ir.Value, preferences: Preferences) -> bool:
     """Whether the first kernel of the op that writes `root` reads `value` just where it writes, before it does, and the kernels
     behind it do not read `value`: they may write over what it wrote."""
     op = op_of(root)
@@ -68,7 +68,7 @@ def _in_place(live: Liveness, root: ir.Value, value: ir.Value, wants: Wants) -> 
         return False
     operands, results = list(op.operation.operands), list(op.operation.results)
     mine = ("out", results.index(root))
-    calls = kernels(op, wants)
+    calls = kernels(op, preferences)
     writers = [i for i, call in enumerate(calls) if mine in call.bindings]
     if not writers:
         return False

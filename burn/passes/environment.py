@@ -1,4 +1,4 @@
-"""What a compilation tells its passes: the machine that is compiled for, and how a program is run while compiling."""
+"""The environment of passes: the back end that is compiled for, and how a program is run while compiling."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from burn.dialect.program import Program
-from burn.kernels.wants import Convolution, Product, Wants
+from burn.kernels.layouts import Layouts
+from burn.kernels.preferences import Preferences
 
 if TYPE_CHECKING:
     import numpy as np
@@ -18,17 +19,13 @@ program's weight store as it is."""
 
 
 class Device(Protocol):
-    """What passes ask of a back end."""
+    """The properties of a back end that passes query."""
 
     @property
-    def wants(self) -> Wants: ...
+    def preferences(self) -> Preferences: ...
 
     @property
-    def byte_run(self) -> int: ...
-
-    def panel(self, product: Product) -> int: ...
-
-    def at_points(self, convolution: Convolution, pays: bool) -> bool: ...
+    def layouts(self) -> Layouts: ...
 
 
 @dataclass(frozen=True)
@@ -39,8 +36,8 @@ class Environment:
     evaluate: Evaluate | None = None
 
     @property
-    def wants(self) -> Wants:
-        return Wants() if self.backend is None else self.backend.wants
+    def preferences(self) -> Preferences:
+        return Preferences() if self.backend is None else self.backend.preferences
 
 
 ANYWHERE = Environment()

@@ -15,7 +15,7 @@ from typing import ClassVar
 
 from burn.dialect.mlir import context, ir
 from burn.dialect.program import Program
-from burn.kernels.wants import Wants
+from burn.kernels.preferences import Preferences
 from burn.passes.environment import ANYWHERE, Environment
 from burn.passes.fusion.again import repeat
 from burn.passes.fusion.choice import Choice
@@ -34,19 +34,19 @@ class Fuse:
 
     def run(self, program: Program, env: Environment = ANYWHERE) -> None:
         with context():
-            self.block(program.block, env.wants)
+            self.block(program.block, env.preferences)
 
-    def block(self, block: ir.Block, wants: Wants) -> None:
+    def block(self, block: ir.Block, preferences: Preferences) -> None:
         for operation in block.operations:
             if operation.operation.name == "burn.group":
                 continue  # fused before
             for region in operation.operation.regions:
                 for inner in region.blocks:
-                    self.block(inner, wants)
-        choice = Choice(block, self.max_ops, wants)
+                    self.block(inner, preferences)
+        choice = Choice(block, self.max_ops, preferences)
         choice.run()
-        if wants.repeat_reads:
+        if preferences.repeat_reads:
             repeat(choice)
-        if wants.sums_together:
+        if preferences.sums_together:
             together(choice)
         Rebuild(choice).run()

@@ -62,7 +62,7 @@ class Integers:
     name: ClassVar[str] = "integers"
 
     def run(self, program: Program, env: Environment = ANYWHERE) -> None:
-        run = 4 if env.backend is None else env.backend.byte_run
+        run = 4 if env.backend is None else env.backend.layouts.byte_run
         if run == 1:
             return
         with context():

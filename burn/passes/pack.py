@@ -24,7 +24,7 @@ from burn.dialect.query import blocks, erase_dead, is_named, op_of
 from burn.dialect.traits import Trait
 from burn.dialect.types import DTYPES, type_of
 from burn.kernels.builders.matrix import is_matmul, matrix_type
-from burn.kernels.wants import Product
+from burn.kernels.layouts import Product
 from burn.passes import block_panels
 from burn.passes.constants import Constants
 from burn.passes.environment import ANYWHERE, Environment
@@ -57,9 +57,9 @@ class Pack:
 
     def run(self, program: Program, env: Environment = ANYWHERE) -> None:
         with context():
-            device = env.backend
-            asked = (self.width, self.byte_run) if device is None else (device.panel, device.byte_run)
-            packing = _Packing(*asked, self.borders)
+            layouts = None if env.backend is None else env.backend.layouts
+            width = self.width if layouts is None else layouts.panel_width
+            packing = _Packing(width, self.byte_run if layouts is None else layouts.byte_run, self.borders)
             for block in blocks(program.block):
                 for operation in list(block.operations):
                     op = operation.opview

@@ -22,7 +22,7 @@ from burn.dialect.program import Program
 from burn.dialect.query import blocks, erase_dead, is_named, splat
 from burn.dialect.tiles import counts
 from burn.dialect.types import type_of
-from burn.kernels.wants import Convolution, Product
+from burn.kernels.layouts import Convolution, Product
 from burn.passes.constants import Constants
 from burn.passes.environment import ANYWHERE, Environment
 from burn.passes.pipeline import register
@@ -140,7 +140,7 @@ class Winograd:
         (images, *sizes, _), (*_, channels, outputs) = y, weight
         dtype = type_of(op.operation.results[0]).dtype
         facts = images, tuple(sizes), channels, outputs, dtype, constant, gradient
-        return env.backend.at_points(Convolution(*facts, node=source_name(op)), pays)
+        return env.backend.layouts.winograd(Convolution(*facts, node=source_name(op)), pays)
 
     def _grows(self, weight: tuple[Dim, ...]) -> bool:
         """Whether a constant filter would be too large at the points."""
@@ -210,7 +210,7 @@ def _evaluated(weight: ir.Value, tiles: Dim, env: Environment) -> tuple[ir.Value
     channels, outputs = _shape(weight)[2:]
     assert isinstance(outputs, int)
     read = Product(tiles, outputs, channels, type_of(weight).dtype, node=current_node())
-    width = 0 if env.backend is None else env.backend.panel(read)
+    width = 0 if env.backend is None else env.backend.layouts.panel_width(read)
     if not width or outputs % width:
         return _filter(ops.reshape(weight, shape=(1, TAPS, TAPS, channels, outputs))), None
     panels = ops.reshape(weight, shape=(TAPS, TAPS, channels, outputs // width, width))

@@ -9,26 +9,18 @@ from __future__ import annotations
 import functools
 import re
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from burn.errors import DeviceError, Problem
-from burn.runtime import _native
+from burn.runtime import _native, registry
 from burn.runtime.artefact import Target
 from burn.runtime.host import processor
 from burn.runtime.memory import HOST, MemorySpace
 from burn.variables import variable
 
+if TYPE_CHECKING:
+    from burn.runtime.loader import Loader
 
-@dataclass(frozen=True)
-class Kind:
-    """A kind of device. own_memory: its devices have their own memory and are used through a driver; other kinds compute in
-    host memory."""
-
-    own_memory: bool
-
-
-KINDS: dict[str, Kind] = {"cpu": Kind(own_memory=False), "cuda": Kind(own_memory=True)}
-"""The kinds of devices by name; the registry of back ends adds to them."""
 
 _NAME = re.compile(r"([a-z]+)(?::(\d{1,4}))?")
 
@@ -56,8 +48,14 @@ class Device:
     @property
     def memory(self) -> MemorySpace:
         """The memory of its programs."""
-        kind = KINDS.get(self.kind)  # a package may name kinds that this version does not have
-        return HOST if kind is not None and not kind.own_memory else MemorySpace(self.kind, self.index)
+        entry = registry.find(self.kind)  # a package may name kinds that this version does not have
+        return HOST if entry is not None and not entry.own_memory else MemorySpace(self.kind, self.index)
+
+    @property
+    def loader(self) -> Loader:
+        """Runs artefacts for this kind of device."""
+        entry = registry.find(self.kind)
+        return (registry.NATIVE if entry is None else entry.loader)()
 
     @property
     def is_present(self) -> bool:
@@ -110,8 +108,10 @@ def device(name: str | Device) -> Device:
     if isinstance(name, Device):
         return name
     match = _NAME.fullmatch(name) if isinstance(name, str) else None
-    if match is None or match[1] not in KINDS or (not KINDS[match[1]].own_memory and int(match[2] or 0)):
-        raise DeviceError(f"there is no device {name!r}", [f"devices are {', '.join(KINDS)}, with a number: cuda:1"])
+    entry = None if match is None else registry.find(match[1])
+    if match is None or entry is None or (not entry.own_memory and int(match[2] or 0)):
+        known = ", ".join(registry.kinds())
+        raise DeviceError(f"there is no device {name!r}", [f"devices are {known}, with a number: cuda:1"])
     return CPU if match[1] == CPU.kind else Device(match[1], int(match[2] or 0))
 
 
@@ -126,7 +126,7 @@ def named(target: Any) -> Device | None:
     if isinstance(target, Device):
         return target
     name = str(target)
-    return device(name) if name.partition(":")[0] in KINDS else None
+    return device(name) if registry.find(name.partition(":")[0]) else None
 
 
 def count(kind: str = "cuda") -> int:

@@ -8,7 +8,6 @@ converted and to report, in one error, all that cannot.
 from __future__ import annotations
 
 import functools
-import math
 import os
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -32,12 +31,10 @@ from burn.errors import (
 from burn.runtime import _native, images, sizes, torch_tensors
 from burn.runtime.abi import MESSAGES, Status
 from burn.runtime.arrays import Unfit, as_dicts, as_given, contained, like, to_numpy
-from burn.runtime.artefact import CONTAINERS, Artefact, Signature, ValueSpec
+from burn.runtime.artefact import Artefact, ValueSpec
 from burn.runtime.budget import Limits
 from burn.runtime.device import Device, device_of
 from burn.runtime.device_array import DeviceArray, resident
-from burn.runtime.dtypes import CODES, numpy_dtype
-from burn.runtime.host import missing_features
 from burn.runtime.package import COMPILED
 from burn.runtime.profile import Profile
 from burn.runtime.random import Generator, Source, process
@@ -66,34 +63,12 @@ class Executable:
         first of its kind. Raises RunError if this machine cannot run the artefact's code."""
         self.artefact = artefact = artefact.resolved()
         self.device = device or device_of(artefact.target)
-        signature, memory = artefact.signature, self.device.memory
-        problems = missing_features(artefact.target) + self.device.cannot_run(artefact.target)
+        signature, loader = artefact.signature, self.device.loader
+        problems = loader.cannot_run(artefact.target, self.device)
         if problems:
             raise RunError("this program cannot run here", problems)
-        aliases = [-1] * len(signature.outputs)
-        for index, spec in enumerate(signature.inputs):
-            if spec.donated_to is not None:
-                aliases[spec.donated_to] = index
-        inputs = list(zip([numpy_dtype(spec.dtype) for spec in signature.inputs], _patterns(signature), strict=True))
-        if signature.random_state:
-            inputs.append((np.dtype(np.uint64), [2]))
         try:
-            self._program = _native.Program(
-                artefact.code,
-                artefact.entry,
-                constants=[constant.data for constant in artefact.constants],
-                live_ranges=list(artefact.live_ranges),
-                inputs=inputs,
-                outputs=[numpy_dtype(spec.dtype) for spec in signature.outputs],
-                kernel_count=len(artefact.kernels),
-                aliases=aliases,
-                input_containers=_containers(signature.inputs) + [("", 0)] * signature.random_state,
-                output_containers=_containers(signature.outputs),
-                texts=[(i, math.prod(c.shape)) for i, c in enumerate(artefact.constants) if c.dtype == "string"],
-                card=self.device.card,
-                images=[(image.name, image.data, image.shared, image.threads) for image in artefact.images],
-                sites=() if memory.is_host else artefact.sites,
-            )
+            self._program = loader.load(artefact, self.device)
         except ValueError as error:
             raise RunError("this program cannot be loaded", [Problem(str(error))]) from error
         self._limits = Limits()
@@ -101,7 +76,7 @@ class Executable:
         self._keys = {index: spec.keys for index, spec in enumerate(signature.outputs) if spec.keys}
         is_plain = not self._keys and not any(spec.containers for spec in signature.inputs)
         self._direct = not signature.random_state and is_plain
-        self._gives_tensors = not memory.is_host and torch_tensors.can_give(signature.outputs)
+        self._gives_tensors = not self.device.memory.is_host and torch_tensors.can_give(signature.outputs)
         self._names = [spec.name for spec in signature.inputs]
         self._donate = tuple(donate)
         self._donated = [index for index, name in enumerate(self._names) if name in donate] or None
@@ -385,24 +360,3 @@ class _Call:
     given: list[Any]
     symbols: dict[str, int]
     donated: list[int] | None
-
-
-def _patterns(signature: Signature) -> list[list[int]]:
-    """The inputs' sizes for the native check: a number, or -1 - s for the s-th symbol. The program itself checks
-    expressions."""
-    symbols: dict[str, int] = {}
-
-    def pattern(dim: int | str) -> int:
-        if isinstance(dim, int):
-            return dim
-        return -1 - symbols.setdefault(dim.strip(), len(symbols)) if sizes.parse(dim).is_symbol else _native.ANY_DIM
-
-    return [[pattern(dim) for dim in spec.dims] for spec in signature.inputs]
-
-
-def _containers(specs: Sequence[ValueSpec]) -> list[tuple[str, int]]:
-    """How values are contained, as the native part takes it."""
-    return [
-        ("".join(CONTAINERS[kind] for kind in spec.containers) + "*" * spec.any_rank, CODES.index(spec.dtype))
-        for spec in specs
-    ]

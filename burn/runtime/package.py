@@ -102,7 +102,8 @@ def placed(target: Target, where: Device) -> Device:
 
 
 def _lacking(target: Target, where: Device) -> list[Problem]:
-    return host.missing_features(target) or placed(target, where).cannot_run(target)
+    device = placed(target, where)
+    return device.loader.cannot_run(target, device)
 
 
 def _nearest(programs: Sequence[Artefact]) -> int:

@@ -102,5 +102,5 @@ def test_torch(image: Array) -> None:
 
 def test_every_cpu_does_without_both() -> None:
     for target in (replace(t, exact=True) for t in TARGETS.values()):
-        assert "winograd" not in CPU(target).passes and not target.tiles
+        assert "winograd" not in CPU(target).pipeline.text and not target.tiles
     assert TARGETS["amx"].tiles

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from burn.codegen.cpu.backend import PIPELINE
+from burn.codegen.cpu.passes import PIPELINE
 from burn.codegen.cpu.target import host_targets
 from burn.compiler import compile_program, environment, executable
 from burn.dialect import ops
@@ -16,8 +16,8 @@ from burn.dialect.dims import symbol
 from burn.dialect.mlir import context, ir
 from burn.dialect.program import Program
 from burn.dialect.types import TensorType, numpy_dtype
+from burn.kernels.preferences import Preferences
 from burn.kernels.text import program_text
-from burn.kernels.wants import Wants
 from burn.options import Options
 from burn.passes import pipeline
 from burn.runtime.executable import Executable
@@ -163,11 +163,11 @@ def test_numbers(name: str) -> None:
     case = CASES[name]
     arrays = case.arrays()
     made = program(case, arrays)
-    pipeline.run(pipeline.parse(PIPELINE), made, environment())
+    pipeline.run(pipeline.parse(PIPELINE.text), made, environment())
     if name not in SLOW:
         check(case, interpreted(made, arrays)[0], arrays)
     with context():
-        assert "attention" in program_text(made, Wants()) or 0 in (case.b, case.s, case.e)
+        assert "attention" in program_text(made, Preferences()) or 0 in (case.b, case.s, case.e)
     check(case, executable(made, Options(passes=""))(*arrays), arrays)
 
 

@@ -67,6 +67,6 @@ def test_one_kernel_forms_probabilities_once() -> None:
     program = replace(CASES[0], causal=True).program()
     pipeline.run(pipeline.parse(PASSES), program, environment())
     with context():
-        text = program_text(program, environment().wants)
+        text = program_text(program, environment().preferences)
     assert text.count("attention gradient") == 1
     assert "attention gradient batch b < 1, g < 2, rows i < 19, keys j < 19" in text

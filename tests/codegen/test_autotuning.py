@@ -48,7 +48,7 @@ def traced(function: Any, types: Sequence[str]) -> Program:
 
 def fused(program: Program, backend: CPU) -> Program:
     copy = program.copy()
-    pipeline.run(pipeline.parse(backend.passes), copy, environment(backend))
+    pipeline.run(pipeline.parse(backend.pipeline.text), copy, environment(backend))
     return copy
 
 

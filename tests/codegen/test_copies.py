@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from burn.codegen.cpu.heuristics.lanes import as_read
-from burn.codegen.cpu.heuristics.wants import WANTS
+from burn.codegen.cpu.heuristics.preferences import PREFERENCES
 from burn.codegen.cpu.target import host_targets
 from burn.compiler import compile_program
 from burn.dialect import ops
@@ -54,7 +54,7 @@ def test_what_is_read_is_gone_through_in_order() -> None:
     with context():
         pipeline.run(pipeline.parse(PASSES), program)
         (group,) = (o.opview for o in program.block.operations if isinstance(o.opview, Group))
-        (call,) = kernels(group, WANTS)
+        (call,) = kernels(group, PREFERENCES)
     assert isinstance(call.kernel, LoopKernel)
     assert [v.extent for v in call.kernel.parallel] == [9, 513, 32]
     assert [v.extent for v in as_read(call.kernel).parallel] == [513, 9, 32]

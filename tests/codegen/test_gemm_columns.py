@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from burn.codegen.cpu.backend import PIPELINE
 from burn.codegen.cpu.heuristics.panels import last_vectors
+from burn.codegen.cpu.passes import PIPELINE
 from burn.codegen.cpu.target import host_targets
 from burn.compiler import executable
 from burn.dialect import ops
@@ -20,7 +20,7 @@ from tests.codegen.test_gemm import numbers
 SIZES = [(1, 1, 1), (1, 7, 5), (5, 1, 3), (8, 33, 4), (40, 17, 9), (2, 3, 1), (40, 1, 40)]
 
 
-@pytest.mark.parametrize("passes", ["decompose,fuse", PIPELINE], ids=["plain", "packed"])
+@pytest.mark.parametrize("passes", ["decompose,fuse", PIPELINE.text], ids=["plain", "packed"])
 @pytest.mark.parametrize("turned", [False, True], ids=["side by side", "apart"])
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 def test_products(dtype: str, turned: bool, passes: str) -> None:

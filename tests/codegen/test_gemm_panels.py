@@ -9,7 +9,7 @@ import pytest
 
 import burn
 from burn.codegen.cpu.heuristics.panels import packed_width
-from burn.codegen.cpu.heuristics.wants import WANTS
+from burn.codegen.cpu.heuristics.preferences import PREFERENCES
 from burn.codegen.cpu.matmul.gemm import Schedule
 from burn.codegen.cpu.matmul.tiling import Tiled
 from burn.codegen.cpu.target import TARGETS, host_targets
@@ -22,7 +22,7 @@ from burn.dialect.program import Program
 from burn.dialect.types import TensorType
 from burn.kernels.body import ContractionKernel
 from burn.kernels.builders import kernels
-from burn.kernels.wants import Product
+from burn.kernels.layouts import Product
 from burn.options import Options
 from burn.passes import pipeline
 from burn.runtime import _native
@@ -75,7 +75,7 @@ def tiled(program: Program, width: int) -> Tiled:
     with context():
         pipeline.run(pipeline.parse(f"pack{{vector-bytes={2 * width}}},fuse,release"), program)
         groups = (o.opview for o in program.block.operations if isinstance(o.opview, Group))
-        found = [call.kernel for group in groups for call in kernels(group, WANTS)]
+        found = [call.kernel for group in groups for call in kernels(group, PREFERENCES)]
     (kernel,) = (kernel for kernel in found if isinstance(kernel, ContractionKernel))
     made = Tiled.of(kernel, width)
     assert made is not None and made.packed

@@ -6,7 +6,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from burn.codegen.cpu.backend import CPU, PIPELINE
+from burn.codegen.cpu.backend import CPU
+from burn.codegen.cpu.passes import PIPELINE
 from burn.codegen.cpu.target import TARGETS, host_targets
 from burn.compiler import compile_program, environment, executable
 from burn.dialect import ops
@@ -21,7 +22,7 @@ from burn.runtime.executable import Executable
 from burn.runtime.host import features
 
 RUNNABLE = [target.name for target in host_targets(features())]
-WINOGRAD = PIPELINE.replace("winograd", "winograd{always}")
+WINOGRAD = PIPELINE.text.replace("winograd", "winograd{always}")
 
 
 def weights(program: Program, array: np.ndarray) -> ir.Value:
@@ -145,10 +146,10 @@ def test_profiles_tell_of_each_part() -> None:
     with program.building("whole"):
         whole = ops.concat([left, right], axis=1)
     program.finish([("y", whole)])
-    pipeline.run(pipeline.parse(PIPELINE), program, environment(CPU(TARGETS["generic"])))
+    pipeline.run(pipeline.parse(PIPELINE.text), program, environment(CPU(TARGETS["generic"])))
     (group,) = (o.opview for o in program.block.operations if isinstance(o.opview, Group))
     assert group.kind == "concat"
-    records = CPU(TARGETS["generic"]).build(program).records
+    records = CPU(TARGETS["generic"]).printer.build(program).records
     assert [record.sources for record in records] == [("left",), ("right",)]
     assert [record.flops for record in records] == [2 * 64 * 16 * 16, 2 * 64 * 16 * 32]
     assert [record.kind for record in records] == ["contract", "contract"]

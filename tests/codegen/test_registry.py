@@ -9,20 +9,37 @@ import numpy as np
 import pytest
 
 import burn
-from burn.codegen import registry
-from burn.codegen.backend import Backend, Built
-from burn.codegen.registry import Entry
+from burn.codegen.backend import Backend, Built, Printer
+from burn.codegen.pipeline import Pipeline
 from burn.compiler import compile_program, described, listing
 from burn.deploy.gpus import find
 from burn.dialect.program import Program
 from burn.errors import CompileError, DeviceError, RunError
+from burn.kernels.preferences import Preferences
 from burn.kernels.text import program_text
 from burn.options import Options
-from burn.runtime import Executable
+from burn.runtime import Executable, registry
 from burn.runtime.artefact import Artefact, Target
 from burn.runtime.device import device
 from burn.runtime.memory import HOST
+from burn.runtime.registry import Entry
 from burn.tracing.trace import trace
+
+
+@dataclass(frozen=True)
+class TextPrinter(Printer):
+    unrolled: bool
+    preferences: Preferences
+
+    @property
+    def runs_on(self) -> Target:
+        return Target("text-none", (), "text")
+
+    def build(self, program: Program) -> Built:
+        return Built(self.listing(program).encode(), [], [], [], [], [], [])
+
+    def listing(self, program: Program) -> str:
+        return f"// unrolled: {self.unrolled}\n{program_text(program, self.preferences)}"
 
 
 @dataclass(frozen=True)
@@ -36,22 +53,12 @@ class Printed(Backend):
         return "text"
 
     @property
-    def passes(self) -> str:
-        return "simplify,decompose,fuse,release"
+    def pipeline(self) -> Pipeline:
+        return Pipeline.of("simplify,decompose,fuse,release")
 
     @property
-    def folding(self) -> str:
-        return "decompose,fuse,release"
-
-    @property
-    def runs_on(self) -> Target:
-        return Target("text-none", (), "text")
-
-    def build(self, program: Program) -> Built:
-        return Built(self.listing(program).encode(), [], [], [], [], [], [])
-
-    def listing(self, program: Program) -> str:
-        return f"// unrolled: {self.unrolled}\n{program_text(program, self.wants)}"
+    def printer(self) -> TextPrinter:
+        return TextPrinter(self.unrolled, self.preferences)
 
 
 @pytest.fixture
@@ -60,10 +67,10 @@ def kind() -> Iterator[str]:
         "text",
         Entry(
             lambda options: Printed(options.exact),
-            ("numpy",),
-            "text",
-            ".txt",
-            "kernels",
+            packages=("numpy",),
+            language="text",
+            suffix=".txt",
+            about="kernels",
             architectures=lambda: {"a1": 64},
         ),
     )
@@ -82,7 +89,7 @@ def test_a_back_end_from_outside(kind: str) -> None:
     assert text.startswith("// unrolled: True") and "parallel" in text and made.target.kind == kind
     assert made.signature.inputs[0].type_text == "float32[n, 8]"
     assert listing(program(), options) == text == bytes(described(program(), options)[0].code).decode()
-    assert registry.languages()[kind] == device(kind)
+    assert registry.languages()[kind] == kind
     assert registry.architectures()["text:a1"] == 64 and find("text:a1").device == device(kind)
 
 
@@ -117,5 +124,5 @@ def test_what_is_not_registered_is_refused(kind: str) -> None:
     registry.unregister(kind)
     with pytest.raises(DeviceError, match="there is no device 'text'"):
         Options.of(device=kind)
-    registry.register(kind, Entry(lambda options: Printed()), own_memory=True)
+    registry.register(kind, Entry(lambda options: Printed(), own_memory=True))
     assert device("text:2").memory != device("text").memory != HOST

@@ -29,7 +29,7 @@ def _layers(x: burn.Tensor) -> burn.Tensor:
 
 
 def _text(program: Program) -> str:
-    return CPU(SMALL).listing(_lowered(program))
+    return CPU(SMALL).printer.listing(_lowered(program))
 
 
 def _lowered(program: Program) -> Program:
@@ -37,7 +37,7 @@ def _lowered(program: Program) -> Program:
     from burn.passes import pipeline
 
     backend = CPU(SMALL)
-    pipeline.run(pipeline.parse(backend.passes), program, environment(backend))
+    pipeline.run(pipeline.parse(backend.pipeline.text), program, environment(backend))
     return program
 
 
@@ -133,7 +133,7 @@ def test_launches_that_choose_take_no_code(monkeypatch: pytest.MonkeyPatch) -> N
                 x = (x @ weight).relu()
             return x
 
-        text = CPU(host_target(features())).listing(_lowered(traced(chain, x="float32[n, 64]")))
+        text = CPU(host_target(features())).printer.listing(_lowered(traced(chain, x="float32[n, 64]")))
         return text[text.index("@burn_entry") :]
 
     assert "@burn_rt_launch" in entry(2)
@@ -152,7 +152,7 @@ def test_a_frame_of_many_words_is_not_on_the_stack(monkeypatch: pytest.MonkeyPat
     long = _long(monkeypatch, program)
     (got,) = long.run({"x": x}).values()
     np.testing.assert_array_equal(got, want)
-    assert "@burn_rt_alloc" in CPU(host_target(features())).listing(_lowered(program))
+    assert "@burn_rt_alloc" in CPU(host_target(features())).printer.listing(_lowered(program))
 
 
 def test_a_program_of_many_launches_is_a_table() -> None:

@@ -19,7 +19,7 @@ from burn.dialect import ops
 from burn.dialect.dims import symbol
 from burn.dialect.program import Program
 from burn.dialect.types import TensorType
-from burn.kernels.wants import Product
+from burn.kernels.layouts import Product
 from burn.options import Options
 from burn.runtime.host import features
 

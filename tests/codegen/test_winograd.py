@@ -8,7 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from burn.codegen.cpu.backend import CPU, PIPELINE
+from burn.codegen.cpu.backend import CPU
+from burn.codegen.cpu.passes import PIPELINE
 from burn.codegen.cpu.target import TARGETS, Target, compact, host_targets
 from burn.compiler import compile_program
 from burn.dialect import ops
@@ -19,8 +20,8 @@ from burn.options import Options
 from burn.runtime.executable import Executable
 from burn.runtime.host import features
 
-ALWAYS = PIPELINE.replace("winograd", "winograd{always}")
-PLAIN = PIPELINE.replace("winograd,", "")
+ALWAYS = PIPELINE.text.replace("winograd", "winograd{always}")
+PLAIN = PIPELINE.text.replace("winograd,", "")
 
 TIMES = 4
 """How many times as large as that of plain sums an error may be, in the mean: with these points it is about twice."""
@@ -86,7 +87,7 @@ def test_errors_are_bounded() -> None:
 
 def test_what_a_microcontroller_holds_keeps_its_filters() -> None:
     """No program is larger for speed in its flash."""
-    kept = {name for name, target in TARGETS.items() if "winograd{constants=false}" in CPU(target).passes}
+    kept = {name for name, target in TARGETS.items() if "winograd{constants=false}" in CPU(target).pipeline.text}
     assert kept == {"cortex-m4"}
 
 
@@ -104,5 +105,5 @@ def test_figures_are_those_of_the_vectors() -> None:
 
 def options(target: Target) -> str | None:
     """What `winograd` is told for a target; None where it does not run."""
-    found = re.search(r"\bwinograd(\{[^}]*\})?,", CPU(target).passes)
+    found = re.search(r"\bwinograd(\{[^}]*\})?,", CPU(target).pipeline.text)
     return None if found is None else found[1] or ""

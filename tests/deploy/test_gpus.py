@@ -17,7 +17,7 @@ from click.testing import CliRunner
 
 import burn
 from burn.cli.compile import main
-from burn.codegen.triton import backend
+from burn.codegen.triton import printer
 from burn.compiler import executable
 from burn.deploy import gpus as known
 from burn.deploy import platforms
@@ -44,7 +44,7 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Elsew
     driver = Elsewhere(tmp_path)
     gpu = Card(driver.reach)
     driver.kernel = gpu.launch
-    monkeypatch.setattr(backend, "compile_all", gpu.compile_all)
+    monkeypatch.setattr(printer, "compile_all", gpu.compile_all)
     for name, value in driver.environment.items():
         monkeypatch.setenv(name, value)
     yield driver

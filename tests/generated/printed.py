@@ -34,14 +34,14 @@ def printed(program: Program, device: str) -> dict[str, str]:
     """The texts of a program for one of `DEVICES`, by name. Changes the program."""
     if device in CPUS:
         cpu = CPU(CPUS[device], as_text=True).session(program)
-        pipeline.run(pipeline.parse(cpu.passes), program, environment(cpu))
-        built = cpu.build(program)
+        pipeline.run(pipeline.parse(cpu.pipeline.text), program, environment(cpu))
+        built = cpu.printer.build(program)
         described = (built.constants, built.live_ranges, built.buffers, built.records, built.sites)
         return {**_functions(built.code.decode()), "artefact": _artefact(program, *described)}
     gpu = GPU(CPU(TARGETS["avx2"], as_text=True), architecture=device).session(program)
-    pipeline.run(pipeline.parse(gpu.passes), program, environment(gpu))
+    pipeline.run(pipeline.parse(gpu.pipeline.text), program, environment(gpu))
     with context():
-        kernels = gpu.kernels(program)
+        kernels = gpu.printer.kernels(program)
         entry: Entry = EntryBuilder(program, kernels, gpu.host.target.attributes).build()
         texts = _functions(compile_text(entry.functions).decode())
     for number, source in enumerate(kernels.sources):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from burn.codegen.cpu.backend import PIPELINE
+from burn.codegen.cpu.passes import PIPELINE
 from burn.compiler import backend_for, environment, executable
 from burn.dialect.constants import constant_array
 from burn.dialect.control import Group
@@ -20,7 +20,7 @@ from burn.kernels.body import Kernel
 from burn.kernels.builders import kernels
 from burn.kernels.builders.builder import shared_buffers
 from burn.kernels.liveness import Liveness
-from burn.kernels.wants import Wants
+from burn.kernels.preferences import Preferences
 from burn.options import Options
 from burn.passes import pipeline
 
@@ -39,18 +39,20 @@ def interpreted(
     program: Program,
     arrays: Arrays,
     launch: Launch = interpret.run,
-    wants: Wants | None = None,
+    preferences: Preferences | None = None,
     *,
     in_place: bool = False,
 ) -> list[np.ndarray]:
     """The results of a fused program. in_place: an output takes over the memory of the input that `donate` gave it."""
     with context():
-        return _Run(program, arrays, launch, wants or backend_for().wants, in_place).outputs()
+        return _Run(program, arrays, launch, preferences or backend_for().preferences, in_place).outputs()
 
 
 class _Run:
-    def __init__(self, program: Program, arrays: Arrays, launch: Launch, wants: Wants, in_place: bool) -> None:
-        self.program, self.launch, self.wants = program, launch, wants
+    def __init__(
+        self, program: Program, arrays: Arrays, launch: Launch, preferences: Preferences, in_place: bool
+    ) -> None:
+        self.program, self.launch, self.preferences = program, launch, preferences
         direct = Liveness(program.block).written_directly(program.outputs) if in_place else {}
         donated = {root: program.donated[number] for root, number in direct.items() if number in program.donated}
         self.donated = {root: program.inputs[number] for root, number in donated.items()}
@@ -90,7 +92,7 @@ class _Run:
     def group(self, group: Group) -> None:
         results = [self.result(r) for r in group.operation.results]
         memory = {"in": [self.memory[v] for v in group.operation.operands], "out": results}
-        calls = kernels(group, self.wants)
+        calls = kernels(group, self.preferences)
         memory["shared"] = [
             np.zeros(evaluate(b.elements, self.sizes), numpy_dtype(b.dtype)) for b in shared_buffers(calls)
         ]
@@ -126,7 +128,7 @@ def agree(got: Arrays, want: Arrays) -> None:
         np.testing.assert_allclose(x, y, rtol=bound, atol=bound * min(finite, 1e30), err_msg=f"result {number}")
 
 
-def check(program: Program, arrays: Arrays, passes: str = PIPELINE) -> None:
+def check(program: Program, arrays: Arrays, passes: str = PIPELINE.text) -> None:
     """Fuses a program, and compares the compiled code with the interpreted kernels."""
     pipeline.run(pipeline.parse(passes), program, environment())
     want = interpreted(program, arrays)

@@ -14,8 +14,8 @@ from burn.dialect.mlir import context
 from burn.dialect.program import Program
 from burn.dialect.types import TensorType
 from burn.kernels.builders import kernels
+from burn.kernels.preferences import Preferences
 from burn.kernels.text import kernel_text, program_text
-from burn.kernels.wants import Wants
 from burn.passes import pipeline
 from tests.passes.cases import Case, cases, check, read
 
@@ -26,7 +26,7 @@ CASES = cases(Path(__file__).parent / "cases")
 def test_kinds(case: Case) -> None:
     program = read(case)
     pipeline.run(pipeline.parse(case.passes), program)
-    output = program_text(program, Wants())
+    output = program_text(program, Preferences())
     assert check(case, output) == 0, f"\n{output}"
 
 
@@ -43,7 +43,7 @@ def test_a_device_says_whether_rows_are_kept(kept: bool) -> None:
     pipeline.run(pipeline.parse("decompose,fuse"), program, environment())
     with context():
         (group,) = (op.opview for op in program.block.operations if op.operation.name == "burn.group")
-        (call,) = kernels(group, Wants(keep_rows=kept))
+        (call,) = kernels(group, Preferences(keep_rows=kept))
         text = kernel_text(call.kernel)
     assert ("scratch float32[10]" in text) == kept and text.count("exp") == (1 if kept else 2)
 

@@ -9,7 +9,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import burn
-from burn.codegen.cpu.backend import FOLDING
+from burn.codegen.pipeline import FOLDING
 from burn.compiler import compile_program, environment
 from burn.dialect import ops
 from burn.dialect.mlir import ir
@@ -96,7 +96,7 @@ def test_element_types(dtype: str) -> None:
     Verify().run(program)
     made = sorted(names(program))
     assert made == (["constant", "full", "weight"])
-    outputs = Executable(compile_program(program, Options(passes=FOLDING)))()
+    outputs = Executable(compile_program(program, Options(passes=FOLDING.text)))()
     numbers = np.arange(40)
     want = [numbers == 0, numbers[:5] == 0, numbers < 0] if flag else [numbers + 1, numbers[:5] + 1, numbers * 0 + 2]
     for got, expected in zip(outputs, want, strict=True):

@@ -46,7 +46,7 @@ def weight(program: Program, array: np.ndarray) -> ir.Value:
 
 def folded(program: Program, backend: Backend) -> dict[str, np.ndarray | None]:
     """The outputs after `fold`; None for one that is computed at run time."""
-    before = backend.passes.partition(",rematerialise")[0]
+    before = backend.pipeline.text.partition(",rematerialise")[0]
     pipeline.run(pipeline.parse(before), program, environment(backend))
     with context():
         return {

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from burn.codegen.cpu.heuristics.wants import WANTS as CPU
-from burn.codegen.triton.heuristics.wants import WANTS as CARD
+from burn.codegen.cpu.heuristics.preferences import PREFERENCES as CPU
+from burn.codegen.triton.heuristics.preferences import PREFERENCES as CARD
 from burn.dialect import ops
 from burn.dialect.compose import number_like
 from burn.dialect.mlir import ir
@@ -91,17 +91,17 @@ class Maker:
         return ops.slice(x, starts=starts, sizes=SQUARE, steps=steps)
 
 
-def fused(program: Program, wants: Any) -> Program:
-    Fuse().run(program, Environment(SimpleNamespace(wants=wants)))  # type: ignore[arg-type]
+def fused(program: Program, preferences: Any) -> Program:
+    Fuse().run(program, Environment(SimpleNamespace(preferences=preferences)))  # type: ignore[arg-type]
     Verify().run(program)
     return program
 
 
-@pytest.mark.parametrize("wants", [CPU, CARD], ids=["cpu", "card"])
-def test_groups_never_need_each_other(wants: Any) -> None:
+@pytest.mark.parametrize("preferences", [CPU, CARD], ids=["cpu", "card"])
+def test_groups_never_need_each_other(preferences: Any) -> None:
     for seed in range(SEED, SEED + COUNT):
         try:
-            fused(Maker(seed).make(), wants)
+            fused(Maker(seed).make(), preferences)
         except Exception as error:
             raise AssertionError(f"seed {seed}: {error}") from error
 

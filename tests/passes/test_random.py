@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from burn.codegen.cpu.backend import PIPELINE
+from burn.codegen.cpu.passes import PIPELINE
 from burn.compiler import environment
 from burn.dialect import ops
 from burn.dialect.compose import convert, number_like
@@ -159,7 +159,7 @@ def compatible(a: tuple[Dim, ...], b: tuple[Dim, ...]) -> bool:
 @pytest.mark.parametrize("seed", [*range(15), *(pytest.param(n, marks=pytest.mark.slow) for n in range(15, 40))])
 def test_random_program(seed: int) -> None:
     original, program = Maker(seed).make(), Maker(seed).make()
-    pipeline.run(pipeline.parse(PIPELINE), program, environment(), after=lambda each: Verify().run(program))
+    pipeline.run(pipeline.parse(PIPELINE.text), program, environment(), after=lambda each: Verify().run(program))
     arrays = inputs(original, special=False)
     want = run(original, PLAIN, arrays)
     got = run(program, "verify", arrays)

@@ -23,7 +23,7 @@ from burn.codegen.cpu.target import Target
 from burn.dialect.dims import Dim, ceildiv, product
 from burn.dialect.types import DTYPES
 from burn.kernels.body import AttentionGradientKernel, AttentionKernel, ContractionKernel, LoopKernel
-from burn.kernels.wants import Convolution, Product
+from burn.kernels.layouts import Convolution, Product
 
 NEVER, BY_TIME, ALWAYS = "never", "by time", "always"
 """When tile registers sum a product that has the sizes for them: never, where a model of time says so (the usual way), always."""

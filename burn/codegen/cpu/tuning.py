@@ -92,7 +92,7 @@ class Decided:
         asked: dict[str, set[str]] = {}
         backend = replace(self.backend, choices=Choices({**self.backend.choices.picked, **picked}, asked=asked))
         program = self.taken(backend)
-        built = backend.build(program)
+        built = backend.printer.build(program)
         behind = {
             launch: {key for node in record.sources for key in asked.get(node, ())}
             for launch, record in enumerate(built.records)
@@ -112,7 +112,7 @@ class Printed:
 
     def forms(self) -> dict[str, list[Form]]:
         seen: dict[str, list[Form]] = {}
-        replace(self.backend, choices=replace(self.backend.choices, seen=seen)).describe(self.program)
+        replace(self.backend, choices=replace(self.backend.choices, seen=seen)).printer.describe(self.program)
         return seen
 
     def prepare(self, trials: Sequence[Mapping[str, Form]]) -> set[tuple[str, int]]:
@@ -120,5 +120,5 @@ class Printed:
 
     def build(self, picked: Mapping[str, Form]) -> Trial:
         choices = Choices({**self.backend.choices.picked, **picked})
-        built = replace(self.backend, choices=choices).build(self.program)
+        built = replace(self.backend, choices=choices).printer.build(self.program)
         return Trial(self.program, built, {launch: (key,) for launch, key in built.chosen.items()})

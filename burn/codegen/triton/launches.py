@@ -29,7 +29,7 @@ from burn.dialect.types import DTYPES, type_of
 from burn.kernels.body import Buffer
 from burn.kernels.builders import kernels
 from burn.kernels.builders.builder import shared_buffers
-from burn.kernels.wants import Wants
+from burn.kernels.preferences import Preferences
 from burn.runtime.memory import MemorySpace
 
 POINTERS = {
@@ -120,20 +120,20 @@ class CardKernels:
     def __init__(
         self,
         host: Kernels,
-        wants: Wants,
+        preferences: Preferences,
         in_place: Collection[ir.Value] = (),
         abilities: Abilities = USUAL_ABILITIES,
         choices: Choices = USUAL,
         usual: Usual = UNKNOWN,
         memory: MemorySpace = CUDA,
     ) -> None:
-        """host: prints kernels that run on the host. wants: the preferences by which passes have described the kernels. in_place:
+        """host: prints kernels that run on the host. preferences: those by which passes have described the kernels. in_place:
         results that lie where an input of the program may have lain, and are written only where no kernel has failed. abilities,
         choices, usual: see `KernelPrinter`. memory: the space of the program's tensors."""
         self.host, self.sites, self.memory = host, host.sites, memory
         self._in_place = in_place
         self.printer = KernelPrinter(self.sites, abilities, choices, usual)
-        self._wants = wants
+        self._preferences = preferences
         self.sources: list[Source] = []
         self.chosen: dict[int, str] = {}
         self.made_by: dict[Source, set[str]] = {}
@@ -146,7 +146,7 @@ class CardKernels:
 
     def group(self, group: Group) -> Launches:
         nodes = tuple(dict.fromkeys(name for op in group.ops if (name := full_name(op))))
-        calls = kernels(group, self._wants)
+        calls = kernels(group, self._preferences)
         try:
             printed = [self.printer.print(call.kernel) for call in calls]
         except Unprintable as error:

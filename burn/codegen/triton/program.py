@@ -13,8 +13,8 @@ from burn.dialect.mlir import context
 from burn.dialect.op import full_name
 from burn.dialect.program import Program
 from burn.kernels.builders import kernels
+from burn.kernels.preferences import Preferences
 from burn.kernels.text import groups
-from burn.kernels.wants import Wants
 
 HEAD = '''"""{about}"""
 
@@ -39,14 +39,14 @@ from triton.experimental.gluon.language.nvidia.hopper import (
 LIBRARIES = ("library.py", "hopper/attention_library.py", "hopper/matmul_library.py")
 
 
-def module_text(program: Program, wants: Wants, printer: KernelPrinter) -> str:
+def module_text(program: Program, preferences: Preferences, printer: KernelPrinter) -> str:
     """Every kernel of the program's groups, under the nodes it came from, described by these preferences. Raises CompileError
     for what Triton's language has no words for."""
     origins: dict[str, dict[str, None]] = {}
     with context():
         for group in groups(program.block):
             nodes = [name for op in group.ops if (name := full_name(op))]
-            for call in kernels(group, wants):
+            for call in kernels(group, preferences):
                 origins.setdefault(printer.print(call.kernel).name, {}).update(dict.fromkeys(nodes))
     texts = [f"{_comment(origins[name])}{p.text}" for name, p in printer.functions.items()]
     return with_library(texts, f"{len(texts)} kernels, each under the nodes that it was made for.")

@@ -60,7 +60,7 @@ class Shapes:
         tell(f"compiling {len(found)} kernels")
         most = SHARED_MEMORY.get(self.backend.architecture, SHARED_UNKNOWN)
         unfit: set[tuple[str, int]] = set()
-        for source, made in zip(found, compile_each(list(found), self.backend.machine), strict=True):
+        for source, made in zip(found, compile_each(list(found), self.backend.printer.machine), strict=True):
             if isinstance(made, KernelImage) and made.shared <= most:
                 self.images[source] = made
             else:
@@ -68,13 +68,13 @@ class Shapes:
         return unfit
 
     def build(self, picked: Mapping[str, Form]) -> Trial:
-        built = replace(self.backend, choices=Choices(picked), images=self.images).build(self.program)
+        built = replace(self.backend, choices=Choices(picked), images=self.images).printer.build(self.program)
         return Trial(self.program, built, {launch: (key,) for launch, key in built.chosen.items()})
 
     def _sources(self, choices: Choices) -> dict[Source, set[str]]:
         """What is to be compiled of a program, and the choices behind it."""
         with context():
-            kernels = replace(self.backend, choices=choices).kernels(self.program)
+            kernels = replace(self.backend, choices=choices).printer.kernels(self.program)
             for group in {(likeness(g), kernels.variant(g)): g for g in groups(self.program.block)}.values():
                 kernels.group(group)
         return {source: kernels.made_by.get(source, set()) for source in kernels.sources}

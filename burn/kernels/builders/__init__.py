@@ -22,9 +22,9 @@ from burn.kernels.builders import (
     window,
 )
 from burn.kernels.builders.builder import Call
-from burn.kernels.wants import Wants
+from burn.kernels.preferences import Preferences
 
-BUILDERS: dict[str, Callable[[Group, Wants], list[Call]]] = {
+BUILDERS: dict[str, Callable[[Group, Preferences], list[Call]]] = {
     "loop": loop.build,
     "reduce": reduce.build,
     "window": window.build,
@@ -39,6 +39,6 @@ BUILDERS: dict[str, Callable[[Group, Wants], list[Call]]] = {
 }
 
 
-def kernels(group: Group, wants: Wants) -> list[Call]:
+def kernels(group: Group, preferences: Preferences) -> list[Call]:
     """Returns the kernels of a group in execution order, described by a target's preferences."""
-    return BUILDERS[group.kind](group, wants)
+    return BUILDERS[group.kind](group, preferences)

@@ -34,16 +34,16 @@ from burn.kernels.builders.builder import (
     untangle,
 )
 from burn.kernels.lower import Indices, broadcast_index, linear
-from burn.kernels.wants import Wants
+from burn.kernels.preferences import Preferences
 
 LN2 = 0.6931471805599453
 
 
-def build(group: Group, wants: Wants) -> list[Call]:
+def build(group: Group, preferences: Preferences) -> list[Call]:
     """One attention and its epilogue. Query heads that share a key head are rows of one matmul."""
     op = anchor_of(group, "attention")
-    if _prefers_split(op, wants):
-        return _split_keys(group, op, wants.split_keys)
+    if _prefers_split(op, preferences):
+        return _split_keys(group, op, preferences.split_keys)
     builder = Builder(group)
     at = _Loops(op)
     total = convert(Accumulator(at.dtype), type_of(op.q).dtype)
@@ -134,14 +134,14 @@ def _kernel(
     )
 
 
-def _prefers_split(op: Op, wants: Wants) -> bool:
+def _prefers_split(op: Op, preferences: Preferences) -> bool:
     """True if attention has few queries and many keys, so that one program per key head would not fill the device."""
     heads, length, keys = type_of(op.q).shape[1], type_of(op.q).shape[2], type_of(op.k).shape
     rows, programs = heads_per_group(heads, keys[1]) * length, keys[0] * keys[1]
-    few = isinstance(rows, int) and rows <= wants.split_rows
-    busy = isinstance(programs, int) and programs >= wants.split_programs
-    short = isinstance(keys[2], int) and keys[2] <= 2 * wants.split_keys
-    return isinstance(op, Attention) and bool(wants.split_keys) and few and not busy and not short
+    few = isinstance(rows, int) and rows <= preferences.split_rows
+    busy = isinstance(programs, int) and programs >= preferences.split_programs
+    short = isinstance(keys[2], int) and keys[2] <= 2 * preferences.split_keys
+    return isinstance(op, Attention) and bool(preferences.split_keys) and few and not busy and not short
 
 
 def _split_keys(group: Group, op: Op, length: int) -> list[Call]:

@@ -38,12 +38,12 @@ from burn.kernels.builders.builder import (
     untangle,
 )
 from burn.kernels.lower import linear
-from burn.kernels.wants import Wants
+from burn.kernels.preferences import Preferences
 
 
-def build(group: Group, wants: Wants) -> list[Call]:
+def build(group: Group, preferences: Preferences) -> list[Call]:
     op = anchor_of(group, "attention_gradient")
-    apart: tuple[tuple[int, ...], ...] = ((0, 1, 2),) if wants.owed_together else ((0,), (1, 2))
+    apart: tuple[tuple[int, ...], ...] = ((0, 1, 2),) if preferences.owed_together else ((0,), (1, 2))
     sides = [call for wanted in apart if (call := _gradient(group, op, wanted)) is not None]
     return [_dots(group, op), *sides]
 

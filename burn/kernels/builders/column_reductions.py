@@ -19,17 +19,19 @@ from burn.kernels.body import Fold, Load, LoopKernel, Reduced, Reduction, Rewrit
 from burn.kernels.builders.builder import Builder, Call, accumulate_type, convert, loop_index, with_used_buffers
 from burn.kernels.builders.rows import Rows, reduced_axes, reduction_of, uses
 from burn.kernels.lower import linear
-from burn.kernels.wants import Wants
+from burn.kernels.preferences import Preferences
 
 
-def column_reductions(group: Group, anchors: Sequence[Op], across: Sequence[Op], wants: Wants) -> list[Call]:
+def column_reductions(
+    group: Group, anchors: Sequence[Op], across: Sequence[Op], preferences: Preferences
+) -> list[Call]:
     """`anchors` reduce the trailing axes, `across` the leading ones."""
-    return _ColumnReductions(group, anchors, across, wants).calls()
+    return _ColumnReductions(group, anchors, across, preferences).calls()
 
 
 class _ColumnReductions:
-    def __init__(self, group: Group, anchors: Sequence[Op], across: Sequence[Op], wants: Wants) -> None:
-        self.group, self.across, self.wants = group, across, wants
+    def __init__(self, group: Group, anchors: Sequence[Op], across: Sequence[Op], preferences: Preferences) -> None:
+        self.group, self.across, self.preferences = group, across, preferences
         space = type_of(across[0].x).shape
         down = {a % len(space) for a in reduced_axes(across[0])}
         self.rows = Rows(Builder(group), space, set(range(len(space))) - down, anchors, keep_rows=False)
@@ -45,7 +47,7 @@ class _ColumnReductions:
         return not of_rows or any(uses(value, op.operation.results[0]) for op in self.across)
 
     def calls(self) -> list[Call]:
-        return self._in_blocks() if self.wants.fold_columns else self._apart()
+        return self._in_blocks() if self.preferences.fold_columns else self._apart()
 
     def _reductions(self) -> list[Reduction]:
         rows = self.rows
@@ -57,7 +59,7 @@ class _ColumnReductions:
     def _in_blocks(self) -> list[Call]:
         rows, builder = self.rows, self.rows.builder
         count = product([v.extent for v in rows.kept])
-        block = dim_max(self.wants.fold_rows, ceildiv(count, self.wants.fold_blocks))
+        block = dim_max(self.preferences.fold_rows, ceildiv(count, self.preferences.fold_blocks))
         blocks = ceildiv(count, block)
         reductions = self._reductions()
         folds = tuple(

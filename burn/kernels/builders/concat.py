@@ -16,9 +16,9 @@ from burn.dialect.types import type_of
 from burn.kernels.body import ContractionKernel, Kernel, LoopKernel, Write
 from burn.kernels.builders import contract, loop, tiles, window
 from burn.kernels.builders.builder import Call, Computation, Section, shared_buffers
-from burn.kernels.wants import Wants
+from burn.kernels.preferences import Preferences
 
-MAKERS: dict[str, Callable[[Computation, Wants], list[Call]]] = {
+MAKERS: dict[str, Callable[[Computation, Preferences], list[Call]]] = {
     "loop": loop.build,
     "window": window.build,
     "contract": contract.build,
@@ -27,7 +27,7 @@ MAKERS: dict[str, Callable[[Computation, Wants], list[Call]]] = {
 """Builders of a concat operand's producer, by the kind that it would have as a group."""
 
 
-def build(group: Group, wants: Wants) -> list[Call]:
+def build(group: Group, preferences: Preferences) -> list[Call]:
     """One concat of tensors that the group computes or takes as arguments."""
     (whole,) = group.yielded
     root = op_of(whole)
@@ -42,7 +42,7 @@ def build(group: Group, wants: Wants) -> list[Call]:
         size = type_of(x).shape[axis]
         if size * inner != 0:
             section = _section(ops, arguments, x)
-            made = MAKERS[section.kind](section, wants)
+            made = MAKERS[section.kind](section, preferences)
             for call in made:
                 kernel = _placed(call, size * inner, shape[axis] * inner, before * inner)
                 bindings = tuple(("shared", b[1] + handed_on) if b and b[0] == "shared" else b for b in call.bindings)

@@ -22,16 +22,20 @@ from burn.kernels.builders.contiguous_depth import with_contiguous_depth
 from burn.kernels.builders.matrix import matrix_kernel
 from burn.kernels.builders.split_k import split_k
 from burn.kernels.lower import Indices, linear
-from burn.kernels.wants import Wants
+from burn.kernels.preferences import Preferences
 
 
-def build(group: Computation, wants: Wants) -> list[Call]:
+def build(group: Computation, preferences: Preferences) -> list[Call]:
     """One dot_general, convolution or block_dot with its epilogue. Trailing views determine the order in which it is
     stored."""
     anchor = anchor_of(group, "contract")
-    tiled = matrix_kernel(group, anchor, wants.small_products)
+    tiled = matrix_kernel(group, anchor, preferences.small_products)
     if tiled is not None:
-        return [made for call in with_contiguous_depth(tiled, wants.small_products) for made in split_k(call, wants)]
+        return [
+            made
+            for call in with_contiguous_depth(tiled, preferences.small_products)
+            for made in split_k(call, preferences)
+        ]
     builder = Builder(group)
     result = anchor.operation.results[0]
     space = type_of(result).shape

@@ -8,10 +8,10 @@ from burn.dialect.types import type_of
 from burn.kernels.body import REDUCERS, Apply, Const, LoopKernel, Stage, Where, Write, identity
 from burn.kernels.builders.builder import Builder, Call, anchor_of, loop_index, loops
 from burn.kernels.lower import Indices, linear
-from burn.kernels.wants import Wants
+from burn.kernels.preferences import Preferences
 
 
-def build(group: Group, wants: Wants) -> list[Call]:
+def build(group: Group, preferences: Preferences) -> list[Call]:
     """A cumulative reduction: walks the axis in order and combines each element with the previous result."""
     op = anchor_of(group, "cumulative")
     type_ = type_of(op.x)

@@ -11,13 +11,13 @@ from burn.dialect.types import type_of
 from burn.kernels.body import LoopKernel, Stage, Write
 from burn.kernels.builders.builder import Builder, Call, Computation, loop_index, loops
 from burn.kernels.lower import linear, reshape_index
-from burn.kernels.wants import Wants
+from burn.kernels.preferences import Preferences
 
 
-def build(group: Computation, wants: Wants) -> list[Call]:
+def build(group: Computation, preferences: Preferences) -> list[Call]:
     yielded = group.yielded
     root = op_of(yielded[0]) if len(yielded) == 1 else None
-    if root is not None and isinstance(root, Concat) and len(root.xs) > 1 and not _is_fused(group, root, wants):
+    if root is not None and isinstance(root, Concat) and len(root.xs) > 1 and not _is_fused(group, root, preferences):
         return _concat(group, root)
     space = type_of(yielded[0]).shape
     variables = loops(space)
@@ -31,9 +31,9 @@ def build(group: Computation, wants: Wants) -> list[Call]:
     return [builder.call(lambda buffers: LoopKernel(variables, (Stage((), (), tuple(writes)),), buffers))]
 
 
-def _is_fused(group: Computation, root: Op, wants: Wants) -> bool:
+def _is_fused(group: Computation, root: Op, preferences: Preferences) -> bool:
     """True if a concat and the producers of its operands are one loop."""
-    return len(root.xs) <= wants.joined_parts and any(isinstance(op, Pointwise) for op in group.ops)
+    return len(root.xs) <= preferences.joined_parts and any(isinstance(op, Pointwise) for op in group.ops)
 
 
 def _concat(group: Computation, root: Op) -> list[Call]:

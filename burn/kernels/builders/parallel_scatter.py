@@ -20,7 +20,7 @@ from burn.kernels.body import Apply, Const, Convert, Index, LoopKernel, Reduced,
 from burn.kernels.body import identity as nothing
 from burn.kernels.builders.builder import Builder, Call, accumulate_type, anchor_of, convert, loop_index, loops
 from burn.kernels.lower import Indices, delinear, linear
-from burn.kernels.wants import Wants
+from burn.kernels.preferences import Preferences
 
 FEW = 8
 """Numbers of candidates up to this are compared with every element."""
@@ -41,7 +41,7 @@ KEYS, ORDER, RUNS, SLOTS, TOTALS = range(5)
 Ranges = tuple[tuple[Dim, Dim], ...]
 
 
-def build(group: Group, wants: Wants) -> list[Call]:
+def build(group: Group, preferences: Preferences) -> list[Call]:
     """Returns an empty list if sequential updates are better: too many candidates, or no reduction combines their
     elements."""
     made = _ParallelScatter(group)
@@ -49,7 +49,7 @@ def build(group: Group, wants: Wants) -> list[Call]:
         return [made.compared()]
     kind = DTYPES[made.x.dtype].kind
     rows = made.length if isinstance(made.length, int) else 1
-    if isinstance(made.count, int) and made.count > wants.scatter_rivals * max(1, rows):
+    if isinstance(made.count, int) and made.count > preferences.scatter_rivals * max(1, rows):
         return []
     return made.ranked() if made.reduction == "none" or kind in ("float", "int", "uint") else []
 

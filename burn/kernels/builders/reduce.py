@@ -15,10 +15,10 @@ from burn.kernels.builders.builder import Builder, Call, accumulate_type, conver
 from burn.kernels.builders.column_reductions import column_reductions
 from burn.kernels.builders.rows import Rows, reduced_axes
 from burn.kernels.builders.split_reduction import split_reduction
-from burn.kernels.wants import Wants
+from burn.kernels.preferences import Preferences
 
 
-def build(group: Group, wants: Wants) -> list[Call]:
+def build(group: Group, preferences: Preferences) -> list[Call]:
     """Stages over one space. Each reduction runs over the reduced axes for every index of the kept ones, and later
     stages use its result. An expensive value that two stages need is kept in scratch memory.
 
@@ -26,18 +26,18 @@ def build(group: Group, wants: Wants) -> list[Call]:
     computed row by row.
     """
     anchors = [op for op in group.ops if isinstance(op, (Reduce, ArgReduce))]
-    if wants.reduce_block and len(anchors) == 1 and _is_total(group, anchors[0], wants.reduce_block):
-        return _in_blocks(group, anchors[0], wants.reduce_block)
+    if preferences.reduce_block and len(anchors) == 1 and _is_total(group, anchors[0], preferences.reduce_block):
+        return _in_blocks(group, anchors[0], preferences.reduce_block)
     space = type_of(anchors[0].x).shape
     across = [op for op in anchors if _across(op, anchors, space)]
     if across:
-        return column_reductions(group, [op for op in anchors if op not in across], across, wants)
+        return column_reductions(group, [op for op in anchors if op not in across], across, preferences)
     axes = {a % len(space) for a in reduced_axes(anchors[0])}
-    rows = Rows(Builder(group), space, axes, anchors, wants.keep_rows)
+    rows = Rows(Builder(group), space, axes, anchors, preferences.keep_rows)
     rows.write(range(len(group.yielded)))
     call = rows.builder.call(lambda buffers: LoopKernel(rows.kept, tuple(rows.stages), buffers))
     leading = axes == set(range(len(axes)))
-    return split_reduction(call, wants, leading) if wants.reduce_block else [call]
+    return split_reduction(call, preferences, leading) if preferences.reduce_block else [call]
 
 
 def _across(op: Op, anchors: Sequence[Op], space: tuple[Dim, ...]) -> bool:

@@ -10,13 +10,13 @@ from burn.kernels.body import Apply, LoopKernel, Stage, Write
 from burn.kernels.builders import parallel_scatter
 from burn.kernels.builders.builder import Builder, Call, anchor_of, loop_index, loops
 from burn.kernels.lower import linear
-from burn.kernels.wants import Wants
+from burn.kernels.preferences import Preferences
 
 
-def build(group: Group, wants: Wants) -> list[Call]:
+def build(group: Group, preferences: Preferences) -> list[Call]:
     """Copies x, then applies the updates in order on one thread, because indices may repeat; or a conflict-free
     scatter."""
-    if wants.scatter_rivals and (calls := parallel_scatter.build(group, wants)):
+    if preferences.scatter_rivals and (calls := parallel_scatter.build(group, preferences)):
         return calls
     op = anchor_of(group, "scatter")
     x, indices, updates = type_of(op.x), type_of(op.indices), type_of(op.updates)

@@ -30,8 +30,8 @@ from burn.kernels.body import (
 )
 from burn.kernels.builders.builder import Call, loop_index, with_used_buffers
 from burn.kernels.lower import linear
+from burn.kernels.preferences import Preferences
 from burn.kernels.rewrite import collapse
-from burn.kernels.wants import Wants
 
 MOST = 128
 """The largest number of parts."""
@@ -53,17 +53,17 @@ class Cut:
     guarded: bool = False
 
 
-def split_k(call: Call, wants: Wants) -> list[Call]:
+def split_k(call: Call, preferences: Preferences) -> list[Call]:
     """The kernels of a matmul, split as the target prefers."""
     shares = any(binding is not None and binding[0] == "shared" for binding in call.bindings)
-    if wants.parts is None or shares or not isinstance(call.kernel, ContractionKernel):
+    if preferences.parts is None or shares or not isinstance(call.kernel, ContractionKernel):
         return [call]
     kernel = collapse(call.kernel)
     assert isinstance(kernel, ContractionKernel)
     choices: dict[int, tuple[Cut, ...]] = {}
     for cuts in sorted(_choices(kernel.depth), key=lambda cuts: sum((c.pieces > 1) + 2 * c.guarded for c in cuts)):
         choices.setdefault(prod(c.pieces for c in cuts), cuts)
-    count = wants.parts(kernel, sorted(choices))
+    count = preferences.parts(kernel, sorted(choices))
     return [call] if count == 1 else _calls(replace(call, kernel=kernel), kernel, choices[count], count)
 
 

@@ -38,7 +38,7 @@ from burn.kernels.body import (
 from burn.kernels.builders.builder import Call, loop_index
 from burn.kernels.builders.variance import Near, Variances, identity_of, variances
 from burn.kernels.lower import delinear, linear
-from burn.kernels.wants import Wants
+from burn.kernels.preferences import Preferences
 
 MOST_KEPT = 16384
 """Kept elements above which there is enough parallelism."""
@@ -47,36 +47,36 @@ FEW_KEPT = 64
 """The same limit if each kept element is a long contiguous row."""
 
 
-def split_reduction(call: Call, wants: Wants, downwards: bool) -> list[Call]:
+def split_reduction(call: Call, preferences: Preferences, downwards: bool) -> list[Call]:
     """Splits a reduction kernel into blocks of about `wants.reduce_block` elements. Returns the kernel itself if that
     gains nothing, or if its stages pass rows on. `downwards`: the kernel reduces leading axes."""
     kernel = call.kernel
     if not isinstance(kernel, LoopKernel):
         return [call]
     kept_elements = product([v.extent for v in kernel.parallel])
-    if not isinstance(kept_elements, int) or not _pays(kernel, kept_elements, wants, downwards):
+    if not isinstance(kept_elements, int) or not _pays(kernel, kept_elements, preferences, downwards):
         return [call]
-    return _SplitReduction(call, kernel, kept_elements, wants, downwards).calls()
+    return _SplitReduction(call, kernel, kept_elements, preferences, downwards).calls()
 
 
-def _block(kept: int, rows: Dim, wants: Wants, downwards: bool) -> int:
+def _block(kept: int, rows: Dim, preferences: Preferences, downwards: bool) -> int:
     """Elements of a block."""
     if not downwards:
-        return kept * (wants.long_rows // 16)
-    return kept * wants.reduce_rows(kept, rows) if wants.reduce_rows else wants.reduce_block
+        return kept * (preferences.long_rows // 16)
+    return kept * preferences.reduce_rows(kept, rows) if preferences.reduce_rows else preferences.reduce_block
 
 
-def _pays(kernel: LoopKernel, kept: int, wants: Wants, downwards: bool) -> bool:
+def _pays(kernel: LoopKernel, kept: int, preferences: Preferences, downwards: bool) -> bool:
     inner = kernel.stages[0].loops
     rows = product([v.extent for v in inner])
     if not inner or not (1 < kept <= MOST_KEPT if downwards else 0 < kept <= FEW_KEPT):
         return False
-    if not downwards and not (isinstance(rows, int) and rows >= wants.long_rows > 0):
+    if not downwards and not (isinstance(rows, int) and rows >= preferences.long_rows > 0):
         return False
     if any(b.role == "scratch" for b in kernel.buffers):
         return False
     kinds = {r.kind for s in kernel.stages for r in s.reductions}
-    few = isinstance(rows, int) and rows * kept < 4 * _block(kept, rows, wants, downwards)
+    few = isinstance(rows, int) and rows * kept < 4 * _block(kept, rows, preferences, downwards)
     return not any(k.startswith("arg") for k in kinds) and not few
 
 
@@ -84,7 +84,9 @@ class _SplitReduction:
     """One kernel being split. `made`: the reductions formed so far. `known`: per-row values that later kernels read, by
     the id of a scalar (the scalar and the load that replaces it). `stored`: the same for each element."""
 
-    def __init__(self, call: Call, kernel: LoopKernel, kept_elements: int, wants: Wants, downwards: bool) -> None:
+    def __init__(
+        self, call: Call, kernel: LoopKernel, kept_elements: int, preferences: Preferences, downwards: bool
+    ) -> None:
         self.call, self.kernel = call, kernel
         self.kept = kernel.parallel
         self.kept_elements = kept_elements
@@ -97,8 +99,8 @@ class _SplitReduction:
         self.downwards = downwards
         loops = kernel.stages[0].loops
         self.rows = product([v.extent for v in loops])
-        block = _block(kept_elements, self.rows, wants, downwards)
-        self.flat = downwards and wants.reduce_rows is not None
+        block = _block(kept_elements, self.rows, preferences, downwards)
+        self.flat = downwards and preferences.reduce_rows is not None
         cut = _flat_blocks(loops, block // kept_elements) if self.flat else _blocks(loops, kept_elements, block)
         self.outer, self.within, self.at, self.guard = cut.outer, cut.within, cut.at, cut.guard
 

@@ -13,13 +13,13 @@ from burn.dialect.types import type_of
 from burn.kernels.body import Apply, Const, LoopKernel, Scalar, Stage, Where, Write
 from burn.kernels.builders.builder import Builder, Call, Computation, anchor_of, loop_index, loops
 from burn.kernels.lower import linear
-from burn.kernels.wants import Wants
+from burn.kernels.preferences import Preferences
 
 APART = 16
 """Elements between the rows of scratch memory. With a power of two they would share one cache set."""
 
 
-def split(group: Computation, wants: Wants) -> list[Call]:
+def split(group: Computation, preferences: Preferences) -> list[Call]:
     """One `split_tiles`."""
     op = anchor_of(group, "split")
     x, result = type_of(op.x), type_of(op.operation.results[0])
@@ -53,7 +53,7 @@ def split(group: Computation, wants: Wants) -> list[Call]:
     return [builder.call(lambda buffers: LoopKernel(variables[:-1], stages, buffers))]
 
 
-def join(group: Computation, wants: Wants) -> list[Call]:
+def join(group: Computation, preferences: Preferences) -> list[Call]:
     """One `join_tiles` with its epilogue: a kernel for whole tiles, and others for the partial tiles at the borders."""
     op = anchor_of(group, "join")
     parts = [_parts(size, op.size) for size in op.sizes]

@@ -16,10 +16,10 @@ from burn.kernels.builders.builder import (
     loops,
 )
 from burn.kernels.lower import broadcast_index, linear
-from burn.kernels.wants import Wants
+from burn.kernels.preferences import Preferences
 
 
-def build(group: Computation, wants: Wants) -> list[Call]:
+def build(group: Computation, preferences: Preferences) -> list[Call]:
     """One window reduction with its epilogue. Elements outside the operand are the reduction's identity."""
     anchor = anchor_of(group, "window")
     x, result = type_of(anchor.x), anchor.operation.results[0]

@@ -177,7 +177,7 @@ def _stands_alone(choice: Choice, op: Op, reader: Cluster) -> bool:
     result = op.operation.results[0]
     cheap = isinstance(op, Pointwise) and op.FUNCTION not in EXPENSIVE
     return (
-        choice.wants.repeat_small
+        choice.preferences.repeat_small
         and cheap
         and reader.kind in ("loop", "reduce")
         and is_wider(reader.space, type_of(result).shape)

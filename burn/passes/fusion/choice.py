@@ -18,7 +18,7 @@ from burn.dialect.types import type_of
 from burn.kernels.body import EXPENSIVE
 from burn.kernels.builders.concat import MAKERS
 from burn.kernels.lower import has_rule
-from burn.kernels.wants import Wants
+from burn.kernels.preferences import Preferences
 from burn.passes.fusion.cluster import Cluster, Order, leads_to
 from burn.passes.fusion.joins import JOINS, TILED, axes_of, folds
 from burn.passes.fusion.reads import affine, contiguous
@@ -40,8 +40,8 @@ loop would go through all of them a few elements at a time."""
 class Choice:
     """Which cluster each op of a block belongs to, after `run`. What is in none is a view or constant, or stays as it is."""
 
-    def __init__(self, block: ir.Block, max_ops: int, wants: Wants) -> None:
-        self.block, self.max_ops, self.wants = block, max_ops, wants
+    def __init__(self, block: ir.Block, max_ops: int, preferences: Preferences) -> None:
+        self.block, self.max_ops, self.preferences = block, max_ops, preferences
         self.ops: list[Op] = [o.opview for o in block.operations if isinstance(o.opview, Op)]
         self.position = {o.operation: i for i, o in enumerate(self.ops)}
         self.cluster: dict[ir.Operation, Cluster] = {}
@@ -59,7 +59,7 @@ class Choice:
             elif not op.has(Trait.GENERATED):
                 self.opaque[op.operation] = unit = Cluster("opaque", (), [op])
                 self.order.add(unit, self._reads(op))
-        if self.wants.fold_columns:
+        if self.preferences.fold_columns:
             self._fold_columns()
         loops = {c for c in self.cluster.values() if c.kind == "loop"}
         self.crowded = {c for c in loops if self._streams(c) >= MANY_STREAMS}
@@ -77,7 +77,7 @@ class Choice:
                 return
         cluster = self._start(op)
         self._unite(op, cluster, new=True)
-        if isinstance(op, Concat) and self.wants.parts_in_place:
+        if isinstance(op, Concat) and self.preferences.parts_in_place:
             self._take_parts(op, cluster)
 
     def _widens(self, op: Op) -> bool:
@@ -93,7 +93,7 @@ class Choice:
         its own anyway: a norm's gradients write one tensor then, and not three."""
         if cluster.kind != "contract" or not isinstance(op, Pointwise) or op.FUNCTION in EXPENSIVE:
             return False
-        if self.wants.repeat_reads or not _is_summed(op.operation.results[0]):
+        if self.preferences.repeat_reads or not _is_summed(op.operation.results[0]):
             return False  # what is computed again is decided at the end, where a device wants that
         return any(self.cluster_of(v) is cluster and _is_summed(v) for v in op.operation.operands)
 
@@ -143,7 +143,7 @@ class Choice:
     def _shares_rows(self, other: Cluster, cluster: Cluster) -> bool:
         """Whether two kernels reduce the same rows, which one then reads once."""
         return (
-            self.wants.fold_columns > 0
+            self.preferences.fold_columns > 0
             and other.kind == cluster.kind == "reduce"
             and (other.space, other.axes) == (cluster.space, cluster.axes)
             and not other.across
@@ -192,7 +192,7 @@ class Choice:
 
     def _repeats(self, other: Cluster, op: Op, cluster: Cluster) -> bool:
         """Whether a cluster's kernel had better compute again, at each of its many places, the little that a small loop does."""
-        if not self.wants.repeat_small or cluster.kind not in ("loop", "reduce", "contract", "attention"):
+        if not self.preferences.repeat_small or cluster.kind not in ("loop", "reduce", "contract", "attention"):
             return False
         return (
             not op.KERNEL
@@ -208,7 +208,7 @@ class Choice:
 
     def joins_parts(self, op: Op) -> bool:
         """Whether it joins tensors, place by place, with what makes them."""
-        return isinstance(op, Concat) and len(op.xs) <= self.wants.joined_parts
+        return isinstance(op, Concat) and len(op.xs) <= self.preferences.joined_parts
 
     def _serves(self, other: Cluster, op: Op, cluster: Cluster, views: bool = False) -> bool:
         """Whether nothing but a cluster, and the op that joins it, reads what another computes. views: also through views."""
@@ -355,7 +355,7 @@ class Choice:
                 return False
             if user.columns is not None and value != user.operands[0]:
                 return False  # panels are what lies in memory
-            return contiguous(user, value, self.stands, self.wants.columns_apart)
+            return contiguous(user, value, self.stands, self.preferences.columns_apart)
         if cluster in self.crowded and isinstance(op, Transpose) and not user.has(Trait.VIEW):
             return self._keeps_columns(op) or self._computes_behind(cluster, op)
         if user.has(Trait.ATTENTION) and not any(value == x for x in (user.mask, user.lengths) if x is not None):

@@ -99,7 +99,7 @@ def _is_total(choice: Choice, kept: Shape, space: Shape) -> bool:
     """Whether a reduction leaves one number of a tensor that is reduced in blocks, or may be, side by side: what is made of every
     element by that number (bytes by a tensor's own range) had better not run on one thread behind it. A single row is another
     matter: a softmax, whose stages go over it while it is in a cache."""
-    block, total = choice.wants.reduce_block, product(space)
+    block, total = choice.preferences.reduce_block, product(space)
     long = not isinstance(total, int) or total >= 4 * block
     return block > 0 and long and all(d == 1 for d in kept) and sum(d != 1 for d in space) > 1
 
@@ -118,10 +118,10 @@ def folds(choice: Choice, cluster: Cluster, axes: frozenset[int]) -> bool:
     if (
         leading != frozenset(range(len(leading)))
         or not isinstance(columns, int)
-        or not 1 < columns <= choice.wants.fold_columns
+        or not 1 < columns <= choice.preferences.fold_columns
     ):
         return False
-    if isinstance(rows, int) and rows < choice.wants.fold_blocks:
+    if isinstance(rows, int) and rows < choice.preferences.fold_blocks:
         return False
     return all(
         _shape(m) != cluster.space or not any(_follows(choice, v, cluster, leading) for v in m.operation.operands)
@@ -200,7 +200,7 @@ def _is_costly(choice: Choice, op: Op, cluster: Cluster) -> bool:
 
 def _is_large(choice: Choice, cluster: Cluster) -> bool:
     """Whether a group is a product of halves that its device had rather leave alone with its sums."""
-    first, most = cluster.members[0], choice.wants.costly_behind
+    first, most = cluster.members[0], choice.preferences.costly_behind
     result = type_of(first.operation.results[0])
     return most > 0 and isinstance(first, DotGeneral) and result.dtype in HALVES and estimate(result.elements) >= most
 

@@ -6,8 +6,8 @@ from burn.codegen.cpu.kernels import KernelPrinter
 from burn.codegen.cpu.target import TARGETS
 from burn.codegen.triton.abilities import USUAL_ABILITIES, Abilities
 from burn.codegen.triton.backend import GPU
+from burn.codegen.triton.heuristics.preferences import preferences
 from burn.codegen.triton.heuristics.sizes import usual_sizes
-from burn.codegen.triton.heuristics.wants import wants
 from burn.codegen.triton.images import Machine, Source
 from burn.codegen.triton.launches import CardKernels
 from burn.dialect.mlir import context
@@ -23,7 +23,11 @@ SHARED = 227 * 1024
 
 
 def sources_of(
-    program: Program, abilities: Abilities = USUAL_ABILITIES, passes: str = GPU().passes, *, in_place: bool = False
+    program: Program,
+    abilities: Abilities = USUAL_ABILITIES,
+    passes: str = GPU().pipeline.text,
+    *,
+    in_place: bool = False,
 ) -> list[Source]:
     """After these passes, usually those of a compilation for a card. in_place: what is written lies where an input may have
     lain."""
@@ -33,7 +37,7 @@ def sources_of(
         written = {result for group in found for result in group.operation.results} if in_place else set()
         host = KernelPrinter(TARGETS["generic"])
         hints = usual_sizes(program.usual)
-        kernels = CardKernels(host, wants(hints, abilities), written, abilities, usual=hints)
+        kernels = CardKernels(host, preferences(hints, abilities), written, abilities, usual=hints)
         for group in found:
             kernels.group(group)
     assert not kernels.refused

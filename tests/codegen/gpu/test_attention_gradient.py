@@ -25,5 +25,5 @@ def test_what_is_owed(case: Case) -> None:
     given = [x.swapaxes(1, 2) if case.turned and n < 3 else x for n, x in enumerate(arrays)]
     close = 2e-5 if case.dtype == "float32" else 2e-2
     if case.s * case.t < 1000:
-        check(interpreted(program, given, wants=GPU().wants), want, close, case)
-    check(interpreted(program, given, simulated.Simulator().launch, GPU().wants), want, close, case)
+        check(interpreted(program, given, preferences=GPU().preferences), want, close, case)
+    check(interpreted(program, given, simulated.Simulator().launch, GPU().preferences), want, close, case)

@@ -22,7 +22,7 @@ simulated = pytest.importorskip("tests.codegen.gpu.simulated")
 pytest.importorskip("triton")
 pytest.importorskip("torch")
 
-WANTS = replace(GPU().wants, split_keys=32)
+PREFERENCES = replace(GPU().preferences, split_keys=32)
 
 CASES = [
     Case("one query", s=1, t=150),
@@ -54,11 +54,11 @@ def test_parts(case: Case) -> None:
         y = ops.exp(ops.attention(*sides, **case.settings()))
     program.finish([("y", y)])
     pipeline.run(pipeline.parse("decompose{keep=attention},fuse"), program, Environment(GPU()))
-    assert program_text(program, WANTS).count("kernel {") == 2
+    assert program_text(program, PREFERENCES).count("kernel {") == 2
     arrays = arrays_of(case)
     extra = dict(zip(filter(None, ("mask" * bool(case.mask), "lengths" * bool(case.lengths))), arrays[4:], strict=True))
     p, _, v = attended(case, arrays[:3], **extra)
     close = 2e-5 if case.dtype == "float32" else 2e-2
     for launch in ([], [simulated.Simulator().launch]):
-        (got,) = interpreted(program, [*arrays[:3], *arrays[4:]], *launch, wants=WANTS)
+        (got,) = interpreted(program, [*arrays[:3], *arrays[4:]], *launch, preferences=PREFERENCES)
         np.testing.assert_allclose(got.astype(np.float64), np.exp(p @ v), rtol=close, atol=close)

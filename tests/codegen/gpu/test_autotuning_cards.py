@@ -46,7 +46,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def fused(function: Any, *types: str) -> Program:
     made = trace_call(function, arguments_of(function, list(types), None)).program
-    pipeline.run(pipeline.parse(GPU().passes), made, environment(GPU()))
+    pipeline.run(pipeline.parse(GPU().pipeline.text), made, environment(GPU()))
     return made
 
 

@@ -28,12 +28,12 @@ CUDA = MemorySpace("cuda")
 def entry_of(program: Program, gpu: bool) -> tuple[str, list[str]]:
     """The text of the entry function, and the kinds of its launches."""
     backend = (GPU(CPU(TARGETS["avx2"])) if gpu else CPU(TARGETS["avx2"])).session(program)
-    pipeline.run(pipeline.parse(backend.passes), program, environment(backend))
+    pipeline.run(pipeline.parse(backend.pipeline.text), program, environment(backend))
     with context():
         if isinstance(backend, GPU):
-            made = EntryBuilder(program, backend.kernels(program), backend.host.target.attributes).build()
+            made = EntryBuilder(program, backend.printer.kernels(program), backend.host.target.attributes).build()
             return made.functions[-1], [record.kind for record in made.records]
-        return backend.listing(program), []
+        return backend.printer.listing(program), []
 
 
 def called(text: str) -> set[str]:

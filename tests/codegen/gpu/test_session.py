@@ -27,7 +27,7 @@ SIZES = (1, 2, 5)
 
 def fused(gpu: GPU, program: Program) -> GPU:
     session = gpu.session(program)
-    pipeline.run(pipeline.parse(session.passes), program, environment(session))
+    pipeline.run(pipeline.parse(session.pipeline.text), program, environment(session))
     return session
 
 
@@ -42,9 +42,9 @@ def test_the_kernels_that_passes_saw_are_those_printed(dtype: str, architecture:
             program.given_up, program.usual = (0,), {} if hint is None else {"n": hint}
             session = fused(GPU(architecture=architecture), program)
             with context():
-                printer = session.kernels(program)
+                printer = session.printer.kernels(program)
                 for group in groups(program.block):
-                    described = kernels(group, session.wants)
+                    described = kernels(group, session.preferences)
                     assert len(printer.group(group).calls) == len(described)
                     counts.add(len(described))
     assert len(counts) > 1  # hints matter
@@ -53,7 +53,7 @@ def test_the_kernels_that_passes_saw_are_those_printed(dtype: str, architecture:
 def test_size_hints_reach_every_description() -> None:
     program = trace(lambda x: x.sum(0), {"x": "float32[n, 8]"})
     program.usual = {"n": 1 << 20}
-    assert GPU().session(program).wants is not GPU().wants
+    assert GPU().session(program).preferences is not GPU().preferences
     assert GPU().session(program).hints == {**GPU().session(program.copy()).hints} != {}
     cpu = backend_for()
     assert isinstance(cpu, CPU) and cpu.session(program) is cpu
@@ -103,8 +103,8 @@ def check_donation(seed: int) -> int:
     for type_ in program.input_types:
         shape = [d if isinstance(d, int) else n for d in type_.shape]
         arrays.append(numbers.standard_normal(shape).astype(type_.dtype))
-    want = interpreted(program, arrays, wants=session.wants)
-    agree(interpreted(program, arrays, wants=session.wants, in_place=True), want)
+    want = interpreted(program, arrays, preferences=session.preferences)
+    agree(interpreted(program, arrays, preferences=session.preferences, in_place=True), want)
     return len(program.donated)
 
 
@@ -114,7 +114,7 @@ def test_a_matmul_over_the_input_it_reads() -> None:
     program.given_up, program.usual = (0,), {"n": 64}
     session = fused(GPU(), program)
     arrays = [np.random.default_rng(0).standard_normal(shape).astype("f4") for shape in ((64, 5), (5, 5))]
-    agree(interpreted(program, arrays, wants=session.wants, in_place=True), [arrays[0] @ arrays[1]])
+    agree(interpreted(program, arrays, preferences=session.preferences, in_place=True), [arrays[0] @ arrays[1]])
 
 
 def test_outputs_in_the_memory_of_inputs() -> None:
@@ -129,6 +129,6 @@ def test_outputs_in_the_memory_of_inputs() -> None:
 def test_the_number_of_processors_is_the_architectures(kind: str, architecture: str, processors: int) -> None:
     """Elements that keep one processor of each busy are cut into smaller blocks on GPUs with more of them."""
     gpu = GPU(kind=kind, architecture=architecture)
-    assert gpu.abilities.processors == gpu.wants.split_programs == processors
+    assert gpu.abilities.processors == gpu.preferences.split_programs == processors
     few = [flat(2 * n * ELEMENTS, 4, processors).rows < ELEMENTS for n in (processors - 1, processors)]
     assert few == [True, False]

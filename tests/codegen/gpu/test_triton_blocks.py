@@ -11,7 +11,7 @@ import pytest
 
 from burn.codegen.triton.backend import GPU
 from burn.codegen.triton.blocks import Layout, layout
-from burn.codegen.triton.heuristics.wants import WANTS
+from burn.codegen.triton.heuristics.preferences import PREFERENCES
 from burn.dialect import ops
 from burn.dialect.dims import parse
 from burn.dialect.mlir import context
@@ -19,9 +19,9 @@ from burn.dialect.program import Program
 from burn.dialect.types import TensorType, type_of
 from burn.kernels.body import Apply, Kernel, LoopKernel, Scalar, walk
 from burn.kernels.builders import kernels
+from burn.kernels.preferences import Preferences
 from burn.kernels.rewrite import collapse
 from burn.kernels.text import groups
-from burn.kernels.wants import Wants
 from burn.passes import pipeline
 from burn.passes.environment import Environment
 from tests.kernels.interpreting import agree, interpreted
@@ -47,12 +47,17 @@ def program(function: Function, *shapes: Shape, dtype: str = "float32") -> Progr
 
 
 def numbers(
-    function: Function, want: Function, *shapes: Shape, dtype: str = "float32", wants: Wants = WANTS, **sizes: int
+    function: Function,
+    want: Function,
+    *shapes: Shape,
+    dtype: str = "float32",
+    preferences: Preferences = PREFERENCES,
+    **sizes: int,
 ) -> None:
     """want: the same in numpy, of arrays of float64."""
     made = program(function, *shapes, dtype=dtype)
     arrays = [random(t, sizes, i) for i, t in enumerate(made.input_types)]
-    (got,) = interpreted(made, arrays, simulated.Simulator().launch, wants)
+    (got,) = interpreted(made, arrays, simulated.Simulator().launch, preferences)
     expected = want(*(x.astype(np.float64) for x in arrays))
     assert got.shape == expected.shape
     tolerance = 4e-3 if dtype == "float16" else 1e-5
@@ -128,11 +133,11 @@ def test_summed_in_blocks_of_rows_while_written(n: int) -> None:
 
     made = program(function, ("n", 65))
     x = random(made.input_types[0], {"n": n}, 0)
-    written, sums = interpreted(made, [x], simulated.Simulator().launch, WANTS)
+    written, sums = interpreted(made, [x], simulated.Simulator().launch, PREFERENCES)
     np.testing.assert_allclose(written.astype("float32"), np.exp(x), rtol=1e-2)
     np.testing.assert_allclose(sums, written.astype(np.float64).sum(0), rtol=1e-4, atol=1e-4)
     with context():
-        all_places, blocks, _joined = (c for g in groups(made.block) for c in kernels(g, GPU().wants))
+        all_places, blocks, _joined = (c for g in groups(made.block) for c in kernels(g, GPU().preferences))
     made_by = [{n.function for n in walk(*_scalars(c.kernel)) if isinstance(n, Apply)} for c in (all_places, blocks)]
     assert ["exp" in functions for functions in made_by] == [True, False]
 
@@ -152,11 +157,11 @@ def test_summed_while_written(shape: Shape, axis: int) -> None:
 
     made = program(function, shape)
     x = random(made.input_types[0], {}, 0)
-    squares, sums = interpreted(made, [x], simulated.Simulator().launch, WANTS)
+    squares, sums = interpreted(made, [x], simulated.Simulator().launch, PREFERENCES)
     np.testing.assert_allclose(squares, x * x, rtol=1e-6)
     np.testing.assert_allclose(sums, (x.astype(np.float64) ** 2).sum(axis), rtol=1e-5)
     with context():
-        (call,) = (c for g in groups(made.block) for c in kernels(g, GPU().wants))
+        (call,) = (c for g in groups(made.block) for c in kernels(g, GPU().preferences))
         assert isinstance(call.kernel, LoopKernel) and len([s for s in call.kernel.stages if s.loops]) == 1
 
 
@@ -184,16 +189,16 @@ def of_columns(x: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize("n", [2, 5, 24])
 def test_a_variance_in_one_pass_over_blocks_of_rows(n: int) -> None:
-    wants = replace(WANTS, reduce_rows=lambda kept, rows: 16)
+    preferences = replace(PREFERENCES, reduce_rows=lambda kept, rows: 16)
     made = program(deviation, ("n", 13, 9))
     with context():
-        _, _, columns = [kernels(group, wants) for group in groups(made.block)][
+        _, _, columns = [kernels(group, preferences) for group in groups(made.block)][
             -1
         ]  # behind blocks of rows, and what joins them
     assert isinstance(columns.kernel, LoopKernel)
     scalars = walk(*(x for stage in columns.kernel.stages for x in stage.scalars))
     assert [node.function for node in scalars if isinstance(node, Apply)] == ["mul"]  # roots are taken once a column
-    numbers(deviation, of_columns, ("n", 13, 9), wants=wants, n=n)
+    numbers(deviation, of_columns, ("n", 13, 9), preferences=preferences, n=n)
 
 
 def softmax(x: np.ndarray, axis: int) -> np.ndarray:
@@ -217,9 +222,9 @@ def test_rows_of_all_lengths(shape: Shape) -> None:
 
 
 def test_few_long_rows_in_blocks() -> None:
-    wants = replace(WANTS, long_rows=1024)
-    numbers(lambda x: ops.softmax(x, axis=1), lambda x: softmax(x, 1), (1, 1301), wants=wants)
-    numbers(lambda x: total(2)(ops.exp(x)), lambda x: np.exp(x).sum(2), (2, 1, 1024), wants=wants)
+    preferences = replace(PREFERENCES, long_rows=1024)
+    numbers(lambda x: ops.softmax(x, axis=1), lambda x: softmax(x, 1), (1, 1301), preferences=preferences)
+    numbers(lambda x: total(2)(ops.exp(x)), lambda x: np.exp(x).sum(2), (2, 1, 1024), preferences=preferences)
 
 
 def widened(x: Any) -> Any:
@@ -246,8 +251,8 @@ def test_what_is_small_is_computed_where_it_is_read(function: Function, shapes: 
     assert len(list(groups(made.block))) == want
     arrays = [random(t, {}, i) for i, t in enumerate(made.input_types)]
     with context():
-        (got,) = interpreted(made, arrays, simulated.Simulator().launch, GPU().wants)
-        agree([got], interpreted(made, arrays, wants=GPU().wants))
+        (got,) = interpreted(made, arrays, simulated.Simulator().launch, GPU().preferences)
+        agree([got], interpreted(made, arrays, preferences=GPU().preferences))
 
 
 LAYOUTS = [
@@ -264,7 +269,7 @@ LAYOUTS = [
 def layout_of(function: Function, *shapes: Shape) -> Layout:
     made = program(function, *shapes)
     with context():
-        (call,) = (c for g in groups(made.block) for c in kernels(g, GPU().wants))
+        (call,) = (c for g in groups(made.block) for c in kernels(g, GPU().preferences))
         kernel = collapse(call.kernel)
         assert isinstance(kernel, LoopKernel)
         return layout(kernel)

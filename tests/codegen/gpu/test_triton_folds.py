@@ -12,15 +12,15 @@ import pytest
 import burn
 from burn import ops
 from burn.codegen.triton.backend import GPU
-from burn.codegen.triton.heuristics.wants import WANTS
+from burn.codegen.triton.heuristics.preferences import PREFERENCES
 from burn.dialect import ops as builders
 from burn.dialect.mlir import context
 from burn.dialect.program import Program
 from burn.dialect.types import TensorType
 from burn.kernels.body import LoopKernel
 from burn.kernels.builders import kernels
+from burn.kernels.preferences import Preferences
 from burn.kernels.text import groups
-from burn.kernels.wants import Wants
 from burn.passes import pipeline
 from burn.passes.environment import Environment
 from burn.tracing.trace import arguments_of, trace_call
@@ -33,14 +33,14 @@ pytest.importorskip("torch")
 
 Function = Callable[..., Any]
 
-FEW = replace(WANTS, fold_blocks=3, fold_rows=2)
+FEW = replace(PREFERENCES, fold_blocks=3, fold_rows=2)
 """Blocks that small tensors have, too."""
 
 
 @dataclass(frozen=True)
 class Card(GPU):
     @property
-    def wants(self) -> Wants:
+    def preferences(self) -> Preferences:
         return FEW
 
 
@@ -54,14 +54,14 @@ def rms(x: burn.Tensor, w: burn.Tensor, z: burn.Tensor, g: burn.Tensor) -> Any:
 
 def traced(function: Function, types: Sequence[str]) -> Program:
     program = trace_call(function, arguments_of(function, list(types), None)).program
-    pipeline.run(pipeline.parse(Card().passes), program, Environment(Card()))
+    pipeline.run(pipeline.parse(Card().pipeline.text), program, Environment(Card()))
     return program
 
 
-def folding(program: Program, wants: Wants = FEW) -> list[int]:
+def folding(program: Program, preferences: Preferences = FEW) -> list[int]:
     """How many folds each kernel has."""
     with context():
-        made = [call.kernel for group in groups(program.block) for call in kernels(group, wants)]
+        made = [call.kernel for group in groups(program.block) for call in kernels(group, preferences)]
     return [len(kernel.folds) for kernel in made if isinstance(kernel, LoopKernel)]
 
 
@@ -87,7 +87,7 @@ def test_gradients_of_a_layer_norm_are_two_kernels(rows: str, columns: str, dtyp
     for n in (5, 0, 1) if "n" in rows else (5,):
         given = [random(t, {"n": n}, i) for i, t in enumerate(program.input_types)]
         got = interpreted(program, given, simulated.Simulator().launch, FEW)
-        agree(got, interpreted(program, given, wants=FEW))
+        agree(got, interpreted(program, given, preferences=FEW))
         want = layer_by_hand(*(x.astype(np.float64) for x in given)) if n else []
         bound = 1e-4 if dtype == "float32" else 4e-2
         for mine, exact in zip(got, want, strict=False):
@@ -101,7 +101,7 @@ def test_gradients_of_a_gated_norm_are_two_kernels() -> None:
     assert folding(program) == [1, 0]
     given = [random(t, {}, i) for i, t in enumerate(program.input_types)]
     got = interpreted(program, given, simulated.Simulator().launch, FEW)
-    agree(got, interpreted(program, given, wants=FEW))
+    agree(got, interpreted(program, given, preferences=FEW))
 
 
 def test_a_device_that_does_not_want_it_reads_what_rows_came_to() -> None:
@@ -111,7 +111,7 @@ def test_a_device_that_does_not_want_it_reads_what_rows_came_to() -> None:
     plain = replace(FEW, fold_columns=0)
     assert folding(program, plain) == [0, 0]
     given = [random(t, {}, i) for i, t in enumerate(program.input_types)]
-    for mine, exact in zip(interpreted(program, given, wants=plain), layer_by_hand(*given), strict=True):
+    for mine, exact in zip(interpreted(program, given, preferences=plain), layer_by_hand(*given), strict=True):
         np.testing.assert_allclose(mine, exact, rtol=1e-4, atol=1e-4)
 
 
@@ -202,5 +202,5 @@ def test_indices_beside_columns(axis: int, folds: list[int]) -> None:
     assert [count for count in folding(program) if count] == folds
     (x,) = arrays = [np.random.default_rng(0).standard_normal((20, 33)).astype("f4")]
     wanted = [x.argmax(axis), x.sum(1 - axis)]
-    agree(interpreted(program, arrays, wants=FEW), wanted)
+    agree(interpreted(program, arrays, preferences=FEW), wanted)
     agree(interpreted(program, arrays, simulated.Simulator().launch, FEW), wanted)

@@ -15,7 +15,7 @@ from burn.dialect.program import Program
 from burn.dialect.types import DTYPES, TensorType, numpy_dtype
 from burn.errors import RunError
 from burn.kernels.interpret import IndexOutOfRange
-from burn.kernels.wants import Wants
+from burn.kernels.preferences import Preferences
 from burn.passes import pipeline
 from burn.passes.environment import Environment
 from tests.kernels.interpreting import Arrays, Unsupported, agree, interpreted, sizes_of
@@ -32,8 +32,8 @@ DIGITS = Path(__file__).parents[3] / "examples" / "digits" / "digits.onnx"
 
 def check(program: Program, arrays: Arrays, passes: str) -> None:
     pipeline.run(pipeline.parse(passes), program, Environment(GPU()))
-    want = interpreted(program, arrays, wants=GPU().wants)
-    agree(interpreted(program, arrays, simulated.Simulator().launch, GPU().wants), want)
+    want = interpreted(program, arrays, preferences=GPU().preferences)
+    agree(interpreted(program, arrays, simulated.Simulator().launch, GPU().preferences), want)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
@@ -111,7 +111,7 @@ def test_products_of_eight_bits(dtype: str, wide: str | None) -> None:
     arrays = [np.random.default_rng(i).standard_normal(s).astype(numpy_dtype(dtype)) for i, s in enumerate(shapes)]
     x, y, z, w, _ = (array.astype(np.float64) for array in arrays)
     pipeline.run(pipeline.parse("fuse"), program, Environment(GPU()))
-    got = interpreted(program, arrays, simulated.Simulator().launch, GPU().wants)
+    got = interpreted(program, arrays, simulated.Simulator().launch, GPU().preferences)
     rounding = {"float32": 1e-6, None: {"float8_e4m3fn": 0.07, "float8_e5m2": 0.14}[dtype]}[wide]
     for result, want in zip(got, (x @ y, np.einsum("nk,bmk->nbm", z, x), w.T @ z.T, np.zeros((0, 5))), strict=True):
         assert result.dtype == numpy_dtype(wide or dtype)
@@ -193,9 +193,9 @@ def test_scatter(case: tuple[str, str, str, Shape, Shape, Shape], named: bool) -
     drawn = np.random.default_rng(5)
     places = [drawn.integers(-d, d, shapes[1] if name == "scatter_elements" else shapes[1][:-1]) for d in axes]
     i = places[0] if name == "scatter_elements" else np.stack(places, -1) if places else np.zeros(shapes[1], np.int64)
-    want = interpreted(program, [x, i, u], wants=Wants())
-    agree(interpreted(program, [x, i, u], wants=GPU().wants), want)
-    agree(interpreted(program, [x, i, u], simulated.Simulator().launch, GPU().wants), want)
+    want = interpreted(program, [x, i, u], preferences=Preferences())
+    agree(interpreted(program, [x, i, u], preferences=GPU().preferences), want)
+    agree(interpreted(program, [x, i, u], simulated.Simulator().launch, GPU().preferences), want)
 
 
 def test_an_update_out_of_range_is_named() -> None:
@@ -206,7 +206,7 @@ def test_an_update_out_of_range_is_named() -> None:
     pipeline.run(pipeline.parse("fuse"), program, Environment(GPU()))
     places = np.array([[0], [1], [2], [3], [4], [-5], [-1], [5], [0]])
     with pytest.raises(RunError, match="'put': index 5"):
-        interpreted(program, [np.ones(5, np.float32), places], simulated.Simulator().launch, GPU().wants)
+        interpreted(program, [np.ones(5, np.float32), places], simulated.Simulator().launch, GPU().preferences)
 
 
 def test_an_index_out_of_range_is_named() -> None:
@@ -217,6 +217,6 @@ def test_an_index_out_of_range_is_named() -> None:
     pipeline.run(pipeline.parse("fuse"), program, Environment(GPU()))
     x, places = np.ones((5, 3), np.float32), np.array([0, -5, 4, -6])
     with pytest.raises(IndexOutOfRange, match="look up"):
-        interpreted(program, [x, places], wants=GPU().wants)
+        interpreted(program, [x, places], preferences=GPU().preferences)
     with pytest.raises(RunError, match="'look up': index -6"):
-        interpreted(program, [x, places], simulated.Simulator().launch, GPU().wants)
+        interpreted(program, [x, places], simulated.Simulator().launch, GPU().preferences)

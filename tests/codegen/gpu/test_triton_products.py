@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from burn.codegen.triton.backend import GPU
+from burn.codegen.triton.heuristics.preferences import PREFERENCES
 from burn.codegen.triton.heuristics.products import ROOM, product_parts, product_tile
-from burn.codegen.triton.heuristics.wants import WANTS
 from burn.dialect import ops
 from burn.dialect.dims import LoopVar, parse, symbol
 from burn.dialect.mlir import context
@@ -51,11 +51,11 @@ ROUNDING = {"float32": 1e-5, "float16": 4e-3, "bfloat16": 2e-2}
 def check(made: Program, want: Callable[..., Any], parts: Choose, cut: bool = True, **sizes: int) -> None:
     """In parts, against torch in float64."""
     arrays = [random(t, sizes, i) for i, t in enumerate(made.input_types)]
-    wants = replace(WANTS, parts=parts)
+    preferences = replace(PREFERENCES, parts=parts)
     with context():
-        (calls,) = [kernels(group, wants) for group in groups(made.block)]
+        (calls,) = [kernels(group, preferences) for group in groups(made.block)]
     assert (len(calls) == 2) == cut
-    (got,) = interpreted(made, arrays, simulated.Simulator().launch, wants)
+    (got,) = interpreted(made, arrays, simulated.Simulator().launch, preferences)
     expected = want(*(torch.from_numpy(x.astype(np.float64)) for x in arrays)).numpy()
     tolerance = ROUNDING[got.dtype.name]
     atol = tolerance * np.abs(expected).max(initial=1)
@@ -93,7 +93,7 @@ def test_one_row(batch: int, columns: int, depth: int, dtype: str) -> None:
     made = program(
         lambda x, w: ops.neg(ops.dot_general(x, w, **batched)), (batch, 1, depth), (batch, columns, depth), dtype=dtype
     )
-    assert ".dot(" not in GPU(portable=True).listing(made)
+    assert ".dot(" not in GPU(portable=True).printer.listing(made)
     check(made, lambda x, w: -torch.einsum("bmk,bnk->bmn", x, w), product_parts, cut=False)
 
 
@@ -166,8 +166,8 @@ def test_parts_as_they_are_described() -> None:
     function, _ = convolution(*PLAIN)
     made = program(function, (1, 3, 2, 48), (3, 3, 48, 2), dtype="float32")
     arrays = [random(t, {}, i) for i, t in enumerate(made.input_types)]
-    whole = interpreted(made, arrays, wants=replace(WANTS, parts=None))
-    agree(interpreted(made, arrays, wants=replace(WANTS, parts=most)), whole)
+    whole = interpreted(made, arrays, preferences=replace(PREFERENCES, parts=None))
+    agree(interpreted(made, arrays, preferences=replace(PREFERENCES, parts=most)), whole)
 
 
 def test_costly_functions_behind_a_product_have_registers() -> None:
@@ -218,9 +218,9 @@ def test_windows_step_by_step(shape: Shape, window: Shape, strides: Shape, low: 
 
     made = program(function, shape, dtype="float16")
     with context():
-        (call,) = [call for group in groups(made.block) for call in kernels(group, WANTS)]
+        (call,) = [call for group in groups(made.block) for call in kernels(group, PREFERENCES)]
     assert isinstance(call.kernel, LoopKernel)
     arrays = [random(t, {}, i) for i, t in enumerate(made.input_types)]
     printer = simulated.Simulator()
-    agree(interpreted(made, arrays, printer.launch, WANTS), interpreted(made, arrays, wants=WANTS))
+    agree(interpreted(made, arrays, printer.launch, PREFERENCES), interpreted(made, arrays, preferences=PREFERENCES))
     assert all("tl.static_range" in p.text for p in printer.printer.functions.values())

@@ -25,7 +25,7 @@ CASES = cases(Path(__file__).parent / "cases")
 def test_kinds(case: Case) -> None:
     program = read(case)
     pipeline.run(pipeline.parse(case.passes), program, Environment(GPU()))
-    output = GPU(portable=True).listing(program)
+    output = GPU(portable=True).printer.listing(program)
     ast.parse(output)
     assert check(case, output) == 0, f"\n{output}"
 
@@ -37,7 +37,7 @@ def test_elements_that_triton_has_no_type_for() -> None:
     program.finish([("y", y)])
     pipeline.run(pipeline.parse("fuse"), program, Environment(GPU()))
     with pytest.raises(CompileError, match="elements of type complex64"):
-        GPU(portable=True).listing(program)
+        GPU(portable=True).printer.listing(program)
 
 
 def test_a_chain_of_updates_is_printed_once() -> None:
@@ -48,7 +48,7 @@ def test_a_chain_of_updates_is_printed_once() -> None:
         y = ops.scatter_elements(*program.inputs, axis=0, reduction="max")
     program.finish([("y", y)])
     pipeline.run(pipeline.parse("fuse"), program, Environment(GPU()))
-    assert GPU(portable=True).listing(program).count(" = greatest(") == 8
+    assert GPU(portable=True).printer.listing(program).count(" = greatest(") == 8
 
 
 def test_command(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from burn.dialect.dims import Dim
 from burn.dialect.dims import product as product_of
 from burn.dialect.types import DTYPES
 from burn.kernels.body import ContractionKernel
-from burn.kernels.wants import Product
+from burn.kernels.layouts import Product
 
 COMPACT_VECTORS = 4
 """Vectors of a panel beside one row: four sums that do not wait for each other, by five lines of code. Rows would need addresses,

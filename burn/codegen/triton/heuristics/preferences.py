@@ -9,9 +9,9 @@ from burn.codegen.triton.abilities import USUAL_ABILITIES, Abilities
 from burn.codegen.triton.heuristics.folds import summed_rows
 from burn.codegen.triton.heuristics.products import product_parts
 from burn.codegen.triton.heuristics.sizes import Usual
-from burn.kernels.wants import Wants
+from burn.kernels.preferences import Preferences
 
-WANTS = Wants(
+PREFERENCES = Preferences(
     keep_rows=False,
     columns_apart=True,
     reduce_block=16384,
@@ -37,10 +37,10 @@ elements are converted, and a program alone needs ten of them for a row of 65,53
 takes 0.2 of them, in which 65,536 numbers are compared."""
 
 
-def wants(usual: Usual, abilities: Abilities) -> Wants:
+def preferences(usual: Usual, abilities: Abilities) -> Preferences:
     """Preferences for a program with these size hints, on a GPU with these abilities."""
     return replace(
-        WANTS,
+        PREFERENCES,
         parts=partial(product_parts, usual=usual, abilities=abilities),
         reduce_rows=partial(summed_rows, usual=usual, processors=abilities.processors),
         split_programs=abilities.processors,

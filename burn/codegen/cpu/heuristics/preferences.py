@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from burn.kernels.wants import Wants
+from burn.kernels.preferences import Preferences
 
-WANTS = Wants(keep_rows=True, columns_apart=False, reduce_block=16384, owed_together=True, parts_in_place=True)
+PREFERENCES = Preferences(
+    keep_rows=True, columns_apart=False, reduce_block=16384, owed_together=True, parts_in_place=True
+)
 """A row fits in the cache, and an exponential costs more than to read it back. Columns that lie apart are gathered element by
 element: a copy, made once, is cheaper than that for every panel. A block of 16,384 elements takes some microseconds: worth a
 thread. Heads are many more than threads, and probabilities cost products."""

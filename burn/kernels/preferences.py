@@ -3,45 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from burn.dialect.dims import Dim
 from burn.kernels.body import ContractionKernel
 
 
 @dataclass(frozen=True)
-class Product:
-    """A matmul whose rhs is packed in panels: `rows` by `columns`, accumulated in `dtype`. `depth` consecutive elements
-    of both operands are contiguous; 0 for the pixels of a convolution window, where only `line` elements are contiguous. A
-    panel interleaves `interleaved` of them. `node` names the source node and takes no part in comparisons."""
-
-    rows: Dim
-    columns: int
-    depth: Dim
-    dtype: str
-    interleaved: int = 1
-    line: Dim = 0
-    node: str = field(default="", compare=False, repr=False)
-
-
-@dataclass(frozen=True)
-class Convolution:
-    """A 3 x 3 convolution, or the gradient of its filter: `images` results of the spatial `sizes` with `outputs`
-    channels, from pixels of `channels` channels. `constant`: the filter is a constant. `node` names the source node and
-    takes no part in comparisons."""
-
-    images: Dim
-    sizes: tuple[Dim, ...]
-    channels: Dim
-    outputs: Dim
-    dtype: str
-    constant: bool
-    gradient: bool
-    node: str = field(default="", compare=False, repr=False)
-
-
-@dataclass(frozen=True)
-class Wants:
+class Preferences:
     """How builders describe kernels for one target.
 
     `keep_rows`: keep an expensive value that two stages of a row need in scratch memory instead of recomputing it.

@@ -1,0 +1,44 @@
+"""Memory layouts of CPU kernels: the widths of panels, and convolutions in the Winograd domain."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from burn.codegen.cpu import candidates
+from burn.codegen.cpu.candidates import Panel, Points
+from burn.codegen.cpu.heuristics.panels import interleaved_width, packed_width
+from burn.codegen.cpu.target import Target
+from burn.codegen.tuning.choices import Choices, digest
+from burn.kernels.layouts import Convolution, Layouts, Product
+
+
+@dataclass(frozen=True)
+class CPULayouts(Layouts):
+    """See `Layouts`. choices: those that autotuning or a seed made instead of the heuristics'."""
+
+    target: Target
+    choices: Choices
+
+    @property
+    def byte_run(self) -> int:
+        return self.target.byte_run
+
+    def panel_width(self, product: Product) -> int:
+        of = interleaved_width(product, self.target) if product.interleaved > 1 else None
+        usual = Panel(packed_width(product, self.target) if of is None else of)
+        if self._has_one_variant:
+            return usual.width
+        choice = self.choices.of(lambda: digest("panel", repr(product)), product.node)
+        return choice.pick(usual, lambda: candidates.panels(product, self.target)).width
+
+    def winograd(self, convolution: Convolution, pays: bool) -> bool:
+        if self._has_one_variant:
+            return pays
+        choice = self.choices.of(lambda: digest("points", repr(convolution)), convolution.node)
+        return choice.pick(Points(pays), lambda: candidates.points(convolution, pays)).taken
+
+    @property
+    def _has_one_variant(self) -> bool:
+        """True if the heuristics' layouts are final: for short code, and for exact sums, because the number of vectors in a
+        panel decides into how many partial sums a sum is split."""
+        return self.target.compact or self.target.exact

@@ -1,0 +1,43 @@
+"""The pipelines of CPUs: which memory layouts pay is decided by the target."""
+
+from __future__ import annotations
+
+from burn.codegen.cpu.heuristics import winograd
+from burn.codegen.cpu.target import Target
+from burn.codegen.pipeline import Pipeline, pipeline
+
+GRADIENTS = ("attention_forward", "attention_backward")
+"""Composites with CPU kernels, besides those of every device."""
+
+
+def _with(layouts: str) -> Pipeline:
+    return pipeline(layouts, GRADIENTS, narrow_weights=True)
+
+
+PIPELINE = _with("winograd,pack")
+"""Convolutions are computed in the Winograd domain; the rhs of matmuls is packed in panels."""
+
+NARROW = _with(f"winograd{{{winograd.NARROW}}},pack")
+"""The same for short vectors."""
+
+PLAIN = _with("pack")
+"""Sums are formed in the order of the program."""
+
+SLENDER = _with("winograd{constants=false},pack{borders=false}")
+"""Neither constants nor memory may grow."""
+
+FETCHED = _with(f"winograd{{{winograd.FETCHED}}},pack{{borders=false}}")
+"""Vectors are short, and constants may grow a little."""
+
+COMPACT = _with("pack{borders=false}")
+"""Memory may not grow, and either code is short or sums are formed in the order of the program."""
+
+
+def passes_of(target: Target) -> Pipeline:
+    """The pipeline for a CPU."""
+    slender = target.is_slender
+    if target.compact or target.exact:
+        return COMPACT if slender else PLAIN
+    if winograd.is_narrow(target):
+        return FETCHED if slender else NARROW
+    return SLENDER if slender else PIPELINE

@@ -1,0 +1,63 @@
+"""Code for CPUs: a program as an entry function with its kernels, compiled to an object or left as text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from burn.codegen.backend import Built, Printer
+from burn.codegen.cpu.brief import is_brief, is_long
+from burn.codegen.cpu.heuristics.programs import written_numbers
+from burn.codegen.cpu.kernels import KernelPrinter
+from burn.codegen.cpu.target import Target
+from burn.codegen.host.entry import Entry, EntryBuilder
+from burn.codegen.host.object import compile_object, compile_text, module_text
+from burn.codegen.tuning.choices import Choices
+from burn.dialect.control import Group
+from burn.dialect.mlir import context
+from burn.dialect.program import Program
+from burn.errors import CompileError
+from burn.runtime.artefact import Target as ArtefactTarget
+
+
+@dataclass(frozen=True)
+class CPUPrinter(Printer):
+    """See `Printer`. as_text: code is LLVM's text instead of an object. choices: the variants of kernels."""
+
+    target: Target
+    as_text: bool
+    choices: Choices
+
+    @property
+    def runs_on(self) -> ArtefactTarget:
+        return ArtefactTarget(self.target.triple, self.target.features)
+
+    def build(self, program: Program) -> Built:
+        if not (self.as_text or self.target.is_compiled_here):
+            raise CompileError(
+                f"this machine makes no objects for {self.target.name}", ["ask for LLVM's text (as_text)"]
+            )
+        with context():
+            entry, chosen = self._entry(program)
+            code = (compile_text if self.as_text else compile_object)(entry.functions)
+        return replace(entry.built(code), chosen=chosen)
+
+    def describe(self, program: Program) -> None:
+        """Prints the program without compiling it, which registers all variants with `Choices.seen`."""
+        with context():
+            self._entry(program)
+
+    def listing(self, program: Program) -> str:
+        """The code that `build` compiles, in MLIR's own dialects."""
+        with context():
+            return module_text(self._entry(program)[0].functions)
+
+    def _entry(self, program: Program) -> tuple[Entry, Mapping[int, str]]:
+        """The printed program, and the choices behind its launches. If variants are drawn (`Choices.seed`), no program is too
+        small for them."""
+        target = replace(self.target, small=is_brief(program) and self.choices.seed is None)
+        groups = sum(isinstance(op.opview, Group) for op in program.block.operations)
+        kernels = KernelPrinter(target, small=written_numbers(target, groups), choices=self.choices)
+        as_table = target.compact or is_long(program)
+        entry = EntryBuilder(program, kernels, target.attributes, as_table).build()
+        return entry, kernels.chosen

@@ -1,0 +1,60 @@
+"""Memory layouts that kernels of a back end read: `Layouts`, which passes query, and the facts that it decides by."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from burn.dialect.dims import Dim
+from burn.errors import CompileError
+
+
+@dataclass(frozen=True)
+class Product:
+    """A matmul whose rhs is packed in panels: `rows` by `columns`, accumulated in `dtype`. `depth` consecutive elements
+    of both operands are contiguous; 0 for the pixels of a convolution window, where only `line` elements are contiguous. A
+    panel interleaves `interleaved` of them. `node` names the source node and takes no part in comparisons."""
+
+    rows: Dim
+    columns: int
+    depth: Dim
+    dtype: str
+    interleaved: int = 1
+    line: Dim = 0
+    node: str = field(default="", compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class Convolution:
+    """A 3 x 3 convolution, or the gradient of its filter: `images` results of the spatial `sizes` with `outputs`
+    channels, from pixels of `channels` channels. `constant`: the filter is a constant. `node` names the source node and
+    takes no part in comparisons."""
+
+    images: Dim
+    sizes: tuple[Dim, ...]
+    channels: Dim
+    outputs: Dim
+    dtype: str
+    constant: bool
+    gradient: bool
+    node: str = field(default="", compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class Layouts:
+    """The layouts of a back end whose kernels read operands as they are. `device`: its name, for messages."""
+
+    device: str
+
+    @property
+    def byte_run(self) -> int:
+        """Adjacent depth elements that one instruction multiplies and sums for uint8 by int8; 1: there is no such instruction."""
+        return 1
+
+    def panel_width(self, product: Product) -> int:
+        """Columns of a panel, for a matmul whose rhs the pass `pack` lays out in panels. Raises CompileError if kernels read no
+        panels."""
+        raise CompileError(f"kernels for {self.device} read no panels", ["leave out the pass 'pack'"])
+
+    def winograd(self, convolution: Convolution, pays: bool) -> bool:
+        """True if a convolution is computed in the Winograd domain. pays: the estimate of the pass `winograd`."""
+        return pays
