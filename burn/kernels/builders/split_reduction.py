@@ -48,7 +48,7 @@ FEW_KEPT = 64
 
 
 def split_reduction(call: Call, preferences: Preferences, downwards: bool) -> list[Call]:
-    """Splits a reduction kernel into blocks of about `wants.reduce_block` elements. Returns the kernel itself if that
+    """Splits a reduction kernel into blocks of about `preferences.reduce_block` elements. Returns the kernel itself if that
     gains nothing, or if its stages pass rows on. `downwards`: the kernel reduces leading axes."""
     kernel = call.kernel
     if not isinstance(kernel, LoopKernel):
