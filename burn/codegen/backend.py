@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class Record(Protocol):
-    """What profiles are told of a launch."""
+    """A launch, as profiles show it."""
 
     @property
     def name(self) -> str: ...
@@ -49,9 +49,9 @@ class Record(Protocol):
 
 @dataclass(frozen=True)
 class Built:
-    """A program for a device: object code, the constants it asks for by their place, how long each planned buffer lives and its
-    bytes, its launches and the op of each, and the source nodes that run-time errors name. chosen: by the number of a launch,
-    what its kernel's shape was chosen by."""
+    """Code of a program for a device. constants: the values of its constants, by index. live_ranges, buffers: the lifetime and
+    the bytes of each planned buffer. records, operations: its launches and the op of each. sites: the source nodes that run-time
+    errors name. chosen: by a launch's number, the keys of the choices behind its kernel's variant."""
 
     code: bytes
     constants: Sequence[ir.Value]
@@ -123,8 +123,9 @@ class Backend(Protocol):
     def with_fastest_layouts(
         self, program: Program, run: Callable[[Program, Backend], None], mode: str, measure: Measure
     ) -> Backend:
-        """The back end with the fastest variants of decisions that passes make. run: takes a copy of the program through
-        the passes; mode: the extent of the search, a name in `search.TRIED`."""
+        """The back end with the fastest variants of decisions that passes make.
+
+        run: takes a copy of the program through the passes. mode: the extent of the search, a name in `search.TRIED`."""
         return self
 
     def with_fastest_kernels(self, program: Program, mode: str, device: Device, measure: Measure) -> Backend:

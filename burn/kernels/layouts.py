@@ -9,7 +9,7 @@ from burn.errors import CompileError
 
 
 @dataclass(frozen=True)
-class Product:
+class PackedMatmul:
     """A matmul whose rhs is packed in panels: `rows` by `columns`, accumulated in `dtype`. `depth` consecutive elements
     of both operands are contiguous; 0 for the pixels of a convolution window, where only `line` elements are contiguous. A
     panel interleaves `interleaved` of them. `node` names the source node and takes no part in comparisons."""
@@ -50,7 +50,7 @@ class Layouts:
         """Adjacent depth elements that one instruction multiplies and sums for uint8 by int8; 1: there is no such instruction."""
         return 1
 
-    def panel_width(self, product: Product) -> int:
+    def panel_width(self, matmul: PackedMatmul) -> int:
         """Columns of a panel, for a matmul whose rhs the pass `pack` lays out in panels. Raises CompileError if kernels read no
         panels."""
         raise CompileError(f"kernels for {self.device} read no panels", ["leave out the pass 'pack'"])

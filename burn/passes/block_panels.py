@@ -10,13 +10,13 @@ from burn.dialect.dims import ceildiv, product
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op, current_node
 from burn.dialect.types import type_of
-from burn.kernels.layouts import Product
+from burn.kernels.layouts import PackedMatmul
 
 WORD = 4
 """Bytes of a column that lie side by side."""
 
 
-def packed(op: Op, width: Callable[[Product], int]) -> ir.Value:
+def packed(op: Op, width: Callable[[PackedMatmul], int]) -> ir.Value:
     """A `block_dot` with its weight in panels as wide as `width` says."""
     rows, blocks, size = (_number(d) for d in type_of(op.weight).shape)
     x, dtype = convert(op.x, "float32"), type_of(op.x).dtype
@@ -25,7 +25,7 @@ def packed(op: Op, width: Callable[[Product], int]) -> ir.Value:
         last = type_of(x).rank - 1
         zero = number(0.0, "float32")
         x = ops.pad(x, zero, low=(0,) * (last + 1), high=(0,) * last + (missing,))
-    wide = width(Product(product(type_of(x).shape[:-1]), rows, 0, "float32", node=current_node()))
+    wide = width(PackedMatmul(product(type_of(x).shape[:-1]), rows, 0, "float32", node=current_node()))
     half = 1 << (op.bits - 1)
     mask = sum(half << shift for shift in range(0, 8, op.bits))
     bytes_ = _rows_filled(ops.xor(op.weight, number(mask, "uint8")), wide)

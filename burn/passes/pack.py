@@ -24,7 +24,7 @@ from burn.dialect.query import blocks, erase_dead, is_named, op_of
 from burn.dialect.traits import Trait
 from burn.dialect.types import DTYPES, type_of
 from burn.kernels.builders.matrix import is_matmul, matrix_type
-from burn.kernels.layouts import Product
+from burn.kernels.layouts import PackedMatmul
 from burn.passes import block_panels
 from burn.passes.constants import Constants
 from burn.passes.environment import ANYWHERE, Environment
@@ -67,7 +67,7 @@ class Pack:
                         packing.pack(_split_depth(op))
             erase_dead(program.block)
 
-    def width(self, product: Product) -> int:
+    def width(self, product: PackedMatmul) -> int:
         """Two vectors of sums, or one where that holds every column (or wastes far less)."""
         columns, lanes = product.columns, self.vector_bytes // DTYPES[product.dtype].size
         one, two = -(-columns // lanes) * lanes, -(-columns // (2 * lanes)) * 2 * lanes
@@ -149,7 +149,7 @@ class _Packing:
 
     What is replaced stays behind without uses, so that what is known of a value holds."""
 
-    def __init__(self, width: Callable[[Product], int], byte_run: int, borders: bool) -> None:
+    def __init__(self, width: Callable[[PackedMatmul], int], byte_run: int, borders: bool) -> None:
         self.width, self.byte_run, self.borders = width, byte_run, borders
         self.constant = Constants()
         self.turned: dict[tuple[ir.Value, tuple[int, ...], int], ir.Value] = {}
@@ -278,7 +278,7 @@ def _pack_dot(packing: _Packing, op: Op) -> ir.Value | None:
     run = packing.run(op, type_of(lhs).shape[inner]) if once and inner == type_of(lhs).rank - 1 else 1
     rows = product([n for a, n in enumerate(type_of(lhs).shape) if _is_free(op, a)])
     line = type_of(lhs).shape[inner]
-    width = packing.width(Product(rows, columns, line, summed, run, line, source_name(op)))
+    width = packing.width(PackedMatmul(rows, columns, line, summed, run, line, source_name(op)))
     if once:
         with ir.InsertionPoint(loop) if loop is not None else nullcontext():
             for view in reversed(views):
@@ -328,7 +328,7 @@ def _pack_conv(packing: _Packing, op: Op) -> ir.Value | None:
     ordered = _filled(ordered, rank - 2, run)
     images, *pixels, _ = type_of(op.operation.results[0]).shape
     depth = channels if is_pixel else 0
-    read = Product(product([images, *pixels]), each, depth, summed, run, channels, source_name(op))
+    read = PackedMatmul(product([images, *pixels]), each, depth, summed, run, channels, source_name(op))
     packed = _interleaved(_panels(ordered, 1, packing.width(read)), run)
     x = _filled(op.x, type_of(op.x).rank - 1, run)
     x, attrs = _bordered(x, op) if packing.borders else (x, op.attrs)

@@ -22,7 +22,7 @@ from burn.dialect.program import Program
 from burn.dialect.query import blocks, erase_dead, is_named, splat
 from burn.dialect.tiles import counts
 from burn.dialect.types import type_of
-from burn.kernels.layouts import Convolution, Product
+from burn.kernels.layouts import Convolution, PackedMatmul
 from burn.passes.constants import Constants
 from burn.passes.environment import ANYWHERE, Environment
 from burn.passes.pipeline import register
@@ -209,7 +209,7 @@ def _evaluated(weight: ir.Value, tiles: Dim, env: Environment) -> tuple[ir.Value
     many columns these hold."""
     channels, outputs = _shape(weight)[2:]
     assert isinstance(outputs, int)
-    read = Product(tiles, outputs, channels, type_of(weight).dtype, node=current_node())
+    read = PackedMatmul(tiles, outputs, channels, type_of(weight).dtype, node=current_node())
     width = 0 if env.backend is None else env.backend.layouts.panel_width(read)
     if not width or outputs % width:
         return _filter(ops.reshape(weight, shape=(1, TAPS, TAPS, channels, outputs))), None

@@ -31,9 +31,11 @@ class Loaded(Protocol):
         bytes: int | None = None,
     ) -> Any:
         """The outputs, for contiguous arrays of the declared types by position; lists of arrays stand for containers. Outputs may
-        take over the memory of the inputs numbered in `donated`. keep: outputs stay in the device's memory (True) or are copied
-        to the host (False); by default they stay if an input lies there. seconds, bytes: limits of the run. With `profile`, the
-        outputs, (nanoseconds, bytes of outputs) by kernel, and events (kernel, start, end, on the device)."""
+        take over the memory of the inputs numbered in `donated`.
+
+        keep: outputs stay in the device's memory (True) or are copied to the host (False); by default they stay if an input lies
+        there. seconds, bytes: limits of the run. profile: returns the outputs, (calls, nanoseconds) by kernel, and events
+        (kernel, start, nanoseconds, on a GPU)."""
         ...
 
     def cancel(self) -> None:

@@ -22,7 +22,7 @@ from burn.dialect.program import Program
 from burn.dialect.types import TensorType
 from burn.kernels.body import ContractionKernel
 from burn.kernels.builders import kernels
-from burn.kernels.layouts import Product
+from burn.kernels.layouts import PackedMatmul
 from burn.options import Options
 from burn.passes import pipeline
 from burn.runtime import _native
@@ -49,7 +49,7 @@ RUNNABLE = [target.name for target in host_targets(features())]
     ],
 )
 def test_widths_beside_sixteen_registers(rows: Dim, columns: int, vectors: int) -> None:
-    assert packed_width(Product(rows, columns, 64, "float32"), TARGETS["avx2"]) == vectors * 8
+    assert packed_width(PackedMatmul(rows, columns, 64, "float32"), TARGETS["avx2"]) == vectors * 8
 
 
 def product(batch: tuple[int, ...], rows: Dim, depth: int, columns: int, weights: np.ndarray | None = None) -> Program:

@@ -19,7 +19,7 @@ from burn.dialect import ops
 from burn.dialect.dims import symbol
 from burn.dialect.program import Program
 from burn.dialect.types import TensorType
-from burn.kernels.layouts import Product
+from burn.kernels.layouts import PackedMatmul
 from burn.options import Options
 from burn.runtime.host import features
 
@@ -47,12 +47,12 @@ def test_a_tile_of_sums_fits_into_the_registers(target: Target) -> None:
     """With a panel's columns and an element of the other side; of short vectors more are taken, where there are registers."""
     lanes = target.lanes(4)
     for columns in (*range(40), 384, 1000):
-        width = packed_width(Product(symbol("m"), columns, 512, "float32"), target)
+        width = packed_width(PackedMatmul(symbol("m"), columns, 512, "float32"), target)
         vectors, rest = divmod(width, lanes)
         assert rest == 0
         assert tile_rows(symbol("n"), vectors, False, target) * vectors + vectors + 1 <= target.vector_registers
         assert -(-columns // width) * width <= max(1.5 * -(-columns // lanes) * lanes, width)
-    most = packed_width(Product(symbol("m"), 384, 512, "float32"), target) // lanes
+    most = packed_width(PackedMatmul(symbol("m"), 384, 512, "float32"), target) // lanes
     wide = target.vector_bytes > 4 and target.vector_registers >= 32 and not target.tiles
     assert most == (4 if wide else 3 if target.name == "avx2" else 2)
 

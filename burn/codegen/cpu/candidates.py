@@ -23,7 +23,7 @@ from burn.codegen.cpu.target import Target
 from burn.dialect.dims import Dim, ceildiv, product
 from burn.dialect.types import DTYPES
 from burn.kernels.body import AttentionGradientKernel, AttentionKernel, ContractionKernel, LoopKernel
-from burn.kernels.layouts import Convolution, Product
+from burn.kernels.layouts import Convolution, PackedMatmul
 
 NEVER, BY_TIME, ALWAYS = "never", "by time", "always"
 """When tile registers sum a product that has the sizes for them: never, where a model of time says so (the usual way), always."""
@@ -179,7 +179,7 @@ def points(convolution: Convolution, pays: bool) -> list[Points]:
     return [] if few and not pays else [Points(not pays)]
 
 
-def panels(product: Product, target: Target) -> list[Panel]:
+def panels(product: PackedMatmul, target: Target) -> list[Panel]:
     """Whole vectors, as tile registers take them first."""
     runs = product.interleaved > 1
     lanes = target.lanes(4 if runs else DTYPES[product.dtype].size)

@@ -9,7 +9,7 @@ from burn.codegen.cpu.candidates import Panel, Points
 from burn.codegen.cpu.heuristics.panels import interleaved_width, packed_width
 from burn.codegen.cpu.target import Target
 from burn.codegen.tuning.choices import Choices, digest
-from burn.kernels.layouts import Convolution, Layouts, Product
+from burn.kernels.layouts import Convolution, Layouts, PackedMatmul
 
 
 @dataclass(frozen=True)
@@ -23,13 +23,13 @@ class CPULayouts(Layouts):
     def byte_run(self) -> int:
         return self.target.byte_run
 
-    def panel_width(self, product: Product) -> int:
-        of = interleaved_width(product, self.target) if product.interleaved > 1 else None
-        usual = Panel(packed_width(product, self.target) if of is None else of)
+    def panel_width(self, matmul: PackedMatmul) -> int:
+        of = interleaved_width(matmul, self.target) if matmul.interleaved > 1 else None
+        usual = Panel(packed_width(matmul, self.target) if of is None else of)
         if self._has_one_variant:
             return usual.width
-        choice = self.choices.of(lambda: digest("panel", repr(product)), product.node)
-        return choice.pick(usual, lambda: candidates.panels(product, self.target)).width
+        choice = self.choices.of(lambda: digest("panel", repr(matmul)), matmul.node)
+        return choice.pick(usual, lambda: candidates.panels(matmul, self.target)).width
 
     def winograd(self, convolution: Convolution, pays: bool) -> bool:
         if self._has_one_variant:
@@ -39,6 +39,6 @@ class CPULayouts(Layouts):
 
     @property
     def _has_one_variant(self) -> bool:
-        """True if the heuristics' layouts are final: for short code, and for exact sums, because the number of vectors in a
-        panel decides into how many partial sums a sum is split."""
+        """True if the heuristics' layouts are final: for short code, and for exact sums. The number of vectors in a panel is the
+        number of partial sums."""
         return self.target.compact or self.target.exact

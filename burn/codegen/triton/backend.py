@@ -33,9 +33,9 @@ PIPELINE = pipeline("align", ("attention_forward", "attention_backward"))
 
 @dataclass(frozen=True)
 class GPU(Backend):
-    """See `Backend`. kind: "cuda" or "hip"; architecture: "sm_90", "gfx942"; warp: threads of a warp; host: the CPU beside the
-    GPU; choices: the variants of kernels; images: machine code that exists already; hints: usual sizes of symbols, which
-    `session` takes from a program; portable: kernels use only features that Triton has on every GPU."""
+    """See `Backend`. kind: "cuda" or "hip"; architecture: "sm_90", "gfx942"; warp: threads of a warp. host: the CPU beside the
+    GPU. choices: the variants of kernels. images: machine code that exists already. hints: usual sizes of symbols, which
+    `session` takes from a program. portable: kernels use only features that Triton has on every GPU."""
 
     host: CPU = field(default_factory=lambda: CPU(TARGETS["generic"]))
     kind: str = "cuda"

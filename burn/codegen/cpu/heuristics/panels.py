@@ -10,7 +10,7 @@ from burn.dialect.dims import Dim
 from burn.dialect.dims import product as product_of
 from burn.dialect.types import DTYPES
 from burn.kernels.body import ContractionKernel
-from burn.kernels.layouts import Product
+from burn.kernels.layouts import PackedMatmul
 
 COMPACT_VECTORS = 4
 """Vectors of a panel beside one row: four sums that do not wait for each other, by five lines of code. Rows would need addresses,
@@ -27,7 +27,7 @@ def panel_vectors(target: Target) -> int:
     return 4 if target.vector_bytes > 4 and target.vector_registers >= 32 else 2
 
 
-def packed_width(product: Product, target: Target) -> int:
+def packed_width(product: PackedMatmul, target: Target) -> int:
     """Columns of a panel that is packed once: whole vectors, fewer of them where that wastes less."""
     columns, usual, lanes = product.columns, panel_vectors(target), target.lanes(DTYPES[product.dtype].size)
     if target.compact:
@@ -37,7 +37,7 @@ def packed_width(product: Product, target: Target) -> int:
     return _cheapest(product.rows, columns, lanes, target)
 
 
-def interleaved_width(product: Product, target: Target) -> int:
+def interleaved_width(product: PackedMatmul, target: Target) -> int:
     """The same where bytes are multiplied in runs, and a run of the left side is read for each vector: four vectors beside six
     rows."""
     columns = product.columns
