@@ -138,7 +138,7 @@ class Jit:
             return self._function(*args, **kwargs)  # part of what is being traced or differentiated
         arguments = described(self._signature, given, self._dynamic, static=self._static)
         key = (arguments.names, arguments.structures, tuple(arguments.types.items()))
-        cards = frozenset(card for leaf in leaves if (card := gpu_of(leaf)) is not None)
+        cards = frozenset(found for leaf in leaves if (found := _device_of(leaf)) is not None)
         program = self._known(key, cards)
         if program is None:
             with self._lock:
@@ -230,6 +230,14 @@ class Jit:
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
+
+
+def _device_of(leaf: Any) -> Device | None:
+    """The device of an argument; None for arrays in host memory and for tensors on the CPU."""
+    if not isinstance(leaf, Tensor):
+        return gpu_of(leaf)
+    name = leaf.device
+    return None if name == CPU.kind else as_device(name)
 
 
 def _fixed(structures: Sequence[trees.Structure]) -> Iterator[Any]:

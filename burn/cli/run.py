@@ -33,7 +33,11 @@ TOLERANCE = 1e-4  # largest difference, relative to an output's largest value
 @click.option("--dim", "dims", type=Size(), multiple=True, help="fix the size of a symbol; repeatable")
 @click.option("--seed", default=0, show_default=True, help="of random inputs")
 @click.option("--save", type=click.Path(path_type=Path), help="write the outputs to a .npz file")
-@click.option("--verify", type=click.Choice(["onnxruntime"]), help="compare every output")
+@click.option(
+    "--verify",
+    type=click.Choice(["onnxruntime", "reference"]),
+    help="compare every output with ONNX Runtime's, or with burn's slow interpreter",
+)
 @click.option("--per-node", is_flag=True, help="with --verify: find the first node whose result differs")
 @click.option("--tolerance", default=TOLERANCE, show_default=True, help="difference relative to the largest value")
 @click.option(
@@ -139,11 +143,11 @@ def main(
         progress(f"comparing with {verify}")
         from burn.cli.verify import first_difference, verify_outputs
 
-        rows = verify_outputs(model, feeds, outputs, tolerance)
+        rows = verify_outputs(model, feeds, outputs, tolerance, verify)
         failed = any(not row["same"] for row in rows)
         report["verify"] = {"with": verify, "tolerance": tolerance, "outputs": rows, "same": not failed}
         if per_node:
-            report["verify"]["first_difference"] = first_difference(model, feeds, tolerance)
+            report["verify"]["first_difference"] = first_difference(model, feeds, tolerance, verify)
             failed = failed or report["verify"]["first_difference"] is not None
     if with_profile or trace or page:
         progress("profiling")

@@ -13,14 +13,21 @@ from burn.errors import BurnError, Problem
 Arrays = Mapping[str, np.ndarray]
 
 
-def verify_outputs(model: Path, feeds: Arrays, outputs: Arrays, tolerance: float) -> list[dict[str, Any]]:
+PEERS = ("onnxruntime", "reference")
+"""ONNX Runtime, and burn's reference device: the interpreter of kernels."""
+
+
+def verify_outputs(
+    model: Path, feeds: Arrays, outputs: Arrays, tolerance: float, peer: str = "onnxruntime"
+) -> list[dict[str, Any]]:
     """A row for each output: the largest difference, absolute and relative to the largest value expected.
 
-    Where they differ, float64 tells which is nearer; an output that is no further from it than the peer's is the same."""
-    expected = _run_peer(model, feeds)
+    If outputs of an ONNX model differ, they are compared with float64: one that is no further from it than the peer's is the
+    same."""
+    expected = _run_peer(model, feeds) if peer == "onnxruntime" else _interpreted(model, feeds)
     rows = [compare(name, outputs[name], expected[name], tolerance) for name in outputs]
-    if not all(row["same"] for row in rows):
-        _judge(model, feeds, rows, outputs, expected, tolerance)
+    if not all(row["same"] for row in rows) and model.suffix == ".onnx":
+        _judge(model, feeds, rows, outputs, expected, tolerance, peer)
     return rows
 
 
@@ -32,7 +39,13 @@ def as_array(output: Any) -> np.ndarray:
 
 
 def _judge(
-    model: Path, feeds: Arrays, rows: list[dict[str, Any]], outputs: Arrays, expected: Arrays, tolerance: float
+    model: Path,
+    feeds: Arrays,
+    rows: list[dict[str, Any]],
+    outputs: Arrays,
+    expected: Arrays,
+    tolerance: float,
+    peer: str,
 ) -> None:
     import onnx
 
@@ -52,7 +65,7 @@ def _judge(
             continue
         exact = truth[name].astype(np.float64)
         ours, theirs = (compare(name, x.astype(np.float64), exact, tolerance) for x in (outputs[name], expected[name]))
-        row["float64"] = {"burn": ours["relative"], "onnxruntime": theirs["relative"]}
+        row["float64"] = {"burn": ours["relative"], peer: theirs["relative"]}
         row["same"] = ours["relative"] <= max(tolerance, theirs["relative"])
 
 
@@ -81,9 +94,13 @@ def compare(name: str, got: np.ndarray, want: np.ndarray, tolerance: float) -> d
     return row
 
 
-def first_difference(model: Path, feeds: Arrays, tolerance: float) -> dict[str, Any] | None:
-    """The first node, in the model's order, whose result differs when every intermediate result is an output; None where
-    all are the same."""
+def first_difference(model: Path, feeds: Arrays, tolerance: float, peer: str = "onnxruntime") -> dict[str, Any] | None:
+    """The first node, in the model's order, whose result differs when every intermediate result is an output; None if
+    all are the same. Raises BurnError for a model that is not in ONNX."""
+    if model.suffix != ".onnx":
+        raise BurnError(
+            "nodes of this model cannot be compared", [Problem(f"--per-node reads ONNX models, not {model}")]
+        )
     import onnx
 
     from burn.adapters.onnx import load_onnx
@@ -93,9 +110,14 @@ def first_difference(model: Path, feeds: Arrays, tolerance: float) -> dict[str, 
     constant = {o for node in proto.graph.node if node.op_type == "Constant" for o in node.output}
     wanted = [name for name in produced if name not in constant]
     tapped = _tapped(proto, wanted)
-    session = _session(tapped.SerializeToString())
-    kept = [o.name for o in session.get_outputs() if o.type.startswith("tensor") and o.name in produced]
-    want = dict(zip(kept, session.run(kept, dict(feeds)), strict=True))
+    if peer == "onnxruntime":
+        session = _session(tapped.SerializeToString())
+        kept = [o.name for o in session.get_outputs() if o.type.startswith("tensor") and o.name in produced]
+        want = dict(zip(kept, session.run(kept, dict(feeds)), strict=True))
+    else:
+        program = load_onnx(tapped, device=peer)
+        kept = [o.name for o in program.outputs if not o.containers and not o.keys and o.name in produced]
+        want = program.run(dict(feeds))
     got = load_onnx(_tapped(proto, kept)).run(dict(feeds))
     for name in kept:
         row = compare(name, got[name], np.asarray(want[name]), tolerance)
@@ -114,6 +136,14 @@ def _tapped(proto: Any, names: list[str]) -> Any:
     del copy.graph.output[:]
     copy.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names)
     return copy
+
+
+def _interpreted(model: Path, feeds: Arrays) -> dict[str, np.ndarray]:
+    """The outputs on the reference device."""
+    import burn
+
+    program = burn.load(model, device="reference", cache=False)
+    return {name: as_array(output) for name, output in program.run(dict(feeds)).items()}
 
 
 def _run_peer(model: Path, feeds: Arrays) -> dict[str, np.ndarray]:

@@ -85,15 +85,16 @@ class Deferred:
         index: int = 0,
         array: np.ndarray | DeviceArray | None = None,
         anywhere: bool = False,
+        device: str = "",
     ) -> None:
-        """anywhere: elements that were written in the program."""
+        """anywhere: elements that were written in the program. device: of elements in host memory, if it is not the CPU."""
         self.type, self.application, self.index, self.array = type_, application, index, array
         if application is not None:
             self.device = application.device
         elif isinstance(array, DeviceArray):
             self.device = str(array.device)
         else:
-            self.device = "" if anywhere or not type_.shape else "cpu"
+            self.device = device or ("" if anywhere or not type_.shape else "cpu")
         self.held = 0
         self.entry: Any = None
         self.origin: Application | None = None

@@ -49,21 +49,36 @@ LN2 = np.log(np.longdouble(2))
 
 
 class IndexOutOfRange(BurnError):
-    """An index read from data is out of its axis' range."""
+    """An index read from data is out of its axis' range. site: the source node."""
+
+    def __init__(self, site: str, index: int, extent: int) -> None:
+        super().__init__(f"node '{site}': index {index} is out of range for {extent} elements")
+        self.site, self.index = site, index
 
 
-def run(kernel: Kernel, buffers: Sequence[np.ndarray | None], sizes: Mapping[str, int]) -> None:
-    """Writes the kernel's results into its buffers. Scratch buffers are None.
+def run(
+    kernel: Kernel,
+    buffers: Sequence[np.ndarray | None],
+    sizes: Mapping[str, int],
+    watch: Callable[[], None] = lambda: None,
+) -> None:
+    """Writes the kernel's results into its buffers. Scratch buffers are None. watch: called in each iteration of the parallel
+    loops; may raise to end the run.
 
-    Raises `IndexOutOfRange` with the source node's name, and IndexError if the kernel itself reads or writes out of
-    bounds.
+    Raises `IndexOutOfRange`, and IndexError if the kernel itself reads or writes out of bounds.
     """
-    _Machine(kernel, buffers, sizes).run()
+    _Machine(kernel, buffers, sizes, watch).run()
 
 
 class _Machine:
-    def __init__(self, kernel: Kernel, buffers: Sequence[np.ndarray | None], sizes: Mapping[str, int]) -> None:
-        self.kernel = kernel
+    def __init__(
+        self,
+        kernel: Kernel,
+        buffers: Sequence[np.ndarray | None],
+        sizes: Mapping[str, int],
+        watch: Callable[[], None],
+    ) -> None:
+        self.kernel, self.watch = kernel, watch
         self.indices: dict[Atom, int] = {Symbol(name): size for name, size in sizes.items()}
         self.memo: dict[int, tuple[Scalar, Number]] = {}  # values of scalars in the current iteration
         self.results: dict[str, Number] = {}
@@ -117,6 +132,8 @@ class _Machine:
         for index in itertools.product(*(reversed(s) if backwards else s for s in spans)):
             self.indices.update(zip(loops, index, strict=True))
             self.memo.clear()
+            if backwards:
+                self.watch()
             yield
 
     # ---- stages --------------------------------------------------------------------------------------------------------
@@ -262,7 +279,7 @@ class _Machine:
         wrapped = index + extent if index < 0 else index
         if not 0 <= wrapped < extent:
             index += FROM_START if index < -FROM_START // 2 else 0
-            raise IndexOutOfRange(f"node '{atom.site}': index {index} is out of range for {extent} elements")
+            raise IndexOutOfRange(atom.site, index, extent)
         return wrapped
 
     def inside(self, buffer: int, offset: Dim) -> int:
@@ -304,8 +321,14 @@ class _Machine:
 
 def _number(element: Any, dtype: str) -> Number:
     """An array's element as a plain number."""
-    kind = DTYPES[dtype].kind
-    return bool(element) if kind == "bool" else int(element) if kind in ("int", "uint") else float(element)
+    match DTYPES[dtype].kind:
+        case "bool":
+            return bool(element)
+        case "int" | "uint":
+            return int(element)
+        case "complex" | "string" | "list":  # these are moved and compared as they are
+            return element
+    return float(element)
 
 
 INDEX_FUNCTIONS: dict[str, Callable[..., int]] = {

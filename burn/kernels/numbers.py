@@ -24,6 +24,8 @@ def rounded(value: Any, dtype: str) -> Number:
     info = DTYPES[dtype]
     if info.kind == "bool":
         return bool(value)
+    if info.kind in ("complex", "string", "list"):
+        return value
     if info.kind in ("int", "uint"):
         low = int(value) & ((1 << info.bits) - 1)
         return low - (1 << info.bits) if info.kind == "int" and low >> (info.bits - 1) else low

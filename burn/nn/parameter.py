@@ -82,7 +82,8 @@ class Parameter(Tensor):
     @property
     def _value(self) -> Deferred:  # type: ignore[override]  # made at the first use in a computation
         if self._leaf is None:
-            self._leaf = Deferred(self._type, array=self.array if self._device is CPU else self.elements)
+            elements = self.array if _is_host(self._device) else self.elements
+            self._leaf = Deferred(self._type, array=elements, device="" if self._device is CPU else str(self._device))
             self._alone = False
         return self._leaf
 
@@ -126,7 +127,7 @@ class Parameter(Tensor):
     @property
     def elements(self) -> np.ndarray | DeviceArray:
         """Its elements as program inputs: at least a byte each, on its device, or mapped. Valid only for the next call."""
-        if self._device is CPU:
+        if _is_host(self._device):
             return self._own().array()
         if self._on_device is None:
             self._on_device, self._alone = to_device(self._own().array(), self._device), True
@@ -148,7 +149,7 @@ class Parameter(Tensor):
         known = self._weight is not None or self._on_device is not None
         if self._on_device is not None:
             self._own()  # copied to the host
-        self._device, self._on_device, self._leaf = CPU if where.memory.is_host else where, None, None
+        self._device, self._on_device, self._leaf = CPU if where == CPU else where, None, None
         if known:
             _ = self.elements
 
@@ -165,7 +166,7 @@ class Parameter(Tensor):
             self._must_fit(type_of(value))
             tracer.assign(self, value)
             return
-        if self._device is not CPU:
+        if not _is_host(self._device):
             self._assign_on_gpu(data)
             return
         if isinstance(data, Tensor):
@@ -237,6 +238,11 @@ def _restored(cls: type[Parameter], array: np.ndarray, dtype: str, name: str, tr
     return made
 
 
+def _is_host(device: Device) -> bool:
+    """True for a device that computes in host memory. The CPU is one object, which this recognises fast."""
+    return device is CPU or device.memory.is_host
+
+
 # ---- for many parameters at once, at every call of a compiled function -------------------------------------------------------
 def elements_of(parameters: Sequence[Parameter]) -> list[np.ndarray | DeviceArray]:
     """The elements of each: see `Parameter.elements`."""
@@ -245,7 +251,7 @@ def elements_of(parameters: Sequence[Parameter]) -> list[np.ndarray | DeviceArra
 
 def _at_hand(parameter: Parameter) -> np.ndarray | DeviceArray | None:
     """Its elements if they already are an array on its device; None if `Parameter.elements` must make one."""
-    if parameter._device is not CPU:
+    if not _is_host(parameter._device):
         return parameter._on_device
     weight = parameter._weight
     return weight.buffer if weight is not None and type(weight.buffer) is np.ndarray else None
@@ -275,7 +281,8 @@ def renew(parameters: Sequence[Parameter], arrays: Sequence[np.ndarray | DeviceA
             parameter._weight, parameter._on_device, parameter._device = None, array, where
         else:
             weight = Weight(parameter._type.dtype, array.shape, array)
-            parameter._weight, parameter._on_device, parameter._device = weight, None, CPU
+            parameter._weight, parameter._on_device = weight, None
+            parameter._device = where if _is_host(where) else CPU
 
 
 class Buffer(Parameter):

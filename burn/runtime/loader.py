@@ -34,8 +34,10 @@ class Loaded(Protocol):
         take over the memory of the inputs numbered in `donated`.
 
         keep: outputs stay in the device's memory (True) or are copied to the host (False); by default they stay if an input lies
-        there. seconds, bytes: limits of the run. profile: returns the outputs, (calls, nanoseconds) by kernel, and events
-        (kernel, start, nanoseconds, on a GPU)."""
+        there.
+
+        seconds, bytes: limits of the run; 0 or None for none. profile: returns the outputs, (calls, nanoseconds) by
+        kernel, and events (kernel, start, nanoseconds, on a GPU)."""
         ...
 
     def cancel(self) -> None:

@@ -22,6 +22,8 @@ class NativeLoader:
     """See `Loader`."""
 
     def cannot_run(self, target: Target, device: Device) -> list[Problem]:
+        if target.kind != device.kind:
+            return device.cannot_run(target)
         return missing_features(target) + device.cannot_run(target)
 
     def load(self, artefact: Artefact, device: Device) -> _native.Program:

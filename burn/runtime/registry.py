@@ -77,6 +77,11 @@ _ENTRIES: dict[str, Entry] = {
         size_hints=True,
         architectures=_late("burn.codegen.triton.abilities", "shared_memory"),
     ),
+    "reference": Entry(
+        _late("burn.codegen.reference.backend", "for_options"),
+        loader=_late("burn.codegen.reference.loader", "loader"),
+        packages=("torch-mlir",),
+    ),
 }
 
 

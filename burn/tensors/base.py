@@ -184,9 +184,9 @@ def made(value: Value) -> Tensor:
     return Base._final(value)
 
 
-def of_array(array: np.ndarray | DeviceArray, anywhere: bool = False) -> Tensor:
+def of_array(array: np.ndarray | DeviceArray, anywhere: bool = False, device: str = "") -> Tensor:
     """A lazy tensor over an array, which must not be changed afterwards; in a traced function, a constant of its program.
-    anywhere: the tensor is compatible with every device."""
+    anywhere: the tensor is compatible with every device. device: of an array in host memory, if it is not the CPU."""
     tracer = active()
     if isinstance(array, DeviceArray):
         if tracer is None:
@@ -195,7 +195,9 @@ def of_array(array: np.ndarray | DeviceArray, anywhere: bool = False) -> Tensor:
     weight = array_weight(array)
     if tracer is not None:
         return made(tracer.literal(weight))
-    return made(Deferred(TensorType(weight.dtype, weight.shape), array=weight.array(), anywhere=anywhere))
+    return made(
+        Deferred(TensorType(weight.dtype, weight.shape), array=weight.array(), anywhere=anywhere, device=device)
+    )
 
 
 def sequence(values: tuple[Any, ...]) -> tuple[Any, ...]:

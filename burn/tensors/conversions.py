@@ -56,7 +56,7 @@ class Conversions(Base):
         if is_remembering():
             hint = "move tensors before they go into the function"
             raise TypeMismatch("moving a tensor to another device is not differentiated", [hint])
-        return of_array(copied_to(self._held(), where))
+        return of_array(copied_to(self._held(), where), device="" if where == CPU else str(where))
 
     def bitcast(self, dtype: Any) -> Tensor:
         """The same bits read as another element type of the same width (numpy's `view`)."""

@@ -141,7 +141,7 @@ class Tensor(Updates):
 
     def __like_input__(self, array: np.ndarray | DeviceArray) -> Tensor:
         """An executable's output as a tensor, for a caller that passed tensors."""
-        return of_array(array)
+        return of_array(array, device="" if self.device == "cpu" else self.device)
 
     def __bool__(self) -> bool:
         self._must_have_elements("truth value")

@@ -212,6 +212,24 @@ def test_run_verifies_against_onnxruntime_node_by_node() -> None:
     assert "same" in done.stdout and "every node's result is the same" in done.stdout
 
 
+def test_run_verifies_against_the_reference_device(tmp_path: Path) -> None:
+    nodes = [
+        helper.make_node("Softmax", ["x"], ["a"], name="soft"),
+        helper.make_node("Cast", ["a"], ["y"], name="cast", to=10),
+    ]
+    model = tmp_path / "m.onnx"
+    onnx.save(helper.make_model(helper.make_graph(nodes, "g", [value("x", 1)], [value("y", 10)])), model)
+    done = succeeds("run", model, "--dim", "n=2", "--verify", "reference", "--per-node", "--json")
+    report = json.loads(done.stdout)["verify"]
+    assert report["with"] == "reference" and report["same"] and report["first_difference"] is None
+    done = command("run", model, "--dim", "n=2", "--verify", "reference", "--tolerance", "1e-12", "--json")
+    assert done.exit_code in (0, 1) and json.loads(done.stdout)["verify"]["outputs"][0]["relative"] < 1e-2
+
+
+def value(name: str, dtype: int) -> onnx.ValueInfoProto:
+    return helper.make_tensor_value_info(name, dtype, ["n", 6])
+
+
 def test_a_difference_is_an_error_that_names_the_node(tmp_path: Path) -> None:
     pytest.importorskip("onnxruntime")
     nodes = [

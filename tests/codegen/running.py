@@ -11,16 +11,21 @@ from burn.compiler import executable
 from burn.dialect.mlir import ir
 from burn.dialect.program import Program
 from burn.dialect.types import TensorType
+from burn.options import Options
+from burn.runtime.device import Device
 from burn.runtime.executable import Executable
 
 
-def compiled(types: Sequence[TensorType], build: Callable[..., Any], node: str = "node") -> Executable:
+def compiled(
+    types: Sequence[TensorType], build: Callable[..., Any], node: str = "node", device: str = "cpu"
+) -> Executable:
     """`build(*inputs)` returns the outputs: a value or a list of them."""
     program = Program.create([(f"x{i}", t) for i, t in enumerate(types)])
     with program.building(node):
         made = build(*program.inputs)
     outputs = [made] if isinstance(made, ir.Value) else list(made)
-    return executable(program.finish([(f"y{i}", v) for i, v in enumerate(outputs)]))
+    finished = program.finish([(f"y{i}", v) for i, v in enumerate(outputs)])
+    return executable(finished, Options(device=Device(device)))
 
 
 def call(function: Executable, *arrays: np.ndarray | np.generic) -> list[np.ndarray]:

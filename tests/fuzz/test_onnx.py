@@ -30,6 +30,7 @@ GRAPHS = {
     "size": 2,
     "package": 2,
     "folded": 2,
+    "reference": 2,
     "command": 1,
     "library": 1,
     "wasm": 1,

@@ -28,6 +28,10 @@ def burn_cuda(model: bytes) -> Run:
     return burn(model, "CUDA")
 
 
+def burn_reference(model: bytes) -> Run:
+    return burn(model, "REFERENCE")
+
+
 def import_only(model: bytes) -> None:
     from burn.importers.onnx import import_onnx
 
@@ -68,6 +72,7 @@ def _input_names(model: onnx.ModelProto) -> list[str]:
 ENGINES: dict[str, Callable[[bytes], Run | None]] = {
     "burn": burn,
     "cuda": burn_cuda,
+    "burn-reference": burn_reference,
     "import": import_only,
     "reference": reference,
     "onnxruntime": onnxruntime,

@@ -6,6 +6,7 @@ python -m tests.onnx_suite.sweep --update             write what fails to failin
 python -m tests.onnx_suite.sweep --part 2/5           the second fifth of them
 python -m tests.onnx_suite.sweep --without-repeats    a subset of the operators' expansions
 python -m tests.onnx_suite.sweep --backend import     what can be imported, without compiling it
+python -m tests.onnx_suite.sweep --backend burn-reference --suite node --timeout 300   burn's interpreter of kernels
 python -m tests.onnx_suite.sweep --backend reference  the harness against onnx's own evaluator
 """
 
@@ -30,6 +31,7 @@ FAILING = Path(__file__).with_name("failing.txt")
 PRELOAD = {
     "burn": ("burn.adapters.onnx", "burn.compiler"),
     "cuda": ("burn.adapters.onnx", "burn.codegen.triton.backend"),
+    "burn-reference": ("burn.adapters.onnx", "burn.codegen.reference.loader"),
     "import": ("burn.importers.onnx",),
     "reference": ("onnx.reference",),
     "onnxruntime": (),  # it starts threads when imported

@@ -26,6 +26,7 @@ from burn.exporters.python.generate import Source, generate
 from burn.importers.onnx import import_onnx
 from burn.importers.weights import safetensors
 from burn.options import Options as CompileOptions
+from burn.runtime.device import Device
 from burn.runtime.host import features
 
 from . import binaries, reference
@@ -107,6 +108,11 @@ def folded(model: onnx.ModelProto, target: str | None, opset: int) -> Run:
     return run
 
 
+def interpreted(model: onnx.ModelProto, target: str | None, opset: int) -> Run:
+    """On the reference device."""
+    return compiled(import_onnx(model.SerializeToString()), CompileOptions(device=Device("reference"))).run
+
+
 WAYS: dict[str, Callable[[onnx.ModelProto, str | None, int], Run]] = {
     "load": load,
     "import": source,
@@ -114,6 +120,7 @@ WAYS: dict[str, Callable[[onnx.ModelProto, str | None, int], Run]] = {
     "size": size,
     "package": package,
     "folded": folded,
+    "reference": interpreted,
     "command": binaries.command,
     "library": binaries.library,
     "wasm": binaries.wasm,
