@@ -22,7 +22,6 @@ class Model:
     build: Callable[[], torch.nn.Module]
     model_type: str | None
     exporters: tuple[Exporter, ...] = ("dynamo", "torchscript")
-    convolves: bool = False
 
 
 class First(torch.nn.Module):
@@ -83,6 +82,66 @@ def vit() -> torch.nn.Module:
     return First(randomise(ViTForImageClassification(config).eval()), ("pixel_values",))
 
 
+def resnet() -> torch.nn.Module:
+    """Residual blocks, whose sums ONNX Runtime takes into convolutions; numbers of channels that are no multiples of 16."""
+    from transformers import ResNetConfig, ResNetForImageClassification
+
+    config = ResNetConfig(embedding_size=24, hidden_sizes=[24, 40], depths=[1, 2], layer_type="basic", num_labels=5)
+    return First(randomise(ResNetForImageClassification(config).eval()), ("pixel_values",))
+
+
+class Separable(torch.nn.Module):
+    """Expanding, depthwise and projecting convolutions with clipped activations, as in MobileNet."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        conv, norm = torch.nn.Conv2d, torch.nn.BatchNorm2d
+        self.stem = torch.nn.Sequential(conv(3, 12, 3, 2, 1, bias=False), norm(12), torch.nn.ReLU6())
+        self.block = torch.nn.Sequential(
+            *(conv(12, 40, 1, bias=False), norm(40), torch.nn.ReLU6()),
+            *(conv(40, 40, 3, padding=1, groups=40, bias=False), norm(40), torch.nn.Hardswish()),
+            *(conv(40, 12, 1, bias=False), norm(12)),
+        )
+        self.head = torch.nn.Linear(12, 5)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.stem(x)
+        x = self.block(x) + x
+        return self.head(x.mean((2, 3)))
+
+
+def mobilenet() -> torch.nn.Module:
+    return randomise(Separable().eval())
+
+
+class UNet(torch.nn.Module):
+    """Pools, nearest and linear upsampling, skips joined along the channels, and a gate of global means."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.down = torch.nn.ModuleList([torch.nn.Conv2d(a, b, 3, padding=1) for a, b in ((3, 16), (16, 32), (32, 48))])
+        self.up = torch.nn.ModuleList([torch.nn.Conv2d(a, b, 3, padding=1) for a, b in ((80, 32), (48, 16))])
+        self.norms = torch.nn.ModuleList([torch.nn.BatchNorm2d(n) for n in (16, 32)])
+        self.gate = torch.nn.Conv2d(48, 48, 1)
+        self.head = torch.nn.Conv2d(16, 2, 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        functional, skips = torch.nn.functional, []
+        for conv, norm in zip(self.down, self.norms, strict=False):
+            skips.append(torch.relu(norm(conv(x))))
+            x = functional.max_pool2d(skips[-1], 2)
+        x = self.down[2](x)
+        x = torch.tanh(x) * torch.sigmoid(self.gate(x.mean((2, 3), keepdim=True)))
+        for conv, mode in zip(self.up, ("nearest", "bilinear"), strict=True):
+            x = functional.interpolate(x, scale_factor=2.0, mode=mode)
+            x = functional.leaky_relu(conv(torch.cat([x, skips.pop()], 1)), 0.1)
+        return self.head(x)
+
+
+def unet() -> torch.nn.Module:
+    return randomise(UNet().eval())
+
+
 class Tagger(torch.nn.Module):
     """Embedding -> bidirectional LSTM of two layers -> scores of tags."""
 
@@ -105,6 +164,7 @@ TEXT = (
     Spec("attention_mask", ("batch", "seq"), padding_mask),
     Spec("token_type_ids", ("batch", "seq"), integers(2)),
 )
+IMAGES = (Spec("pixel_values", ("batch", 3, 32, 32)),)
 SIZES = {"batch": 2, "seq": 9}
 
 
@@ -112,7 +172,7 @@ def _model(
     name: str, build: Callable[[], torch.nn.Module], inputs: tuple[Spec, ...], model_type: str | None, **sizes: int
 ) -> Model:
     case = ModelCase(name, TorchModule(__name__, name, ("y",)), inputs, sizes or SIZES)
-    return Model(case, build, model_type, convolves=name == "vit")
+    return Model(case, build, model_type)
 
 
 MODELS = {
@@ -121,7 +181,10 @@ MODELS = {
         _model("bert", bert, TEXT, "bert"),
         _model("new_bert", new_bert, TEXT, "bert"),
         _model("gpt2", gpt2, TEXT[:2], "gpt2"),
-        _model("vit", vit, (Spec("pixel_values", ("batch", 3, 32, 32)),), "vit", batch=2),
+        _model("vit", vit, IMAGES, "vit", batch=2),
+        _model("resnet", resnet, IMAGES, None, batch=2),
+        _model("mobilenet", mobilenet, IMAGES, None, batch=2),
+        _model("unet", unet, IMAGES, None, batch=2),
         _model("lstm", lstm, (Spec("words", ("batch", "seq"), integers(WORDS)),), None),
     )
 }

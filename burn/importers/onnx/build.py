@@ -10,6 +10,7 @@ import math
 from collections import ChainMap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,9 @@ from burn.importers.onnx.folding import evaluate
 from burn.importers.onnx.functions import domain_name, expand, inline_functions, opset_of, opsets
 from burn.importers.onnx.lists import Maps, RunList, container_of, run_list
 from burn.importers.onnx.names import Given, SizeNames, Varying
+from burn.importers.onnx.nchwc import DOMAIN as BLOCKED
+from burn.importers.onnx.nchwc import SIZE as BLOCK
+from burn.importers.onnx.nchwc import Blocked, block_size, keeps_layout
 from burn.importers.onnx.node import BUILDERS, Node, onnx_op
 from burn.importers.onnx.opening import Opening
 from burn.importers.onnx.ops import load_builders
@@ -232,7 +236,17 @@ class Importer:
         self._initializers.update({t.name: t for t in graph.initializer})
         self._initializers.update({t.values.name: t for t in graph.sparse_initializer})
 
+    @cached_property
+    def nchwc_block(self) -> int:
+        """The channels of a block of com.microsoft.nchwc. Raises ModelError where neither file nor caller says it."""
+        return block_size(self.file.proto.graph, self.names.given(BLOCK))
+
     def _lookup(self, name: str) -> Any:
+        """A name's value, with the elements of a blocked tensor in the order in which the model has them."""
+        value = self._named(name)
+        return value.stored() if isinstance(value, Blocked) else value
+
+    def _named(self, name: str) -> Any:
         """A name's value; an initializer becomes a constant when it is first asked for."""
         if name not in self._scope:
             tensor = self._initializers.get(name)
@@ -331,13 +345,24 @@ class Importer:
 
     def _build_node(self, proto: onnx.NodeProto) -> None:
         name = proto.name or f"{proto.op_type}_{self.count}/{next((o for o in proto.output if o), '')}"
-        inputs = [self._lookup(i) if i else None for i in proto.input]
-        node = Node.of(proto, self, domain_name(proto.domain), opset_of(proto, self.opsets), name, inputs)
+        domain, inputs = domain_name(proto.domain), [self._named(i) if i else None for i in proto.input]
+        node = Node.of(proto, self, domain, opset_of(proto, self.opsets), name, inputs)
         with self.problems.building(node), ir.Location.name(name):
-            results = self._results(node)
+            results = self._results(node) if domain == BLOCKED else self._through_blocks(node)
         for output, value in zip(proto.output, results, strict=False):
             if output:
                 self._scope[output] = value
+
+    def _through_blocks(self, node: Node) -> list[Any]:
+        """The results of a node that may have blocked operands, but knows nothing of blocks."""
+        inputs = list(node.inputs.peek())
+        blocks = {v.block for v in inputs if isinstance(v, Blocked)}
+        if not blocks:
+            return self._results(node)
+        keeps = keeps_layout(node.proto, inputs)
+        inputs = [(v.value if keeps else v.stored()) if isinstance(v, Blocked) else v for v in inputs]
+        results = self._results(Node.of(node.proto, self, node.domain, node.opset, node.name, inputs))
+        return [Blocked(r, *blocks) for r in results] if keeps else results
 
     def _results(self, node: Node) -> list[Any]:
         contents = evaluate(node)

@@ -63,6 +63,12 @@ class SizeNames:
         self._taken.add(name)
         return name
 
+    def given(self, name: str) -> int | None:
+        """The value that the caller gives for a size which no input has, but the file leaves open."""
+        self.unused.discard(name)
+        value = self.fixed.get(name)
+        return value if isinstance(value, int) else None
+
     def of_input(self, name: str, axis: int, dim: onnx.TensorShapeProto.Dimension) -> Dim:
         """The size of an input's axis."""
         if label := self.varying.get(name, {}).get(axis):

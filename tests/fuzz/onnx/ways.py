@@ -24,6 +24,7 @@ from burn.deploy.options import Options
 from burn.exporters.onnx import write
 from burn.exporters.python.generate import Source, generate
 from burn.importers.onnx import import_onnx
+from burn.importers.onnx.names import Given
 from burn.importers.weights import safetensors
 from burn.options import Options as CompileOptions
 from burn.runtime.device import Device
@@ -37,22 +38,22 @@ Run = Callable[[Feed], dict[str, Any]]
 BACK = "exported "  # before the name of an output that ONNX Runtime computes from burn's export
 
 
-def load(model: onnx.ModelProto, target: str | None, opset: int) -> Run:
+def load(model: onnx.ModelProto, target: str | None, opset: int, dims: Given | None = None) -> Run:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.onnx"
         onnx.save(model, path)
-        return burn.load(path, cache=False, target=target).run
+        return burn.load(path, cache=False, target=target, dims=dims).run
 
 
-def written(model: onnx.ModelProto) -> Source:
+def written(model: onnx.ModelProto, dims: Given | None = None) -> Source:
     """The source that reads well: what only the plain one can say is a failure here."""
-    return generate(import_onnx(model.SerializeToString()), "Model", "model.onnx", plain=False)
+    return generate(import_onnx(model.SerializeToString(), dims=dims), "Model", "model.onnx", plain=False)
 
 
-def source(model: onnx.ModelProto, target: str | None, opset: int) -> Run:
+def source(model: onnx.ModelProto, target: str | None, opset: int, dims: Given | None = None) -> Run:
     """As burn-import does: written, read by Python, compiled."""
     with tempfile.TemporaryDirectory() as folder:
-        made = written(model)
+        made = written(model, dims)
         Path(folder, "model.py").write_text(made.text)
         safetensors.write(Path(folder, "model.safetensors"), made.tensors)
         module = _python(Path(folder, "model.py")).Model.from_file(Path(folder, "model.safetensors"))
@@ -66,11 +67,11 @@ def source(model: onnx.ModelProto, target: str | None, opset: int) -> Run:
     return run
 
 
-def export(model: onnx.ModelProto, target: str | None, opset: int) -> Run:
+def export(model: onnx.ModelProto, target: str | None, opset: int, dims: Given | None = None) -> Run:
     """ONNX Runtime must take what burn writes, and burn must read it."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.onnx"
-        exported = write(import_onnx(model.SerializeToString()), path, opset)
+        exported = write(import_onnx(model.SerializeToString(), dims=dims), path, opset)
         onnx.checker.check_model(exported)
         session, executable = reference.session(exported), burn.load(path, cache=False, target=target)
 

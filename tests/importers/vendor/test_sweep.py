@@ -17,6 +17,7 @@ from burn.importers.onnx import import_onnx
 from burn.importers.onnx.ops.vendor_refused import LIMITS, REFUSED, VALUES
 from tests.importers.reference import evaluate
 from tests.importers.vendor.case import DRAWERS, MICROSOFT, Case, runtime
+from tests.importers.vendor.nchwc import NCHWC
 from tests.importers.vendor.sweep import drawn, one
 
 COUNT = int(os.environ.get("BURN_SWEEP", "3"))
@@ -62,8 +63,8 @@ SCHEMAS = {s.name: s for s in state.get_all_operator_schema() if s.domain == MIC
 KERNELS = {(k.domain, k.op_name) for k in state.get_all_opkernel_def() if k.provider == "CPUExecutionProvider"}
 
 
-ELSEWHERE = {(MICROSOFT, "Tokenizer")}
-"""What is compared with the runtime in a test of its own: test_text_pipelines.py."""
+ELSEWHERE = {(MICROSOFT, "Tokenizer")} | {key for key in KERNELS if key[0] == NCHWC}
+"""Operators that tests of their own compare with the runtime: test_text_pipelines.py, test_nchwc.py."""
 
 
 def test_every_operator_of_the_runtime_works_or_is_refused() -> None:

@@ -47,6 +47,7 @@ ACTIVATIONS = {
     "Relu": lambda node, x: ops.relu(x),
     "Tanh": lambda node, x: ops.tanh(x),
     "Sigmoid": lambda node, x: ops.sigmoid(x),
+    "HardSwish": lambda node, x: ops.hard_swish(x),
     "LeakyRelu": lambda node, x: ops.leaky_relu(x, alpha=_parameters(node, 1)[0]),
     "Clip": lambda node, x: ops.clip(x, *(number_like(v, x) for v in _parameters(node, 2))),
     "HardSigmoid": lambda node, x: ops.hard_sigmoid(
@@ -69,7 +70,7 @@ def activated(node: Node, x: ir.Value) -> ir.Value:
         return x
     if name not in ACTIVATIONS:
         node.fail(f"'{name}' is none of {', '.join(ACTIVATIONS)}", "activation")
-    if name in ("Relu", "Tanh", "Sigmoid"):
+    if name in ("Relu", "Tanh", "Sigmoid", "HardSwish"):
         node.no_effect("activation_params", because="the activation has none")
     return ACTIVATIONS[name](node, x)
 

@@ -7,12 +7,7 @@ from typing import Any
 from burn.importers.onnx.node import Node, onnx_op
 from burn.importers.onnx.ops.vendor import DOMAIN
 
-BLOCKED = "com.microsoft.nchwc"
 _SEARCH = "it generates tokens in a loop of its own; export the decoder alone and write tokens with burn.generate"
-_LAYOUT = (
-    "its operands are laid out for the vectors of the machine that optimised the file; optimise it at level 'extended'"
-)
-
 REFUSED: dict[tuple[str, str], str] = {
     (DOMAIN, "BeamSearch"): _SEARCH,
     (DOMAIN, "GreedySearch"): _SEARCH,
@@ -24,13 +19,6 @@ REFUSED: dict[tuple[str, str], str] = {
     (DOMAIN, "AttnLSTM"): "an LSTM that looks at a memory in each step is not supported",
     (DOMAIN, "DynamicTimeWarping"): "its path has a length that only the run finds, step by step",
     (DOMAIN, "VarlenNGramHashMapping"): "rows of different lengths in one are not supported",
-    **{
-        (BLOCKED, op): _LAYOUT
-        for op in (
-            *("AveragePool", "Conv", "GlobalAveragePool", "GlobalMaxPool", "MaxPool", "ReorderInput", "ReorderOutput"),
-            "Upsample",
-        )
-    },
 }
 """(domain, operator) -> why it is refused."""
 
