@@ -122,6 +122,24 @@ def test_products_along_any_axis(target: str, axis: int, rows: int) -> None:
     np.testing.assert_allclose(run(given), expected, atol=1e-4)
 
 
+@pytest.mark.parametrize("swapped", [False, True])
+def test_a_part_that_another_part_is_made_of(swapped: bool) -> None:
+    """Each part is a kernel of its own: a contraction that another one reads cannot be in it."""
+    rng = np.random.default_rng(4)
+    first, second = rng.standard_normal((16, 16)).astype("f4"), rng.standard_normal((16, 32)).astype("f4")
+    program = Program.create([("x", TensorType("float32", (64, 16)))])
+    sides = {"lhs_batch": (), "rhs_batch": (), "lhs_contract": (1,), "rhs_contract": (0,)}
+    with program.building("parts"):
+        y = ops.dot_general(program.inputs[0], weights(program, first), **sides)
+        parts = [ops.dot_general(y, weights(program, second), **sides), ops.tanh(y)]
+        whole = ops.concat(parts[::-1] if swapped else parts, axis=1)
+    run = executable(program.finish([("y", whole)]))
+    given = rng.standard_normal((64, 16)).astype("f4")
+    y = given.astype("f8") @ first
+    expected = [y @ second, np.tanh(y)]
+    np.testing.assert_allclose(run(given), np.concatenate(expected[::-1] if swapped else expected, axis=1), atol=1e-4)
+
+
 def test_parts_without_elements() -> None:
     """Sizes of 0 beside the axis: no part has anything to write."""
     program = Program.create([("x", TensorType("float32", (2, 0)))])

@@ -133,7 +133,7 @@ class Choice:
                 and isinstance(size, int)
                 and makes[id(other)] == 1
                 and len(list(x.uses)) == 1
-                and self._serves(other, op, cluster)
+                and self._serves(other, op)  # not what makes another part: each part is a kernel of its own
                 and len(cluster.members) + len(other.members) <= self.max_ops
                 and not leads_to(cluster.needs - {other}, other)
             ):
@@ -210,9 +210,9 @@ class Choice:
         """Whether it joins tensors, place by place, with what makes them."""
         return isinstance(op, Concat) and len(op.xs) <= self.preferences.joined_parts
 
-    def _serves(self, other: Cluster, op: Op, cluster: Cluster, views: bool = False) -> bool:
-        """Whether nothing but a cluster, and the op that joins it, reads what another computes. views: also through views."""
-        inside = {m.operation for m in (*other.members, *cluster.members)} | {op.operation}
+    def _serves(self, other: Cluster, op: Op, cluster: Cluster | None = None, views: bool = False) -> bool:
+        """True if only a cluster, and the op that joins it, reads what another computes. views: also through views."""
+        inside = {m.operation for m in (*other.members, *(cluster.members if cluster else ()))} | {op.operation}
         todo = [r for m in other.members for r in m.operation.results]
         while todo:
             for use in todo.pop().uses:
