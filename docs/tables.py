@@ -118,8 +118,8 @@ def vendor_page() -> str:
     head = [
         "# Operators of ONNX Runtime",
         "",
-        "Operators of the domain com.microsoft, which ONNX Runtime's tools write; all that it runs on CPUs are here. An operand,",
-        "an attribute or a value that burn does not support is refused by name when the file is imported.",
+        "Operators of the domains com.microsoft and com.microsoft.nchwc, which ONNX Runtime's tools write; all that it runs on",
+        "CPUs are here. An operand, an attribute or a value that burn does not support is refused by name at import.",
         "",
     ]
     rows = []

@@ -86,7 +86,7 @@ def resnet() -> torch.nn.Module:
     """Residual blocks, whose sums ONNX Runtime takes into convolutions; numbers of channels that are no multiples of 16."""
     from transformers import ResNetConfig, ResNetForImageClassification
 
-    config = ResNetConfig(embedding_size=24, hidden_sizes=[24, 40], depths=[1, 2], layer_type="basic", num_labels=5)
+    config = ResNetConfig(embedding_size=24, hidden_sizes=[24, 40], depths=[1, 2], layer_type="basic")
     return First(randomise(ResNetForImageClassification(config).eval()), ("pixel_values",))
 
 

@@ -112,7 +112,7 @@ def _window(net: Network, x: Image, largest: int = 3) -> tuple[dict[str, Any], i
         (size + pads[i] + pads[i + 2] - reach[i]) // strides[i] + 1 if size + pads[i] + pads[i + 2] >= reach[i] else 0
         for i, size in enumerate(sizes)
     ]
-    return (attributes, *results) if min(results) >= 1 else None
+    return (attributes, results[0], results[1]) if min(results) >= 1 else None
 
 
 def _conv(net: Network) -> None:
@@ -245,7 +245,7 @@ def _normalization(net: Network) -> None:
 
 
 def _other(net: Network) -> None:
-    """What no blocked tensor takes: its elements must be in their usual order."""
+    """Operators that ONNX Runtime does not apply to blocked tensors."""
     x = net.image()
     if net.rng.random() < 0.4:
         net.outputs.append(net.node("Transpose", [x.name], perm=net.pick([0, 2, 3, 1], [0, 1, 3, 2], [1, 0, 2, 3])))
@@ -324,9 +324,9 @@ def ordered(weight: Array, block: int, blocked_inputs: bool) -> Array:
 
 def unordered(stored: Array, block: int, blocked_inputs: bool) -> Array:
     """The converse of `ordered`."""
-    places = ordered(np.arange(stored.size).reshape(stored.shape), block, blocked_inputs)
+    indices = ordered(np.arange(stored.size).reshape(stored.shape), block, blocked_inputs)
     weight = np.empty_like(stored).reshape(-1)
-    weight[places.reshape(-1)] = stored.reshape(-1)
+    weight[indices.reshape(-1)] = stored.reshape(-1)
     return weight.reshape(stored.shape)
 
 
@@ -380,7 +380,7 @@ def one(seed: int) -> Outcome:
     """Draws, optimises and compares a network; every eighth is compiled, the others are interpreted."""
     try:
         model, feeds, channels = network(seed)
-        wanted = _session(model, "DISABLE_ALL").run(None, feeds)
+        wanted: list[Any] = list(_session(model, "DISABLE_ALL").run(None, feeds))
         made = optimised(model)
     except Exception as error:  # the runtime's exceptions have no class of their own
         return Outcome("skipped", f"ONNX Runtime: {str(error)[:300]}")

@@ -16,6 +16,7 @@ import burn
 from burn.errors import ModelError
 from burn.importers.onnx import import_onnx
 from burn.importers.onnx.node import BUILDERS
+from burn.importers.onnx.ops import load_builders
 from tests.fuzz.runner import check, sweep
 from tests.importers.reference import evaluate
 from tests.importers.vendor.nchwc import NCHWC, Array, one, ordered
@@ -33,6 +34,7 @@ test_more_drawn_networks = sweep(one)
 
 
 def test_every_operator_of_the_domain_is_imported() -> None:
+    load_builders()
     own = {key for key in KERNELS if key[0] == NCHWC}
     assert len(own) == 8
     assert own <= BUILDERS.keys()

@@ -1,4 +1,4 @@
-"""Operators of com.microsoft.nchwc, on what blocked tensors stand for (burn/importers/onnx/nchwc.py)."""
+"""Operators of com.microsoft.nchwc, applied to the ordinary tensors of blocked ones (burn/importers/onnx/nchwc.py)."""
 
 from __future__ import annotations
 
