@@ -171,7 +171,7 @@ def _table(found: Sequence[Figure]) -> str:
     rows: dict[str, dict[str, Figure]] = {}
     for figure in found:
         rows.setdefault(figure.model, {})[figure.peer] = figure
-    for model, row in sorted(rows.items(), key=lambda item: _place(item[0])):
+    for model, row in sorted(rows.items(), key=lambda item: _row_number(item[0])):
         worst.append(max(figure.ratio for figure in row.values()))
         ours = statistics.median(figure.burn for figure in row.values())
         mark = "*" * any(figure.disturbed for figure in row.values())
@@ -185,10 +185,10 @@ def _table(found: Sequence[Figure]) -> str:
     return "\n".join(lines)
 
 
-def _place(label: str) -> int:
+def _row_number(label: str) -> int:
     """Where its name stands in `MODELS`."""
     name = label.partition(" ")[0]
-    return next((place for place, known in enumerate(MODELS) if known.partition(":")[0] == name), len(MODELS))
+    return next((i for i, known in enumerate(MODELS) if known.partition(":")[0] == name), len(MODELS))
 
 
 INTRODUCTION = (

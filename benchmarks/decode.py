@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rows.decoders import DECODERS, feeds, write, write_product
+from rows.decoders import DECODERS, feeds, write, write_matmul
 from rows.shapes import Shape
 
 import burn
@@ -92,7 +92,7 @@ def measured(name: str, folder: Path, threads: int, past: int) -> Figure:
 
 
 @dataclass(frozen=True)
-class ProductFigure:
+class MatmulFigure:
     """Of so many rows: medians in seconds by engine."""
 
     rows: int
@@ -104,13 +104,13 @@ class ProductFigure:
         return f"| {' | '.join([str(self.rows), f'{1e3 * ours:.2f} ms', f'{operations / ours / 1e9:.0f}', *cells])} |"
 
 
-def products(shape: Shape, folder: Path, threads: int) -> list[ProductFigure]:
+def matmuls(shape: Shape, folder: Path, threads: int) -> list[MatmulFigure]:
     """Of the hidden layer's first weight. Raises BurnError where results differ."""
     runs: dict[str, Callable[[Any], Any]] = {}
     for level, engine in LEVELS.items():
         path = folder / f"product-level{level}.onnx"
         if not path.exists():
-            write_product(replace(shape, level=level), path)
+            write_matmul(replace(shape, level=level), path)
         if not runs:
             runs["burn"] = burn.load(path, threads=threads).run
         runs[engine] = PEERS["onnxruntime"].load(Subject("product", path, {}, {}), threads, None)
@@ -123,11 +123,11 @@ def products(shape: Shape, folder: Path, threads: int) -> list[ProductFigure]:
                 raise BurnError(f"{engine}: products differ", [f"by {apart:.1e} of the largest"])
         calls: dict[str, Callable[[], Any]] = {e: (lambda run=run, given=given: run(given)) for e, run in runs.items()}
         timings = interleave(calls, PLAN).timings
-        figures.append(ProductFigure(rows, {engine: timing.median for engine, timing in timings.items()}))
+        figures.append(MatmulFigure(rows, {engine: timing.median for engine, timing in timings.items()}))
     return figures
 
 
-def products_table(shape: Shape, figures: list[ProductFigure]) -> list[str]:
+def matmuls_table(shape: Shape, figures: list[MatmulFigure]) -> list[str]:
     engines, each = list(LEVELS.values()), 2.0 * shape.width * shape.hidden
     head = ["rows", "burn", "GFLOP/s", *engines]
     lines = [f"| {' | '.join(head)} |", f"|{' --- |' * len(head)}", *(f.row(engines, each * f.rows) for f in figures)]
@@ -149,11 +149,11 @@ def _torch(shape: Shape, threads: int, past: int) -> Callable[[], Any]:
     torch.set_num_threads(threads)
     with torch.no_grad():
         compiled = torch.compile(decoding.Kept(decoding.Decoder(replace(shape, room=2 * past)).eval()))
-    token, place = torch.tensor([11]), torch.tensor([past])
+    token, position = torch.tensor([11]), torch.tensor([past])
 
     def run() -> Any:
         with torch.no_grad():
-            return compiled(token, place)
+            return compiled(token, position)
 
     return run
 
@@ -188,7 +188,7 @@ def main() -> None:
     for name in args.models:
         figures.append(measured(name, args.files, threads, args.past))
         print(figures[-1].row(list(figures[-1].times)[1:]), flush=True)
-    table = products_table(PRODUCT, products(PRODUCT, args.files, threads))
+    table = matmuls_table(PRODUCT, matmuls(PRODUCT, args.files, threads))
     print(*table, sep="\n")
     if args.write:
         args.write.write_text(document(figures, threads, args.past, table))

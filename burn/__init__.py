@@ -95,7 +95,7 @@ if not TYPE_CHECKING:  # type checkers see the imports above and report unknown 
         if name == "__version__":
             return import_module("burn.runtime._native").__version__
         if name not in _HOME and (name.startswith("_") or name not in import_module("burn.tensors.functions").NAMES):
-            hint = "" if name.startswith("_") else import_module("burn.habits").instead("burn", name, __dir__())
+            hint = "" if name.startswith("_") else import_module("burn.suggestions").suggestion("burn", name, __dir__())
             raise AttributeError(f"module 'burn' has no attribute '{name}'{hint}")
         value = getattr(import_module(_HOME.get(name, "burn.tensors.functions")), name)
         globals()[name] = value

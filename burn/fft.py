@@ -45,25 +45,25 @@ def ifft(x: Any, n: Dim | None = None, axis: int = -1) -> Spectrum:
 def rfft(x: Any, n: Dim | None = None, axis: int = -1) -> Spectrum:
     """The first n // 2 + 1 numbers of the transform of a real tensor; the others are their conjugates."""
     given = constant(x)
-    place = given._axis(axis)
-    length = given.type.shape[place] if n is None else n
+    index = given._axis(axis)
+    length = given.type.shape[index] if n is None else n
     whole = fft(given, n, axis)
-    return Spectrum(*(part._cut(place, 0, floordiv(length, 2) + 1) for part in whole))
+    return Spectrum(*(part._cut(index, 0, floordiv(length, 2) + 1) for part in whole))
 
 
 def irfft(x: Any, n: Dim | None = None, axis: int = -1) -> Tensor:
     """The inverse of `rfft`: n real numbers, 2 * (bins - 1) by default."""
     real, given = _pair(x)
     imaginary = real * 0.0 if given is None else given
-    place = real._axis(axis)
-    length = (real.type.shape[place] - 1) * 2 if n is None else n
+    index = real._axis(axis)
+    length = (real.type.shape[index] - 1) * 2 if n is None else n
     bins = floordiv(length, 2) + 1
-    real, imaginary = (_fitted(part, bins, place) for part in (real, imaginary))
+    real, imaginary = (_fitted(part, bins, index) for part in (real, imaginary))
     k = arange(length)
     own = k <= made(compose.dim_value(floordiv(length, 2)))
     source = own.where(k, made(compose.dim_value(length)) - k)
-    sign = own.where(1.0, -1.0).reshape(*(length if i == place else 1 for i in range(real.ndim)))
-    whole = real.take(source, place), imaginary.take(source, place) * sign.astype(real.dtype)
+    sign = own.where(1.0, -1.0).reshape(*(length if i == index else 1 for i in range(real.ndim)))
+    whole = real.take(source, index), imaginary.take(source, index) * sign.astype(real.dtype)
     return ifft(whole, axis=axis).real
 
 
@@ -123,12 +123,12 @@ def _pair(x: Any) -> tuple[Tensor, Tensor | None]:
 
 def _transformed(x: Any, n: Dim | None, axis: int, inverse: bool) -> Spectrum:
     parts = _pair(x)
-    place = parts[0]._axis(axis)
-    moved = [None if p is None else _fitted(p, n, place).moveaxis(place, -1) for p in parts]
+    index = parts[0]._axis(axis)
+    moved = [None if p is None else _fitted(p, n, index).moveaxis(index, -1) for p in parts]
     assert moved[0] is not None
     _some(moved[0].type.shape[-1])
     results = build.dft(*(None if p is None else p.value for p in moved), inverse=inverse)
-    return Spectrum(*(made(part).moveaxis(-1, place) for part in results))
+    return Spectrum(*(made(part).moveaxis(-1, index) for part in results))
 
 
 def _fitted(x: Tensor, length: Dim | None, axis: int) -> Tensor:

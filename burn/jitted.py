@@ -6,7 +6,7 @@
 Parameters of modules, wherever the function finds them, are constants of its programs, rearranged for the machine, until they
 change; from then on (and in training from the first call) they are inputs, and no program holds weights. All else in modules
 and objects, such as their mode, is looked at while a program is written down; it is compared at the next call
-(`tracing/seen.py`), and where it is another, so is the program.
+(`tracing/guards.py`), and where it is another, so is the program.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from burn.runtime.device_array import gpu_of
 from burn.runtime.executable import Executable
 from burn.tensors import Tensor, trees
 from burn.tracing.arguments import Arguments, Dynamic, bound, described
-from burn.tracing.seen import Seen
+from burn.tracing.guards import Captured
 from burn.tracing.trace import Assigned, Traced, is_module, name_of, signature_of, trace_call
 
 KEPT = 256
@@ -46,7 +46,7 @@ KEPT = 256
 @dataclass(frozen=True)
 class _Program:
     """A compiled program. parameters: those that it uses, which are its last inputs (`opened`) or written into it; given: their
-    types, or their elements; assigned: those whose next elements are its last outputs. seen: what else it was written down
+    types, or their elements; assigned: those whose next elements are its last outputs. captured: what else it was written down
     from. device: where it runs."""
 
     function: CompiledFunction
@@ -55,14 +55,14 @@ class _Program:
     parameters: tuple[Any, ...]
     given: tuple[Any, ...]
     assigned: tuple[Any, ...]
-    seen: Seen
+    captured: Captured
 
     @staticmethod
-    def of(function: CompiledFunction, traced: Traced, seen: Seen) -> _Program:
+    def of(function: CompiledFunction, traced: Traced, captured: Captured) -> _Program:
         tracer = traced.tracer
         given = [p.type if tracer.opens else p.weight for p in tracer.parameters]
         parameters, where = tuple(tracer.parameters), function.executable.device
-        return _Program(function, where, tracer.opens, parameters, tuple(given), traced.assigned, seen)
+        return _Program(function, where, tracer.opens, parameters, tuple(given), traced.assigned, captured)
 
     @cached_property
     def renewed(self) -> tuple[int, ...]:
@@ -138,13 +138,13 @@ class Jit:
             return self._function(*args, **kwargs)  # part of what is being traced or differentiated
         arguments = described(self._signature, given, self._dynamic, static=self._static)
         key = (arguments.names, arguments.structures, tuple(arguments.types.items()))
-        cards = frozenset(found for leaf in leaves if (found := _device_of(leaf)) is not None)
-        program = self._known(key, cards)
+        devices = frozenset(found for leaf in leaves if (found := _device_of(leaf)) is not None)
+        program = self._known(key, devices)
         if program is None:
             with self._lock:
-                program = self._known(key, cards)
+                program = self._known(key, devices)
                 if program is None:
-                    program = self._compiled(arguments, cards)
+                    program = self._compiled(arguments, devices)
                     self._keep(key, program)
                     program.elements  # noqa: B018  drawn now if they never were: that takes memory, too
                     trim_memory()
@@ -163,28 +163,28 @@ class Jit:
             raise TypeMismatch(f"'{name}' is static, and this value cannot be", ["tensors differ by their elements"])
         return []
 
-    def _known(self, key: Hashable, cards: frozenset[Device]) -> _Program | None:
+    def _known(self, key: Hashable, devices: frozenset[Device]) -> _Program | None:
         """The program for a signature, if one was written down from what is there now."""
         for program in self.programs.get(key, ()):
-            if program.takes_parameters() and program.seen.holds():
-                where = self._where(cards, program.parameters)
+            if program.takes_parameters() and program.captured.holds():
+                where = self._where(devices, program.parameters)
                 if where is program.device or where == program.device:
                     return program
         return None
 
-    def _where(self, cards: frozenset[Device], parameters: Sequence[Any]) -> Device:
+    def _where(self, devices: frozenset[Device], parameters: Sequence[Any]) -> Device:
         """The device that a program runs on: the one that was said, or the card on which tensors and parameters lie. Raises
         TypeMismatch where there are several."""
         if self._device is not None:
             return self._device
-        found = {*cards, *devices_of(parameters)} - {CPU}
+        found = {*devices, *devices_of(parameters)} - {CPU}
         if len(found) > 1:
             names = ", ".join(sorted(map(str, found)))
             hint = "move them to one, or say which with device=..."
             raise TypeMismatch("tensors on different devices", [Problem(f"arguments lie on {names}", hint=hint)])
         return next(iter(found), CPU)
 
-    def _compiled(self, arguments: Arguments, cards: frozenset[Device]) -> _Program:
+    def _compiled(self, arguments: Arguments, devices: frozenset[Device]) -> _Program:
         whole = [self._function] if is_module(self._function) else []
         owners = {id(v): v for v in (*whole, *_fixed(arguments.structures))}
         self._forget_what_varied()
@@ -194,13 +194,13 @@ class Jit:
         except Assigned:  # what changes is an input
             self._varied = True
             traced = trace_call(self._function, arguments, opens=True)
-        where = self._where(cards, traced.tracer.parameters)
+        where = self._where(devices, traced.tracer.parameters)
         if registry.entry(where.kind).size_hints:
             traced.program.usual |= self._usual
         made = executable_of(traced, Options(device=where, budget=self._budget), self._donate)
         function = CompiledFunction(made, arguments, traced.results)
         # what the function itself changes while it is traced is no reason to trace it again
-        return _Program.of(function, traced, Seen({**owners, **traced.tracer.modules}.values()))
+        return _Program.of(function, traced, Captured({**owners, **traced.tracer.modules}.values()))
 
     def _forget_what_varied(self) -> None:
         """Lets programs go that hold elements which parameters no longer have."""
@@ -270,7 +270,7 @@ def jit(
     which serves all later ones (in training, they are inputs of the first one). A parameter that the
     function assigns to (`p.assign(tensor)`) has its new elements after each call, in the memory of the old ones unless something
     else refers to them. Changes of anything else in modules that the
-    function calls, and of attributes of objects among its arguments (`self`, too), are seen as well, and compile another
+    function calls, and of attributes of objects among its arguments (`self`, too), are captured as well, and compile another
     program. What it takes from elsewhere, such as global numbers and tensors, is as it was when the program was compiled.
     Raises TypeMismatch for a PyTorch module."""
     if function is not None and is_torch(function):

@@ -96,16 +96,16 @@ class _Algorithm:
 
     def _backward(self, operands: Any, cotangent: Any) -> tuple[Any, ...]:
         """The operands' cotangents."""
-        owed = [t for t in trees.flatten(cotangent)[0] if t.dtype in FLOATS]
-        given = self._pullback(tuple((t.ndim, t.dtype) for t in owed))(*operands, *owed)
+        cotangents = [t for t in trees.flatten(cotangent)[0] if t.dtype in FLOATS]
+        given = self._pullback(tuple((t.ndim, t.dtype) for t in cotangents))(*operands, *cotangents)
         return given if isinstance(given, tuple) else (given,)
 
     def _floats(self, *operands: Tensor) -> tuple[Tensor, ...]:
         return tuple(t for t in trees.flatten(self._function(*operands))[0] if t.dtype in FLOATS)
 
-    def _pullback(self, owed: tuple[tuple[int, str], ...]) -> _Algorithm:
+    def _pullback(self, cotangents: tuple[tuple[int, str], ...]) -> _Algorithm:
         """The algorithm of operands and the cotangents of its floats; owed: their ranks and element types."""
-        if owed not in self._pullbacks:
+        if cotangents not in self._pullbacks:
             count = len(self._shapes)
 
             def pulled(*tensors: Tensor) -> tuple[Any, ...]:
@@ -114,10 +114,11 @@ class _Algorithm:
                 return back(tuple(g.reshape(*t.type.shape) for t, g in zip(results, tensors[count:], strict=True)))
 
             shapes = [
-                ", ".join(f"operand_{count + i}_{axis}" for axis in range(rank)) for i, (rank, _) in enumerate(owed)
+                ", ".join(f"operand_{count + i}_{axis}" for axis in range(rank))
+                for i, (rank, _) in enumerate(cotangents)
             ]
-            self._pullbacks[owed] = _Algorithm(pulled, (*self._shapes, *shapes))
-        return self._pullbacks[owed]
+            self._pullbacks[cotangents] = _Algorithm(pulled, (*self._shapes, *shapes))
+        return self._pullbacks[cotangents]
 
 
 def _algorithm(*shapes: str) -> Callable[[Callable[..., Any]], _Algorithm]:
@@ -142,14 +143,14 @@ def _back(result: Tensor, like: Tensor, *shape: Dim) -> Tensor:
     return result.reshape(*like.type.shape[:-2], *shape).astype(kept)
 
 
-def _row(x: Tensor, place: Tensor) -> Tensor:
+def _row(x: Tensor, index: Tensor) -> Tensor:
     """Row `place` of each matrix: [batch, n]."""
-    return x.take(place, 1)
+    return x.take(index, 1)
 
 
-def _column(x: Tensor, place: Tensor) -> Tensor:
+def _column(x: Tensor, index: Tensor) -> Tensor:
     """Column `place` of each matrix: [batch, m]."""
-    return x.take(place, 2)
+    return x.take(index, 2)
 
 
 def _index(size: Dim, *shape: int) -> Tensor:
@@ -199,11 +200,11 @@ def _determinants(x: Tensor) -> tuple[Tensor]:
 
 
 def _det_gradient(
-    operands: tuple[Tensor, ...], results: tuple[Tensor, ...], owed: Sequence[Tensor | None]
+    operands: tuple[Tensor, ...], results: tuple[Tensor, ...], cotangents: Sequence[Tensor | None]
 ) -> tuple[Tensor]:
     """The cofactors: det(A) A^-T, and for singular matrices det(u v^T) u diag(products of the other singular values) v^T, as
     elimination stops at a column of zeros. Each form is given regular matrices in place of those that are not its own."""
-    (x,), (value,), (g,) = operands, results, owed
+    (x,), (value,), (g,) = operands, results, cotangents
     assert g is not None
     n = x.type.shape[1]
     singular = (value == 0).reshape(-1, 1, 1)
@@ -252,7 +253,9 @@ def _cholesky(x: Tensor) -> Tensor:
 def _mirrored(x: Tensor) -> Tensor:
     """Symmetric matrices, of which the lower triangle is read. Both triangles share the gradient, as in PyTorch and JAX."""
     (result,) = with_derivative(
-        lambda v: (v.tril() + v.tril(-1).mT,), lambda _, results, owed: ((owed[0] + owed[0].mT) * 0.5,), x
+        lambda v: (v.tril() + v.tril(-1).mT,),
+        lambda _, results, cotangents: ((cotangents[0] + cotangents[0].mT) * 0.5,),
+        x,
     )
     return result
 
@@ -362,7 +365,7 @@ def _qr(x: Tensor) -> tuple[Tensor, ...]:
 
 
 def _qr_gradient(
-    operands: tuple[Tensor, ...], results: tuple[Tensor, ...], owed: Sequence[Tensor | None]
+    operands: tuple[Tensor, ...], results: tuple[Tensor, ...], cotangents: Sequence[Tensor | None]
 ) -> tuple[Tensor]:
     """(Q' + Q sym(R R'^T - Q'^T Q)) R^-T for cotangents Q' and R', where sym mirrors the lower triangle (Walter and Lehmann
     2012); columns behind a square R owe through q alone. Differentiated step by step, a reflection of a column that is 0 below
@@ -370,14 +373,14 @@ def _qr_gradient(
     (x,), (q, r) = operands, results
     _, m, n = x.type.shape
     k = dim_min(m, n)
-    if owed[0] is not None and q.type.shape[2] != k:
+    if cotangents[0] is not None and q.type.shape[2] != k:
         raise TypeMismatch("the columns that complete q have no derivative", ["give qr the mode 'reduced'"])
     q, r = q._cut(2, 0, k), r._cut(1, 0, k)
-    of_r = zeros(r.type.shape, dtype=x.dtype) if owed[1] is None else owed[1]._cut(1, 0, k)
+    of_r = zeros(r.type.shape, dtype=x.dtype) if cotangents[1] is None else cotangents[1]._cut(1, 0, k)
     behind = of_r._cut(2, k, n - k)
     of_q = x._cut(2, k, n - k) @ behind.mT
-    if owed[0] is not None:
-        of_q = of_q + owed[0]
+    if cotangents[0] is not None:
+        of_q = of_q + cotangents[0]
     square = r._cut(2, 0, k)
     inner = square @ of_r._cut(2, 0, k).mT - of_q.mT @ q
     mirrored = inner.tril() + inner.tril(-1).mT

@@ -132,8 +132,8 @@ def truncated_normal(
     if not low < high:
         raise TypeMismatch("truncated_normal needs low < high", [f"not {low} and {high}"])
     first, last = (math.erf(bound / math.sqrt(2)) for bound in (low, high))
-    place = _open(sequence(shape), "float64", _key(key)) * (last - first) + first
-    drawn = _inverse_erf(place) * math.sqrt(2)
+    y = _open(sequence(shape), "float64", _key(key)) * (last - first) + first
+    drawn = _inverse_erf(y) * math.sqrt(2)
     return drawn.clip(low, high).astype(_float(element_type(dtype)))
 
 
@@ -208,9 +208,9 @@ def bernoulli(p: Any = 0.5, shape: Shape | None = None, *, key: Tensor | None = 
 def permutation(x: Any, axis: int = 0, *, key: Tensor | None = None) -> Tensor:
     """The slices of x along an axis in random order; a number n stands for 0, .. n - 1."""
     given = made(build.iota(shape=checked_shape(x), axis=0)) if isinstance(x, int) else constant(x)
-    place = given._axis(axis)
-    order = bits((given.type.shape[place],), key=_key(key)).argsort()
-    return given.take(order, place)
+    at = given._axis(axis)
+    order = bits((given.type.shape[at],), key=_key(key)).argsort()
+    return given.take(order, at)
 
 
 def choice(x: Any, shape: Shape = (), replace: bool = True, p: Any = None, *, key: Tensor | None = None) -> Tensor:
@@ -245,8 +245,8 @@ def choice(x: Any, shape: Shape = (), replace: bool = True, p: Any = None, *, ke
 def categorical(logits: Tensor, axis: int = -1, shape: Shape | None = None, *, key: Tensor | None = None) -> Tensor:
     """Classes (int64) drawn from the logarithms of unnormalised probabilities along an axis. The result has their shape
     without the axis, unless `shape` names one that ends in it."""
-    place = logits._axis(axis)
-    moved = logits.moveaxis(place, -1)
+    at = logits._axis(axis)
+    moved = logits.moveaxis(at, -1)
     lead = moved.type.shape[:-1]
     sizes = lead if shape is None else checked_shape(shape)
     if len(sizes) < len(lead) or tuple(sizes[len(sizes) - len(lead) :]) != tuple(lead):

@@ -44,7 +44,7 @@ class Decided:
 
     network: Callable[[], Path]
     features: str
-    places: bool
+    indices: bool
     draw: Draw
     classes: int = 100
     examples: int = 8
@@ -103,14 +103,14 @@ def make(it: Decided) -> onnx.ModelProto:
 
     def features(sample: Sample) -> np.ndarray:
         (found,) = run(sample).values()
-        return found.mean(1)[0] if it.places else found[0]
+        return found.mean(1)[0] if it.indices else found[0]
 
     rng = np.random.default_rng(1)
     labels = np.repeat(np.arange(it.classes), it.examples)
     weight, bias = fitted(np.stack([features(it.draw(rng, int(label))) for label in labels]), labels)
     graph = model.graph
     read = it.features
-    if it.places:
+    if it.indices:
         graph.initializer.append(numpy_helper.from_array(np.array([1], np.int64), "scores_axis"))
         read = "scores_mean"
         opset = next(o.version for o in model.opset_import if not o.domain)
@@ -188,9 +188,9 @@ def calibrate(model: onnx.ModelProto, samples: list[Sample]) -> None:
         value.type.tensor_type.shape.dim[0].dim_value = len(samples)
     found = burn.load(wide, cache=False).run({name: np.concatenate([s[name] for s in samples]) for name in samples[0]})
     for node in norms:
-        for place, part in ((3, "mean"), (4, "variance")):
+        for input_number, part in ((3, "mean"), (4, "variance")):
             array = np.ravel(found[f"{node.output[0]}_{part}"]).astype(np.float32)
-            tensors[node.input[place]].CopyFrom(numpy_helper.from_array(array, node.input[place]))
+            tensors[node.input[input_number]].CopyFrom(numpy_helper.from_array(array, node.input[input_number]))
 
 
 def _by_its_own(

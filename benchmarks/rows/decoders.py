@@ -34,10 +34,10 @@ def write(shape: Shape, path: Path) -> None:
     onnx.save(_Writer(shape).model(), path)
 
 
-def write_product(shape: Shape, path: Path) -> None:
+def write_matmul(shape: Shape, path: Path) -> None:
     """The product of any number of rows `x` with a hidden layer's first weight."""
     writer = _Writer(shape)
-    y = writer.product("x", shape.width, shape.hidden)
+    y = writer.matmul("x", shape.width, shape.hidden)
     writer.nodes.append(helper.make_node("Identity", [y], ["y"]))
     sides = [
         helper.make_tensor_value_info(name, TensorProto.FLOAT, ["rows", size])
@@ -81,7 +81,7 @@ class _Writer:
         for i in range(s.layers):
             x = self.node("Add", x, self.attention(self.norm(x), i))
             x = self.node("Add", x, self.feed_forward(self.norm(x)))
-        scores = self.product(self.norm(x), s.width, s.words)
+        scores = self.matmul(self.norm(x), s.width, s.words)
         self.nodes.append(helper.make_node("Identity", [scores], ["logits"]))
         self.outputs.insert(0, helper.make_tensor_value_info("logits", TensorProto.FLOAT, [1, 1, s.words]))
         return self.whole("decoder", self.inputs, self.outputs)
@@ -146,10 +146,10 @@ class _Writer:
         return self.node("Mul", self.node("Div", x, root), ones)
 
     def biased(self, x: str, depth: int, columns: int) -> str:
-        y = self.product(x, depth, columns)
+        y = self.matmul(x, depth, columns)
         return y if self.shape.rotary else self.node("Add", y, self.normal((columns,)))
 
-    def product(self, x: str, depth: int, columns: int) -> str:
+    def matmul(self, x: str, depth: int, columns: int) -> str:
         block = self.shape.block
         if not block:
             return self.node("MatMul", x, self.normal((depth, columns)))

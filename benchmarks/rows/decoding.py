@@ -25,11 +25,11 @@ f = torch.nn.functional
 SHAPES = {"GPT-2 small fp16": GPT2_SMALL, "Llama-style 1B fp16": LLAMA_1B}
 
 
-def turned(x: torch.Tensor, place: torch.Tensor) -> torch.Tensor:
+def turned(x: torch.Tensor, position: torch.Tensor) -> torch.Tensor:
     """Rotary embedding of [1, heads, 1, depth]."""
     half = x.shape[-1] // 2
     rates = 500000.0 ** -(torch.arange(half, device=x.device, dtype=torch.float32) / half)
-    angles = place.to(torch.float32) * rates
+    angles = position.to(torch.float32) * rates
     cos, sin = angles.cos(), angles.sin()
     a, b = x.float().split(half, -1)
     return torch.cat([a * cos - b * sin, b * cos + a * sin], -1).to(x.dtype)
@@ -48,7 +48,7 @@ class Layer(torch.nn.Module):
         self.down = torch.nn.Linear(shape.hidden, shape.width, bias=bias)
 
     def forward(
-        self, x: torch.Tensor, place: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, inside: bool
+        self, x: torch.Tensor, position: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, inside: bool
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """inside: write into the kept tensors instead of making new ones."""
         s = self.shape
@@ -57,10 +57,10 @@ class Layer(torch.nn.Module):
             for part in self.qkv(self.before(x)).split([s.width, s.shared * s.depth, s.shared * s.depth], -1)
         )
         if s.rotary:
-            q, k = turned(q, place), turned(k, place)
+            q, k = turned(q, position), turned(k, position)
         write = torch.Tensor.index_copy_ if inside else torch.Tensor.index_copy
-        keys, values = write(keys, 2, place, k), write(values, 2, place, v)
-        seen = (torch.arange(s.room, device=x.device) <= place).view(1, 1, 1, -1)
+        keys, values = write(keys, 2, position, k), write(values, 2, position, v)
+        seen = (torch.arange(s.room, device=x.device) <= position).view(1, 1, 1, -1)
         y = f.scaled_dot_product_attention(q, keys, values, attn_mask=seen, enable_gqa=s.shared != s.heads)
         x = x + self.out(y.reshape(1, s.width))
         hidden = self.up(self.behind(x))
@@ -80,19 +80,19 @@ class Decoder(torch.nn.Module):
         self.shape = shape
         self.words = torch.nn.Embedding(shape.words, shape.width)
         torch.nn.init.normal_(self.words.weight, std=0.02)
-        self.places = None if shape.rotary else torch.nn.Embedding(shape.room, shape.width)
+        self.positions = None if shape.rotary else torch.nn.Embedding(shape.room, shape.width)
         self.layers = torch.nn.ModuleList(Layer(shape) for _ in range(shape.layers))
         self.last = torch.nn.RMSNorm(shape.width, eps=1e-5) if shape.rotary else torch.nn.LayerNorm(shape.width)
 
     def forward(
-        self, token: torch.Tensor, place: torch.Tensor, kept: Sequence[torch.Tensor], inside: bool = False
+        self, token: torch.Tensor, position: torch.Tensor, kept: Sequence[torch.Tensor], inside: bool = False
     ) -> tuple[torch.Tensor, list[torch.Tensor]]:
         x = self.words(token)
-        if self.places is not None:
-            x = x + self.places(place)
+        if self.positions is not None:
+            x = x + self.positions(position)
         new = []
         for i, layer in enumerate(self.layers):
-            x, keys, values = layer(x, place, kept[2 * i], kept[2 * i + 1], inside)
+            x, keys, values = layer(x, position, kept[2 * i], kept[2 * i + 1], inside)
             new += [keys, values]
         return f.linear(self.last(x), self.words.weight), new
 
@@ -111,9 +111,9 @@ class Kept(torch.nn.Module):
         for i, tensor in enumerate(model.empty()):
             self.register_buffer(f"kept{i}", tensor)
 
-    def forward(self, token: torch.Tensor, place: torch.Tensor) -> torch.Tensor:
+    def forward(self, token: torch.Tensor, position: torch.Tensor) -> torch.Tensor:
         kept = [getattr(self, f"kept{i}") for i in range(2 * self.model.shape.layers)]
-        return self.model(token, place, kept, True)[0]
+        return self.model(token, position, kept, True)[0]
 
 
 class Steps:
@@ -125,8 +125,8 @@ class Steps:
         self.compiled = burn.compile(model, examples, cache=False, device=where, donate=("kept",))
         self.kept: list[Any] = [to_device(t.numpy(), where) for t in model.empty()]
 
-    def __call__(self, token: Any, place: Any) -> Any:
-        scores, *self.kept = self.compiled.executable(token, place, *self.kept)
+    def __call__(self, token: Any, position: Any) -> Any:
+        scores, *self.kept = self.compiled.executable(token, position, *self.kept)
         return scores
 
 
@@ -134,10 +134,10 @@ def cases() -> dict[str, Callable[[], Row]]:
     return {f"{name}, a step at batch 1": partial(step, name, shape) for name, shape in SHAPES.items()}
 
 
-def written(call: Callable[[Any, Any], torch.Tensor], tokens: Sequence[Any], places: Sequence[Any]) -> torch.Tensor:
+def written(call: Callable[[Any, Any], torch.Tensor], tokens: Sequence[Any], positions: Sequence[Any]) -> torch.Tensor:
     """The scores behind the last of some tokens."""
-    for token, place in zip(tokens, places, strict=True):
-        scores = call(token, place)
+    for token, position in zip(tokens, positions, strict=True):
+        scores = call(token, position)
     return scores
 
 
@@ -150,14 +150,14 @@ def step(name: str, shape: Shape) -> Row:
     kept = Kept(model.cuda())
     fast = torch.compile(kept, mode="reduce-overhead")
     tokens = [torch.tensor([t], device="cuda") for t in (11, 7, 4093, 500)]
-    places = [torch.tensor([i], device="cuda") for i in range(4)]
+    positions = [torch.tensor([i], device="cuda") for i in range(4)]
 
-    def ours(token: torch.Tensor, place: torch.Tensor) -> torch.Tensor:
-        return torch.from_dlpack(steps(*(resident(t, device("cuda")) for t in (token, place))))
+    def ours(token: torch.Tensor, position: torch.Tensor) -> torch.Tensor:
+        return torch.from_dlpack(steps(*(resident(t, device("cuda")) for t in (token, position))))
 
-    error = difference(written(ours, tokens, places), written(kept, tokens, places))
-    token, place = tokens[0], torch.tensor([shape.room // 2], device="cuda")
-    arrays = [resident(t, device("cuda")) for t in (token, place)]
+    error = difference(written(ours, tokens, positions), written(kept, tokens, positions))
+    token, position = tokens[0], torch.tensor([shape.room // 2], device="cuda")
+    arrays = [resident(t, device("cuda")) for t in (token, position)]
 
     def waits() -> None:
         steps(*arrays)
@@ -165,8 +165,8 @@ def step(name: str, shape: Shape) -> Row:
 
     calls: dict[str, Callable[[], Any]] = {
         "burn": waits,
-        "torch": lambda: kept(token, place),
-        "torch.compile": lambda: fast(token, place),
+        "torch": lambda: kept(token, position),
+        "torch.compile": lambda: fast(token, position),
     }
     times = by_turns(calls, waited, waited)
     made = Row(

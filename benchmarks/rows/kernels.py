@@ -14,7 +14,7 @@ import burn
 from burn import ops
 from burn.runtime.device import device
 from burn.runtime.device_array import resident, to_device
-from rows.timing import Goal, Row, by_turns, difference, on_burns_card, on_gpu
+from rows.timing import Goal, Row, by_turns, difference, on_burns_gpu, on_gpu
 
 TOLERANCE = 0.05
 """Of the largest number: bfloat16 keeps 8 bits, and sums differ."""
@@ -31,9 +31,9 @@ f = torch.nn.functional
 def cases() -> dict[str, Callable[[], Row]]:
     found: dict[str, Callable[[], Row]] = {"copy": copy_row}
     found |= {name: partial(memory_bound, name, *case) for name, case in MEMORY_BOUND.items()}
-    found |= {f"product bf16 {n} cubed": partial(product, n) for n in (4096, 8192)}
-    found |= {f"product float8 e4m3 {n} cubed": partial(product_of_bytes, n, None) for n in (4096, 8192)}
-    found |= {f"product float8 e4m3 {n} cubed, fast sums": partial(product_of_bytes, n, "fast") for n in (4096, 8192)}
+    found |= {f"product bf16 {n} cubed": partial(matmul, n) for n in (4096, 8192)}
+    found |= {f"product float8 e4m3 {n} cubed": partial(int8_matmul, n, None) for n in (4096, 8192)}
+    found |= {f"product float8 e4m3 {n} cubed, fast sums": partial(int8_matmul, n, "fast") for n in (4096, 8192)}
     for depth in (64, 128):
         found[f"attention bf16, causal, 16k tokens, 16 heads of {depth}"] = partial(attention, depth)
         found[f"attention's gradients, heads of {depth}"] = partial(attention_gradients, depth)
@@ -60,7 +60,7 @@ def row(
     assert error < TOLERANCE, f"{name} differs by {error}"
     arrays = [resident(t, device("cuda")) for t in tensors]
     calls = {"burn": lambda: compiled(*arrays), **{peer: partial(call, *tensors) for peer, call in peers.items()}}
-    times = by_turns(calls, on_gpu, on_burns_card)
+    times = by_turns(calls, on_gpu, on_burns_gpu)
     return Row(name, times.pop("burn"), times, work, unit)
 
 
@@ -139,14 +139,14 @@ def memory_bound(name: str, function: Any, peer: Any, arguments: str, moves: flo
 # ---- products ------------------------------------------------------------------------------------------------------------
 
 
-def product(n: int) -> Row:
+def matmul(n: int) -> Row:
     peers = {"torch": torch.matmul, "torch.compile": torch.compile(torch.matmul)}
     made = row(f"product bf16 {n} cubed", lambda a, b: a @ b, peers, half(n, n), half(n, n), work=2 * n**3, unit="TF/s")
     made.of_peers("cuBLAS", OF_PRODUCTS, "torch")
     return made
 
 
-def product_of_bytes(n: int, sums: str | None) -> Row:
+def int8_matmul(n: int, sums: str | None) -> Row:
     """A product of 8-bit floats, with the depth of both sides side by side, as torch takes them; both give bfloat16. sums: "fast"
     is torch's `use_fast_accum`, of which neither is the default."""
     x, y = (torch.randn(n, n, device="cuda").to(torch.float8_e4m3fn) for _ in range(2))
@@ -168,7 +168,7 @@ def product_of_bytes(n: int, sums: str | None) -> Row:
         "torch": lambda: scaled(x, turned.T, one, one, out_dtype=torch.bfloat16, use_fast_accum=sums == "fast"),
         "bf16": lambda: wide @ wide,
     }
-    times = by_turns(calls, on_gpu, on_burns_card)
+    times = by_turns(calls, on_gpu, on_burns_gpu)
     wide_seconds = times.pop("bf16")
     name = f"product float8 e4m3 {n} cubed{', fast sums' if sums else ''} (torch's _scaled_mm)"
     made = Row(name, times.pop("burn"), times, 2 * n**3, "TF/s")

@@ -59,13 +59,13 @@ def on_gpu(call: Callable[[], Any]) -> float:
     return start.elapsed_time(end) / 1e3 / CALLS
 
 
-def on_burns_card(call: Callable[[], Any]) -> float:
+def on_burns_gpu(call: Callable[[], Any]) -> float:
     """The same, on burn's own stream."""
-    card = device("cuda").native
-    start = card.mark()
+    gpu = device("cuda").native
+    start = gpu.mark()
     for _ in range(CALLS):
         call()
-    return card.mark().since(start) / 1e9 / CALLS
+    return gpu.mark().since(start) / 1e9 / CALLS
 
 
 def waited(call: Callable[[], Any]) -> float:

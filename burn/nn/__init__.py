@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from burn.habits import instead
 from burn.nn import function as _function
 from burn.nn import init, loss
 from burn.nn.activation import PReLU
@@ -128,6 +127,7 @@ from burn.nn.transformer import (
     TransformerEncoder,
     TransformerEncoderLayer,
 )
+from burn.suggestions import suggestion
 
 __all__ = [
     # base classes
@@ -167,4 +167,4 @@ __all__ += _function.__all__
 if not TYPE_CHECKING:  # type checkers report unknown names themselves
 
     def __getattr__(name: str) -> Any:
-        raise AttributeError(f"there is no burn.nn.{name}{instead('nn', name, __all__)}")
+        raise AttributeError(f"there is no burn.nn.{name}{suggestion('nn', name, __all__)}")

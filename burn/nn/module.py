@@ -32,7 +32,6 @@ from burn.dialect.spec import element_type
 from burn.dialect.types import FLOATS
 from burn.dialect.weights import Weight
 from burn.errors import ModelError, Problem, TypeMismatch
-from burn.habits import instead
 from burn.importers import weights
 from burn.importers.weights.apply import DTypes, Filter, Remap, load_into
 from burn.importers.weights.checkpoint import Checkpoint
@@ -43,6 +42,7 @@ from burn.nn.hooks import After, Before, Handle, Hooks
 from burn.nn.parameter import Buffer, Parameter
 from burn.nn.summary import observer, table
 from burn.runtime.device import named
+from burn.suggestions import suggestion
 from burn.tensors import Tensor
 from burn.tensors.creation import asarray
 from burn.tensors.tracer import active
@@ -78,7 +78,7 @@ class Module:
     if not TYPE_CHECKING:  # checkers know the attributes that there are
 
         def __getattr__(self, name: str) -> Any:
-            hint = "" if name.startswith("_") else instead("Module", name, {*dir(type(self)), *vars(self)})
+            hint = "" if name.startswith("_") else suggestion("Module", name, {*dir(type(self)), *vars(self)})
             raise AttributeError(f"'{type(self).__name__}' has no attribute '{name}'{hint}")
 
     def __setattr__(self, name: str, value: Any) -> None:

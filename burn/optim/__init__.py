@@ -15,7 +15,6 @@ describes how to write an optimizer; each optimizer cites its paper.
 
 from typing import TYPE_CHECKING
 
-from burn.habits import instead
 from burn.optim.adam import Adam, AdamW
 from burn.optim.adaptive import AdaGrad, RMSProp
 from burn.optim.base import Optimizer
@@ -30,21 +29,22 @@ from burn.optim.schedule import (
     cosine,
     exponential,
     linear,
+    multiply,
     noam,
     one_cycle,
-    product,
     sequence,
     step,
 )
+from burn.suggestions import suggestion
 
 __all__ = [
     "Optimizer", "SGD", "Adam", "AdamW", "AdaGrad", "RMSProp", "Lion", "Adan", "Muon", "LBFGS",
     "clip_by_norm", "clip_by_value", "global_norm",
-    "Schedule", "constant", "linear", "cosine", "exponential", "step", "noam", "one_cycle", "sequence", "product", "Plateau",
+    "Schedule", "constant", "linear", "cosine", "exponential", "step", "noam", "one_cycle", "sequence", "multiply", "Plateau",
 ]  # fmt: skip
 
 
 if not TYPE_CHECKING:  # type checkers report unknown names themselves
 
     def __getattr__(name: str) -> object:
-        raise AttributeError(f"there is no burn.optim.{name}{instead('optim', name, __all__)}")
+        raise AttributeError(f"there is no burn.optim.{name}{suggestion('optim', name, __all__)}")

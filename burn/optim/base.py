@@ -24,10 +24,10 @@ import numpy as np
 from burn.dialect.types import FLOATS
 from burn.errors import ModelError, Problem, TypeMismatch
 from burn.evaluation import evaluate
-from burn.habits import instead
 from burn.nn.config import LayerConfig, derived
 from burn.nn.module import Module
 from burn.nn.parameter import Buffer, Parameter
+from burn.suggestions import suggestion
 from burn.tensors import Tensor, constant
 from burn.tensors.concatenation import where
 from burn.tensors.tracer import active
@@ -154,7 +154,7 @@ class Optimizer:
             given = f"not a {type(model).__name__}"
             raise TypeMismatch("an optimizer is given the model, not its parameters", [Problem(given, hint=hint)])
 
-    def __seen__(self) -> tuple[Any, ...]:
+    def __guarded__(self) -> tuple[Any, ...]:
         buffers = (b for state in self.state.values() for b in state.values())
         return (self._model, self.groups, *self._counts.values(), *buffers)
 
@@ -350,7 +350,7 @@ class Optimizer:
         return f"{type(self).__name__}({len(self.parameters)} parameters, {options})"
 
     def __getattr__(self, name: str) -> Any:
-        hint = "" if name.startswith("_") else instead("Optimizer", name, dir(type(self)))
+        hint = "" if name.startswith("_") else suggestion("Optimizer", name, dir(type(self)))
         raise AttributeError(f"'{type(self).__name__}' has no attribute '{name}'{hint}")
 
 

@@ -156,16 +156,16 @@ class LBFGS(Optimizer):
     # ---- the curvature ----------------------------------------------------------------------------------------------------
     def _remember(self, move: Tensor, turn: Tensor, kept: int, scale: float) -> tuple[int, float]:
         """Keeps a change of the parameters and of the gradient in position of the oldest; how many there are, and H's scale."""
-        product = _dot(turn, move)
-        if not product > CURVED:
+        curvature = _dot(turn, move)
+        if not curvature > CURVED:
             return kept, scale
         count = self._shares.shape[0]
-        share = constant(1.0 / product, move.dtype)
+        share = constant(1.0 / curvature, move.dtype)
         for buffer, new in ((self._moves, move), (self._turns, turn), (self._shares, share)):
             old = concat([buffer[1:], buffer[:1]]) if kept == count else buffer * 1
             row = (arange(count) == min(kept, count - 1)).reshape(-1, *[1] * (len(buffer.shape) - 1))
             buffer.assign(where(row, new, old))
-        return min(kept + 1, count), product / _dot(turn, turn)
+        return min(kept + 1, count), curvature / _dot(turn, turn)
 
     def _along(self, g: Tensor, kept: int, scale: float) -> Tensor:
         """-H g by two passes over what is kept, from the newest change to the oldest and back."""

@@ -110,7 +110,7 @@ def sequence(schedules: Sequence[Schedule], milestones: Sequence[int]) -> Schedu
     return schedule
 
 
-def product(*schedules: Schedule) -> Schedule:
+def multiply(*schedules: Schedule) -> Schedule:
     """The product of several schedules."""
 
     def schedule(step: Any) -> Tensor:

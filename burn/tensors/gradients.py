@@ -270,8 +270,8 @@ def with_derivative(
     )  # computed at once outside of traces
     results = tuple(_alias(t).value for t in function(*given))
 
-    def back(values: Sequence[Value], kept: Sequence[Value], owed: Sequence[Value | None]) -> list[Value | None]:
-        cotangents = [None if g is None else made(g) for g in owed]
+    def back(values: Sequence[Value], kept: Sequence[Value], of_results: Sequence[Value | None]) -> list[Value | None]:
+        cotangents = [None if g is None else made(g) for g in of_results]
         return [t.value for t in backward(tuple(map(made, values)), tuple(map(made, kept)), cotangents)]
 
     custom = Custom(results, tuple(t.value for t in operands), results, back)

@@ -18,21 +18,21 @@ if TYPE_CHECKING:
 
 
 def eigh_gradient(
-    operands: tuple[Tensor], results: tuple[Tensor, Tensor], owed: Sequence[Tensor | None]
+    operands: tuple[Tensor], results: tuple[Tensor, Tensor], cotangents: Sequence[Tensor | None]
 ) -> tuple[Tensor]:
     """V (diag(l) + skew(V^T W) / (2 E)) V^T for cotangents l of the values and W of the vectors V, with E[i, j] the difference of
     values j and i. Symmetric."""
     values, vectors = results
-    inner = None if owed[0] is None else _diagonal(owed[0])
-    if owed[1] is not None:
-        turned = _skew(vectors.mT @ owed[1]) * _inverse_gaps(values) * 0.5
+    inner = None if cotangents[0] is None else _diagonal(cotangents[0])
+    if cotangents[1] is not None:
+        turned = _skew(vectors.mT @ cotangents[1]) * _inverse_gaps(values) * 0.5
         inner = turned if inner is None else inner + turned
     assert inner is not None
     return (vectors @ inner @ vectors.mT,)
 
 
 def svd_gradient(
-    operands: tuple[Tensor], results: tuple[Tensor, Tensor, Tensor], owed: Sequence[Tensor | None]
+    operands: tuple[Tensor], results: tuple[Tensor, Tensor, Tensor], cotangents: Sequence[Tensor | None]
 ) -> tuple[Tensor]:
     """Of matrices [batch, m, n], m >= n, with u [batch, m, m or n], s and v. The columns that complete u, which are any
     orthonormal ones, owe nothing."""
@@ -40,10 +40,10 @@ def svd_gradient(
     n = x.type.shape[2]
     whole, s, v = results
     u = whole._cut(2, 0, n)
-    inner = None if owed[1] is None else _diagonal(owed[1])
-    of_u = None if owed[0] is None else owed[0]._cut(2, 0, n)
-    gaps = None if of_u is None and owed[2] is None else _inverse_gaps(s * s)
-    for vectors, g, left in ((u, of_u, False), (v, owed[2], True)):
+    inner = None if cotangents[1] is None else _diagonal(cotangents[1])
+    of_u = None if cotangents[0] is None else cotangents[0]._cut(2, 0, n)
+    gaps = None if of_u is None and cotangents[2] is None else _inverse_gaps(s * s)
+    for vectors, g, left in ((u, of_u, False), (v, cotangents[2], True)):
         if g is None or gaps is None:
             continue
         turned = _skew(vectors.mT @ g) * gaps * s.unsqueeze(2 if left else 1)
@@ -56,9 +56,11 @@ def svd_gradient(
     return (result @ v.mT,)
 
 
-def pinv_gradient(operands: tuple[Tensor], results: tuple[Tensor], owed: Sequence[Tensor | None]) -> tuple[Tensor]:
+def pinv_gradient(
+    operands: tuple[Tensor], results: tuple[Tensor], cotangents: Sequence[Tensor | None]
+) -> tuple[Tensor]:
     """-P^T G P^T + (1 - A P) G^T P P^T + P^T P G^T (1 - P A) for the inverses P of A: as long as the rank stays the same."""
-    (a,), (p,), (g,) = operands, results, owed
+    (a,), (p,), (g,) = operands, results, cotangents
     assert g is not None
     m, n = a.type.shape[-2:]
     beside = eye(m, dtype=a.dtype) - a @ p

@@ -19,10 +19,10 @@ import numpy as np
 from burn.dialect.deferred import Deferred
 from burn.dialect.functions import FUNCTIONS, Function
 from burn.errors import TypeMismatch
-from burn.habits import instead
 from burn.runtime.arrays import Array
 from burn.runtime.device import device
 from burn.runtime.device_array import DeviceArray, dlpack_device
+from burn.suggestions import suggestion
 from burn.tensors import numpy_protocol
 from burn.tensors.aliases import accepted
 from burn.tensors.at import Updates
@@ -66,16 +66,16 @@ class Tensor(Updates):
         from burn.tensors import functions
 
         name = getattr(function, "__name__", str(function))
-        instead = f"burn.{name} does, and " if name in functions.NAMES else ""
+        alternative = f"burn.{name} does, and " if name in functions.NAMES else ""
         raise TypeError(
-            f"torch.{name} does not compute with burn's tensors: {instead}a function of torch's tensors is compiled with "
+            f"torch.{name} does not compute with burn's tensors: {alternative}a function of torch's tensors is compiled with "
             'torch.compile(function, backend="burn"), a torch.nn.Module with burn.compile'
         )
 
     if not TYPE_CHECKING:  # checkers know the attributes that there are
 
         def __getattr__(self, name: str) -> NoReturn:
-            hint = "" if name.startswith("_") else instead("Tensor", name, dir(type(self)))
+            hint = "" if name.startswith("_") else suggestion("Tensor", name, dir(type(self)))
             raise AttributeError(f"'Tensor' has no attribute '{name}'{hint}")
 
     # ---- its elements ------------------------------------------------------------------------------------------------

@@ -57,7 +57,7 @@ def main() -> None:
     shown = [*wrong, *np.flatnonzero(guesses == held["labels"])][
         :SHOWN
     ]  # the mistakes first: they are the interesting ones
-    console.print(Columns([card(images[i, 0], int(guesses[i]), int(held["labels"][i])) for i in shown]))
+    console.print(Columns([panel(images[i, 0], int(guesses[i]), int(held["labels"][i])) for i in shown]))
     console.print(f"accuracy on digits never seen: {accuracy:.2%}; largest difference from PyTorch: {difference:.0e}")
     if accuracy < 0.97 or difference > 1e-4:
         raise SystemExit("the compiled model does not do what the file's model does")
@@ -77,7 +77,7 @@ def load_module(source: Path) -> ModuleType:
     return module
 
 
-def card(image: np.ndarray, guess: int, label: int) -> Panel:
+def panel(image: np.ndarray, guess: int, label: int) -> Panel:
     """An 8x8 image as four lines of half blocks, with what it was taken for."""
     dark = image > INK
     lines = [

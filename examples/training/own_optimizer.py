@@ -47,16 +47,16 @@ class AdaBelief(optim.Optimizer):
 
 def valley(model: Point) -> burn.Tensor:
     """Rosenbrock's function: a bent valley, flat along its bottom; the lowest place is (1, 1)."""
-    x, y = model.place[0], model.place[1]
+    x, y = model.position[0], model.position[1]
     return (1 - x) ** 2 + 100 * (y - x**2) ** 2
 
 
 class Point(nn.Module):
     def __init__(self) -> None:
-        self.place = nn.Parameter(np.array([-1.2, 1.0], np.float32))
+        self.position = nn.Parameter(np.array([-1.2, 1.0], np.float32))
 
     def forward(self) -> burn.Tensor:
-        return self.place
+        return self.position
 
 
 def main(steps: int = 4000, device: str = "cpu") -> dict[str, float]:

@@ -48,8 +48,8 @@ class Words:
         return cls(tuple(sorted(count, key=lambda word: (-count[word], word))[:most]))
 
     def __call__(self, row: tuple[str, int]) -> tuple[list[int], int]:
-        places = {word: i + 2 for i, word in enumerate(self.known)}
-        return [places.get(word, 1) for word in split(row[0])[:LONGEST]], row[1]
+        numbers = {word: i + 2 for i, word in enumerate(self.known)}
+        return [numbers.get(word, 1) for word in split(row[0])[:LONGEST]], row[1]
 
 
 def split(text: str) -> list[str]:
@@ -58,13 +58,13 @@ def split(text: str) -> list[str]:
 
 class Classifier(nn.Module):
     def __init__(self, words: int, width: int = 32) -> None:
-        self.embed, self.place = nn.Embedding(words, width), nn.LearnedPositions(LONGEST, width)
+        self.embed, self.position = nn.Embedding(words, width), nn.LearnedPositions(LONGEST, width)
         self.body = nn.TransformerEncoder(width, 4, 2 * width, 1, dropout=0.0, norm_first=True)
         self.head = nn.Linear(width, 2)
 
     def forward(self, tokens: burn.Tensor) -> burn.Tensor:
         own = tokens != 0
-        x = self.body(self.place(self.embed(tokens)), key_mask=own)
+        x = self.body(self.position(self.embed(tokens)), key_mask=own)
         weight = own.astype("float32").unsqueeze(-1)
         return self.head((x * weight).sum(1) / weight.sum(1))
 

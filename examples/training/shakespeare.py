@@ -35,14 +35,14 @@ So long lives this, and this gives life to thee.
 class Gpt(nn.Module):
     def __init__(self, symbols: int, width: int = 96, heads: int = 4, layers: int = 3, context: int = 64) -> None:
         self.context = context
-        self.embed, self.place = nn.Embedding(symbols, width), nn.LearnedPositions(context, width)
+        self.embed, self.position = nn.Embedding(symbols, width), nn.LearnedPositions(context, width)
         self.body = nn.TransformerEncoder(
             width, heads, 4 * width, layers, dropout=0.0, activation="gelu", norm_first=True
         )
         self.head = nn.Linear(width, symbols, bias=False)
 
     def forward(self, tokens: burn.Tensor) -> burn.Tensor:
-        return self.head(self.body(self.place(self.embed(tokens)), causal=True))
+        return self.head(self.body(self.position(self.embed(tokens)), causal=True))
 
 
 def loss(model: nn.Module, text: burn.Tensor) -> burn.Tensor:

@@ -272,17 +272,17 @@ LAYERS = _layers()
 
 def test_every_field_of_every_layer_is_seen() -> None:
     """What a program was written down from does not hold any more when a field is another."""
-    from burn.tracing.seen import Seen
+    from burn.tracing.guards import Captured
 
     assert len(LAYERS) > 60
     for name, make, field in LAYERS:
         layer = make()
-        seen = Seen([layer])
-        assert seen.holds()
+        captured = Captured([layer])
+        assert captured.holds()
         value = getattr(layer, field)
         object.__setattr__(layer, field, (not value) if isinstance(value, bool) else value * 2 if value else value or 3)
         if getattr(layer, field) != value:
-            assert not seen.holds(), f"{name}.{field}"
+            assert not captured.holds(), f"{name}.{field}"
 
 
 def test_the_options_of_an_optimizer_are_seen() -> None:

@@ -28,15 +28,15 @@ from torch._guards import TracingContext
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 
 from burn.adapters.torch.layouts import (
-    LIES,
-    PLACE,
+    ELEMENTS,
+    LAYOUT_ONLY,
     Layout,
     contiguous,
     memory_order,
     renewed,
+    requirements,
     shared,
     storage_of,
-    wanted,
 )
 from burn.caching import executable
 from burn.dialect.compose import reshape, transpose
@@ -118,9 +118,11 @@ def compile_graph(
     metadata = context.fw_metadata if context is not None else None
     static = tuple(metadata.static_input_indices or ()) if freeze and metadata is not None else ()
     count = len(_outputs(graph))
-    places = dict.fromkeys(range(count), LIES) if backward else wanted(metadata) if metadata is not None else {}
+    required = (
+        dict.fromkeys(range(count), ELEMENTS) if backward else requirements(metadata) if metadata is not None else {}
+    )
     updates = renewed(metadata) if metadata is not None and not backward else {}
-    compiled = CompiledGraph(graph, static, places, options, aliases=not backward, views=inference, updates=updates)
+    compiled = CompiledGraph(graph, static, required, options, aliases=not backward, views=inference, updates=updates)
 
     def call(arguments: list[Any]) -> list[Any]:
         return compiled(arguments)
@@ -136,21 +138,21 @@ class CompiledGraph:
         self,
         graph: fx.GraphModule,
         static: Sequence[int],
-        places: Mapping[int, str],
+        required: Mapping[int, str],
         options: Options | None,
         *,
         aliases: bool = True,
         views: bool = False,
         updates: Mapping[int, int] | None = None,
     ) -> None:
-        """places: see `layouts.wanted`; options: of its compilations. aliases: outputs share memory as the graph says; torch does
-        not care for gradients. views: autograd knows such outputs as views. updates: see `layouts.renewed`."""
+        """required: see `layouts.requirements`. options: compilation options. aliases: outputs share memory as in the graph;
+        torch tracks gradients itself. views: autograd treats such outputs as views. updates: see `layouts.renewed`."""
         self.aliases = aliases
         self.views = views
         self.bases = _Bases(graph, updates or {})
         self.graph = graph
         self.static = tuple(static)
-        self.places = places
+        self.required = required
         self.options = options
         self.frozen: _Program | None = None
         self.stamps: tuple[Any, ...] = ()
@@ -178,7 +180,7 @@ class CompiledGraph:
         return self.general
 
     def _compiled(self, constants: Mapping[int, torch.Tensor]) -> _Program:
-        return _Program(_Build(self.graph, constants, self.places, self.aliases), self.options, self.views)
+        return _Program(_Build(self.graph, constants, self.required, self.aliases), self.options, self.views)
 
 
 class _Bases:
@@ -270,7 +272,7 @@ def _array(value: Any) -> Any:
 class _Made:
     """An output that the program computes: its index among the executable's outputs, its kind, its layout."""
 
-    place: int
+    result: int
     kind: str  # "tensor"; "pairs", of complex numbers; or one of NUMBERS
     layout: Layout | None = None
     ordered: bool = False  # the array is the memory that the layout says, element after element
@@ -278,8 +280,8 @@ class _Made:
     def of(self, results: Sequence[Any], known: Sequence[Any]) -> Any:
         """The output, of the executable's results. known: the values that sizes are read from."""
         if self.kind in NUMBERS:
-            return NUMBERS[self.kind](results[self.place])
-        tensor = to_tensor(results[self.place])
+            return NUMBERS[self.kind](results[self.result])
+        tensor = to_tensor(results[self.result])
         tensor = torch.view_as_complex(tensor) if self.kind == "pairs" else tensor
         if self.layout is None:
             return tensor
@@ -314,12 +316,12 @@ class _Build:
         self,
         graph: fx.GraphModule,
         constants: Mapping[int, torch.Tensor],
-        places: Mapping[int, str],
+        required: Mapping[int, str],
         aliases: bool = True,
     ) -> None:
         self.graph = graph
         self.constants = constants
-        self.places = places
+        self.required = required
         self.aliases = aliases
         self.sizes = Sizes()
         self.placeholders = [n for n in graph.graph.nodes if n.op == "placeholder"]
@@ -336,7 +338,7 @@ class _Build:
         values = dict(zip(inputs, importer.program.inputs, strict=True))
         returned = _outputs(self.graph)
         self.firsts = self._firsts(returned)
-        kept = {i: n for i, n in enumerate(returned) if isinstance(n, fx.Node) and self.places.get(i) == LIES}
+        kept = {i: n for i, n in enumerate(returned) if isinstance(n, fx.Node) and self.required.get(i) == ELEMENTS}
         sharing = shared(kept) if self.aliases else {}
         of_inputs = {i: self.placeholders.index(n) for i, n in sharing.items() if n.op == "placeholder"}
         owners = list(dict.fromkeys(n for n in sharing.values() if n.op != "placeholder"))
@@ -347,23 +349,25 @@ class _Build:
             importer.raise_problems()
             made: dict[int, _Output] = {}  # what the program computes: outputs by number, then owners
             for i, (node, value) in enumerate(zip((*returned, *owners), results, strict=True)):
-                place = i < len(returned) and self.places.get(i) == PLACE and isinstance(_meta(node), torch.Tensor)
-                if not place and i not in sharing and not _is_constant(value, _meta(node)):
+                layout_only = (
+                    i < len(returned) and self.required.get(i) == LAYOUT_ONLY and isinstance(_meta(node), torch.Tensor)
+                )
+                if not layout_only and i not in sharing and not _is_constant(value, _meta(node)):
                     made[i] = _Output.of(value, _meta(node), i in kept or i >= len(returned))
         sources = [*map(_meta, self.placeholders), *(m.source for m in made.values())]
-        places = {i: m.placed(number, sources) for number, (i, m) in enumerate(made.items())}
+        placed = {i: m.placed(number, sources) for number, (i, m) in enumerate(made.items())}
         for i, node in enumerate(returned):
-            if i in places:
-                self.outputs.append(places[i])
+            if i in placed:
+                self.outputs.append(placed[i])
             elif i in of_inputs:
                 start = _meta(self.placeholders[of_inputs[i]]).storage_offset()
                 self.outputs.append(_InputView(of_inputs[i], _layout(_meta(node), sources, i, start)))
             elif i in sharing:
                 self.outputs.append(_View(owners.index(sharing[i]), _layout(_meta(node), sources, i)))
             else:
-                place = self.places.get(i) == PLACE and isinstance(_meta(node), torch.Tensor)
-                self.outputs.append(_layout(_meta(node), sources, i) if place else results[i])
-        self.owners = [places[len(returned) + i] for i in range(len(owners))]
+                layout_only = self.required.get(i) == LAYOUT_ONLY and isinstance(_meta(node), torch.Tensor)
+                self.outputs.append(_layout(_meta(node), sources, i) if layout_only else results[i])
+        self.owners = [placed[len(returned) + i] for i in range(len(owners))]
         return importer.finish([(f"output_{i}", m.value) for i, m in made.items()])
 
     def _firsts(self, returned: Sequence[Any]) -> list[int]:
@@ -372,7 +376,7 @@ class _Build:
         found: dict[Any, int] = {}
         firsts = []
         for i, node in enumerate(returned):
-            same = self.aliases and _is_tensor(node) and self.places.get(i) != PLACE
+            same = self.aliases and _is_tensor(node) and self.required.get(i) != LAYOUT_ONLY
             firsts.append(found.setdefault(node, i) if same else i)
         return firsts
 
@@ -414,7 +418,7 @@ class _Build:
     def _size(self, size: Any, name: str) -> Dim:
         """A size of an input. One that is reckoned from numbers that are inputs themselves is any size until those are
         known, see `_argument`."""
-        return self.sizes.dim(size) if self.sizes.knows(size) else symbol(name)
+        return self.sizes.dim(size) if self.sizes.has(size) else symbol(name)
 
     def _read_sizes(self, importer: Importer, values: Mapping[int, Any]) -> None:
         """Binds the sizes that are inputs of their own."""

@@ -1,4 +1,4 @@
-"""Memory layout of outputs: sizes, strides, offsets, and aliasing. Start at `wanted`, `shared` and `Layout`.
+"""Memory layout of outputs: sizes, strides, offsets, and aliasing. Start at `requirements`, `shared` and `Layout`.
 
 burn computes contiguous arrays. torch specifies strides for a graph's outputs. Outputs that are views of one tensor share its
 storage, so writes through one are visible in the others. AOTAutograd recreates an output that is a view of an input, or of
@@ -19,7 +19,7 @@ from torch._functorch._aot_autograd.schemas import OutputType, ViewAndMutationMe
 
 from burn.importers.torch.sizes import expression_of
 
-PLACE, LIES = "place", "lies"
+LAYOUT_ONLY, ELEMENTS = "layout only", "elements"
 """torch's requirement for an output: only the layout, or elements with that layout."""
 OF_INPUTS = (OutputType.alias_of_input, OutputType.is_input)
 OF_OUTPUTS = (
@@ -31,7 +31,7 @@ USUAL = 97
 """A size for every symbol, by which strides are put in order."""
 
 
-def wanted(metadata: ViewAndMutationMeta) -> dict[int, str]:
+def requirements(metadata: ViewAndMutationMeta) -> dict[int, str]:
     """Output of a forward graph -> torch's requirement. Outputs without a requirement are only elements: new values of inputs,
     which torch copies, and saved tensors of the backward pass."""
     found: dict[int, str] = {}
@@ -40,14 +40,14 @@ def wanted(metadata: ViewAndMutationMeta) -> dict[int, str]:
     for i, index in enumerate(mutated, tokens):
         info = metadata.input_info[index]
         if info.mutates_metadata:
-            found[i] = LIES if info.mutates_data or info.mutates_storage_metadata else PLACE
+            found[i] = ELEMENTS if info.mutates_data or info.mutates_storage_metadata else LAYOUT_ONLY
     first, count = tokens + len(mutated), len(metadata.output_info)
     for i, info in enumerate(metadata.output_info):
-        found[first + i] = PLACE if info.output_type in OF_INPUTS or info.output_type in OF_OUTPUTS else LIES
+        found[first + i] = LAYOUT_ONLY if info.output_type in OF_INPUTS or info.output_type in OF_OUTPUTS else ELEMENTS
     for info in metadata.output_info:
         if info.output_type in OF_OUTPUTS and info.base_idx is not None:
             among = info.output_type is not OutputType.alias_of_intermediate_base_is_user_output
-            found[first + info.base_idx + among * count] = LIES
+            found[first + info.base_idx + among * count] = ELEMENTS
     return found
 
 

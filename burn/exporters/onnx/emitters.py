@@ -5,7 +5,7 @@
         return site.node("Softmax", *site.inputs, axis=site.op.axis)
 
 Of several emitters of one op the first that applies is taken. A composite with none that applies is decomposed. An emitter
-may absorb ops that its op uses, which are then not written on their own (ops/joined.py); such emitters come first.
+may absorb ops that its op uses, which are then not written on their own (ops/fused.py); such emitters come first.
 """
 
 from __future__ import annotations

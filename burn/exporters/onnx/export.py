@@ -32,7 +32,7 @@ DEFAULT_OPSET = 21
 """The opset that recent runtimes support; newer opsets are an option."""
 
 FAMILIES = (
-    "joined", "pointwise", "shape", "indexing", "reduction", "window", "contraction", "library", "control", "activation",
+    "fused", "pointwise", "shape", "indexing", "reduction", "window", "contraction", "library", "control", "activation",
     "normalization", "attention", "recurrent", "resize", "quantize", "signal",
 )  # fmt: skip
 """The modules of emitters, in `ops/`."""
@@ -163,9 +163,9 @@ class Exporter:
                 self.op(op)
 
     def op(self, op: Any) -> None:
-        place = source_name(op)
+        source = source_name(op)
         results = list(op.operation.results)
-        self.graph.place = "" if place in ("", "program") else place
+        self.graph.source = "" if source in ("", "program") else source
         try:
             names = self._emit(op)
         except Refused as refused:
@@ -218,7 +218,7 @@ class Exporter:
                 given.append(_loosely(own, type_))
                 self.sizes.of_value(own, type_)
             self.block(block)
-            place, self.graph.place = self.graph.place, name
+            source, self.graph.source = self.graph.source, name
             results, outputs = [], []
             for value in yielded(region):
                 result = self.names[value]
@@ -230,7 +230,7 @@ class Exporter:
                     result = self.graph.node("Identity", result)
                 results.append(result)
                 outputs.append(_loosely(result, type_of(value)))
-            self.graph.place = place
+            self.graph.source = source
         self.sizes.leave()
         if len(self.problems) > failed or len(results) < len(yielded(region)):
             return None

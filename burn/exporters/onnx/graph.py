@@ -112,7 +112,7 @@ class GraphWriter:
         self.opset = opset
         self.scopes: list[Scope] = [Scope()]
         self.depth = 0  # the scope that nodes go to
-        self.place = ""  # the source node that nodes are written for
+        self.source = ""  # the source node that nodes are written for
         self.dtypes: dict[str, str] = {}
         self.initializers: dict[str, Weight] = {}
         self._literals: dict[Any, str] = {}
@@ -132,10 +132,10 @@ class GraphWriter:
         return name
 
     def _node_name(self, operator: str) -> str:
-        last = self.place.rsplit("/", 1)[-1]
-        if not self.place:
+        last = self.source.rsplit("/", 1)[-1]
+        if not self.source:
             return self.fresh(operator)
-        return self.fresh(self.place if last.startswith(operator) else f"{self.place}/{operator}")
+        return self.fresh(self.source if last.startswith(operator) else f"{self.source}/{operator}")
 
     # ---- constants ---------------------------------------------------------------------------------------------------
     def initializer(self, weight: Weight, hint: str) -> str:
@@ -228,9 +228,9 @@ class GraphWriter:
             failed = self.node("Add", failed, guard)
         axis = self.literal(np.zeros(1, np.int64), "size_0")
         index, whole = self.node("Squeeze", failed, axis), self.node("Unsqueeze", name, axis)
-        place, self.place = self.place, f"check: {'; '.join(scope.guards.values())}"
+        source, self.source = self.source, f"check: {'; '.join(scope.guards.values())}"
         result = self.node("Gather", whole, index, axis=0)
-        self.place = place
+        self.source = source
         return result
 
     def _takes(self, known: Schema, variable: str, dtype: str) -> bool:

@@ -103,10 +103,10 @@ class Sizes:
         depth = max((self._definers[name][0] for name in needed), default=0)
         known = self._known[depth]
         if key not in known:
-            before, self.graph.place = self.graph.place, "sizes"
+            before, self.graph.source = self.graph.source, "sizes"
             with self.graph.at(depth):
                 known[key] = compute()
-            self.graph.place = before
+            self.graph.source = before
         return known[key]
 
     def _leaf(self, atom: Atom) -> str:

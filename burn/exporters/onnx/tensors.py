@@ -49,7 +49,7 @@ def stored(weight: Weight) -> Iterator[bytes]:
 def pack(array: np.ndarray, bits: int) -> np.ndarray:
     """Elements of 2 or 4 bits, one a byte, as bytes that hold several of them."""
     each = 8 // bits
-    places = np.zeros(-(-array.size // each) * each, np.uint8)
-    places[: array.size] = array.view(np.uint8) & ((1 << bits) - 1)
+    padded = np.zeros(-(-array.size // each) * each, np.uint8)
+    padded[: array.size] = array.view(np.uint8) & ((1 << bits) - 1)
     shifts = np.arange(each, dtype=np.uint8) * bits
-    return np.bitwise_or.reduce(places.reshape(-1, each) << shifts, axis=1).astype(np.uint8)
+    return np.bitwise_or.reduce(padded.reshape(-1, each) << shifts, axis=1).astype(np.uint8)

@@ -193,9 +193,9 @@ def _make_optional(node: Node, attribute: str, name: str, text: str) -> None:
     if attribute.startswith("option "):
         node.attrs["options"] = {**node.attrs["options"], attribute.removeprefix("option "): Option(text)}
     elif " " in attribute:
-        key, place = attribute.split(" ")
+        key, position = attribute.split(" ")
         value = list(node.attrs[key])
-        value[int(place)] = Expr.of(Symbol(OPTION + name))
+        value[int(position)] = Expr.of(Symbol(OPTION + name))
         node.attrs[key] = tuple(value)
     else:
         node.attrs[attribute] = Option(text)

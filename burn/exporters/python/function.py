@@ -15,9 +15,9 @@ from burn.dialect.dims import Dim, Expr, symbol
 from burn.dialect.types import DTYPES, TensorType
 from burn.exporters.python.graph import Node, Region, Value, new_sizes
 from burn.exporters.python.names import Names, identifier
-from burn.exporters.python.roles import OTHERWISE, VIEWS, Users, made_by, used_as
 from burn.exporters.python.spell import function, is_number, is_size, spell
 from burn.exporters.python.text import ATOM, UNARY, Text, call, literal, number, quoted, size
+from burn.exporters.python.uses import OTHERWISE, VIEWS, Users, made_by, used_as
 
 WIDTH = 120
 LONGEST_SIZE = 24  # characters of a size in a comment
@@ -273,9 +273,9 @@ class Body:
             names.append(own)
         if origin.node.op == "constant" and literal_constant(origin) is None:
             names.append(identifier(self.owner.constant(origin).split(".")[-1]))
-        place = [p for p in origin.node.scope if not p.isdigit()]
-        if place and names and names[-1] not in (own, "x"):
-            names.append(identifier(f"{place[-1]}_{names[-1]}").lower())
+        scope = [p for p in origin.node.scope if not p.isdigit()]
+        if scope and names and names[-1] not in (own, "x"):
+            names.append(identifier(f"{scope[-1]}_{names[-1]}").lower())
         return names or ["index" if kind in ("int", "uint") else "x"]
 
     def hold(self, name: str, value: Value) -> str:
@@ -294,8 +294,8 @@ class Body:
             for value in node.results:
                 if dim in value.type.shape and value in self.variables:
                     variable = self.sizes.bind(dim, name)
-                    place = f"{self.variables[value]}.shape[{value.type.shape.index(dim)}]"
-                    self.line(f"{variable} = {place}", binds=dim)
+                    scope = f"{self.variables[value]}.shape[{value.type.shape.index(dim)}]"
+                    self.line(f"{variable} = {scope}", binds=dim)
                     break
 
     def _read_dim(self, node: Node) -> None:

@@ -1,7 +1,7 @@
 """Python source out of a program: `generate(program, "Model")` gives a `burn.nn` module's text and its weights.
 
     tidy.py      composites recognised                        text.py      expressions, literals, sizes
-    graph.py     the program as plain objects                 roles.py     what values are for
+    graph.py     the program as plain objects                 uses.py      what values are for
     rearrange.py parameters are stored as they are used
     layers.py    ops with constants become layers             spell.py     how each op is written
     order.py     what is shared comes first                   function.py  statements and variables
@@ -34,9 +34,9 @@ from burn.exporters.python.module import ModuleWriter, wrapped
 from burn.exporters.python.names import Names, block_name
 from burn.exporters.python.order import arrange
 from burn.exporters.python.rearrange import rearrange
-from burn.exporters.python.roles import Users, made_by, title, used_as, users_of
 from burn.exporters.python.text import literal, quoted
 from burn.exporters.python.tidy import tidy
+from burn.exporters.python.uses import Users, made_by, title, used_as, users_of
 from burn.nn.module import Module
 from burn.tracing.trace import trace
 

@@ -25,8 +25,8 @@ from burn.exporters.python.names import (
     shared_prefix,
     snake_case,
 )
-from burn.exporters.python.roles import users_of
 from burn.exporters.python.text import literal, number
+from burn.exporters.python.uses import users_of
 from burn.nn.module import Module
 
 POSITIONAL = frozenset({
@@ -184,9 +184,9 @@ class ModuleWriter:
         for i, node in enumerate(calls):
             self.members[node] = attribute if single else f"{attribute}[{i}]"
             inner = self.writers[node.attrs["block"]].paths
-            place = attribute if single else f"{attribute}.{i}"
+            target = attribute if single else f"{attribute}.{i}"
             for own, template in zip(node.constants.values(), node.attrs["template"], strict=True):
-                self.paths[own] = f"{place}.{inner[template]}"
+                self.paths[own] = f"{target}.{inner[template]}"
         if single:
             self.constructors.append(f"self.{attribute} = {made[0]}")
         elif len(set(made)) == 1:

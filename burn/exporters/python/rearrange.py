@@ -47,10 +47,10 @@ def rearrange(graph: Graph, stored: list[Weight]) -> None:
         for region in node.regions:
             region.results = [constants.get(v, v) for v in region.results]
     graph.outputs = [constants.get(v, v) for v in graph.outputs]
-    _turn_products(graph, stored, len(constants))
+    _transpose_weights(graph, stored, len(constants))
 
 
-def _turn_products(graph: Graph, stored: list[Weight], number: int) -> None:
+def _transpose_weights(graph: Graph, stored: list[Weight], number: int) -> None:
     """x @ w with a parameter w that only such products use: the parameter is stored as layers have it, outputs first."""
     users: dict[Value, list[Node]] = {}
     for node in walk(graph.nodes):

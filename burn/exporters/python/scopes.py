@@ -75,8 +75,8 @@ def search(graph: Graph) -> list[Occurrence] | None:
                 each.path = path
                 found.setdefault(each.key, []).append(each)
         best = max(found.values(), key=len, default=[])
-        places = [o.path for o in best]
-        if len(best) > 1 and _is_worth(len(sign), places, signs, groups) and _is_plain(best, uses):
+        scope_paths = [o.path for o in best]
+        if len(best) > 1 and _is_worth(len(sign), scope_paths, signs, groups) and _is_plain(best, uses):
             return best
     return _single(graph, members, uses)
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from burn.exporters.python.graph import Graph, Node
-from burn.exporters.python.wiring import Occurrence, all_values, letter, occurrence, options, place, results
+from burn.exporters.python.wiring import Occurrence, all_values, letter, numbered_scope, occurrence, options, results
 
 SHORTEST, LONGEST = 5, 600  # nodes of a stretch
 MOST_RESULTS, MOST_OPTIONS = 4, 8
@@ -30,7 +30,7 @@ class _Search:
         self.uses = graph.uses()
         letters: dict[Any, int] = {}
         self.letters = np.array([letters.setdefault(letter(n), len(letters) + 1) for n in self.nodes], np.uint64)
-        self.places = [place(n) for n in self.nodes]
+        self.scopes = [numbered_scope(n) for n in self.nodes]
         self.values = [all_values(n) for n in self.nodes]
         self.crossing = self._crossing()
 
@@ -62,7 +62,7 @@ class _Search:
         """The less the better: lines that a stretch would save, less the values that cross its ends."""
         length, starts = stretch
         crossing = self.crossing[starts[0]] + self.crossing[starts[0] + length]
-        whole = self.places[starts[0]] != self.places[starts[0] - 1] if starts[0] else True
+        whole = self.scopes[starts[0]] != self.scopes[starts[0] - 1] if starts[0] else True
         return -(len(starts) - 1) * length * (1.2 if whole else 1.0) + len(starts) * crossing
 
     def _stretches(self) -> list[tuple[int, list[int]]]:
@@ -123,9 +123,9 @@ class _Search:
         """True if these are the nodes of one numbered part of the source model, all of them as far as one can see."""
         start = self.nodes.index(each.nodes[0])
         end = start + len(each.nodes)
-        places = {self.places[i] for i in range(start, end) if self.places[i]}
-        beside = {self.places[i] for i in (start - 1, end) if 0 <= i < len(self.places)}
-        return len(places) == 1 and places.isdisjoint(beside)
+        scopes = {self.scopes[i] for i in range(start, end) if self.scopes[i]}
+        beside = {self.scopes[i] for i in (start - 1, end) if 0 <= i < len(self.scopes)}
+        return len(scopes) == 1 and scopes.isdisjoint(beside)
 
 
 def _apart(starts: list[int], length: int) -> list[int]:

@@ -144,9 +144,9 @@ def _attributes(index: int, node: Node, known: dict[Dim, str], numbers: list[tup
             numbers += [(index, name if key is None else f"option {key}", v) for key, v in items]
         elif _has_dims(name, value):
             loose = name == "shape" and node.op in ("reshape", "broadcast_to")
-            for place, dim in enumerate(value if isinstance(value, tuple) else (value,)):
+            for position, dim in enumerate(value if isinstance(value, tuple) else (value,)):
                 if isinstance(dim, int) and loose:
-                    numbers.append((index, f"{name} {place}", dim))
+                    numbers.append((index, f"{name} {position}", dim))
                     parts.append("number")
                 else:
                     parts.append(_label(dim, known))
@@ -189,7 +189,7 @@ def results(occurrences: Sequence[Occurrence], uses: Counter[Value]) -> list[tup
     return sorted(found)
 
 
-def place(node: Node) -> tuple[str, ...]:
+def numbered_scope(node: Node) -> tuple[str, ...]:
     """The numbered part of the source model that a node's weights come from: ("encoder", "layer", "0")."""
     path = weights_path([node])
     numbered = next((i for i, part in enumerate(path) if part.isdigit()), None)

@@ -105,7 +105,7 @@ class Node(Attributes):
     def written_opset(self) -> int:
         return opset_of(self.proto, self.importer.opsets)
 
-    def wants(self, index: int) -> bool:
+    def needs_output(self, index: int) -> bool:
         """Whether the node names an output."""
         return index < len(self.proto.output) and self.proto.output[index] != ""
 

@@ -99,12 +99,12 @@ def nodes_between(
 def _cycle(uses: list[set[int]], stuck: set[int]) -> list[int]:
     """One cycle among the nodes that wait: each uses another stuck one, so following that leads into it."""
     path: list[int] = []
-    place: dict[int, int] = {}
+    position: dict[int, int] = {}
     index = min(stuck)
-    while index not in place:
-        place[index] = len(path)
+    while index not in position:
+        position[index] = len(path)
         path.append(index)
         index = min(uses[index] & stuck)
-    cycle = path[place[index] :][::-1]
+    cycle = path[position[index] :][::-1]
     first = cycle.index(min(cycle))
     return cycle[first:] + cycle[:first]

@@ -25,7 +25,7 @@ from burn.errors import BurnError, ModelError, Problem
 from burn.importers.core import FAILED, SHOWN, Problems, Skipped
 from burn.importers.torch.complexes import COMPLEX, Complex, computes_with_complex, real_meta
 from burn.importers.torch.dtypes import dtype_name, to_weight
-from burn.importers.torch.node import BUILDERS, Node, module_path, source_line, source_place
+from burn.importers.torch.node import BUILDERS, Node, module_path, source_line, source_location
 from burn.importers.torch.refusals import COMPLEX as COMPLEX_REASON
 from burn.importers.torch.refusals import REASONS
 from burn.importers.torch.sizes import Sizes, Unrepresentable
@@ -76,8 +76,8 @@ class Importer:
 
     def raise_problems(self) -> None:
         for op, nodes in self._missing.items():
-            places = dict.fromkeys(": ".join(filter(None, (module_path(n), source_line(n)))) or n.name for n in nodes)
-            shown = ", ".join(list(places)[:SHOWN]) + (f" and {len(places) - SHOWN} more" * (len(places) > SHOWN))
+            sources = dict.fromkeys(": ".join(filter(None, (module_path(n), source_line(n)))) or n.name for n in nodes)
+            shown = ", ".join(list(sources)[:SHOWN]) + (f" and {len(sources) - SHOWN} more" * (len(sources) > SHOWN))
             times = f"{len(nodes)} time{'s' * (len(nodes) > 1)}"
             hint = "write it in other operators, or register a builder with burn.importers.torch.aten"
             if any(map(computes_with_complex, nodes)):
@@ -194,7 +194,7 @@ class Importer:
     def _location(self, node: Node) -> ir.Location:
         """The module and the operator, with the line of Python inside."""
         path = ".".join(filter(None, (node.name, node.op.split(".")[1] if "." in node.op else node.op)))
-        file, line = source_place(node.fx)
+        file, line = source_location(node.fx)
         with context():
             inner = ir.Location.file(file.rsplit("/", 1)[-1], line, 0) if file else ir.Location.unknown()
             return ir.Location.name(path, inner)

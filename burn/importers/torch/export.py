@@ -123,14 +123,14 @@ def _varying(module: torch.nn.Module, args: tuple, kwargs: dict[str, Any], dynam
 
 def _contradictions(varying: Sequence[Varying], leaves: Sequence[Any]) -> list[Problem]:
     """Names that stand for several sizes in the examples."""
-    places: dict[str, dict[int, str]] = {}
+    axes_of: dict[str, dict[int, str]] = {}
     for v in varying:
         size = leaves[v.leaf].shape[v.axis]
-        places.setdefault(v.name, {}).setdefault(size, f"{size} in '{v.path}' axis {v.axis}")
+        axes_of.setdefault(v.name, {}).setdefault(size, f"{size} in '{v.path}' axis {v.axis}")
     hint = "one name is one size: give sizes that may differ names of their own"
     return [
         Problem(f"'{name}' is {' and '.join(found.values())}", hint=hint)
-        for name, found in places.items()
+        for name, found in axes_of.items()
         if len(found) > 1
     ]
 

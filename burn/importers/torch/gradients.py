@@ -21,9 +21,9 @@ aten = torch.ops.aten
 # ---- pools and paddings -------------------------------------------------------------------------------------------------
 def maximum_pool(axes: int, grad: Tensor, x: Tensor, indices: Tensor) -> Tensor:
     """Every window's share goes to its largest element, whose place in the image is known."""
-    places = indices.flatten(-axes)
+    at = indices.flatten(-axes)
     zeros = grad.new_zeros((*x.shape[:-axes], prod(x.shape[-axes:])))
-    return zeros.scatter_add(-1, places, grad.flatten(-axes)).reshape(x.shape)
+    return zeros.scatter_add(-1, at, grad.flatten(-axes)).reshape(x.shape)
 
 
 def replication_pad(grad: Tensor, x: Tensor, padding: Sequence[Any]) -> Tensor:
@@ -31,9 +31,9 @@ def replication_pad(grad: Tensor, x: Tensor, padding: Sequence[Any]) -> Tensor:
     for i in range(len(padding) // 2):
         axis = grad.dim() - 1 - i
         size = x.shape[axis]
-        places = (torch.arange(grad.shape[axis], device=grad.device) - padding[2 * i]).clamp(0, size - 1)
+        at = (torch.arange(grad.shape[axis], device=grad.device) - padding[2 * i]).clamp(0, size - 1)
         zeros = grad.new_zeros((*grad.shape[:axis], size, *grad.shape[axis + 1 :]))
-        grad = zeros.index_add(axis, places, grad)
+        grad = zeros.index_add(axis, at, grad)
     return grad
 
 
@@ -136,15 +136,15 @@ def grid_sampler(
     image = torch.zeros_like(values)
     slopes = [torch.zeros_like(rows[0][0][1]) for _ in sizes]
     for taps in each_of(*rows):
-        inside, place = torch.ones_like(taps[0][0], dtype=torch.bool), torch.zeros_like(taps[0][0], dtype=torch.int64)
+        inside, index = torch.ones_like(taps[0][0], dtype=torch.bool), torch.zeros_like(taps[0][0], dtype=torch.int64)
         for size, (row, _, _) in zip(sizes, taps, strict=True):
             here = (row >= 0) & (row <= size - 1)
             inside = inside & here
-            place = place * size + torch.where(here, row, 0).long()
-        place = torch.where(inside, place, 0).unsqueeze(1).expand(shares.shape)
+            index = index * size + torch.where(here, row, 0).long()
+        index = torch.where(inside, index, 0).unsqueeze(1).expand(shares.shape)
         used = torch.where(inside.unsqueeze(1), shares, 0)
-        image = image.scatter_add(2, place, used * prod(weight for _, weight, _ in taps).unsqueeze(1))  # type: ignore[union-attr]
-        read = (used * values.gather(2, place)).sum(1)
+        image = image.scatter_add(2, index, used * prod(weight for _, weight, _ in taps).unsqueeze(1))  # type: ignore[union-attr]
+        read = (used * values.gather(2, index)).sum(1)
         for i in range(axes):
             slopes[i] = slopes[i] + read * prod(t[2] if i == j else t[1] for j, t in enumerate(taps))
     turned = torch.stack(slopes[::-1], -1).reshape(grid.shape)
@@ -153,15 +153,15 @@ def grid_sampler(
 
 def _taps(coordinate: Tensor, size: Any, mode: int, padding: int, align: bool) -> Taps:
     scale = (size - 1) / 2 if align else size / 2
-    place = coordinate * scale + (size - 1) / 2
-    slope = torch.full_like(place, scale)
+    index = coordinate * scale + (size - 1) / 2
+    slope = torch.full_like(index, scale)
     if mode != CUBIC:
-        place, turn = _padded(place, size, padding, align)
+        index, turn = _padded(index, size, padding, align)
         slope = slope * turn
     if mode == NEAREST:
-        return [(place.round(), torch.ones_like(place), torch.zeros_like(place))]
-    low = place.floor()
-    t = place - low
+        return [(index.round(), torch.ones_like(index), torch.zeros_like(index))]
+    low = index.floor()
+    t = index - low
     if mode == LINEAR:
         return [(low, 1 - t, -slope), (low + 1, t, slope)]
     taps = []
@@ -180,24 +180,24 @@ def _cubic(d: Tensor) -> tuple[Tensor, Tensor]:
     return torch.where(d <= 1, near[0], far[0]), torch.where(d <= 1, near[1], far[1])
 
 
-def _padded(place: Tensor, size: Any, padding: int, align: bool) -> tuple[Tensor, Tensor]:
+def _padded(index: Tensor, size: Any, padding: int, align: bool) -> tuple[Tensor, Tensor]:
     """Places as the padding has them, and what a step outside is there: as it is, none, or backwards."""
-    turn = torch.ones_like(place)
+    turn = torch.ones_like(index)
     if padding == ZEROS:
-        return place, turn
+        return index, turn
     if padding == REFLECTION:
         first, span = (0, size - 1) if align else (-0.5, size)
         if span == 0:
-            return torch.zeros_like(place), torch.zeros_like(place)
-        away = place - first
+            return torch.zeros_like(index), torch.zeros_like(index)
+        away = index - first
         turn = torch.where(away < 0, -turn, turn)
         away = away.abs()
         odd = (away / span).floor() % 2 == 1
         extra = away - (away / span).floor() * span
-        place = torch.where(odd, span - extra, extra) + first
+        index = torch.where(odd, span - extra, extra) + first
         turn = torch.where(odd, -turn, turn)
-    turn = torch.where((place <= 0) | (place >= size - 1), 0, turn)
-    return place.clamp(0, size - 1), turn
+    turn = torch.where((index <= 0) | (index >= size - 1), 0, turn)
+    return index.clamp(0, size - 1), turn
 
 
 # ---- parametrised weights -----------------------------------------------------------------------------------------------

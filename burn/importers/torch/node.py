@@ -173,11 +173,11 @@ def module_path(node: fx.Node) -> str:
 
 def source_line(node: fx.Node) -> str:
     """modeling_bert.py:123: the innermost line of Python that made the call."""
-    file, line = source_place(node)
+    file, line = source_location(node)
     return f"{file.rsplit('/', 1)[-1]}:{line}" if file else ""
 
 
-def source_place(node: fx.Node) -> tuple[str, int]:
+def source_location(node: fx.Node) -> tuple[str, int]:
     for text in reversed((node.meta.get("stack_trace") or "").splitlines()):
         text = text.strip()
         if text.startswith('File "'):

@@ -40,7 +40,7 @@ class Sizes:
             if isinstance(expression, sympy.Symbol):
                 self.symbols.setdefault(expression, dim)
 
-    def knows(self, value: Any) -> bool:
+    def has(self, value: Any) -> bool:
         """Whether every symbol in a size has been bound."""
         if isinstance(value, int):
             return True

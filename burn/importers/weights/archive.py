@@ -52,15 +52,15 @@ class Archive:
         self.members = {m.filename: m for m in members}
         twice = [name for name, count in Counter(m.filename for m in members).items() if count > 1]
         problems = [Problem("two members have this name", node=name) for name in twice]
-        self._places: dict[str, tuple[int, int]] = {}
+        self._locations: dict[str, tuple[int, int]] = {}
         taken = []
         for name, member in self.members.items():
             try:
-                self._places[name] = self._place(member)
+                self._locations[name] = self._locate(member)
             except ModelError as error:
                 problems.append(Problem(error.summary, node=name))
                 continue
-            offset, length = self._places[name]
+            offset, length = self._locations[name]
             taken.append((member.header_offset, offset + length, name))
         problems += overlaps(taken)
         inflated = sum(m.file_size for m in self.members.values() if m.compress_type != zipfile.ZIP_STORED)
@@ -72,7 +72,7 @@ class Archive:
         if problems:
             raise ModelError(f"{file.path} is malformed", problems)
 
-    def _place(self, member: zipfile.ZipInfo) -> tuple[int, int]:
+    def _locate(self, member: zipfile.ZipInfo) -> tuple[int, int]:
         path = PurePosixPath(member.filename)
         if path.is_absolute() or ".." in path.parts or "\\" in member.filename or "\0" in member.filename:
             raise ModelError("its name leads out of the archive")
@@ -92,18 +92,18 @@ class Archive:
             raise ModelError("it lies outside of the file")
         return offset, member.compress_size
 
-    def place(self, name: str) -> tuple[int, int]:
+    def location(self, name: str) -> tuple[int, int]:
         """Where a member's bytes are: offset in the file, and how many. Raises ModelError when it is compressed."""
         if not self.is_stored(name):
             raise ModelError("it is compressed, which torch never does")
-        return self._places[name]
+        return self._locations[name]
 
     def is_stored(self, name: str) -> bool:
         return self.members[name].compress_type == zipfile.ZIP_STORED
 
     def read(self, name: str) -> memoryview:
         """A member's bytes, checked against its checksum. Raises ModelError."""
-        member, (offset, length) = self.members[name], self._places[name]
+        member, (offset, length) = self.members[name], self._locations[name]
         data = self.file.view(offset, length)
         if not self.is_stored(name):
             data = memoryview(self._inflate(name, data, member.file_size))

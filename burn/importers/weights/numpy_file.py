@@ -35,7 +35,7 @@ def read(path: str | os.PathLike[str]) -> Checkpoint:
         name = member.removesuffix(".npy")
         try:
             stored = archive.is_stored(member)
-            offset = archive.place(member)[0] if stored else 0
+            offset = archive.location(member)[0] if stored else 0
             checkpoint[name] = _array(archive.read(member), file if stored else None, offset)
         except ModelError as error:
             problems.append(Problem("; ".join([error.summary, *map(str, error.problems)]), node=name))

@@ -110,10 +110,10 @@ class Machine:
         return self.stack[-1]
 
     def since_mark(self) -> list[Any]:
-        for place in range(len(self.stack) - 1, -1, -1):
-            if self.stack[place] is MARK:
-                items = self.stack[place + 1 :]
-                del self.stack[place:]
+        for i in range(len(self.stack) - 1, -1, -1):
+            if self.stack[i] is MARK:
+                items = self.stack[i + 1 :]
+                del self.stack[i:]
                 return items
         raise Malformed("there is no mark")
 

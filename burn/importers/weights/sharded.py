@@ -27,8 +27,8 @@ def read(path: str | os.PathLike[str], read_shard: Callable[[Path], Checkpoint])
     Raises ModelError listing everything wrong: shards that are missing or lie outside of the index's folder, tensors that
     are not where the index says, or in two shards, and what is wrong within the shards."""
     path = Path(path)
-    places, metadata = _index(path)
-    files = list(dict.fromkeys(places.values()))
+    shards, metadata = _index(path)
+    files = list(dict.fromkeys(shards.values()))
     problems = [problem for file in files if (problem := _outside(path.parent, file)) is not None]
     if len(files) > MAX_SHARDS:
         problems.append(Problem(f"there are {len(files)} shards"))
@@ -49,12 +49,12 @@ def read(path: str | os.PathLike[str], read_shard: Callable[[Path], Checkpoint])
         for name, weight in shard.items():
             if name in found:
                 problems.append(Problem(f"it is in shard {file} and in shard {found[name]}", node=name))
-            elif name not in places:
+            elif name not in shards:
                 problems.append(Problem(f"it is in shard {file}, but not in the index", node=name))
             found[name] = file
             checkpoint[name] = weight
         checkpoint.ignored.update({f"{file}: {k}": v for k, v in shard.ignored.items()})
-    for name, file in places.items():
+    for name, file in shards.items():
         if found.get(name) != file and file not in unread:
             problems.append(Problem(f"the index says that it is in shard {file}, where it is not", node=name))
     if problems:
@@ -74,10 +74,10 @@ def _index(path: Path) -> tuple[dict[str, str], Any]:
         raise ModelError(f"cannot read {path}", [error.strerror or str(error)]) from None
     except (ValueError, RecursionError) as error:
         raise ModelError(f"{path} is not an index of shards", [f"it is not JSON: {error}"]) from None
-    places = content.get("weight_map") if isinstance(content, dict) else None
-    if not isinstance(places, dict) or not all(isinstance(file, str) for file in places.values()):
+    shards = content.get("weight_map") if isinstance(content, dict) else None
+    if not isinstance(shards, dict) or not all(isinstance(file, str) for file in shards.values()):
         raise ModelError(f"{path} is not an index of shards", ["it has no weight_map from tensors to files"])
-    return places, content.get("metadata")
+    return shards, content.get("metadata")
 
 
 def _outside(folder: Path, name: str) -> Problem | None:

@@ -36,7 +36,7 @@ TRAINING = ("optimizer", "optim", "scheduler", "sched", "scaler", "rng", "epoch"
 
 
 @dataclass(frozen=True)
-class Place:
+class Location:
     """Where a storage's bytes are."""
 
     file: MappedFile
@@ -47,7 +47,7 @@ class Place:
 class Storages:
     """Makes weights of tensors. find: where a storage is, by its key; raises ModelError where there is none."""
 
-    def __init__(self, find: Callable[[str], Place], size: int, swapped: bool = False) -> None:
+    def __init__(self, find: Callable[[str], Location], size: int, swapped: bool = False) -> None:
         """size: of the file. swapped: the elements' bytes are in the order of big-endian machines."""
         self.find, self.swapped = find, swapped
         self.budget = 4 * size + FREE_COPY
@@ -67,30 +67,30 @@ class Storages:
             raise ModelError(f"{len(shape)} axes are too many")
         size = DTYPES[dtype].size
         nbytes = byte_size(dtype, shape, packed=False)
-        place, count = self._elements(ref.storage, size)
+        location, count = self._elements(ref.storage, size)
         last = offset + sum((n - 1) * s for n, s in zip(shape, strides, strict=True)) if nbytes else offset - 1
         if last >= count:
             raise ModelError(f"elements {offset} to {last} of a storage of {count}")
-        start = place.offset + offset * size
+        start = location.offset + offset * size
         flagged = ref.negated or ref.conjugated
         if _row_major(shape, strides) and not self.swapped and not flagged:
-            return Weight(dtype, shape, place.file.view(start, nbytes), False, place.file, start)
-        copied = self._copy(place, start, last - offset + 1, dtype, shape, strides)
+            return Weight(dtype, shape, location.file.view(start, nbytes), False, location.file, start)
+        copied = self._copy(location, start, last - offset + 1, dtype, shape, strides)
         return _resolved(copied, ref) if flagged else copied
 
-    def _elements(self, storage: StorageRef, size: int) -> tuple[Place, int]:
+    def _elements(self, storage: StorageRef, size: int) -> tuple[Location, int]:
         """Where a storage is, and how many elements of `size` bytes it has. Its file may hold more, never less."""
-        place = self.find(storage.view[0] if storage.view else storage.key)
+        location = self.find(storage.view[0] if storage.view else storage.key)
         unit = 1 if storage.dtype == "untyped" else DTYPES[storage.dtype].size if storage.dtype in DTYPES else 0
         if not unit:
             raise ModelError(f"a storage of {storage.dtype} cannot be read")
         skip, count = (storage.view[1], storage.view[2]) if storage.view else (0, storage.count)
-        if (skip + count) * unit > place.length:
-            raise ModelError(f"storage '{storage.key}' has {place.length} bytes and needs {(skip + count) * unit}")
-        return Place(place.file, place.offset + skip * unit, count * unit), count * unit // size
+        if (skip + count) * unit > location.length:
+            raise ModelError(f"storage '{storage.key}' has {location.length} bytes and needs {(skip + count) * unit}")
+        return Location(location.file, location.offset + skip * unit, count * unit), count * unit // size
 
     def _copy(
-        self, place: Place, start: int, span: int, dtype: str, shape: tuple[int, ...], strides: tuple[int, ...]
+        self, location: Location, start: int, span: int, dtype: str, shape: tuple[int, ...], strides: tuple[int, ...]
     ) -> Weight:
         size = DTYPES[dtype].size
         self.budget -= prod(shape) * size
@@ -98,7 +98,7 @@ class Storages:
             raise ModelError("its tensors are expanded to far more than the file holds")
         if 0 in shape:
             return array_weight(np.empty(shape, numpy_dtype(dtype)))
-        flat = np.frombuffer(place.file.view(start, span * size), np.uint8).view(np.dtype((np.void, size)))
+        flat = np.frombuffer(location.file.view(start, span * size), np.uint8).view(np.dtype((np.void, size)))
         steps = tuple(s * size for s in strides)
         array = np.ascontiguousarray(np.lib.stride_tricks.as_strided(flat, shape, steps, writeable=False))
         array = array.reshape(-1).view(np.uint8)

@@ -17,7 +17,7 @@ from burn.errors import ModelError, Problem
 from burn.importers.weights import pickle
 from burn.importers.weights.archive import Archive
 from burn.importers.weights.checkpoint import Checkpoint
-from burn.importers.weights.tensors import DTYPES, Place, Storages, flatten, select
+from burn.importers.weights.tensors import DTYPES, Location, Storages, flatten, select
 
 MAGIC = 0x1950A86A20F9469CFC6C
 LEGACY_VERSION = 1001
@@ -80,14 +80,14 @@ def _zip(file: MappedFile) -> tuple[Any, Storages]:
         order = bytes(archive.read(str(root / "byteorder")))[:16]
     if order not in (b"little", b"big"):
         raise ModelError(f"{file.path} is malformed", [f"its byte order is {order!r}"])
-    archive.place(str(root / "data.pkl"))  # it is stored as it is
+    archive.location(str(root / "data.pkl"))  # it is stored as it is
     value, _ = pickle.load(archive.read(str(root / "data.pkl")), str(file.path), script=script)
 
-    def find(key: str) -> Place:
+    def find(key: str) -> Location:
         name = str(root / "data" / key)
         if name not in archive.members or "/" in key:
             raise ModelError(f"there is no storage '{key}' in the file")
-        return Place(file, *archive.place(name))
+        return Location(file, *archive.location(name))
 
     return value, Storages(find, file.size, order == b"big")
 
@@ -104,22 +104,22 @@ def _legacy(file: MappedFile) -> tuple[Any, Storages]:
     if not isinstance(keys, list) or not all(isinstance(key, str) for key in keys):
         raise ModelError(f"{name} is malformed", ["the keys of its storages are no list of texts"])
     units = _units(root)
-    places: dict[str, Place] = {}
+    locations: dict[str, Location] = {}
     for key in keys:
-        if key in places or key not in units:
+        if key in locations or key not in units:
             raise ModelError(f"{name} is malformed", [f"storage '{key}' is there twice, or belongs to no tensor"])
         count = int.from_bytes(file.data[position : position + 8], "little" if little else "big")
         length = count * units[key]
         if position + 8 + length > file.size:
             text = f"it is cut short: storage '{key}' would end at byte {position + 8 + length} of {file.size}"
             raise ModelError(f"{name} is malformed", [Problem(text, hint="copy or download it again")])
-        places[key] = Place(file, position + 8, length)
+        locations[key] = Location(file, position + 8, length)
         position += 8 + length
 
-    def find(key: str) -> Place:
-        if key not in places:
+    def find(key: str) -> Location:
+        if key not in locations:
             raise ModelError(f"there is no storage '{key}' in the file")
-        return places[key]
+        return locations[key]
 
     return root, Storages(find, file.size, not little)
 

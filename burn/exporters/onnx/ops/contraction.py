@@ -144,7 +144,7 @@ def _unfolded(site: Site, x: str, weight: str, dtype: str) -> str:
     attrs, n = site.attrs, len(site.attrs["strides"])
     last = attrs["layout"] == "last"
     out, kernel = site.results[0].shape, site.types[1].shape
-    places, window = (out[1:-1], kernel[:n]) if last else (out[2:], kernel[2:])
+    positions, window = (out[1:-1], kernel[:n]) if last else (out[2:], kernel[2:])
     if not all(isinstance(k, int) for k in window):
         site.refuse("a convolution of integers needs a kernel of known size")
     working = "int64" if dtype in ("uint32", "uint64", "int64") else "int32"
@@ -152,19 +152,19 @@ def _unfolded(site: Site, x: str, weight: str, dtype: str) -> str:
     if any((*attrs["low"], *attrs["high"])):
         x = site.node("Pad", x, site.vector((0, 0, *attrs["low"], 0, 0, *attrs["high"])), site.number(0, working))
     for i in range(n):
-        x = windows(site, x, 2 + 2 * i, places[i], attrs["strides"][i], int(window[i]), attrs["dilations"][i])
+        x = windows(site, x, 2 + 2 * i, positions[i], attrs["strides"][i], int(window[i]), attrs["dilations"][i])
     groups = attrs["groups"]
     given, inputs, outputs = (type_.shape for type_ in (site.types[0], site.types[1], site.results[0]))
     channels = (given[-1] if last else given[1], outputs[-1] if last else outputs[1])
-    spread = [d for pair in zip(places, window, strict=True) for d in pair]
+    spread = [d for pair in zip(positions, window, strict=True) for d in pair]
     x = site.reshape(x, (given[0], channels[0], *spread), (given[0], groups, channels[0] // groups, *spread))
     own = inputs[-2] if last else inputs[1]
     weight = site.reshape(weight, (channels[1], own, *window), (groups, channels[1] // groups, own, *window))
     walked, taken = ascii_letters[26 : 26 + n], ascii_letters[26 + n : 26 + 2 * n]
     pairs = "".join(a + b for a, b in zip(walked, taken, strict=True))
     value = site.node("Einsum", x, weight, equation=f"bgc{pairs},goc{taken}->bgo{walked}")
-    shape = (given[0], groups, channels[1] // groups, *places)
-    return site.cast(site.reshape(value, shape, (given[0], channels[1], *places)), dtype)
+    shape = (given[0], groups, channels[1] // groups, *positions)
+    return site.cast(site.reshape(value, shape, (given[0], channels[1], *positions)), dtype)
 
 
 def _unless_ones(values: tuple[int, ...]) -> list[int] | None:

@@ -34,9 +34,9 @@ def as_unsigned(site: Site, x: str) -> str:
 def nonzero(site: Site) -> str:
     type_ = site.types[0]
     x = site.inputs[0] if type_.rank else site.node("Reshape", site.inputs[0], site.ints([1]))
-    places = site.node("NonZero", x if type_.dtype == "bool" else site.cast(x, "bool"))
-    site.sizes.of_value(places, site.results[0])
-    return places
+    found = site.node("NonZero", x if type_.dtype == "bool" else site.cast(x, "bool"))
+    site.sizes.of_value(found, site.results[0])
+    return found
 
 
 @emits("unique")

@@ -207,8 +207,8 @@ def exponential_minus_one(site: Site) -> str:
     usual = site.node("And", site.node("Less", site.node("Abs", x), one), site.node("Not", tiny))
     held = site.node("Where", usual, x, site.like(0.5, x))
     power = site.node("Exp", held)
-    product = site.node("Mul", site.node("Sub", power, one), held)
-    quotient = site.node("Div", product, site.node("Log", power))
+    scaled = site.node("Mul", site.node("Sub", power, one), held)
+    quotient = site.node("Div", scaled, site.node("Log", power))
     result = site.node("Where", usual, quotient, site.node("Where", tiny, _series(site, x, tiny, 0.5), difference))
     return site.cast(result, dtype)
 
@@ -230,8 +230,8 @@ def logarithm_of_one_plus(site: Site) -> str:
     usual = site.node("And", site.node("Less", site.node("Abs", x), one), site.node("Not", tiny))
     held = site.node("Where", usual, x, site.like(0.5, x))
     sum_ = site.node("Add", held, one)
-    product = site.node("Mul", site.node("Log", sum_), held)
-    quotient = site.node("Div", product, site.node("Sub", sum_, one))
+    scaled = site.node("Mul", site.node("Log", sum_), held)
+    quotient = site.node("Div", scaled, site.node("Sub", sum_, one))
     result = site.node(
         "Where", usual, quotient, site.node("Where", tiny, _series(site, x, tiny, -0.5), site.node("Log", u))
     )

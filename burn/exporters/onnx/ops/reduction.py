@@ -63,8 +63,8 @@ def cumulative(site: Site) -> str:
         if DTYPES[dtype].bits == 16 and DTYPES[dtype].kind == "float":
             working = "float32"
         flags: dict[str, Any] = {name: 1 if attrs[name] else None for name in ("exclusive", "reverse")}
-        place = site.graph.literal(np.array(axis, np.int64))
-        return site.cast(site.node("CumSum", site.cast(site.inputs[0], working), place, **flags), dtype)
+        axis_of = site.graph.literal(np.array(axis, np.int64))
+        return site.cast(site.node("CumSum", site.cast(site.inputs[0], working), axis_of, **flags), dtype)
     return _scan(site, axis)
 
 

@@ -38,8 +38,8 @@ def constant(site: Site) -> str:
     array = constant_array(site.op.operation.results[0], site.weights)
     if not site.attrs["shape"]:
         return site.graph.literal(array)
-    place = source_name(site.op)
-    return site.graph.initializer(array_weight(array), "" if place == "program" else place)
+    source = source_name(site.op)
+    return site.graph.initializer(array_weight(array), "" if source == "program" else source)
 
 
 @emits("weight")

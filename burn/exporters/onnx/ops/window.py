@@ -86,8 +86,8 @@ def pooled(site: Site, average: bool = False) -> str:
             x = site.node("Mul", x, site.like(float(math.prod(pick["window"])), x))
     if direct:
         return x
-    places = [out[a] for a in axes]
-    x = site.reshape(x, [product(shape[i] for i in others), 1, *places], [*(out[i] for i in others), *places])
+    offsets = [out[a] for a in axes]
+    x = site.reshape(x, [product(shape[i] for i in others), 1, *offsets], [*(out[i] for i in others), *offsets])
     return site.transpose(x, [order.index(i) for i in range(type_.rank)])
 
 
@@ -121,5 +121,5 @@ def windows(site: Site, x: str, axis: int, count: Dim, stride: int, window: int,
     """[.., d, ..] as [.., count, window, ..]: for each position the elements that the window covers."""
     starts = site.node("Range", *[site.sizes.scalar(d) for d in (0, count * stride, stride)], shared=True)
     starts = site.node("Unsqueeze", starts, site.ints([1]))
-    places = np.arange(window, dtype=np.int64) * dilation
-    return site.node("Gather", x, site.node("Add", starts, site.graph.literal(places)), axis=axis)
+    offsets = np.arange(window, dtype=np.int64) * dilation
+    return site.node("Gather", x, site.node("Add", starts, site.graph.literal(offsets)), axis=axis)

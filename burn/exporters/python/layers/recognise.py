@@ -9,7 +9,7 @@ from __future__ import annotations
 from burn import nn
 from burn.errors import TypeMismatch
 from burn.exporters.python.graph import Graph, Node, Value, live, replace, walk
-from burn.exporters.python.layers import norms, products, quantised, recurrent, windows  # noqa: F401 -- their rules
+from burn.exporters.python.layers import contractions, norms, quantised, recurrent, windows  # noqa: F401 -- their rules
 from burn.exporters.python.layers.rule import RULES, Context, Layer
 from burn.nn.config import ConfigError
 

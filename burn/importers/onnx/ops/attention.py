@@ -94,7 +94,7 @@ def attention(node: Node) -> list[ir.Value | None]:
             mask = convert(mask, type_of(q).dtype)
         mask = widen_mask(mask, type_of(k).shape[2])
     q, keys, scale = scaled(q, k, node.float("scale", None))
-    place = {
+    region = {
         "causal": node.int("is_causal", 0) == 1,
         "offset": past,
         "left": node.int("left_window_size", -1),
@@ -103,11 +103,11 @@ def attention(node: Node) -> list[ir.Value | None]:
     softcap = node.float("softcap", 0.0)
     precision = node.dtype("softmax_precision", None)
     wanted = None
-    if node.wants(3):
-        out, wanted = _with_scores(node, (q, keys, v), mask, lengths, scale, softcap, precision, place)
+    if node.needs_output(3):
+        out, wanted = _with_scores(node, (q, keys, v), mask, lengths, scale, softcap, precision, region)
     else:
         node.no_effect("qk_matmul_output_mode", because="it chooses the fourth output")
-        out = ops.attention(q, keys, v, mask, lengths, scale=scale, softcap=softcap, precision=precision, **place)
+        out = ops.attention(q, keys, v, mask, lengths, scale=scale, softcap=softcap, precision=precision, **region)
     return [join_heads(out) if packed else out, k, v, wanted]
 
 
@@ -119,13 +119,13 @@ def _with_scores(
     scale: float,
     softcap: float,
     precision: str | None,
-    place: dict,
+    region: dict,
 ) -> tuple[ir.Value, ir.Value]:
     """Attention, step by step, and what the node wants to see of it."""
     q, k, v = operands
     raw = scores(q, k, scale)
     capped = soft_cap(raw, softcap)
-    biased = bias(capped, mask, visible(type_of(raw).shape, lengths, **place))
+    biased = bias(capped, mask, visible(type_of(raw).shape, lengths, **region))
     p = probabilities(biased, precision)
     mode = node.int("qk_matmul_output_mode", 0)
     steps = {RAW: raw, CAPPED: capped, BIASED: biased, SOFTMAX: p}

@@ -30,12 +30,12 @@ def grid_sample(node: Node) -> ir.Value:
         node.fail(f"'{padding}' is none of {', '.join(PADDINGS)}", "padding_mode")
     mode, aligned = MODES[mode], node.int("align_corners", 0) == 1
     batch, channels, *sizes = type_of(x).shape
-    places = type_of(grid).shape[1:-1]
+    indices = type_of(grid).shape[1:-1]
     named = type_of(grid).shape[-1]
     if isinstance(named, int) and named != len(sizes):
         node.fail(f"a grid {type_of(grid)} does not name places in {len(sizes)} spatial axes")
     working = wide(type_of(grid).dtype)
-    count = product(places)
+    count = product(indices)
     positions = []
     for axis, size in enumerate(sizes):
         column = reshape(part(grid, type_of(grid).rank - 1, len(sizes) - 1 - axis, 1), (batch, count))
@@ -54,7 +54,7 @@ def grid_sample(node: Node) -> ir.Value:
     if mode == "nearest":
         value_type = dtype
     out = convert(sample(x, positions, mode, padding, aligned, value_type), dtype)
-    return reshape(out, (batch, channels, *places))
+    return reshape(out, (batch, channels, *indices))
 
 
 def pixels(x: ir.Value, size: Dim, aligned: bool) -> ir.Value:
@@ -78,17 +78,17 @@ def affine_grid(node: Node) -> ir.Value:
     dtype = type_of(theta).dtype
     columns = []
     for axis in reversed(range(rank)):
-        place = ops.iota(shape=(*sizes, 1), axis=axis, dtype="float64")
+        steps = ops.iota(shape=(*sizes, 1), axis=axis, dtype="float64")
         if aligned:
             step = ops.div(number(2.0, "float64"), dim_value(sizes[axis] - 1, "float64"))
-            coordinate = ops.sub(ops.mul(place, step), number(1.0, "float64"))
+            coordinate = ops.sub(ops.mul(steps, step), number(1.0, "float64"))
         else:
-            odd = ops.add(ops.mul(place, number(2.0, "float64")), number(1.0, "float64"))
+            odd = ops.add(ops.mul(steps, number(2.0, "float64")), number(1.0, "float64"))
             coordinate = ops.sub(ops.div(odd, dim_value(sizes[axis], "float64")), number(1.0, "float64"))
         columns.append(coordinate)
     columns.append(ops.full(shape=(*sizes, 1), dtype="float64", value=1.0))
-    places = convert(ops.concat(columns, axis=rank), dtype)
-    out = ops.dot_general(theta, places, lhs_contract=(2,), rhs_contract=(rank,))  # [n, k, d..]
+    indices = convert(ops.concat(columns, axis=rank), dtype)
+    out = ops.dot_general(theta, indices, lhs_contract=(2,), rhs_contract=(rank,))  # [n, k, d..]
     assert type_of(out).shape == (batch, rank, *sizes)
     return transpose(out, (0, *range(2, rank + 2), 1))
 
@@ -140,9 +140,9 @@ def col2im(node: Node) -> ir.Value:
     for axis in range(rank):
         at_block = ops.mul(ops.iota(shape=grid, axis=axis), number(dilations[axis], "int64"))
         at_window = ops.mul(ops.iota(shape=grid, axis=rank + axis), number(strides[axis], "int64"))
-        place = ops.sub(ops.add(at_block, at_window), number(pads[axis], "int64"))
-        exists = ops.and_(ops.ge(place, number(0, "int64")), ops.lt(place, dim_value(image[axis])))
-        index = place if index is None else ops.add(ops.mul(index, dim_value(image[axis])), place)
+        along = ops.sub(ops.add(at_block, at_window), number(pads[axis], "int64"))
+        exists = ops.and_(ops.ge(along, number(0, "int64")), ops.lt(along, dim_value(image[axis])))
+        index = along if index is None else ops.add(ops.mul(index, dim_value(image[axis])), along)
         inside = exists if inside is None else ops.and_(inside, exists)
     assert index is not None and inside is not None
     lines, width, size = batch * channels, product(grid), product(image)
@@ -158,7 +158,7 @@ def col2im(node: Node) -> ir.Value:
 @onnx_op("MaxUnpool")
 def max_unpool(node: Node) -> ir.Value:
     """Maxima at the places, in the whole pooled tensor's row-major order, that MaxPool reported; zeros elsewhere."""
-    x, places = node.required(0), node.required(1)
+    x, indices = node.required(0), node.required(1)
     rank = node.type(0).rank - 2
     kernel = node.ints("kernel_shape")
     strides, _, pads = window_options(node, rank)
@@ -173,7 +173,7 @@ def max_unpool(node: Node) -> ir.Value:
     shape = (*node.type(0).shape[:2], *sizes)
     count = node.type(0).elements
     empty = ops.full(shape=(product(shape),), dtype=node.type(0).dtype)
-    flat = ops.scatter_elements(empty, reshape(places, (count,)), reshape(x, (count,)), axis=0)
+    flat = ops.scatter_elements(empty, reshape(indices, (count,)), reshape(x, (count,)), axis=0)
     result = reshape(flat, shape)
     if not node.has_input(2):
         return result

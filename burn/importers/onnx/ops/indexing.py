@@ -61,12 +61,12 @@ def tensor_scatter(node: Node) -> ir.Value:
     if mode not in ("linear", "circular"):
         node.fail(f"'{mode}' is neither linear nor circular", "mode")
     shape = node.type(1).shape
-    places = ops.iota(shape=shape, axis=axis)
+    wrapped = ops.iota(shape=shape, axis=axis)
     if node.has_input(2):
-        places = ops.add(places, along(convert(node.required(2), "int64"), 0, rank))
+        wrapped = ops.add(wrapped, along(convert(node.required(2), "int64"), 0, rank))
     if mode == "circular":
-        places = ops.mod(places, dim_value(node.type(0).shape[axis]))
-    return ops.scatter_elements(cache, places, update, axis=axis)
+        wrapped = ops.mod(wrapped, dim_value(node.type(0).shape[axis]))
+    return ops.scatter_elements(cache, wrapped, update, axis=axis)
 
 
 @onnx_op("OneHot")
@@ -76,12 +76,12 @@ def one_hot(node: Node) -> ir.Value:
     axis = node.axis(node.int("axis", -1), rank + 1)
     depth = _depth(node)
     size = dim_value(depth)
-    places = ops.select(ops.lt(indices, number(0, "int64")), ops.add(indices, size), indices)
+    wrapped = ops.select(ops.lt(indices, number(0, "int64")), ops.add(indices, size), indices)
     shape = type_of(indices).shape
-    places = reshape(places, (*shape[:axis], 1, *shape[axis:]))
+    wrapped = reshape(wrapped, (*shape[:axis], 1, *shape[axis:]))
     wanted = ops.iota(shape=tuple(depth if i == axis else 1 for i in range(rank + 1)), axis=axis)
     off, on = (reshape(ops.slice(node.required(2), starts=(i,), sizes=(1,), steps=(1,)), ()) for i in (0, 1))
-    return ops.select(ops.eq(places, wanted), on, off)
+    return ops.select(ops.eq(wrapped, wanted), on, off)
 
 
 def _depth(node: Node) -> Dim:
@@ -106,11 +106,11 @@ def non_zero(node: Node) -> ir.Value:
 @onnx_op("Compress")
 def compress(node: Node) -> ir.Value:
     x, chosen = node.required(0), node.required(1)
-    places = ops.nonzero(chosen, count=node.fresh("compress"))
-    places = reshape(places, (type_of(places).shape[1],))
+    wrapped = ops.nonzero(chosen, count=node.fresh("compress"))
+    wrapped = reshape(wrapped, (type_of(wrapped).shape[1],))
     if not node.has("axis"):
-        return ops.gather(reshape(x, (node.type(0).elements,)), places, axis=0)
-    return ops.gather(x, places, axis=node.axis(node.int("axis"), node.type(0).rank))
+        return ops.gather(reshape(x, (node.type(0).elements,)), wrapped, axis=0)
+    return ops.gather(x, wrapped, axis=node.axis(node.int("axis"), node.type(0).rank))
 
 
 @onnx_op("TopK")
@@ -165,5 +165,5 @@ def reverse_sequence(node: Node) -> ir.Value:
     lengths = along(convert(node.required(1), "int64"), batch, rank)
     steps = ops.iota(shape=tuple(d if i == time else 1 for i, d in enumerate(shape)), axis=time)
     turned = ops.sub(ops.sub(lengths, number(1, "int64")), steps)
-    places = ops.select(ops.lt(steps, lengths), turned, steps)
-    return ops.gather_elements(x, broadcast_to(places, shape), axis=time)
+    wrapped = ops.select(ops.lt(steps, lengths), turned, steps)
+    return ops.gather_elements(x, broadcast_to(wrapped, shape), axis=time)

@@ -22,8 +22,8 @@ def exchanged(matrix: ir.Value, step: ir.Value, row: ir.Value) -> tuple[ir.Value
     size = ops.select(ops.ge(row, step), ops.abs(column), number(-1.0, type_of(matrix).dtype))
     pivot_row = ops.arg_reduce(size, kind="max", axis=1, keepdims=True)
     source = ops.select(ops.eq(row, step), pivot_row, ops.select(ops.eq(row, pivot_row), step, row))
-    places = ops.broadcast_to(reshape(source, (batch, n, 1)), shape=(batch, n, width))
-    return ops.gather_elements(matrix, places, axis=1), pivot_row
+    rows = ops.broadcast_to(reshape(source, (batch, n, 1)), shape=(batch, n, width))
+    return ops.gather_elements(matrix, rows, axis=1), pivot_row
 
 
 def inverse(node: Node, x: ir.Value) -> ir.Value:

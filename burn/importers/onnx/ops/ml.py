@@ -84,8 +84,10 @@ def class_labels(node: Node, integers: str) -> np.ndarray:
 
 def best_label(node: Node, scores: ir.Value, labels: np.ndarray) -> ir.Value:
     """The label of the class with the largest score."""
-    place = ops.arg_reduce(scores, kind="max", axis=1)
-    return place if np.array_equal(labels, np.arange(len(labels))) else ops.gather(node.array(labels), place, axis=0)
+    found_at = ops.arg_reduce(scores, kind="max", axis=1)
+    return (
+        found_at if np.array_equal(labels, np.arange(len(labels))) else ops.gather(node.array(labels), found_at, axis=0)
+    )
 
 
 # ---- linear models --------------------------------------------------------------------------------------------------
@@ -165,8 +167,8 @@ def zip_map(node: Node) -> Maps:
 def array_feature_extractor(node: Node) -> ir.Value:
     x = node.required(0)
     rank = node.type(0).rank
-    places = reshape(node.required(1), (node.type(1).elements,))
-    result = ops.gather(x, places, axis=rank - 1)
+    indices = reshape(node.required(1), (node.type(1).elements,))
+    result = ops.gather(x, indices, axis=rank - 1)
     return reshape(result, (1, *type_of(result).shape)) if rank == 1 else result
 
 
@@ -256,9 +258,9 @@ def find_text(node: Node, x: ir.Value, keys: np.ndarray, values: np.ndarray, fal
     table = dict(zip(keys.tolist(), values.tolist(), strict=True))
     column = np.empty(len(table) + 1, values.dtype)
     column[:] = [*table.values(), *fallback.tolist()]
-    place = ops.string_find(x, node.array(np.array(list(table), object)))
-    missing = ops.lt(place, number(0, "int64"))
-    return ops.gather(node.array(column), ops.select(missing, number(len(table), "int64"), place), axis=0)
+    found_at = ops.string_find(x, node.array(np.array(list(table), object)))
+    missing = ops.lt(found_at, number(0, "int64"))
+    return ops.gather(node.array(column), ops.select(missing, number(len(table), "int64"), found_at), axis=0)
 
 
 @onnx_op("LabelEncoder", domain=DOMAIN)
@@ -297,10 +299,10 @@ def label_encoder(node: Node) -> ir.Value:
         found = ops.or_(found, ops.and_(ops.isnan(column), ops.isnan(table)))
     axis = type_of(found).rank - 1
     hit = ops.cast(found, dtype="int32")
-    place = ops.arg_reduce(hit, kind="max", axis=axis, last=True)
+    found_at = ops.arg_reduce(hit, kind="max", axis=axis, last=True)
     known = ops.reduce(found, kind="any", axes=(axis,))
-    place = ops.select(known, place, number(keys.size, "int64"))
-    return ops.gather(node.array(np.concatenate([values, fallback])), place, axis=0)
+    found_at = ops.select(known, found_at, number(keys.size, "int64"))
+    return ops.gather(node.array(np.concatenate([values, fallback])), found_at, axis=0)
 
 
 @onnx_op("CategoryMapper", domain=DOMAIN)
@@ -316,7 +318,7 @@ def category_mapper(node: Node) -> ir.Value:
     table = dict(zip(numbers.tolist(), names.tolist(), strict=True))
     found = ops.eq(reshape(x, (*type_of(x).shape, 1)), node.array(np.array(list(table), np.int64)))
     axis = type_of(found).rank - 1
-    place = ops.arg_reduce(ops.cast(found, dtype="int32"), kind="max", axis=axis)
+    found_at = ops.arg_reduce(ops.cast(found, dtype="int32"), kind="max", axis=axis)
     known = ops.reduce(found, kind="any", axes=(axis,))
     column = np.array([*table.values(), node.string("default_string", "_Unused")], object)
-    return ops.gather(node.array(column), ops.select(known, place, number(len(table), "int64")), axis=0)
+    return ops.gather(node.array(column), ops.select(known, found_at, number(len(table), "int64")), axis=0)

@@ -38,8 +38,8 @@ def softmax_of(node: Node, x: ir.Value, function: Callable[..., ir.Value], opset
 def _hardmax(x: ir.Value, axis: int) -> ir.Value:
     """1 at the first maximum along the axis, 0 elsewhere."""
     type_ = type_of(x)
-    place = ops.arg_reduce(x, kind="max", axis=axis, keepdims=True)
-    return ops.cast(ops.eq(place, ops.iota(shape=type_.shape, axis=axis)), dtype=type_.dtype)
+    index = ops.arg_reduce(x, kind="max", axis=axis, keepdims=True)
+    return ops.cast(ops.eq(index, ops.iota(shape=type_.shape, axis=axis)), dtype=type_.dtype)
 
 
 @onnx_op("LayerNormalization")
@@ -47,7 +47,7 @@ def layer_normalization(node: Node) -> Any:
     x, rank = node.required(0), node.type(0).rank
     axis, epsilon = node.axis(node.int("axis", -1), rank), node.float("epsilon", 1e-5)
     result = ops.layer_norm(x, node.required(1), node.input(2), axis=axis, epsilon=epsilon)
-    if not (node.wants(1) or node.wants(2)):
+    if not (node.needs_output(1) or node.needs_output(2)):
         node.no_effect("stash_type", because=STASHED)
         return result
     value, axes = convert(x, _stash(node)), tuple(range(axis, rank))
@@ -127,10 +127,10 @@ def batch_normalization(node: Node) -> Any:
     epsilon, momentum = node.float("epsilon", 1e-5), node.float("momentum", 0.9)
     if node.opset < 9 and not node.int("spatial", 1):
         node.fail("statistics for every element (spatial = 0) are not supported", "spatial")
-    said = node.int("training_mode", 0) if node.opset >= 14 else any(node.wants(i) for i in range(1, 5))
+    said = node.int("training_mode", 0) if node.opset >= 14 else any(node.needs_output(i) for i in range(1, 5))
     if node.opset < 7 and node.int("is_test", 0):
         said = False
-    if not said and any(node.wants(i) for i in (1, 2)):
+    if not said and any(node.needs_output(i) for i in (1, 2)):
         node.fail("the running mean and variance are outputs in training mode only", "training_mode")
     if not node.trains(said):
         node.keep_statistic(3)

@@ -33,8 +33,8 @@ def pad(node: Node) -> ir.Value:
     for axis in range(rank):
         before, after = low[axis] - crop_low[axis], high[axis] - crop_high[axis]
         if before != 0 or after != 0:
-            places = border_places(mode, type_of(x).shape[axis], before, after)
-            x = ops.gather(x, places, axis=axis)
+            indices = border_places(mode, type_of(x).shape[axis], before, after)
+            x = ops.gather(x, indices, axis=axis)
     return x
 
 
@@ -54,8 +54,8 @@ def _pads(node: Node, rank: int) -> tuple[list[Dim], list[Dim], list[Dim], list[
         node.fail(f"{len(given)} pads do not fit {len(at)} axes", "pads")
     before: list[Dim] = [0] * rank
     after: list[Dim] = [0] * rank
-    for place, axis in enumerate(at):
-        before[axis], after[axis] = given[place], given[place + len(at)]
+    for k, axis in enumerate(at):
+        before[axis], after[axis] = given[k], given[k + len(at)]
     return _positive(before), _positive([p * -1 for p in before]), _positive(after), _positive([p * -1 for p in after])
 
 
@@ -65,14 +65,14 @@ def _positive(pads: list[Dim]) -> list[Dim]:
 
 def _runtime_pads(node: Node, rank: int) -> tuple[list[Dim], list[Dim], list[Dim], list[Dim]]:
     pads, count = as_int64(node, 1), length(node, 1)
-    halves = [ops.slice(pads, starts=(i * (count // 2),), sizes=(count // 2,), steps=(1,)) for i in (0, 1)]
+    befores = [ops.slice(pads, starts=(i * (count // 2),), sizes=(count // 2,), steps=(1,)) for i in (0, 1)]
     if node.has_input(3):
         zeros = integers(node, [0] * rank)
-        halves = [scattered(node, as_int64(node, 3), zeros, half) for half in halves]
+        befores = [scattered(node, as_int64(node, 3), zeros, half) for half in befores]
     elif count != 2 * rank:
         node.fail(f"{count} pads do not fit {node.type(0)}", "pads")
     zero, shape = number(0, "int64"), node.type(0).shape
-    (low, cut), (high, cut_high) = ([ops.max(half, zero), ops.max(ops.neg(half), zero)] for half in halves)
+    (low, cut), (high, cut_high) = ([ops.max(half, zero), ops.max(ops.neg(half), zero)] for half in befores)
     kept = ops.sub(integers(node, list(shape)), ops.add(cut, cut_high))
     total = ops.add(kept, ops.add(low, high))
     # What is kept and the result have names of their own: strides are products of sizes, and those of sums grow long.

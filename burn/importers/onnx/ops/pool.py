@@ -79,13 +79,13 @@ def slide(x: ir.Value, kind: str, w: Windows) -> ir.Value:
 @onnx_op("MaxPool")
 def max_pool(node: Node) -> Any:
     x, w = node.required(0), windows(node)
-    if not node.wants(1):
+    if not node.needs_output(1):
         node.no_effect("storage_order", because="it numbers the elements for the second output")
         return slide(x, "max", w)
-    return _max_and_place(node, x, w)
+    return _max_and_index(node, x, w)
 
 
-def _max_and_place(node: Node, x: ir.Value, w: Windows) -> list[ir.Value]:
+def _max_and_index(node: Node, x: ir.Value, w: Windows) -> list[ir.Value]:
     """Every window written out along a last axis; its first maximum, and where in the whole of x that lies."""
     batch, channels, *_ = type_of(x).shape
     n, sizes = len(w.dims), w.sizes
@@ -99,7 +99,7 @@ def _max_and_place(node: Node, x: ir.Value, w: Windows) -> list[ir.Value]:
     cells = reshape(cells, (batch, channels, *sizes, product(w.kernel)))
     best = ops.reduce(cells, kind="max", axes=(n + 2,))
     inside = ops.arg_reduce(cells, kind="max", axis=n + 2)
-    place: Any = number(0, "int64")
+    flat: Any = number(0, "int64")
     order = range(n) if not node.int("storage_order", 0) else reversed(range(n))
     for i in order:
         after = product(w.kernel[i + 1 :])
@@ -110,11 +110,11 @@ def _max_and_place(node: Node, x: ir.Value, w: Windows) -> list[ir.Value]:
         spacing = number(w.dilations[i], "int64")
         before = ops.div(ops.sub(ops.sub(spacing, number(1, "int64")), ops.min(begin, number(0, "int64"))), spacing)
         coordinate = ops.add(begin, ops.mul(ops.max(step, before), spacing))
-        place = ops.add(ops.mul(place, dim_value(w.dims[i])), coordinate)
+        flat = ops.add(ops.mul(flat, dim_value(w.dims[i])), coordinate)
     image = product(w.dims)
     base = ops.mul(ops.iota(shape=(batch * channels,), axis=0), dim_value(image))
     base = reshape(base, (batch, channels, *[1] * n))
-    return [best, ops.add(base, place)]
+    return [best, ops.add(base, flat)]
 
 
 @onnx_op("AveragePool")

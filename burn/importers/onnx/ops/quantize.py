@@ -65,8 +65,8 @@ def dynamic_range(x: ir.Value) -> tuple[ir.Value, ir.Value, ir.Value]:
     high = ops.max(ops.reduce(x, kind="max", axes=axes), zero)
     scale = ops.div(ops.sub(high, low), top)
     divisor = ops.select(ops.eq(scale, zero), number(1.0, dtype), scale)
-    place = ops.round(ops.div(ops.neg(low), divisor))
-    return scale, divisor, ops.cast(ops.min(ops.max(place, zero), top), dtype="uint8")
+    rounded = ops.round(ops.div(ops.neg(low), divisor))
+    return scale, divisor, ops.cast(ops.min(ops.max(rounded, zero), top), dtype="uint8")
 
 
 @onnx_op("QLinearMatMul")
@@ -75,10 +75,10 @@ def qlinear_matmul(node: Node) -> ir.Value:
     rank = node.type(0).rank
     a = integers(centred(node, 0, 2, rank - 2 if rank > 1 else None))
     b = integers(centred(node, 3, 5, node.type(3).rank - 1))
-    product = matmul(node, a, b, dtype="int32")
-    last = type_of(product).rank
+    matmul_ = matmul(node, a, b, dtype="int32")
+    last = type_of(matmul_).rank
     scale = ops.mul(_scale(node, 1, last - 2, last), _scale(node, 4, last - 1, last))
-    return requantised(node, product, scale, 6, 7)
+    return requantised(node, matmul_, scale, 6, 7)
 
 
 @onnx_op("QLinearConv")

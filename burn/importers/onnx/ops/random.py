@@ -76,6 +76,6 @@ def multinomial(node: Node) -> ir.Value:
     drawn = ops.mul(ops.random_uniform(key(node), shape=(batch, count), dtype=dtype), whole)
     passed = ops.le(reshape(running, (batch, 1, classes)), reshape(drawn, (batch, count, 1)))
     # rounding may leave the last share a little short of the whole
-    place = ops.reduce(ops.cast(passed, dtype="int64"), kind="sum", axes=(2,))
+    index = ops.reduce(ops.cast(passed, dtype="int64"), kind="sum", axes=(2,))
     last = ops.sub(ops.dim_values(dims=(classes,), scalar=True), number(1, "int64"))
-    return convert(ops.min(place, last), node.dtype("dtype", "int32"))
+    return convert(ops.min(index, last), node.dtype("dtype", "int32"))

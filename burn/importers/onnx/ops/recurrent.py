@@ -24,7 +24,7 @@ def common(node: Node, recurrent: ir.Value | None = None) -> dict[str, Any]:
     actual = (node.type(2) if recurrent is None else type_of(recurrent)).shape[-1]
     if hidden is not None and isinstance(actual, int) and hidden != actual:
         node.fail(f"is {hidden}, but the recurrence weights have {actual}", "hidden_size")
-    if node.opset < 7 and node.int("output_sequence", 0) == 0 and node.wants(0):
+    if node.opset < 7 and node.int("output_sequence", 0) == 0 and node.needs_output(0):
         node.fail("Y is asked for without output_sequence", "output_sequence")
     return {
         "direction": direction,

@@ -177,21 +177,21 @@ class Over:
 
     def _scatter(self, x: ir.Value, kind: str) -> ir.Value:
         dtype, total = type_of(x).dtype, product(self.shape)
-        place: Any = number(0, "int64")
+        flat: Any = number(0, "int64")
         stride: Any = number(1, "int64")
         for axis in reversed(range(len(self.shape))):
             own = dim_value(self.reduced[axis])
             coordinate = ops.iota(shape=tuple(d if i == axis else 1 for i, d in enumerate(self.shape)), axis=axis)
             coordinate = ops.min(coordinate, ops.sub(own, number(1, "int64")))
-            place = ops.add(place, ops.mul(coordinate, stride))
+            flat = ops.add(flat, ops.mul(coordinate, stride))
             stride = ops.mul(stride, own)
         start = {"sum": number(0, dtype), "prod": number(1, dtype)}.get(kind)
         if start is None:
             start = limit(dtype, highest=kind == "min")
         onto = ops.broadcast_to(start, shape=(product(self.reduced),))
-        places = reshape(ops.broadcast_to(place, shape=self.shape), (total,))
+        indices = reshape(ops.broadcast_to(flat, shape=self.shape), (total,))
         names = {"sum": "add", "prod": "mul"}
-        joined = ops.scatter_elements(onto, places, reshape(x, (total,)), axis=0, reduction=names.get(kind, kind))
+        joined = ops.scatter_elements(onto, indices, reshape(x, (total,)), axis=0, reduction=names.get(kind, kind))
         return reshape(joined, self.result)
 
 
@@ -210,7 +210,7 @@ def cumulative(node: Node) -> ir.Value:
     axis = reshape(node.required(1), ())
     axis = ops.select(ops.lt(axis, number_like(0, axis)), ops.add(axis, number_like(type_.rank, axis)), axis)
     result = ops.cumulative(x, axis=0, **options)
-    for place in range(1, type_.rank):
-        other = ops.cumulative(x, axis=place, **options)
-        result = ops.select(ops.eq(axis, number_like(place, axis)), other, result)
+    for flat in range(1, type_.rank):
+        other = ops.cumulative(x, axis=flat, **options)
+        result = ops.select(ops.eq(axis, number_like(flat, axis)), other, result)
     return result

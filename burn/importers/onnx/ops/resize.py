@@ -97,8 +97,8 @@ def scaled(node: Node, index: int) -> Plan:
     if factors is None:
         scales = node.required(index)
         sizes: list[Dim] = []
-        for place, axis in enumerate(axes):
-            sizes.append(_read_size(node, convert(element(scales, place), "float32"), shape[axis]))
+        for i, axis in enumerate(axes):
+            sizes.append(_read_size(node, convert(element(scales, i), "float32"), shape[axis]))
         return Plan(axes, sizes, scales=scales)
     if len(factors) != len(axes) or not all(f > 0 and np.isfinite(f) for f in factors):
         node.fail(f"scales {list(factors)} must be {len(axes)} positive numbers")

@@ -46,8 +46,8 @@ def sizes_kept(dims: ir.Value, dropped: ir.Value, count: int) -> ir.Value:
     """The first `count` of those sizes that are not dropped, in order."""
     (rank,) = type_of(dims).shape
     kept = ops.cast(ops.not_(dropped), dtype="int64")
-    place = ops.sub(ops.cumulative(kept, kind="sum", axis=0), number(1, "int64"))
-    here = ops.and_(ops.not_(dropped), ops.eq(ops.iota(shape=(count, rank), axis=0), place))
+    target = ops.sub(ops.cumulative(kept, kind="sum", axis=0), number(1, "int64"))
+    here = ops.and_(ops.not_(dropped), ops.eq(ops.iota(shape=(count, rank), axis=0), target))
     return ops.reduce(ops.select(here, dims, number(0, "int64")), kind="sum", axes=(1,))
 
 

@@ -60,8 +60,8 @@ def _scan(
     def body(iteration: ir.Value, condition: ir.Value, carried: list[Any]) -> Step:
         slices = []
         for value, axis, reverse in zip(inputs, axes, backwards, strict=True):
-            place = ops.sub(dim_value(length - 1), iteration) if reverse else iteration
-            slices.append(ops.gather(value, place, axis=axis))
+            index = ops.sub(dim_value(length - 1), iteration) if reverse else iteration
+            slices.append(ops.gather(value, index, axis=axis))
         results = node.build_subgraph(graph, [*carried, *slices])
         return Step(None, results[: len(states)], results[len(states) :])
 

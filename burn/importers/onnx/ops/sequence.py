@@ -47,13 +47,13 @@ def position(node: Node, index: int) -> ir.Value | None:
     return reshape(convert(node.required(index), "int64"), ()) if node.has_input(index) else None
 
 
-def at(node: Node, items: RunList, place: ir.Value | None) -> Any:
+def at(node: Node, items: RunList, position: ir.Value | None) -> Any:
     """The element at a place; an optional's without."""
     container = items.container
     if len(container.kinds) > 1:
         inner = replace(container, kinds=container.kinds[1:])
-        return RunList(ops.list_at(items.value, place, dtype="list", sizes=()), inner)
-    return ops.list_at(items.value, place, **found(node, container.dtype, _shape(node, items)))
+        return RunList(ops.list_at(items.value, position, dtype="list", sizes=()), inner)
+    return ops.list_at(items.value, position, **found(node, container.dtype, _shape(node, items)))
 
 
 def found(node: Node, dtype: str, shape: tuple[Dim, ...]) -> dict[str, Any]:
@@ -117,9 +117,9 @@ def sequence_insert(node: Node) -> TensorList | RunList:
     return appended(node, to_list(node, items), element, position(node, 2))
 
 
-def appended(node: Node, items: RunList, element: Any, place: ir.Value | None = None) -> RunList:
+def appended(node: Node, items: RunList, element: Any, position: ir.Value | None = None) -> RunList:
     made = element if isinstance(element, ir.Value) else to_list(node, element)
-    result = inserted(items, made, place)
+    result = inserted(items, made, position)
     if result is None:
         what = type_of(made) if isinstance(made, ir.Value) else made.container
         node.fail(f"an element of type {what} does not fit into a {items.container}")

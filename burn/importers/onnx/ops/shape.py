@@ -77,10 +77,10 @@ def _target(node: Node, target: Sequence[Dim]) -> tuple[Dim, ...]:
                 if i >= x.rank:
                     node.fail(f"size 0 at place {i} keeps a size that {x} does not have")
                 result[i] = x.shape[i]
-    open_places = [i for i, d in enumerate(result) if d == -1]
-    if len(open_places) > 1 or any(isinstance(d, int) and d < -1 for d in result):
+    inferred = [i for i, d in enumerate(result) if d == -1]
+    if len(inferred) > 1 or any(isinstance(d, int) and d < -1 for d in result):
         node.fail(f"[{', '.join(map(str, target))}] is not a shape")
-    if open_places:
+    if inferred:
         rest = product(d for d in result if d != -1)
         total = x.elements
         if rest == 0:
@@ -88,7 +88,7 @@ def _target(node: Node, target: Sequence[Dim]) -> tuple[Dim, ...]:
         whole = exact_div(total, rest)
         if whole is None and isinstance(total, int) and isinstance(rest, int):
             node.fail(f"{total} elements of {x} do not fill [{', '.join(map(str, target))}]")
-        result[open_places[0]] = floordiv(total, rest) if whole is None else whole
+        result[inferred[0]] = floordiv(total, rest) if whole is None else whole
     return tuple(result)
 
 

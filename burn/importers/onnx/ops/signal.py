@@ -65,13 +65,15 @@ def dft(node: Node) -> ir.Value:
         return _dft(node, x, node.axis(int(axis), rank), length)
     if rank < 2:
         node.fail(f"a tensor of numbers with their parts must have 2 axes or more: {node.type(0)}")
-    place = convert(scalar_of(node, node.required(2)), "int64")
-    place = ops.select(ops.lt(place, number(0, "int64")), ops.add(place, number(rank, "int64")), place)
+    axis_index = convert(scalar_of(node, node.required(2)), "int64")
+    axis_index = ops.select(
+        ops.lt(axis_index, number(0, "int64")), ops.add(axis_index, number(rank, "int64")), axis_index
+    )
 
     def from_axis(axis: int) -> list[ir.Value]:
         if axis == rank - 2:
             return [_dft(node, x, axis, length)]
-        here = ops.eq(place, number(axis, "int64"))
+        here = ops.eq(axis_index, number(axis, "int64"))
         return choose(node, here, lambda: [_dft(node, x, axis, length)], lambda: from_axis(axis + 1))
 
     return from_axis(0)[0]
@@ -109,14 +111,14 @@ def mirrored(x: Pair, length: Dim) -> Pair:
     """The whole spectrum of a real signal from its first length // 2 + 1 bins: the others are conjugates."""
     k = ops.iota(shape=(length,), axis=0)
     own = ops.le(k, dim_value(floordiv(length, 2)))
-    place = ops.select(own, k, ops.sub(dim_value(length), k))
+    axis_index = ops.select(own, k, ops.sub(dim_value(length), k))
     re, im = x
     axis = type_of(re).rank - 1
     if im is None:
-        return ops.gather(re, place, axis=axis), None
+        return ops.gather(re, axis_index, axis=axis), None
     dtype = type_of(im).dtype
     sign = ops.select(own, number(1.0, dtype), number(-1.0, dtype))
-    return ops.gather(re, place, axis=axis), ops.mul(ops.gather(im, place, axis=axis), sign)
+    return ops.gather(re, axis_index, axis=axis), ops.mul(ops.gather(im, axis_index, axis=axis), sign)
 
 
 @onnx_op("STFT", ranks=((2, 3), None, 1))
@@ -135,13 +137,13 @@ def stft(node: Node) -> ir.Value:
         length = samples if window is None else type_of(window).shape[0]
     frames = floordiv(samples - length, step) + 1
     start = ops.mul(ops.iota(shape=(frames, 1), axis=0), dim_value(step))
-    places = ops.add(start, ops.iota(shape=(1, length), axis=1))
+    indices = ops.add(start, ops.iota(shape=(1, length), axis=1))
     parts = []
     for signal in split(node, x):
         if signal is None:
             parts.append(None)
             continue
-        cut = ops.gather(signal, places, axis=1)
+        cut = ops.gather(signal, indices, axis=1)
         parts.append(cut if window is None else ops.mul(cut, along(reshape(window, (length,)), 2, 3)))
     real, imaginary = ops.dft(*parts)
     if node.int("onesided", 1) == 1:

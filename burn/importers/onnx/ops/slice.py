@@ -121,7 +121,7 @@ def _slice_along_data(node: Node) -> ir.Value:
     whole = ops.select(ops.gt(steps, number(0, "int64")), dims, ops.sub(ops.neg(dims), number(1, "int64")))
     first, sizes = _first_and_count(node, dims, steps, starts, spread(whole, as_int64(node, 2)))
     for axis, size in enumerate(read_sizes(node, sizes)):
-        places = ops.iota(shape=(size,), axis=0)
+        indices = ops.iota(shape=(size,), axis=0)
         begin, step = (ops.slice(v, starts=(axis,), sizes=(1,), steps=(1,)) for v in (first, steps))
-        x = ops.gather(x, ops.add(begin, ops.mul(places, step)), axis=axis)
+        x = ops.gather(x, ops.add(begin, ops.mul(indices, step)), axis=axis)
     return x

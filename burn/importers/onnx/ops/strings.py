@@ -97,8 +97,8 @@ def tokenizer(node: Node) -> ir.Value:
     if pad == "":
         return tokens
     shape = type_of(tokens).shape
-    place = ops.iota(shape=shape, axis=len(shape) - 1)
-    inside = ops.lt(place, reshape(counts, (*shape[:-1], 1)))
+    index = ops.iota(shape=shape, axis=len(shape) - 1)
+    inside = ops.lt(index, reshape(counts, (*shape[:-1], 1)))
     return ops.select(inside, tokens, broadcast_to(text(node, pad), shape))
 
 
@@ -146,9 +146,9 @@ def string_normalizer(node: Node) -> ir.Value:
         if not node.int("is_case_sensitive", 0):
             compared, stopwords = cased(node, flat, "LOWER"), [word.lower() for word in stopwords]
         found = ops.string_find(compared, texts(node, sorted(set(stopwords)), "stopwords"))
-        places = ops.nonzero(ops.lt(found, number(0, "int64")), count=node.fresh("words"))
-        count = type_of(places).shape[1]
-        flat = ops.gather(flat, reshape(places, (count,)), axis=0)
+        indices = ops.nonzero(ops.lt(found, number(0, "int64")), count=node.fresh("words"))
+        count = type_of(indices).shape[1]
+        flat = ops.gather(flat, reshape(indices, (count,)), axis=0)
     else:
         count = shape[-1]
     flat = cased(node, flat, action)

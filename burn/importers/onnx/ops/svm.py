@@ -56,9 +56,9 @@ def svm_regressor(node: Node) -> ir.Value:
     x = rows(node)
     supports, features = node.int("n_supports", 0), features_of(node, x)
     if supports:
-        products = kernel(node, x, matrix(node, "support_vectors", supports, features))
+        kernels = kernel(node, x, matrix(node, "support_vectors", supports, features))
         coefficients = constant(node, matrix(node, "coefficients", 1, supports), x)
-        scores = ops.dot_general(products, coefficients, lhs_contract=(1,), rhs_contract=(1,))
+        scores = ops.dot_general(kernels, coefficients, lhs_contract=(1,), rhs_contract=(1,))
     else:
         scores = kernel(node, x, matrix(node, "coefficients", 1, features))
     scores = ops.add(scores, number_like(node.floats("rho")[0], scores))
@@ -87,7 +87,7 @@ def svm_classifier(node: Node) -> list[ir.Value]:
     classes, supports = len(per_class), sum(per_class)
     if len(labels) != classes or len(rho) < classes * (classes - 1) // 2:
         node.fail(f"{len(labels)} labels and {len(rho)} offsets do not fit {classes} classes", "vectors_per_class")
-    products = kernel(node, x, matrix(node, "support_vectors", supports, features))
+    kernels = kernel(node, x, matrix(node, "support_vectors", supports, features))
     coefficients = matrix(node, "coefficients", classes - 1, supports)
     starts = np.concatenate([[0], np.cumsum(per_class)])
     pairs = [(i, j) for i in range(classes) for j in range(i + 1, classes)]
@@ -95,7 +95,7 @@ def svm_classifier(node: Node) -> list[ir.Value]:
     for row, (i, j) in enumerate(pairs):
         weights[row, starts[i] : starts[i + 1]] = coefficients[j - 1, starts[i] : starts[i + 1]]
         weights[row, starts[j] : starts[j + 1]] = coefficients[i, starts[j] : starts[j + 1]]
-    scores = ops.dot_general(products, constant(node, weights, x), lhs_contract=(1,), rhs_contract=(1,))
+    scores = ops.dot_general(kernels, constant(node, weights, x), lhs_contract=(1,), rhs_contract=(1,))
     scores = ops.add(scores, constant(node, rho[: len(pairs)], x))
     first = ops.cast(ops.gt(scores, number_like(0.0, scores)), dtype="float32")
     ahead, behind = np.zeros((classes, len(pairs)), np.float32), np.zeros((classes, len(pairs)), np.float32)
@@ -137,16 +137,16 @@ def probabilities(
     count = len(pairs)
     rows = type_of(scores).shape[0]
     columns = [first, ops.sub(one, first), ops.full(shape=(rows, 1), dtype=type_of(scores).dtype)]
-    places = np.full((classes, classes), 2 * count, np.int64)
+    indices = np.full((classes, classes), 2 * count, np.int64)
     for pair, (i, j) in enumerate(pairs):
-        places[i, j], places[j, i] = pair, count + pair
+        indices[i, j], indices[j, i] = pair, count + pair
     table = ops.concat(columns, axis=1)  # every probability of one class against another, and zero
 
     def against(which: np.ndarray) -> ir.Value:
         flat = ops.gather(table, node.array(np.ascontiguousarray(which.reshape(-1))), axis=1)
         return reshape(flat, (rows, classes, classes))
 
-    won, lost = against(places), against(places.T)
+    won, lost = against(indices), against(indices.T)
     squares = ops.reduce(ops.mul(lost, lost), kind="sum", axes=(2,), keepdims=True)
     diagonal = node.array(np.eye(classes, dtype=np.float32).reshape(1, classes, classes))
     q = ops.sub(ops.mul(convert(diagonal, type_of(scores).dtype), squares), ops.mul(won, lost))

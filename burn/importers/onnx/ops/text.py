@@ -46,7 +46,7 @@ def tf_idf_vectorizer(node: Node) -> ir.Value:
         if not 0 <= begin <= end <= len(pool) or (end - begin) % length:
             node.fail(f"{list(counts)} does not divide a pool of {len(pool)}", "ngram_counts")
         grams = np.array(pool[begin:end], kind).reshape(-1, length)
-        places = range(first, first + len(grams))
+        numbers = range(first, first + len(grams))
         first += len(grams)
         if low <= length <= high and len(grams):
             skips = range(min(most, _useful(type_of(x).shape[1], length)) + 1) if length > 1 else range(1)
@@ -57,7 +57,7 @@ def tf_idf_vectorizer(node: Node) -> ir.Value:
             for other in occurrences[1:]:
                 total = ops.add(total, other)
             columns.append(total)
-            covered += places
+            covered += numbers
     if first != len(indexes) or any(i < 0 for i in indexes):
         node.fail(f"{len(indexes)} entries do not fit {first} n-grams", "ngram_indexes")
     columns.append(ops.full(shape=(rows, 1), dtype="float32"))  # what no n-gram that is counted stands for
@@ -92,9 +92,9 @@ def _occurrences(node: Node, x: ir.Value, grams: np.ndarray, stride: int) -> ir.
     rows, tokens = type_of(x).shape
     windows = dim_max(tokens - (grams.shape[1] - 1) * stride, 0)
     matches = None
-    for place in range(grams.shape[1]):
-        part = ops.slice(x, starts=(0, place * stride if windows != 0 else 0), sizes=(rows, windows), steps=(1, 1))
-        wanted = reshape(node.array(np.ascontiguousarray(grams[:, place])), (1, len(grams), 1))
+    for word in range(grams.shape[1]):
+        part = ops.slice(x, starts=(0, word * stride if windows != 0 else 0), sizes=(rows, windows), steps=(1, 1))
+        wanted = reshape(node.array(np.ascontiguousarray(grams[:, word])), (1, len(grams), 1))
         same = ops.eq(reshape(part, (rows, 1, windows)), wanted)
         matches = same if matches is None else ops.and_(matches, same)
     assert matches is not None

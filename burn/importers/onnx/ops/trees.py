@@ -62,25 +62,25 @@ def walk(node: Node, forest: Forest, x: ir.Value) -> ir.Value:
         node.array(a) for a in (forest.feature, forest.split, forest.true, forest.false, forest.missing)
     )
     split = convert(split, type_of(x).dtype)
-    place = broadcast_to(reshape(node.array(forest.roots), (1, count)), (batch, count))
+    at = broadcast_to(reshape(node.array(forest.roots), (1, count)), (batch, count))
     for _ in range(forest.depth(node)):
-        value = ops.gather_elements(x, ops.gather(feature, place), axis=1)
-        taken = _compare(node, forest, place, value, ops.gather(split, place))
+        value = ops.gather_elements(x, ops.gather(feature, at), axis=1)
+        taken = _compare(node, forest, at, value, ops.gather(split, at))
         if forest.missing.any():
-            taken = ops.or_(taken, ops.and_(ops.isnan(value), ops.gather(missing, place)))
-        place = ops.select(taken, ops.gather(true, place), ops.gather(false, place))
-    return place
+            taken = ops.or_(taken, ops.and_(ops.isnan(value), ops.gather(missing, at)))
+        at = ops.select(taken, ops.gather(true, at), ops.gather(false, at))
+    return at
 
 
-def _compare(node: Node, forest: Forest, place: ir.Value, value: ir.Value, split: ir.Value) -> ir.Value:
+def _compare(node: Node, forest: Forest, at: ir.Value, value: ir.Value, split: ir.Value) -> ir.Value:
     """Whether each row goes to its node's true child."""
     inner = forest.true != np.arange(len(forest.true))
     used = sorted(set(forest.mode[inner].tolist()))
-    mode = ops.gather(node.array(forest.mode), place) if len(used) > 1 else None
+    mode = ops.gather(node.array(forest.mode), at) if len(used) > 1 else None
     result = None
     for code in used:
         if code == MEMBER:
-            answer = _is_member(node, forest, place, value)
+            answer = _is_member(node, forest, at, value)
         else:
             answer = getattr(ops, COMPARISONS[code])(value, split)
         if result is None:
@@ -91,13 +91,13 @@ def _compare(node: Node, forest: Forest, place: ir.Value, value: ir.Value, split
     return result
 
 
-def _is_member(node: Node, forest: Forest, place: ir.Value, value: ir.Value) -> ir.Value:
+def _is_member(node: Node, forest: Forest, at: ir.Value, value: ir.Value) -> ir.Value:
     """Whether the value is in its node's set. Sets are filled up to one length with a member of their own."""
     width = max(len(values) for values in forest.members.values())
     table = np.full((len(forest.feature), width), np.nan, np.float64)
     for index, values in forest.members.items():
         table[index] = np.concatenate([values, np.full(width - len(values), values[0])])
-    own = ops.gather(convert(node.array(table), type_of(value).dtype), place, axis=0)
+    own = ops.gather(convert(node.array(table), type_of(value).dtype), at, axis=0)
     same = ops.eq(reshape(value, (*type_of(value).shape, 1)), own)
     return ops.reduce(same, kind="any", axes=(2,))
 
@@ -131,7 +131,7 @@ def listed_forest(node: Node, prefix: str, targets: int) -> Forest:
     """From nodes_*, and target_* or class_*."""
     trees, numbers = node.ints("nodes_treeids"), node.ints("nodes_nodeids")
     node.no_effect("nodes_hitrates", "nodes_hitrates_as_tensor", because=HIT_RATES)
-    place = {pair: i for i, pair in enumerate(zip(trees, numbers, strict=True))}
+    at = {pair: i for i, pair in enumerate(zip(trees, numbers, strict=True))}
     names = node.strings("nodes_modes")
     count = len(trees)
     if unknown := sorted(set(names) - {*MODES, "LEAF"}):
@@ -144,10 +144,10 @@ def listed_forest(node: Node, prefix: str, targets: int) -> Forest:
         if len(ids) != count or len(names) != count:
             node.fail(f"has {len(ids)} entries for {count} nodes", attribute)
         try:
-            places = [i if leaf[i] else place[trees[i], ids[i]] for i in range(count)]
+            children_at = [i if leaf[i] else at[trees[i], ids[i]] for i in range(count)]
         except KeyError as error:
             node.fail(f"names node {error.args[0][1]} of tree {error.args[0][0]}, which does not exist", attribute)
-        children.append(np.array(places, np.int64))
+        children.append(np.array(children_at, np.int64))
     missing = np.array(node.ints("nodes_missing_value_tracks_true", (0,) * count), bool)
     split = _floats(node, "nodes_values")
     feature = np.array(node.ints("nodes_featureids"), np.int64)
@@ -164,10 +164,10 @@ def listed_forest(node: Node, prefix: str, targets: int) -> Forest:
         node.ints(f"{prefix}_treeids"), node.ints(f"{prefix}_nodeids"), node.ints(f"{prefix}_ids"), weights, strict=True
     )
     for tree, number_, target, weight in entries:
-        if (tree, number_) not in place or not 0 <= target < targets:
+        if (tree, number_) not in at or not 0 <= target < targets:
             node.fail(f"names node {number_} of tree {tree} or target {target}, which does not exist", f"{prefix}_ids")
-        votes[place[tree, number_], target] += weight
-        voted[place[tree, number_], target] = True
+        votes[at[tree, number_], target] += weight
+        voted[at[tree, number_], target] = True
     codes = np.array([0 if name == "LEAF" else MODES.index(name) for name in names], np.int64)
     roots = np.array(list(seen.values()), np.int64)
     return Forest(roots, np.where(leaf, 0, feature), split, codes, children[0], children[1], missing, votes, voted)
@@ -256,10 +256,10 @@ def split_forest(node: Node) -> Forest:
         ids, is_leaf = (np.array(node.ints(f"nodes_{side}{kind}"), np.int64) for kind in ("nodeids", "leafs"))
         if not len(ids) == len(is_leaf) == inner:
             node.fail(f"has {len(ids)} entries for {inner} nodes", f"nodes_{side}nodeids")
-        places = np.where(is_leaf != 0, ids + inner, ids)
-        if ((places < 0) | (places >= total) | ((is_leaf == 0) & (ids >= inner))).any():
+        children_at = np.where(is_leaf != 0, ids + inner, ids)
+        if ((children_at < 0) | (children_at >= total) | ((is_leaf == 0) & (ids >= inner))).any():
             node.fail("names a node that does not exist", f"nodes_{side}nodeids")
-        children[side] = np.concatenate([places, np.arange(inner, total)])
+        children[side] = np.concatenate([children_at, np.arange(inner, total)])
     missing = np.array(node.ints("nodes_missing_value_tracks_true", (0,) * inner), bool)
     roots = np.array(node.ints("tree_roots"), np.int64)
     if not len(split) == len(mode) == len(missing) == inner or len(target) != leaves:

@@ -180,8 +180,8 @@ def embed_layer_normalization(node: Node) -> list[ir.Value | None]:
     """Word, position and segment embeddings, added and normalised; and how many tokens of each row are not masked."""
     node.no_effect("mask_index_type", because="it says what the second output's shape is, not what it holds")
     words, positions, kinds = node.required(2), node.required(3), node.input(4)
-    places = node.input(8)
-    return embedded(node, words, positions, kinds, (node.required(5), node.required(6)), places)
+    indices = node.input(8)
+    return embedded(node, words, positions, kinds, (node.required(5), node.required(6)), indices)
 
 
 def embedded(
@@ -190,14 +190,14 @@ def embedded(
     positions: ir.Value,
     kinds: ir.Value | None,
     affine: tuple[ir.Value, ir.Value],
-    places: ir.Value | None,
+    indices: ir.Value | None,
 ) -> list[ir.Value | None]:
     """Rows of the three tables, added and normalised. Operands 0, 1 and 7 are the tokens, their kinds and a mask."""
     tokens, segments = node.required(0), node.input(1)
     batch, length = type_of(tokens).shape
     total = ops.gather(words, tokens, axis=0)
-    if places is not None:
-        total = ops.add(total, ops.gather(positions, places, axis=0))
+    if indices is not None:
+        total = ops.add(total, ops.gather(positions, indices, axis=0))
     else:
         depth = type_of(positions).shape[1]
         first = ops.slice(positions, starts=(0, 0), sizes=(length, depth), steps=(1, 1))
@@ -217,8 +217,8 @@ def embedded(
 def q_embed_layer_normalization(node: Node) -> list[ir.Value | None]:
     """`EmbedLayerNormalization` of quantised tables; scales follow from operand 8 on, zero points from operand 13 on."""
 
-    def real(index: int, place: int) -> ir.Value:
-        scale, zero = (reshape(node.required(i + place), ()) for i in (8, 13))
+    def real(index: int, operand: int) -> ir.Value:
+        scale, zero = (reshape(node.required(i + operand), ()) for i in (8, 13))
         return ops.dequantize(node.required(index), scale, zero, dtype="float32", axis=0)
 
     words, positions = real(2, 0), real(3, 1)

@@ -75,7 +75,7 @@ def self_attention(node: Node, projected: ir.Value, mask: int, past: int, extra:
     q, keys, scale = scaled_sides(node, q, k)
     out = attended(q, keys, v, bias, None, Softmax(scale, node.int("unidirectional", 0) == 1, old))
     present = None
-    if node.wants(1):
+    if node.needs_output(1):
         present = ops.concat([reshape(c, (1, *type_of(c).shape)) for c in (k, v)], axis=0)
     return [join_heads(out), present]
 
@@ -108,7 +108,7 @@ def multi_head_attention(node: Node) -> list[ir.Value | None]:
         agree(node, space.total, old + space.length, "the number of keys of unidirectional attention")
     out = attended(q, keys, v, bias, None, how)
     seen = None
-    if node.wants(3):  # keys that are not seen have the lowest finite score
+    if node.needs_output(3):  # keys that are not seen have the lowest finite score
         seen = biased_scores(q, keys, bias, None, how)
         seen = ops.max(seen, number_like(LOWEST, seen))
     return [join_heads(out), *present, seen]
@@ -208,7 +208,7 @@ def decoder_masked_attention(node: Node) -> list[ir.Value | None]:
     q, keys, scale = scaled_sides(node, q, k)
     how = Softmax(scale, False, 0)
     node.no_effect("output_qk", because="the fourth output is made where it is named")
-    seen = biased_scores(q, keys, bias, None, how) if node.wants(3) else None
+    seen = biased_scores(q, keys, bias, None, how) if node.needs_output(3) else None
     return [join_heads(attended(q, keys, v, bias, None, how)), *present, seen]
 
 

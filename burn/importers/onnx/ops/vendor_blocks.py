@@ -16,8 +16,8 @@ from burn.importers.onnx.ops.vendor import DOMAIN
 
 def by_blocks(x: ir.Value, size: Dim, block: int, axis: int) -> ir.Value:
     """One number a block, repeated for each of `size` elements along the axis."""
-    place = ops.div(ops.iota(shape=(size,), axis=0), number(block, "int64"))
-    return ops.gather(x, place, axis=axis)
+    blocks = ops.div(ops.iota(shape=(size,), axis=0), number(block, "int64"))
+    return ops.gather(x, blocks, axis=axis)
 
 
 @onnx_op("GatherBlockQuantized", domain=DOMAIN)
@@ -45,13 +45,13 @@ def gather_block_quantized(node: Node) -> ir.Value:
         node.fail(f"scales {type_of(scales)} have not the axes of {type_}")
     index = node.required(1)
     size = type_.shape[along]
-    places, inside = _within(index, size)
+    indices, inside = _within(index, size)
     moved = at + (type_of(index).rank - 1 if at > along else 0)
 
     def taken(x: ir.Value) -> ir.Value:
         """Rows of the table, or of what has one number for all of its rows."""
         one = type_of(x).shape[along] == 1 and size != 1
-        return ops.gather(x, ops.mul(places, number(0, "int64")) if one else places, axis=along)
+        return ops.gather(x, ops.mul(indices, number(0, "int64")) if one else indices, axis=along)
 
     values = taken(data)
     values = numbers(values, bits) if packed else values
@@ -78,9 +78,9 @@ def _within(index: ir.Value, size: Dim) -> tuple[ir.Value, ir.Value]:
     """Indices counted from the beginning, 0 in place of those that are out of range; and which are in range."""
     count, zero = dim_value(size), number(0, "int64")
     wide_index = convert(index, "int64")
-    places = ops.select(ops.lt(wide_index, zero), ops.add(wide_index, count), wide_index)
-    inside = ops.and_(ops.ge(places, zero), ops.lt(places, count))
-    return ops.select(inside, places, zero), inside
+    indices = ops.select(ops.lt(wide_index, zero), ops.add(wide_index, count), wide_index)
+    inside = ops.and_(ops.ge(indices, zero), ops.lt(indices, count))
+    return ops.select(inside, indices, zero), inside
 
 
 _FP4 = np.array([0, 0.0625, 8, 12, 4, 6, 2, 3], np.float64) / 12

@@ -99,7 +99,7 @@ def engram_gate(node: Node) -> list[ir.Value | None]:
     batch, length, features = node.type(2).shape
     out = ops.mul(gate, reshape(widened(node.required(2)), (batch, length, 1, features)))
     normed = None
-    if node.wants(1):
+    if node.needs_output(1):
         normed = convert(rms(out, node.required(5), epsilon), dtype)
     else:
         node.no_effect(5, because="it scales the second output")
@@ -167,7 +167,7 @@ def linear_attention_gate(node: Node) -> list[ir.Value | None]:
     decay = ops.softplus(ops.add(widened(node.required(0)), node.required(1)))
     decay = convert(ops.mul(decay, node.required(2)), dtype)
     beta = None
-    if node.wants(1):
+    if node.needs_output(1):
         beta = convert(ops.sigmoid(widened(node.required(3))), dtype)
     else:
         node.no_effect(3, because="the second output is made of it")

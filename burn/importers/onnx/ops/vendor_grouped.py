@@ -97,7 +97,7 @@ def _scores(
 ) -> ir.Value | None:
     """The fourth output: scores before (1) or after (2) the softmax, 0 where a key is not seen."""
     mode = node.int("qk_output", 0)
-    if not node.wants(3):
+    if not node.needs_output(3):
         return None
     if mode not in (1, 2):
         node.fail(f"must be 1 or 2 for the fourth output, not {mode}", "qk_output")

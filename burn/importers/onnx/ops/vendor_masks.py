@@ -125,8 +125,8 @@ def attended(
 ) -> ir.Value:
     """Attention [b, h, s, e], whole where back ends have kernels for it."""
     if how.sink is None:
-        place = {"causal": how.causal, "offset": how.offset, "left": how.left}
-        return ops.attention(q, k, v, mask, lengths, scale=how.scale, softcap=how.softcap, **place)
+        region = {"causal": how.causal, "offset": how.offset, "left": how.left}
+        return ops.attention(q, k, v, mask, lengths, scale=how.scale, softcap=how.softcap, **region)
     return mix(likely(biased_scores(q, k, mask, lengths, how), how), v)
 
 

@@ -18,11 +18,11 @@ from burn.importers.onnx.ops.vendor import DOMAIN
 def rotary_embedding(node: Node) -> ir.Value:
     """Position ids are [b, s], or [1] with the first one's."""
     x, packed = _in_heads(node)
-    places, length = node.required(1), type_of(x).shape[2]
-    if type_of(places).rank == 1:
-        first = reshape(places, (1, 1))
-        places = ops.add(ops.iota(shape=(1, length), axis=1, dtype=type_of(places).dtype), first)
-    cos, sin = (ops.gather(node.required(i), places, axis=0) for i in (2, 3))
+    positions, length = node.required(1), type_of(x).shape[2]
+    if type_of(positions).rank == 1:
+        first = reshape(positions, (1, 1))
+        positions = ops.add(ops.iota(shape=(1, length), axis=1, dtype=type_of(positions).dtype), first)
+    cos, sin = (ops.gather(node.required(i), positions, axis=0) for i in (2, 3))
     out = ops.rotary_embedding(x, cos, sin, interleaved=node.int("interleaved", 0) == 1)
     return join_heads(out) if packed else out
 
@@ -35,7 +35,7 @@ LAYOUTS = (CHUNKED, INTERLEAVED) = (0, 1)
 def m_rotary_embedding(node: Node) -> ir.Value:
     """Positions [3, b, s] are of time, height and width; `mrope_section` says how many angles each of them sets."""
     x, packed = _in_heads(node)
-    places, width = node.required(1), node.type(2).shape[1]
+    positions, width = node.required(1), node.type(2).shape[1]
     sections, layout = node.ints("mrope_section"), node.int("mrope_layout", CHUNKED)
     if layout not in LAYOUTS:
         node.fail(f"must be 0 or 1, not {layout}", "mrope_layout")
@@ -48,7 +48,7 @@ def m_rotary_embedding(node: Node) -> ir.Value:
             stream[axis : sections[axis] * 3 : 3] = axis
     streams = reshape(node.array(stream), (1, 1, 1, len(stream)))
     axis = ops.iota(shape=(3, 1, 1, 1), axis=0)
-    rows = [ops.gather(node.required(i), places, axis=0) for i in (2, 3)]  # [3, b, s, angles]
+    rows = [ops.gather(node.required(i), positions, axis=0) for i in (2, 3)]  # [3, b, s, angles]
     own = ops.eq(axis, streams)
     cos, sin = (ops.reduce(ops.select(own, row, number_like(0, row)), kind="sum", axes=(0,)) for row in rows)
     out = ops.rotary_embedding(x, cos, sin, interleaved=node.int("interleaved", 0) == 1)

@@ -74,8 +74,8 @@ def _matrix(node: Node) -> ir.Value:
     starts, columns = (convert(node.required(i), "int64") for i in (5, 6))
     layouts, entries = type_of(columns).shape
     size = type_of(starts).shape[1] - 1
-    place = ops.iota(shape=(1, entries, 1), axis=1)
-    begun = ops.le(reshape(starts, (layouts, 1, size + 1)), place)
+    entry = ops.iota(shape=(1, entries, 1), axis=1)
+    begun = ops.le(reshape(starts, (layouts, 1, size + 1)), entry)
     row = ops.sub(ops.reduce(ops.cast(begun, dtype="int64"), kind="sum", axes=(2,)), number(1, "int64"))
     used = ops.and_(ops.lt(row, dim_value(size)), ops.ge(columns, number(0, "int64")))
     index = ops.select(used, ops.add(ops.mul(row, dim_value(size)), columns), number(0, "int64"))

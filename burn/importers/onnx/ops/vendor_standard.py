@@ -87,8 +87,8 @@ def unfold_tensor(node: Node) -> ir.Value:
         node.fail(f"is more than the {length} elements of axis {at}", "size")
     count = floordiv(length - size, step) + 1
     starts = ops.mul(ops.iota(shape=(count, size), axis=0), number(step, "int64"))
-    places = ops.add(starts, ops.iota(shape=(count, size), axis=1))
-    taken = ops.gather(x, places, axis=at)  # [.., count, size, ..]
+    indices = ops.add(starts, ops.iota(shape=(count, size), axis=1))
+    taken = ops.gather(x, indices, axis=at)  # [.., count, size, ..]
     return transpose(taken, (*range(at + 1), *range(at + 2, rank + 1), at + 1))
 
 
@@ -132,8 +132,8 @@ def crop_and_resize(node: Node) -> ir.Value:
         first, last = (ops.slice(regions, starts=(0, axis + end), sizes=(count, 1), steps=(1, 1)) for end in (0, 2))
         position = _crop_positions(first, last, size, wanted, dtype)
         here = ops.and_(ops.ge(position, number(0, dtype)), ops.le(position, dim_value(size - 1, dtype)))
-        place = reshape(here, (count, 1, *(wanted if i == axis else 1 for i in range(2))))
-        inside = place if inside is None else ops.and_(inside, place)
+        index = reshape(here, (count, 1, *(wanted if i == axis else 1 for i in range(2))))
+        inside = index if inside is None else ops.and_(inside, index)
         images = _read_at(images, ops.select(here, position, number(0, dtype)), 2 + axis, mode)
     assert inside is not None
     return ops.select(inside, images, number_like(outside, images))
@@ -158,9 +158,9 @@ def _read_at(x: ir.Value, position: ir.Value, axis: int, mode: str) -> ir.Value:
     def along(v: ir.Value) -> ir.Value:
         return reshape(v, tuple(d if i in (0, axis) else 1 for i, d in enumerate(shape)))
 
-    def taken(place: ir.Value) -> ir.Value:
-        places = along(ops.cast(place, dtype="int64"))
-        return ops.gather_elements(x, ops.broadcast_to(places, shape=shape), axis=axis)
+    def taken(index: ir.Value) -> ir.Value:
+        indices = along(ops.cast(index, dtype="int64"))
+        return ops.gather_elements(x, ops.broadcast_to(indices, shape=shape), axis=axis)
 
     if mode == "nearest":
         return taken(ops.floor(ops.add(position, number_like(0.5, position))))

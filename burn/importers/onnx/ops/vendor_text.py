@@ -52,13 +52,13 @@ def ngram_repeat_block(node: Node) -> ir.Value:
     if size < 1:
         node.fail(f"must be at least 1, not {size}", "ngram_size")
     count = dim_max(length - (size - 1), 0)
-    place = ops.iota(shape=(count,), axis=0)
+    position = ops.iota(shape=(count,), axis=0)
     match = ops.full(shape=(batch, count), dtype="bool", value=1.0)
     for j in range(size - 1):
-        own = ops.gather(ids, ops.add(place, number(j, "int64")), axis=1)
+        own = ops.gather(ids, ops.add(position, number(j, "int64")), axis=1)
         last = ops.max(dim_value(length - (size - 1) + j), number(0, "int64"))
         match = ops.and_(match, ops.eq(own, ops.gather(ids, reshape(last, (1,)), axis=1)))
-    banned = ops.gather(ids, ops.add(place, number(size - 1, "int64")), axis=1)
+    banned = ops.gather(ids, ops.add(position, number(size - 1, "int64")), axis=1)
     dtype = type_of(scores).dtype
     low = ops.select(match, number(float("-inf"), dtype), number(float("inf"), dtype))
     return ops.scatter_elements(scores, banned, low, axis=1, reduction="min")
@@ -99,7 +99,7 @@ def ngram_hash_mapping(node: Node) -> list[ir.Value | None]:
             if node.has_input(4):
                 hashed = ops.add(hashed, _element(node, 4, at))
             columns.append(reshape(hashed, (batch, length, 1)))
-    present = part(whole, 1, length, size - 1) if node.wants(1) else None
+    present = part(whole, 1, length, size - 1) if node.needs_output(1) else None
     return [ops.concat(columns, axis=2), present]
 
 
@@ -171,10 +171,10 @@ def _agreed(node: Node, source: ir.Value, predicted: ir.Value) -> ir.Value:
 def _matches(source: ir.Value, tokens: ir.Value, n: int) -> ir.Value:
     """Where in the source [s] the last n tokens begin."""
     (total,), (size,) = type_of(source).shape, type_of(tokens).shape
-    place = ops.iota(shape=(total,), axis=0)
-    match = ops.le(ops.add(place, number(n, "int64")), dim_value(total))
+    position = ops.iota(shape=(total,), axis=0)
+    match = ops.le(ops.add(position, number(n, "int64")), dim_value(total))
     for j in range(n):
-        at = ops.min(ops.add(place, number(j, "int64")), dim_value(total - 1))
+        at = ops.min(ops.add(position, number(j, "int64")), dim_value(total - 1))
         last = ops.max(dim_value(size - n + j), number(0, "int64"))
         match = ops.and_(match, ops.eq(ops.gather(source, at, axis=0), ops.gather(tokens, last, axis=0)))
     return match

@@ -127,8 +127,8 @@ def _fitted(q: ir.Value, x: ir.Value) -> ir.Value:
 
 def _shared_head(heads: Dim, own: Dim) -> ir.Value:
     """The key head of every query head: [heads], int64."""
-    place = ops.mul(ops.iota(shape=(heads,), axis=0), dim_value(own))
-    return ops.floordiv(place, dim_value(heads))
+    index = ops.mul(ops.iota(shape=(heads,), axis=0), dim_value(own))
+    return ops.floordiv(index, dim_value(heads))
 
 
 def _gathered_gradient(grad: ir.Value, shape: tuple[Dim, ...]) -> ir.Value:

@@ -135,11 +135,11 @@ def add(node: Node, a: Any, b: Any, alpha: Any = 1, **keywords: Any) -> Complex:
     return Complex(function(a.real, b.real), function(a.imag, b.imag))
 
 
-def times(a: Complex, b: Complex, product: Callable[[ir.Value, ir.Value], ir.Value] = ops.mul) -> Complex:
+def times(a: Complex, b: Complex, multiply: Callable[[ir.Value, ir.Value], ir.Value] = ops.mul) -> Complex:
     """A product that is linear in both operands: a b, or a matrix product."""
     return Complex(
-        ops.sub(product(a.real, b.real), product(a.imag, b.imag)),
-        ops.add(product(a.real, b.imag), product(a.imag, b.real)),
+        ops.sub(multiply(a.real, b.real), multiply(a.imag, b.imag)),
+        ops.add(multiply(a.real, b.imag), multiply(a.imag, b.real)),
     )
 
 
@@ -172,7 +172,7 @@ def exp(node: Node, z: Complex) -> Complex:
 
 
 @complex_aten("aten.mm.default", "aten.bmm.default", "aten.mv.default", "aten.dot.default", "aten.matmul.default")
-def matrix_product(node: Node, a: Any, b: Any) -> Complex:
+def complex_matmul(node: Node, a: Any, b: Any) -> Complex:
     call = Part(node.fx, node.importer, node.op)
     return times(as_complex(node, a), as_complex(node, b), lambda x, y: BUILDERS[node.op](call, x, y))
 
@@ -246,9 +246,9 @@ def fft_c2r(node: Node, z: Complex, dims: list[int], normalization: int, last_si
     sizes = [*(shape[d] for d in dims[:-1]), last_size]
     for d in dims[:-1]:
         z = transformed(z, node.axis(d, z.real), True)
-    place = ops.iota(shape=(last_size,), axis=0)
-    own = ops.le(place, dim_value(floordiv(last_size, 2)))
-    source = ops.select(own, place, ops.sub(dim_value(last_size), place))
+    k = ops.iota(shape=(last_size,), axis=0)
+    own = ops.le(k, dim_value(floordiv(last_size, 2)))
+    source = ops.select(own, k, ops.sub(dim_value(last_size), k))
     laid = tuple(last_size if i == last else 1 for i in range(len(shape)))
     re, im = (ops.gather(p, source, axis=last) for p in (z.real, z.imag))
     im = ops.select(reshape(own, laid), im, ops.neg(im))

@@ -54,7 +54,7 @@ def _result_type(node: Node, fake: torch.Tensor, names: list[str]) -> TensorType
     sizes = node.importer.sizes
     shape: list[Dim] = []
     for size in fake.shape:
-        if not sizes.knows(size):
+        if not sizes.has(size):
             new = node.new_size("cond_size")
             names.append(str(new))
             sizes.bind(size, new)

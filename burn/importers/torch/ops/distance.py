@@ -27,8 +27,8 @@ def pdist(node: Node, x: ir.Value, p: float = 2.0) -> ir.Value:
     n = type_of(x).shape[0]
     before = ops.lt(ops.iota(shape=(n, 1), axis=0), ops.iota(shape=(1, n), axis=1))
     count = node.new_size("pairs")
-    places = ops.nonzero(before, count=str(count))
-    first, second = (ops.gather(x, reshape(part(places, 0, i, 1), (count,)), axis=0) for i in (0, 1))
+    indices = ops.nonzero(before, count=str(count))
+    first, second = (ops.gather(x, reshape(part(indices, 0, i, 1), (count,)), axis=0) for i in (0, 1))
     return reshape(distance(ops.sub(first, second), p), node.shape)
 
 

@@ -63,9 +63,9 @@ def _largest(rows: ir.Value, out: ir.Value, bag: ir.Value, indices: ir.Value) ->
     """The index that gave each element of the maxima `out` [bags, d], the first of several; 0 for an empty bag."""
     n, depth = type_of(rows).shape
     bags = type_of(out).shape[0]
-    place = ops.broadcast_to(reshape(ops.iota(shape=(n,), axis=0), (n, 1)), shape=(n, depth))
+    row_numbers = ops.broadcast_to(reshape(ops.iota(shape=(n,), axis=0), (n, 1)), shape=(n, depth))
     last = dim_value(n, "int64")
-    found = ops.select(ops.eq(rows, ops.gather(out, bag, axis=0)), place, last)
+    found = ops.select(ops.eq(rows, ops.gather(out, bag, axis=0)), row_numbers, last)
     first = ops.broadcast_to(last, shape=(bags, depth))
     first = ops.scatter_nd(first, reshape(bag, (n, 1)), found, reduction="min")
     nothing = ops.full(shape=(1,), dtype="int64", value=0)

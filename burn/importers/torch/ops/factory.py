@@ -75,11 +75,11 @@ def linspace(node: Node, start: Any, end: Any, steps: int, **keywords: Any) -> i
     if steps == 1:
         return filled(node, start)
     first, last = node.scalar(start, "float64"), node.scalar(end, "float64")
-    place = ops.iota(shape=(steps,), axis=0, dtype="float64")
+    index = ops.iota(shape=(steps,), axis=0, dtype="float64")
     step = ops.div(ops.sub(last, first), number(steps - 1, "float64"))
-    low = ops.add(first, ops.mul(step, place))
-    high = ops.sub(last, ops.mul(step, ops.sub(number(steps - 1, "float64"), place)))
-    return convert(ops.select(ops.lt(place, number(steps // 2, "float64")), low, high), node.dtype)
+    low = ops.add(first, ops.mul(step, index))
+    high = ops.sub(last, ops.mul(step, ops.sub(number(steps - 1, "float64"), index)))
+    return convert(ops.select(ops.lt(index, number(steps // 2, "float64")), low, high), node.dtype)
 
 
 # ---- random numbers -----------------------------------------------------------------------------------------------------

@@ -21,10 +21,10 @@ def grid_sampler_3d(
 ) -> ir.Value:
     """x [n, c, D, H, W] at grid [n, d, h, w, 3], whose last axis is (x, y, z) in [-1, 1] -> [n, c, d, h, w]."""
     n, _, *sizes = type_of(x).shape
-    places = type_of(grid).shape[1:4]
+    positions = type_of(grid).shape[1:4]
     rows = []
     for i, size in enumerate(reversed(sizes)):
-        coordinate = reshape(part(grid, 4, i, 1), (n, *places))
+        coordinate = reshape(part(grid, 4, i, 1), (n, *positions))
         rows.insert(0, _inside(_placed(coordinate, size, align_corners), size, padding, align_corners))
     last = ops.transpose(x, permutation=(0, 2, 3, 4, 1))  # a place is a row of channels
     if interpolation == NEAREST:
@@ -42,7 +42,7 @@ def grid_sampler_3d(
                 weight = share if weight is None else ops.mul(weight, share)
                 ends.append(ops.add(floor, one) if up else floor)
             assert weight is not None
-            term = ops.mul(_read(last, ends, sizes), reshape(weight, (n, *places, 1)))
+            term = ops.mul(_read(last, ends, sizes), reshape(weight, (n, *positions, 1)))
             result = term if result is None else ops.add(result, term)
     assert result is not None
     return ops.transpose(result, permutation=(0, 4, 1, 2, 3))

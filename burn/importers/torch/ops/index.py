@@ -46,10 +46,10 @@ def take(node: Node, x: ir.Value, index: ir.Value) -> ir.Value:
 
 
 # ---- x[i, :, j] ---------------------------------------------------------------------------------------------------------
-def _places(node: Node, x: ir.Value, indices: list[Any]) -> tuple[list[int], list[ir.Value], tuple[Dim, ...]]:
+def _indices(node: Node, x: ir.Value, indices: list[Any]) -> tuple[list[int], list[ir.Value], tuple[Dim, ...]]:
     """The indexed axes, their indices, and the shape that those broadcast to. A mask stands for the places where it is
     true, one index for each of its axes."""
-    axes, places = [], []
+    axes, found = [], []
     position = 0
     for index in indices:
         if index is None:
@@ -58,14 +58,14 @@ def _places(node: Node, x: ir.Value, indices: list[Any]) -> tuple[list[int], lis
         if type_of(index).dtype in ("bool", "uint8"):
             for row in _where(node, index):
                 axes.append(position)
-                places.append(row)
+                found.append(row)
                 position += 1
             continue
         axes.append(position)
-        places.append(convert(index, "int64"))
+        found.append(convert(index, "int64"))
         position += 1
-    shape = broadcast_shapes(*(type_of(p).shape for p in places))
-    return axes, places, shape
+    shape = broadcast_shapes(*(type_of(p).shape for p in found))
+    return axes, found, shape
 
 
 def _where(node: Node, mask: ir.Value) -> list[ir.Value]:
@@ -79,14 +79,14 @@ def _where(node: Node, mask: ir.Value) -> list[ir.Value]:
 def index(node: Node, x: ir.Value, indices: list[Any]) -> ir.Value:
     """numpy's indexing with tensors: the indices broadcast; the axes that they name are replaced by theirs, in place when
     the axes lie side by side, else in front."""
-    axes, places, shape = _places(node, x, indices)
+    axes, found, shape = _indices(node, x, indices)
     type_ = type_of(x)
     if len(axes) == 1:
-        result = ops.gather(x, places[0], axis=axes[0])
+        result = ops.gather(x, found[0], axis=axes[0])
     else:
         rest = [i for i in range(type_.rank) if i not in axes]
         front = transpose(x, (*axes, *rest))
-        columns = [reshape(broadcast_to(p, shape), (*shape, 1)) for p in places]
+        columns = [reshape(broadcast_to(p, shape), (*shape, 1)) for p in found]
         result = ops.gather_nd(front, ops.concat(columns, axis=len(shape)))
         if axes == list(range(axes[0], axes[0] + len(axes))):
             n, before = len(shape), axes[0]
@@ -108,7 +108,7 @@ def _bind_sizes(node: Node, shape: tuple[Dim, ...]) -> None:
 def index_put(
     node: Node, x: ir.Value, indices: list[Any], values: ir.Value, accumulate: bool = False, *rest: Any
 ) -> ir.Value:
-    """x with values at the places that `index` would read."""
+    """x with values at the elements that `index` would read."""
     type_ = type_of(x)
     mask = next((i for i in indices if i is not None), None)
     if (
@@ -122,9 +122,9 @@ def index_put(
         after = type_.rank - before - type_of(mask).rank
         chosen = reshape(mask, (*type_of(mask).shape, *[1] * after))
         return ops.select(chosen, reshape(node.as_result(values), ()), x)
-    axes, places, shape = _places(node, x, indices)
+    axes, found, shape = _indices(node, x, indices)
     if len(axes) == 1 and len(shape) == 1:
-        (axis,), (index,) = axes, places
+        (axis,), (index,) = axes, found
         rows = broadcast_to(
             node.as_result(values), tuple(shape[0] if i == axis else d for i, d in enumerate(type_.shape))
         )
@@ -138,7 +138,7 @@ def index_put(
     wanted = (*inner[:before], *shape, *inner[before:])
     updates = broadcast_to(node.as_result(values), wanted)
     updates = transpose(updates, (*range(before, before + n), *range(before), *range(before + n, len(wanted))))
-    columns = [reshape(broadcast_to(p, shape), (*shape, 1)) for p in places]
+    columns = [reshape(broadcast_to(p, shape), (*shape, 1)) for p in found]
     written = ops.scatter_nd(front, ops.concat(columns, axis=n), updates, reduction="add" if accumulate else "none")
     order = (*axes, *rest_axes)
     return transpose(written, tuple(order.index(i) for i in range(type_.rank)))
@@ -228,9 +228,9 @@ def index_reduce(
 def put(node: Node, x: ir.Value, index: ir.Value, source: ir.Value, accumulate: bool = False) -> ir.Value:
     """Writes at places in the flattened x."""
     n, total = type_of(index).elements, type_of(x).elements
-    places = reshape(convert(index, "int64"), (n, 1))
+    targets = reshape(convert(index, "int64"), (n, 1))
     kind = "add" if accumulate else "none"
-    written = ops.scatter_nd(reshape(x, (total,)), places, reshape(source, (n,)), reduction=kind)
+    written = ops.scatter_nd(reshape(x, (total,)), targets, reshape(source, (n,)), reduction=kind)
     return reshape(written, type_of(x).shape)
 
 
@@ -264,8 +264,8 @@ def _rows_written(
     keys and values kept."""
     count = type_of(index).elements
     if count == 1:
-        places = broadcast_to(reshape(convert(index, "int64"), tuple(1 for _ in shape)), type_of(rows).shape)
-        return ops.scatter_elements(x, places, rows, axis=axis, reduction=kind)
+        targets = broadcast_to(reshape(convert(index, "int64"), tuple(1 for _ in shape)), type_of(rows).shape)
+        return ops.scatter_elements(x, targets, rows, axis=axis, reduction=kind)
     order = (axis, *(i for i in range(len(shape)) if i != axis))
     column = reshape(convert(index, "int64"), (count, 1))
     written = ops.scatter_nd(transpose(x, order), column, transpose(rows, order), reduction=kind)
@@ -292,10 +292,10 @@ def masked_scatter_backward(node: Node, grad: ir.Value, mask: ir.Value, sizes: l
     count, total = product(shape), product(sizes)
     chosen = reshape(broadcast_to(mask, shape), (count,))
     order = ops.cumulative(convert(chosen, "int64"), kind="sum", axis=0, exclusive=True)
-    place = ops.select(chosen, ops.min(order, dim_value(total)), dim_value(total))  # one element more takes the others
+    target = ops.select(chosen, ops.min(order, dim_value(total)), dim_value(total))  # one element more takes the others
     updates = ops.select(chosen, reshape(grad, (count,)), number(0, type_of(grad).dtype))
     zeros = ops.full(shape=(total + 1,), dtype=type_of(grad).dtype, value=0.0)
-    written = ops.scatter_nd(zeros, reshape(place, (count, 1)), updates, reduction="add")
+    written = ops.scatter_nd(zeros, reshape(target, (count, 1)), updates, reduction="add")
     return reshape(part(written, 0, 0, total), tuple(sizes))
 
 
@@ -315,9 +315,9 @@ def nonzero(node: Node, x: ir.Value) -> ir.Value:
 def masked_select(node: Node, x: ir.Value, mask: ir.Value) -> ir.Value:
     shape = broadcast_shapes(type_of(x).shape, type_of(mask).shape)
     total = product(shape)
-    (place,) = _where(node, reshape(broadcast_to(mask, shape), (total,)))
-    node.importer.sizes.bind(node.meta.shape[0], type_of(place).shape[0])
-    return ops.gather(reshape(broadcast_to(x, shape), (total,)), place, axis=0)
+    (selected,) = _where(node, reshape(broadcast_to(mask, shape), (total,)))
+    node.importer.sizes.bind(node.meta.shape[0], type_of(selected).shape[0])
+    return ops.gather(reshape(broadcast_to(x, shape), (total,)), selected, axis=0)
 
 
 @aten("_unique2.default", "unique_dim.default")

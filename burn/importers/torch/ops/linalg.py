@@ -195,9 +195,9 @@ def _by_factors(packed: ir.Value, pivots: ir.Value, b: ir.Value, transposed: boo
     order = _order(made(pivots))
     wide = type_of(b).shape
 
-    def permuted(x: Tensor, places: Tensor) -> Tensor:
+    def permuted(x: Tensor, indices: Tensor) -> Tensor:
         batch = (*type_of(x.value).shape[:-2], wide[-2])
-        return x.gather(len(wide) - 2, places.broadcast_to(*batch).unsqueeze(-1).broadcast_to(*type_of(x.value).shape))
+        return x.gather(len(wide) - 2, indices.broadcast_to(*batch).unsqueeze(-1).broadcast_to(*type_of(x.value).shape))
 
     if transposed:
         upper = _triangular(turned(packed), b, upper=False)
@@ -237,8 +237,8 @@ def _pivots(order: Tensor, n: Dim) -> Tensor:
     start = row.broadcast_to(*flat.type.shape)
 
     def exchange(step: Tensor, going: Tensor, rows: Tensor, pivots: Tensor) -> tuple:
-        place = (rows == flat.take(step, 1).unsqueeze(1)).astype("int32").argmax(1, keepdims=True)
-        return going, _exchanged(rows, row, step, place), (row == step).where(place + 1, pivots)
+        index = (rows == flat.take(step, 1).unsqueeze(1)).astype("int32").argmax(1, keepdims=True)
+        return going, _exchanged(rows, row, step, index), (row == step).where(index + 1, pivots)
 
     return loop(exchange, (start, start), trips=n)[1].reshape(*order.type.shape)
 

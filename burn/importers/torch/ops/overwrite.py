@@ -12,7 +12,7 @@ from burn.dialect.dims import Dim
 from burn.dialect.mlir import ir
 from burn.dialect.types import type_of
 from burn.importers.torch.node import Node, aten
-from burn.importers.torch.ops.view import memory_order, strided_places
+from burn.importers.torch.ops.view import memory_order, strided_indices
 
 
 @aten("diagonal_scatter.default")
@@ -26,9 +26,9 @@ def diagonal_scatter(node: Node, x: ir.Value, src: ir.Value, offset: int = 0, di
     height, width = type_of(x).shape[a], type_of(x).shape[b]
     row, column = ops.iota(shape=(height, 1), axis=0), ops.iota(shape=(1, width), axis=1)
     inside = ops.eq(ops.sub(column, row), number(offset, "int64"))
-    place = ops.sub(ops.iota(shape=(height,), axis=0), number(max(-offset, 0), "int64"))
-    place = ops.min(ops.max(place, number(0, "int64")), ops.sub(dim_value(count), number(1, "int64")))
-    rows = ops.gather(node.as_result(src), place, axis=rank - 2)
+    index = ops.sub(ops.iota(shape=(height,), axis=0), number(max(-offset, 0), "int64"))
+    index = ops.min(ops.max(index, number(0, "int64")), ops.sub(dim_value(count), number(1, "int64")))
+    rows = ops.gather(node.as_result(src), index, axis=rank - 2)
     written = ops.select(inside, reshape(rows, (*type_of(rows).shape, 1)), transpose(x, order))
     return transpose(written, tuple(order.index(i) for i in range(rank)))
 
@@ -40,8 +40,8 @@ def as_strided_scatter(
     """src at places in torch's memory of x; where several elements of src lie at one place, the last wins."""
     total, order = type_of(src).elements, memory_order(node)
     memory = transpose(x, order)
-    places = reshape(strided_places(node, size, stride, offset), (total, 1))
+    indices = reshape(strided_indices(node, size, stride, offset), (total, 1))
     flat = reshape(memory, (type_of(x).elements,))
     updates = reshape(convert(src, type_of(x).dtype), (total,))
-    written = reshape(ops.scatter_nd(flat, places, updates, reduction="none"), type_of(memory).shape)
+    written = reshape(ops.scatter_nd(flat, indices, updates, reduction="none"), type_of(memory).shape)
     return transpose(written, tuple(order.index(axis) for axis in range(len(order))))

@@ -87,10 +87,10 @@ def max_pool_with_indices(
 ) -> list[Any]:
     w = Windows(type_of(x), kernel, stride, padding, dilation, ceil, _n(node))
     best = w.slide(x, "max")
-    return [best, _place(x, w) if node.uses(1) else None]
+    return [best, _flat_index(x, w) if node.uses(1) else None]
 
 
-def _place(x: ir.Value, w: Windows) -> ir.Value:
+def _flat_index(x: ir.Value, w: Windows) -> ir.Value:
     """Every window written out along a last axis; where its first maximum lies in the flattened spatial axes."""
     lead, n, sizes = w.lead, w.n, w.sizes
     lowest = limit(type_of(x).dtype, highest=False)
@@ -102,15 +102,15 @@ def _place(x: ir.Value, w: Windows) -> ir.Value:
     cells = transpose(cells, (*range(lead), *(lead + 2 * i for i in range(n)), *(lead + 1 + 2 * i for i in range(n))))
     cells = reshape(cells, (*type_of(x).shape[:lead], *sizes, product(w.kernel)))
     inside = ops.arg_reduce(cells, kind="max", axis=lead + n)
-    place: Any = number(0, "int64")
+    index: Any = number(0, "int64")
     for i in range(n):
         after = prod(w.kernel[i + 1 :])
         step = ops.mod(ops.div(inside, number(after, "int64")), number(w.kernel[i], "int64"))
         window = along(ops.iota(shape=(sizes[i],), axis=0), lead + i, lead + n)
         begin = ops.sub(ops.mul(window, number(w.strides[i], "int64")), number(w.low[i], "int64"))
         coordinate = ops.add(begin, ops.mul(step, number(w.dilations[i], "int64")))
-        place = ops.add(ops.mul(place, dim_value(w.dims[i])), coordinate)
-    return place
+        index = ops.add(ops.mul(index, dim_value(w.dims[i])), coordinate)
+    return index
 
 
 @aten(*(f"max_pool{n}d_with_indices_backward.default" for n in (2, 3)))
@@ -216,10 +216,10 @@ def shares(d: Dim, wanted: Dim, dtype: str) -> ir.Value:
 
 
 def _bounds(d: Dim, wanted: Dim) -> tuple[ir.Value, ir.Value]:
-    place, n = ops.iota(shape=(wanted, 1), axis=0), dim_value(wanted)
+    index, n = ops.iota(shape=(wanted, 1), axis=0), dim_value(wanted)
     size, one = dim_value(d), number(1, "int64")
-    low = ops.floordiv(ops.mul(place, size), n)
-    high = ops.floordiv(ops.sub(ops.add(ops.mul(ops.add(place, one), size), n), one), n)
+    low = ops.floordiv(ops.mul(index, size), n)
+    high = ops.floordiv(ops.sub(ops.add(ops.mul(ops.add(index, one), size), n), one), n)
     return low, high
 
 
@@ -229,18 +229,18 @@ def adaptive_max_pool(node: Node, x: ir.Value, size: list[Dim]) -> list[Any]:
     n = len(size)
     lead, dims = type_of(x).rank - n, type_of(x).shape[-n:]
     lowest = limit(type_of(x).dtype, highest=False)
-    cells, lengths, places = x, [], []
+    cells, lengths, at = x, [], []
     for i, (d, wanted) in enumerate(zip(dims, size, strict=True)):
         low, high = _bounds(d, wanted)
         length = ceildiv(d, wanted) + (0 if isinstance(d, int) and isinstance(wanted, int) and d % wanted == 0 else 1)
         reach = ops.add(low, ops.iota(shape=(1, length), axis=1))
         inside = ops.lt(reach, high)
-        place = ops.select(inside, reach, low)
-        cells = ops.gather(cells, place, axis=lead + 2 * i)
+        index = ops.select(inside, reach, low)
+        cells = ops.gather(cells, index, axis=lead + 2 * i)
         where = tuple(v if j in (lead + 2 * i, lead + 2 * i + 1) else 1 for j, v in enumerate(type_of(cells).shape))
         cells = ops.select(reshape(inside, where), cells, lowest)
         lengths.append(length)
-        places.append(place)
+        at.append(index)
     cells = transpose(cells, (*range(lead), *(lead + 2 * i for i in range(n)), *(lead + 1 + 2 * i for i in range(n))))
     cells = reshape(cells, (*type_of(x).shape[:lead], *size, product(lengths)))
     best = ops.reduce(cells, kind="max", axes=(lead + n,))
@@ -251,7 +251,7 @@ def adaptive_max_pool(node: Node, x: ir.Value, size: list[Dim]) -> list[Any]:
     for i in range(n):
         step = ops.mod(ops.div(inside, dim_value(product(lengths[i + 1 :]))), dim_value(lengths[i]))
         first = along(
-            reshape(ops.slice(places[i], starts=(0, 0), sizes=(size[i], 1), steps=(1, 1)), (size[i],)),
+            reshape(ops.slice(at[i], starts=(0, 0), sizes=(size[i], 1), steps=(1, 1)), (size[i],)),
             lead + i,
             lead + n,
         )

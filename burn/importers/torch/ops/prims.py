@@ -97,8 +97,8 @@ def permuted(node: Node, x: ir.Value, permutation: list[int]) -> ir.Value:
 
 @aten("iota.default", namespace="prims")
 def iota(node: Node, length: Dim, *, start: Any, step: Any, **keywords: Any) -> ir.Value:
-    place = ops.mul(ops.iota(shape=(length,), axis=0), node.scalar(step, "int64"))
-    return node.as_result(ops.add(place, node.scalar(start, "int64")))
+    index = ops.mul(ops.iota(shape=(length,), axis=0), node.scalar(step, "int64"))
+    return node.as_result(ops.add(index, node.scalar(start, "int64")))
 
 
 # ---- reductions ---------------------------------------------------------------------------------------------------------

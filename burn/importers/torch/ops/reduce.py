@@ -54,15 +54,15 @@ def of_bools(node: Node, x: ir.Value) -> ir.Value:
 
 
 @aten("max.dim", "min.dim")
-def extreme_and_place(node: Node, x: ir.Value, dim: int, keepdim: bool = False) -> list[ir.Value]:
+def extreme_and_index(node: Node, x: ir.Value, dim: int, keepdim: bool = False) -> list[ir.Value]:
     kind = EXTREMES[node.op.split(".")[1]]
     if not type_of(x).rank:
         return [x, number(0, "int64")]
     axis = node.axis(dim, x)
-    place = ops.arg_reduce(
+    index = ops.arg_reduce(
         convert(x, "uint8") if type_of(x).dtype == "bool" else x, kind=kind, axis=axis, keepdims=keepdim
     )
-    return [_extreme(x, kind, (axis,), keepdim), place]
+    return [_extreme(x, kind, (axis,), keepdim), index]
 
 
 @aten("argmax.default", "argmin.default")
@@ -140,14 +140,14 @@ def cumulative_extreme(node: Node, x: ir.Value, dim: int) -> list[Any]:
         return [x, number(0, "int64")]
     axis = node.axis(dim, x)
     if type_of(x).dtype == "bool":
-        best, place = cumulative_extreme(node, convert(x, "uint8"), dim)
-        return [convert(best, "bool"), place]
+        best, index = cumulative_extreme(node, convert(x, "uint8"), dim)
+        return [convert(best, "bool"), index]
     best = ops.cumulative(x, kind="max" if "max" in node.op else "min", axis=axis)
-    place = ops.iota(shape=type_of(x).shape, axis=axis)
+    index = ops.iota(shape=type_of(x).shape, axis=axis)
     same = ops.eq(x, best)
     if type_of(x).dtype in FLOATS:
         same = ops.or_(same, ops.isnan(x))
-    reached = ops.select(same, place, number(0, "int64"))
+    reached = ops.select(same, index, number(0, "int64"))
     return [best, ops.cumulative(reached, kind="max", axis=axis)]
 
 
@@ -156,10 +156,10 @@ def cumulative_extreme(node: Node, x: ir.Value, dim: int) -> list[Any]:
 def sort(node: Node, x: ir.Value, dim: Any = -1, descending: bool = False, **keywords: Any) -> Any:
     dim, descending = keywords.get("dim", dim), keywords.get("descending", descending)
     if not type_of(x).rank:
-        values, places = x, number(0, "int64")
+        values, indices = x, number(0, "int64")
     else:
-        values, places = ops.sort(x, axis=node.axis(dim, x), descending=descending)
-    return places if "argsort" in node.op else [values, places]
+        values, indices = ops.sort(x, axis=node.axis(dim, x), descending=descending)
+    return indices if "argsort" in node.op else [values, indices]
 
 
 @aten("topk.default")
@@ -168,15 +168,15 @@ def topk(node: Node, x: ir.Value, k: Dim, dim: int = -1, largest: bool = True, s
         return [x, number(0, "int64")]
     axis = node.axis(dim, x)
     check_size(k, "<=", type_of(x).shape[axis], "topk has so many elements to choose")
-    values, places = ops.sort(x, axis=axis, descending=largest)
-    return [part(values, axis, 0, k), part(places, axis, 0, k)]
+    values, indices = ops.sort(x, axis=axis, descending=largest)
+    return [part(values, axis, 0, k), part(indices, axis, 0, k)]
 
 
 @aten("kthvalue.default")
 def kthvalue(node: Node, x: ir.Value, k: int, dim: int = -1, keepdim: bool = False) -> list[ir.Value]:
     axis = node.axis(dim, x)
-    values, places = ops.sort(x, axis=axis, descending=False)
-    return [reshape(part(v, axis, k - 1, 1), node.result_type(0).shape) for v in (values, places)]
+    values, indices = ops.sort(x, axis=axis, descending=False)
+    return [reshape(part(v, axis, k - 1, 1), node.result_type(0).shape) for v in (values, indices)]
 
 
 @aten("median.default", "median.dim")
@@ -188,10 +188,10 @@ def median(node: Node, x: ir.Value, dim: int | None = None, keepdim: bool = Fals
         axis = node.axis(dim, x)
     if not type_of(x).rank:
         return [x, number(0, "int64")]
-    values, places = ops.sort(x, axis=axis, descending=False)
+    values, indices = ops.sort(x, axis=axis, descending=False)
     size = type_of(x).shape[axis]
     middle = floordiv(size - 1, 2)
-    results = [(part(v, axis, middle, 1), part(v, axis, size - 1, 1)) for v in (values, places)]
+    results = [(part(v, axis, middle, 1), part(v, axis, size - 1, 1)) for v in (values, indices)]
     if type_of(x).dtype in FLOATS:
         spoilt = ops.isnan(results[0][1])
         chosen = [ops.select(spoilt, last, value) for value, last in results]

@@ -61,8 +61,8 @@ def run_with(node: Node, state: ir.Value, target: Any, *arguments: Any, **keywor
 def _called(builder: Any, node: Node, target: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
     """The builder's result for the arguments as the operator's schema has them."""
     positional, by_name = [], {}
-    for place, argument in enumerate(target._schema.arguments):
-        value = arguments[place] if place < len(arguments) else argument.default_value
+    for i, argument in enumerate(target._schema.arguments):
+        value = arguments[i] if i < len(arguments) else argument.default_value
         value = keywords.get(argument.name, value)
         if argument.kwarg_only:
             by_name[argument.name] = value
@@ -83,6 +83,6 @@ def _state(key: ir.Value, size: int) -> ir.Value:
 def _key(state: ir.Value) -> ir.Value:
     """The key that a state begins with: uint32[2]."""
     told = ops.slice(state, starts=(0,), sizes=(BYTES * WORDS,), steps=(1,))
-    places = ops.mul(ops.iota(shape=(1, BYTES), axis=1), number(8, "int64"))
-    words = ops.shift_left(convert(reshape(told, (WORDS, BYTES)), "int64"), places)
+    bits = ops.mul(ops.iota(shape=(1, BYTES), axis=1), number(8, "int64"))
+    words = ops.shift_left(convert(reshape(told, (WORDS, BYTES)), "int64"), bits)
     return convert(ops.reduce(words, kind="sum", axes=(1,)), "uint32")

@@ -12,10 +12,10 @@ from burn.dialect.types import FLOATS, TensorType, type_of
 from burn.importers.torch.node import Node, aten
 
 
-def tallied(places: ir.Value, size: Dim, values: ir.Value) -> ir.Value:
+def tallied(order: ir.Value, size: Dim, values: ir.Value) -> ir.Value:
     """Into each of `size` places the sum of the values [n] that are to go there; places [n], int64."""
     none = ops.full(shape=(size,), dtype=type_of(values).dtype, value=0.0)
-    return ops.scatter_nd(none, reshape(places, (type_of(places).elements, 1)), values, reduction="add")
+    return ops.scatter_nd(none, reshape(order, (type_of(order).elements, 1)), values, reduction="add")
 
 
 def ones_like(x: ir.Value, dtype: str) -> ir.Value:
@@ -46,8 +46,8 @@ def histc(node: Node, x: ir.Value, bins: int = 100, low: float = 0, high: float 
         first, last = number_like(low, value), number_like(high, value)
     inside = ops.and_(ops.ge(value, first), ops.le(value, last))
     steps = ops.mul(ops.sub(value, first), ops.div(number_like(bins, value), ops.sub(last, first)))
-    place = ops.min(convert(ops.select(inside, steps, number_like(0, steps)), "int64"), number(bins - 1, "int64"))
-    return node.as_result(tallied(place, bins, convert(inside, type_of(value).dtype)))
+    index = ops.min(convert(ops.select(inside, steps, number_like(0, steps)), "int64"), number(bins - 1, "int64"))
+    return node.as_result(tallied(index, bins, convert(inside, type_of(value).dtype)))
 
 
 # ---- repetition and runs ------------------------------------------------------------------------------------------------
@@ -65,9 +65,9 @@ def repeat_interleave(node: Node, repeats: ir.Value, output_size: Any = None) ->
 def run_begins(x: ir.Value, axis: int) -> ir.Value:
     """Where along an axis an element differs from the one before, or is the first."""
     shape = type_of(x).shape
-    place = ops.iota(shape=(shape[axis],), axis=0)
-    before = ops.gather(x, ops.max(ops.sub(place, number(1, "int64")), number(0, "int64")), axis=axis)
-    first = ops.eq(place, number(0, "int64"))
+    index = ops.iota(shape=(shape[axis],), axis=0)
+    before = ops.gather(x, ops.max(ops.sub(index, number(1, "int64")), number(0, "int64")), axis=axis)
+    first = ops.eq(index, number(0, "int64"))
     laid = tuple(d if i == axis else 1 for i, d in enumerate(shape))
     return ops.or_(ops.ne(x, before), reshape(first, laid))
 
@@ -90,9 +90,9 @@ def unique_consecutive(node: Node, x: ir.Value, inverse: bool, counts: bool, dim
     node.importer.sizes.bind(node.meta[0].shape[axis], count)
     run = ops.sub(ops.cumulative(convert(begins, "int64"), kind="sum", axis=0), number(1, "int64"))
     nothing = ops.full(shape=(0,), dtype="int64", value=0.0)
-    places = nothing if tuple(node.meta[1].shape) == (0,) else reshape(run, shape if dim is None else (n,))
+    order = nothing if tuple(node.meta[1].shape) == (0,) else reshape(run, shape if dim is None else (n,))
     lengths = tallied(run, count, ones_like(run, "int64")) if counts else nothing
-    return [ops.gather(x, first, axis=axis), places, lengths]
+    return [ops.gather(x, first, axis=axis), order, lengths]
 
 
 @aten("nonzero_static.default")
@@ -113,11 +113,11 @@ def mode(node: Node, x: ir.Value, dim: int = -1, keepdim: bool = False) -> list[
     if not type_of(x).rank:
         return [x, number(0, "int64")]
     axis = node.axis(dim, x)
-    values, places = ops.sort(x, axis=axis, descending=False)
-    place = ops.iota(shape=type_of(x).shape, axis=axis)
-    begins = ops.select(run_begins(values, axis), place, number(0, "int64"))
-    length = ops.sub(place, ops.cumulative(begins, kind="max", axis=axis))
-    return _taken(node, (values, places), ops.arg_reduce(length, kind="max", axis=axis, keepdims=True), axis)
+    values, order = ops.sort(x, axis=axis, descending=False)
+    index = ops.iota(shape=type_of(x).shape, axis=axis)
+    begins = ops.select(run_begins(values, axis), index, number(0, "int64"))
+    length = ops.sub(index, ops.cumulative(begins, kind="max", axis=axis))
+    return _taken(node, (values, order), ops.arg_reduce(length, kind="max", axis=axis, keepdims=True), axis)
 
 
 @aten("nanmedian.default", "nanmedian.dim")
@@ -129,7 +129,7 @@ def nanmedian(node: Node, x: ir.Value, dim: int | None = None, keepdim: bool = F
         x, axis = reshape(x, (type_of(x).elements,)), 0
     else:
         axis = node.axis(dim, x)
-    values, places = ops.sort(x, axis=axis, descending=False)
+    values, order = ops.sort(x, axis=axis, descending=False)
     one = number(1, "int64")
     if type_of(x).dtype in FLOATS:
         counted = ops.reduce(convert(ops.not_(ops.isnan(x)), "int64"), kind="sum", axes=(axis,), keepdims=True)
@@ -140,12 +140,12 @@ def nanmedian(node: Node, x: ir.Value, dim: int | None = None, keepdim: bool = F
     middle = ops.shift_right(ops.max(last, number(0, "int64")), one)
     if dim is None:
         return reshape(ops.gather_elements(values, middle, axis=axis), ())
-    return _taken(node, (values, places), middle, axis)
+    return _taken(node, (values, order), middle, axis)
 
 
-def _taken(node: Node, pair: tuple[ir.Value, ir.Value], place: ir.Value, axis: int) -> list[ir.Value]:
+def _taken(node: Node, pair: tuple[ir.Value, ir.Value], index: ir.Value, axis: int) -> list[ir.Value]:
     shape = node.result_type(0).shape
-    return [reshape(ops.gather_elements(v, place, axis=axis), shape) for v in pair]
+    return [reshape(ops.gather_elements(v, index, axis=axis), shape) for v in pair]
 
 
 # ---- running ------------------------------------------------------------------------------------------------------------

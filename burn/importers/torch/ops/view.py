@@ -100,7 +100,7 @@ def copy(node: Node, x: ir.Value, source: ir.Value, non_blocking: bool = False) 
 def as_strided(node: Node, x: ir.Value, size: list[Dim], stride: list[Dim], offset: Any = None) -> ir.Value:
     """Places in torch's memory of x, which must be whole: its elements in some order of its axes, nothing between them."""
     memory = transpose(x, memory_order(node))
-    return ops.gather(reshape(memory, (type_of(x).elements,)), strided_places(node, size, stride, offset), axis=0)
+    return ops.gather(reshape(memory, (type_of(x).elements,)), strided_indices(node, size, stride, offset), axis=0)
 
 
 def memory_order(node: Node) -> tuple[int, ...]:
@@ -120,7 +120,7 @@ def memory_order(node: Node) -> tuple[int, ...]:
     return order
 
 
-def strided_places(node: Node, size: list[Dim], stride: list[Dim], offset: Any) -> ir.Value:
+def strided_indices(node: Node, size: list[Dim], stride: list[Dim], offset: Any) -> ir.Value:
     """Where in the memory of the first operand the elements of a view by strides lie: [size..], int64."""
     begin = node.importer.sizes.dim(node.argument_meta(0).storage_offset())
     first = 0 if offset is None else plain(offset - begin)
@@ -128,11 +128,11 @@ def strided_places(node: Node, size: list[Dim], stride: list[Dim], offset: Any) 
         node.fail(
             f"the view begins {-first} elements before the tensor that it is of, in memory that the graph does not have"
         )
-    place = node.scalar(first, "int64")
+    total = node.scalar(first, "int64")
     for axis, step in enumerate(stride):
         steps = ops.mul(ops.iota(shape=(size[axis],), axis=0), node.scalar(step, "int64"))
-        place = ops.add(place, reshape(steps, tuple(d if i == axis else 1 for i, d in enumerate(size))))
-    return broadcast_to(ops.from_start(place), tuple(size))
+        total = ops.add(total, reshape(steps, tuple(d if i == axis else 1 for i, d in enumerate(size))))
+    return broadcast_to(ops.from_start(total), tuple(size))
 
 
 # ---- parts --------------------------------------------------------------------------------------------------------------
@@ -288,13 +288,13 @@ def mirror_pad(node: Node, x: ir.Value, pad: list[Dim]) -> ir.Value:
             continue
         size = type_of(x).shape[axis]
 
-        place = ops.sub(ops.iota(shape=(low[axis] + size + high[axis],), axis=0), dim_value(low[axis]))
+        at = ops.sub(ops.iota(shape=(low[axis] + size + high[axis],), axis=0), dim_value(low[axis]))
         last = dim_value(size - 1)
         if "reflection" in node.op:
-            place = ops.sub(last, ops.abs(ops.sub(last, ops.abs(place))))
+            at = ops.sub(last, ops.abs(ops.sub(last, ops.abs(at))))
         else:
-            place = ops.min(ops.max(place, number(0, "int64")), last)
-        x = ops.gather(x, place, axis=axis)
+            at = ops.min(ops.max(at, number(0, "int64")), last)
+        x = ops.gather(x, at, axis=axis)
     return x
 
 
@@ -319,8 +319,8 @@ def replaced(x: ir.Value, new: ir.Value, axis: int, start: Dim, size: Dim, step:
         pieces = [p for p in pieces if type_of(p).shape[axis] != 0]
         return ops.concat(pieces, axis=axis) if len(pieces) > 1 else pieces[0]
 
-    place = ops.iota(shape=(length,), axis=0)
-    offset = ops.sub(place, dim_value(start))
+    at = ops.iota(shape=(length,), axis=0)
+    offset = ops.sub(at, dim_value(start))
     index = ops.floordiv(offset, number(step, "int64"))
     inside = ops.and_(ops.ge(offset, number(0, "int64")), ops.lt(index, dim_value(size)))
     inside = ops.and_(inside, ops.eq(ops.mod(offset, number(step, "int64")), number(0, "int64")))

@@ -142,11 +142,11 @@ def pool_backward(
         ops.iota(shape=(1, channels, 1, 1), axis=1),
     )
     none = ops.lt(chosen, number(0, "int64"))
-    place = ops.add(ops.mul(plane, node.scalar(rows * columns, "int64")), ops.max(chosen, number(0, "int64")))
+    index = ops.add(ops.mul(plane, node.scalar(rows * columns, "int64")), ops.max(chosen, number(0, "int64")))
     updates = ops.select(none, number(0.0, dtype), grad)
     count = type_of(grad).elements
     zeros = ops.full(shape=(product(sizes),), dtype=dtype, value=0.0)
-    written = ops.scatter_nd(zeros, reshape(place, (count, 1)), reshape(updates, (count,)), reduction="add")
+    written = ops.scatter_nd(zeros, reshape(index, (count, 1)), reshape(updates, (count,)), reduction="add")
     return reshape(written, sizes)
 
 

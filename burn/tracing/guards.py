@@ -1,7 +1,7 @@
 """Guards: captures the state of non-tensor objects that a traced function may have read, and compares it at later calls.
 
 A traced program may depend on all attributes of modules and of static objects (`self` of a jitted method), except the elements of
-parameters. `Seen` captures this state, deep enough for typical models, and checks it quickly.
+parameters. `Captured` captures this state, deep enough for typical models, and checks it quickly.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ LARGEST = 1 << 20
 
 _OPAQUE = (type, types.ModuleType, types.FunctionType, types.MethodType, types.BuiltinFunctionType, functools.partial)
 _PLAIN = (bool, int, str, bytes, type(None))
-SEEN = "__seen__"
+GUARDED = "__guarded__"
 """The method of an object that says which of its parts a program may depend on: containers or objects, in place of its
 attributes."""
 _IGNORED = frozenset({"_arguments", "_config", "training"})
@@ -48,7 +48,7 @@ class Same:
         return id(self.value)
 
 
-class Seen:
+class Captured:
     """The captured state of some objects.
 
     `_state` compares by value. `_parts` are the containers that were read, with their items: if all items are
@@ -72,7 +72,7 @@ class Seen:
             and all(p.trainable is trainable and p.type is type_ for p, trainable, type_ in self._parameters)
         ):
             return True
-        now = Seen(self._owners)
+        now = Captured(self._owners)
         if now._state != self._state:
             return False
         self._parts, self._arrays, self._long = now._parts, now._arrays, now._long
@@ -95,8 +95,8 @@ class Seen:
         if inside is None or id(value) in self._looked or (depth == 0 and not is_module):
             return Same(value)
         self._looked.add(id(value))
-        if hasattr(type(value), SEEN):
-            read = getattr(value, SEEN)
+        if hasattr(type(value), GUARDED):
+            read = getattr(value, GUARDED)
             self._parts.append((read, read()))
             return Same(value), tuple(self._of(part, DEEPEST) for part in read())
         self._parts.append((inside.values, tuple(inside.values())))

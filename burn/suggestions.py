@@ -13,7 +13,7 @@ _GRADIENTS = "value, gradients = burn.value_and_grad(loss)(model, x, y)"
 _FREEZE = 'model.freeze("pattern") and model.unfreeze("pattern") say which parameters are trained'
 _DEVICES = 'x.to("cuda") brings a tensor or a module to a GPU'
 
-HABITS: Mapping[str, Mapping[str, str]] = {
+ALTERNATIVES: Mapping[str, Mapping[str, str]] = {
     "Tensor": {
         "view": "use reshape",
         "numel": "use size",
@@ -78,14 +78,14 @@ HABITS: Mapping[str, Mapping[str, str]] = {
 }
 
 
-def instead(owner: str, name: str, names: Iterable[str]) -> str:
+def suggestion(owner: str, name: str, names: Iterable[str]) -> str:
     """What to write in place of a name that is not there, to follow it in an error ("": nobody knows)."""
-    known = HABITS.get(owner, {})
-    habit = known.get(name) or next(
+    known = ALTERNATIVES.get(owner, {})
+    text_found = known.get(name) or next(
         (text for start, text in known.items() if owner == "nn" and name.startswith(start)), ""
     )
-    if habit:
-        return f"; {habit}"
+    if text_found:
+        return f"; {text_found}"
     public = [n for n in names if not n.startswith("_")]
     same = [n for n in public if n.lower() == name.lower()]
     close = same or difflib.get_close_matches(name, public, 1, 0.75)

@@ -92,15 +92,15 @@ def used_as(value: Value, users: Users) -> str | None:
     """A name for a value from all its users, ignoring views; None if they disagree."""
     todo, found = [value], set()
     for each in todo:
-        for node, place in users.get(each, ()):
+        for node, index in users.get(each, ()):
             if node.op in VIEWS:
                 todo.append(node.result)
             elif node.op == "call":
                 block = node.attrs["block"]
-                found.add(used_as(block.slots[place], users_of(block.nodes)))
+                found.add(used_as(block.slots[index], users_of(block.nodes)))
             else:
                 names = USES.get(node.op, ())
-                found.add(names[place] if place < len(names) else None)
+                found.add(names[index] if index < len(names) else None)
     return found.pop() if len(found) == 1 else None
 
 
@@ -108,10 +108,10 @@ def users_of(nodes: Sequence[Node]) -> Users:
     """The nodes that take each value, those in regions too, and as which operand."""
     users: dict[Value, list[tuple[Node, int]]] = {}
     for node in walk(list(nodes)):
-        for place, operand in enumerate(node.operands):
+        for index, operand in enumerate(node.operands):
             for value in operand if isinstance(operand, list) else [operand]:
                 if value is not None:
-                    users.setdefault(value, []).append((node, place))
+                    users.setdefault(value, []).append((node, index))
     return users
 
 

@@ -57,7 +57,7 @@ def biased_conv(site: Site) -> str:
     return convolved(conv, shaped.inputs[0])
 
 
-def _biased_product(op: Any) -> list[Op]:
+def _biased_matmul(op: Any) -> list[Op]:
     """For an addition of a vector: the float matmul of two matrices that it is added to."""
     for value, other in ((op.lhs, op.rhs), (op.rhs, op.lhs)):
         dot = _maker(value, "dot_general")
@@ -72,9 +72,9 @@ def _biased_product(op: Any) -> list[Op]:
     return []
 
 
-@emits("add", absorbs=_biased_product)
-def biased_product(site: Site) -> str:
-    (dot,) = _biased_product(site.op)
+@emits("add", absorbs=_biased_matmul)
+def biased_matmul(site: Site) -> str:
+    (dot,) = _biased_matmul(site.op)
     bias = site.inputs[1] if site.op.lhs == dot.operation.results[0] else site.inputs[0]
     return contracted(site.of(dot), bias)
 
