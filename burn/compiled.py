@@ -1,9 +1,9 @@
-"""Functions and modules of tensors, compiled for inputs that are given beforehand: `burn.compile`.
+"""Functions and modules of tensors, compiled ahead of time for example inputs: `burn.compile`.
 
-fast = burn.compile(f, (example,), dynamic={"x": {0: "batch"}})     # one executable for every batch size
+    fast = burn.compile(f, (example,), dynamic={"x": {0: "batch"}})     # one executable for every batch size
 
-Parameters of modules are constants of what is compiled so: rearranged once for the machine, and frozen. `burn.jit` (jitted.py)
-compiles for the arguments of each call, and parameters stay what the modules have.
+Parameters of modules become constants: rearranged once for the machine, and frozen. `burn.jit` (jitted.py) compiles for the
+arguments of each call, and follows changes of parameters.
 """
 
 from __future__ import annotations
@@ -43,26 +43,26 @@ def compile(
     cache: bool = True,
     train: bool = False,
 ) -> Any:
-    """Compiles a module or a function of tensors, or a PyTorch module, for this machine (or for the CPU `target`), to run on
-    `device`: "cpu", or a card, "cuda" or "cuda:1".
+    """Compiles a module or a function of tensors, or a PyTorch module, for this machine (or for the CPU `target`).
 
-    example_inputs: arrays, types ("float32[batch, 3]") or containers of them (lists, tuples, dictionaries, dataclasses), by
-    position (in a tuple, where there are several) or by name; a module that knows its inputs (as imported ones do) needs
-    none. dynamic: names for sizes that vary, {"x": {0: "batch"}}, by the inputs' names or positions; what is compiled takes
-    every size of them. donate: arguments, by position or name, that each call gives up: results may take over their memory, so
-    that what they held is lost, whether or not that is done. Their arrays must be writable and share no memory. cache: take the
-    compiled program from the disk cache, where there is one of the same text and constants, and put it there. precision: "bf16"
-    or "fp16" for products in that type, see `burn.load`; so are exact and autotune.
+    `example_inputs`: arrays, types ("float32[batch, 3]") or containers of them (lists, tuples, dictionaries, dataclasses), by
+    position (several in a tuple) or by name. A module with its own input types, such as an imported one, needs none.
+    `kwargs`: further examples for a PyTorch module, by name.
+    `dynamic`: names for sizes that vary, {"x": {0: "batch"}}, by the inputs' names or positions. The program accepts all sizes.
+    `device`: "cpu", or a GPU, "cuda" or "cuda:1".
+    `donate`: arguments, by position or name, that each call gives up. Results may reuse their memory, so their contents are lost
+    in any case. Their arrays must be writable and share no memory.
+    `cache`: read the compiled program from the disk cache, keyed by text and constants, and write it there.
+    `precision`: "bf16" or "fp16" for matmuls in that type. See `burn.load` for precision, exact and autotune.
+    `train`: return a burn module to be trained instead (`burn.nn.Graph`), made from a PyTorch module or an exported program. It
+    has the same parameters and call signature, and `copy_to(module)` copies the parameters back.
 
-    Returns an Executable; where arguments or results are containers, or not all arguments are tensors, a CompiledFunction,
-    which is called as the function is. A torch.nn.Module or an exported program becomes a CompiledModule, which takes and
-    gives torch's tensors (burn/adapters/torch); `kwargs` are further examples for it, by name.
-
-    train: give a module of burn's to be trained instead (`burn.nn.Graph`), which a PyTorch module or an exported program becomes:
-    it has the parameters' names and elements, is called as the module is, and `copy_to(module)` gives the elements back.
+    Returns an Executable. If arguments or results are containers, or some arguments are not tensors, it returns a
+    CompiledFunction, which is called like the function. A torch.nn.Module or an exported program becomes a CompiledModule, which
+    takes and returns torch's tensors (burn/adapters/torch).
 
     Raises TypeMismatch for operands that do not fit each other, ModelError for what cannot be imported, CompileError, and
-    DeviceError for a card that is not there."""
+    DeviceError for a GPU that is not there."""
     options = Options.of(target=target, device=device, precision=precision, autotune=autotune, exact=exact, cache=cache)
     if is_torch(function):
         from burn.adapters.torch import compile_module, to_train
@@ -118,7 +118,7 @@ class CompiledFunction:
         self._arguments, self._results = arguments, results
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """What the function returns. Raises InputError where the arguments are not made like the examples, and RunError."""
+        """Runs the function. Raises InputError if the arguments differ in structure or type from the examples, and RunError."""
         return self.run_leaves(self._arguments.leaves(args, kwargs))
 
     def run_leaves(self, leaves: Sequence[Any]) -> Any:
@@ -128,8 +128,8 @@ class CompiledFunction:
     def run_giving(
         self, leaves: Sequence[Any], given_up: Sequence[int], given: Sequence[Any]
     ) -> tuple[Any, list[np.ndarray | DeviceArray]]:
-        """What the function returns, and the arrays of the outputs behind it. given_up: the numbers of inputs that outputs may
-        be written over. given: the inputs that the caller knows of."""
+        """Returns the function's results, and the arrays of further outputs. given_up: the numbers of inputs that outputs may
+        overwrite. given: the inputs that the caller holds."""
         outputs = self.executable.run_giving(leaves, given_up)
         count = len(trees.paths(self._results))
         present = like if self.executable.device.memory.is_host else callers

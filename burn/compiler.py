@@ -72,7 +72,7 @@ def backend_for(options: Options | None = None) -> Backend:
 
 
 def environment(backend: Backend | None = None) -> Environment:
-    """The environment of passes: the back end (this machine's CPU by default), and how a program is run while compiling."""
+    """The environment of passes: a back end (by default for this machine's CPU), and an evaluator of programs."""
     return Environment(backend or backend_for(), _evaluate)
 
 
@@ -92,7 +92,7 @@ def _evaluate(program: Program) -> Callable[..., Sequence[np.ndarray]]:
 
 
 def described(program: Program, options: Options) -> tuple[Artefact, list[str]]:
-    """As `compile_program`, with what each launch computes as text: the kernels of its group, or the op that the library does."""
+    """As `compile_program`, with a text for each launch: the kernels of its group, or the library op."""
     built, backend = _built(program, options)
     ops = [operation.opview for operation in built.operations]
     with context():

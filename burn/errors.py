@@ -84,7 +84,7 @@ class BurnError(Exception):
 
 
 class ModelError(BurnError):
-    """The model file is malformed, or asks for something that is not supported."""
+    """The model file is malformed, or uses something that is not supported."""
 
 
 class TypeMismatch(BurnError, TypeError, ValueError):

@@ -1,8 +1,8 @@
-"""What tensors ask of what stands above them: to compute what was recorded, to compile a function, to find a function that is
-called by numpy's name. Enter at `evaluate`, `compile`, `family`.
+"""Hooks from tensors to higher layers: evaluate recorded ops, compile a function, find a function by its numpy name. Enter at
+`evaluate`, `compile`, `family`.
 
-Tensors stand below the compiler, which is made of stages that know tensors. Who answers is said once, by the package's root
-(burn/__init__.py), and imported at the first question: a program that only runs a cached model never pays for it.
+Tensors are below the compiler, whose stages use tensors. The package's root (burn/__init__.py) sets the implementations, and the
+first use imports them: a program that only runs a cached model never pays for the import.
 """
 
 from __future__ import annotations

@@ -25,12 +25,13 @@ def export(
 ) -> onnx.ModelProto:
     """Writes a module or a function of tensors, or a PyTorch module, as an ONNX model and returns the model.
 
-    example_inputs, dynamic: as for `burn.compile`; named sizes stay dynamic. opset: of the default domain, 18 to the newest
-    that the installed `onnx` has; 21 by default. external_data: keep the weights in `<path>.data`; by default when
-    they pass 1.9 GB together. What a PyTorch module changes (a buffer, a cache) is an input `name` and an output `new_name`.
+    `example_inputs, dynamic`: as for `burn.compile`; named sizes stay dynamic.
+    `opset`: of the default domain, 18 to the newest that the installed `onnx` has; 21 by default.
+    `external_data`: keep the weights in `<path>.data`; by default when they pass 1.9 GB together.
+    State that a PyTorch module changes (a buffer, a cache) is an input `name` and an output `new_name`.
 
-    Raises TypeMismatch for operands that do not fit each other, ModelError for what cannot be imported from PyTorch or
-    listing every op that ONNX does not have in that opset; then no file is written."""
+    Raises TypeMismatch for operands that do not fit each other. Raises ModelError for what cannot be imported from PyTorch, and
+    one that lists every op that ONNX does not have in that opset; then no file is written."""
     from burn.exporters.onnx import write
 
     return write(program_of(function, example_inputs, dynamic), path, opset, external_data=external_data)

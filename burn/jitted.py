@@ -3,10 +3,9 @@
     @burn.jit
     def step(x): return model(x)                            # compiled once, however often the model's parameters change
 
-Parameters of modules, wherever the function finds them, are constants of its programs, rearranged for the machine, until they
-change; from then on (and in training from the first call) they are inputs, and no program holds weights. All else in modules
-and objects, such as their mode, is looked at while a program is written down; it is compared at the next call
-(`tracing/guards.py`), and where it is another, so is the program.
+Parameters of modules start as constants of a program, rearranged for the machine. After the first change (in training, from the
+first call) they are inputs, and no program holds weights. All other state of modules and objects, such as their mode, is captured
+during tracing. The next call compares it (`tracing/guards.py`): if it has changed, the function is traced again.
 """
 
 from __future__ import annotations
@@ -45,9 +44,11 @@ KEPT = 256
 
 @dataclass(frozen=True)
 class _Program:
-    """A compiled program. parameters: those that it uses, which are its last inputs (`opened`) or written into it; given: their
-    types, or their elements; assigned: those whose next elements are its last outputs. captured: what else it was written down
-    from. device: where it runs."""
+    """A compiled program.
+
+    `parameters`: its parameters, which are its last inputs (`opened`) or constants. `given`: their types, or their elements.
+    `assigned`: the parameters whose new elements are its last outputs. `captured`: other state that tracing read. `device`:
+    where it runs."""
 
     function: CompiledFunction
     device: Device
@@ -126,7 +127,7 @@ class Jit:
 
     @property
     def executable(self) -> Executable:
-        """What was compiled last. Raises TypeMismatch in front of the first call."""
+        """The executable compiled last. Raises TypeMismatch before the first call."""
         if not self.programs:
             raise TypeMismatch("nothing is compiled yet", [f"{name_of(self._function)} was never called"])
         return next(reversed(self.programs.values()))[0].function.executable
@@ -135,7 +136,7 @@ class Jit:
         given = bound(self._signature, args, kwargs, name_of(self._function))
         leaves = [leaf for name, value in given.items() for leaf in self._leaves(name, value)]
         if is_remembering() or any(isinstance(leaf, Tensor) and leaf.is_traced for leaf in leaves):
-            return self._function(*args, **kwargs)  # part of what is being traced or differentiated
+            return self._function(*args, **kwargs)  # the call becomes part of the outer trace or derivative
         arguments = described(self._signature, given, self._dynamic, static=self._static)
         key = (arguments.names, arguments.structures, tuple(arguments.types.items()))
         devices = frozenset(found for leaf in leaves if (found := _device_of(leaf)) is not None)
@@ -151,7 +152,7 @@ class Jit:
         return program.run([leaf if trees.is_array(leaf) else as_array(leaf) for leaf in leaves])
 
     def _leaves(self, name: str, value: Any) -> list[Any]:
-        """The tensors of an argument. Raises TypeMismatch for a static one that cannot be told from others."""
+        """The tensors of an argument. Raises TypeMismatch for a static argument without a hash or equality."""
         if name not in self._static:
             return trees.flatten(value)[0]
         try:
@@ -164,7 +165,7 @@ class Jit:
         return []
 
     def _known(self, key: Hashable, devices: frozenset[Device]) -> _Program | None:
-        """The program for a signature, if one was written down from what is there now."""
+        """The cached program for a signature, if its guards still hold."""
         for program in self.programs.get(key, ()):
             if program.takes_parameters() and program.captured.holds():
                 where = self._where(devices, program.parameters)
@@ -173,8 +174,8 @@ class Jit:
         return None
 
     def _where(self, devices: frozenset[Device], parameters: Sequence[Any]) -> Device:
-        """The device that a program runs on: the one that was said, or the card on which tensors and parameters lie. Raises
-        TypeMismatch where there are several."""
+        """The device that a program runs on: the requested one, or the GPU that holds the tensors and parameters. Raises
+        TypeMismatch if there are several."""
         if self._device is not None:
             return self._device
         found = {*devices, *devices_of(parameters)} - {CPU}
@@ -241,7 +242,7 @@ def _device_of(leaf: Any) -> Device | None:
 
 
 def _fixed(structures: Sequence[trees.Structure]) -> Iterator[Any]:
-    """What in a call's arguments is no tensor."""
+    """The non-tensor values in a call's arguments."""
     for structure in structures:
         if isinstance(structure, trees.Fixed):
             yield structure.value
@@ -257,21 +258,22 @@ def jit(
     donate: Sequence[int | str] = (),
     device: str | Device | None = None,
 ) -> Any:
-    """A function that is compiled at its first call with each signature: the element types and shapes of the arrays and
-    tensors in its arguments (also inside of lists, tuples, dictionaries and dataclasses; Python's numbers are float32 and
-    int64 scalars), and everything else in them (bools, strings, None, modules), which the function sees as it is.
+    """Compiles a function at its first call with each signature.
 
-    numpy arrays in, numpy arrays out; tensors in, tensors out. dynamic: as for `compile`; sizes named there do not count
-    into the signature. static: names of arguments that the function sees as they are, numbers too: each value is a signature
-    of its own, and has a hash. donate: as for `compile`. device: where it runs; without one, on the card where an argument or a
-    parameter lies, else on the CPU. In a function that is being traced, the call is part of that.
+    A signature holds the element types and shapes of the arrays and tensors in the arguments, also inside lists, tuples,
+    dictionaries and dataclasses. Python numbers are float32 and int64 scalars. Everything else (bools, strings, None, modules) is
+    part of the signature by value, and the function receives it unchanged.
 
-    Parameters and buffers of modules are what they are at each call: their first change makes them inputs of one more program,
-    which serves all later ones (in training, they are inputs of the first one). A parameter that the
-    function assigns to (`p.assign(tensor)`) has its new elements after each call, in the memory of the old ones unless something
-    else refers to them. Changes of anything else in modules that the
-    function calls, and of attributes of objects among its arguments (`self`, too), are captured as well, and compile another
-    program. What it takes from elsewhere, such as global numbers and tensors, is as it was when the program was compiled.
+    numpy arrays in, numpy arrays out; tensors in, tensors out. `dynamic`: as for `compile`; sizes named there are not in the
+    signature. `static`: names of arguments that the function receives unchanged, including numbers. Each value needs a hash
+    and is a signature of its own. `donate`: as for `compile`. `device`: where the function runs; by default the GPU of an
+    argument or a parameter, else the CPU. Inside another traced function the call becomes part of that trace.
+
+    Parameters and buffers of modules have their current values at each call. Their first change makes them inputs of one more
+    program, which serves all later calls; in training they are inputs from the start. A parameter that the function assigns to
+    (`p.assign(tensor)`) has its new elements after each call. They reuse the old memory unless something else refers to it.
+    Changes of other state in modules that the function calls, and of attributes of objects among its arguments (`self`
+    included), compile another program. Global numbers and tensors keep the value from when the program was compiled.
     Raises TypeMismatch for a PyTorch module."""
     if function is not None and is_torch(function):
         raise TypeMismatch(

@@ -1,8 +1,8 @@
 """Linear algebra: `burn.linalg.solve(a, b)`. Matrices are on the last two axes, all axes before them are batches.
 
 The algorithms are loops over columns with masks in place of changing extents, so that one program serves every size. In a
-traced function they become part of it. Outside, each is compiled once for an element type and computed at once; so is its
-derivative. 16-bit floats are reckoned with in float32, integers become float32.
+traced function they become part of it. Outside, each algorithm and its derivative are compiled once for an element type and
+run eagerly. 16-bit floats are computed in float32; integers become float32.
 
 Sources: Golub and Van Loan, "Matrix Computations" (4th edition).
 """
@@ -91,7 +91,7 @@ class _Algorithm:
         return self._programs[dtypes](*operands)
 
     def _forward(self, *operands: Tensor) -> tuple[Any, Any]:
-        """What it gives, and the operands, which the derivative is computed of."""
+        """The results, and the operands that the backward pass needs."""
         return self._computed(*(constant(t.numpy()) for t in operands)), operands
 
     def _backward(self, operands: Any, cotangent: Any) -> tuple[Any, ...]:
@@ -104,7 +104,7 @@ class _Algorithm:
         return tuple(t for t in trees.flatten(self._function(*operands))[0] if t.dtype in FLOATS)
 
     def _pullback(self, cotangents: tuple[tuple[int, str], ...]) -> _Algorithm:
-        """The algorithm of operands and the cotangents of its floats; owed: their ranks and element types."""
+        """The backward algorithm of operands and float cotangents. cotangents: their ranks and element types."""
         if cotangents not in self._pullbacks:
             count = len(self._shapes)
 
@@ -168,7 +168,7 @@ def _lu(x: Tensor) -> tuple[Tensor, ...]:
     def eliminate(step: Tensor, going: Tensor, matrix: Tensor, order: Tensor, sign: Tensor) -> tuple:
         candidates = (row >= step).where(_column(matrix, step).abs(), -1.0)
         pivot = candidates.argmax(1, keepdims=True)  # [batch, 1]
-        source = (row == step).where(pivot, (row == pivot).where(step, row))  # the two rows change places
+        source = (row == step).where(pivot, (row == pivot).where(step, row))  # swaps the two rows
         order = order.gather(1, source)
         matrix = matrix.gather(1, source.unsqueeze(-1).broadcast_to(batch, n, n))
         sign = (pivot.squeeze(1) == step).where(sign, -sign)
@@ -202,8 +202,9 @@ def _determinants(x: Tensor) -> tuple[Tensor]:
 def _det_gradient(
     operands: tuple[Tensor, ...], results: tuple[Tensor, ...], cotangents: Sequence[Tensor | None]
 ) -> tuple[Tensor]:
-    """The cofactors: det(A) A^-T, and for singular matrices det(u v^T) u diag(products of the other singular values) v^T, as
-    elimination stops at a column of zeros. Each form is given regular matrices in place of those that are not its own."""
+    """The cofactor matrix. For regular A it is det(A) A^-T. Elimination of a singular A stops at a column of zeros; there it is
+    det(u v^T) u diag(p) v^T. Here p[i] multiplies all singular values but the i-th. Both formulas are computed, each with the
+    other's matrices replaced by regular ones."""
     (x,), (value,), (g,) = operands, results, cotangents
     assert g is not None
     n = x.type.shape[1]
@@ -251,7 +252,7 @@ def _cholesky(x: Tensor) -> Tensor:
 
 
 def _mirrored(x: Tensor) -> Tensor:
-    """Symmetric matrices, of which the lower triangle is read. Both triangles share the gradient, as in PyTorch and JAX."""
+    """Symmetric matrices from their lower triangles. Both triangles share the gradient, as in PyTorch and JAX."""
     (result,) = with_derivative(
         lambda v: (v.tril() + v.tril(-1).mT,),
         lambda _, results, cotangents: ((cotangents[0] + cotangents[0].mT) * 0.5,),
@@ -261,8 +262,8 @@ def _mirrored(x: Tensor) -> Tensor:
 
 
 def cholesky(x: Any) -> Tensor:
-    """The lower triangular factors l with l @ l.mT = x of symmetric positive definite matrices [.., n, n], of which the
-    lower triangle is read. Of a matrix that is not positive definite the factor has NaNs."""
+    """The lower triangular factors l with l @ l.mT = x of symmetric positive definite matrices [.., n, n]. Reads the lower
+    triangle only. The factor of a matrix that is not positive definite has NaNs."""
     given = constant(x)
     return _back(_cholesky(_mirrored(_matrices("cholesky", given, square=True))), given, *given.type.shape[-2:])
 
@@ -314,8 +315,8 @@ def _systems(name: str, a: Any, b: Any) -> tuple[Tensor, Tensor, Callable[[Tenso
 
 
 def solve_triangular(a: Any, b: Any, upper: bool = False) -> Tensor:
-    """The x with a @ x = b for triangular matrices [.., n, n], of which the other triangle is not read; b [.., n, k], or
-    one vector [n]."""
+    """The x with a @ x = b for triangular matrices a [.., n, n]; the other triangle is not read. b is [.., n, k], or one
+    vector [n]."""
     x, y, shaped = _systems("solve_triangular", a, b)
     return shaped(_triangular(x, y, upper))
 
@@ -367,9 +368,10 @@ def _qr(x: Tensor) -> tuple[Tensor, ...]:
 def _qr_gradient(
     operands: tuple[Tensor, ...], results: tuple[Tensor, ...], cotangents: Sequence[Tensor | None]
 ) -> tuple[Tensor]:
-    """(Q' + Q sym(R R'^T - Q'^T Q)) R^-T for cotangents Q' and R', where sym mirrors the lower triangle (Walter and Lehmann
-    2012); columns behind a square R owe through q alone. Differentiated step by step, a reflection of a column that is 0 below
-    the diagonal would lose what that column owes."""
+    """(Q' + Q sym(R R'^T - Q'^T Q)) R^-T for cotangents Q' and R', where sym mirrors the lower triangle.
+
+    Columns to the right of a square R have gradients through q alone. Step-by-step differentiation would lose the gradient of a
+    column that is 0 below the diagonal. Source: Walter and Lehmann 2012."""
     (x,), (q, r) = operands, results
     _, m, n = x.type.shape
     k = dim_min(m, n)
@@ -443,7 +445,7 @@ def _factors(x: Tensor) -> tuple[Tensor, ...]:
 
 
 def eigh(x: Any) -> Eigh:
-    """Eigenvalues [.., n] and eigenvectors [.., n, n] of symmetric matrices [.., n, n], of which the lower triangle is read."""
+    """Eigenvalues [.., n] and eigenvectors [.., n, n] of symmetric matrices [.., n, n]. Reads the lower triangle only."""
     given = constant(x)
     matrices = _mirrored(_matrices("eigh", given, square=True))
     values, vectors = with_derivative(_symmetric, spectral.eigh_gradient, matrices)
@@ -516,7 +518,7 @@ def cond(x: Any) -> Tensor:
     return s.max(-1) / s.min(-1)
 
 
-# ---- norms, powers, products -------------------------------------------------------------------------------------------
+# ---- norms, powers, chained matmuls ------------------------------------------------------------------------------------
 def norm(
     x: Any, ord: float | str | None = None, axis: int | Sequence[int] | None = None, keepdims: bool = False
 ) -> Tensor:
@@ -564,7 +566,7 @@ def matrix_power(x: Any, n: int) -> Tensor:
 
 
 def multi_dot(matrices: Sequence[Any]) -> Tensor:
-    """The product of several matrices, from left to right."""
+    """The matmul of several matrices, from left to right."""
     result, *rest = map(constant, matrices)
     for matrix in rest:
         result = result.matmul(matrix)
@@ -587,7 +589,7 @@ def cross(x: Any, y: Any, axis: int = -1) -> Tensor:
 
 
 def outer(x: Any, y: Any) -> Tensor:
-    """The products of all pairs of elements: a matrix."""
+    """The outer product of two vectors: a matrix of all pairs multiplied."""
     return constant(x).outer(y)
 
 

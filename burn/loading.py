@@ -1,7 +1,7 @@
 """From a file to an executable: `burn.load`.
 
-What was compiled before on this machine comes from the cache on disk, which takes a digest of the model's file and the
-native runtime: neither the ONNX reader nor the compiler is imported then.
+Programs compiled before on this machine come from the disk cache. Its key is a digest of the model's file and the native
+runtime, so a hit imports neither the ONNX reader nor the compiler.
 """
 
 from __future__ import annotations
@@ -92,33 +92,31 @@ def load(
     train: bool = False,
     dynamic: Mapping[str, Mapping[int, str]] | None = None,
 ) -> Any:
-    """A model's file as an executable: ONNX, a program of torch.export's (.pt2, which needs PyTorch), burn's IR as text
-    (.mlir, weights in a .safetensors beside it), or a compiled program (.burn). Or an ONNX model in memory: an
-    `onnx.ModelProto`, or its bytes.
+    """Loads a model's file as an executable.
 
-    Nothing in a model's file is ever run, but a compiled program is machine code with all rights of this process: load none
-    that you would not run.
+    path: an ONNX model, a program of torch.export (.pt2, which needs PyTorch), burn's IR as text (.mlir, with weights in a
+    .safetensors file beside it), or a compiled program (.burn). Also an ONNX model in memory: an `onnx.ModelProto`, or its bytes.
 
-    cache: take the compiled program from the disk cache, and put it there. threads: how many the process uses from now
-    on (see `set_num_threads`). dims: values for named sizes, such as {"batch": 1}; the others stay dynamic. {"n": None}
-    gives each axis that an ONNX model calls "n" a size of its own, {"x": ("batch", 3)} tells the sizes of an input whose rank it
-    leaves open. target: the
-    CPU to compile for, this machine's by default. device: where it runs: "cpu", or a card, "cuda" or "cuda:1". precision:
-    "bf16" or "fp16" for products, convolutions, attention and what is pointwise between them in that type, of a model in
-    float32; norms, softmax and sums stay float32, and so do inputs and outputs. autotune: "fast" or "full" to time a few or more
-    forms of kernels while compiling, with as many threads as there are then, and keep the fastest on disk, or "off";
-    BURN_AUTOTUNE, or "off", by default. exact: sum products as they stand, slower:
-    no convolution by fewer multiplications (Winograd), which are within five times a plain sum's rounding, and no float32 as
-    several bfloat16 (AMX). signed_by: a file with the Ed25519 public
-    key (PEM) that a compiled program must be signed with; nothing else of it is looked at before. max_memory, max_seconds: bytes
-    (or a text such as "2GB") and seconds that the load may take, and then each run (see `Executable.limit`). They are for models
-    of strangers: see the guide on safety. train: give a module to be
-    trained instead (`burn.nn.Graph`), whose parameters are the model's weights; not for what is compiled already. dynamic: with
+    No model file runs code of its own, except for a compiled program. That is machine code with all rights of this process: load
+    only those that you would run.
+
+    `cache`: read the compiled program from the disk cache, and write it there. `threads`: number of threads of the process
+    from now on (see `set_num_threads`). `dims`: values for named sizes, such as {"batch": 1}; the others stay dynamic. {"n":
+    None} makes each axis that an ONNX model calls "n" a separate size. {"x": ("batch", 3)} gives the sizes of an input whose
+    rank is unknown. `target`: the CPU to compile for, this machine's by default. `device`: "cpu", or a GPU, "cuda" or "cuda:1".
+    `precision`: "bf16" or "fp16" runs matmuls, convolutions, attention and the pointwise ops between them in that type. Norms,
+    softmax, sums, inputs and outputs stay float32. `autotune`: "fast" or "full" times a few or more kernel variants during
+    compilation, with the current number of threads, and keeps the fastest on disk. "off" times none; BURN_AUTOTUNE, or "off", is
+    the default. `exact`: no algorithm that changes rounding, which is slower: no Winograd convolutions (within five times a plain
+    sum's rounding error), and no float32 as several bfloat16 (AMX). `signed_by`: a file with the Ed25519 public key (PEM) that a
+    compiled program must be signed with; the signature is checked before anything else is read.
+    `max_memory, max_seconds`: limits for models from untrusted sources, in bytes (or a text such as "2GB") and seconds. They hold
+    for the load, and then for each run (see `Executable.limit`, and the guide on safety). `train`: return a module to be
+    trained instead (`burn.nn.Graph`), whose parameters are the model's weights; not for compiled programs. `dynamic`: with
     train, names for sizes that vary though an ONNX model fixes them: {"input": {0: "batch"}}.
 
-    Raises ModelError, listing everything that is wrong with the model, CompileError, DeviceError for a card that is not
-    there, and BudgetExceeded, which names the limit that was passed.
-    """
+    Raises ModelError, listing all problems of the model, CompileError, DeviceError for a GPU that is not there, and
+    BudgetExceeded, which names the limit that was passed."""
     limits = Limits.of(max_memory, max_seconds)
     name = path if isinstance(path, (str, os.PathLike)) else "the model"
     with limited(limits, f"loading {name}"):
@@ -343,10 +341,10 @@ def _sizes_given(dims: Given | None) -> list[str]:
 
 
 def _companions(path: Path, content: mmap.mmap | bytes) -> list[Path] | None:
-    """Other files whose contents belong to the model: those with an ONNX model's external data, a text's weights. None
-    where one is named in an unusual order.
+    """Other files whose contents belong to the model: an ONNX model's external data, the weights of an IR text. None if a
+    file is named in an unusual order.
 
-    The places of external data are found by their bytes, without parsing: what only looks like one does no harm."""
+    External data is found by searching bytes, without parsing. A false match does no harm."""
     if path.suffix == ".mlir":
         return [path.with_suffix(".safetensors")]
     at = content.find(_EXTERNAL)

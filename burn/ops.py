@@ -3,7 +3,7 @@
     y = ops.softmax(x, axis=-1)
     z = ops.select(x > 0, x, 0.0)           # a number takes the element type of the tensors beside it
 
-Operands go by position or name, attributes by name. What an op does, its shapes and its attributes are in its docstring.
+Operands go by position or name, attributes by name. An op's docstring gives its meaning, shapes and attributes.
 Names that Python keeps for itself end in an underscore (`and_`).
 """
 

@@ -1,4 +1,4 @@
-"""What a compilation is asked for: `Options`, one value that public functions make of their keyword arguments (`Options.of`).
+"""The options of a compilation: `Options`, one value that public functions make of their keyword arguments (`Options.of`).
 
 Everything below the public functions takes the value and passes it on whole.
 """
@@ -26,7 +26,7 @@ FULL = "float32"
 """The precision of a program that computes in its own types."""
 
 PRECISIONS = {"fp32": FULL, "bf16": "bfloat16", "fp16": "float16"}
-"""Short names of the element types that matmuls can compute in; the long names are accepted as well."""
+"""Short names of the element types that matmuls can compute in; the long names are also accepted."""
 
 _UNRELATED = frozenset(("bench", "cli", "exporters"))
 """Folders of burn that no compiled program depends on."""
@@ -51,12 +51,16 @@ class Given(TypedDict, total=False):
 class Options:
     """The options of one compilation.
 
-    target: the CPU, by name ("avx512") or described; this machine's if None. device: where the program runs. precision: the
-    element type of matmuls, convolutions and attention, and of pointwise ops between them. autotune: how long faster kernels are
-    searched for; the environment's choice by default. exact: sum products in order, without Winograd and bf16 splits. budget:
-    options of the pass `recompute` if the program's memory is limited, else "". passes: a pipeline in place of the back
-    end's own. cache: read and write the cache on disk. as_text: the artefact's code is LLVM's text instead of an object, which
-    CPUs of other architectures need. architecture: of a GPU that need not be present ("sm_90"); the present one's if ""."""
+    `target`: the CPU, by name ("avx512") or described; this machine's if None.
+    `device`: where the program runs.
+    `precision`: the element type of matmuls, convolutions and attention, and of pointwise ops between them.
+    `autotune`: the time spent on the search for faster kernels; the environment's choice by default.
+    `exact`: sum in order, without Winograd and bf16 splits.
+    `budget`: options of the pass `recompute` if the program's memory is limited, else "".
+    `passes`: a pipeline in place of the back end's own.
+    `cache`: read and write the cache on disk.
+    `as_text`: the artefact's code is LLVM IR text instead of an object, which CPUs of other architectures need.
+    `architecture`: of a GPU that need not be present ("sm_90"); the present one's if ""."""
 
     target: str | Target | None = None
     device: Device = CPU
@@ -81,13 +85,13 @@ class Options:
 
     @property
     def changes_code(self) -> bool:
-        """True if the caller asks for anything that a compiled program can no longer follow."""
+        """True if an option would change the generated code of a program that is already compiled."""
         chosen = not (self.autotune.is_off or self.autotune.wished)
         return bool(self.target or self.exact or chosen) or self.precision != FULL
 
     def identity(self) -> tuple[str, ...]:
-        """All that the generated code depends on besides the program: these options, the machine, and the versions of what
-        compiles. Raises DeviceError for a GPU that is not there."""
+        """Everything besides the program that the generated code depends on: these options, the machine, and the versions of the
+        compilers. Raises DeviceError for a GPU that is not there."""
         target = self.target if isinstance(self.target, str) else repr(self.target) if self.target else ""
         return (
             (target or " ".join(sorted(host.features()))) + " exact" * self.exact,

@@ -1,10 +1,10 @@
 """Random numbers: `burn.random.normal((3, 4), key=burn.random.key(7))`.
 
-A key (uint32[2]) decides the numbers: the same key gives the same ones, in a traced function and outside, whatever the
-number of threads. Keys come of `key`, and of other keys by `split` and `fold_in`; what is drawn with different keys is
-independent. Without a key a generator of this process is used, which `burn.manual_seed` sets. A traced function without one
-takes a random state as an extra input, which what is compiled fills at every call, from the same generator or from a seed of
-its own (`Executable.seed`). The numbers come from Threefry-2x32 (burn/dialect/random.py).
+A key (uint32[2]) decides the numbers: the same key gives the same ones, in a traced function and outside, for any number of
+threads. `key` makes a key; `split` and `fold_in` derive others. Draws with different keys are independent.
+Without a key, draws use a generator of this process, which `burn.manual_seed` seeds. A traced function then takes a random state
+as an extra input. The executable fills it at every call, from the same generator or from its own seed (`Executable.seed`).
+The numbers come from Threefry-2x32 (burn/dialect/random.py).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from burn.tensors.tracer import active
 
 
 def manual_seed(seed: int) -> None:
-    """What is drawn without a key from here on is the same for the same seed (0 to 2**64 - 1)."""
+    """Seeds the generator of draws without a key (seed: 0 to 2**64 - 1). Equal seeds give equal numbers."""
     process.reset(seed)
 
 
@@ -46,7 +46,7 @@ def split(key: Tensor, count: int = 2) -> Tensor:
 
 
 def fold_in(key: Tensor, data: int | Tensor) -> Tensor:
-    """A new key of a key and a number (0 to 2**32 - 1; an integer scalar), such as a step or a layer's place."""
+    """Derives a key from a key and a number (0 to 2**32 - 1; an integer scalar), such as a step or a layer's index."""
     number = constant(data, "uint32") if isinstance(data, int) else data.astype("uint32")
     return _derived(key, number, FOLD)
 

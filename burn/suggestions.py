@@ -1,7 +1,7 @@
-"""What people write who come from PyTorch, and what to write here: one table, asked by every `AttributeError`.
+"""Hints for names of PyTorch and other libraries that burn spells differently: one table for every `AttributeError`.
 
-A name that is not there is looked up by where it was looked for ("Tensor", "Module", "Optimizer", "nn", "burn"); otherwise the
-nearest name that there is may be what was meant.
+The table is by owner ("Tensor", "Module", "Optimizer", "nn", "burn"). For a name that is not in it, the hint is the most similar
+existing name.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ ALTERNATIVES: Mapping[str, Mapping[str, str]] = {
 
 
 def suggestion(owner: str, name: str, names: Iterable[str]) -> str:
-    """What to write in place of a name that is not there, to follow it in an error ("": nobody knows)."""
+    """A hint to append to the error about a missing name, or ""."""
     known = ALTERNATIVES.get(owner, {})
     text_found = known.get(name) or next(
         (text for start, text in known.items() if owner == "nn" and name.startswith(start)), ""

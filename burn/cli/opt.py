@@ -54,9 +54,13 @@ def main(
     """Run passes on FILE, a program as MLIR text (- for standard input). An ONNX model is imported first. Weights are
     read from a .safetensors file of the same name where there is one.
 
-    --emit kernels prints the loops and index maps of every fused group, under its source nodes. By default it runs the passes of
-    a compilation for this machine. --emit triton prints the kernels as a Python module in Triton's language, after the passes
-    for a GPU. --emit mlir prints them as MLIR for this machine."""
+    --emit kernels prints the loops and index maps of every fused group, under its source nodes. It runs the passes of a
+    compilation for this machine by default.
+
+    --emit triton prints the kernels as a Python module in Triton's language, after the
+    passes for a GPU.
+
+    --emit mlir prints them as MLIR for this machine."""
     if list_passes:
         echo(describe())
         return

@@ -26,16 +26,15 @@ from burn.errors import DataError, Problem
 class Loader:
     """Batches of a dataset, as trees of numpy arrays.
 
-    - `dataset`: anything with `__len__` and `__getitem__`; a tuple or dictionary of arrays (as `Memory`); or an iterable that
-    can be
-      restarted (`__iter__`), which is not shuffled and has at most one worker.
+    - `dataset`: anything with `__len__` and `__getitem__`; a tuple or dictionary of arrays (as `Memory`); or an iterable. An
+      iterable must restart with `__iter__`; it is not shuffled and has at most one worker.
     - `shuffle`: another order for each epoch. `drop_last`: drops a smaller last batch.
     - `collate`: makes a batch from a list of rows (`Padded()` pads ragged rows).
     - `augment`: augment(row, generator) changes each row with random numbers that depend on the seed, the epoch and the row's
-    position.
+      position.
     - `workers`: processes that prefetch `prefetch` batches each; 0 reads in the caller.
     - `rank`, `world`: this loader takes every `world`-th row from the `rank`-th on, so the loaders of all ranks cover each row
-    once.
+      once.
 
     An iteration is one epoch; only one may run at a time. `epoch` counts the finished ones. Raises
     DataError for invalid settings, for a row that cannot be read (with the row and the file), and for a worker that has ended."""

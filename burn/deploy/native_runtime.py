@@ -1,7 +1,7 @@
 """The C runtime as objects to link with: compiled once for a compiler and a platform, and kept in the cache on disk.
 
-The sources are burn's own runtime (burn/runtime/native) without the code loader and, for programs without GPU code, without the
-GPU files; and the folder native/ here, which implements the interface.
+The sources are burn's own runtime (burn/runtime/native) without the code loader, and the folder native/ here, which implements
+the interface. Programs without GPU code leave out the GPU files.
 """
 
 from __future__ import annotations

@@ -51,9 +51,10 @@ def runs(artefact: Artefact, target: Target | None, called: frozenset[str]) -> b
 
 
 def own(version: Version, called: frozenset[str]) -> Own:
-    """The small runtime's part of the model's C file, and its tables: offsets of constants, in units of their
-    alignment, and for static sizes the offsets of buffers in the arena. called: the functions that the program
-    calls."""
+    """The small runtime's part of the model's C file, and its tables.
+
+    The tables hold offsets of constants, in units of their alignment, and for static sizes the offsets of buffers in the arena.
+    called: the functions that the program calls."""
     artefact = version.artefact
     features = artefact.target.features
     needs = [f'#define BURN_NEEDS "{",".join(features)}"'] if features else []

@@ -9,9 +9,9 @@
 A target is a `Platform`, a row of the table in platforms.py: its triple, its flags beyond `_COMPILING` and
 `_LINKING` here, and its file names. This module is independent of the platform: a new platform is a new row.
 
-The compiler is the one in the environment's CC. Otherwise it is ziglang's clang (the package of that name on PyPI, the
-extra `deploy`), which has linkers and C libraries for every platform; else the system's cc, clang or gcc. All except
-ziglang's compile for this machine alone.
+The compiler is the one in the environment's CC. Otherwise it is ziglang's clang, which has linkers and C libraries for every
+platform (the package of that name on PyPI, the extra `deploy`). If that is missing, it is the system's cc, clang or gcc. All
+except ziglang's compile for this machine alone.
 
 Builds are reproducible: outputs contain no times, paths or user names.
 """

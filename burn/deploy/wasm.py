@@ -1,7 +1,8 @@
 """A program as a module of WebAssembly in an npm package: the module, its weights, and an ES module with types that loads both.
 
-The module contains the portable runtime and the program; the weights are loaded separately. native/wasm/module.c is the
-interface for JavaScript. native/wasm/index.js is the same for every model, except for one object that describes it.
+The module contains the portable runtime and the program; the weights are loaded separately. The file
+native/wasm/module.c is the interface for JavaScript. The file native/wasm/index.js is the same for every model, except for one
+object that describes it.
 
 With threads there is a second module, whose memory workers share (native/wasm/worker.js); index.js uses it if memory can be
 shared.

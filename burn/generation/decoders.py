@@ -111,9 +111,10 @@ KEPT = re.compile(r"(?:past_key_values?|past|present_key_values?|present)[._]?(?
 
 
 class Imported:
-    """A program with keys and values as inputs and outputs. It may also have inputs for a mask of all tokens so far
-    (`attention_mask`), the positions of the new ones (`position_ids`, or `cache_position` without a batch), and a flag for an
-    existing cache (`use_cache_branch`).
+    """A program with keys and values as inputs and outputs.
+
+    Optional inputs: a mask of all tokens so far (`attention_mask`), the positions of the new tokens (`position_ids`, or
+    `cache_position` without a batch), and a flag for an existing cache (`use_cache_branch`).
 
     Raises ModelError if its inputs or outputs are not those of a decoder."""
 

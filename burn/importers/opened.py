@@ -11,9 +11,11 @@ from burn.dialect.weights import Weight
 
 @dataclass(frozen=True)
 class Opened:
-    """parameters: by an input's number, the name of the weight that it is; the other inputs are the model's. weights: their
-    elements, by name. buffers: those that training does not move: running statistics, tables. frozen: those that could be
-    moved, and are not unless somebody asks for it. What the program gives buffers next are outputs (`program.renews`)."""
+    """A program with a model's weights as inputs.
+
+    `parameters`: the name of the weight, by the input's number; the other inputs are the model's. `weights`: their elements, by
+    name. `buffers`: weights that training does not update: running statistics, tables. `frozen`: weights that are not trained by
+    default, but could be. New values of buffers are outputs (`program.renews`)."""
 
     program: Program
     parameters: Mapping[int, str]

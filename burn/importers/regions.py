@@ -1,4 +1,4 @@
-"""Regions of control-flow ops that are built before the op itself, because its result types follow from what they yield."""
+"""Regions of control-flow ops that are built before the op itself, because its result types depend on their results."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ SOURCES = frozenset({Full, Constant, Iota})
 
 
 RECORDED = "#"
-"""The file name in the location of a recorded op, whose line is the op's number in its graph: graphs of one structure share a
+"""The file name in the location of a recorded op, whose line is the op's number in its graph. Graphs of one structure share a
 program, but were recorded at different source lines. `Graph.located` maps numbers to lines."""
 
 _NUMBERED = re.compile(rf"\({RECORDED}:(\d+)\)$")

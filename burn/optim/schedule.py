@@ -111,7 +111,7 @@ def sequence(schedules: Sequence[Schedule], milestones: Sequence[int]) -> Schedu
 
 
 def multiply(*schedules: Schedule) -> Schedule:
-    """The product of several schedules."""
+    """Several schedules multiplied."""
 
     def schedule(step: Any) -> Tensor:
         result = schedules[0](step)

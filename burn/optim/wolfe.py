@@ -28,8 +28,10 @@ Evaluate = Callable[[float], Trial]
 
 
 def strong_wolfe(evaluate: Evaluate, start: Trial, first: float, length: float, least: float) -> tuple[Trial, int]:
-    """The found position, and the number of evaluations. start: the beginning of the line; first: the first position to try;
-    length: the largest element of the direction; least: brackets whose elements differ by less are not divided."""
+    """Returns the position found and the number of evaluations.
+
+    start: the beginning of the line; first: the first position to try; length: the largest element of the direction.
+    least: brackets whose elements differ by less are not divided."""
     search = _Search(evaluate, start)
     bracket = search.bracket(first)
     return search.zoom(bracket, length, least), search.evaluations

@@ -24,8 +24,9 @@ LIMIT = 1_900_000_000
 
 @dataclass(frozen=True)
 class Contraction:
-    """A node with a constant float32 weight: its operand `weight`, whose axis `axis` is that of the output's channels. bias: the
-    name of a constant bias that is quantised with it."""
+    """A node with a constant float32 weight: the operand `weight`, whose axis `axis` is the output's channel axis.
+
+    bias: the name of a constant bias that is quantised with it."""
 
     node: onnx.NodeProto
     weight: str

@@ -1,8 +1,10 @@
 """Samples: a model's inputs by name, from files.
 
-images.npy     the only input of a model: consecutive samples, split by the model's batch size
-batch.npz      arrays by the inputs' names, split in the same way
-folder/        such files, in the order of their names
+A path is one of:
+
+    images.npy     the only input of a model: consecutive samples, split by the model's batch size
+    batch.npz      arrays by the inputs' names, split in the same way
+    folder/        such files, in the order of their names
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Static quantisation: QuantizeLinear and DequantizeLinear around quantised tensors (QDQ).
 
-Activations of matmuls are quantised by calibrated ranges, weights symmetrically by output channel, biases to int32 with the
-product of both scales. In a convolutional network the results of convolutions, and of residual sums and pools after them, are
+Activations of matmuls are quantised by calibrated ranges, weights symmetrically by output channel, biases to int32 with both
+scales multiplied. In a convolutional network the results of convolutions, and of residual sums and pools after them, are
 also quantised, so 8-bit values flow from layer to layer. In a transformer values between matmuls stay float, for accuracy.
 """
 

@@ -30,8 +30,10 @@ ROWS = 4096
 
 @dataclass(frozen=True)
 class Blocks:
-    """A weight [n, k] in blocks along k: its bits as bytes [n, blocks, block * bits / 8], the first number in a byte's lowest
-    bits, scales [n, blocks], and zero points uint8[n, blocks]; None: they lie in the middle."""
+    """A weight [n, k] in blocks along k.
+
+    `values`: its bits as bytes [n, blocks, block * bits / 8], the first number in a byte's lowest bits. `scales`: [n, blocks].
+    Zero points: uint8[n, blocks]; None if they are in the middle of the range."""
 
     values: np.ndarray
     scales: np.ndarray

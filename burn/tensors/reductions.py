@@ -1,7 +1,7 @@
 """Methods that reduce axes, and those that run along one.
 
 `sum` and `prod` of integers and bools are int64 or uint64, as in numpy; their means are float32. 16-bit floats
-accumulate in float32. The sum of no elements is 0, their product 1. The largest or smallest of no elements, or its index, is
+accumulate in float32. The sum of no elements is 0, `prod` of none is 1. The largest or smallest of no elements, or its index, is
 an error.
 """
 

@@ -1,7 +1,8 @@
 """Derivatives of eigenvectors, singular vectors and pseudo-inverses by their closed forms.
 
-Differentiating Jacobi's rotations step by step would lose what a pair of columns that is never turned owes: at diagonal matrices
-the derivatives by all other elements. Where a form divides by a difference of equal eigenvalues the derivative does not exist,
+Step-by-step differentiation of Jacobi's rotations would lose the gradients through pairs of columns that are never rotated: at
+diagonal matrices, the derivatives with respect to all off-diagonal elements. If a formula divides by a difference of equal
+eigenvalues, the derivative does not exist,
 and the result is NaN or infinite, as in PyTorch. Sources: Giles, "Collected matrix derivative results" (2008); Townsend,
 "Differentiating the singular value decomposition" (2016); Golub and Pereyra, "The differentiation of pseudo-inverses" (1973).
 """
@@ -20,8 +21,9 @@ if TYPE_CHECKING:
 def eigh_gradient(
     operands: tuple[Tensor], results: tuple[Tensor, Tensor], cotangents: Sequence[Tensor | None]
 ) -> tuple[Tensor]:
-    """V (diag(l) + skew(V^T W) / (2 E)) V^T for cotangents l of the values and W of the vectors V, with E[i, j] the difference of
-    values j and i. Symmetric."""
+    """V (diag(l) + skew(V^T W) / (2 E)) V^T for cotangents l of the values and W of the vectors V; symmetric.
+
+    E[i, j] is the difference of values j and i."""
     values, vectors = results
     inner = None if cotangents[0] is None else _diagonal(cotangents[0])
     if cotangents[1] is not None:
@@ -59,7 +61,9 @@ def svd_gradient(
 def pinv_gradient(
     operands: tuple[Tensor], results: tuple[Tensor], cotangents: Sequence[Tensor | None]
 ) -> tuple[Tensor]:
-    """-P^T G P^T + (1 - A P) G^T P P^T + P^T P G^T (1 - P A) for the inverses P of A: as long as the rank stays the same."""
+    """-P^T G P^T + (1 - A P) G^T P P^T + P^T P G^T (1 - P A) for the pseudo-inverse P of A.
+
+    Holds while the rank stays the same."""
     (a,), (p,), (g,) = operands, results, cotangents
     assert g is not None
     m, n = a.type.shape[-2:]

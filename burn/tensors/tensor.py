@@ -223,7 +223,7 @@ def _method(row: Function) -> Callable[[Tensor], Tensor]:
     return method
 
 
-for _row in FUNCTIONS:  # functions of one float, of which no family of methods says more
+for _row in FUNCTIONS:  # functions of one float that no family of methods defines
     if (_row.arity, _row.kinds, _row.predicate) == (1, ("float",), False) and not hasattr(Tensor, _row.name):
         setattr(Tensor, _row.name, _method(_row))
 

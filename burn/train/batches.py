@@ -1,7 +1,7 @@
 """Sources of batches: the arguments of a step, their count, and the position after a resume. Start at `Source`.
 
-Data is any iterable that restarts each epoch: a list of batches, a loader of `burn.data` or of PyTorch, or a function
-that returns an iterator, with no argument or with the epoch. `state_dict` and `load_state_dict` of the data give and set
+Data is any iterable that restarts each epoch: a list of batches, a loader of `burn.data` or of PyTorch, or a function. The
+function returns an iterator and takes no argument or the epoch. `state_dict` and `load_state_dict` of the data get and set
 its position in an epoch. Other data is iterated again up to the position, with the random generators of Python,
 numpy and PyTorch in their states at the start of the epoch.
 """

@@ -32,15 +32,17 @@ class Started:
     folder: Path | None  # of logs and checkpoints; None: nothing is saved
     model: str  # the model's class
     optimizer: str
-    parameters: int  # elements of the model's parameters
-    trainable: int  # elements that the optimizer updates
-    epochs: int  # the last epoch
-    batches: int | None  # in an epoch of training; None where the data does not say
-    valid_batches: int | None  # None also where there is no validation
-    epoch: int = 1  # the epoch that is trained first: more than 1 after a resume
-    batch: int = 0  # batches of it that are done already
-    step: int = 0  # steps made before
-    metrics: Mapping[str, Better] = field(default_factory=dict)  # that will be told as numbers, with what is better
+    parameters: int  # elements of the model's parameters.
+    trainable: int  # elements that the optimizer updates.
+    epochs: int  # the last epoch.
+    batches: int | None  # in an epoch of training; None if the data has no length.
+    valid_batches: int | None  # None also without validation.
+    epoch: int = 1  # the first epoch that is trained: more than 1 after a resume.
+    batch: int = 0  # batches of it that are done.
+    step: int = 0  # steps made before.
+    metrics: Mapping[str, Better] = field(
+        default_factory=dict
+    )  # metrics that are numbers, and which direction is better.
 
 
 @dataclass(frozen=True)
@@ -48,13 +50,13 @@ class Stepped:
     """A step has updated the model's parameters."""
 
     epoch: int
-    batch: int  # number within the epoch
-    step: int  # number within the training
-    values: Values  # of this batch alone: the loss, and the metrics with `of_batch`
-    examples: int  # in this batch
-    seconds: float  # from the step before to this one: data, step and metrics
-    waited: float  # of these, waiting for data
-    lr: float  # the learning rate of this step, of the first parameter group
+    batch: int  # Number within the epoch.
+    step: int  # Number within the training.
+    values: Values  # Of this batch alone: the loss, and the metrics with `of_batch`.
+    examples: int  # In this batch.
+    seconds: float  # From the step before to this one: data, step and metrics.
+    waited: float  # The part of `seconds` spent waiting for data.
+    lr: float  # The learning rate of this step, of the first parameter group.
 
 
 @dataclass(frozen=True)

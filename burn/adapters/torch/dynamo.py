@@ -371,8 +371,8 @@ class _Build:
         return importer.finish([(f"output_{i}", m.value) for i, m in made.items()])
 
     def _firsts(self, returned: Sequence[Any]) -> list[int]:
-        """For every output the first that is the same object. An output of which torch wants only the layout has no elements; one
-        that is kept for the backward pass has them, though both are results of one call."""
+        """Maps every output to the first that is the same object. An output with the requirement LAYOUT_ONLY has no elements. An
+        output that is kept for the backward pass has them, though both are results of one call."""
         found: dict[Any, int] = {}
         firsts = []
         for i, node in enumerate(returned):

@@ -167,8 +167,8 @@ class Layout:
         return torch.empty(0, dtype=self.dtype).set_(memory.untyped_storage(), offset, size, stride)
 
     def viewing(self, memory: torch.Tensor, values: Sequence[Any]) -> torch.Tensor:
-        """A view of another tensor that lies so, or that tensor. What is written to either later has gradients as in eager
-        mode, but for a view of other dtype."""
+        """Another tensor, or a view of it, with this layout. Writes to either have gradients as in eager mode, except for a view
+        of another dtype."""
         size, stride, offset = self.at(values)
         if (self.dtype, size, stride, offset) == (memory.dtype, memory.shape, memory.stride(), memory.storage_offset()):
             return memory

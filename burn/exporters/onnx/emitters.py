@@ -144,9 +144,10 @@ def emits(
     operator: str | None = None,
     absorbs: Callable[[Any], list[Op]] | None = None,
 ) -> Callable[[Function], Function]:
-    """Registers an emitter. operator: for a composite, the ONNX operator that it becomes, which must exist in the opset and
-    be computed in the op's element type. absorbs: the ops that are written together with this one; the emitter does not
-    apply where there are none."""
+    """Registers an emitter.
+
+    `operator`: for a composite, the ONNX operator that it becomes. It must exist in the opset and be computed in the op's element
+    type. `absorbs`: the ops that are written together with this one; without any, the emitter does not apply."""
 
     def register(function: Function) -> Function:
         for name in names:

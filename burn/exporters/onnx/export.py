@@ -1,6 +1,6 @@
 """A program becomes an ONNX graph: composites that ONNX lacks are decomposed in a copy, then op after op is written.
 
-Enter at `export`. What cannot be written is collected, and raised as one ModelError.
+Enter at `export`. Ops that cannot be written are collected, and raised as one ModelError.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ SUMMARY = "the program cannot be written as ONNX"
 def export(program: Program, opset: int | None = None, name: str = "main") -> onnx.ModelProto:
     """The program as an ONNX model with its weights inside; `burn.exporters.onnx.write` also keeps them beside it.
 
-    opset: of the default domain, 18 to the newest that the installed `onnx` knows; 21 by default. The program stays as it is.
+    opset: of the default domain, 18 to the newest that the installed `onnx` has; 21 by default. The program is not changed.
     Raises ModelError listing every op that cannot be written."""
     graph, weights = build(program, opset, name)
     graph.graph.initializer.extend(to_proto(key, weight) for key, weight in weights.items())
@@ -255,7 +255,7 @@ class Exporter:
         _rename(main.nodes, renamed)
 
     def _with_maps(self, outputs: list[Any]) -> list[Any]:
-        """The outputs, of which those with keys go through a ZipMap."""
+        """The outputs; those with keys go through a ZipMap."""
         main, result = self.graph.scopes[0], list(outputs)
         for index, keys in self.program.output_keys.items():
             output = self.program.output_names[index]

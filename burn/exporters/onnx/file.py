@@ -37,8 +37,8 @@ def write(
 ) -> onnx.ModelProto:
     """Writes the program as an ONNX model and returns the model (without weights that lie beside it).
 
-    opset: see `export`. external_data: put the weights into `<path>.data`; by default where they pass 1.9 GB together.
-    accept: a further test of the file before it takes its place, which raises where it is not right.
+    `opset`: see `export`. `external_data`: put the weights into `<path>.data`; by default if they are larger than 1.9 GB.
+    `accept`: a further test of the new file before it replaces the old one; it raises to reject the file.
     Raises ModelError listing what cannot be written; then nothing is changed at `path`."""
     path = Path(path)
     if path.is_dir():

@@ -1,7 +1,7 @@
 """An ONNX graph being written: nodes in scopes, constants, names. Enter at `GraphWriter.node`.
 
-Every name is unique over all scopes, as ONNX wants it, and its element type is known. `node` looks the operator up in
-ONNX's own schemas: which version the opset has, which types it takes and what comes out.
+Every name is unique over all scopes, as ONNX requires, and has a known element type. `node` looks the operator up in
+ONNX's own schemas: the version in this opset, the types of operands and results.
 """
 
 from __future__ import annotations
@@ -100,9 +100,7 @@ class Scope:
     nodes: list[NodeProto] = field(default_factory=list)
     made: set[str] = field(default_factory=set)  # names of the nodes' results
     known: dict[Any, list[str]] = field(default_factory=dict)  # what was computed by nodes that are shared
-    guards: dict[str, str] = field(
-        default_factory=dict
-    )  # int64[1], 0 where a check holds and 1 where not -> what it asks
+    guards: dict[str, str] = field(default_factory=dict)  # int64[1], 0 if a check holds and 1 if not -> the condition
 
 
 class GraphWriter:
@@ -245,7 +243,7 @@ class GraphWriter:
         return known.input(0) if known.inputs and known.input(0) in bound else None
 
     def _only(self, known: Schema, spelled: str) -> str:
-        """The type of a result that no operand gives; of control flow the caller knows it."""
+        """The type of a result that no operand determines; for control flow the caller sets it."""
         types = known.allowed.get(spelled) or _elements([spelled])
         assert len(types) == 1 or known.name in ("If", "Loop"), f"the type of {known.name}'s result is not said"
         return next(iter(types))

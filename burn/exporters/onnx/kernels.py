@@ -1,8 +1,8 @@
-"""Which element types an operator is computed in, where runtimes take fewer than the ONNX standard does.
+"""The element types that an operator is computed in, if runtimes support fewer than the ONNX standard.
 
-The table follows ONNX Runtime's CPU kernels, the widest in use. An operator that is given another type is written between
-casts to a type that holds every value exactly (`carrier`); where there is none it is written as the standard has it.
-Integers that wrap around do so in a wider type too: the cast back drops the same bits.
+The table follows ONNX Runtime's CPU kernels, the widest in use. An operator of another type is written between
+casts to a type that holds every value exactly (`carrier`). Without such a type it is written as in the standard.
+Integers that wrap around do so in a wider type: the cast back drops the same bits.
 """
 
 from __future__ import annotations

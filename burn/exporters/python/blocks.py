@@ -23,7 +23,7 @@ from burn.exporters.python.wiring import Occurrence, options, results, weights_p
 
 MOST_BLOCKS = 24  # classes in a file
 OPTION = "option "
-"""What the symbols begin with that stand for options in the sizes of a block; no size of a program has such a name."""
+"""The prefix of the symbols for options in the sizes of a block; no size of a program has such a name."""
 
 
 @dataclass(frozen=True)
@@ -40,14 +40,14 @@ class Block:
     nodes: list[Node]
     slots: list[Value]
     results: list[Value]
-    path: list[str]  # where in the source model it stands
-    scope: tuple[str, ...] = ()  # the module of the source model that it was first
-    paths: list[list[str]] = field(default_factory=list)  # where each occurrence stands
-    options: dict[str, Any] = field(default_factory=dict)  # name -> values, one for each occurrence
-    shapes: dict[Value, list[Any]] = field(default_factory=dict)  # of parameters, where options are in them
-    names: dict[Value, str] = field(default_factory=dict)  # of parameters: what they have in common
-    same: list[bool] = field(default_factory=list)  # of the slots: whether all occurrences are given the same
-    varying: set[Value] = field(default_factory=set)  # results whose types differ from one occurrence to the next
+    path: list[str]  # its path in the source model.
+    scope: tuple[str, ...] = ()  # the module of the source model that it first was.
+    paths: list[list[str]] = field(default_factory=list)  # the path of each occurrence.
+    options: dict[str, Any] = field(default_factory=dict)  # name -> values, one for each occurrence.
+    shapes: dict[Value, list[Any]] = field(default_factory=dict)  # of parameters with options in them.
+    names: dict[Value, str] = field(default_factory=dict)  # the common part of parameters' names.
+    same: list[bool] = field(default_factory=list)  # by slot: all occurrences receive the same value.
+    varying: set[Value] = field(default_factory=set)  # results whose types differ between occurrences.
 
 
 def fold(graph: Graph) -> list[Block]:

@@ -55,7 +55,7 @@ class _Prints:
         for i, argument in enumerate(arguments):
             self._nodes[argument] = f"argument {depth} {i}"
         effects = []
-        for node in nodes:  # keys are told apart by their order; `arrange` may put them before what has regions
+        for node in nodes:  # keys are identified by their order; `arrange` may move them before nodes with regions
             if node.op == "random_key" and not node.operands:
                 self._nodes[node] = f"random key {self._keys}"
                 self._keys += 1

@@ -1,7 +1,7 @@
 """The body of a function: statements out of nodes. Enter at `Body`.
 
-A value that is used once, by what comes next, is written inside of that; the others get a variable. A variable whose value
-is not needed any more is used again, as one does by hand (`x = self.conv1(x)`).
+A value with one use, by the next node, is written inside that expression; the others get a variable. A variable whose value
+is dead is reused, as in hand-written code (`x = self.conv1(x)`).
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from burn.exporters.python.text import ATOM, UNARY, Text, call, literal, number,
 from burn.exporters.python.uses import OTHERWISE, VIEWS, Users, made_by, used_as
 
 WIDTH = 120
-LONGEST_SIZE = 24  # characters of a size in a comment
-LONG = 96  # characters: an expression of more is taken apart where it can be
-INLINE = 72  # characters: a longer expression gets a line of its own
-DEEPEST = 2  # brackets in brackets: deeper expressions are taken apart
+LONGEST_SIZE = 24  # Characters of a size in a comment.
+LONG = 96  # Characters: a longer expression is split if possible.
+INLINE = 72  # Characters: a longer expression gets a line of its own.
+DEEPEST = 2  # Nested brackets: deeper expressions are split.
 INDENT = "    "
 
 GENERIC = frozenset({"x", "index", "mask"})
@@ -48,7 +48,7 @@ class Owner(Protocol):
         ...
 
     def size_variable(self, dim: Dim) -> str | None:
-        """What replaces a size that is an option of the module."""
+        """The expression for a size that is an option of the module."""
         ...
 
     def shape(self, value: Value) -> str:
@@ -110,7 +110,7 @@ class Body:
         self.results: set[Value] = set()  # what the function returns
         self.indent = 2
 
-    # ---- what spell asks ---------------------------------------------------------------------------------------------
+    # ---- the interface that spell uses -------------------------------------------------------------------------------
     def value(self, value: Value) -> Text:
         if value in self.pending:
             return self.pending[value]

@@ -1,16 +1,18 @@
 """Python source out of a program: `generate(program, "Model")` gives a `burn.nn` module's text and its weights.
 
-    tidy.py      composites recognised                        text.py      expressions, literals, sizes
-    graph.py     the program as plain objects                 uses.py      what values are for
-    rearrange.py parameters are stored as they are used
-    layers.py    ops with constants become layers             spell.py     how each op is written
-    order.py     what is shared comes first                   function.py  statements and variables
-    blocks.py    repeated parts become modules of their own   module.py    classes and their members
-    scopes.py    parts that the source model names            wiring.py    how parts are wired
-    stretches.py parts that are only seen to repeat
-    names.py     what things are called                       compare.py   the source read back
+Stages:
 
-The source is checked before it is given out: the program that is traced from it must be the one that it was written from.
+tidy.py      composites recognised                        text.py      expressions, literals, sizes
+graph.py     the program as plain objects                 uses.py      the uses of values
+rearrange.py parameters are stored as they are used
+layers.py    ops with constants become layers             spell.py     how each op is written
+order.py     shared values come first                     function.py  statements and variables
+blocks.py    repeated parts become modules of their own   module.py    classes and their members
+scopes.py    parts that the source model names            wiring.py    how parts are wired
+stretches.py other repeated sequences of nodes
+names.py     names                                        compare.py   the source read back
+
+The source is verified before it is returned: it is traced, and the resulting program must equal the original.
 """
 
 from __future__ import annotations

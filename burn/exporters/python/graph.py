@@ -1,7 +1,7 @@
 """A program as plain Python objects, which are easier to take apart than IR. Enter at `read`.
 
-What nobody would write is gone when it has been read: ops without a use, ops that change nothing, one op built twice.
-Constants stay apart from one another even where they are equal: each may belong to a layer of its own.
+Reading drops what no one writes by hand: ops without a use, ops that change nothing, one op built twice.
+Equal constants stay separate: each may belong to a layer of its own.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ def new_sizes(node: Node) -> list[str]:
 
 
 def used_sizes(node: Node) -> set[str]:
-    """The names of the sizes in what a node, and the nodes in its regions, are given and compute."""
+    """The names of all sizes in the operands and results of a node and of the nodes in its regions."""
     dims: list[Any] = []
     for each in walk([node]):
         dims += [d for value in each.values for d in value.type.shape]

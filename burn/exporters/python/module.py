@@ -153,8 +153,9 @@ class ModuleWriter:
         return [name for name in self.block.options if OPTION + name in names]
 
     def _call_lists(self) -> dict[Node, list[Node]]:
-        """The calls that go into one list, for each: those of numbered parts of the source model, or of one module in a
-        row, each of what the one before returned."""
+        """The calls that form one list, for each call: those of numbered parts of the source model, or of one module in a row.
+
+        Each call in a row takes the result of the call before."""
         groups: dict[Any, list[Node]] = {}
         run, before = 0, None
         for node in self.nodes:
@@ -210,7 +211,7 @@ class ModuleWriter:
                 free[value] = None
         return list(free)
 
-    # ---- what a body asks --------------------------------------------------------------------------------------------
+    # ---- the interface that bodies use -----------------------------------------------------------------------------------
     def constant(self, value: Value) -> str:
         return f"self.{self.paths[value]}"
 
@@ -362,7 +363,7 @@ def wrapped(code: str, comment: str, indent: int) -> list[str]:
 
 
 def _outermost(code: str) -> tuple[int, int] | None:
-    """The places of the pair of brackets, of a call, an index or a list, that holds most."""
+    """The positions of the longest pair of brackets: of a call, an index or a list."""
     depth, begin, best = 0, 0, None
     for i, (character, quoted) in enumerate(_characters(code)):
         if quoted:

@@ -88,8 +88,9 @@ def container_path(path: list[str]) -> list[str]:
 
 
 def block_name(paths: Sequence[Sequence[str]], title: str | None, has_blocks: bool) -> str:
-    """What to call the class of a part of a model, which may consist of others: by where its occurrences stand if that is one
-    name, else by its `title`, which says what is in it."""
+    """The class name of a part of a model, which may contain other parts.
+
+    It is the common name of its occurrences, if there is one, else its `title`, which describes its contents."""
     names = {_part_name(path) for path in paths}
     name = names.pop() if len(names) == 1 else ""
     return class_name(name) if name else title or ("Stage" if has_blocks else "Block")
@@ -114,7 +115,7 @@ def snake_case(name: str) -> str:
 
 
 def member_path(node: Node, names: Mapping[Value, str] | None = None) -> list[str]:
-    """What a layer is called: by its parameters (`names` has other names for some), else by its node."""
+    """The name of a layer: from its parameters (`names` has other names for some), else from its node."""
     for constant in node.constants.values():
         path = parameter_path((names or {}).get(constant, constant.node.source))
         if path:

@@ -1,7 +1,7 @@
-"""Nodes in an order that people would write them in: what several layers share comes first. Enter at `arrange`.
+"""Nodes in the order of hand-written code: values that several layers share come first. Enter at `arrange`.
 
 A mask that every layer of a transformer adds to its scores is computed in the first of them in most models' graphs. Moved to
-the front, it leaves the layers alike, which is what blocks.py looks for. What only one place needs stands just before it.
+the front, it leaves the layers identical, so that blocks.py finds them. A value with one use is computed just before it.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def _needs(node: Node, definers: dict[str, Node]) -> Iterator[Node]:
 
 
 def _called(node: Node) -> Iterator[Node]:
-    """The nodes of the block that a node calls, of blocks inside it too."""
+    """The nodes of the block that a node calls, including blocks inside it."""
     for inner in walk(node.attrs["block"].nodes) if node.op == "call" else ():
         yield inner
         yield from _called(inner)

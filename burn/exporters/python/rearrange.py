@@ -51,7 +51,7 @@ def rearrange(graph: Graph, stored: list[Weight]) -> None:
 
 
 def _transpose_weights(graph: Graph, stored: list[Weight], number: int) -> None:
-    """x @ w with a parameter w that only such products use: the parameter is stored as layers have it, outputs first."""
+    """x @ w with a parameter w that only such matmuls use: the parameter is stored as layers have it, outputs first."""
     users: dict[Value, list[Node]] = {}
     for node in walk(graph.nodes):
         for value in _values(node):
@@ -73,7 +73,7 @@ def _transpose_weights(graph: Graph, stored: list[Weight], number: int) -> None:
 
 
 def _is_turned(node: Node, value: Value) -> bool:
-    """True if a node is the product of something with a value's columns."""
+    """True if a node is a matmul with a value's columns."""
     if node.op != "dot_general" or node.operands[1] != value or node.operands[0] == value or node.attrs["rhs_batch"]:
         return False
     return node.attrs["rhs_contract"] == (0,) and node.attrs["lhs_contract"] == (node.operands[0].type.rank - 1,)
@@ -146,7 +146,7 @@ def _values(node: Node) -> list[Value]:
 
 
 def _name(node: Node) -> str:
-    """What the names of the parameters in it begin with."""
+    """The common prefix of the names of its parameters."""
     names, seen, todo = [], set(), [node]
     while todo:
         each = todo.pop()

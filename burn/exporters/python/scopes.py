@@ -1,7 +1,7 @@
-"""The modules of the source model, where it says which module each op stands in. Enter at `search`.
+"""The modules of the source model, from the scopes of ops. Enter at `search`.
 
-Ops carry the path of their module ("/encoder/layer.0/attention/MatMul"). A module that occurs more than once, by the ops in it
-and how they are wired, becomes a class; so does a long one that occurs once in each of several others.
+Ops carry the path of their module ("/encoder/layer.0/attention/MatMul"). A module with several occurrences of equal ops and
+wiring becomes a class. A long module that occurs once in each of several others becomes a class of its own.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from typing import Any
 from burn.exporters.python.graph import Graph, Node, Value
 from burn.exporters.python.wiring import Occurrence, all_values, letter, occurrence, options, results
 
-ENOUGH = 0.5  # of the nodes must say where they stand
-WORTH = 4  # nodes that a class must save
-LONG = 16  # nodes of a module that is a class of its own even where it occurs once in each of others
-LONG_FUNCTION = 40  # nodes of a function whose long parts become classes
+ENOUGH = 0.5  # Fraction of the nodes that must have a scope.
+WORTH = 4  # Nodes that a class must save.
+LONG = 16  # Nodes of a module that becomes a class even with one occurrence in each of its parents.
+LONG_FUNCTION = 40  # Nodes of a function whose long parts become classes.
 MOST_SLOTS, MOST_RESULTS, MOST_OPTIONS = 6, 4, 6
 
 Scope = tuple[str, ...]
@@ -99,7 +99,7 @@ def _single(graph: Graph, members: dict[Scope, list[Node]], uses: Counter[Value]
 
 
 def _is_worth(length: int, paths: Sequence[Scope], signs: dict[Scope, Any], groups: dict[Any, list[Scope]]) -> bool:
-    """True if a class saves lines: how often it will be written, once what stands around it is a class as well."""
+    """True if a class saves lines, given how often it will be written once the modules around it are classes."""
     written = set()
     for path in paths:
         around: Any = None

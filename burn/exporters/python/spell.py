@@ -1,6 +1,6 @@
 """How each op is written in Python: an operator, a method, an index, or `ops.<name>(...)`. Enter at `spell`.
 
-`RULES` is the table of what has a shape of its own; a rule that does not apply to a node returns None, and the node is
+`RULES` is the table of ops with a special notation. A rule that does not apply to a node returns None. The node is then
 written as the function of its name with all of its attributes, which is always right.
 """
 
@@ -30,7 +30,7 @@ class Scope(Protocol):
         ...
 
     def operand(self, value: Value) -> Text:
-        """A value where a bare number will do too."""
+        """A value in a position that accepts a bare number."""
         ...
 
     def size(self, dim: Dim) -> Text:
@@ -73,7 +73,7 @@ def function(node: Node, scope: Scope) -> Text:
 
 
 def _takes_number(node: Node, operand: Value) -> bool:
-    """True if a bare number in this place becomes the constant that stands there."""
+    """True if the op accepts a bare number for this operand, in place of the constant."""
     if node.op not in ("select", "clip", "pad", *BINARY, "pow", "fmod", "atan2"):
         return False
     cls = REGISTRY[node.op]
@@ -169,7 +169,7 @@ def _divisor(value: Value) -> str | None:
 
 
 def _beside(left: Value, right: Value, scope: Scope) -> tuple[Text, Text]:
-    """Two operands, of which one may be a bare number."""
+    """Two operands; one of them may be a bare number."""
     return (
         scope.value(left) if not is_number(left) else scope.operand(left),
         scope.value(right) if not is_number(right) else scope.operand(right),
@@ -343,7 +343,7 @@ def _dot(node: Node, scope: Scope) -> Text | None:
     if axes != expected:
         return None
     if turned and (1 in b.shape[-2:] or right.node.op == "full"):
-        return None  # a transpose that moves nothing is a reshape, which products do not take in
+        return None  # a transpose that moves nothing is a reshape, which matmuls do not absorb
     first, second = scope.value(left), scope.value(right)
     if turned:
         second = Text(f"{second.within(ATOM)}.{'T' if b.rank == 2 else 'mT'}", refs=second.refs)

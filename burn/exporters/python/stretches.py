@@ -35,7 +35,7 @@ class _Search:
         self.crossing = self._crossing()
 
     def _crossing(self) -> list[int]:
-        """How many values are computed before each place and used after it."""
+        """The number of values that are live at each position."""
         last: dict[Node, int] = {}
         for i, values in enumerate(self.values):
             last.update((v.node, i) for v in values if v.node.op not in ("constant", "input"))
@@ -93,7 +93,7 @@ class _Search:
         return any(bool((stretch[p:] == stretch[:-p]).all()) for p in periods)
 
     def _alike(self, length: int, starts: list[int]) -> list[list[Occurrence]]:
-        """Occurrences by their wiring, and where they differ in too many numbers by those as well."""
+        """Groups occurrences by their wiring; groups that differ in too many numbers are split by those numbers."""
         groups: dict[Any, list[Occurrence]] = {}
         for start in starts:
             found = occurrence(self.nodes[start : start + length], self.uses)

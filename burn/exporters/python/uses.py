@@ -124,7 +124,7 @@ ACTIVATIONS = frozenset({
 
 
 def title(nodes: Sequence[Node], titles: Sequence[str]) -> str | None:
-    """What to call a part by what is in it. titles: of the parts that it calls."""
+    """The name of a part, from its contents. titles: of the parts that it calls."""
     ops = [n.op for n in nodes]
     convolutions = sum(op.startswith(("nn.Conv", "nn.QuantConv")) for op in ops)
     linear = sum(op in ("nn.Linear", "nn.QuantLinear") for op in ops)

@@ -36,7 +36,7 @@ class Occurrence:
     every: list[Node]
     slots: list[Value]
     key: Any
-    numbers: list[tuple[int, str, Any]]  # where (node, attribute, place in it) and what: may differ
+    numbers: list[tuple[int, str, Any]]  # (node, attribute, position in it), and a value that may differ
     constants: list[Value]
     path: tuple[str, ...] = ()  # the module of the source model that these are, if they are one
 
@@ -55,7 +55,7 @@ def occurrence(nodes: list[Node], uses: Counter[Value]) -> Occurrence | None:
             continue
         if value in owned:
             if uses[value] != local[value]:
-                return None  # a layer whose weights others use too
+                return None  # a layer whose weights have other users
             constants[value] = len(constants)
         elif value.node.op == "constant" and (literal_constant(value) is not None or uses[value] == local[value]):
             if literal_constant(value) is None:
@@ -161,7 +161,7 @@ def _label(dim: Dim, known: dict[Dim, str]) -> str:
 
 
 def all_values(node: Node) -> list[Value]:
-    """Every value that a node uses, inside of its regions too."""
+    """Every value that a node uses, also inside its regions."""
     values = [*node.values, *node.constants.values()]
     for region in node.regions:
         values += [v for n in walk(region.nodes) for v in (*n.values, *n.constants.values())] + region.results

@@ -29,8 +29,8 @@ def choose(
     otherwise: Callable[[], list[Any]],
     wanted: Sequence[Container | None] = (),
 ) -> list[Any]:
-    """What `then` or `otherwise` builds, as the program finds the condition. wanted: what the model says of results that are
-    sequences or optionals."""
+    """Builds `then` and `otherwise` under a runtime condition and returns their common results. `wanted`: the declared types of
+    results that are sequences or optionals."""
     drafts, given, reasons = [], [], []
     for branch in (then, otherwise):
         draft, values, problems = _branch(node, condition, branch)
@@ -94,7 +94,8 @@ def _other(
     drafts: Sequence[ir.Operation],
     reasons: Sequence[Sequence[Problem]],
 ) -> list[Any]:
-    """What remains of branches that cannot be built: the other one, as long as no run takes it. Fails where there is none."""
+    """The fallback for branches that cannot be built: the other branch, guarded by a check of the condition. Fails if there is
+    none."""
     for draft in drafts:
         discard(draft)
     if all(reasons):
@@ -116,7 +117,7 @@ def _only(node: Node, condition: ir.Value, taken: bool, says: str) -> None:
 
 
 def _alike(node: Node, blocks: Sequence[ir.Block], pair: tuple[Any, Any], wanted: Container | None) -> list[RunList]:
-    """What two branches give, as lists of the program of one kind."""
+    """The results of two branches as lists of one kind."""
     if not all(map(is_container, pair)) and wanted is None:
         node.fail("one branch gives a tensor and the other a sequence or an optional; the condition must be a constant")
     lists = []
@@ -125,7 +126,7 @@ def _alike(node: Node, blocks: Sequence[ir.Block], pair: tuple[Any, Any], wanted
             lists.append(run_list(value, wanted))
     known = [items for items in lists if items is not None]
     for i, (block, value) in enumerate(zip(blocks, pair, strict=True)):
-        if lists[i] is None and known:  # nothing, of what only the other branch tells
+        if lists[i] is None and known:  # an empty list whose type only the other branch gives
             with ir.InsertionPoint(block):
                 lists[i] = run_list(value, known[0].container)
     first, second = lists
@@ -139,9 +140,10 @@ def _alike(node: Node, blocks: Sequence[ir.Block], pair: tuple[Any, Any], wanted
 
 
 def _insist(node: Node, condition: ir.Value, pairs: Sequence[tuple[TensorType, TensorType]]) -> bool:
-    """Which branch is built where they give values of different ranks, which no program can hold: the one that the model
-    declares, or else that of more axes (`squeeze if the size is 1`), or else the one that later nodes take. A run that finds the
-    condition otherwise ends."""
+    """Chooses the branch to build if both give values of different ranks, which no program can represent.
+
+    It is the one that the model declares. Otherwise it is the one of more axes (`squeeze if the size is 1`), or the one that
+    later nodes accept. A run with the other condition fails."""
     ranks = [(a.rank, b.rank, said) for (a, b), said in zip(pairs, node.declared_ranks(), strict=False)]
     decided = [said == one for one, other, said in ranks if one != other and said in (one, other)]
     likely = decided[0] if decided else all(one >= other for one, other, _ in ranks)

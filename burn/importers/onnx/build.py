@@ -1,7 +1,7 @@
 """An ONNX graph becomes a program: every node, in order, through one table of builders. Enter at `import_onnx`.
 
-Nothing stops at the first problem: a node that cannot be built leaves its outputs `FAILED`, nodes that depend on those
-are passed over, and at the end one ModelError lists everything that was found.
+The build continues after a problem. A node that cannot be built leaves its outputs `FAILED`, and nodes that depend on those are
+skipped. At the end one ModelError lists all problems.
 """
 
 from __future__ import annotations
@@ -82,8 +82,10 @@ def import_onnx(source: Source, *, dims: Given | None = None) -> Program:
 def import_opened(
     source: Source, training: bool, *, dims: Given | None = None, dynamic: Varying | None = None
 ) -> Opened:
-    """The same with the model's weights as inputs of the program, for training or for inference whatever its nodes say. dynamic:
-    names for sizes that vary though the model fixes them, {"input": {0: "batch"}}. Raises ModelError."""
+    """As `import_onnx`, with the model's weights as inputs of the program. It is for training or inference, whatever the nodes
+    say.
+
+    `dynamic`: names for sizes that vary though the model fixes them, {"input": {0: "batch"}}. Raises ModelError."""
     file = _checked(source)
     graph = file.proto.graph
     wrong = _unknown(graph, dynamic or {})
@@ -206,7 +208,7 @@ class Importer:
         types = []
         for value in graph.input:
             if value.name in self._initializers:
-                continue  # before IR version 4 initializers had to be inputs too
+                continue  # before IR version 4 every initializer was also an input
             kind = value.type.WhichOneof("value")
             tensor = value.type.tensor_type
             if (container := container_of(value.type)) is not None:
@@ -267,7 +269,7 @@ class Importer:
         return value
 
     def initializer(self, weight: Weight, name: str) -> ir.Value:
-        """What the model names: a constant, or an input of the program where weights are to be that."""
+        """A weight of the model as a constant, or as an input of the program if weights are inputs."""
         if self.opening is None or not self.opening.takes(weight):
             return self.constant_tensor(weight, name)
         return self._known_as(self.opening.open(self.program, weight, name), weight, _content_of(weight))
@@ -326,7 +328,7 @@ class Importer:
         self._graphs.pop()
 
     def build_again(self, name: str, given: Mapping[str, ir.Value], node: Node) -> Any:
-        """What the model calls `name`, computed once more with other values for some of its names."""
+        """Rebuilds the tensor `name` with other values for some names of the model."""
         nodes = [proto for graph in self._graphs for proto in graph]
         if name not in self._scope and name not in given and not any(name in proto.output for proto in nodes):
             node.fail(f"there is no tensor '{name}'")
@@ -367,7 +369,7 @@ class Importer:
     def _results(self, node: Node) -> list[Any]:
         contents = evaluate(node)
         if contents is not None and node.unread():
-            contents = None  # the rule knows less than the file says
+            contents = None  # the file has attributes or operands that the rule ignores
         learned = self.opening is not None and any(v in self.opening.derived for v in _values(node.inputs.peek()))
         if contents is not None and not learned:
             try:
@@ -408,8 +410,8 @@ class Importer:
 
     # ---- branches ----------------------------------------------------------------------------------------------------
     def attempt(self, build: Callable[[], Any]) -> tuple[Any, list[Problem]]:
-        """What `build` gives, or None and the problems that it met, which are not the model's as long as it need not be built.
-        Sites in it are searched for options that work."""
+        """Returns the result of `build`, or None and its problems. They are not the model's problems if it need not be built.
+        Builders in it that have options (`pick`) are tried with other options."""
 
         def once() -> tuple[Any, list[Problem], Progress]:
             start, kept = self.count, self.problems
@@ -458,7 +460,7 @@ class Importer:
 
 
 def _unknown(graph: onnx.GraphProto, dynamic: Varying) -> list[str]:
-    """What names for varying sizes say that the model has not."""
+    """Problems of `dynamic`: inputs and axes that the model does not have."""
     ranks = {v.name: len(v.type.tensor_type.shape.dim) for v in graph.input}
     wrong = [f"there is no input '{name}'; there are {', '.join(ranks)}" for name in dynamic if name not in ranks]
     axes = [(name, axis) for name, own in dynamic.items() for axis in own if name in ranks]
@@ -466,7 +468,7 @@ def _unknown(graph: onnx.GraphProto, dynamic: Varying) -> list[str]:
 
 
 def _declared(graph: onnx.GraphProto) -> Iterator[tuple[str, onnx.TensorShapeProto]]:
-    """The shapes that a graph, and those inside it, declare of what its nodes compute."""
+    """The declared shapes of intermediate values and outputs, also in subgraphs."""
     for value in (*graph.value_info, *graph.output):
         if value.type.tensor_type.HasField("shape"):
             yield value.name, value.type.tensor_type.shape

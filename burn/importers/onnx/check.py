@@ -1,8 +1,8 @@
 """Everything that is wrong with a model's structure, before anything is built, in one error. Enter at `check_model`.
 
-A model is checked against the operator definitions in `onnx.defs` and the rules of ONNX's IR.md: names defined once
+A model is checked against the operator definitions in `onnx.defs` and the rules of ONNX's IR.md. These cover names defined once
 and before use, operand counts, attributes and their types, element types, sizes of tensors, and functions.
-What burn itself does not support is for the builders to say; what they see is well-formed.
+Builders report what burn itself does not support; their nodes are well-formed.
 
 Two things are mended rather than refused, in place: nodes that are not in topological order are sorted, and the alias
 "ai.onnx" of the default domain becomes "".

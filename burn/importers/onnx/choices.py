@@ -34,8 +34,9 @@ class Choices:
 
 
 def search(choices: Choices, build: Callable[[], Result], progress: Callable[[Result], Progress | None]) -> Result:
-    """What `build` gives under the first choices found that succeed (`progress` is None), else under the best ones tried. One
-    choice at a time is changed, from the last to the first, and kept where that brings the build further."""
+    """Searches for choices with which `build` succeeds (`progress` is None), and returns its result, or the best one found.
+
+    It changes one choice at a time, from the last to the first, and keeps a change that brings the build further."""
 
     def attempt() -> tuple[Result, Progress | None, dict[str, int]]:
         before, choices.made = choices.made, {}

@@ -71,7 +71,7 @@ class Content:
 
 
 def wanted(dtype: str, size: int) -> bool:
-    """Whether contents are kept for a tensor of so many elements."""
+    """True if contents are kept for a tensor of this type and number of elements."""
     return size <= MAX_ELEMENTS and DTYPES[dtype].kind in KINDS and DTYPES[dtype].bits not in (2, 4)
 
 

@@ -46,7 +46,7 @@ class OnnxFile:
 def read_model(source: Source, folder: str | os.PathLike[str] | None = None) -> OnnxFile:
     """Read a model from a path, its bytes, or a ModelProto. Raises ModelError when it is not a readable ONNX model.
 
-    folder: where external data lies, if not beside the file. What the model says is not checked here; see check.py.
+    folder: the folder of external data, if it is not the model's. The contents of the model are not checked here; see check.py.
     """
     if isinstance(source, onnx.ModelProto):
         return OnnxFile(source, TensorReader(None, "", Path(folder) if folder is not None else None))

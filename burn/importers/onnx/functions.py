@@ -54,7 +54,7 @@ def opset_of(node: NodeProto, versions: Mapping[str, int]) -> int:
 
 
 def calls(nodes: Iterable[NodeProto]) -> Counter[FunctionKey]:
-    """What the nodes, and those in their subgraphs, call, and how often."""
+    """The functions that the nodes, and those in their subgraphs, call, with counts."""
     found: Counter[FunctionKey] = Counter()
     for node in nodes:
         found[call_key(node)] += 1
@@ -103,11 +103,11 @@ def expand(
     input_types: Sequence[TypeProto | None],
     versions: Mapping[str, int] | None = None,
 ) -> list[NodeProto] | None:
-    """The nodes by which ONNX defines a standard operator's node, or None when it defines it by words only.
+    """The nodes by which ONNX defines a standard operator's node, or None if ONNX has no such definition.
 
-    opset: the version of the node's domain. input_types: one per input, as far as known; some definitions depend on
-    them. versions: the model's operator sets; nodes of others are marked (`opset_of`). The result may hold operators
-    that have function bodies themselves. Raises ModelError when the definition needs types that are not known.
+    `opset`: the version of the node's domain. `input_types`: one per input, None if unknown; some definitions depend on
+    them. `versions`: the model's operator sets; nodes of others are marked (`opset_of`). The result may hold operators
+    that have function bodies themselves. Raises ModelError if the definition needs unknown types.
     """
     domain = domain_name(node.domain)
     try:
@@ -256,7 +256,7 @@ class _Copier:
         for attribute in source.attribute:
             value = self.attributes.get(attribute.ref_attr_name) if attribute.ref_attr_name else attribute
             if value is None:
-                continue  # the call leaves an optional attribute out, and so does the node
+                continue  # the call omits an optional attribute, so the node must omit it
             node.attribute.add().CopyFrom(value)
             node.attribute[-1].name = attribute.name
             if value is attribute:  # a graph that the call passes in keeps the names of the caller

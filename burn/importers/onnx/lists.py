@@ -1,8 +1,8 @@
-"""What stands for sequences and optionals while a model is imported.
+"""The importer's values for sequences and optionals.
 
-Where a sequence's length is known it is a `TensorList`, a Python list of values, and an optional is its element or `Nothing`:
-nothing of them is left in the program. What comes in as an input, or depends on what the program finds when it runs, is a
-`RunList`: a list of the dialect (burn/dialect/sequence.py). `run_list` makes one of the others.
+A sequence of known length is a `TensorList`, a Python list of values. An optional is its element or `Nothing`. Neither leaves
+anything in the program. Inputs and results that depend on runtime data are a
+`RunList`: a list of the dialect (burn/dialect/sequence.py). `run_list` converts the others to it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class TensorList:
 
 @dataclass(frozen=True)
 class Nothing:
-    """An optional without an element; `container` says of what, where the model does."""
+    """An optional without an element; `container` is its type, if the model declares it."""
 
     container: Container | None = None
 
@@ -64,7 +64,7 @@ def is_container(value: Any) -> bool:
 
 
 def flatten(value: Any) -> tuple[list[ir.Value], Callable[[list[ir.Value]], Any], Any]:
-    """A value's tensors, how to put others in their places, and a description of its structure."""
+    """Returns a value's tensors, a function that rebuilds the value from others, and a description of its structure."""
     if isinstance(value, TensorList):
         parts = [flatten(element) for element in value.elements]
         sizes = [len(leaves) for leaves, _, _ in parts]
@@ -91,7 +91,7 @@ def any_size(axis: int) -> Dim:
 
 
 def container_of(type_: onnx.TypeProto) -> Container | None:
-    """What an ONNX type says of a sequence or an optional of tensors; None for other types."""
+    """The type of a sequence or an optional of tensors, from an ONNX type; None for other types."""
     kinds = []
     while (kind := type_.WhichOneof("value")) in ("sequence_type", "optional_type"):
         kinds.append(kind.removesuffix("_type"))
@@ -107,7 +107,7 @@ def container_of(type_: onnx.TypeProto) -> Container | None:
 
 
 def merged(a: Container, b: Container) -> Container | None:
-    """What is known of something that is one of two; None where they cannot be one."""
+    """The common type of two containers; None if there is none."""
     if a.kinds != b.kinds or a.dtype != b.dtype:
         return None
     if a.shape is None or b.shape is None or len(a.shape) != len(b.shape):
@@ -117,7 +117,7 @@ def merged(a: Container, b: Container) -> Container | None:
 
 
 def around(kind: str, element: ir.Value | RunList) -> Container:
-    """What is known of a sequence or an optional of one element."""
+    """The type of a sequence or an optional of one element."""
     if isinstance(element, RunList):
         return replace(element.container, kinds=(kind, *element.container.kinds))
     type_ = type_of(element)
@@ -137,8 +137,9 @@ def inserted(items: RunList, element: ir.Value | RunList, position: ir.Value | N
 
 
 def run_list(value: Any, wanted: Container | None = None) -> RunList | None:
-    """A sequence or an optional (or a tensor, for an optional of it) as a list of the program, built at the insertion point;
-    None where its elements are of several kinds. `wanted` says what it is to be, where that is known."""
+    """Builds a sequence or an optional (or a tensor, for an optional of it) as a list of the program, at the insertion point.
+
+    Returns None if its elements are of several kinds. `wanted`: the type that it must have, if known."""
     kinds = wanted.kinds if wanted is not None else ()
     inner = replace(wanted, kinds=kinds[1:]) if wanted is not None and len(kinds) > 1 else None
     is_optional = isinstance(value, Nothing) or (isinstance(value, RunList) and value.is_optional)

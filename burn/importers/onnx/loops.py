@@ -31,7 +31,7 @@ COUNTER = TensorType("int64", ())
 
 @dataclass
 class Step:
-    """What one iteration gives: the next condition (None: go on), carried values, and slices of output."""
+    """Results of one iteration: the next condition (None: go on), carried values, and slices of outputs."""
 
     condition: ir.Value | None
     carried: list[Any]
@@ -81,8 +81,8 @@ def _unrolled(node: Node, count: int, initial: list[Any], scans: int, body: Body
 
 
 def _looped(node: Node, trips: Trips, given: list[Any], scans: int, body: Body) -> tuple[list[Any], list[ir.Value]]:
-    """Builds the body until the carried values' types hold: each time, sizes that turn out to change become symbols. Carried
-    sequences and optionals are lists of the program; what is known of their elements holds in the end, too."""
+    """Builds the body until the carried values' types are stable: each time, sizes that change become symbols. Carried
+    sequences and optionals are lists of the program, and the types of their elements reach a fixed point in the same way."""
     lists = {i: to_list(node, value, _carried_as(node, i)) for i, value in enumerate(given) if is_container(value)}
     initial = [lists[i].value if i in lists else value for i, value in enumerate(given)]
     starts = [type_of(value) for value in initial]
@@ -138,7 +138,7 @@ def _looped(node: Node, trips: Trips, given: list[Any], scans: int, body: Body) 
 
 
 def _carried_as(node: Node, index: int) -> Container | None:
-    """What the model says of a carried value that is a sequence or an optional."""
+    """The declared type of a carried value that is a sequence or an optional."""
     if node.op != "Loop":
         return None
     return container_of(node.graph("body").input[2 + index].type)
@@ -149,7 +149,7 @@ def _with_lists(values: Sequence[ir.Value], lists: Mapping[int, RunList]) -> lis
 
 
 def _unlist(node: Node, step: Step, lists: Mapping[int, RunList]) -> dict[int, tuple[Container, bool]]:
-    """Puts the values of lists into their places in the step; returns what is known of them, before and after it."""
+    """Replaces carried lists by their values in the step; returns their types before and after it."""
     known = {}
     for i, items in lists.items():
         after = to_list(node, step.carried[i], items.container)

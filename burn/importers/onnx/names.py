@@ -21,11 +21,11 @@ def identifier(text: str) -> str:
 
 
 NAMELESS = frozenset(("", "?", "-1", "*", "None", "none", "null", "unk", "unknown", "undefined", ":"))
-"""What exporters write for any size that has no name: each such axis has a size of its own."""
+"""Names that exporters write for sizes without a name: each such axis has a size of its own."""
 
 Given = Mapping[str, "int | Sequence[int | str | None] | None"]
-"""Sizes that a caller gives: a value for a name; None for a name whose axes each have a size of their own; and for an input whose
-rank the model does not tell its sizes, as numbers, names or None."""
+"""Sizes that a caller gives: a value for a name, or None for a name whose axes each have a size of their own. For an input of
+unknown rank they are its sizes, as numbers, names or None."""
 
 Varying = Mapping[str, Mapping[int, str]]
 """Names for sizes, by input and axis."""
@@ -35,8 +35,8 @@ class SizeNames:
     """The sizes of one program by name.
 
     Two inputs whose dimensions have one name share the size. A name that is an expression of other inputs' names
-    ("past + seq") is that expression. fixed: what is given for names (as in the model, or as identifiers). varying: names for
-    axes of inputs whose sizes vary, whatever the model says of them.
+    ("past + seq") is that expression. `fixed`: values given for names (as in the model, or as identifiers). `varying`: names for
+    axes of inputs whose sizes vary, which override the model's.
     """
 
     def __init__(self, graph: onnx.GraphProto, fixed: Given | None = None, varying: Varying | None = None) -> None:

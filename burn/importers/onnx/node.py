@@ -1,11 +1,11 @@
-"""What an op's builder gets: one ONNX node with its operands as values of the program. Enter at `Node` and `onnx_op`.
+"""The argument of an op's builder: one ONNX node with its operands as values of the program. Enter at `Node` and `onnx_op`.
 
     @onnx_op("Softmax")
     def softmax(node: Node) -> ir.Value:
         return ops.softmax(node.input(0), axis=node.int("axis", -1 if node.opset >= 13 else 1))
 
 A builder builds at the current insertion point and returns the node's outputs: one value, or a list of them (None for
-one that the node does not name). What differs between opset versions is decided beside the rest, by `node.opset`.
+one that the node does not name). Differences between opset versions are decided in the builder, by `node.opset`.
 
 Every operand and attribute that the file gives must be read by the builder, or be marked by `no_effect` with a reason;
 the importer refuses the node otherwise (`unread`). A builder therefore reads what applies, and only that.
@@ -47,8 +47,8 @@ Rank = int | tuple[int, ...] | None
 
 
 def onnx_op(*names: str, domain: str = "", ranks: Sequence[Rank] = ()) -> Callable[[Builder], Builder]:
-    """Enters a builder into the table under one or more operators. What `ranks` says of the operands in order, the
-    builder need not check."""
+    """Enters a builder into the table under one or more operators. `ranks`: the ranks that operands must have, in order, checked
+    before the builder runs."""
 
     def register(builder: Builder) -> Builder:
         @functools.wraps(builder)
@@ -69,8 +69,8 @@ def onnx_op(*names: str, domain: str = "", ranks: Sequence[Rank] = ()) -> Callab
 class Node(Attributes):
     """One node: its operator, attributes and operands.
 
-    inputs: a value of the program, None where an operand is absent, or what another builder returned for a sequence or
-    an optional. outputs: names, '' for one that is not wanted. opset: the version of the node's domain.
+    `inputs`: values of the program, None for an absent operand, or another builder's result for a sequence or an optional.
+    `outputs`: names, '' for an unused one. `opset`: the version of the node's domain.
     """
 
     proto: onnx.NodeProto
@@ -85,7 +85,7 @@ class Node(Attributes):
     def of(
         proto: onnx.NodeProto, importer: Importer, domain: str, opset: int, name: str, inputs: Sequence[Any]
     ) -> Node:
-        """A node of which nothing has been read."""
+        """A node without recorded reads."""
         reads = Reads()
         return Node(proto, importer, domain, opset, name, Operands(list(inputs), reads), reads)
 
@@ -106,7 +106,7 @@ class Node(Attributes):
         return opset_of(self.proto, self.importer.opsets)
 
     def needs_output(self, index: int) -> bool:
-        """Whether the node names an output."""
+        """True if the node names the output."""
         return index < len(self.proto.output) and self.proto.output[index] != ""
 
     def gives_output(self, index: int) -> bool:
@@ -124,7 +124,7 @@ class Node(Attributes):
 
     # ---- operands ----------------------------------------------------------------------------------------------------
     def has_input(self, index: int) -> bool:
-        """True if the node gives the operand. This is no read: a builder that looks must take the operand, too."""
+        """True if the node has the operand. This does not count as reading it."""
         return self._peek(index) is not None
 
     def _peek(self, index: int) -> Any:
@@ -176,7 +176,7 @@ class Node(Attributes):
         ]
 
     def content(self, index: int) -> Content | None:
-        """What is known of a small operand's elements while importing."""
+        """The known contents of a small operand."""
         value = self.inputs[index] if index < len(self.inputs) else None
         return self.importer.content(value) if isinstance(value, ir.Value) else None
 
@@ -276,7 +276,7 @@ class Node(Attributes):
         return number(value, self.type(index).dtype)
 
     def default(self, index: int, value: float, dtype: str) -> ir.Value:
-        """An operand, or a scalar in its place."""
+        """An operand, or a scalar if it is absent."""
         operand = self.input(index)
         return number(value, dtype) if operand is None else operand
 
@@ -285,7 +285,7 @@ class Node(Attributes):
         return self.importer.build_subgraph(graph, inputs, self)
 
     def attempt(self, build: Callable[[], Any]) -> tuple[Any, list[Problem]]:
-        """What `build` gives, or None and the problems that it met; see Importer.attempt."""
+        """Returns the result of `build`, or None and its problems; see Importer.attempt."""
         return self.importer.attempt(build)
 
     def pick(self, options: int) -> int:
@@ -294,7 +294,8 @@ class Node(Attributes):
 
     # ---- training ----------------------------------------------------------------------------------------------------
     def trains(self, said: Any) -> Any:
-        """Whether the node is to compute as in training: what it says itself, unless the import is for one of the two."""
+        """True if the node computes as in training. The import for training or inference overrides `said`, the node's own
+        setting."""
         opening = self.importer.opening
         return said if opening is None else opening.training
 

@@ -62,7 +62,7 @@ RUN_STILL = {("", "GroupNormalization")}
 
 @dataclass(frozen=True)
 class Context:
-    """What the nodes of a graph or a function may refer to. attributes: the function's; None in a graph."""
+    """The names that nodes of a graph or a function may refer to. attributes: the function's; None in a graph."""
 
     versions: Mapping[str, int]
     functions: Mapping[FunctionKey, onnx.FunctionProto]
@@ -136,7 +136,8 @@ def _check_counts(node: onnx.NodeProto, definition: Signature, context: Context,
 
 
 def _check_attribute_values(node: onnx.NodeProto, context: Context, problems: list[Problem]) -> None:
-    """What holds for attributes of any operator. One of no type, as in the oldest files, gets that of its value."""
+    """Checks rules for attributes of all operators. An attribute without a type, as in the oldest files, gets that of its
+    value."""
     seen: set[str] = set()
     for attribute in node.attribute:
         name = attribute.name

@@ -1,8 +1,8 @@
-"""ONNX models whose weights are inputs of the program: what an import notes of them. Enter at `Opening`.
+"""ONNX models whose weights are inputs of the program. Enter at `Opening`.
 
-Float initializers are weights. Their elements stay known to the importer (a resize reads its scales, a reshape sizes that were
-computed with floats), but what is computed of them is computed by the program, so that it can be differentiated. An initializer
-without axes is a number of the formula more often than something learned (an epsilon, a temperature): it is frozen.
+Float initializers are weights. The importer keeps their elements (a resize reads its scales, a reshape may read sizes computed
+with floats). Values computed from weights are still computed by the program, so that they are differentiable. An initializer
+without axes is usually a constant of a formula (an epsilon, a temperature) and not a learned parameter: it is frozen.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from burn.dialect.weights import Weight
 from burn.importers.opened import Opened
 
 UNNAMED = re.compile(r"onnx::\w+|_?val_\d+|\d+")
-"""What exporters call weights that they have transposed or folded: the node that takes one says better what it is."""
+"""Names that exporters give to weights that they have transposed or folded. The name of the node that reads one is better."""
 
 
 SCOPES = "pkg.torch.onnx.name_scopes"
@@ -36,8 +36,9 @@ def _scope(node: onnx.NodeProto) -> str:
 
 
 class Opening:
-    """training: whether the program is for training (batches' own statistics, dropout) or for inference, whatever the nodes
-    say. derived: values computed of weights alone, whose elements the importer knows."""
+    """training: the program is for training (batch statistics, dropout) or for inference, whatever the nodes say.
+
+    derived: values computed from weights alone, whose elements are known."""
 
     def __init__(self, training: bool, graph: onnx.GraphProto) -> None:
         self.training = training
@@ -63,7 +64,7 @@ class Opening:
         return value
 
     def _path(self, name: str, weight: Weight) -> str:
-        """What a weight is called: its own name, or that of the layer that takes it."""
+        """The name of a weight: its own, or that of the layer that reads it."""
         scope = self._users.get(name)
         path = f"{scope}.weight" if scope and weight.shape and UNNAMED.fullmatch(name) else name
         while path in self._weights:
@@ -83,7 +84,7 @@ class Opening:
         return [name for name, own in self._values.items() if own == value]
 
     def outputs(self) -> list[tuple[str, ir.Value]]:
-        """What becomes of running statistics, as further outputs."""
+        """The updated running statistics, as further outputs."""
         return [(f"next {name}", value) for name, value in self._next.items()]
 
     def opened(self, program: Program) -> Opened:

@@ -1,4 +1,4 @@
-"""The order of a graph's nodes: ONNX wants producers before users, which files do not always have."""
+"""The order of a graph's nodes: ONNX requires producers before users, which files do not always have."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Record of the operands and attributes that a builder has read. Enter at `Reads`.
 
-A file may give an attribute or an operand that no builder knows: an operator of another release, a vendor's extension,
+A file may give an attribute or an operand that no builder reads: an operator of another release, a vendor's extension,
 a misspelt name. Computing without it would give wrong numbers, so `build.py` refuses whatever `Reads` has not seen.
 """
 
@@ -34,7 +34,7 @@ class Reads:
         return [i for i, value in enumerate(inputs.peek()) if value is not None and i not in self.inputs]
 
     def unread_attributes(self, node: NodeProto, domain: str, opset: int) -> list[str]:
-        """Names of attributes that the node gives and nobody read. One that has its default value changes nothing."""
+        """Names of attributes that the node has and no builder read. An attribute with its default value is ignored."""
         read = self.attributes if domain else self.attributes | HINTS.keys()
         unread = (a for a in node.attribute if a.name not in read)
         return [a.name for a in unread if a != default_of(node.op_type, domain, opset, a.name)]

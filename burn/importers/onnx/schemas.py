@@ -1,7 +1,7 @@
-"""What ONNX says about an operator, in a form that is quick to check a node against. Enter at `signature`.
+"""ONNX's operator definitions in a form that is quick to check a node against. Enter at `signature`.
 
-`onnx.defs` answers each question through a C++ call; a model asks the same few questions of the same few operators
-thousands of times, so they are answered once per (operator, domain, version).
+`onnx.defs` answers each query through a C++ call. A model repeats a few queries about a few operators thousands of times, so
+they are cached per (operator, domain, version).
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ def newest_version(domain: str) -> int | None:
 
 
 def suggestion(op: str, domain: str) -> str:
-    """What to say about an operator that is not defined where a model uses it."""
+    """A hint about an operator that is not defined in the version of the model."""
     versions = _versions()
     if op in versions.get(domain, {}):
         return f"it was introduced in opset {versions[domain][op]}"

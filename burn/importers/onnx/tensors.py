@@ -77,8 +77,8 @@ def element_name(data_type: int) -> str:
 class TensorReader:
     """Reads the tensors of one model.
 
-    content: the model's bytes (mapped or in memory) that spans point into. token: the key of those notes.
-    folder: where external data lies; None for a model that came as bytes.
+    `content`: the model's bytes (mapped or in memory) that spans point into. `token`: the key of those notes.
+    `folder`: the folder of external data; None for a model that came as bytes.
     """
 
     def __init__(self, content: MappedFile | memoryview | None, token: str, folder: Path | None) -> None:
@@ -88,7 +88,7 @@ class TensorReader:
         self._files: dict[Path, MappedFile] = {}
         self._dense: dict[str, int] = {}  # sparse tensors and the bytes they take when dense
 
-    # What is wrong
+    # Problems
 
     def problems(self, tensor: TensorProto) -> list[str]:
         """Everything that is wrong with a tensor's type, shape and amount of data; nothing is allocated for it."""

@@ -1,9 +1,9 @@
 """Takes the large tensors out of a serialised ONNX model before it is parsed.
 
 The `onnx` package copies every tensor's bytes when it parses a model, and cannot parse more than 2 GB. `strip_tensors`
-walks the protobuf wire format (https://protobuf.dev/programming-guides/encoding) down to the large tensor payloads and
-returns the same model with each payload replaced by a note of where it lies in the original bytes. Only length prefixes
-on the way to a payload are read; messages below `THRESHOLD` bytes are passed on whole, for the parser to judge.
+walks the protobuf wire format (https://protobuf.dev/programming-guides/encoding) down to the large tensor payloads. It
+returns the same model with each payload replaced by a note of its offset in the original bytes. Only length prefixes
+on the way to a payload are read. Messages below `THRESHOLD` bytes are passed on whole and checked by the parser.
 """
 
 from __future__ import annotations
@@ -48,9 +48,8 @@ class Span:
 def strip_tensors(data: memoryview, token: str) -> bytes:
     """The serialised model without large tensor payloads.
 
-    Each leaves an entry `token -> "field offset length"` in its tensor's `external_data`. The token should be one that
-    a model cannot contain by design, so that notes can be told from what the file itself says. Raises ModelError when
-    the bytes are not protobuf.
+    Each payload leaves an entry `token -> "field offset length"` in its tensor's `external_data`. Use a random token, so that no
+    file can contain such an entry itself. Raises ModelError if the bytes are not protobuf.
     """
     return b"".join(_Stripper(data, token.encode()).message("Model", 0, len(data), 0))
 

@@ -1,8 +1,8 @@
 """A torch graph becomes a program: every call, in order, through one table of builders. Enter at `Importer`.
 
-Nothing stops at the first problem: a call that cannot be built leaves its results `FAILED`, calls that depend on those are
-passed over, and at the end one ModelError lists everything that was found, an operator without a builder once with the
-places that use it.
+The build continues after a problem. A call that cannot be built leaves its results `FAILED`, and calls that depend on those are
+skipped. At the end one ModelError lists all problems. An operator without a builder is listed once, with the source lines that
+use it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from burn.tensors.tracer import Tracer, tracing
 SUMMARY = "the PyTorch program cannot be imported"
 
 NO_EFFECT = {
-    # What torch takes for granted about sizes concerns which graph it wrote; the inputs' ranges are in the signature.
+    # torch's assumptions about sizes select the graph that it traced; the inputs' ranges are in the signature.
     "aten._assert_tensor_metadata.default",
     "aten.sym_constrain_range.default",
     "aten.sym_constrain_range_for_size.default",
@@ -135,7 +135,7 @@ class Importer:
 
     @contextmanager
     def drawing(self, key: ir.Value) -> Iterator[None]:
-        """What draws inside does so with this key."""
+        """Uses this key for all random draws inside."""
         before, self._key = self._key, key
         try:
             yield
@@ -165,7 +165,7 @@ class Importer:
             return self._fitted(here, builder(here, *arguments, **keywords))
 
     def _number(self, node: Node, meta: Any) -> Any:
-        """What a call that computes with sizes gives: torch says it as one expression."""
+        """The result of a call that computes with sizes; torch gives it as one expression."""
         if isinstance(meta, (int, float)):
             return meta
         try:

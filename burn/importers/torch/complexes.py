@@ -40,7 +40,7 @@ def of_pairs(x: ir.Value) -> Complex:
 
 
 def as_pairs(z: Complex) -> ir.Value:
-    """The real tensor [.., 2] of which torch.view_as_complex makes it."""
+    """The real tensor [.., 2] of real and imaginary parts, as in torch.view_as_real."""
     shape = type_of(z.real).shape
     return ops.concat([reshape(p, (*shape, 1)) for p in (z.real, z.imag)], axis=len(shape))
 
@@ -69,7 +69,7 @@ def is_complex(meta: Any) -> bool:
 
 
 def computes_with_complex(node: fx.Node) -> bool:
-    """Whether an operand or a result is complex."""
+    """True if an operand or a result is complex."""
     return is_complex(node.meta.get("val")) or any(is_complex(n.meta.get("val")) for n in node.all_input_nodes)
 
 

@@ -1,6 +1,6 @@
-"""What else than tuples and dictionaries a program takes and returns: torch must have been told of each kind of container.
+"""Container types of inputs and outputs other than tuples and dictionaries: each must be registered with torch.
 
-transformers tells it of its outputs as their modules are imported, and of its caches when it is asked to.
+transformers registers its outputs as their modules are imported, and its caches on request.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Which operators torch takes apart before the import: all that it can, but for those with a builder.
+"""The decompositions that torch runs before the import: all that it has, except for operators with a builder.
 
-What burn has whole (attention, norms, convolutions, activations ...) stays whole, because it has kernels and patterns for
-it; what is rare arrives as its parts. One rule, so that a new builder needs no second entry anywhere.
+Operators that burn has as ops (attention, norms, convolutions, activations ...) stay whole, because there are kernels and
+patterns for them. Rare operators are decomposed. With this one rule a new builder needs no second entry elsewhere.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def for_export() -> Any:
 
 @cache
 def for_autograd() -> dict[Any, Callable[..., Any]]:
-    """For AOTAutograd, which has no composite operators left when it asks."""
+    """The table for AOTAutograd, which has already decomposed composite operators."""
     load_builders()
     return {**_registered(), torch.ops.aten.roll.default: roll}
 
@@ -50,7 +50,7 @@ def _registered() -> dict[Any, Callable[..., Any]]:
 
 
 def _is_whole(op: Any) -> bool:
-    """Whether there is a builder. torch's decompositions of `complex` and `polar` write to views of an empty tensor, which
+    """True if there is a builder. torch's decompositions of `complex` and `polar` write to views of an empty tensor, which
     AOTAutograd's functional graphs must not do."""
     return str(op) in BUILDERS or str(op) in COMPLEX
 
@@ -60,7 +60,7 @@ GROUPS = torch.ops.aten.native_group_norm_backward.default
 
 
 def group_norm_backward(grad: Tensor, x: Tensor, *rest: Any) -> Any:
-    """For x's share it divides by the elements of a group, of which there may be none."""
+    """torch's decomposition divides by the elements of a group for the gradient of x, and a group may be empty."""
     *facts, (of_x, *others) = rest
     some = x.numel() != 0
     share, *shares = decomposition_table[GROUPS](grad, x, *facts, [of_x and some, *others])

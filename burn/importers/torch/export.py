@@ -48,9 +48,9 @@ def export(
 ) -> Exported:
     """Exports `module(*args, **kwargs)`.
 
-    dynamic: {"x": {0: "batch"}} by an argument's name or position. For an argument that holds several tensors (a tuple, a
-    dict, a cache) axes count for every tensor in it, or a mapping or sequence of the same form says more. Raises
-    ModelError for names that fit no argument, sizes that the module fixes, and what torch.export refuses."""
+    `dynamic`: {"x": {0: "batch"}} by an argument's name or position. If an argument holds several tensors (a tuple, a
+    dict, a cache), the axes apply to all tensors in it. A mapping or sequence of the same structure gives them one by one. Raises
+    ModelError for names that fit no argument, sizes that the module fixes, and modules that torch.export refuses."""
     if isinstance(module, torch.jit.ScriptModule):
         hint = "give the torch.nn.Module that it was made from"
         raise ModelError(
@@ -161,8 +161,8 @@ def _axes_of(sizes: Any, path: Sequence[Any]) -> Mapping[int, Any] | None:
 
 
 def _enlarged(leaves: list[Any], varying: list[Varying]) -> list[Any]:
-    """Examples with sizes that vary as large as they must be: repeated, or zeros where there is nothing to repeat. Every
-    tensor with such sizes is one of its own, so that it can be told from others."""
+    """Enlarges examples along varying sizes to the required minimum: elements are repeated, empty tensors become zeros. Every
+    tensor with such sizes is a new object, so that it is distinct from all others."""
     leaves = list(leaves)
     for leaf in {v.leaf for v in varying}:
         leaves[leaf] = leaves[leaf].detach().clone()

@@ -44,12 +44,12 @@ class Mutation:
 
 @dataclass(frozen=True)
 class ImportedProgram:
-    """A program, and what calling it takes beyond its inputs and outputs.
+    """A program, and its calling convention.
 
-    user_inputs: for every leaf of the flattened arguments the program's input that it becomes, None where the program has
-    none (a number that it was exported with). buffers: inputs that stand for buffers that the program changes, or for all that
-    the module's state holds -> the name there. mutations: outputs to write back, which come first. user_outputs: for every
-    leaf of what the module returns the output's name, or the constant itself in a 1-tuple."""
+    `user_inputs`: for every leaf of the flattened arguments, the program's input. None for a leaf without an input (a number
+    that it was exported with). `buffers`: inputs for buffers that the program changes, or for all that the module's state
+    holds -> the name there. `mutations`: outputs to write back, which come first. `user_outputs`: for every
+    leaf of the module's results the output's name, or the constant itself in a 1-tuple."""
 
     program: Program
     user_inputs: tuple[str | None, ...]
@@ -78,8 +78,8 @@ def import_program(
     answers: Sequence[Answer] = (),
     opens: bool = False,
 ) -> ImportedProgram:
-    """`import_exported`, with all that a caller of the program must know. answers: what the module asked about sizes when it
-    was exported; the program checks that it would be told the same again. opens: whether parameters and buffers that the
+    """`import_exported`, with the calling convention. `answers`: decisions on sizes that the module made during export. The
+    program checks at run time that they would be the same. `opens`: parameters and buffers that the
     module's state holds are inputs, all of them among `buffers`."""
     return _Import(decomposed(exported), exported, names or {}, dims or {}, answers, opens).run()
 
@@ -98,8 +98,8 @@ def decomposed(exported: ExportedProgram) -> ExportedProgram:
 def _flat(exported: ExportedProgram) -> ExportedProgram:
     """The program with its inputs and outputs as plain sequences.
 
-    To take operators apart torch traces the program anew, and containers that compute when they are put together
-    (transformers' caches join tensors) would leave their traces in it a second time."""
+    torch retraces the program to decompose operators. Containers that compute in their constructors (transformers' caches
+    concatenate tensors) would add these ops to it a second time."""
     flat = copy.copy(exported)
     entry = flat.module_call_graph[0]
     signature = copy.copy(entry.signature)

@@ -1,10 +1,10 @@
 """`.pt2` files: programs that `torch.export.save` wrote. Enter at `read_pt2` and `import_pt2`.
 
-torch's own reader trusts a file: it unpickles some of its parts, evaluates its size expressions as Python, loads compiled
-libraries out of it, imports modules and calls whatever function a node names. So the archive is looked through first, and
-one that asks for any of that is refused with everything found. torch and Python disagree on what a zip archive holds
-(which of two entries of one name counts, whether letter case does), so torch is never given the file itself but a fresh
-archive of the entries that were looked at: JSON, plain tensors, and no example inputs.
+torch's own reader trusts a file. It unpickles some of its parts, evaluates its size expressions as Python, loads compiled
+libraries, imports modules and calls whatever function a node names. So the archive is checked first. One that needs any of
+is refused, and the error lists all problems. Also, torch and Python may disagree on the contents of a zip archive (which of two
+entries of one name counts, whether letter case does). So torch receives a fresh archive of the checked entries, not the file
+itself. It contains JSON, plain tensors, and no example inputs.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ CONFIGS = {"data/weights/model_weights_config.json": "weight_", "data/constants/
 """The descriptions of stored tensors, with how the names of their files begin."""
 
 EXAMPLES = "data/sample_inputs/model.pt"
-"""Pickled example inputs: torch wants the entry, and reads none when it is empty."""
+"""Pickled example inputs: torch requires the entry, and ignores an empty one."""
 
 MARKS = re.compile(r"archive_format|archive_version|byteorder|\.data/(version|serialization_id)")
 TENSORS = re.compile(r"data/(weights/weight|constants/tensor)_[0-9]+")
@@ -56,14 +56,14 @@ REFUSED = (
     ("data/weights/", "is a pickled object, which could run code", "save the program with a newer torch"),
     ("", "is nothing that torch.export.save writes", ""),
 )
-"""What an entry that is none of these is, by how its name begins, and what to do about it."""
+"""Other entries, by the start of their names: a description, and how to remove them."""
 
 TARGET = re.compile(
     r"torch\.ops\.(aten|prims|higher_order)\.\w+(\.\w+)?"
     r"|_operator\.(add|sub|mul|floordiv|truediv|mod|pow|neg|pos|abs|eq|ne|lt|le|gt|ge|and_|or_|not_|getitem)"
     r"|torch\.sym_\w+|math\.(ceil|floor|trunc|sqrt|log|log2|exp|sin|cos|pow)"
 )
-"""What a node may name: operators, and the arithmetic of sizes."""
+"""The allowed targets of nodes: operators, and the arithmetic of sizes."""
 
 EXPRESSIONS = {
     *("Symbol", "Integer", "Float", "Rational", "Add", "Mul", "Pow", "Max", "Min", "Mod", "PythonMod", "FloorDiv"),
@@ -98,7 +98,7 @@ SHIFTS = {"LShift", "RShift", "RoundDecimal"}
 """Calls whose result grows with the value of the second operand, which is therefore to be a small number."""
 
 FACTORIES = {"list", "dict", "set", "tuple", "int", "float", "bool", "str"}
-"""What a defaultdict among a program's inputs may make its values with: torch imports the module that it names."""
+"""The allowed factories of a defaultdict among a program's inputs: torch imports the module that it names."""
 
 
 def read_pt2(path: str | os.PathLike[str]) -> ExportedProgram:
@@ -177,7 +177,7 @@ def _checked_copy(archive: zipfile.ZipFile, size: int, path: Path, to: Path) -> 
 
 
 def _misplaced(archive: zipfile.ZipFile, size: int) -> Iterator[Problem]:
-    """What is wrong with the list of entries; none of them is read."""
+    """Problems of the list of entries; no entry is read."""
     seen: set[str] = set()
     roots: set[str] = set()
     models = total = 0
@@ -250,7 +250,7 @@ def _in_config(description: Any, name: str, entries: Mapping[str, zipfile.ZipInf
 
 
 def _in_json(content: Any, name: str) -> Iterator[Problem]:
-    """What a description names that must not be followed, at any depth."""
+    """Forbidden names in a description, at any depth."""
     pending = [content]
     while pending:
         value = pending.pop()
@@ -286,7 +286,7 @@ def _in_json(content: Any, name: str) -> Iterator[Problem]:
 # ---- size expressions ---------------------------------------------------------------------------------------------------
 @functools.lru_cache(maxsize=4096)
 def _is_size(text: Any) -> bool:
-    """Whether a size expression is calls of sympy's arithmetic on numbers and names, and of a value that is soon found."""
+    """True if a size expression consists of calls of sympy's arithmetic on numbers and names, and is quick to evaluate."""
     if (
         not isinstance(text, str)
         or len(text) > MAX_EXPRESSION
@@ -318,7 +318,7 @@ def _is_arithmetic(node: ast.AST) -> bool:
 
 
 def _is_bounded(node: ast.AST) -> bool:
-    """Whether a part has no more digits than it is written with, up to a small factor: one power, and none of a power."""
+    """True if the value of a part has no more digits than its text, up to a small factor: one power, and none of a power."""
     called = _called(node)
     if called == "Float":  # a second operand is the digits to compute
         return isinstance(node, ast.Call) and len(node.args) == 1
@@ -342,7 +342,7 @@ def _called(node: ast.AST) -> str:
 
 
 def _is_small(node: ast.AST) -> bool:
-    """Whether a part is a number written out, or the quotient of two, and fit for an exponent."""
+    """True if a part is a literal number, or the quotient of two, and fit for an exponent."""
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
         node = node.operand
     if _called(node) in ("Integer", "Float", "Rational") and isinstance(node, ast.Call):

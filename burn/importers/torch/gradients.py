@@ -1,7 +1,8 @@
-"""Gradients that torch neither takes apart nor has made of other operators, written here in torch's own. Enter at `GRADIENTS`.
+"""Gradients that torch neither decomposes nor composes of other operators, written here in torch's operators. Enter at
+`GRADIENTS`.
 
-AOTAutograd traces these functions in place of the operators, so that a gradient of a gradient and sizes that vary come with
-them. What is closer to burn's ops than to torch's (convolutions, average pools, resampling) is in `ops/backward.py`.
+AOTAutograd traces these functions instead of the operators, so they support second derivatives and dynamic sizes.
+Gradients that are closer to burn's ops than to torch's (convolutions, average pools, resampling) are in `ops/backward.py`.
 """
 
 from __future__ import annotations
@@ -20,14 +21,14 @@ aten = torch.ops.aten
 
 # ---- pools and paddings -------------------------------------------------------------------------------------------------
 def maximum_pool(axes: int, grad: Tensor, x: Tensor, indices: Tensor) -> Tensor:
-    """Every window's share goes to its largest element, whose place in the image is known."""
+    """The gradient of every window goes to its largest element, whose flat index in the image is given."""
     at = indices.flatten(-axes)
     zeros = grad.new_zeros((*x.shape[:-axes], prod(x.shape[-axes:])))
     return zeros.scatter_add(-1, at, grad.flatten(-axes)).reshape(x.shape)
 
 
 def replication_pad(grad: Tensor, x: Tensor, padding: Sequence[Any]) -> Tensor:
-    """What was repeated at a border is summed there."""
+    """Sums the gradients of repeated border elements."""
     for i in range(len(padding) // 2):
         axis = grad.dim() - 1 - i
         size = x.shape[axis]
@@ -86,7 +87,7 @@ def embedding_bag(
     per_sample_weights: Tensor | None,
     padding_idx: int = -1,
 ) -> Tensor:
-    """torch's notes of which index is in which bag are made anew: forward, it leaves them out as it likes."""
+    """Recomputes torch's map from indices to bags, which its forward pass may omit."""
     zeros = grad.new_zeros((num_weights, grad.shape[1]))
     bag = _bag_of(indices, offsets)
     counted = (indices != padding_idx).to(grad.dtype)
@@ -116,19 +117,19 @@ def per_sample_weights(
     return torch.where(indices == padding_idx, 0, share)
 
 
-# ---- images read at places between their elements -----------------------------------------------------------------------
+# ---- images sampled between their elements ------------------------------------------------------------------------------
 LINEAR, NEAREST, CUBIC = range(3)
 ZEROS, BORDER, REFLECTION = range(3)
 CUBIC_A = -0.75
 
 Taps = list[tuple[Tensor, Tensor, Tensor]]
-"""What is read along one axis: the place, its weight, and how the weight changes with the coordinate."""
+"""Samples along one axis: the index, its weight, and the derivative of the weight with respect to the coordinate."""
 
 
 def grid_sampler(
     grad: Tensor, x: Tensor, grid: Tensor, mode: int, padding: int, align: bool, wanted: Sequence[bool]
 ) -> tuple[Tensor | None, Tensor]:
-    """The gradients of images x [n, c, sizes..] and of a grid [n, places.., axes]."""
+    """The gradients of images x [n, c, sizes..] and of a grid [n, points.., axes]."""
     sizes = x.shape[2:]
     axes = len(sizes)
     values, shares = x.flatten(2), grad.flatten(2)
@@ -173,7 +174,7 @@ def _taps(coordinate: Tensor, size: Any, mode: int, padding: int, align: bool) -
 
 
 def _cubic(d: Tensor) -> tuple[Tensor, Tensor]:
-    """The weight of what is so far away, at most 2, and its derivative."""
+    """The cubic weight at a distance of at most 2, and its derivative."""
     a = CUBIC_A
     near = ((a + 2) * d - (a + 3)) * d * d + 1, (3 * (a + 2) * d - 2 * (a + 3)) * d
     far = ((a * d - 5 * a) * d + 8 * a) * d - 4 * a, (3 * a * d - 10 * a) * d + 8 * a
@@ -181,7 +182,7 @@ def _cubic(d: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _padded(index: Tensor, size: Any, padding: int, align: bool) -> tuple[Tensor, Tensor]:
-    """Places as the padding has them, and what a step outside is there: as it is, none, or backwards."""
+    """Indices after padding, and the derivative of a padded index: 1, 0, or -1 if reflected."""
     turn = torch.ones_like(index)
     if padding == ZEROS:
         return index, turn
@@ -220,4 +221,4 @@ GRADIENTS: dict[Any, Callable[..., Any]] = {
     aten.grid_sampler_2d_backward.default: grid_sampler,
     aten.grid_sampler_3d_backward.default: grid_sampler,
 }
-"""Operator -> the function that takes its place."""
+"""Operator -> the function that replaces it."""

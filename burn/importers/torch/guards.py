@@ -1,9 +1,9 @@
-"""What torch took for granted about sizes while it wrote a program down, as checks of the program. Enter at `add_checks`.
+"""Assumptions of torch's trace about sizes, as checks of the program. Enter at `add_checks`.
 
-A module that asks `x.shape[0] > 4` is traced on the side that its example takes: torch notes a guard, which is only true of
-sizes that take the same side. A program that is traced in this process has its guards as expressions; one from a file has
-them as text, which is read here and never executed. Limits that `torch.export.Dim` sets are guards as well. What concerns
-memory (strides, offsets) means nothing to a program of values and is left out.
+A module with a condition such as `x.shape[0] > 4` is traced along the branch of its example. torch records a guard, which holds
+for sizes that take the same branch. A program that is traced in this process has its guards as expressions. One from a file has
+them as text, which is parsed here and never executed. Limits that `torch.export.Dim` sets are also guards. Guards on memory
+(strides, offsets) have no meaning for a program of values and are dropped.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ class MemoryLayout(Exception):
 def add_checks(
     exported: ExportedProgram, original: ExportedProgram, sizes: Sizes, answers: Sequence[Answer] = ()
 ) -> None:
-    """Builds the checks at the insertion point. Raises ModelError for sizes that are known not to fit, and for conditions
-    that cannot be expressed. original: the program before operators were taken apart; answers: what its module asked."""
+    """Builds the checks at the insertion point. Raises ModelError for sizes that cannot satisfy them, and for conditions
+    without an expression. `original`: the program before decomposition. `answers`: decisions that its module made."""
     problems = []
     torchs = (c for c in (*_guards(exported), *read_guards(original), *_limits(exported)) if not _takes_for_fixed(c))
     for condition in dict.fromkeys((*_asked(exported, answers), *torchs)):
@@ -72,8 +72,8 @@ def add_checks(
 
 
 def _takes_for_fixed(condition: Any) -> bool:
-    """Whether a condition only says that a size is neither 0 nor 1: torch takes all that varies for larger, and what it
-    reckons from that, too."""
+    """True if a condition only says that a size is neither 0 nor 1, which torch assumes of all varying sizes, or follows from
+    that."""
     if not isinstance(condition, sympy.core.relational.Relational) or condition.has(sympy.Mod, PythonMod, Mod):
         return False  # a remainder is no size
     size, constant = (condition.lhs, condition.rhs) if condition.rhs.is_Integer else (condition.rhs, condition.lhs)
@@ -119,7 +119,7 @@ def _guards(exported: ExportedProgram) -> Iterator[Any]:
 
 
 def _asked(exported: ExportedProgram, answers: Sequence[Answer]) -> Iterator[Any]:
-    """The module's own questions, as they were answered, with what torch has learnt of the sizes put in."""
+    """The module's own decisions, with torch's replacements of sizes applied."""
     for environment in _environments(exported):
         for answer in answers:
             sides = (environment.replace(sympy.sympify(side)) for side in (answer.left, answer.right))

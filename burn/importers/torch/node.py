@@ -1,4 +1,4 @@
-"""What an op's builder gets: one call of a torch graph with its operands as values of the program. Enter at `Node`, `aten`.
+"""The argument of an op's builder: one call of a torch graph with its operands as values of the program. Enter at `Node`, `aten`.
 
     @aten("_softmax.default", "softmax.int")
     def softmax(node: Node, x: ir.Value, dim: int, dtype: torch.dtype | None = None) -> ir.Value:
@@ -103,7 +103,7 @@ class Node:
         return self.result_type().shape
 
     def uses(self, index: int, but: Callable[[fx.Node], bool] = lambda user: False) -> bool:
-        """Whether anything reads one of several results, but for some users."""
+        """True if anything reads the result `index`, except for the users that `but` excludes."""
         for user in self.fx.users:
             if user.target is not operator.getitem:
                 return True

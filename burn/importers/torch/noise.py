@@ -1,4 +1,4 @@
-"""What torch's own code tells of itself, which says nothing to who called burn."""
+"""Silences warnings of torch about its own code, which mean nothing to burn's user."""
 
 from __future__ import annotations
 

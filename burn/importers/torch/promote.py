@@ -1,7 +1,7 @@
-"""Which element type a pointwise operator computes in: PyTorch's promotion rules, as one table of kinds.
+"""The element type that a pointwise operator computes in: PyTorch's promotion rules, as one table of kinds.
 
 The rules for tensors, tensors without axes and Python numbers of several types are torch's own function; the result's type
-comes from torch with every call. What is left to say is which kind each operator is of.
+comes from torch with every call. The table here adds the kind of each operator.
 https://docs.pytorch.org/docs/stable/tensor_attributes.html#type-promotion-doc
 """
 

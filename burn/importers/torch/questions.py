@@ -1,9 +1,9 @@
-"""What a module asked about its sizes while torch wrote it down. Enter at `listening`.
+"""Comparisons of sizes that a module makes while torch traces it. Enter at `listening`.
 
-torch takes a size that varies for larger than 1. A question that this answers (`x.shape[0] == 1`) leaves no guard: the
-program is the one for larger sizes, and for a size of 1 wrong in silence. So the comparisons of torch's symbolic integers are
-heard here, with both sides as they were before torch made use of what it takes for granted. Only the module's own questions
-count; those of torch's operators, whether a size of 1 is to be broadcast say, are answered by the ops that burn makes of them.
+torch assumes that a varying size is larger than 1. A comparison that this decides (`x.shape[0] == 1`) leaves no guard: the
+program is the one for larger sizes, and silently wrong for a size of 1. So this module records the comparisons of torch's
+symbolic integers, with their operands before torch's simplification. Only the module's own comparisons count. Those inside
+torch's operators, such as whether a size of 1 broadcasts, are handled by the ops that burn builds.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def listening() -> Iterator[list[Answer]]:
 
 
 def _marking(name: str, method: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    """A comparison whose result knows what was compared."""
+    """A comparison whose result records its operands."""
 
     def compare(self: Any, other: Any) -> Any:
         result = method(self, other)
@@ -75,7 +75,7 @@ def _marking(name: str, method: Callable[[Any, Any], Any]) -> Callable[[Any, Any
 
 
 def _noting(method: Callable[[Any], bool], heard: dict[Answer, None]) -> Callable[[Any], bool]:
-    """The decision, noted where the module asks for it."""
+    """The decision, recorded if the module's code makes it."""
 
     def decide(self: Any) -> bool:
         result = method(self)
@@ -88,9 +88,9 @@ def _noting(method: Callable[[Any], bool], heard: dict[Answer, None]) -> Callabl
 
 
 def _of_the_module(frame: Any) -> bool:
-    """Whether a line of the module asks, not one of torch's. torch.nn is made of modules, too."""
+    """True if the comparison is in a line of the module, not of torch. Modules of torch.nn also count."""
     while (name := frame.f_globals.get("__name__")) == "torch" and frame.f_back is not None:
-        frame = frame.f_back  # `if size % 2` asks through SymInt's own methods
+        frame = frame.f_back  # `if size % 2` goes through SymInt's own methods
     if name is None:
         return False  # text that torch runs
     return name.split(".")[0] != "torch" or name.startswith("torch.nn.")

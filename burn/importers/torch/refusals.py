@@ -1,5 +1,5 @@
-"""ATen operators that are known and refused, with the reason that the user is told. What is in no table here, has no
-builder and no decomposition is simply not supported yet."""
+"""ATen operators that are refused on purpose, with the reason in the error. An operator without an entry here, a builder or a
+decomposition is simply not supported yet."""
 
 from __future__ import annotations
 

@@ -27,12 +27,12 @@ class Unrepresentable(Exception):
 
 
 class Sizes:
-    """What torch's symbols stand for, and how expressions over them are written."""
+    """The dims of torch's symbols, and the conversion of expressions over them."""
 
     def __init__(self) -> None:
         self.symbols: dict[sympy.Symbol, Dim] = {}
         self.floats: dict[sympy.Symbol, ir.Value] = {}
-        """What symbols of floats stand for, which were elements of tensors: float64 scalars."""
+        """The values of float symbols, which were elements of tensors: float64 scalars."""
 
     def bind(self, symint: Any, dim: Dim) -> None:
         """Says what a symbol is. An expression that is no plain symbol is not bound: its symbols have other sources."""
@@ -41,7 +41,7 @@ class Sizes:
                 self.symbols.setdefault(expression, dim)
 
     def has(self, value: Any) -> bool:
-        """Whether every symbol in a size has been bound."""
+        """True if every symbol in a size has been bound."""
         if isinstance(value, int):
             return True
         return all(s in self.symbols for s in expression_of(value).free_symbols)
@@ -224,11 +224,11 @@ _RELATIONS: dict[Any, Any] = {
 
 
 def expression_of(symbolic: Any) -> Any:
-    """The sympy expression behind a SymInt, SymFloat or SymBool, with what torch has learnt about it put in."""
+    """The sympy expression behind a SymInt, SymFloat or SymBool, with torch's replacements applied."""
     return symbolic.node.expr if hasattr(symbolic, "node") else sympy.sympify(symbolic)
 
 
 def asked_of(symbolic: Any) -> Any:
-    """The expression as the program wrote it. What a program asserts torch has learnt, so
-    that nothing of it would be left to check."""
+    """The expression as the program wrote it. torch's replacements include what the program asserts, so an assertion on the
+    replaced expression would check nothing."""
     return symbolic.node._expr if hasattr(symbolic, "node") else sympy.sympify(symbolic)

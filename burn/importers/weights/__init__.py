@@ -1,7 +1,7 @@
 """Weight files of every kind, and how their tensors get into a module. Enter at `read` and at `load_into` (apply.py).
 
-Nothing in a file is trusted and nothing in it is run: sizes and places are checked before anything is allocated, and
-everything wrong is listed in one error.
+Files are untrusted, and nothing in them is executed. Sizes and offsets are checked before memory is allocated, and one error
+lists all problems.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What a checkpoint's pickle may name, and what our machine makes of it. `CALLS` is the table of what may be called.
+"""The callables that a checkpoint's pickle may name, and our replacements for them. `CALLS` is the table.
 
-None of the named things is imported: each stands for a function of ours, which builds plain data and calls nothing that the
+None of them is imported. Each is replaced by a function of ours, which builds plain data and calls nothing that the
 file chooses. The names are those that torch.save and TorchScript write (torch/_utils.py, torch/serialization.py).
 """
 
@@ -46,8 +46,9 @@ class StorageRef:
 
 @dataclass(frozen=True, eq=False)
 class TensorRef:
-    """A tensor over a storage: element type, first element, sizes and strides, all in elements and all unchecked. negated,
-    conjugated: the storage has the elements with the other sign, or conjugated (torch's lazy views `_neg_view` and `conj`)."""
+    """A tensor over a storage: element type, first element, sizes and strides, all in elements and all unchecked.
+
+    negated, conjugated: the storage has the negated or conjugated elements (torch's lazy views `_neg_view` and `conj`)."""
 
     storage: StorageRef
     dtype: str
@@ -67,7 +68,7 @@ class Unsupported:
 
 @dataclass(frozen=True, eq=False)
 class Opaque:
-    """What stands for a value that is not needed, or was made by something refused."""
+    """A placeholder for a value that is not needed, or was made by a refused callable."""
 
     kind: str
 
@@ -118,7 +119,7 @@ SYMBOLS = frozenset(
 
 
 def _dict(*args: Any) -> dict[Any, Any]:
-    """OrderedDict() and OrderedDict([[key, value], ..]); a dict keeps its order too."""
+    """OrderedDict() and OrderedDict([[key, value], ..]); a dict also keeps its order."""
     if len(args) > 1 or (args and not isinstance(args[0], (list, tuple, dict))):
         raise Malformed("a dict is made from something else than pairs")
     made: dict[Any, Any] = {}
@@ -253,11 +254,11 @@ CALLS: dict[str, Callable[..., Any]] = {
     **{f"numpy.{core}.multiarray.scalar": _opaque("a numpy number") for core in ("core", "_core")},
     **{f"numpy.{core}.multiarray._reconstruct": _opaque("a numpy array") for core in ("core", "_core")},
 }
-"""What may be called, and the function of ours that is called for it."""
+"""The allowed callables, and our replacement for each."""
 
 
 def call(function: Global, args: tuple[Any, ...]) -> Any:
-    """What a call of an allowed name gives. Raises Malformed when it is not to be called, or not so."""
+    """The result of an allowed call. Raises Malformed if the name is not allowed, or its arguments are not."""
     if function.name not in CALLS:
         raise Malformed(f"{function.name} is called")
     try:
@@ -267,8 +268,8 @@ def call(function: Global, args: tuple[Any, ...]) -> Any:
 
 
 def dict_key(value: Any) -> Any:
-    """What stands for a dict's key. Only plain values may, and none whose hash a file could choose: integers are kept while
-    they are small, other numbers, and those in tuples, become a `Number`."""
+    """The replacement for a dict's key. Only plain values are allowed, and none whose hash a file could choose: small integers
+    are kept, other numbers, and those in tuples, become a `Number`."""
     parts = value if isinstance(value, tuple) else (value,)
     if len(parts) > MAX_KEY_PARTS or not all(isinstance(v, SCALARS) for v in parts):
         raise Malformed("a dict has a key that is not text, a number or a short tuple of those")

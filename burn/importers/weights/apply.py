@@ -1,7 +1,7 @@
 """`load_into`: the tensors of a checkpoint become the parameters of a module, all of them or none.
 
-It goes in steps: names are remapped, each parameter finds its tensors (match.py), what does not fit is noted in a report, and
-only when nothing stands against it are elements converted and, last, assigned.
+It goes in steps. Names are remapped, each parameter finds its tensors (match.py), and mismatches are recorded in a report. Only
+without errors are elements converted and, last, assigned.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ ADAPTERS = ("auto", "torch", "burn", None)
 CAST = "cast"
 MAX_PREFIXES = 20  # that are tried for a hint
 WRAPPERS = {"_orig_mod.": "torch.compile", "module.": "DataParallel"}
-"""What PyTorch puts into names of parameters, and what does."""
+"""Prefixes that PyTorch adds to names of parameters, and their origins."""
 
 
 def load_into(
@@ -128,7 +128,7 @@ def _pattern(text: str, problems: list[Problem]) -> re.Pattern[str]:
 
 
 def _selection(include: Filter | None, exclude: Filter | None) -> Callable[[str], bool]:
-    """Whether a name is one to load."""
+    """A predicate: True for names to load."""
     problems: list[Problem] = []
     taken, left = (_filter(f, problems) if f is not None else None for f in (include, exclude))
     if problems:
@@ -207,7 +207,7 @@ def _hints(report: Report) -> None:
 
 
 def _dtypes(dtype: DTypes | None) -> Callable[[str, str], str | None]:
-    """What a parameter of a name and element type is to become; None for what its tensor must already be."""
+    """A function from the name and element type of a parameter to its new type; None for the tensor's own."""
     table = {"": dtype} if isinstance(dtype, str) else dict(dtype or {})
     problems = [
         Problem(f"'{kind}' is not an element type that weights are converted to", hint=f"{CAST} or {', '.join(FLOATS)}")

@@ -1,7 +1,7 @@
 """Zip archives of tensors (torch's, numpy's), read without trusting what they say. Enter at `Archive`.
 
-What is stored lies in the file as it is and stays mapped; what is compressed is inflated within limits. The directory is
-checked whole before anything is read: names, sizes, places, and that no two members share bytes.
+Stored members stay mapped in the file, compressed members are inflated within limits. The whole directory is checked before a
+member is read: names, sizes, offsets, and that no two members share bytes.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ BROKEN = (
     zipfile.BadZipFile, zipfile.LargeZipFile, OSError, ValueError, struct.error, NotImplementedError, EOFError,
     RuntimeError, OverflowError, IndexError,
 )  # fmt: skip
-"""What the library raises for archives that are malformed."""
+"""Exceptions of the library for malformed archives."""
 
 
 def inflatable(size: int) -> int:
@@ -35,7 +35,7 @@ def inflatable(size: int) -> int:
 
 
 class Archive:
-    """An archive's members by name, as places in the mapped file. Raises ModelError listing everything wrong with it."""
+    """An archive's members by name, as ranges of the mapped file. Raises ModelError listing all its problems."""
 
     def __init__(self, file: MappedFile) -> None:
         self.file = file

@@ -114,7 +114,7 @@ def write(
 
 
 def _metadata(file: MappedFile) -> tuple[dict[str, Any], int]:
-    """What the CBOR says, and where the tensors' bytes begin."""
+    """The decoded CBOR, and the offset of the tensors' bytes."""
     what = f"{file.path} is not a burnpack file"
     if file.size < HEADER.size:
         raise ModelError(what, ["it is too short"])

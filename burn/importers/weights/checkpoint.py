@@ -16,18 +16,18 @@ from burn.errors import BurnError, ModelError, Problem
 from burn.runtime.files import whole
 
 PRODUCER = "burn-mlir"
-"""What burn writes under "producer" in the metadata of its files: names and layouts are those of `burn.nn`."""
+"""The value of "producer" in the metadata of burn's own files: names and layouts are those of `burn.nn`."""
 
 LAYOUTS = {PRODUCER: "own", "burn": "burn", "burn-onnx": "burn"}
-"""Whose names and layouts a file has, by its producer; Burn (the Rust framework) names itself in its files too."""
+"""The origin of a file's names and layouts, by its producer; Burn (the Rust framework) also writes its name."""
 
 
 class Checkpoint(dict[str, Weight]):
     """The tensors of a file by name, which stay in the file where its format allows.
 
-    metadata: the file's own, text by key. ignored: what else was in it and is no tensor, by path (an epoch, an optimizer's
-    settings). notes: what the reader decided that the user may want to know. layout: whose names and axes the tensors have:
-    "own" (burn.nn), "burn" (the Rust framework), "torch", or "" where the file does not say."""
+    `metadata`: the file's own, text by key. `ignored`: other contents that are not tensors, by path (an epoch, an optimizer's
+    settings). `notes`: decisions of the reader that the user may want to see. `layout`: the convention of names and axes:
+    "own" (burn.nn), "burn" (the Rust framework), "torch", or "" if the file does not say."""
 
     def __init__(
         self, tensors: Iterable[tuple[str, Weight]] = (), path: str | os.PathLike[str] = "", kind: str = ""
@@ -72,7 +72,7 @@ class Checkpoint(dict[str, Weight]):
 
 
 def overlaps(ranges: Iterable[tuple[int, int, str]]) -> list[Problem]:
-    """What is wrong with tensors (begin, end, name) that should each have bytes of their own."""
+    """Problems of tensors (begin, end, name) that share bytes."""
     taken = sorted(r for r in ranges if r[0] < r[1])
     problems = []
     for (_, end, first), (begin, _, second) in itertools.pairwise(taken):

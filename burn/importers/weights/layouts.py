@@ -34,9 +34,11 @@ class Clash:
 
 @dataclass(frozen=True)
 class Part:
-    """Where one parameter comes from. sources: tensors, whose shapes must be `shapes`. convert: from those, as arrays, to
-    the parameter's elements; None when they are the source's own. how: the same in words, for the report. clash: why the
-    layer would not compute with them what it does there."""
+    """The source of one parameter.
+
+    `sources`: tensors, whose shapes must be `shapes`. `convert`: from those, as arrays, to the parameter's elements; None if they
+    are the source's own. `how`: the same in words, for the report. `clash`: the reason why this layer would compute something
+    else with them than the source's layer."""
 
     target: str
     sources: tuple[str, ...]
@@ -78,7 +80,7 @@ def needless(kind: type, names: Mapping[str, str]) -> None:
 
 
 def parts(layer: Any, layout: str) -> list[Part]:
-    """What a layer's rule says for a layout; nothing when it has none."""
+    """The parts by a layer's rule for a layout; none without a rule."""
     for kind in type(layer).__mro__:
         if (kind, layout) in _RULES:
             return list(_RULES[kind, layout](layer))

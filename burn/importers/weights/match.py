@@ -1,8 +1,8 @@
-"""Which tensors each parameter of a module comes from. Enter at `match`.
+"""The tensors of a checkpoint for each parameter of a module. Enter at `match`.
 
-A parameter has candidates: its own name, and what the rules of the layers around it say for a layout (layouts.py). Where a
-file says whose layout it has, the rules go first. Where it does not, its shapes decide, and when they cannot (a square
-matrix may be either way round) that is an error: to guess would load wrong numbers without a word.
+A parameter has candidates: its own name, and the rules of the layers around it for a layout (layouts.py). If a
+file names its layout, the rules go first. Otherwise shapes decide. If they cannot (a square matrix may be transposed or not),
+that is an error: a guess could silently load wrong numbers.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ OWN = "own"
 
 @dataclass
 class Slot:
-    """A parameter, all its paths (more than one when it is shared), and where its elements come from.
+    """A parameter, all its paths (more than one when it is shared), and the source of its elements.
 
-    part: None when no candidate's tensors are there. ambiguous: another part that would fit as well."""
+    part: None if the tensors of no candidate exist. ambiguous: another part that would fit equally."""
 
     parameter: Any
     paths: list[str]
@@ -68,7 +68,7 @@ def match(module: Any, tensors: Mapping[str, Weight], layout: str) -> list[Slot]
 
 
 def fits(part: Part, tensors: Mapping[str, Weight]) -> bool:
-    """Whether the tensors have the shapes that they must have."""
+    """True if the tensors have the required shapes."""
     return all(tensors[source].shape == shape for source, shape in zip(part.sources, part.shapes, strict=True))
 
 

@@ -5,8 +5,8 @@ opcodes in CPython's Lib/pickletools.py). This machine never imports a name. A n
 looks up `CALLS` (allowed.py), a table of functions of ours. Any other name is refused; the run goes on with a placeholder so
 that the error lists all of them. Enter at `load`.
 
-Every opcode costs a constant or what its bytes cost, but for copies of what is remembered, which have a budget: a run is
-linear in the size of the pickle, and so is what it builds.
+Every opcode has constant cost, or one proportional to its bytes. Copies of memoised values are the exception and have a budget.
+The time and memory of a run are linear in the size of the pickle.
 """
 
 from __future__ import annotations
@@ -390,8 +390,8 @@ OPCODES: dict[int, tuple[str, Callable[[Machine], Any]]] = {
 def load(data: memoryview, what: str, position: int = 0, script: bool = False) -> tuple[Any, int]:
     """The object in a pickle, of dicts, lists, tuples, numbers, text, `TensorRef` and placeholders; and where it ends.
 
-    what: the file, for errors. script: classes of TorchScript are taken as dicts of their attributes. Raises ModelError,
-    naming every callable that the pickle wants and may not have."""
+    what: the file, for errors. script: classes of TorchScript are read as dicts of their attributes. Raises ModelError,
+    naming every callable in the pickle that is not allowed."""
     machine = Machine(data, position, script)
     broken = ""
     value: Any = None
@@ -418,7 +418,7 @@ HINTS = (
     (("torch._utils", "torch.hub", "torch.serialization", "torch.load"), ""),
     (("",), "an object of a class: save model.state_dict() and not the model"),
 )
-"""What to do about a refused name, by how it begins."""
+"""Hints for refused names, by their prefix."""
 
 
 def _hint(name: str) -> str:

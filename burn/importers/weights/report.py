@@ -61,7 +61,7 @@ class Skipped:
 
 @dataclass
 class Report:
-    """What happened to every parameter of a module and to every tensor of a checkpoint.
+    """The outcome for every parameter of a module and every tensor of a checkpoint.
 
     ignored: what else was in the file, which is no tensor. notes: decisions worth knowing. hints: what may help where
     something is missing."""
@@ -79,14 +79,14 @@ class Report:
 
     @property
     def complete(self) -> bool:
-        """Whether every parameter has its tensor and every tensor its parameter, but for what was skipped on purpose."""
+        """True if every parameter has its tensor and every tensor its parameter, except for deliberate skips."""
         return not (self.missing or self.unused or self.mismatched)
 
     def json(self) -> dict[str, Any]:
         return {**asdict(self), "complete": self.complete}
 
     def problems(self, partial: bool) -> list[Problem]:
-        """What stands against loading: with `partial` only what does not fit."""
+        """Problems that prevent loading: with `partial` only mismatches."""
         found = [Problem(f"'{m.name}' {self._misfit(m)}", hint=m.hint) for m in self.mismatched]
         if partial:
             return found

@@ -2,7 +2,7 @@
 
     u64 length of the header | JSON {name: {"dtype", "shape", "data_offsets"}, "__metadata__"} | the tensors' bytes
 
-The library of that name copies on reading and knows fewer element types than burn. Types that the format lacks are stored
+The library of that name copies on reading and supports fewer element types than burn. Types that the format lacks are stored
 as bytes (U8), one an element, with their names under "burn.dtypes" in the metadata.
 """
 

@@ -24,8 +24,8 @@ MAX_SHARDS = 10_000
 def read(path: str | os.PathLike[str], read_shard: Callable[[Path], Checkpoint]) -> Checkpoint:
     """The tensors of all shards by name, left in their files.
 
-    Raises ModelError listing everything wrong: shards that are missing or lie outside of the index's folder, tensors that
-    are not where the index says, or in two shards, and what is wrong within the shards."""
+    Raises ModelError listing all problems. Shards may be missing or outside of the index's folder. Tensors may be missing from
+    the shard that the index names, or in two shards. Problems within the shards are also listed."""
     path = Path(path)
     shards, metadata = _index(path)
     files = list(dict.fromkeys(shards.values()))
@@ -81,7 +81,7 @@ def _index(path: Path) -> tuple[dict[str, str], Any]:
 
 
 def _outside(folder: Path, name: str) -> Problem | None:
-    """What is wrong with a shard's name, which must be that of a file in the index's folder."""
+    """The problem of a shard's name, which must be that of a file in the index's folder."""
     is_text = "\0" not in name and printable(name) == name and 0 < len(name.encode()) <= LONGEST_NAME
     if not is_text or len(PurePosixPath(name).parts) != 1 or len(PureWindowsPath(name).parts) != 1:
         return Problem(f"'{name[:200]}' is not the name of a file beside the index")
@@ -93,6 +93,6 @@ def _outside(folder: Path, name: str) -> Problem | None:
 
 
 def _within(folder: Path, name: str) -> bool:
-    """Whether a link stays near: caches of downloads keep the files a few folders aside, and link to them."""
+    """True if a link stays near: download caches keep the files a few folders aside, and link to them."""
     target = (folder / name).resolve()
     return target.is_relative_to(folder.resolve().parent.parent)

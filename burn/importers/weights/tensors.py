@@ -32,7 +32,7 @@ STATE_DICTS = ("state_dict", "model_state_dict", "model", "module", "net", "netw
 """Where training scripts put a model's state dict beside other things."""
 
 TRAINING = ("optimizer", "optim", "scheduler", "sched", "scaler", "rng", "epoch", "loss", "step", "callback", "loop")
-"""Words in the names of what else they save, which may hold tensors of its own."""
+"""Words in the names of other saved state, which may hold tensors of its own."""
 
 
 @dataclass(frozen=True)
@@ -149,7 +149,7 @@ def flatten(root: Any) -> Flat:
     """Dicts, lists and tuples are walked; a tensor's name is the path to it, "encoder.0.weight"."""
     flat = Flat({}, {}, [])
     todo: list[tuple[str, Any, int]] = [("", root, 0)]
-    worth: dict[int, bool] = {}  # what is remembered in a pickle may stand in many places; it is looked through once
+    worth: dict[int, bool] = {}  # a memoised value may occur many times in a pickle; it is searched once
     leaves = work = letters = 0
     while todo:
         name, value, depth = todo.pop()
@@ -179,7 +179,7 @@ def flatten(root: Any) -> Flat:
 
 
 def _holds_tensors(value: Any) -> bool:
-    """Whether something is worth walking; a list of numbers is one leaf."""
+    """True if a value is worth walking; a list of numbers is one leaf."""
     items = value.values() if isinstance(value, dict) else value
     return isinstance(value, dict) or any(isinstance(v, (TensorRef, Unsupported, dict, list, tuple)) for v in items)
 
@@ -190,7 +190,7 @@ def _join(prefix: str, key: Any) -> str:
 
 
 def describe(value: Any) -> str:
-    """What a leaf is, in a few words."""
+    """A short description of a leaf."""
     if isinstance(value, (bool, int, float, str)):
         text = repr(value[:64] if isinstance(value, str) else value)
         return text if len(text) <= 60 else f"{text[:57]}..."
@@ -206,7 +206,7 @@ def describe(value: Any) -> str:
 
 
 def select(root: Any, key: str | None, notes: list[str]) -> tuple[Any, dict[str, str]]:
-    """The state dict in what a training script saved, and what stands beside it.
+    """The state dict inside a saved object, and the other contents.
 
     key: the path to it, "state_dict" or "models.student". Without one it is taken by itself only where there can be no
     doubt: one of `STATE_DICTS` is the only thing there that has tensors, but for an optimizer's. Raises ModelError when
@@ -243,7 +243,7 @@ def _size(value: Any) -> str:
 def _holding(root: Any) -> set[int]:
     """The ids of the dicts, lists and tuples that have a tensor anywhere in them.
 
-    Each is looked through once, wherever and however often it stands: the cost is linear in what the pickle made."""
+    Each is searched once, however often it occurs: the cost is linear in the objects that the pickle built."""
     parents: dict[int, list[int]] = {id(root): []}
     todo, found = [root], []
     while todo:

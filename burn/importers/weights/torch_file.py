@@ -28,8 +28,8 @@ SCRIPT_ATTRIBUTES = ("training", "_is_full_backward_hook")
 def read(path: str | os.PathLike[str], top_level_key: str | None = None) -> Checkpoint:
     """The tensors of a checkpoint by name; those that are stored row by row stay in the file.
 
-    top_level_key: where the state dict is in what was saved, "state_dict" or "models.student". Raises ModelError, listing
-    everything that is wrong with the file, and every class or function that it wants to call."""
+    top_level_key: the path of the state dict inside the saved object, "state_dict" or "models.student". Raises ModelError,
+    listing all problems of the file, and every class or function in it that is not allowed."""
     file = MappedFile(path)
     start = bytes(file.view(0, min(file.size, 512)))
     if start[:4] == b"PK\3\4":
@@ -58,12 +58,12 @@ def read(path: str | os.PathLike[str], top_level_key: str | None = None) -> Chec
 
 
 def is_legacy(start: bytes) -> bool:
-    """Whether a file begins with the pickle of the magic number, in whatever protocol."""
+    """True if a file begins with the pickle of the magic number, in any protocol."""
     return start[:1] == b"\x80" and MAGIC.to_bytes(10, "little") in start[:32]
 
 
 def is_tar(start: bytes) -> bool:
-    """Whether a file is of the oldest format."""
+    """True if a file is of the oldest format."""
     return start[257:262] == b"ustar" or start.startswith((b"pickle\0", b"sys_info\0", b"storages\0"))
 
 

@@ -77,8 +77,9 @@ class Metric:
 
 
 class Tally:
-    """The totals of several metrics, and the loss of all batches as of one batch (`Outcome.shares`): the means of loss layers
-    are sums divided by weights, everything else is a mean over rows."""
+    """The totals of several metrics, and the loss of all batches as of one batch (`Outcome.shares`).
+
+    Means of loss layers are sums divided by weights; every other loss is a mean over rows."""
 
     def __init__(self, metrics: Iterable[Metric]) -> None:
         self.metrics = {m.name: m for m in metrics}
@@ -91,9 +92,10 @@ class Tally:
     def add(
         self, loss: float, examples: int, counts: Mapping[str, Mapping[str, Any]], parts: int = 1
     ) -> dict[str, float]:
-        """Adds a batch. Returns its values of the metrics with `of_batch`. counts: of each metric, and of the loss (LOSS);
-        without the latter the batch's weight is its number of examples. parts: number of parts of the batch; if there are
-        several, counts have a first axis of parts."""
+        """Adds a batch. Returns its values of the metrics with `of_batch`.
+
+        `counts`: of each metric, and of the loss (LOSS); without the latter the batch's weight is its number of examples.
+        `parts`: number of parts of the batch; if there are several, counts have a first axis of parts."""
         self._add_loss(loss, examples, counts.get(LOSS))
         self.examples += examples
         own = {"loss": loss}

@@ -196,8 +196,8 @@ def truncate(site: Site) -> str:
 
 @emits("expm1")
 def exponential_minus_one(site: Site) -> str:
-    """(u - 1) * x / log(u) with u = exp(x): the rounding of u cancels (Kahan; Higham, "Accuracy and Stability", 1.14.1). Where
-    the quotient is not used it is that of 1/2: what is not chosen has to be finite for whoever differentiates the model."""
+    """(u - 1) * x / log(u) with u = exp(x): the rounding of u cancels (Kahan; Higham, "Accuracy and Stability", 1.14.1). If
+    the quotient is not selected, it is computed for 1/2: both branches of a select must be finite for differentiation."""
     dtype = site.types[0].dtype
     x = site.cast(site.inputs[0], _wide(dtype))
     one = site.like(1, x)

@@ -15,7 +15,7 @@ from burn.nn.config import ConfigError
 
 
 def recognise(graph: Graph) -> None:
-    """Rewrites the graph's nodes, in its regions too."""
+    """Rewrites the graph's nodes, including those in regions."""
     context = Context(graph)
     _block(graph.nodes, context)
     graph.nodes[:] = live(graph.nodes, graph.outputs)

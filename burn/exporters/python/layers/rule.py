@@ -23,8 +23,8 @@ SMALL = 4096
 class Layer:
     """A layer found: its class, constructor's arguments (positional ones without a default), parameters and operands.
 
-    defaults: arguments that need not be written when they have this value. absorbed: nodes that go with it, besides the
-    one it is put in the place of (`last`). adding: nodes that go with its bias alone."""
+    `defaults`: arguments that are omitted if they have this value. `absorbed`: nodes that become part of the layer, besides the
+    one that it replaces (`last`). `adding`: nodes that belong to its bias alone."""
 
     name: str
     operands: list[Any]

@@ -71,7 +71,7 @@ def _pool(node: Node, context: Context) -> Layer | None:
 
 
 def _counts(value: Value, x: Value, sizes: list[tuple[int, ...]]) -> bool:
-    """True if a value is how many elements of x itself each window holds: a product of one factor an axis."""
+    """True if a value counts the elements of x itself in each window: one factor an axis, multiplied."""
     factors: list[Node] = []
     while value.node.op == "mul":
         factors.append(value.node.operands[1].node)

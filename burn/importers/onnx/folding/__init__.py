@@ -1,8 +1,8 @@
-"""The shape arithmetic of ONNX graphs, worked out while a model is imported. Enter at `evaluate`.
+"""Constant folding of the shape arithmetic of ONNX graphs, during import. Enter at `evaluate`.
 
-Exporters compute sizes with ordinary nodes: Shape, Gather, Mul, Concat, Reshape. `RULES` says how each operator passes
-on what is known of small tensors (contents.py). A node whose outputs are known this way needs no code of its own: its
-value is written down, and the nodes that it came from are left without a use.
+Exporters compute sizes with ordinary nodes: Shape, Gather, Mul, Concat, Reshape. `RULES` maps each operator to a function from
+the known contents of small operands to those of the outputs (contents.py). A node with known outputs becomes a constant, and
+the nodes that it came from have no uses left.
 
     rules.py         the table
     moving.py        where contents begin, and operators that move elements

@@ -1,7 +1,7 @@
-"""The table of rules: operator -> what its outputs hold, by what its operands hold. Enter at `evaluate`.
+"""The table of folding rules: operator -> contents of its outputs, from the contents of its operands. Enter at `evaluate`.
 
-A rule raises `Unknown` where its operands' contents do not decide the outputs. Mistakes in a model are for the builders
-to report: they see every node that no rule answers for.
+A rule raises `Unknown` if its operands' contents do not decide the outputs. Builders report mistakes in a model, since they
+process every node that no rule folds.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from burn.dialect.types import TensorType, is_symbolic, type_of
 from burn.importers.onnx.node import Node, onnx_op
 
 RAW, CAPPED, BIASED, SOFTMAX = range(4)
-"""What Attention's fourth output is, by `qk_matmul_output_mode`."""
+"""The meaning of Attention's fourth output, by `qk_matmul_output_mode`."""
 
 
 def split_heads(node: Node, x: ir.Value, heads: int, attribute: str) -> ir.Value:
@@ -121,7 +121,7 @@ def _with_scores(
     precision: str | None,
     region: dict,
 ) -> tuple[ir.Value, ir.Value]:
-    """Attention, step by step, and what the node wants to see of it."""
+    """Attention step by step, with the scores that the node returns."""
     q, k, v = operands
     raw = scores(q, k, scale)
     capped = soft_cap(raw, softcap)

@@ -1,4 +1,4 @@
-"""Sums of products: matrix products and convolutions."""
+"""Contractions: matmuls and convolutions."""
 
 from __future__ import annotations
 
@@ -190,7 +190,7 @@ def transposed_convolution(node: Node, pads: Sequence[Dim] | None = None, bias: 
 
 
 def _transposed_padding(node: Node, n: int, strides, dilations, extra) -> tuple[list[Dim], list[Dim]]:
-    """What is cut off at both ends: given, or what brings the result to the wanted size."""
+    """The padding that is cropped at both ends: given, or computed from the requested size."""
     auto = node.string("auto_pad", "NOTSET")
     sizes = node.ints("output_shape", None) or None
     if sizes is not None or auto != "NOTSET":

@@ -1,4 +1,4 @@
-"""If and Loop. A branch that is known to be taken, and a short loop whose length is known, are built where they stand."""
+"""If and Loop. A branch with a constant condition, and a short loop of known length, are inlined."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def if_(node: Node) -> list[Any]:
 
 @onnx_op("Loop")
 def loop(node: Node) -> list[Any]:
-    """A scan output of a loop that does not run is [0, ...] with the sizes of a slice: its rank is the slice's and one, as type
-    inference of the specification has it. (ONNX Runtime gives [0] there.)"""
+    """A scan output of a loop without iterations is [0, ...] with the sizes of a slice. Its rank is the slice's plus one, as
+    in the specification's type inference. (ONNX Runtime gives [0] there.)"""
     graph = node.graph("body")
     initial = list(node.inputs[2:])
     if any(value is None for value in initial):
@@ -70,7 +70,7 @@ def loop(node: Node) -> list[Any]:
 
 
 def _goes_on(graph: onnx.GraphProto) -> bool:
-    """Whether a body's condition plainly never ends the loop: it is passed through, or a constant true."""
+    """True if a body's condition never ends the loop: it is passed through, or a constant true."""
     name = graph.output[0].name
     made = {output: n for n in graph.node for output in n.output}
     while name in made and made[name].op_type == "Identity":

@@ -1,5 +1,4 @@
-"""Images: sampling at given places, grids of places, cropping, and putting patches and maxima back where they came
-from."""
+"""Images: sampling at coordinates, sampling grids, cropping, and folding patches and unpooling maxima."""
 
 from __future__ import annotations
 
@@ -157,7 +156,7 @@ def col2im(node: Node) -> ir.Value:
 
 @onnx_op("MaxUnpool")
 def max_unpool(node: Node) -> ir.Value:
-    """Maxima at the places, in the whole pooled tensor's row-major order, that MaxPool reported; zeros elsewhere."""
+    """Maxima at the flat row-major indices that MaxPool reported; zeros elsewhere."""
     x, indices = node.required(0), node.required(1)
     rank = node.type(0).rank - 2
     kernel = node.ints("kernel_shape")

@@ -1,4 +1,4 @@
-"""Reading and writing at places that tensors name: gathers, scatters, sorting, one-hot codes, and finding elements."""
+"""Indexing by tensors: gathers, scatters, sorting, one-hot codes, and finding elements."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def tensor_scatter(node: Node) -> ir.Value:
 
 @onnx_op("OneHot")
 def one_hot(node: Node) -> ir.Value:
-    """The values' second element where the new axis' place is the index, the first elsewhere, also for bad indices."""
+    """The second of `values` at the given index along the new axis, the first elsewhere, also for indices out of range."""
     indices, rank = convert(node.required(0), "int64"), node.type(0).rank
     axis = node.axis(node.int("axis", -1), rank + 1)
     depth = _depth(node)
@@ -96,7 +96,7 @@ def _depth(node: Node) -> Dim:
 
 @onnx_op("NonZero")
 def non_zero(node: Node) -> ir.Value:
-    """A scalar has no axes to give places on."""
+    """A scalar has no axes, so its result has no rows of indices."""
     if not node.type(0).rank:
         count = ops.nonzero(reshape(node.required(0), (1,)), count=node.fresh("nonzero"))
         return ops.slice(count, starts=(0, 0), sizes=(0, type_of(count).shape[1]), steps=(1, 1))
@@ -136,7 +136,7 @@ def unique(node: Node) -> Any:
     x, by_value = node.required(0), bool(node.int("sorted", 1))
     if type_.dtype != "string" or not by_value:
         return ops.unique(x, count=node.fresh("unique"), axis=axis, sorted=by_value)
-    # strings are told apart by where they lie; their order is that of their ranks
+    # strings are compared by identity; their order is that of their ranks
     _, first, inverse, counts = ops.unique(ops.string_rank(x), count=node.fresh("unique"), axis=axis, sorted=True)
     values = ops.gather(x if axis is not None else reshape(x, (type_.elements,)), first, axis=axis or 0)
     return [values, first, inverse, counts]

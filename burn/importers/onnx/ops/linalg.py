@@ -1,4 +1,4 @@
-"""Linear algebra beyond products: determinants."""
+"""Linear algebra beyond matmul: determinants."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def inverse(node: Node, x: ir.Value) -> ir.Value:
 
 @onnx_op("Det")
 def det(node: Node) -> ir.Value:
-    """By elimination with the largest pivot of each column: the pivots' product, negated for each exchange of rows."""
+    """Elimination with the largest pivot of each column: all pivots multiplied, negated for each swap of rows."""
     type_ = node.type(0)
     if type_.rank < 2 or type_.shape[-1] != type_.shape[-2]:
         node.fail(f"takes square matrices, not {type_}")

@@ -110,7 +110,7 @@ def bit_shift(node: Node) -> ir.Value:
 
 
 def _at_most(by: ir.Value) -> ir.Value:
-    """A distance of no more than the sign's place: beyond, nothing changes."""
+    """A shift distance, at most that of the sign bit: larger ones have the same result."""
     return ops.min(by, number_like(DTYPES[type_of(by).dtype].bits - 1, by))
 
 

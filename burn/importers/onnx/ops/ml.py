@@ -40,7 +40,7 @@ def constant(node: Node, values: np.ndarray | tuple[float, ...], like: ir.Value)
 
 # ---- scores ---------------------------------------------------------------------------------------------------------
 def post_transform(node: Node, scores: ir.Value) -> ir.Value:
-    """What the attribute of that name asks for, over the last axis of [n, classes]."""
+    """Applies the attribute `post_transform` to the last axis of [n, classes]."""
     kind = node.string("post_transform", "NONE")
     return transform_scores(node, scores, kind)
 

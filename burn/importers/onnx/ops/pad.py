@@ -39,7 +39,7 @@ def pad(node: Node) -> ir.Value:
 
 
 def _pads(node: Node, rank: int) -> tuple[list[Dim], list[Dim], list[Dim], list[Dim]]:
-    """What to add and what to take off: before each axis, and after it."""
+    """The padding and the cropping: before each axis, and after it."""
     if node.opset < 11:
         given: Sequence[Dim] | None = node.ints("pads" if node.opset >= 2 else "paddings")
     else:
@@ -75,7 +75,7 @@ def _runtime_pads(node: Node, rank: int) -> tuple[list[Dim], list[Dim], list[Dim
     (low, cut), (high, cut_high) = ([ops.max(half, zero), ops.max(ops.neg(half), zero)] for half in befores)
     kept = ops.sub(integers(node, list(shape)), ops.add(cut, cut_high))
     total = ops.add(kept, ops.add(low, high))
-    # What is kept and the result have names of their own: strides are products of sizes, and those of sums grow long.
+    # The kept and the total sizes get names of their own: expressions for strides over sums of sizes would grow long.
     added, taken, left, wanted = (read_sizes(node, part) for part in (low, cut, kept, total))
     rows = list(zip(shape, added, taken, left, wanted, strict=True))
     return list(added), list(taken), [w - k - a for _, a, _, k, w in rows], [d - t - k for d, _, t, k, _ in rows]

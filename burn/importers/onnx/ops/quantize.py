@@ -1,4 +1,4 @@
-"""Quantisation: QuantizeLinear and DequantizeLinear, dynamic quantisation, and the products of quantised tensors."""
+"""Quantisation: QuantizeLinear and DequantizeLinear, dynamic quantisation, and matmuls of quantised tensors."""
 
 from __future__ import annotations
 
@@ -56,8 +56,7 @@ def dynamic_quantize_linear(node: Node) -> list[ir.Value]:
 
 
 def dynamic_range(x: ir.Value) -> tuple[ir.Value, ir.Value, ir.Value]:
-    """The uint8 scale that a tensor's own range, with zero in it, asks for; what to divide by; the zero point.
-
+    """The uint8 quantisation of a tensor by its own range, extended to include zero: scale, divisor, zero point.
     A tensor of zeros has scale 0, but is divided by 1."""
     dtype, axes = type_of(x).dtype, tuple(range(type_of(x).rank))
     zero, top = number(0.0, dtype), number(255.0, dtype)
@@ -71,7 +70,7 @@ def dynamic_range(x: ir.Value) -> tuple[ir.Value, ir.Value, ir.Value]:
 
 @onnx_op("QLinearMatMul")
 def qlinear_matmul(node: Node) -> ir.Value:
-    """The product of two quantised matrices, quantised again. a's parameters may differ by row, b's by column."""
+    """The matmul of two quantised matrices, requantised. a's parameters may differ by row, b's by column."""
     rank = node.type(0).rank
     a = integers(centred(node, 0, 2, rank - 2 if rank > 1 else None))
     b = integers(centred(node, 3, 5, node.type(3).rank - 1))
@@ -88,7 +87,7 @@ def qlinear_conv(node: Node) -> ir.Value:
 
 
 def quantised_convolution(node: Node, x: ir.Value) -> ir.Value:
-    """QLinearConv of what operand 0 stands for, [n, c, d..]."""
+    """QLinearConv of a dequantised operand 0, [n, c, d..]."""
     total = convolve(node, x, integers(centred(node, 3, 5, 0)), dtype="int32")
     rank = type_of(total).rank
     if node.has_input(8):

@@ -36,7 +36,7 @@ def common(node: Node, recurrent: ir.Value | None = None) -> dict[str, Any]:
 
 
 def batch_first(node: Node, x: ir.Value | None) -> ir.Value | None:
-    """[batch, steps or directions, ..] as [steps or directions, batch, ..] under layout 1, and the other way round."""
+    """[batch, steps or directions, ..] as [steps or directions, batch, ..] under layout 1, and the converse."""
     return transpose(x, (1, 0, 2)) if x is not None and node.int("layout", 0) == 1 else x
 
 

@@ -1,4 +1,4 @@
-"""Reductions over axes, and running sums and products."""
+"""Reductions over axes, and cumulative reductions."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def _log_sum_exp(x: ir.Value, over: Over) -> ir.Value:
 class Over:
     """Reductions of one node over its axes, known or coming from data (axes None), with or without them kept as size 1.
 
-    Axes from data: the sizes of the result are read at run time, and every element is scattered to its place in it."""
+    Axes from data: the sizes of the result are read at run time, and every element is scattered to its index in it."""
 
     def __init__(self, node: Node, axes: tuple[int, ...] | None, keepdims: bool) -> None:
         self.node, self.axes, self.keepdims = node, axes, keepdims
@@ -159,7 +159,7 @@ class Over:
         return other
 
     def dropped(self, x: ir.Value) -> ir.Value:
-        """A result with kept axes in the shape that the node asks for."""
+        """Reshapes a result with kept axes to the node's result shape."""
         return reshape(x, self.result)
 
     def count(self, dtype: str) -> ir.Value:

@@ -20,7 +20,7 @@ from burn.importers.onnx.node import Node, onnx_op
 POLICIES = {"not_larger": ("min", ops.min), "not_smaller": ("max", ops.max)}
 
 TRIED = 2**16
-"""Sizes for which a fraction must give what the product with a scale gives."""
+"""Sizes for which a fraction must give the same result as a float scale."""
 
 SIMPLE = 1000
 """The largest denominator of a fraction that a scale may have been written as."""
@@ -28,7 +28,7 @@ SIMPLE = 1000
 
 @dataclass
 class Plan:
-    """What becomes of the axes: sizes, and scales as numbers, as a tensor, or neither (then the sizes give them)."""
+    """The resized axes: their sizes, and scales as numbers, as a tensor, or neither (then the sizes give them)."""
 
     axes: list[int]
     sizes: list[Dim]
@@ -87,7 +87,7 @@ def resized_axes(node: Node) -> list[int]:
 
 
 def scaled(node: Node, index: int) -> Plan:
-    """Scales give the sizes: floor(size * scale), of a product in float32 as in ONNX Runtime and torch (10 * 0.7 is 7)."""
+    """Sizes from scales: floor(size * scale), multiplied in float32 as in ONNX Runtime and torch (10 * 0.7 is 7)."""
     axes, shape = resized_axes(node), node.type(0).shape
     if node.has("scales"):
         factors: Sequence[float] | None = [float(f) for f in node.floats("scales")]

@@ -59,7 +59,7 @@ def scattered(node: Node, axes: ir.Value, onto: ir.Value, values: ir.Value) -> i
 
 
 def length(node: Node, index: int) -> int:
-    """How many numbers a vector holds, of which there is one for each of some axes; a scalar is a vector of one."""
+    """The length of a vector that has one number for each of some axes; a scalar is a vector of one."""
     type_ = node.type(index)
     count = type_.elements
     if type_.rank > 1 or not isinstance(count, int):

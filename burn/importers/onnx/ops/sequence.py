@@ -48,7 +48,7 @@ def position(node: Node, index: int) -> ir.Value | None:
 
 
 def at(node: Node, items: RunList, position: ir.Value | None) -> Any:
-    """The element at a place; an optional's without."""
+    """The element at a position; an optional's element without one."""
     container = items.container
     if len(container.kinds) > 1:
         inner = replace(container, kinds=container.kinds[1:])

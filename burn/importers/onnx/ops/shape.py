@@ -52,9 +52,9 @@ def reshape_(node: Node) -> ir.Value:
 
 
 def _check_zeros(node: Node, target: Sequence[Dim]) -> None:
-    """Ends runs in which a size of the target that has a name is 0, which means the operand's size at that place, where
-    this is another shape of as many elements: beside a -1, or beside another 0. Only outputs of the model are checked: inside
-    of it both shapes hold no elements, and the sizes that follow are those of the names."""
+    """Adds runtime checks for a zero in a target of named sizes. ONNX reads such a 0 as the operand's size at that axis. Next to
+    a -1 or another 0, this gives a different shape with as many elements, and the run fails. Only outputs of the model are
+    checked: other shapes hold no elements, and the later sizes follow the names."""
     shape = node.type(0).shape
     for i, size in enumerate(target):
         if isinstance(size, int) or i >= len(shape) or decide(size, ">=", 1) or _zero_with(shape[i], size):
@@ -106,7 +106,7 @@ def _runtime_target(node: Node) -> tuple[Dim, ...]:
 
 
 def _zero_with(dim: Dim, size: Dim) -> bool:
-    """Whether `dim` is 0 wherever `size` is, as far as a product of names tells."""
+    """True if `dim` is 0 whenever `size` is, as far as its monomials show."""
     monomials = [monomial for monomial, _ in terms(size)]
     names = monomials[0] if len(monomials) == 1 else ()
     return bool(names) and all(isinstance(n, Symbol) and exact_div(dim, symbol(n.name)) is not None for n in names)
@@ -142,9 +142,9 @@ def squeeze(node: Node) -> ir.Value:
 
 
 def _ones(node: Node) -> tuple[int, ...]:
-    """The axes that Squeeze takes away where it names none: all of size 1. Of those whose size varies, as many as the declared
-    rank asks for, first those whose names the declaration drops; where nothing is declared none, or what later nodes take. Every
-    run checks that these are of size 1 and the rest are not."""
+    """The axes that Squeeze removes if it names none: all of size 1. Axes of varying size are removed as far as the declared rank
+    requires it, first those whose names the declaration drops. Without a declaration none are, or those that later nodes require.
+    Every run checks that the removed sizes are 1 and the others are not."""
     x = node.type(0)
     certain = {i for i, d in enumerate(x.shape) if d == 1}
     varying = [i for i, d in enumerate(x.shape) if not isinstance(d, int)]

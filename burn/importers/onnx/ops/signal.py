@@ -197,7 +197,7 @@ def mel_weight_matrix(node: Node) -> ir.Value:
     rise, fall = ops.sub(centre, left), ops.sub(right, centre)
     rising = ops.div(ops.sub(bin_, left), ops.max(rise, one))
     rising = ops.select(ops.and_(ops.ge(bin_, left), ops.le(bin_, centre)), rising, zero)
-    peak = ops.select(ops.eq(bin_, centre), one, zero)  # a triangle without a left side
+    peak = ops.select(ops.eq(bin_, centre), one, zero)  # a triangle without a rising edge
     weights = ops.select(ops.eq(rise, zero), peak, rising)
     beyond = ops.and_(ops.ge(bin_, centre), ops.lt(bin_, right))
     falling = ops.div(ops.sub(right, bin_), ops.max(fall, one))

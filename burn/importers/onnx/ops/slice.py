@@ -58,7 +58,7 @@ def slice_(node: Node) -> ir.Value:
 
 
 def _far(x: TensorType, axis: int) -> int:
-    """A bound that no place on an axis reaches: a longer tensor would not fit into an address space of 2^47 bytes."""
+    """A bound beyond every index of an axis: a longer tensor would not fit into an address space of 2^47 bytes."""
     others = [d for i, d in enumerate(x.shape) if i != axis and isinstance(d, int) and d > 0]
     return min(OPEN, 2**47 // max(math.prod(others) * DTYPES[x.dtype].bits // 8, 1) + 1)
 

@@ -127,9 +127,10 @@ MOST_STEPS = 100
 def probabilities(
     node: Node, scores: ir.Value, pairs: list[tuple[int, int]], classes: int, calibration: Sequence[tuple[float, ...]]
 ) -> ir.Value:
-    """The classes' probabilities [n, classes] from the decision values of pairs [n, pairs]: Platt's sigmoid gives the probability
-    of each class against each other, and the second method of Wu, Lin and Weng (2004) joins them, in libsvm's steps, which end
-    once no gradient is larger than 0.005 / classes."""
+    """The classes' probabilities [n, classes] from the decision values of pairs [n, pairs].
+
+    Platt's sigmoid gives the probability of each class against each other. The second method of Wu, Lin and Weng (2004) combines
+    them, in libsvm's steps, which end once no gradient is larger than 0.005 / classes."""
     a, b = (constant(node, values, scores) for values in calibration)
     one = number_like(1.0, scores)
     first = ops.sigmoid(ops.neg(ops.add(ops.mul(scores, a), b)))

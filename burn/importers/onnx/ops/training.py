@@ -1,7 +1,7 @@
 """The preview training domain: gradients and optimizers.
 
-An optimizer updates any number of tensors at once: operands come as R, T and then, for every kind (tensor, gradient,
-state ...), all tensors of that kind; results likewise."""
+An optimizer updates any number of tensors at once. Its operands are R, T and then, for every kind (tensor, gradient,
+state ...), all tensors of that kind. Its results are grouped by kind in the same order."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ Update = Callable[[ir.Value, ir.Value, list[ir.Value]], list[ir.Value]]
 
 @onnx_op("Gradient", domain=DOMAIN)
 def gradient(node: Node) -> list[ir.Value]:
-    """The derivatives of the tensor called `y` by those called `xs`, at the operands, which stand for the tensors called `xs` and
-    `zs`: the part of the graph between them is built again. The elements of a `y` with axes are summed."""
+    """The derivatives of the tensor called `y` by those called `xs`. The operands replace the tensors called `xs` and `zs`,
+    and the part of the graph between them is rebuilt. The elements of a `y` with axes are summed."""
     xs, zs, y = node.strings("xs"), node.strings("zs", ()), node.string("y")
     names, values = [*xs, *zs], node.tensors()
     if len(values) != len(names) or len(set(names)) != len(names):

@@ -1,7 +1,7 @@
 """Decision trees: TreeEnsemble, TreeEnsembleRegressor and TreeEnsembleClassifier.
 
-All rows walk all trees together, one level at a time: the state is the node that each row is at in each tree, and a
-step looks up the node's feature, compares, and goes on to one of its children. Leaves lead to themselves. Enter at
+All rows walk all trees at the same time, one level at a time. The state is the current node of each row in each tree. A step
+looks up the node's feature, compares, and moves to one of its children. Leaves lead to themselves. Enter at
 `Forest`.
 """
 
@@ -73,7 +73,7 @@ def walk(node: Node, forest: Forest, x: ir.Value) -> ir.Value:
 
 
 def _compare(node: Node, forest: Forest, at: ir.Value, value: ir.Value, split: ir.Value) -> ir.Value:
-    """Whether each row goes to its node's true child."""
+    """True for each row that goes to its node's true child."""
     inner = forest.true != np.arange(len(forest.true))
     used = sorted(set(forest.mode[inner].tolist()))
     mode = ops.gather(node.array(forest.mode), at) if len(used) > 1 else None
@@ -92,7 +92,7 @@ def _compare(node: Node, forest: Forest, at: ir.Value, value: ir.Value, split: i
 
 
 def _is_member(node: Node, forest: Forest, at: ir.Value, value: ir.Value) -> ir.Value:
-    """Whether the value is in its node's set. Sets are filled up to one length with a member of their own."""
+    """True if the value is in its node's set. Sets are padded to one length with a member of their own."""
     width = max(len(values) for values in forest.members.values())
     table = np.full((len(forest.feature), width), np.nan, np.float64)
     for index, values in forest.members.items():

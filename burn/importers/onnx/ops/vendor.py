@@ -1,4 +1,4 @@
-"""Operators of com.microsoft that optimised and quantised models use: fused activations, normalisations and products.
+"""Operators of com.microsoft that optimised and quantised models use: fused activations, normalisations and matmuls.
 
 Attention in that domain is in vendor_attention.py, quantised operators are in vendor_quantized.py.
 """
@@ -75,7 +75,7 @@ def activated(node: Node, x: ir.Value) -> ir.Value:
     return ACTIVATIONS[name](node, x)
 
 
-# ---- products -------------------------------------------------------------------------------------------------------
+# ---- matmuls --------------------------------------------------------------------------------------------------------
 def _swapped(x: ir.Value, last: int, batch: int) -> ir.Value:
     """x with its last two axes exchanged, and its batch axes moved in front of the last, as the flags say."""
     rank = type_of(x).rank

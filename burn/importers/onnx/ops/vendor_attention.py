@@ -1,4 +1,4 @@
-"""Attention as com.microsoft has it: one product that makes queries, keys and values, or operands of their own.
+"""Attention of com.microsoft: queries, keys and values from one matmul, or as separate operands.
 
 Grouped and sparse attention are in vendor_grouped.py, rotary embedding is in vendor_rotary.py.
 """
@@ -33,7 +33,7 @@ LOWEST = -3.4028234663852886e38
 
 @onnx_op("Attention", domain=DOMAIN, ranks=(3, 2, 1))
 def attention(node: Node) -> list[ir.Value | None]:
-    """One product makes q, k and v of the input; past and present hold keys and values together: [2, b, h, t, d]."""
+    """One matmul makes q, k and v of the input; past and present hold keys and values together: [2, b, h, t, d]."""
     x, weight = node.required(0), node.required(1)
     projected = ops.dot_general(x, weight, lhs_contract=(2,), rhs_contract=(0,))
     if node.has_input(2):
@@ -104,7 +104,7 @@ def multi_head_attention(node: Node) -> list[ir.Value | None]:
     bias = combined(flags, score_bias(node, 5, space))
     q, keys, scale = scaled_sides(node, q, k)
     how = Softmax(scale, node.int("unidirectional", 0) == 1, old)
-    if how.causal:  # runtimes place queries among other numbers of keys each in its own way
+    if how.causal:  # each runtime aligns queries with another number of keys in its own way
         agree(node, space.total, old + space.length, "the number of keys of unidirectional attention")
     out = attended(q, keys, v, bias, None, how)
     seen = None
@@ -147,7 +147,7 @@ def _projections(node: Node, heads: int) -> list[ir.Value]:
 
 @onnx_op("QAttention", domain=DOMAIN, ranks=(3, 2, 1))
 def qattention(node: Node) -> list[ir.Value | None]:
-    """`Attention` of a quantised input and weight: what follows their product is computed in floats."""
+    """`Attention` of a quantised input and weight: ops after their matmul compute in floats."""
     if node.int("do_rotary", 0):
         node.fail("is not supported here", "do_rotary")
     if node.int("past_present_share_buffer", 0):

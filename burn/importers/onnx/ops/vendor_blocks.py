@@ -49,7 +49,7 @@ def gather_block_quantized(node: Node) -> ir.Value:
     moved = at + (type_of(index).rank - 1 if at > along else 0)
 
     def taken(x: ir.Value) -> ir.Value:
-        """Rows of the table, or of what has one number for all of its rows."""
+        """Rows of a table, or of a parameter with one number for all rows."""
         one = type_of(x).shape[along] == 1 and size != 1
         return ops.gather(x, ops.mul(indices, number(0, "int64")) if one else indices, axis=along)
 

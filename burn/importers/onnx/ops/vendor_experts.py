@@ -1,6 +1,6 @@
 """Mixtures of experts of com.microsoft, with weights of floats or of a few bits.
 
-All experts are computed for every token, side by side in two products; what a token's router did not choose counts as zero.
+All experts are computed for every token, in two batched matmuls; the experts that a token's router did not choose count as zero.
 """
 
 from __future__ import annotations
@@ -160,7 +160,7 @@ def activated(node: Node, h: ir.Value) -> ir.Value:
 
 
 def _swiglu(node: Node, h: ir.Value) -> ir.Value:
-    """g sigmoid(alpha g) (l + beta) of gates g and factors l, neighbours or halves of [t, e, 2 i], both limited."""
+    """g sigmoid(alpha g) (l + beta) of gates g and factors l, interleaved or concatenated in [t, e, 2 i], both clamped."""
     fusion = node.int("swiglu_fusion", 0)
     if fusion not in (1, 2):
         node.fail(f"must be 1 or 2, not {fusion}: gates of a layer of their own are not supported", "swiglu_fusion")

@@ -109,7 +109,7 @@ def _scores(
 
 
 def _normalised(node: Node, x: ir.Value, index: int) -> ir.Value:
-    """Queries and keys of which each head is normalised, where the node has weights for that."""
+    """Queries or keys, normalised by head if the node has weights for that."""
     epsilon = node.float("qk_norm_epsilon", 1e-6)
     weight = node.input(14 + index) if index < 2 else None
     if node.has_input(14) != node.has_input(15):

@@ -48,8 +48,8 @@ class Space:
 def padding_bias(node: Node, mask: ir.Value, space: Space, dtype: str) -> ir.Value:
     """A mask as a bias of scores, broadcast to [b, 1, s, t].
 
-    Masks are: where each row ends [b]; its ends, then its beginnings [2 b]; lengths and cumulated lengths [3 b + 2], of
-    which the lengths count; flags [b, t], [b, s, t], or [b, 1, m, m], of which queries take the rows from `past` on."""
+    Masks are: the end of each row [b]. The ends, then the beginnings [2 b]. Lengths and cumulated lengths [3 b + 2], where only
+    the lengths are used. Flags [b, t] or [b, s, t]. Flags [b, 1, m, m], whose rows from `past` on belong to the queries."""
     type_ = type_of(mask)
     batch, total = space.batch, space.total
     if type_.rank == 1:
@@ -151,7 +151,7 @@ def _laid_along_heads(sink: ir.Value, heads: Dim) -> ir.Value:
 
 
 def grown(cache: ir.Value, new: ir.Value, old: Dim) -> tuple[ir.Value, ir.Value]:
-    """A cache [b, h, m, d] of which `old` rows count, with new rows written behind them: the cache, and what counts."""
+    """A cache [b, h, m, d] with `old` valid rows, and new rows written after them: the cache, and its valid part."""
     room, length = type_of(cache).shape[2], type_of(new).shape[2]
     check_size(old + length, "<=", room, "the cache has room for the new keys")
     front = ops.concat([part(cache, 2, 0, old), new], axis=2)

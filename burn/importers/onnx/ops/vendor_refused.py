@@ -59,7 +59,7 @@ VALUES: dict[str, dict[str, Any]] = {
     "RotaryEmbedding": {"is_packed_batching": 1},
     "Tokenizer": {"mark": 1},
 }
-"""Attributes of com.microsoft's operators of which some values are refused, with one of them."""
+"""Attributes of com.microsoft's operators with some unsupported values, each with one such value."""
 
 
 def _enter(domain: str, op: str, reason: str) -> None:

@@ -69,14 +69,14 @@ def expand_dims(node: Node) -> ir.Value:
 
 @onnx_op("Unique", domain=DOMAIN, ranks=(1,))
 def unique(node: Node) -> list[ir.Value]:
-    """Values in the order in which they come first, each operand's place among them, and how often each is there."""
+    """Values in order of first occurrence, the index of each element among them, and the counts."""
     values, _, inverse, counts = ops.unique(node.required(0), count=node.fresh("unique"), axis=None, sorted=False)
     return [values, inverse, counts]
 
 
 @onnx_op("UnfoldTensor", domain=DOMAIN)
 def unfold_tensor(node: Node) -> ir.Value:
-    """Windows of `size` elements along an axis, `step` apart; the places within a window are a new last axis."""
+    """Windows of `size` elements along an axis, `step` apart; the offset within a window is a new last axis."""
     x, size, step = node.required(0), node.int("size"), node.int("step", 1)
     rank, sizes = type_of(x).rank, type_of(x).shape
     at = node.axis(node.int("dim", -1), rank, "dim")
@@ -113,9 +113,9 @@ def cdist(node: Node) -> ir.Value:
 
 @onnx_op("CropAndResize", domain=DOMAIN, ranks=(4, 2, 1, 1))
 def crop_and_resize(node: Node) -> ir.Value:
-    """Regions of images [n, c, h, w], each read at crop_size places: [regions, c, rows, columns].
+    """Regions of images [n, c, h, w], each sampled at crop_size points: [regions, c, rows, columns].
 
-    Regions are [y1, x1, y2, x2], fractions of the image; places outside of it give the extrapolation value."""
+    Regions are [y1, x1, y2, x2], fractions of the image; points outside of it give the extrapolation value."""
     x, regions = node.required(0), node.required(1)
     mode = node.string("mode", "bilinear")
     if mode not in ("bilinear", "nearest"):
@@ -140,7 +140,7 @@ def crop_and_resize(node: Node) -> ir.Value:
 
 
 def _crop_positions(first: ir.Value, last: ir.Value, size: Dim, count: Dim, dtype: str) -> ir.Value:
-    """[regions, count]: from a region's first to its last place; its middle where only one is wanted."""
+    """[regions, count]: from a region's first to its last coordinate; its middle for a count of one."""
     span = dim_value(size - 1, dtype)
     steps = ops.max(dim_value(count - 1, dtype), number(1, dtype))
     scale = ops.div(ops.mul(ops.sub(last, first), span), steps)

@@ -97,7 +97,7 @@ def log_sigmoid(node: Node, x: ir.Value) -> list[ir.Value]:
 
 @aten("_softmax.default", "softmax.int", "_log_softmax.default", "log_softmax.int")
 def softmax(node: Node, x: ir.Value, dim: int, dtype: Any = None) -> ir.Value:
-    """`dtype` is in the result's type already; so is `half_to_float`."""
+    """The result's type already includes `dtype` and `half_to_float`."""
     x = node.as_result(x)
     function = ops.log_softmax if "log" in node.op else ops.softmax
     if type_of(x).rank == 0:

@@ -1,4 +1,4 @@
-"""Attention: torch's one function, and the kernels that AOTAutograd names in its place."""
+"""Attention: torch's one function, and the kernels by which AOTAutograd replaces it."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def attention(
 
 
 def _scale(node: Node, q: ir.Value, scale: Any) -> float | ir.Value:
-    """What scores are multiplied by: a number, or a scalar where it depends on sizes or on a number that varies."""
+    """The factor of scores: a number, or a scalar if it depends on sizes or on a number that varies."""
     depth = type_of(q).shape[-1]
     if scale is None and isinstance(depth, int):
         return 1 / math.sqrt(depth)
@@ -132,7 +132,7 @@ def _shared_head(heads: Dim, own: Dim) -> ir.Value:
 
 
 def _gathered_gradient(grad: ir.Value, shape: tuple[Dim, ...]) -> ir.Value:
-    """The gradient of what `_fitted` was given, of that shape, from that of what it gave."""
+    """The gradient of `_fitted`'s operand, of that shape, from that of its result."""
     heads, own = type_of(grad).shape[1], shape[1]
     if heads == own:
         return grad
@@ -142,7 +142,7 @@ def _gathered_gradient(grad: ir.Value, shape: tuple[Dim, ...]) -> ir.Value:
 
 
 def _grouped(x: ir.Value, keys: ir.Value) -> ir.Value:
-    """What belongs to queries, [b, h, s, n], as rows of the g key heads that they look at: [b, g, h / g * s, n]."""
+    """A tensor of the queries, [b, h, s, n], as rows of their g key heads: [b, g, h / g * s, n]."""
     batch, heads, length, depth = type_of(x).shape
     groups = type_of(keys).shape[1]
     return reshape(x, (batch, groups, heads_per_group(heads, groups) * length, depth))

@@ -111,7 +111,7 @@ def _cut(x: ir.Value, w: Windows) -> ir.Value:
     return ops.slice(x, starts=(*[0] * w.lead, *w.low), sizes=(*shape[: w.lead], *w.dims), steps=(1,) * len(shape))
 
 
-# ---- resampling is linear: its gradient is the product with the transposed matrix of each axis -------------------------
+# ---- resampling is linear: its gradient is a matmul with the transposed matrix of each axis ---------------------------------
 _LINEAR = ("upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d", "_upsample_nearest_exact1d")
 _LINEAR += ("_upsample_nearest_exact2d", "_upsample_nearest_exact3d", "upsample_linear1d", "upsample_bilinear2d")
 _LINEAR += ("upsample_trilinear3d", "upsample_bicubic2d", "_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa")
@@ -146,7 +146,7 @@ def _identity(size: Dim, dtype: str) -> ir.Value:
 
 
 def _through(x: ir.Value, matrix: ir.Value, axis: int) -> ir.Value:
-    """x with an axis of length e replaced by one of length d: the product with matrix [d, e]."""
+    """x with an axis of length e replaced by one of length d: a matmul with matrix [d, e]."""
     result = ops.dot_general(x, matrix, lhs_contract=(axis,), rhs_contract=(1,))
     rank = type_of(x).rank
     return transpose(result, (*range(axis), rank - 1, *range(axis, rank - 1)))

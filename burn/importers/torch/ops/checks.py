@@ -1,4 +1,4 @@
-"""What a program asserts of its elements and sizes while it runs: a false assertion ends the run with its message."""
+"""Assertions on elements and sizes: a false one ends the run with its message."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from burn.importers.torch.node import Node, aten
 from burn.importers.torch.sizes import Unrepresentable, asked_of
 
 has_side_effect(torch.ops.aten._assert_async.default)
-"""torch keeps the assertion with a message, and drops this one as a call whose result nobody reads."""
+"""torch keeps the assertion with a message, and would drop this one as a call without users."""
 FALSE = "an assertion of the program does not hold"
 
 

@@ -136,7 +136,7 @@ def add(node: Node, a: Any, b: Any, alpha: Any = 1, **keywords: Any) -> Complex:
 
 
 def times(a: Complex, b: Complex, multiply: Callable[[ir.Value, ir.Value], ir.Value] = ops.mul) -> Complex:
-    """A product that is linear in both operands: a b, or a matrix product."""
+    """A complex multiplication from a bilinear real one: elementwise, or a matmul."""
     return Complex(
         ops.sub(multiply(a.real, b.real), multiply(a.imag, b.imag)),
         ops.add(multiply(a.real, b.imag), multiply(a.imag, b.real)),
@@ -240,7 +240,7 @@ def fft_r2c(node: Node, x: ir.Value, dims: list[int], normalization: int, onesid
 
 @complex_aten("aten._fft_c2r.default")
 def fft_c2r(node: Node, z: Complex, dims: list[int], normalization: int, last_size: Dim) -> ir.Value:
-    """The inverse to real numbers: along the last of the axes place k above n // 2 is the conjugate of n - k."""
+    """The inverse to real numbers: along the last axis, element k above n // 2 is the conjugate of n - k."""
     last = node.axis(dims[-1], z.real)
     shape = type_of(z.real).shape
     sizes = [*(shape[d] for d in dims[:-1]), last_size]

@@ -1,4 +1,4 @@
-"""Sums of products: matrix products, linear layers, convolutions."""
+"""Contractions: matmuls, linear layers, convolutions."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def mm(node: Node, a: ir.Value, b: ir.Value) -> ir.Value:
 
 @aten("_int_mm.default", "mm.dtype")
 def wide_mm(node: Node, a: ir.Value, b: ir.Value, *rest: Any) -> ir.Value:
-    """Products that are summed in the result's wider type."""
+    """A matmul with accumulation in the result's wider type."""
     return dot(node.as_result(a), node.as_result(b))
 
 
@@ -42,7 +42,7 @@ def trilinear(
     summed: list[int],
     unroll_dim: int = 1,
 ) -> ir.Value:
-    """The product of three tensors, each with new axes at the places named, summed over axes."""
+    """Multiplies three tensors, each unsqueezed at the given axes, and sums over axes."""
     rank = type_of(a).rank + len(expand_a)
     factors = []
     for x, new in ((a, expand_a), (b, expand_b), (c, expand_c)):
@@ -65,7 +65,7 @@ def batched(a: ir.Value, b: ir.Value, batch: int) -> ir.Value:
 
 @aten("matmul.default")
 def matmul(node: Node, a: ir.Value, b: ir.Value) -> ir.Value:
-    """numpy's product: vectors, matrices, and stacks of them that broadcast."""
+    """numpy's matmul: vectors, matrices, and stacks of them that broadcast."""
     p, q = type_of(a), type_of(b)
     if q.rank <= 2 or (p.rank == 1 and q.rank <= 2):
         return dot(a, b)

@@ -20,7 +20,7 @@ from burn.importers.torch.node import Node, higher_order
 
 
 def _results(importer: Importer, graph: torch.fx.GraphModule, operands: Sequence[Any]) -> list[ir.Value]:
-    """What a graph gives, built at the insertion point."""
+    """Builds a graph at the insertion point and returns its results."""
     values = importer.run(graph, operands)
     if any(value is FAILED for value in values):
         raise Skipped
@@ -64,7 +64,7 @@ def _result_type(node: Node, fake: torch.Tensor, names: list[str]) -> TensorType
 
 @higher_order("while_loop")
 def while_loop(node: Node, condition: Any, body: Any, carried: Sequence[Any], additional: Sequence[Any]) -> Any:
-    """What is carried keeps its type, as torch demands."""
+    """Carried values keep their types, as torch requires."""
     if not all(isinstance(v, ir.Value) for v in carried):
         node.fail("a loop carries a number; make it a tensor without axes")
     importer = node.importer

@@ -26,8 +26,8 @@ def embedding_bag(
     padding_idx: int = -1,
 ) -> list[ir.Value | None]:
     """weight [v, d], indices [n]; bag b holds the indices from offsets[b] to the next offset -> [bags, d]. Rows of
-    `padding_idx` count for nothing; an empty bag is 0. The other results are torch's notes for the gradient, of which only
-    the index of each maximum is needed."""
+    `padding_idx` are ignored; an empty bag is 0. The other results are for torch's gradient, which needs only the index of each
+    maximum."""
     if any(map(node.uses, (1, 2))):
         node.fail("only the embeddings and where their maxima are is built, not which index went to which bag")
     if node.uses(3) and MODES[mode] != "max":

@@ -1,5 +1,5 @@
-"""Products with a matrix for each group of rows: the experts of a mixture. How many rows each expert gets is known only
-while the program runs: `offs` says where each group ends."""
+"""Matmuls with a matrix for each group of rows: the experts of a mixture. The number of rows of each expert is known only
+at run time: `offs` holds the end of each group."""
 
 from __future__ import annotations
 
@@ -19,8 +19,12 @@ from burn.importers.torch.ops.view import select
 def grouped_mm(
     node: Node, a: ir.Value, b: ir.Value, offs: ir.Value | None = None, bias: ir.Value | None = None, dtype: Any = None
 ) -> ir.Value:
-    """[s, k] by [g, k, n]: rows in groups -> [s, n]; [g, m, k] by [k, s]: columns in groups -> [m, s]; [m, s] by [s, n]:
-    groups of what is summed -> [g, m, n]; [g, m, k] by [g, k, n] -> [g, m, n]."""
+    """Grouped matmul, by the ranks of its operands.
+
+    - [s, k] by [g, k, n]: groups of rows -> [s, n].
+    - [g, m, k] by [k, s]: groups of columns -> [m, s].
+    - [m, s] by [s, n]: groups of the summed axis -> [g, m, n].
+    - [g, m, k] by [g, k, n] -> [g, m, n]."""
     ranks = type_of(a).rank, type_of(b).rank
     if bias is not None:
         node.fail("a bias in a grouped product is not supported")

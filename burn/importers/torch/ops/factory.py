@@ -33,7 +33,7 @@ def scalar_tensor(node: Node, value: Any, **keywords: Any) -> ir.Value:
 
 @aten(
     *("zeros.default", "new_zeros.default", "zeros_like.default", "zero.default"),
-    # What an empty tensor holds is not defined; zeros are as good as anything, and the same every time.
+    # The contents of an empty tensor are undefined; zeros are valid and reproducible.
     *("empty.memory_format", "new_empty.default", "empty_like.default", "empty_strided.default"),
     *("new_empty_strided.default", "empty_permuted.default"),
 )
@@ -54,7 +54,7 @@ def eye(node: Node, *rest: Any, **keywords: Any) -> ir.Value:
 
 @aten("arange.default", "arange.start", "arange.start_step")
 def arange(node: Node, first: Any, end: Any = None, step: Any = 1, **keywords: Any) -> ir.Value:
-    """torch knows how many there are: (end - start) / step, rounded up. Of integers the start and the step are whole."""
+    """torch gives the length: (end - start) / step, rounded up. For integers the start and the step are whole."""
     start = 0 if node.op == "aten.arange.default" else first
     dtype = node.dtype
     if dtype in INTEGERS:
@@ -183,10 +183,10 @@ def randperm(node: Node, n: Any, **keywords: Any) -> ir.Value:
 
 @aten("multinomial.default")
 def multinomial(node: Node, x: ir.Value, count: Any, replacement: bool = False, **keywords: Any) -> ir.Value:
-    """Places of a row, as likely as its numbers say: x [.., n] -> [.., count].
+    """Indices into a row, drawn with its numbers as weights: x [.., n] -> [.., count].
 
-    With replacement a draw from [0, total) is looked up among the running sums. Without, the places of the least of n waiting
-    times, each exponential with its number as rate (Efraimidis and Spirakis, 2006)."""
+    With replacement a draw from [0, total) is looked up among the cumulative sums. Without, it returns the indices of the
+    smallest of n waiting times, each exponential with its number as rate (Efraimidis and Spirakis, 2006)."""
     _own_generator(node, keywords)
     type_ = type_of(x)
     weights, last = convert(x, "float64"), type_.rank - 1

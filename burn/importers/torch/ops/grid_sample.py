@@ -1,4 +1,4 @@
-"""Volumes read at places between their elements: grid_sampler_3d. torch takes apart the one of images itself."""
+"""Volumes sampled between their elements: grid_sampler_3d. torch decomposes the one of images itself."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def grid_sampler_3d(
     for i, size in enumerate(reversed(sizes)):
         coordinate = reshape(part(grid, 4, i, 1), (n, *positions))
         rows.insert(0, _inside(_placed(coordinate, size, align_corners), size, padding, align_corners))
-    last = ops.transpose(x, permutation=(0, 2, 3, 4, 1))  # a place is a row of channels
+    last = ops.transpose(x, permutation=(0, 2, 3, 4, 1))  # an element is a row of channels
     if interpolation == NEAREST:
         result = _read(last, [ops.round(r) for r in rows], sizes)
     else:
@@ -49,7 +49,7 @@ def grid_sampler_3d(
 
 
 def _placed(x: ir.Value, size: Dim, align_corners: bool) -> ir.Value:
-    """[-1, 1] as places: the outer elements' centres, or the volume's edges at -1/2 and size - 1/2."""
+    """[-1, 1] as coordinates: the outer elements' centres, or the volume's edges at -1/2 and size - 1/2."""
     dtype = type_of(x).dtype
     width, half = dim_value(size, dtype), number(0.5, dtype)
     centre = ops.sub(ops.mul(width, half), half)
@@ -57,7 +57,7 @@ def _placed(x: ir.Value, size: Dim, align_corners: bool) -> ir.Value:
 
 
 def _inside(x: ir.Value, size: Dim, padding: int, align_corners: bool) -> ir.Value:
-    """Places as the padding has them: as they are, at the border, or mirrored at it."""
+    """Coordinates after padding: unchanged, clamped to the border, or reflected at it."""
     if padding == ZEROS:
         return x
     dtype = type_of(x).dtype
@@ -74,7 +74,7 @@ def _inside(x: ir.Value, size: Dim, padding: int, align_corners: bool) -> ir.Val
 
 
 def _read(x: ir.Value, rows: list[ir.Value], sizes: list[Dim]) -> ir.Value:
-    """x [n, D, H, W, c] at whole places [n, d, h, w] -> [n, d, h, w, c]; 0 outside, and for a NaN."""
+    """x [n, D, H, W, c] at integer coordinates [n, d, h, w] -> [n, d, h, w, c]; 0 outside, and for a NaN."""
     inside, columns = None, []
     shape = type_of(rows[0]).shape
     for row, size in zip(rows, sizes, strict=True):

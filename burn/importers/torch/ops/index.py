@@ -1,4 +1,4 @@
-"""Reading and writing at places that tensors name; places and sizes that depend on data."""
+"""Indexing by tensors, and ops whose sizes depend on data."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ def take(node: Node, x: ir.Value, index: ir.Value) -> ir.Value:
 
 # ---- x[i, :, j] ---------------------------------------------------------------------------------------------------------
 def _indices(node: Node, x: ir.Value, indices: list[Any]) -> tuple[list[int], list[ir.Value], tuple[Dim, ...]]:
-    """The indexed axes, their indices, and the shape that those broadcast to. A mask stands for the places where it is
-    true, one index for each of its axes."""
+    """The indexed axes, their indices, and the broadcast shape of those. A mask becomes the indices of its true elements, one
+    tensor for each of its axes."""
     axes, found = [], []
     position = 0
     for index in indices:
@@ -174,8 +174,8 @@ REDUCTIONS = {"sum": "add", "mean": "add", "prod": "mul", "amax": "max", "amin":
 def combined(
     node: Node, x: ir.Value, src: ir.Value, reduce: str, include_self: bool, write: Callable[..., ir.Value]
 ) -> ir.Value:
-    """x with src combined into it. `write(into, values, kind)` scatters; without the old values the places that it
-    reaches start from what changes nothing. A mean of integers is rounded down."""
+    """x with src combined into it. `write(into, values, kind)` scatters. Without the old values, the written elements start from
+    the reduction's identity. A mean of integers is rounded down."""
     if reduce not in REDUCTIONS:
         node.fail(f"there is no reduction '{reduce}'")
     kind, type_ = REDUCTIONS[reduce], type_of(x)
@@ -226,7 +226,7 @@ def index_reduce(
 
 @aten("put.default")
 def put(node: Node, x: ir.Value, index: ir.Value, source: ir.Value, accumulate: bool = False) -> ir.Value:
-    """Writes at places in the flattened x."""
+    """Writes at indices of the flattened x."""
     n, total = type_of(index).elements, type_of(x).elements
     targets = reshape(convert(index, "int64"), (n, 1))
     kind = "add" if accumulate else "none"
@@ -260,8 +260,8 @@ def index_copy(node: Node, x: ir.Value, dim: int, index: ir.Value, source: Any) 
 def _rows_written(
     x: ir.Value, axis: int, index: ir.Value, rows: ir.Value, kind: str, shape: tuple[Dim, ...]
 ) -> ir.Value:
-    """x with rows across `axis` combined with what is there. One row needs no turns, and stays where it is in memory: so are
-    keys and values kept."""
+    """x with rows across `axis` combined with the old ones. One row needs no transpose and keeps its offset in memory: this is
+    how keys and values are cached."""
     count = type_of(index).elements
     if count == 1:
         targets = broadcast_to(reshape(convert(index, "int64"), tuple(1 for _ in shape)), type_of(rows).shape)
@@ -274,7 +274,7 @@ def _rows_written(
 
 @aten("masked_scatter.default")
 def masked_scatter(node: Node, x: ir.Value, mask: ir.Value, source: ir.Value) -> ir.Value:
-    """Where the mask is true the elements of source in order: the n-th true place takes the n-th."""
+    """x with the elements of source, in order, at the true elements of the mask."""
     shape = node.shape
     total = product(shape)
     chosen = reshape(broadcast_to(mask, shape), (total,))
@@ -287,7 +287,7 @@ def masked_scatter(node: Node, x: ir.Value, mask: ir.Value, source: ir.Value) ->
 
 @aten("masked_scatter_backward.default")
 def masked_scatter_backward(node: Node, grad: ir.Value, mask: ir.Value, sizes: list[Dim]) -> ir.Value:
-    """The gradient of `source`: the n-th element is that of the n-th true place, 0 where there are fewer."""
+    """The gradient of `source`: element n is that of the n-th true element of the mask, 0 if there are fewer."""
     shape = type_of(grad).shape
     count, total = product(shape), product(sizes)
     chosen = reshape(broadcast_to(mask, shape), (count,))
@@ -302,7 +302,7 @@ def masked_scatter_backward(node: Node, grad: ir.Value, mask: ir.Value, sizes: l
 # ---- what depends on data -----------------------------------------------------------------------------------------------
 @aten("nonzero.default")
 def nonzero(node: Node, x: ir.Value) -> ir.Value:
-    """The places of the non-zero elements, one row each."""
+    """The indices of the non-zero elements, one row each."""
     count = node.new_size("count")
     node.importer.sizes.bind(node.meta.shape[0], count)
     if not type_of(x).rank:

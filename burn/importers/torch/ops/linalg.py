@@ -28,7 +28,7 @@ def _unread(node: Node, *results: int) -> None:
 
 
 def _checks(user: fx.Node) -> bool:
-    """Whether a note is only looked at to raise an error."""
+    """True if the error code is only checked, to raise an error."""
     return user.target is torch.ops.higher_order.with_effects and user.args[1] in CHECKS
 
 
@@ -208,7 +208,7 @@ def _by_factors(packed: ir.Value, pivots: ir.Value, b: ir.Value, transposed: boo
 
 
 def _factored(node: Node, x: ir.Value) -> ir.Value:
-    """What LAPACK factors for a determinant: the transpose of a matrix that lies row by row. Gradients count on it."""
+    """The matrix that LAPACK factors for a determinant: the transpose of a row-major matrix. torch's gradients rely on it."""
     return turned(x) if node.argument_meta(0).is_contiguous() else x
 
 
@@ -226,12 +226,12 @@ def _factors(node: Node, x: ir.Value, first: int) -> list[Any]:
 
 
 def _exchanged(rows: Tensor, row: Tensor, step: Tensor, other: Tensor) -> Tensor:
-    """Rows `step` and `other` of each batch in each other's place."""
+    """Swaps rows `step` and `other` of each batch."""
     return rows.gather(1, (row == step).where(other, (row == other).where(step, row)))
 
 
 def _pivots(order: Tensor, n: Dim) -> Tensor:
-    """The row, from 1, that changed places with each row in turn, so that the rows came into an order: [.., n]."""
+    """LAPACK's pivots [.., n]: for each step the row, from 1, that it swaps with, so that the swaps give `order`."""
     flat = order.reshape(-1, n)
     row = made(ops.iota(shape=(n,), axis=0)).reshape(1, n)
     start = row.broadcast_to(*flat.type.shape)

@@ -1,6 +1,6 @@
 """A tensor with one of its views overwritten: the counterparts of `diagonal` and `as_strided`.
 
-Parts of an axis (`slice_scatter`, `select_scatter`) are in view.py; places that tensors name, in index.py."""
+Parts of an axis (`slice_scatter`, `select_scatter`) are in view.py; indexing by tensors is in index.py."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def diagonal_scatter(node: Node, x: ir.Value, src: ir.Value, offset: int = 0, di
 def as_strided_scatter(
     node: Node, x: ir.Value, src: ir.Value, size: list[Dim], stride: list[Dim], offset: Any = None
 ) -> ir.Value:
-    """src at places in torch's memory of x; where several elements of src lie at one place, the last wins."""
+    """src at indices of torch's memory of x; if several elements of src have one index, the last wins."""
     total, order = type_of(src).elements, memory_order(node)
     memory = transpose(x, order)
     indices = reshape(strided_indices(node, size, stride, offset), (total, 1))

@@ -195,7 +195,7 @@ def operands(node: Node, kind: str, *values: Any, first: int = 0) -> list[ir.Val
 
 
 def pair(function: str, a: ir.Value, b: ir.Value) -> ir.Value:
-    """A function of two operands; sums and products of bools are `or` and `and`, as torch computes them."""
+    """A function of two operands; `add` and `mul` of bools are `or` and `and`, as torch computes them."""
     if type_of(a).dtype == "bool":
         function = {"add": "or_", "mul": "and_"}.get(function, function)
     return getattr(ops, function)(a, b)
@@ -240,7 +240,7 @@ def div_mode(node: Node, a: ir.Value, b: Any, rounding_mode: str | None) -> ir.V
 
 @aten("pow.Tensor_Tensor", "pow.Tensor_Scalar", "pow.Scalar")
 def power(node: Node, a: Any, b: Any) -> ir.Value:
-    """Small whole exponents are products; torch's square, too, is x * x."""
+    """Small whole exponents are repeated multiplications; torch's square is also x * x."""
     a, exponent = operands(node, "same", a, b)
     if not isinstance(b, ir.Value) and type_of(a).dtype in FLOATS:
         if b in (2, 3):

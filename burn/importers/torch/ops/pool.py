@@ -198,7 +198,7 @@ def adaptive_avg_pool(node: Node, x: ir.Value, size: list[Dim]) -> ir.Value:
 
 
 def _adaptive_mean(x: ir.Value, axis: int, wanted: Dim) -> ir.Value:
-    """Output i is the mean of elements floor(i d / n) to ceil((i + 1) d / n): a product with a matrix of shares."""
+    """Output i is the mean of elements floor(i d / n) to ceil((i + 1) d / n): a matmul with a matrix of weights."""
     dtype, d = type_of(x).dtype, type_of(x).shape[axis]
     if d == wanted:
         return x

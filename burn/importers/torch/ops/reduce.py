@@ -135,7 +135,7 @@ def cumulative(node: Node, x: ir.Value, dim: int, dtype: Any = None) -> ir.Value
 
 @aten("cummax.default", "cummin.default")
 def cumulative_extreme(node: Node, x: ir.Value, dim: int) -> list[Any]:
-    """The place is the last so far at which the running extreme stands."""
+    """The index is the last so far at which the running extreme occurs."""
     if not type_of(x).rank:
         return [x, number(0, "int64")]
     axis = node.axis(dim, x)

@@ -1,7 +1,7 @@
-"""What is drawn at random and drawn once more for the backward pass: activation checkpoints around dropout.
+"""Random draws that the backward pass repeats: activation checkpoints around dropout.
 
-torch keeps its generator's state between the two, a tensor of bytes. Here the first eight of these are the key that the first
-drawing had."""
+torch saves its generator's state, a tensor of bytes, before the first draw and restores it before the second. Here the state's
+first eight bytes are the key of the first draw."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Special functions that burn has no primitive for, from elementary ones.
 
-They are computed in float64 and rounded once: for float32 and smaller they are exact to the last digit or two, for float64
-to about 1e-14 (of the value, or of 1 beside a zero). Formulas are of the Digital Library of Mathematical Functions,
+They are computed in float64 and rounded once. For float32 and smaller they are exact to the last digit or two. For float64 the
+error is about 1e-14 (of the value, or of 1 near a zero). Formulas are from the Digital Library of Mathematical Functions,
 https://dlmf.nist.gov, with its numbers.
 """
 
@@ -55,7 +55,7 @@ def lgamma(x: ir.Value) -> ir.Value:
     steps: Any = y
     for k in range(1, SHIFT):
         steps = ops.mul(steps, ops.add(y, _c(k, y)))
-    steps = _where(ops.gt(y, _c(1e6, y)), 1.0, steps)  # the series needs no shift there, and the product would overflow
+    steps = _where(ops.gt(y, _c(1e6, y)), 1.0, steps)  # the series needs no shift there, and `steps` would overflow
     z = _where(ops.gt(y, _c(1e6, y)), y, ops.add(y, _c(SHIFT, y)))
     inverse = ops.reciprocal(z)
     terms = [b / (2 * k * (2 * k - 1)) for k, b in enumerate(BERNOULLI, 1)]
@@ -92,8 +92,8 @@ def digamma(x: ir.Value) -> ir.Value:
 
 
 def zeta(s: ir.Value, q: ir.Value) -> ir.Value:
-    """sum over k >= 0 of (q + k)^-s, for s > 1. A negative q takes a whole s: its negative terms are those of a sum to the
-    other side, (-1)^s (zeta(s, 1 - f) - zeta(s, 1 - q)) with f the part of q after the point."""
+    """sum over k >= 0 of (q + k)^-s, for s > 1. A negative q needs a whole s. Its negative terms are those of a sum in the
+    other direction: (-1)^s (zeta(s, 1 - f) - zeta(s, 1 - q)), with f the fractional part of q."""
     one, negative = _c(1.0, s), ops.lt(q, _c(0.0, q))
     f = ops.sub(q, ops.floor(q))
     even = ops.eq(ops.mod(s, _c(2.0, s)), _c(0.0, s))

@@ -1,4 +1,4 @@
-"""Counting and choosing: bins, runs, the most frequent, the middle of what is no NaN, and places repeated."""
+"""Counting and selection: bins, runs, modes, medians without NaN, and repeated indices."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from burn.importers.torch.node import Node, aten
 
 
 def tallied(order: ir.Value, size: Dim, values: ir.Value) -> ir.Value:
-    """Into each of `size` places the sum of the values [n] that are to go there; places [n], int64."""
+    """Sums of values [n], by their bins order [n], int64: [size]."""
     none = ops.full(shape=(size,), dtype=type_of(values).dtype, value=0.0)
     return ops.scatter_nd(none, reshape(order, (type_of(order).elements, 1)), values, reduction="add")
 
@@ -53,7 +53,7 @@ def histc(node: Node, x: ir.Value, bins: int = 100, low: float = 0, high: float 
 # ---- repetition and runs ------------------------------------------------------------------------------------------------
 @aten("repeat_interleave.Tensor")
 def repeat_interleave(node: Node, repeats: ir.Value, output_size: Any = None) -> ir.Value:
-    """Place i, repeats[i] times: [n] -> [sum of repeats]. A place begins where as many before it have ended."""
+    """Index i, repeats[i] times: [n] -> [sum of repeats]. The first i follows the end of all smaller indices."""
     ends = ops.cumulative(convert(repeats, "int64"), kind="sum", axis=0)
     total = output_size
     if total is None:
@@ -97,7 +97,7 @@ def unique_consecutive(node: Node, x: ir.Value, inverse: bool, counts: bool, dim
 
 @aten("nonzero_static.default")
 def nonzero_static(node: Node, x: ir.Value, *, size: Dim, fill_value: int = -1) -> ir.Value:
-    """The first `size` places of non-zero elements, one row each; rows of `fill_value` where there are fewer."""
+    """The indices of the first `size` non-zero elements, one row each; rows of `fill_value` if there are fewer."""
     rank = type_of(x).rank
     if not rank:
         return ops.full(shape=(size, 0), dtype="int64", value=0.0)
@@ -122,7 +122,7 @@ def mode(node: Node, x: ir.Value, dim: int = -1, keepdim: bool = False) -> list[
 
 @aten("nanmedian.default", "nanmedian.dim")
 def nanmedian(node: Node, x: ir.Value, dim: int | None = None, keepdim: bool = False) -> Any:
-    """The lower of the two in the middle of what is no NaN (NaN sorts last); NaN where there is nothing else."""
+    """The lower median of the elements that are not NaN (NaN sorts last); NaN if there are none."""
     if not type_of(x).rank:
         return x if dim is None else [x, number(0, "int64")]
     if dim is None:

@@ -15,7 +15,7 @@ from burn.dialect.types import type_of
 from burn.importers.torch.node import Node, aten
 
 OPEN_END = 2**63 - 1
-"""What torch writes for "to the end"."""
+"""torch's notation for "to the end"."""
 
 
 @aten("detach.default")
@@ -98,7 +98,7 @@ def copy(node: Node, x: ir.Value, source: ir.Value, non_blocking: bool = False) 
 
 @aten("as_strided.default", "as_strided_copy.default")
 def as_strided(node: Node, x: ir.Value, size: list[Dim], stride: list[Dim], offset: Any = None) -> ir.Value:
-    """Places in torch's memory of x, which must be whole: its elements in some order of its axes, nothing between them."""
+    """Elements at strided offsets in torch's memory of x, which must be dense: x's elements in some order of its axes."""
     memory = transpose(x, memory_order(node))
     return ops.gather(reshape(memory, (type_of(x).elements,)), strided_indices(node, size, stride, offset), axis=0)
 
@@ -173,7 +173,7 @@ def split_with_sizes(node: Node, x: ir.Value, sizes: list[Dim], dim: int = 0) ->
 
 @aten("split.Tensor", "chunk.default")
 def split(node: Node, x: ir.Value, size: Any, dim: int = 0) -> list[ir.Value]:
-    """torch knows how many parts there are, and their sizes."""
+    """torch gives the number of parts and their sizes."""
     axis = node.axis(dim, x)
     return split_with_sizes(node, x, [node.result_type(i).shape[axis] for i in range(len(node.meta))], dim)
 
@@ -280,7 +280,7 @@ def constant_pad(node: Node, x: ir.Value, pad: list[Dim], value: Any = 0) -> ir.
 
 @aten(*(f"{kind}_pad{n}d.default" for kind in ("reflection", "replication") for n in (1, 2, 3)))
 def mirror_pad(node: Node, x: ir.Value, pad: list[Dim]) -> ir.Value:
-    """Every place of a padded axis names the place it copies."""
+    """Gathers, along each padded axis, the element that each index copies."""
     rank = type_of(x).rank
     low, high = pads(pad, rank)
     for axis in range(rank):
@@ -310,7 +310,7 @@ def triangle(node: Node, x: ir.Value, diagonal: Any = 0) -> ir.Value:
 
 # ---- writing into a part ------------------------------------------------------------------------------------------------
 def replaced(x: ir.Value, new: ir.Value, axis: int, start: Dim, size: Dim, step: int = 1) -> ir.Value:
-    """x with `size` places of an axis, `step` apart from `start`, taken from `new`."""
+    """x with `size` elements of an axis, `step` apart from `start`, replaced by `new`."""
     length = type_of(x).shape[axis]
     if length == 0:
         return x
