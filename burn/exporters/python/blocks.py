@@ -40,14 +40,14 @@ class Block:
     nodes: list[Node]
     slots: list[Value]
     results: list[Value]
-    path: list[str]  # its path in the source model.
-    scope: tuple[str, ...] = ()  # the module of the source model that it first was.
-    paths: list[list[str]] = field(default_factory=list)  # the path of each occurrence.
-    options: dict[str, Any] = field(default_factory=dict)  # name -> values, one for each occurrence.
-    shapes: dict[Value, list[Any]] = field(default_factory=dict)  # of parameters with options in them.
-    names: dict[Value, str] = field(default_factory=dict)  # the common part of parameters' names.
-    same: list[bool] = field(default_factory=list)  # by slot: all occurrences receive the same value.
-    varying: set[Value] = field(default_factory=set)  # results whose types differ between occurrences.
+    path: list[str]  # Its path in the source model.
+    scope: tuple[str, ...] = ()  # The module of the source model that it first was.
+    paths: list[list[str]] = field(default_factory=list)  # The path of each occurrence.
+    options: dict[str, Any] = field(default_factory=dict)  # Name -> values, one for each occurrence.
+    shapes: dict[Value, list[Any]] = field(default_factory=dict)  # Of parameters with options in them.
+    names: dict[Value, str] = field(default_factory=dict)  # The common part of parameters' names.
+    same: list[bool] = field(default_factory=list)  # By slot: all occurrences receive the same value.
+    varying: set[Value] = field(default_factory=set)  # Results whose types differ between occurrences.
 
 
 def fold(graph: Graph) -> list[Block]:

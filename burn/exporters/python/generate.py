@@ -2,17 +2,17 @@
 
 Stages:
 
-tidy.py      composites recognised                        text.py      expressions, literals, sizes
-graph.py     the program as plain objects                 uses.py      the uses of values
-rearrange.py parameters are stored as they are used
-layers.py    ops with constants become layers             spell.py     how each op is written
-order.py     shared values come first                     function.py  statements and variables
-blocks.py    repeated parts become modules of their own   module.py    classes and their members
-scopes.py    parts that the source model names            wiring.py    how parts are wired
-stretches.py other repeated sequences of nodes
-names.py     names                                        compare.py   the source read back
+    tidy.py      composites recognised                        text.py      expressions, literals, sizes
+    graph.py     the program as plain objects                 uses.py      the uses of values
+    rearrange.py parameters are stored as they are used
+    layers.py    ops with constants become layers             spell.py     how each op is written
+    order.py     shared values come first                     function.py  statements and variables
+    blocks.py    repeated parts become modules of their own   module.py    classes and their members
+    scopes.py    parts that the source model names            wiring.py    how parts are wired
+    stretches.py other repeated sequences of nodes
+    names.py     names                                        compare.py   the source read back
 
-The source is verified before it is returned: it is traced, and the resulting program must equal the original.
+Before `generate` returns the source, it traces the source. The resulting program must equal the original.
 """
 
 from __future__ import annotations
