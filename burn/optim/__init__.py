@@ -29,9 +29,9 @@ from burn.optim.schedule import (
     cosine,
     exponential,
     linear,
-    multiply,
     noam,
     one_cycle,
+    product,
     sequence,
     step,
 )
@@ -40,7 +40,7 @@ from burn.suggestions import suggestion
 __all__ = [
     "Optimizer", "SGD", "Adam", "AdamW", "AdaGrad", "RMSProp", "Lion", "Adan", "Muon", "LBFGS",
     "clip_by_norm", "clip_by_value", "global_norm",
-    "Schedule", "constant", "linear", "cosine", "exponential", "step", "noam", "one_cycle", "sequence", "multiply", "Plateau",
+    "Schedule", "constant", "linear", "cosine", "exponential", "step", "noam", "one_cycle", "sequence", "product", "Plateau",
 ]  # fmt: skip
 
 

@@ -110,7 +110,7 @@ def sequence(schedules: Sequence[Schedule], milestones: Sequence[int]) -> Schedu
     return schedule
 
 
-def multiply(*schedules: Schedule) -> Schedule:
+def product(*schedules: Schedule) -> Schedule:
     """Several schedules multiplied."""
 
     def schedule(step: Any) -> Tensor:

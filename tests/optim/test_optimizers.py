@@ -173,7 +173,7 @@ def test_schedules_put_together() -> None:
     both = optim.sequence([optim.linear(0.0, 1.0, 4), optim.exponential(1.0, 0.5)], [4])
     np.testing.assert_allclose(both(np.arange(7)).numpy(), [0, 0.25, 0.5, 0.75, 1, 0.5, 0.25])
     np.testing.assert_allclose(
-        optim.multiply(optim.constant(2.0), optim.step(1.0, 2, 0.1))(np.arange(3)).numpy(), [2, 2, 0.2]
+        optim.product(optim.constant(2.0), optim.step(1.0, 2, 0.1))(np.arange(3)).numpy(), [2, 2, 0.2]
     )
     n = np.arange(1, 9)
     np.testing.assert_allclose(optim.noam(2.0, 64, 4)(n - 1).numpy(), 2 * 64**-0.5 * np.minimum(n**-0.5, n * 4**-1.5))
