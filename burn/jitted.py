@@ -174,7 +174,7 @@ class Jit:
         return None
 
     def _where(self, devices: frozenset[Device], parameters: Sequence[Any]) -> Device:
-        """The device that a program runs on: the requested one, or the GPU that holds the tensors and parameters. Raises
+        """The device that a program runs on: the requested one, or that of the tensors and parameters. Raises
         TypeMismatch if there are several."""
         if self._device is not None:
             return self._device
