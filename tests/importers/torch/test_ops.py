@@ -420,6 +420,15 @@ INDEXING = {
     ),
     "masks": lambda x, i: (x.masked_fill(x > 0, -1.5), torch.where(x > 0, x, 0), x.masked_scatter(x > 0, -x)),
     "one_hot": lambda x, i: F.one_hot(i, 7),
+    "compressed_rows": lambda x, i: (
+        torch._convert_indices_from_coo_to_csr(i.flatten().sort()[0], 8),
+        torch._convert_indices_from_coo_to_csr(i[0].sort()[0], 6, out_int32=True),
+        torch._convert_indices_from_coo_to_csr(i[:0, 0], 3),
+        *(
+            torch._convert_indices_from_csr_to_coo(torch.tensor([0, 2, 2, 5, 12, 12]), i.flatten(), transpose=turned)
+            for turned in (False, True)
+        ),
+    ),
     "take_along": lambda x, i: torch.take_along_dim(x, x.argsort(1), 1),
     "searchsorted": lambda x, i: (
         torch.searchsorted(torch.arange(5.0), x),

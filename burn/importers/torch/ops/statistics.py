@@ -160,3 +160,31 @@ def logcumsumexp(node: Node, x: ir.Value, dim: int) -> ir.Value:
     top = ops.select(ops.isinf(top), number(0.0, "float64"), top)
     total = ops.cumulative(ops.exp(ops.sub(value, top)), kind="sum", axis=axis)
     return node.as_result(ops.add(ops.log(total), top))
+
+
+# ---- compressed sparse rows ---------------------------------------------------------------------------------------------
+@aten("_convert_indices_from_coo_to_csr.default")
+def row_pointers(node: Node, rows: ir.Value, size: Any, *, out_int32: bool = False) -> ir.Value:
+    """Sorted row indices [n] of a matrix of `size` rows -> the index of each row's first element, [size + 1]."""
+    return _counted_up_to(node, ops.add(convert(rows, "int64"), number(1, "int64")), node.shape[0])
+
+
+@aten("_convert_indices_from_csr_to_coo.default")
+def row_indices(
+    node: Node, pointers: ir.Value, columns: ir.Value, *, out_int32: bool = False, transpose: bool = False
+) -> ir.Value:
+    """Row pointers [rows + 1] and column indices [n] -> the row and the column of each element, [2, n]. Matrices that are
+    stacked are not supported."""
+    if type_of(columns).rank != 1:
+        node.fail("a batch of compressed matrices is not supported")
+    (count,), last = type_of(columns).shape, type_of(pointers).shape[0] - 1
+    ends = convert(part(pointers, 0, 1, last), "int64")  # of empty rows behind the last element, too: at index n
+    rows = part(_counted_up_to(node, ends, count + 1), 0, 0, count)
+    pair = (convert(columns, node.dtype), rows) if transpose else (rows, convert(columns, node.dtype))
+    return ops.concat([reshape(each, (1, count)) for each in pair], axis=0)
+
+
+def _counted_up_to(node: Node, indices: ir.Value, size: Dim) -> ir.Value:
+    """For each index below `size`, how many of `indices` [n], int64, are at most it."""
+    counts = tallied(indices, size, ones_like(indices, "int64"))
+    return node.as_result(ops.cumulative(counts, kind="sum", axis=0))
