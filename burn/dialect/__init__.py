@@ -12,6 +12,7 @@ FAMILIES = (
     "indexing",
     "blocks",
     "contraction",
+    "packed",
     "library",
     "control",
     "activation",

@@ -20,15 +20,11 @@ BITS = (2, 4, 8)
 """Of a number."""
 
 
-class BlockDot(Op, name="block_dot", traits=Trait.CONTRACTION, kernel="contract"):
+class BlockDot(Op, name="block_dot", traits=Trait.CONTRACTION):
     """x times the transpose of a weight (q - zero) * scale, whose numbers q have `bits` bits; `block` neighbours along the depth
     share scale and zero. Shapes: x [.., k], weight uint8[n, blocks, block * bits / 8], the first number in a byte's lowest
     bits, scale and zero [n, blocks], blocks = ceil(k / block) -> [.., n], of x's type. `zero` counts in numbers, as floats;
-    without one it is 2^(bits - 1), so that numbers are signed.
-
-    With `columns` the weight is packed for a matrix kernel: uint8[panels, blocks, block * bits / 32, width, 4] holds words of
-    neighbours along the depth, with the numbers' highest bit inverted, so that they are of two's complement; scale and zero, of
-    which 2^(bits - 1) is taken, are [panels, blocks, width], and x is filled up: k = blocks * block."""
+    without one it is 2^(bits - 1), so that numbers are signed."""
 
     x: Operand
     weight: Operand
@@ -36,19 +32,12 @@ class BlockDot(Op, name="block_dot", traits=Trait.CONTRACTION, kernel="contract"
     zero: Operand | None
     bits: int
     block: int
-    columns: int | None = None
 
     @classmethod
-    def infer(
-        cls,
-        x: TensorType,
-        weight: TensorType,
-        scale: TensorType,
-        zero: TensorType | None,
-        bits: int,
-        block: int,
-        columns: int | None,
-    ) -> TensorType:
+    def check_operands(
+        cls, x: TensorType, weight: TensorType, scale: TensorType, zero: TensorType | None, bits: int, block: int
+    ) -> None:
+        """Raises TypeMismatch for element types and attributes that neither form of the op has."""
         if bits not in BITS:
             cls.fail(f"numbers have 2, 4 or 8 bits, not {bits}", "bits")
         if block < 1 or block * bits % 8:
@@ -59,8 +48,12 @@ class BlockDot(Op, name="block_dot", traits=Trait.CONTRACTION, kernel="contract"
             )
         if zero is not None and (zero.shape != scale.shape or zero.dtype not in FLOATS):
             cls.fail(f"the zero points must be floats of the scales' shape, {scale}, not {zero}")
-        if columns is not None:
-            return x.with_shape((*x.shape[:-1], columns))
+
+    @classmethod
+    def infer(
+        cls, x: TensorType, weight: TensorType, scale: TensorType, zero: TensorType | None, bits: int, block: int
+    ) -> TensorType:
+        cls.check_operands(x, weight, scale, zero, bits, block)
         depth = x.shape[-1]
         if not weight.is_static or weight.rank != 3 or scale.shape != weight.shape[:2]:
             cls.fail(f"the weight must be uint8[n, blocks, bytes], with scales [n, blocks], not {weight} and {scale}")
@@ -83,9 +76,7 @@ class BlockDot(Op, name="block_dot", traits=Trait.CONTRACTION, kernel="contract"
         zero: ir.Value | None,
         bits: int,
         block: int,
-        columns: int | None,
     ) -> ir.Value:
-        assert columns is None  # kernels alone read panels
         rows, blocks, _ = (_number(d) for d in type_of(weight).shape)
         depth, dtype = _number(type_of(x).shape[-1]), wide(type_of(x).dtype)
         point = number(float(1 << (bits - 1)), dtype) if zero is None else reshape(zero, (rows, blocks, 1))

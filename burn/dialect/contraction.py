@@ -18,11 +18,6 @@ class DotGeneral(
     int32 or their own wider type, narrower floats in float32; `dtype` is the result's element type (the operands' own
     by default).
 
-    With `columns` the right side is packed for a matrix kernel: rhs [batch.., panels, k.., width] holds columns
-    panel * width + 0..width-1 of the `columns` there are, filled up with zeros; rhs_batch and rhs_contract then name its
-    axes. With `interleaved` r besides, so many neighbours of the last contracting axis lie side by side, as instructions that
-    multiply bytes want them: rhs [batch.., panels, k.., k / r, width, r].
-
     `sums` "fast" lets a card sum products of 8-bit floats as its tensor cores do by themselves (NVIDIA's of capability 9.0
     keep about 14 bits of a sum): see docs/guide/gpu.md. Everything else is summed as ever."""
 
@@ -33,19 +28,14 @@ class DotGeneral(
     lhs_contract: tuple[int, ...] = ()
     rhs_contract: tuple[int, ...] = ()
     dtype: str | None = None
-    columns: int | None = None
     sums: str | None = None
-    interleaved: int | None = None
 
     @classmethod
-    def infer(
-        cls, lhs, rhs, lhs_batch, rhs_batch, lhs_contract, rhs_contract, dtype, columns, sums, interleaved
-    ) -> TensorType:
+    def infer(cls, lhs, rhs, lhs_batch, rhs_batch, lhs_contract, rhs_contract, dtype, sums) -> TensorType:
         if sums not in (None, "fast"):
             cls.fail(f"sums are 'fast' or as ever, not {sums!r}")
         if dtype is None:
             same_type(cls, lhs, rhs)
-        rhs = _apart(rhs, rhs_contract, interleaved)
         for a, b in (*zip(lhs_batch, rhs_batch, strict=True), *zip(lhs_contract, rhs_contract, strict=True)):
             x, y = lhs.shape[a], rhs.shape[b]
             if x != y and not is_symbolic(x) and not is_symbolic(y):
@@ -53,11 +43,10 @@ class DotGeneral(
         batch = [_known(lhs.shape[a], rhs.shape[b]) for a, b in zip(lhs_batch, rhs_batch, strict=True)]
         left = [d for i, d in enumerate(lhs.shape) if i not in (*lhs_batch, *lhs_contract)]
         right = [d for i, d in enumerate(rhs.shape) if i not in (*rhs_batch, *rhs_contract)]
-        right = right if columns is None else [columns]
         return TensorType(dtype or lhs.dtype, (*batch, *left, *right))
 
     def must_agree(self) -> list[Agreement]:
-        lhs, rhs = type_of(self.lhs).shape, _apart(type_of(self.rhs), self.rhs_contract, self.interleaved).shape
+        lhs, rhs = type_of(self.lhs).shape, type_of(self.rhs).shape
         pairs = (
             *zip(self.lhs_batch, self.rhs_batch, strict=True),
             *zip(self.lhs_contract, self.rhs_contract, strict=True),
@@ -67,14 +56,6 @@ class DotGeneral(
     def flops(self) -> Dim:
         depth = product([type_of(self.lhs).shape[a] for a in self.lhs_contract])
         return type_of(self.operation.results[0]).elements * depth * 2
-
-
-def _apart(rhs: TensorType, contract: tuple[int, ...], run: int | None) -> TensorType:
-    """The type of a packed right side whose neighbours along the depth are not interleaved."""
-    if run is None:
-        return rhs
-    depth = contract[-1]
-    return rhs.with_shape((*rhs.shape[:depth], rhs.shape[depth] * run, *rhs.shape[depth + 1 : -1]))
 
 
 def _known(a: Dim, b: Dim) -> Dim:
@@ -87,10 +68,6 @@ class Conv(Op, name="conv", traits=Trait.CONTRACTION | Trait.REPEATABLE | Trait.
     `layout` "first": x [N, C, d..], weight [O, C / groups, k..] -> [N, O, e..]; "last": x [N, d.., C], weight
     [k.., C / groups, O] -> [N, e.., O], e = (low + d + high - (k - 1) * dilation - 1) // stride + 1.
 
-    With `columns` (layout "last" only) the weight is packed for a matrix kernel: [groups, panels, k.., C / groups, width]
-    holds output channels panel * width + 0..width-1 of the `columns` = O there are, group by group, filled up with zeros.
-    `interleaved` r: [groups, panels, k.., C / groups / r, width, r], as for `dot_general`.
-
     `fill` is the number that padding counts as, 0 if there is none: the zero point of integers that stand for others."""
 
     x: Operand
@@ -102,19 +79,13 @@ class Conv(Op, name="conv", traits=Trait.CONTRACTION | Trait.REPEATABLE | Trait.
     groups: int = 1
     layout: str = "first"
     dtype: str | None = None
-    columns: int | None = None
-    interleaved: int | None = None
     fill: int | None = None
 
     @classmethod
-    def infer(
-        cls, x, weight, strides, dilations, low, high, groups, layout, dtype, columns, interleaved, fill
-    ) -> TensorType:
+    def infer(cls, x, weight, strides, dilations, low, high, groups, layout, dtype, fill) -> TensorType:
         if dtype is None:
             same_type(cls, x, weight)
         n = len(strides)
-        if columns is not None:  # back to the unpacked weight's type
-            weight = _unpacked(weight, columns, interleaved)
         if x.rank != n + 2 or weight.rank != n + 2 or not n == len(dilations) == len(low) == len(high):
             cls.fail(f"x {x} and weight {weight} do not fit {n} spatial axes")
         if min(*strides, *dilations) < 1:
@@ -135,8 +106,6 @@ class Conv(Op, name="conv", traits=Trait.CONTRACTION | Trait.REPEATABLE | Trait.
     def must_agree(self) -> list[Agreement]:
         x, weight = type_of(self.x).shape, type_of(self.weight).shape
         last = self.layout == "last"
-        if self.columns is not None:
-            weight = _unpacked(type_of(self.weight), self.columns, self.interleaved).shape
         channels, spatial = (x[-1], x[1:-1]) if last else (x[1], x[2:])
         inputs, kernel = (weight[-2], weight[:-2]) if last else (weight[1], weight[2:])
         fit = windows_fit(spatial, kernel, self.dilations, self.low, self.high)
@@ -144,16 +113,5 @@ class Conv(Op, name="conv", traits=Trait.CONTRACTION | Trait.REPEATABLE | Trait.
 
     def flops(self) -> Dim:
         weight = type_of(self.weight).shape
-        if self.interleaved is not None:  # [groups, panels, k.., channels / run, width, run]
-            taps = product((*weight[2:-2], self.interleaved))
-        elif self.columns is not None:  # [groups, panels, k.., channels, width]
-            taps = product(weight[2:-1])
-        else:
-            taps = product(weight[:-1] if self.layout == "last" else weight[1:])
+        taps = product(weight[:-1] if self.layout == "last" else weight[1:])
         return type_of(self.operation.results[0]).elements * taps * 2
-
-
-def _unpacked(weight: TensorType, columns: int, run: int | None) -> TensorType:
-    """The type of a weight before it was packed, without its groups' axis: [k.., C / groups, columns]."""
-    shape = weight.shape[2:-1] if run is None else (*weight.shape[2:-3], weight.shape[-3] * run)
-    return weight.with_shape((*shape, columns))

@@ -186,10 +186,13 @@ class Op(Burn.Operation):
         IS_DEFINER: ClassVar[bool]
         TRAITS: ClassVar[Trait]
         KERNEL: ClassVar[str]
+        SHOWN_AS: ClassVar[str]
 
     TRAITS = Trait.NONE
     KERNEL = ""
     """The kind of kernel that computes it (`kernels.builders.BUILDERS`); "" for ops that any kernel takes in."""
+    SHOWN_AS = ""
+    """The name in profiles and listings."""
 
     def __init_subclass__(
         cls,
@@ -199,8 +202,9 @@ class Op(Burn.Operation):
         terminator: bool = False,
         traits: Trait = Trait.NONE,
         kernel: str = "",
+        shown_as: str = "",
     ) -> None:
-        cls.TRAITS, cls.KERNEL = cls.TRAITS | traits, kernel or cls.KERNEL
+        cls.TRAITS, cls.KERNEL, cls.SHOWN_AS = cls.TRAITS | traits, kernel or cls.KERNEL, shown_as or name
         if not name:  # a family's base class
             cls.__annotations__ = {}
             super().__init_subclass__()

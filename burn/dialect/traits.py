@@ -30,7 +30,9 @@ class Trait(Flag):
 
     # ---- arithmetic
     CONTRACTION = auto()
-    """Products summed over a depth, of operands that matrix kernels read in panels."""
+    """Sums products over a depth: a matrix kernel can compute it."""
+    PACKED = auto()
+    """A contraction whose rhs the target's kernels read as it lies in memory (`packed.py`)."""
     ATTENTION = auto()
     """Softmax attention, or its gradient: q, k, v, mask and lengths are operands."""
     REDUCTION = auto()

@@ -71,7 +71,7 @@ def program_text(program: Program, preferences: Preferences) -> str:
 def group_text(group: Group, preferences: Preferences, number: int = 0) -> str:
     """The kernels of a group in execution order."""
     nodes = ", ".join(dict.fromkeys(filter(None, (full_name(op) for op in group.ops))))
-    lines = [f"// group {number}, {group.kind}: {' '.join(op.OP_NAME for op in group.ops)}"]
+    lines = [f"// group {number}, {group.kind}: {' '.join(op.SHOWN_AS for op in group.ops)}"]
     lines += [f"// from {nodes}"] if nodes else []
     lines += [f"// in {i}: {type_of(v)}" for i, v in enumerate(group.operation.operands)]
     lines += [f"// out {i}: {type_of(v)}" for i, v in enumerate(group.operation.results)]

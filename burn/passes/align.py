@@ -53,7 +53,7 @@ class Align:
 
     def _is_odd(self, op: Op) -> bool:
         """Whether an op is a product whose rows, which its right side's columns make, have a length that is a number, and odd."""
-        if not isinstance(op, DotGeneral) or op.columns is not None or _columns(op) is None:
+        if not isinstance(op, DotGeneral) or _columns(op) is None:
             return False
         result = type_of(op.operation.results[0])
         length = result.shape[-1]
@@ -188,7 +188,7 @@ class _Rows:
     def _product(self, op: Op) -> bool:
         sides = [op.lhs, op.rhs]
         mine = [side in self.wide for side in sides]
-        if all(mine) or op.columns is not None:
+        if all(mine):
             return False
         which = mine.index(True)
         last = type_of(sides[which]).rank - 1

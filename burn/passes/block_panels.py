@@ -33,8 +33,7 @@ def packed(op: Op, width: Callable[[PackedMatmul], int]) -> ir.Value:
     weight = ops.transpose(bytes_, permutation=(0, 2, 3, 1, 4))
     zero = None if op.zero is None else ops.sub(convert(op.zero, "float32"), number(float(half), "float32"))
     parameters = [None if v is None else _parameters(v, wide) for v in (op.scale, zero)]
-    attrs = op.attrs | {"columns": rows}
-    return convert(ops.block_dot(x, weight, *parameters, **attrs), dtype)
+    return convert(ops.packed_block_dot(x, weight, *parameters, columns=rows, **op.attrs), dtype)
 
 
 def _rows_filled(x: ir.Value, width: int) -> ir.Value:

@@ -72,7 +72,7 @@ def _from_dequantized(op: Op, constant: Constants) -> ir.Value | None:
         weight, turned = transposed.x, True
     kept = is_named(weight, "dequantize")
     x = type_of(op.lhs)
-    if kept is None or op.dtype is not None or op.columns is not None or op.rhs_batch or x.dtype not in READ:
+    if kept is None or op.dtype is not None or op.rhs_batch or x.dtype not in READ:
         return None
     if type_of(weight).rank != 2 or op.lhs_contract != (x.rank - 1,) or len(op.rhs_contract) != 1:
         return None

@@ -216,7 +216,7 @@ def _in_panels(value: ir.Value) -> bool:
 def _is_laid_out(op: Op) -> bool:
     """True for a contraction whose right operand has the target's panels. Only the target's own code reads them: the widths of
     panels differ from one CPU to another."""
-    return op.has(Trait.CONTRACTION) and op.columns is not None
+    return op.has(Trait.PACKED)
 
 
 def _work(op: Op) -> int:

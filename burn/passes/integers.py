@@ -220,7 +220,7 @@ class _Dot:
         x, w = type_of(op.lhs), type_of(op.rhs)
         free = [a for a in range(w.rank) if a not in op.rhs_contract]
         last = x.rank - 1
-        plain = not op.rhs_batch and len(free) == 1 and op.lhs_contract[-1:] == (last,) and op.columns is None
+        plain = not op.rhs_batch and len(free) == 1 and op.lhs_contract[-1:] == (last,)
         alone = right.is_single or (plain and right.axis % w.rank == free[0])
         self.columns = w.shape[free[0]] if plain and alone and isinstance(w.shape[free[0]], int) else None
         self.depth = product([w.shape[a] for a in op.rhs_contract])

@@ -63,7 +63,7 @@ class Pack:
             for block in blocks(program.block):
                 for operation in list(block.operations):
                     op = operation.opview
-                    if isinstance(op, Op) and op.OP_NAME in PACKERS and op.columns is None:
+                    if isinstance(op, Op) and op.OP_NAME in PACKERS:
                         packing.pack(_split_depth(op))
             erase_dead(program.block)
 
@@ -77,7 +77,7 @@ class Pack:
 def _split_depth(op: Op) -> Op:
     """A product summed over a leading axis of both sides and over long runs within it (a batch of images): a product for each,
     and their sum. What a tile reads of both sides then stays in a cache."""
-    if not isinstance(op, DotGeneral) or op.dtype is not None or op.columns is not None:
+    if not isinstance(op, DotGeneral) or op.dtype is not None:
         return op
     pairs = list(zip(op.lhs_contract, op.rhs_contract, strict=True))
     lhs, rhs = type_of(op.lhs), type_of(op.rhs)
@@ -288,13 +288,8 @@ def _pack_dot(packing: _Packing, op: Op) -> ir.Value | None:
         lhs = _filled(lhs, inner, run)
     else:
         packed = packing.computed(op, order, batch + 1, lambda turned: _panels(turned, batch, width))
-    attrs = op.attrs | {
-        "rhs_batch": tuple(range(batch)),
-        "rhs_contract": tuple(range(batch + 1, batch + 1 + depth)),
-        "columns": columns,
-        "interleaved": run if run > 1 else None,
-    }
-    return ops.dot_general(lhs, packed, **attrs)
+    attrs = {name: op.attrs[name] for name in ("lhs_batch", "lhs_contract", "dtype", "sums")}
+    return ops.packed_dot(lhs, packed, columns=columns, interleaved=run, **attrs)
 
 
 def _read_often(op: Op, columns: Dim) -> bool:
@@ -332,7 +327,8 @@ def _pack_conv(packing: _Packing, op: Op) -> ir.Value | None:
     packed = _interleaved(_panels(ordered, 1, packing.width(read)), run)
     x = _filled(op.x, type_of(op.x).rank - 1, run)
     x, attrs = _bordered(x, op) if packing.borders else (x, op.attrs)
-    return ops.conv(x, packed, **(attrs | {"columns": outputs, "interleaved": run if run > 1 else None}))
+    kept = {name: value for name, value in attrs.items() if name != "layout"}
+    return ops.packed_conv(x, packed, columns=outputs, interleaved=run, **kept)
 
 
 def _bordered(x: ir.Value, op: Op) -> tuple[ir.Value, dict[str, Any]]:

@@ -28,7 +28,7 @@ from burn.passes.again import read_late
 from burn.passes.environment import ANYWHERE, Environment
 from burn.passes.pipeline import register
 
-PRODUCTS = ("conv", "dot_general", "join_tiles")
+PRODUCTS = ("conv", "dot_general", "packed_conv", "packed_dot", "join_tiles")
 """Ops whose kernels do what is pointwise behind them on the way."""
 
 

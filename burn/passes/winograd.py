@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from burn.dialect import ops
 from burn.dialect.contraction import Conv, DotGeneral
@@ -180,7 +180,7 @@ def _known(*dims: Dim) -> bool:
 
 def _is_plain(op: Op) -> bool:
     """A channels-last convolution of 3 x 3 pixels side by side whose sizes are known, but for the number of images."""
-    if not isinstance(op, Conv) or op.layout != "last" or op.columns is not None or op.dtype is not None:
+    if not isinstance(op, Conv) or op.layout != "last" or op.dtype is not None:
         return False
     if op.groups != 1 or op.strides != (1, 1) or op.dilations != (1, 1) or type_of(op.x).dtype not in FLOATS:
         return False
@@ -193,10 +193,11 @@ def _convolution(op: Op, env: Environment) -> ir.Value:
     tiles = counts((down, along), TILE)
     filter, columns = _evaluated(op.weight, images * product(tiles), env)
     pixels = _pixels(op.x, op.low, tiles)
-    depth = 1 if columns is None else 2
-    products = ops.dot_general(
-        pixels, filter, lhs_batch=(0,), rhs_batch=(0,), lhs_contract=(2,), rhs_contract=(depth,), columns=columns
-    )
+    axes: dict[str, Any] = {"lhs_batch": (0,), "lhs_contract": (2,)}
+    if columns is None:
+        products = ops.dot_general(pixels, filter, rhs_batch=(0,), rhs_contract=(1,), **axes)
+    else:
+        products = ops.packed_dot(pixels, filter, columns=columns, **axes)
     return ops.join_tiles(products, matrix=_flat(RESULTS), size=TILE, batch=images, sizes=(down, along))
 
 
@@ -227,7 +228,7 @@ def _filter(weight: ir.Value) -> ir.Value:
 def _gradient_of(op: Op) -> tuple[ir.Value, tuple[int, ...]] | None:
     """The images under a filter, and the zeros in front of them, where the op sums what lies under each tap, times what is owed
     to the results: over images and pixels."""
-    if not isinstance(op, DotGeneral) or op.columns is not None or op.dtype is not None or op.lhs_batch:
+    if not isinstance(op, DotGeneral) or op.dtype is not None or op.lhs_batch:
         return None
     under = is_named(op.lhs, "windows")
     if under is None or op.lhs_contract != (0, 1, 2) or op.rhs_contract != (0, 1, 2):

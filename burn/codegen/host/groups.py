@@ -69,7 +69,7 @@ def _record(
         read = {b[1] for b in launches.calls[number][1] if b is not None and b[0] == "in"}
         kind = section.kind
         bytes_ = sum_dims([type_of(v).bytes for v in (*(group.arguments[i] for i in read), *section.yielded)])
-    name = "+".join(op.OP_NAME for op in mine[:4]) + ("+..." if len(mine) > 4 else "")
+    name = "+".join(op.SHOWN_AS for op in mine[:4]) + ("+..." if len(mine) > 4 else "")
     return places, KernelRecord(name, kind if launches.memory == memory else ON_HOST, (), flops(mine), bytes_)
 
 

@@ -23,9 +23,7 @@ def dot_general(
     lhs_contract: tuple[int, ...],
     rhs_contract: tuple[int, ...],
     dtype: str | None,
-    columns: int | None,
     sums: str | None,
-    interleaved: int | None,
 ) -> list[Value]:
     """g is [batch.., rows.., columns..]. Rows are what of lhs is neither batch nor contracted, columns likewise of rhs."""
     g = convert(g, type_of(lhs).dtype)
@@ -70,11 +68,9 @@ def conv(
     groups: int,
     layout: str,
     dtype: str | None,
-    columns: int | None,
-    interleaved: int | None,
     fill: int | None,
 ) -> list[Value]:
-    assert layout == "first" and columns is None, "differentiation comes before layouts and packing"
+    assert layout == "first", "differentiation comes before layouts"
     assert fill is None, "and before products of floats become those of integers"
     g = convert(g, type_of(x).dtype)
     rows = zip(

@@ -26,7 +26,7 @@ from burn.kernels.preferences import Preferences
 
 
 def build(group: Computation, preferences: Preferences) -> list[Call]:
-    """One dot_general, convolution or block_dot with its epilogue. Trailing views determine the order in which it is
+    """One contraction, packed or not, with its epilogue. Trailing views determine the order in which it is
     stored."""
     anchor = anchor_of(group, "contract")
     tiled = matrix_kernel(group, anchor, preferences.small_products)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
-from burn.dialect.blocks import BlockDot
 from burn.dialect.contraction import DotGeneral
 from burn.dialect.dims import Dim, Expr, LoopVar, exact_div
 from burn.dialect.op import Op
+from burn.dialect.packed import PackedBlockDot, PackedDot
 from burn.dialect.types import type_of
-from burn.kernels.body import Accumulator, Const, ContractionKernel, Where, Write
+from burn.kernels.body import Accumulator, Const, ContractionKernel, Scalar, Where, Write
 from burn.kernels.builders.blocks import block_operands
 from burn.kernels.builders.builder import (
     Builder,
@@ -55,7 +55,7 @@ def is_matmul(op: Op) -> bool:
 def matrix_kernel(group: Computation, anchor: Op, small: Collection[str] = ()) -> Call | None:
     """The contraction as rows and columns; None if it lacks either, or its types are not in `READ_AS` or `small`."""
     result = anchor.operation.results[0]
-    dtype = "float32" if isinstance(anchor, BlockDot) else matrix_type(anchor, small)
+    dtype = "float32" if isinstance(anchor, PackedBlockDot) else matrix_type(anchor, small)
     if dtype is None:
         return None
     builder = Builder(group)
@@ -80,91 +80,120 @@ def matrix_kernel(group: Computation, anchor: Op, small: Collection[str] = ()) -
             operands.rhs,
             tuple(writes),
             buffers,
-            isinstance(anchor, DotGeneral) and anchor.sums == "fast",
+            isinstance(anchor, (DotGeneral, PackedDot)) and anchor.sums == "fast",
         )
     )
 
 
 def _dot_operands(builder: Builder, op: Op, dtype: str) -> Operands | None:
-    lhs, rhs = type_of(op.lhs), type_of(op.rhs)
-    space = type_of(op.operation.results[0]).shape
-    depth = tuple(LoopVar(f"k{i}", lhs.shape[a]) for i, a in enumerate(op.lhs_contract))
-    within = depth[len(depth) :]
-    if op.interleaved is not None:
-        depth, within = _in_runs(depth, op.interleaved)
-    variables = loops(space)
-    n = len(op.lhs_batch)
-    free = [a for a in range(lhs.rank) if a not in (*op.lhs_batch, *op.lhs_contract)]
-    if len(space) == n + len(free) or not depth:  # without columns, a reduction over rows is the better kernel
+    right = loops(type_of(op.operation.results[0]).shape)[type_of(op.lhs).rank - len(op.lhs_contract) :]
+    if not right or not op.lhs_contract:  # without columns, a reduction over rows is the better kernel
         return None
-    batch, rows, right = variables[:n], variables[n : n + len(free)], variables[n + len(free) :]
-    a: list[Dim] = [0] * lhs.rank
-    for axis, v in zip((*op.lhs_batch, *op.lhs_contract, *free), (*batch, *depth, *rows), strict=True):
-        a[axis] = 0 if v.extent == 1 else Expr.of(v)
-    if within:
-        a[op.lhs_contract[-1]] = a[op.lhs_contract[-1]] * op.interleaved + Expr.of(within[0])
+    left = _DotLhs(builder, op, dtype)
+    rhs = type_of(op.rhs)
     b: list[Dim] = [0] * rhs.rank
-    for axis, v in zip((*op.rhs_batch, *op.rhs_contract), (*batch, *depth), strict=True):
+    for axis, v in zip((*op.rhs_batch, *op.rhs_contract), (*left.batch, *left.depth), strict=True):
         b[axis] = 0 if rhs.shape[axis] == 1 else Expr.of(v)
     other = [x for x in range(rhs.rank) if x not in (*op.rhs_batch, *op.rhs_contract)]
-    if op.columns is None:
-        for axis, at in zip(other, (*loop_index(right[:-1]), Expr.of(right[-1])), strict=True):
-            b[axis] = at
-        width = 0
-    else:
-        last = -2 if within else -1
-        width = width_of(rhs.shape[last])
-        b[other[0]], b[last] = in_panels(Expr.of(right[-1]), width)
-        if within:
-            b[-1] = Expr.of(within[0])
-    return Operands(
-        (*batch, *right[:-1]), rows, right[-1], (*depth, *within), convert(builder.low.at(op.lhs, tuple(a)), dtype),
-        convert(packed_rhs(builder, op.rhs, tuple(b), width), dtype), (*loop_index(variables[:-1]), Expr.of(right[-1])),
-    )  # fmt: skip
+    for axis, at in zip(other, (*loop_index(right[:-1]), Expr.of(right[-1])), strict=True):
+        b[axis] = at
+    return left.operands(right, builder.low.at(op.rhs, tuple(b)))
+
+
+def _packed_dot_operands(builder: Builder, op: Op, dtype: str) -> Operands:
+    left, rhs = _DotLhs(builder, op, dtype, op.encoding.interleaved), type_of(op.rhs)
+    column = loops(type_of(op.operation.results[0]).shape)[-1]
+    width = width_of(rhs.shape[op.encoding.width_axis])
+    panel, lane = in_panels(Expr.of(column), width)
+    outer = [0 if size == 1 else Expr.of(v) for v, size in zip(left.batch, rhs.shape, strict=False)]
+    depth = rhs.shape[len(left.batch) + 1 :]
+    inner = [0 if size == 1 else Expr.of(v) for v, size in zip(left.depth, depth, strict=False)]
+    index = (*outer, panel, *inner, lane, *loop_index(left.within))
+    return left.operands((column,), packed_rhs(builder, op.rhs, index, width))
+
+
+class _DotLhs:
+    """The loops of a matmul and the element of its lhs. run: adjacent elements of the rhs' last depth axis; `within` loops over
+    them if there are several."""
+
+    def __init__(self, builder: Builder, op: Op, dtype: str, run: int = 1) -> None:
+        lhs, n = type_of(op.lhs), len(op.lhs_batch)
+        self.dtype = dtype
+        self.depth = tuple(LoopVar(f"k{i}", lhs.shape[a]) for i, a in enumerate(op.lhs_contract))
+        self.within: tuple[LoopVar, ...] = ()
+        if run > 1:
+            self.depth, self.within = _in_runs(self.depth, run)
+        self.variables = loops(type_of(op.operation.results[0]).shape)
+        free = [a for a in range(lhs.rank) if a not in (*op.lhs_batch, *op.lhs_contract)]
+        self.batch, self.rows = self.variables[:n], self.variables[n : n + len(free)]
+        a: list[Dim] = [0] * lhs.rank
+        for axis, v in zip(
+            (*op.lhs_batch, *op.lhs_contract, *free), (*self.batch, *self.depth, *self.rows), strict=True
+        ):
+            a[axis] = 0 if v.extent == 1 else Expr.of(v)
+        if self.within:
+            a[op.lhs_contract[-1]] = a[op.lhs_contract[-1]] * run + Expr.of(self.within[0])
+        self.lhs = convert(builder.low.at(op.lhs, tuple(a)), dtype)
+
+    def operands(self, right: tuple[LoopVar, ...], rhs: Scalar) -> Operands:
+        """right: the loops over the rest of the rhs, the columns last."""
+        index = (*loop_index(self.variables[:-1]), Expr.of(right[-1]))
+        depth, batch = (*self.depth, *self.within), (*self.batch, *right[:-1])
+        return Operands(batch, self.rows, right[-1], depth, self.lhs, convert(rhs, self.dtype), index)
 
 
 def _conv_operands(builder: Builder, op: Op, dtype: str) -> Operands | None:
-    x, weight, n = type_of(op.x), type_of(op.weight), len(op.strides)
-    packed = op.columns is not None
-    if op.layout != "last" or not (packed or is_matmul(op)):
+    weight = type_of(op.weight)
+    outputs = exact_div(weight.shape[-1], op.groups)
+    if op.layout != "last" or not is_matmul(op) or outputs is None:
         return None
-    space = type_of(op.operation.results[0]).shape
-    groups = op.groups
-    outputs = op.columns // groups if packed else exact_div(weight.shape[-1], groups)
-    if outputs is None:
-        return None
-    group = LoopVar("g", groups)
-    rows = loops(space[:-1])
-    column = LoopVar("o", outputs)
-    window = tuple(LoopVar(f"w{i}", k) for i, k in enumerate(weight.shape[2 : 2 + n] if packed else weight.shape[:n]))
-    interleaved = op.interleaved or 1
-    last = -1 if op.interleaved is None else -2
-    channels = weight.shape[last - 1] * interleaved
-    depth, within = (*window, LoopVar("c", channels)), ()
-    if op.interleaved is not None:
-        depth, within = _in_runs(depth, interleaved)
-    g, c = loop_index((group, depth[-1]))
-    inside = c * interleaved + Expr.of(within[0]) if within else c
-    o = Expr.of(column)
-    source, ranges = [], []
-    for i, (r, w) in enumerate(zip(loop_index(rows)[1:], loop_index(window), strict=True)):
-        at = r * op.strides[i] + w * op.dilations[i] - op.low[i]
-        source.append(at)
-        if op.low[i] != 0 or op.high[i] != 0:
-            ranges.append((at, x.shape[1 + i]))
-    lhs = convert(builder.low.at(op.x, (loop_index(rows)[0], *source, g * channels + inside)), dtype)
-    if ranges:
-        lhs = Where(dtype, tuple(ranges), lhs, Const(dtype, op.fill or 0))
-    if packed:
-        width = width_of(weight.shape[last])
-        panel, lane = in_panels(o, width)
-        right = packed_rhs(builder, op.weight, (g, panel, *loop_index(window), c, lane, *loop_index(within)), width)
-    else:
-        right = builder.low.at(op.weight, (*loop_index(window), c, g * outputs + o))
-    return Operands(
-        (group,) if groups > 1 else (), rows, column, (*depth, *within), lhs, convert(right, dtype),
-        (*loop_index(rows), g * outputs + o),
-    )  # fmt: skip
+    conv = _ConvLhs(builder, op, dtype, weight.shape[:-1], outputs)
+    return conv.operands(builder.low.at(op.weight, (*loop_index(conv.window), conv.channel, conv.output)))
+
+
+def _packed_conv_operands(builder: Builder, op: Op, dtype: str) -> Operands:
+    shape, encoding = type_of(op.weight).shape, op.encoding
+    outputs = encoding.columns // op.groups
+    conv = _ConvLhs(builder, op, dtype, encoding.depth(shape, 1), outputs, encoding.interleaved)
+    width = width_of(shape[encoding.width_axis])
+    panel, lane = in_panels(Expr.of(conv.column), width)
+    index = (conv.at_group, panel, *loop_index(conv.window), conv.channel, lane, *loop_index(conv.within))
+    return conv.operands(packed_rhs(builder, op.weight, index, width))
+
+
+class _ConvLhs:
+    """The loops of a channels-last convolution as a matmul, and the element of its input. depth: the sizes of the window, and the
+    channels of a group. run: adjacent channels in the weight; `within` loops over them if there are several."""
+
+    def __init__(
+        self, builder: Builder, op: Op, dtype: str, depth: tuple[Dim, ...], outputs: Dim, run: int = 1
+    ) -> None:
+        x, self.dtype = type_of(op.x), dtype
+        group, self.column = LoopVar("g", op.groups), LoopVar("o", outputs)
+        self.batch = (group,) if op.groups > 1 else ()
+        self.rows = loops(type_of(op.operation.results[0]).shape[:-1])
+        self.window = tuple(LoopVar(f"w{i}", k) for i, k in enumerate(depth[:-1]))
+        self.depth: tuple[LoopVar, ...] = (*self.window, LoopVar("c", depth[-1]))
+        self.within: tuple[LoopVar, ...] = ()
+        if run > 1:
+            self.depth, self.within = _in_runs(self.depth, run)
+        self.at_group, self.channel = loop_index((group, self.depth[-1]))
+        inside = self.channel * run + Expr.of(self.within[0]) if self.within else self.channel
+        self.output = self.at_group * outputs + Expr.of(self.column)
+        source, ranges = [], []
+        for i, (r, w) in enumerate(zip(loop_index(self.rows)[1:], loop_index(self.window), strict=True)):
+            at = r * op.strides[i] + w * op.dilations[i] - op.low[i]
+            source.append(at)
+            if op.low[i] != 0 or op.high[i] != 0:
+                ranges.append((at, x.shape[1 + i]))
+        index = (loop_index(self.rows)[0], *source, self.at_group * depth[-1] + inside)
+        self.lhs = convert(builder.low.at(op.x, index), dtype)
+        if ranges:
+            self.lhs = Where(dtype, tuple(ranges), self.lhs, Const(dtype, op.fill or 0))
+
+    def operands(self, rhs: Scalar) -> Operands:
+        depth, index = (*self.depth, *self.within), (*loop_index(self.rows), self.output)
+        return Operands(self.batch, self.rows, self.column, depth, self.lhs, convert(rhs, self.dtype), index)
 
 
 def _in_runs(depth: tuple[LoopVar, ...], run: int) -> tuple[tuple[LoopVar, ...], tuple[LoopVar, ...]]:
@@ -174,5 +203,11 @@ def _in_runs(depth: tuple[LoopVar, ...], run: int) -> tuple[tuple[LoopVar, ...],
     return (*depth[:-1], LoopVar(depth[-1].name, runs)), (LoopVar("run", run),)
 
 
-OPERANDS = {"dot_general": _dot_operands, "conv": _conv_operands, "block_dot": block_operands}
+OPERANDS: dict[str, Callable[[Builder, Op, str], Operands | None]] = {
+    "dot_general": _dot_operands,
+    "packed_dot": _packed_dot_operands,
+    "conv": _conv_operands,
+    "packed_conv": _packed_conv_operands,
+    "packed_block_dot": block_operands,
+}
 """The operands of a matrix kernel, by the op that anchors the group."""

@@ -30,7 +30,7 @@ SHARED = 1 << 16
 
 def _weight(rewriter: Rewriter, contraction: Op | None) -> ir.Value | None:
     """The constant float weight of a contraction that may be scaled; None where there is none."""
-    if contraction is None or contraction.columns is not None or contraction.dtype is not None:
+    if contraction is None or contraction.dtype is not None:
         return None
     weight = contraction.weight if isinstance(contraction, Conv) else contraction.rhs
     type_ = type_of(weight)
@@ -157,8 +157,6 @@ SIDES = (("lhs", "lhs_batch", "lhs_contract"), ("rhs", "rhs_batch", "rhs_contrac
 @law("dot_general")
 def transpose_before_dot(rewriter: Rewriter, op: Op) -> ir.Value | None:
     """dot(transpose(x), y) = dot(x, y) over other axes, where the transpose keeps the order of x's free axes"""
-    if op.columns is not None:
-        return None
     for side, batch, contract in SIDES:
         inner = is_named(getattr(op, side), "transpose")
         if inner is None:

@@ -20,7 +20,7 @@ def one_hot_product(rewriter: Rewriter, op: Op) -> ir.Value | None:
     """cast(x == (0, 1, .. n - 1)) . w = gather(w, x), zero for an x that is none of these; for a finite constant w"""
     cast = is_named(op.lhs, "cast")
     test = is_named(cast.x, "eq") if cast is not None else None
-    if test is None or op.lhs_batch or len(op.lhs_contract) != 1 or op.columns is not None or op.dtype is not None:
+    if test is None or op.lhs_batch or len(op.lhs_contract) != 1 or op.dtype is not None:
         return None
     lhs, table = type_of(op.lhs), type_of(op.rhs)
     (axis,), (row,) = op.lhs_contract, op.rhs_contract

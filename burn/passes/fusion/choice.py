@@ -353,7 +353,7 @@ class Choice:
         if user.has(Trait.CONTRACTION):
             if not op.has(Trait.VIEW) or not affine(value, self.stands):
                 return False
-            if user.columns is not None and value != user.operands[0]:
+            if user.has(Trait.PACKED) and value != user.operands[0]:
                 return False  # panels are what lies in memory
             return contiguous(user, value, self.stands, self.preferences.columns_apart)
         if cluster in self.crowded and isinstance(op, Transpose) and not user.has(Trait.VIEW):

@@ -8,6 +8,7 @@ from burn.dialect.contraction import Conv, DotGeneral
 from burn.dialect.dims import Call, Dim, LoopVar, coefficient
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op
+from burn.dialect.packed import PackedConv
 from burn.dialect.query import op_of
 from burn.dialect.traits import Trait
 from burn.dialect.types import type_of
@@ -39,7 +40,7 @@ def _load_of(value: ir.Value, stands: Callable[[Op], bool]) -> Load | None:
 def contiguous(user: Op, value: ir.Value, stands: Callable[[Op], bool], apart: bool) -> bool:
     """For a dot's right-hand side: whether the columns lie side by side, or may lie `apart`."""
     if not isinstance(user, DotGeneral) or user.rhs != value:
-        return not isinstance(user, Conv)
+        return not isinstance(user, (Conv, PackedConv))
     if apart:
         return True
     shape = type_of(value).shape

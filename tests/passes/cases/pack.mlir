@@ -10,7 +10,7 @@ func.func @main(%x: tensor<?x7xf32, ["n", "7"]>) -> tensor<?x21xf32, ["n", "21"]
 // CHECK: burn.pad
 // CHECK: burn.reshape
 // CHECK-SAME: tensor<7x2x16xf32>
-// CHECK: burn.dot_general
+// CHECK: burn.packed_dot
 // CHECK-SAME: columns = 21
 // CHECK-SAME: tensor<2x7x16xf32>
 
@@ -21,7 +21,7 @@ func.func @main(%x: tensor<3x?xf32, ["3", "k"]>) -> tensor<3x5xf32> {
   %0 = "burn.dot_general"(%x, %w) {lhs_batch = array<i64>, rhs_batch = array<i64>, lhs_contract = array<i64: 1>, rhs_contract = array<i64: 0>} : (tensor<3x?xf32, ["3", "k"]>, tensor<3x5xf32>) -> tensor<3x5xf32>
   "burn.return"(%0) : (tensor<3x5xf32>) -> ()
 }
-// CHECK: burn.dot_general
+// CHECK: burn.packed_dot
 // CHECK-SAME: columns = 5
 
 // ----- and so do bytes, which runs could not go through evenly
@@ -31,7 +31,7 @@ func.func @main(%x: tensor<3x?xui8, ["3", "k"]>) -> tensor<3x5xi32> {
   %0 = "burn.dot_general"(%x, %w) {lhs_batch = array<i64>, rhs_batch = array<i64>, lhs_contract = array<i64: 1>, rhs_contract = array<i64: 0>, dtype = "int32"} : (tensor<3x?xui8, ["3", "k"]>, tensor<3x5xi8>) -> tensor<3x5xi32>
   "burn.return"(%0) : (tensor<3x5xi32>) -> ()
 }
-// CHECK: burn.dot_general
+// CHECK: burn.packed_dot
 // CHECK-NOT: interleaved
 // CHECK-SAME: columns = 5
 
@@ -43,7 +43,7 @@ func.func @main(%x: tensor<3x4xf32>, %y: tensor<5x4xf32>) -> tensor<3x5xf32> {
 }
 // CHECK: burn.pad
 // CHECK: burn.transpose
-// CHECK: burn.dot_general
+// CHECK: burn.packed_dot
 // CHECK-SAME: columns = 5
 
 // ----- one whose sizes only the run tells gets its columns last
@@ -55,7 +55,7 @@ func.func @main(%x: tensor<3x4xf32>, %y: tensor<?x4xf32, ["n", "4"]>) -> tensor<
 // CHECK: burn.transpose
 // CHECK: burn.dot_general
 // CHECK-SAME: rhs_contract = array<i64: 0>
-// CHECK-NOT: columns
+// CHECK-NOT: packed
 
 // ----- a computed right side whose columns lie side by side stays
 func.func @main(%x: tensor<3x4xf32>, %y: tensor<4x5xf32>) -> tensor<3x5xf32> {
@@ -63,7 +63,7 @@ func.func @main(%x: tensor<3x4xf32>, %y: tensor<4x5xf32>) -> tensor<3x5xf32> {
   "burn.return"(%0) : (tensor<3x5xf32>) -> ()
 }
 // CHECK-NOT: burn.transpose
-// CHECK-NOT: columns
+// CHECK-NOT: packed
 
 // ----- two products share a right side that is turned once
 // rounds
@@ -92,7 +92,7 @@ func.func @main(%x: tensor<3x4xf32>, %y: tensor<7x4xf32>) -> tensor<3x4xf32> {
 // CHECK: burn.pad
 // CHECK: burn.loop
 // CHECK-NOT: burn.slice
-// CHECK: burn.dot_general
+// CHECK: burn.packed_dot
 // CHECK-SAME: columns = 4
 
 // ----- a right side that changes from one iteration to the next is packed in the loop
@@ -108,7 +108,7 @@ func.func @main(%x: tensor<3x4xf32>, %y: tensor<4x4xf32>) -> tensor<4x4xf32> {
 }
 // CHECK: burn.loop
 // CHECK: burn.transpose
-// CHECK: burn.dot_general
+// CHECK: burn.packed_dot
 // CHECK-SAME: columns = 4
 
 // ----- a right side too large for a cache is summed in runs of its first axis, batch by batch
@@ -144,6 +144,7 @@ func.func @main(%x: tensor<?x3x9x7xf32, ["n", "3", "9", "7"]>) -> tensor<?x5x4x4
 // CHECK: burn.barrier
 // CHECK: burn.transpose
 // CHECK-SAME: tensor<?x10x9x3xf32
-// CHECK: burn.conv
+// CHECK: burn.packed_conv
+// CHECK-SAME: columns = 5
 // CHECK-SAME: high = ["0", "0"]
 // CHECK-SAME: low = ["0", "0"]

@@ -23,9 +23,6 @@ def dot_general(site: Site) -> str:
 
 def contracted(site: Site, bias: str | None = None) -> str:
     """The contraction; a matmul of two matrices may have a bias [columns]."""
-    attrs = site.attrs
-    if attrs["columns"] is not None:
-        site.refuse("the right side is packed for a matrix kernel", "export a program before the passes run")
     lhs, rhs = site.inputs
     result = site.results[0].dtype
     working = _working(site.types[0].dtype, site.types[1].dtype, result)
@@ -105,8 +102,6 @@ def conv(site: Site) -> str:
 def convolved(site: Site, bias: str | None = None) -> str:
     """The convolution, with a bias [channels] where one is given (of floats, channels first)."""
     attrs = site.attrs
-    if attrs["columns"] is not None:
-        site.refuse("the weight is packed for a matrix kernel", "export a program before the passes run")
     if attrs["fill"] is not None:
         site.refuse("padding counts as a zero point", "export a program before the passes run")
     x, weight = site.inputs

@@ -45,7 +45,7 @@ def _biased_conv(op: Any) -> list[Op]:
             continue
         type_, vector, spread = type_of(value), type_of(shaped.x), type_of(other).shape
         along = (type_.shape[1], *[1] * (type_.rank - 2))
-        plain = conv.layout == "first" and conv.columns is None and DTYPES[type_.dtype].kind == "float"
+        plain = conv.layout == "first" and DTYPES[type_.dtype].kind == "float"
         if plain and vector.shape == along[:1] and spread in (along, (1, *along)) and type_of(op.result) == type_:
             return [conv, shaped]
     return []
@@ -66,7 +66,7 @@ def _biased_matmul(op: Any) -> list[Op]:
         sides = [type_of(dot.lhs), type_of(dot.rhs)]
         type_ = type_of(value)
         flat = all(t.rank == 2 and t.dtype == type_.dtype for t in sides) and len(dot.lhs_contract) == 1
-        plain = flat and dot.columns is None and not dot.lhs_batch and computed_in("Gemm", type_.dtype)
+        plain = flat and not dot.lhs_batch and computed_in("Gemm", type_.dtype)
         if plain and type_of(other).shape == (type_.shape[1],) and type_of(op.result) == type_:
             return [dot]
     return []
