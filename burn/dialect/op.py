@@ -433,7 +433,9 @@ def source_name(operation: ir.Operation | ir.OpView) -> str:
 
 
 def _op_name(operation: ir.Operation | ir.OpView) -> str:
-    return (operation.operation if isinstance(operation, ir.OpView) else operation).name.removeprefix("burn.")
+    """The op's name in profiles, without the dialect's prefix."""
+    name = (operation.operation if isinstance(operation, ir.OpView) else operation).name.removeprefix("burn.")
+    return REGISTRY[name].SHOWN_AS if name in REGISTRY else name
 
 
 def full_name(operation: ir.Operation | ir.OpView) -> str:

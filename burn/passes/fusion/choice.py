@@ -84,8 +84,9 @@ class Choice:
         """Whether an op makes wider what a product reads as bytes from memory: others do better to read the bytes, too."""
         if not isinstance(op, Cast) or type_of(op.x).dtype not in ("int8", "uint8"):
             return False
+        users = [use.owner.opview for use in op.x.uses]
         return type_of(op.operation.results[0]).element_bytes > 1 and any(
-            use.owner.name in ("burn.dot_general", "burn.conv") for use in op.x.uses
+            isinstance(user, Op) and user.has(Trait.CONTRACTION) for user in users
         )
 
     def _left_to_sums(self, op: Op, cluster: Cluster) -> bool:
