@@ -172,6 +172,11 @@ def is_remembering() -> bool:
     return _remembered.get() is not None
 
 
+def remembered() -> list[Application]:
+    """What was recorded since the outermost `remembering` began."""
+    return _remembered.get() or []
+
+
 def record(op: type[Op], operands: list[Any], attrs: dict[str, Any], types: list[TensorType]) -> Any:
     """The results of an op, recorded: one, or a list of several."""
     application = Application(op, operands, {k: _hashable(v) for k, v in attrs.items()}, types)
@@ -183,6 +188,15 @@ def record(op: type[Op], operands: list[Any], attrs: dict[str, Any], types: list
         for result in results:
             result.origin = application
     return results[0] if len(results) == 1 else results
+
+
+def record_again(application: Application, operands: list[Any]) -> list[Deferred]:
+    """The results of the same op of other operands, recorded as of the same line."""
+    results = record(application.op, operands, application.attrs, application.types)
+    results = results if isinstance(results, list) else [results]
+    made = results[0].application
+    made.place, made.line = application.place, application.line
+    return results
 
 
 def _hashable(value: Any) -> Any:

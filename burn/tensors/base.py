@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from burn.dialect import compose
+from burn.dialect.copies import seen
 from burn.dialect.deferred import Deferred, Value
 from burn.dialect.dims import Expr, plain
 from burn.dialect.mlir import ir
@@ -86,7 +87,7 @@ class Base:
                 self._must_be_alive()
                 if tracer is None or self._tracer is not None:
                     raise TypeMismatch("this tensor belongs to another traced function", ["pass it as an argument"])
-            return value
+            return seen(value)
         return value if tracer is None else tracer.constant(value, array_weight(self._elements()), "constant")
 
     @property

@@ -18,14 +18,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from burn.dialect import ops
-from burn.dialect.adjoint import gradients
-from burn.dialect.adjoint.reverse import Custom, leaves_of
+from burn.dialect.adjoint import gradients, sections
+from burn.dialect.adjoint.reverse import Backward, Custom, Customs
+from burn.dialect.adjoint.sections import alias
+from burn.dialect.copies import seen_now
 from burn.dialect.deferred import Value, make_kin, remembering
 from burn.dialect.types import FLOATS, TensorType, type_of
 from burn.errors import Problem, TypeMismatch
 from burn.tensors.base import Base, made
 from burn.tensors.promotion import constant
-from burn.tensors.random_replay import Draws
 from burn.tensors.tensor import Tensor
 from burn.tensors.tracer import active
 from burn.tensors.trees import Structure, flatten, is_array, is_leaf, paths, unflatten
@@ -47,19 +48,6 @@ def _differentiating(keep: bool = False) -> Iterator[dict[Any, Custom]]:
             yield customs
     finally:
         _customs.reset(token)
-
-
-_by: ContextVar[tuple[Value, ...]] = ContextVar("by", default=())
-
-
-@contextmanager
-def _by_values(values: Iterable[Value]) -> Iterator[None]:
-    """Makes these values the leaves of differentiation inside: the backward pass stops at them."""
-    token = _by.set((*_by.get(), *values))
-    try:
-        yield
-    finally:
-        _by.reset(token)
 
 
 class Gradients(dict[str, Tensor]):
@@ -99,12 +87,10 @@ def value_and_grad(
             for n, part in zip(numbers, parts, strict=True):
                 given[n] = part.argument
             values = [v for part in parts for v in part.values]
-            with _by_values(values):
-                result = function(*given, **kwargs)
-                loss = _loss(result, has_aux)
+            result = function(*given, **kwargs)
+            loss = _loss(result, has_aux)
             one = ops.full(shape=(), dtype=loss.type.dtype, value=1.0)
-            with _by_values(values):
-                found = iter(gradients([loss.value], [one], values, customs))
+            found = iter(gradients([loss.value], [one], values, customs))
             given_back = [[next(found) for _ in part.values] for part in parts]
             tensors = [
                 [_or_zeros(g, v) for g, v in zip(own, part.values, strict=True)]
@@ -145,8 +131,7 @@ def vjp(function: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[[Any
     with _differentiating(keep=True) as customs:
         parts = [_Part.of(primal, f"primal {i}") for i, primal in enumerate(primals)]
         values = [v for part in parts for v in part.values]
-        with _by_values(values):
-            result = function(*(part.argument for part in parts))
+        result = function(*(part.argument for part in parts))
         leaves, structure = _tensors(result, "the function's result")
 
     def back(cotangent: Any) -> tuple[Any, ...]:
@@ -154,7 +139,7 @@ def vjp(function: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[[Any
         if own != structure:
             raise TypeMismatch("the cotangent has another structure than the result", [f"{own}, not {structure}"])
         cotangents = [_like(g, leaf) for g, leaf in zip(given, leaves, strict=True)]
-        with _differentiating(keep=True), _by_values(values):
+        with _differentiating(keep=True):
             found = iter(gradients([leaf.value for leaf in leaves], cotangents, values, customs))
             return tuple(part.result([_or_zeros(next(found), v) for v in part.values]) for part in parts)
 
@@ -170,16 +155,14 @@ def jvp(function: Callable[..., Any], primals: Sequence[Any], tangents: Sequence
     with _differentiating() as customs:
         parts = [_Part.of(primal, f"primal {i}") for i, primal in enumerate(primals)]
         values = [v for part in parts for v in part.values]
-        with _by_values(values):
-            result = function(*(part.argument for part in parts))
+        result = function(*(part.argument for part in parts))
         leaves, structure = _tensors(result, "the function's result")
         given = [leaf for tangent in tangents for leaf in flatten(tangent)[0]]
         if len(given) != len(values):
             raise TypeMismatch("tangents have the primals' structure", [f"{len(given)} tensors for {len(values)}"])
         directions = [_like(t, made(v)) for t, v in zip(given, values, strict=True)]
         starts = [ops.full(shape=leaf.type.shape, dtype=leaf.type.dtype, value=0.0) for leaf in leaves]
-        with _by_values(values):
-            back = gradients([leaf.value for leaf in leaves], starts, values, customs)
+        back = gradients([leaf.value for leaf in leaves], starts, values, customs)
         known = [(g, t) for g, t in zip(back, directions, strict=True) if g is not None]
         found = gradients([g for g, _ in known], [t for _, t in known], starts, customs)
         forward = [_or_zeros(g, leaf.value) for g, leaf in zip(found, leaves, strict=True)]
@@ -244,15 +227,15 @@ class custom_vjp:  # named as it is used: a decorator
         types = [type_of(v) for v in operands]
 
         def back(
-            values: Sequence[Value], residuals: Sequence[Value], cotangents: Sequence[Value | None]
+            values: Sequence[Value], residuals: Sequence[Value], owed: Sequence[Value | None], wanted: Sequence[bool]
         ) -> list[Value | None]:
-            cotangent = unflatten(structure, [_or_zeros(g, v) for g, v in zip(cotangents, results, strict=True)])
+            cotangent = unflatten(structure, [_or_zeros(g, v) for g, v in zip(owed, results, strict=True)])
             given = backward(unflatten(kept_structure, map(made, residuals)), cotangent)
             given = given if isinstance(given, tuple) else (given,)
             return _matched(name, given, arguments, types)
 
-        custom = Custom(tuple(results), tuple(operands), tuple(t.value for t in kept), back)
-        customs.update(dict.fromkeys(results, custom))
+        residual_values = [constant(t).value for t in kept]
+        _enter(customs, results, map(alias, operands), map(alias, residual_values), back)
         return unflatten(structure, map(made, results))
 
 
@@ -270,19 +253,35 @@ def with_derivative(
     )  # computed at once outside of traces
     results = tuple(_alias(t).value for t in function(*given))
 
-    def back(values: Sequence[Value], kept: Sequence[Value], of_results: Sequence[Value | None]) -> list[Value | None]:
+    def back(
+        values: Sequence[Value],
+        kept: Sequence[Value],
+        of_results: Sequence[Value | None],
+        wanted: Sequence[bool],
+    ) -> list[Value | None]:
         cotangents = [None if g is None else made(g) for g in of_results]
         return [t.value for t in backward(tuple(map(made, values)), tuple(map(made, kept)), cotangents)]
 
-    custom = Custom(results, tuple(t.value for t in operands), results, back)
-    customs.update(dict.fromkeys(results, custom))
+    _enter(customs, results, (alias(t.value) for t in operands), results, back)
     return tuple(map(made, results))
+
+
+def _enter(
+    customs: Customs,
+    results: Iterable[Value],
+    operands: Iterable[Value],
+    residuals: Iterable[Value],
+    backward: Backward,
+) -> None:
+    custom = Custom(tuple(results), tuple(operands), tuple(residuals), backward, seen_now())
+    customs.update(dict.fromkeys(custom.results, custom))
 
 
 def checkpoint(function: Callable[..., Any]) -> Callable[..., Any]:
     """The same function without stored activations: the backward pass recomputes everything between arguments and
-    results, with the same random numbers (arXiv:1604.06174). Modules and tensors that it uses besides its arguments also get
-    gradients."""
+    results, with the same random numbers (arXiv:1604.06174). Modules and tensors that it captures also get gradients.
+
+    The function is called once: its ops are built again. An op whose result has a data-dependent size is not recomputed."""
 
     @functools.wraps(function)
     def recomputed(*args: Any, **kwargs: Any) -> Any:
@@ -290,33 +289,13 @@ def checkpoint(function: Callable[..., Any]) -> Callable[..., Any]:
         if customs is None:
             return function(*args, **kwargs)
         leaves, arguments = flatten(args, _is_tensor)
-        draws = Draws.now()
+        start = sections.start()
         given = [_alias(leaf) for leaf in leaves]
-        own = [t.value for t in given]
-        with _by_values(own):
-            result = function(*unflatten(arguments, given), **kwargs)
+        result = function(*unflatten(arguments, given), **kwargs)
         outputs, structure = flatten(result, _is_tensor)
-        around = leaves_of([t.value for t in outputs], own, _by.get(), customs)
-        results = [_alias(t).value for t in outputs]
-
-        def back(
-            values: Sequence[Value], residuals: Sequence[Value], cotangents: Sequence[Value | None]
-        ) -> list[Value | None]:
-            after = next(g for g in cotangents if g is not None)
-            again = [ops.barrier(v, after) for v in values[: len(own)]]
-            with draws.again(residuals), _by_values(again):
-                anew, own_structure = flatten(function(*unflatten(arguments, map(made, again)), **kwargs), _is_tensor)
-            have, want = [t.type for t in map(constant, anew)], [type_of(v) for v in results]
-            if own_structure != structure or have != want:
-                text = f"{', '.join(map(str, have))} instead of {', '.join(map(str, want))}"
-                raise TypeMismatch("a recomputed function must return the same types as before", [text])
-            by = [*again, *values[len(own) :]]
-            with _by_values(by):
-                return gradients([t.value for t in anew], cotangents, by, customs)
-
-        custom = Custom(tuple(results), (*own, *around), draws.iterations, back)
-        customs.update(dict.fromkeys(results, custom))
-        return unflatten(structure, map(made, results))
+        section = sections.ended(start, [t.value for t in given], [constant(t).value for t in outputs], customs)
+        _enter(customs, section.results, section.operands, (), section.backward)
+        return unflatten(structure, map(made, section.results))
 
     return recomputed
 
@@ -368,8 +347,7 @@ def _is_tensor(value: object) -> bool:
 
 def _alias(x: Any) -> Tensor:
     """A new value equal to the tensor."""
-    value = constant(x).value
-    return made(ops.reshape(value, shape=type_of(value).shape))
+    return made(alias(constant(x).value))
 
 
 def _loss(result: Any, has_aux: bool) -> Tensor:

@@ -327,6 +327,34 @@ def test_blocks_computed_again_are() -> None:
     assert len(re.findall(r"burn\.sin\b", str(program.module))) == 2
 
 
+@pytest.mark.parametrize("wrap", [lambda f: f, burn.jit], ids=["recorded", "jitted"])
+def test_blocks_computed_again_update_statistics_once(wrap: Any) -> None:
+    x = burn.tensor(np.arange(6, dtype=np.float32).reshape(3, 2))
+    layers = [nn.BatchNorm1d(2).train() for _ in range(2)]
+    for layer, block in zip(layers, (burn.checkpoint, lambda f: f), strict=True):
+        wrap(burn.grad(lambda m, v, b=block: (b(lambda a: m(a).tanh())(v)).sum()))(layer, x)
+    again, plain = (layer.state_dict() for layer in layers)
+    np.testing.assert_array_equal(again["running_mean"], plain["running_mean"])
+    np.testing.assert_array_equal(again["running_var"], plain["running_var"])
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, burn.jit], ids=["recorded", "jitted"])
+def test_blocks_computed_again_with_sizes_of_the_data(wrap: Any) -> None:
+    """What defines a size is kept; what is computed of it is computed again."""
+
+    def f(x: Tensor, block: Any) -> Tensor:
+        def chosen(v: Tensor) -> Tensor:
+            return (v * v.take(burn.nonzero(v > 0)[0], 0).sum()).tanh()
+
+        return block(chosen)(x).sum()
+
+    found, want = (
+        wrap(lambda x, b=b: burn.grad(lambda v: f(v, b))(x))(burn.tensor(X)).numpy()
+        for b in (burn.checkpoint, lambda f: f)
+    )
+    np.testing.assert_allclose(found, want, rtol=1e-6)
+
+
 # ---- what cannot be ------------------------------------------------------------------------------------------------------
 def test_only_float_scalars() -> None:
     with pytest.raises(TypeMismatch, match=r"not float32\[3\]"):

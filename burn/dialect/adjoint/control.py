@@ -7,13 +7,13 @@ differentiated. So only what a loop carries is kept, one slice an iteration.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 from burn.dialect import ops
-from burn.dialect.adjoint.reverse import Customs, gradients
+from burn.dialect.adjoint.reverse import Customs, gradients, move_customs
 from burn.dialect.compose import dim_value, number, reshape, zeros_like
 from burn.dialect.control import If, Loop, captured, defined_symbols, region_symbols, yielded
+from burn.dialect.copies import copy_ops
 from burn.dialect.dims import Dim, dim_max, symbol
 from burn.dialect.mentions import used_symbols
 from burn.dialect.mlir import ir
@@ -39,40 +39,12 @@ def _check_region(op: Op, region: ir.Region) -> None:
 
 
 def _copy(region: ir.Region, arguments: Sequence[ir.Value], customs: Customs) -> tuple[list[ir.Value], dict]:
-    """Builds a region's ops again: the values that it yields, and by each of its values the copy. Copies of values with rules of
-    their own have these rules too, also where what is built here is differentiated in turn."""
+    """Builds a region's ops again: the values that it yields, and by each of its values the copy."""
     block = region.blocks[0]
     copies: dict[Any, ir.Value] = dict(zip(block.arguments, arguments, strict=True))
-    for operation in list(block.operations)[:-1]:
-        clone = operation.operation.clone()
-        _rename(clone.operation, copies)
-        _pair(operation.operation, clone.operation, copies)
-    for custom in {id(c): c for c in customs.values()}.values():
-        if custom.results[0] in copies:
-            names = ("results", "operands", "residuals")
-            moved = {n: tuple(copies.get(v, v) for v in getattr(custom, n)) for n in names}
-            customs.update(dict.fromkeys(moved["results"], replace(custom, **moved)))
+    copy_ops([operation.operation for operation in list(block.operations)[:-1]], copies)
+    move_customs(customs, copies)
     return [copies.get(v, v) for v in yielded(region)], copies
-
-
-def _pair(operation: ir.Operation, clone: ir.Operation, copies: dict[Any, ir.Value]) -> None:
-    """Enters the values of an op, and of the regions in it, with their copies."""
-    copies.update(zip(operation.results, clone.results, strict=True))
-    for mine, theirs in zip(operation.regions, clone.regions, strict=True):
-        for block, copied in zip(mine.blocks, theirs.blocks, strict=True):
-            copies.update(zip(block.arguments, copied.arguments, strict=True))
-            for inner, other in zip(block.operations, copied.operations, strict=True):
-                _pair(inner.operation, other.operation, copies)
-
-
-def _rename(operation: ir.Operation, copies: dict[Any, ir.Value]) -> None:
-    for i, operand in enumerate(operation.operands):
-        if operand in copies:
-            operation.operands[i] = copies[operand]
-    for region in operation.regions:
-        for block in region.blocks:
-            for inner in block.operations:
-                _rename(inner.operation, copies)
 
 
 def of_if(op: Op, owed: Owed, is_active: IsActive, customs: Customs) -> Pairs:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
 
 from burn.dialect import ops
 from burn.dialect.adjoint import rules as table
-from burn.dialect.compose import as_list, broadcast_to, convert, reshape
+from burn.dialect.compose import broadcast_to, convert, reshape
 from burn.dialect.control import captured
+from burn.dialect.copies import Copies, seeing
 from burn.dialect.deferred import Application, Deferred, Value
 from burn.dialect.dims import floordiv
 from burn.dialect.op import Op, source_name
@@ -21,17 +22,35 @@ from burn.errors import Problem, TypeMismatch
 
 @dataclass(frozen=True)
 class Custom:
-    """Values that say themselves what is owed to others: `backward`, called with what they were computed of, the residuals, and
-    a cotangent (or None) for each of `results`, gives a cotangent or None for each of `operands`."""
+    """Values with a backward function of their own: backward(operands, residuals, owed, wanted), given a cotangent or None for
+    each of `results`, returns a cotangent or None for each of `operands`; those that are not `wanted` need none.
+
+    All these values are aliases built along with the results (`sections.alias`): nothing replaces them in the program, and a
+    copy of the ops around the results has copies of them. copies: what the tensors that `backward` holds are mapped by
+    (`dialect/copies.py`)."""
 
     results: tuple[Value, ...]
     operands: tuple[Value, ...]
     residuals: tuple[Value, ...]
-    backward: Any
+    backward: Backward
+    copies: tuple[Copies, ...] = ()
 
 
+Backward: TypeAlias = Callable[
+    [Sequence[Value], Sequence[Value], Sequence["Value | None"], Sequence[bool]], "Sequence[Value | None]"
+]
 Customs = dict[Any, Custom]
 """By each of the results. What is built on the way back from a region with such results enters its own."""
+
+
+def move_customs(customs: Customs, copies: Copies, around: tuple[Copies, ...] = ()) -> None:
+    """Copies of values with backward functions of their own have these, too. around: copies of what is around."""
+    for custom in {id(c): c for v in copies if (c := customs.get(v)) is not None}.values():
+        names = ("results", "operands", "residuals")
+        moved: dict[str, Any] = {n: tuple(copies.get(v, v) for v in getattr(custom, n)) for n in names}
+        customs.update(
+            dict.fromkeys(moved["results"], replace(custom, **moved, copies=(*custom.copies, copies, *around)))
+        )
 
 
 def gradients(
@@ -167,7 +186,9 @@ class _Walk:
     def passed_on(self, node: Node, owed: list[Value | None]) -> Iterator[tuple[Value, Value]]:
         """What an op's operands are owed, given what its results are."""
         if isinstance(node.source, Custom):
-            given = as_list(node.source.backward(node.operands, node.source.residuals, owed))
+            wanted = [self.is_active(v) for v in node.operands]
+            with seeing(node.source.copies):
+                given = node.source.backward(node.operands, node.source.residuals, owed, wanted)
             pairs: Iterable[tuple[Value, Value | None]] = zip(node.operands, given, strict=True)
         elif node.name in table.ZERO:
             return
@@ -257,23 +278,3 @@ def _at_run_time(g: Value, type_: TensorType) -> Value:
         g = ops.reshape(g, shape=(*shape[:axis], d, floordiv(t, d), *shape[axis + 1 :]))
         g = ops.reduce(g, kind="sum", axes=(axis + 1,))
     return g
-
-
-def leaves_of(outputs: Sequence[Value], own: Sequence[Value], by: Sequence[Value], customs: Customs) -> list[Value]:
-    """What outputs depend on besides `own`: the values at which a walk from them ends. It does not go behind the values `by`,
-    which something around is differentiated by."""
-    walk = _Walk([*own, *by], customs)
-    found: dict[Any, None] = {}
-    seen: set[Any] = set(own)
-    stack = list(outputs)
-    while stack:
-        value = stack.pop()
-        if value in seen:
-            continue
-        seen.add(value)
-        node = walk.node(value)
-        inner = [] if node is None else list(node.values())
-        stack += inner
-        if not inner and type_of(value).dtype in FLOATS:
-            found[value] = None
-    return list(found)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from importlib import import_module
 from typing import Any, TypeAlias
 
@@ -54,6 +55,7 @@ def rule(*names: str) -> Callable[[Rule], Rule]:
     return decorate
 
 
+@cache
 def rules() -> dict[str, Rule]:
     """Every rule by its op's name."""
     for family in FAMILIES:
