@@ -125,7 +125,7 @@ class _Built(Section):
 
     @property
     def _ends(self) -> list[ir.Operation]:
-        return [result.owner.operation for result in self.results]
+        return [op.operation for op in map(op_of, self.results) if op is not None]
 
     def holds(self, op: Op | None) -> bool:
         """Whether an op was built in the section, not in a region of one of its ops."""
@@ -145,8 +145,7 @@ class _Built(Section):
 
         found, outside = _reached(values, stops, self.customs, inside, uses)
         own = [op.operation for op in found if self.holds(op)]
-        order = cmp_to_key(lambda a, b: -1 if a.is_before_in_block(b) else 1)
-        return [*(op.operation for op in found if not self.holds(op)), *sorted(own, key=order)], outside
+        return [*(op.operation for op in found if not self.holds(op)), *sorted(own, key=cmp_to_key(_order))], outside
 
     def again(self, values: Sequence[Value]) -> list[Value]:
         returned = [operation.operands[0] for operation in self._ends]
@@ -175,9 +174,18 @@ class _Copied(dict[Any, Any]):
         return super().get(value, default)
 
 
+def _order(a: ir.Operation, b: ir.Operation) -> int:
+    return -1 if a.is_before_in_block(b) else 1
+
+
 def _is_constant(op: Op) -> bool:
     """Whether an op may be built again anywhere, and nothing is differentiated by its results."""
-    return op.PURE and not op.args and not op.IS_DEFINER and type_of(op.operation.results[0]).dtype not in FLOATS
+    return (
+        op.PURE
+        and not len(op.operation.operands)
+        and not op.IS_DEFINER
+        and type_of(op.operation.results[0]).dtype not in FLOATS
+    )
 
 
 def _defines(op: Op) -> bool:
