@@ -22,7 +22,7 @@ from burn.errors import Problem, TypeMismatch
 
 @dataclass(frozen=True)
 class Custom:
-    """Values with a backward function of their own: backward(operands, residuals, owed, wanted), given a cotangent or None for
+    """Values with a backward function of their own: backward(operands, residuals, cotangents, wanted), given a cotangent or None for
     each of `results`, returns a cotangent or None for each of `operands`; those that are not `wanted` need none.
 
     All these values are aliases built along with the results (`sections.alias`): nothing replaces them in the program, and a

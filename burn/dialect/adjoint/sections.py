@@ -62,16 +62,20 @@ class Section(ABC):
         """Its ops built again, of these values instead of its operands; returns what the function returned."""
 
     def backward(
-        self, values: Sequence[Value], residuals: Sequence[Value], owed: Sequence[Value | None], wanted: Sequence[bool]
+        self,
+        values: Sequence[Value],
+        residuals: Sequence[Value],
+        cotangents: Sequence[Value | None],
+        wanted: Sequence[bool],
     ) -> list[Value | None]:
         """The cotangents of `values`, as a `Custom` returns them."""
-        after = next(g for g in owed if g is not None)
+        after = next(g for g in cotangents if g is not None)
         # What depends on arguments is not merged with the same ops of the forward pass. Captured tensors are mostly parameters,
         # and what depends on them alone is shared, but for a function that captures all that it uses.
         count = len(self.own) if any(type_of(v).dtype in FLOATS for v in self.own) else len(values)
         given = [*(ops.barrier(v, after) for v in values[:count]), *values[count:]]
         found = iter(
-            gradients(self.again(given), owed, [v for v, w in zip(given, wanted, strict=True) if w], self.customs)
+            gradients(self.again(given), cotangents, [v for v, w in zip(given, wanted, strict=True) if w], self.customs)
         )
         return [next(found) if w else None for w in wanted]
 
