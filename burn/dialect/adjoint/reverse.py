@@ -22,8 +22,8 @@ from burn.errors import Problem, TypeMismatch
 
 @dataclass(frozen=True)
 class Custom:
-    """Values with a backward function of their own: backward(operands, residuals, cotangents, wanted), given a cotangent or None for
-    each of `results`, returns a cotangent or None for each of `operands`; those that are not `wanted` need none.
+    """Values with a backward function of their own. backward(operands, residuals, cotangents, wanted) takes a cotangent or None
+    for each of `results`, and returns one or None for each of `operands`; those that are not `wanted` need none.
 
     All these values are aliases built along with the results (`sections.alias`): nothing replaces them in the program, and a
     copy of the ops around the results has copies of them. copies: what the tensors that `backward` holds are mapped by
