@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -39,6 +40,7 @@ from burn.runtime.files import save_text
 )
 @click.option("--print-ir-after-all", is_flag=True, help="print the program behind every pass, to standard error")
 @click.option("--verify-each", is_flag=True, help="verify the program behind every pass")
+@click.option("--stats", is_flag=True, help="print a table of the passes, to standard error: time, ops, what each did")
 @click.option("--locations", is_flag=True, help="print the source location of every op")
 @click.option("--list", "list_passes", is_flag=True, help="list the passes and their options")
 def main(
@@ -48,6 +50,7 @@ def main(
     output: Path | None,
     print_ir_after_all: bool,
     verify_each: bool,
+    stats: bool,
     locations: bool,
     list_passes: bool,
 ) -> None:
@@ -82,7 +85,13 @@ def main(
             if verify_each:
                 Verify().run(program)
 
-        pipeline.run(chosen, program, environment(backend), after)
+        ran: list[pipeline.Ran] = []
+        pipeline.run(chosen, program, environment(backend), after, ran.append)
+        if stats:
+            echo(table_of(ran), err=True)
+        for each in ran:
+            if each.counts.get(pipeline.LIMIT):
+                echo(f"the pass '{each.name}' {pipeline.LIMIT}", err=True)
         if emit == "kernels":
             write_text(program_text(program, backend.preferences), output)
         elif language is not None:
@@ -102,6 +111,16 @@ def describe() -> str:
         lines.append(f"{name}{'{' + options + '}' if options else ''}")
         paragraph = (cls.__doc__ or "").strip().split("\n\n")[0]
         lines += [f"    {line.strip()}" for line in paragraph.splitlines()]
+    return "\n".join(lines)
+
+
+def table_of(ran: Sequence[pipeline.Ran]) -> str:
+    """The statistics of passes, a line each."""
+    lines = [f"{'pass':<16}{'ms':>10}{'ops before':>12}{'after':>8}"]
+    for each in ran:
+        told = ", ".join(f"{name}: {count}" for name, count in each.counts.items() if count)
+        row = f"{each.name:<16}{1000 * each.seconds:>10.2f}{each.ops_before:>12}{each.ops_after:>8}  {told}"
+        lines.append(row.rstrip())
     return "\n".join(lines)
 
 

@@ -33,7 +33,6 @@ def artefact_of(program: Program, built: Built, backend: Backend) -> Artefact:
         ),
         sites=tuple(built.sites),
         images=tuple(built.images),
-        symbols={},
     )
 
 

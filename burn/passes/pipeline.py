@@ -6,14 +6,25 @@ A pass is a frozen dataclass with a `name`; its fields are its options, written 
 from __future__ import annotations
 
 import dataclasses
+import logging
+import pkgutil
 import re
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, ClassVar, Protocol
 
+from burn.dialect.mlir import context, ir
 from burn.dialect.program import Program
 from burn.errors import BurnError, Problem
 from burn.passes.environment import ANYWHERE, Environment
+
+Counts = Mapping[str, int]
+"""Numbers that a pass tells of its run, by what they count: {"laws applied": 12}."""
+
+LIMIT = "stopped at its limit"
+"""The count of a pass that ended before its work was done. The program is correct all the same."""
 
 
 class Pass(Protocol):
@@ -21,32 +32,22 @@ class Pass(Protocol):
 
     name: ClassVar[str]
 
-    def run(self, program: Program, env: Environment) -> None: ...
+    def run(self, program: Program, env: Environment) -> Counts | None: ...
+
+
+@dataclass(frozen=True)
+class Ran:
+    """One pass of a pipeline after its run: its time, and the ops of the program before and after."""
+
+    name: str
+    seconds: float
+    ops_before: int
+    ops_after: int
+    counts: Counts
 
 
 PASSES: dict[str, type] = {}
-MODULES = (
-    "verify",
-    "simplify",
-    "recognise",
-    "autodiff",
-    "precision",
-    "integers",
-    "blocks",
-    "decompose",
-    "fold",
-    "layout",
-    "winograd",
-    "pack",
-    "align",
-    "release",
-    "rematerialise",
-    "recompute",
-    "fuse",
-    "donate",
-)
-"""The modules that define passes; importing one registers its passes."""
-
+_log = logging.getLogger("burn.passes")
 _ENTRY = re.compile(r"\s*(?P<name>[\w-]+)\s*(?:\{(?P<options>[^{}]*)\})?\s*")
 
 
@@ -56,9 +57,10 @@ def register(cls: type) -> type:
 
 
 def available() -> dict[str, type]:
-    """Every pass by name."""
-    for module in MODULES:
-        import_module(f"burn.passes.{module}")
+    """Every pass by name: a module of `burn.passes` registers its passes when it is imported."""
+    for module in pkgutil.iter_modules(import_module("burn.passes").__path__):
+        if not module.ispkg:
+            import_module(f"burn.passes.{module.name}")
     return PASSES
 
 
@@ -126,9 +128,28 @@ def run(
     program: Program,
     env: Environment = ANYWHERE,
     after: Callable[[Pass], None] | None = None,
+    observe: Callable[[Ran], None] | None = None,
 ) -> None:
-    """Runs passes in order; `after` is called behind each."""
+    """Runs passes in order. `after` is called behind each; `observe` receives its statistics. The logger `burn.passes` names a
+    pass that stopped at its limit."""
     for each in passes:
-        each.run(program, env)
+        size, start = op_count(program) if observe is not None else 0, time.perf_counter()
+        counts = each.run(program, env) or {}
+        seconds = time.perf_counter() - start
+        if counts.get(LIMIT):
+            _log.info("the pass '%s' %s", each.name, LIMIT)
+        if observe is not None:
+            observe(Ran(each.name, seconds, size, op_count(program), counts))
         if after is not None:
             after(each)
+
+
+def op_count(program: Program) -> int:
+    """The ops of a program, those of its regions and groups included."""
+
+    def inside(block: ir.Block) -> int:
+        regions = (inner for op in block.operations for region in op.operation.regions for inner in region.blocks)
+        return len(list(block.operations)) + sum(map(inside, regions))
+
+    with context():
+        return inside(program.block)

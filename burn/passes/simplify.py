@@ -16,28 +16,30 @@ from burn.passes.algebra import control
 from burn.passes.algebra.law import LAWS, WHOLE, Rewriter
 from burn.passes.cleanup import merge_equal
 from burn.passes.environment import ANYWHERE, Environment
-from burn.passes.pipeline import register
+from burn.passes.pipeline import LIMIT, Counts, register
 
 
 @register
 @dataclass(frozen=True)
 class Simplify:
     """Without `absorb`, constant factors stay where they are rather than go into weights, so that `recognise` finds its
-    formulas whole. `rounds` bounds the sweeps over a program: one that still changes then is correct, but not fully
-    simplified."""
+    formulas whole. `rounds` bounds the sweeps over a program. If it still changes in the last one, it is correct but not
+    fully simplified; the pass reports that it stopped at its limit."""
 
     name: ClassVar[str] = "simplify"
     absorb: bool = True
     rounds: int = 12
 
-    def run(self, program: Program, env: Environment = ANYWHERE) -> None:
+    def run(self, program: Program, env: Environment = ANYWHERE) -> Counts:
         algebra.load()
         with context():
             rewriter = Rewriter(LAWS if self.absorb else WHOLE, program.weights)
             merge_equal(program)
-            for _ in range(self.rounds):
+            rounds = applied = 0
+            changed = 1
+            while changed and rounds < self.rounds:
                 changed = rewriter.sweep(program.block) + control.resolve(program)
                 erase_dead(program.block)
                 merge_equal(program)
-                if not changed:
-                    break
+                rounds, applied = rounds + 1, applied + changed
+        return {"rounds": rounds, "laws applied": applied, LIMIT: int(changed > 0)}

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import mmap
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
@@ -152,7 +152,6 @@ class Artefact:
     kernels: tuple[KernelInfo, ...] = ()
     sites: tuple[str, ...] = ()  # source nodes, by the index in run-time errors
     images: tuple[KernelImage, ...] = ()  # GPU kernels, by the number in the entry function's launches
-    symbols: Mapping[str, str] = field(default_factory=dict)  # size symbol -> source of its value
     entry: str = "burn_entry"
     burn_version: str = _native.__version__
 
@@ -197,7 +196,6 @@ class Artefact:
             "live_ranges": self.live_ranges,
             "buffers": self.buffers,
             "sites": self.sites,
-            "symbols": dict(self.symbols),
             "entry": self.entry,
             "code": {"offset": code_at, "bytes": memoryview(self.code).nbytes},
             "images": images,
@@ -310,7 +308,6 @@ def decode(header: Any, code: memoryview, constants: memoryview) -> Artefact:
         buffers=tuple(sizes.parse(_text(size)).text for size in header["buffers"]),
         kernels=tuple(map(_kernel, header["kernels"])),
         sites=tuple(map(_text, header["sites"])),
-        symbols={_text(name): _text(origin) for name, origin in header["symbols"].items()},
         entry=_text(header["entry"]),
         burn_version=_text(header["burn_version"]),
     )

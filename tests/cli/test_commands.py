@@ -212,6 +212,13 @@ def test_run_verifies_against_onnxruntime_node_by_node() -> None:
     assert "same" in done.stdout and "every node's result is the same" in done.stdout
 
 
+def test_opt_prints_statistics(tmp_path: Path) -> None:
+    model = save(tmp_path / "m.onnx", [helper.make_node("Relu", ["x"], ["y"])], {"x": [2, 3]}, {"y": [2, 3]})
+    done = succeeds("opt", model, "--passes", "simplify,fuse", "--stats")
+    rows = [line.split()[0] for line in done.stderr.splitlines()]
+    assert rows == ["pass", "simplify", "fuse"] and "rounds: " in done.stderr
+
+
 def test_run_verifies_against_the_reference_device(tmp_path: Path) -> None:
     nodes = [
         helper.make_node("Softmax", ["x"], ["a"], name="soft"),

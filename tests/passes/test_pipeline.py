@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import logging
+
 import pytest
 
-from burn.errors import BurnError
+from burn.codegen.pipeline import Pipeline, Point, with_precision, within_budget
+from burn.codegen.pipeline import pipeline as default
+from burn.dialect.text import parse_text
+from burn.errors import BurnError, CompileError
 from burn.passes import pipeline
 from burn.passes.fold import Fold
 from burn.passes.fuse import Fuse
@@ -44,3 +49,42 @@ def test_all_problems_at_once() -> None:
     with pytest.raises(BurnError) as error:
         pipeline.parse("nope,fuse{a=1 max-ops=x},neither")
     assert len(error.value.problems) == 4
+
+
+CHAIN = """func.func @main(%x: tensor<?x7xf32, ["n", "7"]>) -> tensor<?x7xf32, ["n", "7"]> {
+  %0 = "burn.neg"(%x) : (tensor<?x7xf32, ["n", "7"]>) -> tensor<?x7xf32, ["n", "7"]>
+  %1 = "burn.neg"(%0) : (tensor<?x7xf32, ["n", "7"]>) -> tensor<?x7xf32, ["n", "7"]>
+  %2 = "burn.exp"(%1) : (tensor<?x7xf32, ["n", "7"]>) -> tensor<?x7xf32, ["n", "7"]>
+  "burn.return"(%2) : (tensor<?x7xf32, ["n", "7"]>) -> ()
+}"""
+
+
+def test_runs_are_observed() -> None:
+    ran: list[pipeline.Ran] = []
+    pipeline.run(pipeline.parse("simplify,simplify,fuse"), parse_text(CHAIN), observe=ran.append)
+    assert [(each.name, each.ops_before, each.ops_after) for each in ran] == [
+        ("simplify", 4, 2),
+        ("simplify", 2, 2),
+        ("fuse", 2, 4),  # a group and its yield
+    ]
+    assert ran[0].counts == {"rounds": 2, "laws applied": 1, pipeline.LIMIT: 0}
+    assert ran[1].counts["laws applied"] == 0 and all(each.seconds >= 0 for each in ran)
+
+
+def test_simplify_says_when_it_stops_at_its_limit(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, "burn.passes"):
+        pipeline.run(pipeline.parse("simplify{rounds=1}"), parse_text(CHAIN))
+        pipeline.run(pipeline.parse("simplify"), parse_text(CHAIN))
+    assert [record.getMessage() for record in caplog.records] == ["the pass 'simplify' stopped at its limit"]
+
+
+def test_pipelines_have_extension_points() -> None:
+    passes = default("pack")
+    assert str(passes).endswith("simplify,layout,simplify,pack,@layout,fold,rematerialise,@memory,fuse,release,donate")
+    halves = with_precision(within_budget(passes, "memory=64"), "bfloat16")
+    assert "recognise,decompose{only=batch_norm},simplify,precision{to=bfloat16},@precision,integers" in str(halves)
+    assert "rematerialise,recompute{memory=64},@memory,fuse" in str(halves) and "@" not in halves.text
+    assert pipeline.parse(halves.text)
+    assert Pipeline.of(str(halves)) == halves and Point.LAYOUT in Pipeline.of("fuse,@layout").entries
+    with pytest.raises(CompileError, match="no extension point 'precision'"):
+        with_precision(Pipeline.of("decompose,fuse"), "bfloat16")

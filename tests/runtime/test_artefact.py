@@ -33,7 +33,6 @@ def example() -> Artefact:
         live_ranges=((0, 3), (2, 2)),
         kernels=(KernelInfo("k0", "gemm", ("MatMul_1", "Add_2"), "2*n*100", "min(n, 4)*8"),),
         sites=("Gather_7",),
-        symbols={"n": "input 'x' axis 0"},
     )
 
 
@@ -41,7 +40,7 @@ def test_what_is_saved_is_loaded(tmp_path: Path) -> None:
     saved = example()
     saved.save(tmp_path / "program.burn")
     loaded = Artefact.load(tmp_path / "program.burn")
-    for name in ("signature", "target", "live_ranges", "kernels", "sites", "symbols", "entry", "burn_version"):
+    for name in ("signature", "target", "live_ranges", "kernels", "sites", "entry", "burn_version"):
         assert getattr(loaded, name) == getattr(saved, name), name
     assert bytes(loaded.code) == saved.code
     for before, after in zip(saved.constants, loaded.constants, strict=True):
@@ -108,7 +107,6 @@ def test_damage_is_refused_or_harmless(tmp_path: Path) -> None:
         lambda h: h["constants"][0].update(dtype="string"),
         lambda h: h["kernels"][0].update(flops="n.__class__"),
         lambda h: h.update(live_ranges=[[0, "1"]]),
-        lambda h: h.update(symbols=[]),
         lambda h: h.update(buffers=["8"] * 7),
         lambda h: h.update(buffers=["n.__class__"]),
         lambda h: h["kernels"][0].update(reads=[-1]),

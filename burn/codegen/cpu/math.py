@@ -230,7 +230,6 @@ FUNCTIONS: dict[str, Rule] = {
     "log2": Rule(1, logarithm.log2),
     "log1p": Rule(1, logarithm.log1p),
     "sigmoid": Rule(1, exponential.sigmoid),
-    "softplus": Rule(1, logarithm.softplus),
     "erf": Rule(1, error_function.erf),
     # trigonometric and hyperbolic
     "sin": Rule(1, trigonometric.sin),
@@ -249,9 +248,6 @@ FUNCTIONS: dict[str, Rule] = {
     # predicates
     "isnan": Rule(1, Lanes.is_nan),
     "isinf": Rule(1, lambda x: x.abs().equals(math.inf)),
-    "isinf_positive": Rule(1, lambda x: x.equals(math.inf)),
-    "isinf_negative": Rule(1, lambda x: x.equals(-math.inf)),
-    "isfinite": Rule(1, lambda x: x.abs() < math.inf),
     "eq": _compare("oeq", "eq", "eq"),
     "ne": _compare("une", "ne", "ne"),
     "lt": _compare("olt", "slt", "ult"),
@@ -263,7 +259,6 @@ FUNCTIONS: dict[str, Rule] = {
     "or": _integers(2, lambda a, b: a | b, boolean=lambda a, b: a | b),
     "xor": _integers(2, lambda a, b: a ^ b, boolean=lambda a, b: a ^ b),
     "not": _integers(1, lambda x: ~x, boolean=lambda x: ~x),
-    "bit_not": _integers(1, lambda x: ~x),
     "shift_left": _integers(2, _shift("arith.shli")),
     "shift_right": _integers(2, _shift("arith.shrui")),
     "select": Rule(3, _select, _select, _select, _select, any_width=True),

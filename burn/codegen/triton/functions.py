@@ -162,7 +162,6 @@ FUNCTIONS: dict[str, Rule] = {
     "log2": Rule("tl.log2({0})"),
     "log1p": _device("log1p"),
     "sigmoid": Rule("1.0 / (1.0 + tl.exp(-{0}))"),
-    "softplus": Rule("softplus({0})"),
     "erf": Rule("tl.erf({0})"),
     # trigonometric and hyperbolic
     "sin": Rule("tl.sin({0})"),
@@ -172,9 +171,6 @@ FUNCTIONS: dict[str, Rule] = {
     # predicates
     "isnan": _predicate("{0} != {0}"),
     "isinf": _predicate(f"tl.abs({{0}}) == {INFINITY}"),
-    "isinf_positive": _predicate(f"{{0}} == {INFINITY}"),
-    "isinf_negative": _predicate(f"{{0}} == -{INFINITY}"),
-    "isfinite": _predicate(f"tl.abs({{0}}) < {INFINITY}"),
     "eq": _compare("=="),
     "ne": _compare("!="),
     "lt": _compare("<"),
@@ -186,7 +182,6 @@ FUNCTIONS: dict[str, Rule] = {
     "or": _same("{0} | {1}", "{0} | {1}"),
     "xor": _same("{0} ^ {1}", "{0} ^ {1}"),
     "not": _same("{0} ^ {ones}", "{0} == 0"),
-    "bit_not": _same("{0} ^ {ones}"),
     "shift_left": _same("tl.where({1}.to({unsigned}) < {width}, {0} << ({1} & ({width} - 1)), 0).to({type})"),
     "shift_right": _same(
         "tl.where({1}.to({unsigned}) < {width}, "

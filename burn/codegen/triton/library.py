@@ -225,11 +225,6 @@ def float_floordiv(x, y):
 
 
 @triton.jit
-def softplus(x):
-    return tl.maximum(x, 0.0, propagate_nan=tl.PropagateNan.ALL) + libdevice.log1p(tl.exp(-tl.abs(x)))
-
-
-@triton.jit
 def wide_dot(a, b, total):
     """A block product of float64, which tl.dot does not take."""
     return total + tl.sum(a[:, :, None] * b[None, :, :], 1)

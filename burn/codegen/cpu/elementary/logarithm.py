@@ -1,4 +1,4 @@
-"""log and what is made of it: log2, log1p, softplus, asinh, acosh, atanh.
+"""log and what is made of it: log2, log1p, asinh, acosh, atanh.
 
 x = 2^k (1 + f) with sqrt(1/2) <= 1 + f < sqrt(2), and log(x) = k ln 2 + f - f^2/2 + tail(f). The tail is a polynomial
 in f32; in f64 it goes through s = f / (2 + f) as in FreeBSD's msun, which takes half as many terms.
@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 
 from burn.codegen.cpu.elementary.coefficients import LOG
-from burn.codegen.cpu.elementary.exponential import exp_of_negative
 from burn.codegen.cpu.elementary.formats import format_of
 from burn.codegen.cpu.lanes import Lanes
 
@@ -78,11 +77,6 @@ def log1p(x: Lanes) -> Lanes:
     result = (x < math.inf).where(result, x)
     result = (x > -1.0).where(result, x.equals(-1.0).where(x.const(-math.inf), math.nan))
     return x.equals(0.0).where(x, result)
-
-
-def softplus(x: Lanes) -> Lanes:
-    """log(1 + exp(x)) = max(x, 0) + log1p(exp(-|x|)); a NaN comes through the second term."""
-    return (x > 0.0).where(x, 0.0) + log1p(exp_of_negative(-x.abs()))
 
 
 def asinh(x: Lanes) -> Lanes:
