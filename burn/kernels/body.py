@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import ClassVar, Literal
 
 from burn.dialect.dims import Atom, Dim, Expr, LoopVar, atoms, substitute
 from burn.dialect.functions import FUNCTIONS
@@ -176,6 +176,9 @@ class LoopKernel:
     Folds combine blocks of `block` iterations in loop order (the last loop fastest). The last block may be shorter.
     """
 
+    MERGED: ClassVar[tuple[str, ...]] = ("parallel",)
+    """The fields with loops that `rewrite.collapse` may merge, first come first."""
+
     parallel: tuple[LoopVar, ...]
     stages: tuple[Stage, ...]
     buffers: tuple[Buffer, ...]
@@ -193,6 +196,7 @@ class ContractionKernel:
     and whether to pack operands. `fast`: 8-bit floats may accumulate in fewer bits.
     """
 
+    MERGED: ClassVar[tuple[str, ...]] = ("rows", "batch", "depth")
     dtype: str
     batch: tuple[LoopVar, ...]
     rows: tuple[LoopVar, ...]
@@ -219,6 +223,7 @@ class AttentionKernel:
     minus infinity for a row without an unmasked key.
     """
 
+    MERGED: ClassVar[tuple[str, ...]] = ("rows", "batch")
     dtype: str
     batch: tuple[LoopVar, ...]
     rows: tuple[LoopVar, ...]
@@ -257,6 +262,7 @@ class AttentionGradientKernel:
     the key. A row masks the keys outside of first <= key < stop.
     """
 
+    MERGED: ClassVar[tuple[str, ...]] = ("batch", "heads")
     dtype: str
     batch: tuple[LoopVar, ...]
     heads: tuple[LoopVar, ...]

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
+from typing import Any
 
 from burn.dialect.dims import Atom, Call, Dim, Expr, LoopVar, atoms, coefficient, floordiv, mod, substitute, terms
-from burn.errors import unreachable
 from burn.kernels.body import (
     Accumulator,
     Apply,
-    AttentionGradientKernel,
-    AttentionKernel,
     Buffer,
     ContractionKernel,
     Fetched,
@@ -29,32 +27,34 @@ from burn.kernels.body import (
     own_dims,
     walk,
 )
+from burn.kernels.fields import FieldRole, parts, roles
 
 MapLoops = Callable[[tuple[LoopVar, ...]], tuple[LoopVar, ...]]
 
-GRADIENT_PARTS = ("query", "keys", "values", "score", "steepness", "owed", "norm", "dot")
-GRADIENT_BOUNDS = ("first", "stop", "begin", "end")
-"""The scalars and the bounds of an AttentionGradientKernel."""
 
-
-def _content(kernel: Kernel) -> tuple[Sequence[Write], list[Scalar], list[Dim]]:
+def _content(kernel: Kernel) -> tuple[list[Write], list[Scalar], list[Dim]]:
     """A kernel's writes, its other scalars, and the index expressions in neither."""
-    match kernel:
-        case ContractionKernel():
-            return kernel.epilogue, [kernel.lhs, kernel.rhs], []
-        case AttentionKernel():
-            parts = [kernel.query, kernel.keys, kernel.values, kernel.score]
-            return [*kernel.epilogue, *kernel.norms], parts, [kernel.first, kernel.stop]
-        case AttentionGradientKernel():
-            parts = [getattr(kernel, name) for name in GRADIENT_PARTS]
-            bounds = [getattr(kernel, name) for name in GRADIENT_BOUNDS]
-            return [*kernel.row_writes, *kernel.key_writes, *kernel.value_writes], parts, bounds
-        case LoopKernel():
-            reductions = [r for s in kernel.stages for r in s.reductions] + [f.reduction for f in kernel.folds]
-            writes = [w for s in kernel.stages for w in s.writes]
-            return writes, [r.body for r in reductions], [*(r.index for r in reductions), kernel.block]
-        case _:
-            raise unreachable(kernel)
+    writes: list[Write] = []
+    scalars: list[Scalar] = []
+    dims: list[Dim] = []
+    for role, value in parts(kernel):
+        match role:
+            case FieldRole.WRITES:
+                writes += value
+            case FieldRole.SCALAR:
+                scalars.append(value)
+            case FieldRole.INDEX:
+                dims.append(value)
+            case FieldRole.STAGES | FieldRole.FOLDS:
+                reductions = [r for each in value for r in _reductions(each)]
+                scalars += [r.body for r in reductions]
+                dims += [r.index for r in reductions]
+                writes += [w for each in value if isinstance(each, Stage) for w in each.writes]
+    return writes, scalars, dims
+
+
+def _reductions(part: Stage | Fold) -> tuple[Reduction, ...]:
+    return part.reductions if isinstance(part, Stage) else (part.reduction,)
 
 
 def kernel_dims(kernel: Kernel) -> list[Dim]:
@@ -90,17 +90,17 @@ def _with_fetched(dims: list[Dim]) -> list[Dim]:
 
 
 def kernel_loops(kernel: Kernel) -> list[LoopVar]:
-    match kernel:
-        case ContractionKernel():
-            return [*kernel.batch, *kernel.rows, kernel.column, *kernel.depth]
-        case AttentionKernel():
-            return [*kernel.batch, *kernel.rows, kernel.key, kernel.depth, kernel.column]
-        case AttentionGradientKernel():
-            return [*kernel.batch, *kernel.heads, kernel.row, kernel.key, kernel.depth, kernel.column]
-        case LoopKernel():
-            return [*kernel.parallel, *(v for s in (*kernel.stages, *kernel.folds) for v in s.loops)]
-        case _:
-            raise unreachable(kernel)
+    """Every loop of a kernel, from outside in."""
+    found: list[LoopVar] = []
+    for role, value in parts(kernel):
+        match role:
+            case FieldRole.LOOP:
+                found.append(value)
+            case FieldRole.LOOPS:
+                found += value
+            case FieldRole.STAGES | FieldRole.FOLDS:
+                found += [v for each in value for v in each.loops]
+    return found
 
 
 def map_kernel(
@@ -124,61 +124,18 @@ def map_kernel(
     def buffer(b: Buffer) -> Buffer:
         return replace(b, elements=dim(b.elements))
 
-    buffers = tuple(map(buffer, kernel.buffers))
-    match kernel:
-        case ContractionKernel():
-            return ContractionKernel(
-                kernel.dtype,
-                loops(kernel.batch),
-                loops(kernel.rows),
-                loops((kernel.column,))[0],
-                loops(kernel.depth),
-                rewrite(kernel.lhs),
-                rewrite(kernel.rhs),
-                writes(kernel.epilogue),
-                buffers,
-                kernel.fast,
-            )
-        case AttentionKernel():
-            (key,), (depth,), (column,) = (loops((v,)) for v in (kernel.key, kernel.depth, kernel.column))
-            return AttentionKernel(
-                kernel.dtype,
-                loops(kernel.batch),
-                loops(kernel.rows),
-                key,
-                depth,
-                column,
-                rewrite(kernel.query),
-                rewrite(kernel.keys),
-                rewrite(kernel.values),
-                rewrite(kernel.score),
-                rewrite.index(kernel.first),
-                rewrite.index(kernel.stop),
-                writes(kernel.epilogue),
-                writes(kernel.norms),
-                buffers,
-            )
-        case AttentionGradientKernel():
-            single = {name: loops((getattr(kernel, name),))[0] for name in ("row", "key", "depth", "column")}
-            parts = {name: rewrite(getattr(kernel, name)) for name in GRADIENT_PARTS}
-            bounds = {name: rewrite.index(getattr(kernel, name)) for name in GRADIENT_BOUNDS}
-            return replace(
-                kernel,
-                batch=loops(kernel.batch),
-                heads=loops(kernel.heads),
-                row_writes=writes(kernel.row_writes),
-                key_writes=writes(kernel.key_writes),
-                value_writes=writes(kernel.value_writes),
-                buffers=buffers,
-                **single,
-                **parts,
-                **bounds,
-            )
-        case LoopKernel():
-            stages, folds = tuple(map(stage, kernel.stages)), tuple(map(fold, kernel.folds))
-            return LoopKernel(loops(kernel.parallel), stages, buffers, folds, dim(kernel.block))
-        case _:
-            raise unreachable(kernel)
+    mapped: dict[FieldRole, Callable[[Any], Any]] = {
+        FieldRole.LOOP: lambda v: loops((v,))[0],
+        FieldRole.LOOPS: loops,
+        FieldRole.SCALAR: rewrite,
+        FieldRole.INDEX: rewrite.index,
+        FieldRole.WRITES: writes,
+        FieldRole.STAGES: lambda stages: tuple(map(stage, stages)),
+        FieldRole.FOLDS: lambda folds: tuple(map(fold, folds)),
+        FieldRole.BUFFERS: lambda buffers: tuple(map(buffer, buffers)),
+    }
+    changed = {name: mapped[role](getattr(kernel, name)) for name, role in roles(type(kernel)) if role in mapped}
+    return replace(kernel, **changed)
 
 
 def as_loops(kernel: ContractionKernel) -> LoopKernel:
@@ -267,19 +224,8 @@ def _divisors(dim: Dim, loop: LoopVar) -> list[Dim]:
 
 def _mergeable(kernel: Kernel) -> tuple[LoopVar, LoopVar] | None:
     dims = kernel_dims(kernel)
-    match kernel:
-        case ContractionKernel():
-            runs = (kernel.rows, kernel.batch, kernel.depth)
-        case AttentionKernel():
-            runs = (kernel.rows, kernel.batch)
-        case AttentionGradientKernel():
-            runs = (kernel.batch, kernel.heads)
-        case LoopKernel():
-            runs = (kernel.parallel,)
-        case _:
-            raise unreachable(kernel)
-    for loops in runs:
-        for outer, inner in pairwise(loops):
+    for name in kernel.MERGED:
+        for outer, inner in pairwise(getattr(kernel, name)):
             if all(_walks_as_one(d, outer, inner) for d in dims):
                 return outer, inner
     return None
