@@ -139,7 +139,9 @@ class Attr:
         return self.codec is _ONE_SIZE or self.codec is _SIZES
 
     def plain(self, value: Any) -> Any:
-        """A value given for it, sizes as the compiler reckons with them."""
+        """A value given for it: sizes as the compiler reckons with them, text without a user's subclass of str."""
+        if isinstance(value, str) and type(value) is not str:  # `x.dtype` has a costly equality
+            return str.__str__(value)
         if self.codec is _ONE_SIZE:
             return plain(value)
         return tuple(map(plain, value)) if self.codec is _SIZES and value is not None else value

@@ -49,7 +49,7 @@ def element_type(dtype: Any) -> str:
     """The name of an element type, given by name, as one of Python's number types, or as numpy's or torch's. Raises
     TypeMismatch."""
     if isinstance(dtype, str) and dtype in DTYPES:
-        return dtype
+        return DTYPES[dtype].name  # the name itself, if `x.dtype` was given: its equality is costly
     if isinstance(dtype, type) and dtype in _PYTHON:
         return _PYTHON[dtype]
     name = str(dtype).removeprefix("torch.")  # torch's are called as here

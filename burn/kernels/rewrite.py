@@ -134,7 +134,10 @@ def map_kernel(
         FieldRole.FOLDS: lambda folds: tuple(map(fold, folds)),
         FieldRole.BUFFERS: lambda buffers: tuple(map(buffer, buffers)),
     }
-    changed = {name: mapped[role](getattr(kernel, name)) for name, role in roles(type(kernel)) if role in mapped}
+    order = sorted(
+        roles(type(kernel)), key=lambda field: field[1] is not FieldRole.BUFFERS
+    )  # `dim` may number what it meets
+    changed = {name: mapped[role](getattr(kernel, name)) for name, role in order if role in mapped}
     return replace(kernel, **changed)
 
 

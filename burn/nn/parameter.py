@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from burn.dialect.deferred import Deferred
+from burn.dialect.spec import element_type
 from burn.dialect.types import FLOATS, TensorType, numpy_dtype, type_of
 from burn.dialect.weights import Weight, array_weight
 from burn.errors import TypeMismatch
@@ -56,7 +57,7 @@ class Parameter(Tensor):
         self._tracer = None
         self._alone = False  # no other reference to its elements exists: a program may overwrite them
         if isinstance(data, (tuple, list)) and all(isinstance(d, (int, np.integer)) for d in data):
-            self._type = TensorType(dtype, tuple(map(int, data)))
+            self._type = TensorType(element_type(dtype), tuple(map(int, data)))
         else:
             elements = constant(data).numpy() if not isinstance(data, np.ndarray) else data
             self._weight, self._alone = array_weight(own_copy(elements, elements.dtype)), True

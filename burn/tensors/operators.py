@@ -26,7 +26,7 @@ SMALL_OF_BOOLS = frozenset({"floordiv", "mod", "fmod", "pow"})
 def binary(name: str, left: Any, right: Any, floating: bool = False) -> Tensor:
     """A pointwise op of two operands in the element type they have in common. Raises TypeMismatch."""
     a, b = together(left, right, floating=floating)
-    if a.dtype == "bool":
+    if a.type.dtype == "bool":
         name = OF_BOOLS.get(name, name)
         if name in SMALL_OF_BOOLS:
             a, b = a.astype("int8"), b.astype("int8")

@@ -189,7 +189,7 @@ def _is_others(operand: Any) -> bool:
 
 
 def _dtype_of(operand: Any) -> str:
-    return operand.dtype if isinstance(operand, Base) else array_weight(np.asarray(operand)).dtype
+    return operand.type.dtype if isinstance(operand, Base) else array_weight(np.asarray(operand)).dtype
 
 
 def _number_kind(operand: Any) -> str:
@@ -209,4 +209,4 @@ def _as(operand: Any, dtype: str) -> Tensor:
     elif isinstance(operand, float):
         operand = float(operand)
     tensor = lift(operand, dtype)
-    return tensor if tensor.dtype == dtype else tensor.astype(dtype)
+    return tensor if tensor.type.dtype == dtype else tensor.astype(dtype)

@@ -295,3 +295,13 @@ def test_specs() -> None:
     assert str(burn.spec("float32[n, min(n, 4), 2*n + 1]")) == "float32[n, min(4, n), 2*n + 1]"
     assert str(burn.spec("int8", ("batch", 3))) == "int8[batch, 3]"
     assert str(burn.spec("bool[]")) == "bool[]"
+
+
+def test_element_types_of_tensors_stay_outside_of_the_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`x.dtype` is a str that equals numpy's types, at some cost: the dialect gets the plain name."""
+    x = burn.tensor([1.0, 2.0])
+    for made in (burn.zeros((2,), dtype=x.dtype), x.astype(x.dtype), burn.ops.cast(x, dtype=x.dtype), x + 1):
+        assert type(made.type.dtype) is str and made.dtype == np.float32
+    assert type(burn.nn.Parameter((2,), x.dtype).type.dtype) is str
+    with pytest.raises(burn.TypeMismatch, match="no element type 'float31'"):
+        burn.nn.Parameter((2,), "float31")
