@@ -13,14 +13,12 @@ from __future__ import annotations
 
 import argparse
 import ast
-import io
 import json
 import re
 import subprocess
 import sys
-import tokenize
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -36,6 +34,11 @@ PASSIVE = re.compile(r"\b(?:is|are|was|were|be|been|being) (?:\w+ly )?\w+(?:ed|e
 PASSIVES = 3  # that make a chain
 SENTENCE = re.compile(r"(?<=[.!?:])\s+(?=[A-Z`\"(])|\n\s*\n|\n\s*(?=[-*|] )|\n\s*(?=\d+\. )")
 C_COMMENT = re.compile(r"/\*(.*?)\*/|//([^\n]*)", re.DOTALL)
+COMMENT = re.compile(
+    r"""#([^\n]*)|\"{3}(?:[^\\]|\\.)*?\"{3}|'{3}(?:[^\\]|\\.)*?'{3}|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'""", re.DOTALL
+)
+"""A comment of Python, or a string, as that may hold a `#`. The module `tokenize` takes 50 times as long."""
+PRAGMA = re.compile(r"(type:|noqa|pyright:|fmt:|ruff)")
 FENCE = re.compile(r"^```.*?^```|^    .*?$|^\|.*?$|^#.*?$|<[^>]+>", re.MULTILINE | re.DOTALL)
 
 
@@ -89,8 +92,9 @@ def _section(page: str) -> str:
     return page.partition("## Words and sentences")[2].partition("\n## ")[0]
 
 
-def passages(path: str, text: str) -> Iterator[tuple[int, str]]:
-    """(line, prose) of a file: the paragraphs of a page, docstrings and comments of code."""
+def passages(path: str, text: str, nodes: Iterable[ast.AST] | None = None) -> Iterator[tuple[int, str]]:
+    """(line, prose) of a file: the paragraphs of a page, docstrings and comments of code. `nodes` are those of the code, if
+    it is parsed already."""
     if path.endswith(".md"):
         prose = FENCE.sub(lambda match: "\n" * match[0].count("\n"), text)
         line = 1
@@ -99,15 +103,15 @@ def passages(path: str, text: str) -> Iterator[tuple[int, str]]:
                 yield line, paragraph
             line += paragraph.count("\n")
     elif path.endswith(".py"):
-        yield from _docstrings(text)
+        yield from _docstrings(ast.walk(ast.parse(text)) if nodes is None else nodes)
         yield from _comments(text)
     else:
         for match in C_COMMENT.finditer(text):
             yield text.count("\n", 0, match.start()) + 1, re.sub(r"\n\s*\*? ?", "\n", match[1] or match[2] or "")
 
 
-def _docstrings(text: str) -> Iterator[tuple[int, str]]:
-    for node in ast.walk(ast.parse(text)):
+def _docstrings(nodes: Iterable[ast.AST]) -> Iterator[tuple[int, str]]:
+    for node in nodes:
         match node:
             case ast.Expr(value=ast.Constant(value=str(doc))):
                 yield node.lineno, re.sub(r"^    .*$", "", _dedented(doc, node.col_offset), flags=re.MULTILINE)
@@ -121,28 +125,31 @@ def _dedented(doc: str, margin: int) -> str:
 def _comments(text: str) -> Iterator[tuple[int, str]]:
     """Comments, those of consecutive lines as one."""
     start, parts, last = 0, list[str](), -1
-    for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        if token.type != tokenize.COMMENT:
+    line, counted = 1, 0
+    for match in COMMENT.finditer(text):
+        if match[1] is None:
             continue
-        words_of_it = token.string.lstrip("#!: ")
-        if re.match(r"(type:|noqa|pyright:|fmt:|ruff)", words_of_it):
+        line, counted = line + text.count("\n", counted, match.start()), match.start()
+        words_of_it = match[1].lstrip("#!: ")
+        if PRAGMA.match(words_of_it):
             continue
-        if token.start[0] != last + 1 and parts:
+        if line != last + 1 and parts:
             yield start, "\n".join(parts)
             parts = []
         if not parts:
-            start = token.start[0]
+            start = line
         parts.append(words_of_it)
-        last = token.start[0]
+        last = line
     if parts:
         yield start, "\n".join(parts)
 
 
 def check(path: str, text: str, banned: list[Word]) -> Iterator[Finding]:
     """The findings of a file. Quoted code (between backticks) is not looked at."""
-    if path.endswith(".py"):
-        yield from identifiers(path, text, banned)
-    for line, passage in passages(path, text):
+    nodes = list(ast.walk(ast.parse(text))) if path.endswith(".py") else []
+    if nodes:
+        yield from identifiers(path, nodes, banned)
+    for line, passage in passages(path, text, nodes):
         prose = re.sub(r"`[^`]*`", "`_`", passage)
         offset = 0
         for sentence in SENTENCE.split(prose):
@@ -152,10 +159,10 @@ def check(path: str, text: str, banned: list[Word]) -> Iterator[Finding]:
                 yield Finding(path, at, rule, sentence)
 
 
-def identifiers(path: str, text: str, banned: list[Word]) -> Iterator[Finding]:
+def identifiers(path: str, nodes: Iterable[ast.AST], banned: list[Word]) -> Iterator[Finding]:
     """Private words in the names that Python code defines and in its file's name."""
     defined = [(Path(path).stem, 1)]
-    for node in ast.walk(ast.parse(text)):
+    for node in nodes:
         match node:
             case ast.FunctionDef(name=name) | ast.ClassDef(name=name) | ast.arg(arg=name):
                 defined.append((name, node.lineno))

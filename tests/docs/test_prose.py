@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import sys
 from pathlib import Path
@@ -55,7 +56,9 @@ def test_plain_sentences_pass(prose: ModuleType, sentence: str) -> None:
 def test_passages(prose: ModuleType) -> None:
     code = '"""Doc.\n\n    an example, not prose\n"""\nx = 1  # one\n# two\nis_card = 2\n'
     assert [text for _, text in prose.passages("a.py", code)] == ["Doc.\n\n\n", "one\ntwo"]
+    assert list(prose.passages("a.py", "x = '#' \"\"\"\n'#\"\"\" # three\n")) == [(2, "three")]
     page = "# Title\n\nText.\n\n```python\nWhat\n```\n\n    What code\n\n| What | table |\n"
     assert [text.strip() for _, text in prose.passages("a.md", page)] == ["Text."]
-    found = list(prose.identifiers("owed.py", code, prose.words((ROOT / "CONTRIBUTING.md").read_text())))
+    nodes = list(ast.walk(ast.parse(code)))
+    found = list(prose.identifiers("owed.py", nodes, prose.words((ROOT / "CONTRIBUTING.md").read_text())))
     assert [(f.line, f.text) for f in found] == [(1, "owed"), (7, "is_card")]

@@ -19,6 +19,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -146,6 +147,11 @@ def difference(have: torch.Tensor, want: torch.Tensor, loose: bool) -> str:
     return ""
 
 
+def _table() -> list[Any]:
+    """The operators. Imported by name, as pyright spends a minute on this module's source."""
+    return import_module("torch.testing._internal.common_methods_invocations").op_db
+
+
 @dataclass(frozen=True)
 class Operator:
     """An entry of OpInfo's table, with one element type."""
@@ -156,9 +162,7 @@ class Operator:
 
     @property
     def info(self) -> Any:
-        from torch.testing._internal.common_methods_invocations import op_db
-
-        return op_db[self.place]
+        return _table()[self.place]
 
     @property
     def title(self) -> str:
@@ -192,9 +196,7 @@ def judge(operator: Operator) -> tuple[str, str, str]:
 
 
 def operators(only: str, dtypes: Iterable[str], limit: int) -> Iterator[Operator]:
-    from torch.testing._internal.common_methods_invocations import op_db
-
-    for place, info in enumerate(op_db):
+    for place, info in enumerate(_table()):
         for dtype in dtypes:
             if getattr(torch, dtype) in info.dtypes and (not only or info.name in only.split(",")):
                 yield Operator(place, dtype, limit)
