@@ -11,6 +11,9 @@ import pytest
 from tests.covering import mark_rest
 
 os.environ["BURN_CACHE_SIZE"] = "0"
+FIRST = ("tests/typing/", "tests/docs/test_pages.py", "tests/onnx_suite/test_suite.py", "tests/deploy/test_gpus.py")
+"""Tests of up to a minute each. At the end of a run, one of them would leave the other processes without work."""
+
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault(
         "OMP_NUM_THREADS", "1"
@@ -37,6 +40,7 @@ def common_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Before `-m` is applied."""
     mark_rest(items)
+    items.sort(key=lambda item: not item.nodeid.startswith(FIRST))
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

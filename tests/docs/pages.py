@@ -10,7 +10,8 @@ A block's first line says its kind. All of a page's blocks of one kind share the
 
     ```c main.c         written to a file of that name, in any language, for the console blocks that follow
 
-Anything else (`sh`, `text` ...) is only read by people. The working directory is an empty folder.
+Anything else (`sh`, `text` ...) is only read by people. The working directory is an empty folder. burn's own commands run in
+this process, as each would need a second to import burn; tests/cli/test_commands.py starts them as processes.
 """
 
 from __future__ import annotations
@@ -23,11 +24,13 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from click.testing import CliRunner
 
 import burn
 
@@ -110,9 +113,14 @@ def run(page: Path, folder: Path, everything: bool = False) -> int:
 
 def _console(block: Block, folder: Path) -> None:
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    own = {script.name: script for script in entry_points(group="console_scripts") if script.value.startswith("burn.")}
     for line in block.code.splitlines():
         if line.startswith("$ "):
             command = shlex.split(line[2:], comments=True)
+            if command[0] in own:
+                result = CliRunner().invoke(own[command[0]].load(), command[1:])
+                assert result.exit_code == 0, f"{line}\n{result.output}{result.exception!r}"
+                continue
             done = subprocess.run(command, cwd=folder, env={**os.environ, "PATH": path}, capture_output=True, text=True)
             assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"
 

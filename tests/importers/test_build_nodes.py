@@ -29,6 +29,7 @@ from burn.importers.onnx.ops import (
     shape,
     slice,
 )
+from tests.every import check_every
 from tests.importers.reference import evaluate
 from tests.onnx_suite.cases import Case, load_cases
 from tests.onnx_suite.compare import compare
@@ -75,6 +76,8 @@ def _tensors(case: Case) -> bool:
 
 
 CASES = _cases()
+COMPARED = [case for case in CASES if case.name not in NOT_THE_SAME]
+CHUNKS = 16
 
 
 def _check_ops(program: Program) -> None:
@@ -90,15 +93,23 @@ def _check_results(case: Case, program: Program) -> None:
         compare(outputs, list(results.values()), case.rtol, case.atol)
 
 
-@pytest.mark.parametrize("case", [pytest.param(c, id=c.name) for c in CASES if c.name not in NOT_THE_SAME])
-def test_node(case: Case) -> None:
+@pytest.mark.parametrize("chunk", range(CHUNKS))
+def test_nodes(chunk: int) -> None:
+    check_every(COMPARED[chunk::CHUNKS], _node, lambda case: case.name)
+
+
+@pytest.mark.parametrize("chunk", range(CHUNKS))
+def test_nodes_with_symbolic_sizes(chunk: int) -> None:
+    check_every(COMPARED[chunk::CHUNKS], _node_with_symbolic_sizes, lambda case: case.name)
+
+
+def _node(case: Case) -> None:
     program = import_onnx(case.model)
     _check_ops(program)
     _check_results(case, program)
 
 
-@pytest.mark.parametrize("case", [pytest.param(c, id=c.name) for c in CASES if c.name not in NOT_THE_SAME])
-def test_node_with_symbolic_sizes(case: Case) -> None:
+def _node_with_symbolic_sizes(case: Case) -> None:
     model = _model(case)
     for value in model.graph.input:
         for dim in value.type.tensor_type.shape.dim:

@@ -18,6 +18,7 @@ from burn.errors import BurnError
 from burn.importers.onnx import import_onnx
 from burn.importers.onnx.node import BUILDERS
 from burn.importers.onnx.ops import load_builders
+from tests.every import check_every
 from tests.importers.reference import evaluate
 from tests.onnx_suite.cases import Case, load_cases
 from tests.onnx_suite.compare import compare
@@ -77,6 +78,7 @@ def _tensors(case: Case) -> bool:
 
 
 CASES = _cases()
+CHUNKS = 8
 
 
 def check_ops(block: ir.Block) -> int:
@@ -101,8 +103,17 @@ def run(case: Case, program: Program) -> None:
         compare(outputs, list(results.values()), case.rtol, case.atol)
 
 
-@pytest.mark.parametrize("case", [pytest.param(c, id=c.name) for c in CASES])
-def test_node(case: Case) -> None:
+@pytest.mark.parametrize("chunk", range(CHUNKS))
+def test_nodes(chunk: int) -> None:
+    check_every(CASES[chunk::CHUNKS], _node, lambda case: case.name)
+
+
+@pytest.mark.parametrize("chunk", range(CHUNKS))
+def test_nodes_with_symbolic_sizes(chunk: int) -> None:
+    check_every(CASES[chunk::CHUNKS], _node_with_symbolic_sizes, lambda case: case.name)
+
+
+def _node(case: Case) -> None:
     try:
         program = import_onnx(case.model)
     except BurnError as error:
@@ -111,8 +122,7 @@ def test_node(case: Case) -> None:
     run(case, program)
 
 
-@pytest.mark.parametrize("case", [pytest.param(c, id=c.name) for c in CASES])
-def test_node_with_symbolic_sizes(case: Case) -> None:
+def _node_with_symbolic_sizes(case: Case) -> None:
     model = onnx.ModelProto.FromString(case.model)
     for value in model.graph.input:
         for dim in value.type.tensor_type.shape.dim:

@@ -9,9 +9,11 @@ Torch models have seeded random weights and are exported on demand into a folder
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection
 from functools import partial
 from importlib import import_module, metadata
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -207,11 +209,15 @@ def is_slow(name: str) -> bool:
 
 
 def sizes_to_try(symbols: Collection[str]) -> list[dict[str, int]]:
-    """What to run a model at that has these symbols in its inputs."""
+    """The sizes at which a model with these symbols in its inputs runs: each batch and each length at least once, or, with the
+    environment variable BURN_SWEEP, each batch at each length."""
     if "past" in symbols:
         return [{"batch": b, "seq": s, "past": p} for b, s, p in ((1, 7, 0), (3, 1, 9), (2, 17, 128), (1, 1, 500))]
     if "seq" in symbols:
-        return [{"batch": batch, "seq": seq} for batch in (1, 3, 16) for seq in (1, 17, 128, 500)]
+        batches, lengths = (1, 3, 16), (1, 17, 128, 500)
+        some = ((1, 500), (3, 128), (16, 17), (3, 1))
+        pairs = product(batches, lengths) if "BURN_SWEEP" in os.environ else some
+        return [{"batch": batch, "seq": seq} for batch, seq in pairs]
     if "height" in symbols:
         images = ((1, 224, 224), (2, 97, 64), (3, 33, 250), (1, 32, 32))
         return [{"batch": batch, "height": height, "width": width} for batch, height, width in images]

@@ -9,6 +9,7 @@ import fcntl
 import pickle
 import re
 import warnings
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -43,17 +44,47 @@ def load_cases(suites: tuple[str, ...] = SUITES) -> list[Case]:
 
 
 def without_repeats(cases: list[Case]) -> list[Case]:
-    """The cases, with a subset of the operators' expansions, each of which is also a test of the operator itself: of every
-    operator's, one with each operator that any of them has, one with each element type, and one of each length."""
-    expanded = [case for case in cases if "_expanded" in case.name]
+    """A covering subset of the cases: everything that `_traits` lists occurs in it as in the whole."""
     goals = []
-    for case in expanded:
-        graph = onnx.load_from_string(case.model).graph
-        traits = [("operator", node.op_type) for node in graph.node] + [("length", len(graph.node))]
-        traits += [("type", value.type.tensor_type.elem_type) for value in graph.input]
-        goals.append({(case.family, *trait) for trait in traits})
-    kept = {expanded[index].name for index in chosen(goals)}
-    return [case for case in cases if "_expanded" not in case.name or case.name in kept]
+    for case in cases:
+        model = onnx.load_from_string(case.model)
+        traits = _traits_of_expansion(model.graph) if "_expanded" in case.name else _traits(model)
+        goals.append({(case.suite, case.family, *trait) for trait in traits})
+    return [cases[index] for index in chosen(goals)]
+
+
+def _traits_of_expansion(graph: onnx.GraphProto) -> list[tuple[Any, ...]]:
+    """An expansion is also a test of the operator itself, so these are few: operators, element types and the length."""
+    traits: list[tuple[Any, ...]] = [("operator", node.op_type) for node in graph.node]
+    return [*traits, *(("type", t.elem_type) for t in _types(graph.input)), ("length", len(graph.node))]
+
+
+def _traits(model: onnx.ModelProto) -> list[tuple[Any, ...]]:
+    """For an operator: its versions, each value of each attribute, the attributes that are given together, the operands and
+    results that are given, element types, ranks, and the axes of no or one element."""
+    graph = model.graph
+    shapes = [tuple(min(dim.dim_value, 2) for dim in type_.shape.dim) for type_ in _types(graph.input)]
+    traits: list[tuple[Any, ...]] = [
+        ("versions", *((entry.domain, entry.version) for entry in model.opset_import)),
+        ("types", *(type_.elem_type for type_ in (*_types(graph.input), *_types(graph.output)))),
+        ("sizes", *shapes),
+        ("length", len(graph.node)),
+    ]
+    for node in graph.node:
+        traits.append((node.op_type, "given", *(bool(name) for name in (*node.input, "", *node.output))))
+        traits.append((node.op_type, "attributes", *sorted(attribute.name for attribute in node.attribute)))
+        traits += [(node.op_type, _text(attribute)) for attribute in node.attribute]
+    return traits
+
+
+def _types(values: Iterable[onnx.ValueInfoProto]) -> list[onnx.TypeProto.Tensor]:
+    return [value.type.tensor_type for value in values]
+
+
+def _text(attribute: onnx.AttributeProto) -> str:
+    """Of a graph or a tensor, the name alone."""
+    whole = attribute.type not in (onnx.AttributeProto.GRAPH, onnx.AttributeProto.TENSOR)
+    return str(attribute) if whole else attribute.name
 
 
 def _kept(suite: str) -> list[Case]:

@@ -4,7 +4,7 @@ python -m tests.onnx_suite.sweep -k 'conv|pool'       only tests whose name matc
 python -m tests.onnx_suite.sweep --trace test_add     one test, in this process, with its traceback
 python -m tests.onnx_suite.sweep --update             write what fails to failing.txt
 python -m tests.onnx_suite.sweep --part 2/5           the second fifth of them
-python -m tests.onnx_suite.sweep --without-repeats    a subset of the operators' expansions
+python -m tests.onnx_suite.sweep --without-repeats    a covering subset of them
 python -m tests.onnx_suite.sweep --backend import     what can be imported, without compiling it
 python -m tests.onnx_suite.sweep --backend burn-reference --suite node --timeout 300   burn's interpreter of kernels
 python -m tests.onnx_suite.sweep --backend reference  the harness against onnx's own evaluator
@@ -124,9 +124,7 @@ def main() -> int:
     parser.add_argument("-j", type=int, default=2, help="worker processes")
     parser.add_argument("--suite", nargs="+", choices=SUITES, default=list(SUITES))
     parser.add_argument("--part", metavar="K/N", default="1/1", help="only every Nth test, from the Kth on")
-    parser.add_argument(
-        "--without-repeats", action="store_true", help="only a covering subset of operators' expansions"
-    )
+    parser.add_argument("--without-repeats", action="store_true", help="only a covering subset of the tests")
     parser.add_argument("--backend", choices=ENGINES, default="burn")
     parser.add_argument("--timeout", type=float, default=60.0, help="seconds for one test")
     parser.add_argument("--reasons", type=int, default=40, help="how many reasons for failure to print")

@@ -19,7 +19,7 @@ SMALL = [suite for suite in SUITES if suite != "light"]
 
 @pytest.mark.parametrize("part", range(1, PARTS + 1))
 def test_outcomes_are_those_listed(part: int, tmp_path: Path) -> None:
-    """Every operator; of expansions, which are tests of the same once more, a covering subset."""
+    """A covering subset of every operator's cases. tests/importers evaluates all of them by the reference evaluator."""
     sweep(tmp_path, "--without-repeats", "--part", f"{part}/{PARTS}", "--suite", *SMALL)
 
 

@@ -15,6 +15,31 @@ pytest.importorskip("triton")
 pytest.importorskip("torch")
 
 
+def parts(case: Case) -> tuple[object, ...]:
+    """The parts of the kernels: whole tiles and the last ones, element types, masks, sizes, layouts, and how keys are copied."""
+    sizes = (
+        case.s > 64,
+        case.t > 64,
+        case.s == 1,
+        case.t == 1,
+        case.s == 0,
+        case.t == 0,
+        case.d == case.e,
+        case.s == case.t,
+    )
+    seen = case.mask, bool(case.lengths), case.left >= 0, case.right >= 0, case.offset > 0, case.offset < 0
+    copied, grouped = "copied" in case.name, case.h != case.g
+    pairs = (
+        (case.dtype, case.causal),
+        (copied, case.causal),
+        (copied, case.symbolic),
+        (copied, case.turned),
+        (copied, grouped),
+    )
+    return *sizes, *seen, *pairs, (copied, case.left >= 0), bool(case.softcap), case.b, case.h
+
+
+@pytest.mark.covering(each=parts)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_what_is_owed(case: Case) -> None:
     program, arrays = case.program(), arrays_of(case)
