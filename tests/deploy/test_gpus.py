@@ -185,11 +185,14 @@ make("exe", traced(scores, x="float32[n, 16]"), Path(sys.argv[1]) / "scores", gp
 """
 
 
-def test_machine_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of two architectures, the same bytes by two processes with empty caches; the driver gets the code for its GPU."""
+def test_machine_code(tmp_path: Path, common_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of two architectures, the same bytes by two processes without each other's caches; the driver gets the code for its GPU.
+    The second process has the C runtime that another test compiled."""
     made = []
     for seed, folder in (("1", tmp_path / "here"), ("2", tmp_path / "there")):
         folder.mkdir()
+        if folder.name == "there" and (common_cache / "native").exists():
+            shutil.copytree(common_cache / "native", folder / "cache" / "native")
         own = {"PYTHONHASHSEED": seed, "BURN_CACHE_DIR": str(folder / "cache")}
         subprocess.run([sys.executable, "-c", BUILD, folder], check=True, cwd=ROOT, env=os.environ | own)
         made.append((folder / "scores").read_bytes())
