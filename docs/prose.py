@@ -35,7 +35,8 @@ PASSIVES = 3  # that make a chain
 SENTENCE = re.compile(r"(?<=[.!?:])\s+(?=[A-Z`\"(])|\n\s*\n|\n\s*(?=[-*|] )|\n\s*(?=\d+\. )")
 C_COMMENT = re.compile(r"/\*(.*?)\*/|//([^\n]*)", re.DOTALL)
 COMMENT = re.compile(
-    r"""#([^\n]*)|\"{3}(?:[^\\]|\\.)*?\"{3}|'{3}(?:[^\\]|\\.)*?'{3}|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'""", re.DOTALL
+    r"""#([^\n]*)|\"{3}(?:[^\\]|\\.)*?\"{3}|'{3}(?:[^\\]|\\.)*?'{3}|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'""",
+    re.DOTALL,
 )
 """A comment of Python, or a string, as that may hold a `#`. The module `tokenize` takes 50 times as long."""
 PRAGMA = re.compile(r"(type:|noqa|pyright:|fmt:|ruff)")
