@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import onnxruntime
 import pytest
-from onnx import TensorProto
+from onnx import TensorProto, helper
 
+import burn
 from tests.importers.models import model, node, tensor, value
 from tests.trained import fetch
 from tests.trained.exact import exact
@@ -75,3 +76,36 @@ def test_the_reference_does_not_saturate() -> None:
     session: Any = onnxruntime.InferenceSession(made.SerializeToString(), providers=["CPUExecutionProvider"])
     (got,) = session.run(None, {"a": a})
     np.testing.assert_array_equal(got, (a.astype(int) - 3) @ (b.astype(int) - np.array([1, 0, -2])))
+
+
+@pytest.mark.parametrize("rounded", [False, True])
+@pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
+def test_the_reference_of_a_quantised_lstm(direction: str, rounded: bool) -> None:
+    """Without rounding it is burn's result and ONNX's LSTM of the dequantised weights; with it, it is near ONNX Runtime's."""
+    batch, width, hidden, directions = 3, 5, 4, 2 if direction == "bidirectional" else 1
+    held = {
+        "w": RNG.integers(-64, 64, (directions, width, 4 * hidden)).astype(np.int8),
+        "r": RNG.integers(-64, 64, (directions, hidden, 4 * hidden)).astype(np.int8),
+        "b": RNG.standard_normal((directions, 8 * hidden)).astype(np.float32),
+        "ws": RNG.uniform(0.005, 0.01, directions).astype(np.float32),
+        "wz": RNG.integers(-9, 9, directions).astype(np.int8),
+        "h": RNG.standard_normal((directions, batch, hidden)).astype(np.float32),
+        "c": RNG.standard_normal((directions, batch, hidden)).astype(np.float32),
+    }
+    names = ["x", "w", "r", "b", "", "h", "c", "", "ws", "wz", "ws", "wz"]
+    layer = helper.make_node(
+        "DynamicQuantizeLSTM", names, ["y", "hn", "cn"], domain="com.microsoft", direction=direction, hidden_size=hidden
+    )
+    outputs = [value(name, None) for name in ("y", "hn", "cn")]
+    made = model([layer], [value("x", ("t", batch, width))], outputs, [tensor(n, a) for n, a in held.items()])
+    made.opset_import.append(helper.make_opsetid("com.microsoft", 1))
+    feed = {"x": RNG.standard_normal((6, batch, width)).astype(np.float32)}
+    own = [] if rounded else list(burn.load(made, cache=False).run(feed).values())
+    options: Any = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    theirs: Any = onnxruntime.InferenceSession(made.SerializeToString(), options, ["CPUExecutionProvider"])
+    theirs = theirs.run(None, feed)
+    assert exact(made, rounded)
+    session: Any = onnxruntime.InferenceSession(made.SerializeToString(), options, ["CPUExecutionProvider"])
+    for want, got in zip(session.run(None, feed), theirs if rounded else own, strict=True):
+        np.testing.assert_allclose(got, want, atol=1e-3 if rounded else 1e-5)
