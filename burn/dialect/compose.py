@@ -182,3 +182,25 @@ def where(condition: ir.Value, x: ir.Value, other: float = 0.0) -> ir.Value:
 def zeros_like(x: ir.Value) -> ir.Value:
     type_ = type_of(x)
     return ops.full(shape=type_.shape, dtype=type_.dtype, value=0.0)
+
+
+def disconnect(operation: ir.Operation) -> None:
+    """Lets an op with regions, and all ops in them, use values of its own regions only. The op can then be kept when the program
+    that it was built for is freed."""
+    dummy = None
+    for region in operation.regions:
+        for block in region.blocks:
+            with ir.InsertionPoint.at_block_begin(block):
+                dummy = number(0, "int64")
+    for inner in (operation, *_inside(operation)):
+        for index in range(len(inner.operands)):
+            inner.operands[index] = dummy
+
+
+def _inside(operation: ir.Operation) -> list[ir.Operation]:
+    found = []
+    for region in operation.regions:
+        for block in region.blocks:
+            for op in block.operations:
+                found += [op.operation, *_inside(op.operation)]
+    return found

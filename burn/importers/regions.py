@@ -2,32 +2,14 @@
 
 from __future__ import annotations
 
-from burn.dialect.compose import number
+from burn.dialect.compose import disconnect
 from burn.dialect.mlir import ir
 
 
 def discard(operation: ir.Operation) -> None:
-    """Takes an op out of the program without freeing it: what was noted of its values stays valid.
-
-    Nothing in it may keep pointing at the program, which may be freed before it."""
-    dummy = None
-    for region in operation.regions:
-        for block in region.blocks:
-            with ir.InsertionPoint.at_block_begin(block):
-                dummy = number(0, "int64")
-    for inner in (operation, *_inside(operation)):
-        for index in range(len(inner.operands)):
-            inner.operands[index] = dummy
+    """Takes an op out of the program without freeing it: what was noted of its values stays valid."""
+    disconnect(operation)
     operation.detach_from_parent()
-
-
-def _inside(operation: ir.Operation) -> list[ir.Operation]:
-    found = []
-    for region in operation.regions:
-        for block in region.blocks:
-            for op in block.operations:
-                found += [op.operation, *_inside(op.operation)]
-    return found
 
 
 def move_regions(source: ir.Operation, target: ir.Operation) -> None:

@@ -15,12 +15,13 @@ from typing import Any
 
 from burn.dialect import ops
 from burn.dialect.compose import check_size as check
-from burn.dialect.control import If, Loop, counted
+from burn.dialect.compose import disconnect
+from burn.dialect.control import If, Loop, counted, escapes, region_symbols
 from burn.dialect.dims import RELATIONS, Dim, Expr, Symbol, decide, dim_max, plain
 from burn.dialect.mlir import ir
 from burn.dialect.spec import spec
 from burn.dialect.types import TensorType
-from burn.errors import TypeMismatch
+from burn.errors import BurnError, TypeMismatch
 from burn.evaluation import evaluate
 from burn.tensors import Size, Tensor, constant, lift
 from burn.tensors.concatenation import concat
@@ -55,30 +56,47 @@ def cond(
     *operands: Any,
     results: Types | None = None,
     sizes: Sequence[str] = (),
+    partial: bool = False,
 ) -> Any:
     """`then(*operands)` if `condition` (a bool scalar) is true when the program runs, else `otherwise(*operands)`.
 
     Both return a tensor, a number, or a container of them: one structure, with the same element types and ranks. A size
     that differs between them becomes a new symbol, unless `results` gives the types of all tensors ("float32[n, 3]") and
-    `sizes` the new symbols in them. Numbers and arrays among the operands reach the functions as tensors. Raises
-    TypeMismatch."""
+    `sizes` the new symbols in them. Numbers and arrays among the operands reach the functions as tensors. partial: a
+    branch that burn refuses for the sizes at hand ends a run only if the run takes it; the other branch must be possible.
+    Raises TypeMismatch."""
     given, given_structure = _leaves(operands)
     operands = unflatten(given_structure, given)
     flag = _bool(condition)
     if active() is None:
         leaves, structure = flatten((then if flag else otherwise)(*operands))
         return unflatten(structure, [leaf._present() if isinstance(leaf, Tensor) else leaf for leaf in leaves])
-    structures: list[Any] = []
+    structures: list[Any] = [None, None]
 
-    def branch(function: Callable[..., Any]) -> _region:
+    def branch(index: int, function: Callable[..., Any]) -> _region:
         def values() -> list[Tensor]:
-            leaves, structure = _leaves(function(*operands))
-            structures.append(structure)
+            leaves, structures[index] = _leaves(function(*operands))
             return leaves
 
         return _region(values)
 
-    thens, elses = branch(then), branch(otherwise)
+    regions: list[_region | None] = [None, None]
+    refusals: list[BurnError] = []
+    for index, function in enumerate((then, otherwise)):
+        try:
+            regions[index] = branch(index, function)
+        except BurnError as error:
+            refusals.append(error)
+            if not partial or len(refusals) == 2:
+                raise refusals[0] from None
+    for index, region in enumerate(regions):
+        other = regions[1 - index]
+        if region is None and other is not None:
+            types = other.types if results is None else [spec(t) for t in results]
+            regions[index] = _refusing(flag, index, refusals[0], types, {*sizes, *other.symbols()})
+            structures[index] = structures[1 - index]
+    thens, elses = regions
+    assert thens is not None and elses is not None
     first, second = structures
     if first != second:
         text = f"then gives {_written(first)}, otherwise {_written(second)}"
@@ -294,6 +312,18 @@ def _bool(condition: Any) -> Tensor:
     return flag
 
 
+def _refusing(flag: Tensor, branch: int, why: BurnError, types: Sequence[TensorType], unknown: set[str]) -> _region:
+    """A branch of `cond` that ends the run. branch: 0 for then, 1 for otherwise; unknown: symbols that have no value there."""
+
+    found = read_dim(flag.astype("int64"), current().fresh("branch_taken"))  # outside: derivatives know it there, too
+
+    def values() -> list[Tensor]:
+        check_size(found, "==", branch, f"the branch '{('then', 'otherwise')[branch]}' of burn.cond: {why.summary}")
+        return [zeros(*(0 if escapes(d, unknown) else d for d in t.shape), dtype=t.dtype) for t in types]
+
+    return _region(values)
+
+
 class _region:
     """A function's ops, built in a block that moves into the region's op when its result types are known."""
 
@@ -302,12 +332,20 @@ class _region:
         self._holder = ir.Module.create()
         block = self._holder.operation.regions[0].blocks.append(*[t.to_mlir() for t in arguments])
         self._block = block
-        with ir.InsertionPoint(block):
-            result = function(*map(Tensor, block.arguments))
-            given = result if isinstance(result, (tuple, list)) else [result]
-            values = [lift(v, "bool" if isinstance(v, bool) else None) for v in given]
-            ops.yield_([v.value for v in values])
+        try:
+            with ir.InsertionPoint(block):
+                result = function(*map(Tensor, block.arguments))
+                given = result if isinstance(result, (tuple, list)) else [result]
+                values = [lift(v, "bool" if isinstance(v, bool) else None) for v in given]
+                ops.yield_([v.value for v in values])
+        except BurnError:
+            disconnect(self._holder.operation)  # values of the program would be in use as long as the error is kept
+            raise
         self.types = [v.type for v in values]
+
+    def symbols(self) -> set[str]:
+        """The sizes that are defined inside."""
+        return region_symbols(self._holder.operation.regions[0])
 
     def is_counted(self, trips: Tensor | None, condition: Tensor | None) -> bool:
         """True if a loop with this body always runs all its trips."""

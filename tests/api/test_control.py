@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import burn
-from burn.errors import TypeMismatch
+from burn.errors import RunError, TypeMismatch
 from burn.lazy import statistics
 
 RANDOM = np.random.default_rng(3)
@@ -139,6 +139,35 @@ def test_cond_takes_operands_and_gives_containers(flag: bool, length: int) -> No
 def test_branches_return_one_structure(otherwise: Callable[..., Any], message: str) -> None:
     with pytest.raises(TypeMismatch, match=message):
         burn.compile(lambda p, x: burn.cond(p, lambda x: {"a": x}, otherwise, x), ("bool[]", "float32[n]"))
+
+
+@pytest.mark.parametrize("refused", [0, 1])
+@pytest.mark.parametrize("named", [False, True])
+def test_a_partial_cond_refuses_a_branch_when_a_run_takes_it(refused: int, named: bool) -> None:
+    """Also below another op's region, and with a derivative."""
+
+    def function(p: burn.Tensor, x: burn.Tensor) -> burn.Tensor:
+        branches = [lambda x: (x + 1).reshape(2, 3), lambda x: x[None] * x]
+        types = {"results": ["float32[a, b]"], "sizes": ("a", "b")} if named else {}
+        return burn.cond(p, *branches[:: -1 if refused else 1], x, partial=True, **types)
+
+    run, x = burn.jit(function), RANDOM.standard_normal(4).astype(np.float32)
+    np.testing.assert_allclose(run(np.bool_(refused), x), x[None] * x, rtol=1e-6)
+    slope = burn.jit(lambda p, x: burn.grad(lambda x: function(p, x).sum())(x))
+    if not named:
+        np.testing.assert_allclose(slope(np.bool_(refused), x), 2 * x, rtol=1e-6)
+    with pytest.raises(RunError, match=f"'{('then', 'otherwise')[refused]}' of burn.cond: .*4 elements .* do not fill"):
+        run(np.bool_(not refused), x)
+    longer = RANDOM.standard_normal(6).astype(np.float32)
+    np.testing.assert_allclose(run(np.bool_(not refused), longer), (longer + 1).reshape(2, 3), rtol=1e-6)
+
+
+def test_a_cond_is_refused_where_no_branch_is_possible() -> None:
+    for options in ({}, {"partial": True}):
+        with pytest.raises(TypeMismatch, match="do not fill shape"):
+            burn.jit(lambda p, x: burn.cond(p, lambda: x.reshape(2, 3), lambda: x.reshape(3, 3), **options))(True, np.ones(4))
+    with pytest.raises(TypeMismatch, match="do not fill shape"):
+        burn.jit(lambda p, x: burn.cond(p, lambda: x.reshape(2, 3), lambda: x))(True, np.ones(4))
 
 
 REFUSED: dict[str, tuple[Callable[[burn.Tensor], Any], str]] = {

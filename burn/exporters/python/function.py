@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from burn.dialect.dims import Dim, Expr, symbol
-from burn.dialect.types import DTYPES, TensorType
-from burn.exporters.python.graph import Node, Region, Value, new_sizes
+from burn.dialect.types import DTYPES, TensorType, is_symbolic
+from burn.exporters.python.graph import Node, Region, Value, new_sizes, walk
 from burn.exporters.python.names import Names, identifier
 from burn.exporters.python.spell import function, is_number, is_size, spell
 from burn.exporters.python.text import ATOM, UNARY, Text, call, literal, number, quoted, size
@@ -324,6 +324,8 @@ class Body:
             named["sizes"] = literal(tuple(new))
             named["results"] = _types(node.types)
         if node.op == "if":
+            if any(map(_has_symbolic_sizes, node.regions)):
+                named["partial"] = "True"  # sizes that are fixed later need not fit a branch that is not taken
             text = call("burn.cond", self.value(node.operands[0]), *functions, **named)
         else:
             trips, condition, carried = node.operands
@@ -387,6 +389,11 @@ def depth(code: str) -> int:
         now += (character in "([{") - (character in ")]}")
         deepest = max(deepest, now)
     return deepest
+
+
+def _has_symbolic_sizes(region: Region) -> bool:
+    values = [v for node in walk(region.nodes) for v in (*node.values, *node.results)]
+    return any(is_symbolic(d) for v in values for d in v.type.shape)
 
 
 def _types(types: Sequence[TensorType]) -> str:
