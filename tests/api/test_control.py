@@ -162,10 +162,13 @@ def test_a_partial_cond_refuses_a_branch_when_a_run_takes_it(refused: int, named
     np.testing.assert_allclose(run(np.bool_(not refused), longer), (longer + 1).reshape(2, 3), rtol=1e-6)
 
 
-def test_a_cond_is_refused_where_no_branch_is_possible() -> None:
-    for options in ({}, {"partial": True}):
-        with pytest.raises(TypeMismatch, match="do not fill shape"):
-            burn.jit(lambda p, x: burn.cond(p, lambda: x.reshape(2, 3), lambda: x.reshape(3, 3), **options))(True, np.ones(4))
+@pytest.mark.parametrize("partial", [False, True])
+def test_a_cond_is_refused_where_no_branch_is_possible(partial: bool) -> None:
+    def both_wrong(p: burn.Tensor, x: burn.Tensor) -> burn.Tensor:
+        return burn.cond(p, lambda: x.reshape(2, 3), lambda: x.reshape(3, 3), partial=partial)
+
+    with pytest.raises(TypeMismatch, match="do not fill shape"):
+        burn.jit(both_wrong)(True, np.ones(4))
     with pytest.raises(TypeMismatch, match="do not fill shape"):
         burn.jit(lambda p, x: burn.cond(p, lambda: x.reshape(2, 3), lambda: x))(True, np.ones(4))
 

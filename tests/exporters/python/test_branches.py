@@ -22,7 +22,9 @@ def branching(by_sum: bool) -> onnx.ModelProto:
         tests = [node("Shape", "x", "shape"), node("Squeeze", "shape", "s"), node("Equal", "s count", "c")]
     branch = node("If", "c", "y", then_branch=then, else_branch=other)
     held = {"six": np.array([2, 3]), "zero": np.array([0]), "count": np.array(6), "least": np.array(0, np.float32)}
-    return model([*tests, branch], [value("x", ("n",))], [value("y", ("a", "b"))], [tensor(k, v) for k, v in held.items()])
+    return model(
+        [*tests, branch], [value("x", ("n",))], [value("y", ("a", "b"))], [tensor(k, v) for k, v in held.items()]
+    )
 
 
 @pytest.mark.parametrize("by_sum", [False, True])
@@ -34,5 +36,5 @@ def test_fixed_sizes_need_not_fit_a_branch_that_is_not_taken(by_sum: bool, plain
         x = np.full(count, sign, np.float32)
         np.testing.assert_array_equal(run(x), x.reshape(shape))
     if by_sum:
-        with pytest.raises(RunError, match="4 elements .* do not fill shape"):
+        with pytest.raises(RunError, match=r"4 elements .* do not fill shape"):
             run(np.ones(4, np.float32))

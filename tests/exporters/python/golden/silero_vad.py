@@ -78,5 +78,5 @@ class Model(nn.Module):
             x = ops.concat([scaled.unsqueeze(0), x.unsqueeze(0)], axis=0)  # [2, batch, 128]
             model_8k_decoder_decoder_2 = self.model_8k_decoder_decoder_2(ops.relu(scaled.unsqueeze(2)))  # [batch, 1, 1]
             return ops.sigmoid(model_8k_decoder_decoder_2).flatten(1), x
-        x, result = burn.cond(condition, then, otherwise)  # [batch, 1], [2, batch, 128]
+        x, result = burn.cond(condition, then, otherwise, partial=True)  # [batch, 1], [2, batch, 128]
         return x, result
