@@ -134,11 +134,11 @@ def _step(own: str, hidden: int, rounded: bool) -> onnx.GraphProto:
         helper.make_node("Mul", [gates[1], f"{n}/c/tanh"], [f"{n}/h/next"]),
         helper.make_node("Identity", [f"{n}/h/next"], [f"{n}/y"]),
     ]
-    values = [
+    inputs, outputs = (
         [helper.make_tensor_value_info(f"{n}/{name}", TensorProto.DOUBLE, None) for name in names]
         for names in (("h", "c", "x"), ("h/next", "c/next", "y"))
-    ]
-    return helper.make_graph(nodes, "step", *values, [*starts, axis])
+    )
+    return helper.make_graph(nodes, "step", inputs, outputs, [*starts, axis])
 
 
 def _rounded(x: str, result: str, rounded: bool) -> list[onnx.NodeProto]:
