@@ -29,6 +29,8 @@ def imports(path: Path) -> Iterator[tuple[int, str]]:
 
     def visit(node: ast.AST) -> Iterator[tuple[int, str]]:
         for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.expr):  # holds no import
+                continue
             if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
                 continue
             if isinstance(child, ast.Import):
