@@ -45,10 +45,11 @@ ELEMENT_TYPES: dict[int, str] = {
     TensorProto.FLOAT8E5M2FNUZ: "float8_e5m2fnuz",
     TensorProto.UINT4: "uint4",
     TensorProto.INT4: "int4",
-    TensorProto.FLOAT4E2M1: "float4_e2m1fn",
-    TensorProto.FLOAT8E8M0: "float8_e8m0fnu",
-    TensorProto.UINT2: "uint2",
-    TensorProto.INT2: "int2",
+    # By number: onnx before 1.18, 1.19 and 1.20 has no names for these.
+    23: "float4_e2m1fn",
+    24: "float8_e8m0fnu",
+    25: "uint2",
+    26: "int2",
 }
 
 # Typed field -> the element types that it may hold; every other type is held by int32_data.
