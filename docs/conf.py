@@ -98,12 +98,12 @@ def _link(match: re.Match[str], folder: Path, page: str) -> str:
         return match[0]
     name = path.relative_to(ROOT).as_posix()
     if name in ROOT_PAGES:
-        place = HERE / f"{ROOT_PAGES[name]}.md"
+        found = HERE / f"{ROOT_PAGES[name]}.md"
     elif path.is_relative_to(HERE) and path.suffix in (".md", ".ipynb"):
-        place = path
+        found = path
     else:
         return text
-    return f"[{text}](/{place.relative_to(HERE).as_posix()}{anchor})"
+    return f"[{text}](/{found.relative_to(HERE).as_posix()}{anchor})"
 
 
 def _with_navigation(text: str, page: str) -> str:

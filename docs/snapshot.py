@@ -2,7 +2,7 @@
 
     python docs/snapshot.py            # after a deliberate change
 
-tests/docs/test_snapshot.py fails if the code and the file differ, so a change of the public interface is always seen in review.
+tests/docs/test_snapshot.py fails if the code and the file differ. So a review sees each change of the public interface.
 docs/dev/versions.md says which changes a release may have.
 """
 

@@ -50,6 +50,7 @@ class Entry:
 
 MODULES: Mapping[str, str] = {
     "burn.data": "data",
+    "burn.debug": "debug",
     "burn.fft": "fft",
     "burn.generation": "generation",
     "burn.linalg": "linalg",
@@ -61,7 +62,7 @@ MODULES: Mapping[str, str] = {
     "burn.train.events": "train-events",
     "burn.train.metrics": "train-metrics",
 }
-"""Public modules, and the pages of what they define. `burn.nn` has a page for each file, `burn.ops` for each family."""
+"""Public modules, and the pages of the names that they define. `burn.nn` has a page for each file, `burn.ops` for each family."""
 
 CORE: Mapping[str, tuple[str, ...]] = {
     "run": (

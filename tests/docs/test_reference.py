@@ -16,6 +16,7 @@ import pytest
 
 import burn
 from burn import nn, ops
+from burn.dialect.op import REGISTRY
 from burn.tensors.functions import NAMES
 from tests.api.rows import ROWS
 
@@ -112,7 +113,9 @@ def anchors(text: str) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", re.sub(r"[`*]", "", title).lower()).strip().replace(" ", "-") for title in titles}
 
 
-@pytest.mark.parametrize("page", [p for p in PAGES if p.parent.name != "dev"], ids=lambda page: page.stem)
+@pytest.mark.parametrize(
+    "page", [p for p in PAGES if p.parent.name != "dev" and p.stem != "CHANGELOG"], ids=lambda page: page.stem
+)
 def test_names_in_pages_exist(page: Path) -> None:
     """A code span such as `burn.nn.Linear(4, 2)` names something that exists; `burn.add` may also be an op of the dialect."""
     unknown = []
@@ -120,7 +123,7 @@ def test_names_in_pages_exist(page: Path) -> None:
         try:
             attribute(name)
         except AttributeError:
-            if name.removeprefix("burn.") not in ops.REGISTRY:
+            if name.removeprefix("burn.") not in REGISTRY:
                 unknown.append(name)
     assert unknown == []
 
