@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from burn import evaluation
 
 if TYPE_CHECKING:
-    from burn import data, errors, fft, generation, linalg, nn, ops, optim, random, train
+    from burn import data, debug, errors, fft, generation, linalg, nn, ops, optim, random, train
     from burn.compiled import compile
     from burn.dialect.spec import spec
     from burn.errors import BurnError, CompileError, DataError, InputError, ModelError, RunError, TypeMismatch
@@ -41,7 +41,7 @@ __all__ = [
     # models in Python
     "Tensor", "tensor", "constant", "from_numpy", "explain", "Dim", "spec", "ops", "nn", "compile", "jit",
     "cond", "loop", "while_loop", "fori_loop", "scan", "read_dim", "check_size",
-    "random", "linalg", "fft", "optim", "train", "data", "generation", "manual_seed",
+    "random", "linalg", "fft", "optim", "train", "data", "debug", "generation", "manual_seed",
     "hann_window", "hamming_window", "blackman_window",
     # what language models write
     "generate",
@@ -78,7 +78,7 @@ _HOMES = {
     "burn.errors": ("BurnError", "ModelError", "TypeMismatch", "CompileError", "InputError", "RunError", "DataError"),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
-_MODULES = ("data", "errors", "fft", "generation", "linalg", "nn", "ops", "optim", "random", "train")
+_MODULES = ("data", "debug", "errors", "fft", "generation", "linalg", "nn", "ops", "optim", "random", "train")
 
 evaluation.provide(
     evaluate=lambda: import_module("burn.lazy").evaluate,

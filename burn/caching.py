@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from burn.options import Options
 from burn.runtime import Artefact, Cache, Executable
+from burn.runtime.compilations import logged
 
 if TYPE_CHECKING:
     from burn.dialect.program import Program
@@ -24,7 +25,7 @@ def artefact_of(identity: Sequence[str] | None, make: Callable[[], Program], opt
     if store is None or identity is None:
         return _compile(make, options)
     key = "\n".join([*identity, *options.identity()]).encode()
-    artefact = store.get(key)
+    artefact = logged(lambda: store.get(key), _kernels, cached=True)
     if artefact is None:
         artefact = _compile(make, options)
         store.put(key, artefact)
@@ -40,16 +41,24 @@ def executable(program: Program, options: Options | None = None) -> Executable:
     return Executable(artefact, given_up, options.device)
 
 
-def _identity(program: Program) -> list[str]:
-    """All that a program is: its text, in which ops have the names of their nodes, and its constants."""
+def _identity(program: Program) -> list[str] | None:
+    """All that a program is: its text, in which ops have the names of their nodes, and its constants. None for a program that
+    calls functions of this process."""
     from burn.dialect.text import to_text
 
+    text = to_text(program, locations=True)
+    if '"burn.debug_call"' in text:
+        return None
     constants = [f"{key} {weight.digest()}" for key, weight in sorted(program.weights.items())]
     usual = [f"usual {sorted(program.usual.items())}"] if program.usual else []
-    return [to_text(program, locations=True), f"renews {sorted(program.renews.items())}", *usual, *constants]
+    return [text, f"renews {sorted(program.renews.items())}", *usual, *constants]
 
 
 def _compile(make: Callable[[], Program], options: Options) -> Artefact:
     from burn.compiler import compile_program
 
-    return compile_program(make(), options)
+    return logged(lambda: compile_program(make(), options), _kernels)
+
+
+def _kernels(artefact: Artefact | None) -> int | None:
+    return None if artefact is None else len(artefact.kernels)

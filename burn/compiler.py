@@ -45,7 +45,7 @@ def compile_program(program: Program, options: Options | None = None) -> Artefac
 def _built(program: Program, options: Options) -> tuple[Built, Backend]:
     """A program's code, and the back end that generated it."""
     backend = backend_for(options).session(program)
-    steps = pipeline.parse(_passes(backend, options).text)
+    steps = pipeline.parse(_checked(_passes(backend, options).text, options))
 
     def run(program: Program, backend: Backend) -> None:
         pipeline.run(steps, program, environment(backend))
@@ -61,6 +61,11 @@ def _passes(backend: Backend, options: Options) -> Pipeline:
     passes = backend.pipeline if options.passes is None else Pipeline.of(options.passes)
     passes = within_budget(passes, options.budget) if options.budget else passes
     return passes if options.precision == FULL else with_precision(passes, options.precision)
+
+
+def _checked(passes: str, options: Options) -> str:
+    """The pipeline behind the checks of `burn.debug.nans`, which see the ops of the user's code."""
+    return f"nans{{infinite={str(options.nans == 'inf').lower()}}},{passes}" if options.nans else passes
 
 
 def backend_for(options: Options | None = None) -> Backend:
@@ -79,7 +84,7 @@ def environment(backend: Backend | None = None) -> Environment:
 def _evaluate(program: Program) -> Callable[..., Sequence[np.ndarray]]:
     """A program as a function, on this machine. Sums are taken in order, so that a constant has the same bits in every
     program, exact ones among them."""
-    options = Options(exact=True, autotune=OFF)
+    options = Options(exact=True, autotune=OFF, nans="")
     options = replace(options, passes=backend_for(options).folding.text)
     executable = Executable(artefact_of(program, *_built(program, options)))
     executable.limit_to(left())

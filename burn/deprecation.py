@@ -50,7 +50,7 @@ def deprecated(*, since: str, removed: str, instead: str) -> Callable[[_F], _F]:
         if isinstance(target, type):
             _wrap_constructor(target, notice)
             target.__doc__ = text
-            return target
+            return target  # type: ignore[return-value]
 
         @functools.wraps(target)
         def warned(*args: Any, **kwargs: Any) -> Any:

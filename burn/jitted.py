@@ -29,6 +29,8 @@ from burn.options import Options
 from burn.runtime import registry
 from burn.runtime._native import trim_memory
 from burn.runtime.arrays import as_given
+from burn.runtime.compilations import History, Reason, about
+from burn.runtime.debugging import checked
 from burn.runtime.device import CPU, Device
 from burn.runtime.device import device as as_device
 from burn.runtime.device_array import gpu_of
@@ -120,6 +122,7 @@ class Jit:
         self._varied = opens  # whether parameters change
         self._lock = threading.RLock()  # a function may call itself while it is traced
         self.programs: OrderedDict[Hashable, list[_Program]] = OrderedDict()
+        self._history, self._signatures = History(), dict[Any, None]()  # the latter in the order of compilations
         unknown = sorted(self._static - self._signature.parameters.keys())
         if unknown:
             names = ", ".join(self._signature.parameters)
@@ -138,14 +141,18 @@ class Jit:
         if is_remembering() or any(isinstance(leaf, Tensor) and leaf.is_traced for leaf in leaves):
             return self._function(*args, **kwargs)  # the call becomes part of the outer trace or derivative
         arguments = described(self._signature, given, self._dynamic, static=self._static)
-        key = (arguments.names, arguments.structures, tuple(arguments.types.items()))
+        key = (arguments.names, arguments.structures, tuple(arguments.types.items()), checked())
         devices = frozenset(found for leaf in leaves if (found := _device_of(leaf)) is not None)
         program = self._known(key, devices)
         if program is None:
             with self._lock:
                 program = self._known(key, devices)
                 if program is None:
-                    program = self._compiled(arguments, devices)
+                    reason = difference(self._signatures, key)
+                    with about(name_of(self._function), reason):
+                        program = self._compiled(arguments, devices)
+                    self._signatures[key] = None
+                    self._history.add(name_of(self._function), reason)
                     self._keep(key, program)
                     program.elements  # noqa: B018  drawn now if they never were: that takes memory, too
                     trim_memory()
@@ -239,6 +246,29 @@ def _device_of(leaf: Any) -> Device | None:
         return gpu_of(leaf)
     name = leaf.device
     return None if name == CPU.kind else as_device(name)
+
+
+def difference(signatures: Mapping[Any, None], key: Any) -> Reason:
+    """Why there is no program for a signature: how it differs from the one that was compiled last."""
+    if not signatures:
+        return Reason("the first call")
+    if key in signatures:
+        return Reason("a parameter, an attribute of a module or the device differs")
+    names, structures, types_, checks = key
+    old_names, old_structures, old_types, old_checks = list[Any](signatures)[-1]
+    if names != old_names:
+        return Reason("other arguments were passed", ", ".join(names))
+    known = dict(old_types)
+    for name, type_ in types_:
+        before = known.get(name)
+        if before is not None and before != type_:
+            what = "element type" if before.dtype != type_.dtype else "shape"
+            return Reason(f"the {what} of '{name}' differs", f"{type_}, not {before}")
+    for name, structure, before in zip(names, structures, old_structures, strict=True):
+        if structure != before:
+            value = f"{structure.value!r}"[:60] if isinstance(structure, trees.Fixed) else "another container"
+            return Reason(f"the value of '{name}' differs, which is static", value)
+    return Reason("burn.debug.nans was switched") if checks != old_checks else Reason("another signature")
 
 
 def _fixed(structures: Sequence[trees.Structure]) -> Iterator[Any]:

@@ -20,6 +20,7 @@ from burn.errors import BurnError, ModelError, Problem, TypeMismatch
 from burn.options import FULL, Options
 from burn.runtime import Executable, _native, package
 from burn.runtime.budget import Limits, limited
+from burn.runtime.compilations import about
 from burn.runtime.device import CPU, Device
 from burn.runtime.files import mapped
 from burn.runtime.package import COMPILED, MAGIC
@@ -168,7 +169,8 @@ def _load(
             artefact = package.load(path, _key(signed_by), options.device)
             return Executable(artefact, device=package.placed(artefact.target, options.device))
         identity = _identity(path, content, dims) if options.cache else None
-    made = artefact_of(identity, lambda: read_program(path, dims), options)
+    with about(path.name, "burn.load"):
+        made = artefact_of(identity, lambda: read_program(path, dims), options)
     return Executable(made, device=options.device)
 
 

@@ -19,8 +19,23 @@ from burn.dialect.op import REGISTRY, Op
 from burn.dialect.types import type_of
 from burn.tensors import Tensor, lift, rounded
 
-STRUCTURAL = frozenset({"return", "yield", "group", "if", "loop", "weight", "read_dim", "check_size"})
-"""Ops that are not functions of tensors: see burn.cond, burn.loop, burn.read_dim, burn.check_size and burn.nn.Parameter."""
+STRUCTURAL = frozenset(
+    {
+        "return",
+        "yield",
+        "group",
+        "if",
+        "loop",
+        "weight",
+        "read_dim",
+        "check_size",
+        "debug_print",
+        "debug_call",
+        "check_finite",
+    }
+)
+"""Ops that are not functions of tensors: see burn.cond, burn.loop, burn.read_dim, burn.check_size, burn.debug
+and burn.nn.Parameter."""
 
 NUMBERS_LIKE: dict[str, tuple[str, ...]] = {"select": ("on_true", "on_false")}
 """Operands whose element type numbers take, where these are not all of the op's operands."""

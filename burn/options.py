@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 from burn.codegen.tuning.modes import OFF, Mode, mode_of
 from burn.errors import Problem, TypeMismatch, near
-from burn.runtime import host, registry, versions
+from burn.runtime import debugging, host, registry, versions
 from burn.runtime.device import CPU, Device
 from burn.runtime.device import device as as_device
 
@@ -45,6 +45,7 @@ class Given(TypedDict, total=False):
     cache: bool
     as_text: bool
     architecture: str
+    nans: str
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,8 @@ class Options:
     `passes`: a pipeline in place of the back end's own.
     `cache`: read and write the cache on disk.
     `as_text`: the artefact's code is LLVM IR text instead of an object, which CPUs of other architectures need.
-    `architecture`: of a GPU that need not be present ("sm_90"); the present one's if ""."""
+    `architecture`: of a GPU that need not be present ("sm_90"); the present one's if "".
+    `nans`: the checks of `burn.debug.nans`, "nan", "inf" or ""."""
 
     target: str | Target | None = None
     device: Device = CPU
@@ -72,6 +74,7 @@ class Options:
     cache: bool = True
     as_text: bool = False
     architecture: str = ""
+    nans: str = field(default_factory=debugging.checked)
 
     @classmethod
     def of(cls, **given: Unpack[Given]) -> Options:
@@ -100,6 +103,7 @@ class Options:
             self.passes or "",
             self.budget,
             "text" * self.as_text,
+            self.nans,
             *(f"{name} {versions.installed(name)}" for name in registry.entry(self.device.kind).packages),
             f"runtime {versions.native_runtime()}",
             f"burn {versions.sources(_UNRELATED)}",

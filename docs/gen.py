@@ -62,7 +62,7 @@ SECTIONS = {
     "Functions and tensors": ("run", "run-torch", "tensor", "tensor-*", "control", "gradients"),
     "Families of functions": ("linalg", "fft", "random"),
     "Models and training": ("nn", "nn-*", "optim", "train", "train-*", "data", "generation", "quantization"),
-    "Tools": ("errors", "commands", "environment"),
+    "Tools": ("debug", "errors", "commands", "environment"),
     "Ops and operators": ("operators-*", "ops", "ops-*", "derivatives", "passes"),
 }
 """Sections of the index, and their pages in order; `x-*` is every page of that beginning."""

@@ -34,7 +34,10 @@ from burn.runtime.package import COMPILED
 MOST_EMBEDDED = 1 << 30
 """Bytes of weights in a binary: code reaches across 2 GiB of one and no further."""
 
-_PYTHON_ONLY = {"burn_lib_image_decode": "it decodes image files, which Python does for it"}
+_PYTHON_ONLY = {
+    "burn_lib_image_decode": "it decodes image files, which Python does for it",
+    "burn_lib_debug_call": "burn.debug.callback calls a Python function",
+}
 _LOADING = ("x86_64-linux", "aarch64-linux")
 """Where burn.load runs compiled programs."""
 _ENTRY = "burn_entry"

@@ -24,6 +24,7 @@ from burn.deploy.interface import Interface
 from burn.deploy.report import Report
 from burn.deploy.toolchain import Toolchain
 from burn.dialect.program import Program
+from burn.errors import CompileError, Problem
 from burn.options import OFF
 from burn.options import Options as CompileOptions
 from burn.runtime import files
@@ -49,6 +50,14 @@ ARRAYS = {
 """How JavaScript holds elements, as in index.js; those that are not here are bytes."""
 
 
+_REFUSED = {
+    "burn_lib_image_decode": "it decodes image files, which Python does for it",
+    "burn_lib_debug_call": "burn.debug.callback calls a Python function",
+    "burn_lib_debug_print": "burn.debug.print writes to standard error, which a module does not have",
+}
+"""Functions of the runtime that need a process around them."""
+
+
 def package(
     program: Program,
     output: Path,
@@ -59,6 +68,9 @@ def package(
 ) -> list[Path]:
     """Writes the folder of the package; gives its files, the ES module first. Raises CompileError."""
     artefact = compile_program(program, CompileOptions(target, as_text=True, autotune=OFF)).resolved()
+    asked = set(re.findall(r"@(burn_lib_\w+)\(", bytes(artefact.code).decode()))
+    if problems := [Problem(why, hint="burn.load runs it") for function, why in _REFUSED.items() if function in asked]:
+        raise CompileError("this model does not run in WebAssembly", problems)
     interface = Interface.of(name, artefact.signature)
     weights = stored.layout(artefact.constants, as_file=True)
     if told:

@@ -30,6 +30,7 @@ FAMILIES = (
     "strings",
     "sequence",
     "image",
+    "debug",
     "adjoint.marks",
     "adjoint.apart",
 )

@@ -12,6 +12,7 @@ from contextvars import ContextVar
 from typing import Any, TypeAlias
 
 from burn.dialect.mlir import ir
+from burn.dialect.traits import Trait
 
 Copies: TypeAlias = Mapping[Any, Any]
 """Values and what stands for them in the copy."""
@@ -19,13 +20,27 @@ Copies: TypeAlias = Mapping[Any, Any]
 _seen: ContextVar[tuple[Copies, ...]] = ContextVar("seen", default=())
 
 
-def copy_ops(operations: Iterable[ir.Operation], copies: dict[Any, ir.Value]) -> None:
+def copy_ops(operations: Iterable[ir.Operation], copies: dict[Any, ir.Value], observers: bool = False) -> None:
     """Builds ops again, with their regions, at the insertion point. copies: what stands for the values they use; the values they
-    define, in regions too, are added to it."""
+    define, in regions too, are added to it. observers: with the ops of `burn.debug`, which run once."""
+    clones = []
     for operation in operations:
         clone = operation.clone()
         rename(clone, copies)
         _pair(operation, clone, copies)
+        clones.append(clone)
+    for clone in () if observers else clones:
+        erase_observers(clone)
+
+
+def erase_observers(operation: ir.Operation) -> None:
+    """Erases an op that only looks at values, and those in an op's regions."""
+    for region in operation.regions:
+        for block in region.blocks:
+            for inner in list(block.operations):
+                erase_observers(inner.operation)
+    if Trait.OBSERVES in getattr(operation.opview, "TRAITS", Trait.NONE):
+        operation.erase()
 
 
 def rename(operation: ir.Operation, names: Copies) -> None:

@@ -47,3 +47,5 @@ class Trait(Flag):
     """Mixed precision computes it in half precision if its operands are."""
     WRITES_IN_PLACE = auto()
     """It writes results to the memory that it is given."""
+    OBSERVES = auto()
+    """It shows values to the user and has no results. The backward pass, which builds regions again, leaves it out."""

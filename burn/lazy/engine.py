@@ -22,6 +22,8 @@ from burn.errors import RunError, TypeMismatch
 from burn.lazy.graph import Graph, collect, exact
 from burn.options import Options
 from burn.runtime import Executable
+from burn.runtime.compilations import about
+from burn.runtime.debugging import checked
 from burn.runtime.device import CPU, Device, device
 from burn.runtime.device_array import DeviceArray
 
@@ -118,7 +120,7 @@ def find(graph: Graph, where: Device = CPU) -> Entry:
     """The program for a graph on a device, compiled if there is none yet."""
     global _hits
     with _lock:
-        name = (graph.key, where)
+        name = (graph.key, where, checked())
         structure = _structures.setdefault(name, _Structure())
         _structures.move_to_end(name)
         while len(_structures) > KEPT:
@@ -143,7 +145,9 @@ def _make(graph: Graph, free: frozenset[int], where: Device) -> Entry:
     start = time.perf_counter()
     numbers = tuple(None if i in free else n for i, n in enumerate(graph.numbers))
     identity = f"lazy {graph.key} {numbers}"
-    artefact = artefact_of([identity], lambda: graph.program(free), Options(passes=PASSES, device=where))
+    line = next((str(a.line) for a in reversed(graph.applications) if a.line is not None), "")
+    with about(f"lazy tensors{f' ({line})' if line else ''}", "a new structure"):
+        artefact = artefact_of([identity], lambda: graph.program(free), Options(passes=PASSES, device=where))
     _compiled += 1
     return Entry(Executable(artefact, device=where), free, time.perf_counter() - start)
 

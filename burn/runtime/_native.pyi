@@ -14,6 +14,9 @@ class InputMismatch(ValueError):
 class RunFailure(RuntimeError):
     """`args` is (burn_status, site, value)."""
 
+def set_debug_host(function: Any) -> None:
+    """Calls `function(number, text, tensors)` for programs that print or call back: see debugging.py."""
+
 def set_image_decoder(decoder: Any) -> None:
     """`decoder(data, form)` gives the pixels of an image file, uint8[height, width, channels]: see images.py."""
 

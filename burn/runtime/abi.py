@@ -35,6 +35,7 @@ class Status(IntEnum):
     CANCELLED = 19
     TOO_LONG = 20
     TOO_LARGE = 21
+    NOT_FINITE = 22
 
 
 MESSAGES = {
@@ -59,6 +60,7 @@ MESSAGES = {
     Status.CANCELLED: "the run was cancelled",
     Status.TOO_LONG: "the run takes longer than its limit",
     Status.TOO_LARGE: "the run would take {value} bytes, more than its limit",
+    Status.NOT_FINITE: "element {value} of its result is NaN or infinite, and its operands are not",
 }
 """The message of each failure, with {value} for its number and {site} for its name."""
 
@@ -135,6 +137,9 @@ FUNCTIONS = {
     "burn_lib_text_match": Function(("ptr", "i64", "ptr", "i64", "ptr", "ptr"), "i32", "status"),
     "burn_lib_text_write": Function(("ptr", "i64", "i64", "ptr", "ptr"), "i32", "status"),
     "burn_lib_text_read": Function(("ptr", "i64", "i64", "i64", "ptr", "ptr"), "i32", "status"),
+    "burn_lib_debug_print": Function(("ptr", "i64", "i64", "ptr", "i64", "ptr"), "i32", "status"),
+    "burn_lib_debug_call": Function(("ptr", "i64", "i64", "i64", "ptr"), "i32", "status"),
+    "burn_lib_check_finite": Function(("ptr", "i64", "i64", "i64", "i64", "ptr"), "i32", "status"),
 }
 """All that burn_rt.h and lib.h declare."""
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from burn.errors import Problem, RunError
 from burn.runtime import _native, sizes, strings
 from burn.runtime.dtypes import DTYPES, name_of, numpy_dtype
 from burn.runtime.origins import resolved
@@ -164,6 +165,13 @@ class Artefact:
         """With lines of today in the names of nodes (`burn.runtime.origins`)."""
         kernels = tuple(replace(k, sources=tuple(map(resolved, k.sources))) for k in self.kernels)
         return replace(self, sites=tuple(map(resolved, self.sites)), kernels=kernels)
+
+    def check_portable(self) -> None:
+        """Raises RunError for a program that calls functions of this process (`burn.debug.callback`): no other has them."""
+        calls = [kernel for kernel in self.kernels if kernel.name == "burn_lib_debug_call"]
+        if calls:
+            problems = [Problem("burn.debug.callback calls a Python function", node=k.sources[0]) for k in calls]
+            raise RunError("this program runs in this process alone", problems)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes a package of this program alone, whole or not at all."""

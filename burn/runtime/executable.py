@@ -28,7 +28,7 @@ from burn.errors import (
     RunError,
     TimeBudgetError,
 )
-from burn.runtime import _native, images, sizes, torch_tensors
+from burn.runtime import _native, debugging, images, sizes, torch_tensors
 from burn.runtime.abi import MESSAGES, Status
 from burn.runtime.arrays import Unfit, as_dicts, as_given, contained, like, to_numpy
 from burn.runtime.artefact import Artefact, ValueSpec
@@ -50,6 +50,7 @@ def _failed(code: Any, site: str, value: int, what: str) -> RunError:
 
 
 _native.set_image_decoder(images.decode)
+_native.set_debug_host(debugging.called)
 _native.set_reported_error(
     lambda code, site, value: _failed(code, site, value, "a program failed on the card, in this call or one before")
 )
@@ -192,6 +193,7 @@ class Executable:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """In a pickle or a copy lies the compiled program; its random numbers start anew."""
+        self.artefact.check_portable()
         return Executable, (self.artefact, (), self.device)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Executable:

@@ -47,6 +47,8 @@ Name = str | os.PathLike[str]
 
 def save(programs: Sequence[Artefact], path: Name, key: Name | None = None) -> None:
     """Writes the file whole or not at all; with the key's signature, if one is given. Raises BurnError for what is no key."""
+    for program in programs:
+        program.check_portable()
     signer = None if key is None else signing.private_key(key)
     pieces, offsets = _shared(programs)
     headers = []

@@ -67,6 +67,7 @@ OTHERS = {
     "budget": "bytes=1000",
     "passes": "fuse",
     "as_text": True,
+    "nans": "nan",
 }
 
 

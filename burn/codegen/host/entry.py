@@ -98,6 +98,7 @@ class EntryBuilder:
         self.words = self.code.fresh(PTR)
         self._words = 1
         self._fails = False
+        self._texts: list[str] = []
         self._op: Op | None = None
         self.calls = (Steps if as_table else Calls)(self)
 
@@ -116,7 +117,7 @@ class EntryBuilder:
         parts = divide(code, self._close, END)
         ranges = [self.live.range(v) for v in self.planned]
         ranges += [(step, step) for step in (self.live.range(v)[0] for v, _ in self.shared)]
-        functions = [*self.kernels.functions, *tables, *(part.text() for part in parts)]
+        functions = [*self.kernels.functions, *tables, *self._texts, *(part.text() for part in parts)]
         told = self.records
         return Entry(functions, list(self.constants), ranges, self._buffers, told.all, told.operations, self.sites)
 
@@ -229,6 +230,13 @@ class EntryBuilder:
             bad = self.code.op("arith.ori", bad, flag)
         self.sizes.overflowed = []
         self.fail_if(bad, Status.SIZE_OVERFLOW, full_name(self._op) if self._op else "", 0)
+
+    def text(self, data: bytes) -> Value:
+        """The address of constant bytes."""
+        name = f"text{len(self._texts)}"
+        written = "".join(f"\\{byte:02X}" for byte in data or b"\0")
+        self._texts.append(f'llvm.mlir.global internal constant @{name}("{written}") {{alignment = 1 : i64}}')
+        return self.code.raw(f"llvm.mlir.addressof @{name} : {PTR}", PTR)
 
     def site(self, name: str) -> int:
         if name not in self.sites:

@@ -280,6 +280,41 @@ def _list_split(entry: EntryBuilder, op: Op) -> None:
     )
 
 
+# ---- debugging ---------------------------------------------------------------------------------------------------------
+
+
+def _tensors(call: Call, values: Sequence[ir.Value]) -> Call:
+    """How many values there are, and the words that describe them (lib_debug.c)."""
+    entry = call.entry
+    addresses = [entry.operand(value) for value in values]
+    first = word = call._reserve(sum(3 + type_of(value).rank for value in values))
+    for value, address in zip(values, addresses, strict=True):
+        described = (address, DTYPES.index(type_of(value).dtype), type_of(value).rank)
+        for each in (*described, *map(entry.sizes.dim, type_of(value).shape)):
+            entry.set_word(word, each)
+            word += 1
+    call.operands += [len(values), entry.code.gep(entry.words, first, "i64")]
+    return call
+
+
+@emits("debug_print")
+def _debug_print(entry: EntryBuilder, op: Op) -> None:
+    text = op.text.encode()
+    call = _site(entry, op).number(len(text))
+    call.operands.append(entry.text(text))
+    _tensors(call, op.values).run("burn_lib_debug_print")
+
+
+@emits("debug_call")
+def _debug_call(entry: EntryBuilder, op: Op) -> None:
+    _tensors(_site(entry, op).number(op.function), op.values).run("burn_lib_debug_call")
+
+
+@emits("check_finite")
+def _check_finite(entry: EntryBuilder, op: Op) -> None:
+    _tensors(_site(entry, op).number(int(op.infinite), op.made), op.values).run("burn_lib_check_finite")
+
+
 # ---- images ------------------------------------------------------------------------------------------------------------
 
 

@@ -13,7 +13,7 @@ from burn.dialect import ops
 from burn.dialect.adjoint.reverse import Customs, gradients, move_customs
 from burn.dialect.compose import dim_value, number, reshape, zeros_like
 from burn.dialect.control import If, Loop, captured, defined_symbols, region_symbols, yielded
-from burn.dialect.copies import copy_ops
+from burn.dialect.copies import copy_ops, erase_observers
 from burn.dialect.dims import Dim, dim_max, symbol
 from burn.dialect.mentions import used_symbols
 from burn.dialect.mlir import ir
@@ -38,11 +38,13 @@ def _check_region(op: Op, region: ir.Region) -> None:
         _refuse(op, f"sizes are found out inside of it ({', '.join(sorted(names))})")
 
 
-def _copy(region: ir.Region, arguments: Sequence[ir.Value], customs: Customs) -> tuple[list[ir.Value], dict]:
-    """Builds a region's ops again: the values that it yields, and by each of its values the copy."""
+def _copy(
+    region: ir.Region, arguments: Sequence[ir.Value], customs: Customs, observers: bool = False
+) -> tuple[list[ir.Value], dict]:
+    """Builds a region's ops again: the values that it yields, and by each of its values the copy. observers: see `copy_ops`."""
     block = region.blocks[0]
     copies: dict[Any, ir.Value] = dict(zip(block.arguments, arguments, strict=True))
-    copy_ops([operation.operation for operation in list(block.operations)[:-1]], copies)
+    copy_ops([operation.operation for operation in list(block.operations)[:-1]], copies, observers)
     move_customs(customs, copies)
     return [copies.get(v, v) for v in yielded(region)], copies
 
@@ -104,10 +106,11 @@ def _kept(op: Op, customs: Customs) -> tuple[list[ir.Value], Dim]:
         )
         block = made.regions[0].blocks.append(*[a.type for a in region.blocks[0].arguments])
         with ir.InsertionPoint(block):
-            values, _ = _copy(region, list(block.arguments), customs)
+            values, _ = _copy(region, list(block.arguments), customs, observers=True)
             ops.yield_([*values, *list(block.arguments)[2:]])
     for before, after in zip(old, made.results, strict=False):
         before.replace_all_uses_with(after)
+    erase_observers(op.operation)  # the new loop has them
     return list(made.results)[len(old) :], length
 
 

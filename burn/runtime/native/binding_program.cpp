@@ -37,6 +37,15 @@ int interrupted(void *context) {
 PyObject *image_decoder = nullptr;       // a function of the bytes and the form
 thread_local PyObject *host_error = nullptr; // what it raised in this thread's run
 
+void keep_host_error() {
+    PyObject *type, *value, *trace;
+    PyErr_Fetch(&type, &value, &trace);
+    PyErr_NormalizeException(&type, &value, &trace);
+    exchange(host_error, value);
+    Py_XDECREF(type);
+    Py_XDECREF(trace);
+}
+
 // Called in a run, which does not hold the interpreter's lock.
 void *decode_image(burn_run *run, int64_t form, const void *data, int64_t bytes, int64_t sizes[2]) {
     PyGILState_STATE state = PyGILState_Ensure();
@@ -55,16 +64,44 @@ void *decode_image(burn_run *run, int64_t form, const void *data, int64_t bytes,
         }
     }
     Py_XDECREF(result);
-    if (PyErr_Occurred()) {
-        PyObject *type, *value, *trace;
-        PyErr_Fetch(&type, &value, &trace);
-        PyErr_NormalizeException(&type, &value, &trace);
-        exchange(host_error, value);
-        Py_XDECREF(type);
-        Py_XDECREF(trace);
-    }
+    if (PyErr_Occurred())
+        keep_host_error();
     PyGILState_Release(state);
     return pixels;
+}
+
+PyObject *debug_host = nullptr; // a function of the callback's number, the text, and tensors: (dtype, sizes, bytes)
+
+// As decode_image.
+int call_debug_host(burn_run *, int64_t function, const char *text, int64_t bytes, int64_t count, const int64_t *words) {
+    PyGILState_STATE state = PyGILState_Ensure();
+    PyObject *tensors = PyList_New(0);
+    for (int64_t i = 0; tensors && i < count; i++) {
+        const int64_t *dims = words + 3, rank = words[2];
+        int64_t size = burn_lib_element_bytes(words[1]);
+        PyObject *sizes = PyTuple_New(static_cast<Py_ssize_t>(rank));
+        for (int64_t axis = 0; sizes && axis < rank; axis++) {
+            size *= dims[axis];
+            PyTuple_SET_ITEM(sizes, static_cast<Py_ssize_t>(axis), PyLong_FromLongLong(dims[axis]));
+        }
+        PyObject *item = sizes ? Py_BuildValue("LNy#", static_cast<long long>(words[1]), sizes,
+                                               reinterpret_cast<const char *>(static_cast<uintptr_t>(words[0])),
+                                               static_cast<Py_ssize_t>(size))
+                               : nullptr;
+        if (!item || PyList_Append(tensors, item) < 0)
+            Py_CLEAR(tensors);
+        Py_XDECREF(item);
+        words += 3 + rank;
+    }
+    PyObject *result = tensors ? PyObject_CallFunction(debug_host, "Ly#N", static_cast<long long>(function), text,
+                                                       static_cast<Py_ssize_t>(bytes), tensors)
+                               : nullptr;
+    Py_XDECREF(result);
+    bool failed = PyErr_Occurred() != nullptr;
+    if (failed)
+        keep_host_error();
+    PyGILState_Release(state);
+    return failed;
 }
 
 constexpr size_t MOST_EVENTS = 100000; // recorded individually in a profiled run
@@ -368,6 +405,10 @@ void bind_programs(nb::module_ &m) {
         exchange(image_decoder, decoder.release().ptr());
         burn_set_image_decoder(decode_image);
     }, "decoder"_a);
+    m.def("set_debug_host", [](nb::object function) {
+        exchange(debug_host, function.release().ptr());
+        burn_set_debug_host(call_debug_host);
+    }, "function"_a);
     m.def("plan", &plan, "live_ranges"_a, "sizes"_a);
     m.def("new_bytes", &new_bytes, "count"_a);
 }

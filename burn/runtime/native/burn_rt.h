@@ -131,7 +131,8 @@ enum burn_status {
     BURN_SMALL_OUTPUT = 18,      /* the caller's memory for an output is too small; value: the output */
     BURN_CANCELLED = 19,         /* burn_program_cancel */
     BURN_TOO_LONG = 20,          /* the run's deadline passed; value: nanoseconds beyond it */
-    BURN_TOO_LARGE = 21          /* the run would take more bytes than its limit; value: those that it would */
+    BURN_TOO_LARGE = 21,         /* the run would take more bytes than its limit; value: those that it would */
+    BURN_NOT_FINITE = 22         /* an op made a NaN, or an infinity; value: the index of the element */
 };
 
 #ifdef __cplusplus

@@ -50,6 +50,12 @@ void *burn_lib_list_concat(burn_run *run, int64_t site, const int64_t *list, int
                            int64_t rank, int64_t *dims);
 int32_t burn_lib_list_split(burn_run *run, int64_t site, int64_t dtype, int64_t rank, const int64_t *dims, int64_t axis,
                             int64_t keep, int64_t count, const int64_t *sizes, const char *x, int64_t *result);
+/* See lib_debug.c: `words` are `count` tensors. `results`: how many of the first tensors the op made, of the others. */
+int32_t burn_lib_debug_print(burn_run *run, int64_t site, int64_t bytes, const char *text, int64_t count,
+                             const int64_t *words);
+int32_t burn_lib_debug_call(burn_run *run, int64_t site, int64_t function, int64_t count, const int64_t *words);
+int32_t burn_lib_check_finite(burn_run *run, int64_t site, int64_t infinite, int64_t results, int64_t count,
+                              const int64_t *words);
 int32_t burn_lib_text_read(burn_run *run, int64_t site, int64_t dtype, int64_t count, const int64_t *x, void *numbers);
 
 #endif

@@ -9,6 +9,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* In the order of DTYPES in burn/codegen/host/library.py. */
 enum burn_dtype {
     BURN_F64, BURN_F32, BURN_F16, BURN_BF16,
@@ -36,7 +40,13 @@ int burn_lib_key_bytes(int64_t dtype);     /* low bytes of a key that may be oth
 void burn_lib_keys(int64_t dtype, const void *x, int64_t count, int64_t step, uint64_t *keys, int64_t stride);
 /* The bits of a part that are all 0 in zero; 0 for a type that has no zero. */
 uint64_t burn_lib_zero_mask(int64_t dtype);
+/* Writes a number as Python does to `to` (64 bytes), floats with the fewest digits; returns the length. `number` is a bool, an
+ * i64, a u64, or for a float type a double. */
+int burn_lib_number_text(int64_t dtype, const void *number, char *to);
 /* Sorts stably by key. `spare` has room for `count` more; returns whichever of the two holds the result. */
 burn_keyed *burn_lib_sort_keyed(burn_keyed *items, burn_keyed *spare, int64_t count, int key_bytes);
 
+#ifdef __cplusplus
+}
+#endif
 #endif

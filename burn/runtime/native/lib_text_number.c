@@ -83,6 +83,8 @@ static int write_number(int64_t dtype, const void *x, int64_t i, char *to) {
     return write_float(dtype, value, to);
 }
 
+int burn_lib_number_text(int64_t dtype, const void *number, char *to) { return write_number(dtype, number, 0, to); }
+
 /* Floats come as f64, with the type whose precision they have. */
 int32_t burn_lib_text_write(burn_run *run, int64_t dtype, int64_t count, const void *x, int64_t *texts) {
     char text[64];

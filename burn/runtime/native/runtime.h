@@ -184,6 +184,11 @@ int64_t burn_clock_ns(void); /* system.c */
 /* Decodes an image file; returns the pixels [height, width, channels] in memory of burn_rt_alloc, or NULL. `form`: see lib.h. */
 typedef void *(*burn_image_decoder)(burn_run *run, int64_t form, const void *data, int64_t bytes, int64_t sizes[2]);
 void burn_set_image_decoder(burn_image_decoder decoder);
+/* Prints a text with tensors (function -1), or calls the host's function of that number with them: see lib_debug.c. Returns 0 if
+ * that worked. */
+typedef int (*burn_debug_host)(burn_run *run, int64_t function, const char *text, int64_t bytes, int64_t count,
+                               const int64_t *words);
+void burn_set_debug_host(burn_debug_host function);
 
 /* ---- elf.c: a program's object code in memory -------------------------------------------------------------------- */
 typedef struct burn_image burn_image;

@@ -66,6 +66,9 @@ const burn_symbol burn_symbols[] = {
     FUNCTION(burn_lib_text_tokens),
     FUNCTION(burn_lib_text_write),
     FUNCTION(burn_lib_text_read),
+    FUNCTION(burn_lib_debug_print),
+    FUNCTION(burn_lib_debug_call),
+    FUNCTION(burn_lib_check_finite),
     /* libc, which LLVM calls for copies and fills */
     FUNCTION(memcpy),
     FUNCTION(memmove),

@@ -1,0 +1,89 @@
+"""The Python side of `burn.debug`: functions that programs call, printing, and the mode of `burn.debug.nans`.
+
+The C runtime calls `called` while a program runs (`burn_set_debug_host`). A number stands for a function in compiled code: it
+is valid in this process alone, so programs with callbacks are neither cached nor saved.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from typing import Any
+
+import numpy as np
+
+from burn.runtime.dtypes import CODES, numpy_dtype
+from burn.variables import variable
+
+PRINT = -1
+"""The number that stands for printing."""
+
+_FIELD = re.compile("\1(\\d+)\2([^\3]*)\3")
+_functions: list[Callable[..., Any]] = []
+_numbers: dict[Callable[..., Any], int] = {}
+_nans: ContextVar[str | None] = ContextVar("nans", default=None)
+
+Tensor = tuple[int, tuple[int, ...], bytes]
+"""An element type's number, sizes, and the elements."""
+
+
+def number_of(function: Callable[..., Any]) -> int:
+    """The number of a function in compiled code. One function has one number."""
+    try:
+        known = _numbers.get(function)
+    except TypeError:  # it has no hash
+        known = None
+    if known is None:
+        known = len(_functions)
+        _functions.append(function)
+        with suppress(TypeError):
+            _numbers[function] = known
+    return known
+
+
+def called(function: int, text: bytes, tensors: Sequence[Tensor]) -> None:
+    """Prints, or calls a function, for a running program. An exception ends the run."""
+    arrays = [_array(*tensor) for tensor in tensors]
+    if function == PRINT:
+        print(formatted(text.decode(), arrays), flush=True)
+    else:
+        _functions[function](*arrays)
+
+
+def _array(code: int, shape: tuple[int, ...], data: bytes) -> np.ndarray:
+    return np.frombuffer(bytearray(data), numpy_dtype(CODES[code])).reshape(shape)
+
+
+def formatted(text: str, arrays: Sequence[np.ndarray]) -> str:
+    """A text with its fields filled in, arrays as numpy prints them."""
+    return _FIELD.sub(lambda match: _shown(arrays[int(match[1])], match[2]), text)
+
+
+def _shown(array: np.ndarray, conversion: str) -> str:
+    if not conversion:
+        return str(array) if array.ndim else str(array[()])
+
+    def write(value: Any) -> str:
+        return conversion % float(value)
+
+    return write(array[()]) if not array.ndim else np.array2string(array.astype(object), formatter={"all": write})
+
+
+@contextmanager
+def checking(kind: str) -> Iterator[None]:
+    """Inside, programs are compiled with checks for "nan", or "inf": NaN and infinity; "" for none."""
+    token = _nans.set(kind)
+    try:
+        yield
+    finally:
+        _nans.reset(token)
+
+
+def checked() -> str:
+    """The checks of programs that are compiled now: "nan", "inf" or "". Outside of `checking`, BURN_DEBUG_NANS decides."""
+    kind = _nans.get()
+    if kind is None:
+        kind = variable("BURN_DEBUG_NANS") or ""
+    return {"": "", "0": "", "1": "nan"}.get(kind, kind)
