@@ -30,6 +30,10 @@ class Burn:
         return own(*args)
 
     @staticmethod
+    def derivative(function: Callable[..., Any], x: Any) -> Any:
+        return burn.grad(function)(x)
+
+    @staticmethod
     def cut(x: Any, *slices: Any) -> Any:
         return x[slices]
 

@@ -260,4 +260,4 @@ def derivative(function: Callable[..., T], x: T) -> T:
         (found,) = torch.autograd.grad(
             function(inner), inner, create_graph=True, allow_unused=True, materialize_grads=True
         )
-    return found if x.requires_grad else found.detach()
+    return found if x.requires_grad or torch.is_grad_enabled() else found.detach()
