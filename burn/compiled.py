@@ -136,5 +136,8 @@ class CompiledFunction:
         shown = present(outputs[:count], given)
         return trees.unflatten(self._results, shown), outputs[count:]
 
+    def _repr_html_(self) -> str:
+        return self.executable._repr_html_()
+
     def __repr__(self) -> str:
         return f"CompiledFunction({self.executable!r})"

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import burn.markup as markup
 from burn.compiled import CompiledFunction, executable_of, is_torch
 from burn.dialect.deferred import is_remembering
 from burn.dialect.spec import as_array
@@ -225,6 +226,15 @@ class Jit:
             self.programs[oldest].pop()
             if not self.programs[oldest]:
                 del self.programs[oldest]
+
+    def __repr__(self) -> str:
+        return f"<burn.jit of {name_of(self._function)}, {sum(map(len, self.programs.values()))} programs>"
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the compiled programs, the last one first."""
+        made = [p.function.executable for found in reversed(self.programs.values()) for p in found]
+        parts = [markup.text(markup.Markup(e._repr_html_())) for e in made]
+        return markup.details(repr(self), *parts, opened=True)
 
     def __reduce__(self) -> str:
         """Pickled by its name, as functions are. Raises PicklingError where its module has something else under the name."""

@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
 
+import burn.markup as markup
 from burn.dialect.spec import element_type
 from burn.dialect.types import FLOATS
 from burn.dialect.weights import Weight
@@ -387,6 +388,28 @@ class Module:
         lines = [f"({name}): {child!r}".replace("\n", "\n  ") for name, child in self.children()]
         head = f"{type(self).__name__}({self.extra_repr()}"
         return head + ("\n  " + "\n  ".join(lines) + "\n" if lines else "") + ")"
+
+    def _repr_html_(self) -> str:
+        """For notebooks: a tree of modules that folds, with the types of parameters."""
+        return self._tree("", {}, opened=True)
+
+    def _tree(self, name: str, seen: dict[int, str], opened: bool = False) -> markup.Markup:
+        """seen: paths of the parameters that are in the tree already."""
+        label = markup.joined(*[markup.code(f"({name.rpartition('.')[2]})")] * bool(name), type(self).__name__)
+        sizes = [p.type.elements for _, p in self.named_parameters(buffers=False)]
+        count = sum(n for n in sizes if isinstance(n, int))
+        parts: list[object] = []
+        for attribute, value in vars(self).items():
+            if isinstance(value, Parameter):
+                path = f"{name}.{attribute}" if name else attribute
+                first = seen.setdefault(id(value), path)
+                notes = [f"shared with {first}"] * (first != path) + ["buffer"] * isinstance(value, Buffer)
+                parts.append(markup.joined(markup.code(attribute), markup.code(value.type), *notes))
+        for attribute, child in self.children():
+            parts.append(child._tree(f"{name}.{attribute}" if name else attribute, seen))
+        extra = self.extra_repr()
+        head = markup.joined(label, f"({extra})" if extra else "", f"{count:,} parameters" if count else "")
+        return markup.details(head, *parts, opened=opened)
 
     def summary(self, *inputs: Any) -> str:
         """A table of the modules: path, kind, parameters and their shapes. With inputs (types, "float32[batch, 784]", or

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+import burn.markup as markup
 from burn.errors import (
     DivisionRunError,
     IndexRunError,
@@ -223,6 +224,17 @@ class Executable:
             return ", ".join(f"{s.name}: {s.type_text}" for s in specs)
 
         return f"Executable({show(self.inputs)} -> {show(self.outputs)})"
+
+    def _repr_html_(self) -> str:
+        """For notebooks: inputs, outputs and kernels."""
+        sides = (("input", self.inputs), ("output", self.outputs))
+        rows = [(side, s.name, markup.code(s.type_text)) for side, specs in sides for s in specs]
+        kernels = self.artefact.kernels
+        listed = [(k.kind, markup.code(k.name), ", ".join(k.sources)) for k in kernels]
+        size = sum(constant.bytes for constant in self.artefact.constants)
+        head = f"Executable on {self.device}: {len(kernels)} kernels, {size:,} bytes of constants"
+        inner = markup.details("kernels", markup.table(("kind", "kernel", "computes"), listed))
+        return markup.details(head, markup.table(("", "name", "type"), rows), inner, opened=True)
 
     def _formed(self, outputs: Sequence[Any], given: Sequence[Any]) -> list[Any]:
         """Outputs in the form of the inputs, and as dicts those that have keys."""

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
+import burn.markup as markup
 from burn.dialect.deferred import Deferred
 from burn.dialect.functions import FUNCTIONS, Function
 from burn.errors import TypeMismatch
@@ -203,6 +204,13 @@ class Tensor(Updates):
         sizes = "" if self.type.elements else f", shape={list(self.type.shape)}"
         device = "" if self.device == "cpu" else f", device={self.device}"
         return f"tensor({text}{sizes}, dtype={self.dtype}{device})"
+
+    def _repr_html_(self) -> str:
+        """For notebooks: type, device and elements."""
+        if self.is_traced:
+            return markup.code(repr(self))
+        head = markup.joined(markup.code(self.type), f"on {self.device}")
+        return markup.details(head, markup.block(np.array2string(self._elements(), separator=", ")), opened=True)
 
     def _must_have_elements(self, what: str) -> None:
         if self.is_traced:

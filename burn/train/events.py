@@ -17,6 +17,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
+import burn.markup as markup
+
 Better: TypeAlias = Literal["min", "max"]
 """The better direction of a metric."""
 
@@ -150,6 +152,21 @@ class Summary:
         from burn.train.report import table
 
         return table(self)
+
+    def _repr_html_(self) -> str:
+        """For notebooks: a table of the epochs, and the curve of the loss."""
+        names = [f"{side} {name}" for side in ("train", "valid") for name in getattr(self, side)]
+        values = [
+            {f"{side} {n}": v for side in ("train", "valid") for n, v in row[side].items()} for row in self.history
+        ]
+        rows = [
+            [row["epoch"], row["step"], *(f"{value[n]:.6g}" if n in value else "" for n in names)]
+            for row, value in zip(self.history, values, strict=True)
+        ]
+        curves = [(n, [v[n] for v in values if n in v]) for n in names if n.endswith(" loss")]
+        head = f"{self.run}: {self.epochs} epochs, {self.steps} steps, {self.seconds:.1f} s, {self.reason}"
+        table_ = markup.table(("epoch", "step", *names), rows)
+        return markup.details(markup.joined(head, self.error), markup.chart(curves), table_, opened=True)
 
 
 Event: TypeAlias = Started | Stepped | ValidStepped | Validated | EpochEnded | Saved | Warned | Stopped | Finished
