@@ -60,6 +60,7 @@ nb_execution_mode = "force"
 nb_execution_timeout = 120
 nb_execution_raise_on_error = True
 nb_merge_streams = True
+nb_execution_in_temp = True
 
 ROOT_PAGES = {
     "README.md": "index",

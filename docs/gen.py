@@ -55,6 +55,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "derivatives": tables.derivative_page,
     "passes": tables.pass_page,
     "commands": tables.command_page,
+    "gallery": tables.gallery_page,
     "environment": tables.environment_page,
 }
 
@@ -62,6 +63,7 @@ SECTIONS = {
     "Functions and tensors": ("run", "run-torch", "tensor", "tensor-*", "control", "gradients"),
     "Families of functions": ("linalg", "fft", "random"),
     "Models and training": ("nn", "nn-*", "optim", "train", "train-*", "data", "generation", "quantization"),
+    "Examples": ("gallery",),
     "Tools": ("debug", "errors", "commands", "environment"),
     "Ops and operators": ("operators-*", "ops", "ops-*", "derivatives", "passes"),
 }

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 from collections import defaultdict
 from collections.abc import Iterable
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import click
-from entries import module
+from entries import markdown, module
 
 from burn import ops
 from burn.dialect.adjoint import rules
@@ -177,6 +179,22 @@ def _help(command: click.Command, name: str) -> list[str]:
         context = click.Context(inner, info_name=f"{name} {part}", max_content_width=100, terminal_width=100)
         texts.append(inner.get_help(context))
     return "\n\n".join(texts).splitlines()
+
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+
+
+def gallery_page() -> str:
+    """The programs in examples/, with their docstrings and code. The tests run them (tests/train, tests/e2e, tests/deploy)."""
+    lines = ["# Gallery", "", "Complete programs from the folder `examples`. The tests run all of them.", ""]
+    for path in sorted(EXAMPLES.rglob("*.py")):
+        source = path.read_text()
+        first, _, rest = (ast.get_docstring(ast.parse(source)) or path.stem).partition("\n")
+        title = path.relative_to(EXAMPLES).with_suffix("").as_posix().replace("_", " ")
+        lines += [f"## {title}", "", *markdown(first), "", *markdown(rest.strip()), ""]
+        code = source.split('"""', 2)[2].strip() if source.startswith('"""') else source
+        lines += ["````python", code, "````", ""]
+    return "\n".join(lines)
 
 
 def summary(value: Any) -> str:
