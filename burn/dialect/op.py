@@ -19,13 +19,13 @@ From the class come the MLIR op, the builder (`Softmax.build(x, axis=1)`, also `
 from __future__ import annotations
 
 import inspect
-import itertools
 import types
 import typing
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar
 
 from burn.dialect.deferred import is_deferred, record
@@ -90,6 +90,24 @@ def _kept(decode: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return read
 
 
+def _encoded(encode: Callable[[Any], ir.Attribute]) -> Callable[[Any], ir.Attribute]:
+    """An `encode` that calls the bindings once for each value: a model's ops repeat theirs. Not for floats: -0.0 equals 0.0."""
+    known: dict[Any, ir.Attribute] = {}
+
+    def write(value: Any) -> ir.Attribute:
+        try:
+            attribute = known.get(value)
+        except TypeError:  # a list
+            return encode(value)
+        if attribute is None:
+            if len(known) >= DECODED:
+                known.clear()
+            attribute = known[value] = encode(value)
+        return attribute
+
+    return write
+
+
 def _dims_attr(dims: Sequence[Dim]) -> ir.Attribute:
     return ir.ArrayAttr.get([ir.StringAttr.get(str(d)) for d in dims])
 
@@ -101,27 +119,35 @@ def _int64(value: Any) -> int:
 
 
 _I64 = Codec(
-    lambda v: ir.IntegerAttr.get(ir.IntegerType.get_signless(64), _int64(v)), lambda a: ir.IntegerAttr(a).value
+    _encoded(lambda v: ir.IntegerAttr.get(ir.IntegerType.get_signless(64), _int64(v))),
+    _kept(lambda a: ir.IntegerAttr(a).value),
 )
 CODECS: dict[Any, Codec] = {
     int: _I64,
-    bool: Codec(lambda v: ir.BoolAttr.get(bool(v)), lambda a: bool(ir.BoolAttr(a).value)),
-    float: Codec(lambda v: ir.FloatAttr.get(ir.F64Type.get(), float(v)), lambda a: ir.FloatAttr(a).value),
-    str: Codec(ir.StringAttr.get, lambda a: ir.StringAttr(a).value),
+    bool: Codec(_encoded(lambda v: ir.BoolAttr.get(bool(v))), _kept(lambda a: bool(ir.BoolAttr(a).value))),
+    float: Codec(
+        lambda v: ir.FloatAttr.get(ir.F64Type.get(), float(v)),
+        _kept(lambda a: ir.FloatAttr(a).value),
+    ),
+    str: Codec(_encoded(ir.StringAttr.get), _kept(lambda a: ir.StringAttr(a).value)),
     tuple[int, ...]: Codec(
-        lambda v: ir.DenseI64ArrayAttr.get([_int64(x) for x in v]), _kept(lambda a: tuple(ir.DenseI64ArrayAttr(a)))
+        _encoded(lambda v: ir.DenseI64ArrayAttr.get([_int64(x) for x in v])),
+        _kept(lambda a: tuple(ir.DenseI64ArrayAttr(a))),
     ),
     tuple[float, ...]: Codec(
         lambda v: ir.DenseF64ArrayAttr.get([float(x) for x in v]), _kept(lambda a: tuple(ir.DenseF64ArrayAttr(a)))
     ),
     tuple[str, ...]: Codec(
-        lambda v: ir.ArrayAttr.get([ir.StringAttr.get(x) for x in v]),
+        _encoded(lambda v: ir.ArrayAttr.get([ir.StringAttr.get(x) for x in v])),
         _kept(lambda a: tuple(ir.StringAttr(x).value for x in ir.ArrayAttr(a))),
     ),
-    tuple[Dim, ...]: Codec(_dims_attr, _kept(lambda a: tuple(parse(ir.StringAttr(x).value) for x in ir.ArrayAttr(a)))),
-    Dim: Codec(lambda v: ir.StringAttr.get(str(v)), _kept(lambda a: parse(ir.StringAttr(a).value))),
+    tuple[Dim, ...]: Codec(
+        _encoded(_dims_attr), _kept(lambda a: tuple(parse(ir.StringAttr(x).value) for x in ir.ArrayAttr(a)))
+    ),
+    Dim: Codec(_encoded(lambda v: ir.StringAttr.get(str(v))), _kept(lambda a: parse(ir.StringAttr(a).value))),
 }
-_ONE_SIZE, _SIZES, _SEGMENTS = CODECS[Dim], CODECS[tuple[Dim, ...]], CODECS[tuple[int, ...]].decode
+_ONE_SIZE, _SIZES = CODECS[Dim], CODECS[tuple[Dim, ...]]
+_COUNTS, _SEGMENTS = CODECS[tuple[int, ...]].encode, CODECS[tuple[int, ...]].decode
 
 
 @dataclass(frozen=True)
@@ -134,7 +160,7 @@ class Attr:
     required: bool
     default: Any
 
-    @property
+    @cached_property
     def holds_sizes(self) -> bool:
         return self.codec is _ONE_SIZE or self.codec is _SIZES
 
@@ -289,7 +315,8 @@ class Op(Burn.Operation):
     @classmethod
     def has(cls, trait: Trait) -> bool:
         """Whether the class has this trait, or one of several (`a | b`)."""
-        return bool(cls.TRAITS & trait)
+        # passes call it for every op, and operators of flags take 8 times as long
+        return cls.TRAITS._value_ & trait._value_ != 0
 
     def flops(self) -> Dim:
         """Floating-point operations of contractions and attention; 0 for other ops, whose cost is memory."""
@@ -307,26 +334,24 @@ class Op(Burn.Operation):
 
         Raises TypeMismatch, naming the op, when operands or attributes do not fit."""
         if is_deferred(operands):
-            groups, complete, types_ = cls._complete(operands, result_types, attrs)
-            return record(
-                cls, [g if k == "variadic" else g[0] if g else None for g, (_, k) in groups], complete, types_
-            )
-        operation = cls.create(*operands, result_types=result_types, **attrs)
-        return operation.results[0] if len(operation.results) == 1 else list(operation.results)
+            given, _, complete, types_ = cls._complete(operands, result_types, attrs)
+            return record(cls, given, complete, types_)
+        results = cls.create(*operands, result_types=result_types, **attrs).results
+        return results[0] if len(results) == 1 else list(results)
 
     @classmethod
     def create(cls, *operands: Any, result_types: Sequence[TensorType] | None = None, **attrs: Any) -> ir.Operation:
         """As `build`; returns the operation, for those with regions."""
         with context():
-            groups, complete, types_ = cls._complete(operands, result_types, attrs)
+            _, segments, complete, types_ = cls._complete(operands, result_types, attrs)
             attributes = {k: cls.ATTRS[k].codec.encode(v) for k, v in complete.items() if v is not None}
             if cls.SEGMENTED:
-                attributes["segments"] = ir.DenseI64ArrayAttr.get([len(group) for group, _ in groups])
+                attributes["segments"] = _COUNTS(tuple(map(len, segments)))
             return ir.Operation.create(
                 f"burn.{cls.OP_NAME}",
                 loc=_with_line(),
                 results=[t.to_mlir() for t in types_],
-                operands=[value for group, _ in groups for value in group],
+                operands=[value for segment in segments for value in segment],
                 attributes=attributes,
                 regions=len(cls.REGIONS),
             )
@@ -334,53 +359,71 @@ class Op(Burn.Operation):
     @classmethod
     def _complete(
         cls, operands: Sequence[Any], result_types: Sequence[TensorType] | None, attrs: dict[str, Any]
-    ) -> tuple[list[tuple[list[Any], tuple[str, str]]], dict[str, Any], list[TensorType]]:
-        """Each operand's values, every attribute, and the results' types. Raises TypeMismatch where something is amiss."""
+    ) -> tuple[list[Any], list[Sequence[Any]], dict[str, Any], Sequence[TensorType]]:
+        """Each operand (a value, None, or a list), the same as lists, every attribute, and the results' types. Raises
+        TypeMismatch for what does not fit."""
         if len(operands) > len(cls.OPERANDS):
             cls.fail(f"takes {len(cls.OPERANDS)} operands, not {len(operands)}")
-        groups: list[tuple[list[Any], tuple[str, str]]] = []
-        operand_types: list[Any] = []
-        for operand, declared in itertools.zip_longest(operands, cls.OPERANDS):
-            key, kind = declared
+        given: list[Any] = []
+        segments: list[Sequence[Any]] = []
+        kinds: list[Any] = []
+        for index, (key, kind) in enumerate(cls.OPERANDS):
+            operand = operands[index] if index < len(operands) else None
             if kind == "variadic":
-                group = list(operand or ())
-                operand_types.append([type_of(v) for v in group])
+                operand = list(operand or ())
+                segments.append(operand)
+                kinds.append(tuple(type_of(v) for v in operand))
+            elif operand is not None:
+                segments.append((operand,))
+                kinds.append(type_of(operand))
+            elif kind == "single":
+                cls.fail(f"operand '{key}' is missing")
             else:
-                if operand is None and kind == "single":
-                    cls.fail(f"operand '{key}' is missing")
-                group = [] if operand is None else [operand]
-                operand_types.append(type_of(operand) if group else None)
-            groups.append((group, declared))
-        if unknown := attrs.keys() - cls.ATTRS.keys():
-            cls.fail(f"has no attribute {', '.join(sorted(unknown))}")
-        complete = {}
+                segments.append(())
+                kinds.append(None)
+            given.append(operand)
+        if not attrs.keys() <= cls.ATTRS.keys():
+            cls.fail(f"has no attribute {', '.join(sorted(attrs.keys() - cls.ATTRS.keys()))}")
+        complete: dict[str, Any] = {}
         for key, attr in cls.ATTRS.items():
-            if attr.required and key not in attrs:
+            if key in attrs:
+                complete[key] = attr.plain(attrs[key]) if attr.holds_sizes else attrs[key]
+            elif attr.required:
                 cls.fail(f"attribute '{key}' is missing")
-            complete[key] = attr.plain(attrs[key]) if key in attrs else attr.default
+            else:
+                complete[key] = attr.default
         if result_types is None:
-            result_types = cls._inferred(operand_types, complete)
-        for type_ in result_types:
-            if any(isinstance(d, int) and d < 0 for d in type_.shape):
-                cls.fail(f"the result would be {type_}, of a negative size")
-            type_.check_sizes()
-        return groups, complete, list(result_types)
+            return given, segments, complete, cls._inferred(kinds, complete)
+        return given, segments, complete, cls._checked(result_types)
 
     @classmethod
-    def _inferred(cls, operands: Sequence[Any], attrs: dict[str, Any]) -> Sequence[TensorType]:
+    def _inferred(cls, kinds: Sequence[Any], attrs: dict[str, Any]) -> Sequence[TensorType]:
         """What `infer` says, asked once of each combination of types and attributes: a model's layers repeat them."""
-        kinds = tuple(tuple(o) if isinstance(o, list) else o for o in operands)
-        key = (cls, kinds, tuple(attrs.values()))
+        key = (cls, *kinds, *attrs.values())
         try:
             known = _INFERRED.get(key)
         except TypeError:  # an attribute was given as a list
-            return _listed(cls.infer(*operands, **attrs))
+            return cls._newly_inferred(kinds, attrs)
         if known is None:
-            known = _listed(cls.infer(*operands, **attrs))
+            known = cls._newly_inferred(kinds, attrs)
             if len(_INFERRED) >= INFERRED:
                 _INFERRED.clear()
             _INFERRED[key] = known
         return known
+
+    @classmethod
+    def _newly_inferred(cls, kinds: Sequence[Any], attrs: dict[str, Any]) -> Sequence[TensorType]:
+        operands = [list(kind) if isinstance(kind, tuple) else kind for kind in kinds]
+        return cls._checked(_listed(cls.infer(*operands, **attrs)))
+
+    @classmethod
+    def _checked(cls, types_: Sequence[TensorType]) -> Sequence[TensorType]:
+        """The results' types. Raises TypeMismatch for a size that is negative or too large."""
+        for type_ in types_:
+            if any(isinstance(d, int) and d < 0 for d in type_.shape):
+                cls.fail(f"the result would be {type_}, of a negative size")
+            type_.check_sizes()
+        return types_
 
     @classmethod
     def fail(cls, message: str, attribute: str = "") -> typing.NoReturn:

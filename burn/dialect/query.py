@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 from burn.dialect.control import defined_symbols
 from burn.dialect.mentions import used_symbols
@@ -13,10 +16,40 @@ from burn.dialect.traits import Trait
 from burn.dialect.types import DTYPES, TensorType, type_of
 
 
+class _Settled:
+    """What is remembered of values."""
+
+    def __init__(self) -> None:
+        self.ops: dict[ir.Value, Op | None] = {}
+        self.numbers: dict[ir.Value, float | int | bool | None] = {}
+
+
+_settled: ContextVar[_Settled | None] = ContextVar("settled", default=None)
+
+
+@contextmanager
+def settled() -> Iterator[None]:
+    """Inside, `op_of` and `splat` remember their results: the bindings make an object of an op each time. Ops may be added and
+    operands replaced by equal values inside, but nothing may be erased: MLIR would give its address to another op."""
+    token = _settled.set(_Settled())
+    try:
+        yield
+    finally:
+        _settled.reset(token)
+
+
 def op_of(value: ir.Value) -> Op | None:
     """The burn op that a value is the result of; None for a block's argument."""
-    owner = value.owner  # an op comes as what the dialect has registered for its name
-    return owner if isinstance(owner, Op) else None
+    known = _settled.get()
+    if known is None:
+        owner = value.owner  # an op comes as what the dialect has registered for its name
+        return owner if isinstance(owner, Op) else None
+    try:
+        return known.ops[value]
+    except KeyError:
+        owner = value.owner
+        op = known.ops[value] = owner if isinstance(owner, Op) else None
+        return op
 
 
 def is_named(value: ir.Value, *names: str) -> Op | None:
@@ -44,10 +77,22 @@ def is_used(operation: ir.Operation) -> bool:
 
 def splat(value: ir.Value) -> float | int | bool | None:
     """The number that every element of a value is, when the IR says so; seen through views."""
-    op = op_of(value)
+    known = _settled.get()
+    if known is not None and value in known.numbers:
+        return known.numbers[value]
+    op = source = op_of(value)
     while op is not None and op.has(Trait.VIEW):
         op = op_of(op.x)
-    if op is None or op.OP_NAME not in ("full", "constant"):
+    number = None if op is None else _number_of(op)
+    # a view's operand may be replaced by an equal one, of which the number is known
+    if known is not None and (number is not None or op is source):
+        known.numbers[value] = number
+    return number
+
+
+def _number_of(op: Op) -> float | int | bool | None:
+    """The number that every element of a `full` or a `constant` is; None for other ops."""
+    if op.OP_NAME not in ("full", "constant"):
         return None
     kind = DTYPES[op.dtype].kind
     if kind not in ("float", "small", "int", "uint", "bool"):

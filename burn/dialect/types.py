@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from burn.dialect.dims import Dim, Expr, dim_broadcast, parse, product
@@ -98,6 +99,13 @@ class TensorType:
 
     dtype: str
     shape: tuple[Dim, ...]
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.dtype, self.shape))
 
     @property
     def rank(self) -> int:

@@ -18,7 +18,7 @@ from burn.dialect.compose import signed
 from burn.dialect.mlir import context, ir
 from burn.dialect.op import Op, source_name
 from burn.dialect.program import Program
-from burn.dialect.query import blocks, erase_dead, op_of
+from burn.dialect.query import blocks, erase_dead, op_of, settled
 from burn.dialect.reduction import WindowReduce
 from burn.dialect.shape import Reshape, Weight
 from burn.dialect.traits import Trait
@@ -64,7 +64,8 @@ class Fold:
     def run(self, program: Program, env: Environment = ANYWHERE) -> None:
         with context():
             merge_equal(program)  # what is computed of one constant in several places is computed once
-            wanted = _Demand(self, program).wanted()
+            with settled():
+                wanted = _Demand(self, program).wanted()
             computed = [v for v in wanted if not _reshape_weight(program, v)]
             _check_weights(program, computed)
             if computed:

@@ -15,6 +15,7 @@ from typing import ClassVar
 
 from burn.dialect.mlir import context, ir
 from burn.dialect.program import Program
+from burn.dialect.query import settled
 from burn.kernels.preferences import Preferences
 from burn.passes.environment import ANYWHERE, Environment
 from burn.passes.fusion.again import repeat
@@ -44,7 +45,8 @@ class Fuse:
                 for inner in region.blocks:
                     self.block(inner, preferences)
         choice = Choice(block, self.max_ops, preferences)
-        choice.run()
+        with settled():
+            choice.run()
         if preferences.repeat_reads:
             repeat(choice)
         if preferences.sums_together:

@@ -20,7 +20,7 @@ from burn.dialect.mentions import attribute_symbols
 from burn.dialect.mlir import context, ir
 from burn.dialect.op import Op, source_name
 from burn.dialect.program import Program
-from burn.dialect.query import blocks, erase_dead, is_named, op_of
+from burn.dialect.query import blocks, erase_dead, is_named, op_of, settled
 from burn.dialect.traits import Trait
 from burn.dialect.types import DTYPES, type_of
 from burn.kernels.builders.matrix import is_matmul, matrix_type
@@ -60,11 +60,12 @@ class Pack:
             layouts = None if env.backend is None else env.backend.layouts
             width = self.width if layouts is None else layouts.panel_width
             packing = _Packing(width, self.byte_run if layouts is None else layouts.byte_run, self.borders)
-            for block in blocks(program.block):
-                for operation in list(block.operations):
-                    op = operation.opview
-                    if isinstance(op, Op) and op.OP_NAME in PACKERS:
-                        packing.pack(_split_depth(op))
+            with settled():
+                for block in blocks(program.block):
+                    for operation in list(block.operations):
+                        op = operation.opview
+                        if isinstance(op, Op) and op.OP_NAME in PACKERS:
+                            packing.pack(_split_depth(op))
             erase_dead(program.block)
 
     def width(self, product: PackedMatmul) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, TypeAlias
 
 from burn.codegen.cpu import attention, attention_gradient, candidates, loops
 from burn.codegen.cpu.candidates import ALWAYS, BY_TIME, NEVER, Way
@@ -158,6 +158,15 @@ class Noted:
         self.launch.print(entry, buffers, record, made)
 
 
+Emit: TypeAlias = Callable[[list[str]], str]
+"""Prints a kernel's function, adding the names of source nodes that it refers to by number."""
+
+TEXTS = 256
+"""Functions whose text is remembered."""
+
+_texts: dict[tuple[str, Target], str] = {}
+
+
 class KernelPrinter:
     """The functions of one program. See `burn.codegen.host.launches.Kernels`. `chosen` says, by the record of each launch, which
     choice is behind it."""
@@ -223,7 +232,7 @@ class KernelPrinter:
         places = schedule.lanes if schedule.across else 1 if schedule.abreast is None else schedule.abreast.count
         grain = grain_for(work(kernel, schedule.lane, schedule.chunk) * places)
         general, values = parametrize(kernel, small=self.small)
-        emit = partial(loops.emit, general, schedule, self.target, self.sites)
+        emit = partial(loops.emit, general, schedule, self.target)
         return replace(
             self._emitted(general, schedule, values, emit, schedule.count(kernel), grain), copied=copied(kernel)
         )
@@ -273,7 +282,7 @@ class KernelPrinter:
         general, values = parametrize(
             kernel, {kernel.column: amx.WIDTH}, {tiled.run, amx.WIDTH * tiled.run}, self.small
         )
-        emit = partial(amx.emit, general, schedule, self.target, self.sites)
+        emit = partial(amx.emit, general, schedule, self.target)
 
         def launched(across: bool) -> tuple[Asked, Emitted]:
             units, others = schedule.units(tiled, across)
@@ -298,7 +307,7 @@ class KernelPrinter:
         grain = grain_for(schedule.work(tiled), schedule.least)
         kept = {width * WORD} if tiled.blocks is not None else {tiled.run, width * tiled.run}
         general, values = parametrize(kernel, {kernel.column: width}, kept, self.small)
-        emit = partial(gemm.emit, general, schedule, self.target, self.sites)
+        emit = partial(gemm.emit, general, schedule, self.target)
         return self._emitted(general, schedule, values, emit, schedule.count(tiled), grain)
 
     def _blocks(self, kernel: ContractionKernel, blocks: Blockwise, choice: Choice) -> Emitted | Either:
@@ -335,7 +344,7 @@ class KernelPrinter:
         if schedule.steps is not None:
             grain = -1 * grain  # a thread writes all rows' digits before its panels
         general, values = parametrize(kernel, {kernel.column: tiled.width}, {tiled.width * WORD})
-        emit = partial(gemv.emit, general, schedule, self.target, self.sites)
+        emit = partial(gemv.emit, general, schedule, self.target)
         return self._emitted(general, schedule, values, emit, tiled.panel.extent, grain)
 
     def _attention(
@@ -351,18 +360,31 @@ class KernelPrinter:
         grain = grain_for(schedule.work(kernel))
         kept = {v: v.extent for v in (kernel.depth, kernel.column) if isinstance(v.extent, int)}  # heads differ little
         general, values = parametrize(kernel, kept, small=self.small)
-        emit = partial(printer.emit, general, schedule, self.target, self.sites)
+        emit = partial(printer.emit, general, schedule, self.target)
         return self._emitted(general, schedule, values, emit, schedule.count(kernel), grain)
 
     def _emitted(
-        self, general: Kernel, schedule: object, values: dict[str, Dim], emit: Callable[[], str], count: Dim, grain: Dim
+        self, general: Kernel, schedule: object, values: dict[str, Dim], emit: Emit, count: Dim, grain: Dim
     ) -> Emitted:
         """The function for a kernel over arguments, printed unless one like it was."""
         key = fingerprint(general, schedule)
         if key not in self._known:
             name = f"kernel{len(self._known)}"
-            self.functions.append(emit().replace("@KERNEL", f"@{name}"))
+            self.functions.append(self._text(key, emit).replace("@KERNEL", f"@{name}"))
             self._known[key] = (name, argument_names(general))
         name, arguments = self._known[key]
         sizes = tuple(values[a] if a in values else symbol(a) for a in arguments)
         return Emitted(name, sizes, count, grain)
+
+    def _text(self, key: str, emit: Emit) -> str:
+        """A kernel's function. Programs share the text of one that refers to no source node: numbers of nodes are a program's."""
+        text = _texts.get((key, self.target))
+        if text is None:
+            named: list[str] = []
+            text = emit(named)
+            if named:
+                return emit(self.sites)
+            if len(_texts) >= TEXTS:
+                _texts.clear()
+            _texts[key, self.target] = text
+        return text

@@ -6,7 +6,7 @@ Each kind of group has one builder in `BUILDERS`, in a file of its own. Builders
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 
 from burn.dialect.control import Group
 from burn.kernels.builders import (
@@ -22,6 +22,7 @@ from burn.kernels.builders import (
     window,
 )
 from burn.kernels.builders.builder import Call
+from burn.kernels.likeness import likeness
 from burn.kernels.preferences import Preferences
 
 BUILDERS: dict[str, Callable[[Group, Preferences], list[Call]]] = {
@@ -39,6 +40,20 @@ BUILDERS: dict[str, Callable[[Group, Preferences], list[Call]]] = {
 }
 
 
+KEPT = 256
+"""Groups whose kernels are kept: `donate` and the code generator need the same ones, and programs have layers in common."""
+
+_known: dict[Hashable, list[Call]] = {}
+
+
 def kernels(group: Group, preferences: Preferences) -> list[Call]:
     """Returns the kernels of a group in execution order, described by a target's preferences."""
-    return BUILDERS[group.kind](group, preferences)
+    key = likeness(group), preferences
+    calls = _known.get(key)
+    if calls is None:
+        calls = BUILDERS[group.kind](group, preferences)
+        if all(call.section is None for call in calls):  # a section refers to the ops of this very group
+            if len(_known) >= KEPT:
+                _known.clear()
+            _known[key] = calls
+    return list(calls)

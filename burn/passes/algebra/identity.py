@@ -82,10 +82,10 @@ def constant_right(rewriter: Rewriter, op: Op) -> ir.Value | None:
 @law(*NEUTRAL)
 def neutral(rewriter: Rewriter, op: Op) -> ir.Value | None:
     """x + 0 = x, x * 1 = x, and so on, by the table NEUTRAL."""
-    dtype = type_of(op.lhs).dtype
-    for value, other in ((op.lhs, op.rhs), (op.rhs, op.lhs) if op.OP_NAME in COMMUTATIVE else (op.lhs, op.rhs)):
+    lhs, rhs = op.lhs, op.rhs
+    for value, other in ((lhs, rhs), (rhs, lhs)) if op.OP_NAME in COMMUTATIVE else ((lhs, rhs),):
         number = splat(other)
-        if number is not None and number == _number(NEUTRAL[op.OP_NAME], dtype):
+        if number is not None and number == _number(NEUTRAL[op.OP_NAME], type_of(lhs).dtype):
             return fit(value, result_type(op)) if _keeps_zeros(op, value, number) else None
     return None
 
@@ -102,9 +102,8 @@ def _keeps_zeros(op: Op, value: ir.Value, number: float) -> bool:
 @law(*ABSORBING)
 def absorbing(rewriter: Rewriter, op: Op) -> ir.Value | None:
     """x * 0 = 0, and so on, by the table ABSORBING; integers and booleans only."""
-    type_ = result_type(op)
     number = splat(op.rhs)
-    if number is None or DTYPES[type_.dtype].kind not in ("int", "uint", "bool"):
+    if number is None or DTYPES[(type_ := result_type(op)).dtype].kind not in ("int", "uint", "bool"):
         return None
     return full(number, type_) if number == _number(ABSORBING[op.OP_NAME], type_.dtype) else None
 
@@ -138,8 +137,10 @@ def same_operands(rewriter: Rewriter, op: Op) -> ir.Value | None:
 @law("sub", "xor")
 def self_inverse(rewriter: Rewriter, op: Op) -> ir.Value | None:
     """x - x = 0; integers only (infinity minus itself is NaN)."""
+    if op.lhs != op.rhs:
+        return None
     type_ = result_type(op)
-    return full(0, type_) if op.lhs == op.rhs and DTYPES[type_.dtype].kind in ("int", "uint", "bool") else None
+    return full(0, type_) if DTYPES[type_.dtype].kind in ("int", "uint", "bool") else None
 
 
 @law("add", "sub")

@@ -9,7 +9,7 @@ from burn.dialect.compose import broadcast_to
 from burn.dialect.dims import Dim
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op
-from burn.dialect.query import blocks, is_used, op_of
+from burn.dialect.query import blocks, is_used, op_of, settled
 from burn.dialect.types import TensorType, is_symbolic, type_of
 from burn.dialect.weights import WeightStore
 from burn.passes.constants import Constants
@@ -29,10 +29,11 @@ class Rewriter:
         """Goes over all ops once, in order; returns how many were replaced."""
         self.constant = Constants()
         changed = 0
-        for inner in blocks(block):
-            for operation in inner.operations:
-                if isinstance(operation, Op) and operation.OP_NAME in self.laws and operation.PURE:
-                    changed += self._apply(operation)
+        with settled():
+            for inner in blocks(block):
+                for operation in inner.operations:
+                    if isinstance(operation, Op) and operation.OP_NAME in self.laws and operation.PURE:
+                        changed += self._apply(operation)
         return changed
 
     def _apply(self, op: Op) -> int:

@@ -114,14 +114,17 @@ def keep_reduced_axes(rewriter: Rewriter, op: Op) -> ir.Value | None:
 def squeeze_after(rewriter: Rewriter, op: Op) -> ir.Value | None:
     """f(reshape(x), reshape(y)) = reshape(f(x, y)) for reshapes that drop axes of size 1, so that they meet what adds
     them again; numbers may stand among the operands"""
+    values = list(op.operation.operands)
+    views = [is_named(value, "reshape") for value in values]
+    if all(view is None for view in views):
+        return None
     shape = type_of(op.operation.results[0]).shape
     source: tuple[Dim, ...] | None = None
     operands: list[ir.Value] = []
-    for value in op.operation.operands:
+    for value, view in zip(values, views, strict=True):
         if not type_of(value).shape:
             operands.append(value)
             continue
-        view = is_named(value, "reshape")
         if view is None or op_of(view.x) is None or not squeezed_axes(view) or view.shape != shape:
             return None
         if source not in (None, type_of(view.x).shape):

@@ -54,8 +54,11 @@ INTEGERS: dict[str, Callable[[int, int], int | bool | None]] = {
 @law(*INTEGERS)
 def known_integers(rewriter: Rewriter, op: Op) -> ir.Value | None:
     """2 - 1 = 1: shapes and indices that exporters compute step by step; only if the result needs no wrapping."""
-    left, right, type_ = splat(op.lhs), splat(op.rhs), result_type(op)
-    if left is None or right is None or type_.shape != () or DTYPES[type_of(op.lhs).dtype].kind not in ("int", "uint"):
+    left, right = splat(op.lhs), splat(op.rhs)
+    if left is None or right is None:
+        return None
+    type_ = result_type(op)
+    if type_.shape != () or DTYPES[type_of(op.lhs).dtype].kind not in ("int", "uint"):
         return None
     number = INTEGERS[op.OP_NAME](int(left), int(right))
     return full(number, type_) if number is not None and _holds(type_.dtype, number) else None

@@ -83,10 +83,11 @@ def transpose_of_ones(rewriter: Rewriter, op: Op) -> ir.Value | None:
 @law(*POINTWISE)
 def implicit_broadcast(rewriter: Rewriter, op: Op) -> ir.Value | None:
     """f(broadcast(x), y) = f(x, y), where y still gives the result its shape."""
-    args = list(op.args)
-    shape = result_type(op).shape
-    for i, arg in enumerate(args):
-        inner = is_named(arg, "broadcast_to")
+    inners = [is_named(value, "broadcast_to") for value in op.operation.operands]
+    if all(inner is None for inner in inners):
+        return None
+    args, shape = list(op.args), result_type(op).shape
+    for i, inner in enumerate(inners):
         if inner is None:
             continue
         others = [type_of(a).shape for j, a in enumerate(args) if j != i]
