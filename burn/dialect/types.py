@@ -111,7 +111,7 @@ class TensorType:
     def rank(self) -> int:
         return len(self.shape)
 
-    @property
+    @cached_property
     def elements(self) -> Dim:
         return product(self.shape)
 
@@ -119,11 +119,11 @@ class TensorType:
     def element_bytes(self) -> int:
         return DTYPES[self.dtype].size
 
-    @property
+    @cached_property
     def bytes(self) -> Dim:
         return self.elements * self.element_bytes
 
-    @property
+    @cached_property
     def is_static(self) -> bool:
         return all(isinstance(d, int) for d in self.shape)
 

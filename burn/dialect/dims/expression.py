@@ -118,6 +118,8 @@ class Expr:
     def __add__(self, other: Dim) -> Dim:
         if not isinstance(other, (int, Expr)):
             return NotImplemented
+        if other == 0 and type(self) is Expr:
+            return self
         sums = dict(self.terms)
         for monomial, coefficient in terms(other):
             sums[monomial] = sums.get(monomial, 0) + coefficient
@@ -136,6 +138,8 @@ class Expr:
         if not isinstance(other, (int, Expr)):
             return NotImplemented
         if isinstance(other, int):
+            if other == 1 and type(self) is Expr:
+                return self
             return Expr({m: c * other for m, c in self.terms}) if other else 0
         products: dict[Monomial, int] = {}
         for a, x in self.terms:
