@@ -52,9 +52,11 @@ def _joins_loop(choice: Choice, op: Op, cluster: Cluster) -> bool:
         )
     if op.KERNEL or isinstance(op, Concat):
         return False
+    if _shape(op) != cluster.space:
+        return False
     if any(isinstance(m, Concat) and not choice.joins_parts(m) for m in cluster.members):
         return False
-    return _shape(op) == cluster.space and _direct(choice, op, cluster)
+    return _direct(choice, op, cluster)
 
 
 def _worth_joining(cluster: Cluster, op: Op) -> bool:
