@@ -335,7 +335,7 @@ class Op(Burn.Operation):
         Raises TypeMismatch, naming the op, when operands or attributes do not fit."""
         if is_deferred(operands):
             given, _, complete, types_ = cls._complete(operands, result_types, attrs)
-            return record(cls, given, complete, types_)
+            return record(cls, given, complete, list(types_))
         results = cls.create(*operands, result_types=result_types, **attrs).results
         return results[0] if len(results) == 1 else list(results)
 
@@ -461,7 +461,7 @@ def _listed(inferred: TensorType | Sequence[TensorType]) -> tuple[TensorType, ..
 INFERRED = 1 << 16
 """Results of type inference that are kept."""
 
-_INFERRED: dict[Any, tuple[TensorType, ...]] = {}
+_INFERRED: dict[Any, Sequence[TensorType]] = {}
 
 
 def _list(types_: Sequence[TensorType]) -> str:
