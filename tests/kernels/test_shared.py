@@ -13,7 +13,7 @@ from burn.dialect.program import Program
 from burn.dialect.types import TensorType
 from burn.errors import RunError
 from burn.kernels.builders import kernels
-from burn.kernels.wants import Wants
+from burn.kernels.preferences import Preferences
 from burn.options import Options
 from burn.passes import pipeline
 
@@ -35,7 +35,7 @@ def groups(made: Program) -> list[Group]:
 def test_equal_groups_of_two_programs_have_the_same_kernels() -> None:
     first, second, other = program("a", 2.0), program("b", 2.0), program("a", 3.0)
     one, same, different = (
-        [call.kernel for g in groups(p) for call in kernels(g, Wants())] for p in (first, second, other)
+        [call.kernel for g in groups(p) for call in kernels(g, Preferences())] for p in (first, second, other)
     )
     assert all(a is b for a, b in zip(one, same, strict=True))
     assert not any(a is b for a in one for b in different)
@@ -44,8 +44,8 @@ def test_equal_groups_of_two_programs_have_the_same_kernels() -> None:
 def test_a_caller_may_change_its_list() -> None:
     made = program("a", 2.0)
     (group,) = groups(made)
-    kernels(group, Wants()).clear()
-    assert kernels(group, Wants())
+    kernels(group, Preferences()).clear()
+    assert kernels(group, Preferences())
 
 
 @pytest.mark.parametrize("target", ["avx2", "generic"])
