@@ -8,12 +8,13 @@ from __future__ import annotations
 import os
 import time
 import warnings
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 import pytest
 
-import burn
 from tests.points.explained import EXPLAINED, WITHOUT_SECOND, reason
+from tests.points.exported import EXPORTED
 from tests.points.from_onnx import EXPLAINED as OPERATOR
 from tests.points.from_onnx import IMAGES, SINGLE, SPELLED, exported, spelled
 from tests.points.functions import TABLE
@@ -52,7 +53,6 @@ def test_imported_from_torch(name: str) -> None:
     assert not _unexplained(name, imported(TABLE[name]))
 
 
-REGULAR = ("ties", "all equal", "bounds of 3 and 6", "bounds of 1", "bounds of 2.5")
 OPERATORS = [*SPELLED, *IMAGES]
 
 
@@ -68,14 +68,13 @@ def test_operators_of_onnx(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES if ALL else NAMES[WEEK % 60 :: 60])
 def test_exported_and_imported_again(name: str, tmp_path: Path) -> None:
-    """What ONNX lacks is exported as its formula, whose branches that are not taken may divide by 0 or overflow at zeros and
-    infinities: there only values are compared, and derivatives at the other points."""
-    try:
-        found = exported(name, tmp_path)
-    except burn.TypeMismatch as error:
-        pytest.skip(f"ONNX has no operators for it: {error}")
-    rows = [row for row in differing(found, _theirs(name)) if row[1] == "value" or row[0] in REGULAR]
-    assert not [row for row in rows if reason(name, *row[:2]) is None]
+    """At every point. Differences that the export makes have a reason of their own, which must be needed."""
+    rows = [row[:2] for row in differing(exported(name, tmp_path), _theirs(name)) if reason(name, *row[:2]) is None]
+    reasons = [r for r in (*EXPORTED, *OPERATOR) if fnmatchcase(name, r.functions)]
+    assert not [row for row in rows if not any(r.covers(name, *row) for r in reasons)]
+    own = [r for r in reasons if r in EXPORTED]
+    assert not [r for r in own if not any(r.covers(name, *row) for row in rows)]
+    assert not [p for r in own for p in r.points if not any(point == p and part in r.parts for point, part in rows)]
 
 
 @pytest.mark.skipif(not ALL, reason="BURN_SWEEP: all functions have to be run")
