@@ -95,6 +95,7 @@ EXPLAINED: tuple[Reason, ...] = (
     Reason("m??imum(x, x)", NAN, ("first",), "the import sees that both are the same tensor", imported=True),
     Reason("pow 0.5", INFINITE, ("second",), "outside of the square root's domain", imported=True),
     Reason("pow 1.5", INFINITE, ("first", "second"), "C's power of minus infinity is infinity; PyTorch takes a root"),
+    Reason("pow 0.5", INFINITE, ("value", "first"), "C's power of minus infinity is infinity; PyTorch takes a root"),
     Reason("nn.CosineEmbeddingLoss", ("zeros", "tiny"), ("first",), "PyTorch's 1e-12 is rounded to float32"),
 )
 
