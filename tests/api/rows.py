@@ -518,9 +518,9 @@ row(
 
 def _scattered(x: Any, axis: int, i: Any, v: Any, reduction: str = "none") -> Any:
     out = x.copy()
-    place = np.indices(i.shape)
+    indices = np.indices(i.shape)
     {"none": np.ndarray.__setitem__, "add": np.add.at}[reduction](
-        out, tuple(i if k == axis else p for k, p in enumerate(place)), v
+        out, tuple(i if k == axis else p for k, p in enumerate(indices)), v
     )
     return out
 

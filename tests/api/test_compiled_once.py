@@ -30,34 +30,34 @@ def compilations(make: Callable[[], Any]) -> tuple[Any, int]:
     return made, burn.compile_count() - before
 
 
-def product(w: np.ndarray, **options: Any) -> Any:
+def matmul(w: np.ndarray, **options: Any) -> Any:
     return burn.compile(lambda x: x @ w, {"x": X}, **options)
 
 
 def test_the_same_program_is_compiled_once(own_cache: Path) -> None:
-    first, count = compilations(lambda: product(W))
+    first, count = compilations(lambda: matmul(W))
     assert count >= 1  # folding compiles, too
-    second, count = compilations(lambda: product(W.copy()))
+    second, count = compilations(lambda: matmul(W.copy()))
     assert count == 0
     for run in (first, second):
         np.testing.assert_allclose(run(X), X @ W, rtol=1e-5)
-    assert compilations(lambda: product(W, cache=False))[1] >= 1
+    assert compilations(lambda: matmul(W, cache=False))[1] >= 1
     assert all(stat.S_IMODE(os.stat(file).st_mode) == 0o600 for file in own_cache.rglob("*.burn"))
 
 
 def test_what_differs_is_another_program() -> None:
-    product(W)
+    matmul(W)
     changed = W.copy()
     changed[-1, -1] += 1
-    run, count = compilations(lambda: product(changed))
+    run, count = compilations(lambda: matmul(changed))
     assert count >= 1
     np.testing.assert_allclose(run(X), X @ changed, rtol=1e-5)
     variants: list[Callable[[], Any]] = [
         lambda: burn.compile(lambda y: y @ W, {"y": X}),
         lambda: burn.compile(lambda x: {"named": x @ W}, {"x": X}),
-        lambda: product(W, dynamic={"x": {0: "n"}}),
-        lambda: product(W, dynamic={"x": {0: "m"}}),
-        lambda: product(W, target="generic"),
+        lambda: matmul(W, dynamic={"x": {0: "n"}}),
+        lambda: matmul(W, dynamic={"x": {0: "m"}}),
+        lambda: matmul(W, target="generic"),
         lambda: burn.compile(lambda x: x @ W, {"x": "float16[2, 3]"}),
         lambda: burn.compile(lambda x: x + 1.0, {"x": X}),
         lambda: burn.compile(lambda x: x + np.nextafter(np.float32(1), np.float32(2)), {"x": X}),
@@ -68,7 +68,7 @@ def test_what_differs_is_another_program() -> None:
     for again in (False, True):
         for make in variants:
             assert (compilations(make)[1] == 0) == again
-    assert product(W, dynamic={"x": {0: "m"}}).inputs[0].dims == ("m", 3)
+    assert matmul(W, dynamic={"x": {0: "m"}}).inputs[0].dims == ("m", 3)
     assert burn.compile(lambda x: {"named": x @ W}, {"x": X}).outputs[0].name == "named"
 
 
@@ -111,12 +111,12 @@ def test_torch_modules() -> None:
 
 
 def test_a_damaged_entry_is_compiled_again(own_cache: Path) -> None:
-    product(W)
+    matmul(W)
     for file in own_cache.rglob("*.burn"):
         file.write_bytes(file.read_bytes()[:-1000])
         file.chmod(0o600)
     with pytest.warns(CacheWarning, match="damaged"):
-        run, count = compilations(lambda: product(W))
+        run, count = compilations(lambda: matmul(W))
     assert count >= 1
     np.testing.assert_allclose(run(X), X @ W, rtol=1e-5)
 

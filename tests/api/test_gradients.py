@@ -71,7 +71,7 @@ def test_modules_by_parameter_path() -> None:
 
 
 @pytest.mark.parametrize("wrap", [lambda f: f, burn.jit], ids=["recorded", "jitted"])
-def test_a_piece_of_a_parameter_is_owed(wrap: Any) -> None:
+def test_a_piece_of_a_parameter_has_a_gradient(wrap: Any) -> None:
     """A piece of elements that are in memory is a view of them; of a parameter it is none where a derivative is asked for."""
     table = nn.Embedding(5, 3)
     grads = wrap(lambda: burn.grad(lambda t: (t.weight[1:3] * 2.0).sum())(table))()
@@ -86,7 +86,7 @@ def test_a_piece_of_a_parameter_is_what_it_is_now() -> None:
         assert first().tolist() == [[value]]
 
 
-def test_shared_parameters_are_owed_by_every_use() -> None:
+def test_gradients_of_shared_parameters_add_up() -> None:
     layer = nn.Linear(3, 3, bias=False)
     model = nn.Sequential(layer, layer)
     x = np.ones((1, 3), np.float32)
@@ -113,9 +113,9 @@ def test_a_hessian_times_a_vector() -> None:
         return (x @ burn.tensor(a) @ x).sin()
 
     v = burn.tensor([1.0, 2.0, -1.0])
-    _, product = burn.jvp(burn.grad(f), (burn.tensor(X),), (v,))
-    of_product = burn.grad(lambda x: (burn.grad(f)(x) * v).sum())(burn.tensor(X))
-    np.testing.assert_allclose(product.numpy(), of_product.numpy(), rtol=1e-4)
+    _, hessian_vector = burn.jvp(burn.grad(f), (burn.tensor(X),), (v,))
+    of_dot = burn.grad(lambda x: (burn.grad(f)(x) * v).sum())(burn.tensor(X))
+    np.testing.assert_allclose(hessian_vector.numpy(), of_dot.numpy(), rtol=1e-4)
 
 
 def test_forwards_and_backwards_agree() -> None:
@@ -407,7 +407,7 @@ def test_derivatives_of_one_call_are_computed_in_one_program() -> None:
 
 
 @pytest.mark.parametrize("name", ["instance_norm", "layer_norm", "group_norm"])
-def test_operands_that_become_one_value_are_owed_apart(name: str) -> None:
+def test_operands_that_become_one_value_have_separate_gradients(name: str) -> None:
     """jvp starts from zeros for every operand, and equal constants are one value."""
     x = burn.tensor(np.random.default_rng(0).standard_normal((1, 1, 5)), "float64")
     norm = getattr(burn.ops, name)
@@ -453,6 +453,6 @@ def test_empty_axes_have_derivatives(name: str) -> None:
 
 
 @pytest.mark.parametrize("q", [0.3, 0.5])
-def test_a_quantile_between_equal_elements_owes_to_both(q: float) -> None:
+def test_the_gradient_of_a_quantile_between_equal_elements_is_shared(q: float) -> None:
     got = burn.grad(lambda x: x.quantile(q))(burn.tensor([1.0, 1.0, 1.0, 2.0], "float64")).numpy()
     np.testing.assert_allclose(got, {0.3: [0.1, 0.9, 0, 0], 0.5: [0, 0.5, 0.5, 0]}[q], atol=1e-12)

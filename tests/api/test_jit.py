@@ -267,10 +267,10 @@ def test_they_stay_where_they_are_in_memory_unless_someone_looks() -> None:
 
     x = np.ones((2, 4), np.float32)
     step(x)
-    place = _memory(layer.weight)
+    address = _memory(layer.weight)
     for _ in range(20):
         step(x)
-        assert _memory(layer.weight) == place
+        assert _memory(layer.weight) == address
     kept, recorded = layer.state_dict()["weight"], layer.weight * 1.0
     copy = kept.copy()
     step(x)

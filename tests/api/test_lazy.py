@@ -91,9 +91,9 @@ def test_what_the_caller_holds_is_kept() -> None:
 
 
 def test_both_results_of_an_op_are_computed_together() -> None:
-    values, places = ops.sort(draw(9))
+    values, order = ops.sort(draw(9))
     values.evaluate()
-    assert places.is_evaluated
+    assert order.is_evaluated
 
 
 def test_captured_tensors_are_constants_of_a_traced_function() -> None:
@@ -129,9 +129,9 @@ def test_a_long_history_is_computed_on_the_way() -> None:
 
 def test_sizes_that_the_data_decide() -> None:
     x = burn.constant(np.array([0.0, 2.0, 0.0, 3.0], np.float32))
-    places = ops.nonzero(x, count="n")
-    assert places.shape == (1, 2)
-    np.testing.assert_array_equal(places.numpy(), [[1, 3]])
+    order = ops.nonzero(x, count="n")
+    assert order.shape == (1, 2)
+    np.testing.assert_array_equal(order.numpy(), [[1, 3]])
 
 
 def test_the_empty_tensor_and_the_scalar() -> None:
@@ -140,7 +140,7 @@ def test_the_empty_tensor_and_the_scalar() -> None:
     assert (burn.constant(2.0) * 3.0).item() == 6.0
 
 
-def test_python_asks_for_elements() -> None:
+def test_python_reads_elements() -> None:
     x = burn.constant([[1.5, 2.0], [3.0, 4.0]])
     assert bool((x > 0).all()) and not (x > 2).all()
     assert int(x[0, 1]) == 2 and float(x[1, 0]) == 3.0 and [10, 20, 30][burn.constant(1)] == 20
@@ -197,8 +197,8 @@ def test_memory_goes_with_the_last_tensor() -> None:
 def test_explain_of_what_was_compiled_and_of_what_was_not() -> None:
     run = burn.compile(gelu, ("float32[n, 3]",))
     assert len(burn.explain(run)) == 1 and "1 kernel" in str(burn.explain(run))
-    product = draw(4, 4) @ draw(4, 4)
-    assert "128 operations" in str(burn.explain([product, product + 1.0]))
+    matmul = draw(4, 4) @ draw(4, 4)
+    assert "128 operations" in str(burn.explain([matmul, matmul + 1.0]))
     with pytest.raises(TypeMismatch, match="made from their elements"):
         burn.explain(draw(3))
     with pytest.raises(TypeMismatch, match="takes lazy tensors"):

@@ -118,7 +118,7 @@ def test_installed_versions() -> None:
     assert versions.installed("no-such-distribution") == "absent"
 
 
-def test_environment_variables_are_read_in_one_place(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_module_reads_environment_variables(monkeypatch: pytest.MonkeyPatch) -> None:
     """Folders of environments that are handed on to other processes, and what Triton is told, are no readings."""
     found = []
     for path in sorted(PACKAGE.rglob("*.py")):

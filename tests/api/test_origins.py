@@ -26,12 +26,12 @@ HERE = Path(__file__).name
 class Words(nn.Module):
     def __init__(self) -> None:
         self.words = nn.Embedding(5, 4)
-        self.places = nn.Embedding(7, 4)
+        self.positions = nn.Embedding(7, 4)
         self.head = nn.Linear(4, 2)
 
     def forward(self, i: burn.Tensor, j: burn.Tensor) -> burn.Tensor:
         known = self.words(i)
-        placed = self.places(j)
+        placed = self.positions(j)
         return self.head(known + placed)
 
 

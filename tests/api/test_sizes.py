@@ -157,9 +157,9 @@ def test_a_reshape_may_leave_a_size_to_the_run(n: int) -> None:
         with pytest.raises(BurnError):
             f(x)
     else:
-        whole, halves, half = f(x)
+        whole, doubled, half = f(x)
         assert np.array_equal(whole, x.reshape(-1, 4))
-        assert np.array_equal(halves, x.reshape(2, n // 2))
+        assert np.array_equal(doubled, x.reshape(2, n // 2))
         assert np.array_equal(half, x[n // 2 :])
 
 

@@ -134,8 +134,8 @@ def test_sizes_are_symbols_with_arithmetic() -> None:
     def function(x: burn.Tensor) -> burn.Tensor:
         rows, columns = x.shape
         assert str(rows) == "rows" and columns == 6
-        halves = x.reshape(rows * 2, columns // 2)
-        return halves * (rows + 1) + burn.constant(rows)[None].astype("float32")
+        folded = x.reshape(rows * 2, columns // 2)
+        return folded * (rows + 1) + burn.constant(rows)[None].astype("float32")
 
     fast = burn.compile(function, ("float32[rows, 6]",))
     for n in (1, 5, 8):

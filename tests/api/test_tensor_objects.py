@@ -325,9 +325,9 @@ def test_divmod_and_whole_arrays() -> None:
 
 @pytest.mark.parametrize("count", range(9))
 def test_array_split_of_a_size_that_data_says(count: int) -> None:
-    places = np.flatnonzero(np.arange(8) < count)
+    indices = np.flatnonzero(np.arange(8) < count)
     ours = burn.tensor(np.arange(8) < count).nonzero()[0].array_split(3)
-    for mine, numpys in zip(ours, np.array_split(places, 3), strict=True):
+    for mine, numpys in zip(ours, np.array_split(indices, 3), strict=True):
         assert mine.tolist() == numpys.tolist()
 
 
@@ -360,15 +360,15 @@ def test_tensors_of_other_libraries_are_operands() -> None:
     assert x.astype(torch.float64).dtype == "float64"
 
 
-def test_einsum_repeats_axes_that_turn_out_to_have_one_place() -> None:
-    product = burn.compile(lambda a, b: burn.einsum("ie,ej->ij", a, b), ("float32[i, n]", "float32[m, j]"))
+def test_einsum_broadcasts_axes_of_runtime_size_one() -> None:
+    contracted = burn.compile(lambda a, b: burn.einsum("ie,ej->ij", a, b), ("float32[i, n]", "float32[m, j]"))
     paired = burn.compile(lambda a, b: burn.einsum("be,be->eb", a, b), ("float32[b, n]", "float32[c, n]"))
     for n, m in ((3, 3), (3, 1), (1, 3), (0, 1), (1, 0)):
         a, b, c, d = draw(2, n), draw(m, 5), draw(n, 4), draw(m, 4)
-        np.testing.assert_allclose(product(a, b), np.einsum("ie,ej->ij", a, b), rtol=1e-5)
+        np.testing.assert_allclose(contracted(a, b), np.einsum("ie,ej->ij", a, b), rtol=1e-5)
         np.testing.assert_allclose(paired(c, d), np.einsum("be,be->eb", c, d), rtol=1e-5)
     with pytest.raises(RunError, match="does not fit the other operands"):
-        product(draw(2, 3), draw(4, 5))
+        contracted(draw(2, 3), draw(4, 5))
 
 
 def test_with_the_host() -> None:

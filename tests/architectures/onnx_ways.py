@@ -15,7 +15,7 @@ import torch
 
 from tests.architectures.drawn import Made
 from tests.architectures.exporting import OPSET, Exported, files, named, widened
-from tests.architectures.telling import told
+from tests.architectures.reporting import told
 from tests.fuzz.onnx import ways
 from tests.importers.torch.architectures import judged
 

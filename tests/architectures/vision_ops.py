@@ -210,10 +210,10 @@ def roi_pool(x: Tensor, rois: Tensor, scale: float, height: int, width: int) -> 
                 cell = x[int(roi[0]), :, above:below, first:last]
                 if not cell.numel():
                     continue
-                best, place = cell.flatten(1).max(1)
+                best, index = cell.flatten(1).max(1)
                 out[number, :, i, j] = best
                 across = last - first
-                chosen[number, :, i, j] = ((above + place // across) * x.shape[3] + first + place % across).int()
+                chosen[number, :, i, j] = ((above + index // across) * x.shape[3] + first + index % across).int()
     return out, chosen
 
 

@@ -21,7 +21,7 @@ from burn.importers.torch.export import export
 from tests.architectures import onnx_ways
 from tests.architectures.apart import Send, apart
 from tests.architectures.drawn import Inputs, Made, Unmade, made, runs
-from tests.architectures.telling import SHOWN, told
+from tests.architectures.reporting import SHOWN, told
 from tests.importers.torch.architectures import judged, leaves, tensors
 from tests.onnx_suite.pool import Died
 

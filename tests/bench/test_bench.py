@@ -139,7 +139,7 @@ def test_peak_memory_is_the_child_s_own(model: Path) -> None:
     assert figures.peak < block.nbytes
 
 
-def test_products_in_halves(model: Path, tmp_path: Path) -> None:
+def test_matmuls_in_half_precision(model: Path, tmp_path: Path) -> None:
     """ONNX Runtime is left out: it would compute something else."""
     figures = tmp_path / "figures.json"
     options = ("--batch", 2, "--runs", 3, "--precision", "bf16", "--json", figures)

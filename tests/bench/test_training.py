@@ -48,7 +48,7 @@ def test_an_unknown_model_or_engine_is_named() -> None:
 
 
 @pytest.mark.slow
-def test_products_in_halves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_matmuls_in_half_precision(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Beside torch's autocast, on the CPU; on a card by `--device cuda`."""
     pytest.importorskip("torch")
     monkeypatch.setitem(CASES, "gpt", TINY)
@@ -58,7 +58,7 @@ def test_products_in_halves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert "bfloat16" in result.output
 
 
-def test_the_models_for_cards_are_the_same_in_both_frameworks() -> None:
+def test_the_models_for_gpus_are_the_same_in_both_frameworks() -> None:
     torch = pytest.importorskip("torch")
     small = {"counts": (1, 2), "width": 4, "classes": 5}
     mine = bottlenecks(training.burn_kit(), **small).eval()

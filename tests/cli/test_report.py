@@ -42,8 +42,8 @@ def test_what_the_page_holds(page: Path) -> None:
     assert all(0 <= other < number for number, kernel in enumerate(kernels) for other in kernel["reads"])
     assert all(kernel["reads"] for kernel in kernels[1:])  # each reads the one before
     assert "/hidden/Gemm" in {node for kernel in kernels for node in kernel["nodes"]}
-    product = next(kernel for kernel in kernels if "/hidden/Gemm" in kernel["nodes"])
-    assert "contract" in product["text"] and product["flops"] > 0 and product["of_peak"] > 0
+    matmul = next(kernel for kernel in kernels if "/hidden/Gemm" in kernel["nodes"])
+    assert "contract" in matmul["text"] and matmul["flops"] > 0 and matmul["of_peak"] > 0
     assert max(found["memory"]) > 3 * 16 * 64 * 4  # what the first convolution gives
     assert ["sizes", "batch = 3"] in found["facts"]
 

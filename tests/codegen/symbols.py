@@ -21,8 +21,8 @@ def symbols(data: bytes) -> dict[str, bool]:
         if kind != _SYMTAB:
             continue
         names = sections[link][4]
-        for place in range(offset, offset + size, each):
-            name, _, _, section, _, _ = struct.unpack_from("<IBBHQQ", data, place)
+        for slot in range(offset, offset + size, each):
+            name, _, _, section, _, _ = struct.unpack_from("<IBBHQQ", data, slot)
             start = names + name
             text = data[start : data.index(b"\0", start)].decode()
             if text:

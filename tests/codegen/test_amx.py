@@ -39,7 +39,7 @@ def compiled(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     return compile_
 
 
-def product_of(m: Dim, k: Dim, n: Dim, turned: str, batch: tuple[Dim, ...] = ()) -> Program:
+def matmul_of(m: Dim, k: Dim, n: Dim, turned: str, batch: tuple[Dim, ...] = ()) -> Program:
     """[m, k] by [k, n] in batches; `turned` names the sides that lie the other way round."""
     left, right = ((k, m) if "a" in turned else (m, k)), ((n, k) if "b" in turned else (k, n))
     types = [("a", TensorType("float32", (*batch, *left))), ("b", TensorType("float32", (*batch, *right)))]
@@ -78,7 +78,7 @@ def one_by_one(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("turned", ["", "a", "b", "ab"])
 def test_sides(compiled, turned: str) -> None:
     """All sizes symbolic, in batches: what fills tiles, what does not, what is too small for tiles, and nothing."""
-    run = compiled(product_of(symbol("m"), symbol("k"), symbol("n"), turned, (symbol("g"),)))
+    run = compiled(matmul_of(symbol("m"), symbol("k"), symbol("n"), turned, (symbol("g"),)))
     rng = np.random.default_rng(1)
     for m, k, n, g in [
         (64, 128, 128, 1),
@@ -100,20 +100,20 @@ def test_sizes_that_are_known(compiled, turned: str) -> None:
     rng = np.random.default_rng(2)
     for m, k, n in [(64, 128, 128), (1031, 129, 133), (261, 930, 259), (67, 131, 1031)]:
         a, b = sides(rng, m, k, n)
-        check(compiled(product_of(m, k, n, turned))(*laid_out(a, b, turned)), a, b)
+        check(compiled(matmul_of(m, k, n, turned))(*laid_out(a, b, turned)), a, b)
 
 
-def test_a_last_part_of_one_place(compiled) -> None:
+def test_a_last_part_of_one_row(compiled) -> None:
     """What is written beside the products of the last part has all its rows written beside the only block."""
     depth = 11 * TILE_PART + 1
     a, b = sides(np.random.default_rng(6), 290, depth, 129)
-    check(compiled(product_of(290, depth, 129, ""))(a, b), a, b)
+    check(compiled(matmul_of(290, depth, 129, ""))(a, b), a, b)
 
 
 def test_whole_blocks_of_an_unknown_number(compiled) -> None:
     """As many rows and places of the depth as so many sequences of 256 have."""
     length = symbol("batch") * 256
-    rows, depth = compiled(product_of(length, 128, 129, "")), compiled(product_of(259, length, 129, "a"))
+    rows, depth = compiled(matmul_of(length, 128, 129, "")), compiled(matmul_of(259, length, 129, "a"))
     for batch in (0, 1, 3):
         a, b = sides(np.random.default_rng(batch), 256 * batch, 128, 129)
         check(rows(a, b), a, b)
@@ -125,7 +125,7 @@ def test_errors_are_those_of_float32(compiled) -> None:
     """No larger, in the mean, than that of one multiply-add in float32 after the other."""
     a, b = sides(np.random.default_rng(3), 256, 1024, 128)
     want = a.astype("f8") @ b
-    made = compiled(product_of(256, 1024, 128, ""))(a, b), one_by_one(a, b)
+    made = compiled(matmul_of(256, 1024, 128, ""))(a, b), one_by_one(a, b)
     error, plain = (np.sqrt(np.mean((y - want) ** 2)) for y in made)
     assert error <= plain
 
@@ -143,7 +143,7 @@ def test_numbers_that_do_not_split(compiled, turned: str) -> None:
     a[99], a[98] = 2.0**-140, 2.0**-100
     with np.errstate(all="ignore"):
         want = one_by_one(a, b)
-    got = compiled(product_of(m, k, n, turned))(*laid_out(a, b, turned))
+    got = compiled(matmul_of(m, k, n, turned))(*laid_out(a, b, turned))
     np.testing.assert_array_equal(np.isnan(got), np.isnan(want))
     np.testing.assert_array_equal(got[np.isinf(want)], want[np.isinf(want)])
     assert got[33, 50] == largest
@@ -180,7 +180,7 @@ def test_what_follows_and_what_is_broadcast(compiled) -> None:
 @pytest.mark.parametrize("threads", [1, 3, 5])
 def test_threads_share_panels_or_strips(compiled, threads: int) -> None:
     """More rows than columns and fewer, more threads than there is work for: each thread takes one range."""
-    run = compiled(product_of(symbol("m"), 131, 451, ""))
+    run = compiled(matmul_of(symbol("m"), 131, 451, ""))
     before = _native.num_threads()
     burn.set_num_threads(threads)
     try:

@@ -43,7 +43,7 @@ def weight(program: Program, array: np.ndarray) -> object:
 @pytest.mark.parametrize("target", RUNNABLE)
 @pytest.mark.parametrize("depth", [64, 192, 2112])
 @pytest.mark.parametrize("columns", [32, 33, 100, 416])
-def test_products(target: str, depth: int, columns: int) -> None:
+def test_matmuls(target: str, depth: int, columns: int) -> None:
     """Rows that only a run can tell: none, one, strips that are not whole; shared by any number of threads. What is behind the
     sums becomes bytes again."""
     rng = np.random.default_rng(depth + columns)
@@ -116,7 +116,7 @@ def test_convolutions(
             np.testing.assert_array_equal(run(x), want)
 
 
-def test_which_products_are_large_enough() -> None:
+def test_matmuls_that_are_large_enough() -> None:
     n = symbol("n")
     assert bytes_fill(128, 768, 768) == ()
     assert bytes_fill(n, 768, 768) == ((n, 16),)

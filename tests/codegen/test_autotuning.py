@@ -112,7 +112,7 @@ PRODUCTS = [
 @pytest.mark.covering
 @pytest.mark.parametrize("target", HERE)
 @pytest.mark.parametrize("sizes", PRODUCTS, ids=str)
-def test_products(sizes: tuple[int, int, int], target: str) -> None:
+def test_matmuls(sizes: tuple[int, int, int], target: str) -> None:
     m, k, n = sizes
     x, w = random(m, k), random(k, n)
     want = np.maximum(x.astype(np.float64) @ w, 0.0)
@@ -123,7 +123,7 @@ def test_products(sizes: tuple[int, int, int], target: str) -> None:
 
 
 @pytest.mark.parametrize("turned", ["", "left", "right"])
-def test_products_with_sizes_that_a_run_tells(turned: str) -> None:
+def test_matmuls_of_runtime_sizes(turned: str) -> None:
     """One program for all sizes; sides as they lie and on their side."""
 
     def function(x: Any, w: Any) -> Any:
@@ -141,7 +141,7 @@ def test_products_with_sizes_that_a_run_tells(turned: str) -> None:
 
 
 @pytest.mark.parametrize("rows", ["n", "70"])
-def test_products_with_constants(rows: str) -> None:
+def test_matmuls_with_constants(rows: str) -> None:
     """Whose panels are laid out while compiling, as wide as they may be."""
     w, bias = random(190, 75), random(75)
     for run in every(lambda x: burn.tanh(x @ burn.constant(w) + burn.constant(bias)), [f"float32[{rows}, 190]"]):
@@ -151,7 +151,7 @@ def test_products_with_constants(rows: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float16", "int32"])
-def test_products_of_other_types(dtype: str) -> None:
+def test_matmuls_of_other_types(dtype: str) -> None:
     x, w = (rng.integers(-4, 5, shape).astype(dtype) for shape in ((35, 61), (61, 39)))
     want = (x.astype(np.float64) @ w.astype(np.float64)).astype(dtype)
     for run in every(lambda x, w: x @ w, [f"{dtype}[35, 61]", f"{dtype}[61, 39]"]):
@@ -159,7 +159,7 @@ def test_products_of_other_types(dtype: str) -> None:
 
 
 @pytest.mark.parametrize("rows", ["1", "13", "n"])
-def test_products_with_weights_of_a_few_bits(rows: str) -> None:
+def test_matmuls_with_low_bit_weights(rows: str) -> None:
     """In blocks of 64, which lie in panels as bytes do."""
     numbers, scale = rng.integers(0, 16, (70, 5, 64)).astype(np.uint8), random(70, 5)
     held = numbers[..., ::2] | numbers[..., 1::2] << 4
@@ -430,21 +430,21 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Counted:
 TYPES = ["float32[90, 150]", "float32[150, 80]"]
 
 
-def product(x: Any, w: Any) -> Any:
+def matmul(x: Any, w: Any) -> Any:
     return burn.tanh(x @ w)
 
 
 def test_a_second_time_nothing_is_timed(own_cache: Path, counted: Counted) -> None:
-    burn.compile(product, TYPES, autotune="fast")
+    burn.compile(matmul, TYPES, autotune="fast")
     calls = counted.calls
     assert calls > 0
-    burn.compile(product, TYPES, autotune="fast")
-    burn.compile(product, TYPES, autotune="fast", cache=False)
+    burn.compile(matmul, TYPES, autotune="fast")
+    burn.compile(matmul, TYPES, autotune="fast", cache=False)
     assert counted.calls == calls
     (folder,) = (own_cache / "tuned").iterdir()
     for file in folder.iterdir():
         file.write_text("damaged")
-    burn.compile(product, TYPES, autotune="fast", cache=False)
+    burn.compile(matmul, TYPES, autotune="fast", cache=False)
     assert counted.calls > calls
 
 
@@ -456,7 +456,7 @@ def test_another_number_of_threads_is_another_machine(own_cache: Path, counted: 
         for number in (1, 2):
             burn.set_num_threads(number)
             before = counted.calls
-            burn.compile(product, TYPES, autotune="fast")
+            burn.compile(matmul, TYPES, autotune="fast")
             assert counted.calls > before
         assert len(list((own_cache / "tuned").iterdir())) == 2
     finally:
@@ -464,22 +464,22 @@ def test_another_number_of_threads_is_another_machine(own_cache: Path, counted: 
 
 
 def test_what_is_compiled_without_is_another_program(own_cache: Path, counted: Counted) -> None:
-    usual = burn.compile(product, TYPES)
+    usual = burn.compile(matmul, TYPES)
     assert not counted.calls
-    tuned = burn.compile(product, TYPES, autotune="fast")
+    tuned = burn.compile(matmul, TYPES, autotune="fast")
     assert counted.calls
     assert tuned.artefact.code == usual.artefact.code  # all others are slower
-    assert burn.compile(product, TYPES, autotune="off").artefact.code == usual.artefact.code
+    assert burn.compile(matmul, TYPES, autotune="off").artefact.code == usual.artefact.code
 
 
 def test_what_is_faster_is_compiled(own_cache: Path, counted: Counted) -> None:
     counted.others = 0.1
     x, w = random(90, 150), random(150, 80)
-    usual, tuned = (burn.compile(product, TYPES, autotune=mode) for mode in ("off", "fast"))
+    usual, tuned = (burn.compile(matmul, TYPES, autotune=mode) for mode in ("off", "fast"))
     assert tuned.artefact.code != usual.artefact.code
     close(tuned(x, w), np.tanh(x.astype(np.float64) @ w))
     calls = counted.calls
-    again = burn.compile(product, TYPES, autotune="fast", cache=False)
+    again = burn.compile(matmul, TYPES, autotune="fast", cache=False)
     assert counted.calls == calls and again.artefact.code == tuned.artefact.code
 
 
@@ -504,12 +504,12 @@ def test_whole(mode: str, own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_errors(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(TypeMismatch, match="no autotuning 'most'"):
-        burn.compile(product, TYPES, autotune="most")
+        burn.compile(matmul, TYPES, autotune="most")
     with pytest.raises(CompileError, match="made-up inputs"):  # every index is 0, and there is no place
         burn.compile(lambda i, x: ops.gather(x, i, axis=0) @ x.T, ["int64[300]", "float32[0, 400]"], autotune="fast")
     monkeypatch.setenv("BURN_AUTOTUNE", "most")
     with pytest.raises(BurnError, match="BURN_AUTOTUNE is malformed"):
-        burn.compile(product, TYPES)
+        burn.compile(matmul, TYPES)
 
 
 def texts() -> bytes:
@@ -529,9 +529,9 @@ def test_strings_are_not_made_up(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_environment_names_the_mode(own_cache: Path, counted: Counted, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BURN_AUTOTUNE", "fast")
-    burn.compile(product, TYPES, autotune="off")
+    burn.compile(matmul, TYPES, autotune="off")
     assert not counted.calls
-    burn.compile(product, TYPES)
+    burn.compile(matmul, TYPES)
     assert counted.calls
 
 
@@ -541,10 +541,10 @@ def test_forms_are_drawn_by_a_seed(own_cache: Path, counted: Counted, monkeypatc
     made = set()
     for seed in range(6):
         monkeypatch.setenv("BURN_AUTOTUNE", f"any:{seed}")
-        run = burn.compile(product, TYPES)
+        run = burn.compile(matmul, TYPES)
         close(run(x, w), np.tanh(x.astype(np.float64) @ w))
         made.add(bytes(run.artefact.code))
-        assert bytes(burn.compile(product, TYPES, cache=False).artefact.code) == bytes(run.artefact.code)
+        assert bytes(burn.compile(matmul, TYPES, cache=False).artefact.code) == bytes(run.artefact.code)
     assert len(made) > 2 and not counted.calls
 
 

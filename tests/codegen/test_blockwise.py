@@ -80,7 +80,7 @@ class Weight:
         whole = (numbers - point) * self.scale[..., None].astype("float64")
         self.value = whole.reshape(case.columns, -1)[:, : case.depth]
 
-    def product(self, program: Program, x: ir.Value) -> ir.Value:
+    def matmul(self, program: Program, x: ir.Value) -> ir.Value:
         parts = [None if a is None else constant(program, a) for a in (self.bytes, self.scale, self.zero)]
         return ops.block_dot(x, *parts, bits=self.case.bits, block=self.case.block)
 
@@ -97,14 +97,14 @@ def close(got: np.ndarray, x: np.ndarray, weight: np.ndarray) -> None:
 
 
 @pytest.mark.parametrize("target", RUNNABLE)
-def test_products_with_blocks(target: str) -> None:
+def test_matmuls_with_blocks(target: str) -> None:
     rng = np.random.default_rng(0)
     weights = [Weight(rng, case) for case in CASES]
     xs = [rng.standard_normal((c.rows, c.depth)).astype(numpy_dtype(c.dtype)) for c in CASES]
     types = [TensorType(c.dtype, (symbol(f"rows{i}") if c.dynamic else c.rows, c.depth)) for i, c in enumerate(CASES)]
     program = Program.create([(f"x{i}", type_) for i, type_ in enumerate(types)])
     with program.building("products"):
-        made = [w.product(program, x) for w, x in zip(weights, program.inputs, strict=True)]
+        made = [w.matmul(program, x) for w, x in zip(weights, program.inputs, strict=True)]
     run = executable(program.finish([(f"y{i}", v) for i, v in enumerate(made)]), Options(target=target))
     for got, x, weight in zip(run(*xs), xs, weights, strict=True):
         close(got, x, weight.value)
@@ -116,7 +116,7 @@ def test_weights_stay_small() -> None:
     weight = Weight(rng, case)
     program = Program.create([("x", TensorType("float32", (1, 512)))])
     with program.building("product"):
-        y = ops.relu(weight.product(program, program.inputs[0]))
+        y = ops.relu(weight.matmul(program, program.inputs[0]))
     artefact = compile_program(program.finish([("y", y)]))
     assert sum(c.array().nbytes for c in artefact.constants) <= 512 * 256 // 2 + 2 * 4 * 256 * 16
     assert [k.kind for k in artefact.kernels] == ["contract"]
@@ -127,7 +127,7 @@ def test_rows_of_several_axes_and_a_bias() -> None:
     weight, bias = Weight(rng, case), rng.standard_normal(24).astype("float32")
     program = Program.create([("x", TensorType("float32", (2, 3, 40)))])
     with program.building("product"):
-        y = ops.add(weight.product(program, program.inputs[0]), constant(program, bias))
+        y = ops.add(weight.matmul(program, program.inputs[0]), constant(program, bias))
     x = rng.standard_normal((2, 3, 40)).astype("float32")
     got = executable(program.finish([("y", y)]))(x)
     close(got.reshape(6, 24) - bias, x.reshape(6, 40), weight.value)
@@ -202,7 +202,7 @@ def in_tiles(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[Weigh
         rows = symbol("rows") if case.dynamic else case.rows
         program = Program.create([("x", TensorType(case.dtype, (rows, case.depth)))])
         with program.building("product"):
-            y = weight.product(program, program.inputs[0])
+            y = weight.matmul(program, program.inputs[0])
         run = executable(program.finish([("y", y)]), Options.of(target="amx", autotune="off"))
         assert "tdpbf16ps" in text.read_text()
         return run

@@ -20,7 +20,7 @@ SHAPES = [(m, k, n) for m in (1, 2) for k, n in ((3, 4), (5, 3), (6, 4), (6, 8),
 
 @pytest.mark.parametrize("few", [0, programs.FEW_KERNELS], ids=["arguments", "numbers"])
 @pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
-def test_products_of_bytes(target, few: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_int8_matmuls(target, few: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """How many bytes lie side by side in a panel is no size: it stays a number, whatever becomes an argument."""
     monkeypatch.setattr(programs, "FEW_KERNELS", few)
     rng = np.random.default_rng(0)

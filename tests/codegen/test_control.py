@@ -121,7 +121,7 @@ def test_slices_lie_in_the_output_where_the_length_is_known(length: int) -> None
         same(call(function, x), [x + np.float32(length), rows, -rows, rows])
 
 
-def test_values_change_places() -> None:
+def test_carried_values_swap() -> None:
     """Fibonacci with vectors: each carried value becomes the other's next; a third is never changed."""
 
     def build(a, b, c, trips):
@@ -279,8 +279,8 @@ def test_a_carried_value_shrinks_and_grows() -> None:
         here, after = vector(FLOAT, symbol("here")), vector(FLOAT, symbol("after"))
 
         def body(iteration, v):
-            places = ops.nonzero(ops.gt(v, ops.cast(iteration, dtype=FLOAT)), count="kept")
-            kept = ops.gather(v, ops.reshape(places, shape=(symbol("kept"),)), axis=0)
+            indices = ops.nonzero(ops.gt(v, ops.cast(iteration, dtype=FLOAT)), count="kept")
+            kept = ops.gather(v, ops.reshape(indices, shape=(symbol("kept"),)), axis=0)
             count = ops.dim_values(dims=(symbol("kept"),), scalar=True)
             first = ops.sub(number(0, INT), count)
             return ops.gt(count, number(1, INT)), [kept], [ops.mul(first, number(-1, INT))]
@@ -387,8 +387,8 @@ def test_a_branch_in_a_loop() -> None:
             size = symbol("taken")
 
             def filtered():
-                places = ops.nonzero(ops.gt(v, number(0.0)), count="positive")
-                return [ops.gather(v, ops.reshape(places, shape=(symbol("positive"),)), axis=0), doubled]
+                indices = ops.nonzero(ops.gt(v, number(0.0)), count="positive")
+                return [ops.gather(v, ops.reshape(indices, shape=(symbol("positive"),)), axis=0), doubled]
 
             (taken, picked) = either(
                 even, filtered, lambda: [v, kept], [vector(FLOAT, size), vector(FLOAT, N)], ("taken",)
@@ -419,8 +419,8 @@ def test_branches_hand_out_outer_values() -> None:
         shape = [vector(FLOAT, N), vector(FLOAT, N), vector(FLOAT, symbol("size"))]
 
         def then():
-            places = ops.nonzero(x, count="found")
-            return [x, before, ops.gather(x, ops.reshape(places, shape=(symbol("found"),)), axis=0)]
+            indices = ops.nonzero(x, count="found")
+            return [x, before, ops.gather(x, ops.reshape(indices, shape=(symbol("found"),)), axis=0)]
 
         def otherwise():
             return [before, ops.mul(x, number(5.0)), ops.slice(x, starts=(0,), sizes=(1,), steps=(1,))]
@@ -459,9 +459,9 @@ def test_nested_branches() -> None:
 def test_only_the_branch_taken_runs() -> None:
     """The other one would read out of range."""
 
-    def build(x, place):
-        inside = ops.lt(place, ops.dim_values(dims=(N,), scalar=True))
-        return either(inside, lambda: [ops.gather(x, place, axis=0)], lambda: [number(-1.0)], [vector(FLOAT)])
+    def build(x, index):
+        inside = ops.lt(index, ops.dim_values(dims=(N,), scalar=True))
+        return either(inside, lambda: [ops.gather(x, index, axis=0)], lambda: [number(-1.0)], [vector(FLOAT)])
 
     function = compiled([vector(FLOAT, N), COUNT], build)
     same(call(function, floats(3), scalar(1)), [floats(3)[1]])
@@ -521,8 +521,8 @@ def test_memory_of_an_iteration_is_given_back() -> None:
 
     def build(x, trips):
         def body(iteration, total):
-            places = ops.nonzero(x, count="found")
-            return None, [ops.add(total, ops.reduce(places, kind="sum", axes=(0, 1)))], []
+            indices = ops.nonzero(x, count="found")
+            return None, [ops.add(total, ops.reduce(indices, kind="sum", axes=(0, 1)))], []
 
         return loop(trips, None, [number(0, INT)], body, [COUNT])
 

@@ -60,11 +60,11 @@ def patterns(dtype: str) -> Array:
     word = f"u{DTYPES[dtype].size}"
     random = rng.integers(0, 2**bits - 1, 50_000, word, True).view(dtype)
     # Every float16 and bfloat16, the points half way to the next, and the neighbours of those.
-    halves = np.concatenate([patterns(t).astype(dtype) for t in ("float16", "bfloat16")])
-    between = halves[:-1] / 2 + halves[1:] / 2
+    small_floats = np.concatenate([patterns(t).astype(dtype) for t in ("float16", "bfloat16")])
+    between = small_floats[:-1] / 2 + small_floats[1:] / 2
     near = [np.nextafter(between, dtype_edge) for dtype_edge in (np.array(np.inf, dtype), np.array(-np.inf, dtype))]
     exact = np.array([float(e) for e in edges] + [e + 0.5 for e in range(-300, 300)], dtype)
-    return np.concatenate([random, halves, between, *near, exact, np.nextafter(exact, np.array(0, dtype))])
+    return np.concatenate([random, small_floats, between, *near, exact, np.nextafter(exact, np.array(0, dtype))])
 
 
 def same(got: Array, want: Array) -> Array:

@@ -43,8 +43,8 @@ TYPES = [
 
 def traits(types: Types, target: str) -> tuple[object, ...]:
     """Each kind of sum on each kind of CPU."""
-    halves = types.lhs in ("float16", "bfloat16")
-    return target, "int" if "int" in types.result else "halves" if halves else types.result
+    is_half = types.lhs in ("float16", "bfloat16")
+    return target, "int" if "int" in types.result else "halves" if is_half else types.result
 
 
 EPSILON = {"float16": 2.0**-11, "bfloat16": 2.0**-8, "float32": 2.0**-24, "float64": 2.0**-53}
@@ -110,7 +110,7 @@ SIZES = [
 @pytest.mark.covering(of=traits)
 @pytest.mark.parametrize("target", RUNNABLE)
 @pytest.mark.parametrize("types", TYPES, ids=str)
-def test_products(types: Types, target: str) -> None:
+def test_matmuls(types: Types, target: str) -> None:
     """[m, k] by [k, n], the right side an input, the same turned around, and a constant; the left side straight and turned."""
     case = Case(3)
     pairs = [(case.input((m, k), types.lhs), case.input((k, n), types.rhs)) for m, k, n in SIZES]
@@ -135,7 +135,7 @@ def test_products(types: Types, target: str) -> None:
 
 
 @pytest.mark.parametrize("target", RUNNABLE)
-def test_products_over_two_axes_in_batches(target: str) -> None:
+def test_contractions_over_two_axes_in_batches(target: str) -> None:
     """Every batch's panels are copied anew, both contracted axes in order."""
     case = Case(5)
     a, b = case.input((3, 40, 5, 103), "float32"), case.input((3, 5, 103, 203), "float32")

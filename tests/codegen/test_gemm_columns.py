@@ -23,7 +23,7 @@ SIZES = [(1, 1, 1), (1, 7, 5), (5, 1, 3), (8, 33, 4), (40, 17, 9), (2, 3, 1), (4
 @pytest.mark.parametrize("passes", ["decompose,fuse", PIPELINE.text], ids=["plain", "packed"])
 @pytest.mark.parametrize("turned", [False, True], ids=["side by side", "apart"])
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
-def test_products(dtype: str, turned: bool, passes: str) -> None:
+def test_matmuls(dtype: str, turned: bool, passes: str) -> None:
     """All sizes in one program, in batches of two."""
     rng = np.random.default_rng(1)
     arrays: list[np.ndarray] = []

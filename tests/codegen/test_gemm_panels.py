@@ -52,7 +52,7 @@ def test_widths_beside_sixteen_registers(rows: Dim, columns: int, vectors: int) 
     assert packed_width(PackedMatmul(rows, columns, 64, "float32"), TARGETS["avx2"]) == vectors * 8
 
 
-def product(batch: tuple[int, ...], rows: Dim, depth: int, columns: int, weights: np.ndarray | None = None) -> Program:
+def matmul(batch: tuple[int, ...], rows: Dim, depth: int, columns: int, weights: np.ndarray | None = None) -> Program:
     """[*batch, rows, depth] by [*batch, depth, columns], which is a constant."""
     axes = tuple(range(len(batch)))
     program = Program.create([("x", TensorType("float32", (*batch, rows, depth)))])
@@ -85,7 +85,7 @@ def tiled(program: Program, width: int) -> Tiled:
 def test_a_block_has_no_more_tiles_than_a_run() -> None:
     """So that they ask for all of the next panel. Beyond, blocks are alike."""
     rows = symbol("rows")
-    kernel = tiled(product((), rows, 512, 1024), 32)
+    kernel = tiled(matmul((), rows, 512, 1024), 32)
     schedule = Schedule.of(kernel, TARGETS["avx512"])
     assert schedule.ahead and schedule.block is not None
 
@@ -101,9 +101,9 @@ def test_a_block_has_no_more_tiles_than_a_run() -> None:
 
 
 def test_right_sides_of_batches_of_few_rows_are_asked_for() -> None:
-    near = Schedule.of(tiled(product((36,), 16, 256, 256), 32), TARGETS["avx512"])
+    near = Schedule.of(tiled(matmul((36,), 16, 256, 256), 32), TARGETS["avx512"])
     assert near.block is None and near.ahead
-    far = Schedule.of(tiled(product((36,), 1600, 256, 256), 32), TARGETS["avx512"])
+    far = Schedule.of(tiled(matmul((36,), 1600, 256, 256), 32), TARGETS["avx512"])
     assert far.block == 1 and not far.ahead
 
 
@@ -122,10 +122,10 @@ def threads() -> Iterator[None]:
 @pytest.mark.parametrize("batch", [(), (5,)], ids=["one", "batch"])
 @pytest.mark.parametrize("depth", [40, 1600])
 @pytest.mark.parametrize("columns", [23, 47, 72, 200])
-def test_rows_that_only_a_run_knows(columns: int, depth: int, batch: tuple[int, ...], target: str) -> None:
+def test_rows_of_runtime_size(columns: int, depth: int, batch: tuple[int, ...], target: str) -> None:
     random = np.random.default_rng(7)
     weights = random.standard_normal((*batch, depth, columns)).astype(np.float32)
-    program = product(batch, symbol("rows"), depth, columns, weights)
+    program = matmul(batch, symbol("rows"), depth, columns, weights)
     run = Executable(compile_program(program, Options(target=target)))
     for rows in (0, 1, 7, 31, 32, 131):
         x = random.standard_normal((*batch, rows, depth)).astype(np.float32)
@@ -140,5 +140,5 @@ def test_batches_of_few_rows(rows: int, target: str) -> None:
     random = np.random.default_rng(8)
     weights = random.standard_normal((9, 70, 130)).astype(np.float32)
     x = random.standard_normal((9, rows, 70)).astype(np.float32)
-    got = Executable(compile_program(product((9,), rows, 70, 130, weights), Options(target=target)))(x)
+    got = Executable(compile_program(matmul((9,), rows, 70, 130, weights), Options(target=target)))(x)
     np.testing.assert_allclose(got, x.astype("f8") @ weights, rtol=1e-4, atol=1e-4)

@@ -26,8 +26,8 @@ def test_few_rows_and_a_depth_that_varies(rows: int) -> None:
     program = Program.create(types)
     with program.building():
         a, b = program.inputs
-        product = ops.dot_general(a, b, lhs_batch=(0,), rhs_batch=(0,), lhs_contract=(2,), rhs_contract=(1,))
-    run = executable(program.finish([("out", product)]))
+        matmul = ops.dot_general(a, b, lhs_batch=(0,), rhs_batch=(0,), lhs_contract=(2,), rhs_contract=(1,))
+    run = executable(program.finish([("out", matmul)]))
     random = np.random.default_rng(3)
     for length in (1, 7, 33):
         a, b = (random.random(shape, np.float32) for shape in ((3, rows, length), (3, length, 16)))
@@ -52,8 +52,8 @@ def test_long_epilogues(turned: bool, target: str) -> None:
     with program.building():
         results = []
         for lhs, rhs, bias, other in zip(*(program.inputs[i::4] for i in range(4)), strict=True):
-            product = ops.dot_general(lhs, rhs, lhs_contract=(0 if turned else 1,), rhs_contract=(0,))
-            moved = ops.add(product, bias)
+            matmul = ops.dot_general(lhs, rhs, lhs_contract=(0 if turned else 1,), rhs_contract=(0,))
+            moved = ops.add(matmul, bias)
             results += [moved, ops.sub(ops.erf(ops.mul(moved, other)), ops.exp(ops.neg(ops.abs(moved))))]
     got = executable(program.finish([(f"y{i}", v) for i, v in enumerate(results)]), Options(target=target))(*arrays)
     erf = np.vectorize(math.erf, otypes="d")
@@ -70,7 +70,7 @@ DEEP = [(64, 70, 1600, "float32"), (65, 33, 2600, "float16"), (100, 64, 1537, "i
 @pytest.mark.covering
 @pytest.mark.parametrize("target", RUNNABLE)
 @pytest.mark.parametrize("turned", [False, True], ids=["rows", "columns"])
-def test_deep_products(turned: bool, target: str) -> None:
+def test_deep_matmuls(turned: bool, target: str) -> None:
     """A long depth is summed part by part, in batches too."""
     rng = np.random.default_rng(6)
     arrays: list[np.ndarray] = []
@@ -99,8 +99,8 @@ def test_a_depth_that_varies_is_summed_in_parts(target: str) -> None:
     program = Program.create([("a", TensorType("float32", (depth, 67))), ("b", TensorType("float32", (depth, 150)))])
     with program.building():
         a, b = program.inputs
-        product = ops.dot_general(a, b, lhs_contract=(0,), rhs_contract=(0,))
-    run = executable(program.finish([("out", product)]), Options(target=target))
+        matmul = ops.dot_general(a, b, lhs_contract=(0,), rhs_contract=(0,))
+    run = executable(program.finish([("out", matmul)]), Options(target=target))
     rng = np.random.default_rng(7)
     for length in (0, 1, 1023, 1024, 1025, 2500):
         a, b = (rng.standard_normal((length, n)).astype("f4") for n in (67, 150))

@@ -45,7 +45,7 @@ class Weight:
         self.scale = rng.uniform(-0.1, 0.1, numbers.shape[:2]).astype("float32")
         self.value = ((numbers - 8.0) * self.scale[..., None]).reshape(COLUMNS, depth).T
 
-    def product(self, target: str | Target, rows: int | str = 1, exact: bool = False) -> Executable:
+    def matmul(self, target: str | Target, rows: int | str = 1, exact: bool = False) -> Executable:
         shape = symbol(rows) if isinstance(rows, str) else rows, self.depth
         program = Program.create([("x", TensorType("float32", shape))])
         with program.building("product"):
@@ -79,7 +79,7 @@ def text(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 @pytest.mark.parametrize("rows", [1, 2, 3, 4, 7, 13, 16, 17])
 def test_few_rows_are_digits(target: str, rows: int, exact: bool, text: Path) -> None:
     used = rows <= MOST[target] and not exact
-    run = WEIGHT.product(target, rows, exact)
+    run = WEIGHT.matmul(target, rows, exact)
     assert (INSTRUCTIONS[target] in text.read_text()) == used
     x = np.random.default_rng(1).standard_normal((rows, DEPTH)).astype("float32")
     WEIGHT.check(run(x), x)
@@ -88,7 +88,7 @@ def test_few_rows_are_digits(target: str, rows: int, exact: bool, text: Path) ->
 @pytest.mark.parametrize("target", RUNNABLE)
 def test_numbers_of_any_size(target: str) -> None:
     """From subnormal ones on to such as a float can just hold the sum of, and near to powers of two."""
-    run, rng = WEIGHT.product(target), np.random.default_rng(2)
+    run, rng = WEIGHT.matmul(target), np.random.default_rng(2)
     base = rng.standard_normal((1, DEPTH))
     for size in (1.0, 1e-30, 1e-31, 1e-36, 1e-40, 1e28, 1e31, 1e36):
         x = (base * size).astype("float32")
@@ -105,9 +105,9 @@ def test_blocks_of_sizes_that_differ(target: str) -> None:
     x = np.random.default_rng(3).standard_normal((1, DEPTH)).astype("float32")
     x[0, BLOCK : 2 * BLOCK] *= np.float32(1e12)
     x[0, 2 * BLOCK :] = 0
-    WEIGHT.check(WEIGHT.product(target)(x), x)
+    WEIGHT.check(WEIGHT.matmul(target)(x), x)
     x[0, BLOCK:] = 0
-    WEIGHT.check(WEIGHT.product(target)(x), x)
+    WEIGHT.check(WEIGHT.matmul(target)(x), x)
 
 
 @pytest.mark.parametrize("target", RUNNABLE)
@@ -118,7 +118,7 @@ def test_numbers_that_are_not_finite(target: str, number: float) -> None:
     x[1, 33] = number
     with np.errstate(invalid="ignore"):
         wanted = (x.astype("float64")[:, :, None] * WEIGHT.value).sum(1)
-    got = WEIGHT.product(target, 3)(x)
+    got = WEIGHT.matmul(target, 3)(x)
     assert np.array_equal(np.isnan(got), np.isnan(wanted))
     assert np.array_equal(got[1], wanted[1].astype("float32"), equal_nan=True)
     WEIGHT.check(np.delete(got, 1, 0), np.delete(x, 1, 0))
@@ -133,20 +133,20 @@ def test_blocks_of_any_size(target: str, block: int) -> None:
     numbers[:2] = np.array([0, 15])[:, None, None]
     weight, x = Weight(block, 1536, numbers), np.random.default_rng(7).standard_normal((2, 1536)).astype("float32")
     x[1] = np.nextafter(np.float32(1.984375), np.float32(0))  # of three largest digits
-    weight.check(weight.product(target, 2)(x), x)
-    weight.check(weight.product(target, 2)(-x), -x)
+    weight.check(weight.matmul(target, 2)(x), x)
+    weight.check(weight.matmul(target, 2)(-x), -x)
 
 
 @pytest.mark.parametrize("target", RUNNABLE)
 def test_short_code_has_floats(target: str, text: Path) -> None:
     x = np.random.default_rng(8).standard_normal((1, DEPTH)).astype("float32")
-    WEIGHT.check(WEIGHT.product(compact(TARGETS[target]))(x), x)
+    WEIGHT.check(WEIGHT.matmul(compact(TARGETS[target]))(x), x)
     assert INSTRUCTIONS[target] not in text.read_text() and "prefetch" not in text.read_text()
 
 
 @pytest.mark.parametrize("target", RUNNABLE)
 def test_any_number_of_rows(target: str, text: Path) -> None:
-    run, rng = WEIGHT.product(target, "rows"), np.random.default_rng(5)
+    run, rng = WEIGHT.matmul(target, "rows"), np.random.default_rng(5)
     assert INSTRUCTIONS[target] in text.read_text()
     for rows in (0, 1, 2, 7, 8, 16, 17, 33):
         x = rng.standard_normal((rows, DEPTH)).astype("float32")
@@ -155,5 +155,5 @@ def test_any_number_of_rows(target: str, text: Path) -> None:
 
 @pytest.mark.skipif("avx512" not in HOST, reason="this CPU has no AVX-512")
 def test_other_targets_take_floats(text: Path) -> None:
-    WEIGHT.product("avx512")
+    WEIGHT.matmul("avx512")
     assert not any(name in text.read_text() for name in INSTRUCTIONS.values())

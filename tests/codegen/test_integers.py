@@ -61,7 +61,7 @@ def numbers(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> np.
 @pytest.mark.covering
 @pytest.mark.parametrize("target", RUNNABLE)
 @pytest.mark.parametrize("sides", SIDES, ids=str)
-def test_quantised_products(sides: Sides, target: str) -> None:
+def test_quantised_matmuls(sides: Sides, target: str) -> None:
     """QDQ: the float result is exact but for the scale; what is quantised again is within one quantum, and saturates."""
     rng = np.random.default_rng(1)
     sizes = [(1, 1, 1), (7, 31, 33), (13, 64, 70), (5, 130, 16), (0, 8, 4), (3, 6, 0)]
@@ -88,7 +88,7 @@ def test_quantised_products(sides: Sides, target: str) -> None:
 
 
 @pytest.mark.parametrize("target", RUNNABLE)
-def test_products_do_not_saturate(target: str) -> None:
+def test_matmuls_do_not_saturate(target: str) -> None:
     """Neighbours' products add up to more than 16 bits hold; int32 wraps as the type does."""
     x = np.full((7, 66000), 255, "uint8")
     w = np.full((66000, 17), -128, "int8")
@@ -117,7 +117,7 @@ def by_its_own_range(x: ir.Value, w: ir.Value) -> ir.Value:
 @pytest.mark.covering
 @pytest.mark.parametrize("target", RUNNABLE)
 @pytest.mark.parametrize(("rows", "size"), [(1, 1.0), (7, 1e3), (300, 1.0), (5, 1e-39), (5, 1e-36)])
-def test_products_of_what_is_quantised_by_its_own_range(target: str, rows: int, size: float) -> None:
+def test_matmuls_of_dynamically_quantised_tensors(target: str, rows: int, size: float) -> None:
     """By the scale's reciprocal, which for the smallest numbers is none: what is half a step from two bytes may be either."""
     rng = np.random.default_rng(2)
     x, w = (rng.standard_normal((rows, 256)) * size).astype("float32"), numbers(rng, (256, 33), "int8")
@@ -247,7 +247,7 @@ def test_bytes_are_what_lies_between_layers() -> None:
     assert max(sizes, default=0) <= 16 * 8 * 8, sizes
 
 
-def test_cards_and_cpus_without_such_instructions_read_quantised_programs_as_ever() -> None:
+def test_devices_without_int8_dot_products_keep_quantised_programs() -> None:
     from burn.codegen.cpu.backend import CPU
     from burn.codegen.triton.backend import GPU
 

@@ -89,7 +89,7 @@ def _dot(lhs: int, rhs: int) -> Any:
 @pytest.mark.parametrize("lhs", [0, 1])
 @pytest.mark.parametrize("rhs", [0, 1])
 @pytest.mark.parametrize("sizes", [(65, 33, 129), (8, 300, 256), (13, 1, 140), (301, 40, 130)], ids=str)
-def test_products_of_turned_sides(lhs: int, rhs: int, sizes: tuple[int, int, int]) -> None:
+def test_matmuls_of_transposed_operands(lhs: int, rhs: int, sizes: tuple[int, int, int]) -> None:
     rows, depth, columns = sizes
     a, b = (RNG.standard_normal(shape).astype(np.float32) for shape in ((rows, depth), (depth, columns)))
     given = (a if lhs else np.ascontiguousarray(a.T)), (np.ascontiguousarray(b.T) if rhs else b)

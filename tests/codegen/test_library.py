@@ -45,7 +45,7 @@ def sample(dtype: str, shape: tuple[int, ...], seed: int = 0) -> np.ndarray:
 
 
 def order_of(x: np.ndarray, axis: int, descending: bool) -> np.ndarray:
-    """The places of the sorted elements: stable, NaN the largest."""
+    """The indices of the sorted elements: stable, NaN the largest."""
     key = x.astype(np.float64) if x.dtype.kind not in "iub" else x.astype(object)
     if x.dtype.kind in "iub":
         key = np.vectorize(int, otypes=[object])(x) if x.size else x.astype(np.int64)
@@ -68,8 +68,8 @@ def test_sort_of_every_type(dtype: str, descending: bool) -> None:
     for shape in ((3, 40), (2, 700), (1, 1)):  # merged, by digits, alone
         x = sample(dtype, shape)
         order = order_of(x, 1, descending)
-        values, places = call(sort, x)
-        same([places], [order])
+        values, indices = call(sort, x)
+        same([indices], [order])
         assert values.tobytes() == np.take_along_axis(x, order, 1).tobytes()  # bits: -0 and NaN payloads move along
 
 
@@ -116,22 +116,22 @@ def test_results_of_unknown_size_flow_on() -> None:
     """Read by kernels, returned twice, reshaped, and sorted again."""
 
     def build(x):
-        places = ops.nonzero(x, count="found")
-        flat = ops.reshape(places, shape=(symbol("found"),))
+        found = ops.nonzero(x, count="found")
+        flat = ops.reshape(found, shape=(symbol("found"),))
         taken = ops.gather(x, flat, axis=0)
-        return [places, flat, ops.add(taken, taken), ops.sort(taken)[0], ops.reduce(taken, kind="sum", axes=(0,))]
+        return [found, flat, ops.add(taken, taken), ops.sort(taken)[0], ops.reduce(taken, kind="sum", axes=(0,))]
 
     function = compiled([TensorType("float32", (N,))], build)
     for n in (0, 1, 50):
         x = np.random.default_rng(n).integers(-1, 2, n).astype(np.float32)
-        places = np.nonzero(x)[0]
-        taken = x[places]
-        same(call(function, x), [places[None], places, 2 * taken, np.sort(taken), taken.sum(dtype=np.float32)])
+        found = np.nonzero(x)[0]
+        taken = x[found]
+        same(call(function, x), [found[None], found, 2 * taken, np.sort(taken), taken.sum(dtype=np.float32)])
 
 
 # ---- unique ----------------------------------------------------------------------------------------------------------
 def unique_of(rows: list, by_value: bool) -> tuple[list[int], list[int], list[int]]:
-    """First places, the group of each row, sizes. Rows compare as tuples."""
+    """First indices, the group of each row, sizes. Rows compare as tuples."""
     groups: dict = {}
     for i, row in enumerate(rows):
         groups.setdefault(row, []).append(i)
@@ -255,8 +255,8 @@ def test_fusion_does_not_reach_around_a_library_call() -> None:
 
     def build(x, w):
         first = ops.add(x, ops.full(shape=(), dtype="float32", value=1.0))
-        product = ops.dot_general(ops.sort(first)[0], w, lhs_contract=(1,), rhs_contract=(0,))
-        total = ops.reduce(product, kind="sum", axes=(1,), keepdims=True)
+        matmul = ops.dot_general(ops.sort(first)[0], w, lhs_contract=(1,), rhs_contract=(0,))
+        total = ops.reduce(matmul, kind="sum", axes=(1,), keepdims=True)
         return ops.add(first, ops.broadcast_to(total, shape=(4, 5)))
 
     x, w = (np.random.default_rng(i).integers(-4, 5, s).astype(np.float32) for i, s in enumerate(((4, 5), (5, 7))))

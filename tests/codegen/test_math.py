@@ -201,7 +201,7 @@ def test_worst_known_argument_of_the_reduction(floats: Compiled) -> None:
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 @pytest.mark.parametrize("name", [n for n in BOUNDS if FUNCTIONS[n].arity == 1])
-def test_halves_are_rounded_once(floats: Compiled, name: str, dtype: str) -> None:
+def test_half_precision_is_rounded_once(floats: Compiled, name: str, dtype: str) -> None:
     """Every bit pattern. The float32 result is far better than half an ULP, so that only near ties may differ by
     one."""
     x = np.arange(65536, dtype=np.uint16).view(numpy_dtype(dtype))

@@ -30,7 +30,7 @@ RUNNABLE = [target.name for target in host_targets(features())]
 
 
 @pytest.mark.parametrize("target", TARGETS.values(), ids=lambda target: target.name)
-def test_a_product_is_compiled_for_every_cpu(target: Target) -> None:
+def test_a_matmul_is_compiled_for_every_cpu(target: Target) -> None:
     """On any machine: code that only another one can run, behind a product of every number of rows and a long epilogue."""
     types = [TensorType("float32", (symbol("n"), 96)), TensorType("float32", (96, 160))]
     program = Program.create([("x", types[0]), ("w", types[1])])
@@ -115,7 +115,7 @@ def test_the_widest_target_is_chosen() -> None:
     assert RUNNABLE[0] == host_target(features()).name
 
 
-def products(dtype: str, shapes: list[tuple[int, int, int]]) -> Program:
+def matmuls(dtype: str, shapes: list[tuple[int, int, int]]) -> Program:
     """Products of inputs, [m, k] by [k, n] each."""
     types = [
         (f"x{i}{side}", TensorType(dtype, d))
@@ -134,12 +134,12 @@ def products(dtype: str, shapes: list[tuple[int, int, int]]) -> Program:
 
 @pytest.mark.parametrize("target", [*RUNNABLE, ONE_LANE], ids=lambda t: getattr(t, "name", t))
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_products_of_inputs(target: str | Target, dtype: str) -> None:
+def test_matmuls_of_inputs(target: str | Target, dtype: str) -> None:
     """Columns that fill no panel, one panel, and some and a rest, of each target's width."""
     rng = np.random.default_rng(5)
     shapes = [(7, 5, 1), (1, 3, 4), (6, 1, 17), (13, 31, 33), (5, 0, 3), (0, 2, 2), (3, 64, 64)]
     operands = [rng.standard_normal(d).astype(dtype) for m, k, n in shapes for d in ((m, k), (k, n))]
-    made = executable(products(dtype, shapes), Options(target=target))(*operands)
+    made = executable(matmuls(dtype, shapes), Options(target=target))(*operands)
     for a, b, y in zip(operands[::2], operands[1::2], made, strict=True):
         np.testing.assert_allclose(y, a.astype(np.float64) @ b, rtol=1e-4, atol=1e-5)
 
@@ -152,7 +152,7 @@ NEWER = {"generic": r"\bv[a-z]|[yz]mm", "avx2": r"zmm|xmm(1[6-9]|2\d|3[01])|ymm(
 @pytest.mark.parametrize("target", list(NEWER))
 def test_code_is_for_its_target_and_not_for_this_machine(target: str, tmp_path: Path) -> None:
     code = tmp_path / "code.o"
-    code.write_bytes(compile_program(products("float32", [(9, 16, 37)]), Options(target=target)).code)
+    code.write_bytes(compile_program(matmuls("float32", [(9, 16, 37)]), Options(target=target)).code)
     shown = subprocess.run(["objdump", "-d", "--no-show-raw-insn", code], capture_output=True, text=True, check=True)
     instructions = [line.partition(":")[2] for line in shown.stdout.splitlines() if line.startswith(" ")]
     assert len(instructions) > 100

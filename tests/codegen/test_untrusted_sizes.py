@@ -87,8 +87,8 @@ def test_values_in_between_may_have_any_number(rank: int) -> None:
     def build(x):
         return ops.nonzero(ops.reshape(ops.neg(x), shape=(N, *[1] * (rank - 1))), count="found")
 
-    (places,) = call(compiled([floats(N)], build), np.array([0, 5, 0, 7], np.float32))
-    assert places.shape == (rank, 2) and places[0].tolist() == [1, 3] and not places[1:].any()
+    (indices,) = call(compiled([floats(N)], build), np.array([0, 5, 0, 7], np.float32))
+    assert indices.shape == (rank, 2) and indices[0].tolist() == [1, 3] and not indices[1:].any()
 
 
 # ---- places in nothing ---------------------------------------------------------------------------------------------------
@@ -190,14 +190,14 @@ def test_another_thread_may_write_an_input_that_is_searched() -> None:
     thread.start()
     try:
         for _ in range(100):
-            (places,) = function(x)
-            assert ((places >= 0) & (places < x.size)).all()
+            (indices,) = function(x)
+            assert ((indices >= 0) & (indices < x.size)).all()
     finally:
         stop.set()
         thread.join()
 
 
-def test_a_product_of_sums_is_computed_as_one() -> None:
+def test_a_product_of_sums_is_computed_in_one_step() -> None:
     """Its polynomial has 3^4 terms."""
     code = Function("f", [("run", PTR)])
     sizes = Sizes(code)

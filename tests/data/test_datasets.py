@@ -70,7 +70,7 @@ def test_orders_stay_what_they_are() -> None:
     golden, state = 0x9E3779B97F4A7C15, 0
     for part in (7, 2):
         state = mixed((state + part + golden) % 2**64)
-    wanted = [mixed((state + place * golden) % 2**64) for place in range(1, 9)]
+    wanted = [mixed((state + n * golden) % 2**64) for n in range(1, 9)]
     assert order.words(8, 7, 2).tolist() == wanted
     assert order.permutation(8, 7, 2).tolist() == sorted(range(8), key=wanted.__getitem__)
 

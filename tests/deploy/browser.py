@@ -88,8 +88,8 @@ class Browser:
         """Presses the pointer and moves it; places are fractions of an element's box."""
         box = self.run(f"return document.querySelector({selector!r}).getBoundingClientRect().toJSON()")
 
-        def move(place: tuple[float, float]) -> dict[str, Any]:
-            x, y = box["x"] + place[0] * box["width"], box["y"] + place[1] * box["height"]
+        def move(position: tuple[float, float]) -> dict[str, Any]:
+            x, y = box["x"] + position[0] * box["width"], box["y"] + position[1] * box["height"]
             return {"type": "pointerMove", "duration": 0, "x": round(x), "y": round(y)}
 
         actions: list[dict[str, Any]] = []

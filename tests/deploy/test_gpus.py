@@ -30,7 +30,7 @@ from tests.deploy.making import DIGITS, Array, digits, make, refusal, traced
 pytest.importorskip("triton")
 pytest.importorskip("torch")
 
-from tests.codegen.gpu.cards import Card
+from tests.codegen.gpu.simulated_gpu import SimulatedGPU
 from tests.runtime.sanitizers import compiler_with
 from tests.runtime.simulation import Elsewhere
 
@@ -42,7 +42,7 @@ HOPPER = (known.find("cuda:sm_90"),)
 def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Elsewhere]:
     """The driver that every command started here finds; kernels are kept as they are printed."""
     driver = Elsewhere(tmp_path)
-    gpu = Card(driver.reach)
+    gpu = SimulatedGPU(driver.reach)
     driver.kernel = gpu.launch
     monkeypatch.setattr(printer, "compile_all", gpu.compile_all)
     for name, value in driver.environment.items():
@@ -78,14 +78,14 @@ def test_a_command(elsewhere: Elsewhere, tmp_path: Path, beside: bool, batches: 
     assert (len(elsewhere.launches) - before) % 5 == 0
 
 
-def mixed(x: burn.Tensor, places: burn.Tensor) -> dict[str, burn.Tensor | tuple[burn.Tensor, ...]]:
+def mixed(x: burn.Tensor, indices: burn.Tensor) -> dict[str, burn.Tensor | tuple[burn.Tensor, ...]]:
     """Ops on the GPU and on the CPU, constants that both read, data-dependent sizes."""
     weight = burn.tensor(np.random.default_rng(1).standard_normal((12, 21), np.float32))
     return {
         "product": burn.softmax(x @ weight, -1),
         "sorted": burn.sort(x @ weight, -1) + weight[0],
         "positive": burn.nonzero(x > 0),
-        "taken": x[places],
+        "taken": x[indices],
     }
 
 
@@ -137,23 +137,23 @@ int main(void) {
 
 
 def test_what_is_the_hosts_and_failures(elsewhere: Elsewhere, tmp_path: Path) -> None:
-    signature = {"x": "float32[n, 12]", "places": "int64[m]"}
+    signature = {"x": "float32[n, 12]", "indices": "int64[m]"}
     command = make("exe", traced(mixed, **signature), tmp_path / "mixed", gpus=HOPPER)
     here = executable(traced(mixed, **signature))
     for n, m in ((4, 3), (17, 0)):
         rng = np.random.default_rng(n)
-        feeds = {"x": rng.standard_normal((n, 12), np.float32), "places": rng.integers(-n, n, m)}
+        feeds = {"x": rng.standard_normal((n, 12), np.float32), "indices": rng.integers(-n, n, m)}
         np.savez(tmp_path / "in.npz", **feeds)  # type: ignore[arg-type]
         _said(command, tmp_path / "in.npz", "-o", tmp_path / "out.npz")
         got = np.load(tmp_path / "out.npz")
         for name, want in here.run(feeds).items():
             np.testing.assert_allclose(got[name], want, rtol=1e-4, atol=1e-5, err_msg=name)
-    np.savez(tmp_path / "in.npz", x=np.zeros((3, 12), np.float32), places=np.array([0, 3]))
+    np.savez(tmp_path / "in.npz", x=np.zeros((3, 12), np.float32), indices=np.array([0, 3]))
     code, said = refusal(command, tmp_path / "in.npz")
     assert code == 1 and "3" in said and "out of range" in said
 
 
-def test_where_there_is_no_such_card(elsewhere: Elsewhere, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_such_gpu(elsewhere: Elsewhere, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     both = (known.find("cuda:sm_80"), *HOPPER)
     command = make("exe", traced(lambda x: x + 1, x="float32[n]"), tmp_path / "more", gpus=both)
     words = (command, "--bench", "1")
@@ -282,7 +282,7 @@ def test_beside_another_cpu(elsewhere: Elsewhere, tmp_path: Path) -> None:
 # ---- the command line, and what is refused ---------------------------------------------------------------------------
 
 
-def test_cards_among_the_targets(tmp_path: Path, elsewhere: Elsewhere) -> None:
+def test_gpus_among_the_targets(tmp_path: Path, elsewhere: Elsewhere) -> None:
     """In any order, with the platform or without; repeated or between commas."""
     words = ["--target", "cuda:sm_90,x86_64-linux", "--target", "cuda:sm_80", "--cpu", "avx2,generic"]
     done = CliRunner().invoke(main, [str(DIGITS), *words, "-o", str(tmp_path / "digits")])
@@ -295,7 +295,7 @@ def test_cards_among_the_targets(tmp_path: Path, elsewhere: Elsewhere) -> None:
     )
 
 
-def test_what_is_no_card(tmp_path: Path) -> None:
+def test_names_that_are_no_gpu(tmp_path: Path) -> None:
     with pytest.raises(CompileError, match="did you mean 'cuda:sm_90'"):
         known.find("cuda:sm90")
     with pytest.raises(

@@ -424,7 +424,7 @@ for kind, name in {BUILT}:
 
 
 def test_the_same_bytes_wherever_it_is_made(tmp_path: Path) -> None:
-    """Here, and in another folder by another process, whose sets have other orders. (With empty caches: test_cards.py.)"""
+    """Here, and in another folder by another process, whose sets have other orders. (With empty caches: test_programs.py.)"""
     here, there = tmp_path / "here", tmp_path / "there"
     for folder in (here, there):
         folder.mkdir()

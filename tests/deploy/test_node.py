@@ -169,7 +169,7 @@ def test_many_types(tmp_path: Path) -> None:
         "many",
     )
     assert got["whole"] == ["BigInt64Array", [], [str(3 * -(2**61))]]
-    halves = np.array([1, -2, 3, -4, 5, -6], np.float16).view(np.uint16)
-    assert got["halves"] == ["Uint16Array", [2, 3], list(map(str, halves))]
+    half_bits = np.array([1, -2, 3, -4, 5, -6], np.float16).view(np.uint16)
+    assert got["halves"] == ["Uint16Array", [2, 3], list(map(str, half_bits))]
     assert got["not"] == ["Uint8Array", [3], ["1", "0", "0"]]
     assert got["found"] == ["BigInt64Array", [3], ["0", "0", "1"]]

@@ -57,16 +57,16 @@ def test_a_network(target: str, tmp_path: Path) -> None:
         np.testing.assert_allclose(got, burn.load(DIGITS)(x), rtol=1e-5, atol=1e-5)
 
 
-def mixed(x: burn.Tensor, places: burn.Tensor) -> dict[str, burn.Tensor | tuple[burn.Tensor, ...]]:
+def mixed(x: burn.Tensor, indices: burn.Tensor) -> dict[str, burn.Tensor | tuple[burn.Tensor, ...]]:
     """Vectors, halves, integers, library calls and sizes that only a run can tell."""
-    halves = burn.exp(x.astype("float16")) * 0.3
+    small_floats = burn.exp(x.astype("float16")) * 0.3
     return {
         "product": burn.softmax(x @ burn.tensor(WEIGHT), -1),
-        "halves": halves,
+        "halves": small_floats,
         "sorted": burn.sort(x, -1),
         "positive": burn.nonzero(x > 0),
-        "taken": x[places % 4],
-        "whole": places // 3 - places * 7,
+        "taken": x[indices % 4],
+        "whole": indices // 3 - indices * 7,
         "any": (x > 1).any(-1),
     }
 
@@ -74,20 +74,20 @@ def mixed(x: burn.Tensor, places: burn.Tensor) -> dict[str, burn.Tensor | tuple[
 @pytest.mark.parametrize(("target", "cpu"), [("aarch64-linux-musl", None), ("riscv64-linux-musl", "rvv")])
 @pytest.mark.slow
 def test_many_types(target: str, cpu: str | None, tmp_path: Path) -> None:
-    signature = {"x": "float32[n, 12]", "places": "int64[m]"}
+    signature = {"x": "float32[n, 12]", "indices": "int64[m]"}
     (program,) = build("exe", traced(mixed, **signature), tmp_path / "mixed", Options(platforms.find(target), cpu))
     here = burn.compiler.executable(traced(mixed, **signature))
     for n, m in ((4, 3), (17, 0), (64, 33)):
         rng = np.random.default_rng(n)
-        x, places = rng.standard_normal((n, 12), np.float32), rng.integers(-9, 9, m)
-        got = run(target, program, tmp_path, {"x": x, "places": places})
-        for name, want in here.run({"x": x, "places": places}).items():
+        x, indices = rng.standard_normal((n, 12), np.float32), rng.integers(-9, 9, m)
+        got = run(target, program, tmp_path, {"x": x, "indices": indices})
+        for name, want in here.run({"x": x, "indices": indices}).items():
             assert got[name].dtype == want.dtype
             np.testing.assert_allclose(got[name].astype(np.float64), want.astype(np.float64), rtol=2e-3, err_msg=name)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("target", [name for name, place in platforms.PLATFORMS.items() if place.program])
+@pytest.mark.parametrize("target", [name for name, where in platforms.PLATFORMS.items() if where.program])
 @pytest.mark.parametrize("kind", ["exe", "shared", "static", "object"])
 def test_everything_links(target: str, kind: str, tmp_path: Path) -> None:
     for path in build(kind, digits(), tmp_path / "digits", Options(platforms.find(target))):
@@ -104,5 +104,5 @@ def test_which_code_is_linked(monkeypatch: pytest.MonkeyPatch) -> None:
     here, arm = platforms.find("x86_64-linux"), platforms.find("aarch64-linux")
     for host in (here, arm):
         monkeypatch.setattr(platforms, "host", lambda host=host: host)
-        assert [Options(place).as_text for place in (here, arm)] == [host != here, True]
-        assert [Options(place).is_foreign for place in (here, arm)] == [host != here, host != arm]
+        assert [Options(where).as_text for where in (here, arm)] == [host != here, True]
+        assert [Options(where).is_foreign for where in (here, arm)] == [host != here, host != arm]

@@ -20,8 +20,8 @@ def test_multiply_adds_are_half_of_the_operations() -> None:
     flops = ("0", "12", "6*n", "8*n*m + 4", "2*min(n, 3)", "3*n")
     kernels = tuple(KernelInfo(f"k{i}", flops=text) for i, text in enumerate(flops))
     report = Report.of(Artefact(Signature((), ()), Target(""), b"", kernels=kernels), 5)
-    halves = [0, 6, "3*n", "4*n*m + 2", "(2*min(n, 3)) / 2", "(3*n) / 2"]
-    assert [layer.multiply_adds for layer in report.layers] == halves
+    expected = [0, 6, "3*n", "4*n*m + 2", "(2*min(n, 3)) / 2", "(3*n) / 2"]
+    assert [layer.multiply_adds for layer in report.layers] == expected
     assert report.multiply_adds == "3*n + 4*n*m + 2 + (2*min(n, 3)) / 2 + (3*n) / 2 + 6"
     assert report.described()["weights"] == 5
 

@@ -37,7 +37,7 @@ def refusal(*words: object) -> str:
 
 @pytest.mark.usefixtures("compiles_nothing")
 @pytest.mark.parametrize("kind", ["exe", "object", "llvm", "package"])
-def test_a_folder_in_a_files_place(kind: str, tmp_path: Path) -> None:
+def test_a_folder_instead_of_a_file(kind: str, tmp_path: Path) -> None:
     folder = tmp_path / "taken.burn"
     folder.mkdir()
     said = refusal(DIGITS, "--emit", kind, "-o", folder)
@@ -47,7 +47,7 @@ def test_a_folder_in_a_files_place(kind: str, tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("compiles_nothing")
 @pytest.mark.parametrize("kind", ["shared", "static", "wasm"])
-def test_a_file_in_a_folders_place(kind: str, tmp_path: Path) -> None:
+def test_a_file_instead_of_a_folder(kind: str, tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("mine")
     assert f"{tmp_path / 'taken'} is a file" in refusal(DIGITS, "--emit", kind, "-o", tmp_path / "taken")
     assert (tmp_path / "taken").read_text() == "mine"

@@ -35,8 +35,8 @@ def test_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     good = _zipped(8, _npy(_images(3)))
     for _ in range(200):
         content = bytearray(good)
-        for place in rng.integers(len(content), size=2):
-            content[place] = rng.integers(256)
+        for at in rng.integers(len(content), size=2):
+            content[at] = rng.integers(256)
         done = subprocess.run([command, "-", "-o", "-"], input=bytes(content), capture_output=True)
         assert done.returncode in (0, 1, 2) and done.stderr.count(b"\n") <= 1, done.stderr.decode()
     weights = tmp_path / "digits.safetensors"

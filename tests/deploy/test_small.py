@@ -148,10 +148,10 @@ def test_bytes_are_multiplied_exactly(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     weight = rng.integers(-128, 128, (33, 70)).astype(np.int8)
 
-    def product(x: burn.Tensor) -> burn.Tensor:
+    def matmul(x: burn.Tensor) -> burn.Tensor:
         return x.to("int32") @ burn.tensor(weight).to("int32")
 
-    model = _library(traced(product, x="uint8[m, 33]"), tmp_path)
+    model = _library(traced(matmul, x="uint8[m, 33]"), tmp_path)
     for rows in (1, 7, 0):
         x = rng.integers(0, 256, (rows, 33)).astype(np.uint8)
         np.testing.assert_array_equal(model.run([(x, "uint8")])[0], x.astype(np.int32) @ weight.astype(np.int32))

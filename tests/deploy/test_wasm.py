@@ -136,29 +136,29 @@ def test_convolutions_at_points(tmp_path: Path) -> None:
         np.testing.assert_allclose(np.reshape(got["data"], want.shape), want, rtol=1e-5, atol=1e-5 * 8)
 
 
-def drawn(x: burn.Tensor, places: burn.Tensor) -> dict[str, burn.Tensor]:
+def drawn(x: burn.Tensor, indices: burn.Tensor) -> dict[str, burn.Tensor]:
     """Other types, a library call, a size that only a run can tell, and a place that may be wrong."""
-    return {"sorted": burn.sort(x, -1), "positive": burn.nonzero(x > 0)[0], "taken": x.astype("float16")[places]}
+    return {"sorted": burn.sort(x, -1), "positive": burn.nonzero(x > 0)[0], "taken": x.astype("float16")[indices]}
 
 
 @pytest.mark.slow
 def test_other_types_and_failures(tmp_path: Path) -> None:
-    program = traced(drawn, x="float32[n, 3]", places="int64[m]")
-    here = burn.compiler.executable(traced(drawn, x="float32[n, 3]", places="int64[m]"))
+    program = traced(drawn, x="float32[n, 3]", indices="int64[m]")
+    here = burn.compiler.executable(traced(drawn, x="float32[n, 3]", indices="int64[m]"))
     build("wasm", program, tmp_path / "drawn", Options(platforms.find("wasm32")))
     x = np.random.default_rng(2).standard_normal((5, 3)).astype(np.float32)
     got = node(
         tmp_path / "drawn",
         f"""
         const model = await load(), x = new Float32Array({x.ravel().tolist()});
-        const told = model.run({{ x, places: new BigInt64Array([2n, -1n]) }});
+        const told = model.run({{ x, indices: new BigInt64Array([2n, -1n]) }});
         let failed;
-        try {{ model.run({{ x, places: new BigInt64Array([9n]) }}) }} catch (error) {{ failed = error.message }}
+        try {{ model.run({{ x, indices: new BigInt64Array([9n]) }}) }} catch (error) {{ failed = error.message }}
         tell({{ sorted: [...told.sorted.data], positive: [...told.positive.data].map(Number), failed,
-               taken: [...told.taken.data], again: model.run({{ x, places: new BigInt64Array() }}).taken.dims }});
+               taken: [...told.taken.data], again: model.run({{ x, indices: new BigInt64Array() }}).taken.dims }});
         """,
     )
-    want = here.run({"x": x, "places": np.array([2, -1])})
+    want = here.run({"x": x, "indices": np.array([2, -1])})
     np.testing.assert_array_equal(np.array(got["sorted"], np.float32), want["sorted"].ravel())
     np.testing.assert_array_equal(got["positive"], want["positive"].ravel())
     np.testing.assert_array_equal(np.array(got["taken"], np.uint16), want["taken"].view(np.uint16).ravel())

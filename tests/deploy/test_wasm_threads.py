@@ -99,24 +99,24 @@ def test_where_memory_cannot_be_shared(package: Path) -> None:
     }
 
 
-def taken(x: burn.Tensor, places: burn.Tensor) -> burn.Tensor:
-    return burn.exp(x)[places].sum(-1)
+def taken(x: burn.Tensor, indices: burn.Tensor) -> burn.Tensor:
+    return burn.exp(x)[indices].sum(-1)
 
 
 def test_failures_in_a_thread(tmp_path: Path) -> None:
     """A place out of range, which whichever thread comes across it reports; and the next call is right."""
-    build("wasm", traced(taken, x="float32[n, 64]", places="int64[m]"), tmp_path / "taken", THREADS)
+    build("wasm", traced(taken, x="float32[n, 64]", indices="int64[m]"), tmp_path / "taken", THREADS)
     got = node(
         tmp_path / "taken",
         """
         const model = await load(undefined, { threads: 3 }), m = 40000;
-        const x = new Float32Array(5 * 64), places = BigInt64Array.from({ length: m }, (_, i) => BigInt(i % 5));
+        const x = new Float32Array(5 * 64), indices = BigInt64Array.from({ length: m }, (_, i) => BigInt(i % 5));
         const failed = [];
         for (const wrong of [0, m - 1, 17000]) {
-          const spoiled = places.slice();
+          const spoiled = indices.slice();
           spoiled[wrong] = 5n;
-          try { model.run({ x, places: spoiled }); } catch (error) { failed.push(error.message); }
-          const { data } = Object.values(model.run({ x, places }))[0];
+          try { model.run({ x, indices: spoiled }); } catch (error) { failed.push(error.message); }
+          const { data } = Object.values(model.run({ x, indices }))[0];
           failed.push(data.length === m && data.every((sum) => sum === 64));
         }
         tell(failed);

@@ -86,7 +86,7 @@ def test_what_is_proven_non_negative_is(expression, sizes) -> None:
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_a_place_survives_reshaping(seed: int) -> None:
+def test_an_index_survives_reshaping(seed: int) -> None:
     """Splitting a row-major offset again by its own strides gives the loop variables back."""
     rng = random.Random(seed)
     extents: list[Dim] = [
@@ -94,11 +94,11 @@ def test_a_place_survives_reshaping(seed: int) -> None:
     ]
     loops = [Expr.of(LoopVar(f"i{k}", d)) if d != 1 else 0 for k, d in enumerate(extents)]
     offset: Dim = 0
-    for place, extent in zip(loops, extents, strict=True):
-        offset = offset * extent + place
+    for index, extent in zip(loops, extents, strict=True):
+        offset = offset * extent + index
     rest = offset
-    for place, extent in reversed(list(zip(loops, extents, strict=True))):
-        assert mod(rest, extent) == place or extent == 1
+    for index, extent in reversed(list(zip(loops, extents, strict=True))):
+        assert mod(rest, extent) == index or extent == 1
         rest = floordiv(rest, extent)
     assert rest == 0
 
@@ -127,11 +127,11 @@ def test_24_named_sizes_take_no_longer_than_two() -> None:
     shape = [symbol(f"n{i}") for i in range(24)]
     loops = [Expr.of(LoopVar(f"i{k}", d)) for k, d in enumerate(shape)]
     offset: Dim = 0
-    for place, extent in zip(loops, shape, strict=True):
-        offset = offset * extent + place
+    for index, extent in zip(loops, shape, strict=True):
+        offset = offset * extent + index
     began = time.process_time()
-    for place, extent in reversed(list(zip(loops, shape, strict=True))):
-        assert mod(offset, extent) == place
+    for index, extent in reversed(list(zip(loops, shape, strict=True))):
+        assert mod(offset, extent) == index
         offset = floordiv(offset, extent)
     assert offset == 0
     assert time.process_time() - began < 5
@@ -207,9 +207,15 @@ def test_proofs_over_loops_hold_wherever_the_loops_run(seed: int) -> None:
             extents = [evaluate(v.extent, {"n": n, "m": m}) for v in loops]
             if any(e < 1 for v, e in zip(loops, extents, strict=True) if v in atoms(claim)):
                 continue
-            for places in itertools.product(*(range(max(e, 1)) for e in extents)):
-                value = substitute(claim, {**known, **dict(zip(loops, places, strict=True))})
-                assert isinstance(value, int) and value >= 0, (str(claim), [str(v.extent) for v in loops], n, m, places)
+            for indices in itertools.product(*(range(max(e, 1)) for e in extents)):
+                value = substitute(claim, {**known, **dict(zip(loops, indices, strict=True))})
+                assert isinstance(value, int) and value >= 0, (
+                    str(claim),
+                    [str(v.extent) for v in loops],
+                    n,
+                    m,
+                    indices,
+                )
 
 
 SMALL = list(itertools.product(range(4), repeat=2))

@@ -21,7 +21,7 @@ def test_variance(keepdims: bool) -> None:
         np.testing.assert_allclose(compiled(x), want, rtol=2e-4)
 
 
-def test_halves_are_summed_in_float32() -> None:
+def test_half_precision_is_summed_in_float32() -> None:
     x = burn.full((4096,), 3.0, dtype="float16")
     assert float(ops.variance(x, axes=(0,))) == 0.0
 

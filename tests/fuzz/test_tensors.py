@@ -57,7 +57,7 @@ def test_the_reference_says_what_numbers_and_not_libraries_decide(line: str, val
 
 
 @pytest.mark.parametrize("line", ["m.row('fft.ifft', m.ranked(x0, 2))[0]", "m.einsum('a,b->b', x0, x0)"])
-def test_transforms_and_products_of_infinities_are_not_for_comparison(line: str) -> None:
+def test_transforms_and_matmuls_of_infinities_are_not_compared(line: str) -> None:
     array = np.array([1, np.inf], np.float32)
     with pytest.raises(ValueError, match="finite"):
         Program([array], [Line(("v0",), line)]).function(["v0"], Numpy())(array)

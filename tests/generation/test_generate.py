@@ -24,7 +24,7 @@ class Gpt(nn.Module):
     """With learned positions, of which there are 300."""
 
     def __init__(self, width: int = 12, heads: int = 3, layers: int = 1, rotary: bool = False) -> None:
-        self.embed, self.place = nn.Embedding(WORDS, width), None if rotary else nn.LearnedPositions(300, width)
+        self.embed, self.position = nn.Embedding(WORDS, width), None if rotary else nn.LearnedPositions(300, width)
         options = {"dropout": 0.0, "norm_first": True, "rotary": rotary, "kv_heads": 1 if rotary else None}
         self.body = nn.TransformerEncoder(width, heads, 2 * width, layers, **options)  # type: ignore[arg-type]
         self.head = nn.Linear(width, WORDS)
@@ -34,8 +34,8 @@ class Gpt(nn.Module):
 
     def forward(self, tokens: burn.Tensor, cache: Any = None) -> Any:
         x = self.embed(tokens)
-        if self.place is not None:
-            x = self.place(x, 0 if cache is None else cache[0].own.past)
+        if self.position is not None:
+            x = self.position(x, 0 if cache is None else cache[0].own.past)
         if cache is None:
             return self.head(self.body(x, causal=True))
         y, cache = self.body(x, causal=True, cache=cache)

@@ -9,7 +9,7 @@ import pytest
 
 import burn
 from burn import ops
-from tests.gpu.near import assert_near
+from tests.gpu.tolerance import assert_near
 
 pytest.importorskip("triton")
 
@@ -53,12 +53,12 @@ CASES = [
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_attention_and_what_is_owed(torch: Any, case: Case) -> None:
+def test_attention_and_gradients(torch: Any, case: Case) -> None:
     torch.manual_seed(0)
     e = case.e or case.d
     shapes = [(case.b, case.h, case.s, case.d), (case.b, case.g, case.t, case.d), (case.b, case.g, case.t, e)]
     sides = [torch.randn(shape, device="cuda").to(getattr(torch, case.dtype)) for shape in shapes]
-    owed = torch.randn((case.b, case.h, case.s, e), device="cuda").to(sides[0].dtype)
+    cotangent = torch.randn((case.b, case.h, case.s, e), device="cuda").to(sides[0].dtype)
     given = [x.transpose(1, 2).contiguous() for x in sides] if case.turned else sides
     settings: dict[str, Any] = {"scale": case.d**-0.5, "causal": case.causal, "offset": case.offset}
 
@@ -70,16 +70,16 @@ def test_attention_and_what_is_owed(torch: Any, case: Case) -> None:
         y, back = burn.vjp(forward, q, k, v)
         return (y, *back(g))
 
-    types = [f"{case.dtype}[{', '.join(map(str, x.shape))}]" for x in (*given, owed)]
-    y, *slopes = burn.compile(both, types, cache=False, device="cuda")(*given, owed)
+    types = [f"{case.dtype}[{', '.join(map(str, x.shape))}]" for x in (*given, cotangent)]
+    y, *slopes = burn.compile(both, types, cache=False, device="cuda")(*given, cotangent)
     slopes = [x.transpose(1, 2) for x in slopes] if case.turned else slopes
-    for got, want in zip((y, *slopes), _wanted(torch, case, sides, owed), strict=True):
+    for got, want in zip((y, *slopes), _wanted(torch, case, sides, cotangent), strict=True):
         assert_near(got, want)
     alone = burn.compile(forward, types[:3], cache=False, device="cuda")(*given)
     assert_near(alone, y.double())
 
 
-def _wanted(torch: Any, case: Case, sides: list[Any], owed: Any) -> tuple[Any, ...]:
+def _wanted(torch: Any, case: Case, sides: list[Any], cotangent: Any) -> tuple[Any, ...]:
     """By the definition, in float64; a row that sees no key gives zeros."""
     with torch.enable_grad():
         q, k, v = (x.double().requires_grad_() for x in sides)
@@ -89,4 +89,4 @@ def _wanted(torch: Any, case: Case, sides: list[Any], owed: Any) -> tuple[Any, .
         seen = key[None, :] <= row[:, None] + case.offset if case.causal else (key >= 0)[None, :].expand(case.s, -1)
         p = score.masked_fill(~seen, -1e300).softmax(-1) * seen
         y = p @ values
-        return (y.detach(), *torch.autograd.grad(y, (q, k, v), owed.double()))
+        return (y.detach(), *torch.autograd.grad(y, (q, k, v), cotangent.double()))

@@ -108,7 +108,7 @@ def _made(name: str) -> tuple[Any, np.ndarray, np.ndarray]:
 
 
 @pytest.mark.parametrize("name", TINY)
-def test_halves(name: str) -> None:
+def test_half_precision(name: str) -> None:
     model, x, _ = _made(name)
     model.eval()
     want = burn.compile(model, (x,), cache=False)(x)

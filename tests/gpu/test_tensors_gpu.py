@@ -90,7 +90,7 @@ def test_errors(torch: Any, twice: Any) -> None:
     np.testing.assert_allclose(twice(torch.tensor(X)).numpy(), X * 2 + 1)  # sent and fetched
 
 
-def test_lazy_tensors_on_the_card(torch: Any) -> None:
+def test_lazy_tensors_on_the_gpu(torch: Any) -> None:
     x = burn.tensor(X, device="cuda")
     y = burn.softmax(x @ x.T, axis=-1).sum(0)
     assert y.device == "cuda:0"
@@ -102,7 +102,7 @@ def test_lazy_tensors_on_the_card(torch: Any) -> None:
     np.testing.assert_allclose((burn.from_dlpack(there) - 1).numpy(), y.numpy(), rtol=1e-5)
 
 
-def test_training_stays_on_the_card() -> None:
+def test_training_stays_on_the_gpu() -> None:
     from burn import nn, optim
 
     y = X.sum(1, keepdims=True)
@@ -113,13 +113,13 @@ def test_training_stays_on_the_card() -> None:
             p.assign(np.random.default_rng(p.count).standard_normal(p.shape).astype(np.float32) / 10)
         optimizer = optim.AdamW(model, lr=0.01)
         step = burn.train.step(model, lambda m, x, y: ((m(x) - y) ** 2).mean(), optimizer, device=device)
-        losses, places = [], []
+        losses, addresses = [], []
         for _ in range(20):
             losses.append(float(step(X, y)))
             held = [p.elements for p in (*model.parameters(), *optimizer.named_buffers().values())]
-            places.append({array.address for array in held if isinstance(array, DeviceArray)})
-        return losses, places
+            addresses.append({array.address for array in held if isinstance(array, DeviceArray)})
+        return losses, addresses
 
-    losses, places = trained("cuda")
-    assert len(places[0]) >= 12 and all(found == places[0] for found in places)
+    losses, addresses = trained("cuda")
+    assert len(addresses[0]) >= 12 and all(found == addresses[0] for found in addresses)
     np.testing.assert_allclose(losses, trained(None)[0], rtol=1e-3)

@@ -284,9 +284,11 @@ def _slice(machine: Machine, op: Any, x: Array) -> Array:
     for axis, (start, size, step) in enumerate(
         zip(machine.dims(op.starts), machine.dims(op.sizes), op.steps, strict=True)
     ):
-        places = start + step * np.arange(size)
-        assert size == 0 or (places.min() >= 0 and places.max() < x.shape[axis]), f"axis {axis}: {places} of {x.shape}"
-        x = np.take(x, places, axis=axis)
+        selected = start + step * np.arange(size)
+        assert size == 0 or (selected.min() >= 0 and selected.max() < x.shape[axis]), (
+            f"axis {axis}: {selected} of {x.shape}"
+        )
+        x = np.take(x, selected, axis=axis)
     return x
 
 
@@ -336,10 +338,10 @@ def _arg_reduce(machine: Machine, op: Any, x: Array) -> Array:
     x = _wide(x)
     best = np.argmax if op.kind == "max" else np.argmin
     if op.last:
-        place = x.shape[op.axis] - 1 - best(np.flip(x, op.axis), axis=op.axis)
+        index = x.shape[op.axis] - 1 - best(np.flip(x, op.axis), axis=op.axis)
     else:
-        place = best(x, axis=op.axis)
-    return np.expand_dims(place, op.axis % x.ndim) if op.keepdims else np.asarray(place)
+        index = best(x, axis=op.axis)
+    return np.expand_dims(index, op.axis % x.ndim) if op.keepdims else np.asarray(index)
 
 
 def _cumulative(machine: Machine, op: Any, x: Array) -> Array:
@@ -380,24 +382,24 @@ def _gather(machine: Machine, op: Any, x: Array, indices: Array) -> Array:
     return np.take(x, _checked(indices, x.shape[op.axis]), axis=op.axis)
 
 
-def _element_places(x: Array, indices: Array, axis: int) -> tuple[Array, ...]:
+def _element_indices(x: Array, indices: Array, axis: int) -> tuple[Array, ...]:
     grid: list[Any] = list(np.indices(indices.shape))
     grid[axis] = _checked(indices, x.shape[axis])
     return tuple(grid)
 
 
 def _gather_elements(machine: Machine, op: Any, x: Array, indices: Array) -> Array:
-    return x[_element_places(x, indices, op.axis % x.ndim)]
+    return x[_element_indices(x, indices, op.axis % x.ndim)]
 
 
 def _gather_nd(machine: Machine, op: Any, x: Array, indices: Array) -> Array:
     b, depth = op.batch_dims, indices.shape[-1]
     batch = x.shape[:b]
     flat = x.reshape(-1, *x.shape[b:])
-    places = indices.reshape(flat.shape[0], -1, depth)
+    selected = indices.reshape(flat.shape[0], -1, depth)
     parts = [
         part[tuple(_checked(p[..., k], part.shape[k]) for k in range(depth))] if depth else np.stack([part] * len(p))
-        for part, p in zip(flat, places, strict=True)
+        for part, p in zip(flat, selected, strict=True)
     ]
     result = np.stack(parts) if parts else np.empty((0,), x.dtype)
     return result.reshape(*batch, *indices.shape[b:-1], *x.shape[b + depth :])
@@ -415,9 +417,9 @@ UPDATES: dict[str, Callable[[Any, Any], Any]] = {
 def _scatter_elements(machine: Machine, op: Any, x: Array, indices: Array, updates: Array) -> Array:
     result = x.copy()
     combine = UPDATES[op.reduction]
-    places = _element_places(x, indices, op.axis % x.ndim)
+    selected = _element_indices(x, indices, op.axis % x.ndim)
     for at in np.ndindex(indices.shape):
-        where = tuple(p[at] for p in places)
+        where = tuple(p[at] for p in selected)
         result[where] = combine(result[where], updates[at])
     return result
 
@@ -484,9 +486,9 @@ def _sort(machine: Machine, op: Any, x: Array) -> tuple[Array, Array]:
 
 
 def _nonzero(machine: Machine, op: Any, x: Array) -> Array:
-    places = np.array(np.nonzero(np.atleast_1d(x)), np.int64)
-    machine.sizes[op.count] = places.shape[1]
-    return places
+    selected = np.array(np.nonzero(np.atleast_1d(x)), np.int64)
+    machine.sizes[op.count] = selected.shape[1]
+    return selected
 
 
 def _unique(machine: Machine, op: Any, x: Array) -> list[Array]:

@@ -310,7 +310,7 @@ def test_a_list_of_problems_has_an_end() -> None:
     assert len(found) == MAX_PROBLEMS + 1 and found[-1] == f"... and {1000 - MAX_PROBLEMS} more problems"
 
 
-def test_an_operator_that_burn_knows_beyond_onnx() -> None:
+def test_an_operator_that_burn_has_beyond_onnx() -> None:
     proto = model([node("FusedGelu", "x", "y", "n", domain="com.example")], domains={"com.example": 1})
     assert problems(proto, known=[("com.example", "FusedGelu")]) == []
 

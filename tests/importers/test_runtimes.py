@@ -12,7 +12,7 @@ from onnx import TensorProto
 from burn.adapters.onnx import load_onnx
 from burn.errors import BurnError, ModelError
 from tests.importers.models import model, node, tensor, value
-from tests.importers.test_found import numbers, same
+from tests.importers.test_regressions import numbers, same
 
 UNKNOWN = value("y", None)
 

@@ -220,9 +220,9 @@ def test_map_walks_lists_together() -> None:
     )
     for shapes in ([], [(3,)], [(2,), (0,), (5,), (1,)]):
         x, y = arrays(*shapes), arrays(*shapes, seed=1)
-        sums, products = run(x, y, np.float32(3))
+        sums, multiplied = run(x, y, np.float32(3))
         same(sums, [a + b for a, b in zip(x, y, strict=True)])
-        same(products, [(a + b) * np.float32(3) for a, b in zip(x, y, strict=True)])
+        same(multiplied, [(a + b) * np.float32(3) for a, b in zip(x, y, strict=True)])
     with pytest.raises(RunError):
         run(arrays((2,), (2,)), arrays((2,)), np.float32(0))
 

@@ -90,13 +90,13 @@ def seed_weights(model: onnx.ModelProto, seed: int = 0) -> onnx.ModelProto:
     tensors = {tensor.name: tensor for tensor in graph.initializer}
     filled = {node.output[0]: node for node in graph.node if node.op_type == "ConstantOfShape"}
     through = {node.output[0]: node.input[0] for node in graph.node if node.op_type == "Unsqueeze"}
-    roles = {}
+    users = {}
     for node in graph.node:
-        for place, name in enumerate(node.input):
-            roles.setdefault(through.get(name, name), (node.op_type, place))
+        for operand, name in enumerate(node.input):
+            users.setdefault(through.get(name, name), (node.op_type, operand))
     for name, node in filled.items():
         shape = tuple(int(size) for size in numpy_helper.to_array(tensors[node.input[0]]))
-        draw = ROLES.get(roles[name], _centred)
+        draw = ROLES.get(users[name], _centred)
         graph.initializer.append(numpy_helper.from_array(draw(random, shape).astype(np.float32), name))
         graph.node.remove(node)
     for node in graph.node:

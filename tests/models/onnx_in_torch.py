@@ -34,7 +34,7 @@ class OnnxInTorch(torch.nn.Module):
         fixed = {n for node in model.graph.node if node.op_type == "BatchNormalization" for n in node.input[3:5]}
         (self.given,) = [v.name for v in model.graph.input if v.name not in held]
         self.results = [v.name for v in model.graph.output]
-        self.places: dict[str, str] = {}
+        self.members: dict[str, str] = {}
         self.steps: list[Step] = []
         for node in model.graph.node:
             attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
@@ -46,21 +46,21 @@ class OnnxInTorch(torch.nn.Module):
                 attributes["shape"] = held[operands.pop()].tolist()
             self.steps.append(Step(OPERATORS[node.op_type], tuple(operands), attributes, node.output[0]))
         for name in {name for step in self.steps for name in step.operands if name in held}:
-            place, tensor = f"held_{len(self.places)}", held[name]
-            self.places[name] = place
+            attribute, tensor = f"held_{len(self.members)}", held[name]
+            self.members[name] = attribute
             if tensor.is_floating_point() and name not in fixed:
-                self.register_parameter(place, torch.nn.Parameter(tensor))
+                self.register_parameter(attribute, torch.nn.Parameter(tensor))
             else:
-                self.register_buffer(place, tensor)
+                self.register_buffer(attribute, tensor)
 
     @property
     def weights(self) -> dict[str, torch.Tensor]:
         """The parameters, as the file calls them."""
         parameters = dict(self.named_parameters())
-        return {name: parameters[place] for name, place in self.places.items() if place in parameters}
+        return {name: parameters[attribute] for name, attribute in self.members.items() if attribute in parameters}
 
     def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        values = {name: getattr(self, place) for name, place in self.places.items()}
+        values = {name: getattr(self, attribute) for name, attribute in self.members.items()}
         values[self.given] = x
         for step in self.steps:
             operands = [values[name] for name in step.operands]

@@ -64,9 +64,9 @@ def test_convolution(dtype: str) -> None:
     want = np.empty((2, 6, 4))
     for channel in range(6):
         group = slice(0, 2) if channel < 3 else slice(2, 4)
-        for place in range(4):
-            window = padded[:, group, 2 * place : 2 * place + 3]
-            want[:, channel, place] = (window * weight[channel]).sum((1, 2)) + bias[channel]
+        for t in range(4):
+            window = padded[:, group, 2 * t : 2 * t + 3]
+            want[:, channel, t] = (window * weight[channel]).sum((1, 2)) + bias[channel]
     np.testing.assert_allclose(burn.compile(layer, ("float32[n, 4, d]",))(x), want, rtol=1e-5, atol=1e-4)
 
 

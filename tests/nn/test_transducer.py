@@ -17,11 +17,11 @@ def every_alignment(log_p: np.ndarray, labels: np.ndarray, blank: int) -> float:
     """-log of the sum over all orders of T blanks and U labels, the last a blank. log_p [T, U + 1, C]."""
     steps, emitted = log_p.shape[0], len(labels)
     total = -np.inf
-    for places in combinations(range(steps + emitted - 1), emitted):
+    for emissions in combinations(range(steps + emitted - 1), emitted):
         time = spoken = 0
         path = 0.0
-        for place in range(steps + emitted):
-            if place in places:
+        for step in range(steps + emitted):
+            if step in emissions:
                 path += log_p[time, spoken, labels[spoken]]
                 spoken += 1
             else:

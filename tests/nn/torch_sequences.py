@@ -249,8 +249,8 @@ def _waves(draw: Draw) -> Drawn:
     x = draw.normal(draw.size(), draw.size(), 2 * half)
 
     def theirs(y: Any) -> Any:
-        places = torch.arange(offset, offset + y.shape[1])[:, None].double()
-        angle = places * torch.exp(-torch.arange(half) * math.log(10000.0) / half).double()
+        times = torch.arange(offset, offset + y.shape[1])[:, None].double()
+        angle = times * torch.exp(-torch.arange(half) * math.log(10000.0) / half).double()
         table = torch.zeros(y.shape[1], 2 * half).double()
         table[:, 0::2], table[:, 1::2] = angle.sin(), angle.cos()
         return y + table

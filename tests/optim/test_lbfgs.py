@@ -62,8 +62,8 @@ def test_the_numbers_are_torchs(options: dict[str, Any], rounds: int) -> None:
         want, got = own.step(their_closure).item(), float(optimizer.step(closure))
         np.testing.assert_allclose(got, want, rtol=1e-6)
         assert calls[0] == calls[1]
-    place = np.concatenate([ours.first.array, ours.rest.array])
-    np.testing.assert_allclose(place, theirs.detach().numpy(), rtol=1e-5)
+    point = np.concatenate([ours.first.array, ours.rest.array])
+    np.testing.assert_allclose(point, theirs.detach().numpy(), rtol=1e-5)
 
 
 def test_in_a_compiled_step_and_saved() -> None:

@@ -14,7 +14,7 @@ from burn.passes import pipeline
 from burn.passes.environment import Device, Environment
 from tests.passes.cases import Case, cases, check, read
 
-DEVICES: dict[str, Device] = {"card": GPU(), "cpu": CPU(TARGETS["avx512"])}
+DEVICES: dict[str, Device] = {"gpu": GPU(), "cpu": CPU(TARGETS["avx512"])}
 """By the folder of their cases."""
 
 CASES = [(device, case) for folder, device in DEVICES.items() for case in cases(Path(__file__).parent / folder)]

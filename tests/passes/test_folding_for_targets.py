@@ -94,7 +94,7 @@ def contractions() -> tuple[Program, dict[str, np.ndarray]]:
 
 
 @pytest.mark.parametrize("backend", BACKENDS.values(), ids=list(BACKENDS))
-def test_products_of_constants(backend: Backend) -> None:
+def test_matmuls_of_constants(backend: Backend) -> None:
     program, want = contractions()
     got = folded(program, backend)
     for name, array in want.items():

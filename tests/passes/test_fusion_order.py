@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from burn.codegen.cpu.heuristics.preferences import PREFERENCES as CPU
-from burn.codegen.triton.heuristics.preferences import PREFERENCES as CARD
+from burn.codegen.triton.heuristics.preferences import PREFERENCES as GPU
 from burn.dialect import ops
 from burn.dialect.compose import number_like
 from burn.dialect.mlir import ir
@@ -79,7 +79,7 @@ class Maker:
         joined = ops.concat([first, second], axis=0)
         return joined if axis else ops.neg(joined)
 
-    def product(self, x: ir.Value) -> ir.Value:
+    def matmul(self, x: ir.Value) -> ir.Value:
         return ops.dot_general(
             x, self.value(), lhs_batch=(0, 1), rhs_batch=(0, 1), lhs_contract=(3,), rhs_contract=(2,)
         )
@@ -97,7 +97,7 @@ def fused(program: Program, preferences: Any) -> Program:
     return program
 
 
-@pytest.mark.parametrize("preferences", [CPU, CARD], ids=["cpu", "card"])
+@pytest.mark.parametrize("preferences", [CPU, GPU], ids=["cpu", "gpu"])
 def test_groups_never_need_each_other(preferences: Any) -> None:
     for seed in range(SEED, SEED + COUNT):
         try:

@@ -17,7 +17,7 @@ from burn.passes import pipeline
 from burn.passes.environment import ANYWHERE
 from tests.passes.cases import Case, cases, check, read
 
-CASES = cases(Path(__file__).parent / "halves")
+CASES = cases(Path(__file__).parent / "half_precision")
 BOUNDS = {"bf16": 3e-2, "fp16": 4e-3}
 """What results may differ by from float64's, relatively to the largest: 2^-8 and 2^-11 a rounding, a few layers of them."""
 

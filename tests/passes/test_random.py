@@ -90,7 +90,7 @@ class Maker:
     def reshape(self) -> ir.Value | None:
         x = self.value()
         elements = type_of(x).elements
-        fits = [s for s in (*SHAPES, (N, 24), (4 * N, 6), (24,), (2, 12), (N, 2, 2, 6)) if product(s) == elements]
+        fits = [s for s in (*SHAPES, (N, 24), (4 * N, 6), (24,), (2, 12), (N, 2, 2, 6)) if element_count(s) == elements]
         return ops.reshape(x, shape=self.pick.choice(fits)) if fits else None
 
     def reduce(self) -> ir.Value | None:
@@ -145,7 +145,7 @@ STEPS: tuple[Callable[[Maker], ir.Value | None], ...] = (
 )  # fmt: skip
 
 
-def product(shape: tuple[Dim, ...]) -> Dim:
+def element_count(shape: tuple[Dim, ...]) -> Dim:
     total: Dim = 1
     for d in shape:
         total = total * d

@@ -269,6 +269,6 @@ def test_attention_with_rows_that_another_mask_hides_stays() -> None:
     assert "attention" not in recognised(build, QUERIES, KEYS, KEYS)
 
 
-def test_a_product_with_a_plain_tanh_is_no_mish() -> None:
+def test_a_multiplication_by_a_plain_tanh_is_no_mish() -> None:
     """As an LSTM's gates have it: what is under the tanh is no softplus of anything."""
     assert recognised(lambda x, y: ops.mul(x, ops.tanh(y)), ROWS, ROWS) == ["tanh", "mul"]

@@ -65,8 +65,8 @@ def differing(ours: Triple, theirs: Triple, near: float = NEAR) -> Iterator[tupl
         with np.errstate(all="ignore"):
             close = np.abs(a - b) <= near * np.maximum(1.0, np.abs(b))
         same = (close | (a == b) | (np.isnan(a) & np.isnan(b))).all(-1)
-        for place in np.flatnonzero(~same):
-            yield list(POINTS)[place], part, f"burn {a[place].tolist()}, PyTorch {b[place].tolist()}"
+        for index in np.flatnonzero(~same):
+            yield list(POINTS)[index], part, f"burn {a[index].tolist()}, PyTorch {b[index].tolist()}"
 
 
 def native(function: Function, jit: bool) -> Triple:

@@ -55,14 +55,14 @@ def _reason(name: str, matrix: str, part: str) -> Reason | None:
 def _differing(name: str) -> Iterator[tuple[str, str, str]]:
     function = TABLE[name].burn
     ours = [np.asarray(r) for r in burn.jit(lambda x: in_burn(function, x))(STACK)]
-    for place, (label, matrix) in enumerate(MATRICES.items()):
+    for number, (label, matrix) in enumerate(MATRICES.items()):
         theirs = _theirs(name, matrix)
         for part, b in zip(PARTS, theirs, strict=False):
-            a = ours[PARTS.index(part)][place]
+            a = ours[PARTS.index(part)][number]
             if not np.allclose(_ended(a), _ended(b), rtol=1e-8, atol=1e-8, equal_nan=True):
                 yield label, part, f"burn {a.tolist()}, PyTorch {b.tolist()}"
         if len(theirs) < 3:
-            refused = ours[len(theirs)][place]
+            refused = ours[len(theirs)][number]
             assert not np.isfinite(refused).all(), (
                 f"{label}: PyTorch has no {PARTS[len(theirs)]}, burn {refused.tolist()}"
             )

@@ -98,17 +98,17 @@ def test_a_cache_that_cannot_be_written_to_warns(tmp_path: Path) -> None:
         Cache(tmp_path / "file").put(b"key", artefact(1))
 
 
-@pytest.mark.parametrize("place", ("folder", "shelf", "entry"))
-def test_what_others_may_write_to_is_not_run(tmp_path: Path, place: str) -> None:
+@pytest.mark.parametrize("spoiled_path", ("folder", "shelf", "entry"))
+def test_what_others_may_write_to_is_not_run(tmp_path: Path, spoiled_path: str) -> None:
     cache = Cache(tmp_path / "cache")
     cache.put(b"key", artefact(1))
     entry = cache._path(b"key")
-    spoiled = {"folder": cache.directory, "shelf": entry.parent, "entry": entry}[place]
+    spoiled = {"folder": cache.directory, "shelf": entry.parent, "entry": entry}[spoiled_path]
     assert stat.S_IMODE(spoiled.stat().st_mode) & 0o077 == 0
     spoiled.chmod(0o777)
     with pytest.warns(CacheWarning, match="others may write"):
         assert cache.get(b"key") is None
-    if place != "entry":
+    if spoiled_path != "entry":
         with pytest.warns(CacheWarning, match="others may write"):
             cache.put(b"key", artefact(2))
     spoiled.chmod(0o700)

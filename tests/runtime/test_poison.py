@@ -32,7 +32,7 @@ def test_what_is_no_byte_is_refused() -> None:
 
 
 @pytest.mark.parametrize(("byte", "mode"), [("1", "load"), ("85", "size")])
-def test_graphs_do_not_read_what_nobody_wrote(byte: str, mode: str) -> None:
+def test_graphs_do_not_read_uninitialised_memory(byte: str, mode: str) -> None:
     options = ["--count", COUNT, "--seed", SEED, "-j", "1", "--mode", mode, "--length", "12"]
     ended = python("-m", "tests.fuzz.onnx", *options, BURN_POISON=byte, MALLOC_PERTURB_="85")
     assert ended.returncode == 0, ended.stdout + ended.stderr

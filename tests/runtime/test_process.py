@@ -53,7 +53,7 @@ def test_ctrl_c_ends_a_run() -> None:
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-def test_a_long_kernel_asks_for_signals(threads: int) -> None:
+def test_a_long_kernel_polls_for_signals(threads: int) -> None:
     """A run of one launch: handlers that are called before it ends are called in the middle of it."""
     script = f"""
 import signal

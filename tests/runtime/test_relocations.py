@@ -40,10 +40,10 @@ class Image:
 
     @property
     def word(self) -> int:
-        return self.read(self.place, 4)
+        return self.read(self.location, 4)
 
     @property
-    def place(self) -> int:
+    def location(self) -> int:
         return self.base + PLACE
 
 
@@ -164,11 +164,11 @@ def test_the_last_move_holds_the_rest(loaders: dict[int, Loader], kind: int, bit
 
 
 @pytest.mark.parametrize("addend", [0, 7, 4000, -33])
-def test_a_page_and_a_place_in_it(loaders: dict[int, Loader], addend: int) -> None:
+def test_a_page_and_an_offset_in_it(loaders: dict[int, Loader], addend: int) -> None:
     for kind in (275, 276):
         made = image(loaders[AARCH64], AARCH64, kind, "data", addend, word=ADRP | 0x60FFFFE0)
         assert made.word & ~(3 << 29 | 0x7FFFF << 5) == ADRP
-        assert made.place // PAGE + adr(made) == (data_of(made) + addend) // PAGE
+        assert made.location // PAGE + adr(made) == (data_of(made) + addend) // PAGE
     made = image(loaders[AARCH64], AARCH64, 277, "data", addend, word=ADD)
     assert made.word == ADD | (data_of(made) + addend) % PAGE << 10
 
@@ -191,7 +191,7 @@ def test_jumps(loaders: dict[int, Loader], kind: int, word: int, bits: int, at: 
     mask = ((1 << bits) - 1) << at
     made = image(loaders[AARCH64], AARCH64, kind, "here", 8, word=word | mask)
     assert made.word & ~mask == word
-    assert made.place + 4 * signed(made.word >> at, bits) == made.base + 8
+    assert made.location + 4 * signed(made.word >> at, bits) == made.base + 8
     assert "odd place" in refusal(loaders[AARCH64], AARCH64, kind, "here", 2, word=word)
     reach = 1 << (bits + 1)  # backwards; four less forwards
     assert "too far" in refusal(loaders[AARCH64], AARCH64, kind, "here", PLACE + reach, word=word)
@@ -202,7 +202,7 @@ def test_jumps(loaders: dict[int, Loader], kind: int, word: int, bits: int, at: 
 def test_calls_of_far_functions_go_through_a_stub(loaders: dict[int, Loader]) -> None:
     for kind, word in ((282, B), (283, BL)):
         made = image(loaders[AARCH64], AARCH64, kind, "far", word=word)
-        stub = made.place + 4 * signed(made.word, 26)
+        stub = made.location + 4 * signed(made.word, 26)
         assert made.read(stub, 8) == 0xD61F0200_58000050  # ldr x16, 8 bytes on; br x16
         assert made.read(stub + 8, 8) == FAR
     assert "too far" in refusal(loaders[AARCH64], AARCH64, 280, "far", word=B_EQ)
@@ -213,29 +213,31 @@ def test_slots_hold_addresses(loaders: dict[int, Loader]) -> None:
     for symbol in ("far", "data"):
         page = image(loaders[AARCH64], AARCH64, 311, symbol, word=ADRP)
         low = image(loaders[AARCH64], AARCH64, 312, symbol, word=LDRX)
-        slot = (page.place // PAGE + adr(page)) * PAGE + 8 * (low.word >> 10 & 0xFFF)
+        slot = (page.location // PAGE + adr(page)) * PAGE + 8 * (low.word >> 10 & 0xFFF)
         assert page.read(slot, 8) == (FAR if symbol == "far" else data_of(page))
         near = image(loaders[AARCH64], AARCH64, 309, symbol, word=LDR_LITERAL)
-        assert near.read(near.place + 4 * signed(near.word >> 5, 19), 8) == (FAR if symbol == "far" else data_of(near))
+        assert near.read(near.location + 4 * signed(near.word >> 5, 19), 8) == (
+            FAR if symbol == "far" else data_of(near)
+        )
 
 
-def test_a_place_near_the_instruction(loaders: dict[int, Loader]) -> None:
+def test_an_address_near_the_instruction(loaders: dict[int, Loader]) -> None:
     made = image(loaders[AARCH64], AARCH64, 274, "data", 3, word=ADR)
-    assert made.place + adr(made) == data_of(made) + 3
+    assert made.location + adr(made) == data_of(made) + 3
     assert made.word & ~(3 << 29 | 0x7FFFF << 5) == ADR
 
 
 def test_data(loaders: dict[int, Loader]) -> None:
     for kind, size in ((260, 8), (261, 4), (262, 2)):
         made = image(loaders[AARCH64], AARCH64, kind, "data", -9, word=2**64 - 1)
-        assert made.place + signed(made.read(made.place, size), 8 * size) == data_of(made) - 9
-        assert made.read(made.place + size, 8 - size) == 2 ** (64 - 8 * size) - 1  # what lies behind stays
+        assert made.location + signed(made.read(made.location, size), 8 * size) == data_of(made) - 9
+        assert made.read(made.location + size, 8 - size) == 2 ** (64 - 8 * size) - 1  # what lies behind stays
     made = image(loaders[AARCH64], AARCH64, 257, "far", 3)
-    assert made.read(made.place, 8) == FAR + 3
+    assert made.read(made.location, 8) == FAR + 3
     for kind, bits in ((258, 32), (259, 16)):
         for number in ((1 << bits) - 1, -(1 << (bits - 1))):
             made = image(loaders[AARCH64], AARCH64, kind, "number", number=number)
-            assert made.read(made.place, bits // 8) == number % (1 << bits)
+            assert made.read(made.location, bits // 8) == number % (1 << bits)
         for number in (1 << bits, -(1 << (bits - 1)) - 1):
             assert "too far" in refusal(loaders[AARCH64], AARCH64, kind, "number", number=number)
 
@@ -247,18 +249,18 @@ def test_words_of_x86(loaders: dict[int, Loader]) -> None:
     loader = loaders[X86_64]
     for kind in (2, 4):  # PC32, PLT32
         made = image(loader, X86_64, kind, "data", -4)
-        assert made.place + 4 + signed(made.word, 32) == data_of(made)
+        assert made.location + 4 + signed(made.word, 32) == data_of(made)
         made = image(loader, X86_64, kind, "far", -4)
-        stub = made.place + 4 + signed(made.word, 32)
+        stub = made.location + 4 + signed(made.word, 32)
         assert made.read(stub, 6) == 0x25FF  # jmp *0(%rip)
         assert made.read(stub + 6, 8) == FAR
     for kind in (9, 41, 42):  # through a slot
         made = image(loader, X86_64, kind, "far", -4)
-        assert made.read(made.place + 4 + signed(made.word, 32), 8) == FAR
+        assert made.read(made.location + 4 + signed(made.word, 32), 8) == FAR
     made = image(loader, X86_64, 1, "data", 5)
-    assert made.read(made.place, 8) == data_of(made) + 5
+    assert made.read(made.location, 8) == data_of(made) + 5
     made = image(loader, X86_64, 24, "data", 5)
-    assert (made.place + made.read(made.place, 8)) % 2**64 == data_of(made) + 5
+    assert (made.location + made.read(made.location, 8)) % 2**64 == data_of(made) + 5
     assert image(loader, X86_64, 10, "number", number=2**32 - 1).word == 2**32 - 1
     assert image(loader, X86_64, 11, "number", number=-(2**31)).word == 2**31
     assert "too far" in refusal(loader, X86_64, 10, "number", number=-1)

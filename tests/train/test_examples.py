@@ -36,7 +36,7 @@ BRIEFLY: dict[str, dict[str, Any]] = {
 """Every example, and settings with which its numbers still follow from its first ones, however it is rounded: for tests/gpu."""
 
 
-def test_every_example_is_run_on_cards() -> None:
+def test_every_example_is_run_on_gpus() -> None:
     assert BRIEFLY.keys() == {path.stem for path in EXAMPLES.glob("*.py")}
 
 

@@ -140,17 +140,17 @@ def test_several_optimizers(tmp_path: Path) -> None:
     def paired() -> Learner:
         burn.manual_seed(0)
         model: Any = nn.Sequential(nn.Linear(4, 3), nn.Linear(3, 3))
-        halves = {"first": optim.SGD(model[0], lr=0.1, momentum=0.9), "second": optim.AdamW(model[1], lr=0.01)}
+        parts = {"first": optim.SGD(model[0], lr=0.1, momentum=0.9), "second": optim.AdamW(model[1], lr=0.01)}
 
         @burn.jit(dynamic={"x": {0: "n"}, "y": {0: "n"}})
         def step(x: burn.Tensor, y: burn.Tensor) -> burn.Tensor:
             value, gradients = burn.value_and_grad(lambda m: nn.CrossEntropyLoss()(m(x), y))(model)
-            for number, optimizer in enumerate(halves.values()):
+            for number, optimizer in enumerate(parts.values()):
                 own = {n: gradients[f"{number}.{n}"] for n in optimizer.parameters}
                 optimizer.update(own)
             return value
 
-        return Learner(model, nn.CrossEntropyLoss(), halves, folder=tmp_path, progress=False, step=step)
+        return Learner(model, nn.CrossEntropyLoss(), parts, folder=tmp_path, progress=False, step=step)
 
     first, whole, second = paired(), paired(), paired()
     whole.folder = None
@@ -375,17 +375,17 @@ def test_which_checkpoints_stay(tmp_path: Path) -> None:
 
 
 def test_parameters_stay_in_place_while_they_are_saved(tmp_path: Path) -> None:
-    places: list[list[int]] = []
+    offsets: list[list[int]] = []
     learner = made(folder=tmp_path, keep=Keep(every=1))
 
     def look(event: events.Event, control: events.Control) -> None:
         if isinstance(event, events.Stepped):
             tensors = [p for _, p in learner.model.named_parameters()] + [b for _, b in learner.named_buffers()]
-            places.append([np.asarray(t.elements).ctypes.data for t in tensors])
+            offsets.append([np.asarray(t.elements).ctypes.data for t in tensors])
 
     learner.observers = (look,)
     learner.fit(BATCHES, BATCHES, epochs=3)
-    assert all(p == places[1] for p in places[1:])
+    assert all(p == offsets[1] for p in offsets[1:])
 
 
 def test_a_folder_that_has_a_training(tmp_path: Path) -> None:
@@ -483,11 +483,11 @@ def test_damaged_checkpoints_are_not_resumed_from(tmp_path: Path) -> None:
     whole = path.read_bytes()
     header = 8 + int.from_bytes(whole[:8], "little")
     draw = np.random.default_rng(0)
-    places = [*draw.integers(0, header, 40), *draw.integers(header, len(whole), 20)]
-    for place in places:  # of padding between header and tensors nothing depends
+    offsets = [*draw.integers(0, header, 40), *draw.integers(header, len(whole), 20)]
+    for offset in offsets:  # of padding between header and tensors nothing depends
         flipped = bytearray(whole)
-        flipped[place] ^= 1 << int(draw.integers(8))
-        if whole[place : place + 1] == b" " and not whole[place:header].strip():
+        flipped[offset] ^= 1 << int(draw.integers(8))
+        if whole[offset : offset + 1] == b" " and not whole[offset:header].strip():
             continue
         path.write_bytes(flipped)
         with pytest.raises(ModelError):

@@ -63,9 +63,9 @@ def test_running_statistics_go_from_part_to_part() -> None:
     value = burn.train.step(model, loss, optim.SGD(model, lr=0.1), accumulate=2)(x, y)
     twin = _network().train()
     optimizer = optim.SGD(twin, lr=0.1)
-    halves = [burn.value_and_grad(loss)(twin, x[i : i + 8], y[i : i + 8]) for i in (0, 8)]
-    optimizer.update({path: (g + halves[1][1][path]) * 0.5 for path, g in halves[0][1].items()})
-    np.testing.assert_allclose(value, (float(halves[0][0]) + float(halves[1][0])) / 2, rtol=1e-6)
+    batches = [burn.value_and_grad(loss)(twin, x[i : i + 8], y[i : i + 8]) for i in (0, 8)]
+    optimizer.update({path: (g + batches[1][1][path]) * 0.5 for path, g in batches[0][1].items()})
+    np.testing.assert_allclose(value, (float(batches[0][0]) + float(batches[1][0])) / 2, rtol=1e-6)
     for path, array in twin.state_dict().items():
         np.testing.assert_allclose(model.state_dict()[path], array, rtol=1e-5, atol=1e-7, err_msg=path)
 
@@ -85,7 +85,7 @@ def test_half_precision_follows_float32() -> None:
     assert losses["bfloat16"][-1] < 0.95 * losses["bfloat16"][0]
 
 
-def test_losses_of_halves_are_single() -> None:
+def test_half_precision_losses_are_float32() -> None:
     """A loss near 10 has steps of 1/16 in bfloat16."""
     scores, classes = np.random.default_rng(0).standard_normal((6, 5)).astype(np.float32), np.arange(6) % 5
     half = burn.tensor(scores).astype("bfloat16")

@@ -63,10 +63,10 @@ def test_parameters_and_state_stay_in_place() -> None:
     step = burn.train.step(model, loss, optimizer)
     tensors = [p for _, p in model.named_parameters()]
     tensors += [b for state in optimizer.state.values() for b in state.values()]
-    places = _addresses(tensors)  # their first elements are made here
+    addresses = _addresses(tensors)  # their first elements are made here
     for i in range(100):
         step(*_batch(8, i))
-    assert _addresses(tensors) == places
+    assert _addresses(tensors) == addresses
 
 
 def test_what_else_has_a_parameters_first_elements_keeps_them() -> None:
@@ -114,9 +114,9 @@ def test_a_step_is_one_native_call(monkeypatch: pytest.MonkeyPatch) -> None:
                 )
     step(*_batch(8))
     assert calls == ["Jit.__call__", "Executable.run_giving"]
-    places = _addresses(model.parameters())
+    addresses = _addresses(model.parameters())
     step(*_batch(5))
-    assert _addresses(model.parameters()) == places
+    assert _addresses(model.parameters()) == addresses
 
 
 def test_a_checkpointed_step_needs_little_memory() -> None:

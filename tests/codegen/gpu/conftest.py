@@ -11,13 +11,13 @@ from tests.runtime.simulation import simulation
 
 
 @pytest.fixture
-def card(monkeypatch: pytest.MonkeyPatch) -> Iterator[object]:
+def gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[object]:
     """`device="cuda"` is the simulated one in a test that asks for this; kernels run in Triton's interpreter."""
     from burn.codegen.triton import printer, tuning
-    from tests.codegen.gpu.cards import Card
+    from tests.codegen.gpu.simulated_gpu import SimulatedGPU
 
     driver = simulation()
-    made = Card(driver.reach)
+    made = SimulatedGPU(driver.reach)
     monkeypatch.setenv("BURN_CUDA_DRIVER", driver.path)
     monkeypatch.setattr(printer, "compile_all", made.compile_all)
     monkeypatch.setattr(tuning, "compile_each", made.compile_each)

@@ -111,23 +111,23 @@ def interpreting() -> Iterator[None]:
 
     def dot(self: Any, a: Any, b: Any, total: Any, *rest: Any) -> Any:
         widened = [interpreter.TensorHandle(_widened(x), total.dtype) for x in (a, b)]
-        return product(self, *widened, total, *rest)
+        return create_dot(self, *widened, total, *rest)
 
     builder: Any = interpreter.InterpreterBuilder
-    patch, product = interpreter._patch_lang_tensor, builder.create_dot
+    patch, create_dot = interpreter._patch_lang_tensor, builder.create_dot
     kept = [
-        (place, name, f) for place in (tl, standard) for name, f in vars(place).items() if isinstance(f, JITFunction)
+        (owner, name, f) for owner in (tl, standard) for name, f in vars(owner).items() if isinstance(f, JITFunction)
     ]
     made = {id(f): interpreter.InterpretedFunction(f.fn) for _, _, f in kept}
-    for place, name, function in kept:
-        setattr(place, name, made[id(function)])
+    for owner, name, function in kept:
+        setattr(owner, name, made[id(function)])
     interpreter._patch_lang_tensor, builder.create_dot = patched, dot
     try:
         yield
     finally:
-        interpreter._patch_lang_tensor, builder.create_dot = patch, product
-        for place, name, function in kept:
-            setattr(place, name, function)
+        interpreter._patch_lang_tensor, builder.create_dot = patch, create_dot
+        for owner, name, function in kept:
+            setattr(owner, name, function)
 
 
 def _widened(handle: Any) -> np.ndarray:

@@ -7,7 +7,7 @@ import pytest
 from burn.codegen.triton.backend import GPU
 from burn.passes import pipeline
 from burn.passes.environment import Environment
-from tests.codegen.owed import CASES, Case, arrays_of, check, reference
+from tests.codegen.attention_gradients import CASES, Case, arrays_of, check, reference
 from tests.kernels.interpreting import interpreted
 
 simulated = pytest.importorskip("tests.codegen.gpu.simulated")
@@ -41,7 +41,7 @@ def parts(case: Case) -> tuple[object, ...]:
 
 @pytest.mark.covering(each=parts)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_what_is_owed(case: Case) -> None:
+def test_gradients(case: Case) -> None:
     program, arrays = case.program(), arrays_of(case)
     extra = dict(zip(filter(None, ("mask" * bool(case.mask), "lengths" * bool(case.lengths))), arrays[4:], strict=True))
     want = reference(case, arrays[:3], arrays[3], **extra)

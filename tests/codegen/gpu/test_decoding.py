@@ -16,7 +16,7 @@ pytest.importorskip("torch")
 import torch
 
 from burn.runtime.device_array import DeviceArray, to_device
-from tests.codegen.gpu.cards import Card
+from tests.codegen.gpu.simulated_gpu import SimulatedGPU
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def decoding(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 @pytest.mark.parametrize("rotary", [False, True], ids=["learned places", "rotary"])
-def test_steps(card: Card, decoding: Any, rotary: bool) -> None:
+def test_steps(gpu: SimulatedGPU, decoding: Any, rotary: bool) -> None:
     torch.manual_seed(0)
     shape = decoding.Shape(2, 32, 4, 2 if rotary else 4, 48, 301, 24, rotary)
     with torch.no_grad():

@@ -50,8 +50,8 @@ class Attention:
             y = ops.attention(*read, inputs.get("mask"), None, scale=0.125, **self.settings)
             made = [("y", y)]
             if self.back:
-                owed = zip("qkv", gradients([y], [inputs["owed"]], sides), strict=True)
-                made += [(f"d{name}", x) for name, x in owed if x is not None]
+                cotangent = zip("qkv", gradients([y], [inputs["owed"]], sides), strict=True)
+                made += [(f"d{name}", x) for name, x in cotangent if x is not None]
         program.finish(made)
         return program
 
@@ -78,8 +78,8 @@ OTHERS = {
     "a cap": (Attention(settings={"softcap": 2.0}), "sm_90"),
     "rows that are no multiples of 16 bytes": (Attention(d=60), "sm_90"),
     "gradients of shared keys": (Attention(s=100, t=100, h=4, g=2, d=128, back=True), "sm_90"),
-    "an older card": (Attention(), "sm_80"),
-    "a newer card": (Attention(), "sm_100"),
+    "an older GPU": (Attention(), "sm_80"),
+    "a newer GPU": (Attention(), "sm_100"),
 }
 
 

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.usefixtures("processes")
 
 
 @dataclass(frozen=True)
-class Product:
+class Matmul:
     """[m, k] by [k, n]; turned: the right side is [n, k]; owed: both sides have their depth in front; after: functions of sums;
     usual: what the names in the sizes are."""
 
@@ -27,19 +27,19 @@ class Product:
     n: int = 3072
     k: Dim = 768
     turned: bool = False
-    owed: bool = False
+    backward: bool = False
     after: tuple[str, ...] = ()
     dtype: str = "bfloat16"
     usual: dict[str, int] = field(default_factory=dict)
 
     def sources(self, architecture: str = "sm_90") -> list[Source]:
-        left = (self.k, self.m) if self.owed else (self.m, self.k)
+        left = (self.k, self.m) if self.backward else (self.m, self.k)
         right = (self.n, self.k) if self.turned else (self.k, self.n)
         types = [TensorType(self.dtype, shape) for shape in (left, right, (self.n,))]
         program = Program.create(list(zip(("x", "y", "bias"), types, strict=True)))
         x, y, bias = program.inputs
         with program.building("node"):
-            x, y = (ops.transpose(v, permutation=(1, 0)) if t else v for v, t in ((x, self.owed), (y, self.turned)))
+            x, y = (ops.transpose(v, permutation=(1, 0)) if t else v for v, t in ((x, self.backward), (y, self.turned)))
             made = ops.dot_general(x, y, lhs_contract=(1,), rhs_contract=(0,))
             for name in self.after:
                 made = ops.add(made, bias) if name == "bias" else getattr(ops, name)(made)
@@ -49,35 +49,35 @@ class Product:
 
 
 FITTING = {
-    "plain": (Product(), (2, 2)),
-    "turned, with a bias": (Product(m=8192, n=768, turned=True, after=("bias",)), (3, 2)),
-    "rows with a name": (Product(m=symbol("m") * 1024, n=768, after=("bias", "neg"), usual={"m": 8}), (3, 2)),
-    "rows with a name, few": (Product(m=symbol("m") * 1024, n=768, after=("bias", "neg"), usual={"m": 4}), (3, 1)),
-    "a weight's gradient": (Product(m=3072, n=768, k=symbol("m") * 1024, owed=True, usual={"m": 8}), (3, 1)),
-    "odd sizes": (Product(m=4001, n=3080, k=776, turned=True, dtype="float16"), (3, 1)),
+    "plain": (Matmul(), (2, 2)),
+    "turned, with a bias": (Matmul(m=8192, n=768, turned=True, after=("bias",)), (3, 2)),
+    "rows with a name": (Matmul(m=symbol("m") * 1024, n=768, after=("bias", "neg"), usual={"m": 8}), (3, 2)),
+    "rows with a name, few": (Matmul(m=symbol("m") * 1024, n=768, after=("bias", "neg"), usual={"m": 4}), (3, 1)),
+    "a weight's gradient": (Matmul(m=3072, n=768, k=symbol("m") * 1024, backward=True, usual={"m": 8}), (3, 1)),
+    "odd sizes": (Matmul(m=4001, n=3080, k=776, turned=True, dtype="float16"), (3, 1)),
 }
 """And how many groups multiply, and how many blocks of columns each."""
 
 OTHERS = {
-    "floats": (Product(dtype="float32"), "sm_90"),
-    "few rows": (Product(m=64), "sm_90"),
-    "a short depth": (Product(k=64), "sm_90"),
-    "rows that are no multiples of 16 bytes": (Product(k=772), "sm_90"),
-    "a function that Gluon has no word for": (Product(m=512, after=("tan",)), "sm_90"),
-    "an older card": (Product(), "sm_80"),
-    "a newer card": (Product(), "sm_100"),
+    "floats": (Matmul(dtype="float32"), "sm_90"),
+    "few rows": (Matmul(m=64), "sm_90"),
+    "a short depth": (Matmul(k=64), "sm_90"),
+    "rows that are no multiples of 16 bytes": (Matmul(k=772), "sm_90"),
+    "a function that Gluon has no word for": (Matmul(m=512, after=("tan",)), "sm_90"),
+    "an older GPU": (Matmul(), "sm_80"),
+    "a newer GPU": (Matmul(), "sm_100"),
 }
 
 
 @pytest.mark.parametrize("name", OTHERS)
 def test_which_matmuls_are_not_specialised(name: str) -> None:
-    product, architecture = OTHERS[name]
-    sources = product.sources(architecture)
+    matmul, architecture = OTHERS[name]
+    sources = matmul.sources(architecture)
     assert any("tl.dot(" in source.text for source in sources) and not warp_specialised(sources)
 
 
 def test_they_compile() -> None:
-    by_name = {name: warp_specialised(product.sources()) for name, (product, _) in FITTING.items()}
+    by_name = {name: warp_specialised(matmul.sources()) for name, (matmul, _) in FITTING.items()}
     shapes = {
         name: {(s["GROUPS"], s["ACROSS"]) for s in map(dict, (s.named for s in found))}
         for name, found in by_name.items()
@@ -89,7 +89,7 @@ def test_they_compile() -> None:
 
 def test_what_is_costly_behind_many_sums_is_a_kernel_of_its_own() -> None:
     """Warps that multiply would wait for it; of few sums it is not worth a launch."""
-    (_, after) = (source.text for source in Product(after=("bias", "erf")).sources())
+    (_, after) = (source.text for source in Matmul(after=("bias", "erf")).sources())
     assert "tl.erf(" in after and "tl.dot(" not in after
-    (both,) = (source.text for source in Product(m=128, n=1024, after=("bias", "erf")).sources())
+    (both,) = (source.text for source in Matmul(m=128, n=1024, after=("bias", "erf")).sources())
     assert "tl.erf(" in both and "tl.dot(" in both

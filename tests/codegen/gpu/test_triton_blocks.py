@@ -137,8 +137,8 @@ def test_summed_in_blocks_of_rows_while_written(n: int) -> None:
     np.testing.assert_allclose(written.astype("float32"), np.exp(x), rtol=1e-2)
     np.testing.assert_allclose(sums, written.astype(np.float64).sum(0), rtol=1e-4, atol=1e-4)
     with context():
-        all_places, blocks, _joined = (c for g in groups(made.block) for c in kernels(g, GPU().preferences))
-    made_by = [{n.function for n in walk(*_scalars(c.kernel)) if isinstance(n, Apply)} for c in (all_places, blocks)]
+        elements, blocks, _joined = (c for g in groups(made.block) for c in kernels(g, GPU().preferences))
+    made_by = [{n.function for n in walk(*_scalars(c.kernel)) if isinstance(n, Apply)} for c in (elements, blocks)]
     assert ["exp" in functions for functions in made_by] == [True, False]
 
 
@@ -211,7 +211,7 @@ def test_softmax_downwards(shape: Shape) -> None:
     numbers(lambda x: ops.softmax(x, axis=0), lambda x: softmax(x, 0), shape)
 
 
-def test_places_downwards() -> None:
+def test_descending_indices() -> None:
     numbers(lambda x: ops.arg_reduce(x, kind="max", axis=0), lambda x: x.argmax(0), (13, 5))
 
 

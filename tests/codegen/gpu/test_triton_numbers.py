@@ -62,8 +62,8 @@ def test_long_rows_and_tiles_that_do_not_come_out_even() -> None:
         y = ops.softmax(program.inputs[0], axis=1)
         best = ops.arg_reduce(program.inputs[0], kind="max", axis=1)
         axes = {"lhs_batch": (), "rhs_batch": (), "lhs_contract": (1,), "rhs_contract": (0,)}
-        product = ops.tanh(ops.dot_general(*program.inputs[1:], **axes))
-    program.finish([("y", y), ("best", best), ("product", product)])
+        matmul = ops.tanh(ops.dot_general(*program.inputs[1:], **axes))
+    program.finish([("y", y), ("best", best), ("product", matmul)])
     check(program, [random(t, {}, i) for i, t in enumerate(program.input_types)], "decompose,fuse")
 
 
@@ -97,7 +97,7 @@ def test_attention(dtype: str, causal: bool) -> None:
 
 @pytest.mark.parametrize("dtype", ["float8_e4m3fn", "float8_e5m2"])
 @pytest.mark.parametrize("wide", ["float32", None])
-def test_products_of_eight_bits(dtype: str, wide: str | None) -> None:
+def test_int8_matmuls(dtype: str, wide: str | None) -> None:
     """Depths that lie side by side and apart on either side, in batches; an odd size, and one that is none."""
     shapes = [(3, 37, 67), (3, 67, 21), (21, 67), (67, 5), (0, 67)]
     program = Program.create([(f"x{i}", TensorType(dtype, shape)) for i, shape in enumerate(shapes)])
@@ -179,8 +179,8 @@ def test_scatter(case: tuple[str, str, str, Shape, Shape, Shape], named: bool) -
     name, reduction, dtype, *shapes = case
     sizes: list[tuple[Dim, ...]] = list(shapes)
     if named:
-        rivals = 0 if name == "scatter_nd" else 1
-        sizes[1:] = [tuple(symbol("n") if i == rivals else d for i, d in enumerate(s)) for s in shapes[1:]]
+        colliding = 0 if name == "scatter_nd" else 1
+        sizes[1:] = [tuple(symbol("n") if i == colliding else d for i, d in enumerate(s)) for s in shapes[1:]]
     types = [TensorType(t, s) for t, s in zip((dtype, "int64", dtype), sizes, strict=True)]
     program = Program.create(list(zip("xiu", types, strict=True)))
     with program.building("node"):
@@ -191,8 +191,14 @@ def test_scatter(case: tuple[str, str, str, Shape, Shape, Shape], named: bool) -
     x, _, u = (random(TensorType(dtype, s), {}, i) for i, s in enumerate(shapes))
     axes = shapes[0][1:2] if name == "scatter_elements" else shapes[0][: shapes[1][-1]]
     drawn = np.random.default_rng(5)
-    places = [drawn.integers(-d, d, shapes[1] if name == "scatter_elements" else shapes[1][:-1]) for d in axes]
-    i = places[0] if name == "scatter_elements" else np.stack(places, -1) if places else np.zeros(shapes[1], np.int64)
+    indices = [drawn.integers(-d, d, shapes[1] if name == "scatter_elements" else shapes[1][:-1]) for d in axes]
+    i = (
+        indices[0]
+        if name == "scatter_elements"
+        else np.stack(indices, -1)
+        if indices
+        else np.zeros(shapes[1], np.int64)
+    )
     want = interpreted(program, [x, i, u], preferences=Preferences())
     agree(interpreted(program, [x, i, u], preferences=GPU().preferences), want)
     agree(interpreted(program, [x, i, u], simulated.Simulator().launch, GPU().preferences), want)
@@ -204,9 +210,9 @@ def test_an_update_out_of_range_is_named() -> None:
         y = ops.scatter_nd(*program.inputs, ops.full(shape=(9,), dtype="float32", value=1.0), reduction="add")
     program.finish([("y", y)])
     pipeline.run(pipeline.parse("fuse"), program, Environment(GPU()))
-    places = np.array([[0], [1], [2], [3], [4], [-5], [-1], [5], [0]])
+    indices = np.array([[0], [1], [2], [3], [4], [-5], [-1], [5], [0]])
     with pytest.raises(RunError, match="'put': index 5"):
-        interpreted(program, [np.ones(5, np.float32), places], simulated.Simulator().launch, GPU().preferences)
+        interpreted(program, [np.ones(5, np.float32), indices], simulated.Simulator().launch, GPU().preferences)
 
 
 def test_an_index_out_of_range_is_named() -> None:
@@ -215,8 +221,8 @@ def test_an_index_out_of_range_is_named() -> None:
         y = ops.gather(*program.inputs, axis=0)
     program.finish([("y", y)])
     pipeline.run(pipeline.parse("fuse"), program, Environment(GPU()))
-    x, places = np.ones((5, 3), np.float32), np.array([0, -5, 4, -6])
+    x, indices = np.ones((5, 3), np.float32), np.array([0, -5, 4, -6])
     with pytest.raises(IndexOutOfRange, match="look up"):
-        interpreted(program, [x, places], preferences=GPU().preferences)
+        interpreted(program, [x, indices], preferences=GPU().preferences)
     with pytest.raises(RunError, match="'look up': index -6"):
-        interpreted(program, [x, places], simulated.Simulator().launch, GPU().preferences)
+        interpreted(program, [x, indices], simulated.Simulator().launch, GPU().preferences)

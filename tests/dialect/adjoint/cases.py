@@ -100,7 +100,7 @@ def _pool(kind: str, **options: Any) -> Callable[..., Tensor]:
     return lambda x: ops.window_reduce(x, kind=kind, **{**settings, **options})
 
 
-def _places(*values: int) -> Tensor:
+def _indices(*values: int) -> Tensor:
     return burn.constant(np.array(values))
 
 
@@ -271,11 +271,11 @@ CASES: tuple[Case, ...] = (
     ),
     Case("root of degree 3", "root", lambda x: ops.root(x, degree=3.0), (N3,), (POSITIVE,)),
     # losses and norms
-    Case("nll_loss", "nll_loss", lambda x: ops.nll_loss(x, _places(1, 0, 2), None, ignore=0), ((3, 4),), (), False),
+    Case("nll_loss", "nll_loss", lambda x: ops.nll_loss(x, _indices(1, 0, 2), None, ignore=0), ((3, 4),), (), False),
     Case(
         "nll_loss weighted",
         "nll_loss",
-        lambda x, w: ops.nll_loss(x, _places(1, 0, 2), w, reduction="mean"),
+        lambda x, w: ops.nll_loss(x, _indices(1, 0, 2), w, reduction="mean"),
         ((3, 4), (4,)),
         (normal, POSITIVE),
     ),
@@ -294,7 +294,7 @@ CASES: tuple[Case, ...] = (
         "cross_entropy and its probabilities",
         "cross_entropy",
         lambda x: (
-            ops.cross_entropy(x, _places(1, 0), None)[0] + ops.cross_entropy(x, _places(1, 0), None)[1].sum() ** 2
+            ops.cross_entropy(x, _indices(1, 0), None)[0] + ops.cross_entropy(x, _indices(1, 0), None)[1].sum() ** 2
         ),
         ((2, 4),),
     ),

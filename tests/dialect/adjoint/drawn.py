@@ -77,7 +77,7 @@ def pool(rng: Rng) -> Drawn:
     return lambda x: ops.window_reduce(x, kind=kind, window=kernel, **own), [x]
 
 
-def product(rng: Rng) -> Drawn:
+def matmul(rng: Rng) -> Drawn:
     """Matrices, stacked under axes that broadcast."""
     lead, (m, k, n) = sizes(rng, 2), sizes(rng, 3)
     first = tuple(d if rng.random() < 0.7 else 1 for d in lead)
@@ -133,7 +133,7 @@ def moved(rng: Rng) -> Drawn:
     return function, [rng.standard_normal(shape), rng.standard_normal(())]
 
 
-def places(rng: Rng) -> Drawn:
+def indices(rng: Rng) -> Drawn:
     """Elements read and written at places that repeat."""
     shape, axis = sizes(rng, 3), int(rng.integers(0, 3))
     where = rng.integers(-shape[axis], shape[axis], sizes(rng, 2))
@@ -187,6 +187,6 @@ def loss(rng: Rng) -> Drawn:
 FAMILIES = {
     f.__name__: f
     for f in (
-        conv, conv_transpose, pool, product, einsum, broadcast, reduction, norm, moved, places, running, resize, attention, loss
+        conv, conv_transpose, pool, matmul, einsum, broadcast, reduction, norm, moved, indices, running, resize, attention, loss
     )
 }  # fmt: skip

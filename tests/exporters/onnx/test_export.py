@@ -163,7 +163,7 @@ def test_nothing_is_left_of_what_is_not_accepted(tmp_path: Path) -> None:
     assert [f.name for f in tmp_path.iterdir()] == ["model.onnx"]
 
 
-def test_places_that_cannot_be_written_to(tmp_path: Path) -> None:
+def test_paths_that_cannot_be_written_to(tmp_path: Path) -> None:
     made = weighted(np.ones(3, np.float32))
     with pytest.raises(BurnError, match="is a folder"):
         write(made, tmp_path)

@@ -164,7 +164,7 @@ DOTS: list[tuple[tuple[int, ...], tuple[int, ...], dict[str, tuple[int, ...]]]] 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int8"])
 @pytest.mark.parametrize("lhs, rhs, axes", DOTS)
-def test_products(lhs: Any, rhs: Any, axes: Any, dtype: str) -> None:
+def test_contractions(lhs: Any, rhs: Any, axes: Any, dtype: str) -> None:
     feeds = {"a": RANDOM.integers(-4, 5, lhs).astype(dtype), "b": RANDOM.integers(-4, 5, rhs).astype(dtype)}
     wide = "int32" if dtype == "int8" else None
     agree(lambda a, b: ops.dot_general(a, b, dtype=wide, **axes), feeds)
@@ -268,10 +268,10 @@ def test_sort_keeps_the_order_of_equals(dtype: str, descending: bool) -> None:
         assert (got == want).all()
 
 
-def test_places_define_sizes() -> None:
+def test_nonzero_defines_sizes() -> None:
     def build(x: ir.Value) -> Any:
-        places = ops.nonzero(ops.gt(x, number(0.0, "float32")), count="count")
-        return places, ops.iota(shape=(symbol("count") + 1,), axis=0)
+        indices = ops.nonzero(ops.gt(x, number(0.0, "float32")), count="count")
+        return indices, ops.iota(shape=(symbol("count") + 1,), axis=0)
 
     for_sizes(build, [0, 1, 9], tail=",2")
 

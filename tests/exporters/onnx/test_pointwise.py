@@ -56,8 +56,8 @@ def test_functions(dtype: str) -> None:
         with np.errstate(invalid="ignore"):
             same = (a == b) | (np.isnan(a) & np.isnan(b)) | (np.abs(a - b) <= tolerance * np.maximum(np.abs(b), 1e-2))
         if not same.all():
-            place = int(np.flatnonzero(~same)[0])
-            wrong.append(f"{row.name}{[f[place] for f in feeds]} is {got[place]}, not {want[place]}")
+            index = int(np.flatnonzero(~same)[0])
+            wrong.append(f"{row.name}{[f[index] for f in feeds]} is {got[index]}, not {want[index]}")
     assert not wrong
 
 

@@ -200,9 +200,9 @@ def blocks(count: int, inner: str) -> onnx.ModelProto:
         at = f"layers.{i}"
         constants |= {f"{at}.fc.weight": numbers(4, 4) * (i + 1), f"{at}.fc.bias": numbers(4) + i}
         constants |= {f"{at}.decay": numbers(4) / (i + 2), "trips": np.array(3), "on": np.array(True)}
-        product, h, y = f"/layers.{i}/fc/MatMul_output", f"/layers.{i}/fc/Add_output", f"/layers.{i}/Add_output"
-        nodes += [node("MatMul", [x, f"{at}.fc.weight"], [product], f"/layers.{i}/fc/MatMul")]
-        nodes += [node("Add", [product, f"{at}.fc.bias"], [h], f"/layers.{i}/fc/Add")]
+        matmul, h, y = f"/layers.{i}/fc/MatMul_output", f"/layers.{i}/fc/Add_output", f"/layers.{i}/Add_output"
+        nodes += [node("MatMul", [x, f"{at}.fc.weight"], [matmul], f"/layers.{i}/fc/MatMul")]
+        nodes += [node("Add", [matmul, f"{at}.fc.bias"], [h], f"/layers.{i}/fc/Add")]
         state = f"/layers.{i}/state"
         step = [node("Mul", ["s", f"{at}.decay"], ["d"]), node("Add", ["d", h], ["s2"])]
         if inner == "Loop":

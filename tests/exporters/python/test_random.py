@@ -84,7 +84,7 @@ def test_draws(name: str) -> None:
     np.testing.assert_allclose(source(x), program(x), rtol=1e-6)
 
 
-def test_a_draw_that_nobody_uses_is_not_written() -> None:
+def test_an_unused_draw_is_not_written() -> None:
     nodes = [helper.make_node("RandomUniformLike", ["x"], ["unused"]), helper.make_node("Bernoulli", ["x"], ["y"])]
     source = generate(import_onnx(model(nodes, {"y": ["n", 5]})), plain=False)
     assert source.text.count("next_key()") == 1

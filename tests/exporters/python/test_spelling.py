@@ -185,7 +185,7 @@ def chosen(draw: random.Random, values: list[ir.Value]) -> ir.Value:
     return ops.select(condition, operand(draw, values, dtype), operand(draw, values, dtype))
 
 
-def product(draw: random.Random, values: list[ir.Value]) -> ir.Value:
+def matmul(draw: random.Random, values: list[ir.Value]) -> ir.Value:
     x = pick(
         draw, values, lambda t: t.rank > 0 and DTYPES[t.dtype].kind in ("float", "int") and isinstance(t.shape[-1], int)
     )
@@ -203,7 +203,7 @@ def filled(draw: random.Random, values: list[ir.Value]) -> ir.Value:
 
 STEPS: tuple[Draw, ...] = (
     function, function, function, function, reduced, reduced, averaged, searched, converted, reshaped, moved, widened, cut, cut,
-    taken, joined, chosen, product, filled,
+    taken, joined, chosen, matmul, filled,
 )  # fmt: skip
 
 
@@ -240,7 +240,7 @@ def test_source_gives_the_program_again(part: int) -> None:
     assert not failed, f"{len(failed)} of {COUNT // 5}\n" + "\n".join(failed[:12])
 
 
-def test_what_does_not_read_well_is_written_plainly(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreadable_programs_use_the_fallback_notation(monkeypatch: pytest.MonkeyPatch) -> None:
     """A spelling that gives another program is found out, and the op written as a function."""
 
     def wrong(node: Any, scope: Any) -> Any:
@@ -264,13 +264,13 @@ def test_subtraction_of_a_number_from_a_constant() -> None:
     assert "- 1.5" in generate(program(shifted, x="float32[2, 3]"), plain=False).text
 
 
-def test_every_program_can_be_written_plainly(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_program_has_the_fallback_notation(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is written where nothing else gives the program again: each of these programs, in functions alone."""
     real: Any = generating._written
 
-    def plainly(*arguments: Any) -> Any:
+    def fallback(*arguments: Any) -> Any:
         return real(*arguments[:-1], replace(arguments[-1], plain=True))
 
-    monkeypatch.setattr(generating, "_written", plainly)
+    monkeypatch.setattr(generating, "_written", fallback)
     for seed in range(SEED, SEED + COUNT // 2):
         assert generate(build(seed), plain=False).text

@@ -121,14 +121,14 @@ def changed_header(data: bytes) -> None:
     """The bytes say what of a right header becomes something odd: four for each change."""
     header = json.loads(_headers()[0])
     for at in range(0, len(data) - 3, 4):
-        places = [
+        paths = [
             (each, key)
             for each in _containers(header)
             for key in (each if isinstance(each, dict) else range(len(each)))
         ]
-        if not places:
+        if not paths:
             break
-        container, key = places[int.from_bytes(data[at : at + 2], "little") % len(places)]
+        container, key = paths[int.from_bytes(data[at : at + 2], "little") % len(paths)]
         if data[at + 2] % 8:
             container[key] = copy.deepcopy(ODD[data[at + 3] % len(ODD)])
         else:

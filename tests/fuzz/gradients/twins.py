@@ -38,15 +38,15 @@ def pad(x: T, widths: Sequence[tuple[int, int]], mode: str = "constant", value: 
             flat = [0, 0] * (x.ndim - 1 - axis) + [low, high]
             x = F.pad(x, flat, value=value)
             continue
-        place = torch.arange(-low, n + high)
+        at = torch.arange(-low, n + high)
         if mode == "edge":
-            place = place.clamp(0, n - 1)
+            at = at.clamp(0, n - 1)
         elif mode == "wrap":
-            place = place % n
+            at = at % n
         else:
-            place = place.abs()
-            place = (n - 1) - ((n - 1) - place).abs()
-        x = x.index_select(axis, place)
+            at = at.abs()
+            at = (n - 1) - ((n - 1) - at).abs()
+        x = x.index_select(axis, at)
     return x
 
 
@@ -64,21 +64,21 @@ def padded(x: T, low: Sequence[int], high: Sequence[int], interior: Sequence[int
 def put(x: T, index: Any, how: str, values: Any) -> T:
     """`x.at[index].<how>(values)`."""
     every = torch.arange(x.numel()).reshape(x.shape)
-    places = every[index]
-    updates = torch.as_tensor(values, dtype=x.dtype).expand(places.shape).reshape(-1)
-    flat, places = x.reshape(-1), places.reshape(-1)
+    indices = every[index]
+    updates = torch.as_tensor(values, dtype=x.dtype).expand(indices.shape).reshape(-1)
+    flat, indices = x.reshape(-1), indices.reshape(-1)
     if how == "set":
-        last = {int(p): k for k, p in enumerate(places)}
+        last = {int(p): k for k, p in enumerate(indices)}
         kept = torch.tensor(list(last.values()), dtype=torch.int64)
-        return flat.index_put((places[kept],), updates[kept]).reshape(x.shape)
+        return flat.index_put((indices[kept],), updates[kept]).reshape(x.shape)
     if how == "add":
-        return flat.index_put((places,), updates, accumulate=True).reshape(x.shape)
+        return flat.index_put((indices,), updates, accumulate=True).reshape(x.shape)
     if how == "multiply":
-        for k in range(len(places)):
-            flat = flat * torch.ones_like(flat).index_put((places[k],), updates[k])
+        for k in range(len(indices)):
+            flat = flat * torch.ones_like(flat).index_put((indices[k],), updates[k])
         return flat.reshape(x.shape)
     kind = {"max": "amax", "min": "amin"}[how]
-    return flat.scatter_reduce(0, places, updates, kind).reshape(x.shape)
+    return flat.scatter_reduce(0, indices, updates, kind).reshape(x.shape)
 
 
 def running(x: T, kind: str, axis: int, exclusive: bool, reverse: bool) -> T:

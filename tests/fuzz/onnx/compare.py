@@ -22,8 +22,8 @@ def difference(got: Any, want: Array, twin: Array) -> str | None:
     wrong = far(got, want, twin) if want.dtype in FLOATS else (got != want) & (want == twin)
     if not wrong.any():
         return None
-    place = tuple(int(i) for i in np.argwhere(wrong)[0])
-    return f"{int(wrong.sum())} of {wrong.size} elements, at {list(place)} {got[place]!r} instead of {want[place]!r}"
+    index = tuple(int(i) for i in np.argwhere(wrong)[0])
+    return f"{int(wrong.sum())} of {wrong.size} elements, at {list(index)} {got[index]!r} instead of {want[index]!r}"
 
 
 def far(got: Array, want: Array, twin: Array) -> Array:

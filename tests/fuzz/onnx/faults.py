@@ -102,7 +102,7 @@ def _slope_is_wider(site: Site) -> bool:
     return np.broadcast_shapes(given.shape, slope.shape) != given.shape
 
 
-def _wide_product(site: Site) -> bool:
+def _wide_matmul(site: Site) -> bool:
     given = site.operand(0)
     if given is None or given.dtype.kind == "f":
         return False
@@ -212,12 +212,12 @@ def _half_pixel_tie(site: Site) -> bool:
         scales = sizes.astype(np.float64) / np.maximum(given.shape, 1)
     for size, scale in zip(given.shape, scales.astype(np.float64), strict=True):
         out = np.arange(int(np.floor(size * scale)))
-        places = {
+        patches = {
             b"asymmetric": out / scale,
             b"align_corners": out * (size - 1) / max(len(out) - 1, 1),
         }.get(site.attribute("coordinate_transformation_mode", b"half_pixel"), (out + 0.5) / scale - 0.5)
-        beyond = np.abs(places * 2 - np.round(places * 2))
-        if scale != 1 and (beyond < 1e-5).any() and (np.round(places * 2)[beyond < 1e-5] % 2 != 0).any():
+        beyond = np.abs(patches * 2 - np.round(patches * 2))
+        if scale != 1 and (beyond < 1e-5).any() and (np.round(patches * 2)[beyond < 1e-5] % 2 != 0).any():
             return True
         if scale != 1 and ((beyond < 1e-5) & (beyond > 0)).any():
             return True
@@ -258,7 +258,7 @@ RULES: tuple[tuple[tuple[str, ...], Rule, str], ...] = (
         "computed in floating point: wrong from 2^53 on, and a negative exponent is undefined",
     ),
     (words("PRelu"), _slope_is_wider, "broadcasts both ways; the specification lets only the slope be broadcast"),
-    (words("ReduceProd"), _wide_product, "int32 saturates where int64 wraps"),
+    (words("ReduceProd"), _wide_matmul, "int32 saturates where int64 wraps"),
     (words("ReduceProd"), _partly_overflows, "an overflow on the way, in another order of the factors"),
     (
         words("Pow"),

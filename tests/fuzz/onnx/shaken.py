@@ -107,7 +107,7 @@ def _shake(graph: onnx.GraphProto, types: Mapping[str, int], draw: random.Random
             graph.node.extend(_noisy(name, types[name], draw, top, node.op_type in SUMS - EXACT))
 
 
-def _noisy(name: str, kind: int, draw: random.Random, by_place: bool, is_sum: bool) -> list[onnx.NodeProto]:
+def _noisy(name: str, kind: int, draw: random.Random, by_element: bool, is_sum: bool) -> list[onnx.NodeProto]:
     """`name` as `name before` times one of two factors, which depends on the element's place, or on its number: a body's
     values must keep the shapes that inference finds. Sums also get an error of their terms' size, taken to be 1."""
     spread = 2 * NOISE[kind]
@@ -126,7 +126,7 @@ def _noisy(name: str, kind: int, draw: random.Random, by_place: bool, is_sum: bo
         for word, content in given.items()
     ]
     steps: list[tuple[str, list[str], str, dict[str, Any]]] = [("Cast", ["before"], "tells", {"to": single})]
-    if by_place:
+    if by_element:
         ones = helper.make_tensor("", single, [1], [1.0])
         steps = [
             ("Shape", ["before"], "shape", {}),

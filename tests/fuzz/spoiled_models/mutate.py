@@ -41,33 +41,33 @@ def flip(data: bytes, rng: random.Random, models: list[bytes]) -> bytes:
     changed = bytearray(data)
     for _ in range(rng.choice((1, 1, 1, 4, 32))):
         if changed:
-            changed[_place(changed, rng)] ^= 1 << rng.randrange(8)
+            changed[_offset(changed, rng)] ^= 1 << rng.randrange(8)
     return bytes(changed)
 
 
 def overwrite(data: bytes, rng: random.Random, models: list[bytes]) -> bytes:
-    place = _place(data, rng)
+    offset = _offset(data, rng)
     piece = rng.choice((b"\xff" * 8, b"\x00" * 8, b"\x80" * 10 + b"\x01", rng.randbytes(rng.randint(1, 16))))
-    return data[:place] + piece + data[place + len(piece) :]
+    return data[:offset] + piece + data[offset + len(piece) :]
 
 
 def cut(data: bytes, rng: random.Random, models: list[bytes]) -> bytes:
-    return data[: _place(data, rng)]
+    return data[: _offset(data, rng)]
 
 
 def remove(data: bytes, rng: random.Random, models: list[bytes]) -> bytes:
-    place = _place(data, rng)
-    return data[:place] + data[place + rng.choice((1, 2, 16, 256)) :]
+    offset = _offset(data, rng)
+    return data[:offset] + data[offset + rng.choice((1, 2, 16, 256)) :]
 
 
 def repeat(data: bytes, rng: random.Random, models: list[bytes]) -> bytes:
-    place = _place(data, rng)
-    return data[:place] + data[place : place + rng.choice((1, 2, 16, 256))] + data[place:]
+    offset = _offset(data, rng)
+    return data[:offset] + data[offset : offset + rng.choice((1, 2, 16, 256))] + data[offset:]
 
 
 def splice(data: bytes, rng: random.Random, models: list[bytes]) -> bytes:
     other = rng.choice(models)
-    return data[: _place(data, rng)] + other[_place(other, rng) :]
+    return data[: _offset(data, rng)] + other[_offset(other, rng) :]
 
 
 BYTES: tuple[Callable[[bytes, random.Random, list[bytes]], bytes], ...] = (
@@ -81,7 +81,7 @@ BYTES: tuple[Callable[[bytes, random.Random, list[bytes]], bytes], ...] = (
 )
 
 
-def _place(data: bytes | bytearray, rng: random.Random) -> int:
+def _offset(data: bytes | bytearray, rng: random.Random) -> int:
     """Anywhere, but often near an end: in a large model most of the middle is weights, where nothing can go wrong."""
     size = len(data)
     if not size:

@@ -112,17 +112,17 @@ def _archive(data: bytes, rng: random.Random) -> bytes:
 def _pickle(content: bytes, rng: random.Random) -> bytes:
     """An operation or a few bytes put in, taken out or changed; or a call that must never happen."""
     data = bytearray(content)
-    place = rng.randrange(len(data) + 1)
+    offset = rng.randrange(len(data) + 1)
     kind = rng.randrange(6)
     if kind == 0:
-        data[place:place] = rng.choice(CALLS) + b"(X\x04\0\0\0truetR"
+        data[offset:offset] = rng.choice(CALLS) + b"(X\x04\0\0\0truetR"
     elif kind == 1:
-        data[place : place + 8] = (rng.choice(EXTREME) % 2**64).to_bytes(8, "little")
+        data[offset : offset + 8] = (rng.choice(EXTREME) % 2**64).to_bytes(8, "little")
     elif kind == 2:
-        data[place:place] = rng.choice((b"(", b"]", b"}", b"2", b"K\x01", b"l", b"d")) * rng.choice((1, 3, 5000))
+        data[offset:offset] = rng.choice((b"(", b"]", b"}", b"2", b"K\x01", b"l", b"d")) * rng.choice((1, 3, 5000))
     else:
         codes = [bytes([code]) for code in OPCODES]
-        data[place : place + rng.randrange(3)] = rng.choice((rng.choice(codes), rng.randbytes(1)))
+        data[offset : offset + rng.randrange(3)] = rng.choice((rng.choice(codes), rng.randbytes(1)))
     return bytes(data)
 
 
@@ -145,18 +145,18 @@ def _array(content: bytes, rng: random.Random) -> bytes:
 
 def _spoil(tree: Any, rng: random.Random) -> Any:
     """A tree of tables and lists with one place of it changed."""
-    places: list[tuple[Any, Any]] = []
+    slots: list[tuple[Any, Any]] = []
 
     def walk(node: Any) -> None:
         entries = node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ()
         for key, value in list(entries):
-            places.append((node, key))
+            slots.append((node, key))
             walk(value)
 
     walk(tree)
-    if not places:
+    if not slots:
         return rng.choice(([], {}, 0, "", None))
-    node, key = rng.choice(places)
+    node, key = rng.choice(slots)
     value = node[key]
     if isinstance(node, dict) and rng.random() < 0.25:
         node[rng.choice(NAMES)] = node.pop(key)

@@ -24,8 +24,8 @@ def difference(ours: np.ndarray, theirs: np.ndarray, twins: Sequence[np.ndarray]
     bad = _floats(ours, theirs, twins, spreads) if is_float(theirs.dtype) else _exact(ours, theirs, twins)
     if not bad.any():
         return ""
-    place = tuple(int(i) for i in np.argwhere(bad)[0])
-    return f"{bad.sum()} of {bad.size} elements; at {list(place)} {ours[place]}, numpy {theirs[place]}"
+    index = tuple(int(i) for i in np.argwhere(bad)[0])
+    return f"{bad.sum()} of {bad.size} elements; at {list(index)} {ours[index]}, numpy {theirs[index]}"
 
 
 def _exact(ours: np.ndarray, theirs: np.ndarray, twins: Sequence[np.ndarray]) -> np.ndarray:

@@ -197,8 +197,8 @@ class Numpy(Side):
         if k > x.shape[-1]:
             raise ValueError("there are not so many elements")
         wide = x.astype(np.float64 if is_float(x.dtype) else np.int64)
-        places = np.lexsort((-wide, ~np.isnan(wide)), axis=-1)[..., :k]
-        return np.take_along_axis(x, places, -1), places
+        order = np.lexsort((-wide, ~np.isnan(wide)), axis=-1)[..., :k]
+        return np.take_along_axis(x, order, -1), order
 
     def softmax_by_hand(self, x: np.ndarray, axis: int) -> np.ndarray:
         return self.softmax(x, axis)

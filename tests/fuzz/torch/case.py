@@ -172,6 +172,6 @@ def difference(got: Values, wanted: Values, exact: Values | None, shaken: Sequen
         bad = finite & ~((a - b).abs() <= allowed) | (b.isfinite() != a.isfinite()) & (truth.isfinite() == b.isfinite())
         bad &= moved.isfinite().all(0) | ~b.isfinite()
         if bad.any():
-            place = tuple(bad.nonzero()[0].tolist())
-            return f"{name}: {int(bad.sum())} of {bad.numel()}; at {list(place)} {a[place]:.8g}, torch {b[place]:.8g}"
+            index = tuple(bad.nonzero()[0].tolist())
+            return f"{name}: {int(bad.sum())} of {bad.numel()}; at {list(index)} {a[index]:.8g}, torch {b[index]:.8g}"
     return ""

@@ -50,7 +50,7 @@ class Draw:
     def last(self) -> int:
         return self.shape[-1]
 
-    def places(self, size: int, count: int) -> str:
+    def indices(self, size: int, count: int) -> str:
         return f"torch.tensor({[self.chance.randrange(size) for _ in range(count)]})"
 
     def image(self, axes: int) -> str:
@@ -198,21 +198,21 @@ def normalised(d: Draw) -> str:
 def indexed(d: Draw) -> str:
     axis = d.axis % d.rank
     size, count = d.shape[axis], d.chance.randint(1, 5)
-    place = d.places(size, count)
+    index = d.indices(size, count)
     wide = tuple(count if i == axis else s for i, s in enumerate(d.shape))
-    laid = f"{place}.view({[-1 if i == axis else 1 for i in range(d.rank)]}).expand({list(wide)})"
+    laid = f"{index}.view({[-1 if i == axis else 1 for i in range(d.rank)]}).expand({list(wide)})"
     source = d.parameter(*wide)
     return d.chance.choice(
         (
-            f"x.index_select({axis}, {place})",
+            f"x.index_select({axis}, {index})",
             f"x.gather({axis}, {laid})",
             f"torch.take_along_dim(x, {laid}, {axis})",
             f"x.scatter_add({axis}, {laid}, {source})",
             f"x.scatter_reduce({axis}, {laid}, {source}, '{d.pick('sum mean amax prod')}')",
-            f"x.index_add({axis}, {place}, {source}, alpha=2)",
-            f"x.index_fill({axis}, {place}, 1.5)",
-            f"x[{':, ' * axis}{place}] * 2",
-            f"x.index_put(({d.places(d.shape[0], count)},), {source}.flatten()[0] * x[0], accumulate=True)",
+            f"x.index_add({axis}, {index}, {source}, alpha=2)",
+            f"x.index_fill({axis}, {index}, 1.5)",
+            f"x[{':, ' * axis}{index}] * 2",
+            f"x.index_put(({d.indices(d.shape[0], count)},), {source}.flatten()[0] * x[0], accumulate=True)",
             f"x.index_copy({axis}, torch.arange({min(count, size)}), {source}.narrow({axis}, 0, {min(count, size)}))",
         )
     )
@@ -291,7 +291,7 @@ def joined(d: Draw) -> str:
 
 
 @step(5)
-def products(d: Draw) -> str:
+def matmuls(d: Draw) -> str:
     columns = d.small(1, 3, 8, 17)
     w = d.parameter(d.last, columns)
     return d.chance.choice(
@@ -399,12 +399,12 @@ def sampling(d: Draw) -> str:
 
 @step(2)
 def embedding(d: Draw) -> str:
-    place, w = f"{d.places(7, 10)}.view(2, 5)", d.parameter(7, 4)
+    index, w = f"{d.indices(7, 10)}.view(2, 5)", d.parameter(7, 4)
     return d.chance.choice(
         (
-            f"F.embedding({place}, {w}, padding_idx=2) * x.mean()",
-            f"F.embedding_bag({place}, {w}, mode='sum') * x.mean()",
-            f"F.one_hot({place}, 7).to(x.dtype) @ {w} * x.mean()",
+            f"F.embedding({index}, {w}, padding_idx=2) * x.mean()",
+            f"F.embedding_bag({index}, {w}, mode='sum') * x.mean()",
+            f"F.one_hot({index}, 7).to(x.dtype) @ {w} * x.mean()",
         )
     )
 

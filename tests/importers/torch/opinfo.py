@@ -51,13 +51,13 @@ class Call:
         self.function = function
         leaves, self.spec = pytree.tree_flatten((sample.input, sample.args, sample.kwargs))
         self.leaves = [None if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
-        self.places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
-        self.tensors = [leaves[i].detach().clone() for i in self.places]
+        self.indices = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
+        self.tensors = [leaves[i].detach().clone() for i in self.indices]
 
     def __call__(self, *tensors: torch.Tensor) -> list[torch.Tensor]:
         leaves = list(self.leaves)
-        for place, tensor in zip(self.places, tensors, strict=True):
-            leaves[place] = tensor
+        for number, tensor in zip(self.indices, tensors, strict=True):
+            leaves[number] = tensor
         x, args, kwargs = pytree.tree_unflatten(leaves, self.spec)
         return [t for t in pytree.tree_leaves(self.function(x, *args, **kwargs)) if isinstance(t, torch.Tensor)]
 
@@ -156,13 +156,13 @@ def _table() -> list[Any]:
 class Operator:
     """An entry of OpInfo's table, with one element type."""
 
-    place: int
+    number: int
     dtype: str
     limit: int
 
     @property
     def info(self) -> Any:
-        return _table()[self.place]
+        return _table()[self.number]
 
     @property
     def title(self) -> str:
@@ -171,7 +171,7 @@ class Operator:
 
     def calls(self) -> list[Call]:
         """Up to `limit` samples, spread over all that there are."""
-        torch.manual_seed(self.place)
+        torch.manual_seed(self.number)
         samples = list(self.info.sample_inputs("cpu", getattr(torch, self.dtype), requires_grad=False))
         calls = [Call(self.info.op, s) for s in samples]
         calls = [c for c in calls if sum(t.numel() for t in c.tensors) <= LARGEST] or calls[:1]
@@ -196,10 +196,10 @@ def judge(operator: Operator) -> tuple[str, str, str]:
 
 
 def operators(only: str, dtypes: Iterable[str], limit: int) -> Iterator[Operator]:
-    for place, info in enumerate(_table()):
+    for number, info in enumerate(_table()):
         for dtype in dtypes:
             if getattr(torch, dtype) in info.dtypes and (not only or info.name in only.split(",")):
-                yield Operator(place, dtype, limit)
+                yield Operator(number, dtype, limit)
 
 
 def run(found: list[Operator], jobs: int) -> Iterator[tuple[str, str, str]]:

@@ -51,7 +51,7 @@ def inputs() -> dict[str, Any]:
         "d4": torch.rand(4) + 0.5,
         "c6": r(6),
         "c7": r(7),
-        "places": torch.randperm(15)[:7].reshape(7, 1).repeat(1, 7),
+        "indices": torch.randperm(15)[:7].reshape(7, 1).repeat(1, 7),
     }
 
 
@@ -75,9 +75,9 @@ def pairs(
 
 
 def backward_of_pool(t: Any) -> Any:
-    values, places = aten.max_pool2d_with_indices.default(t.image, [3, 2], [2, 2], [1, 0])
+    values, indices = aten.max_pool2d_with_indices.default(t.image, [3, 2], [2, 2], [1, 0])
     return aten.max_pool2d_with_indices_backward.default(
-        values * 2, t.image, [3, 2], [2, 2], [1, 0], [1, 1], False, places
+        values * 2, t.image, [3, 2], [2, 2], [1, 0], [1, 1], False, indices
     )
 
 
@@ -199,7 +199,7 @@ SHAPES = {
     "aten._embedding_bag.default": lambda t: aten._embedding_bag.default(t.m, t.rows, t.starts, False, 1)[0],
     "aten.masked_scatter.default": lambda t: aten.masked_scatter.default(t.x, t.b, t.y),
     "aten.scatter.value": lambda t: aten.scatter.value(t.x, 1, t.at, 2.5),
-    "aten.scatter.src": lambda t: aten.scatter.src(t.y.reshape(15, 7), 0, t.places, t.y.reshape(15, 7)),
+    "aten.scatter.src": lambda t: aten.scatter.src(t.y.reshape(15, 7), 0, t.indices, t.y.reshape(15, 7)),
     "aten.scatter_add.default": lambda t: aten.scatter_add.default(t.x, 1, t.at, t.y),
     "aten.scatter_reduce.two": lambda t: [
         aten.scatter_reduce.two(t.x, 1, t.at, t.y, how, include_self=self)

@@ -147,8 +147,8 @@ def test_shares_by_frequency() -> None:
 def test_sizes_that_vary() -> None:
     torch._dynamo.reset()
 
-    def function(x: Any, places: Any) -> Any:
-        return F.adaptive_max_pool2d(F.grid_sample(x, places, align_corners=False), 2)
+    def function(x: Any, indices: Any) -> Any:
+        return F.adaptive_max_pool2d(F.grid_sample(x, indices, align_corners=False), 2)
 
     def gradients(run: Callable[..., Any], *shapes: tuple[int, ...]) -> list[Any]:
         generator = torch.Generator().manual_seed(4)

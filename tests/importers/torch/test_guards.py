@@ -18,7 +18,7 @@ from burn.importers.torch.guards import read_guard  # noqa: E402
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 
-class Asks(torch.nn.Module):
+class Branching(torch.nn.Module):
     """x twice where a question about its sizes is answered yes, else -x."""
 
     def __init__(self, question: Callable[[int, int], bool]) -> None:
@@ -46,7 +46,7 @@ def dynamic() -> Any:
 
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_either_the_right_answer_or_an_error(question: str) -> None:
-    module = Asks(QUESTIONS[question])
+    module = Branching(QUESTIONS[question])
     compiled = burn.compile(module, (torch.randn(3, 5),), dynamic())
     taken = module.question(3, 5)
     for sizes in SIZES:
@@ -78,7 +78,7 @@ OF_0_AND_1: dict[str, Callable[[int, int], bool]] = {
 
 @pytest.mark.parametrize("question", OF_0_AND_1)
 def test_questions_that_torch_takes_for_answered(question: str) -> None:
-    module = Asks(OF_0_AND_1[question])
+    module = Branching(OF_0_AND_1[question])
     compiled = burn.compile(module, (torch.randn(3, 5),), dynamic())
     taken = module.question(3, 5)
     for sizes in [(rows, columns) for rows in (0, 1, 2, 5) for columns in (0, 1, 2, 7)]:
@@ -90,7 +90,7 @@ def test_questions_that_torch_takes_for_answered(question: str) -> None:
                 compiled(x)
 
 
-def test_what_torch_asks_for_itself_is_no_condition() -> None:
+def test_conditions_of_torch_itself_are_no_guards() -> None:
     class Broadcasts(torch.nn.Module):
         def forward(self, x: Any) -> Any:
             return torch.nn.functional.layer_norm(x.mT.reshape(-1, 3) + 1, (3,)).expand(x.shape[1], 3)
@@ -104,7 +104,7 @@ def test_what_torch_asks_for_itself_is_no_condition() -> None:
 
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_in_a_file(question: str, tmp_path: Path) -> None:
-    module = Asks(QUESTIONS[question])
+    module = Branching(QUESTIONS[question])
     auto = torch.export.Dim.AUTO
     torch.export.save(
         torch.export.export(module, (torch.randn(3, 5),), dynamic_shapes=({0: auto, 1: auto},)), tmp_path / "m.pt2"

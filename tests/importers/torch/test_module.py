@@ -165,8 +165,8 @@ def test_where_ops_came_from() -> None:
             return self.layer[0](x)
 
     program = import_program(torch.export.export(Outer().eval(), (torch.randn(2, 3),))).program
-    places = [str(op.location) for op in program.block.operations]
-    assert any('"layer.0.1.gelu"("activation.py":' in place for place in places), places
+    locations = [str(op.location) for op in program.block.operations]
+    assert any('"layer.0.1.gelu"("activation.py":' in location for location in locations), locations
 
 
 def test_dropout_draws_anew_and_repeats_with_the_seed() -> None:
@@ -182,14 +182,14 @@ def test_dropout_draws_anew_and_repeats_with_the_seed() -> None:
 
 # ---- data-dependent sizes, branches and loops --------------------------------------------------------------------------
 def test_sizes_from_data() -> None:
-    def places(x: Any, y: Any, scale: float) -> Any:
+    def locations(x: Any, y: Any, scale: float) -> Any:
         values, inverse = torch.unique((x * 2).long(), return_inverse=True)
         return x.nonzero(), x[x > 0] * 2, x.masked_select(x < 0), values, inverse
 
-    compiled = compile_module(Function(places), (torch.randn(4, 5),), dynamic={"x": {0: "rows"}})
+    compiled = compile_module(Function(locations), (torch.randn(4, 5),), dynamic={"x": {0: "rows"}})
     for rows in (4, 1, 7):
         x = torch.randn(rows, 5).round()
-        torch.testing.assert_close(compiled(x), places(x, None, 1.0))
+        torch.testing.assert_close(compiled(x), locations(x, None, 1.0))
 
 
 def test_sizes_from_numbers() -> None:

@@ -298,7 +298,7 @@ PRODUCTS = {
 }
 
 
-def test_products() -> None:
+def test_matmuls() -> None:
     check(PRODUCTS, randn(2, 3, 5, 7), randn(1, 7, 4), randn(7))
 
 
@@ -392,9 +392,9 @@ def test_images() -> None:
     check(CONVOLUTIONS, randn(2, 4, 11, 9))
 
 
-def with_columns(x: Any, places: Any, columns: Any) -> Any:
+def with_columns(x: Any, indices: Any, columns: Any) -> Any:
     y = x.clone()
-    y[:, places] = columns
+    y[:, indices] = columns
     return y
 
 

@@ -149,7 +149,7 @@ def test_no_rows() -> None:
                 torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5, msg=lambda m, name=name: f"{name}: {m}")
 
 
-def test_writing_at_places() -> None:
+def test_writing_at_indices() -> None:
     how = ("prod", "mean", "amax", "amin")
     calls = {
         **{
@@ -182,7 +182,7 @@ def test_bags_of_embeddings() -> None:
     check(calls, torch.randn(7, 5), torch.randint(0, 7, (13,)), torch.tensor([0, 4, 4, 9, 13]), torch.rand(13))
 
 
-def test_volumes_at_places() -> None:
+def test_sampled_volumes() -> None:
     calls: dict[str, Call] = {
         f"{mode} {padding} {corners}": lambda x, g, mode=mode, padding=padding, corners=corners: F.grid_sample(
             x, g, mode, padding, align_corners=corners

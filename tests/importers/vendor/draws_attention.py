@@ -9,7 +9,7 @@ import numpy as np
 from onnx import TensorProto
 
 from tests.importers.vendor.case import Array, Case, Draw, draws
-from tests.importers.vendor.truths import grouped_attention, sparse_attention
+from tests.importers.vendor.references import grouped_attention, sparse_attention
 
 FLOAT = TensorProto.FLOAT
 
@@ -126,7 +126,7 @@ def rotary_embedding(d: Draw) -> Case:
     turned = d.pick(depth, depth, depth - 2)
     packed = d.flag()
     x = d.f(batch, length, heads * depth) if packed else d.f(batch, heads, length, depth)
-    places = d.pick(d.ints(0, room, batch, length, dtype=np.int64), np.array([d.pick(0, 4)]))
+    positions = d.pick(d.ints(0, room, batch, length, dtype=np.int64), np.array([d.pick(0, 4)]))
     attributes = {
         "num_heads": heads if turned != depth or d.flag() else None,
         "rotary_embedding_dim": turned if turned != depth else d.pick(None, 0),
@@ -134,8 +134,10 @@ def rotary_embedding(d: Draw) -> Case:
         "scale": d.pick(None, None, 1.0),
         "is_packed_batching": d.pick(None, 0),
     }
-    free: Any = {0: (0, 1) if packed else (0, 2), 1: (0, 1) if places.ndim == 2 else (), 2: (0,), 3: (0,)}
-    return Case("RotaryEmbedding", [x, places, d.f(room, turned // 2), d.f(room, turned // 2)], attributes, open=free)
+    free: Any = {0: (0, 1) if packed else (0, 2), 1: (0, 1) if positions.ndim == 2 else (), 2: (0,), 3: (0,)}
+    return Case(
+        "RotaryEmbedding", [x, positions, d.f(room, turned // 2), d.f(room, turned // 2)], attributes, open=free
+    )
 
 
 @draws("MRotaryEmbedding")
@@ -156,9 +158,9 @@ def m_rotary_embedding(d: Draw) -> Case:
         "scale": d.pick(None, 1.0),
         "is_packed_batching": d.pick(None, 0),
     }
-    places = d.ints(0, room, 3, batch, length, dtype=np.int64)
+    positions = d.ints(0, room, 3, batch, length, dtype=np.int64)
     free = {0: (0, 1) if packed else (0, 2), 1: (1, 2), 2: (0,), 3: (0,)}
-    return Case("MRotaryEmbedding", [x, places, d.f(room, half), d.f(room, half)], attributes, open=free)
+    return Case("MRotaryEmbedding", [x, positions, d.f(room, half), d.f(room, half)], attributes, open=free)
 
 
 STATES = "states of several positions"

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tests.importers.vendor.case import Case, Draw, draws
-from tests.importers.vendor.truths import mixture, quantized_mixture
+from tests.importers.vendor.references import mixture, quantized_mixture
 
 
 def _common(d: Draw, experts: int) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from onnx import TensorProto
 
 from tests.importers.vendor.case import Array, Case, Draw, draws
 from tests.importers.vendor.draws_standard import window
-from tests.importers.vendor.truths import matmul_n_bits_truth, quantized_softmax
+from tests.importers.vendor.references import matmul_n_bits_truth, quantized_softmax
 
 U8, S8 = np.uint8, np.int8
 
@@ -21,9 +21,9 @@ def parameters(d: Draw, dtype: Any, optional: bool = True) -> list[Any]:
     return [np.array(d.positive(), np.float32), d.maybe(zero) if optional else zero]
 
 
-def without(operands: list[Any], places: tuple[int, ...], dtype: Any) -> dict[int, Array]:
+def without(operands: list[Any], positions: tuple[int, ...], dtype: Any) -> dict[int, Array]:
     """Zero points for the runtime, whose shape inference fails where they are left out."""
-    return {i: np.zeros((), dtype) for i in places if operands[i] is None}
+    return {i: np.zeros((), dtype) for i in positions if operands[i] is None}
 
 
 @draws("QLinearAdd", "QLinearMul")

@@ -9,7 +9,7 @@ import onnx
 from onnx import helper
 
 from tests.importers.vendor.case import Array, Case, Draw, draws, runtime
-from tests.importers.vendor.truths import Operands
+from tests.importers.vendor.references import Operands
 
 
 def recurrent_attributes(d: Draw, directions: int, hidden: int) -> dict[str, Any]:

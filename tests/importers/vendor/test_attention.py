@@ -10,7 +10,7 @@ import pytest
 from burn.errors import ModelError
 from burn.importers.onnx import import_onnx
 from tests.importers.vendor.case import Case, Draw, compiled, judge
-from tests.importers.vendor.truths import grouped_attention
+from tests.importers.vendor.references import grouped_attention
 
 HEADS, DEPTH = 2, 16
 

@@ -282,8 +282,8 @@ def test_other_versions_and_lengths(tmp_path: Path) -> None:
 # ---- shards --------------------------------------------------------------------------------------------------------------
 
 
-def index(folder: Path, places: object, name: str = "model.safetensors.index.json") -> Path:
-    (folder / name).write_text(json.dumps({"metadata": {"total_size": 1}, "weight_map": places}))
+def index(folder: Path, files: object, name: str = "model.safetensors.index.json") -> Path:
+    (folder / name).write_text(json.dumps({"metadata": {"total_size": 1}, "weight_map": files}))
     return folder / name
 
 
@@ -301,25 +301,25 @@ def test_shards_are_one_checkpoint(tmp_path: Path) -> None:
 
 
 def test_indices_that_do_not_agree_with_their_shards(tmp_path: Path) -> None:
-    places = shards(tmp_path)
+    files = shards(tmp_path)
     for wrong, message in (
-        ({**places, "a": "model-1.safetensors"}, "'a': the index says that it is in shard model-1"),
+        ({**files, "a": "model-1.safetensors"}, "'a': the index says that it is in shard model-1"),
         ({"a": "model-0.safetensors", "c": "model-1.safetensors"}, "'b': it is in shard model-0.safetensors, but not"),
-        ({**places, "d": "model-1.safetensors"}, "'d'"),
-        ({**places, "d": "model-7.safetensors"}, "'model-7.safetensors' is missing"),
-        ({**places, "d": "../model-0.safetensors"}, "not the name of a file beside"),
-        ({**places, "d": "/etc/passwd"}, "not the name of a file beside"),
-        ({**places, "d": "..\\x"}, "not the name of a file beside"),
-        ({**places, "d": ".."}, "leads out|not the name"),
-        ({**places, "d": ""}, "not the name of a file beside"),
-        ({**places, "d": 3}, "no weight_map"),
+        ({**files, "d": "model-1.safetensors"}, "'d'"),
+        ({**files, "d": "model-7.safetensors"}, "'model-7.safetensors' is missing"),
+        ({**files, "d": "../model-0.safetensors"}, "not the name of a file beside"),
+        ({**files, "d": "/etc/passwd"}, "not the name of a file beside"),
+        ({**files, "d": "..\\x"}, "not the name of a file beside"),
+        ({**files, "d": ".."}, "leads out|not the name"),
+        ({**files, "d": ""}, "not the name of a file beside"),
+        ({**files, "d": 3}, "no weight_map"),
         (["a"], "no weight_map"),
     ):
         with pytest.raises(ModelError, match=message):
             weights.read(index(tmp_path, wrong))
     safetensors.write(tmp_path / "model-2.safetensors", {"a": array_weight(np.zeros(1))})
     with pytest.raises(ModelError, match=r"'a': it is in shard model-2.safetensors and in shard model-0"):
-        weights.read(index(tmp_path, {**places, "z": "model-2.safetensors"}))
+        weights.read(index(tmp_path, {**files, "z": "model-2.safetensors"}))
 
 
 def test_a_link_out_of_the_folder_is_refused(tmp_path: Path) -> None:
@@ -332,9 +332,9 @@ def test_a_link_out_of_the_folder_is_refused(tmp_path: Path) -> None:
 
 
 def test_what_is_wrong_in_a_shard_is_told_with_its_name(tmp_path: Path) -> None:
-    places = shards(tmp_path)
+    files = shards(tmp_path)
     (tmp_path / "model-1.safetensors").write_bytes(b"nothing")
-    assert "shard model-1.safetensors: it is too short" in refused(index(tmp_path, places))
+    assert "shard model-1.safetensors: it is too short" in refused(index(tmp_path, files))
 
 
 def test_an_index_is_no_shard(tmp_path: Path) -> None:

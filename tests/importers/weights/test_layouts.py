@@ -115,7 +115,7 @@ def test_a_gru_that_computes_something_else_is_refused() -> None:
 # ---- Burn ----------------------------------------------------------------------------------------------------------------
 
 
-def test_products_and_norms_as_burn_keeps_them() -> None:
+def test_linear_layers_and_norms_in_burns_layout() -> None:
     class Net(nn.Module):
         def __init__(self) -> None:
             self.attention = nn.MultiheadAttention(4, 2)

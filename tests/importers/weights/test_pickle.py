@@ -76,7 +76,7 @@ CODE = {
 
 
 @pytest.mark.parametrize("wanted", CODE)
-def test_what_a_pickle_wants_to_call_is_named_and_not_called(wanted: str, tmp_path: Path) -> None:
+def test_callables_of_a_pickle_are_named_and_not_called(wanted: str, tmp_path: Path) -> None:
     state = table({"a": tensor(), "b": CODE[wanted]})
     message = refused(zipped(tmp_path / "m.pt", b"\x80\x02" + state + END))
     assert f"{wanted} is not allowed" in message and "nothing of it was run" in message
@@ -325,8 +325,8 @@ def test_damaged_pickles_raise_errors_only(tmp_path: Path) -> None:
     for _ in range(700):
         data = bytearray(content)
         for _ in range(rng.randint(1, 3)):
-            place = rng.randrange(len(data))
-            data[place : place + rng.randint(0, 1)] = rng.choice((rng.choice(codes), bytes([rng.randrange(256)])))
+            at = rng.randrange(len(data))
+            data[at : at + rng.randint(0, 1)] = rng.choice((rng.choice(codes), bytes([rng.randrange(256)])))
         _survives(zipped(tmp_path / "m.pt", bytes(data)))
 
 

@@ -7,7 +7,7 @@ from importlib import import_module
 from tests.fuzz.gradients.draft import Draft, Unfit
 from tests.fuzz.gradients.steps.registry import STEPS
 
-FAMILIES = ("elements", "reductions", "shapes", "indexing", "products", "windows", "layers", "control", "nested")
+FAMILIES = ("elements", "reductions", "shapes", "indexing", "contractions", "windows", "layers", "control", "nested")
 LONGEST = 8
 TRIES = 25
 

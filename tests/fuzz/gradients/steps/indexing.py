@@ -6,7 +6,7 @@ from tests.fuzz.gradients.draft import Draft, Texts, Value
 from tests.fuzz.gradients.steps.registry import both, step
 
 
-def _places(d: Draft, size: int, shape: tuple[int, ...], wraps: bool = False) -> str:
+def _indices(d: Draft, size: int, shape: tuple[int, ...], wraps: bool = False) -> str:
     """Integers that name places of an axis: an input or a constant."""
     low = -size if wraps and d.flag(0.3) else 0
     if d.flag(0.4):
@@ -21,7 +21,7 @@ def taken(d: Draft) -> Texts:
     x = d.value(lambda v: v.rank > 0, empty=False)
     axis = d.axis(x) % x.rank
     shape = d.among((3,), (1,), (2, 2), (4,), (0,))
-    i = _places(d, x.shape[axis], shape)
+    i = _indices(d, x.shape[axis], shape)
     flat = f"{i}.reshape(-1)" if len(shape) > 1 else i
     return d.among(
         (f"{x}.take({flat}, {axis})", f"{x}.index_select({axis}, {flat})"),
@@ -36,7 +36,7 @@ def gathered(d: Draft) -> Texts:
     axis = d.axis(x) % x.rank
     count = d.among(1, 2, 4)
     shape = tuple(count if k == axis else n for k, n in enumerate(x.shape))
-    i = _places(d, x.shape[axis], shape)
+    i = _indices(d, x.shape[axis], shape)
     return d.among(
         both(f"{x}.gather({axis}, {i})"),
         (f"m.take_along_axis({x}, {i}, {axis})", f"torch.take_along_dim({x}, {i}, {axis})"),
@@ -46,7 +46,7 @@ def gathered(d: Draft) -> Texts:
 @step(3)
 def by_several(d: Draft) -> Texts:
     x = d.value(lambda v: v.rank >= 2, empty=False)
-    i, j = (_places(d, x.shape[k], d.among((3,), (3,), (2, 1), (1,)), wraps=True) for k in (0, 1))
+    i, j = (_indices(d, x.shape[k], d.among((3,), (3,), (2, 1), (1,)), wraps=True) for k in (0, 1))
     return d.among(
         both(f"{x}[{i}, {j}]"),
         both(f"{x}[{i}, 0]"),
@@ -70,7 +70,7 @@ def scattered(d: Draft) -> Texts:
         laid = order.reshape([-1 if k == axis else 1 for k in range(x.rank)])
         i = d.constant(laid + 0 * d.data.integers(0, 1, shape))
         return f"{x}.scatter({axis}, {i}, {updates})", f"{x}.scatter({axis}, {i}, {updates})"
-    i = _places(d, size, shape)
+    i = _indices(d, size, shape)
     reduce = {"add": "sum", "max": "amax", "min": "amin"}[kind]
     return f"{x}.scatter({axis}, {i}, {updates}, '{kind}')", f"{x}.scatter_reduce({axis}, {i}, {updates}, '{reduce}')"
 
@@ -121,7 +121,7 @@ def selected(d: Draft) -> Texts:
 @step(2)
 def embedded(d: Draft) -> Texts:
     w = d.ranked(2, empty=False)
-    i = _places(d, w.shape[0], d.among((2, 3), (4,), (1,)))
+    i = _indices(d, w.shape[0], d.among((2, 3), (4,), (1,)))
     return d.among(
         (f"m.take({w}, {i}, 0)", f"{w}[{i}]"),
         (

@@ -79,8 +79,8 @@ def recurrent(d: Draft) -> tuple[Texts, int] | Texts:
     theirs = f"t.recurrent('{kind}', {x}, {w}, {r}, {b}, {h}, {c}{more})"
     if d.flag():
         return (ours, theirs), 3 if kind == "lstm" else 2
-    place = d.chance.randrange(2)
-    return f"{ours}[{place}]", f"{theirs}[{place}]"
+    first = d.chance.randrange(2)
+    return f"{ours}[{first}]", f"{theirs}[{first}]"
 
 
 @step(4)

@@ -27,8 +27,8 @@ def sliced(d: Draft) -> Texts:
 def picked(d: Draft) -> Texts:
     x = d.value(lambda v: v.rank > 0, empty=False)
     axis = d.axis(x) % x.rank
-    place = d.chance.randrange(-x.shape[axis], x.shape[axis])
-    return both(f"{x}[{':, ' * axis}{place}]")
+    index = d.chance.randrange(-x.shape[axis], x.shape[axis])
+    return both(f"{x}[{':, ' * axis}{index}]")
 
 
 @step(6)

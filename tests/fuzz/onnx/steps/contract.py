@@ -89,7 +89,7 @@ def _equal(one: Value, axis: int, other: Value, other_axis: int) -> bool:
 
 
 @step(2)
-def integer_product(graph: Graph) -> None:
+def integer_matmul(graph: Graph) -> None:
     value = graph.pick(lambda v: v.dtype in (np.uint8, np.int8) and v.rank >= 2)
     inner = value.dims[-1]
     if not inner:

@@ -47,8 +47,8 @@ class Blocks:
     def __init__(self, graph: Graph, size: int) -> None:
         self.size = size
         self.prefix = graph.prefix() if graph.chance(0.7) else ""
-        roles = [f"part{i}.{role}" for i in range(MOST) for role in ("weight", "bias")]
-        self.shared = set(graph.random.sample(roles, graph.choice([0, 0, 1, 3, len(roles)])))
+        names = [f"part{i}.{role}" for i in range(MOST) for role in ("weight", "bias")]
+        self.shared = set(graph.random.sample(names, graph.choice([0, 0, 1, 3, len(names)])))
         self.kinds: dict[str, str | None] = {}
         self.made: dict[tuple[str, tuple[int, ...]], str] = {}
 
@@ -75,8 +75,8 @@ def layers(graph: Graph) -> None:
 
 def linear(layer: Layer, role: str, x: str) -> str:
     size = layer.blocks.size
-    product = layer.node("MatMul", x, layer.parameter(f"{role}.weight", size, size))
-    return layer.node("Add", product, layer.parameter(f"{role}.bias", size))
+    matmul = layer.node("MatMul", x, layer.parameter(f"{role}.weight", size, size))
+    return layer.node("Add", matmul, layer.parameter(f"{role}.bias", size))
 
 
 def norm(layer: Layer, role: str, x: str) -> str:

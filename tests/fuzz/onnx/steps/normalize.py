@@ -25,8 +25,8 @@ def last_axes(graph: Graph) -> None:
     axis = graph.random.randint(1, value.rank - 1)
     shape = known(value.dims[axis:])
     bias = weight(graph, shape) if op == "LayerNormalization" and graph.chance(0.7) else None
-    place = negative(graph, axis, value.rank, 0.5)
-    graph.node(op, value, weight(graph, shape), bias, axis=place, epsilon=graph.choice([None, 1e-3]))
+    axis_given = negative(graph, axis, value.rank, 0.5)
+    graph.node(op, value, weight(graph, shape), bias, axis=axis_given, epsilon=graph.choice([None, 1e-3]))
 
 
 @step(2)

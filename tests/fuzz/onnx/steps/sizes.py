@@ -60,8 +60,8 @@ def counted_by_data(graph: Graph) -> None:
         (limit,) = graph.node("Mod", sum_, np.asarray(9, np.int64))
     else:
         value = graph.pick(lambda v: v.rank > 0 and v.dtype in (np.float32, bool))
-        (places,) = graph.node("NonZero", value)
-        (sizes,) = graph.node("Shape", places)
+        (indices,) = graph.node("NonZero", value)
+        (sizes,) = graph.node("Shape", indices)
         (limit,) = graph.node("Gather", sizes, np.asarray(1, np.int64))
     step_ = graph.choice([1, 1, 2, -1])
     start = np.asarray(graph.choice([0, 1, -2] if step_ > 0 else [7, 12]), np.int64)

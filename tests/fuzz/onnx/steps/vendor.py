@@ -42,7 +42,7 @@ def skip_norm(graph: Graph) -> None:
 
 
 @step(2)
-def fused_product(graph: Graph) -> None:
+def fused_matmul(graph: Graph) -> None:
     value = graph.pick(rows)
     turned = value.rank == 2 and graph.chance(0.3)
     inner = value.dims[-2 if turned else -1]

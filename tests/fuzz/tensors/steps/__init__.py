@@ -7,7 +7,7 @@ values that there are do not do.
 from __future__ import annotations
 
 from tests.fuzz.tensors.draft import Draft, Unfit
-from tests.fuzz.tensors.steps import elements, orders, places, shapes, sums, table  # noqa: F401  # they register
+from tests.fuzz.tensors.steps import elements, indexing, orders, reductions, shapes, table  # noqa: F401  # they register
 from tests.fuzz.tensors.steps.registry import STEPS
 
 LENGTHS = (3, 5, 8, 14, 24)

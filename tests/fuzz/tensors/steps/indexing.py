@@ -20,7 +20,7 @@ def _number(d: Draft, size: int) -> str:
     return str(d.random.choice([0, -1]) if d.named else d.random.randrange(-size, size))
 
 
-def _places(d: Draft, size: int, shape: Sequence[int]) -> str:
+def _indices(d: Draft, size: int, shape: Sequence[int]) -> str:
     """Integers within an axis: written in the program, held by it, or computed."""
     if not size:
         raise Unfit
@@ -36,9 +36,9 @@ def _places(d: Draft, size: int, shape: Sequence[int]) -> str:
 
 def _spread(d: Draft, entries: list[str], rank: int) -> str:
     """Entries with new axes and ... among them."""
-    for place in range(len(entries), -1, -1):
+    for position in range(len(entries), -1, -1):
         if d.random.random() < 0.1:
-            entries.insert(place, "None")
+            entries.insert(position, "None")
     if d.random.random() < 0.25:
         entries.insert(d.random.randint(0, len(entries)), "...")
     return ", ".join(entries)
@@ -61,7 +61,7 @@ def by_integers(d: Draft) -> None:
     entries = []
     for size in v.shape[: d.random.randint(1, v.ndim)]:
         roll = d.random.random()
-        kind = _places(d, size, shape) if roll < 0.5 else _slice(d, size) if roll < 0.85 else _number(d, size)
+        kind = _indices(d, size, shape) if roll < 0.5 else _slice(d, size) if roll < 0.85 else _number(d, size)
         entries.append(kind)
     d.add(f"m.get({v.name}, ({_spread(d, entries, v.ndim)},))")
 
@@ -97,7 +97,7 @@ def written(d: Draft) -> None:
     for size in v.shape[: d.random.randint(1, v.ndim)]:
         roll = d.random.random()
         if roll < 0.3 and size and how != "set":  # which of two writes to one place is last is not said
-            entries.append(_places(d, size, (3,)))
+            entries.append(_indices(d, size, (3,)))
         else:
             entries.append(_number(d, size) if roll < 0.5 and size else _slice(d, size))
     value = d.random.choice(["1", "2", *(w.name for w in d.values if w.dtype == v.dtype and w.ndim <= 1)])
@@ -108,8 +108,8 @@ def written(d: Draft) -> None:
 def taken(d: Draft) -> None:
     v = d.pick(lambda v: v.ndim > 0 and v.size > 0)
     axis = d.axis(v)
-    places = _places(d, v.shape[axis], d.random.choice([(), (3,), (2, 2), (7,)]))
-    d.add(f"m.take({v.name}, {places}, {axis})")
+    indices = _indices(d, v.shape[axis], d.random.choice([(), (3,), (2, 2), (7,)]))
+    d.add(f"m.take({v.name}, {indices}, {axis})")
 
 
 @step(2)

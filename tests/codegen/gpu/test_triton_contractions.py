@@ -127,8 +127,8 @@ def test_convolution_of_as_many_images_as_a_call_has(n: int) -> None:
 def weight_gradient(strides: tuple[int, int]) -> tuple[Callable, Callable]:
     def function(x: Any, dy: Any) -> Any:
         taken = ops.windows(x, axis=1, window=(3, 2), strides=strides, dilations=(1, 1))
-        places = {"lhs_contract": (0, 1, 2), "rhs_contract": (0, 1, 2), "lhs_batch": (), "rhs_batch": ()}
-        return ops.dot_general(taken, dy, **places)
+        axes = {"lhs_contract": (0, 1, 2), "rhs_contract": (0, 1, 2), "lhs_batch": (), "rhs_batch": ()}
+        return ops.dot_general(taken, dy, **axes)
 
     def want(x: Any, dy: Any) -> Any:
         return torch.einsum("nhwcij,nhwo->ijco", x.unfold(1, 3, strides[0]).unfold(2, 2, strides[1]), dy)
@@ -170,7 +170,7 @@ def test_parts_as_they_are_described() -> None:
     agree(interpreted(made, arrays, preferences=replace(PREFERENCES, parts=most)), whole)
 
 
-def test_costly_functions_behind_a_product_have_registers() -> None:
+def test_costly_epilogues_have_registers() -> None:
     plain, costly = (product_tile(4096, 3072, (LoopVar("k", 768),), 1, 16, c) for c in (False, True))
     assert plain.rows * plain.columns > ROOM * 32 * plain.warps
     assert costly.rows * costly.columns <= ROOM * 32 * costly.warps
@@ -191,7 +191,7 @@ def contraction(rows: Any, columns: int, depth: Any) -> ContractionKernel:
     return ContractionKernel("float32", (), (i,), j, (k,), left, right, (write,), ())
 
 
-def test_only_products_that_leave_a_card_idle_are_cut() -> None:
+def test_split_k_only_for_matmuls_that_leave_a_gpu_idle() -> None:
     counts = (2, 4, 8, 16, 64)
     assert product_parts(contraction(4096, 4096, 4096), counts) == 1
     assert product_parts(contraction(200704, 64, 576), counts) == 1

@@ -20,13 +20,13 @@ pytest.importorskip("torch")
 
 import torch
 
-from tests.codegen.gpu.cards import Card
+from tests.codegen.gpu.simulated_gpu import SimulatedGPU
 from tests.runtime.simulation import simulation
 
 X = np.random.default_rng(0).standard_normal((4, 3)).astype(np.float32)
 
 
-def test_there_and_back(card: Card) -> None:
+def test_there_and_back(gpu: SimulatedGPU) -> None:
     x = burn.tensor(X)
     there = x.to("cuda")
     assert (x.device, there.device, there.cpu().device) == ("cpu", "cuda:0", "cpu")
@@ -42,17 +42,17 @@ def test_there_and_back(card: Card) -> None:
         x.to("cuda:7")
 
 
-def test_what_is_recorded_is_computed_where_it_lies(card: Card) -> None:
+def test_what_is_recorded_is_computed_where_it_lies(gpu: SimulatedGPU) -> None:
     x = burn.tensor(X, device="cuda")
     y = (x * 2 + burn.ones(4, 3)).sum(1)
     assert y.device == "cuda:0" and y.__dlpack_device__() == (2, 0)
     np.testing.assert_allclose(y.numpy(), (X * 2 + 1).sum(1), rtol=1e-5)
     assert y.device == "cuda:0"
     np.testing.assert_allclose((y + 1).numpy(), (X * 2 + 1).sum(1) + 1, rtol=1e-5)
-    assert len(card.sources) > 0
+    assert len(gpu.sources) > 0
 
 
-def test_numbers_go_anywhere(card: Card) -> None:
+def test_numbers_go_anywhere(gpu: SimulatedGPU) -> None:
     x = burn.tensor(X, device="cuda")
     half = burn.tensor(0.5)  # with no axes
     picked = (x * half + burn.tensor([1.0, 2.0, 3.0]))[[2, 0]]
@@ -66,7 +66,7 @@ def test_numbers_go_anywhere(card: Card) -> None:
     np.testing.assert_allclose((free + burn.tensor(X)).numpy(), X + np.arange(3) * 2, rtol=1e-6)
 
 
-def test_different_devices_are_an_error(card: Card) -> None:
+def test_different_devices_are_an_error(gpu: SimulatedGPU) -> None:
     x = burn.tensor(X, device="cuda")
     for other in (burn.tensor(X), burn.tensor(X, device="cuda:1")):
         with pytest.raises(TypeMismatch, match="different devices") as caught:
@@ -74,7 +74,7 @@ def test_different_devices_are_an_error(card: Card) -> None:
         assert "cuda:0" in str(caught.value) and other.device in str(caught.value)
 
 
-def test_executables_take_and_give_tensors(card: Card) -> None:
+def test_executables_take_and_give_tensors(gpu: SimulatedGPU) -> None:
     double = burn.compile(lambda x: x * 2, (X,), cache=False, device="cuda")
     x = burn.tensor(X, device="cuda")
     y = double(x)
@@ -86,7 +86,7 @@ def test_executables_take_and_give_tensors(card: Card) -> None:
         donating(x)
 
 
-def test_from_others(card: Card) -> None:
+def test_from_others(gpu: SimulatedGPU) -> None:
     array = to_device(X, "cuda")
     for tensor in (burn.tensor(array), burn.asarray(array), burn.from_dlpack(array)):
         assert tensor.device == "cuda:0"
@@ -94,7 +94,7 @@ def test_from_others(card: Card) -> None:
     np.testing.assert_allclose((burn.tensor(X, device="cuda") + beside).numpy(), X * 2)
 
 
-def test_jit_follows_what_it_is_called_with(card: Card) -> None:
+def test_jit_follows_what_it_is_called_with(gpu: SimulatedGPU) -> None:
     step = burn.jit(lambda x: x * 2 + 1)
     on_gpu, on_host = step(burn.tensor(X, device="cuda")), step(burn.tensor(X))
     assert (on_gpu.device, on_host.device) == ("cuda:0", "cpu")
@@ -104,7 +104,7 @@ def test_jit_follows_what_it_is_called_with(card: Card) -> None:
         burn.jit(lambda x, y: x + y)(to_device(X, "cuda"), to_device(X, "cuda:1"))
 
 
-def test_modules(card: Card, tmp_path: Path) -> None:
+def test_modules(gpu: SimulatedGPU, tmp_path: Path) -> None:
     layer = nn.Linear(3, 2)
     want = layer(X).numpy()
     called = burn.jit(layer)
@@ -137,30 +137,30 @@ def trained(device: str | None, steps: int = 3) -> tuple[list[float], nn.Module,
     optimizer = optim.Adam(model, lr=0.1)
     loss = lambda m, x, y: ((m(x) - y) ** 2).mean()  # noqa: E731
     step = burn.train.step(model, loss, optimizer, device=device)
-    losses, places = [], []
+    losses, addresses = [], []
     y = X.sum(1, keepdims=True)
     for _ in range(steps):
         losses.append(float(step(X, y)))
         held = [*model.parameters(), *optimizer.named_buffers().values()]
-        places.append({p.elements.address for p in held if isinstance(p.elements, DeviceArray)})
+        addresses.append({p.elements.address for p in held if isinstance(p.elements, DeviceArray)})
     assert step.compiled is not None
     assert sum(map(len, step.compiled.programs.values())) == 1
-    return losses, model, places
+    return losses, model, addresses
 
 
-def test_training_stays_on_the_card(card: Card) -> None:
+def test_training_stays_on_the_gpu(gpu: SimulatedGPU) -> None:
     """Parameters and the optimizer's state are written where they lie, step for step."""
-    losses, model, places = trained("cuda")
+    losses, model, addresses = trained("cuda")
     want, twin, nowhere = trained(None)
     np.testing.assert_allclose(losses, want, rtol=1e-4)
     for (_, p), (_, q) in zip(model.named_parameters(), twin.named_parameters(), strict=True):
         np.testing.assert_allclose(p.array, q.array, rtol=1e-3, atol=1e-5)
-    assert len(places[0]) >= 6 and places[0] == places[1] == places[2]
+    assert len(addresses[0]) >= 6 and addresses[0] == addresses[1] == addresses[2]
     assert not any(nowhere)
 
 
 @pytest.mark.parametrize("wait", [True, False])
-def test_a_step_that_fails_leaves_parameters_and_state_as_they_were(card: Card, wait: bool) -> None:
+def test_a_step_that_fails_leaves_parameters_and_state_as_they_were(gpu: SimulatedGPU, wait: bool) -> None:
     """So do those behind it, until somebody hears of it."""
     model = nn.Linear(3, 2)
     optimizer = optim.SGD(model, lr=0.5, momentum=0.9)
@@ -180,7 +180,7 @@ def test_a_step_that_fails_leaves_parameters_and_state_as_they_were(card: Card, 
     assert not np.array_equal(model.weight.array, before["weight"])
 
 
-def test_learner(card: Card, tmp_path: Path) -> None:
+def test_learner(gpu: SimulatedGPU, tmp_path: Path) -> None:
     y = X.sum(1, keepdims=True)
     data = [(X, y), (X * 2, y * 2)]
     told = {}
@@ -206,7 +206,7 @@ def test_learner(card: Card, tmp_path: Path) -> None:
     )
 
 
-def test_derivatives(card: Card) -> None:
+def test_derivatives(gpu: SimulatedGPU) -> None:
     x = burn.tensor(X, device="cuda")
     gradient: Any = burn.grad(lambda t: (t**3).sum())(x)
     assert gradient.device == "cuda:0"
@@ -215,7 +215,7 @@ def test_derivatives(card: Card) -> None:
         burn.grad(lambda t: (t.to("cpu") ** 3).sum())(x)
 
 
-def test_random_numbers_meet_what_lies_on_a_card(card: Card) -> None:
+def test_random_numbers_with_device_tensors(gpu: SimulatedGPU) -> None:
     x, key = burn.tensor(X, device="cuda"), burn.random.key(5)
     want = X + burn.random.uniform((4, 3), key=key).numpy()
     np.testing.assert_allclose((x + burn.random.uniform((4, 3), key=key)).numpy(), want, rtol=1e-5)

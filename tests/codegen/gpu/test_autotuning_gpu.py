@@ -32,7 +32,7 @@ from burn.errors import CompileError, TypeMismatch
 from burn.passes import pipeline
 from burn.runtime.artefact import KernelImage
 from burn.tracing.trace import arguments_of, trace_call
-from tests.codegen.gpu.cards import Card
+from tests.codegen.gpu.simulated_gpu import SimulatedGPU
 
 SIDE = 512
 
@@ -41,7 +41,7 @@ SIDE = 512
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("BURN_CACHE_DIR", str(tmp_path))
     monkeypatch.setenv("BURN_CACHE_SIZE", "1GB")
-    return tmp_path / "tuned" / "A-card"
+    return tmp_path / "tuned" / "A-GPU"
 
 
 def fused(function: Any, *types: str) -> Program:
@@ -50,7 +50,7 @@ def fused(function: Any, *types: str) -> Program:
     return made
 
 
-def two_products() -> Program:
+def two_matmuls() -> Program:
     """Of different sizes, each twice."""
 
     def function(x: Any, y: Any) -> Any:
@@ -62,13 +62,13 @@ def two_products() -> Program:
 class Clock:
     """Says how long launches take: microseconds by the rows of the kernels' tiles."""
 
-    def __init__(self, card: Card, microseconds: dict[int, float], otherwise: float = 9.0) -> None:
-        self.card, self.microseconds, self.otherwise = card, microseconds, otherwise
+    def __init__(self, gpu: SimulatedGPU, microseconds: dict[int, float], otherwise: float = 9.0) -> None:
+        self.gpu, self.microseconds, self.otherwise = gpu, microseconds, otherwise
         self.rounds: list[set[int]] = []
 
     def __call__(self, trials: Sequence[Trial]) -> Sequence[Sequence[float]]:
         (built,) = (trial.built for trial in trials)
-        rows = [dict(self.card.sources[int(bytes(image.data))].named)["ROWS"] for image in built.images]
+        rows = [dict(self.gpu.sources[int(bytes(image.data))].named)["ROWS"] for image in built.images]
         self.rounds.append(set(rows))
         by_launch = [max(rows)] * len(built.records)
         return [[self.microseconds.get(r, self.otherwise) * 1e-6 for r in by_launch]]
@@ -78,29 +78,29 @@ def shapes_of(backend: GPU) -> set[int]:
     return {shape.rows for shape in backend.choices.picked.values()}
 
 
-def test_the_fastest_is_taken_and_noted(card: Card, folder: Path) -> None:
-    program = two_products()
-    usual = tuning.tuned(program, GPU(), "fast", "A card", Clock(card, {}, 1.0))
+def test_the_fastest_is_taken_and_noted(gpu: SimulatedGPU, folder: Path) -> None:
+    program = two_matmuls()
+    usual = tuning.tuned(program, GPU(), "fast", "A GPU", Clock(gpu, {}, 1.0))
     assert len(list(folder.glob("*.json"))) == len(usual.choices.picked) > 1
     (rows,) = shapes_of(usual)
     for file in folder.glob("*.json"):
         file.unlink()
-    clock = Clock(card, {rows: 5.0, **{r: 2.0 for r in (16, 32, 64, 128, 256) if r != rows}})
-    best = tuning.tuned(program, GPU(), "full", "A card", clock)
+    clock = Clock(gpu, {rows: 5.0, **{r: 2.0 for r in (16, 32, 64, 128, 256) if r != rows}})
+    best = tuning.tuned(program, GPU(), "full", "A GPU", clock)
     assert shapes_of(best) and rows not in shapes_of(best)
     assert len(clock.rounds) > 1
 
     def never(trials: Sequence[Trial]) -> Sequence[Sequence[float]]:
         raise AssertionError("it is known")
 
-    again = tuning.tuned(program, GPU(), "full", "A card", never)
+    again = tuning.tuned(program, GPU(), "full", "A GPU", never)
     assert again.choices.picked == best.choices.picked
-    assert tuning.tuned(program, GPU(), "fast", "A card", never).choices.picked.keys() == best.choices.picked.keys()
+    assert tuning.tuned(program, GPU(), "fast", "A GPU", never).choices.picked.keys() == best.choices.picked.keys()
     (file, *_) = folder.glob("*.json")
     file.write_text("{")
-    tuning.tuned(program, GPU(), "full", "A card", clock)
+    tuning.tuned(program, GPU(), "full", "A GPU", clock)
     assert file.read_text() != "{"
-    tuning.tuned(program, GPU(), "full", "Another card", Clock(card, {}))
+    tuning.tuned(program, GPU(), "full", "Another GPU", Clock(gpu, {}))
 
 
 def test_what_a_long_search_found_is_kept_by_a_short_one(folder: Path) -> None:
@@ -113,19 +113,21 @@ def test_what_a_long_search_found_is_kept_by_a_short_one(folder: Path) -> None:
     assert book.get("key", shapes, 4) == shapes[1] and book.get("key", shapes, 13) is None
 
 
-def test_a_little_faster_is_not_worth_it(card: Card) -> None:
-    program = two_products()
-    (rows,) = shapes_of(tuning.tuned(program, GPU(), "full", "A card", Clock(card, {}, 1.0)))
-    clock = Clock(card, {rows: 1.0}, 0.98)
-    assert shapes_of(tuning.tuned(program, GPU(), "full", "Another card", clock)) == {rows}
+def test_a_little_faster_is_not_worth_it(gpu: SimulatedGPU) -> None:
+    program = two_matmuls()
+    (rows,) = shapes_of(tuning.tuned(program, GPU(), "full", "A GPU", Clock(gpu, {}, 1.0)))
+    clock = Clock(gpu, {rows: 1.0}, 0.98)
+    assert shapes_of(tuning.tuned(program, GPU(), "full", "Another GPU", clock)) == {rows}
 
 
-def test_what_cannot_be_compiled_or_does_not_fit_is_left_out(card: Card, monkeypatch: pytest.MonkeyPatch) -> None:
-    program = two_products()
-    (rows,) = shapes_of(tuning.tuned(program, GPU(), "full", "A card", Clock(card, {}, 1.0)))
+def test_what_cannot_be_compiled_or_does_not_fit_is_left_out(
+    gpu: SimulatedGPU, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = two_matmuls()
+    (rows,) = shapes_of(tuning.tuned(program, GPU(), "full", "A GPU", Clock(gpu, {}, 1.0)))
 
     def compile_each(sources: Sequence[Source], machine: Machine) -> list[KernelImage | str]:
-        made = card.compile_each(sources, machine)
+        made = gpu.compile_each(sources, machine)
         wrong = [
             "no registers" if number % 2 else KernelImage(s.name, b"0", 1 << 20, 128)
             for number, s in enumerate(sources)
@@ -133,13 +135,13 @@ def test_what_cannot_be_compiled_or_does_not_fit_is_left_out(card: Card, monkeyp
         return [image if dict(s.named)["ROWS"] == rows else w for s, image, w in zip(sources, made, wrong, strict=True)]
 
     monkeypatch.setattr(tuning, "compile_each", compile_each)
-    clock = Clock(card, {rows: 5.0}, 1.0)
-    assert shapes_of(tuning.tuned(program, GPU(), "full", "Another card", clock)) == {rows}
+    clock = Clock(gpu, {rows: 5.0}, 1.0)
+    assert shapes_of(tuning.tuned(program, GPU(), "full", "Another GPU", clock)) == {rows}
     assert all(found == {rows} for found in clock.rounds)
 
 
 @pytest.mark.parametrize("mode", ["fast", "full"])
-def test_whole(card: Card, mode: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_whole(gpu: SimulatedGPU, mode: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """From burn.compile, with the card's own clock, sizes that vary, and an index that is made up."""
     monkeypatch.setattr(clocks, "RUNS", 1)
     monkeypatch.setattr(clocks, "TYPICAL", 7)
@@ -154,12 +156,12 @@ def test_whole(card: Card, mode: str, folder: Path, monkeypatch: pytest.MonkeyPa
     i = np.array([4, 0, 2, 2, 1])
     want = np.tanh(table[i].astype(np.float32)) @ w.astype(np.float32)
     np.testing.assert_allclose(made(i, w, table).astype(np.float32), want, atol=0.05, rtol=0.05)
-    assert len({(s.name, s.named, s.warps, s.stages) for s in card.sources}) > 3
+    assert len({(s.name, s.named, s.warps, s.stages) for s in gpu.sources}) > 3
     (noted,) = folder.parent.glob("*/*.json")
     assert 4 <= len(json.loads(noted.read_text())["microseconds"]) <= search.TRIED[mode]
 
 
-def test_bad_input(card: Card) -> None:
+def test_bad_input(gpu: SimulatedGPU) -> None:
     with pytest.raises(TypeMismatch, match="no autotuning 'most'"):
         burn.compile(lambda x: x @ x, ["float32[4, 4]"], device="cuda", autotune="most")
     with pytest.raises(CompileError, match="made-up inputs"):  # every index is 0, and there is no place

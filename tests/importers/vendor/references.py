@@ -19,8 +19,8 @@ def rotate(x: Array, cos: Array, sin: Array, positions: Sequence[int], interleav
     """x [heads, s, d] by the angles of its positions."""
     half = cos.shape[1]
     out = x.copy()
-    for i, place in enumerate(positions):
-        c, s = cos[place].astype(np.float64), sin[place].astype(np.float64)
+    for i, position in enumerate(positions):
+        c, s = cos[position].astype(np.float64), sin[position].astype(np.float64)
         a = x[:, i, 0 : 2 * half : 2] if interleaved else x[:, i, :half]
         b = x[:, i, 1 : 2 * half : 2] if interleaved else x[:, i, half : 2 * half]
         first, second = a * c - b * s, a * s + b * c
@@ -67,12 +67,12 @@ def grouped_attention(operands: Operands, attributes: dict[str, Any]) -> list[Ar
         old = 0 if cache is None or total == length else ends - length
         qs, ks = q[b], k[b]
         if attributes.get("do_rotary"):
-            places = range(old, old + length)
+            at = range(old, old + length)
             ids = operand(operands, 9)
             if ids is not None:
-                places = range(ids[0, 0], ids[0, 0] + length) if total == length else ids[b]
+                at = range(ids[0, 0], ids[0, 0] + length) if total == length else ids[b]
             turn = attributes.get("rotary_interleaved") == 1
-            qs, ks = (rotate(x, operands[7], operands[8], places, turn) for x in (qs, ks))
+            qs, ks = (rotate(x, operands[7], operands[8], at, turn) for x in (qs, ks))
         for index, new in ((0, ks), (1, v[b])):
             if old:
                 present[index][b, :, :old] = operands[3 + index][b, :, :old]
@@ -80,9 +80,9 @@ def grouped_attention(operands: Operands, attributes: dict[str, Any]) -> list[Ar
         for h in range(heads):
             keys, values = (present[i][b, h // (heads // groups)] for i in range(2))
             for i in range(length):
-                place = old + i
-                low = max(0, place + 1 - window) if window > 0 else 0
-                high = place + 1 if causal else max(ends, old + length)
+                position = old + i
+                low = max(0, position + 1 - window) if window > 0 else 0
+                high = position + 1 if causal else max(ends, old + length)
                 s = keys[low:high] @ qs[h, i] * scale
                 if softcap:
                     s = softcap * np.tanh(s / softcap)
@@ -162,9 +162,9 @@ def experts(
         total = shares[chosen].sum() if normal else 1.0
         for index in chosen:
             h = row
-            for place, (weight, bias) in enumerate(layers):
+            for position, (weight, bias) in enumerate(layers):
                 h = weight[index] @ h + (0 if bias is None else bias[index])
-                h = _activated(h, attributes) if place == 0 else h
+                h = _activated(h, attributes) if position == 0 else h
             out[t] += shares[index] / total * h
     return out.reshape(x.shape).astype(np.float32)
 
@@ -220,10 +220,10 @@ def sparse_attention(operands: Operands, attributes: dict[str, Any]) -> list[Arr
             keys, values = (present[i][b, h // (heads // groups)] for i in range(2))
             layout = h % len(rows)
             for i in range(length):
-                place = old + i
-                row = place // block
+                position = old + i
+                row = position // block
                 blocks = columns[layout, rows[layout, row] : rows[layout, row + 1]]
-                seen = [t for t in range(place + 1) if t // block in blocks]
+                seen = [t for t in range(position + 1) if t // block in blocks]
                 s = keys[seen] @ qs[h, i] * (attributes.get("scale") or depth**-0.5)
                 e = np.exp(s - s.max())
                 out[b, h, i] = e / e.sum() @ values[seen]

@@ -16,7 +16,7 @@ from burn.options import Options
 from burn.passes import pipeline
 from burn.runtime.executable import Executable
 from burn.runtime.host import features
-from tests.codegen.owed import CASES, Case, arrays_of, check, reference
+from tests.codegen.attention_gradients import CASES, Case, arrays_of, check, reference
 from tests.kernels.interpreting import interpreted
 
 TARGETS = [target.name for target in host_targets(features())]
@@ -39,7 +39,7 @@ def traits(case: Case, target: str) -> tuple[object, ...]:
 @pytest.mark.covering(of=traits)
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("case", [*CASES, *MORE], ids=lambda case: case.name)
-def test_what_is_owed(case: Case, target: str) -> None:
+def test_gradients(case: Case, target: str) -> None:
     program, given, want = given_and_wanted(case)
     got = Executable(compile_program(program, Options(target=target, passes=PASSES)))(*given)
     check(list(got), want, close(case), case)

@@ -30,7 +30,7 @@ def reduction(d: Draft) -> None:
 
 
 @step(3)
-def place(d: Draft) -> None:
+def arg_reduction(d: Draft) -> None:
     v = d.pick(lambda v: v.ndim > 0 and v.size > 0)
     axis = d.random.choice([None, *range(-v.ndim, v.ndim)])
     d.add(f"m.{d.random.choice(['argmax', 'argmin'])}({v.name}, {axis}, keepdims={d.random.random() < 0.3})")
@@ -72,7 +72,7 @@ def softmax(d: Draft) -> None:
 
 
 @step(6)
-def product(d: Draft) -> None:
+def matmul(d: Draft) -> None:
     v = d.pick(lambda v: v.ndim > 0 and v.dtype != "bool")
     if d.random.random() < 0.4:
         if v.ndim < 2:

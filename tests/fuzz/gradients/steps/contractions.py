@@ -9,7 +9,7 @@ SCALE = 0.5
 
 
 @step(6)
-def product(d: Draft) -> Texts:
+def contraction(d: Draft) -> Texts:
     x = d.value(lambda v: v.rank > 0)
     columns = d.among(1, 2, 3, 5, 8)
     w = d.new((x.shape[-1], columns), SCALE)

@@ -38,7 +38,7 @@ FEW = replace(PREFERENCES, fold_blocks=3, fold_rows=2)
 
 
 @dataclass(frozen=True)
-class Card(GPU):
+class SmallGPU(GPU):
     @property
     def preferences(self) -> Preferences:
         return FEW
@@ -54,7 +54,7 @@ def rms(x: burn.Tensor, w: burn.Tensor, z: burn.Tensor, g: burn.Tensor) -> Any:
 
 def traced(function: Function, types: Sequence[str]) -> Program:
     program = trace_call(function, arguments_of(function, list(types), None)).program
-    pipeline.run(pipeline.parse(Card().pipeline.text), program, Environment(Card()))
+    pipeline.run(pipeline.parse(SmallGPU().pipeline.text), program, Environment(SmallGPU()))
     return program
 
 
@@ -68,8 +68,8 @@ def folding(program: Program, preferences: Preferences = FEW) -> list[int]:
 def layer_by_hand(x: np.ndarray, w: np.ndarray, _: np.ndarray, g: np.ndarray) -> list[np.ndarray]:
     centred = x - x.mean(-1, keepdims=True)
     scale = 1 / np.sqrt((centred**2).mean(-1, keepdims=True) + 1e-2)
-    y, owed = centred * scale, g * w
-    inner = owed - owed.mean(-1, keepdims=True) - y * (owed * y).mean(-1, keepdims=True)
+    y, gradient = centred * scale, g * w
+    inner = gradient - gradient.mean(-1, keepdims=True) - y * (gradient * y).mean(-1, keepdims=True)
     leading = tuple(range(x.ndim - 1))
     return [inner * scale, (g * y).sum(leading), g.sum(leading)]
 
@@ -126,7 +126,7 @@ def test_both_ways_of_a_square(first: int, kind: str) -> None:
         one, other = (builders.reduce(y, kind=kind, axes=(axis,), keepdims=True) for axis in (first, 1 - first))
         one, other = builders.neg(one), builders.exp(other)
     program.finish([("y", y), ("one", one), ("other", other)])
-    pipeline.run(pipeline.parse("fuse"), program, Environment(Card()))
+    pipeline.run(pipeline.parse("fuse"), program, Environment(SmallGPU()))
     assert folding(program) == [1, 0]
     (x,) = given = [random(t, {}, i) for i, t in enumerate(program.input_types)]
     got = interpreted(program, given, simulated.Simulator().launch, FEW)
@@ -145,7 +145,7 @@ def test_what_needs_the_columns_stays_apart() -> None:
         rows = builders.reduce(x, kind="sum", axes=(1,), keepdims=True)
         both = builders.add(rows, builders.reduce(apart, kind="max", axes=(1,), keepdims=True))
     program.finish([("apart", apart), ("both", both)])
-    pipeline.run(pipeline.parse("fuse"), program, Environment(Card()))
+    pipeline.run(pipeline.parse("fuse"), program, Environment(SmallGPU()))
     assert not any(folding(program))
     given = [random(t, {}, i) for i, t in enumerate(program.input_types)]
     got = interpreted(program, given, simulated.Simulator().launch, FEW)
@@ -165,7 +165,7 @@ def test_nothing_is_written_over_what_columns_are_made_of() -> None:
         columns = builders.reduce(builders.mul(x, g), kind="sum", axes=(0,))
     program.finish([("y", y), ("columns", columns)])
     program.given_up = (0,)
-    pipeline.run(pipeline.parse("fuse,release,donate"), program, Environment(Card()))
+    pipeline.run(pipeline.parse("fuse,release,donate"), program, Environment(SmallGPU()))
     assert folding(program) == [1, 0]
     assert list(program.terminator.attributes["takes"]) == [-1, -1]
 
@@ -179,10 +179,10 @@ def test_what_goes_with_the_columns(shape: tuple[int, ...]) -> None:
         x, w = program.inputs
         y = builders.tanh(x)
         decay = builders.neg(w)
-        owed = builders.add(builders.reduce(y, kind="sum", axes=leading), decay)
+        gradient = builders.add(builders.reduce(y, kind="sum", axes=leading), decay)
         best = builders.reduce(y, kind="max", axes=(len(shape) - 1,), keepdims=True)
-    program.finish([("y", y), ("decay", decay), ("owed", owed), ("best", best)])
-    pipeline.run(pipeline.parse("fuse"), program, Environment(Card()))
+    program.finish([("y", y), ("decay", decay), ("owed", gradient), ("best", best)])
+    pipeline.run(pipeline.parse("fuse"), program, Environment(SmallGPU()))
     assert 1 in folding(program) and len(folding(program)) <= 3
     given = [random(t, {}, i) for i, t in enumerate(program.input_types)]
     got = interpreted(program, given, simulated.Simulator().launch, FEW)

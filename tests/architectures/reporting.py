@@ -15,8 +15,8 @@ def told(error: Any) -> str:
     while getattr(error, "inner_exception", None) is not None:
         error = error.inner_exception
     frames = reversed(inspect.getinnerframes(error.__traceback__))
-    place = next((f"{f.filename.rpartition('/burn/')[2]}:{f.lineno}" for f in frames if "/burn/" in f.filename), "")
-    place = "" if isinstance(error, burn.BurnError) else place
+    where = next((f"{f.filename.rpartition('/burn/')[2]}:{f.lineno}" for f in frames if "/burn/" in f.filename), "")
+    where = "" if isinstance(error, burn.BurnError) else where
     text = " ".join(str(error).split())
     text = text.partition("## Exception summary ")[2] or text  # torch's exporter gives advice first
-    return f"{type(error).__name__}: {text[:SHOWN]} {place}".strip()
+    return f"{type(error).__name__}: {text[:SHOWN]} {where}".strip()

@@ -89,8 +89,8 @@ def functions(dtypes: tuple[str, ...]) -> Program:
                 rule = FUNCTIONS[name]
                 if rule.floats if floating else rule.signed and rule.unsigned:
                     outputs.append((f"{name}_{dtype}", getattr(ops, name)(*[x] * rule.arity)))
-            product = ops.dot_general(x, x, lhs_contract=(1,), rhs_contract=(1,))
-            outputs += [(f"product_{dtype}", product), (f"sum_{dtype}", ops.reduce(x, kind="sum", axes=(1,)))]
+            matmul = ops.dot_general(x, x, lhs_contract=(1,), rhs_contract=(1,))
+            outputs += [(f"product_{dtype}", matmul), (f"sum_{dtype}", ops.reduce(x, kind="sum", axes=(1,)))]
             outputs += [(f"{dtype}_to_{other}", ops.cast(x, dtype=other)) for other in dtypes if other != dtype]
             if floating:
                 outputs.append((f"softmax_{dtype}", ops.softmax(x, axis=-1)))

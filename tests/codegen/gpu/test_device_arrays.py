@@ -22,7 +22,7 @@ pytest.importorskip("torch")
 
 import torch
 
-from tests.codegen.gpu.cards import Card
+from tests.codegen.gpu.simulated_gpu import SimulatedGPU
 from tests.runtime.simulation import simulation
 
 X = np.random.default_rng(0).standard_normal((3, 5)).astype(np.float32)
@@ -49,7 +49,7 @@ def twice() -> Any:
 
 @pytest.mark.parametrize("dtype", [np.float32, ml_dtypes.bfloat16, np.bool_, np.int8, np.complex64])
 @pytest.mark.parametrize("shape", [(), (0, 3), (2, 1, 5)])
-def test_there_and_back(card: Card, dtype: Any, shape: tuple[int, ...]) -> None:
+def test_there_and_back(gpu: SimulatedGPU, dtype: Any, shape: tuple[int, ...]) -> None:
     x = np.random.default_rng(1).integers(0, 2, shape).astype(dtype)
     array = to_device(x, "cuda:1")
     assert (array.shape, array.dtype, str(array.device)) == (shape, np.dtype(dtype).name, "cuda:1")
@@ -63,7 +63,7 @@ def test_there_and_back(card: Card, dtype: Any, shape: tuple[int, ...]) -> None:
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(moved)).numpy(), x)
 
 
-def test_outputs_stay_where_inputs_are(card: Card) -> None:
+def test_outputs_stay_where_inputs_are(gpu: SimulatedGPU) -> None:
     made = twice()
     want = X * 2 + 1
     on_host, on_gpu = made(X), made(to_device(X, "cuda"))
@@ -74,7 +74,7 @@ def test_outputs_stay_where_inputs_are(card: Card) -> None:
     np.testing.assert_allclose(again.numpy(), want * 2 + 1, rtol=1e-6)
 
 
-def test_keep_says_where_outputs_go(card: Card) -> None:
+def test_keep_says_where_outputs_go(gpu: SimulatedGPU) -> None:
     made = twice()
     name, output = made.inputs[0].name, made.outputs[0].name
     assert isinstance(made.run({name: X}, keep=True)[output], DeviceArray)
@@ -82,7 +82,7 @@ def test_keep_says_where_outputs_go(card: Card) -> None:
     assert isinstance(made.run({name: to_device(X, "cuda")})[output], DeviceArray)
 
 
-def test_memory_is_freed_with_the_array(card: Card) -> None:
+def test_memory_is_freed_with_the_array(gpu: SimulatedGPU) -> None:
     made, used = twice(), lambda: device("cuda").facts()["used"]
     made(X)
     gc.collect()
@@ -97,7 +97,7 @@ def test_memory_is_freed_with_the_array(card: Card) -> None:
     assert used() == before
 
 
-def test_what_was_given_up_stays_where_a_kernel_fails_before_it(card: Card) -> None:
+def test_what_was_given_up_stays_where_a_kernel_fails_before_it(gpu: SimulatedGPU) -> None:
     """Also where another group, which writes to memory of its own, has the same kernel."""
     types = ["float32[3, 5]", "float32[3, 5]", "float32[4, 2]", "int64[1]"]
 
@@ -108,14 +108,14 @@ def test_what_was_given_up_stays_where_a_kernel_fails_before_it(card: Card) -> N
     x, y, table = (to_device(a, "cuda") for a in (X, X, np.ones((4, 2), np.float32)))
     *_, z = made(x, y, table, to_device(np.array([3]), "cuda"))
     assert z.address == y.address
-    z.card.send(z.address, X.view(np.uint8).reshape(-1))
+    z.gpu.send(z.address, X.view(np.uint8).reshape(-1))
     with pytest.raises(IndexRunError):
         made(x, z, table, to_device(np.array([4]), "cuda"))
         device("cuda").wait()
     np.testing.assert_array_equal(z.numpy(), X)
 
 
-def test_a_donated_array_becomes_the_output(card: Card) -> None:
+def test_a_donated_array_becomes_the_output(gpu: SimulatedGPU) -> None:
     made = burn.compile(lambda x, y: x * 2 + y, (X, X), cache=False, device="cuda", donate=("x",))
     x, y = to_device(X, "cuda"), to_device(X, "cuda")
     address = x.address
@@ -131,7 +131,7 @@ def test_a_donated_array_becomes_the_output(card: Card) -> None:
         made(x.read_only(), y)
 
 
-def test_other_libraries_arrays_are_taken_without_a_copy(card: Card) -> None:
+def test_other_libraries_arrays_are_taken_without_a_copy(gpu: SimulatedGPU) -> None:
     made = burn.compile(lambda x: (x * 1, x + 1), (X,), cache=False, device="cuda")
     array = to_device(X, "cuda")
     theirs = Theirs(array)
@@ -142,7 +142,7 @@ def test_other_libraries_arrays_are_taken_without_a_copy(card: Card) -> None:
     np.testing.assert_array_equal(more.numpy(), X + 1)
 
 
-def test_others_take_arrays_in_the_order_of_work(card: Card) -> None:
+def test_others_take_arrays_in_the_order_of_work(gpu: SimulatedGPU) -> None:
     made = twice()
     with simulation().lazy():  # nothing is done before somebody waits
         result = made(to_device(X, "cuda"))
@@ -152,7 +152,7 @@ def test_others_take_arrays_in_the_order_of_work(card: Card) -> None:
         np.testing.assert_allclose(again.numpy(), (X * 2 + 1) * 2 + 1, rtol=1e-6)
 
 
-def test_through_dlpack(card: Card) -> None:
+def test_through_dlpack(gpu: SimulatedGPU) -> None:
     array = to_device(X, "cuda")
     assert array.__dlpack_device__() == (2, 0)
     np.testing.assert_array_equal(torch.from_dlpack(to_device(X, "cuda").to("cpu")).numpy(), X)
@@ -175,7 +175,7 @@ def test_through_dlpack(card: Card) -> None:
         to_device(np.zeros(3, ml_dtypes.int4), "cuda").__dlpack__()
 
 
-def test_from_the_host_beside_the_card(card: Card) -> None:
+def test_host_arrays_next_to_device_arrays(gpu: SimulatedGPU) -> None:
     made = burn.compile(lambda x, y: x - y, (X, X), cache=False, device="cuda")
     y = X * 3
     mixed = made(to_device(X, "cuda"), y)
@@ -186,7 +186,7 @@ def test_from_the_host_beside_the_card(card: Card) -> None:
     np.testing.assert_allclose(tensors.numpy(), X - y, rtol=1e-6)
 
 
-def test_elsewhere(card: Card) -> None:
+def test_elsewhere(gpu: SimulatedGPU) -> None:
     on_gpu, on_host = twice(), burn.compile(lambda x: x * 2 + 1, (X,), cache=False)
     with pytest.raises(InputError, match=r"'x' is on cuda:1, and the program runs on cuda:0"):
         on_gpu(to_device(X, "cuda:1"))
@@ -197,7 +197,7 @@ def test_elsewhere(card: Card) -> None:
             on_host(array)
 
 
-def test_what_does_not_fit(card: Card) -> None:
+def test_what_does_not_fit(gpu: SimulatedGPU) -> None:
     made = twice()
     with pytest.raises(InputError, match="element type float64, must be float32"):
         made(to_device(X.astype(np.float64), "cuda"))
@@ -207,7 +207,7 @@ def test_what_does_not_fit(card: Card) -> None:
         made(to_device(X.T, "cuda"))
 
 
-def test_a_failed_run_leaves_nothing_behind(card: Card) -> None:
+def test_a_failed_run_leaves_nothing_behind(gpu: SimulatedGPU) -> None:
     table = to_device(np.arange(12, dtype=np.float32).reshape(4, 3), "cuda")
     take = burn.compile(
         lambda t, i: burn.take(t, i, axis=0), (table, np.zeros(2, np.int64)), cache=False, device="cuda"
@@ -222,7 +222,7 @@ def test_a_failed_run_leaves_nothing_behind(card: Card) -> None:
     np.testing.assert_array_equal(take(table, np.array([3, 0])).numpy(), table.numpy()[[3, 0]])
 
 
-def a_failure_to_come(card: Card) -> tuple[Any, Any, Any]:
+def a_failure_to_come(gpu: SimulatedGPU) -> tuple[Any, Any, Any]:
     """A program, its table, and what a call with an index out of range left on a card that has not begun with it."""
     table = to_device(np.arange(12, dtype=np.float32).reshape(4, 3), "cuda")
     take = burn.compile(
@@ -232,9 +232,9 @@ def a_failure_to_come(card: Card) -> tuple[Any, Any, Any]:
     return take, table, take(table, np.array([1, 9]))
 
 
-def test_nobody_waits_for_a_failure_and_whoever_fetches_hears_of_it(card: Card) -> None:
+def test_failures_are_asynchronous_and_raised_by_the_next_copy_to_the_host(gpu: SimulatedGPU) -> None:
     with simulation().lazy():
-        take, table, left = a_failure_to_come(card)
+        take, table, left = a_failure_to_come(gpu)
         later = burn.compile(lambda x: x * 2, (table,), cache=False, device="cuda")(table)
         with pytest.raises(IndexRunError, match=r"in this call or one before(?s:.)*index 9 is out of range"):
             later.numpy()
@@ -243,18 +243,18 @@ def test_nobody_waits_for_a_failure_and_whoever_fetches_hears_of_it(card: Card) 
         assert left.shape == (2, 3)
 
 
-def test_a_failure_outlives_its_program(card: Card) -> None:
+def test_a_failure_outlives_its_program(gpu: SimulatedGPU) -> None:
     with simulation().lazy():
-        take, _, left = a_failure_to_come(card)
+        take, _, left = a_failure_to_come(gpu)
         del take
         gc.collect()
         with pytest.raises(IndexRunError, match="index 9 is out of range"):
             left.numpy()
 
 
-def test_waiting_for_a_card_tells_of_a_failure(card: Card) -> None:
+def test_synchronising_raises_a_failure(gpu: SimulatedGPU) -> None:
     with simulation().lazy():
-        take, table, _ = a_failure_to_come(card)
+        take, table, _ = a_failure_to_come(gpu)
         with pytest.raises(IndexRunError, match="index 9 is out of range"):
             device("cuda").wait()
         device("cuda").wait()
@@ -262,15 +262,15 @@ def test_waiting_for_a_card_tells_of_a_failure(card: Card) -> None:
         np.testing.assert_array_equal(take(table, np.array([2, 1])).numpy(), table.numpy()[[2, 1]])
 
 
-def test_a_failure_comes_with_results_for_the_host(card: Card) -> None:
+def test_a_failure_comes_with_results_for_the_host(gpu: SimulatedGPU) -> None:
     with simulation().lazy():
-        _, _, left = a_failure_to_come(card)
+        _, _, left = a_failure_to_come(gpu)
         twice_there = burn.compile(lambda x: x * 2, (left,), cache=False, device="cuda")
         with pytest.raises(IndexRunError, match="index 9 is out of range"):
             twice_there.run({"x": left}, keep=False)
 
 
-def test_torchs_tensors_there_are_read_without_asking(card: Card, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_torchs_tensors_there_are_read_without_asking(gpu: SimulatedGPU, monkeypatch: pytest.MonkeyPatch) -> None:
     """torch has none on a simulated card: something that answers as it does."""
 
     class Tensor:
@@ -315,14 +315,14 @@ def test_torchs_tensors_there_are_read_without_asking(card: Card, monkeypatch: p
         made(Tensor(to_device(X, "cuda")))
 
 
-def test_products_of_eight_bits_stay_there(card: Card) -> None:
+def test_int8_matmuls_stay_on_the_gpu(gpu: SimulatedGPU) -> None:
     x, y = (np.random.default_rng(i).standard_normal((5, 5)).astype(ml_dtypes.float8_e4m3fn) for i in range(2))
-    product = burn.compile(
+    matmul = burn.compile(
         lambda x, y: burn.ops.dot_general(x, y, lhs_contract=(1,), rhs_contract=(0,), dtype="bfloat16"),
         ["float8_e4m3fn[5, 5]"] * 2,
         cache=False,
         device="cuda",
     )
-    got = product(to_device(x, "cuda"), to_device(y, "cuda"))
+    got = matmul(to_device(x, "cuda"), to_device(y, "cuda"))
     assert isinstance(got, DeviceArray)
     np.testing.assert_allclose(got.numpy().astype(np.float64), x.astype(np.float64) @ y.astype(np.float64), rtol=1e-2)

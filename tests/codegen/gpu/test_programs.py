@@ -23,7 +23,7 @@ from burn.runtime.device import device
 pytest.importorskip("triton")
 pytest.importorskip("torch")
 
-from tests.codegen.gpu.cards import Card
+from tests.codegen.gpu.simulated_gpu import SimulatedGPU
 from tests.runtime.simulation import simulation
 
 DIGITS = Path(__file__).parents[3] / "examples" / "digits" / "digits.onnx"
@@ -45,7 +45,7 @@ def both(function: Any, *arrays: np.ndarray, dynamic: Any = None, tolerance: flo
     return made[0]
 
 
-def test_a_whole_model(card: Card) -> None:
+def test_a_whole_model(gpu: SimulatedGPU) -> None:
     on_gpu, on_host = (load_onnx(DIGITS, device=device(name)) for name in ("cuda", "cpu"))
     (spec,) = on_host.inputs
     name, shape = spec.name, [d if isinstance(d, int) else 3 for d in spec.dims]
@@ -56,28 +56,28 @@ def test_a_whole_model(card: Card) -> None:
 
 
 @pytest.mark.parametrize("n", [0, 1, 7])
-def test_named_sizes(card: Card, n: int) -> None:
+def test_named_sizes(gpu: SimulatedGPU, n: int) -> None:
     x = np.random.default_rng(n).standard_normal((n, 5)).astype(np.float32)
     both(lambda x: burn.softmax(x * 2 + 1, axis=1) @ x.T.reshape(5, -1), x, dynamic={"x": {0: "n"}})
 
 
-def test_places_have_64_bits_where_sizes_ask_for_them(card: Card, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_indices_have_64_bits_if_sizes_require_them(gpu: SimulatedGPU, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(launches, "NARROW", 20)
     x, row = np.ones((7, 5), np.float32), np.arange(5, dtype=np.float32)
     made = burn.compile(lambda x, row: x * 2 + row, (x, row), {"x": {0: "n"}}, cache=False, device="cuda")
     for n in (1, 7, 0):
         np.testing.assert_array_equal(made(x[:n], row), x[:n] * 2 + row)
-    assert [s.wide for s in card.launched] == [False, True]
+    assert [s.wide for s in gpu.launched] == [False, True]
 
 
-def test_sizes_from_data_and_what_runs_on_the_host(card: Card) -> None:
+def test_sizes_from_data_and_what_runs_on_the_host(gpu: SimulatedGPU) -> None:
     x = np.array([3.0, 0.0, -1.0, 0.0, 2.0], np.float32)
     made = both(lambda x: (burn.nonzero(x)[0] * 2, burn.sort(x) + 1, burn.unique(x)), x)
     kinds = [k.kind for k in made.artefact.kernels]
     assert "host" in kinds and set(kinds) != {"host"}
 
 
-def test_strings_stay_on_the_host(card: Card) -> None:
+def test_strings_stay_on_the_host(gpu: SimulatedGPU) -> None:
     from onnx import TensorProto, helper
 
     nodes = [helper.make_node("StringConcat", ["a", "b"], ["c"]), helper.make_node("Add", ["x", "x"], ["y"])]
@@ -90,7 +90,7 @@ def test_strings_stay_on_the_host(card: Card) -> None:
     np.testing.assert_array_equal(doubled, [2, 2])
 
 
-def test_loops(card: Card) -> None:
+def test_loops(gpu: SimulatedGPU) -> None:
     def grow(x: burn.Tensor) -> Any:
         return burn.scan(lambda c, row: (c + row, c * 2), burn.zeros((3,)), x)
 
@@ -98,7 +98,7 @@ def test_loops(card: Card) -> None:
 
 
 @pytest.mark.parametrize("shape", [(5, 7), (33, 1), (1, 130), (0, 4)])
-def test_gradients_of_norms_compute_again_what_they_need(card: Card, shape: tuple[int, int]) -> None:
+def test_gradients_of_norms_compute_again_what_they_need(gpu: SimulatedGPU, shape: tuple[int, int]) -> None:
     random = np.random.default_rng(shape[0])
     x, g = (random.standard_normal(shape).astype(np.float32) for _ in range(2))
     w, b = (random.standard_normal(shape[1]).astype(np.float32) for _ in range(2))
@@ -117,7 +117,7 @@ def test_gradients_of_norms_compute_again_what_they_need(card: Card, shape: tupl
 
 
 @pytest.mark.slow  # the interpreter of Triton takes a minute for its blocks; tests/gpu does the same on a card
-def test_a_step_in_halves_computes_again_what_it_needs(card: Card) -> None:
+def test_a_half_precision_step_rematerialises(gpu: SimulatedGPU) -> None:
     """What convolutions and batch norms hand on in a wider type is widened, centred and masked where it is read."""
 
     class Network(burn.nn.Module):
@@ -148,7 +148,7 @@ def test_a_step_in_halves_computes_again_what_it_needs(card: Card) -> None:
 
 
 @pytest.mark.slow  # as above: align's numbers are among the passes' cases
-def test_a_step_over_an_odd_number_of_words(card: Card) -> None:
+def test_a_step_over_an_odd_number_of_words(gpu: SimulatedGPU) -> None:
     """The scores' rows have room behind them, which losses and gradients do not see."""
     random = np.random.default_rng(3)
     x, y = random.standard_normal((3, 8)).astype(np.float32), np.array([0, 2056, 7])
@@ -169,7 +169,7 @@ def test_a_step_over_an_odd_number_of_words(card: Card) -> None:
         np.testing.assert_allclose(values, heads[1][name], rtol=1e-4, atol=1e-5)
 
 
-def test_an_index_out_of_range_is_an_error_and_the_card_works_on(card: Card) -> None:
+def test_an_index_out_of_range_is_an_error_and_the_gpu_stays_usable(gpu: SimulatedGPU) -> None:
     table = np.arange(12, dtype=np.float32).reshape(4, 3)
     take = burn.compile(
         lambda t, i: burn.take(t, i, axis=0), (table, np.zeros(2, np.int64)), cache=False, device="cuda"
@@ -179,7 +179,7 @@ def test_an_index_out_of_range_is_an_error_and_the_card_works_on(card: Card) -> 
     np.testing.assert_array_equal(take(table, np.array([1, -1])), table[[1, 3]])
 
 
-def test_calls_alike_are_recorded_and_replayed(card: Card) -> None:
+def test_calls_alike_are_recorded_and_replayed(gpu: SimulatedGPU) -> None:
     """The third call runs no entry function; other sizes have a recording of their own; results stay right."""
     model = burn.compile(lambda x: burn.softmax(x * 2 + 1, axis=1), ("float32[n, 5]",), cache=False, device="cuda")
     host = burn.compile(lambda x: burn.softmax(x * 2 + 1, axis=1), ("float32[n, 5]",), cache=False)
@@ -193,7 +193,7 @@ def test_calls_alike_are_recorded_and_replayed(card: Card) -> None:
     assert simulation().alive("graph") == before
 
 
-def test_a_profile_is_by_the_cards_clock(card: Card) -> None:
+def test_a_profile_has_gpu_times(gpu: SimulatedGPU) -> None:
     made = burn.compile(lambda x: burn.softmax(x * 2 + 1, axis=1).sum(), ("float32[n, 5]",), cache=False, device="cuda")
     events = simulation().alive("event")
     profile = made.profile(np.ones((3, 5), np.float32), repeat=2)
@@ -202,19 +202,19 @@ def test_a_profile_is_by_the_cards_clock(card: Card) -> None:
     assert simulation().alive("event") <= events + 1  # what waits for the results keeps one
 
 
-def test_a_recorded_call_tells_of_an_index_out_of_range(card: Card) -> None:
+def test_a_recorded_call_tells_of_an_index_out_of_range(gpu: SimulatedGPU) -> None:
     table = np.arange(12, dtype=np.float32).reshape(4, 3)
     take = burn.compile(
         lambda t, i: burn.take(t, i, axis=0), (table, np.zeros(2, np.int64)), cache=False, device="cuda"
     )
-    for places in ([0, 1], [1, 1], [2, 0], [3, 3]):
-        np.testing.assert_array_equal(take(table, np.array(places)), table[places])
+    for indices in ([0, 1], [1, 1], [2, 0], [3, 3]):
+        np.testing.assert_array_equal(take(table, np.array(indices)), table[indices])
     with pytest.raises(IndexRunError, match="index -5 is out of range"):
         take(table, np.array([1, -5]))
     np.testing.assert_array_equal(take(table, np.array([1, -1])), table[[1, 3]])
 
 
-def test_what_reads_in_mid_run_is_not_recorded(card: Card) -> None:
+def test_what_reads_in_mid_run_is_not_recorded(gpu: SimulatedGPU) -> None:
     model = burn.compile(lambda x: burn.nonzero(x)[0] * 2, (np.zeros(4, np.float32),), cache=False, device="cuda")
     before = simulation().alive("graph")
     for x in ([0, 1, 0, 1], [1, 1, 1, 1], [0, 0, 0, 0], [0, 1, 0, 0]):
@@ -222,22 +222,24 @@ def test_what_reads_in_mid_run_is_not_recorded(card: Card) -> None:
     assert simulation().alive("graph") == before
 
 
-def test_no_such_card(card: Card) -> None:
+def test_no_such_gpu(gpu: SimulatedGPU) -> None:
     with pytest.raises(DeviceError, match="cuda:7"):
         burn.compile(lambda x: x + 1, (np.zeros(3, np.float32),), cache=False, device="cuda:7")
     with pytest.raises(DeviceError, match="no device 'tpu'"):
         burn.compile(lambda x: x + 1, (np.zeros(3, np.float32),), cache=False, device="tpu")
 
 
-def test_a_package_for_several_cards(card: Card, tmp_path: Path) -> None:
+def test_a_package_for_several_gpus(gpu: SimulatedGPU, tmp_path: Path) -> None:
     """burn.load takes what is for the card that is here, whether a card is asked for or not."""
-    cards = [find(f"cuda:sm_{number}") for number in (80, 90, 100)]
-    (path,) = build("package", read_program(DIGITS), tmp_path / "m.burn", Options(platforms.find(), gpus=tuple(cards)))
+    targets = [find(f"cuda:sm_{number}") for number in (80, 90, 100)]
+    (path,) = build(
+        "package", read_program(DIGITS), tmp_path / "m.burn", Options(platforms.find(), gpus=tuple(targets))
+    )
     image = np.random.default_rng(0).standard_normal((3, 1, 8, 8)).astype(np.float32)
     for asked, found in (("cuda:1", "cuda:1"), ("cpu", "cuda:0")):
         model = burn.load(path, device=asked)
         assert model.artefact.target.architecture == "sm_90" and str(model.device) == found
         np.testing.assert_allclose(model(image), burn.load(DIGITS)(image), rtol=1e-4, atol=1e-5)
-    build("package", read_program(DIGITS), path, Options(platforms.find(), gpus=tuple(cards[::2])))
+    build("package", read_program(DIGITS), path, Options(platforms.find(), gpus=tuple(targets[::2])))
     with pytest.raises(RunError, match="compiled for sm_80 and cuda:0 is Simulated card 0, sm_90"):
         burn.load(path, device="cuda")

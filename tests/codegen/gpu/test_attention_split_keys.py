@@ -15,7 +15,7 @@ from burn.dialect.types import TensorType
 from burn.kernels.text import program_text
 from burn.passes import pipeline
 from burn.passes.environment import Environment
-from tests.codegen.owed import Case, arrays_of, attended
+from tests.codegen.attention_gradients import Case, arrays_of, attended
 from tests.kernels.interpreting import interpreted
 
 simulated = pytest.importorskip("tests.codegen.gpu.simulated")

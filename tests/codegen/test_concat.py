@@ -95,7 +95,7 @@ def test_branches_of_convolutions(target: str, images: int) -> None:
 @pytest.mark.parametrize("target", RUNNABLE)
 @pytest.mark.parametrize("axis", [0, 1, 2])
 @pytest.mark.parametrize("rows", [0, 1, 2, 65, 131])
-def test_products_along_any_axis(target: str, axis: int, rows: int) -> None:
+def test_matmuls_along_any_axis(target: str, axis: int, rows: int) -> None:
     """Many rows are summed in tile registers where there are some."""
     rng = np.random.default_rng(rows)
     n = symbol("n")

@@ -13,7 +13,7 @@ from burn.runtime.artefact import KernelImage
 from tests.codegen.gpu.simulated import interpreting, loaded
 
 
-class Card:
+class SimulatedGPU:
     """Kernels as they are printed, in place of machine code. `sources` are all that were compiled, `launched` those that ran.
     reach: how many bytes there are from an address to the end of its block, as a kernel knows where its buffer ends."""
 

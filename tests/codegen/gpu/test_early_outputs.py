@@ -16,7 +16,7 @@ from burn.runtime.device_array import to_device
 pytest.importorskip("triton")
 pytest.importorskip("torch")
 
-from tests.codegen.gpu.cards import Card
+from tests.codegen.gpu.simulated_gpu import SimulatedGPU
 from tests.runtime.simulation import simulation
 
 BEHIND = 4
@@ -24,14 +24,14 @@ TABLE = np.random.default_rng(0).standard_normal((5, 3)).astype(np.float32)
 
 
 @pytest.fixture
-def launched(card: Card, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def launched(gpu: SimulatedGPU, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The kernels that have run, on a card where nothing is done before somebody waits for it."""
     monkeypatch.setattr(early, "BEHIND", BEHIND)
     names: list[str] = []
 
     def launch(image: str, function: str, *rest: Any) -> None:
         names.append(function)
-        card.launch(image, function, *rest)
+        gpu.launch(image, function, *rest)
 
     simulation().on_launch(launch)
     return names
@@ -56,18 +56,18 @@ def test_who_reads_waits_for_no_more(launched: list[str]) -> None:
     with simulation().lazy():
         table = to_device(TABLE, "cuda")
         for call in range(5):
-            places = np.array([call % 5, 4])
-            number, long = program(table, to_device(places, "cuda"), to_device(np.array([1, 0]), "cuda"))
+            indices = np.array([call % 5, 4])
+            number, long = program(table, to_device(indices, "cuda"), to_device(np.array([1, 0]), "cuda"))
             before = len(launched)
-            np.testing.assert_allclose(number.numpy(), (TABLE[places] ** 2).sum(), rtol=1e-5)
+            np.testing.assert_allclose(number.numpy(), (TABLE[indices] ** 2).sum(), rtol=1e-5)
             early_ones = len(launched) - before
-            want = TABLE[places]
+            want = TABLE[indices]
             for _ in range(BEHIND):
                 scores = np.exp(want @ (TABLE.T @ TABLE))
                 want = scores / scores.sum(1, keepdims=True)
             np.testing.assert_allclose(long.numpy(), want[[1, 0]], rtol=1e-4)
             assert 0 < early_ones <= len(launched) - before - BEHIND
-            np.testing.assert_allclose(number.numpy(), (TABLE[places] ** 2).sum(), rtol=1e-5)
+            np.testing.assert_allclose(number.numpy(), (TABLE[indices] ** 2).sum(), rtol=1e-5)
 
 
 @pytest.mark.parametrize("calls", [0, 4])

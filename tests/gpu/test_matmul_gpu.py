@@ -10,7 +10,7 @@ import pytest
 
 import burn
 from burn import ops
-from tests.gpu.near import CLOSE, assert_near
+from tests.gpu.tolerance import CLOSE, assert_near
 
 pytest.importorskip("triton")
 
@@ -58,7 +58,7 @@ CASES = [
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_product(torch: Any, case: Case) -> None:
+def test_matmul(torch: Any, case: Case) -> None:
     torch.manual_seed(0)
     dtype = getattr(torch, case.dtype)
     x, w, bias, other = (torch.randn(shape, device="cuda").to(dtype) for shape in case.shapes())
@@ -80,7 +80,7 @@ def test_product(torch: Any, case: Case) -> None:
 
 @pytest.mark.parametrize(("m", "n", "k"), [(768, 3072, 4096), (776, 520, 8200), (1024, 1024, 333), (768, 768, 2048)])
 @pytest.mark.parametrize("named", [False, True])
-def test_product_along_rows(torch: Any, m: int, n: int, k: int, named: bool) -> None:
+def test_matmul_along_rows(torch: Any, m: int, n: int, k: int, named: bool) -> None:
     """A weight's gradient: both sides have their depth in front, which may be cut into parts."""
     torch.manual_seed(0)
     x, y = (torch.randn((k, size), device="cuda").to(torch.bfloat16) for size in (m, n))

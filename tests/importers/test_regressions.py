@@ -142,7 +142,7 @@ def test_a_transposed_value_is_read_in_both_orders() -> None:
 
 
 @pytest.mark.parametrize(("strides", "pads"), [(2, [2, 1]), (3, [2, 1]), (2, [1, 1])])
-def test_some_places_of_a_transposed_convolutions_strides_are_cut_off(strides: int, pads: list[int]) -> None:
+def test_a_transposed_convolution_crops_part_of_a_stride(strides: int, pads: list[int]) -> None:
     """The kernel is then larger than what that place's convolution slides over: only the run's sizes tell."""
     made = node("ConvTranspose", "x w", "y", kernel_shape=[4], strides=[strides], pads=pads)
     proto = model([made], [value("x", (1, 1, "n"))], unknown("y"), [tensor("w", numbers(1, 2, 4))])
@@ -162,7 +162,7 @@ def test_the_length_of_a_transposed_convolution_is_given(
     same(model([made], [value("x", dims)], unknown("y"), constants), {"x": numbers(1, 2, 4)})
 
 
-def test_a_depth_that_only_the_run_knows() -> None:
+def test_a_depth_of_runtime_size() -> None:
     """Of weights of a few bits K is an attribute, and the operand's last axis may have a name."""
     made = node("MatMulNBits", "x w s", "y", domain="com.microsoft", K=20, N=3, bits=4, block_size=16)
     packed = RNG.integers(0, 256, (3, 2, 8), dtype=np.uint8)
