@@ -1,4 +1,4 @@
-"""What every test runs with: nothing that other runs left in the cache of compiled programs."""
+"""Fixtures of every test, which starts with an empty cache of compiled programs."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture(scope="session")
 def common_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A cache that all processes of this run of tests share, and no other run: for what takes long to make and is no subject of
-    the test, as the C runtime is."""
+    """A cache that all processes of this test run share, and no other run. It holds slow builds that are not the subject of a
+    test, such as the C runtime."""
     folder = tmp_path_factory.getbasetemp()
     return (folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder) / "common-cache"
 
@@ -44,6 +44,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """What there is by now stays: collections of garbage need not go through it again and again."""
+    """Freezes the objects that exist by now, so that garbage collections skip them."""
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)

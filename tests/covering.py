@@ -1,7 +1,7 @@
 """A covering subset of a table of cases: `@pytest.mark.covering` on a parametrised test keeps it in the default run.
 
-The whole table is a product of axes (`parametrize`), most of whose cases prove the same thing. The default run has a subset in
-which everything that must occur occurs at least once; the other cases are marked `slow`. What must occur:
+The whole table is the cross product of axes (`parametrize`), and most of its cases prove the same thing. The default run has a
+subset in which every required combination occurs at least once; the other cases are marked `slow`. Required are:
 
     each value of each axis
     each pair of values of two axes, where there are three axes or more (pairwise testing: Cohen et al., "The AETG System",
@@ -32,8 +32,10 @@ def covering(rows: Sequence[Sequence[Hashable]], strength: int = 2) -> list[int]
 
 
 def chosen(goals: Sequence[set[Any]]) -> list[int]:
-    """Which elements, in their order, have every goal that some element has: always the one that has most of what is left, the
-    first of these; then without those whose goals all occur in others."""
+    """Numbers of elements, in order, that together have every goal of any element.
+
+    The greedy step takes the first element with most of the remaining goals. Elements whose goals all occur in others are
+    dropped at the end."""
     left, taken = [set(goal) for goal in goals], list[int]()
     while any(left):
         best = max(range(len(left)), key=lambda i: len(left[i]))
@@ -65,7 +67,7 @@ def mark_rest(items: Sequence[pytest.Item]) -> None:
 
 
 def _goals(item: pytest.Function) -> set[Any]:
-    """What the case has of all that must occur."""
+    """The goals that the case covers."""
     marker, spec = item.get_closest_marker("covering"), item.callspec
     assert marker is not None and not marker.args and marker.kwargs.keys() <= {"of", "pairs", "each"}, (
         f"{item.nodeid}: {marker}"
@@ -73,7 +75,7 @@ def _goals(item: pytest.Function) -> set[Any]:
     if "each" in marker.kwargs:
         return set(enumerate(_given(item, marker.kwargs["each"])))
     axes = dict.fromkeys(_together(item, name) for name in sorted(spec.params))
-    # a value is told by which object it is, as it need not be hashable: `parametrize` gives the same one to all of its cases
+    # values are compared by identity, as they need not be hashable: `parametrize` passes the same object to all of its cases
     values = [(axis, tuple(id(spec.params[name]) for name in axis)) for axis in axes]
     goals: set[Any] = set(values)
     if "of" in marker.kwargs:
@@ -84,7 +86,7 @@ def _goals(item: pytest.Function) -> set[Any]:
 
 
 def _given(item: pytest.Function, function: Callable[..., Sequence[Hashable]]) -> Sequence[Hashable]:
-    """What the function says of the parameters that it names."""
+    """The result of the function for the parameters that it names."""
     return function(**{name: item.callspec.params[name] for name in inspect.signature(function).parameters})
 
 

@@ -29,9 +29,11 @@ SIGNED = FLOATS + INTS
 
 @dataclass(frozen=True)
 class Row:
-    """One name. dtypes: of the inputs that `domain` draws. result: "same", "float" (integers become float32), "sum" (integers
-    and bools become int64 or uint64), or an element type. least: the smallest size drawn. exact: numpy reckons in the element
-    type itself, rather than in float64. where: in burn ("") or one of its modules."""
+    """One name and its cases.
+
+    `dtypes`: of the inputs that `domain` draws. `result`: "same", "float" (integers become float32), "sum" (integers and bools
+    become int64 or uint64), or an element type. `least`: the smallest size drawn. `exact`: numpy computes in the element
+    type itself, rather than in float64. `where`: in burn ("") or one of its modules."""
 
     name: str
     inputs: tuple[str, ...]
@@ -397,7 +399,7 @@ row(
     use=lambda f, x: f(x, 7),
 )
 
-# ---- products ----------------------------------------------------------------------------------------------------------
+# ---- contractions ------------------------------------------------------------------------------------------------------
 row("matmul", "abc,acd", REALS, use=lambda f, x, y: [f(x, y)])
 row("mm", "ab,bc", REALS, np.matmul)
 row("bmm", "abc,acd", FLOATS, np.matmul)

@@ -36,7 +36,7 @@ def matmul(w: np.ndarray, **options: Any) -> Any:
 
 def test_the_same_program_is_compiled_once(own_cache: Path) -> None:
     first, count = compilations(lambda: matmul(W))
-    assert count >= 1  # folding compiles, too
+    assert count >= 1  # constant folding also compiles
     second, count = compilations(lambda: matmul(W.copy()))
     assert count == 0
     for run in (first, second):

@@ -1,4 +1,4 @@
-"""Inputs that are given up: results lie in their memory where nobody reads them any more, and are right either way."""
+"""Donated inputs: results reuse their memory once it has no readers left, and are right in either case."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SHAPE = (64, 64)
 
 
 def aligned(seed: int) -> np.ndarray:
-    """What burn gives is aligned as it wants it."""
+    """An array with burn's alignment."""
     values = np.random.default_rng(seed).standard_normal(SHAPE).astype(np.float32)
     return np.asarray(burn.compile(lambda x: x + 0.0, (values,))(values))
 

@@ -1,5 +1,6 @@
-"""Loops that end before their trips are over: lengths of stacks and derivatives come from the iterations that ran. glibc's
-MALLOC_PERTURB_ fills memory that nothing wrote, so reads of it change results: one test runs this file again with it."""
+"""Loops that end before their last trip: lengths of stacks and derivatives come from the iterations that ran.
+
+glibc's MALLOC_PERTURB_ fills uninitialised memory, so that reads of it change results. One test runs this file again with it."""
 
 from __future__ import annotations
 

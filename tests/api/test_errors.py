@@ -1,4 +1,4 @@
-"""What people are told: errors that name what is wrong, and that are caught by the `except` clauses people have."""
+"""Error messages name the mistake, and the usual `except` clauses catch the errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`exact=True` and `--exact`: products are summed as they stand, however a model gets to be a program that runs."""
+"""`exact=True` and `--exact` sum in order, for every way to compile a model."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Array = np.ndarray[tuple[int, ...], np.dtype[np.float32]]
 
 @pytest.fixture(scope="module")
 def layer() -> Conv2d:
-    """A convolution that pays at points."""
+    """A convolution for which Winograd pays off."""
     burn.manual_seed(3)
     return Conv2d(64, 64, 3, padding=1, bias=False)
 
@@ -46,7 +46,7 @@ def plain(layer: Conv2d, image: Array) -> Array:
 
 
 def test_sums_of_whole_numbers_are_exact() -> None:
-    """As float32 holds all that plain sums of them come to, but not what a filter is at points."""
+    """float32 holds all plain sums of them exactly, but not the filter in the Winograd domain."""
     drawn = np.random.default_rng(4)
     layer = Conv2d(64, 64, 3, padding=1, bias=False)
     layer.weight.assign(drawn.integers(-8, 9, (64, 64, 3, 3)).astype(np.float32))
@@ -62,7 +62,7 @@ def test_sums_of_whole_numbers_are_exact() -> None:
 @pytest.mark.usefixtures("own_cache")
 @pytest.mark.parametrize("in_memory", [False, True])
 def test_loaded_models(file: Path, image: Array, plain: Array, in_memory: bool) -> None:
-    """What the cache holds of one is not taken for the other."""
+    """The cache keeps the exact and the default program apart."""
     source = file.read_bytes() if in_memory else file
     usual = burn.load(source)(image)
     count = burn.compile_count()

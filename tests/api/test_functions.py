@@ -93,7 +93,7 @@ def draw(row: Row, dtype: str, seed: int, sizes: dict[str, int]) -> list[np.ndar
 
 
 def reference(row: Row, dtype: str, arrays: Sequence[np.ndarray]) -> list[Any]:
-    """What numpy says; floats are reckoned in float64 unless the row wants them exactly as they are."""
+    """numpy's result; floats are computed in float64 unless the row is exact."""
     if not row.exact and (dtype in FLOATS or row.result == "float"):
         arrays = [a.astype(np.float64) for a in arrays]
     with np.errstate(all="ignore"), warnings.catch_warnings():

@@ -152,7 +152,7 @@ def test_python_decides_by_elements() -> None:
 
 
 def test_long_histories_are_followed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is recorded too deep is computed on the way."""
+    """A recorded graph that grows too deep is computed in between."""
     monkeypatch.setattr("burn.tensors.base.DEEPEST", 10)
 
     def f(x: Tensor) -> Tensor:
@@ -215,7 +215,7 @@ def test_a_derivative_of_ones_own_in_a_loop() -> None:
 
 
 def test_a_derivative_of_ones_own_in_loops_in_loops_and_again() -> None:
-    """The rule holds wherever regions are built again: inside of others, and when the way back is differentiated."""
+    """The rule holds in rebuilt regions: in nested ones, and when the backward pass is differentiated."""
     cube = burn.custom_vjp(lambda x: x**3)
     cube.defvjp(lambda x: (x**3, x), lambda x, g: (g * x.sin(),))
 
@@ -265,7 +265,7 @@ def test_blocks_computed_again(wrap: Any) -> None:
 
 @pytest.mark.parametrize("wrap", [lambda f: f, burn.jit], ids=["recorded", "jitted"])
 def test_blocks_computed_again_draw_the_same_numbers(wrap: Any) -> None:
-    """Where an element was dropped the derivative is 0, and elsewhere it is that of what was kept."""
+    """The derivative is 0 for dropped elements, and that of the kept ones elsewhere."""
     drop = nn.Dropout(0.5).train()
 
     def f(x: Tensor) -> Any:
@@ -437,7 +437,7 @@ EMPTY = {
 
 @pytest.mark.parametrize("name", EMPTY)
 def test_empty_axes_have_derivatives(name: str) -> None:
-    """Of fixed and of named sizes, shorter than what is taken of them."""
+    """Axes of fixed and of named sizes, shorter than the range that is read."""
     f = EMPTY[name]
 
     def second(x: Tensor) -> tuple[Tensor, Tensor]:

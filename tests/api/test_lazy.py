@@ -1,4 +1,4 @@
-"""Lazy tensors: what is recorded, when it is computed, in how many kernels, and how often it is compiled."""
+"""Lazy tensors: recording, evaluation, the number of kernels, and the number of compilations."""
 
 from __future__ import annotations
 

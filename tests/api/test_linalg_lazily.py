@@ -43,7 +43,7 @@ def matrices(batch: int, n: int = 3) -> np.ndarray:
 
 @pytest.mark.parametrize("name", _names(CASES, QUICK))
 def test_derivatives(name: str) -> None:
-    """What comes before and behind the algorithm is recorded: the chain rule goes through all of it."""
+    """Ops before and after the algorithm are recorded: the chain rule covers all of them."""
     case, given = CASES[name], matrices(3)
 
     def ours(x: Any) -> Any:

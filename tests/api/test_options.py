@@ -119,7 +119,7 @@ def test_installed_versions() -> None:
 
 
 def test_one_module_reads_environment_variables(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Folders of environments that are handed on to other processes, and what Triton is told, are no readings."""
+    """Environments passed on to other processes, and Triton's settings, do not count as reads."""
     found = []
     for path in sorted(PACKAGE.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text())):

@@ -1,4 +1,4 @@
-"""Sizes with names, as a traced function meets them: what they decide, and what is said of what they do not."""
+"""Named sizes in a traced function: conditions that they decide, and errors for those that they do not."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ X = ("float32[n, 2]",)
 
 
 def _traced(function: Callable[[Tensor], Any]) -> Any:
-    """What `function` finds of a tensor with a named size, n."""
+    """The result of `function` for a tensor with a named size, n."""
     found: list[Any] = []
 
     def run(x: Tensor) -> Tensor:

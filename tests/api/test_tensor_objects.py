@@ -131,7 +131,7 @@ def test_indices_out_of_range() -> None:
     for bad in (lambda: x[[0, 3]], lambda: x[:, burn.constant([-5])], lambda: x.at[[7]].set(0.0)):
         with pytest.raises(RunError, match="out of range"):
             bad().numpy()
-    same, row = burn.zeros(2, 3), burn.constant(draw(3)).broadcast_to(5, 3)  # whose elements take no look at the place
+    same, row = burn.zeros(2, 3), burn.constant(draw(3)).broadcast_to(5, 3)  # whose elements do not depend on the index
     for bad in (lambda: same[[0, 2]], lambda: row[[5]], lambda: same.take_along_axis(burn.constant([[3], [0]]), 1)):
         with pytest.raises(RunError, match=r"index [235] is out of range"):
             bad().numpy()

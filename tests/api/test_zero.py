@@ -1,7 +1,7 @@
 """Sizes of 0 are ordinary: every row of the table with axes of no elements, traced and lazy, against numpy.
 
 Where numpy raises (the maximum of nothing, say), burn raises one of its own errors: when the function is traced or recorded, or
-when the program runs. Where numpy warns and gives NaN, so does burn.
+when the program runs. If numpy warns and gives NaN, burn gives NaN.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tests.api.rows import ROWS, Row
 from tests.api.test_functions import TRACED, as_list, check, chosen, compiled, draw, function_of, reference
 
 OTHERS = 3
-"""What the sizes are that are not 0."""
+"""The sizes that are not 0."""
 
 
 REFUSED = {
@@ -35,7 +35,7 @@ OTHERWISE = {
     "average": "weights that add up to 0 are an error of numpy's; here 0 / 0 is NaN, as for any weights",
     "cosine_similarity": "0 of vectors without elements, as torch has it; the reference divides 0 by 0",
 }
-"""Where the two differ in what they give."""
+"""Names for which the results differ."""
 
 
 def empty_sizes(row: Row) -> list[dict[str, int]]:
@@ -46,7 +46,7 @@ def empty_sizes(row: Row) -> list[dict[str, int]]:
 
 
 def wanted(row: Row, dtype: str, arrays: list[Any]) -> list[Any] | None:
-    """What numpy says; None where it raises."""
+    """numpy's result; None if it raises."""
     try:
         return reference(row, dtype, arrays)
     except (ValueError, IndexError, ZeroDivisionError):

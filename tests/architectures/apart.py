@@ -67,7 +67,7 @@ class Apart:
 
 
 def apart(function: Callable[[Send], None], timeout: float) -> Iterator[Any]:
-    """What a function sends from a process of its own, as it comes; `Died` last where the process did not end by itself."""
+    """The values that a function sends from a process of its own, as they come; `Died` last if the process crashed."""
     process = Apart(function, timeout)
     try:
         while True:
@@ -82,7 +82,7 @@ def apart(function: Callable[[Send], None], timeout: float) -> Iterator[Any]:
 
 
 def _child(function: Callable[[Send], None], pipe: Connection, log: int) -> None:
-    """What the process prints explains a crash. It dies with the one that started it."""
+    """The output of the process explains a crash. The process dies with its parent."""
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     os.dup2(log, 1)

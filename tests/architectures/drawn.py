@@ -1,4 +1,4 @@
-"""What an architecture is here, and the packages that list them. Enter at `listed` and `made`."""
+"""Architectures, and the packages that list them. Enter at `listed` and `made`."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ Inputs = dict[str, Any]
 class Made:
     """A model with random weights, in inference mode, and how it is called.
 
-    inputs: a batch's size -> the arguments by name. batched: the arguments whose first axis is the batch. prompt: arguments of
-    `generate()`, where the model writes tokens. note: which model it is, where the name does not say so."""
+    `inputs`: a batch's size -> the arguments by name. `batched`: the arguments whose first axis is the batch. `prompt`:
+    arguments of `generate()`, if the model writes tokens. `note`: the model, if the name does not say it."""
 
     model: torch.nn.Module
     inputs: Callable[[int], Inputs]
@@ -63,6 +63,6 @@ def integers(below: int, *shape: int) -> torch.Tensor:
 
 
 def runs(model: torch.nn.Module, inputs: Inputs) -> Any:
-    """What eager torch returns."""
+    """The results of eager torch."""
     with torch.no_grad():
         return model(**inputs)

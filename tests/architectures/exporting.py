@@ -1,7 +1,7 @@
-"""A model as an ONNX file, in the order of what a user tries until one works. Enter at `files`.
+"""A model as an ONNX file, by the attempts of a user, in order, until one works. Enter at `files`.
 
-`ATTEMPTS` is that order. torch writes a file of what it has traced: an exporter that raises nothing may still have written a file
-that no runtime takes, or that is another model. Who uses the files decides whether one is right, and takes the next one else.
+`ATTEMPTS` is that order. torch writes a file from its trace. Without an exception it may still be a file that no runtime
+accepts, or another model. The user of the files decides whether one is right, and otherwise takes the next one.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tests.importers.torch.architectures import leaves
 
 BATCH, OTHER, OPSET = 2, 3, 20
 EXPERTS = "batched_mm"
-"""What transformers offers for exports: its default is a grouped product."""
+"""transformers' implementation for exports: its default is a grouped matmul."""
 SECONDS = 200
 """Of CPU time, for one attempt."""
 
@@ -148,7 +148,7 @@ def _without_cache(case: Made) -> Inputs:
 
 @contextmanager
 def _constant(model: torch.nn.Module) -> Iterator[None]:
-    """The parameters need no gradients inside, and experts are products that ONNX has."""
+    """The parameters need no gradients inside, and experts are matmuls that ONNX has."""
     wanted = [p for p in model.parameters() if p.requires_grad]
     choose: Any = getattr(model, "set_experts_implementation", None)
     before = getattr(getattr(model, "config", None), "_experts_implementation", None)

@@ -1,4 +1,4 @@
-"""What was raised, as one line. Enter at `told`."""
+"""An exception as one line. Enter at `told`."""
 
 from __future__ import annotations
 

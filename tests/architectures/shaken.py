@@ -1,7 +1,7 @@
 """The rounding error that float32 may have in a model: the model in float64, with relative noise behind every operator.
 
 A network with batch statistics over two examples, or with a chaotic gradient, multiplies the rounding of one operator by
-thousands. What a float32 run of such a model differs by is compared with what this noise moves the float64 results by.
+thousands. The error of a float32 run of such a model is compared with the change that this noise causes in float64.
 Enter at `with_noise`.
 """
 

@@ -1,6 +1,6 @@
 """Small configurations of transformers' model types, by the names of their fields. Enter at `small`.
 
-Every width becomes the same number, and so do all counts of heads, so that parts that must fit each other do.
+Every width becomes one number, and every count of heads another, so that parts fit each other.
 """
 
 from __future__ import annotations
@@ -115,9 +115,9 @@ KEPT = re.compile(
     r"|input_channels|n_mels|.*_layer_norm|rope_.*|.*audio_channels|patch_embed_.*kernel.*|vision_feature_layer.*|.*_stride|temporal_dim"
 )
 SPLIT = r"glm(4v|_ocr|_image|ga|46v).*|qwen2(_5)?_(vl|omni).*|paddleocr_vl.*|ernie4_5_vl.*"
-"""Model types whose positions are of time, height and width, and whose frequencies are told apart in the model's code."""
+"""Model types with positions of time, height and width, whose frequencies the model's code separates."""
 NONE_TOO = r"num_experts_per_tok.*|prediction_length|attn_layer_indices"
-"""What gets a number where there is none."""
+"""Fields without a number, which get one."""
 TOKEN = re.compile(r".*(_token_id|_token_index|_token|_id|_ids|_index)")
 
 
@@ -221,7 +221,7 @@ def _other(name: str, value: Any, tokens: _Tokens) -> Any:
 
 
 def matched(name: str, value: Any, rules: tuple[tuple[str, Rule], ...]) -> Any:
-    """What the first rule for a name makes of a value; the value where there is none."""
+    """The value after the first rule for its name; unchanged without a rule."""
     for pattern, rule in rules:
         if re.fullmatch(pattern, name):
             try:

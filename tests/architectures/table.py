@@ -1,4 +1,4 @@
-"""What the results say: counts by package and way, and what fails with its reason. Enter at `table` and `update`."""
+"""The results as tables: counts by package and way, and failures with their reasons. Enter at `table` and `update`."""
 
 from __future__ import annotations
 

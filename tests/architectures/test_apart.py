@@ -55,7 +55,7 @@ def test_time_is_limited() -> None:
 
 
 class Cached(torch.nn.Module):
-    """Returns a cache unless it is told not to; `guarded` has torch.export fail, `torch.jit.trace` does not see it."""
+    """Returns a cache by default; `guarded` makes torch.export fail, and `torch.jit.trace` ignores it."""
 
     def __init__(self, guarded: bool = False) -> None:
         super().__init__()
@@ -89,7 +89,7 @@ def test_the_first_export_that_works_is_compared(plain: Made, guarded: bool, att
 
 @pytest.mark.filterwarnings("ignore")
 def test_a_file_that_is_wrong_is_no_failure_of_burn(plain: Made, monkeypatch: pytest.MonkeyPatch) -> None:
-    """And one that is right is: here burn is told to fail."""
+    """A file that is right is a failure of burn, which is made to fail here."""
 
     def fail(*_: Any) -> Any:
         raise ValueError("no")

@@ -83,7 +83,7 @@ def define() -> None:
 
 
 def _compiled() -> bool:
-    """Whether torchvision is here and its compiled part fits this torch."""
+    """True if torchvision is installed and its compiled part fits this torch."""
     try:
         importlib.import_module("torchvision")
     except (ImportError, RuntimeError):
@@ -109,8 +109,8 @@ def nms(boxes: Tensor, scores: Tensor, threshold: float) -> Tensor:
 
 
 def _bilinear(image: Tensor, y: Tensor, x: Tensor, border: bool) -> Tensor:
-    """image at points. Shapes: [c, h, w], [n], [n] -> [c, n]. With `border` a point within a pixel of the edge takes the edge's
-    value and others outside are 0; without it there are zeros around the image."""
+    """image at points. Shapes: [c, h, w], [n], [n] -> [c, n]. With `border` a point within a pixel of the edge is clamped to the
+    edge, and others outside are 0. Without it the image is padded with zeros."""
     height, width = image.shape[1:]
     inside = torch.ones_like(y, dtype=torch.bool)
     if border:
@@ -183,7 +183,7 @@ def _fake_nms(boxes: Tensor, scores: Tensor, threshold: float) -> Tensor:
 
 
 def _away(x: float) -> int:
-    """To the nearest integer, halves away from zero."""
+    """To the nearest integer, ties away from zero."""
     return floor(abs(x) + 0.5) * (1 if x >= 0 else -1)
 
 

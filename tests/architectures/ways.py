@@ -122,7 +122,7 @@ def backward(case: Made, backend: str) -> str:
 
 
 def _repeats(case: Made) -> bool:
-    """Whether two runs in training mode are the same: whether nothing is drawn at random."""
+    """True if two runs in training mode are equal, so that nothing is random."""
     twin = copy.deepcopy(case.model).train()
     try:
         with torch.no_grad():
@@ -138,7 +138,7 @@ def _repeats(case: Made) -> bool:
 
 
 def _same_numbers(case: Made) -> bool:
-    """Whether two runs of eager torch are the same in inference: whether nothing is drawn at random."""
+    """True if two runs of eager torch in inference are equal, so that nothing is random."""
     torch.manual_seed(1)
     before = torch.get_rng_state()
     runs(case.model, case.inputs(BATCH))
@@ -216,8 +216,8 @@ WAYS: dict[str, Callable[[Made, str], str]] = {
 def results(name: str, ways: tuple[str, ...], timeout: float) -> Iterator[Result | None]:
     """The results of an architecture, as they come; None for a way that is not for it. timeout: seconds for a way.
 
-    The model is made once; every group of ways runs in a process of its own, forked from this one, so that a crash, a hang or a
-    lack of memory is one way's."""
+    The model is made once. Every group of ways runs in a process of its own, forked from this one. A crash, a hang or a lack of
+    memory then concerns one way alone."""
     start = time.monotonic()
     try:
         case = made(name)
@@ -251,7 +251,7 @@ def _apart(name: str, case: Made, waiting: list[str], timeout: float) -> Iterato
 
 
 def _torch_goes(case: Made, way: str, timeout: float) -> bool:
-    """Whether the way ends well without burn, in a process of its own."""
+    """True if the way succeeds without burn, in a process of its own."""
 
     def go(send: Send) -> None:
         torch._dynamo.reset()

@@ -1,4 +1,4 @@
-"""What tests of `burn-bench` leave behind: nothing."""
+"""Tests of `burn-bench` leave nothing behind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`burn-bench`: what it measures is what ran, in turns, and what it cannot measure it says."""
+"""`burn-bench` alternates between engines, measures the programs that ran, and reports what it cannot measure."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ def test_sizes_in_a_name(cpu: ModuleType, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_peers_find_an_older_cpu() -> None:
-    """In a process of its own: what a program asks the CPU for is not there, and what is left stays."""
+    """In a process of its own: the CPU features that a program queries are hidden, and the others stay."""
     program = """
 import subprocess
 import sys

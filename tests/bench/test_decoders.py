@@ -37,7 +37,7 @@ def test_a_step_and_a_text(decoders: ModuleType, tmp_path: Path, rotary: bool, b
 
 
 def test_what_a_step_reads(decoders: ModuleType) -> None:
-    """Of a whole file the weights of products: all but embeddings and vectors."""
+    """The weights of the matmuls in a whole file: all but embeddings and vectors."""
     whole = decoders.DECODERS["gpt2-small"]
     assert whole.weight_bytes == 4 * (12 * 12 * 768**2 + 50257 * 768)
     blocks = decoders.DECODERS["gpt2-small-int4"]

@@ -1,4 +1,4 @@
-"""What share of the machine a kernel reaches."""
+"""The fraction of the roofline that a kernel reaches."""
 
 from __future__ import annotations
 

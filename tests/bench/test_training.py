@@ -49,7 +49,7 @@ def test_an_unknown_model_or_engine_is_named() -> None:
 
 @pytest.mark.slow
 def test_matmuls_in_half_precision(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Beside torch's autocast, on the CPU; on a card by `--device cuda`."""
+    """Next to torch's autocast, on the CPU; on a GPU by `--device cuda`."""
     pytest.importorskip("torch")
     monkeypatch.setitem(CASES, "gpt", TINY)
     options = ("--peers", "burn,torch", "--no-memory", "--runs", "1", "--rounds", "1", "--precision", "bfloat16")

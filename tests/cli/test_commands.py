@@ -127,7 +127,7 @@ def test_import_does_not_overwrite_unless_told(tmp_path: Path) -> None:
 
 
 def bad_models(folder: Path) -> dict[str, tuple[Path, list[str]]]:
-    """By what is wrong: a file, and what the message must say."""
+    """Kind of error -> a bad file, and the words that the message must contain."""
     node = helper.make_node
     (folder / "bytes.onnx").write_bytes(b"\xff" * 100)
     (folder / "empty.onnx").write_bytes(b"")

@@ -1,4 +1,4 @@
-"""What datasets are made of one another, and batches of rows, against plain lists."""
+"""Datasets derived from others, and batches of rows, against plain lists."""
 
 from __future__ import annotations
 

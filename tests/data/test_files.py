@@ -1,4 +1,4 @@
-"""Datasets in files: what is read is what was written, and what cannot be read is named with its place."""
+"""Datasets in files: rows are read as they were written, and errors name the file and position."""
 
 from __future__ import annotations
 
@@ -219,7 +219,7 @@ def test_mnist() -> None:
 
 # ---- Hugging Face ----------------------------------------------------------------------------------------------------------
 class Theirs(list[dict[str, Any]]):
-    """What the library's class looks like from here."""
+    """A stand-in for the library's class."""
 
     column_names = ("image", "label")
 

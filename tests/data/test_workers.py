@@ -1,6 +1,6 @@
 """Worker processes: the same batches as without, errors that say what happened, and nothing left behind.
 
-A pool takes its time to start, so that most of what is asked of one is asked of the same."""
+A pool takes its time to start, so most tests share one."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from burn.errors import DataError
 
 
 class Odd(data.Dataset):
-    """Rows of which one can be made unreadable, and one the end of whoever reads it."""
+    """Rows, one of which can be unreadable, and one of which can kill the reading process."""
 
     def __init__(self, rows: int, broken: int = -1, deadly: int = -1) -> None:
         self.rows, self.broken, self.deadly = rows, broken, deadly

@@ -85,7 +85,7 @@ class Browser:
         _call(f"{self._session}/element/{found[_ELEMENT]}/value", {"text": str(path)})
 
     def draw(self, selector: str, strokes: Sequence[Sequence[tuple[float, float]]]) -> None:
-        """Presses the pointer and moves it; places are fractions of an element's box."""
+        """Presses the pointer and moves it; positions are fractions of an element's box."""
         box = self.run(f"return document.querySelector({selector!r}).getBoundingClientRect().toJSON()")
 
         def move(position: tuple[float, float]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What the tests of compiled models share: programs to compile, commands to run, and libraries called through ctypes."""
+"""Helpers for tests of compiled models: programs to compile, commands to run, and libraries called through ctypes."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def traced(function: Callable[..., Any], **inputs: str) -> Program:
 
 
 def scores(x: burn.Tensor) -> burn.Tensor:
-    """float32[n, 16] -> float32[n, 32]: a product and what is behind it."""
+    """float32[n, 16] -> float32[n, 32]: a matmul and its epilogue."""
     weight = burn.tensor(np.arange(16 * 32, dtype=np.float32).reshape(16, 32))
     return burn.softmax(x @ weight, -1)
 
@@ -69,7 +69,7 @@ def run(command: Path, *words: str | Path, stdin: bytes = b"") -> bytes:
 
 
 def refusal(command: Path, *words: str | Path, stdin: bytes = b"") -> tuple[int, str]:
-    """The exit status of what must fail, and what it said: one line."""
+    """The exit status and the message, one line, of a command that must fail."""
     done = subprocess.run([command, *words], input=stdin, capture_output=True)
     said = done.stderr.decode()
     assert done.returncode in (1, 2), (done.returncode, said)
@@ -94,7 +94,7 @@ class Tensor(ctypes.Structure):
         return Tensor(array.ctypes.data, array.nbytes, CODES.index(dtype), array.ndim, dims)
 
     def array(self, dtype: str) -> Array:
-        """A copy of what it holds."""
+        """A copy of the contents."""
         assert self.element == CODES.index(dtype)
         flat = np.frombuffer(ctypes.string_at(self.data, self.bytes), numpy_dtype(dtype))
         return flat.reshape(self.dims[: self.rank])

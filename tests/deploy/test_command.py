@@ -179,7 +179,7 @@ def test_failures_name_the_node(tmp_path: Path) -> None:
 
 @pytest.mark.sanitized
 def test_damaged_files_never_crash(tmp_path: Path) -> None:
-    """The readers under the address and undefined-behaviour sanitizers, on files of which bytes were changed or cut off."""
+    """The readers under the address and undefined-behaviour sanitizers, on files with changed or missing bytes."""
     flags = compiler_with("address,undefined", tmp_path)
     (tmp_path / "damaged.c").write_text(DAMAGED)
     files = [tmp_path / "damaged.c", OWN / "npz.c", OWN / "inflate.c"]

@@ -1,4 +1,4 @@
-"""Models at the edges of what a C interface can say: no inputs, scalars, odd names, all kinds of elements, inputs given back."""
+"""Edge cases of the C interface: no inputs, scalars, odd names, all element types, inputs that are outputs."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def node(folder: Path, script: str, name: str = "digits") -> Any:
-    """What a script with the model gives to `tell`."""
+    """The values that a script with the model passes to `tell`."""
     head = f"""
     import {{ Model }} from "./model.mjs";
     const tell = (x) => console.log(JSON.stringify(x));
@@ -154,7 +154,7 @@ def many(x: burn.Tensor, n: burn.Tensor, flags: burn.Tensor) -> dict[str, burn.T
 
 
 def test_many_types(tmp_path: Path) -> None:
-    """Integers of 64 bits, halves as bits, bools, several open sizes, and sizes that only a run can tell."""
+    """Integers of 64 bits, float16 as bits, bools, several open sizes, and sizes that depend on data."""
     program = traced(many, x="float32[a, b]", n="int64[]", flags="bool[c]")
     got = node(
         addon(program, tmp_path, "many"),

@@ -58,7 +58,7 @@ def test_a_network(target: str, tmp_path: Path) -> None:
 
 
 def mixed(x: burn.Tensor, indices: burn.Tensor) -> dict[str, burn.Tensor | tuple[burn.Tensor, ...]]:
-    """Vectors, halves, integers, library calls and sizes that only a run can tell."""
+    """Vectors, half precision, integers, library calls and sizes that depend on data."""
     small_floats = burn.exp(x.astype("float16")) * 0.3
     return {
         "product": burn.softmax(x @ burn.tensor(WEIGHT), -1),

@@ -1,4 +1,4 @@
-"""What a model costs: by hand, and as the command prints it."""
+"""The costs of a model: computed by hand, and as the command prints them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_multiply_adds_are_half_of_the_operations() -> None:
 
 
 def test_the_command_prints_it(tmp_path: Path) -> None:
-    """What is multiplied as the program is: convolutions at points take fewer."""
+    """Multiplications of the compiled program: Winograd convolutions have fewer."""
     words = [str(DIGITS), "--emit", "wasm", "--report", "--dim", "batch=1", "-o", str(tmp_path / "digits")]
     plain, usual = (CliRunner().invoke(main, [*words, "--json", *more]) for more in (["--exact"], []))
     assert plain.exit_code == usual.exit_code == 0, plain.output + usual.output

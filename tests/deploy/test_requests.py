@@ -28,7 +28,7 @@ def compiles_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def refusal(*words: object) -> str:
-    """What burn-compile says on stderr, on one line."""
+    """The message of burn-compile on stderr, on one line."""
     done = CliRunner().invoke(main, list(map(str, words)))
     assert done.exit_code == 1 and isinstance(done.exception, SystemExit), done.output
     assert "Traceback" not in done.output and "internal error" not in done.output, done.output

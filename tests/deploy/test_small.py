@@ -79,7 +79,7 @@ def test_reference_models(name: str, exporter: Exporter | None, tmp_path: Path) 
 
 
 def test_many_libraries_in_one_process(tmp_path: Path) -> None:
-    """What a thread has of its own of a library takes none of the little room that is set aside before a process begins."""
+    """A library's thread-local data does not use the small static block that is reserved at process start."""
     path = make("shared", traced(lambda x: x + 1, x="float32[n]"), tmp_path / "one", small=True)
     for copy in range(60):
         shutil.copy(path, tmp_path / f"{copy}.so")

@@ -34,7 +34,7 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def node(folder: Path, script: str) -> Any:
-    """What a script that has imported `load` from the package gives to `tell`."""
+    """The values that a script passes to `tell`, after it has imported `load` from the package."""
     if shutil.which("node") is None:
         pytest.skip("node is not here")
     head = f'import {{ load }} from "{folder / "index.js"}";\nconst tell = (x) => console.log(JSON.stringify(x));\n'

@@ -1,4 +1,4 @@
-"""Modules of WebAssembly with threads: in Node and in a browser the numbers of one thread, whoever computes them."""
+"""Modules of WebAssembly with threads: in Node and in a browser they give the numbers of one thread."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def taken(x: burn.Tensor, indices: burn.Tensor) -> burn.Tensor:
 
 
 def test_failures_in_a_thread(tmp_path: Path) -> None:
-    """A place out of range, which whichever thread comes across it reports; and the next call is right."""
+    """The thread that finds an index out of range reports it; and the next call is right."""
     build("wasm", traced(taken, x="float32[n, 64]", indices="int64[m]"), tmp_path / "taken", THREADS)
     got = node(
         tmp_path / "taken",

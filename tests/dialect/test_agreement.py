@@ -20,8 +20,8 @@ Shapes = dict[str, tuple[int, ...]]
 
 @dataclass(frozen=True)
 class Case:
-    """function: of the operands. shapes: of operands, by name. free: (operand, axis, size) that fit as well. numbers: axes that
-    have no name, because the op asks for a number there. dtypes: other than float32."""
+    """function: of the operands. shapes: of operands, by name. free: (operand, axis, size) that are also valid. numbers: axes
+    without a name, because the op requires a number there. dtypes: other than float32."""
 
     name: str
     function: Callable[..., Any]

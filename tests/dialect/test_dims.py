@@ -123,7 +123,7 @@ def test_anything_else_is_refused(text: str) -> None:
 
 
 def test_24_named_sizes_take_no_longer_than_two() -> None:
-    """The proof that a place lies in a tensor does not multiply out the sizes' product."""
+    """The proof that an index is in range does not expand the multiplied sizes."""
     shape = [symbol(f"n{i}") for i in range(24)]
     loops = [Expr.of(LoopVar(f"i{k}", d)) for k, d in enumerate(shape)]
     offset: Dim = 0
@@ -163,7 +163,7 @@ def test_sizes_of_nothing() -> None:
     assert dim_broadcast(n, m, 7) == 7 and dim_broadcast(n, 0) == 0
     assert (
         dim_broadcast(dim_min(512, n), n) == dim_broadcast(n, dim_min(n, 512)) == n
-    )  # a table of 512 places, cut to n
+    )  # a table of 512 elements, cut to n
     assert str(dim_broadcast(dim_min(m, n), n)) == "broadcast(min(m, n), n)"  # of none, beside one, none
     assert str(dim_broadcast(dim_min(5, n), m)) == "broadcast(m, min(5, n))"
     with pytest.raises(ValueError, match="do not broadcast"):
@@ -183,7 +183,7 @@ def test_where_a_loop_runs_its_extent_is_not_0() -> None:
 
 @pytest.mark.parametrize("seed", range(12))
 def test_proofs_over_loops_hold_wherever_the_loops_run(seed: int) -> None:
-    """Random expressions over sizes and loop variables: what is proven, and what divides away, against every place."""
+    """Random expressions over sizes and loop variables: proofs and divisions, against every iteration."""
     rng = random.Random(seed)
     sizes: list[Dim] = [symbol("n"), symbol("m")]
 
@@ -222,7 +222,7 @@ SMALL = list(itertools.product(range(4), repeat=2))
 
 
 def _divides_by_size(claim: Dim, loops: list[LoopVar]) -> bool:
-    """Whether a quotient by a named size may stand in it: then the sizes are at least 1."""
+    """True if it may contain a quotient by a named size: then the sizes are at least 1."""
     return any(
         f"{sign} {name}" in str(d) for sign in "/%" for name in "nm" for d in (claim, *(v.extent for v in loops))
     )

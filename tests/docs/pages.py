@@ -59,7 +59,7 @@ class Block:
 
     @property
     def needs(self) -> list[str]:
-        """What must be installed besides, so that it can be run."""
+        """Packages and programs that must be installed to run the block."""
         return self.kind.split()[1:] if self.language == "console" else []
 
     @property
@@ -76,7 +76,7 @@ def blocks(page: Path) -> list[Block]:
 
 
 def lacking(block: Block) -> list[str]:
-    """What it needs and is not here."""
+    """Missing packages and programs of the block."""
     return [name for name in block.needs if shutil.which(name) is None and find_spec(name) is None]
 
 

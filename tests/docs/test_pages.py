@@ -20,7 +20,7 @@ names = {"features": torch.nn.Linear(784, 128), "head": torch.nn.Linear(128, 10)
 torch.save(torch.nn.ModuleDict(names).state_dict(), "classifier.pt")
 ```
 """
-"""What the README's code takes for granted: a model and its input, a PyTorch module, a checkpoint."""
+"""The setup that the README's code assumes: a model and its input, a PyTorch module, a checkpoint."""
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ def test_with_other_programs(page: Path, tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_what_is_only_read_of_deploy() -> None:
-    """Node's addon, which tests/deploy/test_node.py builds, and what a card runs (tests/deploy/test_programs.py)."""
+    """Node's addon, which tests/deploy/test_node.py builds, and code for a GPU (tests/codegen/gpu/test_programs.py)."""
     page = ROOT / "docs" / "guide" / "deploy.md"
     read = [block.code.splitlines()[0] for block in blocks(page) if not block.is_run]
     assert [line.split()[0] for line in read] == ["import", "./scorer-gpu"]

@@ -170,7 +170,7 @@ def test_speech_detector_over_a_stream() -> None:
         assert_close({"stateN": got["stateN"]}, {"stateN": want["stateN"]})
         ours, theirs = got["stateN"], want["stateN"]
         heard.append(want["output"].item())
-    assert max(heard) > 0.9 and min(heard) < 0.1  # the made voice is heard, and so are its pauses
+    assert max(heard) > 0.9 and min(heard) < 0.1  # the model detects the synthetic voice and its pauses
 
 
 def test_digits_of_mnist() -> None:

@@ -38,8 +38,10 @@ def apart(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Case:
-    """function: of float64 tensors of these shapes, where "n" is a size that varies. op: the rule that it is for; smooth:
-    whether it has a second derivative that is not zero nearly everywhere."""
+    """A case of one rule.
+
+    `function`: of float64 tensors of these shapes, where "n" is a size that varies. `op`: the rule under test. `smooth`:
+    its second derivative is not zero nearly everywhere."""
 
     name: str
     op: str
@@ -174,7 +176,7 @@ CASES: tuple[Case, ...] = (
     Case(
         "window min", "window_reduce", _pool("min", low=(0, 0, 0), high=(0, 0, 0)), (("n", 6, 5),), (distinct,), False
     ),
-    # products
+    # contractions
     Case("product", "dot_general", lambda a, b: a @ b, (N3, (3, 4))),
     Case("product of stacks", "dot_general", lambda a, b: a @ b, (("n", 2, 3), ("n", 3, 2))),
     Case(
@@ -220,7 +222,7 @@ CASES: tuple[Case, ...] = (
         ),
         (("n", 2, 1, 3), (2, 2, 1, 3)),
     ),
-    # places
+    # indexing
     Case("gather", "gather", lambda x: ops.gather(x, burn.constant([[0, 2], [-1, 0]]), axis=1) ** 2, (N3,)),
     Case(
         "gather_elements",

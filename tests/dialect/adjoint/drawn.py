@@ -134,7 +134,7 @@ def moved(rng: Rng) -> Drawn:
 
 
 def indices(rng: Rng) -> Drawn:
-    """Elements read and written at places that repeat."""
+    """Elements read and written at repeated indices."""
     shape, axis = sizes(rng, 3), int(rng.integers(0, 3))
     where = rng.integers(-shape[axis], shape[axis], sizes(rng, 2))
     own = np.stack([rng.integers(0, d, 4) for d in shape], -1)

@@ -1,13 +1,21 @@
 """`python -m tests.exporters.onnx.sweep`: every conformance test that burn imports, exported and run by ONNX Runtime.
 
-python -m tests.exporters.onnx.sweep -k 'conv|pool'      only tests whose name or operator matches
-python -m tests.exporters.onnx.sweep --opset 23          export at another opset (21 by default)
-python -m tests.exporters.onnx.sweep --trace test_add    one test, in this process, with its graph and traceback
-python -m tests.exporters.onnx.sweep --update            write what fails to failing.txt
+Usage:
 
-A test that burn does not import is left out. Reasons: `refused` cannot be exported, `invalid` does not pass ONNX's
-checker, `unsupported` ONNX Runtime has no kernel for it, `load` ONNX Runtime refuses it otherwise, `run`, and what
-`tests.onnx_suite.compare` says of wrong outputs.
+    python -m tests.exporters.onnx.sweep -k 'conv|pool'      only tests whose name or operator matches
+    python -m tests.exporters.onnx.sweep --opset 23          export at another opset (21 by default)
+    python -m tests.exporters.onnx.sweep --trace test_add    one test, in this process, with its graph and traceback
+    python -m tests.exporters.onnx.sweep --update            write the failures to failing.txt
+
+Tests that burn does not import are left out. The reasons are:
+
+    refused       it cannot be exported
+    invalid       it does not pass ONNX's checker
+    unsupported   ONNX Runtime has no kernel for it
+    load          ONNX Runtime refuses it for another reason
+    run           ONNX Runtime fails to run it
+
+Wrong outputs have the reasons of `tests.onnx_suite.compare`.
 """
 
 from __future__ import annotations
@@ -174,7 +182,7 @@ def write_failing(outcomes: Sequence[Outcome]) -> None:
 
 
 def drift(outcomes: Sequence[Outcome]) -> list[str]:
-    """What failing.txt does not say: new failures, and passes that it lists."""
+    """Differences from failing.txt: new failures, and listed tests that pass."""
     known = read_failing()
     new = [f"{o.name} fails: {o.category}: {o.messages}" for o in outcomes if not o.passed and o.name not in known]
     return new + [f"{o.name} passes, but is listed" for o in outcomes if o.passed and o.name in known]
