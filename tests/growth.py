@@ -1,4 +1,4 @@
-"""How work grows with the size of what it is done on, told without a clock: a busy machine counts as a quiet one does."""
+"""The growth of work with the size of its input, measured without a clock, so that the load of the machine does not matter."""
 
 from __future__ import annotations
 

@@ -109,8 +109,8 @@ def nms(boxes: Tensor, scores: Tensor, threshold: float) -> Tensor:
 
 
 def _bilinear(image: Tensor, y: Tensor, x: Tensor, border: bool) -> Tensor:
-    """image at points. Shapes: [c, h, w], [n], [n] -> [c, n]. With `border` a point within a pixel of the edge is clamped to the
-    edge, and others outside are 0. Without it the image is padded with zeros."""
+    """Samples an image. Shapes: [c, h, w], [n], [n] -> [c, n]. With `border` a coordinate within a pixel of the edge is
+    clamped to the edge, and others outside are 0. Without it the image is padded with zeros."""
     height, width = image.shape[1:]
     inside = torch.ones_like(y, dtype=torch.bool)
     if border:

@@ -23,7 +23,7 @@ from burn.errors import DataError
 
 
 class Odd(data.Dataset):
-    """Rows, one of which can be unreadable, and one of which can kill the reading process."""
+    """Rows; one can be unreadable, and one can kill the reading process."""
 
     def __init__(self, rows: int, broken: int = -1, deadly: int = -1) -> None:
         self.rows, self.broken, self.deadly = rows, broken, deadly

@@ -1,8 +1,8 @@
 """A program's generated code as named texts: `printed`.
 
-The texts of a CPU are LLVM's, one for each function, before LLVM optimises them. Those of a GPU are Triton's, one for each
-kernel with what Triton is told of its arguments, and the LLVM text of the entry function. Neither needs the machine. The last
-text is what an artefact holds besides code: constants, live ranges, kernels.
+The texts of a CPU are LLVM IR, one for each function, before optimisation. Those of a GPU are Triton's, one for each kernel with
+the specialisation of its arguments, and the LLVM IR of the entry function. Neither needs the machine. The last
+text is the rest of an artefact: constants, live ranges, kernels.
 """
 
 from __future__ import annotations

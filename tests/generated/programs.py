@@ -141,7 +141,7 @@ def few_bits() -> Program:
 
 
 def matmuls() -> Program:
-    """Matmuls of several element types and shapes: one row, named sizes, a constant and a variable right side, batches."""
+    """Matmuls of several element types and shapes: one row, named sizes, a constant and a variable rhs, batches."""
     rng = np.random.default_rng(1)
     w, u = rng.standard_normal((200, 96)).astype("float32"), rng.integers(-128, 128, (64, 40)).astype("int8")
 

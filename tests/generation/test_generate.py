@@ -21,7 +21,7 @@ WORDS = 23
 
 
 class Gpt(nn.Module):
-    """With learned positions, of which there are 300."""
+    """With 300 learned positions."""
 
     def __init__(self, width: int = 12, heads: int = 3, layers: int = 1, rotary: bool = False) -> None:
         self.embed, self.position = nn.Embedding(WORDS, width), None if rotary else nn.LearnedPositions(300, width)
@@ -102,7 +102,7 @@ def test_without_a_seed_the_process_decides(model: Gpt) -> None:
 
 
 def test_tokens_come_as_often_as_their_probability_says() -> None:
-    """Against the probabilities themselves, in float64, with what top_k and top_p leave."""
+    """Against the probabilities in float64, after top_k and top_p."""
     scores = np.array([[2.0, 1.0, 0.5, 0.0, -1.0, 1.0, -30.0]], np.float32)
     draws = 4000
     many = burn.constant(np.repeat(scores, draws, 0))

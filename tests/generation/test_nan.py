@@ -1,4 +1,4 @@
-"""Scores that choose nothing are told, and not taken for token 0."""
+"""Scores of NaN raise an error instead of choosing token 0."""
 
 from __future__ import annotations
 

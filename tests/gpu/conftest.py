@@ -1,4 +1,4 @@
-"""What tests on a real card run with. Where there is none they are skipped."""
+"""Fixtures of tests on a real GPU, which are skipped without one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def pytest_runtest_setup() -> None:
 
 @pytest.fixture(scope="session")
 def torch() -> Any:
-    """Where it sees the card, too."""
+    """PyTorch with access to the GPU."""
     found = pytest.importorskip("torch")
     if not found.cuda.is_available():
         pytest.skip("torch sees no card")

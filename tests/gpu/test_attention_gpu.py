@@ -1,4 +1,4 @@
-"""Attention on a real card, with warps that have roles and with copies by maps, against float64. Skipped where there is none."""
+"""Attention on a real GPU, with warp specialisation and TMA copies, against float64. Skipped without a GPU."""
 
 from __future__ import annotations
 

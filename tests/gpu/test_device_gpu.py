@@ -1,4 +1,4 @@
-"""Devices on a real card: what the simulated driver of tests/runtime can only imitate. Skipped where there is none."""
+"""Devices on a real GPU, which the simulated driver of tests/runtime can only imitate. Skipped without a GPU."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The examples that train, on a real card: what they return, beside what the CPU makes of them."""
+"""The training examples on a real GPU: their results against those on the CPU."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ pytest.importorskip("triton")
 
 
 def numbers(result: Any) -> list[float]:
-    """Those in what an example returns, in order."""
+    """The numbers in the result of an example, in order."""
     if isinstance(result, Mapping):
         result = list(result.values())
     return [n for part in result for n in numbers(part)] if isinstance(result, Sequence) else [float(result)]
@@ -22,6 +22,6 @@ def numbers(result: Any) -> list[float]:
 
 @pytest.mark.parametrize("name", BRIEFLY)
 def test_same_as_on_the_cpu(name: str) -> None:
-    """Losses, and shares of what is read right: one of sixty may fall to the other side."""
+    """Losses, and accuracies: one of sixty examples may be classified differently."""
     want, got = (numbers(example(name).main(device=device, **BRIEFLY[name])) for device in ("cpu", "cuda"))
     np.testing.assert_allclose(got, want, rtol=1e-3, atol=2e-2)

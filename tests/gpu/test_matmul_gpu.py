@@ -1,5 +1,4 @@
-"""Products on a real card whose warps have roles, with what follows in the same kernel, against float64. Skipped where there is
-none."""
+"""Matmuls with warp specialisation and epilogues on a real GPU, against float64. Skipped without a GPU."""
 
 from __future__ import annotations
 
@@ -17,7 +16,7 @@ pytest.importorskip("triton")
 
 @dataclass(frozen=True)
 class Case:
-    """turned: the right side is [n, k]; after: what is done with the sums; named: the rows have a name; b: rows are [b, m]."""
+    """turned: the rhs is [n, k]; after: the epilogue; named: the rows have a name; b: rows are [b, m]."""
 
     m: int
     n: int
@@ -81,7 +80,7 @@ def test_matmul(torch: Any, case: Case) -> None:
 @pytest.mark.parametrize(("m", "n", "k"), [(768, 3072, 4096), (776, 520, 8200), (1024, 1024, 333), (768, 768, 2048)])
 @pytest.mark.parametrize("named", [False, True])
 def test_matmul_along_rows(torch: Any, m: int, n: int, k: int, named: bool) -> None:
-    """A weight's gradient: both sides have their depth in front, which may be cut into parts."""
+    """A weight's gradient: both operands have the contracted axis first, which may be split (split-K)."""
     torch.manual_seed(0)
     x, y = (torch.randn((k, size), device="cuda").to(torch.bfloat16) for size in (m, n))
     types = [f"bfloat16[{'k' if named else k}, {size}]" for size in (m, n)]
@@ -95,7 +94,7 @@ def _along_rows(x: Any, y: Any) -> Any:
 
 
 class Words(NamedTuple):
-    """What the two libraries call differently."""
+    """Names that differ between the two libraries."""
 
     gelu: Any
     widened: Any

@@ -1,6 +1,6 @@
-"""Whole models on a real card, against the CPU's numbers: every size from one artefact, in float32 and in halves, and training.
+"""Whole models on a real GPU, against the CPU's numbers: every size from one artefact, float32 and half precision, and training.
 
-Skipped where there is no card. A model that cannot be had (PyTorch absent, no shared folder) is skipped by name.
+Skipped without a GPU. A model that is unavailable (PyTorch absent, no shared folder) is skipped by name.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ pytest.importorskip("triton")
 
 SINGLE = 1e-4
 HALVES = {"bf16": 4e-2, "fp16": 6e-3}
-"""What a card's numbers may differ by from the CPU's in float32, relatively to the largest of an output: one rounding is 2^-9 and
-2^-12, and models are a few layers deep."""
+"""Tolerances against the CPU's float32 numbers, relative to the largest element of an output. One rounding is 2^-9 and 2^-12, and
+models are a few layers deep."""
 
 LARGEST = 3
 """Batch. The CPU computes the same, and more of it takes its time."""

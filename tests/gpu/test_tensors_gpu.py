@@ -1,4 +1,4 @@
-"""Arrays that stay on a real card, and torch's tensors there. Skipped where there is none."""
+"""Device arrays on a real GPU, and torch's tensors there. Skipped without a GPU."""
 
 from __future__ import annotations
 

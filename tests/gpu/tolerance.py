@@ -1,11 +1,11 @@
-"""How near to float64's numbers a card has to come in halves."""
+"""Tolerances of a GPU's half-precision results against float64."""
 
 from __future__ import annotations
 
 from typing import Any
 
 CLOSE = 2e-2
-"""Of the largest element, for sums of bfloat16's products."""
+"""Relative to the largest element, for bfloat16 matmuls."""
 
 
 def assert_near(got: Any, want: Any) -> None:

@@ -1,4 +1,4 @@
-"""What is written, where, and what is said of programs that cannot be."""
+"""Files, their locations, and errors for programs that cannot be exported."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_every_opset_is_valid(opset: int) -> None:
 def test_everything_that_is_wrong_is_named_at_once() -> None:
     def build(x: Any, c: Any) -> Any:
         whole = ops.bitcast(x, dtype="int32")
-        after = ops.add(whole, number(1, "int32"))  # depends on what failed: not a problem of its own
+        after = ops.add(whole, number(1, "int32"))  # depends on a failed op: not a problem of its own
         return ops.cast(x, dtype="int2"), after, ops.exp(x), ops.add(c, c)
 
     with pytest.raises(ModelError) as raised:
@@ -107,7 +107,7 @@ def ops_identity(made: Program) -> Any:
 
 
 def test_inputs_and_constants_as_outputs(tmp_path: Path) -> None:
-    """What is no node's result, or two outputs at once, still has the names of the outputs."""
+    """Outputs that are no node's results, or one value twice, have the names of the outputs."""
     made = Program.create([("x", spec("float32[3]"))])
     with made.building("here"):
         one, y = number(1.0, "float32"), ops.exp(made.inputs[0])

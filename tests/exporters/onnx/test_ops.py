@@ -1,4 +1,4 @@
-"""Ops that are more than a name: views, windows, products, searching, control flow, with sizes that vary and with 0 and 1."""
+"""Ops with attributes: views, windows, contractions, searching, control flow, with dynamic sizes and sizes 0 and 1."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def test_windows_of_integers() -> None:
         agree(lambda x, k=kind: ops.window_reduce(x, kind=k, **options), {"x": RANDOM.integers(-9, 9, 11)})
 
 
-# ---- products ----------------------------------------------------------------------------------------------------------
+# ---- contractions ------------------------------------------------------------------------------------------------------
 
 DOTS: list[tuple[tuple[int, ...], tuple[int, ...], dict[str, tuple[int, ...]]]] = [
     ((3, 4), (4, 5), {"lhs_contract": (1,), "rhs_contract": (0,)}),

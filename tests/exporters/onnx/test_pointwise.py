@@ -13,7 +13,7 @@ from tests.exporters.onnx.building import burn, exported, ort, program
 TYPES = tuple(n for n, d in DTYPES.items() if d.kind in ("float", "int", "uint", "bool") and d.bits not in (2, 4))
 TOLERANCE = {"float64": 1e-12, "float32": 1e-5, "float16": 2e-3, "bfloat16": 1.6e-2}
 NO_KERNEL = {"atan2", "tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh", "erf"}
-"""What ONNX Runtime does not compute in float64."""
+"""Functions that ONNX Runtime does not compute in float64."""
 
 
 def drawn(dtype: str, seed: int) -> np.ndarray:

@@ -10,7 +10,7 @@ from tests.models.networks import randomise
 
 
 class Named(nn.Module):
-    """A model of the transformers library that gives one field of what it returns."""
+    """A model of the transformers library that returns one field of its output."""
 
     def __init__(self, model: nn.Module, field: str, names: tuple[str, ...]) -> None:
         super().__init__()

@@ -29,7 +29,7 @@ SPELLED_OUT = {
     "silu": r"(\w+) \* ops\.sigmoid\(\1\)|ops\.sigmoid\((\w+)\) \* \2\b",
     "attention": r"ops\.softmax\([^\n]*@",
 }
-"""What the source of a composite looks like that was not recognised."""
+"""Signs in the source that a composite was not recognised."""
 
 INTEGER_ARITHMETIC = ("classifier_qlinear", "perceptron_dynamic")
 """Models of QLinearConv and MatMulInteger, which are written op by op: they round in integers, unlike nn.QuantConv2d."""
@@ -91,7 +91,7 @@ def _functions(path: Path) -> list[ast.FunctionDef]:
 
 
 def _variables(function: ast.FunctionDef) -> set[str]:
-    """What a function assigns to, without its parameters (a model's inputs are called as they are)."""
+    """The variables that a function assigns, without its parameters (inputs keep the model's names)."""
     given = {a.arg for a in function.args.args}
     return {n.id for n in ast.walk(function) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)} - given
 

@@ -1,7 +1,7 @@
 """Random small programs of ops that Python writes in a way of their own, of every element type: their source gives them again.
 
-BURN_SWEEP sets how many, BURN_SWEEP_SEED the first seed. `generate` raises where the source that it wrote gives another program;
-a few are run as well.
+BURN_SWEEP sets how many, BURN_SWEEP_SEED the first seed. `generate` raises if the source that it wrote gives another program;
+a few programs are also run.
 """
 
 from __future__ import annotations
@@ -265,7 +265,7 @@ def test_subtraction_of_a_number_from_a_constant() -> None:
 
 
 def test_every_program_has_the_fallback_notation(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is written where nothing else gives the program again: each of these programs, in functions alone."""
+    """The fallback notation, as functions alone: each of these programs is written in it."""
     real: Any = generating._written
 
     def fallback(*arguments: Any) -> Any:
