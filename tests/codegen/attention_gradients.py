@@ -1,4 +1,4 @@
-"""Cases of attention's way back, and what is owed by the definition, in float64: for the tests of every printer."""
+"""Cases of attention's backward pass, and its gradients by the definition in float64, for the tests of all back ends."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ from burn.dialect.types import TensorType, numpy_dtype
 
 @dataclass(frozen=True)
 class Case:
-    """b, h and g: batch, query heads, key heads; s and t: queries and keys; d and e: features of a key and a value. mask: the
-    element type of one, with a row that sees nothing."""
+    """b, h and g: batch, query heads, key heads. s and t: queries and keys. d and e: features of a key and a value.
+
+    mask: the element type of a mask, which has one row without any key."""
 
     name: str
     b: int = 1
@@ -50,7 +51,7 @@ class Case:
         }  # fmt: skip
 
     def program(self) -> Program:
-        """What queries, keys and values are owed; turned: they come and go as [b, s, h, d]."""
+        """The gradients of queries, keys and values; turned: they are [b, s, h, d]."""
         s, t = (symbol("s"), symbol("t")) if self.symbolic else (self.s, self.t)
         shapes = [(self.b, self.h, s, self.d), (self.b, self.g, t, self.d), (self.b, self.g, t, self.e)]
         if self.turned:
@@ -108,7 +109,7 @@ CASES = [
 def attended(
     case: Case, sides: Sequence[np.ndarray], mask: np.ndarray | None = None, lengths: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Probabilities by the definition, what scores change by with the products, and the values of every head, in float64."""
+    """Probabilities by the definition, the derivatives of scores, and the values of every head, in float64."""
     q, k, v = (x.astype(np.float64) for x in sides)
     k, v = (np.repeat(x, case.h // case.g, axis=1) for x in (k, v))
     score = 0.4 * q @ k.swapaxes(2, 3)
@@ -138,7 +139,7 @@ def attended(
 
 
 def reference(case: Case, sides: Sequence[np.ndarray], g: np.ndarray, **extra: np.ndarray) -> list[np.ndarray]:
-    """What is owed, by the definition, in float64."""
+    """The gradients by the definition, in float64."""
     p, steepness, v = attended(case, sides, **extra)
     share, g = case.h // case.g, g.astype(np.float64)
     q, k = (x.astype(np.float64) for x in sides[:2])

@@ -23,7 +23,7 @@ _WIDE = 'passthrough = [["prefer-vector-width","512"]]'
 
 @dataclass(frozen=True)
 class Lanewise:
-    """What to compile: `emit` writes the body for operands of these burn dtypes, `lanes` at a time."""
+    """A function to compile: `emit` writes the body for operands of these burn dtypes, `lanes` at a time."""
 
     emit: Callable[..., Value]  # (code, *values) -> value
     operands: Sequence[str]

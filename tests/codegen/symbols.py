@@ -1,4 +1,4 @@
-"""The symbol table of a relocatable ELF object, for tests of what generated code may name."""
+"""The symbol table of a relocatable ELF object, for tests of the symbols in generated code."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def compiled(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
 
 
 def matmul_of(m: Dim, k: Dim, n: Dim, turned: str, batch: tuple[Dim, ...] = ()) -> Program:
-    """[m, k] by [k, n] in batches; `turned` names the sides that lie the other way round."""
+    """[m, k] by [k, n] in batches; `turned` names the transposed operands."""
     left, right = ((k, m) if "a" in turned else (m, k)), ((n, k) if "b" in turned else (k, n))
     types = [("a", TensorType("float32", (*batch, *left))), ("b", TensorType("float32", (*batch, *right)))]
     program, axes = Program.create(types), tuple(range(len(batch)))
@@ -68,7 +68,7 @@ def check(got: np.ndarray, a: np.ndarray, b: np.ndarray) -> None:
 
 
 def one_by_one(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """The product by multiply-adds in float32: a product of two is exact in float64."""
+    """A matmul by multiply-adds in float32: multiplying two of these is exact in float64."""
     total = np.zeros((len(a), b.shape[1]), np.float32)
     for k in range(a.shape[1]):
         total = (total + a[:, k : k + 1].astype("f8") * b[k]).astype("f4")
@@ -104,14 +104,14 @@ def test_sizes_that_are_known(compiled, turned: str) -> None:
 
 
 def test_a_last_part_of_one_row(compiled) -> None:
-    """What is written beside the products of the last part has all its rows written beside the only block."""
+    """Rows of the last part of a split contraction are written completely next to those of the only block."""
     depth = 11 * TILE_PART + 1
     a, b = sides(np.random.default_rng(6), 290, depth, 129)
     check(compiled(matmul_of(290, depth, 129, ""))(a, b), a, b)
 
 
 def test_whole_blocks_of_an_unknown_number(compiled) -> None:
-    """As many rows and places of the depth as so many sequences of 256 have."""
+    """A number of rows, or a depth, that is a multiple of 256."""
     length = symbol("batch") * 256
     rows, depth = compiled(matmul_of(length, 128, 129, "")), compiled(matmul_of(259, length, 129, "a"))
     for batch in (0, 1, 3):
@@ -154,8 +154,7 @@ def test_numbers_that_do_not_split(compiled, turned: str) -> None:
 
 
 def test_what_follows_and_what_is_broadcast(compiled) -> None:
-    """A left side without the batch, a constant right side in panels, a bias, and several results of one product, of a depth in
-    parts."""
+    """An lhs without the batch, a constant rhs in panels, a bias, and several results of one matmul with a split depth."""
     rng = np.random.default_rng(5)
     a, w = rng.standard_normal((260, 921), np.float32), rng.standard_normal((921, 200), np.float32)
     b, bias = rng.standard_normal((3, 921, 129), np.float32), rng.standard_normal(200).astype("f4")
@@ -198,7 +197,7 @@ def test_threads_share_panels_or_strips(compiled, threads: int) -> None:
         (96, 4, 2, True),
         (96, 4, 16, False),  # vectors are shared out evenly, and hardly slower by then
         (24, 4, 2, True),
-        (256, 64, 16, True),  # copies hardly count beside so many products
+        (256, 64, 16, True),  # the cost of copies is small next to so many multiplications
         (1, 2, 8, False),
     ],
 )

@@ -1,4 +1,4 @@
-"""Products of bytes whose depth has whole lines of 64: in tile registers where a CPU has such, by vectors elsewhere; exactly."""
+"""Int8 matmuls with a depth of whole 64-byte rows: in tile registers if the CPU has them, else in vectors; exact."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ def weight(program: Program, array: np.ndarray) -> object:
 @pytest.mark.parametrize("depth", [64, 192, 2112])
 @pytest.mark.parametrize("columns", [32, 33, 100, 416])
 def test_matmuls(target: str, depth: int, columns: int) -> None:
-    """Rows that only a run can tell: none, one, strips that are not whole; shared by any number of threads. What is behind the
-    sums becomes bytes again."""
+    """Row counts known at run time: none, one, partial strips; shared by any number of threads. The epilogue quantises the
+    accumulators to bytes."""
     rng = np.random.default_rng(depth + columns)
     right = drawn(rng, depth, columns, signed=True)
     program = Program.create([("x", TensorType("uint8", (symbol("n"), depth)))])

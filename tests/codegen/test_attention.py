@@ -1,4 +1,5 @@
-"""Attention as one kernel against float64: shapes of every kind, masks, windows, shared heads, halves, rows that see nothing."""
+"""Attention as one kernel against float64: shapes of every kind, masks, windows, shared heads, half precision, fully masked
+rows."""
 
 from __future__ import annotations
 
@@ -184,7 +185,7 @@ def test_targets(name: str, target: str) -> None:
 
 @pytest.fixture(scope="module")
 def dynamic() -> Executable:
-    """Sizes known when it runs; heads are the third axis and stay where they are, in what comes and goes."""
+    """Sizes known at run time; heads are the third axis of inputs and outputs."""
     b, s, t = map(symbol, "bst")
     types = [TensorType("float32", (b, n, heads, 16)) for n, heads in ((s, 4), (t, 2), (t, 2))]
 

@@ -1,4 +1,4 @@
-"""The CPU's kernel of attention's way back, on every CPU that this machine can be, and in the interpreter, against float64."""
+"""The CPU's backward kernel of attention, on every available CPU target, and in the interpreter, against float64."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MORE = [
 
 
 def traits(case: Case, target: str) -> tuple[object, ...]:
-    """What the kernel has code of its own for."""
+    """The properties that select code in the kernel."""
     masked = case.mask, bool(case.lengths), case.left >= 0, case.right >= 0
     return target, case.dtype, case.causal, masked, bool(case.softcap), case.symbolic, case.turned, case.h == case.g
 

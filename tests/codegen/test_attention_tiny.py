@@ -17,11 +17,11 @@ from burn.runtime.host import architecture
 
 LIBRARY = ctypes.CDLL(None)
 STATUS, DENORMAL = 7, 2
-"""Where the vectors' status lies in what glibc's fegetenv writes, in words, and the flag's bit in it."""
+"""The index of the vector status in the words that glibc's fegetenv writes, and the flag's bit in it."""
 
 
 def met_tiny() -> bool:
-    """Whether this thread had a tiny number as an operand since it was last asked."""
+    """True if this thread has had a denormal operand since the last call."""
     kept = (ctypes.c_uint32 * 8)()
     LIBRARY.fegetenv(kept)
     found = bool(kept[STATUS] & DENORMAL)

@@ -53,7 +53,7 @@ def fused(program: Program, backend: CPU) -> Program:
 
 
 def seen(program: Program, backend: CPU) -> dict[str, list[Form]]:
-    """All forms of all that has some: what passes decide, and the kernels of what comes out."""
+    """All variants of passes' decisions and of the kernels of the result."""
     found: dict[str, list[Form]] = {}
     told = replace(backend, choices=replace(backend.choices, seen=found))
     told.describe(fused(program, told))
@@ -61,8 +61,8 @@ def seen(program: Program, backend: CPU) -> dict[str, list[Form]]:
 
 
 def every(function: Any, types: Sequence[str], target: str | None = None, exact: bool = False) -> Iterator[Executable]:
-    """The function compiled with everything in its first form, with everything in its second, and so on. What passes decide is
-    in the last forms while kernels are in their first ones: there are few of those."""
+    """The function compiled with everything in its first variant, then in its second, and so on. Decisions of passes have few
+    variants, so they stay at the last one while kernels start over."""
     program, plain = traced(function, types), backend_for(Options(target, exact=exact))
     assert isinstance(plain, CPU)
     early = {key: forms for key, forms in seen(program, plain).items() if isinstance(forms[0], (Panel, Points))}
@@ -214,7 +214,7 @@ def test_convolutions(name: str, images: str) -> None:
             x = random(n, channels, 13, 11)
             wide = [torch.from_numpy(a.astype(np.float64)) for a in (x, weight)]
             want = torch.nn.functional.conv2d(*wide, stride=stride, padding=size // 2, groups=groups).relu().numpy()
-            close(run(x), want, 2e-5)  # at points the error is up to five times that of the plain sum
+            close(run(x), want, 2e-5)  # in the Winograd domain the error is up to five times that of the plain sum
 
 
 def attended(q: np.ndarray, k: np.ndarray, v: np.ndarray, causal: bool) -> np.ndarray:
@@ -505,7 +505,7 @@ def test_whole(mode: str, own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> N
 def test_errors(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(TypeMismatch, match="no autotuning 'most'"):
         burn.compile(matmul, TYPES, autotune="most")
-    with pytest.raises(CompileError, match="made-up inputs"):  # every index is 0, and there is no place
+    with pytest.raises(CompileError, match="made-up inputs"):  # every index is 0, and the axis is empty
         burn.compile(lambda i, x: ops.gather(x, i, axis=0) @ x.T, ["int64[300]", "float32[0, 400]"], autotune="fast")
     monkeypatch.setenv("BURN_AUTOTUNE", "most")
     with pytest.raises(BurnError, match="BURN_AUTOTUNE is malformed"):
@@ -523,7 +523,7 @@ def texts() -> bytes:
 def test_strings_are_not_made_up(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(CompileError, match="lists or strings"):
         burn.load(texts(), autotune="fast")
-    monkeypatch.setenv("BURN_AUTOTUNE", "fast")  # which asks for it where that can be done
+    monkeypatch.setenv("BURN_AUTOTUNE", "fast")  # which tunes only if it is possible
     assert burn.load(texts())(np.array(["a", "b"], object)).tolist() == ["aa", "bb"]
 
 

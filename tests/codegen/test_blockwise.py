@@ -1,4 +1,4 @@
-"""Products with weights of a few bits, on every kind of CPU at hand, against float64."""
+"""Matmuls with low-bit weights, on every available CPU target, against float64."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def constant(program: Program, array: np.ndarray) -> ir.Value:
 
 @dataclass(frozen=True)
 class Case:
-    """A product of `rows` rows, or of any number of them (`dynamic`)."""
+    """A matmul of `rows` rows, or of any number of them (`dynamic`)."""
 
     rows: int
     depth: int
@@ -86,7 +86,7 @@ class Weight:
 
 
 def close(got: np.ndarray, x: np.ndarray, weight: np.ndarray) -> None:
-    """As near as float32 sums of so many products, and the rounding to the result's type, are."""
+    """Within the error of float32 accumulation and the rounding to the result's type."""
     wide = x.astype("float64")
     size = np.abs(wide) @ np.abs(weight).T
     bound = 4 * EPSILON * np.sqrt(max(1, x.shape[1])) * size
@@ -111,7 +111,7 @@ def test_matmuls_with_blocks(target: str) -> None:
 
 
 def test_weights_stay_small() -> None:
-    """What a program keeps of a weight are its bits, its scales and no floats; the rows behind a product stay its epilogue."""
+    """A program stores a weight's bits and scales, but no floats; row-wise ops after a matmul stay its epilogue."""
     rng, case = np.random.default_rng(1), Case(1, 512, 256)
     weight = Weight(rng, case)
     program = Program.create([("x", TensorType("float32", (1, 512)))])
@@ -192,7 +192,7 @@ IN_TILES = [
 
 @pytest.fixture
 def in_tiles(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[Weight], Executable]:
-    """Compiles products for tile registers, which are taken wherever there is enough to multiply."""
+    """Compiles matmuls for tile registers, which are used if there is enough to multiply."""
     text = tmp_path / "code.mlir"
     monkeypatch.setenv("BURN_DUMP_MLIR", str(text))
     monkeypatch.setattr(kernels, "amx_pays", lambda *_: ())

@@ -81,7 +81,7 @@ def test_borders_of_lines(length: int, target: str) -> None:
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("shape", [(3, 4), (3, 5), (3, 64), (3, 1031), (2, 3, 8), (4, 9)])
 def test_turned_pixels(shape: tuple[int, ...], target: str) -> None:
-    """What a pixel's store writes past its own channels is the next pixel's, and never that of another range of places."""
+    """The vector store of a pixel overwrites the next pixel's channels, but never another thread's range."""
     x = np.random.default_rng(1).standard_normal((*shape[:-2], *shape[-2:])).astype(np.float32)
     program = Program.create([("x", TensorType("float32", shape))])
     order = (*range(len(shape) - 2), len(shape) - 1, len(shape) - 2)

@@ -1,4 +1,4 @@
-"""What has been compiled lately is not compiled again."""
+"""Recent compilations are cached in memory."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Tensors joined by the kernels that make them, on every kind of CPU: products, convolutions, windows and loops write to their
-places in the whole, along any axis, beside what lies in memory already."""
+"""Concats whose operands' kernels write into the result, on every kind of CPU. Operands are matmuls, convolutions, windows and
+loops, along any axis, next to operands in memory."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def convolved(x: np.ndarray, weight: np.ndarray, groups: int = 1, pad: int = 0) 
 @pytest.mark.parametrize("target", RUNNABLE)
 @pytest.mark.parametrize("images", [0, 1, 3])
 def test_branches_of_convolutions(target: str, images: int) -> None:
-    """As in an inception block: 1x1, 3x3 at points, grouped, pooled, and the input itself."""
+    """As in an inception block: 1x1, 3x3 by Winograd, grouped, pooled, and the input itself."""
     rng = np.random.default_rng(images)
     channels, height, width = 12, 9, 7
     arrays = [

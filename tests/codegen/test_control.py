@@ -253,7 +253,7 @@ def test_whichever_ends_first() -> None:
 
 # ---- sizes that change -----------------------------------------------------------------------------------------------
 def test_a_carried_value_grows() -> None:
-    """x, then x x, then x x x ...: the size is carried along; empty ones too."""
+    """x, then x x, then x x x ...: the size is carried along, also if it is 0."""
 
     def build(x, trips):
         here, after = vector(FLOAT, symbol("here")), vector(FLOAT, symbol("after"))
@@ -487,7 +487,7 @@ def test_a_branch_not_taken_may_have_impossible_sizes() -> None:
 
 # ---- failures --------------------------------------------------------------------------------------------------------
 def test_an_error_ends_the_loop() -> None:
-    """An index out of range in iteration 5 of what would be a loop without end."""
+    """An index out of range in iteration 5 of an otherwise endless loop."""
 
     def build(x):
         def body(iteration, total):

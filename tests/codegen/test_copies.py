@@ -1,4 +1,4 @@
-"""Copies of short rows: in the order in which they are read, whatever range of places a thread is handed."""
+"""Copies of short rows: in the order in which they are read, for any range of elements per thread."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ MANY_CONSTANTS = ("exp", "sin", "pow", "isinf", "mod", "min", "shift_right")
 
 
 def functions(dtypes: tuple[str, ...]) -> Program:
-    """On every type: functions of elements, where it has them, a sum, a product, a softmax, conversions to all the others."""
+    """On every type: its elementwise functions, a sum, a matmul, a softmax, conversions to all the others."""
     program = Program.create([(f"x_{d}", TensorType(d, (5, 7))) for d in dtypes])
     outputs: list[tuple[str, ir.Value]] = []
     with program.building("all"):

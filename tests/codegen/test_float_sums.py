@@ -100,7 +100,7 @@ def test_other_types(dtype: str) -> None:
 
 
 def test_sums_next_to_other_reductions() -> None:
-    """One pass forms a sum, a maximum and a product: only the sum begins afresh with each block."""
+    """One pass computes sum, max and prod: only the sum restarts with each block."""
     kinds = ("sum", "max", "prod")
     for shape, axes in (((100_003,), (0,)), ((BLOCK * 5 + 2, 18), (0,))):
         function = compiled(

@@ -1,4 +1,4 @@
-"""Products and convolutions of every element type against float64 and exact integers, on every kind of CPU at hand."""
+"""Matmuls and convolutions of every element type against float64 and exact integers, on every available CPU target."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def numbers(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> np.
 
 
 class Case:
-    """A program in the making, with what each value is in float64 or as integers."""
+    """A program being built, with each value in float64 or as integers."""
 
     def __init__(self, seed: int) -> None:
         self.rng = np.random.default_rng(seed)
@@ -78,7 +78,7 @@ def exact(array: np.ndarray) -> np.ndarray:
 
 
 def check(got: np.ndarray, want: np.ndarray, size: np.ndarray, result: str, depth: int) -> None:
-    """`size` is the sum of the products' magnitudes, which bounds what rounding can do."""
+    """`size` is the sum of the terms' magnitudes, which bounds the rounding error."""
     assert got.shape == want.shape and got.dtype == numpy_dtype(result)
     if "int" in result:
         np.testing.assert_array_equal(got, want.astype(np.int32))
@@ -111,7 +111,7 @@ SIZES = [
 @pytest.mark.parametrize("target", RUNNABLE)
 @pytest.mark.parametrize("types", TYPES, ids=str)
 def test_matmuls(types: Types, target: str) -> None:
-    """[m, k] by [k, n], the right side an input, the same turned around, and a constant; the left side straight and turned."""
+    """[m, k] by [k, n]: the rhs an input, a transposed input, and a constant; the lhs as it is and transposed."""
     case = Case(3)
     pairs = [(case.input((m, k), types.lhs), case.input((k, n), types.rhs)) for m, k, n in SIZES]
     program = Program.create(case.types)
@@ -183,7 +183,7 @@ def test_convolutions(types: Types, target: str) -> None:
 
 
 def test_half_sums_are_rounded_before_what_follows() -> None:
-    """2049 is no float16: the product is 2048, and subtracting 2048 from it leaves nothing."""
+    """2049 is no float16: the dot product is 2048, and subtracting 2048 from it leaves nothing."""
     program = Program.create([("x", TensorType("float16", (1, 2))), ("y", TensorType("float16", (2, 1)))])
     with program.building("p"):
         x, y = program.inputs
@@ -195,7 +195,7 @@ def test_half_sums_are_rounded_before_what_follows() -> None:
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "uint8"])
 def test_weights_are_kept_narrow(dtype: str) -> None:
-    """A constant right side is packed in its own type."""
+    """A constant rhs is packed in its own type."""
     weight = numbers(np.random.default_rng(1), (64, 96), dtype)
     program = Program.create([("x", TensorType(dtype, (5, 64)))])
     with program.building("p"):

@@ -42,7 +42,7 @@ SIZES = [(1, 9, 3), (5, 1, 7), (8, 40, 16), (21, 17, 1), (67, 150, 70), (64, 256
 @pytest.mark.parametrize("target", RUNNABLE)
 @pytest.mark.parametrize("turned", [False, True], ids=["rows", "columns"])
 def test_long_epilogues(turned: bool, target: str) -> None:
-    """What follows a product is a loop over a tile; the left side is also read by columns. All sizes in one program."""
+    """The epilogue of a matmul is a loop over a tile; the lhs is also read by columns. All sizes in one program."""
     rng = np.random.default_rng(5)
     arrays: list[np.ndarray] = []
     for m, n, k in SIZES:
@@ -71,7 +71,7 @@ DEEP = [(64, 70, 1600, "float32"), (65, 33, 2600, "float16"), (100, 64, 1537, "i
 @pytest.mark.parametrize("target", RUNNABLE)
 @pytest.mark.parametrize("turned", [False, True], ids=["rows", "columns"])
 def test_deep_matmuls(turned: bool, target: str) -> None:
-    """A long depth is summed part by part, in batches too."""
+    """A long depth is summed part by part, also in batches."""
     rng = np.random.default_rng(6)
     arrays: list[np.ndarray] = []
     for m, n, k, dtype in DEEP:

@@ -1,4 +1,4 @@
-"""Products of few rows with weights of a few bits where the rows are digits of bytes: numbers of any size, and what is none."""
+"""Matmuls of few rows with low-bit weights, whose activations are 8-bit limbs: numbers of any size, and NaN."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def test_numbers_that_are_not_finite(target: str, number: float) -> None:
 @pytest.mark.parametrize("target", RUNNABLE)
 @pytest.mark.parametrize("block", [8, 16, 24, 64, 256, 1536])
 def test_blocks_of_any_size(target: str, block: int) -> None:
-    """Fewer words than a turn of the loop has, as many, and many turns; two columns' worth of largest sums among them."""
+    """Fewer words than an unrolled iteration has, as many, and many iterations; two columns have the largest sums."""
     numbers = np.random.default_rng(6).integers(0, 16, (COLUMNS, 1536 // block, block))
     numbers[:2] = np.array([0, 15])[:, None, None]
     weight, x = Weight(block, 1536, numbers), np.random.default_rng(7).standard_normal((2, 1536)).astype("float32")

@@ -1,4 +1,4 @@
-"""Quantised products and convolutions on every kind of CPU at hand, against exact integers and float64."""
+"""Quantised matmuls and convolutions on every available CPU target, against exact integers and float64."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def constant(program: Program, array: np.ndarray) -> ir.Value:
 
 @dataclass(frozen=True)
 class Sides:
-    """The types of both sides, and their zero points."""
+    """The types of both operands, and their zero points."""
 
     left: str
     zero: int
@@ -89,7 +89,7 @@ def test_quantised_matmuls(sides: Sides, target: str) -> None:
 
 @pytest.mark.parametrize("target", RUNNABLE)
 def test_matmuls_do_not_saturate(target: str) -> None:
-    """Neighbours' products add up to more than 16 bits hold; int32 wraps as the type does."""
+    """Sums of neighbours exceed 16 bits; int32 wraps as the type does."""
     x = np.full((7, 66000), 255, "uint8")
     w = np.full((66000, 17), -128, "int8")
     program = Program.create([("x", TensorType("uint8", x.shape))])
@@ -101,7 +101,7 @@ def test_matmuls_do_not_saturate(target: str) -> None:
 
 
 def by_its_own_range(x: ir.Value, w: ir.Value) -> ir.Value:
-    """What a dynamically quantised tensor's product stands for but for the weight's scale."""
+    """The matmul of a dynamically quantised tensor, dequantised except for the weight's scale."""
     zero, axes = scalar(0.0, "float32"), tuple(range(2))
     low = ops.min(ops.reduce(x, kind="min", axes=axes), zero)
     high = ops.max(ops.reduce(x, kind="max", axes=axes), zero)
@@ -137,7 +137,8 @@ def test_matmuls_of_dynamically_quantised_tensors(target: str, rows: int, size: 
 
 @pytest.mark.parametrize(("rows", "apart"), [(symbol("n"), True), (1024, True), (8, False)])
 def test_bytes_by_the_range_of_a_whole_tensor_are_made_side_by_side(rows: Dim, apart: bool) -> None:
-    """Behind the one number that a long tensor is reduced to, which one thread knows; those of a short one are made there."""
+    """After the reduction of a long tensor to one number, by one thread, the bytes are computed in parallel. Those of a short
+    tensor are computed in place."""
     program = Program.create([("x", TensorType("float32", (rows, 256)))])
     with program.building("p"):
         y = by_its_own_range(program.inputs[0], constant(program, np.ones((256, 4), "int8")))
@@ -225,7 +226,7 @@ def test_which_cpus_multiply_bytes() -> None:
 
 
 def test_bytes_are_what_lies_between_layers() -> None:
-    """Of what a convolution gives and both the next one and a sum behind that read, bytes are written, and no floats."""
+    """A convolution's result with two users, another convolution and a later sum, is written as bytes, not floats."""
     rng = np.random.default_rng(3)
     program = Program.create([("x", TensorType("uint8", (1, 16, 8, 8)))])
     with program.building("residual"):
@@ -247,7 +248,7 @@ def test_bytes_are_what_lies_between_layers() -> None:
     assert max(sizes, default=0) <= 16 * 8 * 8, sizes
 
 
-def test_devices_without_int8_dot_products_keep_quantised_programs() -> None:
+def test_devices_without_int8_instructions_keep_quantised_programs() -> None:
     from burn.codegen.cpu.backend import CPU
     from burn.codegen.triton.backend import GPU
 

@@ -41,8 +41,8 @@ def test_loads_across_the_lanes(dtype: str) -> None:
 @pytest.mark.parametrize("target", [target.name for target in host_targets(features())])
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int8", "int64", "float16"])
 def test_rows_that_are_woven(dtype: str, target: str) -> None:
-    """An element of each row in turn, also where a loop over all of them divides its index (channels that are shuffled): rows of
-    a vector and of several, such as end within one, and shorter ones."""
+    """One element of each row after the other, interleaved. The index may also be divided, as in a channel shuffle. Rows have one
+    vector, several, a partial last vector, or less than a vector."""
     batch = symbol("n")
     for count in (2, 3, 4, 5):
         for length in (1, 7, 16, 17, 34, 160):
@@ -100,7 +100,7 @@ def test_matmuls_of_transposed_operands(lhs: int, rhs: int, sizes: tuple[int, in
 @pytest.mark.parametrize("shape", [(4096, 33), (1, 5000, 17), (7, 111, 13, 5), (3, 9999), (30011, 2)], ids=str)
 @pytest.mark.parametrize("named", [False, True])
 def test_long_columns(shape: tuple[int, ...], named: bool) -> None:
-    """Normalised by their own statistics: two reductions, the second of what the first gives, and all places written."""
+    """Normalised by their own statistics: two reductions, the second of the first one's results, and one elementwise write."""
     x = RNG.standard_normal(shape).astype(np.float32)
     axes = tuple(range(len(shape) - 1))
 

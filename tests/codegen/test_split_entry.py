@@ -14,7 +14,7 @@ from burn.tracing.trace import trace
 
 
 def everything(x: burn.Tensor, table: burn.Tensor, at: burn.Tensor) -> list[burn.Tensor]:
-    """Sizes that are read from data, a branch, a loop, products, an index that may be wrong, functions of the library."""
+    """Sizes that are read from data, a branch, a loop, matmuls, an index that may be wrong, functions of the library."""
     y = (x @ x.T).softmax(-1)
     (found,) = (x > 0).ravel().nonzero()
     total = burn.fori_loop(0, at.max() + 1, lambda i, s: s + (s * 2.0).sum(), y)

@@ -16,7 +16,7 @@ KINDS = ("sum", "max", "min")
 
 @pytest.fixture(scope="module")
 def totals() -> Executable:
-    """A sum, the largest and the smallest, of floats, halves and integers of a size known when it runs."""
+    """A sum, the largest and the smallest, of floats, half precision and integers of a size known at run time."""
     n = symbol("n")
     types = [TensorType(dtype, (n, 3)) for dtype in ("float32", "float16", "int32")]
     return compiled(types, lambda *xs: [ops.reduce(x, kind=kind, axes=(0, 1)) for x in xs for kind in KINDS])

@@ -31,7 +31,7 @@ RUNNABLE = [target.name for target in host_targets(features())]
 
 @pytest.mark.parametrize("target", TARGETS.values(), ids=lambda target: target.name)
 def test_a_matmul_is_compiled_for_every_cpu(target: Target) -> None:
-    """On any machine: code that only another one can run, behind a product of every number of rows and a long epilogue."""
+    """Cross compilation on any machine: a matmul of every number of rows with a long epilogue."""
     types = [TensorType("float32", (symbol("n"), 96)), TensorType("float32", (96, 160))]
     program = Program.create([("x", types[0]), ("w", types[1])])
     with program.building("layer"):
@@ -72,7 +72,7 @@ def test_a_module_of_webassembly_holds_its_sizes(target: str, held: bool) -> Non
 
 
 def network(weight: np.ndarray, matrix: np.ndarray) -> Program:
-    """A padded convolution with a rectifier, its mean over space, a product, and a softmax."""
+    """A padded convolution with a rectifier, its mean over space, a matmul, and a softmax."""
     program = Program.create([("x", TensorType("float32", (symbol("n"), 5, 9, 11)))])
 
     def constant(array: np.ndarray):
@@ -116,7 +116,7 @@ def test_the_widest_target_is_chosen() -> None:
 
 
 def matmuls(dtype: str, shapes: list[tuple[int, int, int]]) -> Program:
-    """Products of inputs, [m, k] by [k, n] each."""
+    """Matmuls of inputs, [m, k] by [k, n] each."""
     types = [
         (f"x{i}{side}", TensorType(dtype, d))
         for i, (m, k, n) in enumerate(shapes)
@@ -145,7 +145,7 @@ def test_matmuls_of_inputs(target: str | Target, dtype: str) -> None:
 
 
 NEWER = {"generic": r"\bv[a-z]|[yz]mm", "avx2": r"zmm|xmm(1[6-9]|2\d|3[01])|ymm(1[6-9]|2\d|3[01])|%k[0-7]"}
-"""What stands in the disassembly of code that is not for a kind of CPU but for a newer one."""
+"""Patterns in the disassembly of instructions that only a newer kind of CPU has."""
 
 
 @pytest.mark.skipif(shutil.which("objdump") is None, reason="objdump shows the code")

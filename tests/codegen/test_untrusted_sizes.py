@@ -1,5 +1,5 @@
-"""Sizes that do not fit, multiply to too much, or are 0 where something divides by them: the run ends with an error, and no
-memory but the program's own is touched."""
+"""Sizes that do not fit, multiply to too much, or are 0 as divisors: the run ends with an error, and the program touches no
+memory but its own."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_values_in_between_may_have_any_number(rank: int) -> None:
     assert indices.shape == (rank, 2) and indices[0].tolist() == [1, 3] and not indices[1:].any()
 
 
-# ---- places in nothing ---------------------------------------------------------------------------------------------------
+# ---- indices into nothing ------------------------------------------------------------------------------------------------
 INDEXED: dict[str, Callable] = {
     "gather": lambda x, i, u: ops.gather(x, i, axis=0),
     "gather_elements": lambda x, i, u: ops.gather_elements(
@@ -176,7 +176,7 @@ def test_a_kernel_that_makes_nothing_does_not_run() -> None:
 
 # ---- an input that changes -------------------------------------------------------------------------------------------------
 def test_another_thread_may_write_an_input_that_is_searched() -> None:
-    """What comes out is anything, but within bounds."""
+    """The result is arbitrary, but within bounds."""
     function = compiled([floats(N)], lambda x: ops.nonzero(x, count="found"))
     x = np.zeros(1 << 18, np.float32)
     stop = threading.Event()
@@ -197,7 +197,7 @@ def test_another_thread_may_write_an_input_that_is_searched() -> None:
         thread.join()
 
 
-def test_a_product_of_sums_is_computed_in_one_step() -> None:
+def test_multiplied_sums_are_computed_in_one_step() -> None:
     """Its polynomial has 3^4 terms."""
     code = Function("f", [("run", PTR)])
     sizes = Sizes(code)

@@ -1,4 +1,4 @@
-"""Depthwise convolutions and pooling, whose neighbouring places are summed at once: every kind of CPU, of border and of size."""
+"""Depthwise convolutions and pooling, with vectors of neighbouring outputs: every kind of CPU, of border and of size."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ WINDOWS: list[tuple[int, Pair, Pair, Pair, Pair, Pair]] = [
     (33, (3, 3), (1, 1), (1, 1), (1, 1), (1, 1)),
     (16, (5, 5), (1, 1), (1, 1), (2, 2), (2, 2)),
     (5, (3, 3), (2, 2), (1, 1), (1, 1), (1, 0)),
-    (20, (3, 3), (1, 1), (1, 1), (0, 0), (0, 0)),  # nothing is guarded
-    (37, (2, 3), (1, 3), (2, 1), (2, 0), (0, 0)),  # lines are, places in a line are not
+    (20, (3, 3), (1, 1), (1, 1), (0, 0), (0, 0)),  # no bounds checks
+    (37, (2, 3), (1, 3), (2, 1), (2, 0), (0, 0)),  # bounds checks by row, not by element
     (7, (3, 4), (2, 2), (1, 2), (0, 3), (1, 2)),  # a step of two in windows and between them
     (1, (1, 9), (1, 1), (1, 1), (0, 4), (0, 4)),
 ]
@@ -32,7 +32,7 @@ SIZES: list[Pair] = [(9, 10), (10, 31), (15, 9), (23, 7), (14, 14)]
 
 
 def programmed(window: tuple[int, Pair, Pair, Pair, Pair, Pair], sizes: tuple[Dim, Dim], weight: np.ndarray) -> Program:
-    """A depthwise convolution with what follows it, and pooling by the largest and by sums."""
+    """A depthwise convolution with its epilogue, max pooling and sum pooling."""
     channels, extent, strides, dilations, low, high = window
     program = Program.create([("x", TensorType("float32", (symbol("n"), channels, *sizes)))])
     with program.building("windows"):

@@ -1,4 +1,4 @@
-"""Convolutions by tiles at points, with constant filters: every kind of CPU and of size, and how exact they are."""
+"""Winograd convolutions with constant filters: every kind of CPU and of size, and their accuracy."""
 
 from __future__ import annotations
 
@@ -104,6 +104,6 @@ def test_figures_are_those_of_the_vectors() -> None:
 
 
 def options(target: Target) -> str | None:
-    """What `winograd` is told for a target; None where it does not run."""
+    """The options of `winograd` for a target; None if the pass does not run."""
     found = re.search(r"\bwinograd(\{[^}]*\})?,", CPU(target).pipeline.text)
     return None if found is None else found[1] or ""

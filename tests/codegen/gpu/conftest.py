@@ -12,7 +12,7 @@ from tests.runtime.simulation import simulation
 
 @pytest.fixture
 def gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[object]:
-    """`device="cuda"` is the simulated one in a test that asks for this; kernels run in Triton's interpreter."""
+    """`device="cuda"` is the simulated GPU in a test with this fixture; kernels run in Triton's interpreter."""
     from burn.codegen.triton import printer, tuning
     from tests.codegen.gpu.simulated_gpu import SimulatedGPU
 

@@ -131,7 +131,7 @@ def interpreting() -> Iterator[None]:
 
 
 def _widened(handle: Any) -> np.ndarray:
-    """What the interpreter holds; it keeps bfloat16 and floats of 8 bits as bits, and multiplies these."""
+    """The elements of an interpreter value; it stores bfloat16 and 8-bit floats as bits, and multiplies these."""
     if handle.dtype.is_bf16():
         return (handle.data.astype(np.uint32) << 16).view(np.float32)
     if handle.dtype.is_fp8():

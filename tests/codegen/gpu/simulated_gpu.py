@@ -1,4 +1,4 @@
-"""Whole programs on a card that this machine need not have: a simulated driver, whose launches run in Triton's interpreter."""
+"""Whole programs on a simulated GPU: a simulated driver, whose launches run in Triton's interpreter."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from tests.codegen.gpu.simulated import interpreting, loaded
 
 
 class SimulatedGPU:
-    """Kernels as they are printed, in place of machine code. `sources` are all that were compiled, `launched` those that ran.
-    reach: how many bytes there are from an address to the end of its block, as a kernel knows where its buffer ends."""
+    """Runs kernels as source instead of machine code. `sources` are all that were compiled, `launched` those that ran.
+
+    reach: the number of bytes from an address to the end of its block. Kernels are given the end of their buffers."""
 
     def __init__(self, reach: Callable[[int], int]) -> None:
         self.reach = reach

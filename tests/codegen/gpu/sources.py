@@ -1,4 +1,4 @@
-"""What is printed of a program's kernels for a card, for tests that read it or compile it."""
+"""The printed kernels of a program for a GPU, for tests that read or compile them."""
 
 from __future__ import annotations
 
@@ -29,8 +29,7 @@ def sources_of(
     *,
     in_place: bool = False,
 ) -> list[Source]:
-    """After these passes, usually those of a compilation for a card. in_place: what is written lies where an input may have
-    lain."""
+    """After these passes, usually those of a compilation for a GPU. in_place: outputs may reuse the memory of inputs."""
     pipeline.run(pipeline.parse(passes), program, Environment(GPU().session(program)))
     with context():
         found = list(groups(program.block))

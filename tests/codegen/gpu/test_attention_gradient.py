@@ -1,4 +1,4 @@
-"""The kernels of attention's way back, in Triton's interpreter and in the interpreter of kernels, against float64."""
+"""Attention's backward kernels, in Triton's interpreter and in the interpreter of kernels, against float64."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Autotuning, on a simulated card: what was fastest is taken, noted and not timed again; what a card cannot run is left out."""
+"""Autotuning on a simulated GPU: it adopts and stores the fastest variants, and skips those that do not run."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def test_what_cannot_be_compiled_or_does_not_fit_is_left_out(
 
 @pytest.mark.parametrize("mode", ["fast", "full"])
 def test_whole(gpu: SimulatedGPU, mode: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """From burn.compile, with the card's own clock, sizes that vary, and an index that is made up."""
+    """From burn.compile, with the GPU's clock, dynamic sizes, and made-up indices."""
     monkeypatch.setattr(clocks, "RUNS", 1)
     monkeypatch.setattr(clocks, "TYPICAL", 7)
     rng = np.random.default_rng(0)
@@ -164,7 +164,7 @@ def test_whole(gpu: SimulatedGPU, mode: str, folder: Path, monkeypatch: pytest.M
 def test_bad_input(gpu: SimulatedGPU) -> None:
     with pytest.raises(TypeMismatch, match="no autotuning 'most'"):
         burn.compile(lambda x: x @ x, ["float32[4, 4]"], device="cuda", autotune="most")
-    with pytest.raises(CompileError, match="made-up inputs"):  # every index is 0, and there is no place
+    with pytest.raises(CompileError, match="made-up inputs"):  # every index is 0, and the axis is empty
         burn.compile(
             lambda i, x: ops.gather(x, i, axis=0) @ ops.gather(x, i, axis=0).T,
             ["int64[3]", "float16[0, 4]"],
@@ -174,7 +174,7 @@ def test_bad_input(gpu: SimulatedGPU) -> None:
 
 
 def test_candidates() -> None:
-    """The usual shape is among them, and all fit a card."""
+    """The default shape is a candidate, and all candidates fit a GPU."""
     depth = (LoopVar("k", 768),)
     for m in (1, 17, 128, 4096, symbol("n")):
         for bits in (8, 16, 32):

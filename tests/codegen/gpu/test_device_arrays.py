@@ -1,4 +1,4 @@
-"""Arrays that stay on a (simulated) card: programs take and give them, other libraries share their memory."""
+"""Device arrays on a simulated GPU: programs accept and return them, other libraries share their memory."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ X = np.random.default_rng(0).standard_normal((3, 5)).astype(np.float32)
 
 
 class Theirs:
-    """Another library's tensor, over the memory of an array on a card. strides: in elements, where it is not dense."""
+    """Another library's tensor, over the memory of a device array. strides: in elements, if it is not dense."""
 
     def __init__(self, array: DeviceArray, turned: bool = False) -> None:
         self.array, self.turned, self.streams = array, turned, []
@@ -144,7 +144,7 @@ def test_other_libraries_arrays_are_taken_without_a_copy(gpu: SimulatedGPU) -> N
 
 def test_others_take_arrays_in_the_order_of_work(gpu: SimulatedGPU) -> None:
     made = twice()
-    with simulation().lazy():  # nothing is done before somebody waits
+    with simulation().lazy():  # the GPU runs nothing before a synchronisation
         result = made(to_device(X, "cuda"))
         theirs = Theirs(result)
         again = made(theirs)
@@ -223,7 +223,7 @@ def test_a_failed_run_leaves_nothing_behind(gpu: SimulatedGPU) -> None:
 
 
 def a_failure_to_come(gpu: SimulatedGPU) -> tuple[Any, Any, Any]:
-    """A program, its table, and what a call with an index out of range left on a card that has not begun with it."""
+    """A program, its table, and the pending result of a call with an index out of range."""
     table = to_device(np.arange(12, dtype=np.float32).reshape(4, 3), "cuda")
     take = burn.compile(
         lambda t, i: burn.take(t, i, axis=0), (table, np.zeros(2, np.int64)), cache=False, device="cuda"
@@ -238,7 +238,7 @@ def test_failures_are_asynchronous_and_raised_by_the_next_copy_to_the_host(gpu: 
         later = burn.compile(lambda x: x * 2, (table,), cache=False, device="cuda")(table)
         with pytest.raises(IndexRunError, match=r"in this call or one before(?s:.)*index 9 is out of range"):
             later.numpy()
-        np.testing.assert_array_equal(later.numpy(), table.numpy() * 2)  # it was told once
+        np.testing.assert_array_equal(later.numpy(), table.numpy() * 2)  # the error is raised once
         np.testing.assert_array_equal(take(table, np.array([3, 0])).numpy(), table.numpy()[[3, 0]])
         assert left.shape == (2, 3)
 
@@ -271,7 +271,7 @@ def test_a_failure_comes_with_results_for_the_host(gpu: SimulatedGPU) -> None:
 
 
 def test_torchs_tensors_there_are_read_without_asking(gpu: SimulatedGPU, monkeypatch: pytest.MonkeyPatch) -> None:
-    """torch has none on a simulated card: something that answers as it does."""
+    """A stand-in for torch's tensors, which do not exist on a simulated GPU."""
 
     class Tensor:
         device, requires_grad, dtype = SimpleNamespace(type="cuda", index=0), False, "torch.float32"

@@ -1,4 +1,4 @@
-"""Tensors, modules and training on a (simulated) card, with the CPU's numbers."""
+"""Tensors, modules and training on a simulated GPU, with the CPU's numbers."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ def test_training_stays_on_the_gpu(gpu: SimulatedGPU) -> None:
 
 @pytest.mark.parametrize("wait", [True, False])
 def test_a_step_that_fails_leaves_parameters_and_state_as_they_were(gpu: SimulatedGPU, wait: bool) -> None:
-    """So do those behind it, until somebody hears of it."""
+    """Later steps leave them unchanged until the failure is raised."""
     model = nn.Linear(3, 2)
     optimizer = optim.SGD(model, lr=0.5, momentum=0.9)
     step = burn.train.step(model, lambda m, x, y: nn.CrossEntropyLoss()(m(x), y), optimizer, device="cuda")

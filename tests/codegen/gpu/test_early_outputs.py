@@ -1,4 +1,4 @@
-"""Outputs that are there before a run on a (simulated) card ends: whoever reads one waits for what it depends on alone."""
+"""Early outputs of a run on a simulated GPU: a reader waits only for the kernels that the output depends on."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TABLE = np.random.default_rng(0).standard_normal((5, 3)).astype(np.float32)
 
 @pytest.fixture
 def launched(gpu: SimulatedGPU, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The kernels that have run, on a card where nothing is done before somebody waits for it."""
+    """The kernels that have run, on a GPU that runs nothing before a synchronisation."""
     monkeypatch.setattr(early, "BEHIND", BEHIND)
     names: list[str] = []
 
@@ -88,7 +88,7 @@ def test_a_failure_comes_with_what_it_is_behind(launched: list[str], calls: int)
 
 
 def test_lent_memory_is_waited_for_as_a_whole(launched: list[str]) -> None:
-    """Another library may write it: that counts, too."""
+    """Another library may write it, which also counts."""
     program = compiled()
     with simulation().lazy():
         number, _ = program(*(to_device(a, "cuda") for a in (TABLE, np.array([1, 2]), np.array([1, 0]))))

@@ -1,4 +1,4 @@
-"""Attention for cards that warp-specialise: which kernels are printed so, and that they compile. Numbers: tests/gpu."""
+"""Attention for GPUs with warp specialisation: the choice of kernels, and that they compile. Numbers: tests/gpu."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_they_compile() -> None:
 
 
 def test_what_kernels_get_for_maps() -> None:
-    """Two maps of each program, if both sides that are walked over can be copied by them."""
+    """Two maps of each program, if TMA can copy both operands of the inner loop."""
     for architecture, scratch in (("sm_90", 2 * BYTES), ("sm_80", 0)):
         found = [s for s in Attention(s=67, t=67, back=True).sources(architecture) if "is owed each." in s.text]
         assert [s.scratch for s in found] == [scratch, scratch]

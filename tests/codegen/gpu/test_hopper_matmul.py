@@ -1,4 +1,4 @@
-"""Products for cards that warp-specialise: which kernels are printed so, and that they compile. Numbers: tests/gpu."""
+"""Matmuls for GPUs with warp specialisation: the choice of kernels, and that they compile. Numbers: tests/gpu."""
 
 from __future__ import annotations
 
@@ -20,8 +20,9 @@ pytestmark = pytest.mark.usefixtures("processes")
 
 @dataclass(frozen=True)
 class Matmul:
-    """[m, k] by [k, n]; turned: the right side is [n, k]; owed: both sides have their depth in front; after: functions of sums;
-    usual: what the names in the sizes are."""
+    """[m, k] by [k, n]. turned: the rhs is [n, k]. backward: both operands have the contracted axis first.
+
+    after: epilogue functions. usual: size hints."""
 
     m: Dim = 4096
     n: int = 3072

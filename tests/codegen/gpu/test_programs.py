@@ -1,4 +1,4 @@
-"""Programs run on a (simulated) card and give the CPU's numbers."""
+"""Programs run on a simulated GPU and give the CPU's numbers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ CUDA = device("cuda")
 
 
 def both(function: Any, *arrays: np.ndarray, dynamic: Any = None, tolerance: float = 1e-5) -> Any:
-    """Runs a function on the card and on the CPU; returns the card's executable."""
+    """Runs a function on the GPU and on the CPU; returns the GPU's executable."""
     made = [burn.compile(function, arrays, dynamic, cache=False, device=where) for where in ("cuda", "cpu")]
     got, want = (m(*arrays) for m in made)
     for a, b in zip(
@@ -116,9 +116,9 @@ def test_gradients_of_norms_compute_again_what_they_need(gpu: SimulatedGPU, shap
     assert len(made.artefact.kernels) <= 5
 
 
-@pytest.mark.slow  # the interpreter of Triton takes a minute for its blocks; tests/gpu does the same on a card
+@pytest.mark.slow  # the interpreter of Triton takes a minute for its blocks; tests/gpu does the same on a real GPU
 def test_a_half_precision_step_rematerialises(gpu: SimulatedGPU) -> None:
-    """What convolutions and batch norms hand on in a wider type is widened, centred and masked where it is read."""
+    """Activations of convolutions and batch norms are converted, centred and masked by the kernels that read them."""
 
     class Network(burn.nn.Module):
         def __init__(self) -> None:
@@ -230,7 +230,7 @@ def test_no_such_gpu(gpu: SimulatedGPU) -> None:
 
 
 def test_a_package_for_several_gpus(gpu: SimulatedGPU, tmp_path: Path) -> None:
-    """burn.load takes what is for the card that is here, whether a card is asked for or not."""
+    """burn.load selects the program for the GPU that is present, with and without `device`."""
     targets = [find(f"cuda:sm_{number}") for number in (80, 90, 100)]
     (path,) = build(
         "package", read_program(DIGITS), tmp_path / "m.burn", Options(platforms.find(), gpus=tuple(targets))

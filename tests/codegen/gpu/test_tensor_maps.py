@@ -1,4 +1,4 @@
-"""Which sides of products tensor maps can be made of. What is copied by them: test_hopper_attention.py, tests/gpu."""
+"""Operands of matmuls that tensor maps can describe. Copies by them: test_hopper_attention.py, tests/gpu."""
 
 from __future__ import annotations
 

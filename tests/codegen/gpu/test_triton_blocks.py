@@ -1,4 +1,4 @@
-"""Blocks of places that are turned, held and cut: each way in which a loop kernel walks memory gives the right numbers."""
+"""Blocks that are transposed, kept in registers and cut: each way in which a loop kernel walks memory is right."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def test_columns_summed_in_blocks_of_rows(shape: Shape) -> None:
 
 @pytest.mark.parametrize("n", [1, 1201, 1300])
 def test_summed_in_blocks_of_rows_while_written(n: int) -> None:
-    """Blocks of rows read what was written, once what is costly has been computed at all places."""
+    """Blocks of rows read results of an expensive elementwise stage, once all its elements are written."""
 
     def function(x: Any) -> Any:
         written = ops.cast(ops.exp(x), dtype="bfloat16")

@@ -34,7 +34,7 @@ pytest.importorskip("torch")
 Function = Callable[..., Any]
 
 FEW = replace(PREFERENCES, fold_blocks=3, fold_rows=2)
-"""Blocks that small tensors have, too."""
+"""Block sizes that split small tensors."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ def test_gradients_of_a_gated_norm_are_two_kernels() -> None:
 
 
 def test_a_device_that_does_not_want_it_reads_what_rows_came_to() -> None:
-    """As the host does for what a card has no kernel for."""
+    """The host, which runs ops without a GPU kernel, also reads the rows' results."""
     big, row = "float32[17, 5]", "float32[5]"
     program = traced(layer, [big, row, row, big])
     plain = replace(FEW, fold_columns=0)
@@ -118,8 +118,7 @@ def test_a_device_that_does_not_want_it_reads_what_rows_came_to() -> None:
 @pytest.mark.parametrize("first", [0, 1])
 @pytest.mark.parametrize("kind", ["max", "sum"])
 def test_both_ways_of_a_square(first: int, kind: str) -> None:
-    """Rows and columns are told apart where their numbers have one shape, whichever comes first; what is made of the columns'
-    results goes with them."""
+    """Rows and columns of a square are kept apart, in either order. Ops on the columns' results stay with the columns."""
     program = Program.create([("x", TensorType("float32", (9, 9)))])
     with program.building("node"):
         y = builders.tanh(program.inputs[0])
@@ -172,7 +171,7 @@ def test_nothing_is_written_over_what_columns_are_made_of() -> None:
 
 @pytest.mark.parametrize("shape", [(17, 5), (2, 9, 3), (16, 16)])
 def test_what_goes_with_the_columns(shape: tuple[int, ...]) -> None:
-    """What is added to the columns' sums, and is wanted by itself, too."""
+    """An addend of the columns' sums that is also an output."""
     program = Program.create([("x", TensorType("float32", shape)), ("w", TensorType("float32", shape[-1:]))])
     leading = tuple(range(len(shape) - 1))
     with program.building("node"):

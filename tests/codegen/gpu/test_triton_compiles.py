@@ -1,4 +1,4 @@
-"""Triton makes machine code of every kind of kernel, on a machine without a card: NVIDIA's and AMD's."""
+"""Triton makes machine code of every kind of kernel, on a machine without a GPU: NVIDIA's and AMD's."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ def test_kinds(machine: str) -> None:
 
 
 def test_one_of_each_kind_for_another_maker() -> None:
-    """A case's kind stands in its name: "kinds: reduce: a short row is read once". Attention takes the compiler longest, and is
-    products and reductions as others are."""
+    """A case's name contains its kind: "kinds: reduce: a short row is read once". Attention compiles slowest, and consists of the
+    same matmuls and reductions as other kinds."""
     first = {case.name.split(": ")[1]: case for case in reversed(CASES) if case.name.count(": ") > 1}
     first = {kind: case for kind, case in first.items() if "attention" not in kind}
     by_kind: dict[str, Source] = {}
     for source in all_printed(list(first.values()), "gfx942"):
-        by_kind.setdefault(source.text, source)  # one of those that differ in what lies at whole words
+        by_kind.setdefault(source.text, source)  # one of those that differ only in the alignment of their arguments
     assert len(by_kind) >= 5
     made = images.compile_all(list(by_kind.values()), MACHINES["gfx942"])
     assert all(len(image.data) > 500 for image in made)

@@ -1,4 +1,4 @@
-"""Products and convolutions in tiles, in parts of their depth, and windows step by step give the right numbers at odd sizes."""
+"""Matmuls and convolutions in tiles, with split-K, and windows step by step give the right numbers at odd sizes."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def most(kernel: ContractionKernel, counts: Sequence[int]) -> int:
 
 
 def convolution(strides: tuple, dilations: tuple, low: tuple, high: tuple, groups: int) -> tuple[Callable, Callable]:
-    """Channels last, with what follows it; the same in torch."""
+    """A channels-last convolution and its epilogue; the same in torch."""
     attrs = {"strides": strides, "dilations": dilations, "low": low, "high": high, "groups": groups, "layout": "last"}
 
     def function(x: Any, w: Any) -> Any:
@@ -162,7 +162,7 @@ def test_a_depth_with_a_name(n: int) -> None:
 
 
 def test_parts_as_they_are_described() -> None:
-    """In the interpreter of kernels, which knows no tiles."""
+    """In the interpreter of kernels, which has no tiles."""
     function, _ = convolution(*PLAIN)
     made = program(function, (1, 3, 2, 48), (3, 3, 48, 2), dtype="float32")
     arrays = [random(t, {}, i) for i, t in enumerate(made.input_types)]
@@ -184,7 +184,7 @@ def test_a_shallow_depth_stays_whole() -> None:
 
 
 def contraction(rows: Any, columns: int, depth: Any) -> ContractionKernel:
-    """A product of halves that lie as they are read."""
+    """A half-precision matmul whose operands are stored in the order in which they are read."""
     i, j, k = LoopVar("i", rows), LoopVar("j", columns), LoopVar("k", depth)
     left, right = (Convert("float32", Load("float16", n, 0)) for n in (0, 1))
     write = Write(2, 0, Accumulator("float32"))

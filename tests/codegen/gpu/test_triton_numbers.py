@@ -69,7 +69,7 @@ def test_long_rows_and_tiles_that_do_not_come_out_even() -> None:
 
 @pytest.mark.parametrize(("n", "axis"), [(0, 0), (1, 1), (5, 0), (7, 1)])
 def test_parts_that_are_computed_where_they_are_joined(n: int, axis: int) -> None:
-    """Halves that change places, an empty part, one that is read as it is, and what follows."""
+    """A concat with two slices swapped, an empty part, a part that is read unchanged, and ops after it."""
     size = symbol("n")
     program = Program.create([("x", TensorType("float16", (size, 6))), ("y", TensorType("float32", (size, 3)))])
     x, y = program.inputs
@@ -155,7 +155,7 @@ SCATTERS: list[tuple[str, str, str, Shape, Shape, Shape]] = [
     ("scatter_elements", "none", "float32", (5, 6), (4, 2), (4, 2)),
     ("scatter_elements", "min", "float32", (5, 6), (5, 9), (5, 9)),
 ]
-"""Op, reduction, element type, shapes of x, indices and updates. Places are named again and again, from the end too."""
+"""Op, reduction, element type, shapes of x, indices and updates. Indices repeat, and some count from the end."""
 
 
 def scatters() -> list[Any]:
@@ -175,7 +175,7 @@ def scatters() -> list[Any]:
 
 @pytest.mark.parametrize(("case", "named"), scatters())
 def test_scatter(case: tuple[str, str, str, Shape, Shape, Shape], named: bool) -> None:
-    """All places at once give what one after the other gives."""
+    """A parallel scatter gives the results of a sequential one."""
     name, reduction, dtype, *shapes = case
     sizes: list[tuple[Dim, ...]] = list(shapes)
     if named:
