@@ -45,7 +45,7 @@ def outcomes(
     preload: Sequence[str] = ("burn",),
     memory: int = MEMORY,
 ) -> Iterator[tuple[int, Outcome]]:
-    """(seed, outcome) as programs end. What burn keeps on disk goes to a folder that is gone afterwards."""
+    """(seed, outcome) as programs end. burn's disk cache is a temporary folder."""
     before = os.environ.get("BURN_CACHE_DIR")
     with tempfile.TemporaryDirectory() as folder:
         os.environ["BURN_CACHE_DIR"] = folder
@@ -62,7 +62,7 @@ def outcomes(
 
 # ---- for test files ----------------------------------------------------------------------------------------------------
 def check(case: Case, seed: int) -> None:
-    """Raises AssertionError, with what a person needs to see, where the seed fails."""
+    """Raises AssertionError with the details if the seed fails."""
     outcome = case(seed)
     assert not outcome.failed, f"seed {seed}: {outcome.kind}\n{outcome.detail}"
 
@@ -83,7 +83,7 @@ def sweep(case: Case, timeout: float = 120.0, preload: Sequence[str] = ("burn",)
 
 
 def first_seed(given: str | int | None) -> int:
-    """The seed given, or one that nobody has had."""
+    """The given seed, or a fresh one."""
     return random.SystemRandom().randrange(1 << 40) if given is None else int(given)
 
 

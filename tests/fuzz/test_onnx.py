@@ -1,7 +1,7 @@
-"""Random ONNX graphs, a few in every run: always the same ones, and some that nobody has seen.
+"""Random ONNX graphs, a few in every run: some fixed, and some fresh.
 
 BURN_FUZZ_GRAPHS sets how many, BURN_FUZZ_SEED the first seed of the fresh ones, BURN_FUZZ_TARGET the CPU to compile for.
-What fails is run again by `python -m tests.fuzz.onnx --one SEED` (with `--mode` and `--target` as they were).
+`python -m tests.fuzz.onnx --one SEED` repeats a failure (with `--mode` and `--target` as they were).
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ NOT_SYMBOLIC = (
     "must be at most",
     "axes do not fit",
 )
-"""What a model whose every size is symbolic may be refused for: then a rank would not be known."""
+"""Accepted errors of models with only symbolic sizes: the rank of a value would be unknown."""
 
 
 def _own_operators() -> set[str]:
@@ -70,7 +70,7 @@ def _model(case: Case) -> onnx.ModelProto:
 
 
 def _tensors(case: Case) -> bool:
-    """Whether the case is of tensors of numbers only."""
+    """True if the case has tensors of numbers only."""
     arrays = [a for inputs, outputs in case.data_sets for a in (*inputs, *outputs)]
     return all(isinstance(a, np.ndarray) and a.dtype.kind not in "OU" for a in arrays)
 

@@ -1,4 +1,4 @@
-"""What is wrong with a model is said in one error that lists all of it, each with its node, operator and opset."""
+"""One error lists all problems of a model, each with its node, operator and opset."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def graph(nodes: list[onnx.NodeProto], outputs: list[str], inputs: list[str] | N
 
 
 def branch(**attributes: Any) -> onnx.ModelProto:
-    """y = If(b), x an input as well."""
+    """y = If(b); x is also an input."""
     inputs = [value("b", [], TensorProto.BOOL), value("x")]
     return model([node("If", "b", "y", "if", **attributes)], inputs, [value("y", None)])
 
@@ -321,7 +321,7 @@ def test_old_opsets_say_that_they_are_old() -> None:
     assert problems(model([node("Relu", "x", "y")], opset=6)) == []
 
 
-# What is mended
+# Mistakes that are repaired
 
 
 def test_nodes_out_of_order_are_sorted() -> None:

@@ -21,8 +21,10 @@ LARGE = 1 << 26  # bytes of a tensor that is read whole
 
 @dataclass(frozen=True)
 class Target:
-    """read: what is done with the bytes; it may raise BurnError and nothing else. modules: those whose branches are followed.
-    seeds: files that it begins with. words: of the format, for a dictionary."""
+    """A reader under the fuzzer.
+
+    `read`: processes the bytes; it may raise BurnError and nothing else. `modules`: modules with branch coverage.
+    `seeds`: initial files. `words`: words of the format, for a dictionary."""
 
     read: Callable[[bytes], object]
     modules: tuple[str, ...]

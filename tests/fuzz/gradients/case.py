@@ -36,7 +36,7 @@ Inputs = dict[str, np.ndarray]
 
 @dataclass(frozen=True)
 class Plan:
-    """What is computed. outputs: names of values; by: of inputs; kind: of derivatives (`derivatives.py`); way: of running."""
+    """A computation. outputs: names of values; by: of inputs; kind: of derivatives (`derivatives.py`); way: of running."""
 
     program: Program
     outputs: tuple[str, ...]
@@ -124,7 +124,7 @@ def attempt(plan: Plan) -> Outcome:
 
 
 REFUSED = ("nonzero",)
-"""What burn refuses: sizes that only the data tell, where an output has them."""
+"""Refusals of burn that are right: outputs whose sizes depend on data."""
 
 
 def refuses(error: Exception) -> bool:

@@ -1,11 +1,15 @@
 """The derivatives that are compared, in burn and in torch: each a list of tensors with names.
 
-first    the values, and the derivatives of a weighted sum of them and their squares
-second   those, and the derivatives of such a sum of the first ones
-vjp      the values, and what a cotangent gives
-jvp      the values, and their derivatives in a direction
-hvp      the first derivatives, and their derivatives in a direction
-slope    the derivatives of such a sum of a jvp
+The kinds are:
+
+    first    the values, and the derivatives of a weighted sum of them and their squares
+    second   those, and the derivatives of such a sum of the first ones
+    vjp      the values, and the pullback of a cotangent
+    jvp      the values, and their derivatives in a direction
+    hvp      the first derivatives, and their derivatives in a direction
+    slope    the derivatives of such a sum of a jvp
+
+Each is computed in both libraries.
 """
 
 from __future__ import annotations
@@ -110,7 +114,7 @@ def _slopes(
 def _forward(
     ys: Sequence[torch.Tensor], by: Sequence[torch.Tensor], tangents: Sequence[torch.Tensor]
 ) -> list[torch.Tensor]:
-    """The way back is linear in its cotangents; its own way back is the way forward."""
+    """The pullback is linear in its cotangents; its own pullback is the pushforward."""
     starts = [torch.zeros_like(y).requires_grad_() for y in ys]
     return _slopes(_slopes(ys, by, starts), starts, tangents)
 

@@ -19,7 +19,7 @@ DTYPES = {"float64": 9, "float32": 6, "float16": 2, "bfloat16": 2}
 LARGEST = 600
 """Elements of a value."""
 LIMIT = {"float64": 1e3, "float32": 1e3, "float16": 30.0, "bfloat16": 1e2}
-"""Magnitudes beyond which a line is dropped: derivatives are larger still, and halves overflow."""
+"""Magnitudes beyond which a line is dropped: derivatives are larger still, and float16 overflows."""
 
 Texts = tuple[str, str | None]
 """A line's expression in burn and in torch; None: torch has no twin."""
@@ -65,7 +65,7 @@ class Draft:
         if self.chance.random() < 0.06:
             self.extents.append(0)
         self.exact = self.chance.random() < 0.3
-        """Whether inputs are multiples of a half, so that there are ties and zeros."""
+        """True if inputs are multiples of 0.5, so that there are ties and zeros."""
         for _ in range(self.chance.randint(1, 3)):
             self.new(tuple(self.chance.choice(self.extents) for _ in range(self.chance.choice((0, 1, 2, 2, 3, 3, 4)))))
 

@@ -1,4 +1,5 @@
-"""What rounding may do to a program's derivatives: torch in float64 again, with noise of the program's unit in every operator."""
+"""The effect of rounding on a program's derivatives: torch in float64, with noise of the program's precision in every
+operator."""
 
 from __future__ import annotations
 
@@ -21,8 +22,9 @@ GREATEST = {"float64": 1e300, "float32": 1e37, "float16": 3e4, "bfloat16": 1e37}
 
 
 class Rounding(TorchDispatchMode):
-    """Every float that an operator takes or gives, times a factor near 1, another one each time, also on the way back, but for
-    operators that only move or choose elements, and for numbers that are exact. overflowed: whether one exceeds the type."""
+    """Multiplies every float operand and result of an operator by a random factor near 1, also in the backward pass.
+
+    Exempt are operators that only move or choose elements, and exact numbers. overflowed: a number exceeds the type."""
 
     def __init__(self, trial: int, dtype: str, scale: float = 1.0) -> None:
         super().__init__()

@@ -61,7 +61,7 @@ class Program:
         return f"def program({', '.join(self.inputs)}):\n{''.join(body)}    return [{', '.join(outputs)}]\n"
 
     def mirrored(self, outputs: Sequence[str]) -> bool:
-        """Whether torch can run it."""
+        """True if torch can run it."""
         return all(line.torch is not None for line in self.needed(outputs).lines)
 
     def function(self, outputs: Sequence[str], side: str, scope: dict[str, Any]) -> Callable[..., list[Any]]:

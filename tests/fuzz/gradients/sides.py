@@ -1,4 +1,4 @@
-"""What `m` means in a program's text: burn or torch, and what both need besides."""
+"""The meaning of `m` in a program's text: burn or torch, with shared helpers."""
 
 from __future__ import annotations
 

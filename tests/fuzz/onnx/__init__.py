@@ -1,7 +1,7 @@
 """Random ONNX graphs, compared with ONNX Runtime.
 
-`generate.py` grows a graph piece by piece (`steps/`) and knows every value at several sets of sizes, since each piece is
-run in ONNX Runtime as it is added (`graph.py`); `noise.py` says what rounding may do to it, `faults.py` where ONNX
-Runtime is not to be asked. `ways.py` runs the graph in burn, `case.py` compares; what differs is cut down to the piece at
+`generate.py` grows a graph piece by piece (`steps/`). It has every value at several sets of sizes, since each piece is run in
+ONNX Runtime as it is added (`graph.py`). `noise.py` estimates rounding errors, `faults.py` lists cases in which ONNX Runtime is
+unreliable. `ways.py` runs the graph in burn, and `case.py` compares. A difference is cut down to the piece at
 fault (`cut.py`) and judged in float64 (`judge.py`). `python -m tests.fuzz.onnx --help` runs many.
 """

@@ -1,4 +1,4 @@
-"""Whether burn's result is ONNX Runtime's, but for noise."""
+"""Compares burn's results with ONNX Runtime's, up to noise."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ RELATIVE = {"float32": 2e-5, "float64": 1e-11, "float16": 4e-3}
 
 
 def difference(got: Any, want: Array, twin: Array) -> str | None:
-    """What differs, or None."""
+    """The difference, or None."""
     got = np.asarray(got)
     if got.dtype != want.dtype:
         return f"type {got.dtype} instead of {want.dtype}"

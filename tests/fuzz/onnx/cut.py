@@ -26,7 +26,7 @@ def whole(graph: Graph, outputs: list[Value]) -> Cut:
 
 
 def shrink(graph: Graph, cut: Cut, fails: Fails) -> Cut:
-    """One output if one will do, then ever more of what leads to it given as inputs."""
+    """Keeps one output if that suffices, then makes inputs of more and more intermediate values."""
     for value in cut.outputs:
         if len(cut.outputs) > 1 and fails(found := Cut((value,), cut.inputs)):
             cut = found

@@ -1,7 +1,7 @@
-"""Where ONNX Runtime is not to be asked: what the specification leaves open, and its known faults, each with its reason.
+"""Cases in which ONNX Runtime is no reference: the specification leaves them open, or they are known faults. Each has a reason.
 
-A piece of which a rule says a reason is not added to a graph, at any set of sizes. What burn does there is held by tests
-of its own.
+A piece with such a reason is not added to a graph, at any set of sizes. Tests of their own cover burn's results for
+these cases.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def _integer_power(site: Site) -> bool:
 
 
 def _ties(site: Site) -> bool:
-    """Whether the greatest number along the axis is there twice."""
+    """True if the greatest number along the axis occurs twice."""
     given = site.operand(0)
     if given is None or not given.size:
         return True
@@ -110,7 +110,7 @@ def _wide_matmul(site: Site) -> bool:
 
 
 def _partly_overflows(site: Site) -> bool:
-    """Whether some of the factors alone, in another order, are too large: with a zero or a NaN among the others."""
+    """True if a partial product in another order overflows, next to a zero or a NaN among the other factors."""
     given = site.operand(0)
     if given is None or given.dtype.kind != "f" or not given.size:
         return False
@@ -162,7 +162,7 @@ def _negative_padding(site: Site) -> bool:
 
 
 def _near_the_bound(site: Site) -> bool:
-    """Whether a float16 is the attribute `lambd`, but for its rounding."""
+    """True if a float16 equals the attribute `lambd` up to rounding."""
     given, bound = site.operand(0), site.attribute("lambd", 0.5)
     return given is None or (given.dtype == np.float16 and bool((np.abs(given) == np.float16(bound)).any()))
 

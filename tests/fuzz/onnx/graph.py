@@ -57,7 +57,7 @@ class Graph:
             found = [self.random.choice([0, 1, size, 17] if self.zeros else [size, 17, 19]) for size in found]
         return dict(zip("NML", found, strict=True))
 
-    # What a step may do
+    # The interface for steps
 
     def name(self, wanted: str = "") -> str:
         """A name that no value has: what is wanted, a number, or in some graphs one that is hard to keep."""
@@ -68,7 +68,7 @@ class Graph:
         return name
 
     def prefix(self) -> str:
-        """What a module is called: the names of its parameters begin with it."""
+        """The name of a module, the prefix of its parameters' names."""
         return self.choice(PREFIXES)
 
     def chance(self, probability: float) -> bool:
@@ -257,7 +257,7 @@ class Graph:
     # Whole models
 
     def model(self, outputs: list[Value], inputs: list[Value], fixed: int | None) -> onnx.ModelProto:
-        """What computes the outputs from values that are taken as inputs; sizes named, or those of one set."""
+        """A model that computes the outputs from the given inputs; sizes are named, or those of one set."""
         wanted, kept = {value.name for value in outputs}, []
         given = {value.name for value in inputs}
         for node in reversed(self.nodes):

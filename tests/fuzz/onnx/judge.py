@@ -14,7 +14,7 @@ from .values import Array
 
 
 def ours_is_right(model: onnx.ModelProto, feed: dict[str, Array], got: dict[str, Any], want: dict[str, Array]) -> bool:
-    """Whether the specification agrees with burn on every output of a piece that was cut out, or is about as far from
+    """True if the specification agrees with burn on every output of a piece that was cut out, or is about as far from
     ONNX Runtime: small errors grow there."""
     exact = in_float64(model, feed)
     if exact is None:

@@ -2,7 +2,7 @@
 
 Every value has a twin: the same graph where each op that rounds gets a small error of random sign. Where a value and its
 twin are far apart the graph itself is ill-conditioned there and a difference says nothing. An op that jumps (Round, a
-comparison) is also run on a much larger error in both directions: an element that may fall on either side of the jump has
+comparison) is also run on a much larger error in both directions. An element that may fall on either side of the jump then has
 a twin on the other side.
 """
 
@@ -28,7 +28,7 @@ MOVES = frozenset(
         " LessOrEqual GreaterOrEqual IsNaN IsInf CenterCropPad"
     )
 )
-# Sums and products of numbers with few bits are exact in any order.
+# Sums and multiplications of numbers with few bits are exact in any order.
 EXACT = MOVES | frozenset(words("Add Sub Mul MatMul Gemm ReduceSum Conv CumSum Sum ReduceSumSquare ReduceL1 Cast"))
 PRODUCTS = frozenset(words("MatMul Gemm Conv ConvTranspose Einsum LSTM GRU RNN Attention"))
 # The error of a sum is one of its terms' size, not of its own.

@@ -1,9 +1,9 @@
-"""Whether rounding alone decides a difference: ONNX Runtime again, with a little noise behind every node.
+"""Decides if rounding alone explains a difference: runs ONNX Runtime again, with a little noise after every node.
 
-The twins of `noise` are made piece by piece while a graph grows, and know nothing of what happens inside of the body of a
-loop or between the pieces of a jump. Here every float that a node computes, in bodies as well, is multiplied by factors
-near 1, others at each trial, and so are inputs of many bits. Where that moves a result as far as burn is from it, the
-difference says nothing. What only moves numbers, and inputs of few bits, stay as they are: ties among them are no rounding.
+`noise` makes its twins piece by piece while a graph grows. It ignores errors inside the body of a loop and between the pieces of
+a jump. Here every float that a node computes, also in bodies, and every input of many bits is multiplied by random factors
+near 1. If that moves a result as far as burn is from it, the difference says nothing. Ops that only move numbers, and inputs of
+few bits, are exempt: ties among them are no rounding.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ MOVED = 0.25
 def rounding_decides(
     model: onnx.ModelProto, feed: Mapping[str, Array], got: Mapping[str, Any], want: Mapping[str, Array]
 ) -> bool:
-    """Whether noise explains every element that differs."""
+    """True if noise explains every element that differs."""
     open_ = {name: _differs(np.asarray(got[name]), array) for name, array in want.items()}
     if any(mask is None for mask in open_.values()):
         return False  # another type or shape
@@ -108,7 +108,7 @@ def _shake(graph: onnx.GraphProto, types: Mapping[str, int], draw: random.Random
 
 
 def _noisy(name: str, kind: int, draw: random.Random, by_element: bool, is_sum: bool) -> list[onnx.NodeProto]:
-    """`name` as `name before` times one of two factors, which depends on the element's place, or on its number: a body's
+    """`name` as `name before` times one of two factors, chosen by element index or at random: a body's
     values must keep the shapes that inference finds. Sums also get an error of their terms' size, taken to be 1."""
     spread = 2 * NOISE[kind]
     single = TensorProto.FLOAT

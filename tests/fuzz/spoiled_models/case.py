@@ -15,7 +15,7 @@ from tests.fuzz.runner import Outcome
 from tests.fuzz.spoiled_models.mutate import LARGE, mutate, sources
 
 SECONDS = 30.0
-MEMORY = 8 << 30  # bytes of address space: nothing in these models needs more, so whoever asks for it trusts the file
+MEMORY = 8 << 30  # bytes of address space: these models need less, so a larger allocation trusts a size in the file
 
 
 @cache
@@ -29,7 +29,7 @@ def case(seed: int) -> Outcome:
         return Outcome("ok", load(mutate(models(), seed)))
     except BurnError as error:
         text = str(error)
-        # An exception in a BurnError's clothes is a failure, too.
+        # An unexpected exception that a BurnError wraps is also a failure.
         inside = "internal" in error.summary or "could not be imported: " in text
         return Outcome("internal" if inside else "refused", text)
     except Exception:

@@ -24,7 +24,7 @@ def sources() -> list[bytes]:
 
 
 def mutate(models: list[bytes], seed: int) -> bytes:
-    """One model of the list, spoiled in one to four places. Of equal seeds the results are equal."""
+    """One model of the list, changed at one to four offsets. The result depends on the seed alone."""
     rng = random.Random(seed)
     # Every tenth case takes one of the few models from files, which are larger and of many nodes.
     data = rng.choice(models[-8:] if rng.random() < 0.1 else models)

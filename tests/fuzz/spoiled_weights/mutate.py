@@ -1,5 +1,5 @@
-"""Spoils weight files at random; a number decides how. What has a checksum or a length is written anew behind a change of its
-structure, so that the reader comes to see it."""
+"""Spoils weight files at random, by a seed. After a change of structure, checksums and lengths are recomputed, so that the
+reader gets as far as the change."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ CALLS = (
 
 
 def mutate(seed: int) -> Files:
-    """A checkpoint's files, one of them spoiled in one to four places. Of equal seeds the results are equal."""
+    """A checkpoint's files, one of them changed at one to four offsets. The result depends on the seed alone."""
     rng = random.Random(seed)
     files = dict(rng.choice(sources()))
     name = rng.choice(list(files))

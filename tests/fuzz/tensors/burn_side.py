@@ -1,4 +1,4 @@
-"""What `m` means in burn: its functions, operators and indexing."""
+"""The meaning of `m` in burn: its functions, operators and indexing."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.fuzz.tensors.shared import Side
 
 
 class Burn(Side):
-    """burn as a side. eager: every so many calls what was recorded is computed, so that programs end at odd places."""
+    """burn as a side. eager: the number of calls after which recorded ops are computed, so that lazy graphs vary."""
 
     def __init__(self, eager: int = 0) -> None:
         self._eager, self._calls = eager, 0

@@ -90,7 +90,7 @@ def refusal(way: str, error: burn.BurnError) -> str:
 
 
 def judged(program: Program, name: str, ours: np.ndarray, theirs: np.ndarray, inputs: Outputs) -> str:
-    """What is different beyond rounding; empty where nothing is."""
+    """Differences beyond rounding; empty if there are none."""
     text = ""
     for count, scale in ((TWINS, 1.0), (JUDGES, 4.0)):
         text = difference(ours, theirs, list(noisy(program, name, inputs, count, scale)))

@@ -1,4 +1,4 @@
-"""What counts as a difference: elements that rounding alone does not explain."""
+"""Differences between results: elements that rounding alone does not explain."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ class Value:
 
 
 class Draft:
-    """named: the sizes of inputs will have names, so that steps should hold for other sizes too."""
+    """named: the sizes of inputs will have names, so that steps must be valid for other sizes."""
 
     def __init__(self, seed: int, named: bool = False) -> None:
         self.random = random.Random(seed)

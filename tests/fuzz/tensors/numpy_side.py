@@ -1,7 +1,7 @@
-"""What `m` means in numpy: the functions of burn's table of its API, in the element types that burn promises.
+"""The meaning of `m` in numpy: the functions of burn's API table, in burn's documented element types.
 
-Floats are reckoned in float64 and rounded after every step. A side with noise rounds worse than any computer: what two such
-runs disagree about, rounding decides, and is not compared.
+Floats are computed in float64 and rounded after every step. A side with noise rounds worse than any computer: a difference
+between two such runs is due to rounding, and is not compared.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ MIXED = frozenset(
 INDEXED = frozenset(
     words("take gather take_along_axis index_select put_along_axis scatter masked_select masked_fill one_hot bincount")
 )
-"""Functions whose other operands are places, and which keep the first one's element type."""
+"""Functions whose other operands are indices, and which keep the first one's element type."""
 
 FINITE = frozenset(words("linalg fft einsum"))
-"""Modules and functions of finite numbers alone: where an infinity goes in an elimination or a transform is the algorithm's to
-say, and einsum sums letters of one operand alone before the product, as torch does: infinities may cancel, and a sum of no
-terms times one that is not a number is not 0."""
+"""Modules and functions of finite numbers alone. Elimination and transforms leave the treatment of infinities to the algorithm.
+einsum sums letters of one operand before it multiplies, as torch does: infinities may cancel, and an empty sum times NaN is
+not 0."""
 
 OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
     "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "//": operator.floordiv,
@@ -193,7 +193,7 @@ class Numpy(Side):
         return self._rounded(out, [x]) if how in ("add", "multiply") else out
 
     def topk(self, x: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-        """What is not a number counts as the greatest, as in torch and behind numpy's sort."""
+        """NaN counts as the greatest, as in torch and at the end of numpy's sort."""
         if k > x.shape[-1]:
             raise ValueError("there are not so many elements")
         wide = x.astype(np.float64 if is_float(x.dtype) else np.int64)

@@ -1,4 +1,4 @@
-"""What both sides write with their own functions: operands brought into the domain and the rank that a function takes."""
+"""Helpers of numpy and burn alike: they bring operands into the domain and the rank of a function."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Side:
             return self.op("%", self.astype(x, "int64"), 7)
         if kind == "not zero":
             return self.where(self.op("==", x, 0), 1, x)
-        if kind == "signed":  # the sign of a zero is rounding's to choose, and that of NaN nobody's
+        if kind == "signed":  # the sign of a zero depends on rounding, and that of NaN is undefined
             return self.where(self.op("|", self.op("<", x, 0), self.op(">", x, 0)), x, 1)
         low, high = {"unit": (-0.9, 0.9), "above one": (1.1, 5.0), "positive": (0.3, 3.0), "near one": (0.8, 1.2)}[kind]
         return (

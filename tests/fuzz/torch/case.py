@@ -117,7 +117,7 @@ def twin(module: torch.nn.Module) -> torch.nn.Module:
 
 
 def results(module: torch.nn.Module, x: torch.Tensor, gradients: bool, run: Any = None) -> Values | None:
-    """What a module returns, and the gradients of its input and parameters; None where eager torch refuses."""
+    """The results of a module, and the gradients of its input and parameters; None if eager torch refuses."""
     module.zero_grad()
     x = x.clone().requires_grad_(gradients)
     try:

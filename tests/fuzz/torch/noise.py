@@ -1,7 +1,7 @@
-"""Whether rounding alone decides a difference: eager torch again, with a little noise behind every operator that rounds.
+"""Decides if rounding alone explains a difference: runs eager torch again, with a little noise after every operator that rounds.
 
-float64 says how far torch itself is off, which says nothing where torch happens to be exact: the derivatives of a softmax over
-one key are 0, and those of another formula for them are two equal numbers' difference.
+A comparison with float64 gives torch's own error, which says nothing if torch happens to be exact. For example, the derivatives
+of a softmax over one key are 0, and another formula computes them as the difference of two equal numbers.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ MOVES = frozenset(
 
 
 class Noise(TorchDispatchMode):
-    """Every float that an operator computes, also on the way back, times a factor near 1, another at each trial."""
+    """Multiplies every float result, also in the backward pass, by a factor near 1, another one at each trial."""
 
     def __init__(self, trial: int) -> None:
         super().__init__()

@@ -1,7 +1,7 @@
 """The steps that random modules are made of: each is a line of Python over a tensor `x` of some shape. Enter at `STEPS`.
 
-A step draws what it needs and returns its expression; where it does not fit the tensor, the expression fails when it is run
-by torch, and another step is drawn.
+A step draws what it needs and returns its expression. An expression that does not fit the tensor fails when torch runs it,
+and another step is drawn.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from random import Random
 
 @dataclass
 class Draw:
-    """What a step is written for: the tensor's shape, and chance. `parameter(shape)` is the name of a new parameter."""
+    """The context of a step: the tensor's shape, and a random generator. `parameter(shape)` is the name of a new parameter."""
 
     chance: Random
     shape: tuple[int, ...]

@@ -18,8 +18,10 @@ from tests.fuzz.torch_aliases.program import Program, drawn
 
 @dataclass
 class Seen:
-    """What can be seen of a run. values: of the outputs and the inputs, then of both after a write to each output in turn;
-    gradients. lies: sizes, strides and offsets of the outputs. shares: which of outputs and inputs share memory."""
+    """The observable results of a run.
+
+    `values`: of the outputs and the inputs, then of both after a write to each output in turn; and gradients. `lies`: sizes,
+    strides and offsets of the outputs. `shares`: the pairs of outputs and inputs that share memory."""
 
     values: list[torch.Tensor]
     lies: list[tuple[Any, ...]]

@@ -97,7 +97,7 @@ def _form(chance: random.Random, shape: Sequence[int], i: int) -> str:
 
 
 def _fits(program: Program) -> bool:
-    """Whether eager torch runs it, with numbers of sizes that say something."""
+    """True if eager torch runs it, with informative sizes."""
     try:
         given = program.inputs()
         value = program.function()(*given)[0]

@@ -1,8 +1,8 @@
 """Random trainings beside PyTorch in float64. Enter at `case`.
 
-A training is a small model (with a shared parameter, a layer that the loss does not use), a loss (means over targets of which
-some are ignored, sums, penalties), an optimizer with groups and a schedule, clipping, parts, a memory limit, a precision;
-between its steps parameters are frozen and unfrozen, and batches have two sizes.
+A training has a small model (with a shared parameter, a layer that the loss does not use) and a loss (means over targets with
+ignored ones, sums, penalties). It has an optimizer with groups and a schedule, clipping, parts, a memory limit, a precision.
+Between its steps parameters are frozen and unfrozen, and batches have two sizes.
 """
 
 from __future__ import annotations
@@ -164,7 +164,7 @@ class Training:
 
 @dataclass(frozen=True)
 class Step:
-    """What a step is given, and what is done before it. frozen: a pattern of paths ("" for none), None for as before."""
+    """The inputs of a step, and the actions before it. frozen: a pattern of paths ("" for none), None for as before."""
 
     frozen: str | None
     x: np.ndarray
@@ -173,7 +173,7 @@ class Step:
 
 @dataclass(frozen=True)
 class After:
-    """What is known after a step. idle: the paths of parameters without a gradient."""
+    """The state after a step. idle: the paths of parameters without a gradient."""
 
     loss: float
     parameters: dict[str, np.ndarray]
@@ -233,7 +233,7 @@ def ours(t: Training, model: Net, steps: Sequence[Step]) -> Iterator[After]:
 def theirs(
     t: Training, start: dict[str, np.ndarray], steps: Sequence[Step], rounding: Rounding | None = None
 ) -> Iterator[After]:
-    """PyTorch's, from the same parameters, in float64. rounding: of what gradients are computed by."""
+    """PyTorch's training, from the same parameters, in float64. rounding: of the ops that compute gradients."""
     twins = {path: torch.tensor(a, dtype=torch.float64) for path, a in start.items()}
     grouped = [[path for path in twins if _group(t.groups, path) == i] for i in range(len(t.groups) + 1)]
     table = [{"lr": t.lr, **dict(own)} for _, own in t.groups] + [{"lr": t.lr}]
@@ -278,8 +278,10 @@ TRIALS, SPREADS = 8, 3.0
 
 
 def case(seed: int) -> Outcome:
-    """Whether a training follows PyTorch's, step by step: within a tolerance, or within what the rounding of its precision
-    does to PyTorch's own, as an optimizer divides gradients by their size, however small they are."""
+    """Compares a training with PyTorch's, step by step, within a tolerance.
+
+    A larger difference is accepted if the rounding of its precision causes it in PyTorch: optimizers divide gradients by their
+    size, however small they are."""
     t = Training(seed)
     torch.set_num_threads(1)
     burn.manual_seed(seed)

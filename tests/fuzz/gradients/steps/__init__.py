@@ -26,7 +26,7 @@ def drafted(seed: int) -> Draft:
 
 
 def added(draft: Draft) -> bool:
-    """Whether a line was drawn that fits. Inputs that it did not need are taken back."""
+    """Draws a line; True if it fits. Otherwise its inputs are removed."""
     (step,) = draft.chance.choices([s for _, s in STEPS], [w for w, _ in STEPS])
     inputs, values = dict(draft.program.inputs), dict(draft.values)
     try:

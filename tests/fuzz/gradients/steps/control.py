@@ -112,7 +112,7 @@ def loop_in_a_loop(d: Draft) -> Texts:
 
 @step(3)
 def again(d: Draft) -> Texts:
-    """What is computed again on the way back, in a loop or not."""
+    """A rematerialised computation, inside a loop or outside."""
     x = _carried(d)
     y = d.fitting(x.shape)
     body = kept(d, "a", x.shape, ("b",) if broadcasts(y.shape, x.shape) else ())

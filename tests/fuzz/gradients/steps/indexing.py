@@ -1,4 +1,4 @@
-"""Elements read and written at places that repeat, are constants, inputs or computed."""
+"""Elements read and written at repeated indices, which are constants, inputs or computed."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from tests.fuzz.gradients.steps.registry import both, step
 
 
 def _indices(d: Draft, size: int, shape: tuple[int, ...], wraps: bool = False) -> str:
-    """Integers that name places of an axis: an input or a constant."""
+    """Integer indices into an axis: an input or a constant."""
     low = -size if wraps and d.flag(0.3) else 0
     if d.flag(0.4):
         return str(d.whole(size, shape, low))
-    d.whole(size, (), low)  # raises where there are no places
+        d.whole(size, (), low)  # raises if the axis is empty
     d.program.inputs.popitem()
     return d.constant(d.data.integers(low, size, shape))
 

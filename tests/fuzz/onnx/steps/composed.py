@@ -1,4 +1,4 @@
-"""What exporters write as several ops and burn recognises."""
+"""Composites that exporters write as several ops and burn recognises."""
 
 from __future__ import annotations
 

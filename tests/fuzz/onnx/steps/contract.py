@@ -1,4 +1,4 @@
-"""Products."""
+"""Contractions."""
 
 from __future__ import annotations
 

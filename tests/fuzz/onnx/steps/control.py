@@ -90,7 +90,7 @@ def loop(graph: Graph) -> None:
         on = body.node("Less", turn, body.constant(graph.choice([1, 2, 3]), np.int64))
     starts, results = [value.name], [info(last)]
     inputs = [info(turn, INT64, []), info(go, BOOL, []), info(carried)]
-    if graph.chance(0.4):  # a second carried value that takes the first one's place, and the other way round
+    if graph.chance(0.4):  # two carried values that swap in each iteration
         other = graph.pick(value.like)
         starts.append(other.name)
         inputs.append(info(second))

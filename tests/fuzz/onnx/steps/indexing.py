@@ -1,4 +1,4 @@
-"""Ops that read or write places that indices name."""
+"""Ops that read or write by index."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def scatter_elements(graph: Graph) -> None:
     dims, axis = known(value.dims), graph.random.randrange(value.rank)
     shape = [graph.random.randint(1, size) for size in dims]
     indices = graph.rng.integers(-dims[axis], dims[axis], shape)
-    if how in (None, "none"):  # no place twice: which one stays is open
+    if how in (None, "none"):  # no repeated index: the surviving write is unspecified
         indices = np.argsort(graph.rng.random(dims), axis)[tuple(np.s_[:size] for size in shape)]
     graph.node(
         "ScatterElements", value, indices.astype(np.int64), graph.numbers(shape, value.dtype), axis=axis, reduction=how

@@ -1,5 +1,5 @@
-"""Blocks that repeat, as a model's layers do: with parameters of their own or shared ones, named as exporters name them, with
-control flow inside, and now and then one that lacks a part."""
+"""Repeated blocks, as a model's layers: with own or shared parameters, named as exporters name them, and with control flow
+inside. Sometimes one lacks a part."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Layer:
 
 
 class Blocks:
-    """What the blocks of one stack have in common."""
+    """The common parts of the blocks of one stack."""
 
     def __init__(self, graph: Graph, size: int) -> None:
         self.size = size

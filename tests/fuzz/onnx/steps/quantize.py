@@ -24,7 +24,7 @@ def static(graph: Graph) -> None:
     fixed = [axis for axis, size in enumerate(value.dims) if size]
     axes = (
         [graph.choice(fixed)] if fixed and graph.chance(0.3) else []
-    )  # a scale for each place along it, or one in all
+    )  # a scale for each index along it, or a single one
     shape = known([value.dims[axis] for axis in axes])
     axis = axes[0] if axes else None
     scale = np.asarray(graph.rng.choice([0.25, 0.1, 0.5, 0.013], shape), np.float32)

@@ -104,7 +104,7 @@ def pool(graph: Graph) -> None:
 
 
 def _refuse_small(value: Value, kernel: list[int], attributes: dict[str, Any]) -> None:
-    """A window that is larger than what it slides over."""
+    """Refuses a window that is larger than its padded input."""
     axes = len(kernel)
     pads, dilations = attributes.get("pads") or [0] * 2 * axes, attributes.get("dilations") or [1] * axes
     for axis, size in enumerate(value.least[2:]):

@@ -33,7 +33,7 @@ def function_of_whole_numbers(d: Draft) -> None:
 
 
 def _meets(v: Value, w: Value) -> bool:
-    """Whether the two have an element type in common."""
+    """True if the two have a common element type."""
     kinds = {v.dtype, w.dtype}
     signed = any(k.startswith("int") for k in kinds)
     return not ("uint64" in kinds and signed) and not (kinds & {"float16", "float64"} and "bfloat16" in kinds)

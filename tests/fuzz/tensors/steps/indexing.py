@@ -1,4 +1,4 @@
-"""Steps that read and write at places: slices, numbers, new axes, integer and bool tensors, in any mixture."""
+"""Steps that index: slices, numbers, new axes, integer and bool tensors, in any mixture."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def written(d: Draft) -> None:
     entries = []
     for size in v.shape[: d.random.randint(1, v.ndim)]:
         roll = d.random.random()
-        if roll < 0.3 and size and how != "set":  # which of two writes to one place is last is not said
+        if roll < 0.3 and size and how != "set":  # the order of two writes to one element is unspecified
             entries.append(_indices(d, size, (3,)))
         else:
             entries.append(_number(d, size) if roll < 0.5 and size else _slice(d, size))

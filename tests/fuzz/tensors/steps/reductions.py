@@ -1,4 +1,4 @@
-"""Steps that join many elements: reductions, running ones, spread, products."""
+"""Steps that combine many elements: reductions, cumulative ones, variances, contractions."""
 
 from __future__ import annotations
 
