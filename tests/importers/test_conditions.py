@@ -1,4 +1,4 @@
-"""What a run decides and a program fixes: ranks that follow from sizes, axes that come from data, zeros that mean other sizes.
+"""Runtime decisions against a fixed program: ranks that depend on sizes, axes from data, zeros that stand for other sizes.
 
 Every answer is ONNX Runtime's, in shape and numbers, or the run ends with an error: no other shape. The sweep draws such models;
 BURN_SWEEP=3000 sets how many, BURN_SWEEP_SEED the first seed.
@@ -37,7 +37,7 @@ def session(proto: onnx.ModelProto) -> Any:
 
 
 def agrees(executable: Any, theirs: Any, feed: dict[str, np.ndarray]) -> bool:
-    """Whether burn gives what ONNX Runtime gives; False where burn refuses. Fails for another answer."""
+    """True if burn's result is ONNX Runtime's; False if burn refuses. Fails for another result."""
     try:
         got = next(iter(executable.run(feed).values()))
     except BurnError:
@@ -157,7 +157,7 @@ def test_ranks_are_chosen_inside_of_branches() -> None:
     assert agrees(executable, session(proto), {"x": numbers(1, 3, 4)})
 
 
-# What is exported keeps the checks
+# Exported models keep the checks
 
 
 @pytest.mark.parametrize("nested", [False, True])
@@ -226,7 +226,7 @@ SIZES = ("a", "b", "c", 1, 1, 2, 3)
 
 
 def drawn(rng: np.random.Generator) -> tuple[onnx.ModelProto, list[dict[str, np.ndarray]]]:
-    """A model whose shapes depend on what runs find, and inputs for it."""
+    """A model whose shapes depend on data, and inputs for it."""
     rank = int(rng.integers(1, 5))
     shape = [SIZES[i] for i in rng.integers(0, len(SIZES), rank)]
     kind = str(rng.choice(["squeeze", "if", "reduce", "reshape"]))
@@ -272,7 +272,7 @@ def drawn(rng: np.random.Generator) -> tuple[onnx.ModelProto, list[dict[str, np.
     if declared is not None:
         proto.graph.value_info.append(value("z", ["" if d == "n" else d for d in declared]))
     for _ in range(4):
-        least = kind == "reduce"  # ONNX Runtime keeps the shape of what is empty, whatever the axes
+        least = kind == "reduce"  # ONNX Runtime keeps the shape of an empty tensor, whatever the axes
         sizes = {name: int(rng.choice([int(least), 1, 1, 2, 5])) for name in "abcn"}
         feed: dict[str, np.ndarray] = {"x": numbers(*(d if isinstance(d, int) else sizes[d] for d in shape))}
         if kind == "reduce":

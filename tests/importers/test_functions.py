@@ -1,4 +1,4 @@
-"""Functions: calls of a model's own functions become nodes that compute the same; so do standard operators."""
+"""Functions: calls of a model's own functions, and of standard operators with function bodies, are inlined."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def by_onnxruntime(proto: onnx.ModelProto, inputs: dict[str, np.ndarray]) -> lis
 
 
 def by_onnx(proto: onnx.ModelProto, inputs: dict[str, np.ndarray]) -> list[Any]:
-    """Knows no functions that call functions, but outputs that a call leaves out."""
+    """onnx's evaluator supports omitted outputs, but no functions that call functions."""
     return list(ReferenceEvaluator(proto).run(None, inputs))
 
 
@@ -195,7 +195,7 @@ def test_overloads() -> None:
     assert [found.op_type for found in result.graph.node] == ["Neg", "Abs"]
 
 
-# What is wrong with functions
+# Errors of functions
 
 
 @pytest.mark.parametrize(
@@ -246,7 +246,7 @@ def test_malformed_functions(proto: onnx.ModelProto, message: str) -> None:
 
 
 def test_functions_that_expand_without_bound() -> None:
-    """Thirty functions, each of which calls the next twice."""
+    """Thirty functions, and each calls the next one twice."""
     functions = [
         function(f"F{index}", [call(f"F{index + 1}", "a", "t"), call(f"F{index + 1}", "t", "b")]) for index in range(30)
     ]

@@ -53,7 +53,7 @@ def network(shape: Sequence[int | str] = ("n", 2, 5, 5), rate: float = 0.0) -> o
 
 
 def of_torch(x: np.ndarray, training: bool) -> tuple[dict[str, np.ndarray], Any]:
-    """The derivatives of the sum of squares of what the network gives, in float64."""
+    """The derivatives of the sum of squares of the network's results, in float64."""
     given = {k: torch.tensor(v, dtype=torch.float64, requires_grad="var" not in k and "mean" not in k)
              for k, v in WEIGHTS.items()}  # fmt: skip
     running = given["norm.mean"].clone(), given["norm.var"].clone()
@@ -207,7 +207,7 @@ def test_what_cannot_be_differentiated_is_named(compiled: bool) -> None:
 
 
 def test_the_layers_of_written_source_train() -> None:
-    """What burn-import writes has the same derivatives, and its running statistics move."""
+    """Source written by burn-import has the same derivatives, and its running statistics change."""
     net = generate(import_onnx(network())).load().train()
     x = drawn(5, 2, 5, 5)
     grads = burn.grad(lambda m, x: (m(x) ** 2).sum())(net, x)
@@ -236,7 +236,7 @@ def test_a_model_as_a_module() -> None:
     np.testing.assert_allclose(net(x).numpy(), twin(x).numpy())
     np.testing.assert_allclose(burn.compile(net)(x), twin(x).numpy(), rtol=1e-4, atol=1e-5)
     bigger: Any = nn.Sequential(net, nn.Linear(3, 2))
-    bigger[1].bias = net["head.bias"]  # shared, in copies too
+    bigger[1].bias = net["head.bias"]  # shared, also in copies
     other: Any = bigger.clone()
     assert other[1].bias is other[0]["head.bias"] is not net["head.bias"]
     assert next(path for path, _ in bigger.named_parameters()) == "0.first.weight"
@@ -253,7 +253,7 @@ TRAINING = "ai.onnx.preview.training"
 
 
 def differentiated(*gradients: onnx.NodeProto, outputs: Sequence[onnx.ValueInfoProto]) -> onnx.ModelProto:
-    """y = (x w)^2 v, summed, and what Gradient nodes make of it; they may stand in front of what they differentiate."""
+    """y = (x w)^2 v, summed, and results of Gradient nodes, which may precede the nodes that they differentiate."""
     nodes = [
         *gradients,
         node("Mul", "x w", "h"),

@@ -1,5 +1,6 @@
-"""The ONNX node tests of the further operator families, evaluated without a compiler: as they are, and with every size
-made symbolic, so that one program must serve sizes it does not know."""
+"""The ONNX node tests of the further operator families, evaluated without a compiler.
+
+They run as they are, and with every size made symbolic, so that one program serves all sizes."""
 
 from __future__ import annotations
 
@@ -41,7 +42,7 @@ NOT_SUPPORTED = ("ImageDecoder",)
 """Operators that are refused."""
 
 ELSEWHERE = ("test_nonmaxsuppression", "test_image_decoder")
-"""What the reference evaluator leaves to the runtime's library, and what is refused."""
+"""Tests that need the runtime's library, and tests of refused operators."""
 
 NEED_SIZES = (
     "must be known",
@@ -51,7 +52,7 @@ NEED_SIZES = (
     "do not share",
     "1 or 2 parts",
 )
-"""What a model whose every size is symbolic may be refused for."""
+"""Accepted errors of models with only symbolic sizes."""
 
 
 def _cases() -> list[Case]:
@@ -69,7 +70,7 @@ def _cases() -> list[Case]:
 
 
 def _tensors(case: Case) -> bool:
-    """Whether all inputs and outputs are tensors of numbers; test_strings.py and test_sequences.py have the others."""
+    """True if all inputs and outputs are tensors of numbers; test_strings.py and test_sequences.py have the others."""
     graph = onnx.ModelProto.FromString(case.model).graph
     if any(value.type.WhichOneof("value") != "tensor_type" for value in (*graph.input, *graph.output)):
         return False

@@ -28,7 +28,7 @@ class NodeCase:
     operands: Sequence[np.ndarray | None]
     domain: str = MICROSOFT
     outputs: Sequence[int | None] = (FLOAT,)
-    constant: Sequence[int] = ()  # operands that the runtime wants as initializers
+    constant: Sequence[int] = ()  # operands that must be initializers in the runtime
     steps: int = 0  # quantised results may differ by so many steps
     tolerance: float = 1e-4
     label: str = ""

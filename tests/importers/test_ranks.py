@@ -14,7 +14,7 @@ from tests.onnx_suite.cases import load_cases
 
 
 def model() -> onnx.ModelProto:
-    """A convolution with a matrix for a weight, a product whose sizes do not fit, and a node that is right."""
+    """A convolution with a matrix for a weight, a matmul whose sizes do not fit, and a node that is right."""
 
     def value(name: str, *shape: int) -> onnx.ValueInfoProto:
         return helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)

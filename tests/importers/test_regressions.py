@@ -1,4 +1,4 @@
-"""What random graphs and first users found: small models against ONNX Runtime, numpy, or what the specification says."""
+"""Regressions from random graphs and first users: small models against ONNX Runtime, numpy, or the specification."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def test_a_transposed_value_is_read_in_both_orders() -> None:
 
 @pytest.mark.parametrize(("strides", "pads"), [(2, [2, 1]), (3, [2, 1]), (2, [1, 1])])
 def test_a_transposed_convolution_crops_part_of_a_stride(strides: int, pads: list[int]) -> None:
-    """The kernel is then larger than what that place's convolution slides over: only the run's sizes tell."""
+    """The kernel is then larger than the input of the convolution for that phase, which depends on runtime sizes."""
     made = node("ConvTranspose", "x w", "y", kernel_shape=[4], strides=[strides], pads=pads)
     proto = model([made], [value("x", (1, 1, "n"))], unknown("y"), [tensor("w", numbers(1, 2, 4))])
     same(proto, *({"x": numbers(1, 1, n)} for n in (1, 2, 5)))
@@ -319,7 +319,7 @@ def test_branches_of_different_ranks() -> None:
     np.testing.assert_array_equal(fixed.run({"x": single})["y"], single[:, :, 0])
 
 
-# What data decides
+# Shapes that depend on data
 
 
 def test_bounds_of_a_slice_may_be_scalars_of_the_run() -> None:
@@ -362,7 +362,7 @@ def test_what_is_infinite_does_not_go_into_a_weight(op: str, number: float) -> N
 @pytest.mark.parametrize("aligned", [0, 1])
 @pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
 def test_cubic_samples_beyond_the_border(padding: str, aligned: int) -> None:
-    """At the border each neighbour is clamped by itself, not the place between them."""
+    """At the border each neighbour's index is clamped, not the coordinate between them."""
     attributes = {"mode": "cubic", "padding_mode": padding, "align_corners": aligned}
     proto = model(
         [node("GridSample", "x grid", "y", **attributes)],
@@ -409,7 +409,7 @@ def test_more_elements_than_a_named_size_has_are_refused() -> None:
         executable.run({"x": numbers(1)})
 
 
-# Places of maxima
+# Indices of maxima
 
 
 @pytest.mark.parametrize("attributes", [{"auto_pad": "SAME_LOWER"}, {"pads": [2, 1], "dilations": [2]}])

@@ -1,4 +1,4 @@
-"""What ONNX files in use rely on beyond the standard's text, or where it leaves room: burn does as ONNX Runtime and torch do
+"""Behaviour of ONNX files in use that the standard leaves open or excludes: burn follows ONNX Runtime and torch
 (docs/guide/onnx.md)."""
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def test_group_normalization_of_opset_18(channels: int | str) -> None:
     constants = [tensor("s", numbers(2)), tensor("b", numbers(2))]
     nodes = [node("GroupNormalization", "x s b", "y", num_groups=2)]
     proto = model(nodes, [value("x", ["n", channels, "d"])], [UNKNOWN], constants, opset=18)
-    if isinstance(channels, int):  # ONNX Runtime's function asks for known channels
+    if isinstance(channels, int):  # ONNX Runtime's function needs known channels
         same(proto, {"x": numbers(2, 4, 5)}, {"x": numbers(1, 4, 1)})
         return
     x = numbers(2, 4, 5)

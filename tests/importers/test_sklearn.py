@@ -1,8 +1,8 @@
 """Every estimator that skl2onnx converts, with its defaults, and LightGBM and XGBoost by onnxmltools, against ONNX Runtime.
 
 Runs where the packages are (the extra `classical`): `python -m pytest -m slow tests/importers/test_sklearn.py`. Without
-the mark a few run; BURN_SWEEP=9 draws other data. What an estimator cannot be given here, or skl2onnx or ONNX Runtime refuse, is
-skipped with the reason.
+the mark a few run; BURN_SWEEP=9 draws other data. Estimators that cannot be tested here, or that skl2onnx or ONNX Runtime refuse,
+are skipped with the reason.
 """
 
 from __future__ import annotations

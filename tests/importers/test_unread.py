@@ -33,7 +33,7 @@ def problems(made: onnx.ModelProto) -> list[str]:
 
 
 def test_all_that_is_unread_is_listed_with_the_other_problems() -> None:
-    """Nodes after one that is refused are looked at, too; those inside a branch as well."""
+    """The check continues after a refused node, and inside branches."""
     inner = helper.make_graph(
         [helper.make_node("FastGelu", ["x"], ["inner"], "inside", domain=MICROSOFT, beta=3)],
         "branch",

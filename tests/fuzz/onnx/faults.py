@@ -110,7 +110,7 @@ def _wide_matmul(site: Site) -> bool:
 
 
 def _partly_overflows(site: Site) -> bool:
-    """True if a partial product in another order overflows, next to a zero or a NaN among the other factors."""
+    """True if some of the factors overflow when multiplied in another order, next to a zero or a NaN."""
     given = site.operand(0)
     if given is None or given.dtype.kind != "f" or not given.size:
         return False

@@ -1,7 +1,7 @@
 """The ways a model goes through burn.
 
-It is loaded, imported as source and compiled, exported and read back, compiled for size or to a package, folded (all of its
-inputs are constants), and built as binaries (binaries.py)."""
+Loading, import as source, export, compilation for size or to a package, constant folding (all inputs are constants), and binaries
+(binaries.py)."""
 
 from __future__ import annotations
 

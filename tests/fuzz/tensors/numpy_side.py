@@ -43,8 +43,8 @@ INDEXED = frozenset(
 
 FINITE = frozenset(words("linalg fft einsum"))
 """Modules and functions of finite numbers alone. Elimination and transforms leave the treatment of infinities to the algorithm.
-einsum sums letters of one operand before it multiplies, as torch does: infinities may cancel, and an empty sum times NaN is
-not 0."""
+The function einsum sums letters of one operand before it multiplies, as torch does: infinities may cancel, and an empty sum
+times NaN is not 0."""
 
 OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
     "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "//": operator.floordiv,

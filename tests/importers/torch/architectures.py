@@ -1,9 +1,9 @@
 """The table of architectures in docs/guide/pytorch.md: `python -m tests.importers.torch.architectures [--update] [NAME ...]`.
 
-Each architecture of `tests/models/architectures.py` is compared with eager torch: forward at two sizes and the gradients of all
-parameters through `torch.compile(backend="burn")`, forward through `burn.compile` with sizes that vary, and some greedy tokens
-of `generate()` with its cache. What fails is tried again without burn: `torch.compile(backend="aot_eager")` and torch.export
-alone say what is torch's own. Exits with 1 where burn fails or is above its tolerance.
+Each architecture of `tests/models/architectures.py` is compared with eager torch. It runs forward at two sizes, with the
+gradients of all parameters, through `torch.compile(backend="burn")`. It runs forward through `burn.compile` with dynamic sizes, and generates
+some greedy tokens by `generate()` with its cache. A failure is repeated without burn: `torch.compile(backend="aot_eager")` and
+torch.export alone show torch's own errors. Exits with 1 if burn fails or is above its tolerance.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ GUIDE = Path(__file__).resolve().parents[3] / "docs" / "guide" / "pytorch.md"
 BEGIN, END = "<!-- architectures: begin -->", "<!-- architectures: end -->"
 TOLERANCE = 1e-4
 NOISE = 8
-"""What differs more is right all the same if burn is at most so many times as far from float64 as torch itself."""
+"""A larger difference is accepted if burn is at most so many times as far from float64 as torch itself."""
 SHAKES = 3
 """So many draws of noise show what rounding alone does."""
 NEW_TOKENS = 4
@@ -220,7 +220,7 @@ def _text(error: Any) -> str:
 
 
 def in_a_worker(name: str) -> list[tuple[str, ...]]:
-    """`run` where nobody reads what torch and transformers tell."""
+    """`run`, without the warnings of torch and transformers."""
     warnings.simplefilter("ignore")
     logging.disable(logging.WARNING)
     return [tuple(cell) for cell in run(name)]

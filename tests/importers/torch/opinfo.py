@@ -38,7 +38,7 @@ LARGEST = 5000
 UNDEFINED = ("empty", "new_empty")
 """Operators whose results hold anything."""
 TIES = ("topk", "kthvalue", "mode", "median", "nanmedian")
-"""Operators whose places among equal elements are torch's choice: of integers, which are often equal, only values count."""
+"""Operators whose indices among equal elements are torch's choice: for integers, which are often equal, only values count."""
 ORDER = ("pass", "drawn", "complex", "unexported", "missing", "refused", "crash", "wrong")
 GOOD = ("pass", "drawn")
 OUTSIDE = ("complex", "unexported")

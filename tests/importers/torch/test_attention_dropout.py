@@ -1,7 +1,7 @@
 """Dropout inside of attention in training: how often, how large, and the same mask in the backward pass.
 
-With the identity as values the result is the probabilities, those dropped 0: so the mask is seen, and attention with that mask in
-float64 says what results and gradients have to be."""
+With the identity as values the result is the probabilities, with zeros for dropped ones, which gives the mask. Attention with
+that mask in float64 gives the expected results and gradients."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def exact(kind: str, tensors: Any, mask: Any, weights: Any) -> tuple[Any, list[A
 
 
 def seen(kind: str, out: Any) -> Any:
-    """The mask: of what a causal mask leaves, the elements that are not 0."""
+    """The mask: the nonzero elements among those that a causal mask leaves."""
     kept = out != 0
     allowed = torch.ones(LENGTH, LENGTH).tril().bool() if KINDS[kind].get("is_causal") else torch.ones(()).bool()
     share = (kept & allowed).sum() / allowed.expand(kept.shape).sum()

@@ -1,4 +1,4 @@
-"""What torch.compile and burn.compile once refused, or took without a word: assertions, determinants in training, checkpoints."""
+"""Former refusals and silent errors of torch.compile and burn.compile: assertions, determinants in training, checkpoints."""
 
 from __future__ import annotations
 

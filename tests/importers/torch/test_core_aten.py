@@ -258,10 +258,10 @@ UNDETERMINED: dict[str, Call] = {
     "aten.randn.default": lambda t: aten.randn.default([3, 5]),
     "aten.randperm.default": lambda t: aten.randperm.default(11),
 }
-"""What these hold is random, or anything at all: types and sizes are compared."""
+"""Operators with random or undefined contents: types and sizes are compared."""
 SIZES = {"aten.sym_is_contiguous.default", "aten.sym_numel.default", "aten.sym_size.int", "aten.sym_stride.int"}
 SIZES |= {"aten._local_scalar_dense.default", "aten.sym_storage_offset.default"}
-"""What these give is a size; `test_sizes` calls them."""
+"""Operators that return a size; `test_sizes` calls them."""
 MUTABLE = {"aten.atan2.out"}
 """torch.export makes these functional before anything is imported."""
 REFUSED = {"aten.resize_.default"}
