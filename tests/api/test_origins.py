@@ -50,13 +50,13 @@ def ints(*values: int) -> np.ndarray:
     return np.array(values)
 
 
-PLACES = [
+SOURCES = [
     ((ints(1, 9), ints(0, 1)), "words", "self.words(i)"),
-    ((ints(1, 2), ints(0, 9)), "places", "self.places(j)"),
+    ((ints(1, 2), ints(0, 9)), "positions", "self.positions(j)"),
 ]
 
 
-@pytest.mark.parametrize(("arguments", "module", "text"), PLACES)
+@pytest.mark.parametrize(("arguments", "module", "text"), SOURCES)
 @pytest.mark.parametrize("way", ["compile", "jit", "step"])
 def test_the_layer_and_the_line(way: str, arguments: Sequence[np.ndarray], module: str, text: str) -> None:
     net = Words()

@@ -1,4 +1,4 @@
-"""Runs fused programs with the interpreter of kernels: a second opinion on what a back end's code computes."""
+"""Runs fused programs with the interpreter of kernels: a second implementation to compare a back end with."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ class _Run:
 
 
 ROUNDING = {"float64": 2.0**-48, "float32": 2.0**-19, "float16": 2.0**-8, "bfloat16": 2.0**-5}
-"""What results may differ by, relatively to the largest, where sums are formed in another order."""
+"""Tolerances for sums in another order, relative to the largest element."""
 
 
 def agree(got: Arrays, want: Arrays) -> None:

@@ -1,4 +1,4 @@
-"""A costly value kept in scratch for two stages of a row is what the stages read at their own place alone."""
+"""A costly value in scratch memory for two stages of a row: the stages read it at their own element alone."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def test_random_program(seed: int, n: int) -> None:
 
 @pytest.mark.parametrize(("bits", "rows"), [(4, 1), (4, 11), (8, 2), (2, 3)])
 def test_weights_of_a_few_bits(bits: int, rows: int) -> None:
-    """A product whose weight lies in panels, the rows of which are many or few for the CPU."""
+    """A matmul with a weight in panels, and many or few rows for the CPU."""
     rng = np.random.default_rng(bits)
     program = Program.create([("x", TensorType("float32", (rows, 50)))])
     arrays = [

@@ -209,8 +209,9 @@ def is_slow(name: str) -> bool:
 
 
 def sizes_to_try(symbols: Collection[str]) -> list[dict[str, int]]:
-    """The sizes at which a model with these symbols in its inputs runs: each batch and each length at least once, or, with the
-    environment variable BURN_SWEEP, each batch at each length."""
+    """Sizes at which to run a model with these symbols in its inputs: each batch and each length at least once.
+
+    With the environment variable BURN_SWEEP they are each batch at each length."""
     if "past" in symbols:
         return [{"batch": b, "seq": s, "past": p} for b, s, p in ((1, 7, 0), (3, 1, 9), (2, 17, 128), (1, 1, 500))]
     if "seq" in symbols:

@@ -32,7 +32,7 @@ ALTERNATING = {**HEADS_OF_8, "num_hidden_layers": 2}
 """Layers of two kinds take turns."""
 GPT = {"n_embd": 32, "n_layer": 1, "n_head": 4, "vocab_size": VOCABULARY, "n_positions": 64}
 MAMBA = {"hidden_size": 32, "num_hidden_layers": 1, "vocab_size": VOCABULARY, "state_size": 4, "use_cache": False}
-"""torch.export knows of no way to return its cache; `generate()` asks for it anyhow."""
+"""torch.export cannot return its cache, but `generate()` requests it."""
 SEQ2SEQ: Config = {
     "d_model": 32,
     **{
@@ -115,7 +115,7 @@ def spectrum(batch: int, length: int) -> Inputs:
 # ---- the table ----------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Architecture:
-    """One model class, its configuration, and what it is given. generates: `generate()` is tried, too."""
+    """One model class, its configuration and inputs. generates: `generate()` is tested."""
 
     model: str
     config: Config

@@ -1,4 +1,4 @@
-"""Where written models are kept: one folder outside the repository, one file a model and a digest of what made it."""
+"""The cache of written models: one folder outside the repository, one file a model and a digest of its inputs."""
 
 from __future__ import annotations
 

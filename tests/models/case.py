@@ -1,8 +1,8 @@
-"""What a reference model is: where its graph comes from, what its inputs are, and how to draw random ones.
+"""A reference model: the origin of its graph, its inputs, and a way to draw random ones.
 
-An input's sizes are given once, as numbers and symbols (`Spec.dims`), and everything else follows from them: the axes
-an exporter must keep dynamic, the example it traces with, and the inputs a test or a benchmark feeds. This module needs
-numpy only, so the table can be read where torch is not installed.
+An input's sizes are given once, as numbers and symbols (`Spec.dims`). The rest follows from them: the axes that an exporter must
+keep dynamic, the example that it traces, and the inputs of a test or a benchmark. This module needs
+numpy only, so the table can be read without torch.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def constant(value: int | float, dtype: type[np.generic]) -> Draw:
 
 
 def padding_mask(random: np.random.Generator, shape: tuple[int, ...]) -> Array:
-    """Ones, then zeros from a random place in the last quarter of each row: sentences of unequal length, padded."""
+    """Ones, then zeros from a random index in the last quarter of each row: sentences of unequal length, padded."""
     length = shape[-1]
     ends = random.integers(min(length, max(1, length - length // 4)), length + 1, (*shape[:-1], 1))
     return (np.arange(length) < ends).astype(np.int64)

@@ -1,7 +1,7 @@
 """Models that come as files: the `light` ones in the onnx package, and trained ones in the folder beside this project.
 
 The light models have every weight tensor filled with one value, so a permuted weight gives the same answer. Each
-therefore has a twin here, named `seeded_*`, whose weights are drawn at random and whose logits are an output too.
+therefore has a twin here, named `seeded_*`, with random weights, whose logits are also an output.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def seeded(name: str) -> Path:
     return cached(f"seeded_{name}", (source.stat().st_size, Path(__file__).read_bytes()), write)
 
 
-# What a weight is, by the op that reads it and the operand's place -> how it is drawn.
+# The role of a weight, by the op and the number of the operand -> a generator of its elements.
 def _centred(random: np.random.Generator, shape: tuple[int, ...]) -> Array:
     return 0.1 * random.standard_normal(shape)
 

@@ -132,7 +132,7 @@ class UNet(nn.Module):
 
 
 class BiLSTM(nn.Module):
-    """A two-layer bidirectional LSTM tagger; the final state is an output as well."""
+    """A two-layer bidirectional LSTM tagger; the final state is also an output."""
 
     def __init__(self, features: int = 64, hidden: int = 96, tags: int = 20) -> None:
         super().__init__()

@@ -17,7 +17,7 @@ from torch.nn import functional as F
 
 @dataclass(frozen=True)
 class Step:
-    """A node: what computes it, of which values, with its attributes, and what it is called."""
+    """A node: its function, operands, attributes, and name."""
 
     function: Callable[..., Any]
     operands: tuple[str, ...]
@@ -147,4 +147,4 @@ OPERATORS: dict[str, Callable[..., Any]] = {
     "Dropout": lambda training, x, ratio=0.5: F.dropout(x, ratio, training),
     "LogSoftmax": lambda _, x, axis=1: x.log_softmax(axis),
 }  # fmt: skip
-"""What the files take, with the ranks and operands that they have there."""
+"""Operators in the files, for the ranks and operands that occur there."""

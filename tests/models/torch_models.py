@@ -43,7 +43,7 @@ def _tokens(vocabulary: int, batch: int, length: int) -> torch.Tensor:
 
 
 def _mask(batch: int, length: int) -> torch.Tensor:
-    """All of it but the last two places of the last row."""
+    """Ones, except for the last two elements of the last row."""
     mask = torch.ones(batch, length, dtype=torch.int64)
     mask[-1, -2:] = 0
     return mask

@@ -73,7 +73,7 @@ class Translator(nn.Module):
 
 
 class Listener(nn.Module):
-    """Whisper's encoder: 30 seconds of sound as 1,500 places."""
+    """Whisper's encoder: 30 seconds of sound as 1,500 positions."""
 
     def __init__(self, config: WhisperConfig) -> None:
         super().__init__()

@@ -104,7 +104,7 @@ class C2f(nn.Module):
 
 
 class SPPF(nn.Module):
-    """Three poolings of 5 x 5 in a row, joined with what they began at."""
+    """Three poolings of 5 x 5 in a row, concatenated with their input."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()
@@ -119,7 +119,7 @@ class SPPF(nn.Module):
 
 
 class Head(nn.Module):
-    """Of one scale: four sides of a box, each a distribution over 16 distances, and 80 classes."""
+    """The head of one scale: four edges of a box, each a distribution over 16 distances, and 80 classes."""
 
     def __init__(self, inner: int) -> None:
         super().__init__()

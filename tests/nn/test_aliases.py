@@ -1,4 +1,4 @@
-"""What is taken of a parameter stays what it was when the parameter is given other elements."""
+"""Tensors derived from a parameter keep their elements after an assignment to the parameter."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ def test_linear(inner: int, outer: int, rows: int, transposed: bool, per_channel
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8"])
 def test_convolution(dtype: str) -> None:
-    """A 1-d convolution with groups, strides and padding, place by place."""
+    """A 1-d convolution with groups, strides and padding, element by element."""
     layer = _drawn(nn.QuantConv1d(4, 6, 3, stride=2, padding=1, groups=2, dtype=dtype))
     x = np.random.default_rng(1).standard_normal((2, 4, 7)).astype(np.float32)
     assert isinstance(layer.bias, nn.QuantizedWeight)

@@ -199,7 +199,7 @@ def test_repeated_layers_become_one_class_and_a_loop(tmp_path: Path) -> None:
     assert "for block in self.layers:" in source.text
     assert "batch, length, _ = x.shape" in source.text
     _, again = load_source(source, tmp_path)
-    assert set(again.state_dict()) == set(model.state_dict())  # the names of the weights are kept as well
+    assert set(again.state_dict()) == set(model.state_dict())  # the names of the weights are also kept
     feeds = {"tokens": np.arange(12).reshape(2, 6) % 50, "mask": np.ones((2, 6), np.int64)}
     want = burn.compile(model, types).run(feeds)["output"]
     np.testing.assert_array_equal(burn.compile(again).run(feeds)["output"], want)

@@ -14,7 +14,7 @@ from tests.nn.torch_table import LAYERS, Draw, Drawn, layer
 
 torch = pytest.importorskip("torch")
 
-# What a loss of two tensors of one shape is drawn with: options, and how its inputs are made.
+# Losses of two tensors of one shape: their options, and their inputs.
 ALIKE: dict[str, tuple[Callable[[Draw], dict[str, Any]], Callable[..., list[np.ndarray]]]] = {
     "MSELoss": (lambda d: {}, lambda d, s: [d.normal(*s), d.normal(*s)]),
     "L1Loss": (lambda d: {}, lambda d, s: [d.normal(*s), d.normal(*s)]),

@@ -1,4 +1,4 @@
-"""The layers of sequences beside torch's: rows of the table in `torch_table.py`. What torch has no module for is written out."""
+"""Sequence layers against torch's: rows of the table in `torch_table.py`. Layers that torch lacks are written out."""
 
 from __future__ import annotations
 

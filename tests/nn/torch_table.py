@@ -1,6 +1,6 @@
 """The layers beside torch's: for each, how a random configuration and its inputs are drawn. `LAYERS` is the table.
 
-A row draws a layer, torch's counterpart and the inputs; weights go from torch's to ours through `Module.load`, which knows
+A row draws a layer, torch's counterpart and the inputs. Weights go from torch's to ours through `Module.load`, which maps
 torch's names and layouts.
 """
 
@@ -53,9 +53,10 @@ class Draw:
 
 @dataclass
 class Drawn:
-    """ours and theirs, and what both are called with. options: keyword arguments of our call, their_options of theirs; call:
-    ours, where it is not the layer alone. module: where the weights come from, if not from `theirs`.
-    batch_axis: None where the compiled layer has no symbolic batch."""
+    """A layer, torch's counterpart, and their arguments.
+
+    `options`: keyword arguments of our call, `their_options` of theirs. `call`: our call, if it is not the layer alone.
+    `module`: the source of the weights, if not `theirs`. `batch_axis`: None if the compiled layer has no symbolic batch."""
 
     ours: nn.Module
     theirs: Callable[..., Any]
@@ -79,7 +80,7 @@ def layer(*names: str) -> Callable[[Row], Row]:
     return enter
 
 
-# ---- products ----------------------------------------------------------------------------------------------------------
+# ---- linear layers -----------------------------------------------------------------------------------------------------
 
 
 @layer("Identity")

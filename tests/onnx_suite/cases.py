@@ -60,8 +60,9 @@ def _traits_of_expansion(graph: onnx.GraphProto) -> list[tuple[Any, ...]]:
 
 
 def _traits(model: onnx.ModelProto) -> list[tuple[Any, ...]]:
-    """For an operator: its versions, each value of each attribute, the attributes that are given together, the operands and
-    results that are given, element types, ranks, and the axes of no or one element."""
+    """The traits of an operator's case: its versions, each value of each attribute, and the set of present attributes.
+
+    Also the present operands and results, element types, ranks, and the axes of no or one element."""
     graph = model.graph
     shapes = [tuple(min(dim.dim_value, 2) for dim in type_.shape.dim) for type_ in _types(graph.input)]
     traits: list[tuple[Any, ...]] = [
@@ -146,7 +147,7 @@ def _read_values(beside: Path, values: Any, pattern: str) -> list[Any]:
 
 
 def _ramp_inputs(model: onnx.ModelProto) -> list[np.ndarray]:
-    """What the expected outputs of the light models were computed from: i / n over each input."""
+    """The inputs from which the expected outputs of the light models were computed: i / n over each input."""
     initialised = {tensor.name for tensor in model.graph.initializer}
     inputs = []
     for value in model.graph.input:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-BFLOAT16_RTOL = 2**-6  # two units in the last place, as upstream allows
+BFLOAT16_RTOL = 2**-6  # two ulps, as upstream allows
 
 
 class Mismatch(Exception):

@@ -1,4 +1,4 @@
-"""What a suite can be run on: burn, or a peer to check the harness itself against.
+"""The engines that run a suite: burn, or a peer to check the harness itself against.
 
 An engine turns a serialised model into a function from a list of inputs to a list of outputs. The engine "import" stops
 after burn's importer and has nothing to run: a case passes when its model can be imported.

@@ -20,8 +20,11 @@ from .engines import ENGINES, Run
 class Outcome:
     """How a case went. `category` is empty for a pass; else what failing.txt records as the reason.
 
-    refused: a BurnError while it was compiled; error: another exception there (a bug); run: any exception while it ran;
-    count, type, shape, value: an output is wrong; crash, timeout: the process died or did not answer.
+    - refused: a BurnError while it was compiled.
+    - error: another exception there (a bug).
+    - run: any exception while it ran.
+    - count, type, shape, value: an output is wrong.
+    - crash, timeout: the process died or did not answer.
     """
 
     name: str

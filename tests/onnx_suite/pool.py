@@ -24,12 +24,12 @@ from typing import Any, Generic, TypeVar
 Task = TypeVar("Task")
 Answer = TypeVar("Answer")
 
-MEMORY = 12 << 30  # bytes of address space for a worker: compilers reserve much, a runaway allocation asks for more
+MEMORY = 12 << 30  # bytes of address space for a worker: compilers reserve much, a runaway allocation exceeds it
 
 
 @dataclass
 class Died:
-    """What is known of a task whose worker did not answer."""
+    """The report on a task whose worker did not answer."""
 
     reason: str  # "crash" or "timeout"
     message: str
@@ -119,7 +119,7 @@ class Pool(Generic[Task, Answer]):
 
 
 def _work(function: Callable[[Any], Any], pipe: Connection, log: Path, memory: int) -> None:
-    """A worker's life. What it prints goes to a log, whose end explains a crash."""
+    """The main loop of a worker. Its output goes to a log, whose end explains a crash."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with suppress(ImportError, ValueError, OSError):
         import resource

@@ -1,13 +1,17 @@
-"""`python -m tests.onnx_suite.sweep`: run the ONNX conformance suites and say what passes, and why the rest does not.
+"""`python -m tests.onnx_suite.sweep`: run the ONNX conformance suites, and report passes and the reasons of failures.
 
-python -m tests.onnx_suite.sweep -k 'conv|pool'       only tests whose name matches
-python -m tests.onnx_suite.sweep --trace test_add     one test, in this process, with its traceback
-python -m tests.onnx_suite.sweep --update             write what fails to failing.txt
-python -m tests.onnx_suite.sweep --part 2/5           the second fifth of them
-python -m tests.onnx_suite.sweep --without-repeats    a covering subset of them
-python -m tests.onnx_suite.sweep --backend import     what can be imported, without compiling it
-python -m tests.onnx_suite.sweep --backend burn-reference --suite node --timeout 300   burn's interpreter of kernels
-python -m tests.onnx_suite.sweep --backend reference  the harness against onnx's own evaluator
+Examples:
+
+    python -m tests.onnx_suite.sweep -k 'conv|pool'       only tests whose name matches
+    python -m tests.onnx_suite.sweep --trace test_add     one test, in this process, with its traceback
+    python -m tests.onnx_suite.sweep --update             write the failures to failing.txt
+    python -m tests.onnx_suite.sweep --part 2/5           the second fifth of them
+    python -m tests.onnx_suite.sweep --without-repeats    a covering subset of them
+    python -m tests.onnx_suite.sweep --backend import     the import alone, without compiling
+    python -m tests.onnx_suite.sweep --backend burn-reference --suite node --timeout 300   burn's interpreter of kernels
+    python -m tests.onnx_suite.sweep --backend reference  the harness against onnx's own evaluator
+
+The tests are those of the installed onnx package.
 """
 
 from __future__ import annotations
@@ -36,7 +40,7 @@ PRELOAD = {
     "reference": ("onnx.reference",),
     "onnxruntime": (),  # it starts threads when imported
 }
-MEMORY = dict.fromkeys(ENGINES, LIMIT) | {"cuda": 0}  # drivers of cards reserve more addresses than there is memory
+MEMORY = dict.fromkeys(ENGINES, LIMIT) | {"cuda": 0}  # GPU drivers reserve more addresses than there is memory
 
 
 def sweep(cases: list[Case], engine: str = "burn", jobs: int = 2, timeout: float = 60.0) -> list[Outcome]:

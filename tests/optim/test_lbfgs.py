@@ -1,4 +1,4 @@
-"""L-BFGS beside PyTorch's: the same losses, the same number of evaluations, the same places."""
+"""L-BFGS against PyTorch's: the same losses, the same number of evaluations, the same minima."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ONNX Runtime's tools do to a file: optimise it, then quantise it. Each returns the new file."""
+"""ONNX Runtime's tools applied to a file: optimise it, then quantise it. Each returns the new file."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Tool = Callable[[Model, Path, Path], None]
 LEVELS = onnxruntime.GraphOptimizationLevel
 CALIBRATION = 4  # batches
 UNTYPED = {"DefaultTensorType": onnx.TensorProto.FLOAT}
-"""The type of what ONNX's shape inference does not know: results of fused operators."""
+"""The assumed type of values that ONNX's shape inference does not cover: results of fused operators."""
 SIGNED = quantization.QuantType.QInt8
 """Weights of this type get 7 bits: on CPUs without VNNI, ONNX Runtime's sums of products with uint8 saturate at 16 bits."""
 

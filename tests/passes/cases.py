@@ -1,8 +1,8 @@
-"""FileCheck cases: programs as text with what a pass must make of them.
+"""FileCheck cases: programs as text, each with the expected result of a pass.
 
 A file in `cases/` begins with `// passes: ...` and holds cases divided by `// -----`; the words after that name them.
 A line `// inputs: special` in a case mixes NaN and infinities into its inputs; `// rounds` allows for rounding; `// large`
-is too much for interpreters, but in slow tests. A case whose name ends in "stays" shows where a law does not hold.
+is too much for interpreters, except in slow tests. In a case whose name ends in "stays" a law does not apply.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Case:
 
     @property
     def stays(self) -> bool:
-        """Whether the case shows where a law does not hold: the program stays as it is."""
+        """True if a law does not apply in the case: the program does not change."""
         return self.name.endswith("stays")
 
     @property
@@ -64,7 +64,7 @@ class Case:
 
     @property
     def adds(self) -> bool:
-        """Whether further outputs are wanted."""
+        """True if the pass adds outputs."""
         return self.passes.startswith("autodiff")
 
 

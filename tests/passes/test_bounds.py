@@ -1,4 +1,4 @@
-"""What is known of constants before they are computed encloses what they are."""
+"""Bounds of constants before their computation enclose their values."""
 
 from __future__ import annotations
 

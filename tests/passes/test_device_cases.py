@@ -1,4 +1,4 @@
-"""What passes do for one kind of device that they do not do for others."""
+"""Passes that treat one kind of device differently from others."""
 
 from __future__ import annotations
 

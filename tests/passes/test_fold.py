@@ -1,4 +1,4 @@
-"""What folding does to the weight store."""
+"""Constant folding and the weight store."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ def test_layers_alike_are_folded_by_one_program() -> None:
 
 
 def test_panels_are_stored_though_they_hold_one_number() -> None:
-    """A kernel reads them from memory: to fill and turn them in every run takes longer than the product."""
+    """A kernel reads them from memory: filling and transposing them in every run takes longer than the matmul."""
     program = Program.create([("x", TensorType("float32", (64, 700)))])
     with program.building("product"):
         (x,) = program.inputs

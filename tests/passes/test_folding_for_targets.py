@@ -64,7 +64,7 @@ def elements(value: ir.Value, program: Program) -> np.ndarray | None:
 
 
 def contractions() -> tuple[Program, dict[str, np.ndarray]]:
-    """Products whose columns fill no panel, one, and some with a rest; in batches, of bytes; and convolutions."""
+    """Matmuls whose columns fill no panel, one, and some with a remainder; in batches, of bytes; and convolutions."""
     rng = np.random.default_rng(0)
     program = Program.create([("x", TensorType("float32", (2,)))])
     made: dict[str, ir.Value] = {"x": program.inputs[0]}

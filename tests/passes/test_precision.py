@@ -1,4 +1,4 @@
-"""Products in a half type by the pass `precision`: the ops that change, and numbers of small models against float64."""
+"""Matmuls in half precision by the pass `precision`: the ops that change, and numbers of small models against float64."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.passes.cases import Case, cases, check, read
 
 CASES = cases(Path(__file__).parent / "half_precision")
 BOUNDS = {"bf16": 3e-2, "fp16": 4e-3}
-"""What results may differ by from float64's, relatively to the largest: 2^-8 and 2^-11 a rounding, a few layers of them."""
+"""Tolerances against float64, relative to the largest element: 2^-8 and 2^-11 a rounding, a few layers of them."""
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])

@@ -1,4 +1,4 @@
-"""Windows, regions and constants that are far larger than what they cover: no more is computed than that, and the same."""
+"""Windows, regions and constants far larger than their inputs: the extra part is not computed, and results do not change."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def _model(node: onnx.NodeProto, **arrays: np.ndarray) -> onnx.ModelProto:
 
 @pytest.mark.parametrize("transformation", ["half_pixel", "output_half_pixel"])
 def test_regions_beyond_an_image(transformation: str) -> None:
-    """Means against ONNX Runtime, which looks at every sample, those outside of the image too."""
+    """Means against ONNX Runtime, which reads every sample, including those outside of the image."""
     rng = np.random.default_rng(3)
     x = rng.standard_normal((2, 3, 5, 4)).astype(np.float32)
     starts, sizes = rng.uniform(-70, 30, (12, 2)), rng.uniform(0, 160, (12, 2))

@@ -1,5 +1,7 @@
-"""Chains of pointwise ops with constants, on the numbers at which algebra goes wrong: zeros of both signs, infinities, NaN,
-subnormals, ties, the ends of integers, shifts by the width and more, division by zero, numbers that round.
+"""Chains of pointwise ops with constants, on the numbers at which algebra goes wrong.
+
+These are zeros of both signs, infinities, NaN, subnormals, ties, the ends of integers, shifts by the width and more, division by
+zero, and numbers that round.
 
 Each chain runs as it stands, its constants as inputs and without the laws of `simplify`; as a program with constants; and folded,
 with all operands constant. All must give the same bits, and numpy's where numpy has the function. BURN_SWEEP=300 adds so many
@@ -87,7 +89,7 @@ def specials(dtype: str) -> list[Any]:
 
 @dataclass(frozen=True)
 class Step:
-    """A function of what is there: alone, with a constant on either side, or with itself."""
+    """A function of the current value: alone, with a constant on either side, or with itself."""
 
     name: str
     side: str = "alone"  # "left", "right", "itself"
@@ -131,7 +133,7 @@ def built(steps: list[Step], x: ir.Value, constant: Callable[[Any], ir.Value]) -
 
 
 def program(chains: list[list[Step]], dtype: str, array: np.ndarray, constant: str) -> tuple[Program, list[Any]]:
-    """The chains of one operand. constant: "input", "number" or "all", where the operand is a constant as well."""
+    """The chains of one operand. constant: "input", "number" or "all", if the operand is also a constant."""
     numbers = [s.number for steps in chains for s in steps if s.side in ("left", "right")]
     inputs = [("x", TensorType(dtype, array.shape))] if constant != "all" else [("unread", TensorType(dtype, (1,)))]
     if constant == "input":

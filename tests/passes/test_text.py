@@ -1,4 +1,4 @@
-"""Programs as text: what is written is read back as it was, and everything wrong with a text is told."""
+"""Programs as text: they are read back unchanged, and one error lists all problems of a text."""
 
 from __future__ import annotations
 

@@ -104,7 +104,7 @@ WITHOUT_SECOND = {
     "nn.MultiMarginLoss": "derivative for aten::multi_margin_loss_backward is not implemented",
     "scatter mul": "Double backward is unsupported",
 }
-"""Functions of which PyTorch refuses the second derivative, and what it says: they are compared up to the first one."""
+"""Functions whose second derivative PyTorch refuses, with its message: they are compared up to the first one."""
 
 
 def reason(function: str, point: str, part: str) -> Reason | None:

@@ -96,7 +96,7 @@ ACTIVATIONS: dict[str, tuple[str, dict[str, Any]]] = {
 }  # fmt: skip
 for _n, (_torch, _) in ACTIVATIONS.items():
     _row(_n, lambda x, n=_n: getattr(x, n)(), lambda x, n=_torch: getattr(F, n)(x))
-# PyTorch's hardsigmoid rounds 1/6 to float32 on the way back
+# PyTorch's hardsigmoid rounds 1/6 to float32 in its backward pass
 _row("hard_sigmoid", lambda x: x.hard_sigmoid(), lambda x: F.relu6(x + 3.0) / 6.0)
 for _n, _layer, _of_torch in (
     ("nn.ELU 0.5", nn.ELU(0.5), lambda x: F.elu(x, 0.5)),
@@ -125,7 +125,7 @@ _row(
 )
 _row("thresholded_relu", lambda x: ops.thresholded_relu(x), lambda x: F.threshold(x, 1.0, 0.0))
 
-# ---- two operands, of which x is one, the other or both --------------------------------------------------------------------
+# ---- two operands: x is one, the other or both -----------------------------------------------------------------------------
 for _n, _of_burn, _of_torch in (
     ("maximum", lambda x, y: x.maximum(y), torch.maximum),
     ("minimum", lambda x, y: x.minimum(y), torch.minimum),

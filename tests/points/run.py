@@ -19,7 +19,7 @@ Triple = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 def weights(count: int) -> np.ndarray:
-    """No two alike, so that elements do not change places unseen: for the cotangent of each element of a row."""
+    """All different, so that swapped elements change the result: for the cotangent of each element of a row."""
     return 1.0 + 0.25 * np.arange(count)
 
 
@@ -38,7 +38,7 @@ def in_burn(function: Callable[[Any], Any], x: burn.Tensor) -> tuple[burn.Tensor
 
 
 def in_torch(function: Callable[[Any], Any], second_refused: str = "") -> Triple:
-    """second_refused: what PyTorch says of the second derivative where it has none; () takes its place."""
+    """second_refused: PyTorch's message if it has no second derivative, which then is ()."""
     x = torch.tensor(ROWS, requires_grad=True)
     y = function(x).reshape(len(ROWS), -1)
     zeros = torch.zeros_like(x)

@@ -1,5 +1,5 @@
-"""Functions of matrices and their derivatives at special matrices, against PyTorch in float64. Differences stand in `matrices.py`
-with a reason. What PyTorch refuses, burn gives as NaN or infinity.
+"""Functions of matrices and their derivatives at special matrices, against PyTorch in float64. Differences are in `matrices.py`
+with a reason. If PyTorch refuses a matrix, burn gives NaN or infinity.
 
 A test run takes two functions, other ones each week; BURN_SWEEP=1 takes all."""
 

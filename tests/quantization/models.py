@@ -60,7 +60,7 @@ def residual_network(opset: int = 17) -> onnx.ModelProto:
 
 
 def perceptron() -> onnx.ModelProto:
-    """Two products with a gelu's tanh between, over rows of any number."""
+    """Two matmuls with a gelu's tanh between, over rows of any number."""
     rng = np.random.default_rng(1)
     constants = {
         "w1": rng.normal(0, 0.2, (33, 64)).astype("float32"),

@@ -148,7 +148,7 @@ def test_weights_alone(weights: str, noise: float, zero_points: bool) -> None:
         a.size > 400 and a.dtype == np.float32 for a in arrays(made).values()
     )
     ours, theirs = np.asarray(burn.load(made, cache=False)(x)), by_onnxruntime(made, x)
-    np.testing.assert_allclose(ours, theirs, atol=0.02)  # whose 8-bit products round activations
+    np.testing.assert_allclose(ours, theirs, atol=0.02)  # whose 8-bit matmuls round activations
     assert compare(model, made, [{"x": x}])[0].noise > noise
     assert kinds(quantize_weights(model, exclude=["first"]))["MatMulNBits"] == 1
 
@@ -172,7 +172,7 @@ def test_blocks_hold_the_nearest_numbers(bits: int, zero_points: bool) -> None:
 
 
 def test_an_output_layer_that_shares_the_embedding() -> None:
-    """Where a Transpose turns the weight, the product is quantised, and what else reads it stays."""
+    """If a Transpose precedes the matmul, the matmul is quantised, and other users of the weight keep it."""
     rng = np.random.default_rng(6)
     table = numpy_helper.from_array(rng.standard_normal((40, 33)).astype("float32"), "table")
     nodes = [

@@ -1,9 +1,9 @@
 """The table of architectures in docs/guide/pytorch.md: `python -m tests.importers.torch.architectures [--update] [NAME ...]`.
 
-Each architecture of `tests/models/architectures.py` is compared with eager torch. It runs forward at two sizes, with the
-gradients of all parameters, through `torch.compile(backend="burn")`. It runs forward through `burn.compile` with dynamic sizes, and generates
-some greedy tokens by `generate()` with its cache. A failure is repeated without burn: `torch.compile(backend="aot_eager")` and
-torch.export alone show torch's own errors. Exits with 1 if burn fails or is above its tolerance.
+Each architecture of `tests/models/architectures.py` is compared with eager torch. `torch.compile(backend="burn")` runs it forward
+at two sizes and computes the gradients of all parameters. `burn.compile` runs it forward with dynamic sizes. `generate()` makes
+some greedy tokens with its cache. A failure is repeated without burn: `torch.compile(backend="aot_eager")` and torch.export alone
+show torch's own errors. Exits with 1 if burn fails or is above its tolerance.
 """
 
 from __future__ import annotations

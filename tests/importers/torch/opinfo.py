@@ -4,9 +4,18 @@ All samples of an operator are exported and compiled as one program, and compare
 by one. Prints a line for each operator that does not pass, the reasons by count, and totals. `--update` writes what does not
 pass to opinfo_failing.txt. Needs the package expecttest (OpInfo imports it). Not part of the test run: it takes minutes.
 
-Outcomes, the worst of an operator's samples: pass; drawn (random: runs, with types and sizes as torch has them); complex
-(complex or sparse tensors); unexported (torch.export refuses it); missing (an operator without a builder); refused
-(anything else that the importer says no to); crash; wrong.
+The outcome of an operator is that of its worst sample:
+
+    pass
+    drawn        random: it runs, with types and sizes as torch has them
+    complex      complex or sparse tensors
+    unexported   torch.export refuses it
+    missing      an operator without a builder
+    refused      another error of the importer
+    crash
+    wrong
+
+The tables below use these names.
 """
 
 from __future__ import annotations
@@ -85,7 +94,7 @@ class Draws(TorchDispatchMode):
 
 
 def eager(call: Call) -> tuple[list[torch.Tensor], bool] | None:
-    """What torch gives, and whether it is random; None where torch refuses its own sample."""
+    """torch's results, and True if they are random; None if torch refuses its own sample."""
     try:
         with Draws() as draws:
             return call(*call.copies()), draws.found
@@ -117,7 +126,7 @@ def outcome(calls: list[Call], counted: slice = slice(None)) -> tuple[str, str]:
 
 
 def nearer_the_truth(have: list[torch.Tensor], want: list[torch.Tensor], call: Call) -> bool:
-    """Whether what torch gives in float64 lies no further from our result than from torch's own."""
+    """True if torch's float64 results are no further from our result than from torch's own."""
     wide = Call.__new__(Call)
     wide.__dict__.update(call.__dict__)
     wide.tensors = [t.double() if t.is_floating_point() else t for t in call.tensors]

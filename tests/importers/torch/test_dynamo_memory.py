@@ -1,4 +1,4 @@
-"""What outputs of torch.compile(backend="burn") share, where they lie, and what a write after a graph break is seen by."""
+"""Memory of outputs of torch.compile(backend="burn"): aliasing, layouts, and writes after a graph break."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ def test_memory_is_as_in_torch(name: str) -> None:
 
 
 def test_gradients_lie_as_parameters_do() -> None:
-    """Strides of what the backward graph returns are those that torch states."""
+    """The backward graph's results have the strides that torch states."""
     weight = torch.randn(4, 3, 3, 3).contiguous(memory_format=torch.channels_last).requires_grad_()
     image = torch.randn(2, 3, 5, 5).contiguous(memory_format=torch.channels_last)
 
@@ -200,7 +200,7 @@ def test_one_copy_of_what_views_share() -> None:
 
 
 def test_a_view_of_an_input_that_is_returned_and_kept() -> None:
-    """torch makes the returned view anew and wants no elements of it; the same view, kept for the backward pass, has them."""
+    """torch recreates the returned view and needs no elements of it; the same view, kept for the backward pass, has them."""
     weight = torch.randn(3, 4, requires_grad=True)
 
     def function(x: Any) -> Any:
@@ -220,7 +220,7 @@ def test_a_view_of_an_input_that_is_returned_and_kept() -> None:
 
 
 def test_what_is_written_to_a_view_has_gradients_in_the_whole() -> None:
-    """Outputs of an inference graph are views of each other to autograd, too."""
+    """Outputs of an inference graph are also views of each other to autograd."""
 
     def parts(x: Any) -> tuple[Any, Any]:
         whole = x * 2

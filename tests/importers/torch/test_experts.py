@@ -1,4 +1,4 @@
-"""Products with a matrix for each group of rows, whose sizes are known only at run time."""
+"""Matmuls with a matrix for each group of rows, whose sizes are known only at run time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import burn.importers.torch  # noqa: E402, F401
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 ENDS = ([2, 2, 5, 7], [0, 0, 7, 7], [1, 1, 1, 1], [0, 7, 7, 7])
-"""Where groups end: some are empty, so is everything behind the last."""
+"""The ends of groups: some are empty, and some rows follow the last group."""
 
 
 def results(function: Callable[..., Any], tensors: list[Any], ends: list[int], gradients: bool) -> list[Any]:

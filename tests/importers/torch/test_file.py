@@ -135,7 +135,7 @@ def refused(path: Path, witness: Path, wanted: str) -> None:
 
 
 def test_the_witness_is_one(tmp_path: Path) -> None:
-    """What the tests below look for does happen to who unpickles."""
+    """The effect that the tests below look for does occur in plain unpickling."""
     torch.load(io.BytesIO(pickled(tmp_path / "witness")), weights_only=False)
     assert (tmp_path / "witness").exists()
 
@@ -282,7 +282,7 @@ def test_no_archive(tmp_path: Path) -> None:
 
 
 def test_containers_of_transformers_are_known_in_a_new_process(tmp_path: Path) -> None:
-    """torch knows a library's containers only once the modules that define them have been imported."""
+    """torch registers a library's containers once the modules that define them are imported."""
     pytest.importorskip("transformers")
     from transformers.modeling_outputs import BaseModelOutput
 

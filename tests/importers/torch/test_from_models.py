@@ -30,7 +30,7 @@ def gradients(function: Any, tensors: Any) -> Any:
 
 @pytest.mark.parametrize("way", ["complex", "polar"])
 def test_complex_numbers_made_of_real_ones(way: str) -> None:
-    """torch's own decomposition writes to views, and so has no place in a functional graph (Llama 4, DeepSeek-V2)."""
+    """torch's own decomposition writes to views, which a functional graph excludes (Llama 4, DeepSeek-V2)."""
 
     def function(x: Any, angle: Any, z: Any) -> Any:
         made = torch.polar(x, angle) if way == "polar" else torch.complex(x, angle)
@@ -42,7 +42,7 @@ def test_complex_numbers_made_of_real_ones(way: str) -> None:
 
 
 def test_no_decomposition_writes_in_place() -> None:
-    """AOTAutograd wants functional graphs: what assigns to a tensor's parts has a builder."""
+    """AOTAutograd requires functional graphs: an operator that assigns to a tensor's parts has a builder."""
     import inspect
     import re
 
@@ -57,7 +57,7 @@ def test_no_decomposition_writes_in_place() -> None:
 @pytest.mark.parametrize("chosen", [0, 3, 12])
 @pytest.mark.parametrize("length", [12, 20])
 def test_masked_scatter_has_a_gradient(chosen: int, length: int) -> None:
-    """As many elements of `source` as the mask has true places take part; the others' gradient is 0."""
+    """The gradient is 0 for elements of `source` beyond the number of true elements of the mask."""
     mask = torch.zeros(12, dtype=torch.bool)
     mask[torch.randperm(12)[:chosen]] = True
     mask = mask.view(3, 4)

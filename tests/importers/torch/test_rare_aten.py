@@ -71,7 +71,7 @@ def test_special_functions() -> None:
 
 
 def test_digits_of_the_inverse_error_function_near_its_ends() -> None:
-    """erf there is 1 but for the last digits: what is compared is the way back, by the complement."""
+    """erf there is 1 except for the last digits: the test compares the inverse, by the complement."""
     rest = torch.logspace(-15, -3, 37, dtype=torch.float64)
     compiled = compile_module(
         Calls({"erfinv": torch.special.erfinv, "ndtri": lambda x: torch.special.ndtri(1 - x)}), (1 - rest,)

@@ -93,7 +93,7 @@ def test_dropout_and_calls() -> None:
 
 
 def test_dropout_inside_of_attention() -> None:
-    """Values that are a unit matrix show the probabilities, of which some are zero and the others scaled up."""
+    """With a unit matrix as values the results are the probabilities: some are zero and the others scaled up."""
 
     class Attention(torch.nn.Module):
         def forward(self, q: Any, k: Any, v: Any) -> Any:

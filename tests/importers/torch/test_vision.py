@@ -89,7 +89,7 @@ def _agree(name: str, x: Any, boxes: Any) -> None:
 
 @pytest.mark.parametrize("name", POOLS)
 def test_pooling_and_its_gradient(name: str) -> None:
-    """Drawn boxes in float64, where both sides round alike, and a few in float32."""
+    """Random boxes in float64, in which torchvision and burn round alike, and a few in float32."""
     random = torch.Generator().manual_seed(SEED)
     shape = (BATCH, POOLS[name][1], HEIGHT, WIDTH)
     for i in range(COUNT):
@@ -140,7 +140,7 @@ def test_nms(threshold: float, dtype: Any) -> None:
 
 
 def test_nms_of_a_dynamic_export_selects() -> None:
-    """What depends on the number of kept boxes follows in the same program."""
+    """Ops that depend on the number of kept boxes follow in the same program."""
 
     class Best(torch.nn.Module):
         def forward(self, boxes: Any, scores: Any) -> Any:
@@ -170,7 +170,7 @@ CONVOLUTIONS = {
 @pytest.mark.parametrize("still", [False, True], ids=["moved", "at pixels"])
 @pytest.mark.parametrize("name", CONVOLUTIONS)
 def test_deformable_convolution_and_its_gradients(name: str, still: bool) -> None:
-    """At pixels, offsets of 0 and of whole pixels: so do layers begin whose offsets come from weights of 0."""
+    """At pixels, with offsets of 0 and of whole pixels: weights of 0 give such offsets in a new layer."""
     torch._dynamo.reset()
     channels, outputs, kernel, strides, pads, dilations, groups, shares, masked = CONVOLUTIONS[name]
     sizes = [

@@ -1,8 +1,9 @@
 """torch's sample inputs (OpInfo) through the TorchScript exporter: `python -m tests.importers.torch.traced [--count 50]`.
 
-Each sample is traced and written as ONNX (`torch.onnx.export(.., dynamo=False)`), and loaded by burn.load; the source that burn
-writes is compiled too. The results are compared with eager torch. A sample counts where ONNX Runtime takes the file and agrees
-with torch; the rest is the exporter's. Operators are drawn by a seed. Needs the package expecttest. Not part of the test run.
+Each sample is traced and written as ONNX (`torch.onnx.export(.., dynamo=False)`), and loaded by burn.load. The source that burn
+writes is also compiled. The results are compared with eager torch. A sample counts if ONNX Runtime takes the file and agrees
+with torch; other failures are the exporter's. Operators are drawn by a seed. Needs the package expecttest. Not part of the
+test run.
 """
 
 from __future__ import annotations

@@ -29,18 +29,18 @@ Array = np.ndarray
 class Case:
     """One node.
 
-    operands: None for one left out. outputs: how many, or which of them are wanted.
-    constant: operands that are initializers.
-    tolerance: of floats, relative to the largest element or 1. steps: by how many a quantised element may differ, in
+    `operands`: None for an absent one. `outputs`: their number, or the used ones.
+    `constant`: operands that are initializers.
+    `tolerance`: of floats, relative to the largest element or 1. `steps`: by how many a quantised element may differ, in
     `share` of the elements at most.
-    runtime_tolerance: of the runtime's floats, where it rounds more than `truth` does.
-    truth: the results in float64, of operands and attributes; either it or the runtime must agree, with `both` each that
-    there is.
-    shared: outputs that the runtime writes over operands, by their indices.
-    types, result_types: ONNX element types that do not follow from numpy's, by operand and by output.
-    may: words of a refusal that is right.
-    instead: operands that mean the same, for a runtime that crashes without them.
-    open: the axes of operands that may be symbolic; by default any may, and a refusal is then right."""
+    `runtime_tolerance`: of the runtime's floats, if it rounds more than `truth` does.
+    `truth`: the results in float64, from operands and attributes. It or the runtime must agree; with `both`, each one that
+    exists.
+    `shared`: outputs that the runtime writes over operands, by their indices.
+    `types, result_types`: ONNX element types that do not follow from numpy's, by operand and by output.
+    `may`: words of an acceptable refusal.
+    `instead`: operands of equal meaning, for a runtime that crashes without them.
+    `open`: the axes of operands that may be symbolic; by default all may, and a refusal is then acceptable."""
 
     op: str
     operands: Sequence[Any]
@@ -208,7 +208,7 @@ def differ(case: Case, have: Sequence[Array], want: Sequence[Array], tolerance: 
 
 
 class Draw:
-    """What is drawn for one case."""
+    """The random choices of one case."""
 
     def __init__(self, seed: int) -> None:
         self.rng = np.random.default_rng(seed)

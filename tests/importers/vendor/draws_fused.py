@@ -1,4 +1,4 @@
-"""Random cases of com.microsoft's fused activations, products and normalisations."""
+"""Random cases of com.microsoft's fused activations, matmuls and normalisations."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def bias_gelu(d: Draw) -> Case:
 
 
 def _swapped(a: Array, last: bool, batch: bool) -> Array:
-    """The operand of which a node that transposes makes `a`."""
+    """The operand from which a transposing node makes `a`."""
     if last:
         a = np.swapaxes(a, -1, -2)
     return np.moveaxis(a, -2, 0) if batch else a

@@ -169,7 +169,7 @@ def qlinear_conv(d: Draw) -> Case:
         x,
         np.float32(0.02),
         d.bytes(a),
-        # MLAS may add neighbouring products of unsigned and signed bytes in 16 bits: no sum here reaches their bounds
+        # MLAS may add neighbouring terms of unsigned and signed bytes in 16 bits: no sum here reaches their bounds
         (d.bytes(w, outputs, inputs // groups, *kernel) // (2 if w == np.int8 else 1)).astype(w),
         scale,
         np.full(outputs, zero) if per_channel and zero.ndim == 0 else zero,

@@ -1,4 +1,4 @@
-"""What operators mean, in float64 and loops: for cases that ONNX Runtime's CPU provider does not run, or rounds."""
+"""Reference implementations of operators, in float64 and loops, for cases that ONNX Runtime's CPU provider lacks or rounds."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ COUNT = int(os.environ.get("BURN_SWEEP", "3"))
 FIRST = int(os.environ.get("BURN_SWEEP_SEED", "0"))
 OPERATORS = sorted(DRAWERS)
 COMPILED = 6
-"""Operators of which a case is compiled in each run."""
+"""Operators with one compiled case in each run."""
 
 
 @pytest.mark.parametrize("op", OPERATORS)
@@ -68,7 +68,7 @@ ELSEWHERE = {(MICROSOFT, "Tokenizer")} | {key for key in KERNELS if key[0] == NC
 
 
 def test_every_operator_of_the_runtime_works_or_is_refused() -> None:
-    """What ONNX Runtime runs on CPUs is drawn here, or has its reason; 70 of com.microsoft's operators work."""
+    """Every operator that ONNX Runtime has on CPUs is drawn here, or has a reason; 70 of com.microsoft's operators work."""
     own = {key for key in KERNELS if key[0].startswith(MICROSOFT)}
     working = {(MICROSOFT, op) for op in OPERATORS}
     assert own <= working | REFUSED.keys() | ELSEWHERE

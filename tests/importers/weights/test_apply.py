@@ -42,7 +42,7 @@ def unchanged(module: nn.Module, before: dict[str, np.ndarray]) -> bool:
 
 
 def refused(module: nn.Module, *args: object, **kwargs: object) -> LoadError:
-    """What loading says; that nothing was loaded is checked too."""
+    """The error of a load, after a check that nothing was loaded."""
     before = {name: array.copy() for name, array in module.state_dict().items()}
     with pytest.raises(LoadError) as caught:
         module.load(*args, **kwargs)  # type: ignore[arg-type]

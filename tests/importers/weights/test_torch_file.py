@@ -244,7 +244,7 @@ def test_compressed_storages_and_doubled_names(tmp_path: Path) -> None:
 
 
 def test_members_that_share_bytes_are_refused(tmp_path: Path) -> None:
-    """As in the zip bombs that point many entries of the directory at one place."""
+    """As in zip bombs whose directory has many entries with one offset."""
     path = zipped(tmp_path / "m.pt", table({"a": tensor()}) + END, {"0": bytes(24), "1": bytes(24)})
     content = bytearray(path.read_bytes())
     with zipfile.ZipFile(path) as archive:
