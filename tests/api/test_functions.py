@@ -163,18 +163,6 @@ def sizes_for(row: Row) -> st.SearchStrategy[dict[str, int]]:
 TRACED = [i for i, row in enumerate(ROWS) if row.traced]
 
 
-@pytest.mark.parametrize("index", TRACED, ids=lambda i: ROWS[i].key)
-def test_traced_with_named_sizes(index: int) -> None:
-    row = ROWS[index]
-
-    @EXAMPLES
-    @given(st.integers(0, 2**32 - 1), sizes_for(row))
-    def examples(seed: int, sizes: dict[str, int]) -> None:
-        run_traced(index, tuple(chosen(row)), seed, sizes)
-
-    examples()
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("index", TRACED, ids=lambda i: ROWS[i].key)
 def test_every_element_type(index: int) -> None:

@@ -1,5 +1,6 @@
-"""Sizes of 0 are ordinary: every row of the table with axes of no elements, traced and lazy, against numpy.
+"""Every row of the table traced with named sizes, and with axes of no elements, traced and lazy, against numpy.
 
+Sizes of 0 are ordinary.
 Where numpy raises (the maximum of nothing, say), burn raises one of its own errors: when the function is traced or recorded, or
 when the program runs. If numpy warns and gives NaN, burn gives NaN.
 """
@@ -9,12 +10,26 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import burn
 from burn import BurnError
 from burn.lazy import evaluate
 from tests.api.rows import ROWS, Row
-from tests.api.test_functions import TRACED, as_list, check, chosen, compiled, draw, function_of, reference
+from tests.api.test_functions import (
+    EXAMPLES,
+    TRACED,
+    as_list,
+    check,
+    chosen,
+    compiled,
+    draw,
+    function_of,
+    reference,
+    run_traced,
+    sizes_for,
+)
 
 OTHERS = 3
 """The sizes that are not 0."""
@@ -55,7 +70,19 @@ def wanted(row: Row, dtype: str, arrays: list[Any]) -> list[Any] | None:
 
 @pytest.mark.parametrize("index", TRACED, ids=lambda i: ROWS[i].key)
 def test_traced(index: int) -> None:
+    """One program with named sizes, at sizes that are drawn and at sizes of 0."""
     row, dtypes = ROWS[index], tuple(chosen(ROWS[index]))
+
+    @EXAMPLES
+    @given(st.integers(0, 2**32 - 1), sizes_for(row))
+    def examples(seed: int, sizes: dict[str, int]) -> None:
+        run_traced(index, dtypes, seed, sizes)
+
+    examples()
+    agrees_without_elements(row, index, dtypes)
+
+
+def agrees_without_elements(row: Row, index: int, dtypes: tuple[str, ...]) -> None:
     for sizes in empty_sizes(row):
         inputs = [draw(row, dtype, 1, sizes) for dtype in dtypes]
         want = [wanted(row, dtype, arrays) for dtype, arrays in zip(dtypes, inputs, strict=True)]
