@@ -32,7 +32,10 @@ OPENER = re.compile(r"(What|Whether)\b(?! (is|are|does|do|to|if)\b[^.]*\?)")
 LEFT_OUT = re.compile(r"(,? too|,? as well|,? likewise|,? and the others)$")
 PASSIVE = re.compile(r"\b(?:is|are|was|were|be|been|being) (?:\w+ly )?\w+(?:ed|en|wn|ought|uilt|ade|ut)\b")
 PASSIVES = 3  # that make a chain
-SENTENCE = re.compile(r"(?<=[.!?:])\s+(?=[A-Z`\"(])|\n\s*\n|\n\s*(?=[-*|] )|\n\s*(?=\d+\. )")
+SENTENCE = re.compile(
+    r"(?<=[.!?:])\s+(?=[A-Z`\"(])|\n\s*\n|\n\s*(?=[-*|] )|\n\s*(?=\d+\. )|(?<=[.;])\s+(?=\w+(?:, \w+)*: )"
+)
+SHAPES = re.compile(r"\b\w+\[[^]]*\]|\[[^]]*\]|\([^()]*[-+*/=][^()]*\)|\S+ = [^.;]*")  # do not count as words
 C_COMMENT = re.compile(r"/\*(.*?)\*/|//([^\n]*)", re.DOTALL)
 COMMENT = re.compile(
     r"""#([^\n]*)|\"{3}(?:[^\\]|\\.)*?\"{3}|'{3}(?:[^\\]|\\.)*?'{3}|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'""",
@@ -124,7 +127,7 @@ def _dedented(doc: str, margin: int) -> str:
 
 
 def _comments(text: str) -> Iterator[tuple[int, str]]:
-    """Comments, those of consecutive lines as one."""
+    """Comments. Those of consecutive lines are one, unless code precedes them."""
     start, parts, last = 0, list[str](), -1
     line, counted = 1, 0
     for match in COMMENT.finditer(text):
@@ -134,13 +137,14 @@ def _comments(text: str) -> Iterator[tuple[int, str]]:
         words_of_it = match[1].lstrip("#!: ")
         if PRAGMA.match(words_of_it):
             continue
-        if line != last + 1 and parts:
+        alone = not text[text.rfind("\n", 0, match.start()) + 1 : match.start()].strip()
+        if parts and (line != last + 1 or not alone):
             yield start, "\n".join(parts)
             parts = []
         if not parts:
             start = line
         parts.append(words_of_it)
-        last = line
+        last = line if alone else -1
     if parts:
         yield start, "\n".join(parts)
 
@@ -185,7 +189,7 @@ def rules(sentence: str, banned: list[Word]) -> Iterator[str]:
         yield "left out"
     if len(PASSIVE.findall(sentence)) >= PASSIVES:
         yield "passive chain"
-    if len(re.findall(r"[A-Za-z_`'][\w`'.-]*", sentence)) > LONGEST:
+    if len(re.findall(r"[A-Za-z_`'][\w`'.-]*", SHAPES.sub("", sentence))) > LONGEST:
         yield "long sentence"
     for word in banned:
         if word.found(sentence):

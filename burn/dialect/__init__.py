@@ -1,6 +1,6 @@
-"""What a program is: the `burn` dialect's ops, element types and symbolic sizes.
+"""The `burn` dialect: ops, element types and symbolic sizes.
 
-`op.py` says what an op class is; the other files hold them by family. `ops` has one builder function for each.
+`op.py` defines op classes; the other files define the ops by family. `ops` has one builder function for each op.
 """
 
 from __future__ import annotations

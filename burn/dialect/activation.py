@@ -1,8 +1,7 @@
 """Activations: composites of pointwise primitives, and softmax with its relatives.
 
-Each keeps its name in the program, so that a back end may claim it whole, a fused epilogue can be named for it and
-imported source reads as it was written. 16-bit floats are computed in float32 inside, where more than one step would
-round.
+Each is an op of its own, so that a back end can lower it as a whole and imported source stays readable. With 16-bit
+operands, composites of several rounding steps compute in float32.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ def _number(cls: type[Op], x: TensorType) -> TensorType:
 
 
 def in_wide(function: Callable[..., ir.Value], *xs: ir.Value) -> ir.Value:
-    """function(x..), with 16-bit floats in float32 on the way."""
+    """function(x..), computed in float32 for 16-bit floats."""
     dtype = type_of(xs[0]).dtype
     return convert(function(*(convert(x, wide(dtype)) for x in xs)), dtype)
 
@@ -87,7 +86,7 @@ class Prelu(Op, name="prelu", traits=Trait.FOLLOWS_PRECISION):
 
 
 class ThresholdedRelu(Op, name="thresholded_relu"):
-    """x where x > alpha, else 0. Shapes: x [...] -> [...]."""
+    """x if x > alpha, else 0. Shapes: x [...] -> [...]."""
 
     x: Operand
     alpha: float = 1.0
@@ -102,8 +101,8 @@ class ThresholdedRelu(Op, name="thresholded_relu"):
 
 
 class Clip(Op, name="clip", traits=Trait.FOLLOWS_PRECISION):
-    """min(max(x, low), high); either bound (a scalar) may be absent. The derivative at a bound is 1, as of torch's clamp; 0, as
-    of torch's hardtanh, if `strict`. Shapes: x [...], low [], high [] -> [...]."""
+    """min(max(x, low), high); either bound (a scalar) may be absent. The derivative at a bound is 1, as for torch's
+    clamp; with `strict` it is 0, as for torch's hardtanh. Shapes: x [...], low [], high [] -> [...]."""
 
     x: Operand
     low: Operand | None
@@ -183,7 +182,7 @@ def _elu(x: ir.Value, alpha: float, gamma: float, width: float) -> ir.Value:
 
 
 class HardSigmoid(Op, name="hard_sigmoid", traits=Trait.FOLLOWS_PRECISION):
-    """alpha * x + beta, held between 0 and 1. Shapes: x [...] -> [...]."""
+    """alpha * x + beta, clamped to [0, 1]. Shapes: x [...] -> [...]."""
 
     x: Operand
     alpha: float = 0.2
@@ -236,8 +235,8 @@ class Silu(Op, name="silu", traits=Trait.FOLLOWS_PRECISION):
 
 
 class Gelu(Op, name="gelu", traits=Trait.FOLLOWS_PRECISION):
-    """x times the normal distribution's integral up to x (arXiv:1606.08415): by erf ("none") or by tanh ("tanh").
-    Shapes: x [...] -> [...]."""
+    """x times the cumulative distribution function of the standard normal distribution (arXiv:1606.08415): by erf
+    ("none") or by tanh ("tanh"). Shapes: x [...] -> [...]."""
 
     x: Operand
     approximate: str = "none"
@@ -373,7 +372,7 @@ class Hypot(Op, name="hypot"):
 
 
 class Root(Op, name="root"):
-    """x^(1/degree), x a sum of powers: the derivative where the result is 0 is 0, the subgradient of least norm there.
+    """x^(1/degree), for x a sum of powers. If the result is 0, the derivative is 0, the subgradient of least norm.
     Shapes: x [...] -> [...], floats."""
 
     x: Operand
@@ -391,11 +390,12 @@ class Root(Op, name="root"):
 
 
 MIDDLE = {"float32": (2.0**-50, 2.0**100, 2.0**60, 2.0**-80), "float64": (2.0**-450, 2.0**700, 2.0**500, 2.0**-600)}
-"""The range in which squares neither vanish nor overflow, and the factors that bring numbers below and above it there."""
+"""The range in which squares neither underflow nor overflow, and the factors that scale smaller and larger numbers into
+it."""
 
 
 def _length(x: ir.Value, y: ir.Value) -> ir.Value:
-    """sqrt(x^2 + y^2), of numbers multiplied by a power of two where their squares would not do; C's for an infinity."""
+    """sqrt(x^2 + y^2), scaled by a power of two if a square would underflow or overflow; C99's result for an infinity."""
     low, up, high, down = (number_like(c, x) for c in MIDDLE[type_of(x).dtype])
     one, top = number_like(1.0, x), ops.max(ops.abs(x), ops.abs(y))
     large, small = ops.gt(top, high), ops.lt(top, low)

@@ -1,7 +1,7 @@
-"""Attention and rotary position embedding: composites worth keeping whole, because back ends have kernels for them.
+"""Attention and rotary position embedding. They are composites with kernels of their own, so passes keep them whole.
 
-`Attention.decompose` is what the op means. `scores` and `probabilities` are its two halves, for an importer that must
-also return what lies between them.
+`Attention.decompose` defines the op's meaning. `scores` and `probabilities` are its two steps, for an importer that
+also returns an intermediate value.
 """
 
 from __future__ import annotations
@@ -21,15 +21,16 @@ NEGATIVE_INFINITY = float("-inf")
 class Attention(
     Op, name="attention", traits=Trait.ATTENTION | Trait.REPEATABLE | Trait.LOW_PRECISION, kernel="attention"
 ):
-    """softmax(q k^T * scale + mask) v, in every head. A query that may see no key gives zeros.
+    """softmax(q k^T * scale + mask) v, in every head. A query whose keys are all masked gives zeros.
 
-    Shapes: q [b, h, s, d], k [b, g, t, d], v [b, g, t, e], mask broadcast to [b, h, s, t], lengths [b] int64
-    -> [b, h, s, e]. h is a multiple of g: each key head serves h / g neighbouring query heads.
+    Shapes: q [b, h, s, d], k [b, g, t, d], v [b, g, t, e], mask broadcast to [b, h, s, t], lengths [b] int64 -> [b, h,
+    s, e]. h is a multiple of g: each key head serves h / g neighbouring query heads.
 
-    mask: bool (True takes part) or of q's element type (added to the scores). lengths: in each batch only so many keys
-    count. softcap: scores become softcap * tanh(scores / softcap) unless it is 0. The position of query i is offset +
-    i, or lengths - s + i where lengths are given; with `causal` it sees keys up to its own position, with left and
-    right >= 0 only so many before and after. precision: the softmax's element type. Source: ONNX Attention."""
+    mask: bool (False masks a key) or of q's element type (added to the scores). lengths: the number of valid keys of
+    each batch entry. softcap: scores become softcap * tanh(scores / softcap) unless it is 0. The position of query i is
+    offset + i, or lengths - s + i with lengths. With `causal` it attends to keys up to its own position; left and right
+    >= 0 limit the number of keys before and after it. precision: the softmax's element type. Source: ONNX Attention.
+    """
 
     q: Operand
     k: Operand
@@ -92,13 +93,13 @@ class Attention(
 
 
 def attended(op: Op) -> Dim:
-    """Elements of the scores times the features of a query and of a value: the multiply-adds of attention."""
+    """The multiply-adds of attention: the number of scores times the features of a query and of a value."""
     q, k, v = (type_of(x) for x in op.operation.operands[:3])
     return product([*q.shape[:3], k.shape[2]]) * (q.shape[3] + v.shape[3])
 
 
 def heads_per_group(heads: Dim, groups: Dim) -> Dim:
-    """How many query heads each key head serves; one where there are none of either."""
+    """The number of query heads for each key head; one if both are 0."""
     share = 1 if heads == groups else exact_div(heads, groups)
     if share is None:
         raise TypeMismatch(f"{heads} query heads do not share {groups} key heads evenly")
@@ -110,7 +111,7 @@ def _differ(a: Dim, b: Dim) -> bool:
 
 
 def scores(q: ir.Value, k: ir.Value, scale: float) -> ir.Value:
-    """q k^T * scale: [b, h, s, t]. In the 16-bit types either side takes the scale's root, as ONNX rounds it."""
+    """q k^T * scale: [b, h, s, t]. For 16-bit types both operands are multiplied by the root of the scale, as in ONNX."""
     type_, keys = type_of(q), type_of(k)
     batch, heads, length, depth = type_.shape
     groups = keys.shape[1]
@@ -123,12 +124,12 @@ def scores(q: ir.Value, k: ir.Value, scale: float) -> ir.Value:
     if share == 1:
         return ops.dot_general(q, k, lhs_batch=(0, 1), rhs_batch=(0, 1), lhs_contract=(3,), rhs_contract=(3,))
     q = reshape(q, (batch, groups, share * length, depth))
-    product = ops.dot_general(q, k, lhs_batch=(0, 1), rhs_batch=(0, 1), lhs_contract=(3,), rhs_contract=(3,))
-    return reshape(product, (batch, heads, length, keys.shape[2]))
+    dots = ops.dot_general(q, k, lhs_batch=(0, 1), rhs_batch=(0, 1), lhs_contract=(3,), rhs_contract=(3,))
+    return reshape(dots, (batch, heads, length, keys.shape[2]))
 
 
 def soft_cap(x: ir.Value, limit: float) -> ir.Value:
-    """limit * tanh(x / limit); x where limit is 0."""
+    """limit * tanh(x / limit); x if limit is 0."""
     if not limit:
         return x
     bound = number_like(limit, x)
@@ -138,7 +139,7 @@ def soft_cap(x: ir.Value, limit: float) -> ir.Value:
 def visible(
     shape: tuple[Dim, ...], lengths: ir.Value | None, causal: bool, offset: Dim, left: int, right: int
 ) -> ir.Value | None:
-    """Which keys [.., s, t] a query may see by its position; None for all."""
+    """The mask of keys [.., s, t] that a query's position allows; None if it allows all."""
     length, total = shape[2:]
     key = ops.iota(shape=(length, total), axis=1)
     conditions = []
@@ -165,8 +166,8 @@ def visible(
 
 
 def bias(x: ir.Value, mask: ir.Value | None, allowed: ir.Value | None) -> ir.Value:
-    """Scores with the mask added, minus infinity where a key is not allowed: a query without keys is a row of nothing
-    but minus infinities."""
+    """Scores with the mask added, and minus infinity for keys that are not allowed. A query without keys has a row of
+    minus infinities."""
     hidden = number_like(NEGATIVE_INFINITY, x)
     if mask is not None:
         x = ops.select(mask, x, hidden) if type_of(mask).dtype == "bool" else ops.add(x, mask)
@@ -174,7 +175,7 @@ def bias(x: ir.Value, mask: ir.Value | None, allowed: ir.Value | None) -> ir.Val
 
 
 def probabilities(x: ir.Value, precision: str | None = None) -> ir.Value:
-    """The softmax of the last axis, zero in rows of nothing but minus infinities."""
+    """The softmax of the last axis; zero in rows of only minus infinities."""
     dtype = type_of(x).dtype
     wide = precision or dtype
     x = convert(x, wide)
@@ -202,8 +203,9 @@ def mix(p: ir.Value, v: ir.Value) -> ir.Value:
 class RotaryEmbedding(Op, name="rotary_embedding"):
     """Rotates pairs of features by an angle that depends on the position (RoPE, arXiv 2104.09864).
 
-    Shapes: x [b, h, s, d], cos and sin [b or 1, s, r / 2] -> [b, h, s, d]. The pairs are features (i, r / 2 + i), or
-    (2 i, 2 i + 1) when `interleaved`; features from r on are left as they are."""
+    Shapes: x [b, h, s, d], cos and sin [b or 1, s, r / 2] -> [b, h, s, d]. The pairs are features (i, r / 2 + i), or (2
+    i, 2 i + 1) with `interleaved`. Features from r on do not change.
+    """
 
     x: Operand
     cos: Operand

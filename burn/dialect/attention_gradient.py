@@ -1,7 +1,7 @@
-"""Attention that is differentiated: what the forward way keeps for the way back, and the way back as one op.
+"""Attention under differentiation: a forward op that also returns softmax statistics, and a backward op.
 
-Back ends have kernels for them (arXiv 2307.08691) that never hold the probabilities; second derivatives, and what has no kernels
-(`has_kernels`), take both ops apart into products with them.
+Back ends have kernels for them (arXiv 2307.08691) that never hold the probabilities. Second derivatives, and shapes
+without kernels (`has_kernels`), decompose both ops into matmuls that do.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from burn.dialect.traits import Trait
 from burn.dialect.types import TensorType, type_of
 
 DEEPEST = 256
-"""Features of a head that kernels of the way back hold at a time: at most so many."""
+"""The most features of a head that backward kernels support."""
 
 LOG2E = 1.4426950408889634
 
 TYPES = ("float16", "bfloat16", "float32")
-"""Element types that they compute with."""
+"""The element types of the backward kernels."""
 
 
 def has_kernels(q: TensorType, v: TensorType, precision: str | None) -> bool:
-    """Whether the way back can be kernels: of heads that are small, of a size that is a number."""
+    """True if the backward pass has kernels: heads are small, and their size is a number."""
     depths = (q.shape[3], v.shape[3])
     return q.dtype in TYPES and precision != "float64" and all(isinstance(d, int) and 0 < d <= DEEPEST for d in depths)
 
@@ -37,10 +37,11 @@ def _norm_type(q: TensorType) -> TensorType:
 
 
 class AttentionForward(Op, name="attention_forward", traits=Trait.ATTENTION | Trait.REPEATABLE, kernel="attention"):
-    """burn.attention and, of each query, the binary logarithm of the sum of the exponentials of its scores (0 where it sees no
-    key), from which the way back forms probabilities again.
+    """burn.attention and, for each query, log2 of the sum of the exponentials of its scores (0 if all keys are masked).
+    The backward pass recomputes probabilities from it.
 
-    Shapes: as burn.attention's -> [b, h, s, e] and [b, h, s] in float32 (of float64: in that)."""
+    Shapes: as burn.attention's -> [b, h, s, e] and [b, h, s] in float32 (for float64 operands in float64).
+    """
 
     q: Operand
     k: Operand
@@ -86,10 +87,11 @@ def _norms(x: ir.Value) -> ir.Value:
 
 
 class AttentionBackward(Op, name="attention_backward", traits=Trait.ATTENTION, kernel="attention_gradient"):
-    """What queries, keys and values of an attention are owed, given what its result is: y and norms are the results of
-    burn.attention_forward, g the cotangent of y.
+    """The gradients of an attention's queries, keys and values: y and norms are the results of burn.attention_forward,
+    g the gradient of y.
 
-    Shapes: q, k, v, mask and lengths as burn.attention's, y and g [b, h, s, e], norms [b, h, s] -> those of q, k and v."""
+    Shapes: q, k, v, mask and lengths as burn.attention's, y and g [b, h, s, e], norms [b, h, s] -> those of q, k and v.
+    """
 
     q: Operand
     k: Operand
@@ -120,13 +122,13 @@ class AttentionBackward(Op, name="attention_backward", traits=Trait.ATTENTION, k
         return Attention.must_agree(self)  # type: ignore[arg-type]  # the same operands, and more
 
     def flops(self) -> Dim:
-        """Without what is computed a second time."""
+        """Does not count recomputation."""
         return 5 * attended(self)
 
     @classmethod
     def decompose(cls, q, k, v, mask, lengths, y, norms, g, **attrs: Any) -> list[ir.Value]:
-        """Of the operands alone, so that what is owed to them can be differentiated again. Each stands for itself, also where two
-        are one value."""
+        """Decomposes into ops on the operands alone, so that the gradients can be differentiated again. Operands are
+        distinct even if two of them are one value."""
         from burn.dialect.adjoint.reverse import gradients
 
         sides = [ops.reshape(x, shape=type_of(x).shape) for x in (q, k, v)]

@@ -1,6 +1,6 @@
-"""Weights kept in blocks of a few bits, as language models are quantised: products that read them so.
+"""Block-quantised weights of a few bits, as in quantised language models, and the matmuls that read them.
 
-A weight of N rows and a depth of K is K / block blocks for each row, padded at the end; a block has a scale and a zero point.
+A weight of N rows and depth K has K / block blocks per row, padded at the end; each block has a scale and a zero point.
 Source: com.microsoft MatMulNBits, ONNX's blocked DequantizeLinear.
 """
 
@@ -17,14 +17,14 @@ from burn.dialect.traits import Trait
 from burn.dialect.types import FLOATS, TensorType, type_of
 
 BITS = (2, 4, 8)
-"""Of a number."""
+"""Bits of a number."""
 
 
 class BlockDot(Op, name="block_dot", traits=Trait.CONTRACTION):
-    """x times the transpose of a weight (q - zero) * scale, whose numbers q have `bits` bits; `block` neighbours along the depth
-    share scale and zero. Shapes: x [.., k], weight uint8[n, blocks, block * bits / 8], the first number in a byte's lowest
-    bits, scale and zero [n, blocks], blocks = ceil(k / block) -> [.., n], of x's type. `zero` counts in numbers, as floats;
-    without one it is 2^(bits - 1), so that numbers are signed."""
+    """x times the transpose of a weight (q - zero) * scale, whose numbers q have `bits` bits; `block` neighbours along
+    the depth share scale and zero. Shapes: x [.., k], weight uint8[n, blocks, block * bits / 8], the first number in a
+    byte's lowest bits, scale and zero [n, blocks], blocks = ceil(k / block) -> [.., n], of x's type. `zero` holds
+    quantised numbers, as floats; the default is 2^(bits - 1), which makes numbers signed."""
 
     x: Operand
     weight: Operand
@@ -90,7 +90,7 @@ class BlockDot(Op, name="block_dot", traits=Trait.CONTRACTION):
 
 
 def numbers(x: ir.Value, bits: int) -> ir.Value:
-    """Bytes [.., n] as the numbers they hold, the lowest bits first: uint8[.., n * 8 / bits]."""
+    """Unpacks bytes [.., n], the lowest bits first, to numbers: uint8[.., n * 8 / bits]."""
     if bits == 8:
         return x
     shape = type_of(x).shape
@@ -101,17 +101,17 @@ def numbers(x: ir.Value, bits: int) -> ir.Value:
 
 
 def in_bytes(x: ir.Value, bits: int) -> ir.Value:
-    """The inverse: numbers uint8[.., n], below 2^bits, as bytes [.., n * bits / 8]."""
+    """The inverse: packs numbers uint8[.., n] below 2^bits into bytes [.., n * bits / 8]."""
     if bits == 8:
         return x
     *head, count = type_of(x).shape
     each = 8 // bits
     apart = ops.reshape(x, shape=(*head, _number(count) // each, each))
     made: ir.Value | None = None
-    for place in range(each):
-        starts, sizes = (0,) * (len(head) + 1) + (place,), (*head, _number(count) // each, 1)
+    for index in range(each):
+        starts, sizes = (0,) * (len(head) + 1) + (index,), (*head, _number(count) // each, 1)
         piece: Any = ops.slice(apart, starts=starts, sizes=sizes, steps=(1,) * (len(head) + 2))
-        piece = ops.shift_left(reshape(piece, sizes[:-1]), number(place * bits, "uint8"))
+        piece = ops.shift_left(reshape(piece, sizes[:-1]), number(index * bits, "uint8"))
         made = piece if made is None else ops.or_(made, piece)
     assert made is not None
     return made

@@ -1,4 +1,4 @@
-"""Small pieces that importers and decompositions are written with, on top of the op builders."""
+"""Small helpers on top of the op builders, for importers and decompositions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def number(value: float | int | bool, dtype: str) -> ir.Value:
 
 
 def signed(value: int) -> int:
-    """An integer as the 64 bits of an attribute hold it: the upper half of uint64 is negative there."""
+    """An unsigned integer as the signed 64 bits of an attribute; the upper half of uint64 becomes negative."""
     return value - 2**64 if value >= 2**63 else value
 
 
@@ -30,7 +30,7 @@ def number_like(value: float | int | bool, x: ir.Value) -> ir.Value:
 
 
 def convert(x: ir.Value, dtype: str) -> ir.Value:
-    """x as another element type; x itself when it has it."""
+    """x converted to another element type, or x itself if it has that type."""
     return x if type_of(x).dtype == dtype else ops.cast(x, dtype=dtype)
 
 
@@ -49,7 +49,7 @@ def transpose(x: ir.Value, permutation: tuple[int, ...]) -> ir.Value:
 
 
 def part(x: ir.Value, axis: int, start: Dim, size: Dim, step: int = 1) -> ir.Value:
-    """`size` elements of one axis from `start` on, `step` apart; the other axes whole."""
+    """`size` elements of one axis, `step` apart, starting at `start`; the other axes whole."""
     shape = type_of(x).shape
     if start == 0 and step == 1 and size == shape[axis]:
         return x
@@ -59,8 +59,8 @@ def part(x: ir.Value, axis: int, start: Dim, size: Dim, step: int = 1) -> ir.Val
 
 
 def clamp(x: ir.Value, low: ir.Value | None, high: ir.Value | None) -> ir.Value:
-    """min(max(x, low), high), either bound absent or of any shape that broadcasts, of x's element type. x at a bound has the
-    derivative 1, as in PyTorch."""
+    """min(max(x, low), high), either bound absent or of any shape that broadcasts, of x's element type. At a bound, x
+    has the derivative 1, as in PyTorch."""
     if all(bound is None or not type_of(bound).rank for bound in (low, high)):
         return ops.clip(x, low, high)
     for bound, extreme, within in ((low, ops.max, ops.ge), (high, ops.min, ops.le)):
@@ -79,8 +79,8 @@ def dim_value(dim: Dim, dtype: str = "int64") -> ir.Value:
 
 
 def check_size(size: Dim, relation: str, bound: Dim, says: str = "") -> None:
-    """Ends the run unless the size stands in the relation to the bound. Nothing where that is known to hold; raises
-    TypeMismatch where it is known not to."""
+    """Aborts the run unless the size has the relation to the bound. Builds nothing if the relation is known to hold;
+    raises TypeMismatch if it is known not to hold."""
     holds = decide(size, relation, bound)
     if holds is False:
         raise TypeMismatch("a size does not fit", [f"{size} {relation} {bound} does not hold" + (says and f": {says}")])
@@ -89,21 +89,21 @@ def check_size(size: Dim, relation: str, bound: Dim, says: str = "") -> None:
 
 
 def check_equal(have: Sequence[Dim], want: Sequence[Dim], says: str) -> None:
-    """Ends the run unless the sizes are equal one by one. A composite calls it when it is taken apart: the ops that it is made
-    of ask for less (they broadcast, or read a part), so that named sizes which do not fit would give wrong results."""
+    """Aborts the run unless the sizes are equal pairwise. A composite calls it during decomposition, because its ops
+    require less (they broadcast, or read a part): named sizes that do not fit would give wrong results."""
     for a, b in zip(have, want, strict=True):
         check_size(a, "==", b, says)
 
 
 def check_spreads(have: Sequence[Dim], want: Sequence[Dim], says: str) -> None:
-    """Ends the run unless a shape broadcasts to another: each of its sizes, from the last, is 1 or the other's."""
+    """Aborts the run unless a shape broadcasts to another: each of its sizes, from the last, is 1 or the other's."""
     for a, b in zip(have, want[len(want) - len(have) :], strict=True):
         if a != 1:
             check_size((a - 1) * (a - b), "==", 0, f"{says}: {a} is 1 or {b}")
 
 
 def along(x: ir.Value, axis: int, rank: int) -> ir.Value:
-    """A vector laid along one axis of `rank` axes, so that it broadcasts there: shape [1.., n, ..1]."""
+    """A vector along one axis of `rank` axes, such that it broadcasts: shape [1.., n, ..1]."""
     type_ = type_of(x)
     if type_.rank != 1:
         raise TypeMismatch(
@@ -114,12 +114,12 @@ def along(x: ir.Value, axis: int, rank: int) -> ir.Value:
 
 
 def wide(dtype: str) -> str:
-    """The element type that sums and statistics of `dtype` are kept in: float32 for the 16-bit floats."""
+    """The element type for sums and statistics of `dtype`: float32 for the 16-bit floats."""
     return "float32" if dtype in HALVES else dtype
 
 
 def count(x: TensorType, axes: tuple[int, ...]) -> Dim:
-    """How many elements a reduction over `axes` takes in."""
+    """The number of elements that a reduction over `axes` combines."""
     total: Dim = 1
     for axis in axes:
         total = total * x.shape[axis]
@@ -148,16 +148,16 @@ def as_list(values: Any) -> list[ir.Value]:
     return list(values) if isinstance(values, (list, tuple)) else [values]
 
 
-def border_places(mode: str, dim: Dim, before: Dim, after: Dim) -> ir.Value:
-    """The place on an axis that each element of it comes from, padded by "edge", "wrap" or "reflect": an int64 vector."""
-    places = ops.sub(ops.iota(shape=(before + dim + after,), axis=0), dim_value(before))
+def border_indices(mode: str, dim: Dim, before: Dim, after: Dim) -> ir.Value:
+    """The source index of each element of an axis padded by "edge", "wrap" or "reflect": an int64 vector."""
+    indices = ops.sub(ops.iota(shape=(before + dim + after,), axis=0), dim_value(before))
     zero, last = number(0, "int64"), dim_value(dim - 1)
     if mode == "edge":
-        return ops.min(ops.max(places, zero), last)
+        return ops.min(ops.max(indices, zero), last)
     if mode == "wrap":
-        return ops.mod(places, dim_value(dim))
+        return ops.mod(indices, dim_value(dim))
     period = ops.max(ops.mul(last, number(2, "int64")), number(1, "int64"))
-    return ops.sub(last, ops.abs(ops.sub(ops.mod(places, period), last)))
+    return ops.sub(last, ops.abs(ops.sub(ops.mod(indices, period), last)))
 
 
 # ---- numbers beside values ----------------------------------------------------------------------------------------------
@@ -170,12 +170,12 @@ def plus(x: ir.Value, number: float) -> ir.Value:
 
 
 def nonzero(x: ir.Value) -> ir.Value:
-    """x, and 1 where x is 0: a denominator whose quotient is not used there has to be finite, as 0 times infinity is NaN."""
+    """x, or 1 if x is 0: an unused denominator must not be 0, because 0 times infinity is NaN."""
     return ops.select(ops.eq(x, number_like(0.0, x)), number_like(1.0, x), x)
 
 
 def where(condition: ir.Value, x: ir.Value, other: float = 0.0) -> ir.Value:
-    """x where the condition holds, else a number."""
+    """x if the condition holds, else a number."""
     return ops.select(condition, x, number_like(other, x))
 
 

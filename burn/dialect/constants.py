@@ -12,8 +12,8 @@ from burn.dialect.weights import WeightStore
 
 
 def known_array(value: ir.Value, weights: WeightStore) -> np.ndarray | None:
-    """The elements of a `burn.weight` or `burn.constant`; None for other values, and for a weight that is not in the store:
-    a program may be rewritten without the bytes of its weights."""
+    """The elements of a `burn.weight` or `burn.constant`; None for other values, and for a weight that is not in the
+    store, because passes may run without the bytes of weights."""
     op = op_of(value)
     if op is None or op.OP_NAME not in ("weight", "constant") or (op.OP_NAME == "weight" and op.key not in weights):
         return None
@@ -36,7 +36,7 @@ def constant_array(value: ir.Value, weights: WeightStore) -> np.ndarray:
 
 
 def written(x: Value) -> float | None:
-    """The number that every element of x is, where the program says so."""
+    """The number that all elements of x equal, if the program says so."""
     if isinstance(x, Deferred):
         application = x.application
         return application.attrs["value"] if application is not None and application.op.OP_NAME == "full" else None

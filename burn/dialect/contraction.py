@@ -1,4 +1,4 @@
-"""Sums of products: the general dot product and convolution."""
+"""Contractions: the general dot product and convolution."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from burn.dialect.types import TensorType, is_symbolic, type_of
 class DotGeneral(
     Op, name="dot_general", traits=Trait.CONTRACTION | Trait.REPEATABLE | Trait.LOW_PRECISION, kernel="contract"
 ):
-    """Sums products over the contracting axes, once for every place of the batch axes.
+    """A contraction: multiplies and sums over the contracting axes, for every index of the batch axes.
 
-    Shapes: lhs and rhs -> [batch.., the rest of lhs.., the rest of rhs..], batch axes in the order given. Integers accumulate in
-    int32 or their own wider type, narrower floats in float32; `dtype` is the result's element type (the operands' own
-    by default).
+    Shapes: lhs and rhs -> [batch.., the rest of lhs.., the rest of rhs..], batch axes in the order given. Integers
+    accumulate in int32 or their own wider type, narrower floats in float32; `dtype` is the result's element type (the
+    operands' own by default).
 
-    `sums` "fast" lets a card sum products of 8-bit floats as its tensor cores do by themselves (NVIDIA's of capability 9.0
-    keep about 14 bits of a sum): see docs/guide/gpu.md. Everything else is summed as ever."""
+    `sums` "fast" lets a GPU accumulate 8-bit floats in its tensor cores' own precision (about 14 bits at NVIDIA's
+    compute capability 9.0); see docs/guide/gpu.md. It affects no other element type.
+    """
 
     lhs: Operand
     rhs: Operand
@@ -63,12 +64,13 @@ def _known(a: Dim, b: Dim) -> Dim:
 
 
 class Conv(Op, name="conv", traits=Trait.CONTRACTION | Trait.REPEATABLE | Trait.LOW_PRECISION, kernel="contract"):
-    """Convolution (cross-correlation, as in the ONNX and torch sense) over 1 to 3 spatial axes.
+    """Convolution (cross-correlation, as in ONNX and torch) over 1 to 3 spatial axes.
 
-    `layout` "first": x [N, C, d..], weight [O, C / groups, k..] -> [N, O, e..]; "last": x [N, d.., C], weight
-    [k.., C / groups, O] -> [N, e.., O], e = (low + d + high - (k - 1) * dilation - 1) // stride + 1.
+    `layout` "first": x [N, C, d..], weight [O, C / groups, k..] -> [N, O, e..]; "last": x [N, d.., C], weight [k.., C /
+    groups, O] -> [N, e.., O], e = (low + d + high - (k - 1) * dilation - 1) // stride + 1.
 
-    `fill` is the number that padding counts as, 0 if there is none: the zero point of integers that stand for others."""
+    `fill` is the value of padding, 0 by default: the zero point of quantised integers.
+    """
 
     x: Operand
     weight: Operand

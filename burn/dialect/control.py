@@ -1,8 +1,8 @@
-"""Control flow, functions' ends, and the groups that fusion makes.
+"""Control flow, terminators, and the groups that fusion makes.
 
-The regions of `If` and `Loop` see the values and sizes around them. What happens to sizes is said once, here: a
-result's dim is an expression that is meaningful outside of the op, or a new symbol listed in `symbols`, which the op
-defines from the size of the value yielded. `defined_symbols` tells the sizes that any op defines.
+The regions of `If` and `Loop` see the values and sizes around them. A dim of a result is an expression that is valid
+outside of the op, or a new symbol in `symbols`. The op defines that symbol from the size of the yielded value.
+`defined_symbols` lists the sizes that any op defines.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from burn.dialect.types import TensorType, type_of
 
 
 class Yield(Op, name="yield", pure=False, terminator=True):
-    """Ends a region: its operands are the region's results."""
+    """Terminates a region: its operands are the region's results."""
 
     values: Variadic
 
@@ -25,8 +25,8 @@ class Yield(Op, name="yield", pure=False, terminator=True):
 
 
 class Return(Op, name="return", pure=False, terminator=True):
-    """Ends the program: its operands are the outputs. Output i may take over the memory of input `takes[i]`, if that is not
-    -1, where the caller gives the input up (the pass `donate`)."""
+    """Terminates the program: its operands are the outputs. Output i may reuse the memory of input `takes[i]` (unless
+    that is -1) if the caller donates the input (the pass `donate`)."""
 
     values: Variadic
     takes: tuple[int, ...] | None = None
@@ -37,9 +37,10 @@ class Return(Op, name="return", pure=False, terminator=True):
 
 
 class If(Op, name="if", pure=False):
-    """Runs one of two regions. Shapes: condition [] bool -> what both regions yield.
+    """Runs one of two regions. Shapes: condition [] bool -> the results of both regions.
 
-    A result's dim that is in `symbols` is the size of the value that the region taken yields."""
+    A result's dim in `symbols` is the size of the value that the executed region yields.
+    """
 
     condition: Operand
     symbols: tuple[str, ...] = ()
@@ -54,16 +55,17 @@ class If(Op, name="if", pure=False):
 
 
 class Loop(Op, name="loop", pure=False):
-    """Repeats a region. Ends after `trips` iterations (without end if absent) or when the condition is false.
+    """Repeats a region until `trips` iterations have run (no limit if absent) or the condition is false.
 
     Shapes: trips [] int64, condition [] bool, carried... -> carried..., stacked... The region's arguments are the
-    iteration [] int64, the condition [] bool, carried...; it yields the next condition, the next carried..., and `scans`
-    slices [s..], which the results [n, s..] hold one after another. n is the number of iterations: a dim in `symbols`, or
-    the trip count where no condition can end the loop earlier.
+    iteration [] int64, the condition [] bool, carried... It yields the next condition, the next carried..., and `scans`
+    slices [s..], which the results [n, s..] stack. n is the number of iterations: a dim in `symbols`, or the trip count
+    if no condition can end the loop earlier.
 
-    A carried value that may change its shape has symbols of its own for the dims that do: in the region argument's type
-    (the size in this iteration) and in the result's (the size in the end). Both are listed in `symbols`. The other dims
-    never change."""
+    A carried value may change its shape. It then has symbols for the varying dims in the region argument's type (the
+    size in this iteration), and others in the result's (the final size). All are listed in `symbols`. Other dims never
+    change.
+    """
 
     trips: Operand | None
     condition: Operand | None
@@ -94,13 +96,13 @@ class Loop(Op, name="loop", pure=False):
 
     @property
     def is_counted(self) -> bool:
-        """Whether the trip count alone ends the loop."""
+        """True if only the trip count ends the loop."""
         return counted(self.trips, self.condition, self.operation.regions[0].blocks[0])
 
 
 def counted(trips: ir.Value | None, condition: ir.Value | None, block: ir.Block) -> bool:
-    """Whether a loop with this body always runs all its trips: it has a trip count, and its condition is true at the start and
-    never changes."""
+    """True if a loop with this body always runs all its trips: it has a trip count, and its condition is initially true
+    and never changes."""
     from burn.dialect.query import splat
 
     def holds(value: ir.Value) -> bool:
@@ -112,7 +114,7 @@ def counted(trips: ir.Value | None, condition: ir.Value | None, block: ir.Block)
 
 
 def check_fit(op: Op, what: str, have: list[TensorType], want: list[TensorType], own: set[str]) -> None:
-    """Raises unless the types are the same but for dims that are symbols in `own`."""
+    """Raises unless the types are equal except for dims that are symbols in `own`."""
 
     def fits(a: TensorType, b: TensorType) -> bool:
         same = [x == y or _name(y) in own for x, y in zip(a.shape, b.shape, strict=False)]
@@ -132,8 +134,8 @@ def yielded_types(region: ir.Region) -> list[TensorType]:
 
 
 def defined_symbols(operation: ir.Operation | ir.OpView) -> set[str]:
-    """The sizes that an op defines, not counting those of ops in its regions: `burn.read_dim`'s symbol, the
-    data-dependent producers' count, the symbols of control flow."""
+    """The sizes that an op defines, without those of ops in its regions: the symbol of `burn.read_dim`, the counts of
+    ops with data-dependent results, the symbols of control flow."""
     if isinstance(operation, Op) and not operation.IS_DEFINER:
         return set()
     attributes = operation.attributes
@@ -145,7 +147,7 @@ def defined_symbols(operation: ir.Operation | ir.OpView) -> set[str]:
 
 
 def captured(op: Op) -> list[ir.Value]:
-    """The values from around an op that its regions use, each once."""
+    """The outside values that an op's regions use, each once."""
     if not op.REGIONS:
         return []
     inside: set[ir.Value] = set()
@@ -178,7 +180,7 @@ def region_symbols(region: ir.Region) -> set[str]:
 
 
 def escapes(dim: Dim, inner: set[str]) -> bool:
-    """Whether a dim is meaningless outside of a region that defines the sizes `inner`."""
+    """True if a dim has no meaning outside of a region that defines the sizes `inner`."""
     return not symbols(dim).isdisjoint(inner)
 
 
@@ -194,14 +196,22 @@ def _list(types_: list[TensorType]) -> str:
 
 
 class Group(Op, name="group", traits=Trait.WRITES_IN_PLACE):
-    """Ops that fusion put into one kernel. The region's arguments are the operands; `burn.yield` ends it.
+    """Fused ops that become one kernel (or a few). The region's arguments are the operands; `burn.yield` terminates it.
 
-    `kind` says which kernel it becomes: "loop" (pointwise ops and views over one iteration space), "reduce" (reductions over
-    one space, with what comes before and after), "window" (one window reduction and what follows), "contract" (one
-    dot_general, block_dot or convolution and what follows), "attention" (one attention and what follows),
-    "attention_gradient" (what the operands of one are owed), "cumulative" (one running reduction), "scatter" (one op that
-    writes updates to places read from data), "split" (images taken apart into tiles), "join" (tiles put together, and what
-    follows), "concat" (one concat, and what makes its parts: a window, a contraction, a join or a loop each)."""
+    `kind` names the kernel:
+
+    - "loop": pointwise ops and views over one iteration space
+    - "reduce": reductions over one space, with the ops before and after
+    - "window": one window reduction and its epilogue
+    - "contract": one dot_general, block_dot or convolution and its epilogue
+    - "attention": one attention and its epilogue
+    - "attention_gradient": the gradients of an attention's operands
+    - "cumulative": one cumulative reduction
+    - "scatter": one op that writes updates at indices read from data
+    - "split": images split into tiles
+    - "join": tiles joined into images, and the epilogue
+    - "concat": one concat and the producers of its operands (a window, a contraction, a join or a loop each)
+    """
 
     inputs: Variadic
     kind: str
@@ -228,7 +238,7 @@ class Group(Op, name="group", traits=Trait.WRITES_IN_PLACE):
 
     @property
     def arguments(self) -> list:
-        """The region's: what the operands are inside."""
+        """The region's arguments, one for each operand."""
         return list(self.operation.regions[0].blocks[0].arguments)
 
     @property

@@ -1,4 +1,4 @@
-"""Composites around `conv`: the transposed convolution, a phase of its strides at a time; and what windows see."""
+"""Composites around `conv`: the transposed convolution, one stride phase at a time, and sliding windows."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ class ConvTranspose(Op, name="conv_transpose", traits=Trait.LOW_PRECISION):
     """The gradient of `conv` with respect to its input, also called deconvolution, over 1 to 3 spatial axes.
 
     Shapes: x [N, C, d..], weight [C, O / groups, k..] -> [N, O, e..], e = (d - 1) * stride + extra + (k - 1) * dilation
-    + 1 - low - high. `extra` rows are added at the end (ONNX output_padding); low and high may be negative."""
+    + 1 - low - high. `extra` adds rows at the end (ONNX output_padding); low and high may be negative.
+    """
 
     x: Operand
     weight: Operand
@@ -55,8 +56,8 @@ class ConvTranspose(Op, name="conv_transpose", traits=Trait.LOW_PRECISION):
 
     @classmethod
     def decompose(cls, x: ir.Value, weight: ir.Value, strides, dilations, low, high, extra, groups) -> ir.Value:
-        """A convolution for each place within a stride, since all results a stride apart meet the same elements of the kernel;
-        what these give is spread out and added. (To spread out x would be one convolution, most of whose products are zeros.)"""
+        """One convolution for each phase of the stride: results that are a stride apart use the same kernel elements.
+        The phases are dilated and added. (Dilating x instead would need one convolution, mostly of zeros.)"""
         kernel = type_of(weight).shape[2:]
         if groups == 1 and kernel == strides and not any((*low, *high, *extra)) and set(dilations) == {1}:
             return _without_overlap(x, weight)
@@ -76,14 +77,14 @@ class ConvTranspose(Op, name="conv_transpose", traits=Trait.LOW_PRECISION):
 
 
 MOST_PHASES = 16
-"""Convolutions that a transposed one may become."""
+"""The most convolutions that a transposed one may become."""
 
 
 @dataclass(frozen=True)
 class _Phase:
-    """Along one axis, `count` results that lie a stride apart, from `at` on. They are the convolution of x, padded by `before`
-    and `after`, with every `step`-th of the kernel's elements from the last one on that they meet, `dilation` apart. `spare`
-    is 1 where only the run's sizes tell that there are no such results: padding that lets the kernel fit all the same."""
+    """Along one axis, `count` results that are a stride apart, starting at `at`. They are the convolution of x, padded
+    by `before` and `after`, with every `step`-th of the kernel's elements in reverse order, `dilation` apart. `spare`
+    is 1 if only the run's sizes tell that there are no such results; then padding makes the kernel fit."""
 
     at: int
     count: Dim
@@ -97,7 +98,7 @@ class _Phase:
 
 
 def _phases(size: Dim, kernel: Any, stride: int, dilation: int, low: Any, result: Dim) -> list[_Phase]:
-    """Result o is the sum of what element k of the kernel gives it from element (o + low - k * dilation) / stride of x."""
+    """Result o sums, over k, kernel element k times element (o + low - k * dilation) / stride of x."""
     step, apart = stride // gcd(stride, dilation), dilation // gcd(stride, dilation)
     phases = []
     for at in range(stride):
@@ -113,7 +114,7 @@ def _phases(size: Dim, kernel: Any, stride: int, dilation: int, low: Any, result
 
 
 def _phase(x: ir.Value, weight: ir.Value, phases: Sequence[_Phase], groups: int) -> ir.Value:
-    """The convolution of x that one phase of every axis is."""
+    """The convolution of x for one phase of every axis."""
     due = (*(p.before for p in phases), *(p.after + p.spare for p in phases))
     pads = [d if non_negative(d) else dim_max(d, 0) for d in due]
     n = len(phases)
@@ -131,7 +132,8 @@ def _phase(x: ir.Value, weight: ir.Value, phases: Sequence[_Phase], groups: int)
 
 
 def _spread(x: ir.Value, strides: Sequence[int], phases: Sequence[_Phase] = (), sizes: Sequence[Dim] = ()) -> ir.Value:
-    """Elements of x a stride apart, zeros between them; where they are phases of a result of `sizes`, at their places in it."""
+    """x with its elements a stride apart and zeros between. The phases of a result of `sizes` are put at their offsets
+    in it."""
     if not any(s > 1 for s in strides):
         return x
     low = tuple(p.at for p in phases) or (0,) * len(strides)
@@ -142,7 +144,7 @@ def _spread(x: ir.Value, strides: Sequence[int], phases: Sequence[_Phase] = (), 
 
 
 def _without_overlap(x: ir.Value, weight: ir.Value) -> ir.Value:
-    """Each input element makes a block of its own: one product over channels, then the blocks in their places."""
+    """Each input element produces a block of its own: one matmul over channels, then the blocks are arranged."""
     batch, _, *spatial = type_of(x).shape
     inputs, channels, *kernel = type_of(weight).shape
     n = len(spatial)
@@ -155,8 +157,8 @@ def _without_overlap(x: ir.Value, weight: ir.Value) -> ir.Value:
 
 
 def _turned(weight: ir.Value, phases: Sequence[_Phase], groups: int) -> ir.Value:
-    """The kernel of a phase: its elements from the last one on, inputs and outputs exchanged.
-    [C, O/g, k..] -> [O, C/g, taps..]"""
+    """The kernel of a phase: its elements in reverse order, inputs and outputs exchanged. [C, O/g, k..] -> [O, C/g,
+    taps..]"""
     inputs, outputs, *kernel = type_of(weight).shape
     taps = tuple(p.taps for p in phases)
     mirrored = weight
@@ -169,7 +171,7 @@ def _turned(weight: ir.Value, phases: Sequence[_Phase], groups: int) -> ir.Value
 
 
 def _cropped(x: ir.Value, before: list[Dim], after: list[Dim], padded: list[Dim]) -> ir.Value:
-    """Takes off what negative pads, which `conv` does not have, would have left out."""
+    """Crops what negative padding, which `conv` lacks, would have removed."""
     shape = type_of(x).shape
     starts = [p * -1 for p in before]
     ends = [p - a for a, p in zip(after, padded, strict=True)]
@@ -180,8 +182,8 @@ def _cropped(x: ir.Value, before: list[Dim], after: list[Dim], padded: list[Dim]
 
 
 class Windows(Op, name="windows", traits=Trait.VIEW | Trait.REPEATABLE):
-    """What lies under a window at each of its positions, over as many axes from `axis` on as the window has.
-    Shapes: x [a.., d.., b..] -> [a.., e.., k.., b..], e = (d - (k - 1) * dilation - 1) // stride + 1."""
+    """The elements under a sliding window at each position, over as many axes from `axis` on as the window has. Shapes:
+    x [a.., d.., b..] -> [a.., e.., k.., b..], e = (d - (k - 1) * dilation - 1) // stride + 1."""
 
     x: Operand
     axis: int
@@ -197,20 +199,20 @@ class Windows(Op, name="windows", traits=Trait.VIEW | Trait.REPEATABLE):
         if min((*window, *strides, *dilations), default=1) < 1:
             cls.fail(f"window, strides and dilations must be at least 1: {window}, {strides}, {dilations}")
         rows = zip(x.shape[axis:end], window, strides, dilations, strict=True)
-        places = tuple(floordiv(d - (k - 1) * t - 1, s) + 1 for d, k, s, t in rows)
-        if any(isinstance(e, int) and e < 0 for e in places):
+        counts = tuple(floordiv(d - (k - 1) * t - 1, s) + 1 for d, k, s, t in rows)
+        if any(isinstance(e, int) and e < 0 for e in counts):
             cls.fail(f"the window {list(window)} is larger than {x}")
-        return x.with_shape((*x.shape[:axis], *places, *window, *x.shape[end:]))
+        return x.with_shape((*x.shape[:axis], *counts, *window, *x.shape[end:]))
 
     @classmethod
     def decompose(cls, x: ir.Value, axis: int, window, strides, dilations) -> ir.Value:
-        """A slice for each place of the window, joined."""
+        """Concatenates one slice for each offset in the window."""
         shape, end = type_of(x).shape, axis + len(window)
         before, behind, sizes = shape[:axis], shape[end:], cls.infer(type_of(x), axis, window, strides, dilations).shape
         positions = sizes[axis:end]
         parts = []
-        for place in places_of(*map(range, window)):
-            starts = (i * t for i, t in zip(place, dilations, strict=True))
+        for offset in places_of(*map(range, window)):
+            starts = (i * t for i, t in zip(offset, dilations, strict=True))
             under = ops.slice(
                 x,
                 starts=(*(0,) * len(before), *starts, *(0,) * len(behind)),

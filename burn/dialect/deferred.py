@@ -1,8 +1,8 @@
-"""Ops that are recorded and not yet built: what a lazy tensor holds in place of an MLIR value.
+"""Ops that are recorded and not yet built: a lazy tensor holds them instead of an MLIR value.
 
-`Op.build` records when its operands are `Deferred` values, or when it has none and no program is being built. Type inference
-runs at once, so that a wrong shape is an error where it was written; the op becomes part of a program only when an element is
-asked for (`burn/lazy`).
+`Op.build` records if its operands are `Deferred` values, or if it has none and no program is being built. Type
+inference runs at once, so a wrong shape raises an error at the line that caused it. The op becomes part of a program
+when an element is read (`burn/lazy`).
 """
 
 from __future__ import annotations
@@ -28,19 +28,20 @@ Value: TypeAlias = "ir.Value | Deferred"
 
 
 class Application:
-    """An op class applied to operands (as the builder takes them: a value, None, or a list) and complete attributes. place: what
-    a model that it comes from calls it. line: of the user's code that recorded it. device: where it is computed ("cuda:0"); ""
-    for anywhere.
+    """An op class applied to operands (in the builder's form: a value, None, or a list) and complete attributes. source_name:
+    the name of the node in the source model. line: the line of user code that recorded it. device: the device that
+    computes it ("cuda:0"); "" for any.
 
-    Raises TypeMismatch for operands on different devices."""
+    Raises TypeMismatch for operands on different devices.
+    """
 
-    __slots__ = ("attrs", "depth", "device", "line", "op", "operands", "place", "results", "types")
+    __slots__ = ("attrs", "depth", "device", "line", "op", "operands", "results", "source_name", "types")
 
     def __init__(self, op: type[Op], operands: list[Any], attrs: dict[str, Any], types: list[TensorType]) -> None:
         self.op, self.operands, self.attrs, self.types = op, operands, attrs, types
-        self.place = ""
+        self.source_name = ""
         self.line: Line | None = current_line()
-        self.results: list[weakref.ref[Deferred]] = []  # weak: a result keeps its application, not the other way round
+        self.results: list[weakref.ref[Deferred]] = []  # weak: results own their application
         self.depth, self.device = 1, ""
         for value in self.values():
             self.depth = max(self.depth, value.depth + 1)
@@ -48,7 +49,7 @@ class Application:
                 self.device = value.device if not self.device else _differ(op, self.device, value.device)
 
     def all(self) -> list[Deferred]:
-        """Every result; those that nothing refers to any more are made again."""
+        """Every result; creates those without remaining references anew."""
         results = [reference() for reference in self.results]
         for index, result in enumerate(results):
             if result is None:
@@ -57,7 +58,7 @@ class Application:
         return results  # type: ignore[return-value]
 
     def values(self) -> list[Deferred]:
-        """The operands, flat, without those left out."""
+        """The operands as a flat list, without absent ones."""
         flat: list[Deferred] = []
         for operand in self.operands:
             if isinstance(operand, list):
@@ -68,13 +69,14 @@ class Application:
 
 
 class Deferred:
-    """One result of a recorded op; or, once it is computed, its elements.
+    """One result of a recorded op, or its elements once computed.
 
-    array: the elements; application and index say how they come about while it is None. held: how many tensors of the
-    caller hold it: those are kept when something that depends on them is computed. entry: the compiled program that
-    computed it, for `burn.explain`. origin: its application, also once it is computed, where that is remembered. kin: what was
-    made along with it, shares most of its work, and is computed with it. device: where the elements are, or will be ("cpu",
-    "cuda:0"); "" for what goes anywhere, such as numbers."""
+    array: the elements; while it is None, application and index say how to compute them. held: how many of the caller's
+    tensors hold it; held results are kept when a dependent is computed. entry: the compiled program that computed it,
+    for `burn.explain`. origin: its application, which stays available after the computation inside `remembering`. kin:
+    results that share most of its work and are computed together with it. device: where the elements are, or will be
+    ("cpu", "cuda:0"); "" for values without a device, such as numbers.
+    """
 
     __slots__ = ("__weakref__", "application", "array", "device", "entry", "held", "index", "kin", "origin", "type")
 
@@ -87,7 +89,7 @@ class Deferred:
         anywhere: bool = False,
         device: str = "",
     ) -> None:
-        """anywhere: elements that were written in the program. device: of elements in host memory, if it is not the CPU."""
+        """anywhere: the elements are literals of the program. device: that of host elements, if it is not the CPU."""
         self.type, self.application, self.index, self.array = type_, application, index, array
         if application is not None:
             self.device = application.device
@@ -105,14 +107,14 @@ class Deferred:
         return [self, *(other for r in self.kin if (other := r()) is not None and other.held and other is not self)]
 
     def siblings(self) -> list[Deferred]:
-        """All results of the op, itself among them, that anything still refers to."""
+        """All results of the op, including itself, that still have references."""
         if self.application is None:
             return [self]
         return [result for reference in self.application.results if (result := reference()) is not None]
 
     @property
     def depth(self) -> int:
-        """How many recorded ops lie one after another up to here."""
+        """The length of the longest chain of recorded ops up to here."""
         application = self.application
         return 0 if application is None else application.depth
 
@@ -124,7 +126,7 @@ def _differ(op: type[Op], first: str, second: str) -> NoReturn:
 
 
 def make_kin(values: Iterable[Value]) -> None:
-    """Those of the values that are recorded are computed together, when the first of them is needed."""
+    """Computes recorded values together when the first of them is needed."""
     recorded = [value for value in values if isinstance(value, Deferred) and value.array is None]
     kin = [weakref.ref(value) for value in recorded]
     for value in recorded:
@@ -132,7 +134,7 @@ def make_kin(values: Iterable[Value]) -> None:
 
 
 def is_deferred(operands: tuple[Any, ...]) -> bool:
-    """Whether an op with these operands is to be recorded rather than built."""
+    """True if an op with these operands is to be recorded rather than built."""
     for operand in operands:
         first = operand[0] if isinstance(operand, (list, tuple)) and operand else operand
         if isinstance(first, Deferred):
@@ -151,8 +153,8 @@ _remembered: ContextVar[list[Application] | None] = ContextVar("remembered", def
 
 @contextmanager
 def remembering(keep: bool = False) -> Iterator[None]:
-    """What is recorded inside keeps how it came about when it is computed, until the outermost of these ends; with `keep` for
-    good."""
+    """Ops recorded inside keep their origin after computation, until the outermost of these contexts ends; with `keep`
+    permanently."""
     if _remembered.get() is not None:
         yield
         return

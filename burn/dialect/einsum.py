@@ -1,7 +1,7 @@
-"""Einstein sums: operands with named axes, joined two at a time into sums of products. Enter at `einsum`.
+"""Einstein summation over operands with named axes, contracted pair by pair. Enter at `einsum`.
 
-A `Term` is a value and one label for each of its axes. Axes that nothing else needs are summed at once, equal labels
-within a term become a diagonal, and two terms are multiplied by `join`; what is left is put in the result's order.
+A `Term` is a value and one label for each of its axes. Axes that no other term needs are summed first, equal labels
+within a term become a diagonal, and `join` contracts two terms. Finally the axes are put in the result's order.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from burn.dialect.types import type_of
 
 
 class Malformed(ValueError):
-    """The equation, or how operands fit it, is wrong; the message says how."""
+    """The equation is malformed, or the operands do not fit it; the message says how."""
 
 
 @dataclass
@@ -32,7 +32,7 @@ class Term:
 
 
 def einsum(equation: str, operands: Sequence[ir.Value]) -> ir.Value:
-    """The sum that the equation ("bij,bjk->bik") names. Raises Malformed. Source: numpy.einsum."""
+    """The sum that the equation ("bij,bjk->bik") describes. Raises Malformed. Source: numpy.einsum."""
     inputs, output = parse(equation, len(operands))
     terms = []
     for value, labels in zip(operands, inputs, strict=True):
@@ -63,7 +63,7 @@ def einsum(equation: str, operands: Sequence[ir.Value]) -> ir.Value:
 
 
 def parse(equation: str, count: int) -> tuple[list[list[str]], list[str] | None]:
-    """The operands' labels and the result's, None where the equation leaves it out; '.' stands for an ellipsis."""
+    """The operands' labels and the result's (None if the equation omits it); '.' stands for an ellipsis."""
     left, arrow, right = equation.replace(" ", "").partition("->")
     terms = [part.replace("...", ".") for part in (*left.split(","), right)]
     for term in terms:
@@ -75,7 +75,7 @@ def parse(equation: str, count: int) -> tuple[list[list[str]], list[str] | None]
 
 
 def _name_ellipsis(labels: list[str], rank: int) -> list[str]:
-    """Axes under an ellipsis get numbers, counted from the last, since they are aligned there."""
+    """Numbers the axes of an ellipsis from the last, since they are aligned there."""
     extra = rank - len([label for label in labels if label != "."])
     if extra < 0 or (extra and "." not in labels):
         raise Malformed(f"'{''.join(labels)}' does not label an operand of rank {rank}")
@@ -84,7 +84,7 @@ def _name_ellipsis(labels: list[str], rank: int) -> list[str]:
 
 
 def _sizes(terms: Iterable[Term]) -> dict[str, Dim]:
-    """Every label's size: what those of its operands, equal or 1, broadcast to."""
+    """Every label's size: the sizes of its axes, equal or 1, broadcast together."""
     sizes: dict[str, Dim] = {}
     for term in terms:
         for label, size in term.sizes.items():
@@ -96,14 +96,15 @@ def _sizes(terms: Iterable[Term]) -> dict[str, Dim]:
 
 
 def _fitted(term: Term, sizes: dict[str, Dim]) -> Term:
-    """Without axes of size 1 that other operands have more of. One that may have size 1 when the program runs is repeated."""
+    """The term without axes of size 1 that are larger in other operands. An axis that may have size 1 at run time is
+    broadcast."""
     kept = [label for label, size in term.sizes.items() if size != 1 or sizes[label] == 1]
     value = reshape(term.value, tuple(term.sizes[label] for label in kept))
     return Term(broadcast_to(value, tuple(sizes[label] for label in kept)), kept)
 
 
 def diagonal(term: Term) -> Term:
-    """Where a label occurs twice, only the elements whose indices agree."""
+    """For a repeated label, keeps only the elements with equal indices."""
     value, labels = term.value, list(term.labels)
     for label in sorted({c for c in labels if labels.count(c) > 1}):
         while labels.count(label) > 1:
@@ -125,19 +126,19 @@ def sum_out(term: Term, needed: set[str]) -> Term:
 
 
 def join(a: Term, b: Term, needed: set[str]) -> Term:
-    """The product of two terms, summed over the labels they share and nothing else needs."""
+    """Contracts two terms: sums over shared labels that no other term needs."""
     shared = [label for label in a.labels if label in b.labels]
     batch = [label for label in shared if label in needed]
     summed = [label for label in shared if label not in needed]
     labels = [*batch, *(x for x in a.labels if x not in shared), *(x for x in b.labels if x not in shared)]
     if not summed:
         return Term(ops.mul(_aligned(a, labels), _aligned(b, labels)), labels)
-    places = [[term.labels.index(x) for x in group] for group in (batch, summed) for term in (a, b)]
+    axis_numbers = [[term.labels.index(x) for x in group] for group in (batch, summed) for term in (a, b)]
     names = ("lhs_batch", "rhs_batch", "lhs_contract", "rhs_contract")
-    return Term(ops.dot_general(a.value, b.value, **dict(zip(names, map(tuple, places), strict=True))), labels)
+    return Term(ops.dot_general(a.value, b.value, **dict(zip(names, map(tuple, axis_numbers), strict=True))), labels)
 
 
 def _aligned(term: Term, labels: list[str]) -> ir.Value:
-    """A term with axes in the order of `labels`, of size 1 for those it lacks."""
+    """A term with axes in the order of `labels`; missing axes have size 1."""
     value = transpose(term.value, tuple(term.labels.index(x) for x in labels if x in term.labels))
     return reshape(value, tuple(term.sizes.get(x, 1) for x in labels))

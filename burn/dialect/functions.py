@@ -1,13 +1,13 @@
-"""Scalar functions: one row carries all that the compiler knows of a function, except for its code on a device.
+"""Scalar functions: one row holds all facts about a function, except for its code on a device.
 
-A row names the function and says its meaning, the element types it takes, its derivative, its cost, and what numpy, ONNX and
-PyTorch call it. From the rows come the pointwise op classes (`pointwise.py`), the rules of differentiation, the reference
-interpreter of kernels, methods of `Tensor`, and the tables of importers and exporters. The code on a device is in
-`codegen/cpu/math.py` and `codegen/triton/functions.py`.
+A row has the function's name, meaning, element types, derivative, cost, and its names in numpy, ONNX and PyTorch. The
+rows define the pointwise op classes (`pointwise.py`), the differentiation rules, the reference interpreter of kernels,
+methods of `Tensor`, and the tables of importers and exporters. The code for devices is in `codegen/cpu/math.py` and
+`codegen/triton/functions.py`.
 
-A derivative is `f(g, y, x)`, or `f(g, y, a, b)` for two operands: the cotangents of the operands, given the result y and its
-cotangent g. At a corner (abs, max, min) it follows PyTorch: 0 at abs(0), a half for equal
-operands of max or min.
+A derivative is `f(g, y, x)`, or `f(g, y, a, b)` for two operands: it returns the cotangents of the operands, given the
+result y and its cotangent g. At a corner (abs, max, min) it follows PyTorch: 0 at abs(0), a half for equal operands of
+max or min.
 """
 
 from __future__ import annotations
@@ -27,13 +27,15 @@ from burn.dialect.deferred import Value
 
 @dataclass(frozen=True)
 class Function:
-    """A scalar function of `arity` operands of one element type, which is of one of the `kinds`. The result is a bool for a
-    `predicate`, else of the operands' type.
+    """A scalar function of `arity` operands of one element type, which is of one of the `kinds`. The result is a bool
+    for a `predicate`, otherwise of the operands' type.
 
-    half: mixed precision computes it in half precision if its operands are. expensive: it takes ten instructions or more, so a
-    result that several kernels read is stored rather than recomputed. numpy: its meaning for floats, on numpy scalars. onnx,
-    aten: the operators that are this function for floats, "Atanh" and "atanh" (`aten.atanh.default`); "" if there is none.
-    domain: where it is defined, for functions of one operand that are not defined everywhere."""
+    half: mixed precision computes it in half precision if its operands are. expensive: it takes ten instructions or
+    more, so fusion stores a result that several kernels read instead of recomputing it. numpy: its meaning for floats,
+    on numpy scalars. onnx, aten: the operators that equal this function for floats, "Atanh" and "atanh"
+    (`aten.atanh.default`); "" if there is none. domain: the operands for which a unary function is defined, unless that
+    is all.
+    """
 
     name: str
     arity: int

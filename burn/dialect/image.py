@@ -7,7 +7,7 @@ from burn.dialect.op import Op, Operand
 from burn.dialect.types import TensorType
 
 PIXEL_FORMATS = {"RGB": 3, "BGR": 3, "Grayscale": 1}
-"""And how many channels each has."""
+"""The forms of pixels, with their numbers of channels."""
 
 
 class ImageDecode(Op, name="image_decode"):

@@ -1,5 +1,5 @@
-"""Gather and scatter: reading and writing at places that other tensors name. Negative indices count from the end; an index
-out of range is an error at run time."""
+"""Gather and scatter: reads and writes at indices from other tensors. Negative indices count from the end; an index out
+of range is an error at run time."""
 
 from __future__ import annotations
 
@@ -18,38 +18,38 @@ def _check_indices(cls: type[Op], indices: TensorType) -> None:
 
 
 def _within(op: Op) -> list[Agreement]:
-    """For indices along one axis: on the others they must not reach further than x does."""
+    """For indices along one axis: on the others they must not be larger than x."""
     x, indices = type_of(op.x).shape, type_of(op.indices).shape
     axis = op.axis % len(x)
     return [Agreement(i, d, "at most") for k, (i, d) in enumerate(zip(indices, x, strict=True)) if k != axis]
 
 
 def _axis(op: Op) -> range:
-    """The axis that the indices are of."""
+    """The indexed axis."""
     axis = op.axis % type_of(op.x).rank
     return range(axis, axis + 1)
 
 
 def _depth(indices: tuple[Dim, ...]) -> int:
-    """How many axes the last axis of the indices names places in."""
+    """The number of axes that the last axis of the indices addresses."""
     assert isinstance(indices[-1], int)
     return indices[-1]
 
 
 def _reached(op: Op, axes: range, reached: TensorType) -> list[Agreement]:
-    """An axis of no elements has no place that an index could name."""
+    """An axis without elements has no valid index."""
     shape = type_of(op.x).shape
     return [Agreement(shape[k], reached.elements, "indexed") for k in axes if not at_most(1, shape[k])]
 
 
 FROM_START = 2**62
-"""What is subtracted from a negative index that must not count from the end. The runtime adds it again in its message; on a GPU
-only the lower 48 bits are kept, where it is 0."""
+"""Subtracted from a negative index that must not count from the end. The runtime adds it back for its message. A GPU
+keeps only the lower 48 bits, in which it is 0."""
 
 
 class FromStart(Op, name="from_start"):
-    """Indices that count from the start alone: a negative one is out of range for whatever it is used with, as in PyTorch's
-    embedding and gather. Shapes: indices [...] integers -> [...] int64."""
+    """Indices that never count from the end: a negative one is out of range for any use, as in PyTorch's embedding and
+    gather. Shapes: indices [...] integers -> [...] int64."""
 
     indices: Operand
 
@@ -69,7 +69,8 @@ class FromStart(Op, name="from_start"):
 
 
 class Gather(Op, name="gather", traits=Trait.REPEATABLE | Trait.INDEXED | Trait.FOLLOWS_PRECISION):
-    """Slices of x along `axis` at the given places (numpy.take). Shapes: x [a.., d, b..], indices [i..] -> [a.., i.., b..]."""
+    """Slices of x along `axis` at the given indices (numpy.take). Shapes: x [a.., d, b..], indices [i..] -> [a.., i..,
+    b..]."""
 
     x: Operand
     indices: Operand
@@ -105,8 +106,8 @@ class GatherElements(Op, name="gather_elements", traits=Trait.INDEXED):
 
 
 class GatherND(Op, name="gather_nd", traits=Trait.INDEXED):
-    """The last axis of indices holds places in x's axes after `batch_dims`. Shapes: x [n.., d1, .., dk, r..],
-    indices [n.., s.., k] -> [n.., s.., r..]."""
+    """The last axis of indices addresses x's axes after `batch_dims`. Shapes: x [n.., d1, .., dk, r..], indices [n..,
+    s.., k] -> [n.., s.., r..]."""
 
     x: Operand
     indices: Operand
@@ -130,8 +131,8 @@ class GatherND(Op, name="gather_nd", traits=Trait.INDEXED):
 
 
 class ScatterElements(Op, name="scatter_elements", traits=Trait.INDEXED, kernel="scatter"):
-    """A copy of x in which x[i, indices[i, j, ..], ..] is combined with updates[i, j, ..], `reduction` none (the last one
-    wins), add, mul, max or min. Shapes: x [..], indices and updates [s..] -> x's."""
+    """A copy of x in which x[i, indices[i, j, ..], ..] is combined with updates[i, j, ..], `reduction` none (the last
+    update wins), add, mul, max or min. Shapes: x [..], indices and updates [s..] -> x's."""
 
     x: Operand
     indices: Operand
@@ -155,8 +156,8 @@ class ScatterElements(Op, name="scatter_elements", traits=Trait.INDEXED, kernel=
 
 
 class ScatterND(Op, name="scatter_nd", traits=Trait.INDEXED, kernel="scatter"):
-    """A copy of x in which slices named by the last axis of indices are combined with updates.
-    Shapes: x [d1, .., dk, r..], indices [s.., k], updates [s.., r..] -> x's."""
+    """A copy of x in which slices addressed by the last axis of indices are combined with updates. Shapes: x [d1, ..,
+    dk, r..], indices [s.., k], updates [s.., r..] -> x's."""
 
     x: Operand
     indices: Operand

@@ -1,6 +1,6 @@
-"""Ops whose result needs a sequential algorithm or has a size that depends on the data: sorting, selecting, searching.
+"""Ops that need a sequential algorithm or have a data-dependent size: sorting, selecting, searching.
 
-They are computed by the runtime's library, one call an op.
+The runtime's library computes them, with one call per op.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from burn.dialect.types import TensorType
 
 
 class Sort(Op, name="sort", traits=Trait.WRITES_IN_PLACE):
-    """Sorts along `axis`, stably; also gives the places the elements came from. NaN sorts last (largest).
-    Shapes: x [...] -> values [...], indices [...] int64."""
+    """Sorts along `axis`, stably; also returns the elements' original indices. NaN sorts last (largest). Shapes: x
+    [...] -> values [...], indices [...] int64."""
 
     x: Operand
     axis: int = -1
@@ -26,8 +26,8 @@ class Sort(Op, name="sort", traits=Trait.WRITES_IN_PLACE):
 
 
 class NonZero(Op, name="nonzero"):
-    """The places of the non-zero elements in row-major order, one column each. Shapes: x [d1, .., dr] -> [r, count], int64;
-    `count` is a new symbol."""
+    """The indices of the non-zero elements in row-major order, one column each. Shapes: x [d1, .., dr] -> [r, count],
+    int64; `count` is a new symbol."""
 
     x: Operand
     count: str
@@ -40,8 +40,9 @@ class NonZero(Op, name="nonzero"):
 class Unique(Op, name="unique", traits=Trait.WRITES_IN_PLACE):
     """The distinct elements (or slices along `axis`), sorted or in order of first appearance.
 
-    Shapes: x [...] -> values [count] or [.., count, ..], first index of each [count], for every element the index of its
-    value [d], how often each occurs [count]; indices int64."""
+    Shapes: x [...] -> values [count] or [.., count, ..], first index of each [count], for every element the index of
+    its value [d], the number of occurrences of each [count]; indices int64.
+    """
 
     x: Operand
     count: str
@@ -62,18 +63,21 @@ class Unique(Op, name="unique", traits=Trait.WRITES_IN_PLACE):
 
 
 FORMS = ("corners", "center", "ordered")
-"""How boxes are written: two opposite corners in any order; centre and size; the lower corner, then the higher one.
-In the order of lib_detect.c."""
+"""Forms of boxes: two opposite corners in any order; centre and size; the lower corner, then the higher one. In the
+order of lib_detect.c."""
 
 
 class NonMaxSuppression(Op, name="non_max_suppression"):
-    """Picks boxes by falling score, dropping those that overlap a better one too much (ONNX NonMaxSuppression, torchvision nms).
+    """Selects boxes by decreasing score and drops those that overlap a better one too much (ONNX NonMaxSuppression,
+    torchvision nms).
 
     Shapes: boxes [batch, n, 4], scores [batch, classes, n], both float32 or float64, maximum [] int64, overlap [] and
     threshold [] float64 -> [count, 3] int64: (batch, class, box).
 
-    overlap: the largest allowed intersection over union. threshold: boxes need a higher score; None takes all. form: "corners",
-    "center" or "ordered"; an ordered box whose corners are exchanged intersects no other. Equal scores: the earlier box first."""
+    overlap: the largest allowed intersection over union. threshold: boxes need a higher score; None accepts all. form:
+    "corners", "center" or "ordered"; an ordered box whose corners are exchanged intersects no other. Of equal scores
+    the earlier box comes first.
+    """
 
     boxes: Operand
     scores: Operand

@@ -1,7 +1,7 @@
 """Classification losses. Composites.
 
-Both reduce `loss[n, d..] = -weight[target] * log_p[n, target, d..]`; elements whose target is `ignore` count for
-nothing."""
+Both reduce `loss[n, d..] = -weight[target] * log_p[n, target, d..]`; elements whose target is `ignore` do not count.
+"""
 
 from __future__ import annotations
 
@@ -105,12 +105,12 @@ class CrossEntropy(Op, name="cross_entropy"):
 
 
 LEAST_LOG = -100.0
-"""The number that logarithms of probabilities are held above, as in PyTorch."""
+"""The lower limit of logarithms of probabilities, as in PyTorch."""
 
 
 class BinaryCrossEntropy(Op, name="binary_cross_entropy"):
-    """-(target log x + (1 - target) log(1 - x)), logarithms held above -100. Shapes: x and target broadcast to [...] -> [...],
-    floats. Source: torch.nn.BCELoss."""
+    """-(target log x + (1 - target) log(1 - x)), with logarithms of at least -100. Shapes: x and target broadcast to
+    [...] -> [...], floats. Source: torch.nn.BCELoss."""
 
     x: Operand
     target: Operand
@@ -130,6 +130,6 @@ class BinaryCrossEntropy(Op, name="binary_cross_entropy"):
 
 
 def held_logs(x: ir.Value) -> tuple[ir.Value, ir.Value]:
-    """log x and log(1 - x), held above -100."""
+    """log x and log(1 - x), clamped to at least -100."""
     least = number_like(LEAST_LOG, x)
     return ops.clip(ops.log(x), least, None), ops.clip(ops.log1p(ops.neg(x)), least, None)

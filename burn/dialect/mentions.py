@@ -1,4 +1,4 @@
-"""The sizes that ops mention: in their attributes, in the types of what they read and make, in their regions."""
+"""The named sizes in ops: in their attributes, in the types of their operands and results, and in their regions."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ def dim_attributes(op: Op) -> dict[str, tuple[Dim, ...]]:
 
 
 def attribute_symbols(op: Op) -> set[str]:
-    """The sizes that an op's attributes mention."""
+    """The sizes in an op's attributes."""
     if not op.SIZES:
         return set()
     return {name for dims in dim_attributes(op).values() for dim in dims for name in symbols(dim)}
 
 
 def used_symbols(op: Op) -> set[str]:
-    """The sizes that an op needs, in its regions too, but for those it defines."""
+    """The sizes that an op and its regions use, without those that it defines."""
     operation, names = op.operation, attribute_symbols(op)
     if op.REGIONS:
         for region in operation.regions:
@@ -43,7 +43,7 @@ def used_symbols(op: Op) -> set[str]:
 
 
 def _type_symbols(type_: ir.Type) -> frozenset[str]:
-    """The sizes that the type of a value mentions."""
+    """The sizes in the type of a value."""
     known = _OF_TYPES.get(type_)
     if known is None:
         shape = TensorType.from_mlir(type_).shape if isinstance(type_, ir.RankedTensorType) else ()

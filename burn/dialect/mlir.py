@@ -1,6 +1,6 @@
-"""The one door to the MLIR bindings, so that their provider can be swapped.
+"""The only importer of the MLIR bindings, so that their provider can be exchanged.
 
-Everything of MLIR that burn uses is imported from here. `context()` is the process's context with the burn dialect loaded.
+burn imports everything of MLIR from here. `context()` is the process's context with the burn dialect loaded.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ __all__ = ["ExecutionEngine", "PassManager", "context", "ext", "func", "ir", "ll
 ExecutionEngine = execution_engine.ExecutionEngine
 PassManager = passmanager.PassManager
 
-# The bindings look for a Python module of an op's dialect each time they meet one, and a failed import is slow.
+# The bindings look for a Python module of an op's dialect at each op, and a failed import is slow.
 sys.modules.setdefault(f"{ir.__package__}.dialects.burn", ModuleType("burn"))
 
 _context: ir.Context | None = None
-_loading: ir.Context | None = None  # seen by the thread that loads the dialect alone
+_loading: ir.Context | None = None  # only the thread that loads the dialect sees it
 _lock = threading.RLock()
 
 
 def context() -> ir.Context:
-    """The context all of burn's IR lives in; the dialect is loaded on the first call, whichever thread makes it."""
+    """The context of all of burn's IR. The first call, on any thread, loads the dialect."""
     global _context, _loading
     if _context is not None:
         return _context
@@ -42,7 +42,7 @@ def context() -> ir.Context:
 
 
 def llvm_text(module: ir.Module) -> str:
-    """A module of the `llvm` dialect as LLVM prints it."""
-    from torch_mlir.dialects import llvm  # some thousand lines of Python, for those who need them
+    """A module of the `llvm` dialect in LLVM's syntax."""
+    from torch_mlir.dialects import llvm  # some thousand lines of Python, imported on demand
 
     return llvm.translate_module_to_llvmir(module.operation)

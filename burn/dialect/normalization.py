@@ -1,6 +1,6 @@
-"""Normalisations: composites that centre and scale their input by its own statistics, or by given ones.
+"""Normalisations: composites that centre and scale their input by its own or by given statistics.
 
-Statistics of 16-bit floats are taken in float32. Variances are means of squared differences, never E[x^2] - E[x]^2.
+Statistics of 16-bit floats are computed in float32. Variances are means of squared differences, never E[x^2] - E[x]^2.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def _check_affine(cls: type[Op], x: TensorType, *parameters: TensorType | None) 
 
 
 def _check_channels(cls: type[Op], x: TensorType, *parameters: TensorType | None) -> None:
-    """Parameters with one number a channel, axis 1 of x."""
+    """Parameters have one number per channel, axis 1 of x."""
     channels = x.shape[1] if x.rank > 1 else 1
     for parameter in parameters:
         if parameter is None:
@@ -52,7 +52,7 @@ def centred_and_scale(x: ir.Value, axes: tuple[int, ...], epsilon: float) -> tup
 
 
 def check_channels(x: ir.Value, *parameters: ir.Value | None) -> None:
-    """Ends the run unless each parameter has one element for each channel, axis 1 of x."""
+    """Aborts the run unless each parameter has one element per channel, axis 1 of x."""
     for parameter in parameters:
         if parameter is not None:
             channels = type_of(x).shape[1:2] or (1,)
@@ -60,7 +60,7 @@ def check_channels(x: ir.Value, *parameters: ir.Value | None) -> None:
 
 
 def _by_channel(x: ir.Value, *parameters: ir.Value | None) -> list[ir.Value | None]:
-    """Vectors with an element for each channel, laid along axis 1 of x."""
+    """Vectors with one element per channel, reshaped along axis 1 of x."""
     check_channels(x, *parameters)
     return [None if v is None else along(v, 1, type_of(x).rank) for v in parameters]
 
@@ -81,9 +81,10 @@ def _spatial(x: ir.Value) -> tuple[int, ...]:
 
 
 class Variance(Op, name="variance"):
-    """The mean squared distance from the mean over `axes`, taken of 16-bit floats in float32.
+    """The mean squared deviation from the mean over `axes`, computed in float32 for 16-bit floats.
 
-    Shapes: x [d, ...] -> x's, without the axes or with ones in their place."""
+    Shapes: x [d, ...] -> x's, without the axes or with size 1.
+    """
 
     x: Operand
     axes: tuple[int, ...]
@@ -104,7 +105,7 @@ class Variance(Op, name="variance"):
 
 
 def centred(x: ir.Value, axes: tuple[int, ...]) -> ir.Value:
-    """x without its mean over `axes`, which is `mean(x, axes)`: who wants that, too, does not compute it again."""
+    """x minus its mean over `axes`, as `mean(x, axes)` computes it: equal subexpressions are computed once."""
     gone = {a % type_of(x).rank for a in axes}
     kept = tuple(1 if i in gone else d for i, d in enumerate(type_of(x).shape))
     return ops.sub(x, reshape(mean(x, axes), kept))
@@ -163,10 +164,11 @@ class RmsNorm(Op, name="rms_norm"):
 
 
 class BatchNorm(Op, name="batch_norm"):
-    """scale * (x - mean) / sqrt(variance + epsilon) + bias with given statistics, one number a channel
+    """scale * (x - mean) / sqrt(variance + epsilon) + bias with given statistics, one number per channel
     (arXiv:1502.03167).
 
-    Shapes: x [N, C, d..], scale, bias, mean, variance [C] -> [N, C, d..]."""
+    Shapes: x [N, C, d..], scale, bias, mean, variance [C] -> [N, C, d..].
+    """
 
     x: Operand
     scale: Operand
@@ -182,7 +184,7 @@ class BatchNorm(Op, name="batch_norm"):
 
     @classmethod
     def decompose(cls, x: ir.Value, scale, bias, mean, variance, epsilon: float) -> ir.Value:
-        """One multiplication and one addition an element; the channels' factors are small tensors."""
+        """One multiplication and one addition per element; the channels' factors are small tensors."""
         type_ = type_of(x)
         check_channels(x, scale, bias, mean, variance)
         dtype = wide(type_.dtype)
@@ -194,9 +196,10 @@ class BatchNorm(Op, name="batch_norm"):
 
 
 class InstanceNorm(Op, name="instance_norm"):
-    """Each channel of each sample centred and scaled by its own statistics (arXiv:1607.08022).
+    """Centres and scales each channel of each sample by its own statistics (arXiv:1607.08022).
 
-    Shapes: x [N, C, d..], scale and bias [C] -> [N, C, d..]."""
+    Shapes: x [N, C, d..], scale and bias [C] -> [N, C, d..].
+    """
 
     x: Operand
     scale: Operand | None
@@ -217,9 +220,10 @@ class InstanceNorm(Op, name="instance_norm"):
 
 
 class GroupNorm(Op, name="group_norm"):
-    """Groups of channels of each sample centred and scaled by their own statistics (arXiv:1803.08494).
+    """Centres and scales groups of channels of each sample by their own statistics (arXiv:1803.08494).
 
-    Shapes: x [N, C, d..], scale and bias [C] -> [N, C, d..]; `groups` divides C."""
+    Shapes: x [N, C, d..], scale and bias [C] -> [N, C, d..]; `groups` divides C.
+    """
 
     x: Operand
     scale: Operand | None
@@ -246,7 +250,7 @@ class GroupNorm(Op, name="group_norm"):
 
 
 class LpNorm(Op, name="lp_norm"):
-    """x / its p-norm along `axis` (p 1 or 2); 0 where the norm is 0. Shapes: x [...] -> [...]."""
+    """x / its p-norm along `axis` (p 1 or 2); 0 if the norm is 0. Shapes: x [...] -> [...]."""
 
     x: Operand
     axis: int = -1

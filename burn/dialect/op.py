@@ -1,4 +1,4 @@
-"""What an op is: one class with all its facts. Enter at `Op`.
+"""Op classes: one class holds all facts about an op. Enter at `Op`.
 
     class Softmax(Op, name="softmax"):
         '''exp(x - max(x)) / sum of the same, along `axis`. Shapes: x [...] -> the same.'''
@@ -11,7 +11,7 @@
         @classmethod
         def decompose(cls, x, axis): ...      # only composites: the same thing in other ops
 
-From the class come the MLIR op, the builder (`Softmax.build(x, axis=1)`, also `dialect.ops.softmax`), accessors
+The class defines the MLIR op, the builder (`Softmax.build(x, axis=1)`, also `dialect.ops.softmax`), accessors
 (`op.x`, `op.axis`), the verifier and the reference page. Operands are annotated `Operand`, `Operand | None` or
 `Variadic`; attributes with a Python type from the table `CODECS`; regions `Region`. Attributes with a default may be left out.
 """
@@ -54,29 +54,29 @@ class Region:
 
 
 PROGRAM = "program"
-"""The name in the location of ops that come from no module and no node."""
+"""The location name of ops without a module or node."""
 
 AGAIN = "(again)"
-"""Behind a source node's name in the location of an op: it computes again what was not kept."""
+"""Suffix of a source node's name in the location of an op that recomputes a value."""
 
 DTypeName = str  # an attribute that holds an element type's name
 
 
 @dataclass(frozen=True)
 class Codec:
-    """How a Python attribute value is written in MLIR and read back."""
+    """Encodes a Python attribute value in MLIR, and decodes it."""
 
     encode: Callable[[Any], ir.Attribute]
     decode: Callable[[Any], Any]
 
 
 DECODED = 1 << 16
-"""Attributes whose values are kept, of each codec."""
+"""The most decoded attribute values cached for each codec."""
 
 
 def _kept(decode: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """A `decode` that takes an attribute apart once: MLIR holds equal attributes once, and to take one apart calls the bindings
-    for each of its elements. The values must not be mutable."""
+    """Caches `decode`: MLIR uniques equal attributes, and decoding one calls the bindings for each of its elements. The
+    values must not be mutable."""
     known: dict[ir.Attribute, Any] = {}
 
     def read(attribute: ir.Attribute) -> Any:
@@ -165,7 +165,7 @@ class Attr:
         return self.codec is _ONE_SIZE or self.codec is _SIZES
 
     def plain(self, value: Any) -> Any:
-        """A value given for it: sizes as the compiler reckons with them, text without a user's subclass of str."""
+        """A value for the attribute: sizes in the compiler's form, text without a user's subclass of str."""
         if isinstance(value, str) and type(value) is not str:  # `x.dtype` has a costly equality
             return str.__str__(value)
         if self.codec is _ONE_SIZE:
@@ -180,8 +180,8 @@ class Attr:
 
 @dataclass(frozen=True)
 class Agreement:
-    """What must hold of `size` when the program runs: it is `wanted` ("equal"), or 1 ("broadcast"), or less ("at most"); or
-    it stands in one of `dims.RELATIONS` to it."""
+    """A condition on `size` at run time: it equals `wanted` ("equal"), or is 1 or `wanted` ("broadcast"), or is less
+    ("at most"), or has one of `dims.RELATIONS` to it."""
 
     size: Dim
     wanted: Dim
@@ -189,21 +189,21 @@ class Agreement:
 
 
 DEFINES, DEFINES_SEVERAL = ("symbol", "count"), ("symbols",)
-"""The attributes by which an op names the sizes that it defines."""
+"""The attributes with which an op names the sizes that it defines."""
 
 REGISTRY: dict[str, type[Op]] = {}
 """Every op class by its name without the dialect's prefix."""
 
 
 def _operand(index: int) -> property:
-    """The accessor of an operand in front of which every class of the kind has just as many."""
+    """The accessor of the operand at a fixed index, shared by classes with equally many operands before it."""
     return property(lambda self: self.operation.operands[index])
 
 
 class Op(Burn.Operation):
     """Base of all ops. See the module's docstring for how a subclass is written."""
 
-    if typing.TYPE_CHECKING:  # the bindings read a class's annotations as operands and attributes
+    if typing.TYPE_CHECKING:  # the bindings would read a class's annotations as operands and attributes
         OP_NAME: ClassVar[str]
         OPERANDS: ClassVar[tuple[tuple[str, str], ...]]  # (name, "single" | "optional" | "variadic")
         ATTRS: ClassVar[dict[str, Attr]]
@@ -218,7 +218,7 @@ class Op(Burn.Operation):
 
     TRAITS = Trait.NONE
     KERNEL = ""
-    """The kind of kernel that computes it (`kernels.builders.BUILDERS`); "" for ops that any kernel takes in."""
+    """The kind of kernel that computes it (`kernels.builders.BUILDERS`); "" for ops that fuse into any kernel."""
     SHOWN_AS = ""
     """The name in profiles and listings."""
 
@@ -268,7 +268,7 @@ class Op(Burn.Operation):
         for key in attrs:
             if key in cls.__dict__:
                 delattr(cls, key)
-        # MLIR erases what is pure and unread; an op that defines a size may be wanted for that alone
+        # MLIR erases unused pure ops, but an op that defines a size may be needed for the size alone
         erasable = pure and not cls.IS_DEFINER
         super().__init_subclass__(name=name, traits=[ext.Pure] * erasable + [ir.IsTerminatorTrait] * terminator)
         for index, (key, _) in enumerate(operands):
@@ -300,7 +300,7 @@ class Op(Burn.Operation):
 
     @property
     def args(self) -> list[Any]:
-        """The operands as the builder takes them: a value, None, or a list for a variadic group."""
+        """The operands in the builder's form: a value, None, or a list for a variadic group."""
         return [self._group(i) for i in range(len(self.OPERANDS))]
 
     # ---- facts a subclass gives --------------------------------------------------------------------------------------
@@ -314,16 +314,16 @@ class Op(Burn.Operation):
 
     @classmethod
     def has(cls, trait: Trait) -> bool:
-        """Whether the class has this trait, or one of several (`a | b`)."""
+        """True if the class has this trait, or one of several (`a | b`)."""
         # passes call it for every op, and operators of flags take 8 times as long
         return cls.TRAITS._value_ & trait._value_ != 0
 
     def flops(self) -> Dim:
-        """Floating-point operations of contractions and attention; 0 for other ops, whose cost is memory."""
+        """Floating-point operations of contractions and attention; 0 for other ops, which are memory-bound."""
         return 0
 
     def must_agree(self) -> list[Agreement]:
-        """Sizes that the op takes to be equal and that type inference cannot tell apart. Checked when the program runs."""
+        """Sizes that must be equal and that type inference cannot compare. The program checks them at run time."""
         return []
 
     # ---- making one --------------------------------------------------------------------------------------------------
@@ -341,7 +341,7 @@ class Op(Burn.Operation):
 
     @classmethod
     def create(cls, *operands: Any, result_types: Sequence[TensorType] | None = None, **attrs: Any) -> ir.Operation:
-        """As `build`; returns the operation, for those with regions."""
+        """Like `build`, but returns the operation, for ops with regions."""
         with context():
             _, segments, complete, types_ = cls._complete(operands, result_types, attrs)
             attributes = {k: cls.ATTRS[k].codec.encode(v) for k, v in complete.items() if v is not None}
@@ -398,7 +398,7 @@ class Op(Burn.Operation):
 
     @classmethod
     def _inferred(cls, kinds: Sequence[Any], attrs: dict[str, Any]) -> Sequence[TensorType]:
-        """What `infer` says, asked once of each combination of types and attributes: a model's layers repeat them."""
+        """The result of `infer`, cached by types and attributes: a model's layers repeat them."""
         key = (cls, *kinds, *attrs.values())
         try:
             known = _INFERRED.get(key)
@@ -427,16 +427,17 @@ class Op(Burn.Operation):
 
     @classmethod
     def fail(cls, message: str, attribute: str = "") -> typing.NoReturn:
-        """Raises TypeMismatch naming this op and the source node it stands for."""
+        """Raises TypeMismatch with this op's name and its source node."""
         raise TypeMismatch(
             f"burn.{cls.OP_NAME}: {message}",
             [Problem(message, op=cls.OP_NAME, attribute=attribute, node=current_node())],
         )
 
     def check(self) -> None:
-        """Raises TypeMismatch unless the result types are what inference says of the operands.
+        """Raises TypeMismatch unless the result types equal those that inference gives for the operands.
 
-        Not MLIR's own verifier: an IRDL-defined op cannot have variadic operands of several types in its eyes."""
+        This is not MLIR's own verifier, which does not support variadic operands of several types in an IRDL op.
+        """
         types_ = []
         for (_, kind), group in zip(self.OPERANDS, self.args, strict=True):
             if kind == "variadic":
@@ -447,7 +448,7 @@ class Op(Burn.Operation):
             self.check_types(types_, [type_of(r) for r in self.operation.results])
 
     def check_types(self, operands: list[Any], results: list[TensorType]) -> None:
-        """The rule behind `check`; ops whose result types are given by the builder override it."""
+        """The rule behind `check`. Ops whose builder is given the result types override it."""
         inferred = self.infer(*operands, **self.attrs)
         expected = [inferred] if isinstance(inferred, TensorType) else list(inferred)
         if expected != results:
@@ -459,7 +460,7 @@ def _listed(inferred: TensorType | Sequence[TensorType]) -> tuple[TensorType, ..
 
 
 INFERRED = 1 << 16
-"""Results of type inference that are kept."""
+"""The most cached results of type inference."""
 
 _INFERRED: dict[Any, Sequence[TensorType]] = {}
 
@@ -473,7 +474,7 @@ def _is_classvar(hint: Any) -> bool:
 
 
 def source_name(operation: ir.Operation | ir.OpView) -> str:
-    """The source node an op came from: its location's name."""
+    """The source node of an op: its location's name."""
     return location_name(operation.location)
 
 
@@ -484,8 +485,8 @@ def _op_name(operation: ir.Operation | ir.OpView) -> str:
 
 
 def full_name(operation: ir.Operation | ir.OpView) -> str:
-    """The source node with the line of the user's code, as far as they are known: the name of an op in errors and profiles. A
-    line of a traced function is relative to that function; see `burn.runtime.origins.resolved`."""
+    """The source node with the line of user code, as far as known: an op's name in errors and profiles. A line of a
+    traced function is relative to that function; see `burn.runtime.origins.resolved`."""
     location = operation.location
     inner: Any = location.child_loc if isinstance(location, ir.NameLoc) else None
     if not isinstance(inner, ir.FileLineColLoc):
@@ -501,7 +502,7 @@ _lines: ContextVar[bool] = ContextVar("lines", default=False)
 
 @contextmanager
 def user_lines() -> Iterator[None]:
-    """Ops built inside are located at the line of the user's code that is running, unless they have a line already."""
+    """Ops built inside get the current line of user code as location, unless they already have a line."""
     token = _lines.set(True)
     try:
         yield
@@ -510,7 +511,7 @@ def user_lines() -> Iterator[None]:
 
 
 def _with_line() -> ir.Location | None:
-    """The current location with the user's line inside; None to take the location as it is."""
+    """The current location with the user's line; None to keep the location unchanged."""
     if not _lines.get():
         return None
     current = ir.Location.current
@@ -523,14 +524,14 @@ def _with_line() -> ir.Location | None:
 
 
 def location_name(location: ir.Location) -> str:
-    """The name that a location begins with: its own, or that of its file; "" where it has none."""
+    """The first name in a location: its own, or that of its file; "" if it has none."""
     if isinstance(location, ir.NameLoc):
         return location.name_str
     return location.filename if isinstance(location, ir.FileLineColLoc) else ""
 
 
 def current_node() -> str:
-    """The source node ops are being built for: the current location's name, or ''."""
+    """The source node of the ops being built: the current location's name, or ''."""
     try:
         current = ir.Location.current
     except ValueError:  # nothing is being built

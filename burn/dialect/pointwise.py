@@ -89,8 +89,8 @@ class Select(Pointwise, name="select", traits=Trait.FOLLOWS_PRECISION):
 
 
 class Cast(Pointwise, name="cast"):
-    """Converts elements to another type. Float to integer truncates; to bool tests for non-zero; to a small float rounds to
-    nearest even and, with `saturate`, clips at the largest value (ONNX Cast). Shapes: x [...] -> [...]."""
+    """Converts elements to another type. Float to integer truncates; to bool tests for non-zero; to a small float
+    rounds to nearest even and, with `saturate`, clamps to the largest value (ONNX Cast). Shapes: x [...] -> [...]."""
 
     FUNCTION = "cast"
     x: Operand

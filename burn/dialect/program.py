@@ -1,6 +1,6 @@
-"""A program: one MLIR function of burn ops, the weights it names, and the names of its inputs and outputs.
+"""A program: one MLIR function of burn ops, its weights, and the names of its inputs and outputs.
 
-Built by importers and by tracing (`Program.create`, then `finish`), rewritten by passes, read by code generators.
+Importers and tracing build it (`Program.create`, then `finish`), passes rewrite it, code generators read it.
 """
 
 from __future__ import annotations
@@ -16,27 +16,28 @@ from burn.dialect.weights import WeightStore
 
 @dataclass
 class Program:
-    """`module` holds one function, `main`, whose block ends in `burn.return`."""
+    """`module` holds one function, `main`, whose block ends with `burn.return`."""
 
     module: ir.Module
     weights: WeightStore
     input_names: list[str]
     output_names: list[str] = field(default_factory=list)
     given_up: tuple[int, ...] = ()
-    """The inputs whose contents the caller gives up at each run: outputs may take over their memory."""
+    """The inputs that the caller donates at each run: outputs may reuse their memory."""
     renews: dict[int, int] = field(default_factory=dict)
-    """By an output's number, that of the input whose next value it is: it takes over no other input's memory."""
+    """Maps an output's number to the input whose next value it is. Such an output reuses no other input's memory."""
     usual: dict[str, int] = field(default_factory=dict)
-    """What named sizes usually are, if that is known: choices are made for these, results are right for all."""
+    """Size hints: typical values of named sizes, for choices. Results are correct for all sizes."""
     input_containers: dict[int, Container] = field(default_factory=dict)
     output_containers: dict[int, Container] = field(default_factory=dict)
-    """Of inputs and outputs that are lists: what they are lists of."""
+    """The element types of inputs and outputs that are lists."""
     output_keys: dict[int, tuple[int, ...] | tuple[str, ...]] = field(default_factory=dict)
-    """Of outputs [n, keys] that callers get as a list of n dicts: the keys."""
+    """The keys of outputs [n, keys] that callers receive as a list of n dicts."""
     random_state: bool = False
-    """Whether the last input is the random state (dialect/random.py), which the executable supplies at each run."""
-    _places: int = field(default=0, repr=False)  # that draw random numbers
-    _iterations: list[ir.Value] = field(default_factory=list, repr=False)  # of the loops that are being built
+    """True if the last input is the random state (dialect/random.py), which the executable supplies at each run."""
+    _draws: int = field(default=0, repr=False)  # random draws so far
+    # iterations of the enclosing loops under construction
+    _iterations: list[ir.Value] = field(default_factory=list, repr=False)
 
     @staticmethod
     def create(inputs: Sequence[tuple[str, TensorType]], weights: WeightStore | None = None) -> Program:
@@ -48,9 +49,9 @@ class Program:
         return Program(module, WeightStore() if weights is None else weights, [name for name, _ in inputs])
 
     def copy(self) -> Program:
-        """The program again, to be rewritten; the weights' bytes are shared."""
+        """A copy for rewriting; it shares the weights' bytes."""
         with context():
-            clone = self.module.operation.clone(ip=False)  # also while another program is being built
+            clone = self.module.operation.clone(ip=False)  # works while another program is under construction
             module = ir.Module.create(ir.Location.unknown())
             for operation in list(clone.regions[0].blocks[0].operations):
                 operation.operation.detach_from_parent()
@@ -66,7 +67,7 @@ class Program:
         )
 
     def add_input(self, name: str, type_: TensorType) -> ir.Value:
-        """One input more, behind those that there are; the random state stays the last."""
+        """Appends an input; the random state stays the last."""
         while name in self.input_names:
             name += "_"
         with context():
@@ -111,40 +112,40 @@ class Program:
 
     @property
     def donated(self) -> dict[int, int]:
-        """By an output's index, that of the input whose memory it may take."""
+        """Maps an output's index to the input whose memory it may reuse."""
         takes = self.terminator.opview.takes or ()
         return {output: source for output, source in enumerate(takes) if source >= 0}
 
     @contextmanager
     def building(self, node: str = "program") -> Iterator[None]:
-        """Ops built inside go to the end of the program, located at `node`."""
+        """Ops built inside are appended to the program, located at `node`."""
         with context(), ir.Location.name(node), ir.InsertionPoint(self.block):
             yield
 
     # ---- random numbers ------------------------------------------------------------------------------------------------
     @property
     def state(self) -> ir.Value:
-        """The run's random state, which becomes an input of the program when it is first asked for."""
+        """The run's random state, which becomes an input of the program on first use."""
         if not self.random_state:
             self.add_input("random_state", RANDOM_STATE)
             self.random_state = True
         return self.inputs[-1]
 
     def random_key(self, seed: int | None = None) -> ir.Value:
-        """The key (uint32[2]) of the next place that draws, built at the insertion point: of the run's random state, or of a
-        seed, the same at each run; and of the iterations of the loops around."""
+        """The key (uint32[2]) of the next random draw, built at the insertion point. It derives from the run's random
+        state, or from a seed (the same at each run), and from the iterations of the enclosing loops."""
         from burn.dialect import ops
 
         if seed is None:
-            self._places += 1
-            return ops.random_key(self.state, self._iterations, place=self._places)
+            self._draws += 1
+            return ops.random_key(self.state, self._iterations, draw=self._draws)
         words = (seed - 2**64 if seed >= 2**63 else seed, 0)
         state = ops.constant(values=(), bits=words, shape=RANDOM_STATE.shape, dtype=RANDOM_STATE.dtype)
         return ops.random_key(state, self._iterations)
 
     @contextmanager
     def iterating(self, iteration: ir.Value) -> Iterator[None]:
-        """What draws inside does so anew in each iteration of a loop."""
+        """Random draws inside differ in each iteration of a loop."""
         self._iterations.append(iteration)
         try:
             yield
@@ -152,19 +153,19 @@ class Program:
             self._iterations.pop()
 
     @property
-    def place(self) -> tuple[tuple[ir.Value, ...], int]:
-        """The iterations around, and how many places have drawn so far."""
-        return tuple(self._iterations), self._places
+    def random_position(self) -> tuple[tuple[ir.Value, ...], int]:
+        """The enclosing iterations, and the number of random draws so far."""
+        return tuple(self._iterations), self._draws
 
     @contextmanager
-    def from_place(self, iterations: Sequence[ir.Value], places: int) -> Iterator[None]:
-        """What draws inside draws what was drawn from a place on, in these iterations."""
-        before = self._iterations, self._places
-        self._iterations, self._places = list(iterations), places
+    def replaying(self, iterations: Sequence[ir.Value], draws: int) -> Iterator[None]:
+        """Random draws inside repeat those of an earlier point, in these iterations."""
+        before = self._iterations, self._draws
+        self._iterations, self._draws = list(iterations), draws
         try:
             yield
         finally:
-            self._iterations, self._places = before
+            self._iterations, self._draws = before
 
     def finish(self, outputs: Sequence[tuple[str, ir.Value]]) -> Program:
         """Ends the program with its outputs."""

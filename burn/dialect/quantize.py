@@ -1,7 +1,7 @@
 """Quantisation: numbers as small integers or small floats with a scale and a zero point. Composites.
 
-The scale and the zero point are of three kinds by their shape: one number for the tensor, one for each place of
-`axis`, or one for each block of `block` neighbours along `axis`.
+The scale and the zero point have one of three granularities, by their shape: per tensor, per index of `axis`, or per
+block of `block` neighbours along `axis`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from burn.dialect.types import DTYPES, FLOATS, TensorType, may_equal, type_of
 def check_parameters(
     cls: type[Op], x: TensorType, scale: TensorType, zero: TensorType | None, axis: int, block: int
 ) -> None:
-    """Raises unless the scale and the zero point fit x in one of the three ways."""
+    """Raises unless the shapes of the scale and the zero point have one of the three granularities for x."""
     if block < 0:
         cls.fail(f"a block of {block} elements", "block")
     if zero is not None and zero.shape != scale.shape and not (_is_single(zero) and _is_single(scale)):
@@ -31,7 +31,7 @@ def check_parameters(
 
 
 def _expected(x: TensorType, axis: int, block: int) -> tuple[Dim, ...]:
-    """The shape of a scale that is not one number."""
+    """The shape of a scale that is not per tensor."""
     before, after = x.shape[:axis], x.shape[axis + 1 :]
     return (*before, ceildiv(x.shape[axis], block), *after) if block else (x.shape[axis],)
 
@@ -64,11 +64,12 @@ def spread(parameter: ir.Value, x: TensorType, axis: int, block: int) -> ir.Valu
 
 
 class Quantize(Op, name="quantize"):
-    """round(x / scale) + zero, kept within `dtype`'s range. Shapes: x [...], scale and zero [], [1], [d] or
-    [.., ceil(d / block), ..] -> [...], of `dtype`.
+    """round(x / scale) + zero, clamped to `dtype`'s range. Shapes: x [...], scale and zero [], [1], [d] or [.., ceil(d
+    / block), ..] -> [...], of `dtype`.
 
-    The quotient is computed in `precision`, or in x's own type where the scale has it too, else in float32. Halves
-    round to even. Small floats are rounded as Cast does. Source: ONNX QuantizeLinear."""
+    The quotient is computed in `precision`, or in x's type if the scale has that type, otherwise in float32. Ties round
+    to even. Small floats are rounded like in Cast. Source: ONNX QuantizeLinear.
+    """
 
     x: Operand
     scale: Operand
@@ -98,7 +99,7 @@ class Quantize(Op, name="quantize"):
             if offset is not None and DTYPES[dtype].bits < 8:
                 quotient = ops.add(convert(quotient, "float32"), offset)
             return ops.cast(quotient, dtype=dtype, saturate=saturate)
-        # float32 holds every place of the 16-bit and narrower types exactly; what it rounds lies beyond their range
+        # float32 holds all values of 16-bit and narrower types exactly; larger values clamp anyway
         steps = convert(ops.round(quotient), "float32")
         if offset is not None:
             steps = ops.add(steps, offset)
@@ -113,7 +114,7 @@ def integer_range(dtype: str) -> tuple[int, int]:
 
 class Dequantize(Op, name="dequantize"):
     """(x - zero) * scale in `dtype`. Shapes: x [...], scale and zero [], [1], [d] or [.., ceil(d / block), ..] ->
-    [...]. The product is computed in float32. Source: ONNX DequantizeLinear."""
+    [...]. It multiplies in float32. Source: ONNX DequantizeLinear."""
 
     x: Operand
     scale: Operand

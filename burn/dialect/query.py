@@ -1,4 +1,4 @@
-"""What is asked of ops and values in every stage: the op behind a value, the numbers written in the IR, what nothing uses."""
+"""Queries about ops and values for every stage: a value's defining op, constants in the IR, unused ops."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from burn.dialect.types import DTYPES, TensorType, type_of
 
 
 class _Settled:
-    """What is remembered of values."""
+    """Cached facts about values."""
 
     def __init__(self) -> None:
         self.ops: dict[ir.Value, Op | None] = {}
@@ -39,7 +39,7 @@ def settled() -> Iterator[None]:
 
 
 def op_of(value: ir.Value) -> Op | None:
-    """The burn op that a value is the result of; None for a block's argument."""
+    """The burn op that defines a value; None for a block's argument."""
     known = _settled.get()
     if known is None:
         owner = value.owner  # an op comes as what the dialect has registered for its name
@@ -53,7 +53,7 @@ def op_of(value: ir.Value) -> Op | None:
 
 
 def is_named(value: ir.Value, *names: str) -> Op | None:
-    """The op that made a value, if it is one of these."""
+    """The defining op of a value if it is one of these."""
     op = op_of(value)
     return op if op is not None and op.OP_NAME in names else None
 
@@ -68,7 +68,7 @@ def used_once(value: ir.Value) -> bool:
 
 
 def is_used(operation: ir.Operation) -> bool:
-    """Does anything use a result of it?"""
+    """True if any result has a use."""
     for result in operation.results:
         for _ in result.uses:
             return True
@@ -76,7 +76,7 @@ def is_used(operation: ir.Operation) -> bool:
 
 
 def splat(value: ir.Value) -> float | int | bool | None:
-    """The number that every element of a value is, when the IR says so; seen through views."""
+    """The number that all elements of a value equal, if the IR says so; looks through views."""
     known = _settled.get()
     if known is not None and value in known.numbers:
         return known.numbers[value]
@@ -91,7 +91,7 @@ def splat(value: ir.Value) -> float | int | bool | None:
 
 
 def _number_of(op: Op) -> float | int | bool | None:
-    """The number that every element of a `full` or a `constant` is; None for other ops."""
+    """The number that all elements of a `full` or a `constant` equal; None for other ops."""
     if op.OP_NAME not in ("full", "constant"):
         return None
     kind = DTYPES[op.dtype].kind
@@ -112,7 +112,7 @@ def _number_of(op: Op) -> float | int | bool | None:
 
 
 def same_number(a: float | int | bool, b: float | int | bool) -> bool:
-    """Equality that tells 0.0 from -0.0, as division does."""
+    """Equality that distinguishes 0.0 from -0.0, as division does."""
     return a == b and (a != 0 or math.copysign(1, a) == math.copysign(1, b))
 
 
@@ -121,7 +121,7 @@ def unsigned(bits: int) -> int:
 
 
 def integers(value: ir.Value) -> list[int] | None:
-    """The elements of a small integer constant in memory order, seen through reshapes."""
+    """The elements of a small integer constant in memory order; looks through reshapes."""
     op = op_of(value)
     while op is not None and op.OP_NAME == "reshape":
         op = op_of(op.x)
@@ -135,7 +135,7 @@ def integers(value: ir.Value) -> list[int] | None:
 
 
 def blocks(block: ir.Block) -> list[ir.Block]:
-    """A block and the blocks of all regions in it, outer ones first; groups are left out."""
+    """A block and the blocks of all nested regions, outer ones first, without those of groups."""
     found = [block]
     for operation in block.operations:
         if not len(operation.regions) or operation.operation.name == "burn.group":
@@ -147,11 +147,9 @@ def blocks(block: ir.Block) -> list[ir.Block]:
 
 
 def erase_dead(block: ir.Block) -> int:
-    """Erases pure ops that nothing uses, in nested regions too; returns how many. A size is used where it is mentioned."""
+    """Erases unused pure ops, in nested regions as well; returns how many. A size counts as used if any op mentions it."""
     erased = 0
-    mentions: Counter[str] | None = (
-        None  # how many ops need a size; counted when first asked for, as few ops define any
-    )
+    mentions: Counter[str] | None = None  # how many ops need a size; counted on demand, as few ops define any
     for view in reversed(list(block.operations)):
         operation = view.operation
         if isinstance(view, Op) and view.PURE and not is_used(operation):

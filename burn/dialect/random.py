@@ -1,10 +1,10 @@
-"""Random numbers from a key: the same key gives the same numbers, whatever the number of threads. Composites.
+"""Random numbers from a key: equal keys give equal numbers, for any number of threads. Composites.
 
-A key is uint32[2]. Keys come of other keys by counting (`derived`); a program that draws without being given one makes
-its keys of its random state (`RandomKey`), which the executable supplies at each run.
+A key is uint32[2]. Keys derive from other keys by counting (`derived`). A program without an explicit key derives its
+keys from its random state (`RandomKey`), which the executable supplies at each run.
 
 The generator is Threefry-2x32 with 20 rounds (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011), a
-cipher applied to the element's index: every element is computed on its own, from integer pointwise ops.
+cipher applied to the element's index: integer pointwise ops compute every element independently.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ PARITY = 0x1BD11BDA
 ROUNDS = 20
 
 SPLIT, FOLD = 0x80000001, 0x80000002
-"""The high word of the counters that new keys come from: drawing numbers counts far below them."""
+"""The high word of counters for new keys; counters for random numbers stay far below it."""
 
 Words = tuple[ir.Value, ir.Value]
 """A key, or a counter, as two scalars (or tensors of a shape)."""
@@ -48,12 +48,12 @@ class RandomBits(Op, name="random_bits"):
     @classmethod
     def decompose(cls, key: ir.Value, shape: tuple[Dim, ...]) -> list[ir.Value]:
         index = ops.reshape(ops.iota(shape=(product(shape),), axis=0, dtype="uint64"), shape=shape)
-        high, low = halves(index)
+        high, low = words(index)
         return list(threefry(element(key, 0), element(key, 1), low, high))
 
 
 def threefry(k0: ir.Value, k1: ir.Value, x0: ir.Value, x1: ir.Value) -> Words:
-    """The cipher on two words of counter and two of key."""
+    """The cipher, applied to two words of counter with two words of key."""
     schedule = (k0, k1, ops.xor(ops.xor(k0, k1), number(PARITY, "uint32")))
     x0, x1 = ops.add(x0, k0), ops.add(x1, k1)
     for group in range(ROUNDS // 4):
@@ -72,7 +72,7 @@ def derived(key: Words, counter: ir.Value, domain: int) -> Words:
     return threefry(*key, counter, high)
 
 
-def halves(value: ir.Value) -> Words:
+def words(value: ir.Value) -> Words:
     """The high and the low word of 64-bit integers."""
     value = convert(value, "uint64")
     low = ops.cast(ops.and_(value, number(0xFFFFFFFF, "uint64")), dtype="uint32")
@@ -85,17 +85,18 @@ def element(x: ir.Value, index: int) -> ir.Value:
 
 
 class RandomKey(Op, name="random_key"):
-    """The key of one place of a program that draws, new at each run and in each iteration of the loops around it.
+    """The key of one random draw in a program, new at each run and in each iteration of the enclosing loops.
 
-    Shapes: state [2] uint64, the run's random state; iterations... [] integers, of the loops around -> [2] uint32.
-    `place` tells the places of a program apart."""
+    Shapes: state [2] uint64, the run's random state; iterations... [] integers, of the enclosing loops -> [2] uint32.
+    `draw` numbers the draws of a program.
+    """
 
     state: Operand
     iterations: Variadic
-    place: int = 0
+    draw: int = 0
 
     @classmethod
-    def infer(cls, state: TensorType, iterations: list[TensorType], place: int) -> TensorType:
+    def infer(cls, state: TensorType, iterations: list[TensorType], draw: int) -> TensorType:
         if state != RANDOM_STATE:
             cls.fail(f"the random state must be uint64[2], not {state}")
         for iteration in iterations:
@@ -104,16 +105,16 @@ class RandomKey(Op, name="random_key"):
         return TensorType("uint32", (2,))
 
     @classmethod
-    def decompose(cls, state: ir.Value, iterations: list[ir.Value], place: int) -> ir.Value:
-        key = halves(element(state, 0))
-        counters = [halves(element(state, 1))[1], number(place, "uint32"), *(halves(i)[1] for i in iterations)]
+    def decompose(cls, state: ir.Value, iterations: list[ir.Value], draw: int) -> ir.Value:
+        key = words(element(state, 0))
+        counters = [words(element(state, 1))[1], number(draw, "uint32"), *(words(i)[1] for i in iterations)]
         for counter in counters:
             key = derived(key, counter, FOLD)
         return ops.concat([ops.reshape(word, shape=(1,)) for word in key], axis=0)
 
 
 def unit(word: ir.Value, dtype: str) -> ir.Value:
-    """A word as a number in [0, 1), of 24 random bits in float32 and 32 in float64."""
+    """Converts a word to a number in [0, 1): 24 random bits in float32 and 32 in float64."""
     if dtype == "float64":
         return ops.mul(ops.cast(word, dtype=dtype), number(2.0**-32, dtype))
     top = ops.shift_right(word, number(8, "uint32"))
@@ -121,7 +122,7 @@ def unit(word: ir.Value, dtype: str) -> ir.Value:
 
 
 class RandomUniform(Op, name="random_uniform"):
-    """Numbers evenly distributed over [low, high). Shapes: key [2] uint32 -> shape."""
+    """Numbers uniformly distributed over [low, high). Shapes: key [2] uint32 -> shape."""
 
     key: Operand
     shape: tuple[Dim, ...]
@@ -145,7 +146,7 @@ class RandomUniform(Op, name="random_uniform"):
 
 
 class RandomNormal(Op, name="random_normal"):
-    """Normally distributed numbers, by Box and Muller's transform. Shapes: key [2] uint32 -> shape."""
+    """Normally distributed numbers, by the Box-Muller transform. Shapes: key [2] uint32 -> shape."""
 
     key: Operand
     shape: tuple[Dim, ...]

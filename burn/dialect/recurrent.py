@@ -1,8 +1,8 @@
-"""Recurrent layers: LSTM, GRU and the plain RNN, with all that ONNX lets one choose. Composites.
+"""Recurrent layers: LSTM, GRU and the plain RNN, with all options of ONNX. Composites.
 
-`_Recurrent` holds what the three have in common: operands, types and the walk over time. Each cell says how many gates
-it has and how a step goes. The projection of all inputs is one dot product before the walk; the steps are written out
-when there are few of them and are a `burn.loop` otherwise.
+`_Recurrent` holds what the three share: operands, types and the loop over time. Each cell defines its number of gates
+and its step. One dot product projects all inputs before the loop. A few steps are unrolled; otherwise they are a
+`burn.loop`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from burn.dialect.op import Op, Operand, same_type
 from burn.dialect.types import TensorType, may_equal, type_of
 
 UNROLLED_STEPS = 8
-"""Up to so many steps are written out; a longer walk, or one of unknown length, is a loop."""
+"""The most steps that are unrolled; a longer loop, or one of unknown length, is a `burn.loop`."""
 
 DIRECTIONS = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
 
@@ -30,7 +30,7 @@ def clamp(x: ir.Value, low: float, high: float) -> ir.Value:
 
 @dataclass(frozen=True)
 class Activation:
-    """A cell's activation function: its formula and the defaults of the parameters it takes."""
+    """A cell's activation function: its formula and the defaults of its parameters."""
 
     apply: Callable[[ir.Value, float, float], ir.Value]
     alpha: float | None = None
@@ -62,13 +62,13 @@ Function = Callable[[ir.Value], ir.Value]
 
 @dataclass
 class Direction:
-    """One direction's part of a layer: its weights, already without the direction axis, and its functions."""
+    """One direction of a layer: its weights, without the direction axis, and its functions."""
 
     recurrence: ir.Value  # [gates * hidden, hidden]
     hidden: int
     functions: list[Function]
     clip: float
-    bias: ir.Value | None = None  # the recurrence's own [gates * hidden], only where a cell keeps it apart
+    bias: ir.Value | None = None  # the recurrence's own [gates * hidden], if a cell needs it separately
     peephole: list[ir.Value] = field(default_factory=list)  # [hidden] for the input, output and forget gate
 
     def limited(self, x: ir.Value) -> ir.Value:
@@ -102,7 +102,7 @@ class _Recurrent(Op):
 
     @classmethod
     def own_bias(cls, options: dict) -> bool:
-        """Whether the recurrence's bias is added apart from the input's."""
+        """True if the recurrence's bias is added separately from the input's."""
         return False
 
     @classmethod
@@ -141,7 +141,7 @@ class _Recurrent(Op):
         peephole: TensorType | None,
         count: int,
     ) -> list[tuple[str, TensorType, tuple[Dim, ...]]]:
-        """The operands that are given: the name, the type, and the shape that x, r's last axis and `count` directions ask for."""
+        """The operands present: the name, the type, and the shape that x, r's last axis and `count` directions require."""
         batch, hidden = x.shape[1], r.shape[-1]
         operands = (
             ("w", w, (count, cls.GATES * hidden, x.shape[2])),
@@ -209,7 +209,7 @@ class _Recurrent(Op):
         def step(time: ir.Value, states: list[ir.Value]) -> tuple[list[ir.Value], ir.Value]:
             new = cls.step(part, ops.gather(projected, time, axis=0), states, options)
             output = new[0]
-            if lengths is not None:  # past its end a sequence keeps its state and gives zeros
+            if lengths is not None:  # past its end a sequence keeps its state and outputs zeros
                 now = time if type_of(lengths).dtype == "int64" else ops.cast(time, dtype="int32")
                 active = reshape(ops.lt(now, lengths), (type_of(lengths).shape[0], 1))
                 new = [ops.select(active, n, s) for n, s in zip(new, states, strict=True)]
@@ -219,8 +219,8 @@ class _Recurrent(Op):
         if isinstance(steps, int) and steps <= UNROLLED_STEPS:
             outputs: list[ir.Value] = []
             for index in range(steps):
-                place = steps - 1 - index if reverse else index
-                states, output = step(number(place, "int64"), states)
+                at = steps - 1 - index if reverse else index
+                states, output = step(number(at, "int64"), states)
                 outputs.append(reshape(output, (1, *type_of(output).shape)))
             if not outputs:
                 return ops.full(shape=(0, *type_of(states[0]).shape), dtype=type_of(states[0]).dtype), states
@@ -237,7 +237,8 @@ def loop_over(
 ) -> tuple[ir.Value, list[ir.Value]]:
     """A `burn.loop` that calls `step(time, states)` for the new states, of unchanged types, and an `output` slice.
 
-    Returns the outputs [steps, ..] in the order of time and the final states. With `reverse`, time runs backwards."""
+    Returns the outputs [steps, ..] in time order and the final states. With `reverse`, time runs backwards.
+    """
     from burn.dialect.control import Loop
 
     trips = dim_value(steps)
@@ -271,7 +272,7 @@ def _row(x: ir.Value, index: int) -> ir.Value:
 
 
 def resolve_activations(defaults: tuple[str, ...], options: dict) -> list[Function]:
-    """The functions with their parameters. `alphas` and `betas` go, in order, to the functions that take one."""
+    """The functions with their parameters. `alphas` and `betas` are consumed in order by the functions that have one."""
     names = [n.lower() for n in options["activations"]] or [n.lower() for n in defaults]
     alphas, betas = iter(options["alphas"]), iter(options["betas"])
     functions: list[Function] = []

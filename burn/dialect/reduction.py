@@ -1,4 +1,4 @@
-"""Reductions: over axes, over windows, running along an axis, and the place of an extreme."""
+"""Reductions: over axes, over windows, cumulative, and the position of an extreme."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ class Reduce(Op, name="reduce", traits=Trait.REDUCTION | Trait.REPEATABLE, kerne
 
 
 def least_reduced(shape: Sequence[Dim], axes: Sequence[int]) -> tuple[Dim, Dim]:
-    """(how many elements are reduced to one, how many that must be at the least for an extreme to exist): none are needed
-    where there are no results."""
+    """(the number of elements reduced to one, the least number for an extreme to exist). Without results, none are
+    needed."""
     reduced = product(d for i, d in enumerate(shape) if i in axes)
     return reduced, dim_min(1, product(d for i, d in enumerate(shape) if i not in axes))
 
@@ -87,9 +87,10 @@ class Scan(Op, name="cumulative", kernel="cumulative"):
 class WindowReduce(Op, name="window_reduce", traits=Trait.FOLLOWS_PRECISION, kernel="window"):
     """sum, prod, max or min over a sliding window of the last (or, channels-last, middle) spatial axes.
 
-    Every entry of `window`, `strides`, `dilations`, `low`, `high` belongs to one axis of x (1, 1, 1, 0, 0 where it does not
-    slide). Places outside x count as the reduction's identity. Shapes: x [d, ..] -> [(low + d + high - reach) // stride + 1,
-    ..], reach = (window - 1) * dilation + 1. `ceil_extra` adds positions at the end (ceil mode), per axis."""
+    Every entry of `window`, `strides`, `dilations`, `low`, `high` belongs to one axis of x (1, 1, 1, 0, 0 for axes
+    without sliding). Elements outside x are the reduction's identity. Shapes: x [d, ..] -> [(low + d + high - reach) //
+    stride + 1, ..], reach = (window - 1) * dilation + 1. `ceil_extra` adds positions at the end (ceil mode), per axis.
+    """
 
     x: Operand
     kind: str
@@ -118,13 +119,13 @@ Sizes = Sequence[Dim]
 def _reaches(
     dims: Sizes, window: Sizes, dilations: Sequence[int], low: Sizes, high: Sizes
 ) -> list[tuple[Dim, Dim, Dim]]:
-    """(size, elements with padding, elements from a window's first to its last) along each axis where windows may not fit."""
+    """(size, padded size, the window's extent) along each axis whose windows may not fit."""
     rows = zip(dims, window, dilations, low, high, strict=True)
     return [(d, a + d + b, (w - 1) * t + 1) for d, w, t, a, b in rows if not (w == 1 and a == 0 and b == 0)]
 
 
 def check_windows(cls: type[Op], dims: Sizes, window: Sizes, dilations: Sequence[int], low: Sizes, high: Sizes) -> None:
-    """Fails where windows are larger than what they slide over. Over no elements at all there are none, which is no mistake."""
+    """Fails if windows are larger than their operand. An empty operand has no windows, which is valid."""
     for dim, padded, reach in _reaches(dims, window, dilations, low, high):
         if isinstance(padded, int) and isinstance(reach, int) and dim != 0 and reach > padded:
             cls.fail(
@@ -133,7 +134,7 @@ def check_windows(cls: type[Op], dims: Sizes, window: Sizes, dilations: Sequence
 
 
 def windows_fit(dims: Sizes, window: Sizes, dilations: Sequence[int], low: Sizes, high: Sizes) -> list[Agreement]:
-    """The same, where only the run's sizes tell."""
+    """The same condition, checked at run time."""
     found = []
     for dim, padded, reach in _reaches(dims, window, dilations, low, high):
         if not (isinstance(padded, int) and isinstance(reach, int)) and not at_most(reach, padded):
@@ -142,5 +143,5 @@ def windows_fit(dims: Sizes, window: Sizes, dilations: Sequence[int], low: Sizes
 
 
 def window_size(dim: Dim, window: Dim, stride: int, dilation: int, low: Dim, high: Dim) -> Dim:
-    """How many positions a dilated window takes on a padded axis."""
+    """The number of positions of a dilated window on a padded axis."""
     return dim_max(0, floordiv(low + dim + high - ((window - 1) * dilation + 1), stride) + 1)

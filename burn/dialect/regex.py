@@ -1,9 +1,9 @@
-"""Regular expressions as programs for `string_match` and `string_tokens`: RE2's syntax, so without what needs backtracking.
-Enter at `compile`.
+"""Compiles regular expressions for `string_match` and `string_tokens`. The syntax is RE2's, so nothing needs
+backtracking. Enter at `compile`.
 
-A program is a nondeterministic automaton, rows of three numbers (lib_text.c runs it): the whole text matches when the state
-MATCH is reached at its end. Greedy or not makes no difference to that. What RE2 knows and this does not (Unicode classes by
-name) is refused by name.
+A program is a nondeterministic automaton in rows of three numbers, which lib_text.c runs. A text matches if the state
+MATCH is reached at its end; greediness makes no difference. RE2 features that are not supported (Unicode classes by
+name) are refused by name.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ MAX_DEPTH = 200
 LAST = 0x10FFFF
 
 Code = list[tuple[int, int, int]]
-"""Instructions; the places that SPLIT and JUMP lead to are relative."""
+"""Instructions; the targets of SPLIT and JUMP are relative."""
 Ranges = list[tuple[int, int]]
 
 
 class BadPattern(Exception):
-    """An expression that is malformed, or says what is not supported."""
+    """An expression that is malformed, or uses an unsupported feature."""
 
 
 DIGIT: Ranges = [(0x30, 0x39)]
@@ -109,7 +109,7 @@ class _Flags:
     i: bool = False  # letters match in either case
     m: bool = False  # ^ and $ match at line ends
     s: bool = False  # . matches a newline
-    U: bool = False  # not greedy: no difference here
+    U: bool = False  # not greedy, which makes no difference here
 
 
 class _Parser:
@@ -180,7 +180,7 @@ class _Parser:
         body, closed, _ = self.pattern[self.at + 1 :].partition("}")
         low, comma, high = body.partition(",")
         if not closed or not (low.isascii() and low.isdigit()) or (high and not (high.isascii() and high.isdigit())):
-            return None  # a brace like any other character
+            return None  # a literal brace
         least, most = int(low), int(high) if high else None if comma else int(low)
         if least > MAX_REPEATS or (most is not None and not least <= most <= MAX_REPEATS):
             raise self.fail(f"{{{body}}} is not a number of repetitions up to {MAX_REPEATS}")
@@ -230,7 +230,7 @@ class _Parser:
         return code
 
     def flagged(self) -> Code:
-        """Flags after `(?`: for this group where a colon follows, else for the rest of the one around."""
+        """Flags after `(?`: for this group if a colon follows, otherwise for the rest of the enclosing one."""
         new, value = dict(vars(self.flags)), True
         while (char := self.next()) not in ":)":
             if char == "-" and value:

@@ -1,7 +1,7 @@
-"""Pooling regions of interest: ONNX RoiAlign and MaxRoiPool, torchvision's four operators. Composites.
+"""Pooling over regions of interest: ONNX RoiAlign and MaxRoiPool, torchvision's four operators. Composites.
 
-`roi_align` averages samples between pixels, `roi_pool` takes whole pixels. Either is differentiated with respect to the image
-alone: boxes are constants, as in torchvision.
+`roi_align` averages samples between pixels, `roi_pool` reads whole pixels. Both are differentiable only with respect to
+the image: boxes are constants, as in torchvision.
 """
 
 from __future__ import annotations
@@ -17,19 +17,21 @@ from burn.dialect.sampling import clamp, taps, total, weighted
 from burn.dialect.types import type_of
 
 ReadSize = Callable[[ir.Value], Dim]
-"""A new size: the one element of an integer tensor, which is read when the program runs."""
+"""Creates a new size from the one element of an integer tensor, read at run time."""
 
 BEYOND = 6
-"""Samples outside of an image, on either side, that are kept of a region that reaches beyond: they count as 0, all alike."""
+"""Samples outside of the image, on either side, that are kept for a region that extends beyond it. All of them count as
+0."""
 
 
 @dataclass(frozen=True)
 class Form:
-    """What differs between the operators.
+    """The operators' differences.
 
-    bins: along the height, along the width. scale: pixels per unit of the boxes' coordinates. shift: subtracted from them, in
-    pixels. least: the smallest extent of a region, in pixels; None takes any, 0 and less included. by_bin: channel i of the
-    result is read in bin b from channel i * (number of bins) + b (position-sensitive pooling, arXiv:1605.06409)."""
+    bins: along the height, along the width. scale: pixels per unit of the boxes' coordinates. shift: subtracted from
+    them, in pixels. least: the smallest extent of a region, in pixels; None accepts any, including 0 and less. by_bin:
+    position-sensitive pooling (arXiv:1605.06409), in which channel i of the result in bin b reads channel i * bins + b.
+    """
 
     bins: tuple[Dim, Dim]
     scale: float | ir.Value = 1.0
@@ -38,7 +40,7 @@ class Form:
     by_bin: bool = False
 
     def edge(self, rois: ir.Value, column: int, dtype: str) -> ir.Value:
-        """One side of every region in pixels. Shapes: rois [r, 4] -> [r, 1, 1]."""
+        """One edge of every region in pixels. Shapes: rois [r, 4] -> [r, 1, 1]."""
         side = reshape(part(convert(rois, dtype), 1, column, 1), (type_of(rois).shape[0], 1, 1))
         scale = number(self.scale, dtype) if isinstance(self.scale, (int, float)) else convert(self.scale, dtype)
         return ops.sub(ops.mul(side, scale), number(self.shift, dtype))
@@ -53,12 +55,12 @@ class Form:
         return floordiv(channels, product(self.bins)) if self.by_bin else channels
 
     def pixels(self, x: ir.Value, images: ir.Value, grid: tuple[Dim, ...], index: ir.Value) -> ir.Value:
-        """Pixels of every channel. x [n, c, h, w], images [r], index [r, bin, s, bin, s], in row-major order of the image: of
-        shape `grid` -> [channels, r, bin, s, bin, s]."""
+        """Pixels of every channel. x [n, c, h, w], images [r], index [r, bin, s, bin, s], in the image's row-major
+        order, with shape `grid` -> [channels, r, bin, s, bin, s]."""
         batch, channels, height, width = type_of(x).shape
         regions, rows, _, columns, _ = grid
         area, own = dim_value(height * width), self.channels(x)
-        place = ops.add(index, reshape(ops.mul(images, area), (regions, 1, 1, 1, 1)))
+        flat_index = ops.add(index, reshape(ops.mul(images, area), (regions, 1, 1, 1, 1)))
         flat = reshape(transpose(x, (1, 0, 2, 3)), (channels, batch * height * width))
         if self.by_bin:
             flat = reshape(flat, (own, product(self.bins) * batch * height * width))
@@ -66,15 +68,15 @@ class Form:
                 ops.mul(ops.iota(shape=(1, rows, 1, 1, 1), axis=1), dim_value(columns)),
                 ops.iota(shape=(1, 1, 1, columns, 1), axis=3),
             )
-            place = ops.add(place, ops.mul(bin_of, dim_value(batch * height * width)))
-        return ops.gather(flat, place, axis=1)
+            flat_index = ops.add(flat_index, ops.mul(bin_of, dim_value(batch * height * width)))
+        return ops.gather(flat, flat_index, axis=1)
 
 
 # ---- samples between pixels -----------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class _Samples:
-    """Of one axis: positions [r, bin, s] in pixels; which of them a region has, None where all have the same number; how many a
-    bin has, rounded up but not cut at 0: [r, 1, 1] or []."""
+    """Samples along one axis. `position`: their positions [r, bin, s] in pixels. `has`: a mask of those that a region has,
+    None if all have the same number. `count`: the number per bin, rounded up but not clamped at 0: [r, 1, 1] or []."""
 
     position: ir.Value
     used: ir.Value | None
@@ -82,8 +84,8 @@ class _Samples:
 
 
 def _first_sample(begin: ir.Value, size: ir.Value, count: ir.Value, reach: ir.Value) -> ir.Value:
-    """The number of the first sample of a bin that is computed, where there are more than `reach`: those in the image are among
-    the next ones, and at least one that is outside, if there is any."""
+    """The number of a bin's first computed sample if it has more than `reach`. The next `reach` samples include all in
+    the image, and at least one outside if there is any."""
     distance = ops.div(size, ops.max(count, number_like(1.0, count)))
     first = ops.floor(ops.div(ops.neg(begin), ops.max(distance, number_like(0.5, distance))))
     first = ops.max(ops.sub(first, number_like(float(BEYOND), first)), number_like(0.0, first))
@@ -91,8 +93,8 @@ def _first_sample(begin: ir.Value, size: ir.Value, count: ir.Value, reach: ir.Va
 
 
 def _samples(start: ir.Value, extent: ir.Value, bins: Dim, ratio: int, pixels: Dim, read_size: ReadSize) -> _Samples:
-    """ratio: samples in a bin; 0 or less takes as many as a region has pixels in a bin, rounded up. The program then has room for
-    the most that any region has."""
+    """ratio: samples in a bin; 0 or less uses as many as a region has pixels in a bin, rounded up. The program then has
+    room for the most that any region has."""
     dtype, regions = type_of(start).dtype, type_of(start).shape[0]
     size = ops.div(extent, dim_value(bins, dtype))
     one = number(1.0, dtype)
@@ -115,11 +117,12 @@ def _samples(start: ir.Value, extent: ir.Value, bins: Dim, ratio: int, pixels: D
 def roi_align(
     x: ir.Value, rois: ir.Value, images: ir.Value, form: Form, ratio: int, mode: str, read_size: ReadSize
 ) -> ir.Value:
-    """Bilinear samples of every bin, averaged (`mode` "avg") or, each pixel with its weight, their maximum ("max").
+    """Bilinear samples of every bin, averaged (`mode` "avg") or their maximum, with each pixel weighted ("max").
 
-    Shapes: x [n, c, h, w], rois [r, 4] (x1, y1, x2, y2), images [r] int64: the image of each -> [r, channels, bins..], of x's
-    element type. Samples more than a pixel outside of the image count as 0. ratio: see `_samples`. A bin without samples is 0;
-    in position-sensitive pooling, as in torchvision, 0 / 0."""
+    Shapes: x [n, c, h, w], rois [r, 4] (x1, y1, x2, y2), images [r] int64: the image of each -> [r, channels, bins..],
+    of x's element type. Samples more than a pixel outside of the image count as 0. ratio: see `_samples`. A bin without
+    samples is 0; in position-sensitive pooling it is 0 / 0, as in torchvision.
+    """
     dtype, sizes, regions = wide(type_of(x).dtype), type_of(x).shape[2:], type_of(rois).shape[0]
     rois = ops.stop_gradient(rois)
     found = []
@@ -131,7 +134,7 @@ def roi_align(
     count = product(grid[1:])
 
     def spread(v: ir.Value, axis: int) -> ir.Value:
-        """[r, bin, s] of one axis over the whole grid, as [r, count]."""
+        """One axis [r, bin, s], broadcast over the whole grid, as [r, count]."""
         r, b, s = type_of(v).shape
         v = reshape(v, (r, b, s, 1, 1) if axis == 0 else (r, 1, 1, b, s))
         return reshape(ops.broadcast_to(v, shape=grid), (regions, count))
@@ -173,19 +176,20 @@ def roi_align(
 
 # ---- whole pixels ----------------------------------------------------------------------------------------------------------
 LOWEST = -3.4028234663852886e38
-"""The least float32: what a maximum starts from, so that NaN and -inf are never one."""
+"""The initial value of a maximum: the least float32, so that NaN and -inf are never a maximum."""
 
 
 @dataclass(frozen=True)
 class _Windows:
-    """Of one axis: the first pixel of each bin and the one behind its last, [r, bin] int64; room: the most that a bin has."""
+    """Pixels along one axis: the first pixel of each bin and the one after its last, [r, bin] int64; room: the most
+    pixels of a bin."""
 
     first: ir.Value
     stop: ir.Value
     room: Dim
 
     def index(self, size: Dim) -> tuple[ir.Value, ir.Value]:
-        """Pixels of every bin, and which of them it has: [r, bin, room]."""
+        """The pixels of every bin, and the mask of those that it has: [r, bin, room]."""
         regions, bins = type_of(self.first).shape
         first, stop = (reshape(v, (regions, bins, 1)) for v in (self.first, self.stop))
         at = ops.add(first, ops.iota(shape=(1, 1, self.room), axis=2))
@@ -194,7 +198,7 @@ class _Windows:
 
 
 def _rounded(x: ir.Value) -> ir.Value:
-    """To the nearest integer, halves away from zero."""
+    """Rounds to the nearest integer, ties away from zero."""
     whole = ops.trunc(x)
     up = ops.ge(ops.abs(ops.sub(x, whole)), number_like(0.5, x))
     return ops.select(up, ops.add(whole, ops.sign(x)), whole)
@@ -203,7 +207,7 @@ def _rounded(x: ir.Value) -> ir.Value:
 def _windows(
     form: Form, rois: ir.Value, axis: int, last: float, highest: Dim, dtype: str, read_size: ReadSize
 ) -> _Windows:
-    """last: 1.0 where the pixel at a region's end belongs to it. highest: windows are cut there."""
+    """last: 1.0 if the pixel at a region's end belongs to it. highest: windows are clipped there."""
     bins, regions = form.bins[axis], type_of(rois).shape[0]
     start, end = (_rounded(form.edge(rois, column - axis, dtype)) for column in (1, 3))
     size = ops.div(form.extent(start, ops.add(end, number(last, dtype))), dim_value(bins, dtype))
@@ -220,7 +224,8 @@ def _windows(
 
 
 def _grid(windows: list[_Windows], sizes: tuple[Dim, ...]) -> tuple[tuple[Dim, ...], ir.Value, ir.Value]:
-    """The shape [r, bin, s, bin, s]; the pixels' indices in row-major order of the image; which of them a bin has."""
+    """The shape [r, bin, s, bin, s]; the pixels' indices in the image's row-major order; the mask of those that a bin
+    has."""
     (rows, here), (columns, there) = (w.index(size) for w, size in zip(windows, sizes, strict=True))
     (r, bh, kh), (_, bw, kw) = type_of(rows).shape, type_of(columns).shape
     tall, flat = (r, bh, kh, 1, 1), (r, 1, 1, bw, kw)
@@ -231,10 +236,12 @@ def _grid(windows: list[_Windows], sizes: tuple[Dim, ...]) -> tuple[tuple[Dim, .
 def roi_pool(
     x: ir.Value, rois: ir.Value, images: ir.Value, form: Form, read_size: ReadSize
 ) -> tuple[ir.Value, ir.Value]:
-    """The maximum of every bin's pixels, and which pixel that is (arXiv:1504.08083).
+    """The maximum of every bin's pixels, and the index of that pixel (arXiv:1504.08083).
 
-    Shapes: x [n, c, h, w], rois [r, 4], images [r] int64 -> [r, c, bins..] of x's element type and, int64, the first such pixel
-    in row-major order of the image. An empty bin is 0, and its pixel -1; so is that of a bin without a number above `LOWEST`."""
+    Shapes: x [n, c, h, w], rois [r, 4], images [r] int64 -> [r, c, bins..] of x's element type and, int64, the first
+    such pixel in the image's row-major order. An empty bin, or one without a number above `LOWEST`, is 0, and its pixel
+    is -1.
+    """
     batch, channels, *sizes = type_of(x).shape
     dtype, regions = wide(type_of(x).dtype), type_of(rois).shape[0]
     rois = ops.stop_gradient(rois)
@@ -259,8 +266,8 @@ def roi_pool(
     plane = ops.add(
         ops.mul(reshape(images, (regions, 1, 1, 1)), dim_value(channels)), ops.iota(shape=(1, channels, 1, 1), axis=1)
     )
-    place = ops.add(ops.mul(plane, dim_value(sizes[0] * sizes[1])), ops.max(pixel, number(0, "int64")))
-    read = ops.gather(reshape(x, (batch * channels * sizes[0] * sizes[1],)), place, axis=0)
+    flat_index = ops.add(ops.mul(plane, dim_value(sizes[0] * sizes[1])), ops.max(pixel, number(0, "int64")))
+    read = ops.gather(reshape(x, (batch * channels * sizes[0] * sizes[1],)), flat_index, axis=0)
     filled = ops.and_(
         reshape(ops.gt(windows[0].stop, windows[0].first), (regions, 1, height, 1)),
         reshape(ops.gt(windows[1].stop, windows[1].first), (regions, 1, 1, width)),
@@ -291,7 +298,7 @@ def ps_roi_pool(x: ir.Value, rois: ir.Value, images: ir.Value, form: Form, read_
 
 
 def channel_mapping(x: ir.Value, regions: Dim, form: Form) -> ir.Value:
-    """The channel of x that every element of a position-sensitive result is read from: [r, c / bins, bins..], int64."""
+    """The channel of x for every element of a position-sensitive result: [r, c / bins, bins..], int64."""
     shape = (regions, form.channels(x), *form.bins)
     bin_of = ops.add(ops.mul(ops.iota(shape=shape, axis=2), dim_value(form.bins[1])), ops.iota(shape=shape, axis=3))
     return ops.add(ops.mul(ops.iota(shape=shape, axis=1), dim_value(product(form.bins))), bin_of)

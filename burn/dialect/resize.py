@@ -1,8 +1,9 @@
-"""Resampling along axes: nearest, linear and cubic interpolation in every variant that ONNX Resize has. A composite.
+"""Resampling along axes: nearest, linear and cubic interpolation in every variant of ONNX Resize. A composite.
 
-Resampling is separable, so `Resize.decompose` treats one axis after another. Where the source coordinates of an axis
-come from is `SOURCES`, a table; how the neighbours are weighted is `FILTERS`. Coordinates are float64: a
-float32 coordinate can fall on the wrong side of a rounding tie."""
+Resampling is separable, so `Resize.decompose` processes one axis after another. The table `SOURCES` maps an axis'
+coordinates to the source, and `FILTERS` weights the neighbours. Coordinates are float64: a float32 coordinate can fall
+on the wrong side of a rounding tie.
+"""
 
 from __future__ import annotations
 
@@ -18,12 +19,12 @@ from burn.dialect.quantize import integer_range
 from burn.dialect.types import DTYPES, FLOATS, TensorType, is_symbolic, type_of
 
 Scalar = float | ir.Value
-"""A number known while building, or a float64 scalar of the program."""
+"""A number known at build time, or a float64 scalar of the program."""
 
 
 @dataclass
 class Axis:
-    """One axis being resampled: how many elements it has and gets, the scale, and the part of it that is shown."""
+    """One resampled axis: its old and new number of elements, the scale, and the visible part."""
 
     size: Dim
     result: Dim
@@ -64,7 +65,7 @@ def over(a: Scalar, b: Scalar) -> Scalar:
 
 
 def unless_one(width: Scalar, single: Scalar, other: Callable[[], Scalar]) -> Scalar:
-    """`single` where the result is one element wide."""
+    """`single` if the result is one element wide."""
     if isinstance(width, float):
         return single if width == 1.0 else other()
     return ops.select(ops.eq(width, number(1.0, "float64")), value(single), value(other()))
@@ -102,7 +103,7 @@ SOURCES: dict[str, Callable[[ir.Value, Axis], Scalar]] = {
     "tf_crop_and_resize": _crop,
     "tf_half_pixel_for_nn": lambda y, axis: over(plus(y, 0.5), axis.scale),
 }
-"""Coordinate transformation -> where result element y lies in the operand."""
+"""Coordinate transformation -> the operand's coordinate of result element y."""
 
 NEAREST: dict[str, Callable[[ir.Value], ir.Value]] = {
     "round_prefer_floor": lambda s: ops.ceil(ops.sub(s, number(0.5, "float64"))),
@@ -113,7 +114,7 @@ NEAREST: dict[str, Callable[[ir.Value], ir.Value]] = {
 
 
 def polynomial(x: ir.Value, *coefficients: float) -> ir.Value:
-    """Horner's scheme, the highest power first."""
+    """Horner's method, the highest power first."""
     total = number_like(coefficients[0], x)
     for c in coefficients[1:]:
         total = ops.add(ops.mul(total, x), number_like(c, x))
@@ -135,7 +136,7 @@ def _keys(distance: ir.Value, a: float) -> ir.Value:
 
 @dataclass(frozen=True)
 class Filter:
-    """An interpolation kernel: its weight at a distance, and how far it reaches."""
+    """An interpolation kernel: its weight at a distance, and its radius."""
 
     weight: Callable[[ir.Value, float], ir.Value]
     reach: int
@@ -195,24 +196,26 @@ class Resize(Op, name="resize"):
         if mode != "nearest" and DTYPES[dtype].kind != "float":
             x = ops.cast(x, dtype="float32")
         outside = None
-        for index, (place, size) in enumerate(zip(axes, sizes, strict=True)):
+        for index, (axis_index, size) in enumerate(zip(axes, sizes, strict=True)):
             shape = type_of(x).shape
-            place %= len(shape)
-            axis = _axis(shape[place], size, factors[index] if factors else None, scales, index)
+            axis_index %= len(shape)
+            axis = _axis(shape[axis_index], size, factors[index] if factors else None, scales, index)
             if roi is not None:
                 axis.start, axis.end = element(roi, index), element(roi, len(axes) + index)
             y = ops.iota(shape=(size,), axis=0, dtype="float64")
             source = ops.broadcast_to(value(SOURCES[transformation](y, axis)), shape=(size,))
             if transformation == "tf_crop_and_resize":
                 beyond = ops.or_(ops.lt(source, number(0.0, "float64")), ops.gt(source, value(axis.last)))
-                beyond = along(beyond, place, len(shape))
+                beyond = along(beyond, axis_index, len(shape))
                 outside = beyond if outside is None else ops.or_(outside, beyond)
             if mode == "nearest":
-                x = ops.gather(x, _inside(ops.cast(NEAREST[rounding](source), dtype="int64"), shape[place]), axis=place)
+                x = ops.gather(
+                    x, _inside(ops.cast(NEAREST[rounding](source), dtype="int64"), shape[axis_index]), axis=axis_index
+                )
             elif options["antialias"]:
-                x = _filtered(x, place, axis, source, FILTERS[mode], options)
+                x = _filtered(x, axis_index, axis, source, FILTERS[mode], options)
             else:
-                x = _interpolated(x, place, axis, source, FILTERS[mode], options)
+                x = _interpolated(x, axis_index, axis, source, FILTERS[mode], options)
         if outside is not None:
             x = ops.select(outside, number_like(options["extrapolation"], x), x)
         if type_of(x).dtype != dtype and DTYPES[dtype].kind in ("int", "uint"):  # a cubic kernel overshoots
@@ -247,10 +250,12 @@ def _exists(index: ir.Value, size: Dim) -> ir.Value:
     return ops.and_(ops.ge(index, number(0, "int64")), ops.lt(index, dim_value(size)))
 
 
-def _interpolated(x: ir.Value, place: int, axis: Axis, source: ir.Value, kernel: Filter, options: dict) -> ir.Value:
+def _interpolated(
+    x: ir.Value, axis_index: int, axis: Axis, source: ir.Value, kernel: Filter, options: dict
+) -> ir.Value:
     """The weighted sum of the neighbours that the kernel reaches: 2 or 4 gathers."""
     base = ops.floor(source)
-    weights, places = [], []
+    weights, neighbours = [], []
     for offset in range(1 - kernel.reach, kernel.reach + 1):
         position = ops.add(base, number(offset, "float64"))
         index = ops.cast(position, dtype="int64")
@@ -258,7 +263,7 @@ def _interpolated(x: ir.Value, place: int, axis: Axis, source: ir.Value, kernel:
         if options["exclude_outside"]:
             weight = ops.select(_exists(index, axis.size), weight, number(0.0, "float64"))
         weights.append(weight)
-        places.append(_inside(index, axis.size))
+        neighbours.append(_inside(index, axis.size))
     if options["exclude_outside"]:
         total = weights[0]
         for weight in weights[1:]:
@@ -266,19 +271,22 @@ def _interpolated(x: ir.Value, place: int, axis: Axis, source: ir.Value, kernel:
         weights = [ops.div(weight, total) for weight in weights]
     type_ = type_of(x)
     result = None
-    for weight, index in zip(weights, places, strict=True):
-        term = ops.mul(ops.gather(x, index, axis=place), along(convert(weight, type_.dtype), place, type_.rank))
+    for weight, index in zip(weights, neighbours, strict=True):
+        term = ops.mul(
+            ops.gather(x, index, axis=axis_index), along(convert(weight, type_.dtype), axis_index, type_.rank)
+        )
         result = term if result is None else ops.add(result, term)
     assert result is not None
     return result
 
 
-def _filtered(x: ir.Value, place: int, axis: Axis, source: ir.Value, kernel: Filter, options: dict) -> ir.Value:
-    """Antialiasing: where the axis shrinks the kernel is stretched as much. One product with the matrix of all weights,
+def _filtered(x: ir.Value, axis_index: int, axis: Axis, source: ir.Value, kernel: Filter, options: dict) -> ir.Value:
+    """Antialiasing: where the axis shrinks the kernel is stretched as much. One matmul with the matrix of all weights,
     since the number of neighbours depends on the scale.
 
     Beyond its ends the axis is taken to repeat its end elements, so it is lengthened there by all that a kernel
-    reaches."""
+    reaches.
+    """
     margin = ceildiv(axis.size * kernel.reach, axis.result) + kernel.reach + 1
     length = axis.size + margin * 2
     neighbour = ops.sub(ops.iota(shape=(1, length), axis=1, dtype="int64"), dim_value(margin))
@@ -289,8 +297,8 @@ def _filtered(x: ir.Value, place: int, axis: Axis, source: ir.Value, kernel: Fil
     if options["exclude_outside"]:
         weights = ops.select(_exists(neighbour, axis.size), weights, number(0.0, "float64"))
     weights = ops.div(weights, ops.reduce(weights, kind="sum", axes=(1,), keepdims=True))
-    extended = ops.gather(x, _inside(ops.reshape(neighbour, shape=(length,)), axis.size), axis=place)
+    extended = ops.gather(x, _inside(ops.reshape(neighbour, shape=(length,)), axis.size), axis=axis_index)
     type_ = type_of(x)
-    product = ops.dot_general(extended, convert(weights, type_.dtype), lhs_contract=(place,), rhs_contract=(1,))
+    filtered = ops.dot_general(extended, convert(weights, type_.dtype), lhs_contract=(axis_index,), rhs_contract=(1,))
     rank = type_.rank
-    return ops.transpose(product, permutation=(*range(place), rank - 1, *range(place, rank - 1)))
+    return ops.transpose(filtered, permutation=(*range(axis_index), rank - 1, *range(axis_index, rank - 1)))

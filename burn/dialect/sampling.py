@@ -67,19 +67,19 @@ def taps(position: ir.Value, size: Dim, mode: str, padding: str, aligned: bool) 
     kernel = FILTERS[mode]
     result = []
     for offset in range(1 - kernel.reach, kernel.reach + 1):
-        place = ops.add(base, number_like(float(offset), base))
-        weight = kernel.weight(ops.abs(ops.sub(position, place)), CUBIC_A)
-        result.append(_tap(place, weight, size, padding, aligned))
+        neighbour = ops.add(base, number_like(float(offset), base))
+        weight = kernel.weight(ops.abs(ops.sub(position, neighbour)), CUBIC_A)
+        result.append(_tap(neighbour, weight, size, padding, aligned))
     return result
 
 
-def _tap(place: ir.Value, weight: ir.Value | None, size: Dim, padding: str, aligned: bool) -> Tap:
+def _tap(neighbour: ir.Value, weight: ir.Value | None, size: Dim, padding: str, aligned: bool) -> Tap:
     inside = None
     if padding == "zeros":
-        inside = ops.and_(ops.ge(place, number_like(0.0, place)), ops.le(place, last(size, place)))
+        inside = ops.and_(ops.ge(neighbour, number_like(0.0, neighbour)), ops.le(neighbour, last(size, neighbour)))
     elif padding == "reflection":
-        place = reflect(place, size, aligned)
-    return Tap(ops.cast(clamp(place, size), dtype="int64"), weight, inside)
+        neighbour = reflect(neighbour, size, aligned)
+    return Tap(ops.cast(clamp(neighbour, size), dtype="int64"), weight, inside)
 
 
 Fetch = Callable[[ir.Value], ir.Value]

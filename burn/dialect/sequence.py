@@ -1,8 +1,9 @@
-"""Lists of tensors, whose length and elements' sizes the program finds when it runs: sequences, and optionals, which are lists of
-one tensor or none.
+"""Lists of tensors with lengths and element sizes known only at run time: sequences, and optionals (lists of one tensor
+or none).
 
-A list is a scalar of the element type `list` and never changes: inserting gives another list. So lists pass through `if` and
-`loop` like other values. A tensor out of one has sizes of its own, new symbols. The runtime's library computes all of this.
+A list is an immutable scalar of the element type `list`: inserting gives another list. So lists pass through `if` and
+`loop` like other values. A tensor taken from one has sizes of its own, new symbols. The runtime's library computes
+these ops.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ def check_list(cls: type[Op], list_: TensorType, position: TensorType | None = N
 
 
 def found(cls: type[Op], dtype: str, sizes: tuple[int, ...], symbols: tuple[str, ...]) -> TensorType:
-    """The type of a tensor out of a list: its sizes, with the next symbol for each that is -1."""
+    """The type of a tensor taken from a list: its sizes, with the next symbol for each -1."""
     if dtype not in DTYPES:
         cls.fail(f"there is no element type '{dtype}'", "dtype")
     if sizes.count(ANY) != len(symbols):
@@ -43,7 +44,7 @@ class ListEmpty(Op, name="list_empty"):
 
 
 class ListInsert(Op, name="list_insert"):
-    """The list with a tensor at a position (at the end without one; a negative one counts from the end).
+    """The list with a tensor inserted at a position (by default at the end; a negative one counts from the end).
     Shapes: list, x [...], position [] int64 -> list."""
 
     list: Operand
@@ -69,7 +70,7 @@ class ListErase(Op, name="list_erase"):
 
 
 class ListLength(Op, name="list_length"):
-    """How many elements there are. Shapes: list -> [] int64."""
+    """The number of elements. Shapes: list -> [] int64."""
 
     list: Operand
 
@@ -80,8 +81,8 @@ class ListLength(Op, name="list_length"):
 
 
 class ListAt(Op, name="list_at"):
-    """The tensor at a position, or an optional's one without. It must have the element type and the sizes given; those that are
-    -1 are the new `symbols`. Shapes: list, position [] int64 -> sizes."""
+    """The tensor at a position; without a position, that of an optional. It must have the given element type and sizes;
+    each -1 is one of the new `symbols`. Shapes: list, position [] int64 -> sizes."""
 
     list: Operand
     position: Operand | None
@@ -98,8 +99,8 @@ class ListAt(Op, name="list_at"):
 
 
 class ListConcat(Op, name="list_concat"):
-    """All tensors joined along an axis, a new one if `stack`. `sizes` are the result's; those that are -1 are the new `symbols`.
-    Shapes: list -> sizes."""
+    """Concatenates all tensors along an axis, a new one if `stack`. `sizes` are the result's; each -1 is one of the new
+    `symbols`. Shapes: list -> sizes."""
 
     list: Operand
     axis: int
@@ -119,8 +120,9 @@ class ListConcat(Op, name="list_concat"):
 
 
 class ListSplit(Op, name="list_split"):
-    """The parts of a tensor along an axis: as long as `parts` says, each as long as it says if it is one number (the last may be
-    shorter), or its slices without; those lose the axis unless `keep`. Shapes: x [...], parts [n] or [] int64 -> list."""
+    """Splits a tensor along an axis into parts of the lengths `parts`. If that is one number, all parts have that
+    length (the last may be shorter). Without it the parts are slices, which lose the axis unless `keep`. Shapes: x
+    [...], parts [n] or [] int64 -> list."""
 
     x: Operand
     parts: Operand | None

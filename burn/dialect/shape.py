@@ -1,6 +1,6 @@
-"""Primitives that make or move elements without computing on them: constants, views, slices, padding, joining.
+"""Primitives that create or move elements without arithmetic: constants, views, slices, pad, concat.
 
-Sizes, starts and pads are dims: numbers or symbolic expressions. Sizes that come from tensor values enter the program through
+Sizes, starts and pads are dims: numbers or symbolic expressions. Sizes that are tensor values enter the program through
 `ReadDim`.
 """
 
@@ -28,7 +28,7 @@ class Full(Op, name="full", traits=Trait.CONSTANT | Trait.GENERATED):
 
 
 class Constant(Op, name="constant", traits=Trait.CONSTANT | Trait.STORED | Trait.GENERATED):
-    """A tensor of at most a few numbers, written out. Shapes: -> shape."""
+    """A tensor of at most a few numbers, stored in the IR. Shapes: -> shape."""
 
     values: tuple[float, ...]
     shape: tuple[Dim, ...]
@@ -95,8 +95,8 @@ class ReadDim(Op, name="read_dim", pure=False):
 
 
 class CheckSize(Op, name="check_size", pure=False):
-    """Ends the run unless `size` stands in `relation` ("==", "!=", "<=", "<", ">=" or ">") to `bound`. `says` tells people
-    why that is asked for. What inputs' sizes decide is checked before anything is computed. Shapes: -> nothing."""
+    """Aborts the run unless `size` has the `relation` ("==", "!=", "<=", "<", ">=" or ">") to `bound`. `says` gives the
+    user the reason. Conditions on inputs' sizes are checked before any computation. Shapes: -> nothing."""
 
     size: Dim
     relation: str
@@ -134,7 +134,7 @@ class BroadcastTo(Op, name="broadcast_to", traits=Trait.VIEW | Trait.REPEATABLE 
 
 
 class Reshape(Op, name="reshape", traits=Trait.VIEW | Trait.REPEATABLE | Trait.FOLLOWS_PRECISION | Trait.ALIAS):
-    """The same elements in row-major order under another shape. Shapes: x -> shape, of as many elements."""
+    """The same elements in row-major order with another shape. Shapes: x -> shape, of as many elements."""
 
     x: Operand
     shape: tuple[Dim, ...]
@@ -185,7 +185,7 @@ class Slice(Op, name="slice", traits=Trait.VIEW | Trait.REPEATABLE | Trait.FOLLO
         return x.with_shape(sizes)
 
     def must_agree(self) -> list[Agreement]:
-        """Both ends lie in the axis, unless nothing is taken."""
+        """Both ends are within the axis, unless the slice is empty."""
         needs: list[Agreement] = []
         for d, start, size, step in zip(type_of(self.x).shape, self.starts, self.sizes, self.steps, strict=True):
             last = start + (size - 1) * step
@@ -221,7 +221,7 @@ class Pad(Op, name="pad", traits=Trait.FOLLOWS_PRECISION):
 
 
 class Concat(Op, name="concat", traits=Trait.FOLLOWS_PRECISION):
-    """Operands one after another along `axis`. Shapes: [.., di, ..] -> [.., sum of di, ..]."""
+    """Concatenates the operands along `axis`. Shapes: [.., di, ..] -> [.., sum of di, ..]."""
 
     xs: Variadic
     axis: int
@@ -253,19 +253,19 @@ class Concat(Op, name="concat", traits=Trait.FOLLOWS_PRECISION):
 def slice_bounds(dim: Dim, start: Dim | None, stop: Dim | None, step: int) -> tuple[Dim, Dim]:
     """(first, count) of numpy's `[start:stop:step]` on an axis of `dim` elements; None is an open end."""
 
-    def place(value: Dim) -> Dim:
-        """Counted from the end where it is negative. Of an axis without elements nothing is taken in any case."""
+    def wrapped(value: Dim) -> Dim:
+        """A negative value counts from the end. On an axis without elements the slice is empty in any case."""
         if non_negative(value, dim):
             return value
         return value + dim * dim_min(1, dim_max(0, value * -1))
 
     def clamp(value: Dim, low: Dim, high: Dim) -> Dim:
-        return dim_min(dim_max(place(value), low), high)
+        return dim_min(dim_max(wrapped(value), low), high)
 
     if step > 0:
         if step == 1 and stop is None and isinstance(start, int) and start < 0:
             return dim_max(0, dim + start), dim_min(-start, dim)
-        first = 0 if start is None else dim_max(place(start), 0)  # beyond the end, nothing is taken
+        first = 0 if start is None else dim_max(wrapped(start), 0)  # beyond the end the slice is empty
         last = dim if stop is None else clamp(stop, 0, dim)
         if isinstance(first, int) and isinstance(dim, int):
             first = min(first, dim)

@@ -1,7 +1,8 @@
-"""The discrete Fourier transform. A composite: products with matrices of roots of unity, split as Cooley and Tukey did.
+"""The discrete Fourier transform. A composite: matmuls with matrices of roots of unity, factorised by Cooley and
+Tukey's algorithm.
 
-A length n = a * b costs n * (a + b) instead of n * n; lengths that are prime or not known are one product. Real and
-imaginary parts are separate tensors throughout.
+A length n = a * b costs n * (a + b) instead of n * n; prime or unknown lengths are one matmul. Real and imaginary parts
+are separate tensors throughout.
 """
 
 from __future__ import annotations
@@ -16,16 +17,17 @@ from burn.dialect.op import Op, Operand, same_type
 from burn.dialect.types import FLOATS, HALVES, TensorType, may_equal, type_of
 
 DIRECT = 48
-"""Lengths up to this are not split: one product of that size is cheaper than two and a twiddle."""
+"""Lengths up to this are not factorised: one matmul of that size is cheaper than two and a twiddle."""
 
 Pair = tuple[ir.Value, "ir.Value | None"]
 """Real and imaginary part; None for zero."""
 
 
 class Dft(Op, name="dft"):
-    """sum over t of x[t] exp(-2 pi i k t / n) along the last axis; `inverse` has the sign + and divides by n.
+    """sum over t of x[t] exp(-2 pi i k t / n) along the last axis; `inverse` uses the sign + and divides by n.
 
-    Shapes: re and im [.., n] -> real and imaginary part [.., n]. im absent is zero. Source: ONNX DFT."""
+    Shapes: re and im [.., n] -> real and imaginary part [.., n]. An absent im is zero. Source: ONNX DFT.
+    """
 
     re: Operand
     im: Operand | None
@@ -58,14 +60,15 @@ class Dft(Op, name="dft"):
 
 
 def factor(n: int) -> int:
-    """The divisor of n nearest below its square root; 1 for a prime."""
+    """The largest divisor of n up to its square root; 1 for a prime."""
     return next(d for d in range(math.isqrt(n), 0, -1) if n % d == 0)
 
 
 def roots(rows: Dim, columns: Dim, n: Dim, sign: float, dtype: str) -> tuple[ir.Value, ir.Value]:
     """cos and sign * sin of 2 pi j k / n for j < rows, k < columns.
 
-    The product j k is reduced modulo n as an integer and the angle taken in float64: both keep the last digits."""
+    j k is reduced modulo n as an integer, and the angle is a float64, so that both keep full precision.
+    """
     shape = (rows, columns)
     j, k = ops.iota(shape=shape, axis=0), ops.iota(shape=shape, axis=1)
     turn = ops.cast(ops.mod(ops.mul(j, k), dim_value(n)), dtype="float64")
@@ -74,15 +77,15 @@ def roots(rows: Dim, columns: Dim, n: Dim, sign: float, dtype: str) -> tuple[ir.
 
 
 def times(x: Pair, c: ir.Value, s: ir.Value) -> Pair:
-    """The complex product x * (c + i s)."""
+    """x * (c + i s), a complex multiplication."""
     re, im = x
     if im is None:
         return ops.mul(re, c), ops.mul(re, s)
     return ops.sub(ops.mul(re, c), ops.mul(im, s)), ops.add(ops.mul(re, s), ops.mul(im, c))
 
 
-def product(x: Pair, n: Dim, sign: float, axis: int) -> Pair:
-    """The transform along one axis as a product with the matrix of roots; the result's axis comes last."""
+def dft_matmul(x: Pair, n: Dim, sign: float, axis: int) -> Pair:
+    """The transform along one axis as a matmul with the matrix of roots; the result's axis comes last."""
     dtype = type_of(x[0]).dtype
     c, s = roots(n, n, n, sign, dtype)
 
@@ -103,7 +106,7 @@ def transform(x: Pair, n: Dim, sign: float) -> tuple[ir.Value, ir.Value]:
     a = factor(n) if isinstance(n, int) and n > DIRECT else 1
     rank = type_of(x[0]).rank
     if a == 1:
-        re, im = product(x, n, sign, rank - 1)
+        re, im = dft_matmul(x, n, sign, rank - 1)
         assert im is not None
         return re, im
     assert isinstance(n, int)
@@ -111,7 +114,7 @@ def transform(x: Pair, n: Dim, sign: float) -> tuple[ir.Value, ir.Value]:
     lead = type_of(x[0]).shape[:-1]
     grid = [None if p is None else reshape(p, (*lead, a, b)) for p in x]
     assert grid[0] is not None
-    swapped = product((grid[0], grid[1]), a, sign, rank - 1)  # [.., t2, k1]
+    swapped = dft_matmul((grid[0], grid[1]), a, sign, rank - 1)  # [.., t2, k1]
     twiddled = times(swapped, *roots(b, a, n, sign, type_of(x[0]).dtype))
     order = (*range(rank - 1), rank, rank - 1)
     rows = [ops.transpose(p, permutation=order) for p in twiddled if p is not None]  # [.., k1, t2]

@@ -1,4 +1,4 @@
-"""Types written as text: `spec("float32[batch, 3, 224, 224]")`, what inputs are described with."""
+"""Types as text, for describing inputs: `spec("float32[batch, 3, 224, 224]")`."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def element_type(dtype: Any) -> str:
         return DTYPES[dtype].name  # the name itself, if `x.dtype` was given: its equality is costly
     if isinstance(dtype, type) and dtype in _PYTHON:
         return _PYTHON[dtype]
-    name = str(dtype).removeprefix("torch.")  # torch's are called as here
+    name = str(dtype).removeprefix("torch.")  # torch's dtypes have the same names
     if isinstance(dtype, np.dtype) or (isinstance(dtype, type) and issubclass(dtype, np.generic)):
         name = np.dtype(dtype).name
     if name not in DTYPES:
@@ -61,7 +61,7 @@ def element_type(dtype: Any) -> str:
 
 
 def _split(text: str) -> list[str]:
-    """At the commas that are in no brackets: "n, min(a, b)"."""
+    """Splits at the commas outside of brackets: "n, min(a, b)"."""
     parts, depth = [""], 0
     for character in text:
         depth += (character == "(") - (character == ")")
@@ -88,7 +88,7 @@ def spec_of(example: Any, dynamic: Mapping[int, str | Dim] | None = None) -> Ten
     else:
         array = example if hasattr(example, "shape") and hasattr(example, "dtype") else as_array(example)
         name = str(array.dtype).removeprefix("torch.")
-        with suppress(KeyError, TypeError):  # not a numpy type: torch's are called alike
+        with suppress(KeyError, TypeError):  # not a numpy type: torch's dtypes have the same names
             name = dtype_of_numpy(np.dtype(array.dtype)) if not isinstance(array.dtype, str) else name
         if name not in DTYPES:
             raise TypeMismatch("an example has an element type that burn does not know", [name])

@@ -1,6 +1,6 @@
-"""Strings: joining, splitting, letter case, matching, and numbers as text. What moves or compares elements (gather, concat,
-eq ...) works on strings as on numbers; these need the characters. They are computed by the runtime's library.
-"""
+"""String ops: concatenation, splitting, letter case, matching, and conversion from and to numbers. Ops that move or
+compare elements (gather, concat, eq ...) accept strings as well as numbers; these need the characters. The runtime's
+library computes them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from burn.dialect.op import DTypeName, Op, Operand
 from burn.dialect.types import DTYPES, TensorType
 
 WRITTEN = ("float64", "int64", "uint64", "bool")
-"""The element types that can be written as text; others are converted first."""
+"""The element types with a text form; others are converted first."""
 
 PRECISIONS = ("float64", "float32", "float16", "bfloat16")
 
@@ -21,7 +21,7 @@ def check_strings(cls: type[Op], *types_: TensorType) -> None:
 
 
 class StringConcat(Op, name="string_concat"):
-    """Each string of lhs with that of rhs behind it. Shapes: lhs, rhs [...] -> [...]."""
+    """Concatenates each string of lhs with that of rhs. Shapes: lhs, rhs [...] -> [...]."""
 
     lhs: Operand
     rhs: Operand
@@ -35,9 +35,11 @@ class StringConcat(Op, name="string_concat"):
 
 
 class StringCase(Op, name="string_case"):
-    """Each string with its characters replaced as the table says: upper or lower case.
+    """Each string with its characters mapped by the table: upper or lower case.
 
-    Shapes: x [...], table [n, 4] int32, rows sorted by a code point and the up to three that take its place -> [...]."""
+    Shapes: x [...], table [n, 4] int32, rows sorted by code point, each with up to three code points that replace it ->
+    [...].
+    """
 
     x: Operand
     table: Operand
@@ -51,10 +53,12 @@ class StringCase(Op, name="string_case"):
 
 
 class StringSplit(Op, name="string_split"):
-    """Each string's pieces between delimiters (without any: between runs of white space), at most `maximum` + 1 of them
-    unless it is negative; rows are filled up with empty strings.
+    """Splits each string at delimiters (without a delimiter at runs of white space) into at most `maximum` + 1 pieces,
+    unless it is negative. Rows are padded with empty strings.
 
-    Shapes: x [...], delimiter [] -> [.., count] strings, [...] int64, how many pieces each has; `count` is a new symbol."""
+    Shapes: x [...], delimiter [] -> [.., count] strings, [...] int64, the number of pieces of each; `count` is a new
+    symbol.
+    """
 
     x: Operand
     delimiter: Operand
@@ -70,8 +74,8 @@ class StringSplit(Op, name="string_split"):
 
 
 class StringMatch(Op, name="string_match"):
-    """Whether a regular expression matches each whole string. Shapes: x [...], program [n, 3] int64, what `regex.compile`
-    makes of the expression -> [...] bool."""
+    """True if a regular expression matches the whole string. Shapes: x [...], program [n, 3] int64, from
+    `regex.compile` -> [...] bool."""
 
     x: Operand
     program: Operand
@@ -85,11 +89,13 @@ class StringMatch(Op, name="string_match"):
 
 
 class StringTokens(Op, name="string_tokens"):
-    """The parts of each string that a regular expression finds one after another, or with `between` what lies between those, if
-    they have `least` characters; rows are filled up with empty strings. Of the parts that begin at one place the longest counts.
+    """The successive matches of a regular expression in each string; with `between` the substrings between those.
+    Matches of fewer than `least` characters do not count; rows are padded with empty strings. Of the matches that begin
+    at one character the longest counts.
 
-    Shapes: x [...], program [n, 3] int64 (`regex.compile`) -> [.., count] strings, [...] int64, how many parts each has; `count`
-    is a new symbol."""
+    Shapes: x [...], program [n, 3] int64 (`regex.compile`) -> [.., count] strings, [...] int64, the number of matches
+    of each; `count` is a new symbol.
+    """
 
     x: Operand
     program: Operand
@@ -108,7 +114,7 @@ class StringTokens(Op, name="string_tokens"):
 
 
 class StringFind(Op, name="string_find"):
-    """The first place among the keys where each string is, or -1. Shapes: x [...], keys [n] -> [...] int64."""
+    """The first index of each string among the keys, or -1. Shapes: x [...], keys [n] -> [...] int64."""
 
     x: Operand
     keys: Operand
@@ -122,7 +128,7 @@ class StringFind(Op, name="string_find"):
 
 
 class StringRank(Op, name="string_rank"):
-    """How many elements come before each string in the order of their code points. Shapes: x [...] -> [...] int64."""
+    """The number of elements before each string in the order of their code points. Shapes: x [...] -> [...] int64."""
 
     x: Operand
 
@@ -133,8 +139,8 @@ class StringRank(Op, name="string_rank"):
 
 
 class NumberToString(Op, name="number_to_string"):
-    """Numbers as text, floats with the fewest digits that give them again in the element type `precision`.
-    Shapes: x [...] float64, int64, uint64 or bool -> [...]."""
+    """Numbers as text; floats have the fewest digits from which the element type `precision` reads them back. Shapes: x
+    [...] float64, int64, uint64 or bool -> [...]."""
 
     x: Operand
     precision: DTypeName = "float64"
@@ -149,8 +155,8 @@ class NumberToString(Op, name="number_to_string"):
 
 
 class StringToNumber(Op, name="string_to_number"):
-    """The numbers that strings spell, in decimal digits; blanks around them are passed over. A string that is no number ends
-    the run. Shapes: x [...] -> [...] of `dtype`: float64, int64 or uint64."""
+    """Parses strings as decimal numbers, ignoring blanks around them. A string that is no number aborts the run.
+    Shapes: x [...] -> [...] of `dtype`: float64, int64 or uint64."""
 
     x: Operand
     dtype: DTypeName = "float64"

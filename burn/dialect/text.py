@@ -1,12 +1,12 @@
-"""Programs as text and back: MLIR's syntax, weights apart.
+"""Prints and parses programs in MLIR's syntax, without the bytes of weights.
 
     func.func @main(%x: tensor<?x4xf32, ["batch", "4"]> {burn.name = "x"}) -> (tensor<?x4xf32, ["batch", "4"]>) {
       %0 = "burn.exp"(%x) : (tensor<?x4xf32, ["batch", "4"]>) -> tensor<?x4xf32, ["batch", "4"]>
       "burn.return"(%0) : (tensor<?x4xf32, ["batch", "4"]>) -> ()
     }
 
-MLIR cannot read this where the dialect is registered (IRDL gives all variadic operands one type), so the text is
-parsed where it is not, and rebuilt op by op with every name, attribute and count checked. Enter at `to_text` and
+MLIR cannot parse this with the dialect registered (IRDL gives all variadic operands one type). So a context without the
+dialect parses it, and each op is rebuilt with every name, attribute and count checked. Enter at `to_text` and
 `parse_text`.
 """
 
@@ -25,19 +25,19 @@ from burn.dialect.weights import Weight, WeightStore
 from burn.errors import ModelError, Problem
 
 RANDOM_STATE_MARK = "burn.random_state"
-"""The attribute of the last argument where that is the run's random state."""
+"""The attribute of the last argument if it is the run's random state."""
 
 GIVEN_UP_MARK = "burn.given_up"
-"""The attribute of arguments that the caller gives up."""
+"""The attribute of donated arguments."""
 
 KEYS = "burn.keys"
-"""The attribute of a result that callers get as dicts, one for each row: their keys."""
+"""The attribute of a result that callers receive as dicts, one for each row: their keys."""
 
 CONTAINER = "burn.container"
-"""The attribute of an argument or a result that is a list: what of."""
+"""The attribute of a list argument or result: its element type."""
 
 MAX_DEPTH = 64  # regions inside regions
-MAX_NESTING = 1000  # brackets inside brackets: MLIR's reader calls itself for each
+MAX_NESTING = 1000  # nested brackets: MLIR's parser is recursive
 _BRACKETS = re.compile(r'"(?:[^"\\\n]|\\.)*"|//[^\n]*|->|[(\[{<]|[)\]}>]')
 _AT = re.compile(r'loc\(".*":(\d+):(\d+)\)')
 _NO_CLASS = "Can't cast unknown"
@@ -46,7 +46,7 @@ _foreign: ir.Context | None = None
 
 
 def to_text(program: Program, locations: bool = False) -> str:
-    """The program in MLIR's syntax, the names of its inputs and outputs as attributes `burn.name`."""
+    """The program in MLIR's syntax, with the names of its inputs and outputs as attributes `burn.name`."""
     function = program.function
     with context():
         named = {"arg_attrs": program.input_names, "res_attrs": program.output_names}
@@ -70,10 +70,10 @@ def to_text(program: Program, locations: bool = False) -> str:
 
 
 def parse_text(text: str, weights: Mapping[str, Weight] | None = None, file: str = "") -> Program:
-    """Reads a program. `weights` holds the constants that `burn.weight` ops name; a program may be read without them.
+    """Parses a program. `weights` holds the constants that `burn.weight` ops name; they are optional.
 
-    file: the name that errors give the text. Raises ModelError listing every op that is unknown or malformed, with its file, line
-    and column. Types are not inferred again: `verify` does that.
+    file: the name of the text in errors. Raises ModelError listing every op that is unknown or malformed, with its
+    file, line and column. Types are not inferred again: `verify` does that.
     """
     module = _foreign_module(text, file)
     functions = [op for op in module.body.operations if isinstance(op, func.FuncOp)]
@@ -85,14 +85,14 @@ def parse_text(text: str, weights: Mapping[str, Weight] | None = None, file: str
             return _Reader(weights or {}, file).program(functions[0])
         except (
             TypeError
-        ) as error:  # MLIR's interface to Python has no class for some of its attributes, array<i56> for one
+        ) as error:  # MLIR's Python bindings have no class for some of its attributes, for example array<i56>
             if not str(error).startswith(_NO_CLASS):
                 raise
             raise ModelError("the program's text is malformed", [str(error)]) from None
 
 
 def _foreign_module(text: str, file: str) -> ir.Module:
-    """The text in a context that takes any op."""
+    """Parses the text in a context that allows unregistered ops."""
     global _foreign
     if _nesting(text) > MAX_NESTING:
         raise ModelError("not a program", [f"more than {MAX_NESTING} brackets stand inside each other"])
@@ -106,7 +106,7 @@ def _foreign_module(text: str, file: str) -> ir.Module:
 
 
 def _diagnosed(diagnostic: Any, text: str, file: str) -> Problem:
-    """What MLIR's parser says, with the token that it stopped at."""
+    """The error of MLIR's parser, with the token that it stopped at."""
     message = diagnostic.message.strip()
     found = _AT.fullmatch(str(diagnostic.location))
     if not found:
@@ -118,7 +118,7 @@ def _diagnosed(diagnostic: Any, text: str, file: str) -> Problem:
 
 
 def missing_weights(program: Program) -> list[str]:
-    """The keys of constants that a program's text names, and whose bytes were not given."""
+    """The keys of constants that a program's text names without given bytes."""
     known = {key for key, _ in program.weights.items()}
     with context():
         ops = [op.operation for block in blocks(program.block) for op in block.operations]
@@ -127,7 +127,7 @@ def missing_weights(program: Program) -> list[str]:
 
 
 def _nesting(text: str) -> int:
-    """How many brackets stand inside each other at most."""
+    """The largest depth of nested brackets."""
     depth = deepest = 0
     for match in _BRACKETS.finditer(text):
         token = match[0]
@@ -139,7 +139,7 @@ def _nesting(text: str) -> int:
     return deepest
 
 
-def _place(location: ir.Location, file: str = "") -> str:
+def _location(location: ir.Location, file: str = "") -> str:
     if isinstance(location, ir.NameLoc):
         return location.name_str
     return _spot(file, location.start_line, location.start_col) if isinstance(location, ir.FileLineColLoc) else ""
@@ -172,7 +172,7 @@ class _Reader:
         self.values.update(zip(block.arguments, program.inputs, strict=True))
         *body, end = block.operations
         if end.operation.name != "burn.return":
-            self.problems.append(Problem("a program ends in burn.return", node=_place(end.location, self.file)))
+            self.problems.append(Problem("a program ends in burn.return", node=_location(end.location, self.file)))
         for operation in body:
             self.operation(operation.operation, program.block, 0)
         self.finish()
@@ -186,7 +186,7 @@ class _Reader:
         return program
 
     def containers(self, function: func.FuncOp, attribute: str, count: int) -> dict[int, Container]:
-        """What the arguments or results that are marked as lists are lists of."""
+        """The element types of arguments or results marked as lists."""
         found: dict[int, Container] = {}
         entries = ir.ArrayAttr(function.attributes[attribute]) if attribute in function.attributes else []
         for i, entry in enumerate(entries):
@@ -198,7 +198,7 @@ class _Reader:
         return found
 
     def result_keys(self, function: func.FuncOp, count: int) -> dict[int, tuple[int, ...] | tuple[str, ...]]:
-        """The keys of results that callers get as dicts."""
+        """The keys of results that callers receive as dicts."""
         found: dict[int, Any] = {}
         entries = ir.ArrayAttr(function.attributes["res_attrs"]) if "res_attrs" in function.attributes else []
         for i, entry in enumerate(entries):
@@ -212,7 +212,7 @@ class _Reader:
         return found
 
     def random_state(self, function: func.FuncOp, types_: Sequence[TensorType]) -> bool:
-        """Whether the last argument is marked as the random state."""
+        """True if the last argument is marked as the random state."""
         marked = _marked(function, RANDOM_STATE_MARK)
         if marked and (marked != [len(types_) - 1] or types_[-1] != RANDOM_STATE):
             self.problems.append(Problem(f"{RANDOM_STATE_MARK} is for the last argument, which is {RANDOM_STATE}"))
@@ -231,19 +231,19 @@ class _Reader:
 
     def operation(self, source: ir.Operation, block: ir.Block, depth: int) -> None:
         """Rebuilds one op at the end of a block; what cannot be rebuilt becomes a problem."""
-        own = _place(source.location) or "program"  # without the file's name: equal texts are one program
-        place = _place(source.location, self.file)
+        own = _location(source.location) or "program"  # without the file's name: equal texts are one program
+        at = _location(source.location, self.file)
         cls = REGISTRY.get(source.name.removeprefix("burn.")) if source.name.startswith("burn.") else None
         if cls is None or depth > MAX_DEPTH:
             self.problems.append(
-                Problem("there is no such op" if cls is None else "nested too deeply", place, source.name)
+                Problem("there is no such op" if cls is None else "nested too deeply", at, source.name)
             )
             self.values.update(dict.fromkeys(source.results))
             return
         with ir.Location.name(own):
-            attributes = self.attributes(cls, source, place)
+            attributes = self.attributes(cls, source, at)
         wrong = _shape_problems(cls, source, attributes)
-        self.problems += [Problem(text, place, source.name) for text in wrong]
+        self.problems += [Problem(text, at, source.name) for text in wrong]
         results = [self.type(r.type, f"the result of {source.name}").to_mlir() for r in source.results]
         operands = [self.values.get(v) for v in source.operands]
         if wrong or any(operand is None for operand in operands):
@@ -265,38 +265,38 @@ class _Reader:
         for operation in block.operations:
             self.operation(operation.operation, made, depth + 1)
 
-    def attributes(self, cls: type[Op], source: ir.Operation, place: str) -> dict[str, ir.Attribute]:
-        """The op's attributes, read again here; unknown, missing and ill-typed ones become problems."""
+    def attributes(self, cls: type[Op], source: ir.Operation, at: str) -> dict[str, ir.Attribute]:
+        """The op's attributes, rebuilt; unknown, missing and ill-typed ones become problems."""
         found: dict[str, ir.Attribute] = {}
         for name in source.attributes:
             text = str(source.attributes[name])
             if name == "segments":
                 found[name] = ir.Attribute.parse(text)
             elif name not in cls.ATTRS:
-                self.problems.append(Problem("there is no such attribute", place, source.name, attribute=name))
+                self.problems.append(Problem("there is no such attribute", at, source.name, attribute=name))
             else:
                 codec = cls.ATTRS[name].codec
                 try:
                     value = codec.decode(ir.Attribute.parse(text))
                 except (ValueError, TypeError, ir.MLIRError):
                     message = f"{text} is not a value of type {cls.ATTRS[name].annotation}"
-                    self.problems.append(Problem(message, place, source.name, attribute=name))
+                    self.problems.append(Problem(message, at, source.name, attribute=name))
                     continue
                 found[name] = codec.encode(self.key(value) if (cls.OP_NAME, name) == ("weight", "key") else value)
         for name, attr in cls.ATTRS.items():
             if attr.required and name not in source.attributes:
-                self.problems.append(Problem("the attribute is missing", place, source.name, attribute=name))
+                self.problems.append(Problem("the attribute is missing", at, source.name, attribute=name))
         return found
 
     def key(self, key: str) -> str:
-        """The key that a weight has in the program's store; its own where its bytes are not given."""
+        """The key of a weight in the program's store; its own if its bytes are not given."""
         if key not in self.keys:
             self.keys[key] = self.store.add(self.given[key], key) if key in self.given else key
         return self.keys[key]
 
 
 def _names(function: func.FuncOp, attribute: str, default: str, count: int) -> list[str]:
-    """The names of inputs or outputs, with numbered ones where the text gives none."""
+    """The names of inputs or outputs; numbered defaults if the text has none."""
     names = [f"{default}{i}" for i in range(count)]
     if attribute in function.attributes:
         for i, entry in enumerate(ir.ArrayAttr(function.attributes[attribute])):
@@ -312,7 +312,7 @@ def _marked(function: func.FuncOp, mark: str) -> list[int]:
 
 
 def _shape_problems(cls: type[Op], source: ir.Operation, attributes: Mapping[str, Any]) -> list[str]:
-    """What is wrong with the numbers of operands and regions."""
+    """Problems with the numbers of operands and regions."""
     problems: list[str] = []
     count = len(source.operands)
     kinds = [kind for _, kind in cls.OPERANDS]
@@ -339,7 +339,7 @@ def _shape_problems(cls: type[Op], source: ir.Operation, attributes: Mapping[str
 
 
 def needs_segments(kinds: Sequence[str]) -> bool:
-    """Whether the operands of an op cannot be told apart by their number."""
+    """True if the number of operands alone does not assign them to groups."""
     return any(kind != "single" for kind in kinds[:-1]) or (len(kinds) > 1 and kinds[-1] == "optional")
 
 

@@ -1,8 +1,8 @@
-"""Square tiles of images, mapped by a small matrix along both of their axes: what a fast convolution is made of.
+"""Square tiles of images, transformed by a small matrix along both axes: the building blocks of fast convolution.
 
-A tile of few pixels times few filter taps is a product of polynomials, which takes fewer multiplications at points
-(S. Winograd, 1980; A. Lavin and S. Gray, arXiv 1509.09308). `split_tiles` evaluates, `join_tiles` interpolates; the pass
-`winograd` writes both.
+A tile of few pixels times few filter taps is a multiplication of polynomials, which needs fewer multiplications in the
+evaluation domain (S. Winograd, 1980; A. Lavin and S. Gray, arXiv 1509.09308). `split_tiles` evaluates, `join_tiles`
+interpolates; the pass `winograd` creates both.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ from burn.dialect.types import TensorType, type_of
 
 
 class SplitTiles(Op, name="split_tiles", traits=Trait.REPEATABLE, kernel="split"):
-    """Tiles of `size` x `size` pixels, `step` apart and the first one `low` in front of x, mapped by `matrix` [p, size] (row by
-    row) along both axes. Pixels outside x are zeros. Shapes: x [n, h, w, c..] -> [p * p, n * tiles[0] * tiles[1], c..]."""
+    """Tiles of `size` x `size` pixels, `step` apart, transformed by `matrix` [p, size] (row-major) along both axes. The
+    first tile starts `low` pixels before x; pixels outside x are zeros. Shapes: x [n, h, w, c..] -> [p * p, n *
+    tiles[0] * tiles[1], c..]."""
 
     x: Operand
     matrix: tuple[float, ...]
@@ -40,7 +41,7 @@ class SplitTiles(Op, name="split_tiles", traits=Trait.REPEATABLE, kernel="split"
 
     @classmethod
     def decompose(cls, x: ir.Value, matrix, size: int, step: int, low, tiles) -> ir.Value:
-        """Windows, and a product along each of their axes."""
+        """Windows, and a matmul along each of their axes."""
         n, *image = type_of(x).shape[:3]
         rest = type_of(x).rank - 3
         covered = [(t - 1) * step + size for t in tiles]
@@ -60,8 +61,8 @@ class SplitTiles(Op, name="split_tiles", traits=Trait.REPEATABLE, kernel="split"
 
 
 class JoinTiles(Op, name="join_tiles", traits=Trait.REPEATABLE, kernel="join"):
-    """Tiles of p x p numbers mapped by `matrix` [size, p] (row by row) along both axes, laid side by side as images of `sizes`;
-    what hangs over is cut off. Shapes: x [p * p, batch * tiles, c..] -> [batch, *sizes, c..]."""
+    """Tiles of p x p numbers, transformed by `matrix` [size, p] (row-major) along both axes and arranged as images of
+    `sizes`. Excess pixels are cropped. Shapes: x [p * p, batch * tiles, c..] -> [batch, *sizes, c..]."""
 
     x: Operand
     matrix: tuple[float, ...]
@@ -80,7 +81,7 @@ class JoinTiles(Op, name="join_tiles", traits=Trait.REPEATABLE, kernel="join"):
 
     @classmethod
     def decompose(cls, x: ir.Value, matrix, size: int, batch: Dim, sizes) -> ir.Value:
-        """A product along each axis, then the tiles in their places."""
+        """A matmul along each axis; then the tiles are arranged as images."""
         points, tiles, rest = len(matrix) // size, counts(sizes, size), type_of(x).shape[2:]
         x = reshape(x, (points, points, batch, *tiles, *rest))
         for _ in range(2):  # [p, q, n, th, tw, c..] -> [j, p, ..] -> [i, j, ..]
@@ -92,7 +93,7 @@ class JoinTiles(Op, name="join_tiles", traits=Trait.REPEATABLE, kernel="join"):
 
 
 def counts(sizes: Any, size: int) -> tuple[int, ...]:
-    """Tiles along each axis, of sizes that are numbers."""
+    """The number of tiles along each axis, for sizes that are numbers."""
     return tuple(-(-d // size) for d in sizes)
 
 

@@ -1,7 +1,7 @@
-"""Traits of ops: facts that hold of every op of a class, which passes ask for by `op.has(Trait.VIEW)`.
+"""Op traits: facts about every op of a class, which passes query by `op.has(Trait.VIEW)`.
 
-A class states them where it is defined, `class Reshape(Op, name="reshape", traits=Trait.VIEW)`. What depends on an op's operands
-is a method of `Op` instead (`flops`).
+A class states them in its definition, `class Reshape(Op, name="reshape", traits=Trait.VIEW)`. Facts that depend on an
+op's operands are methods of `Op` instead (`flops`).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from enum import Flag, auto
 
 
 class Trait(Flag):
-    """Combine with `|`. `op.has(a | b)` asks for either."""
+    """Combine with `|`. `op.has(a | b)` is true for either."""
 
     NONE = 0
 
@@ -18,11 +18,11 @@ class Trait(Flag):
     VIEW = auto()
     """Every element of the result is an element of the operand `x`."""
     CONSTANT = auto()
-    """There are no operands: the elements follow from attributes, and sizes, alone."""
+    """There are no operands: the elements follow from attributes and sizes alone."""
     GENERATED = auto()
-    """A constant whose elements are computed from their index wherever they are read."""
+    """A constant whose elements are computed from their index by each reader."""
     STORED = auto()
-    """A constant whose elements lie in the program's data: it needs no buffer."""
+    """A constant whose elements are in the program's data: it needs no buffer."""
     ALIAS = auto()
     """The result is the operand's memory."""
     INDEXED = auto()
@@ -30,9 +30,9 @@ class Trait(Flag):
 
     # ---- arithmetic
     CONTRACTION = auto()
-    """Sums products over a depth: a matrix kernel can compute it."""
+    """Multiplies operands and sums over a depth: a matrix kernel can compute it."""
     PACKED = auto()
-    """A contraction whose rhs the target's kernels read as it lies in memory (`packed.py`)."""
+    """A contraction whose rhs is in the target's memory layout (`packed.py`)."""
     ATTENTION = auto()
     """Softmax attention, or its gradient: q, k, v, mask and lengths are operands."""
     REDUCTION = auto()
@@ -40,12 +40,12 @@ class Trait(Flag):
 
     # ---- decisions of passes
     REPEATABLE = auto()
-    """The backward pass may compute it once more instead of keeping its result."""
+    """The backward pass may recompute it instead of keeping its result."""
     LOW_PRECISION = auto()
-    """Mixed precision computes it in half precision, whatever its operands are."""
+    """Mixed precision computes it in half precision for any operands."""
     FOLLOWS_PRECISION = auto()
     """Mixed precision computes it in half precision if its operands are."""
     WRITES_IN_PLACE = auto()
-    """It writes results to the memory that it is given."""
+    """It writes results directly to the memory that it is given."""
     OBSERVES = auto()
-    """It shows values to the user and has no results. The backward pass, which builds regions again, leaves it out."""
+    """It shows values to the user and has no results. The backward pass leaves it out of its copies of regions."""

@@ -1,6 +1,6 @@
-"""Element types and tensor types, and how each is written in MLIR, held in memory and seen from numpy.
+"""Element types and tensor types, and their forms in MLIR, in memory and in numpy.
 
-`DTYPES` is the table; `TensorType` is what ops reason about; `type_of` reads it back from an MLIR value.
+`DTYPES` is the table; `TensorType` is the compiler's type; `type_of` reads it from an MLIR value.
 """
 
 from __future__ import annotations
@@ -21,10 +21,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class DType:
-    """One element type. Sub-byte types and booleans take a whole byte in memory.
+    """One element type. Sub-byte types and booleans occupy a whole byte in memory.
 
     An element of type string, or list (of tensors; always a scalar), is the address of a record that the runtime keeps
-    until the run ends: burn/runtime/native/heap.h."""
+    until the run ends: burn/runtime/native/heap.h.
+    """
 
     name: str
     mlir: str  # in the burn dialect
@@ -77,7 +78,7 @@ INTEGERS = tuple(n for n, d in DTYPES.items() if d.kind in ("int", "uint"))
 
 
 def dtype_of_numpy(dtype: np.dtype[Any]) -> str:
-    """burn's name of a numpy dtype. Raises KeyError where there is none."""
+    """burn's name of a numpy dtype. Raises KeyError if there is none."""
     name = "string" if dtype.kind in "OUST" else dtype.name
     return DTYPES[name].name
 
@@ -137,7 +138,7 @@ class TensorType:
         return f"{self.dtype}[{', '.join(map(str, self.shape))}]"
 
     def check_sizes(self) -> None:
-        """Raises TypeMismatch where a size does not fit 64 bits."""
+        """Raises TypeMismatch if a size does not fit into 64 bits."""
         if any(isinstance(d, int) and d > LARGEST for d in self.shape):
             raise TypeMismatch("a size is too large", [f"{self}: a size is at most {LARGEST}"])
 
@@ -173,13 +174,13 @@ class TensorType:
 
 
 RANDOM_STATE = TensorType("uint64", (2,))
-"""What a run's random numbers come of: a seed, and a number that is new at each run."""
+"""The random state of a run: a seed, and a number that is new at each run."""
 
 
 @dataclass(frozen=True)
 class Container:
-    """What is known of sequences and optionals of tensors: `kinds` from outside in ("sequence" or "optional"), and the tensors'
-    element type and shape; a symbolic size stands for any, and so does no shape for any rank."""
+    """The type of a sequence or optional of tensors: `kinds` from outside in ("sequence" or "optional"), and the
+    tensors' element type and shape. A symbolic size stands for any size; no shape stands for any rank."""
 
     kinds: tuple[str, ...]
     dtype: str
@@ -191,7 +192,7 @@ class Container:
 
     @staticmethod
     def parse(text: str) -> Container:
-        """From the text that `str` gives. Raises ValueError."""
+        """Parses the text of `str`. Raises ValueError."""
         head, _, sizes = text.partition("[")
         *kinds, dtype = head.split(" ")
         if not kinds or not set(kinds) <= {"sequence", "optional"} or dtype not in DTYPES or not sizes.endswith("]"):
@@ -212,8 +213,8 @@ def type_of(value: Value) -> TensorType:
 
 
 def broadcast_shapes(*shapes: tuple[Dim, ...]) -> tuple[Dim, ...]:
-    """numpy's rule, aligned at the last axis. Two different symbolic sizes must be equal or one of them 1, which is known only
-    at run time: they give `dims.dim_broadcast`. Raises ValueError for two different numbers, neither 1."""
+    """numpy's rule, aligned at the last axis. Two different symbolic sizes must be equal or one of them 1, which is
+    known only at run time: they give `dims.dim_broadcast`. Raises ValueError for two different numbers other than 1."""
     rank = max(map(len, shapes), default=0)
     result: list[Dim] = []
     for axis in range(-rank, 0):
@@ -228,12 +229,12 @@ def broadcast_shapes(*shapes: tuple[Dim, ...]) -> tuple[Dim, ...]:
 
 
 def may_equal(have: tuple[Dim, ...], want: tuple[Dim, ...]) -> bool:
-    """Whether two shapes are equal, as far as it is known before named sizes are: `compose.check_equal` checks the rest."""
+    """True if two shapes may be equal, before named sizes are known; `compose.check_equal` checks the rest."""
     return len(have) == len(want) and all(_may_be(a, b) for a, b in zip(have, want, strict=True))
 
 
 def may_spread(have: tuple[Dim, ...], want: tuple[Dim, ...]) -> bool:
-    """Whether a shape broadcasts to another, as far as it is known: `compose.check_spreads` checks the rest."""
+    """True if a shape may broadcast to another; `compose.check_spreads` checks the rest."""
     missing = len(want) - len(have)
     return missing >= 0 and all(a == 1 or _may_be(a, b) for a, b in zip(have, want[missing:], strict=True))
 

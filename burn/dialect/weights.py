@@ -1,10 +1,10 @@
-"""Constants by key, kept out of the IR: a program names its weights, `WeightStore` holds their bytes.
+"""Constants by key, outside of the IR: a program names its weights, `WeightStore` holds their bytes.
 
-A `Weight` is an element type, a shape and a buffer. The buffer is a slice of a memory-mapped file whenever it can be, so that
-a 1 GB model is read page by page as its weights are packed, and `release` gives the pages back. Enter at `WeightStore`.
+A `Weight` is an element type, a shape and a buffer. If possible the buffer is a slice of a memory-mapped file: a 1 GB
+model is then read page by page while its weights are packed, and `release` frees the pages. Enter at `WeightStore`.
 
-Sub-byte types may be stored packed, as ONNX does (first element in the lowest bits); `Weight.array` unpacks them to one
-element a byte. All bytes are little-endian, as on every machine that burn targets.
+Sub-byte types may be stored packed, as in ONNX (first element in the lowest bits); `Weight.array` unpacks them to one
+element per byte. All bytes are little-endian, as on every target of burn.
 """
 
 from __future__ import annotations
@@ -25,26 +25,25 @@ from burn.dialect.types import DTYPES, dtype_of_numpy, numpy_dtype
 from burn.errors import ModelError
 from burn.runtime.files import are_copied, mapped
 
-MAX_BYTES = 2**48  # beyond any address space in use: a larger product of dims is malformed, not merely large
+MAX_BYTES = 2**48  # beyond any address space in use: a larger number of elements is malformed
 MAX_RANK = 63  # numpy's limit is 64
-SMALL_BYTES = 4096  # up to here constants are compared by content; hashing the large ones would read every page
+SMALL_BYTES = 4096  # the largest constants that are compared by content; hashing large ones would read every page
 
 
 def stored_bits(dtype: str) -> int:
-    """Bits that an element takes in a file: sub-byte types share bytes there, booleans do not."""
+    """Bits of an element in a file: sub-byte types are packed there, booleans are not."""
     return 8 if dtype == "bool" else DTYPES[dtype].bits
 
 
 def byte_size(dtype: str, shape: tuple[int, ...], packed: bool = True) -> int:
-    """Bytes that a constant takes as stored. Raises ModelError when a dim is negative, or there are too many or
-    too large ones."""
+    """The size of a stored constant in bytes. Raises ModelError for a negative dim, too many dims or too large ones."""
     if dtype not in DTYPES:
         raise ModelError("unsupported element type", [f"'{dtype}'"])
     if any(dim < 0 for dim in shape):
         raise ModelError("malformed shape", [f"negative dimension in {list(shape)}"])
     if len(shape) > MAX_RANK:
         raise ModelError("malformed shape", [f"{len(shape)} axes; there may be {MAX_RANK}"])
-    elements = prod(dim for dim in shape if dim)  # an empty array has strides, too
+    elements = prod(dim for dim in shape if dim)  # an empty array also has strides
     size = -(-elements * stored_bits(dtype) // 8) if packed else elements * DTYPES[dtype].size
     if size > MAX_BYTES:
         raise ModelError("tensor too large", [f"{dtype} of shape {list(shape)} takes {size} bytes"])
@@ -52,7 +51,7 @@ def byte_size(dtype: str, shape: tuple[int, ...], packed: bool = True) -> int:
 
 
 def unpack(data: np.ndarray, bits: int, count: int) -> np.ndarray:
-    """Spread `count` packed elements of 2 or 4 bits, lowest first, over one byte each; `data` is a flat array of uint8.
+    """Unpacks `count` elements of 2 or 4 bits, lowest first, to one byte each; `data` is a flat array of uint8.
 
     Signed types need no sign extension: ml_dtypes reads the low bits only.
     """
@@ -61,7 +60,7 @@ def unpack(data: np.ndarray, bits: int, count: int) -> np.ndarray:
 
 
 class MappedFile:
-    """A read-only memory map of a file, and the way to give its pages back."""
+    """A read-only memory map of a file, whose pages can be released."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
@@ -78,14 +77,14 @@ class MappedFile:
         return memoryview(self._map) if self._map is not None else memoryview(b"")
 
     def view(self, offset: int, length: int) -> memoryview:
-        """The bytes [offset, offset + length). Raises ModelError when the file is shorter."""
+        """The bytes [offset, offset + length). Raises ModelError if the file is shorter."""
         if offset < 0 or length < 0 or offset + length > self.size:
             text = f"bytes {offset} to {offset + length} of {self.path.name}, which has {self.size}"
             raise ModelError("constant lies outside of its file", [text])
         return self.data[offset : offset + length]
 
     def release(self, offset: int, length: int) -> None:
-        """Drop the pages that hold these bytes from memory; a later read brings them back from the file."""
+        """Releases the pages that hold these bytes; a later read maps them in again."""
         if self._is_copy or not isinstance(self._map, mmap.mmap) or not length or not hasattr(self._map, "madvise"):
             return
         start = offset - offset % mmap.PAGESIZE
@@ -94,10 +93,10 @@ class MappedFile:
 
 @dataclass(frozen=True, eq=False)
 class Weight:
-    """A constant: element type, shape, and its bytes where they lie.
+    """A constant: element type, shape, and its bytes.
 
-    buffer: a flat memoryview of the bytes as stored, or an array (of `shape` and the numpy type of `dtype`).
-    packed: sub-byte elements share bytes. file, offset: where a mapped buffer came from, for `WeightStore.release`.
+    buffer: a flat memoryview of the stored bytes, or an array (of `shape` and the numpy type of `dtype`). packed:
+    sub-byte elements are packed. file, offset: the source of a mapped buffer, for `WeightStore.release`.
     """
 
     dtype: str
@@ -114,7 +113,7 @@ class Weight:
     def array(self) -> np.ndarray:
         """The constant as an array: a read-only view of the buffer, or an unpacked copy of a packed one.
 
-        A view into a file has whatever alignment the file gave it (`array.flags.aligned`).
+        A view into a file has the file's alignment (`array.flags.aligned`).
         """
         if isinstance(self.buffer, np.ndarray):
             return self.buffer
@@ -125,11 +124,11 @@ class Weight:
         if self.packed:
             data = unpack(data, stored_bits(self.dtype), count)
         elif self.dtype == "bool" and data.max() > 1:
-            data = (data != 0).view(np.uint8)  # compiled code counts on 0 and 1
+            data = (data != 0).view(np.uint8)  # compiled code relies on 0 and 1
         return data.view(numpy_type).reshape(self.shape)
 
     def digest(self) -> str:
-        """A text that only equal constants share. Reads every byte."""
+        """A text that is equal only for equal constants. Reads every byte."""
         if self.dtype == "string":
             content = repr(self.array().reshape(-1).tolist()).encode()
         elif isinstance(self.buffer, np.ndarray):
@@ -151,7 +150,7 @@ def array_weight(array: np.ndarray) -> Weight:
 
 
 def mapped_weight(file: MappedFile, offset: int, length: int, dtype: str, shape: tuple[int, ...]) -> Weight:
-    """A Weight over bytes of a mapped file, of which exactly `length` must hold the packed elements."""
+    """A Weight over bytes of a mapped file; exactly `length` bytes must hold the packed elements."""
     expected = byte_size(dtype, shape)
     if dtype == "string":
         raise ModelError("unsupported constant", ["strings cannot be mapped from a file"])
@@ -162,16 +161,17 @@ def mapped_weight(file: MappedFile, offset: int, length: int, dtype: str, shape:
 
 @dataclass
 class WeightStore:
-    """The constants of one program, by key. Equal small constants and the same bytes added twice share a key."""
+    """The constants of one program, by key. Equal small constants share a key. Adding the same bytes twice gives the
+    same key."""
 
     _weights: dict[str, Weight] = field(default_factory=dict)
-    _keys: dict[Any, str] = field(default_factory=dict)  # what makes two weights the same -> key
+    _keys: dict[Any, str] = field(default_factory=dict)  # identity of a weight -> key
     _files: dict[Path, MappedFile] = field(default_factory=dict)
     _unpacked: dict[str, np.ndarray] = field(default_factory=dict)
-    _next: dict[str, int] = field(default_factory=dict)  # first free number after a hint
+    _next: dict[str, int] = field(default_factory=dict)  # next free number for a hint
 
     def add(self, weight: Weight, hint: str = "weight") -> str:
-        """Store a weight under a key made from the hint (a name from the source model), or find the key that it has."""
+        """Stores a weight under a key made from the hint (a name from the source model), or returns its existing key."""
         identity = self._identity(weight)
         key = self._keys.get(identity)
         if key is None:
@@ -180,7 +180,7 @@ class WeightStore:
         return key
 
     def add_array(self, array: np.ndarray, hint: str = "weight") -> str:
-        """Store an array, which must not be changed afterwards."""
+        """Stores an array, which must not be changed afterwards."""
         return self.add(array_weight(np.asarray(array)), hint)
 
     def add_file(
@@ -192,7 +192,7 @@ class WeightStore:
         shape: tuple[int, ...],
         hint: str = "weight",
     ) -> str:
-        """Store `length` bytes of a file without reading them. Raises ModelError when they do not fit type and shape."""
+        """Stores `length` bytes of a file without reading them. Raises ModelError if they do not fit type and shape."""
         resolved = Path(path).resolve()
         if resolved not in self._files:
             self._files[resolved] = MappedFile(resolved)
@@ -212,20 +212,20 @@ class WeightStore:
         return array
 
     def release(self, key: str) -> None:
-        """Give back the memory that reading the constant took; it can be read again."""
+        """Releases the memory of a constant that was read; it can be read again."""
         self._unpacked.pop(key, None)
         weight = self._weights[key]
         if weight.file is not None:
             weight.file.release(weight.offset, weight.nbytes)
 
     def remove(self, key: str) -> None:
-        """Forget a constant that the program no longer names."""
+        """Removes a constant that the program no longer names."""
         weight = self._weights.pop(key)
         self._unpacked.pop(key, None)
         self._keys.pop(self._identity(weight), None)
 
     def copy(self) -> WeightStore:
-        """The same constants under the same keys, to be added to and removed from apart; their bytes are shared."""
+        """A copy of the store with the same keys, which can be changed independently; the bytes are shared."""
         return WeightStore(dict(self._weights), dict(self._keys), dict(self._files), {}, dict(self._next))
 
     def items(self) -> Iterator[tuple[str, Weight]]:
@@ -245,7 +245,7 @@ class WeightStore:
             return kind, hashlib.blake2b(weight.buffer.tobytes(), digest_size=16).digest()
         if weight.file is not None:
             return kind, weight.file.path, weight.offset
-        # The store holds the buffer, so that no other can come to lie at its address.
+        # The store holds the buffer, so its address stays unique.
         return kind, np.asarray(weight.buffer).__array_interface__["data"][0]
 
     def _new_key(self, hint: str) -> str:

@@ -76,7 +76,7 @@ class Graph:
             return name
         application = self.applications[int(match[1])]
         line = application.line
-        return named(application.place or application.op.OP_NAME, "" if line is None else str(line))
+        return named(application.source_name or application.op.OP_NAME, "" if line is None else str(line))
 
     @staticmethod
     def _define(values: dict[Deferred, ir.Value], application: Application, results: list[ir.Value]) -> None:

@@ -137,7 +137,7 @@ class Manipulation(Shapes):
             if before != 0 or after != 0:
                 if self.type.shape[axis] == 0:
                     raise TypeMismatch(f"there is nothing to pad with by '{mode}'", [f"axis {axis} of {self.type}"])
-                x = x._picked(compose.border_places(mode, self.type.shape[axis], before, after), axis)
+                x = x._picked(compose.border_indices(mode, self.type.shape[axis], before, after), axis)
         return x
 
     def _widths(self, widths: Any) -> list[tuple[Dim, Dim]]:

@@ -26,7 +26,7 @@ class Draws:
         tracer = active()
         if tracer is None:
             return Draws(None, (), process.position)
-        return Draws(tracer.program, *tracer.program.place)
+        return Draws(tracer.program, *tracer.program.random_position)
 
     @contextmanager
     def again(self, iterations: Sequence[Any]) -> Iterator[None]:
@@ -36,5 +36,5 @@ class Draws:
             with process.from_position(self.at):
                 yield
             return
-        with self.program.from_place(tuple(iterations), self.at):
+        with self.program.replaying(tuple(iterations), self.at):
             yield

@@ -98,7 +98,7 @@ class _Replay:
         for old, new in zip(op.operation.results, results, strict=True):
             self.values[old] = new
             if isinstance(new, Deferred) and new.application is not None:
-                new.application.place = source_name(op)
+                new.application.source_name = source_name(op)
             for here, there in zip(type_of(new).shape, type_of(old).shape, strict=True):
                 self._name(here, there)
 

@@ -1,13 +1,13 @@
-"""Reverse differentiation: what an op's result owes to each of its operands. Enter at `gradients`.
+"""Reverse-mode differentiation. Enter at `gradients`.
 
     y = exp(x); z = y * y                 gradients([z], [1], [x]):  z̄ = 1,  ȳ = z̄ * y + z̄ * y,  x̄ = ȳ * y
 
-The *cotangent* v̄ of a value is the derivative of what is differentiated with respect to it. A rule says what cotangents an op's
-operands have, given those of its results; it is written with the dialect's own builders, so that what it builds has symbolic
-sizes, runs everywhere, and can be differentiated again. The rules are tables by op name (`rules.py` holds them together):
+The *cotangent* v̄ of a value is the derivative of the differentiated output with respect to it. A rule computes the cotangents of
+an op's operands from those of its results. It uses the dialect's builders, so its ops support symbolic sizes, run on every
+device, and can be differentiated again. The rules are tables by op name (`rules.py` holds them together):
 `pointwise.py`, `shape.py`, `reduction.py`, `contraction.py`, `indexing.py`, `composite.py`, `control.py`. A composite without a
-rule is taken apart. `reverse.py` walks from the results to the operands, over ops that are built and over ops that are
-recorded (`dialect/deferred.py`) alike. Values that are no floats have no cotangents.
+rule is decomposed. `reverse.py` walks from the results to the operands, over built ops and over recorded ops
+(`dialect/deferred.py`). Only floats have cotangents.
 
 Source: Griewank and Walther, Evaluating Derivatives (2008), chapter 3.
 """

@@ -1,9 +1,9 @@
-"""Composites without a rule: taken apart, and what they are made of is differentiated.
+"""Composites without a rule: decomposed, and differentiated op by op.
 
-One that is built is replaced by its parts. Attention is not: back ends have kernels for it and for its way back
-(`attention_gradient.py`); only where these do not do (a mask is owed something) are its parts computed anew. One that is
-recorded cannot be replaced: its parts may be loops, which are only ever built. Its cotangents are recorded as one op,
-`burn.vjp`, a composite itself.
+A built composite is replaced by its decomposition. Attention is not: back ends have kernels for it and for its backward
+pass (`attention_gradient.py`). Only if these do not apply (the mask needs a gradient) is its decomposition built. A
+recorded composite cannot be replaced, because its decomposition may contain loops, which are never recorded. Its
+cotangents are recorded as one op, `burn.vjp`, itself a composite.
 """
 
 from __future__ import annotations
@@ -21,37 +21,37 @@ from burn.dialect.op import REGISTRY, Op, Variadic
 from burn.dialect.types import TensorType, type_of
 
 WHOLE = frozenset({"attention", "attention_forward"})
-"""Composites that have kernels of their own: the forward way keeps them."""
+"""Composites with kernels of their own, which the forward pass keeps."""
 
 
-def built(op: Op, owed: Sequence[Value | None], wanted: Sequence[Value]) -> list[Value | None]:
+def built(op: Op, result_cotangents: Sequence[Value | None], wanted: Sequence[Value]) -> list[Value | None]:
     """The cotangents of some operands of a composite in a program."""
     from burn.dialect.adjoint.reverse import gradients
 
     assert op.decompose is not None
     if op.OP_NAME in WHOLE:
-        given = _attention(op.args, op.attrs, owed, wanted, op)
+        given = _attention(op.args, op.attrs, result_cotangents, wanted, op)
         if given is not None:
             return given
-        return gradients(as_list(op.decompose(*op.args, **op.attrs)), owed, wanted)
-    with ir.InsertionPoint(op.operation):  # where all that uses its results can use these
+        return gradients(as_list(op.decompose(*op.args, **op.attrs)), result_cotangents, wanted)
+    with ir.InsertionPoint(op.operation):  # here, the decomposition dominates every use of the results
         parts = as_list(op.decompose(*op.args, **op.attrs))
     for old, new in zip(op.operation.results, parts, strict=True):
         old.replace_all_uses_with(new)
-    return gradients(parts, owed, wanted)
+    return gradients(parts, result_cotangents, wanted)
 
 
 def _attention(
     operands: Sequence[Any],
     attrs: dict[str, Any],
-    owed: Sequence[Value | None],
+    result_cotangents: Sequence[Value | None],
     wanted: Sequence[Any],
     op: Op | None = None,
 ) -> list[Value | None] | None:
-    """What queries, keys and values are owed, by an op that has kernels; None where it has none. op: the attention in the
-    program, which is replaced by one that also gives what the way back needs."""
+    """The gradients of queries, keys and values, by an op with kernels; None if there are none. op: the attention in
+    the program, which is replaced by one that also returns statistics for the backward pass."""
     q, k, v, mask, lengths = operands
-    if any(x not in (q, k, v) for x in wanted) or any(g is not None for g in owed[1:]):
+    if any(x not in (q, k, v) for x in wanted) or any(g is not None for g in result_cotangents[1:]):
         return None
     if not has_kernels(type_of(q), type_of(v), attrs["precision"]):
         return None
@@ -63,7 +63,7 @@ def _attention(
         with ir.InsertionPoint(op.operation):
             y, norms = ops.attention_forward(*operands, **attrs)
         op.operation.results[0].replace_all_uses_with(y)
-    parts = as_list(ops.attention_backward(q, k, v, mask, lengths, y, norms, owed[0], **attrs))
+    parts = as_list(ops.attention_backward(q, k, v, mask, lengths, y, norms, result_cotangents[0], **attrs))
     return [_total([part for side, part in zip((q, k, v), parts, strict=True) if side == x]) for x in wanted]
 
 
@@ -71,44 +71,46 @@ def _total(parts: Sequence[Value]) -> Value:
     return functools.reduce(ops.add, parts)
 
 
-def recorded(application: Application, owed: Sequence[Value | None], wanted: Sequence[Value]) -> list[Value | None]:
-    """The same of a composite that is recorded."""
+def recorded(
+    application: Application, result_cotangents: Sequence[Value | None], wanted: Sequence[Value]
+) -> list[Value | None]:
+    """The cotangents of some operands of a recorded composite."""
     flat: list[Deferred] = []
     counts = []
     for operand in application.operands:
         group = operand if isinstance(operand, list) else [] if operand is None else [operand]
         counts.append(len(group))
         flat += group
-    places = [[i for i, v in enumerate(flat) if v is value] for value in wanted]
-    given = [g for g in owed if g is not None]
+    positions = [[i for i, v in enumerate(flat) if v is value] for value in wanted]
+    given = [g for g in result_cotangents if g is not None]
     made = ops.vjp(
         [*flat, *given],
         of=application.op.OP_NAME,
         settings=_written(application.op, application.attrs),
         counts=tuple(counts),
-        owed=tuple(i for i, g in enumerate(owed) if g is not None),
-        wanted=tuple(i for group in places for i in group),
+        seeds=tuple(i for i, g in enumerate(result_cotangents) if g is not None),
+        wanted=tuple(i for group in positions for i in group),
     )
     parts = iter(as_list(made))
-    return [_total([next(parts) for _ in group]) for group in places]
+    return [_total([next(parts) for _ in group]) for group in positions]
 
 
 def _written(cls: type[Op], attrs: dict[str, Any]) -> tuple[str, ...]:
-    """Attributes as MLIR writes them, in their class's order; "" for one that is absent."""
+    """Attributes in MLIR's syntax, in their class's order; "" for an absent one."""
     with context(), ir.Location.unknown():
         return tuple("" if attrs[k] is None else str(a.codec.encode(attrs[k])) for k, a in cls.ATTRS.items())
 
 
 class Vjp(Op, name="vjp"):
-    """The cotangents of the operands `wanted` of a composite `of`, whose operands (`counts` of each group) are the first values,
-    and those of its results `owed` the last. `attributes` are its own, as text. A value that is several operands has a cotangent
-    for each. Shapes: those of the operands wanted."""
+    """The cotangents of the operands `wanted` of a composite `of`. The first values are its operands (`counts` of each
+    group), the last are the cotangents of its results `seeds`. `settings` are the composite's attributes, as text. A
+    value that is several operands has a cotangent for each. Shapes: those of the operands wanted."""
 
     values: Variadic
     of: str
     settings: tuple[str, ...]
     counts: tuple[int, ...]
-    owed: tuple[int, ...]
+    seeds: tuple[int, ...]
     wanted: tuple[int, ...]
 
     @classmethod
@@ -122,7 +124,7 @@ class Vjp(Op, name="vjp"):
         of: str,
         settings: tuple[str, ...],
         counts: tuple[int, ...],
-        owed: tuple[int, ...],
+        seeds: tuple[int, ...],
         wanted: tuple[int, ...],
     ) -> list[ir.Value]:
         from burn.dialect.adjoint.reverse import gradients
@@ -141,9 +143,9 @@ class Vjp(Op, name="vjp"):
             operands.append(group if kind == "variadic" else group[0] if group else None)
             start += count
         asked = [values[i] for i in wanted]
-        cotangents: list[ir.Value | None] = [None] * (max(owed) + 1)
-        for place, g in zip(owed, values[start:], strict=True):
-            cotangents[place] = g
+        cotangents: list[ir.Value | None] = [None] * (max(seeds) + 1)
+        for result, g in zip(seeds, values[start:], strict=True):
+            cotangents[result] = g
         results = _attention(operands, attrs, cotangents, asked) if of in WHOLE else None
         if results is None:
             parts = as_list(made.decompose(*operands, **attrs))
@@ -152,7 +154,7 @@ class Vjp(Op, name="vjp"):
 
 
 def _distinct(values: Sequence[ir.Value]) -> list[ir.Value]:
-    """Each operand stands for itself, also where a pass made one value of two: its cotangent is its own, not their sum."""
+    """Makes operands distinct, even if a pass merged two of them: each needs its own cotangent, not the sum."""
     found: list[ir.Value] = []
     for value in values:
         found.append(ops.reshape(value, shape=type_of(value).shape) if value in found else value)

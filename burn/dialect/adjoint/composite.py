@@ -1,4 +1,5 @@
-"""Composites with rules of their own: where taking them apart would cost more, lose digits, or meet infinity times zero."""
+"""Composites with rules of their own, because decomposing them would cost more, lose precision, or multiply infinity by
+zero."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ from burn.dialect.types import type_of
 
 @rule("relu")
 def relu(g: Value, y: Value, x: Value) -> Value:
-    """Nothing at 0, as in PyTorch; a NaN passes the cotangent on."""
+    """0 at 0, as in PyTorch; a NaN propagates the cotangent."""
     return ops.select(ops.le(x, number_like(0, x)), number_like(0.0, g), g)
 
 
@@ -52,13 +53,13 @@ def clip(g: Value, y: Value, x: Value, low: Value | None, high: Value | None, st
 
 @rule("hard_sigmoid")
 def hard_sigmoid(g: Value, y: Value, x: Value, alpha: float, beta: float) -> Value:
-    """Nothing at the bounds, as in PyTorch."""
+    """0 at the bounds, as in PyTorch."""
     return where(_rises(x, alpha, beta), times(g, alpha))
 
 
 @rule("hard_swish")
 def hard_swish(g: Value, y: Value, x: Value) -> Value:
-    """Nothing at -3 and 1 at 3, as in PyTorch."""
+    """0 at -3 and 1 at 3, as in PyTorch."""
     dtype = type_of(x).dtype
     g, v = convert(g, wide(dtype)), convert(x, wide(dtype))
     middle = ops.mul(g, plus(times(v, 1 / 3), 0.5))
@@ -67,14 +68,14 @@ def hard_swish(g: Value, y: Value, x: Value) -> Value:
 
 
 def _rises(x: Value, alpha: float, beta: float) -> Value:
-    """Where alpha x + beta is between 0 and 1."""
+    """True if alpha x + beta is between 0 and 1."""
     line = plus(times(convert(x, wide(type_of(x).dtype)), alpha), beta)
     return ops.and_(ops.gt(line, number_like(0.0, line)), ops.lt(line, number_like(1.0, line)))
 
 
 @rule("softplus")
 def softplus(g: Value, y: Value, x: Value) -> Value:
-    """The parts that it is computed from have a kink at 0; it has none."""
+    """The ops of its decomposition have a kink at 0, softplus has none."""
     return ops.mul(g, ops.sigmoid(x))
 
 
@@ -94,7 +95,7 @@ def _total(x: Value, like: Value) -> Value:
 
 
 def _elu(g: Value, x: Value, alpha: float, gamma: float, width: float) -> Value:
-    """The slope is chosen, not the cotangent: exp(x) is infinite where it is not the one."""
+    """Selects the slope, not the cotangent: exp(x) may be infinite for elements that do not use it."""
     v = convert(x, wide(type_of(x).dtype))
     left = ops.le(v, number_like(0, v))  # 0 counts as below, as in PyTorch
     held = where(left, v)
@@ -120,14 +121,14 @@ def celu(g: Value, y: Value, x: Value, alpha: float) -> Value:
 
 @rule("hypot")
 def hypot(g: Value, y: Value, lhs: Value, rhs: Value) -> list[Value]:
-    """Nothing at (0, 0). The operands are divided first: the cotangent over a small result may overflow."""
+    """0 at (0, 0). The operands are divided first: the cotangent over a small result may overflow."""
     length = nonzero(y)
     return [ops.mul(g, ops.div(lhs, length)), ops.mul(g, ops.div(rhs, length))]
 
 
 @rule("root")
 def root(g: Value, y: Value, x: Value, degree: float) -> Value:
-    """y^(1 - degree) / degree, and nothing where the result is 0."""
+    """y^(1 - degree) / degree, or 0 if the result is 0."""
     length = nonzero(y)
     power = length if degree == 2.0 else ops.pow(length, number_like(degree - 1.0, y))
     return where(ops.ne(y, number_like(0.0, y)), ops.div(times(g, 1.0 / degree), power))
@@ -148,28 +149,29 @@ def softmax(g: Value, y: Value, x: Value, axis: int) -> Value:
 
 @rule("log_softmax")
 def log_softmax(g: Value, y: Value, x: Value, axis: int) -> Value:
-    """The result is computed again, of x and two numbers a line: a loss reads one element of a line, and keeps no others."""
+    """Recomputes the result from x and two numbers per row: a loss reads one element of a row and keeps no others."""
     dtype, rank = type_of(x).dtype, type_of(x).rank
     axes = (axis % rank,) if rank else ()
     g, value = convert(g, wide(dtype)), convert(x, wide(dtype))
-    owed = _sum(g, axis)
-    again = convert(ops.barrier(x, owed), wide(dtype))
+    summed = _sum(g, axis)
+    again = convert(ops.barrier(x, summed), wide(dtype))
     top = ops.reduce(value, kind="max", axes=axes, keepdims=True)
     total = ops.log(_sum(ops.exp(ops.sub(value, top)), axis))
     p = ops.exp(ops.sub(ops.sub(again, top), total))
-    return convert(ops.sub(g, ops.mul(p, owed)), dtype)
+    return convert(ops.sub(g, ops.mul(p, summed)), dtype)
 
 
 def _picked(g: Value, log_p: Value, target: Value, reduction: str, ignore: int | None) -> tuple[Value, Value]:
-    """(where the target's class is, what each place of the loss owes), both to broadcast to [n, classes, d..]."""
-    type_, places = type_of(log_p), type_of(target).shape
-    lifted = (places[0], 1, *places[1:])
+    """(the one-hot mask of the targets, the cotangent of each element of the loss), both of shapes that broadcast to
+    [n, classes, d..]."""
+    type_, target_shape = type_of(log_p), type_of(target).shape
+    lifted = (target_shape[0], 1, *target_shape[1:])
     target = convert(target, "int64")
     kept = None if ignore is None else ops.ne(target, number(ignore, "int64"))
     if reduction == "mean":
         count = dim_value(type_of(target).elements, type_.dtype)
         if kept is not None:
-            axes = tuple(range(len(places)))
+            axes = tuple(range(len(target_shape)))
             count = ops.reduce(convert(kept, type_.dtype), kind="sum", axes=axes)
         g = ops.div(g, count)
     share = reshape(g, lifted) if reduction == "none" else g
@@ -184,7 +186,7 @@ def nll_loss(
     g: Value, y: Value, log_p: Value, target: Value, weight: Value | None, reduction: str, ignore: int | None
 ) -> Any:
     if weight is not None:
-        return NotImplemented  # it may be owed something itself
+        return NotImplemented  # it may need a cotangent itself
     at, share = _picked(g, log_p, target, reduction, ignore)
     return [where(at, ops.neg(share)), None, None]
 
@@ -199,7 +201,7 @@ def cross_entropy(
     reduction: str,
     ignore: int | None,
 ) -> Any:
-    """(softmax - the target's class) times what each place owes: no sum over the classes is needed."""
+    """(softmax - one-hot target) times the cotangent of each loss element: no sum over the classes is needed."""
     if weight is not None or g[0] is None or g[1] is not None:
         return NotImplemented
     at, share = _picked(g[0], y[1], target, reduction, ignore)
@@ -207,12 +209,12 @@ def cross_entropy(
 
 
 SMALL = 1e-12
-"""The least that a probability times its complement counts as, as in PyTorch."""
+"""The lower limit of a probability times its complement, as in PyTorch."""
 
 
 @rule("binary_cross_entropy")
 def binary_cross_entropy(g: Value, y: Value, x: Value, target: Value) -> list[Value]:
-    """(x - target) / (x (1 - x)), which its parts give as 0 / 0 where a sigmoid is exactly 0 or 1."""
+    """(x - target) / (x (1 - x)). The decomposition would give 0 / 0 if a sigmoid is exactly 0 or 1."""
     spread = ops.mul(x, ops.sub(number_like(1.0, x), x))
     yes, no = held_logs(x)
     slope = ops.div(ops.sub(x, target), ops.clip(spread, number_like(SMALL, x), None))
@@ -254,14 +256,14 @@ def _scaled(g: Value, scale: Value | None) -> Value:
 
 
 def _without_projection(g: Value, normal: Value, factor: Value, axes: tuple[int, ...]) -> Value:
-    """(g - its part along the normalised values) times the factor that they were scaled by."""
+    """(g minus its projection on the normalised values) times the scale factor."""
     along = mean(ops.mul(g, normal), axes, keepdims=True)
     return ops.mul(ops.sub(g, ops.mul(normal, along)), factor)
 
 
 @rule("variance")
 def variance(g: Value, y: Value, x: Value, axes: tuple[int, ...], keepdims: bool) -> Value:
-    """What the mean is owed sums up to nothing."""
+    """The mean's cotangent is zero, because deviations from it sum to 0."""
     type_ = type_of(x)
     kept = tuple(1 if i in {a % type_.rank for a in axes} else d for i, d in enumerate(type_.shape))
     distance = centred(convert(x, wide(type_.dtype)), axes)
@@ -274,7 +276,7 @@ def variance(g: Value, y: Value, x: Value, axes: tuple[int, ...], keepdims: bool
 def batch_norm(
     g: Value, y: Value, x: Value, scale: Value, bias: Value, centre: Value, variance: Value, epsilon: float
 ) -> list[Value]:
-    """Two sums over x serve all four vectors."""
+    """Two reductions of x serve all four vectors."""
     type_ = type_of(x)
     dtype, axis = wide(type_.dtype), min(1, type_.rank - 1)
     axes = tuple(i for i in range(type_.rank) if i != axis)
@@ -286,18 +288,18 @@ def batch_norm(
     inner = ops.reduce(ops.mul(g, ops.sub(x, along(middle, axis, type_.rank))), kind="sum", axes=axes)
     total = ops.reduce(g, kind="sum", axes=axes)
     of_variance = times(ops.div(ops.mul(inner, factor), spread), -0.5)
-    owed = (ops.div(inner, root), total, ops.neg(ops.mul(total, factor)), of_variance)
+    summed = (ops.div(inner, root), total, ops.neg(ops.mul(total, factor)), of_variance)
     of_x = convert(ops.mul(g, along(factor, axis, type_.rank)), type_.dtype)
-    return [of_x, *(convert(v, type_of(p).dtype) for v, p in zip(owed, parameters, strict=True))]
+    return [of_x, *(convert(v, type_of(p).dtype) for v, p in zip(summed, parameters, strict=True))]
 
 
 @rule("lp_norm")
 def lp_norm(g: Value, y: Value, x: Value, axis: int, p: int) -> Value:
-    """Nothing where the norm is 0: there the result is 0 whatever x."""
+    """0 if the norm is 0, because the result is then 0 for any x."""
     dtype = type_of(x).dtype
     g, y, x = (convert(v, wide(dtype)) for v in (g, y, x))
     norm = _sum(ops.mul(x, x) if p == 2 else ops.abs(x), axis)
     norm = ops.root(norm) if p == 2 else norm
     slope = y if p == 2 else ops.sign(x)
-    owed = ops.div(ops.sub(g, ops.mul(slope, _sum(ops.mul(g, y), axis))), nonzero(norm))
-    return convert(where(ops.ne(norm, number_like(0, norm)), owed), dtype)
+    summed = ops.div(ops.sub(g, ops.mul(slope, _sum(ops.mul(g, y), axis))), nonzero(norm))
+    return convert(where(ops.ne(norm, number_like(0, norm)), summed), dtype)

@@ -1,4 +1,4 @@
-"""Sums of products: each side's cotangent is a product of the result's cotangent with the other side."""
+"""Contractions: each operand's cotangent is a contraction of the result's cotangent with the other operand."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ def dot_general(
     dtype: str | None,
     sums: str | None,
 ) -> list[Value]:
-    """g is [batch.., rows.., columns..]. Rows are what of lhs is neither batch nor contracted, columns likewise of rhs."""
+    """g is [batch.., rows.., columns..]. Rows are the axes of lhs that are neither batch nor contracted, columns those
+    of rhs."""
     g = convert(g, type_of(lhs).dtype)
     batch = len(lhs_batch)
     rows = [i for i in range(type_of(lhs).rank) if i not in (*lhs_batch, *lhs_contract)]
@@ -33,11 +34,11 @@ def dot_general(
     of_rows = tuple(range(batch, batch + len(rows)))
     of_cols = tuple(range(batch + len(rows), batch + len(rows) + len(cols)))
     along = tuple(range(batch))
-    # [batch, rows, lhs's contracted axes, in the order in which rhs has theirs]
+    # [batch, rows, lhs's contracted axes in the order of rhs]
     left = ops.dot_general(g, rhs, lhs_batch=along, rhs_batch=rhs_batch, lhs_contract=of_cols, rhs_contract=tuple(cols))
     met = [c for _, c in sorted(zip(rhs_contract, lhs_contract, strict=True))]
     left = _in_order(left, [*lhs_batch, *rows, *met])
-    # [batch, rhs's contracted axes, in the order in which lhs has theirs, columns], or the other way round, as rhs has them
+    # [batch, rhs's contracted axes in the order of lhs, columns]; for another order in rhs, columns come first
     met = [c for _, c in sorted(zip(lhs_contract, rhs_contract, strict=True))]
     if cols and met and max(cols) < min(met):
         right = ops.dot_general(
@@ -51,7 +52,7 @@ def dot_general(
 
 
 def _in_order(x: Value, axes: list[int]) -> Value:
-    """x, whose axis i is axis axes[i] of the result."""
+    """Transposes x, whose axis i is axis axes[i] of the result."""
     return transpose(x, tuple(axes.index(i) for i in range(len(axes))))
 
 
@@ -95,7 +96,7 @@ def conv_transpose(
     extra: tuple[int, ...],
     groups: int,
 ) -> list[Value]:
-    """The convolution of the result's cotangent; `extra` rows at the end are none that x reaches."""
+    """The convolution of the result's cotangent; x does not contribute to the `extra` rows at the end."""
     g, low, high = _without_negative(g, low, high)
     options: dict[str, Any] = {"strides": strides, "dilations": dilations, "groups": groups}
     of_x = ops.conv(g, weight, low=low, high=high, **options)
@@ -106,8 +107,8 @@ def conv_transpose(
 
 
 def _without_negative(g: Value, low: tuple[Dim, ...], high: tuple[Dim, ...]) -> tuple[Value, Any, Any]:
-    """Negative padding of a transposed convolution put zeros beside its result; nothing is owed there, so they are cut off by
-    padding g instead."""
+    """Negative padding of a transposed convolution added zeros around its result, which have no gradient. Padding g
+    instead removes them."""
     before = tuple(-p if isinstance(p, int) and p < 0 else 0 for p in low)
     after = tuple(-p if isinstance(p, int) and p < 0 else 0 for p in high)
     if any((*before, *after)):
@@ -128,8 +129,8 @@ def _without_negative(g: Value, low: tuple[Dim, ...], high: tuple[Dim, ...]) -> 
 def kernel_gradient(
     few: Value, many: Value, kernel: Any, strides: Any, low: Any, high: Any, dilations: Any, groups: int
 ) -> Value:
-    """The products of `few` [N, A, e..] with what of `many` [N, B, d..] lies under the kernel's windows, summed over N and e:
-    [A, B / groups, k..]. Channels last, so that rows and columns of the product lie side by side."""
+    """Multiplies `few` [N, A, e..] with the elements of `many` [N, B, d..] under the kernel's windows, summed over N
+    and e: [A, B / groups, k..]. Channels come last, so that rows and columns of the matmul are contiguous."""
     n = len(kernel)
     batch, a, *sizes = type_of(few).shape
     b = type_of(many).shape[1]
@@ -137,7 +138,7 @@ def kernel_gradient(
         many = ops.pad(many, number_like(0, many), low=(0, 0, *low), high=(0, 0, *high))
     rows = zip(sizes, kernel, strides, dilations, strict=True)
     reached = (batch, b, *((e - 1) * s + (k - 1) * t + 1 for e, k, s, t in rows))
-    if reached != type_of(many).shape:  # rows behind the last window
+    if reached != type_of(many).shape:  # rows after the last window
         many = ops.slice(many, starts=(0,) * (n + 2), sizes=reached, steps=(1,) * (n + 2))
     last, space = (0, *range(2, n + 2), 1), tuple(range(1, n + 1))
     if not all(isinstance(k, int) for k in kernel):
@@ -156,8 +157,8 @@ def kernel_gradient(
 
 
 def _by_convolution(few: Value, many: Value, strides: Any, dilations: Any, groups: int) -> Value:
-    """The same for a kernel of named sizes, under which no windows can be listed: a convolution of `many` with `few` as its
-    kernel, batch and channels exchanged, strides and dilations too."""
+    """The same for a kernel of named sizes, whose windows cannot be enumerated: a convolution of `many` with `few` as
+    kernel. Batch and channels change roles, like strides and dilations."""
     n = len(strides)
     batch, b, *space = type_of(many).shape
     few = transpose(few, (1, 0, *range(2, n + 2)))

@@ -1,7 +1,7 @@
-"""Branches and loops: the way back runs the same way, in reverse.
+"""Branches and loops: the backward pass has the same control flow, in reverse order.
 
-A region is not differentiated where it stands: its ops are copied into the region of the way back, computed again there, and
-differentiated. So only what a loop carries is kept, one slice an iteration.
+A region is not differentiated in place. Its ops are copied into the region of the backward pass, recomputed there, and
+differentiated. So the forward pass only keeps the values that a loop carries, one slice per iteration.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from burn.dialect.query import is_named, op_of
 from burn.dialect.types import FLOATS, TensorType, type_of
 from burn.errors import Problem, TypeMismatch
 
-Owed = Sequence["ir.Value | None"]
+Cotangents = Sequence["ir.Value | None"]
 Pairs = list[tuple[ir.Value, "ir.Value | None"]]
 IsActive = Callable[[ir.Value], bool]
 
@@ -41,7 +41,7 @@ def _check_region(op: Op, region: ir.Region) -> None:
 def _copy(
     region: ir.Region, arguments: Sequence[ir.Value], customs: Customs, observers: bool = False
 ) -> tuple[list[ir.Value], dict]:
-    """Builds a region's ops again: the values that it yields, and by each of its values the copy. observers: see `copy_ops`."""
+    """Copies a region's ops: returns the yielded values, and the copy of each value. observers: see `copy_ops`."""
     block = region.blocks[0]
     copies: dict[Any, ir.Value] = dict(zip(block.arguments, arguments, strict=True))
     copy_ops([operation.operation for operation in list(block.operations)[:-1]], copies, observers)
@@ -49,27 +49,27 @@ def _copy(
     return [copies.get(v, v) for v in yielded(region)], copies
 
 
-def of_if(op: Op, owed: Owed, is_active: IsActive, customs: Customs) -> Pairs:
-    """The branch that was taken is taken again."""
+def of_if(op: Op, cotangents: Cotangents, is_active: IsActive, customs: Customs) -> Pairs:
+    """Takes the branch of the forward pass."""
     wanted = [v for v in captured(op) if is_active(v)]
     operation = If.create(op.condition, result_types=[type_of(v) for v in wanted])
     for region, made in zip(op.operation.regions, operation.regions, strict=True):
         _check_region(op, region)
         with ir.InsertionPoint(made.blocks.append()):
             results, _ = _copy(region, [], customs)
-            given = [None if g is None else _shaped(g, r) for g, r in zip(owed, results, strict=True)]
+            given = [None if g is None else _shaped(g, r) for g, r in zip(cotangents, results, strict=True)]
             parts = gradients(results, given, wanted, customs)
             ops.yield_([zeros_like(v) if g is None else g for v, g in zip(wanted, parts, strict=True)])
     return list(zip(wanted, operation.results, strict=True))
 
 
 def _shaped(g: ir.Value, like: ir.Value) -> ir.Value:
-    """A cotangent in a branch's own sizes."""
+    """A cotangent reshaped to a branch's own sizes."""
     return reshape(g, type_of(like).shape)
 
 
-def of_loop(op: Op, owed: Owed, is_active: IsActive, customs: Customs) -> Pairs:
-    """The loop runs again from its last iteration to its first; what it carried was stacked on the way forward."""
+def of_loop(op: Op, cotangents: Cotangents, is_active: IsActive, customs: Customs) -> Pairs:
+    """The loop runs from its last iteration to its first; the forward pass stacks the values that it carries."""
     region = op.operation.regions[0]
     _check_region(op, region)
     count = len(op.carried)
@@ -80,12 +80,12 @@ def of_loop(op: Op, owed: Owed, is_active: IsActive, customs: Customs) -> Pairs:
     if len(own) > 1:
         _refuse(op, "several sizes are found out by it")
     stacks, length = _kept(op, customs)
-    return _Back(op, owed, is_active, customs, stacks, length).pairs()
+    return _Back(op, cotangents, is_active, customs, stacks, length).pairs()
 
 
 def _kept(op: Op, customs: Customs) -> tuple[list[ir.Value], Dim]:
-    """The loop built again with what it carried at the start of each iteration stacked, in the place of the old one; the
-    number of iterations."""
+    """Replaces the loop by one that also stacks the carried values at the start of each iteration. Returns the stacks
+    and the number of iterations."""
     region = op.operation.regions[0]
     count = len(op.carried)
     old = list(op.operation.results)
@@ -141,15 +141,16 @@ def _fresh(op: Op) -> str:
 
 
 class _Back:
-    """The loop of the way back.
+    """The loop of the backward pass.
 
-    carried: the cotangents of what the loop carries; sums: of what its region takes from around it; slices: of what the
-    region takes one slice of in each iteration, whose cotangent is a slice, too."""
+    carried: the cotangents of carried values; sums: of values that the region captures; slices: of captured values that
+    the region reads one slice of in each iteration, so that their cotangents are slices.
+    """
 
     def __init__(
-        self, op: Op, owed: Owed, is_active: IsActive, customs: Customs, stacks: list[ir.Value], length: Dim
+        self, op: Op, cotangents: Cotangents, is_active: IsActive, customs: Customs, stacks: list[ir.Value], length: Dim
     ) -> None:
-        self.op, self.owed, self.customs, self.stacks, self.length = op, owed, customs, stacks, length
+        self.op, self.cotangents, self.customs, self.stacks, self.length = op, cotangents, customs, stacks, length
         self.region = op.operation.regions[0]
         self.count = len(op.carried)
         self.arguments = list(self.region.blocks[0].arguments)
@@ -194,7 +195,7 @@ class _Back:
     def pairs(self) -> Pairs:
         starts: list[ir.Value] = []
         for i in self.floats:
-            g = self.owed[i]
+            g = self.cotangents[i]
             starts.append(zeros_like(self.arguments[2 + i]) if g is None else g)
         starts += [zeros_like(v) for v in self.sums]
         slices = [type_of(op.operation.results[0]) for found in self.slices.values() for op, _ in found]
@@ -217,14 +218,14 @@ class _Back:
         again = [time, number(True, "bool"), *(ops.gather(s, time, axis=0) for s in self.stacks)]
         results, copies = _copy(self.region, again, self.customs)
         takers = [copies[op.operation.results[0]] for found in self.slices.values() for op, _ in found]
-        owed: list[ir.Value | None] = [None] * len(results)
-        for place, i in enumerate(self.floats):
-            owed[1 + i] = carried[place]
-        for i, stack in enumerate(self.owed[self.count :]):
+        cotangents: list[ir.Value | None] = [None] * len(results)
+        for nth, i in enumerate(self.floats):
+            cotangents[1 + i] = carried[nth]
+        for i, stack in enumerate(self.cotangents[self.count :]):
             if stack is not None:
-                owed[1 + self.count + i] = ops.gather(stack, time, axis=0)
+                cotangents[1 + self.count + i] = ops.gather(stack, time, axis=0)
         inner = [again[2 + i] for i in self.floats]
-        given = gradients(results, owed, [*inner, *self.sums, *takers], self.customs)
+        given = gradients(results, cotangents, [*inner, *self.sums, *takers], self.customs)
         new = [zeros_like(v) if g is None else g for v, g in zip(inner, given, strict=False)]
         for value, old, g in zip(self.sums, carried[len(inner) :], given[len(inner) :], strict=False):
             assert type_of(value) == type_of(old)
@@ -233,7 +234,7 @@ class _Back:
         return [going, *new, *(zeros_like(v) if g is None else g for v, g in zip(takers, parts, strict=True))]
 
     def _stacked(self, stack: ir.Value, backwards: bool) -> ir.Value:
-        """The slices' cotangents in the order of the slices: the way back met them from the last iteration on."""
+        """The slices' cotangents in the order of the slices: the backward pass visits them from the last iteration on."""
         if backwards:
             return stack
         shape = type_of(stack).shape
@@ -252,4 +253,4 @@ def _inside(region: ir.Region) -> set[Any]:
     return used
 
 
-RULES: dict[str, Callable[[Op, Owed, IsActive, Customs], Pairs]] = {"if": of_if, "loop": of_loop}
+RULES: dict[str, Callable[[Op, Cotangents, IsActive, Customs], Pairs]] = {"if": of_if, "loop": of_loop}

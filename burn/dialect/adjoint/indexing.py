@@ -1,4 +1,4 @@
-"""Reading at places that data name, and writing there: the one's cotangent is the other."""
+"""Gather and scatter: the cotangent of one is the other."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ from burn.dialect.types import type_of
 
 @rule("gather")
 def gather(g: Value, y: Value, x: Value, indices: Value, axis: int) -> list[Value | None]:
-    """g is [a.., i.., b..]: the axes of the places go first, and a row is added up at each place."""
-    shape, places = type_of(x).shape, type_of(indices)
+    """g is [a.., i.., b..]: transposes the indexed axes to the front and accumulates a row at each index."""
+    shape, index_type = type_of(x).shape, type_of(indices)
     axis %= len(shape)
-    inner = tuple(range(axis, axis + places.rank))
-    order = (*inner, *range(axis), *range(axis + places.rank, type_of(g).rank))
+    inner = tuple(range(axis, axis + index_type.rank))
+    order = (*inner, *range(axis), *range(axis + index_type.rank, type_of(g).rank))
     rows = transpose(g, order)
     rest = (*shape[:axis], *shape[axis + 1 :])
     zeros = ops.full(shape=(shape[axis], *rest), dtype=type_of(x).dtype, value=0.0)
-    summed = ops.scatter_nd(zeros, reshape(indices, (*places.shape, 1)), rows, reduction="add")
+    summed = ops.scatter_nd(zeros, reshape(indices, (*index_type.shape, 1)), rows, reduction="add")
     return [transpose(summed, (*range(1, axis + 1), 0, *range(axis + 1, len(shape)))), None]
 
 
 @rule("gather_elements")
 def gather_elements(g: Value, y: Value, x: Value, indices: Value, axis: int) -> list[Value | None]:
-    type_, places = type_of(x), type_of(indices)
+    type_, index_type = type_of(x), type_of(indices)
     axis %= type_.rank
-    if places.shape == (*type_.shape[:axis], 1, *type_.shape[axis + 1 :]):
+    if index_type.shape == (*type_.shape[:axis], 1, *type_.shape[axis + 1 :]):
         return [_at(indices, axis, type_.shape, g), None]
     return [ops.scatter_elements(zeros_like(x), indices, g, axis=axis, reduction="add"), None]
 
 
 def _at(indices: Value, axis: int, shape: tuple[Dim, ...], g: Value) -> Value:
-    """g where an axis's place is the one that its line's index names, nothing elsewhere: a single index has no rival."""
+    """g at the position that its line's index selects, 0 elsewhere: a single index cannot collide."""
     indices = convert(indices, "int64")
     wrapped = ops.add(indices, dim_value(shape[axis], "int64"))
     index = ops.select(ops.lt(indices, number(0, "int64")), wrapped, indices)
@@ -53,7 +53,7 @@ def gather_nd(g: Value, y: Value, x: Value, indices: Value, batch_dims: int) -> 
 
 
 def _with_batch(indices: Value, batch_dims: int) -> Value:
-    """Places that name the batch axes, too."""
+    """Indices that also address the batch axes."""
     type_ = type_of(indices)
     lead = (*type_.shape[:-1], 1)
     own = [convert(ops.iota(shape=lead, axis=i), type_.dtype) for i in range(batch_dims)]
@@ -67,7 +67,7 @@ def scatter_elements(
     there = ops.gather_elements(g, indices, axis=axis)
     if reduction == "add":
         return [g, None, there]
-    if reduction == "none":  # of several updates of a place the last one stays
+    if reduction == "none":  # of several updates of an element the last one stays
         kept = ops.scatter_elements(g, indices, zeros_like(updates), axis=axis)
         number_of = _numbered(updates)
         owner = ops.full(shape=type_of(x).shape, dtype="int64")
@@ -79,7 +79,7 @@ def scatter_elements(
         def write(x: Value, updates: Value, kind: str) -> Value:
             return ops.scatter_elements(x, indices, updates, axis=axis, reduction=kind)
 
-        return _of_product(g, x, updates, write, lambda v: ops.gather_elements(v, indices, axis=axis))
+        return _of_mul(g, x, updates, write, lambda v: ops.gather_elements(v, indices, axis=axis))
     of_x, mine = ops.eq(x, y), ops.eq(updates, ops.gather_elements(y, indices, axis=axis))
     dtype = type_of(g).dtype
     count = ops.scatter_elements(convert(of_x, dtype), indices, convert(mine, dtype), axis=axis, reduction="add")
@@ -103,7 +103,7 @@ def scatter_nd(g: Value, y: Value, x: Value, indices: Value, updates: Value, red
         def write(x: Value, updates: Value, kind: str) -> Value:
             return ops.scatter_nd(x, indices, updates, reduction=kind)
 
-        return _of_product(g, x, updates, write, lambda v: ops.gather_nd(v, indices))
+        return _of_mul(g, x, updates, write, lambda v: ops.gather_nd(v, indices))
     of_x, mine = ops.eq(x, y), ops.eq(updates, ops.gather_nd(y, indices))
     dtype = type_of(g).dtype
     count = ops.scatter_nd(convert(of_x, dtype), indices, convert(mine, dtype), reduction="add")
@@ -112,16 +112,16 @@ def scatter_nd(g: Value, y: Value, x: Value, indices: Value, updates: Value, red
 
 
 def _shares(g: Value, y: Value, count: Value) -> tuple[Value, Value]:
-    """The cotangents of what reaches an extreme y, which `count` do, and of what does not: NaN if y is."""
+    """The cotangents of elements that equal an extreme y (`count` of them), and of the others: NaN if y is."""
     nan, zero = (number_like(n, g) for n in (math.nan, 0.0))
     return ops.div(g, nonzero(count)), ops.select(ops.isnan(y), nan, zero)
 
 
-def _of_product(
+def _of_mul(
     g: Value, x: Value, updates: Value, write: Callable[[Value, Value, str], Value], read: Callable[[Value], Value]
 ) -> list[Value | None]:
-    """x times the product of the updates of each place. An update's share is the product of all other factors, which is the
-    product of those that are not 0 over itself, unless one of the others is 0. `write` scatters, `read` gathers."""
+    """x times all updates of each element. The derivative for one factor is the product of all others. That is the
+    product of the nonzero ones divided by the factor, unless another one is 0. `write` scatters, `read` gathers."""
     one, none = number_like(1.0, x), ops.eq(updates, number_like(0.0, updates))
     ones = ops.full(shape=type_of(x).shape, dtype=type_of(x).dtype, value=1.0)
     factors = ops.select(none, one, updates)
@@ -133,7 +133,7 @@ def _of_product(
 
 
 def _numbered(x: Value) -> Value:
-    """1, 2, 3 ... in x's shape: 0 is no element."""
+    """1, 2, 3 ... in x's shape; 0 stands for no element."""
     type_ = type_of(x)
     flat = ops.add(ops.iota(shape=(type_.elements,), axis=0), number(1, "int64"))
     return reshape(flat, type_.shape)

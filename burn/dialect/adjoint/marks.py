@@ -1,4 +1,4 @@
-"""Ops that say something to differentiation, or to what comes behind it, and compute nothing."""
+"""Marker ops for differentiation and the passes after it; they compute nothing."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from burn.dialect.types import TensorType
 
 
 class StopGradient(Op, name="stop_gradient"):
-    """x, which is taken for constant where the program is differentiated. Shapes: x [...] -> [...]."""
+    """x, as a constant for differentiation. Shapes: x [...] -> [...]."""
 
     x: Operand
 
@@ -24,8 +24,8 @@ class StopGradient(Op, name="stop_gradient"):
 
 
 class Barrier(Op, name="barrier"):
-    """x, once `after` is known: what is computed of the result is computed again, and then, although the same was computed of x
-    before. Goes when equal ops have been merged and kernels made (the pass `release`). Shapes: x [...], after [...] -> x's."""
+    """x, available only after `after`. It forces ops on the result to be recomputed then, although equal ops on x
+    exist. The pass `release` removes it after CSE and kernel creation. Shapes: x [...], after [...] -> x's."""
 
     x: Operand
     after: Operand

@@ -1,4 +1,4 @@
-"""Derivatives of the pointwise ops: those of scalar functions are in their rows (`dialect/functions.py`)."""
+"""Derivatives of the pointwise ops. Those of scalar functions are in their rows (`dialect/functions.py`)."""
 
 from __future__ import annotations
 

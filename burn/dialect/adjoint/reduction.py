@@ -1,4 +1,4 @@
-"""Reductions over axes, running ones and those over windows."""
+"""Reductions over axes, cumulative reductions and reductions over windows."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from burn.dialect.dims import Dim, dim_max, product
 from burn.dialect.types import type_of
 
 MOST_BYTE = 255
-"""Elements of a window whose numbers, and one for none of them, fit in a byte."""
+"""Elements of a window whose numbers, plus one for "none", fit in a byte."""
 
 
 @rule("reduce")
@@ -40,15 +40,15 @@ def reduce(g: Value, y: Value, x: Value, kind: str, axes: tuple[int, ...], keepd
         return broadcast_to(g, shape)
     if kind == "prod":
         return ops.mul(g, _others(x, axes))
-    reached = ops.eq(x, y)  # extremes: those that reach it share the cotangent
+    reached = ops.eq(x, y)  # extremes: the elements that equal it share the cotangent
     count = ops.reduce(convert(reached, type_of(g).dtype), kind="sum", axes=axes, keepdims=True)
     nan, zero = (number_like(n, g) for n in (math.nan, 0.0))
-    rest = ops.select(ops.isnan(y), nan, zero)  # nothing reaches a NaN: all derivatives are NaN, as in PyTorch
+    rest = ops.select(ops.isnan(y), nan, zero)  # no element equals a NaN: all derivatives are NaN, as in PyTorch
     return ops.select(reached, ops.div(g, nonzero(count)), rest)
 
 
 def _others(x: Value, axes: tuple[int, ...]) -> Value:
-    """For every element the product of the others over `axes`, without a division: elements may be 0."""
+    """For every element the product of the others over `axes`, without a division, because elements may be 0."""
     shape = type_of(x).shape
     rest = tuple(i for i in range(len(shape)) if i not in axes)
     order = (*rest, *axes)
@@ -70,18 +70,18 @@ def cumulative(g: Value, y: Value, x: Value, kind: str, axis: int, exclusive: bo
         return ops.cumulative(g, kind="sum", axis=axis, exclusive=exclusive, reverse=not reverse)
     shape = type_of(x).shape
     axis %= len(shape)
-    if exclusive or reverse:  # as the plain one, of x shifted or turned round
+    if exclusive or reverse:  # like the plain one, on x shifted or reversed
         return _through(g, x, kind, axis, exclusive, reverse)
     if kind == "prod":
-        return _running_product(g, x, axis)
-    place = ops.iota(shape=shape, axis=axis)  # the last element that reached the extreme so far
+        return _cumulative_prod(g, x, axis)
+    position = ops.iota(shape=shape, axis=axis)  # the last element that reached the extreme so far
     reached = ops.or_(ops.eq(x, y), ops.isnan(x))
-    place = ops.cumulative(ops.select(reached, place, number(0, "int64")), kind="max", axis=axis)
-    return ops.scatter_elements(zeros_like(x), place, g, axis=axis, reduction="add")
+    position = ops.cumulative(ops.select(reached, position, number(0, "int64")), kind="max", axis=axis)
+    return ops.scatter_elements(zeros_like(x), position, g, axis=axis, reduction="add")
 
 
 def _through(g: Value, x: Value, kind: str, axis: int, exclusive: bool, reverse: bool) -> Value:
-    """Turned round, and without the last element, an exclusive running reduction is a plain one."""
+    """Reversed, and without the last element, an exclusive cumulative reduction is a plain one."""
     shape = type_of(x).shape
     rank, size = len(shape), shape[axis]
 
@@ -104,18 +104,19 @@ def _through(g: Value, x: Value, kind: str, axis: int, exclusive: bool, reverse:
     return turned(ops.pad(result, number_like(0.0, result), low=(0,) * rank, high=second))
 
 
-def _running_product(g: Value, x: Value, axis: int) -> Value:
-    """Element k owes to result j >= k the product of all x up to j but x[k]: a table of n x n, so that zeros are no exception."""
+def _cumulative_prod(g: Value, x: Value, axis: int) -> Value:
+    """The derivative of result j >= k by element k is the product of all x up to j except x[k]: an n x n table, valid
+    for zeros."""
     shape = type_of(x).shape
     rank, size = len(shape), shape[axis]
     rows = (*shape[:axis], size, *shape[axis:])  # [.., k, j, ..]
     k, j = ops.iota(shape=rows, axis=axis), ops.iota(shape=rows, axis=axis + 1)
     spread = reshape(x, (*shape[:axis], 1, *shape[axis:]))
     others = ops.select(ops.eq(k, j), number_like(1.0, x), spread)
-    products = ops.cumulative(others, kind="prod", axis=axis + 1)
-    owed = ops.mul(products, reshape(g, (*shape[:axis], 1, *shape[axis:])))
+    cumulated = ops.cumulative(others, kind="prod", axis=axis + 1)
+    weighted = ops.mul(cumulated, reshape(g, (*shape[:axis], 1, *shape[axis:])))
     assert rank == len(rows) - 1
-    return ops.reduce(where(ops.ge(j, k), owed), kind="sum", axes=(axis + 1,))
+    return ops.reduce(where(ops.ge(j, k), weighted), kind="sum", axes=(axis + 1,))
 
 
 @rule("window_reduce")
@@ -139,23 +140,31 @@ def window_reduce(
 
 
 class _Windows:
-    """The windows of one reduction: what lies under them, and how their cotangents get back there."""
+    """The windows of one reduction: their elements, and the scatter of their cotangents."""
 
-    def __init__(self, shape: Any, places: Any, window: Any, strides: Any, dilations: Any, low: Any, high: Any) -> None:
-        self.shape, self.places, self.window, self.strides, self.dilations = shape, places, window, strides, dilations
+    def __init__(
+        self, shape: Any, positions: Any, window: Any, strides: Any, dilations: Any, low: Any, high: Any
+    ) -> None:
+        self.shape, self.positions, self.window, self.strides, self.dilations = (
+            shape,
+            positions,
+            window,
+            strides,
+            dilations,
+        )
         self.low = low
         self.padded = tuple(a + d + b for a, d, b in zip(low, shape, high, strict=True))
         self.rank = len(shape)
 
     def _rest(self, axis: int, offset: int) -> Dim:
-        """Elements of the padded axis behind the last one that the windows' elements at `offset` lie on."""
-        return self.padded[axis] - offset - (self.places[axis] - 1) * self.strides[axis] - 1
+        """Elements of the padded axis after the last one that any window reads at `offset`."""
+        return self.padded[axis] - offset - (self.positions[axis] - 1) * self.strides[axis] - 1
 
     def _unpadded(self, x: Value) -> Value:
         return ops.slice(x, starts=self.low, sizes=self.shape, steps=(1,) * self.rank)
 
     def spread_sum(self, g: Value) -> Value:
-        """An element's cotangent is the sum of those of all windows that it lies in: a sum over windows again."""
+        """An element's cotangent is the sum of those of all windows that contain it: another window reduction."""
         reach = tuple((w - 1) * t for w, t in zip(self.window, self.dilations, strict=True))
         high = tuple(self._rest(i, 0) for i in range(self.rank))
         gaps = tuple(s - 1 for s in self.strides)
@@ -173,11 +182,11 @@ class _Windows:
         return self._unpadded(total)
 
     def spread_extreme(self, g: Value, y: Value, x: Value, kind: str) -> Value:
-        """The first element of a window that is its extreme takes its cotangent. Which one that is, by its number, is all that is
-        kept for the way back."""
+        """A window's cotangent goes to the first element that equals its extreme. The forward pass only keeps that
+        element's number."""
         offsets = [
-            tuple(i * t for i, t in zip(place, self.dilations, strict=True))
-            for place in itertools.product(*map(range, self.window))
+            tuple(i * t for i, t in zip(position, self.dilations, strict=True))
+            for position in itertools.product(*map(range, self.window))
         ]
         dtype = "uint8" if len(offsets) <= MOST_BYTE else "int32"
         outside = reshape(limit(type_of(x).dtype, highest=kind == "min"), ())
@@ -186,7 +195,7 @@ class _Windows:
         none = number(len(offsets), dtype)
         taken = none
         for i, offset in reversed(list(enumerate(offsets))):
-            under = ops.slice(padded, starts=offset, sizes=self.places, steps=self.strides)
+            under = ops.slice(padded, starts=offset, sizes=self.positions, steps=self.strides)
             reached = ops.or_(ops.eq(under, y), ops.isnan(under))
             taken = ops.select(reached, number(i, dtype), taken)
         total = None
@@ -199,18 +208,18 @@ class _Windows:
         return zeros_like(x) if total is None else total
 
     def _reach(self, axis: int, offset: int) -> _Reach:
-        """Where numbers tell it, windows whose element lies in the padding are left out beforehand; else what they give is cut
-        off."""
-        low, size, places, step = self.low[axis], self.shape[axis], self.places[axis], self.strides[axis]
-        if not isinstance(low, int) or not isinstance(size, int) or not isinstance(places, int):
-            return _Reach(0, places, offset, self._rest(axis, offset), low)
+        """With static sizes, windows whose element is padding are excluded beforehand; otherwise their contributions
+        are cropped."""
+        low, size, positions, step = self.low[axis], self.shape[axis], self.positions[axis], self.strides[axis]
+        if not isinstance(low, int) or not isinstance(size, int) or not isinstance(positions, int):
+            return _Reach(0, positions, offset, self._rest(axis, offset), low)
         first = max(0, -(-(low - offset) // step))
-        last = min(places - 1, (size - 1 + low - offset) // step)
+        last = min(positions - 1, (size - 1 + low - offset) // step)
         here, end = (e * step + offset - low for e in (first, last))
         return _Reach(first, max(0, last - first + 1), here, size - 1 - end, 0)
 
     def _at(self, x: Value, rest: Value, reach: Sequence[_Reach]) -> Value:
-        """What windows hold, each at one of its elements; `rest` where none has it."""
+        """Window values, each at one of its elements; `rest` for elements without one."""
         ones = (1,) * self.rank
         counts = tuple(r.count for r in reach)
         if counts != type_of(x).shape:
@@ -224,8 +233,8 @@ class _Windows:
 
 @dataclass(frozen=True)
 class _Reach:
-    """Along one axis, the windows whose elements at some offset lie in the operand: the first, how many, and how many elements
-    lie before the first one's and behind the last one's; `cut` of those before are padding."""
+    """Along one axis, the windows whose element at some offset is inside the operand: `first`, their `count`, and the
+    numbers of elements before the first one's (`low`) and after the last one's (`high`). `cut` of those before are padding."""
 
     first: int
     count: Dim

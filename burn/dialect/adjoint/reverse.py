@@ -1,4 +1,4 @@
-"""The walk from results back to what they were computed from."""
+"""The reverse walk from results to the values that they depend on."""
 
 from __future__ import annotations
 
@@ -22,12 +22,14 @@ from burn.errors import Problem, TypeMismatch
 
 @dataclass(frozen=True)
 class Custom:
-    """Values with a backward function of their own. backward(operands, residuals, cotangents, wanted) takes a cotangent or None
-    for each of `results`, and returns one or None for each of `operands`; those that are not `wanted` need none.
+    """Values with a backward function of their own. backward(operands, residuals, cotangents, wanted) takes a cotangent
+    or None for each of `results`, and returns one or None for each of `operands`; those that are not `wanted` need
+    none.
 
-    All these values are aliases built along with the results (`sections.alias`): nothing replaces them in the program, and a
-    copy of the ops around the results has copies of them. copies: what the tensors that `backward` holds are mapped by
-    (`dialect/copies.py`)."""
+    All these values are aliases built along with the results (`sections.alias`): nothing replaces them in the program,
+    and a copy of the ops around the results has copies of them. copies: the maps of the tensors that `backward` holds
+    (`dialect/copies.py`).
+    """
 
     results: tuple[Value, ...]
     operands: tuple[Value, ...]
@@ -40,11 +42,11 @@ Backward: TypeAlias = Callable[
     [Sequence[Value], Sequence[Value], Sequence["Value | None"], Sequence[bool]], "Sequence[Value | None]"
 ]
 Customs = dict[Any, Custom]
-"""By each of the results. What is built on the way back from a region with such results enters its own."""
+"""By each of the results. The backward pass of a region with such results adds its own."""
 
 
 def move_customs(customs: Customs, copies: Copies, around: tuple[Copies, ...] = ()) -> None:
-    """Copies of values with backward functions of their own have these, too. around: copies of what is around."""
+    """Copies of values with backward functions get these functions. around: the enclosing copies."""
     for custom in {id(c): c for v in copies if (c := customs.get(v)) is not None}.values():
         names = ("results", "operands", "residuals")
         moved: dict[str, Any] = {n: tuple(copies.get(v, v) for v in getattr(custom, n)) for n in names}
@@ -61,43 +63,44 @@ def gradients(
 ) -> list[Value | None]:
     """The cotangents of `inputs`, given those of `outputs`; None for an input that no output depends on.
 
-    Built at the insertion point (or recorded); inputs are taken for independent of each other. Composites and loops that are
-    differentiated are replaced in the program by what else they give on the way, the same numbers. Raises TypeMismatch
-    naming every op on the way that cannot be differentiated."""
+    Builds ops at the insertion point (or records them). Inputs count as independent of each other. Differentiated
+    composites and loops are replaced in the program by ops that compute the same results and further values for the
+    backward pass. Raises TypeMismatch naming every op on the path that has no derivative.
+    """
     walk = _Walk(inputs, {} if customs is None else customs)
     order = walk.order(outputs)
     walk.refuse(order)
     for value, g in zip(outputs, cotangents, strict=True):
         if g is not None and walk.is_active(value):
-            walk.owe(value, g)
+            walk.accumulate(value, g)
     for node in reversed(order):
-        owed = [walk.total(result) for result in node.results]
-        if any(g is not None for g in owed):
+        result_cotangents = [walk.total(result) for result in node.results]
+        if any(g is not None for g in result_cotangents):
             with node.located():
-                for operand, g in walk.passed_on(node, owed):
-                    walk.owe(operand, g)
+                for operand, g in walk.passed_on(node, result_cotangents):
+                    walk.accumulate(operand, g)
     return [walk.total(value) for value in inputs]
 
 
 @dataclass
 class Node:
-    """An op, built or recorded, or several values with a rule of their own."""
+    """An op, built or recorded, or several values with a custom rule."""
 
     name: str
     source: Op | Application | Custom
-    operands: list[Any]  # as the builder takes them
+    operands: list[Any]  # in the builder's form
     attrs: dict[str, Any]
     results: list[Value]
 
     def values(self) -> Iterator[Value]:
-        """What it depends on: its operands, and what its regions take from around it."""
+        """Its operands, and the values that its regions capture."""
         yield from _flat(self.operands)
         if isinstance(self.source, Op) and self.source.REGIONS:
             yield from captured(self.source)
 
     @contextmanager
     def located(self) -> Iterator[None]:
-        """What is built inside comes from where the op comes from."""
+        """Ops built inside get the op's location."""
         if isinstance(self.source, Op):
             with self.source.operation.location:
                 yield
@@ -114,16 +117,17 @@ def _flat(operands: Iterable[Any]) -> Iterator[Value]:
 
 
 class _Walk:
-    """What is known on the way. active: whether a value depends on an input; owed: the parts of its cotangent so far."""
+    """The state of the walk. active: True for values that depend on an input; partial: the parts of a value's cotangent
+    so far."""
 
     def __init__(self, inputs: Sequence[Value], customs: Customs) -> None:
         self.inputs = set(inputs)
         self.customs = customs
         self.active: dict[Any, bool] = dict.fromkeys(inputs, True)
-        self.owed: dict[Any, list[Value]] = {}
+        self.partial: dict[Any, list[Value]] = {}
 
     def node(self, value: Value) -> Node | None:
-        """What made a value; None where the walk ends."""
+        """The op that defines a value; None if the walk ends there."""
         if value in self.inputs:
             return None
         if value in self.customs:
@@ -141,13 +145,13 @@ class _Walk:
         return self.active.get(value, False)
 
     def order(self, outputs: Sequence[Value]) -> list[Node]:
-        """The ops between, operands first."""
+        """The ops in between, operands first."""
         found: list[Node] = []
         seen: set[Any] = set(self.inputs)
         stack: list[tuple[Value, Node | None]] = [(v, None) for v in reversed(list(outputs))]
         while stack:
             value, node = stack.pop()
-            if node is not None:  # all that it depends on has been seen
+            if node is not None:  # all its dependences have been visited
                 active = any(self.is_active(v) for v in node.values())
                 for result in node.results:
                     self.active[result] = active and type_of(result).dtype in FLOATS
@@ -164,31 +168,31 @@ class _Walk:
     def refuse(self, order: Sequence[Node]) -> None:
         """Raises TypeMismatch naming every op that has no rule."""
         problems = [
-            Problem(f"burn.{n.name} cannot be differentiated: {_reason(n)}", op=n.name, node=_place(n))
+            Problem(f"burn.{n.name} cannot be differentiated: {_reason(n)}", op=n.name, node=_source_name(n))
             for n in order
             if n.name != "custom" and (_hides(n) or table.kind(n.name) in ("none", "discrete"))
         ]
         if problems:
             raise TypeMismatch("this cannot be differentiated", problems)
 
-    def owe(self, value: Value, g: Value) -> None:
+    def accumulate(self, value: Value, g: Value) -> None:
         if self.is_active(value):
-            self.owed.setdefault(value, []).append(fit(g, type_of(value)))
+            self.partial.setdefault(value, []).append(fit(g, type_of(value)))
 
     def total(self, value: Value) -> Value | None:
-        parts = self.owed.get(value)
+        parts = self.partial.get(value)
         if not parts:
             return None
         while len(parts) > 1:
             parts[:2] = [ops.add(parts[0], parts[1])]
         return parts[0]
 
-    def passed_on(self, node: Node, owed: list[Value | None]) -> Iterator[tuple[Value, Value]]:
-        """What an op's operands are owed, given what its results are."""
+    def passed_on(self, node: Node, result_cotangents: list[Value | None]) -> Iterator[tuple[Value, Value]]:
+        """The cotangents of an op's operands, given those of its results."""
         if isinstance(node.source, Custom):
             wanted = [self.is_active(v) for v in node.operands]
             with seeing(node.source.copies):
-                given = node.source.backward(node.operands, node.source.residuals, owed, wanted)
+                given = node.source.backward(node.operands, node.source.residuals, result_cotangents, wanted)
             pairs: Iterable[tuple[Value, Value | None]] = zip(node.operands, given, strict=True)
         elif node.name in table.ZERO:
             return
@@ -196,23 +200,23 @@ class _Walk:
             from burn.dialect.adjoint import control
 
             assert isinstance(node.source, Op)
-            pairs = control.RULES[node.name](node.source, owed, self.is_active, self.customs)
+            pairs = control.RULES[node.name](node.source, result_cotangents, self.is_active, self.customs)
         else:
-            pairs = self._by_rule(node, owed)
+            pairs = self._by_rule(node, result_cotangents)
         yield from ((value, g) for value, g in pairs if g is not None)
 
-    def _by_rule(self, node: Node, owed: list[Value | None]) -> list[tuple[Value, Value | None]]:
+    def _by_rule(self, node: Node, result_cotangents: list[Value | None]) -> list[tuple[Value, Value | None]]:
         given: Any = NotImplemented
         one = len(node.results) == 1
         if node.name in table.rules():
-            g, y = (owed[0], node.results[0]) if one else (owed, node.results)
+            g, y = (result_cotangents[0], node.results[0]) if one else (result_cotangents, node.results)
             try:
                 given = table.rules()[node.name](g, y, *node.operands, **node.attrs)
             except table.NoRule as error:
-                problem = Problem(f"burn.{node.name}: {error}", op=node.name, node=_place(node))
+                problem = Problem(f"burn.{node.name}: {error}", op=node.name, node=_source_name(node))
                 raise TypeMismatch("this cannot be differentiated", [problem]) from None
         if given is NotImplemented:
-            return self._apart(node, owed)
+            return self._apart(node, result_cotangents)
         parts = given if isinstance(given, (list, tuple)) else [given]
         pairs: list[tuple[Value, Value | None]] = []
         for operand, part in zip(node.operands, parts, strict=False):
@@ -222,27 +226,27 @@ class _Walk:
                 pairs.append((operand, part))
         return pairs
 
-    def _apart(self, node: Node, owed: list[Value | None]) -> list[tuple[Value, Value | None]]:
-        """A composite: through what it is made of."""
+    def _apart(self, node: Node, result_cotangents: list[Value | None]) -> list[tuple[Value, Value | None]]:
+        """Differentiates a composite through its decomposition."""
         from burn.dialect.adjoint import apart
 
         wanted = [v for v in dict.fromkeys(_flat(node.operands)) if self.is_active(v)]
         if isinstance(node.source, Op):
-            given = apart.built(node.source, owed, wanted)
+            given = apart.built(node.source, result_cotangents, wanted)
         else:
             assert isinstance(node.source, Application)
-            given = apart.recorded(node.source, owed, wanted)
+            given = apart.recorded(node.source, result_cotangents, wanted)
         return list(zip(wanted, given, strict=True))
 
 
-def _place(node: Node) -> str:
+def _source_name(node: Node) -> str:
     if isinstance(node.source, Op):
         return source_name(node.source)
-    return node.source.place if isinstance(node.source, Application) else ""
+    return node.source.source_name if isinstance(node.source, Application) else ""
 
 
 def _hides(node: Node) -> bool:
-    """Whether results hold floats that are not followed: in lists, as complex numbers, in 8 bits and fewer."""
+    """True if results hold floats without derivatives: in lists, complex numbers, or floats of 8 bits or less."""
     return node.name in table.HIDES or any(DTYPES[type_of(r).dtype].kind in ("complex", "small") for r in node.results)
 
 
@@ -253,7 +257,7 @@ def _reason(node: Node) -> str:
 
 
 def fit(g: Value, type_: TensorType) -> Value:
-    """A cotangent as one of the operand's type: summed over what was broadcast, repeated where it is one for all."""
+    """Fits a cotangent to the operand's type: sums over broadcast axes, and broadcasts if all elements share one."""
     shape = type_of(g).shape
     if shape != type_.shape:
         lead = len(shape) - type_.rank
@@ -269,8 +273,8 @@ def fit(g: Value, type_: TensorType) -> Value:
 
 
 def _at_run_time(g: Value, type_: TensorType) -> Value:
-    """Sums over axes of which only the run tells whether the operand was repeated along them: an axis of t elements is d rows
-    of t / d, for d = t as for d = 1."""
+    """Sums over axes if only the run tells whether the operand was broadcast along them: an axis of t elements is d
+    rows of t / d, for d = t and for d = 1."""
     for axis, (t, d) in enumerate(zip(type_of(g).shape, type_.shape, strict=True)):
         if t == d or t == 1:
             continue

@@ -1,4 +1,4 @@
-"""The table of rules, and those ops that have none, with the reason."""
+"""The table of rules, and the ops without rules, with the reason."""
 
 from __future__ import annotations
 
@@ -11,38 +11,39 @@ from burn.dialect.deferred import Value
 from burn.dialect.op import REGISTRY
 
 Cotangents: TypeAlias = "Value | Sequence[Any] | None"
-"""Of an op's operands, in order: a value, None where there is none, a list for a variadic operand. May be of a shape that the
-operand broadcasts to: `reverse.py` sums it up."""
+"""The cotangents of an op's operands, in order: a value, None if there is none, a list for a variadic operand. Shapes
+may be larger than the operand's by broadcasting; `reverse.py` sums them."""
 
 Rule: TypeAlias = "Callable[..., Cotangents]"
-"""rule(g, y, *operands, **attributes): g the cotangent of the result y; both are lists where an op has several results."""
+"""rule(g, y, *operands, **attributes): g is the cotangent of the result y; both are lists for an op with several
+results."""
 
 FAMILIES = ("pointwise", "shape", "reduction", "contraction", "indexing", "composite", "marks")
 
 _rules: dict[str, Rule] = {}
 
 HIDES = frozenset({"list_insert", "list_concat", "list_split", "list_erase", "quantize"})
-"""Ops whose results are no floats, but hold them: floats are not followed through them, and so they are refused."""
+"""Ops whose results contain floats without being floats. Derivatives stop there, so they are refused."""
 
 NONE: dict[str, str] = {
     "bitcast": "bits have no derivative",
-    "window_reduce": "a product over windows has no rule",
+    "window_reduce": "prod over windows has no rule",
     "unique": "which elements are equal changes with the elements",
-    **dict.fromkeys(("non_max_suppression", "arg_reduce", "nonzero"), "its results are places"),
+    **dict.fromkeys(("non_max_suppression", "arg_reduce", "nonzero"), "its results are indices"),
     **dict.fromkeys(HIDES, "floats are not followed through lists of tensors"),
     "quantize": "its results are integers; differentiate what stands in for rounding (a straight-through estimate)",
 }
-"""Why an op (or some of it) cannot be differentiated."""
+"""Reasons why an op (or a form of it) has no derivative."""
 
 CONTROL = frozenset({"if", "loop"})
-"""Ops with regions, whose rules are `control.py`'s."""
+"""Ops with regions, whose rules are in `control.py`."""
 
 ZERO = frozenset({"sign", "floor", "ceil", "round", "trunc", "floordiv", "stop_gradient"})
-"""Constant wherever they have a derivative, or said to be."""
+"""Constant wherever they have a derivative, or declared constant."""
 
 
 class NoRule(Exception):
-    """What a rule says of a case that it does not have: why."""
+    """Raised by a rule for a case without a derivative, with the reason."""
 
 
 def rule(*names: str) -> Callable[[Rule], Rule]:
@@ -64,8 +65,8 @@ def rules() -> dict[str, Rule]:
 
 
 def kind(name: str) -> str:
-    """How an op is differentiated: "rule", "composite" (through what it is made of), "control", "zero" or "none"; "discrete"
-    where there is nothing to differentiate, since no float goes in, or none comes out."""
+    """How an op is differentiated: "rule", "composite" (through its decomposition), "control", "zero" or "none";
+    "discrete" if no float operand or no float result exists."""
     if name in rules():
         return "rule"
     if name in CONTROL:

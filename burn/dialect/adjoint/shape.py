@@ -1,4 +1,4 @@
-"""Ops that only move elements: cotangents move back, and those of elements that were repeated are summed."""
+"""Ops that only move elements: cotangents move back, and those of repeated elements are summed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from burn.dialect.types import type_of
 
 @rule("broadcast_to")
 def broadcast_to(g: Value, y: Value, x: Value, shape: Any) -> Value:
-    return g  # summed up to x's shape, as all that broadcasts
+    return g  # summed to x's shape, like every broadcast operand
 
 
 @rule("reshape")
@@ -31,7 +31,7 @@ def transpose_(g: Value, y: Value, x: Value, permutation: tuple[int, ...]) -> Va
 def slice_(
     g: Value, y: Value, x: Value, starts: tuple[Dim, ...], sizes: tuple[Dim, ...], steps: tuple[int, ...]
 ) -> Value:
-    """Zeros before, between and behind; where the slice ran backwards it is turned round first."""
+    """Zeros before, between and after; a slice that runs backwards is reversed first."""
     if any(s < 0 for s in steps):
         turned = tuple(n - 1 if s < 0 else 0 for n, s in zip(sizes, steps, strict=True))
         g = ops.slice(g, starts=turned, sizes=sizes, steps=tuple(-1 if s < 0 else 1 for s in steps))

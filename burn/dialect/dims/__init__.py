@@ -1,12 +1,12 @@
 """Symbolic integers: sizes of tensors and indices into them.
 
-A `Dim` is a Python int or an `Expr`: a polynomial with integer coefficients over atoms. Atoms are named sizes (`Symbol`), loop
-variables (`LoopVar`, 0 <= v < extent) and calls (`floordiv`, `mod`, `min`, `max`, `broadcast`) that do not simplify away.
-Expressions are kept in one normal form, so that equality is structural; results that are constant come back as ints. Enter at
+A `Dim` is a Python int or an `Expr`: a polynomial with integer coefficients over atoms. Atoms are named sizes
+(`Symbol`), loop variables (`LoopVar`, 0 <= v < extent) and calls (`floordiv`, `mod`, `min`, `max`, `broadcast`) that do
+not simplify. Expressions have one normal form, so that equality is structural; constant results are ints. Enter at
 `symbol`, `parse`, the Python operators, and `floordiv`/`mod`/`dim_min`/`dim_max`/`dim_broadcast`.
 
-- `expression`: atoms, polynomials, sums and products
-- `bounds`: what is proven of an expression for all sizes
+- `expression`: atoms and polynomials, with addition and multiplication
+- `bounds`: proofs about expressions for all sizes
 - `division`: quotients, remainders, extremes, simplified by such proofs
 - `walk`: substituting, evaluating, looking inside
 - `text`: reading what is printed

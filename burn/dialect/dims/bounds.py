@@ -1,8 +1,8 @@
-"""What is proven of sizes and indices for all values they may take.
+"""Proofs about sizes and indices, for all values that they may take.
 
-A named size is at least 0, a loop variable lies in its range. Where a loop variable stands its loop runs, so its extent is at
-least 1, and that tells of the sizes in the extent: facts, which `Facts` collects. Divisors are at least 1, or the quotient has
-no meaning.
+A named size is at least 0; a loop variable is in its range. An expression with a loop variable is evaluated only inside
+that loop, so its extent is at least 1. `Facts` collects the lower bounds that follow for the sizes in the extent.
+Divisors are at least 1, or the quotient has no meaning.
 """
 
 from __future__ import annotations
@@ -13,25 +13,25 @@ from functools import lru_cache
 from burn.dialect.dims.expression import Atom, Call, Dim, Expr, LoopVar, Monomial, plain, product, replace, terms
 
 EFFORT = 300
-"""Replacements that one proof makes: what takes more is not proven."""
+"""The most replacements in one proof; longer proofs fail."""
 WIDEST = 6
-"""A product of more atoms is not multiplied out."""
+"""The most atoms in a monomial that is multiplied out."""
 
 RELATIONS = ("==", "!=", "<=", "<", ">=", ">")
 
 
 def non_negative(dim: Dim, *given: Dim) -> bool:
-    """Whether dim >= 0 is proven, where each of `given` is at least 1."""
+    """True if dim >= 0 is proven, given that each of `given` is at least 1."""
     return dim >= 0 if isinstance(dim, int) else _non_negative(plain(dim), tuple(map(plain, given)))
 
 
 def at_most(dim: Dim, bound: Dim, *given: Dim) -> bool:
-    """Whether dim <= bound is proven, where each of `given` is at least 1."""
+    """True if dim <= bound is proven, given that each of `given` is at least 1."""
     return non_negative(bound - dim, *given)
 
 
 def decide(a: Dim, relation: str, b: Dim) -> bool | None:
-    """Whether a stands in a relation to b for all sizes (True), for none (False), or it depends on them (None)."""
+    """True if the relation of a to b holds for all sizes, False if for none, None if it depends on them."""
     match relation:
         case "<=":
             return True if at_most(a, b) else False if at_most(b + 1, a) else None
@@ -62,7 +62,7 @@ def _non_negative(dim: Expr, given: tuple[Dim, ...]) -> bool:
 
 
 class Facts:
-    """Lower bounds of atoms, beyond the 0 that holds of every size."""
+    """Lower bounds of atoms, beyond the 0 that holds for every size."""
 
     def __init__(self) -> None:
         self.least: dict[Atom, int] = {}
@@ -83,7 +83,7 @@ class Facts:
                         self.running(argument)
 
     def learn(self, dim: Dim, bound: int) -> None:
-        """What dim >= bound tells of the atoms in it."""
+        """Adds the bounds of atoms that follow from dim >= bound."""
         varying = [(m, c) for m, c in terms(dim) if m]
         if len(varying) != 1:
             return
@@ -118,7 +118,7 @@ class Facts:
 
     # ---- proving -----------------------------------------------------------------------------------------------------
     def is_natural(self, atom: Atom) -> bool:
-        """Whether an atom is known not to be negative."""
+        """True if an atom is known to be at least 0."""
         if not isinstance(atom, Call) or atom.op == "mod" or atom in self.least:
             return True
         if atom.op == "floordiv":
@@ -126,7 +126,7 @@ class Facts:
         return (any if atom.op == "max" else all)(self.proves(a) for a in atom.args)
 
     def proves(self, dim: Dim) -> bool:
-        """Whether dim >= 0."""
+        """True if dim >= 0 is proven."""
         if isinstance(dim, int):
             return dim >= 0
         self._steps += 1
@@ -137,7 +137,7 @@ class Facts:
         return self._dominated(dim) or self._without_quotient(dim)
 
     def _at_ends(self, dim: Expr, atom: LoopVar | Call) -> bool:
-        """The proof with an atom at its worst: dim is linear in it, or grows or falls with it."""
+        """Proves dim with an atom at its worst: dim is linear in it, or monotonic in it."""
         signs = {c > 0 for m, c in dim.terms if atom in m}
         alone = all(m.count(atom) == 1 for m, _ in dim.terms if atom in m)
         known = all(self.is_natural(a) for m, _ in dim.terms if atom in m for a in m if a != atom)
@@ -148,13 +148,13 @@ class Facts:
             last = (atom.extent if isinstance(atom, LoopVar) else atom.args[1]) - 1
             ends = (0 if True in signs else last,) if falls_or_grows else (0, last)
             return all(self.proves(replace(dim, atom, end)) for end in ends)
-        # its value is that of one of the arguments; min(a, b) <= a, and so for b
+        # its value equals one of the arguments, and min(a, b) is at most either
         one_is_enough = falls_or_grows and atom.op != "broadcast" and (True in signs) == (atom.op == "max")
         bounds = (self.proves(replace(dim, atom, argument)) for argument in atom.args)
         return any(bounds) if one_is_enough else all(bounds)
 
     def _without_quotient(self, dim: Expr) -> bool:
-        """The proof times d for a term c * (n // d): (n - d + 1) / d <= n // d <= n / d."""
+        """Proves dim times d for a term c * (n // d): (n - d + 1) / d <= n // d <= n / d."""
         for monomial, count in dim.terms:
             if len(monomial) != 1 or not isinstance(monomial[0], Call) or monomial[0].op != "floordiv":
                 continue
@@ -166,7 +166,7 @@ class Facts:
         return False
 
     def _dominated(self, dim: Expr) -> bool:
-        """Whether every negative term is made up for by larger positive ones."""
+        """True if larger positive terms outweigh every negative term."""
         negative = [(m, -c) for m, c in dim.terms if c < 0]
         if not all(self.is_natural(atom) for monomial, _ in dim.terms for atom in monomial):
             return False
@@ -175,7 +175,7 @@ class Facts:
         return self._matched(negative, [(m, c) for m, c in dim.terms if c > 0]) or self._shifted(dim)
 
     def _matched(self, negative: list[tuple[Monomial, int]], positive: list[tuple[Monomial, int]]) -> bool:
-        """c * m <= k * m * rest where k * (the least that rest is) is c or more; each positive term is spent once."""
+        """c * m <= k * m * rest if k * (the lower bound of rest) is at least c; each positive term is used once."""
         left = dict(positive)
         for monomial, count in negative:
             for larger in sorted(left, key=len):
@@ -192,7 +192,7 @@ class Facts:
         return True
 
     def _ratio(self, larger: Monomial, smaller: Monomial) -> int:
-        """A number that the quotient of two monomials is at least; 0 where there is none."""
+        """A lower bound of the quotient of two monomials; 0 if there is none."""
         rest = list(larger)
         for atom in smaller:
             if atom not in rest:
@@ -204,7 +204,7 @@ class Facts:
         return result
 
     def _shifted(self, dim: Expr) -> bool:
-        """The same with every atom written as its least value and something natural: (n - 1) * (m - 1)."""
+        """Proves the same with every atom as its lower bound plus a natural number: (n - 1) * (m - 1)."""
         bounded = [atom for atom in _distinct(dim.terms) if self.least.get(atom, 0)]
         if not bounded or max(len(m) for m, _ in dim.terms) > WIDEST:
             return False
@@ -215,7 +215,7 @@ class Facts:
 
 
 def _bounded(dim: Expr) -> Iterable[LoopVar | Call]:
-    """Atoms that have two ends, or a choice of values."""
+    """Atoms with two bounds, or with a choice of values."""
     for monomial, _ in dim.terms:
         for atom in monomial:
             if isinstance(atom, LoopVar) or (isinstance(atom, Call) and atom.op != "floordiv"):

@@ -52,12 +52,12 @@ def _mod(a: Dim, b: Dim) -> Dim:
 
 
 def _within(dim: Dim, bound: Dim) -> bool:
-    """Whether 0 <= dim < bound is proven; bound is a divisor, so at least 1."""
+    """True if 0 <= dim < bound is proven; bound is a divisor, so at least 1."""
     return non_negative(dim, bound) and non_negative(bound - 1 - dim, bound)
 
 
 def _common_factor(dim: Dim, b: Dim) -> tuple[int, Dim, Dim]:
-    """(g, x, y) with dim = g * x + y, 0 <= y < g, where g > 1 divides b; g = 1 where there is none."""
+    """(g, x, y) with dim = g * x + y, 0 <= y < g, where g > 1 divides b; g = 1 if there is none."""
     if not isinstance(b, int) or isinstance(dim, int):
         return 1, dim, 0
     for common in sorted({gcd(c, b) for _, c in dim.terms if gcd(c, b) > 1}, reverse=True):
@@ -73,7 +73,7 @@ def ceildiv(a: Dim, b: Dim) -> Dim:
 
 
 def exact_div(a: Dim, b: Dim) -> Dim | None:
-    """a / b where it divides exactly as polynomials, else None; 0 divides nothing."""
+    """a / b if it divides exactly as polynomials, else None; 0 divides nothing."""
     a, b = plain(a), plain(b)
     if b == 0:
         return None
@@ -84,12 +84,12 @@ def exact_div(a: Dim, b: Dim) -> Dim | None:
 
 
 def factor(size: Dim) -> int:
-    """A number that divides a size: it is no larger, unless the size is 0."""
+    """A number that divides a size and is no larger, unless the size is 0."""
     return size if isinstance(size, int) else gcd(*(count for _, count in size.terms))
 
 
 def _divide(a: Dim, b: Dim) -> tuple[Dim, Dim]:
-    """(q, r) with a == q * b + r, taking into q every term that b divides."""
+    """(q, r) with a == q * b + r; q takes every term that b divides."""
     if b == 0:
         raise ZeroDivisionError("division of a size by zero")
     if isinstance(b, int) and isinstance(a, int):
@@ -112,7 +112,7 @@ def _divide(a: Dim, b: Dim) -> tuple[Dim, Dim]:
 
 
 def _divide_long(a: Dim, b: Expr) -> tuple[Dim, Dim]:
-    """Long division by b's leading term; exact or nothing (q = 0, r = a)."""
+    """Long division by b's leading term; either exact or nothing (q = 0, r = a)."""
     quotient: Dim = 0
     rest: Dim = a
     lead, factor = b.terms[0]
@@ -153,9 +153,9 @@ def _extreme(op: str, dims: tuple[Dim, ...]) -> Dim:
 
 
 def dim_broadcast(*dims: Dim) -> Dim:
-    """The size that axes of these sizes broadcast to: they are equal but for those that are 1. One that is a number other
-    than 1 decides, and so does n beside min(512, n); the program checks that the others fit. Raises ValueError for two such
-    numbers."""
+    """The size that axes of these sizes broadcast to: they are equal, except for sizes of 1. A number other than 1
+    decides; n decides over min(512, n). The program checks the others at run time. Raises ValueError for two different
+    such numbers."""
     parts = [d for d in dict.fromkeys(_parts("broadcast", tuple(map(plain, dims)))) if d != 1]
     parts = [d for d in parts if not any(_is_cut(d, other) for other in parts)]
     numbers = sorted(d for d in parts if isinstance(d, int))
@@ -167,15 +167,15 @@ def dim_broadcast(*dims: Dim) -> Dim:
 
 
 def _is_cut(dim: Dim, other: Dim) -> bool:
-    """Whether a size is the least of another one and of numbers that are no less than 1: where it is smaller than that, and fits
-    it nevertheless, it is 1."""
+    """True if a size is the minimum of another one and of numbers of at least 1: if it is smaller and still broadcasts,
+    it is 1."""
     parts = tuple(_parts("min", (dim,)))
     rest = [d for d in parts if d != other]
     return len(rest) < len(parts) and bool(rest) and all(isinstance(d, int) and d >= 1 for d in rest)
 
 
 def _parts(op: str, dims: Iterable[Dim]) -> Iterable[Dim]:
-    """The dims, with the arguments of those that are themselves such calls."""
+    """The dims, with nested calls of this op flattened."""
     for dim in dims:
         if isinstance(dim, Expr) and len(dim.terms) == 1:
             ((monomial, count),) = dim.terms

@@ -10,7 +10,7 @@ from functools import reduce as fold_left
 
 @dataclass(frozen=True)
 class Symbol:
-    """A named size, known when the program runs; at least 0."""
+    """A named size, at least 0, whose value is known at run time."""
 
     name: str
 
@@ -20,7 +20,7 @@ class Symbol:
 
 @dataclass(frozen=True)
 class LoopVar:
-    """A loop's counter: 0 <= v < extent. Where it stands the loop runs, so its extent is at least 1."""
+    """A loop's induction variable: 0 <= v < extent. It is only evaluated inside the loop, so the extent is at least 1."""
 
     name: str
     extent: Dim
@@ -31,8 +31,8 @@ class LoopVar:
 
 @dataclass(frozen=True)
 class Call:
-    """`floordiv(a, b)` or `mod(a, b)` for b >= 1, `min(...)`, `max(...)`, or `broadcast(...)`: the size that sizes which are
-    equal or 1 broadcast to."""
+    """`floordiv(a, b)` or `mod(a, b)` for b >= 1, `min(...)`, `max(...)`, or `broadcast(...)`: the size that sizes
+    which are equal or 1 broadcast to."""
 
     op: str
     args: tuple[Dim, ...]
@@ -69,7 +69,7 @@ def _by_order(term: tuple[Monomial, int]) -> tuple[int, str]:
 
 
 DIVISION: dict[str, Callable[[Dim, Dim], Dim]] = {}
-"""`//` and `%`, which `division` gives: they simplify by proofs about polynomials."""
+"""`//` and `%`, set by `division`, which simplifies them by proofs about polynomials."""
 
 
 class Expr:
@@ -88,7 +88,7 @@ class Expr:
 
     @property
     def is_symbol(self) -> bool:
-        """Whether this is one atom that prints as a name."""
+        """True if this is one atom that prints as a name."""
         return (
             len(self.terms) == 1
             and self.terms[0][1] == 1
@@ -141,12 +141,12 @@ class Expr:
             if other == 1 and type(self) is Expr:
                 return self
             return Expr({m: c * other for m, c in self.terms}) if other else 0
-        products: dict[Monomial, int] = {}
+        terms_of: dict[Monomial, int] = {}
         for a, x in self.terms:
             for b, y in other.terms:
                 monomial = tuple(sorted(a + b, key=str))
-                products[monomial] = products.get(monomial, 0) + x * y
-        return normal(products)
+                terms_of[monomial] = terms_of.get(monomial, 0) + x * y
+        return normal(terms_of)
 
     __radd__ = __add__
     __rmul__ = __mul__
@@ -174,7 +174,7 @@ def symbol(name: str) -> Expr:
 
 
 def plain(dim: Dim) -> Dim:
-    """A size as it is reckoned with here; `burn.Dim`, which users see, is a kind of Expr that refuses to compare."""
+    """A size as the compiler uses it; `burn.Dim`, the user-facing class, is a kind of Expr that refuses comparisons."""
     if type(dim) is int or type(dim) is Expr:
         return dim
     if not isinstance(dim, Expr):
@@ -196,7 +196,7 @@ def terms(dim: Dim) -> Iterable[tuple[Monomial, int]]:
 
 
 def normal(sums: dict[Monomial, int]) -> Dim:
-    """The size that a sum of terms is."""
+    """The size for a sum of terms."""
     for monomial in sums:
         for atom in monomial:
             if type(atom) is Call and atom.op == "mod":
@@ -212,15 +212,15 @@ def _normal(sums: Mapping[Monomial, int]) -> Dim:
 
 
 def _joined(sums: dict[Monomial, int]) -> dict[Monomial, int]:
-    """With (x // s) * s + x % s = x; also where x itself is y // t, and x // s stands there as y // (t * s)."""
+    """Rewrites (x // s) * s + x % s to x, also if x is itself y // t and x // s has the form y // (t * s)."""
     for monomial, count in sums.items():
-        for place, atom in enumerate(monomial):
+        for at, atom in enumerate(monomial):
             if not isinstance(atom, Call) or atom.op != "mod" or not count:
                 continue
             x, s = atom.args
             if isinstance(s, Expr) and len(s.terms) > 1:
                 continue
-            rest = (*monomial[:place], *monomial[place + 1 :])
+            rest = (*monomial[:at], *monomial[at + 1 :])
             (scale, factor), *_ = terms(s)
             for quotient in _quotients(x, s):
                 partner = tuple(sorted((*rest, quotient, *scale), key=str))
@@ -234,7 +234,7 @@ def _joined(sums: dict[Monomial, int]) -> dict[Monomial, int]:
 
 
 def _quotients(x: Dim, s: Dim) -> list[Call]:
-    """How x // s may be written."""
+    """The forms that x // s may have."""
     found = [Call("floordiv", (x, s))]
     if isinstance(x, Expr) and len(x.terms) == 1 and x.terms[0][1] == 1 and len(x.terms[0][0]) == 1:
         inner = x.terms[0][0][0]
@@ -244,7 +244,7 @@ def _quotients(x: Dim, s: Dim) -> list[Call]:
 
 
 def remove(monomial: Monomial, divisor: Monomial) -> Monomial | None:
-    """The other atoms of a monomial, where it has all of these."""
+    """The other atoms of a monomial if it contains all of the divisor's, else None."""
     rest = list(monomial)
     for atom in divisor:
         if atom not in rest:

@@ -1,4 +1,4 @@
-"""Expressions read from what they print as."""
+"""Parses expressions from their printed form."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Looking inside expressions, and making others of them."""
+"""Traversals and rewrites of expressions."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _OPS: dict[str, Callable[[Dim, Dim], Dim]] = {
 
 
 def substitute(dim: Dim, values: Mapping[Atom, Dim]) -> Dim:
-    """Replaces atoms and simplifies again. Loop variables' extents are left as they are."""
+    """Replaces atoms and simplifies the result. Extents of loop variables stay unchanged."""
     if isinstance(dim, int):
         return dim
     return interpret(
@@ -65,12 +65,12 @@ def evaluate(dim: Dim, sizes: Mapping[str, int]) -> int:
 
 
 TYPICAL = 64
-"""What a named size counts as where a choice is made and nothing is known of it."""
+"""The value that stands for a named size without a hint when the compiler makes a choice."""
 
 
 def estimate(dim: Dim, typical: int = TYPICAL) -> int:
-    """About what a size comes out as where every named one is `typical`: sizes that cannot all be so at once, as of axes that
-    must broadcast, are no error."""
+    """An estimate of a size, with every named size `typical`. Sizes that contradict each other (axes that must
+    broadcast) raise no error."""
 
     def apply(name: str, a: int, b: int) -> int:
         if name in ("floordiv", "mod"):
@@ -107,7 +107,7 @@ def _symbols(dim: Dim) -> frozenset[str]:
 
 
 def coefficient(dim: Dim, atom: Atom) -> Dim | None:
-    """The factor c in `dim == c * atom + rest` with rest free of atom; None where dim is not linear in it."""
+    """The factor c in `dim == c * atom + rest` with rest free of atom; None if dim is not linear in it."""
     result: Dim = 0
     for monomial, count in terms(dim):
         inside = any(isinstance(a, Call) and any(atom in atoms(x) for x in a.args) for a in monomial)

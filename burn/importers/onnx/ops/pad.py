@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from burn.dialect import ops
-from burn.dialect.compose import border_places, number, reshape
+from burn.dialect.compose import border_indices, number, reshape
 from burn.dialect.dims import Dim, dim_max, non_negative
 from burn.dialect.mlir import ir
 from burn.dialect.types import type_of
@@ -33,7 +33,7 @@ def pad(node: Node) -> ir.Value:
     for axis in range(rank):
         before, after = low[axis] - crop_low[axis], high[axis] - crop_high[axis]
         if before != 0 or after != 0:
-            indices = border_places(mode, type_of(x).shape[axis], before, after)
+            indices = border_indices(mode, type_of(x).shape[axis], before, after)
             x = ops.gather(x, indices, axis=axis)
     return x
 
