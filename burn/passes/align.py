@@ -1,10 +1,10 @@
-"""Rows of an odd length that products give and take get some room behind them, so that each begins at a whole word.
+"""Pads odd rows of matmul operands and results, so that each row starts at an aligned address.
 
-The scores of 50,257 words in halves begin at odd places, from which a card reads two bytes at a time: products copy nothing
-ahead, and what walks along rows takes several times as long. A product whose result is multiplied again (a language model's head
-in training) gives longer rows instead: its right side gets columns of zeros, pointwise ops compute on what is in the room, too,
-and whatever would see that does not: a reduction along a row finds what changes nothing there, a product sums zeros, and all else
-reads the rows without it. Where nothing multiplies the result again, the rows are read once, and stay as they are.
+The scores of 50,257 tokens in half precision start at odd addresses, and a GPU then reads two bytes at a time. Matmuls
+cannot prefetch, and row-wise kernels take several times as long. If a matmul's result feeds another matmul (a language
+model's head in training), the pass pads its rows. The rhs gets columns of zeros, and pointwise ops also compute the
+padding. Other readers do not see it: a reduction along a row reads its identity there, a matmul adds zeros, and all
+others read rows without padding. If no matmul reads the result, its rows are read once and stay unpadded.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from burn.passes.environment import ANYWHERE, Environment
 from burn.passes.pipeline import register
 
 WORD = 16
-"""Bytes that a thread of a card reads at once: rows that begin at multiples of it are well as they are."""
+"""Bytes that a GPU thread reads at once; rows aligned to them stay unpadded."""
 
 UNIT = 64
-"""Rows become a multiple of so many elements long: blocks of products come out even."""
+"""Padded rows are a multiple of this many elements, so that matmul tiles are full."""
 
 
 @register
 @dataclass(frozen=True)
 class Align:
-    """Rows of fewer than `least` elements are left as they are: the room would be too much of them."""
+    """Rows of fewer than `least` elements stay unpadded: the padding would be too large a part."""
 
     name: ClassVar[str] = "align"
     least: int = 2048
@@ -52,7 +52,7 @@ class Align:
             erase_dead(program.block)
 
     def _is_odd(self, op: Op) -> bool:
-        """Whether an op is a product whose rows, which its right side's columns make, have a length that is a number, and odd."""
+        """True for a matmul whose rows have a static, unaligned length, which is the number of columns of its rhs."""
         if not isinstance(op, DotGeneral) or _columns(op) is None:
             return False
         result = type_of(op.operation.results[0])
@@ -62,13 +62,13 @@ class Align:
 
 
 def _columns(dot: Op) -> int | None:
-    """The right side's axis that is the result's last one."""
+    """The axis of the rhs that is the result's last one."""
     free = [a for a in range(type_of(dot.rhs).rank) if a not in (*dot.rhs_batch, *dot.rhs_contract)]
     return free[-1] if free else None
 
 
 def _is_multiplied(value: ir.Value) -> bool:
-    """Whether a product reads rows that follow from these place by place."""
+    """True if a matmul reads rows computed elementwise from these."""
     length, todo, seen = type_of(value).shape[-1], [value], set()
     while todo:
         v = todo.pop()
@@ -87,8 +87,8 @@ def _is_multiplied(value: ir.Value) -> bool:
 
 
 class _Rows:
-    """One product's rows, followed through a block. `wide`: by value the longer rows that stand for it; `narrow`: what of these
-    others read."""
+    """One matmul's rows, followed through a block. `wide`: the padded rows of each value; `narrow`: the unpadded ones
+    for other readers."""
 
     def __init__(self, block: ir.Block, dot: Op) -> None:
         self.block, self.dot = block, dot
@@ -97,7 +97,7 @@ class _Rows:
         self.wide: dict[ir.Value, ir.Value] = {}
         self.narrow: dict[ir.Value, ir.Value] = {}
         self.ways: dict[str, Callable[[Op], bool]] = {
-            "reshape": self._reshape, "barrier": self._barrier, "reduce": self._reduce, "dot_general": self._product,
+            "reshape": self._reshape, "barrier": self._barrier, "reduce": self._reduce, "dot_general": self._dot_general,
         }  # fmt: skip
 
     def run(self) -> None:
@@ -124,7 +124,7 @@ class _Rows:
                 op.operation.operands[i] = self._without_room(v)
 
     def _put(self, op: Op, made: ir.Value) -> None:
-        """Longer rows for an op's result, with zeros in the room where a product will sum along them."""
+        """Padded rows for an op's result, with zeros in the padding if a matmul sums over it."""
         value = op.operation.results[0]
         summed = any(_sums(use.owner, value) for use in value.uses)
         self.wide[value] = self._masked(made, 0) if summed else made
@@ -144,7 +144,7 @@ class _Rows:
         return given if len(given) == len(found) else None
 
     def _operand(self, value: ir.Value) -> ir.Value | None:
-        """An operand beside longer rows; None for rows of the old length that are others'."""
+        """An operand for padded rows; None if its rows have the old length and cannot be padded."""
         if value in self.wide:
             return self.wide[value]
         shape = type_of(value).shape
@@ -158,7 +158,7 @@ class _Rows:
         maker = op_of(value)
         if not isinstance(maker, Pointwise) or maker.operation.block != self.block:
             return None
-        given = self._operands(maker)  # what tells a word from the others, say
+        given = self._operands(maker)  # for example, a token's one-hot mask
         if given is None:
             return None
         self.wide[value] = type(maker).build(*given, **maker.attrs)
@@ -185,7 +185,7 @@ class _Rows:
         op.operation.results[0].replace_all_uses_with(type(op).build(x, **op.attrs))
         return True
 
-    def _product(self, op: Op) -> bool:
+    def _dot_general(self, op: Op) -> bool:
         sides = [op.lhs, op.rhs]
         mine = [side in self.wide for side in sides]
         if all(mine):
@@ -207,7 +207,8 @@ class _Rows:
         result.replace_all_uses_with(_first(made, type_of(result).shape))
         return True
 
-    # ---- room --------------------------------------------------------------------------------------------------------------
+    # ---- padding
+    # -----------------------------------------------------------------------------------------------------------
     def _padded(self, value: ir.Value, axis: int) -> ir.Value:
         type_ = type_of(value)
         high = tuple(self.longer - self.length if i == axis else 0 for i in range(type_.rank))
@@ -215,10 +216,10 @@ class _Rows:
         return ops.pad(value, zero, low=(0,) * type_.rank, high=high)
 
     def _masked(self, value: ir.Value, number: float | int | bool) -> ir.Value:
-        """A number in the room."""
+        """A value with a number in the padding."""
         type_ = type_of(value)
-        places = ops.iota(shape=(*(1,) * (type_.rank - 1), self.longer), axis=type_.rank - 1, dtype="int64")
-        inside = ops.lt(places, ops.full(value=self.length, shape=(), dtype="int64"))
+        positions = ops.iota(shape=(*(1,) * (type_.rank - 1), self.longer), axis=type_.rank - 1, dtype="int64")
+        inside = ops.lt(positions, ops.full(value=self.length, shape=(), dtype="int64"))
         return ops.select(inside, value, ops.full(value=number, shape=(), dtype=type_.dtype))
 
     def _without_room(self, value: ir.Value) -> ir.Value:
@@ -237,7 +238,7 @@ def _first(value: ir.Value, shape: tuple) -> ir.Value:
 
 
 def _sums(user: ir.Operation | ir.OpView, value: ir.Value) -> bool:
-    """Whether a user is a product that sums along a value's rows."""
+    """True if a user is a matmul that sums over a value's rows."""
     op = user.opview if isinstance(user, ir.Operation) else user
     if not isinstance(op, Op) or not isinstance(op, DotGeneral):
         return False

@@ -1,7 +1,7 @@
-"""Differentiation of a whole program: the derivatives of an output by inputs become further outputs.
+"""Differentiates a whole program: the derivatives of an output by inputs become further outputs.
 
-The rules are the dialect's (burn/dialect/adjoint); functions of tensors are differentiated while they are traced or recorded
-(`burn.grad`). Runs behind `recognise` and before `decompose`: composites have rules of their own.
+The rules are the dialect's (burn/dialect/adjoint). Functions of tensors are differentiated during tracing or recording
+(`burn.grad`). This pass runs after `recognise` and before `decompose`, because composites have rules of their own.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from burn.passes.pipeline import register
 @register
 @dataclass(frozen=True)
 class Autodiff:
-    """Appends the derivatives of output `of`, a float scalar, by the inputs `by` (numbers joined by "+"; all that hold floats
-    unless given), in their order. Raises TypeMismatch."""
+    """Appends the derivatives of output `of`, a float scalar, by the inputs `by` (numbers joined by "+"; by default all
+    that hold floats), in their order. Raises TypeMismatch."""
 
     name: ClassVar[str] = "autodiff"
     of: int = 0
@@ -44,7 +44,7 @@ class Autodiff:
             by = [program.inputs[i] for i in inputs]
             found = gradients([loss], [one], by)
             grads = [_or_zeros(g, x) for g, x in zip(found, by, strict=True)]
-        outputs = program.outputs  # a composite may have been taken apart
+        outputs = program.outputs  # a composite may have been decomposed
         end.erase()
         program.finish([*zip(program.output_names, outputs, strict=True), *zip(names, grads, strict=True)])
 

@@ -1,4 +1,4 @@
-"""Weights of a few bits in panels: words of a column side by side, column by column, and scales likewise."""
+"""Packs weights of a few bits into panels: the words of a column are contiguous, then its scales."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from burn.dialect.types import type_of
 from burn.kernels.layouts import PackedMatmul
 
 WORD = 4
-"""Bytes of a column that lie side by side."""
+"""Contiguous bytes of a column."""
 
 
 def packed(op: Op, width: Callable[[PackedMatmul], int]) -> ir.Value:
-    """A `block_dot` with its weight in panels as wide as `width` says."""
+    """A `block_dot` whose weight is packed into panels of the given width."""
     rows, blocks, size = (_number(d) for d in type_of(op.weight).shape)
     x, dtype = convert(op.x, "float32"), type_of(op.x).dtype
     missing = blocks * op.block - _number(type_of(x).shape[-1])
@@ -37,7 +37,7 @@ def packed(op: Op, width: Callable[[PackedMatmul], int]) -> ir.Value:
 
 
 def _rows_filled(x: ir.Value, width: int) -> ir.Value:
-    """With zeros behind the rows, so that panels come out even."""
+    """Pads the rows with zeros, so that panels are full."""
     type_ = type_of(x)
     missing = -_number(type_.shape[0]) % width
     if not missing:

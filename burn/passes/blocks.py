@@ -1,8 +1,8 @@
-"""Products with constant weights of a few bits stay that: `block_dot`, which kernels read as it is.
+"""Keeps matmuls with constant weights of a few bits as `block_dot`, which kernels read without dequantising.
 
-Exporters write such a weight as MatMulNBits, which comes as `block_dot`, or as what DequantizeLinear gives. Folding would make
-floats of it, four or eight times as large; a product with one row takes as long as its weight takes to be read.
-What kernels have no form for is taken apart here: then it is folded.
+Exporters write such a weight as MatMulNBits, imported as `block_dot`, or through DequantizeLinear. Constant folding
+would expand it to floats, four or eight times as large, and a matmul with one row is bound by reading its weight. Forms
+without a kernel are decomposed here and then folded.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from burn.passes.environment import ANYWHERE, Environment
 from burn.passes.pipeline import register
 
 READ = ("float32", "float16", "bfloat16")
-"""Types of the other side."""
+"""Types of the other operand."""
 
 WORD = 32
-"""Bits of a column that lie side by side: a block fills whole words."""
+"""Contiguous bits of a column: a block fills whole words."""
 
 
 @register
 @dataclass(frozen=True)
 class Blocks:
-    """See the module."""
+    """See the module's docstring."""
 
     name: ClassVar[str] = "blocks"
 
@@ -66,7 +66,7 @@ def _has_kernel(op: Op, constant: Constants) -> bool:
 
 
 def _from_dequantized(op: Op, constant: Constants) -> ir.Value | None:
-    """A product whose right side is a constant matrix of integers with scales along the depth's blocks, or for each column."""
+    """Recognises a matmul whose rhs is a constant matrix of integers with scales per block of the depth or per column."""
     weight, axis, turned = op.rhs, op.rhs_contract[-1] if op.rhs_contract else 0, False
     if (transposed := is_named(weight, "transpose")) is not None:
         weight, turned = transposed.x, True
@@ -79,17 +79,17 @@ def _from_dequantized(op: Op, constant: Constants) -> ir.Value | None:
     if constant(op.lhs) or not constant(kept.operation.results[0]) or type_of(weight).elements == 0:
         return None
     axis = transposed.permutation[axis] if turned and transposed is not None else axis
-    return _Weight(kept, axis).product(op.lhs)
+    return _Weight(kept, axis).matmul(op.lhs)
 
 
 @dataclass(frozen=True)
 class _Weight:
-    """A dequantised matrix, whose axis `depth` is summed over."""
+    """A dequantised matrix with contraction axis `depth`."""
 
     op: Op
     depth: int
 
-    def product(self, x: ir.Value) -> ir.Value | None:
+    def matmul(self, x: ir.Value) -> ir.Value | None:
         type_, scale = type_of(self.op.x), type_of(self.op.scale)
         kind, bits = DTYPES[type_.dtype].kind, DTYPES[type_.dtype].bits
         if kind not in ("int", "uint") or bits not in BITS:
@@ -99,7 +99,7 @@ class _Weight:
         axis, single = self.op.axis % 2, scale.elements == 1 and scale.rank < 2
         if single or not self.op.block:
             if not single and axis == self.depth:
-                return None  # a scale for each place of the depth
+                return None  # a scale for each element of the depth
             block = ceildiv(depth * bits, WORD) * WORD // bits
         elif axis == self.depth:
             block = self.op.block
@@ -126,7 +126,7 @@ class _Weight:
         return ops.block_dot(x, weight, scale, zero, bits=bits, block=block)
 
     def _numbers(self, x: ir.Value, bits: int, half: int) -> ir.Value:
-        """[columns, depth], from 0 on."""
+        """The numbers as [columns, depth], unsigned."""
         plain = ops.cast(x, dtype="uint8")
         if bits < 8:
             plain = ops.and_(plain, number((1 << bits) - 1, "uint8"))

@@ -1,6 +1,6 @@
-"""What is known of values at compile time: which are constant, and the numbers of the small ones.
+"""Compile-time knowledge about values: constness, and the elements of small constants.
 
-`Constants` answers for one program while it is rewritten; `splat` and `integers` read values written in the IR.
+`Constants` caches constness for one program during a rewrite; `splat` and `integers` read values written in the IR.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def full(number: float | int | bool, type_: TensorType) -> ir.Value:
 
 
 def uniform_number(array: np.ndarray, dtype: str) -> float | int | None:
-    """The number that every element of an array is, bit for bit; None where they differ."""
+    """The number that all elements of an array equal bitwise; None if they differ."""
     kind = DTYPES[dtype].kind
     if kind in ("string", "complex"):
         return None
@@ -39,7 +39,8 @@ def uniform_number(array: np.ndarray, dtype: str) -> float | int | None:
 
 
 class Constants:
-    """Tells which values are computed from constants alone. Answers are kept: values are only ever added."""
+    """Tells which values are computed from constants alone. Answers are cached, which is valid because values are only
+    added."""
 
     def __init__(self) -> None:
         self._known: dict[ir.Value, bool] = {}
@@ -67,5 +68,5 @@ class Constants:
 
 
 def is_pure(op: Op) -> bool:
-    """Whether an op is a function of its operands and attributes, without regions."""
+    """True if an op is a function of its operands and attributes, without regions."""
     return op.PURE and not op.REGIONS

@@ -1,6 +1,7 @@
-"""Composites become the ops they are made of, until only primitives are left.
+"""Decomposes composites into other ops, until only primitives are left.
 
-`keep` names composites that a later pass or the back end takes whole; `only` those that are taken apart, the others staying.
+`keep` names composites that a later pass or the back end handles as a whole; `only` restricts the pass to the named
+ones.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from burn.passes.pipeline import register
 @register
 @dataclass(frozen=True)
 class Decompose:
-    """Expands every op with a `decompose`, in nested regions too; what an expansion builds is expanded in turn."""
+    """Expands every op with a `decompose`, including those in nested regions, until no composite remains."""
 
     name: ClassVar[str] = "decompose"
     keep: str = ""  # names joined by "+"
@@ -29,7 +30,7 @@ class Decompose:
             self._block(program.block, frozenset(self.keep.split("+")), frozenset(filter(None, self.only.split("+"))))
 
     def _block(self, block: ir.Block, kept: frozenset[str], wanted: frozenset[str]) -> None:
-        """In rounds: an expansion may hold composites of its own."""
+        """Repeats until nothing changes: an expansion may contain composites."""
         while composites := [o.opview for o in block.operations if _expands(o.opview, kept, wanted)]:
             for op in composites:
                 expand(op)

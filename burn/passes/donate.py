@@ -1,9 +1,8 @@
-"""Which outputs take over the memory of inputs that the caller gives up.
+"""Decides which outputs reuse the memory of donated inputs.
 
-An output may lie where an input did only if nobody reads the input any more: it is read last before the output is written, or
-by the kernel that writes the output, and then only at the place that it writes (all that a place needs is read before any of
-it is written). Says so in `takes` of `burn.return`; runs behind
-`fuse`, when it is known which kernels there are.
+An output may reuse an input's memory only if nothing reads the input afterwards. Its last read must be before the write
+of the output, or in the same kernel at the same index. (An iteration reads all its operands before it writes.) Records
+the result in `takes` of `burn.return`. Runs after `fuse`, when the kernels are known.
 """
 
 from __future__ import annotations
@@ -61,8 +60,8 @@ def _may_lie(live: Liveness, root: ir.Value, value: ir.Value, preferences: Prefe
 
 
 def _in_place(live: Liveness, root: ir.Value, value: ir.Value, preferences: Preferences) -> bool:
-    """Whether the first kernel of the op that writes `root` reads `value` just where it writes, before it does, and the kernels
-    behind it do not read `value`: they may write over what it wrote."""
+    """True if the first kernel of the op that writes `root` reads `value` only at the index that it writes. Later
+    kernels must not read `value`, because it is overwritten."""
     op = op_of(root)
     if not isinstance(op, Group) or type_of(value).element_bytes != type_of(root).element_bytes:
         return False
@@ -83,20 +82,20 @@ def _in_place(live: Liveness, root: ir.Value, value: ir.Value, preferences: Pref
     writes, elsewhere = _parts(call.kernel, lambda w: call.bindings[w.buffer] == mine)
     if not writes:
         return False
-    place, *more = (w.offset for w in writes if call.bindings[w.buffer] == mine)
+    written, *more = (w.offset for w in writes if call.bindings[w.buffer] == mine)
     if more:
         return False
-    fetched = any(isinstance(atom, Fetched) for atom in atoms(place))
+    fetched = any(isinstance(atom, Fetched) for atom in atoms(written))
     offsets = {n.offset for n in walk(*(w.value for w in writes)) if isinstance(n, Load) and n.buffer in theirs}
     return (
         not fetched
-        and offsets <= {place}
+        and offsets <= {written}
         and not any(isinstance(n, Load) and n.buffer in theirs for n in walk(*elsewhere))
     )
 
 
 def _parts(kernel: Kernel, mine: Callable[[Write], bool]) -> tuple[Sequence[Write], list[Scalar]]:
-    """The writes that are made together with a buffer's (all that they need is read before), and what else a kernel computes."""
+    """The writes of the same stage as a buffer's (all their operands are read before), and the kernel's other scalars."""
     if isinstance(kernel, ContractionKernel):
         return kernel.epilogue, [kernel.lhs, kernel.rhs]
     if not isinstance(kernel, LoopKernel):

@@ -1,4 +1,4 @@
-"""The environment of passes: the back end that is compiled for, and how a program is run while compiling."""
+"""The environment of passes: the target, and a way to run programs at compile time."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     import numpy as np
 
 Evaluate = Callable[[Program], "Callable[..., Sequence[np.ndarray]]"]
-"""Compiles a program to be run while compiling; what it gives takes the inputs and gives the outputs. Must leave the
-program's weight store as it is."""
+"""Compiles a program to be run at compile time: a function from inputs to outputs. Must not change the program's weight
+store."""
 
 
 class Device(Protocol):
-    """The properties of a back end that passes query."""
+    """The interface of a back end for passes."""
 
     @property
     def preferences(self) -> Preferences: ...
@@ -30,7 +30,7 @@ class Device(Protocol):
 
 @dataclass(frozen=True)
 class Environment:
-    """`backend` is None where passes run for no device in particular; `evaluate` where nothing can be run."""
+    """`backend` is None if passes run for no particular target; `evaluate` is None if programs cannot be run."""
 
     backend: Device | None = None
     evaluate: Evaluate | None = None

@@ -1,8 +1,8 @@
-"""Constant folding: what depends on constants alone is computed once, by the compiler itself.
+"""Constant folding: the compiler evaluates ops whose operands are all constant.
 
-The foldable parts of a program are cut out into programs, which are compiled and run; their outputs become weights (or
-`constant`, `full` where they are small or uniform). No second implementation of any op is involved, so a folded value is the
-number that the program would have computed. Enter at `Fold`; the environment says how to run a program.
+It extracts the foldable parts into programs, which it compiles and runs; their outputs become weights (or `constant`,
+`full` if they are small or uniform). There is no second implementation of any op, so a folded value equals the value
+that the program would compute. Enter at `Fold`; the environment can run programs.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ if TYPE_CHECKING:
     import numpy as np
 
 MAX_WRITTEN = 16
-"""A constant of up to so many elements is written into the IR."""
+"""Constants of up to this many elements become part of the IR."""
 
 ALONE = 64 << 10
-"""Bytes from which on a value is computed by a program of its own."""
+"""From this many bytes on, a value gets a program of its own."""
 
 SHARED = 256
-"""Bytes from which on a value is computed by a program that others may share."""
+"""From this many bytes on, a value gets a program that equal computations share."""
 
 
 @register
@@ -47,11 +47,12 @@ SHARED = 256
 class Fold:
     """Replaces values computed from constants by constants, and drops the weights that only they needed.
 
-    A value more than `growth` times larger than the constants it comes from and above `large` bytes stays computed, and
-    so does what is computed from it: a broadcast weight is cheaper to read than its copies. Not so the right side of a product
-    that lies in panels: a kernel reads it from memory whatever it holds, also one number. All folded values together take at
-    most `growth` times the program's constants, and `budget` bytes more. Evaluating them takes at most `work` operations on
-    elements, and `work-per-byte` more for each byte of the program's constants; what is beyond is computed at run time."""
+    A value stays computed if it is more than `growth` times larger than its source constants and above `large` bytes.
+    Its dependents then stay computed. (A broadcast weight is cheaper to read than its copies.) Packed operands of
+    matmuls are always folded, because a kernel reads panels from memory. All folded values together take at most
+    `growth` times the size of the program's constants, plus `budget` bytes. Evaluating them takes at most `work`
+    element operations plus `work-per-byte` for each byte of constants; the rest is computed at run time.
+    """
 
     name: ClassVar[str] = "fold"
     growth: int = 4
@@ -59,11 +60,11 @@ class Fold:
     budget: int = 256 << 20
     work: int = 1 << 33
     work_per_byte: int = 256
-    part: int = 20 << 20  # bytes computed before what they were computed from is given back
+    part: int = 20 << 20  # bytes evaluated before their source constants are released
 
     def run(self, program: Program, env: Environment = ANYWHERE) -> None:
         with context():
-            merge_equal(program)  # what is computed of one constant in several places is computed once
+            merge_equal(program)  # equal computations on one constant are evaluated once
             with settled():
                 wanted = _Demand(self, program).wanted()
             computed = [v for v in wanted if not _reshape_weight(program, v)]
@@ -81,7 +82,7 @@ class Fold:
                 drop_unused_weights(program)
 
     def _parts(self, values: list[ir.Value]) -> list[list[ir.Value]]:
-        """The values in runs of at most `part` bytes (or one value)."""
+        """Splits the values into runs of at most `part` bytes (or one value)."""
         parts: list[list[ir.Value]] = []
         room = 0
         for value in values:
@@ -95,7 +96,7 @@ class Fold:
 
 
 class _Demand:
-    """Which values of a program are computed: constant, worth it, and read by something that is not."""
+    """The values to evaluate: constant, worth it, and read by an op that is not folded."""
 
     def __init__(self, options: Fold, program: Program) -> None:
         self.options, self.program = options, program
@@ -103,7 +104,7 @@ class _Demand:
         self.left = options.budget + options.growth * self.stored
         self.work = options.work + options.work_per_byte * self.stored
         self.constant = Constants()
-        self.sources: dict[ir.Value, int] = {}  # bytes of the constants that a value is computed from, at most
+        self.sources: dict[ir.Value, int] = {}  # an upper bound of the bytes of a value's source constants
         self.folds: dict[ir.Value, bool] = {}
         self.panels: dict[ir.Value, bool] = {}
 
@@ -121,7 +122,7 @@ class _Demand:
         return list(wanted)
 
     def _must_lie(self, value: ir.Value) -> bool:
-        """Whether a constant is wanted in memory, and is not there yet."""
+        """True if a constant must be in memory but is not yet."""
         op = op_of(value)
         if op is None or op.has(Trait.STORED):
             return False
@@ -130,7 +131,7 @@ class _Demand:
         return self.panels[value]
 
     def _add(self, value: ir.Value, wanted: dict[ir.Value, None]) -> bool:
-        """Adds a value, if that takes no more than is left."""
+        """Adds a value if the remaining budget suffices."""
         if value not in wanted:
             if _bytes(value) > self.left:
                 return False
@@ -151,7 +152,7 @@ class _Demand:
                 stack += op.operation.operands
 
     def _may_fold(self, value: ir.Value) -> bool:
-        """Whether a constant value and all that it is computed from are small beside the constants it comes from."""
+        """True if a constant value and all intermediate values are small compared with their source constants."""
         stack = [value]
         while stack:
             v = stack[-1]
@@ -177,8 +178,8 @@ class _Demand:
 
 
 class _Folding:
-    """Computes values. One whose constants are rearranged as another's are, as in the layers of a network, is computed by the
-    same program with the constants as inputs; all others are computed by one program."""
+    """Evaluates values. Values with equal computations, as in the layers of a network, share a program with the
+    constants as inputs. All others are evaluated by one program."""
 
     def __init__(self, program: Program, evaluate: Evaluate) -> None:
         self.program, self.evaluate = program, evaluate
@@ -206,7 +207,7 @@ class _Folding:
 
 
 def _in_panels(value: ir.Value) -> bool:
-    """Whether a product reads the value as panels."""
+    """True if a matmul reads the value as panels."""
     for use in value.uses:
         op = use.owner.opview
         if isinstance(op, Op) and _is_laid_out(op) and use.operand_number > 0:
@@ -215,17 +216,17 @@ def _in_panels(value: ir.Value) -> bool:
 
 
 def _is_laid_out(op: Op) -> bool:
-    """True for a contraction whose right operand has the target's panels. Only the target's own code reads them: the widths of
-    panels differ from one CPU to another."""
+    """True for a contraction whose rhs is packed for the target. Only the target's own code can read it, because panel
+    widths differ between CPUs."""
     return op.has(Trait.PACKED)
 
 
 def _work(op: Op) -> int:
-    """Operations on elements, about."""
+    """An estimate of element operations."""
     if op.has(Trait.CONSTANT) or op.has(Trait.VIEW):
         return 0
     sizes = (type_of(v).elements for v in (*op.operation.operands, *op.operation.results))
-    elements = [size for size in sizes if isinstance(size, int)]  # Unique has results of a size that only its run gives
+    elements = [size for size in sizes if isinstance(size, int)]  # Unique's result has a size known only after the run
     if op.has(Trait.CONTRACTION):
         rows, weights, results = elements[0], elements[1], elements[-1]
         return math.isqrt(rows * weights) * math.isqrt(results) + results  # m k * k n * m n is the square of m k n
@@ -241,7 +242,7 @@ def _bytes(value: ir.Value) -> int:
 
 
 def _check_weights(program: Program, values: Sequence[ir.Value]) -> None:
-    """Raises CompileError naming every weight whose bytes are not there: a program may be read without them."""
+    """Raises CompileError naming every weight without bytes: a program may be parsed without them."""
     missing: set[str] = set()
     seen: set[ir.Value] = set()
     stack = list(values)
@@ -259,8 +260,8 @@ def _check_weights(program: Program, values: Sequence[ir.Value]) -> None:
 
 
 def _cut(program: Program, wanted: list[ir.Value], open_weights: bool = False) -> tuple[Program, list[str]]:
-    """A program that computes these values from copies of the ops they need; with `open_weights` the weights are its inputs,
-    whose keys come along."""
+    """A program that computes these values from copies of the required ops. With `open_weights` the weights are its
+    inputs, and their keys are also returned."""
     order: list[ir.Operation] = []
     seen: set[ir.Value] = set()
     for value in wanted:
@@ -292,7 +293,7 @@ def _cut(program: Program, wanted: list[ir.Value], open_weights: bool = False) -
 
 
 def _replace(value: ir.Value, array: np.ndarray, program: Program) -> None:
-    """Puts a constant with these elements in a value's place."""
+    """Replaces a value by a constant with these elements."""
     operation = value.owner
     with operation.location, ir.InsertionPoint(operation):
         made = constant_of(array, value, program)
@@ -316,7 +317,8 @@ def constant_of(array: np.ndarray, value: ir.Value, program: Program) -> ir.Valu
 
 
 def _reshape_weight(program: Program, value: ir.Value) -> bool:
-    """A reshaped weight is a weight of another shape over the same bytes. Returns whether the value was one."""
+    """Turns a reshaped weight into a weight of another shape over the same bytes. Returns False if the value is
+    something else."""
     op = op_of(value)
     while op is not None and isinstance(op, Reshape):
         op = op_of(op.x)
@@ -334,7 +336,7 @@ def _reshape_weight(program: Program, value: ir.Value) -> bool:
 
 
 def drop_unused_weights(program: Program) -> None:
-    """Removes weights that no op names from the store, and gives their pages back."""
+    """Removes weights that no op names from the store, and releases their pages."""
     used: set[str] = set()
 
     def collect(block: ir.Block) -> None:

@@ -1,11 +1,11 @@
-"""Fusion: ops that one kernel can compute move into a `burn.group`.
+"""Fusion: moves ops that one kernel can compute into a `burn.group`.
 
-Ops are taken in program order. Each joins the group of one of its operands where the group's kernel can compute it too
-(`fusion/joins.py`, a table by the group's kind) and where that makes no cycle between groups; else it starts a group. Loops
-that compute its other operands come along. Views and constants cost nothing at any place and are copied into every group that
-reads them; a view that something else reads becomes a group of its own (a copy), or stays (a reshape, which is no work). Where
-the device wants it, what several groups need is computed again in each rather than stored (`fusion/again.py`), and reductions of
-what the same rows hold become one group (`fusion/together.py`).
+It visits ops in program order. Each joins the group of one of its operands if the group's kernel can compute it and no
+cycle between groups results (`fusion/joins.py`, a table by the group's kind). Otherwise it starts a group. Loops that
+compute its other operands join the same group. Views and constants cost nothing, so every group that reads them gets a
+copy. A view with other readers becomes a group of its own (a copy), or stays (a reshape, which is free). If the target
+prefers it, values that several groups need are recomputed in each instead of stored (`fusion/recompute.py`), and reductions
+over the same rows become one group (`fusion/horizontal.py`).
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from burn.dialect.program import Program
 from burn.dialect.query import settled
 from burn.kernels.preferences import Preferences
 from burn.passes.environment import ANYWHERE, Environment
-from burn.passes.fusion.again import repeat
 from burn.passes.fusion.choice import Choice
+from burn.passes.fusion.horizontal import fuse_horizontally
 from burn.passes.fusion.rebuild import Rebuild
-from burn.passes.fusion.together import together
+from burn.passes.fusion.recompute import repeat
 from burn.passes.pipeline import register
 
 
@@ -50,5 +50,5 @@ class Fuse:
         if preferences.repeat_reads:
             repeat(choice)
         if preferences.sums_together:
-            together(choice)
+            fuse_horizontally(choice)
         Rebuild(choice).run()

@@ -1,17 +1,17 @@
-"""Products of quantised tensors become products of integers: uint8 by int8, summed in int32.
+"""Turns contractions of quantised tensors into integer contractions: uint8 by int8, accumulated in int32.
 
-What exporters write is arithmetic on what the integers stand for: a product or convolution of what DequantizeLinear gives
-(QDQ), or of integers less their zero points (QLinearConv, MatMulInteger behind DynamicQuantizeLinear). Either is
+Exporters write arithmetic on dequantised numbers: a matmul or convolution of DequantizeLinear's results (QDQ), or of
+integers minus their zero points (QLinearConv, MatMulInteger after DynamicQuantizeLinear). Both are
 
     sum (x - a) (w - b)  =  sum x w  -  a sum w  -  b sum x  +  n a b
 
-where the right side w is constant: the sums of its columns are numbers by the time the program runs, and b is 0 as a rule.
-Instructions that multiply bytes take one side without a sign (dots.py): x is uint8, what is int8 moves by 128, and so does its
-zero point. Padding of a convolution counts as the zero point.
+with a constant rhs w: the sums of its columns are constants, and b is usually 0. Byte instructions need one unsigned
+operand (matmul/vnni.py): x is uint8; int8 values and their zero point are shifted by 128. Padding of a convolution has
+the value of the zero point.
 
-Dequantisation moves behind views and maxima meanwhile, so that what lies between two layers is bytes. Quantising for a product,
-or what a product gives or is made of other bytes (a residual sum), multiplies by the reciprocal of the scale. Takes programs of
-composites; does nothing for devices without such products.
+Dequantisation also moves past views and maxima, so that layers exchange bytes. The quantisation of values that a
+contraction reads, or that derive from a contraction or from other bytes (a residual sum), multiplies by the reciprocal
+of the scale. The pass expects composites, and does nothing for targets without byte instructions.
 """
 
 from __future__ import annotations
@@ -40,24 +40,25 @@ from burn.passes.pipeline import register
 BYTES = ("uint8", "int8")
 
 EXACT = 2**31 // (255 * 128)
-"""Products of bytes whose sum int32 holds whatever they are. Sums of floats may not wrap."""
+"""The largest depth for which any bytes accumulate in int32 without overflow; sums of dequantised floats do not wrap.
+"""
 
 MOVED = ("reshape", "transpose", "slice", "broadcast_to")
-"""Views behind which a dequantisation with one scale moves."""
+"""Views that a dequantisation with one scale can move past."""
 
 Rewrite = Callable[[Op], "ir.Value | None"]
 
 LEAST = 2.0**-126
-"""The smallest float32 whose reciprocal is certain to be a number."""
+"""The smallest float32 whose reciprocal is guaranteed to be finite."""
 
 FAR = 8
-"""Pointwise ops between a product, or bytes, and the quantisation of what it comes to."""
+"""The most pointwise ops between a contraction, or bytes, and the quantisation of their result."""
 
 
 @register
 @dataclass(frozen=True)
 class Integers:
-    """See the module."""
+    """See the module's docstring."""
 
     name: ClassVar[str] = "integers"
 
@@ -74,8 +75,8 @@ class Integers:
 
 @dataclass(frozen=True)
 class _Bytes:
-    """(value - zero) * scale. value: uint8 or int8; zero: an int32 scalar or vector along `axis`, None for 0; scale: likewise of
-    floats, None where the integer itself is meant."""
+    """(value - zero) * scale. value: uint8 or int8; zero: an int32 scalar or vector along `axis`, None for 0; scale:
+    the same in floats, None for the integer itself."""
 
     value: ir.Value
     zero: ir.Value | None
@@ -84,24 +85,25 @@ class _Bytes:
 
     @property
     def is_single(self) -> bool:
-        """Whether scale and zero point are one number each."""
+        """True if scale and zero point are one number each."""
         return all(p is None or type_of(p).elements == 1 for p in (self.zero, self.scale))
 
 
 @dataclass
 class _Rewriting:
-    """run: places of the depth that an instruction takes; unsigned: by values of int8, the same moved by 128; products: what has
-    become a product of integers. What is replaced stays behind without uses, so that what `constant` knows of a value holds."""
+    """The state of the rewrite. run: depth elements per byte instruction; unsigned: int8 values and the same shifted by
+    128; contractions: ops that became integer contractions. Replaced ops stay without uses, so that the cache of `constant`
+    remains valid."""
 
     run: int
     constant: Constants = field(default_factory=Constants)
     unsigned: dict[ir.Value, ir.Value] = field(default_factory=dict)
-    products: set[ir.Value] = field(default_factory=set)
+    contractions: set[ir.Value] = field(default_factory=set)
 
     def block(self, block: ir.Block) -> None:
         steps: tuple[tuple[tuple[str, ...], Rewrite], ...] = (
             ((*MOVED, "window_reduce"), _moved),
-            (("dot_general", "conv"), self._product),
+            (("dot_general", "conv"), self._contraction),
             (("dequantize",), self._read_unsigned),
             (("quantize",), self._quantised),
         )
@@ -115,8 +117,9 @@ class _Rewriting:
                 if made is not None:
                     op.operation.results[0].replace_all_uses_with(made)
 
-    # ---- products ------------------------------------------------------------------------------------------------------
-    def _product(self, op: Op) -> ir.Value | None:
+    # ---- contractions
+    # ------------------------------------------------------------------------------------------------------
+    def _contraction(self, op: Op) -> ir.Value | None:
         left, right = (
             _Bytes(v, None, None) if type_of(v).dtype in BYTES else _bytes_of(v) for v in op.operation.operands
         )
@@ -131,7 +134,7 @@ class _Rewriting:
         if not made.fits(x, w, self.run):
             return None
         total = made.multiplied(x, w)
-        self.products.add(total)
+        self.contractions.add(total)
         if _is_zero(x.zero) and _is_zero(w.zero):
             exact = total
         else:
@@ -157,7 +160,7 @@ class _Rewriting:
         return replace(side, value=self.unsigned[side.value], zero=_shifted(side.zero))
 
     def _read_unsigned(self, op: Op) -> ir.Value | None:
-        """Who else reads what has been moved by 128 reads that, so that only one of both is written."""
+        """Other readers of a shifted value also read the shifted one, so that only one of both is stored."""
         if op.x not in self.unsigned or op_of(op.x) is None or not is_named(op.x, "quantize"):
             return None
         zero = _widened(op.zero)
@@ -178,26 +181,26 @@ class _Rewriting:
         if splat(op.scale) == 1:
             return None
         scale = reshape(op.scale, ())
-        if not known:  # it may be that of what is nearly zero
+        if not known:  # its scale may be nearly zero
             least = number(LEAST, x.dtype)
             scale = ops.select(ops.lt(ops.abs(scale), least), least, scale)
         factor = ops.div(number(1.0, x.dtype), scale)
         return ops.quantize(ops.mul(op.x, factor), number(1.0, x.dtype), _scalar(op.zero), **op.attrs)
 
     def _is_multiplied(self, op: Op) -> bool:
-        """Whether products of integers read what is quantised, of float32."""
+        """True if integer contractions read the quantised float32 value."""
         return type_of(op.x).dtype == "float32" and any(
-            use.owner.results[0] in self.products
+            use.owner.results[0] in self.contractions
             for use in op.operation.results[0].uses
             if use.owner.name in ("burn.dot_general", "burn.conv")
         )
 
     def _follows(self, value: ir.Value) -> bool:
-        """Whether a value is a product of integers, or bytes that stand for numbers, or what a few pointwise ops make of such."""
+        """True if a value is an integer contraction, or quantised bytes, or a few pointwise ops on such."""
         todo = [(value, 0)]
         while todo:
             value, far = todo.pop()
-            if value in self.products:
+            if value in self.contractions:
                 return True
             op = op_of(value)
             if (
@@ -213,7 +216,7 @@ class _Rewriting:
 
 
 class _Dot:
-    """A product of matrices without batches, whose right side is constant."""
+    """A matmul without batch axes and with a constant rhs."""
 
     def __init__(self, op: Op, left: _Bytes, right: _Bytes) -> None:
         self.op = op
@@ -232,11 +235,11 @@ class _Dot:
         return ops.dot_general(x.value, w.value, **(self.op.attrs | {"dtype": "int32"}))
 
     def across(self, parameter: ir.Value) -> ir.Value:
-        """A parameter of the right side as it lies along the result."""
+        """A parameter of the rhs, broadcast along the result."""
         return reshape(parameter, ()) if type_of(parameter).elements == 1 else parameter
 
     def excess(self, x: _Bytes, w: _Bytes) -> ir.Value:
-        """What the zero points add to the sum."""
+        """The correction for the zero points."""
         parts: list[ir.Value] = []
         if x.zero is not None:
             sums = ops.reduce(convert(w.value, "int32"), kind="sum", axes=self.op.rhs_contract)
@@ -251,8 +254,8 @@ class _Dot:
 
 
 class _Convolution:
-    """A convolution, channels first, with a constant weight. What moves with the window, the sum of the pixels that it covers, it
-    has no form for: its weight must have no zero point."""
+    """A convolution, channels first, with a constant weight. It cannot sum the pixels under a sliding window, so its
+    weight must have no zero point."""
 
     def __init__(self, op: Op, left: _Bytes, right: _Bytes) -> None:
         self.op = op
@@ -263,7 +266,7 @@ class _Convolution:
         self.depth = product(w.shape[1:])
 
     def _fill(self, x: _Bytes) -> float | None:
-        """What padding counts as: the zero point, or what the convolution says itself where its bytes have none."""
+        """The value of padding: the zero point, or the convolution's own fill if its bytes have none."""
         return float(self.op.fill or 0) if x.zero is None else splat(x.zero)
 
     def fits(self, x: _Bytes, w: _Bytes, run: int) -> bool:
@@ -286,7 +289,7 @@ class _Convolution:
 
 
 def _bytes_of(value: ir.Value) -> _Bytes | None:
-    """What a value is, if it is bytes less a zero point, or what they stand for; seen through transposes."""
+    """Recognises a value that is bytes minus a zero point, or their dequantisation; looks through transposes."""
     op = op_of(value)
     if op is None:
         return None
@@ -310,7 +313,7 @@ def _bytes_of(value: ir.Value) -> _Bytes | None:
 
 
 def _less(plain: _Bytes, zero: ir.Value) -> _Bytes | None:
-    """Bytes less a zero point that broadcasts with them: one number, or a vector along one axis."""
+    """Bytes minus a zero point that broadcasts with them: one number, or a vector along one axis."""
     shape, rank = type_of(zero).shape, type_of(plain.value).rank
     if type_of(zero).elements == 1:
         return replace(plain, zero=reshape(zero, ()))
@@ -321,7 +324,7 @@ def _less(plain: _Bytes, zero: ir.Value) -> _Bytes | None:
 
 
 def _widened(zero: ir.Value | None) -> ir.Value | None:
-    """A zero point in int32, as a number where it is known."""
+    """A zero point in int32, as a constant if it is known."""
     if zero is None:
         return None
     known = splat(zero)
@@ -350,7 +353,7 @@ def _as_signed(side: _Bytes) -> _Bytes:
 
 
 def _shifted(zero: ir.Value | None, shape: tuple[Dim, ...] = (), by: int = 128) -> ir.Value:
-    """The zero point, in int32, of numbers that move; a new one has a shape."""
+    """The int32 zero point of shifted numbers; a new one gets a shape."""
     if zero is None:
         return _full(by, shape)
     known = splat(zero)
@@ -376,7 +379,7 @@ def _holds(depth: Dim) -> bool:
 
 
 def _moved(op: Op) -> ir.Value | None:
-    """A view of what bytes stand for, or the largest of a window, made of the bytes."""
+    """A view of dequantised bytes, or their window maximum, computed on the bytes instead."""
     kept = is_named(op.x, "dequantize")
     if kept is None or type_of(kept.x).dtype not in BYTES or type_of(kept.scale).elements != 1 or kept.block:
         return None
@@ -387,7 +390,7 @@ def _moved(op: Op) -> ir.Value | None:
 
 
 def _same_numbers(kept: Op, op: Op) -> bool:
-    """Whether quantising is the inverse of the dequantisation in front of it."""
+    """True if a quantisation inverts the dequantisation before it."""
     if type_of(kept.x).dtype != op.dtype or op.precision is not None or op.block or kept.block:
         return False
     same_zero = (kept.zero is None) == (op.zero is None) and (

@@ -1,8 +1,8 @@
-"""Convolutions and windows become channels-last, and the transposes that this costs meet and cancel.
+"""Makes convolutions and windows channels-last, and cancels the resulting transposes.
 
-Every convolution is rewritten as transpose -> channels-last convolution -> transpose. Then transposes travel downwards
-through what does not mind the order of axes (pointwise ops, reductions, windows, padding, joining, reshapes that split or
-merge whole axes), so that a network's inner transposes cancel in pairs and only its edges keep one.
+Every convolution is rewritten as transpose -> channels-last convolution -> transpose. Then transposes sink through ops
+that do not depend on the order of axes (pointwise ops, reductions, windows, padding, concat, reshapes that split or
+merge whole axes). Thus a network's inner transposes cancel in pairs, and only its inputs and outputs keep one.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Order = tuple[int, ...]
 @register
 @dataclass(frozen=True)
 class Layout:
-    """Channels-last for convolutions; transposes sink as far as they go."""
+    """Channels-last for convolutions; transposes sink as far as possible."""
 
     name: ClassVar[str] = "layout"
 
@@ -44,7 +44,7 @@ class Layout:
 
 
 def _block(block: ir.Block) -> None:
-    """What is replaced stays behind without uses, so that what `constant` remembers of a value holds."""
+    """Replaced ops stay without uses, so that the cache of `constant` remains valid."""
     for op in _used(block):
         if isinstance(op, Conv) and op.layout == "first":
             _channels_last(op)
@@ -54,7 +54,7 @@ def _block(block: ir.Block) -> None:
 
 
 def _used(block: ir.Block) -> Iterator[Op]:
-    """The block's ops as they are now, each if something still reads it when its turn comes."""
+    """The block's current ops, skipping those that lost their last use."""
     for op in list(block.operations):
         if isinstance(op, Op) and is_used(op.operation):
             yield op
@@ -77,7 +77,7 @@ def inverse(order: Order) -> Order:
 
 
 def transpose(value: ir.Value, order: Order) -> ir.Value:
-    """The transposed value; two transposes in a row become one, or none."""
+    """The transposed value; two consecutive transposes become one, or none."""
     op = op_of(value)
     if op is not None and isinstance(op, Transpose):
         return transpose(op.x, tuple(op.permutation[p] for p in order))
@@ -100,7 +100,7 @@ def _behind(value: ir.Value) -> tuple[ir.Value, Order] | None:
 
 
 def _sink(op: Op, constant: Constants) -> None:
-    """Moves the transposes an op reads behind it, where its kind allows."""
+    """Moves the transposes that an op reads past the op, if its kind allows it."""
     with op.operation.location, ir.InsertionPoint(op.operation):
         value = _sunk(op, constant)
     if value is not None:
@@ -117,9 +117,9 @@ def _sunk(op: Op, constant: Constants) -> ir.Value | None:
 
 
 def _common_order(op: Op, values: Sequence[ir.Value], rank: int, constant: Constants) -> Order | None:
-    """The order that the transposed operands share, if moving it costs no new transpose of data: every other operand is a
-    constant or has one element along every moved axis, or the result is turned back later, so that it had better be the operand
-    that is turned."""
+    """The order that the transposed operands share, if moving it costs no new transpose of data. Every other operand
+    must be a constant or have one element along every moved axis. It also suffices if the result is transposed back
+    later, so that transposing the operand is better."""
     orders = {found[1] for v in values if (found := _behind(v)) is not None and type_of(v).rank == rank}
     if len(orders) != 1:
         return None
@@ -130,9 +130,9 @@ def _common_order(op: Op, values: Sequence[ir.Value], rank: int, constant: Const
     return order
 
 
-def _shared_product(values: Sequence[ir.Value]) -> bool:
-    """Whether an operand is a product, turned, that others read, too (a weight's gradient), as it is or in another type: it is
-    turned once, not what each makes of it."""
+def _shared_matmul(values: Sequence[ir.Value]) -> bool:
+    """True if an operand is a transposed matmul with other readers (a weight's gradient), possibly cast: transpose it
+    once, not each derived value."""
     for v in values:
         found = _behind(v)
         producer = None if found is None else op_of(found[0])
@@ -142,7 +142,7 @@ def _shared_product(values: Sequence[ir.Value]) -> bool:
 
 
 def _readers(value: ir.Value) -> set[ir.Operation]:
-    """What reads a value, behind casts."""
+    """The readers of a value, looking through casts."""
     found: set[ir.Operation] = set()
     for use in value.uses:
         user = use.owner.operation
@@ -151,11 +151,11 @@ def _readers(value: ir.Value) -> set[ir.Operation]:
 
 
 FAR = 256
-"""Ops among which a transpose is looked for that takes back another."""
+"""The most ops among which an inverse transpose is searched for."""
 
 
 def _turned_back(op: Op, order: Order) -> bool:
-    """Whether what an op gives meets the inverse of `order`, behind ops that would let a transpose pass."""
+    """True if the inverse of `order` follows an op, after ops that a transpose can sink through."""
     back = inverse(order)
     todo, seen = [op], {op.operation}
     for reader in todo:  # grows
@@ -174,7 +174,7 @@ def _turned_back(op: Op, order: Order) -> bool:
 
 
 def _undo(value: ir.Value, order: Order, rank: int) -> ir.Value:
-    """The operand as it is before the transposes are moved: aligned at the last axis of `rank` axes."""
+    """The operand without the transposes that are moved: aligned at the last axis of `rank` axes."""
     found = _behind(value)
     if found is not None and found[1] == order:
         return found[0]
@@ -182,13 +182,13 @@ def _undo(value: ir.Value, order: Order, rank: int) -> ir.Value:
     if all(d == 1 for d in shape):
         return value
     op = op_of(value)
-    if op is not None and op.OP_NAME in PER_AXIS and len(shape) == rank:  # in front of what pads it
+    if op is not None and op.OP_NAME in PER_AXIS and len(shape) == rank:  # before the op that pads it
         return _permuted(op, _undo(op.x, order, rank), inverse(order))
     if len(shape) < rank:
         value = ops.reshape(value, shape=(*(1,) * (rank - len(shape)), *shape))
     padded = type_of(value).shape
     moved = inverse(order)
-    if sum(d != 1 for d in padded) <= 1:  # one real axis: a reshape does it
+    if sum(d != 1 for d in padded) <= 1:  # one axis of size above 1: a reshape does it
         return ops.reshape(value, shape=tuple(padded[p] for p in moved))
     return transpose(value, moved)
 
@@ -197,7 +197,7 @@ def _pointwise(op: Op, constant: Constants) -> ir.Value | None:
     operands = list(op.operation.operands)
     rank = type_of(op.operation.results[0]).rank
     order = _common_order(op, operands, rank, constant)
-    if order is None or (_shared_product(operands) and not _turned_back(op, order)):
+    if order is None or (_shared_matmul(operands) and not _turned_back(op, order)):
         return None
     made = type(op).build(*[_undo(v, order, rank) for v in operands], **op.attrs)
     return transpose(made, order)
@@ -227,12 +227,12 @@ def _reduce(op: Op, x: ir.Value, order: Order) -> ir.Value:
 
 
 def _axis_by_axis(op: Op, x: ir.Value, order: Order) -> ir.Value:
-    """An op whose attributes say something of every axis says it in the operand's order."""
+    """Permutes the attributes that have an entry for every axis."""
     return transpose(_permuted(op, x, inverse(order)), order)
 
 
 def _permuted(op: Op, x: ir.Value, moved: Order) -> ir.Value:
-    """The op of x, whose axis i is axis moved[i] of the op's own operand."""
+    """The op on x, whose axis i is axis moved[i] of the op's own operand."""
     given = [n for n in PER_AXIS[op.OP_NAME] if getattr(op, n)]
     attrs = op.attrs | {n: tuple(getattr(op, n)[p] for p in moved) for n in given}
     return type(op).build(x, *list(op.operation.operands)[1:], **attrs)
@@ -243,7 +243,7 @@ def _transpose(op: Op, x: ir.Value, order: Order) -> ir.Value:
 
 
 def _reshape(op: Op, x: ir.Value, order: Order) -> ir.Value | None:
-    """Splits and merges of what lies side by side in the untransposed operand, too, move in front of the transpose."""
+    """Splits and merges of axes that are also adjacent in the untransposed operand move before the transpose."""
     before, shape = type_of(op.x).shape, op.shape
     pieces: dict[int, list] = {axis: [] for axis in range(len(before))}
     result_axes: dict[int, list[int]] = {axis: [] for axis in range(len(before))}
@@ -276,4 +276,4 @@ SINK: dict[str, Callable[[Op, ir.Value, Order], ir.Value | None]] = {
     "transpose": _transpose,
     "reshape": _reshape,
 }
-"""How a transpose (of x, in that order) moves behind each kind of op that reads one value."""
+"""How a transpose (of x, in that order) moves past each kind of op with one operand."""

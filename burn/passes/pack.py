@@ -1,9 +1,9 @@
-"""Right-hand sides of contractions are rearranged into the panels that a matrix kernel reads.
+"""Packs the rhs of contractions into the panels that matrix kernels read.
 
-Packing is written as ordinary ops (transpose, pad, reshape). Of constants `fold` computes them. Right sides that a loop
-reads in every iteration are packed in front of it; others, such as weights in training, in front of the first product, unless
-their columns lie side by side and few rows read them. Convolutions must be channels-last by then (`layout`). Pictures of few
-channels get their borders of zeros.
+Packing consists of ordinary ops (transpose, pad, reshape). `fold` evaluates it for constants. An rhs that a loop reads
+in every iteration is packed before the loop. Others, such as weights in training, are packed before their first matmul,
+unless their columns are contiguous and few rows read them. Convolutions must be channels-last already (`layout`).
+Images of few channels get zero borders.
 """
 
 from __future__ import annotations
@@ -31,24 +31,25 @@ from burn.passes.environment import ANYWHERE, Environment
 from burn.passes.pipeline import register
 
 LONG_RUN = 512
-"""Places of the depth that make a product worth writing its part of the sum to memory."""
+"""Depth elements from which splitting a matmul pays for storing partial sums."""
 
 CACHED = 512 * 1024
-"""Bytes of a right side that stay in a cache while tile after tile of rows reads them."""
+"""Bytes of an rhs that stay in a cache while successive tiles of rows read them."""
 
 MANY_ROWS, MANY_COLUMNS = 64, 64
-"""Rows and columns from which on a right side is packed although its columns lie side by side."""
+"""Rows and columns from which an rhs with contiguous columns is packed."""
 
 
 FEW_CHANNELS = 4
-"""Of a pixel: up to so many, tests of whether it exists take longer than to copy the picture once."""
+"""Up to this many bytes per pixel, bounds checks take longer than copying the image once."""
 
 
 @register
 @dataclass(frozen=True)
 class Pack:
-    """A panel is as wide as the device wants it, or two vectors of `vector-bytes` where passes run for none; of bytes, so many
-    neighbours of the depth lie side by side. Without `borders` pictures are read as they are, which takes less memory."""
+    """A panel is as wide as the target prefers, or two vectors of `vector-bytes` without a target. For bytes,
+    neighbours of the depth are interleaved. Without `borders` images are read without a copy, which takes less memory.
+    """
 
     name: ClassVar[str] = "pack"
     vector_bytes: int = 64
@@ -68,16 +69,16 @@ class Pack:
                             packing.pack(_split_depth(op))
             erase_dead(program.block)
 
-    def width(self, product: PackedMatmul) -> int:
-        """Two vectors of sums, or one where that holds every column (or wastes far less)."""
-        columns, lanes = product.columns, self.vector_bytes // DTYPES[product.dtype].size
+    def width(self, matmul: PackedMatmul) -> int:
+        """Two vectors of accumulators, or one if that holds every column (or wastes far less)."""
+        columns, lanes = matmul.columns, self.vector_bytes // DTYPES[matmul.dtype].size
         one, two = -(-columns // lanes) * lanes, -(-columns // (2 * lanes)) * 2 * lanes
         return lanes if columns <= lanes or two > 1.5 * one else 2 * lanes
 
 
 def _split_depth(op: Op) -> Op:
-    """A product summed over a leading axis of both sides and over long runs within it (a batch of images): a product for each,
-    and their sum. What a tile reads of both sides then stays in a cache."""
+    """Splits a matmul over a leading contraction axis with long runs inside it (a batch of images) into one matmul for
+    each index and their sum. The operands of a tile then stay in a cache."""
     if not isinstance(op, DotGeneral) or op.dtype is not None:
         return op
     pairs = list(zip(op.lhs_contract, op.rhs_contract, strict=True))
@@ -103,8 +104,8 @@ def _split_depth(op: Op) -> Op:
 
 
 def _split_run(op: Op) -> Op:
-    """A product in batches, whose right side is too large for a cache and summed over several axes (an image's): the first of
-    them is split, so that there is a product for each of as many runs as it takes, and their sum."""
+    """Splits a batched matmul whose rhs is too large for a cache and has several contraction axes (those of an image).
+    The first axis is split into runs, with a matmul for each run and their sum."""
     pairs, lhs, rhs = list(zip(op.lhs_contract, op.rhs_contract, strict=True)), type_of(op.lhs), type_of(op.rhs)
     size = product([n for a, n in enumerate(rhs.shape) if a not in op.rhs_batch]) * rhs.element_bytes
     length, rows = rhs.shape[pairs[0][1]], product([n for a, n in enumerate(lhs.shape) if _is_free(op, a)])
@@ -137,7 +138,7 @@ def _is_free(op: Op, axis: int) -> bool:
 
 
 def _in_runs(x: ir.Value, axis: int, runs: int) -> tuple[ir.Value, Callable[[int], int]]:
-    """A value with an axis split into so many runs; and where each axis of it is then, the run's places for that one."""
+    """A value with an axis split into runs, and the map from its axes to the new ones."""
     shape = type_of(x).shape
     length = shape[axis]
     assert isinstance(length, int)
@@ -146,9 +147,10 @@ def _in_runs(x: ir.Value, axis: int, runs: int) -> tuple[ir.Value, Callable[[int
 
 
 class _Packing:
-    """One run over a program: what is known to be constant, and right sides that were turned before.
+    """The state of packing one program: known constants, and operands already packed.
 
-    What is replaced stays behind without uses, so that what is known of a value holds."""
+    Replaced ops stay without uses, so that the cached facts remain valid.
+    """
 
     def __init__(self, width: Callable[[PackedMatmul], int], byte_run: int, borders: bool) -> None:
         self.width, self.byte_run, self.borders = width, byte_run, borders
@@ -156,8 +158,8 @@ class _Packing:
         self.turned: dict[tuple[ir.Value, tuple[int, ...], int], ir.Value] = {}
 
     def pack(self, op: Op) -> None:
-        """Packs one contraction. A constant one stays as it is: `fold` evaluates it on the compiling machine, whose kernels read
-        other panels than those of the target."""
+        """Packs one contraction. A constant one stays unpacked: `fold` evaluates it on the compiling machine, whose
+        kernels read other panels than the target's."""
         if self.constant(op.operation.results[0]):
             return
         with op.operation.location, ir.InsertionPoint(op.operation):
@@ -166,18 +168,19 @@ class _Packing:
             op.operation.results[0].replace_all_uses_with(packed)
 
     def run(self, op: Op, depth: Dim) -> int:
-        """How many neighbours of a right side's last depth, which has `depth` places on both sides, lie side by side."""
+        """The number of interleaved neighbours of an rhs's last depth axis; both operands have `depth` elements of
+        depth."""
         types = [type_of(v).dtype for v in op.operation.operands]
         small = isinstance(depth, int) and depth > 0 and types == ["uint8", "int8"]
         return self.byte_run if small else 1
 
     def columns_last(self, op: Op, order: tuple[int, ...]) -> ir.Value:
-        """A computed right side, turned. Whether that moves data is for fusion to see."""
+        """A computed rhs, transposed. Fusion decides if that moves data."""
         return self.computed(op, order, 0, lambda turned: turned)
 
     def computed(self, op: Op, order: tuple[int, ...], key: int, lay: Callable[[ir.Value], ir.Value]) -> ir.Value:
-        """A computed right side, turned and laid out in front of the first product that reads it so: once for all of them. `key`
-        tells layouts apart."""
+        """A computed rhs, transposed and packed before its first matmul: once for all of them. `key` distinguishes
+        layouts."""
         value, block = op.rhs, op.operation.block
         home = value.owner if isinstance(value.owner, ir.Block) else value.owner.operation.block
         if (value, order, key) not in self.turned:
@@ -187,13 +190,13 @@ class _Packing:
 
 
 def _behind(value: ir.Value) -> ir.InsertionPoint:
-    """The place right after a value's definition."""
+    """The insertion point after a value's definition."""
     owner = value.owner
     return ir.InsertionPoint.at_block_begin(owner) if isinstance(owner, ir.Block) else ir.InsertionPoint.after(owner)
 
 
 def _outermost_loop(op: Op, source: ir.Value) -> ir.Operation | None:
-    """The outermost of the loops around `op` that all leave `source` as it is; branches of a condition end the search."""
+    """The outermost of the loops around `op` that all leave `source` unchanged; branches end the search."""
     home = source.owner if isinstance(source.owner, ir.Block) else source.owner.operation.block
     found: ir.Operation | None = None
     inner = op.operation
@@ -206,7 +209,7 @@ def _outermost_loop(op: Op, source: ir.Value) -> ir.Operation | None:
 
 
 def _views(value: ir.Value) -> tuple[ir.Value, list[Op]]:
-    """What a value is a view of, and the views of static sizes between, the outer one first."""
+    """The value behind a chain of views with static sizes, and the views, the outer one first."""
     chain: list[Op] = []
     while (
         (op := op_of(value)) is not None
@@ -234,7 +237,7 @@ def _panels(matrix: ir.Value, batch: int, width: int) -> ir.Value:
 
 
 def _filled(x: ir.Value, axis: int, run: int) -> ir.Value:
-    """A value with zeros behind an axis, so that runs go through it evenly."""
+    """A value zero-padded at the end of an axis to a multiple of `run`."""
     if run == 1:
         return x
     type_ = type_of(x)
@@ -294,8 +297,7 @@ def _pack_dot(packing: _Packing, op: Op) -> ir.Value | None:
 
 
 def _read_often(op: Op, columns: Dim) -> bool:
-    """Whether a right side whose columns lie side by side pays for panels all the same: it has several, and many rows read
-    them."""
+    """True if packing pays for an rhs with contiguous columns: it has several panels, and many rows read them."""
     lhs = type_of(op.lhs)
     rows = product([d for a, d in enumerate(lhs.shape) if a not in (*op.lhs_batch, *op.lhs_contract)])
     many = not isinstance(rows, int) or rows >= MANY_ROWS
@@ -333,8 +335,8 @@ def _pack_conv(packing: _Packing, op: Op) -> ir.Value | None:
 
 
 def _bordered(x: ir.Value, op: Op) -> tuple[ir.Value, dict[str, Any]]:
-    """The images of a convolution with zeros around them where a pixel has few channels, and its attributes then. A line of the
-    window is one run of the depth so, and nothing asks for each of its pixels whether it exists."""
+    """The images of a convolution with zero borders if pixels have few channels, and its adapted attributes. A row of
+    the window is then one contiguous run of the depth, without bounds checks for each pixel."""
     channels, pads = type_of(x).shape[-1], (*op.low, *op.high)
     few = isinstance(channels, int) and channels <= FEW_CHANNELS
     if not few or op.fill or not any(pads) or not all(isinstance(p, int) and p >= 0 for p in pads):
@@ -344,7 +346,7 @@ def _bordered(x: ir.Value, op: Op) -> tuple[ir.Value, dict[str, Any]]:
     turned = is_named(x, "transpose")
     if turned is None:
         return _padded(x, low, high), attrs
-    axes = [turned.permutation.index(axis) for axis in range(len(low))]  # lines are copied faster than pixels
+    axes = [turned.permutation.index(axis) for axis in range(len(low))]  # rows are copied faster than pixels
     padded = _padded(turned.x, tuple(low[a] for a in axes), tuple(high[a] for a in axes))
     return ops.transpose(ops.barrier(padded, padded), permutation=turned.permutation), attrs
 

@@ -65,10 +65,10 @@ def available() -> dict[str, type]:
 
 
 def parse(text: str) -> list[Pass]:
-    """Reads `name{option=value option=value},name,...`.
+    """Parses `name{option=value option=value},name,...`.
 
-    Raises BurnError naming every unknown pass and option, every value of the wrong kind, and where the text cannot be
-    read.
+    Raises BurnError naming every unknown pass and option, every value of the wrong kind, and the position of a syntax
+    error.
     """
     known = available()
     problems: list[Problem] = []
@@ -102,7 +102,7 @@ _READERS: dict[type, Callable[[str], Any]] = {bool: _boolean, int: int, float: f
 
 
 def _options(cls: type, text: str, problems: list[Problem]) -> dict[str, Any]:
-    """The fields that options set; what cannot be read is added to the problems."""
+    """The fields that options set; unparsable values are added to the problems."""
     fields = {f.name.replace("_", "-"): f for f in dataclasses.fields(cls)}
     values: dict[str, Any] = {}
     for option in text.split():
@@ -130,8 +130,8 @@ def run(
     after: Callable[[Pass], None] | None = None,
     observe: Callable[[Ran], None] | None = None,
 ) -> None:
-    """Runs passes in order. `after` is called behind each; `observe` receives its statistics. The logger `burn.passes` names a
-    pass that stopped at its limit."""
+    """Runs passes in order. `after` is called after each; `observe` receives its statistics. The logger `burn.passes`
+    names a pass that stopped at its limit."""
     for each in passes:
         size, start = op_count(program) if observe is not None else 0, time.perf_counter()
         counts = each.run(program, env) or {}
@@ -145,7 +145,7 @@ def run(
 
 
 def op_count(program: Program) -> int:
-    """The ops of a program, those of its regions and groups included."""
+    """The number of ops of a program, including its regions and groups."""
 
     def inside(block: ir.Block) -> int:
         regions = (inner for op in block.operations for region in op.operation.regions for inner in region.blocks)

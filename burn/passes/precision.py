@@ -1,9 +1,9 @@
-"""Mixed precision: matmuls, convolutions and attention compute in half precision, and so do the pointwise ops between them.
+"""Mixed precision: matmuls, convolutions, attention and the pointwise ops between them compute in half precision.
 
-Norms, softmax, sums, exponentials, losses and ops without a trait (`LOW_PRECISION`, `FOLLOWS_PRECISION`) stay in float32, and
-so do the program's inputs and outputs. A result in half precision has two forms, itself and a cast to float32; a reader takes the
-one that it computes in, and of a sum with a float32 operand the wider one counts, as in PyTorch's autocast. Constants are cast by
-ops that `fold` runs while compiling. Branches and loops take and give float32.
+Norms, softmax, sums, exponentials, losses and ops without a trait (`LOW_PRECISION`, `FOLLOWS_PRECISION`) stay in
+float32, like the program's inputs and outputs. A half-precision result has two forms: itself, and a cast to float32. A
+reader takes the form of its own precision; a sum with a float32 operand is float32, as in PyTorch's autocast. Constants
+are cast at compile time (`fold`). Branches and loops keep float32 interfaces.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from burn.passes.pipeline import register
 
 FULL = "float32"
 LARGEST = {"bfloat16": 3.38e38, "float16": 65504.0}
-"""The half types, and what is no infinity in them."""
+"""The half-precision types, with their largest finite numbers."""
 
 
 @register
 @dataclass(frozen=True)
 class Precision:
-    """`to`: "bfloat16" or "float16". Takes programs of composites; float64 and what is in halves already stays as it is."""
+    """`to`: "bfloat16" or "float16". Expects composites; does not change float64 or values already in half precision."""
 
     name: ClassVar[str] = "precision"
     to: str = "bfloat16"
@@ -47,7 +47,8 @@ class Precision:
 
 
 def narrow(program: Program, dtype: str, parameters: Iterable[ir.Value] = ()) -> None:
-    """What the pass does. parameters: values that are rounded where they meet halves, as constants are."""
+    """Applies mixed precision. parameters: values that, like constants, are rounded when combined with half-precision
+    operands."""
     with context():
         narrowing = _Narrowing(dtype)
         narrowing.constants.update(parameters)
@@ -56,8 +57,9 @@ def narrow(program: Program, dtype: str, parameters: Iterable[ir.Value] = ()) ->
 
 
 class _Narrowing:
-    """wanted: results that something in halves reads, in the end; constants: what follows from constants alone; made: by the
-    float32 form of a value that halves made, that half; cast: halves of others, made when one was wanted."""
+    """The state of the rewrite. wanted: results with half-precision readers; constants: values that depend on constants
+    alone; made: the half-precision value for a float32 form; cast: half-precision casts of other values, created on
+    demand."""
 
     def __init__(self, dtype: str) -> None:
         self.dtype = dtype
@@ -86,7 +88,7 @@ class _Narrowing:
             if pure and all(v in self.constants for v in operation.operation.operands):
                 self.constants.update(operation.operation.results)
                 continue
-            for region in operation.operation.regions:  # what is made in there is not seen outside
+            for region in operation.operation.regions:  # values defined inside are not visible outside
                 self.made, self.cast = self.made.new_child(), self.cast.new_child()
                 for inner in region.blocks:
                     self.block(inner)
@@ -101,8 +103,8 @@ class _Narrowing:
             return False
         wide = [v for v in op.operation.operands if type_of(v).dtype == FULL]
         if op.operation.results[0] not in self.wanted:
-            return False  # nobody reads the half of it
-        square = isinstance(op, Mul) and len(set(wide)) == 1  # a norm's, as a rule: it may not fit
+            return False  # nothing reads it in half precision
+        square = isinstance(op, Mul) and len(set(wide)) == 1  # usually of a norm, and may overflow
         return (
             not square
             and any(v in self.made for v in wide)
@@ -110,7 +112,7 @@ class _Narrowing:
         )
 
     def _is_constant(self, value: ir.Value) -> bool:
-        """Whether it is a constant whose elements the type holds, which is taken for granted where they are not written here."""
+        """True for a constant whose elements the type can hold (assumed if they are not in the IR)."""
         number = splat(value)
         return value in self.constants and (number is None or abs(number) <= LARGEST[self.dtype] or abs(number) == inf)
 
@@ -120,7 +122,7 @@ class _Narrowing:
         with operation.location, ir.InsertionPoint(operation):
             args = [[self._half(v) for v in a] if isinstance(a, list) else self._half(a) for a in op.args]
             if isinstance(op, DotGeneral) and operation.results[0] not in self.wanted:
-                attrs["dtype"] = FULL  # the sums are, before they are rounded
+                attrs["dtype"] = FULL  # accumulates in float32 before rounding
             result = op.build(*args, **attrs)
             assert isinstance(result, ir.Value)
             if type_of(result).dtype == FULL:

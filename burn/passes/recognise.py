@@ -1,7 +1,8 @@
-"""Recognition: what an exporter wrote out in small ops becomes the composite that it is (`burn.passes.patterns`).
+"""Recognition: replaces the small ops that an exporter wrote by the composite that they implement
+(`burn.passes.patterns`).
 
-So graphs of old exporters run like those of new ones, back ends find what they have kernels for, and imported source
-reads as it was written. A composite that nothing claims is decomposed again, into the same arithmetic.
+Graphs of old exporters then run like those of new ones, back ends find the ops that they have kernels for, and imported
+source stays readable. A composite that nothing claims is decomposed again into the same arithmetic.
 """
 
 from __future__ import annotations
@@ -22,10 +23,11 @@ from burn.passes.pipeline import register
 @register
 @dataclass(frozen=True)
 class Recognise:
-    """Replaces written-out activations, normalisations and attention by composites. Takes simplified programs.
+    """Replaces written-out activations, normalisations and attention by composites. Expects simplified programs.
 
-    Numbers change by rounding at most, but for attention with rows that may see no key at all: zero, where a softmax
-    without a guard gives NaN."""
+    Numbers change only by rounding, except for attention rows without any unmasked key: they are zero, where a softmax
+    without a guard gives NaN.
+    """
 
     name: ClassVar[str] = "recognise"
 

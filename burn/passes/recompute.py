@@ -1,9 +1,9 @@
-"""Keeps what a program makes meanwhile within so many bytes: what the way back wants of the way forward is computed again there
-until the rest fits, where that takes the least arithmetic for a byte first: norms and activations, then products, then attention.
+"""Limits the memory of intermediate values by recomputation: the backward pass recomputes forward values until the rest
+fits. Values with the least arithmetic per byte come first: norms and activations, then matmuls, then attention.
 
-Bytes are counted at given sizes, by the runtime's own planner, on a copy of the program that the passes behind this one have made
-kernels of. As that takes a while, most choices are compared by an estimate (`again.py`), which is corrected by what the planner
-says. Runs behind `rematerialise`, which computes again what costs less than to keep it.
+Bytes are counted at given sizes by the runtime's memory planner, on a copy of the program after the later passes. As
+that is slow, most choices are compared by an estimate (`sketch.py`), corrected by the planner. Runs after
+`rematerialise`, which recomputes values that cost less than keeping them.
 """
 
 from __future__ import annotations
@@ -21,27 +21,27 @@ from burn.dialect.types import type_of
 from burn.errors import CompileError, Problem
 from burn.kernels.liveness import Liveness
 from burn.passes import pipeline
-from burn.passes.again import Sketch, apply
 from burn.passes.environment import ANYWHERE, Environment
 from burn.passes.pipeline import register
+from burn.passes.sketch import Sketch, apply
 from burn.runtime import _native
 
 BEHIND = "fuse,release,donate"
-"""The passes that make kernels of what this one leaves."""
+"""The passes that make kernels after this one."""
 
 STOPS = 24
-"""Choices that are estimated before the best of them is looked for more closely."""
+"""The number of choices that are estimated before the best of them is refined."""
 
 TRIES = 6
-"""Programs that the planner is asked about."""
+"""The most programs that the planner evaluates."""
 
 
 @register
 @dataclass(frozen=True)
 class Recompute:
-    """`memory`: bytes that results take which are no outputs, at most. `at`: the sizes at which they are counted, as
-    "batch:8+length:128". A value of fewer than `least` bytes is kept, and one that is read no more than `far` ops later. Raises
-    CompileError where the memory does not suffice, with the least that was found."""
+    """`memory`: the most bytes of results that are not outputs. `at`: the sizes at which they are counted, such as
+    "batch:8+length:128". Values of fewer than `least` bytes, or read at most `far` ops later, are kept. Raises
+    CompileError if the memory does not suffice, with the least that was found."""
 
     name: ClassVar[str] = "recompute"
     memory: int = 0
@@ -63,12 +63,12 @@ class Recompute:
         return {Symbol(name): int(size) for name, size in pairs}
 
     def count(self, dim: Dim) -> int:
-        """What a size comes out as."""
+        """The value of a size at `at`."""
         return dim if isinstance(dim, int) else estimate(substitute(dim, self.sizes))
 
 
 class _Search:
-    """How many of the candidates, in their order, are not kept. slack: what the planner says above the estimate."""
+    """Searches the number of candidates to drop, in order. slack: the planner's result above the estimate."""
 
     def __init__(self, options: Recompute, program: Program, env: Environment) -> None:
         self.options, self.program, self.env = options, program, env
@@ -81,7 +81,7 @@ class _Search:
         return frozenset(self.order[:count])
 
     def count(self) -> int:
-        """With how many of them the memory suffices, by the planner's word. Raises CompileError."""
+        """The number of dropped candidates for which the planner's result fits. Raises CompileError."""
         memory, count = self.options.memory, 0
         while self._plan(count) > memory and len(self.planned) < TRIES:
             count = self._next(self.planned[count] - self._estimate(count))
@@ -93,7 +93,8 @@ class _Search:
         return min(fitting)
 
     def _next(self, slack: int) -> int:
-        """The fewest candidates with which the estimate fits; where none does, those with the least that are not tried yet."""
+        """The fewest candidates for which the estimate fits; if none, those with the least estimate that are not tried
+        yet."""
         fits = self.options.memory - slack
         stops = sorted({len(self.order) * i // STOPS for i in range(STOPS + 1)})
         for below, above in pairwise(stops):
@@ -110,7 +111,7 @@ class _Search:
         return self._estimates[count]
 
     def _plan(self, count: int) -> int:
-        """The bytes of the arena, as the runtime will plan it."""
+        """The bytes of the arena, as the runtime plans it."""
         program = self.program.copy()
         sketch = self.options.sketch(program)
         apply(sketch, sketch.steps(self.dropped(count)))

@@ -1,4 +1,4 @@
-"""Barriers go once equal ops are merged and kernels made: what they kept apart stays computed twice, where it is wanted."""
+"""Removes barriers after CSE and kernel creation: the ops that they separated stay duplicated, as intended."""
 
 from __future__ import annotations
 

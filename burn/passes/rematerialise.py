@@ -1,12 +1,12 @@
-"""Cheap values that are wanted again much later are computed again there, where that takes less memory than to keep them.
+"""Rematerialises cheap values that are read again much later, if that takes less memory than keeping them.
 
-In training, what the way back needs of the way forward lives from one to the other. Of the values that pointwise ops make of one
-product (both factors of an activation's slope, say), one is enough: the product's result, or what alone reads it (with a bias),
-from which the others follow. They are computed again in front of their late readers, which take them into their kernels.
+In training, values of the forward pass that the backward pass reads stay alive in between. One of the pointwise values
+derived from a matmul (both factors of an activation's slope, say) is enough: the matmul's result, or its only reader
+(with a bias). The others are recomputed before their late readers, which fuse them into their kernels.
 
-A value whose late readers are not pointwise (a product reads its operand from memory) is kept all the same. What follows from
-inputs alone, such as a table of angles, is left as it is: it is small, or costly. Runs in front of `fuse`, behind all that merges
-equal ops.
+A value with a late reader that is not pointwise (a matmul reads its operand from memory) is kept anyway. Values that
+depend on inputs alone, such as a table of angles, do not change: they are small, or expensive. Runs before `fuse`,
+after all passes that merge equal ops.
 """
 
 from __future__ import annotations
@@ -24,18 +24,19 @@ from burn.dialect.program import Program
 from burn.dialect.query import is_named, op_of
 from burn.dialect.traits import Trait
 from burn.dialect.types import type_of
-from burn.passes.again import read_late
 from burn.passes.environment import ANYWHERE, Environment
 from burn.passes.pipeline import register
+from burn.passes.sketch import read_late
 
 PRODUCTS = ("conv", "dot_general", "packed_conv", "packed_dot", "join_tiles")
-"""Ops whose kernels do what is pointwise behind them on the way."""
+"""Ops whose kernels fuse pointwise ops after them."""
 
 
 @register
 @dataclass(frozen=True)
 class Rematerialise:
-    """`far` ops later counts as late; a value of fewer than `least` bytes is kept, and one that takes more than `chain` ops."""
+    """A reader at least `far` ops later is late. Values of fewer than `least` bytes, and those that take more than
+    `chain` ops, are kept."""
 
     name: ClassVar[str] = "rematerialise"
     far: int = 32
@@ -49,8 +50,7 @@ class Rematerialise:
 
 @dataclass(frozen=True)
 class _Way:
-    """How a value is computed again: its ops in their order, and the values that it is computed from, without those that are
-    there anyway."""
+    """The recomputation of a value: its ops in order, and their source values, except for those in memory anyway."""
 
     steps: tuple[Op, ...]
     sources: frozenset[ir.Value]
@@ -67,7 +67,7 @@ class _Block:
             v: users for op in self.ops for v in op.operation.results if (users := self._late(v, self.position.get(v)))
         }
         kept = {v for v, users in late.items() if not all(isinstance(u, Pointwise) for u in users)}
-        kept |= {v for v in late if self._replaces_product(v)}
+        kept |= {v for v in late if self._replaces_matmul(v)}
         groups: dict[frozenset[ir.Value], list[ir.Value]] = defaultdict(list)
         ways: dict[ir.Value, _Way] = {}
         for value in late:
@@ -88,7 +88,7 @@ class _Block:
             self._again(value, ways[value], late[value], new)
 
     def _late(self, value: ir.Value, made: int | None) -> list[Op]:
-        """The ops of this block that read a value much later, in their order; none where a nested block reads it."""
+        """The ops of this block that read a value much later, in order; empty if a nested block reads it."""
         if made is None:
             return []
         found: dict[int, Op] = {}
@@ -100,17 +100,17 @@ class _Block:
                 found[home] = op
         return [found[i] for i in sorted(found)]
 
-    def _replaces_product(self, value: ir.Value) -> bool:
-        """Whether a pointwise value is all that anything reads of a product: with it there is no need of the product's result."""
+    def _replaces_matmul(self, value: ir.Value) -> bool:
+        """True if a pointwise value is the only reader of a matmul: keeping it makes the matmul's result unnecessary."""
         op = op_of(value)
         if not isinstance(op, Pointwise) or _bytes(value) < self.options.least:
             return False
         large = [x for x in op.operation.operands if _bytes(x) > _bytes(value) // 8]
-        product = is_named(large[0], *PRODUCTS) if len(large) == 1 else None
-        return product is not None and len(list(large[0].uses)) == 1
+        matmul = is_named(large[0], *PRODUCTS) if len(large) == 1 else None
+        return matmul is not None and len(list(large[0].uses)) == 1
 
     def _home(self, op: Op) -> int | None:
-        """Where an op is in this block; None for one in a nested block."""
+        """The index of an op in this block; None for one in a nested block."""
         return self.position.get(op.operation.results[0]) if len(op.operation.results) else len(self.ops)
 
     def _readers(self, value: ir.Value) -> Iterator[Op]:
@@ -140,9 +140,9 @@ class _Block:
         return _Way(tuple(steps.values()), frozenset(sources)) if len(steps) <= self.options.chain else None
 
     def _again(self, value: ir.Value, way: _Way, readers: list[Op], new: dict[ir.Value, ir.Value]) -> None:
-        """Computes a value again in front of its first late reader. What it is computed from is read behind barriers, so that
-        fusion does not take the ops back to where they were; these wait for nothing, so that the product whose result is combined
-        with what is computed again may take it in. new: what stands for values there, found and added to."""
+        """Recomputes a value before its first late reader. The source values are read behind barriers, so that fusion
+        does not move the ops back. These barriers wait for nothing, so that a matmul can fuse the recomputed values
+        into its epilogue. new: the replacements of values, extended here."""
         first = readers[0]
         with first.operation.location, ir.InsertionPoint(first.operation):
             for step in way.steps:
@@ -167,5 +167,5 @@ def _is_computed(value: ir.Value) -> bool:
 
 
 def _bytes(value: ir.Value) -> int:
-    """About how much memory a value takes."""
+    """An estimate of a value's memory."""
     return estimate(type_of(value).bytes)

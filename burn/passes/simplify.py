@@ -1,6 +1,6 @@
-"""Simplification: the laws of `burn.passes.algebra` to a fixed point, common subexpressions, dead code.
+"""Simplification: applies the laws of `burn.passes.algebra` to a fixed point, with CSE and dead code elimination.
 
-Each round applies every law to every op in program order, merges equal ops and erases what nothing uses.
+Each round applies every law to every op in program order, merges equal ops and erases unused ones.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from burn.passes.pipeline import LIMIT, Counts, register
 @register
 @dataclass(frozen=True)
 class Simplify:
-    """Without `absorb`, constant factors stay where they are rather than go into weights, so that `recognise` finds its
-    formulas whole. `rounds` bounds the sweeps over a program. If it still changes in the last one, it is correct but not
-    fully simplified; the pass reports that it stopped at its limit."""
+    """Without `absorb`, constant factors do not move into weights, so that `recognise` finds its formulas whole.
+    `rounds` bounds the sweeps over a program. If it still changes in the last one, it is correct but not fully
+    simplified; the pass reports that it stopped at its limit."""
 
     name: ClassVar[str] = "simplify"
     absorb: bool = True

@@ -1,4 +1,4 @@
-"""Sizes that turn out to be known: a symbol is replaced by what it equals, in every type and attribute of a program."""
+"""Replaces symbols by sizes that became known, in every type and attribute of a program."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from burn.passes.constants import is_pure
 
 
 def replace_sizes(program: Program, values: Mapping[str, Dim]) -> None:
-    """Puts expressions in the place of symbols. The symbols' definers must be gone, or be erased by the caller."""
+    """Replaces symbols by expressions. The caller must erase the symbols' definers."""
     atoms: dict[Atom, Dim] = {Symbol(name): dim for name, dim in values.items()}
 
     def replaced(dim: Dim) -> Dim:
@@ -48,7 +48,7 @@ def replace_sizes(program: Program, values: Mapping[str, Dim]) -> None:
 
 
 def _infer_again(op: Op) -> None:
-    """Result types as inference gives them now: a maximum with a size that is known may have become simpler."""
+    """Infers the result types again: a maximum with a known size may simplify."""
     groups = [[type_of(v) for v in g] if isinstance(g, list) else None if g is None else type_of(g) for g in op.args]
     inferred = op.infer(*groups, **op.attrs)
     for result, type_ in zip(

@@ -1,6 +1,6 @@
-"""The verifier: every op against its own rules, and every size against its definer.
+"""The verifier: checks every op against its own rules, and every size against its definer.
 
-MLIR's verifier is not used: an op defined through IRDL cannot have variadic operands of several types in its eyes.
+It replaces MLIR's verifier, which does not support variadic operands of several types in an IRDL op.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from burn.runtime.origins import resolved
 @register
 @dataclass(frozen=True)
 class Verify:
-    """Raises one error with everything that is wrong with a program: result types that its ops do not give, values and
-    sizes that are used before they are defined, sizes defined twice, weights not of the type they are read as."""
+    """Raises one error with all problems of a program. These are result types that differ from inference, uses of
+    values and sizes before their definition, sizes defined twice, and weights with another type than declared."""
 
     name: ClassVar[str] = "verify"
 
@@ -45,10 +45,10 @@ class _Checker:
         self.problems: list[Problem] = []
         self.known: set[str] = set()
         self.values: set[ir.Value] = set()  # in scope
-        self.defined: set[str] = set()  # anywhere, so that no size has two definers
+        self.defined: set[str] = set()  # in the whole program, so that no size has two definers
 
     def arguments(self, block: ir.Block) -> None:
-        """An input's shape defines the sizes that stand alone in it; the others must be made of those."""
+        """An input's shape defines the sizes that appear alone in it; other sizes must be expressions of those."""
         for argument in block.arguments:
             self.known |= {str(d) for d in type_of(argument).shape if not isinstance(d, int) and d.is_symbol}
         self.defined |= self.known
@@ -81,7 +81,7 @@ class _Checker:
         for size in sorted(used - self.known):
             problem(f"the size '{size}' is not defined here")
         self.known |= own
-        for region in op.operation.regions if not isinstance(op, Group) else ():  # a group checks what is in it
+        for region in op.operation.regions if not isinstance(op, Group) else ():  # a group checks its own ops
             for inner in region.blocks:
                 outside = set(self.known), set(self.values)
                 self.block(inner)
@@ -99,9 +99,9 @@ class _Checker:
             KeyError,
             TypeError,
             ValueError,
-        ) as error:  # operands that inference trips over
+        ) as error:  # operands that inference cannot handle
             problem(f"its operands and attributes do not fit together ({error})")
-        if isinstance(op, Weight) and op.key in self.program.weights:  # a program may be looked at without its weights
+        if isinstance(op, Weight) and op.key in self.program.weights:  # a program may be checked without its weights
             weight = self.program.weights.weight(op.key)
             have, want = TensorType(weight.dtype, weight.shape), type_of(op.operation.results[0])
             if have != want:

@@ -1,10 +1,10 @@
-"""Convolutions with filters of 3 x 3 become products of tiles at points, which take a quarter of the multiplications.
+"""Turns 3 x 3 convolutions into matmuls in the Winograd domain, with a quarter of the multiplications.
 
-Tiles of 4 x 4 results and the filter are evaluated at six points along each axis, multiplied there channel by channel (a
-product of matrices for each of the 36 points) and interpolated (A. Lavin and S. Gray, arXiv 1509.09308). The gradient of the
-filter is the same sum the other way round. A constant filter is evaluated while compiling (`fold`) and kept so, four times as
-large. The points are chosen for accuracy (B. Barabasz et al., arXiv 1803.10986): the result's error is one to five times that
-of the plain sum. Convolutions are channels-last by then (`layout`).
+Tiles of 4 x 4 results and the filter are evaluated at six points along each axis, multiplied channel by channel (a
+matmul for each of the 36 points) and interpolated (A. Lavin and S. Gray, arXiv 1509.09308). The gradient of the filter
+is the transpose of the same sum. A constant filter is transformed at compile time (`fold`), four times as large. The
+points are chosen for accuracy (B. Barabasz et al., arXiv 1803.10986): the result's error is one to five times that of
+direct convolution. Convolutions must be channels-last already (`layout`).
 """
 
 from __future__ import annotations
@@ -29,22 +29,22 @@ from burn.passes.pipeline import register
 
 TILE, TAPS = 4, 3
 POINTS = (Fraction(0), Fraction(3, 4), Fraction(-3, 4), Fraction(3, 2), Fraction(-3, 2))
-"""And infinity. All numbers that come of them but the filter's are exact in float32."""
+"""The evaluation points, besides infinity. All derived numbers except the filter's are exact in float32."""
 
 COUNT = len(POINTS) + 1
 
 FLOATS = ("float32", "float64")
-"""Element types that have room for what the evaluation takes of their precision."""
+"""Element types with enough precision for the transform."""
 
 TYPICAL = 8
-"""What a named number of images counts as."""
+"""The number of images that a symbolic batch size counts as."""
 
 GAIN = 0.8
-"""What is expected to take more than this part of the time is left as it is."""
+"""The pass skips convolutions that are expected to take more than this part of the time."""
 
 
 def _polynomial(roots: list[Fraction]) -> list[Fraction]:
-    """The coefficients of the product of all x - root, the lowest first."""
+    """The coefficients of the polynomial with these roots, the lowest first."""
     found = [Fraction(1)]
     for root in roots:
         found = [a - root * b for a, b in zip([Fraction(0), *found], [*found, Fraction(0)], strict=True)]
@@ -55,8 +55,8 @@ Matrix = tuple[tuple[float, ...], ...]
 
 
 def _matrices() -> tuple[Matrix, Matrix, Matrix]:
-    """(pixels, filter, results): the convolution of d with g is results * ((filter * g) . (pixels * d)). By A. L. Toom and
-    S. A. Cook."""
+    """(pixels, filter, results): the convolution of d with g is results * ((filter * g) . (pixels * d)). By A. L. Toom
+    and S. A. Cook."""
     pixels, taps = [], []
     for point in POINTS:
         others = [p for p in POINTS if p != point]
@@ -85,13 +85,14 @@ PIXELS, FILTER, RESULTS = _matrices()
 @register
 @dataclass(frozen=True)
 class Winograd:
-    """`always` takes convolutions, too, of which no gain is expected; without `constants` constant filters stay as small as they
-    are, and where there is a `largest` number of elements for one that is evaluated, those stay that would have more.
+    """`always` includes convolutions without an expected gain. Without `constants`, constant filters stay
+    untransformed. `largest` limits the number of elements of a transformed filter.
 
-    What a gain is depends on the machine: `element` is the number of multiplications and additions in the time in which an
-    element is written to memory that no core has for itself, or read; `constant` as many for an element of a filter that is
-    kept evaluated, which comes from memory while others are multiplied. The numbers here are those of vectors that take several
-    elements to a multiply-add."""
+    The gain depends on the machine. `element` is the number of multiplications and additions that take as long as
+    writing an element to shared memory, or reading it. `constant` is the same for an element of a transformed filter,
+    which is loaded while others are multiplied. The defaults are for vectors that need several elements per
+    multiply-add.
+    """
 
     name: ClassVar[str] = "winograd"
     always: bool = False
@@ -111,7 +112,7 @@ class Winograd:
                     with op.operation.location, ir.InsertionPoint(op.operation):
                         if _is_plain(op) and self._takes(op, constant(op.weight), env):
                             made = _convolution(op, env)
-                        elif (padded := _gradient_of(op)) is not None and self._asks(
+                        elif (padded := _gradient_of(op)) is not None and self._decides(
                             op, _shape(op), _shape(op.rhs), env, gradient=True
                         ):
                             made = _gradient(op, *padded)
@@ -122,9 +123,9 @@ class Winograd:
 
     def _takes(self, op: Op, constant: bool, env: Environment) -> bool:
         weight = _shape(op.weight)
-        return not (constant and self._grows(weight)) and self._asks(op, weight, _shape(op), env, constant)
+        return not (constant and self._grows(weight)) and self._decides(op, weight, _shape(op), env, constant)
 
-    def _asks(
+    def _decides(
         self,
         op: Op,
         weight: tuple[Dim, ...],
@@ -133,7 +134,7 @@ class Winograd:
         constant: bool = False,
         gradient: bool = False,
     ) -> bool:
-        """What the device says, which is told what is expected here."""
+        """The target's decision, given the expected gain."""
         pays = self._pays(weight, y, constant)
         if self.always or env.backend is None:
             return pays
@@ -143,14 +144,14 @@ class Winograd:
         return env.backend.layouts.winograd(Convolution(*facts, node=source_name(op)), pays)
 
     def _grows(self, weight: tuple[Dim, ...]) -> bool:
-        """Whether a constant filter would be too large at the points."""
+        """True if a transformed constant filter would be too large."""
         *_, channels, outputs = weight
         assert isinstance(channels, int) and isinstance(outputs, int)
         return not self.constants or 0 < self.largest < COUNT**2 * channels * outputs
 
     def _pays(self, weight: tuple[Dim, ...], y: tuple[Dim, ...], constant: bool = False) -> bool:
-        """By the multiplications and additions, and by the elements of what is evaluated, each written once and read once. A
-        constant filter is only read, beside the products."""
+        """Compares multiplications and additions, plus one write and one read for each transformed element. A constant
+        filter is only read, during the matmuls."""
         if self.always:
             return True
         *_, channels, outputs = weight
@@ -163,11 +164,11 @@ class Winograd:
         assert isinstance(tiles, int)
         plain = 2 * TAPS**2 * images * pixels * channels * outputs
         points = COUNT**2
-        products, taps = 2 * points * tiles * channels * outputs, points * channels * outputs
+        matmuls, taps = 2 * points * tiles * channels * outputs, points * channels * outputs
         moved = 2 * self.element * points * tiles * (channels + outputs)
         if constant:
-            return max(products, self.constant * taps) + moved < GAIN * plain
-        return products + moved + 2 * self.element * taps < GAIN * plain
+            return max(matmuls, self.constant * taps) + moved < GAIN * plain
+        return matmuls + moved + 2 * self.element * taps < GAIN * plain
 
 
 def _shape(value: ir.Value | Op) -> tuple[Dim, ...]:
@@ -179,7 +180,7 @@ def _known(*dims: Dim) -> bool:
 
 
 def _is_plain(op: Op) -> bool:
-    """A channels-last convolution of 3 x 3 pixels side by side whose sizes are known, but for the number of images."""
+    """A channels-last convolution of 3 x 3 adjacent pixels whose sizes are known, except for the number of images."""
     if not isinstance(op, Conv) or op.layout != "last" or op.dtype is not None:
         return False
     if op.groups != 1 or op.strides != (1, 1) or op.dilations != (1, 1) or type_of(op.x).dtype not in FLOATS:
@@ -195,10 +196,10 @@ def _convolution(op: Op, env: Environment) -> ir.Value:
     pixels = _pixels(op.x, op.low, tiles)
     axes: dict[str, Any] = {"lhs_batch": (0,), "lhs_contract": (2,)}
     if columns is None:
-        products = ops.dot_general(pixels, filter, rhs_batch=(0,), rhs_contract=(1,), **axes)
+        matmuls = ops.dot_general(pixels, filter, rhs_batch=(0,), rhs_contract=(1,), **axes)
     else:
-        products = ops.packed_dot(pixels, filter, columns=columns, **axes)
-    return ops.join_tiles(products, matrix=_flat(RESULTS), size=TILE, batch=images, sizes=(down, along))
+        matmuls = ops.packed_dot(pixels, filter, columns=columns, **axes)
+    return ops.join_tiles(matmuls, matrix=_flat(RESULTS), size=TILE, batch=images, sizes=(down, along))
 
 
 def _pixels(x: ir.Value, low: tuple[int, ...], tiles: tuple[int, ...]) -> ir.Value:
@@ -206,8 +207,8 @@ def _pixels(x: ir.Value, low: tuple[int, ...], tiles: tuple[int, ...]) -> ir.Val
 
 
 def _evaluated(weight: ir.Value, tiles: Dim, env: Environment) -> tuple[ir.Value, int | None]:
-    """A filter [3, 3, channels, outputs] at the points, and in panels (`pack`) where they come out even, for so many tiles; how
-    many columns these hold."""
+    """A filter [3, 3, channels, outputs] in the Winograd domain, packed in panels (`pack`) if these are full for so
+    many tiles; and the number of columns in panels."""
     channels, outputs = _shape(weight)[2:]
     assert isinstance(outputs, int)
     read = PackedMatmul(tiles, outputs, channels, type_of(weight).dtype, node=current_node())
@@ -226,8 +227,8 @@ def _filter(weight: ir.Value) -> ir.Value:
 
 
 def _gradient_of(op: Op) -> tuple[ir.Value, tuple[int, ...]] | None:
-    """The images under a filter, and the zeros in front of them, where the op sums what lies under each tap, times what is owed
-    to the results: over images and pixels."""
+    """Recognises a filter's gradient: returns the images and their zero padding if the op sums, over images and pixels,
+    the elements under each tap times the results' gradient."""
     if not isinstance(op, DotGeneral) or op.dtype is not None or op.lhs_batch:
         return None
     under = is_named(op.lhs, "windows")
@@ -252,10 +253,10 @@ def _gradient(op: Op, x: ir.Value, low: tuple[int, ...]) -> ir.Value:
     _, down, along, outputs = _shape(op.rhs)
     channels = _shape(x)[-1]
     tiles = counts((down, along), TILE)
-    owed = ops.split_tiles(op.rhs, matrix=_flat(_turned(RESULTS)), size=TILE, step=TILE, low=(0, 0), tiles=tiles)
-    products = ops.dot_general(
-        _pixels(x, low, tiles), owed, lhs_batch=(0,), rhs_batch=(0,), lhs_contract=(1,), rhs_contract=(1,)
+    transformed = ops.split_tiles(op.rhs, matrix=_flat(_turned(RESULTS)), size=TILE, step=TILE, low=(0, 0), tiles=tiles)
+    matmuls = ops.dot_general(
+        _pixels(x, low, tiles), transformed, lhs_batch=(0,), rhs_batch=(0,), lhs_contract=(1,), rhs_contract=(1,)
     )
-    products = ops.reshape(products, shape=(COUNT**2, 1, channels, outputs))
-    taps = ops.join_tiles(products, matrix=_flat(_turned(FILTER)), size=TAPS, batch=1, sizes=(TAPS, TAPS))
+    matmuls = ops.reshape(matmuls, shape=(COUNT**2, 1, channels, outputs))
+    taps = ops.join_tiles(matmuls, matrix=_flat(_turned(FILTER)), size=TAPS, batch=1, sizes=(TAPS, TAPS))
     return ops.reshape(taps, shape=(TAPS, TAPS, channels, outputs))

@@ -1,8 +1,8 @@
 """The algebra of tensor programs: one file for each family of laws.
 
 A law is a function `(Rewriter, Op) -> value or None` registered with `@law("op", ...)`; its docstring states the
-equation. It builds at the op's place and returns what the op's result equals, of the same type. `simplify` applies all
-laws to a fixed point.
+equation. It builds ops before the given op and returns an equal value of the same type. `simplify` applies all laws to
+a fixed point.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ FAMILIES = (
     "combine",
     "strength",
     "views",
-    "joining",
+    "concat",
     "casts",
     "select",
     "reductions",
@@ -24,7 +24,7 @@ FAMILIES = (
     "motion",
     "one_hot",
     "uniform",
-    "attending",
+    "attention",
 )
 
 

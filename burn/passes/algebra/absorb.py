@@ -1,11 +1,11 @@
-"""What contractions take in: constant factors go into their weights, padding and transposes into their attributes.
+"""Absorption into contractions: constant factors move into weights, padding and transposes into attributes.
 
-Only factors that are known to be finite, and of a size of `LARGEST`, go: an infinite one makes NaN of sums that it would leave
-infinite, or of zeros, and a large or small one takes weights to where numbers end. Each weight is rounded once more then, within
-the accuracy of a contraction (docs/guide/numerics.md).
+A factor must be finite and at most `LARGEST` in magnitude. An infinite one would turn infinite sums, or sums of zeros,
+into NaN, and extreme ones would let weights overflow or underflow. Absorption rounds each weight once more, within the
+accuracy of a contraction (docs/guide/numerics.md).
 
-The new weights are ordinary ops on constants (`fold` computes them). Batch normalisation in inference is a factor and
-an offset a channel, so it ends up in the convolution before it.
+The new weights are ordinary ops on constants (`fold` evaluates them). Batch normalisation in inference is a factor and
+an offset per channel, so it becomes part of the convolution before it.
 """
 
 from __future__ import annotations
@@ -22,14 +22,15 @@ from burn.passes.algebra.bounds import Bounds, bounds
 from burn.passes.algebra.law import Rewriter, law, ones
 
 LARGEST = {"float16": 2.0**6, "bfloat16": 2.0**40, "float32": 2.0**40, "float64": 2.0**40}
-"""Factors of one number are between 1 / LARGEST and LARGEST. Those of channels may be smaller, as of one that is off."""
+"""Single factors are between 1 / LARGEST and LARGEST. Factors of channels may be smaller, for example 0 for an unused
+one."""
 
 SHARED = 1 << 16
-"""Bytes up to which a weight that others read too is copied to take in a factor."""
+"""The largest weight in bytes that is copied for a factor if it has other readers."""
 
 
 def _weight(rewriter: Rewriter, contraction: Op | None) -> ir.Value | None:
-    """The constant float weight of a contraction that may be scaled; None where there is none."""
+    """The constant float weight of a contraction that may be scaled, or None."""
     if contraction is None or contraction.dtype is not None:
         return None
     weight = contraction.weight if isinstance(contraction, Conv) else contraction.rhs
@@ -41,8 +42,8 @@ def _weight(rewriter: Rewriter, contraction: Op | None) -> ir.Value | None:
 
 
 def _factor(contraction: Op, weight: ir.Value, factor: ir.Value) -> ir.Value | None:
-    """A factor of the result in a shape that multiplies the weight; None where it varies along other axes than the
-    result's axes that come from the weight."""
+    """A factor of the result in a shape that multiplies the weight; None if it varies along axes of the result that do
+    not come from the weight."""
     rank = result_type(contraction).rank
     shape = type_of(factor).shape
     if ones(shape):
@@ -63,13 +64,13 @@ def _factor(contraction: Op, weight: ir.Value, factor: ir.Value) -> ir.Value | N
     if any(d != 1 for d in padded[:first]):
         return None
     laid: list[Dim] = [1] * weight_rank
-    for place, axis in enumerate(free):
-        laid[axis] = padded[first + place]
+    for number, axis in enumerate(free):
+        laid[axis] = padded[first + number]
     return reshape(factor, tuple(laid))
 
 
 def _scaled(rewriter: Rewriter, value: ir.Value, factor: ir.Value) -> ir.Value | None:
-    """value * factor for a contraction that takes the factor in, and is read by nothing else."""
+    """value * factor for a contraction that absorbs the factor and has no other reader."""
     contraction = is_named(value, "conv", "dot_general")
     weight = _weight(rewriter, contraction)
     if contraction is None or weight is None or not used_once(value) or type_of(factor).rank > type_of(value).rank:
@@ -85,11 +86,11 @@ def _scaled(rewriter: Rewriter, value: ir.Value, factor: ir.Value) -> ir.Value |
 @law("mul", absorbs=True)
 def scale_contraction(rewriter: Rewriter, op: Op) -> ir.Value | None:
     """(x . w) * c = x . (w * c); ((x . w) + b) * c = x . (w * c) + b * c"""
-    return _product(rewriter, op.lhs, op.rhs) if rewriter.constant(op.rhs) else None
+    return _absorbed(rewriter, op.lhs, op.rhs) if rewriter.constant(op.rhs) else None
 
 
-def _product(rewriter: Rewriter, value: ir.Value, factor: ir.Value) -> ir.Value | None:
-    """value * factor for a contraction, or one with a constant added, that takes the factor in."""
+def _absorbed(rewriter: Rewriter, value: ir.Value, factor: ir.Value) -> ir.Value | None:
+    """value * factor for a contraction, or one plus a constant, that absorbs the factor."""
     known = bounds(rewriter.weights, factor)
     if known is None or not _is_moderate(known, factor):
         return None
@@ -112,7 +113,7 @@ def _is_moderate(known: Bounds, factor: ir.Value) -> bool:
 
 @law("batch_norm", absorbs=True)
 def bias_before_batch_norm(rewriter: Rewriter, op: Op) -> ir.Value | None:
-    """batch_norm(x . w + b, mean) = batch_norm(x . w, mean - b) for a constant b, one number a channel"""
+    """batch_norm(x . w + b, mean) = batch_norm(x . w, mean - b) for a constant b, one number per channel"""
     biased = is_named(op.x, "add")
     if biased is None or not used_once(op.x) or not all(map(rewriter.constant, (biased.rhs, op.mean))):
         return None
@@ -129,15 +130,15 @@ def bias_before_batch_norm(rewriter: Rewriter, op: Op) -> ir.Value | None:
 
 @law("div", absorbs=True)
 def divide_contraction(rewriter: Rewriter, op: Op) -> ir.Value | None:
-    """(x . w) / c = x . (w * (1 / c)), where the product is taken in"""
+    """(x . w) / c = x . (w * (1 / c)), if the factor is absorbed"""
     if not rewriter.constant(op.rhs) or DTYPES[result_type(op).dtype].kind != "float":
         return None
-    return _product(rewriter, op.lhs, ops.reciprocal(op.rhs))
+    return _absorbed(rewriter, op.lhs, ops.reciprocal(op.rhs))
 
 
 @law("conv")
 def pad_before_conv(rewriter: Rewriter, op: Op) -> ir.Value | None:
-    """conv(pad(x, 0)) = conv(x) with larger pads, which count as 0 or as the `fill` that is padded with"""
+    """conv(pad(x, 0)) = conv(x) with larger padding of value 0 or `fill`"""
     pad = is_named(op.x, "pad")
     if pad is None or any(pad.interior) or splat(pad.value) != (op.fill or 0):
         return None
@@ -156,7 +157,7 @@ SIDES = (("lhs", "lhs_batch", "lhs_contract"), ("rhs", "rhs_batch", "rhs_contrac
 
 @law("dot_general")
 def transpose_before_dot(rewriter: Rewriter, op: Op) -> ir.Value | None:
-    """dot(transpose(x), y) = dot(x, y) over other axes, where the transpose keeps the order of x's free axes"""
+    """dot(transpose(x), y) = dot(x, y) over other axes, if the transpose keeps the order of x's free axes"""
     for side, batch, contract in SIDES:
         inner = is_named(getattr(op, side), "transpose")
         if inner is None:

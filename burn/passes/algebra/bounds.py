@@ -1,4 +1,4 @@
-"""What is known of constants before they are computed: between which finite numbers they lie. Enter at `bounds`."""
+"""Bounds of constants before they are evaluated. Enter at `bounds`."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from burn.dialect.types import DTYPES
 from burn.dialect.weights import WeightStore
 
 MOST_BYTES = 1 << 20
-"""Larger weights are not looked at."""
+"""Larger weights are not inspected."""
 
 
 class Bounds(NamedTuple):
-    """The least and the greatest number, both finite, and how near to 0 they come."""
+    """The least and the greatest number, both finite, and the least magnitude."""
 
     low: float
     high: float
@@ -33,8 +33,7 @@ class Bounds(NamedTuple):
 
 
 def bounds(weights: WeightStore, value: ir.Value) -> Bounds | None:
-    """Between which numbers the elements of a constant float lie; None where that is not known, or where one may be
-    infinite or not a number."""
+    """Bounds of a constant float's elements; None if unknown, or if an element may be infinite or NaN."""
     number = splat(value)
     if number is not None:
         return _of_numbers(np.array([number], np.float64))

@@ -17,7 +17,7 @@ EXPONENT = {"float16": 5, "bfloat16": 8, "float32": 8, "float64": 11}
 
 
 def holds(wide: str, narrow: str) -> bool:
-    """Whether every value of `narrow` is a value of `wide`."""
+    """True if every value of `narrow` is a value of `wide`."""
     if wide == narrow:
         return True
     a, b = DTYPES[wide], DTYPES[narrow]
@@ -41,8 +41,8 @@ def no_cast(rewriter: Rewriter, op: Op) -> ir.Value | None:
 
 @law("cast")
 def cast_twice(rewriter: Rewriter, op: Op) -> ir.Value | None:
-    """cast(cast(x, b), c) = cast(x, c), where b holds every value of x's type; not an integer by a float to a narrower integer,
-    as integers wrap where floats are out of range"""
+    """cast(cast(x, b), c) = cast(x, c), if b holds every value of x's type. Not for an integer through a float to a
+    narrower integer: integers wrap, but floats out of range do not."""
     inner = is_named(op.x, "cast")
     if inner is None or not holds(inner.dtype, type_of(inner.x).dtype):
         return None
@@ -60,7 +60,7 @@ def cast_twice(rewriter: Rewriter, op: Op) -> ir.Value | None:
 
 @law("barrier")
 def cast_behind_barrier(rewriter: Rewriter, op: Op) -> ir.Value | None:
-    """barrier(cast(x)) = cast(barrier(x)), where x has fewer bits: the wider one need not be in memory"""
+    """barrier(cast(x)) = cast(barrier(x)), if x has fewer bits: the wider one need not be in memory"""
     inner = is_named(op.x, "cast")
     if inner is None or DTYPES[type_of(inner.x).dtype].bits >= DTYPES[inner.dtype].bits:
         return None
@@ -69,7 +69,7 @@ def cast_behind_barrier(rewriter: Rewriter, op: Op) -> ir.Value | None:
 
 @law("cast")
 def cast_of_splat(rewriter: Rewriter, op: Op) -> ir.Value | None:
-    """A number as another element type is written down where that is exact."""
+    """A number cast to another element type becomes a constant if that is exact."""
     number = splat(op.x)
     type_ = result_type(op)
     kind = DTYPES[type_.dtype].kind
@@ -87,13 +87,13 @@ def cast_of_splat(rewriter: Rewriter, op: Op) -> ir.Value | None:
 
 
 def int_or_nan(number: float | int | bool) -> float:
-    """The number's integer part; NaN for infinities and NaN, so that it equals nothing."""
+    """The number's integer part; NaN for infinities and NaN, which equals nothing."""
     return int(number) if abs(number) < 2**63 else float("nan")
 
 
 @law("eq", "ne")
 def compare_cast_bool(rewriter: Rewriter, op: Op) -> ir.Value | None:
-    """cast(b) == 0 is not b, cast(b) != 0 is b, for a bool b; the same the other way round for 1"""
+    """cast(b) == 0 is not b, cast(b) != 0 is b, for a bool b; the opposite for 1"""
     inner, number = is_named(op.lhs, "cast"), splat(op.rhs)
     if inner is None or type_of(inner.x).dtype != "bool" or number not in (0, 1):
         return None
@@ -104,7 +104,7 @@ def compare_cast_bool(rewriter: Rewriter, op: Op) -> ir.Value | None:
 
 @law("cast")
 def cast_select(rewriter: Rewriter, op: Op) -> ir.Value | None:
-    """cast(select(c, a, b)) = select(c, cast(a), cast(b)), where a and b are numbers"""
+    """cast(select(c, a, b)) = select(c, cast(a), cast(b)), for numbers a and b"""
     inner = is_named(op.x, "select")
     if inner is None or splat(inner.on_true) is None or splat(inner.on_false) is None:
         return None

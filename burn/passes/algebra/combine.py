@@ -1,7 +1,7 @@
-"""Chains of one function with constants: the constants meet and become one, which `fold` computes.
+"""Combines the constants in chains of one function; `fold` evaluates the result.
 
-Integers wrap and minima have no rounding, so that any order gives the same. Floating-point sums and products are left as they
-stand: (x + c) - c is a way to round, and (x * a) / b overflows where x * (a / b) does not.
+Integers wrap and minima have no rounding, so their order does not matter. Floating-point additions and multiplications
+keep their order: (x + c) - c is a way to round, and (x * a) / b overflows in cases where x * (a / b) does not.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from burn.passes.constants import full
 ASSOCIATIVE = ("add", "mul", "min", "max", "and", "or", "xor")
 
 SMALL = 4096
-"""Elements up to which a combined constant may be larger than both of its parts."""
+"""The most elements of a combined constant that is larger than both of its parts."""
 
 
 def _chain(rewriter: Rewriter, op: Op, *names: str) -> Op | None:
-    """The op before, one of `names` with a constant on its right, for an op with a constant on its right; None where
-    combining the constants makes something large."""
+    """The previous op, one of `names`, if it and the op have a constant rhs; None if combining the constants makes
+    something large."""
     inner = is_named(op.lhs, *names)
     if inner is None or not rewriter.constant(op.rhs) or not rewriter.constant(inner.rhs):
         return None
@@ -41,7 +41,7 @@ def _chain(rewriter: Rewriter, op: Op, *names: str) -> Op | None:
 
 @law(*ASSOCIATIVE)
 def associate(rewriter: Rewriter, op: Op) -> ir.Value | None:
-    """(x + a) + b = x + (a + b), where neither rounds; of float products if one of the factors is 1 or -1"""
+    """(x + a) + b = x + (a + b), if neither rounds; for float multiplications if one of the factors is 1 or -1"""
     inner = _chain(rewriter, op, op.OP_NAME)
     if inner is None or not _is_associative(op, inner):
         return None
@@ -59,8 +59,8 @@ NUMBERS: dict[str, Callable[[float, float], float]] = {"mul": operator.mul, "min
 
 
 def _joined(name: str, a: ir.Value, b: ir.Value) -> ir.Value | None:
-    """a op b: worked out here for two floating-point numbers, so that other laws see the number. None where it is better
-    left alone."""
+    """a op b. Evaluates two floating-point numbers here, so that other laws see the number. None if the chain should
+    not change."""
     x, y, type_ = splat(a), splat(b), type_of(a)
     if x is None or y is None or type_.dtype not in ("float32", "float64") or type_of(b).shape != type_.shape:
         return getattr(ops, f"{name}_" if name in ("and", "or") else name)(a, b)
@@ -79,7 +79,7 @@ ROOTS: dict[str, Callable[[float], float]] = {
     "rsqrt": lambda x: 1 / math.sqrt(x),
     "reciprocal": lambda x: 1 / x,
 }
-"""Functions of one number that are worked out here, so that other laws see what they give."""
+"""Functions of one number that are evaluated here, so that other laws see the result."""
 
 
 @law(*ROOTS)

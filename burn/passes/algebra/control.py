@@ -1,6 +1,6 @@
-"""Control flow whose course is known, and sizes that are: branches, loops and `read_dim` that need not wait for run time.
+"""Resolves control flow and sizes that are known: branches, loops and `read_dim`.
 
-These are no laws in the sense of `law.py`: they replace ops that define sizes, and may move whole regions.
+These are not laws in the sense of `law.py`: they replace ops that define sizes, and may move whole regions.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from burn.passes.sizes import replace_sizes
 
 
 def resolve(program: Program) -> int:
-    """Resolves every op of this kind that can be; returns how many."""
+    """Resolves all ops of these kinds that it can; returns how many."""
     count = 0
     while True:
         found, sizes = _scan(program)
@@ -33,7 +33,8 @@ def resolve(program: Program) -> int:
 
 
 def _scan(program: Program) -> tuple[int, dict[str, Dim]]:
-    """Resolves ops up to the first that moves a region; how many, and what the sizes that they defined are."""
+    """Resolves ops up to the first that moves a region; returns how many, and the values of the sizes that they
+    defined."""
     count, sizes = 0, {}
     for block in blocks(program.block):
         for operation in list(block.operations):
@@ -80,7 +81,7 @@ def _check_size(op: Op) -> dict[str, Dim] | None:
 
 
 def _if(op: Op) -> dict[str, Dim] | None:
-    """if true then a else b = a; a choice that nothing reads goes"""
+    """if true then a else b = a; erases an unused choice"""
     if not op.symbols and not _is_read(op) and _is_pure(op):
         return {}
     condition = splat(op.condition)
@@ -92,14 +93,14 @@ def _is_read(op: Op) -> bool:
 
 
 def _is_pure(op: Op) -> bool:
-    """Whether nothing in an op's regions does more than compute."""
+    """True if the op's regions only compute."""
     inner = [o.opview for region in op.operation.regions for block in region.blocks for o in block.operations]
     return all(isinstance(o, Op) and (o.PURE or isinstance(o, Yield)) for o in inner)
 
 
 def _loop(op: Op) -> dict[str, Dim] | None:
-    """A loop of no iterations gives its initial values; one of a single iteration is its body; one that ends and that nothing
-    reads goes"""
+    """A loop without iterations yields its initial values; one of a single iteration is its body; an unused one that
+    terminates is erased"""
     if op.trips is not None and not op.symbols and not _is_read(op) and _is_pure(op):
         return {}
     trips = integers(op.trips) if op.trips is not None else None
@@ -113,7 +114,7 @@ def _loop(op: Op) -> dict[str, Dim] | None:
 
 
 def _skip(op: Op) -> dict[str, Dim]:
-    """The initial values, and stacks of nothing."""
+    """The initial values, and empty stacks."""
     values = list(op.carried)
     for result in list(op.operation.results)[len(values) :]:
         type_ = type_of(result)
@@ -123,7 +124,7 @@ def _skip(op: Op) -> dict[str, Dim]:
 
 
 def _inline(op: Op, region: int, arguments: list[ir.Value]) -> dict[str, Dim]:
-    """Moves a region's ops in front of the op, its arguments replaced."""
+    """Moves a region's ops before the op and replaces the region's arguments."""
     block = op.operation.regions[region].blocks[0]
     values = yielded(op.operation.regions[region])
     sizes: dict[str, Dim] = {}
@@ -141,7 +142,7 @@ def _inline(op: Op, region: int, arguments: list[ir.Value]) -> dict[str, Dim]:
 
 
 def _replace(op: Op, values: list[ir.Value]) -> dict[str, Dim]:
-    """Puts values in the place of an op's results; gives the sizes that this tells."""
+    """Replaces an op's results by values; returns the sizes that this determines."""
     sizes: dict[str, Dim] = {}
     for result, value in zip(op.operation.results, values, strict=True):
         sizes |= _matched(op, type_of(result), type_of(value))
@@ -150,7 +151,7 @@ def _replace(op: Op, values: list[ir.Value]) -> dict[str, Dim]:
 
 
 def _matched(op: Op, pattern: TensorType, type_: TensorType) -> dict[str, Dim]:
-    """What the op's own symbols in one type are in another."""
+    """The values of the op's own symbols, found by matching two types."""
     own = set(op.symbols)
     pairs = zip(pattern.shape, type_.shape, strict=True)
     return {str(a): b for a, b in pairs if str(a) in own and str(a) != str(b)}

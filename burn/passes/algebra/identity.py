@@ -1,6 +1,7 @@
-"""Ops that give back an operand, or a constant: neutral and absorbing elements, involutions, idempotent functions.
+"""Ops that return an operand or a constant: neutral and absorbing elements, involutions, idempotent functions.
 
-Nothing here changes a number, the sign of a zero included; which of two zeros a minimum or maximum gives is not defined.
+No law here changes a number, including the sign of a zero; which of two zeros a minimum or maximum returns is
+undefined.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ IDEMPOTENT: dict[str, tuple[str, ...]] = {
     "relu": ("relu", "exp", "sigmoid", "hard_sigmoid", "softmax"),
     "sign": ("sign",),
 }
-"""f(g(x)) = g(x) for each g: its results are where f changes nothing."""
+"""f(g(x)) = g(x) for each g, whose results are fixed points of f."""
 
 EVEN = ("abs", "cos", "cosh")
 """f(-x) = f(x)"""
@@ -73,7 +74,7 @@ def _number(name: float | str, dtype: str) -> float | int:
 
 @law(*COMMUTATIVE)
 def constant_right(rewriter: Rewriter, op: Op) -> ir.Value | None:
-    """c + x = x + c, and so on: constants stand on the right."""
+    """c + x = x + c, and so on: constants move to the rhs."""
     if rewriter.constant(op.lhs) and not rewriter.constant(op.rhs):
         return type(op).build(op.rhs, op.lhs)
     return None
@@ -91,7 +92,7 @@ def neutral(rewriter: Rewriter, op: Op) -> ir.Value | None:
 
 
 def _keeps_zeros(op: Op, value: ir.Value, number: float) -> bool:
-    """Only -0.0 + 0.0 and -0.0 - -0.0 are not the operand: they are 0.0."""
+    """Only -0.0 + 0.0 and -0.0 - -0.0 differ from the operand: they are 0.0."""
     if not isinstance(op, Add | Sub) or DTYPES[type_of(value).dtype].kind != "float":
         return True
     if (math.copysign(1, number) > 0) == (isinstance(op, Sub)):
@@ -155,7 +156,7 @@ def signs(rewriter: Rewriter, op: Op) -> ir.Value | None:
 
 @law("mul", "div")
 def negated_factors(rewriter: Rewriter, op: Op) -> ir.Value | None:
-    """(-x) * (-y) = x * y; for integers no quotient, as the least one has no negative"""
+    """(-x) * (-y) = x * y; not for an integer division, as the least integer has no negative"""
     left, right = is_named(op.lhs, "neg"), is_named(op.rhs, "neg")
     if isinstance(op, Div) and DTYPES[result_type(op).dtype].kind != "float":
         return None

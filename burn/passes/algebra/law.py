@@ -1,4 +1,4 @@
-"""What a law is, and the loop that applies laws."""
+"""Laws, and the loop that applies them."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from burn.dialect.weights import WeightStore
 from burn.passes.constants import Constants
 
 MAX_STEPS = 24
-"""Laws applied in a row at one place; more would be laws that undo each other."""
+"""The most laws applied to one op in a row; more would be laws that undo each other."""
 
 
 class Rewriter:
-    """Applies a table of laws to every op of a program. Replaced ops are left behind without uses, for `erase_dead`."""
+    """Applies a table of laws to every op of a program. Replaced ops stay without uses, for `erase_dead`."""
 
     def __init__(self, laws: dict[str, list[Law]], weights: WeightStore) -> None:
         self.laws, self.weights = laws, weights
         self.constant = Constants()
 
     def sweep(self, block: ir.Block) -> int:
-        """Goes over all ops once, in order; returns how many were replaced."""
+        """Visits all ops once, in order; returns how many were replaced."""
         self.constant = Constants()
         changed = 0
         with settled():
@@ -37,7 +37,7 @@ class Rewriter:
         return changed
 
     def _apply(self, op: Op) -> int:
-        """Applies laws to an op, then to what it became."""
+        """Applies laws to an op, then to its replacement."""
         for step in range(MAX_STEPS):
             if not is_used(op.operation):
                 return step
@@ -52,7 +52,8 @@ class Rewriter:
         return MAX_STEPS
 
     def _first(self, op: Op) -> ir.Value | None:
-        """The value of the first law that holds. Ops that a law built before it gave up are dead, and erased later."""
+        """The value of the first law that holds. Ops that a law built before it returned None are dead, and erased
+        later."""
         with op.operation.location, ir.InsertionPoint(op.operation):
             for each in self.laws[op.OP_NAME]:
                 value = each(self, op)
@@ -62,7 +63,7 @@ class Rewriter:
 
 
 def _same_type(op: Op, value: ir.Value) -> ir.Value:
-    """The value under the type of the op's result. Two expressions for one symbolic size may differ in form."""
+    """The value with the type of the op's result. Two expressions for one symbolic size may differ in form."""
     want, have = type_of(op.operation.results[0]), type_of(value)
     if want == have:
         return value
@@ -73,11 +74,11 @@ def _same_type(op: Op, value: ir.Value) -> ir.Value:
 
 Law = Callable[[Rewriter, Op], "ir.Value | None"]
 LAWS: dict[str, list[Law]] = {}
-"""The laws of `simplify` by the name of the op they rewrite, in the order in which they are tried."""
+"""The laws of `simplify` by the name of the op that they rewrite, in the order of trial."""
 
 
 WHOLE: dict[str, list[Law]] = {}
-"""The same without the laws that take formulas apart to move constants into weights."""
+"""The same without the laws that restructure formulas to move constants into weights."""
 
 
 def law(*names: str, absorbs: bool = False) -> Callable[[Law], Law]:

@@ -1,4 +1,4 @@
-"""Views that move past other ops: views meet and cancel, and factors meet the contraction that takes them in."""
+"""Moves views past other ops: views meet and cancel, and factors meet the contraction that absorbs them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from burn.passes.algebra.law import Rewriter, law, ones
 
 @law("mul", "div", absorbs=True)
 def factor_before_view(rewriter: Rewriter, op: Op) -> ir.Value | None:
-    """reshape(x) * c = reshape(x * c) for a number c, and so for transposes and broadcasts"""
+    """reshape(x) * c = reshape(x * c) for a number c; the same for transposes and broadcasts"""
     view = is_named(op.lhs, "reshape", "transpose", "broadcast_to")
     if view is None or splat(op.rhs) is None or not ones(type_of(op.rhs).shape) or not used_once(op.lhs):
         return None
@@ -28,13 +28,13 @@ def factor_before_view(rewriter: Rewriter, op: Op) -> ir.Value | None:
 
 @law("reshape")
 def reshape_around_transpose(rewriter: Rewriter, op: Op) -> ir.Value | None:
-    """reshape(transpose(reshape(x))) = transpose(x), where axes are merged, moved and split again as they were"""
+    """reshape(transpose(reshape(x))) = transpose(x), if axes are merged, moved and split again into the same axes"""
     transpose = is_named(op.x, "transpose")
     merge = is_named(transpose.x, "reshape") if transpose is not None else None
     if transpose is None or merge is None:
         return None
     before = type_of(merge.x).shape
-    groups: dict[int, list[int]] = {}  # an axis of the merged shape -> the axes that it was made of
+    groups: dict[int, list[int]] = {}  # an axis of the merged shape -> the axes that it merges
     for mine, theirs in reshape_blocks(merge.shape, before):
         if len(mine) != 1:
             return None
@@ -46,7 +46,7 @@ def reshape_around_transpose(rewriter: Rewriter, op: Op) -> ir.Value | None:
 
 
 def _splits_rows(op: Op) -> int:
-    """How many axes a reshape splits its operand's first axis into; 0 for any other reshape."""
+    """The number of axes that a reshape splits its operand's first axis into; 0 for any other reshape."""
     before = type_of(op.x).shape
     extra = len(op.shape) - len(before) + 1
     if extra < 2 or not before or before[1:] != op.shape[extra:] or product(op.shape[:extra]) != before[0]:
@@ -56,23 +56,24 @@ def _splits_rows(op: Op) -> int:
 
 @law("reshape")
 def split_rows_before(rewriter: Rewriter, op: Op) -> ir.Value | None:
-    """Rows are split before a product or a pointwise op rather than after: reshape(x . w) = reshape(x) . w
+    """Splits rows before a matmul or a pointwise op rather than after: reshape(x . w) = reshape(x) . w
 
-    Exporters merge batch and sequence around every product: the reshapes meet and cancel."""
+    Exporters merge batch and sequence around every matmul: the reshapes meet and cancel.
+    """
     extra = _splits_rows(op)
     source = op_of(op.x)
     if not extra or source is None or not used_once(op.x) or rewriter.constant(op.x):
         return None
     rows = op.shape[:extra]
     if isinstance(source, DotGeneral):
-        return _split_product(source, rows)
+        return _split_matmul(source, rows)
     return _split_pointwise(rewriter, source, rows) if isinstance(source, Pointwise) else None
 
 
-def _split_product(dot: Op, rows: tuple[Dim, ...]) -> ir.Value | None:
-    """The product with its left side's first axis, a free one, split."""
+def _split_matmul(dot: Op, rows: tuple[Dim, ...]) -> ir.Value | None:
+    """The matmul with its lhs's first axis, a free one, split."""
     shape = type_of(dot.lhs).shape
-    if not shape or dot.lhs_batch or 0 in dot.lhs_contract:  # the first axis is the right side's
+    if not shape or dot.lhs_batch or 0 in dot.lhs_contract:  # the first axis is the rhs's
         return None
     left = ops.reshape(dot.lhs, shape=(*rows, *shape[1:]))
     moved = tuple(a + len(rows) - 1 for a in dot.lhs_contract)
@@ -80,7 +81,7 @@ def _split_product(dot: Op, rows: tuple[Dim, ...]) -> ir.Value | None:
 
 
 def _split_pointwise(rewriter: Rewriter, op: Op, rows: tuple[Dim, ...]) -> ir.Value | None:
-    """The op on operands whose first axis is split, where they have one."""
+    """The op on operands whose first axis is split, if they have it."""
     whole = type_of(op.operation.results[0]).shape
     operands: list[ir.Value] = []
     for value in op.operation.operands:
@@ -89,7 +90,7 @@ def _split_pointwise(rewriter: Rewriter, op: Op, rows: tuple[Dim, ...]) -> ir.Va
             if rewriter.constant(value):
                 if shape[0] != 1:
                     return None
-                operands.append(value)  # it has one row, which counts for all
+                operands.append(value)  # it has one row, which broadcasts
                 continue
             if shape[0] not in (1, whole[0]):
                 return None
@@ -103,7 +104,8 @@ def _split_pointwise(rewriter: Rewriter, op: Op, rows: tuple[Dim, ...]) -> ir.Va
 def keep_reduced_axes(rewriter: Rewriter, op: Op) -> ir.Value | None:
     """sum(x) without the axes = reshape(sum(x) with axes of size 1)
 
-    What broadcasts against x again then needs no other view, and means and variances are written in one way."""
+    The result then broadcasts against x without another view, and means and variances have one form.
+    """
     if op.keepdims or len(op.axes) == type_of(op.x).rank:
         return None
     kept = ops.reduce(op.x, kind=op.kind, axes=op.axes, keepdims=True)
@@ -112,8 +114,8 @@ def keep_reduced_axes(rewriter: Rewriter, op: Op) -> ir.Value | None:
 
 @law(*(f.name for f in FUNCTIONS), "select", "cast")
 def squeeze_after(rewriter: Rewriter, op: Op) -> ir.Value | None:
-    """f(reshape(x), reshape(y)) = reshape(f(x, y)) for reshapes that drop axes of size 1, so that they meet what adds
-    them again; numbers may stand among the operands"""
+    """f(reshape(x), reshape(y)) = reshape(f(x, y)) for reshapes that drop axes of size 1, so that they meet reshapes that add
+    them; numbers may be among the operands"""
     values = list(op.operation.operands)
     views = [is_named(value, "reshape") for value in values]
     if all(view is None for view in views):
@@ -140,20 +142,20 @@ def squeeze_after(rewriter: Rewriter, op: Op) -> ir.Value | None:
 def squeeze_after_reduce(rewriter: Rewriter, op: Op) -> ir.Value | None:
     """sum(reshape(x)) = reshape(sum(x)) for a reshape that drops axes of size 1"""
     view = is_named(op.x, "reshape")
-    places = squeezed_axes(view) if view is not None else []
-    if view is None or not places:
+    axes_left = squeezed_axes(view) if view is not None else []
+    if view is None or not axes_left:
         return None
-    total = ops.reduce(view.x, kind=op.kind, axes=tuple(places[a] for a in op.axes), keepdims=True)
+    total = ops.reduce(view.x, kind=op.kind, axes=tuple(axes_left[a] for a in op.axes), keepdims=True)
     return ops.reshape(total, shape=type_of(op.operation.results[0]).shape)
 
 
 def squeezed_axes(view: Op) -> list[int]:
-    """For a reshape that only drops axes of size 1: the operand's axis that each of its axes is; else nothing."""
+    """For a reshape that only drops axes of size 1: the operand's axis for each of its axes; otherwise empty."""
     before = type_of(view.x).shape
-    places: list[int] = []
+    axes_left: list[int] = []
     for axis, d in enumerate(before):
-        if len(places) < len(view.shape) and view.shape[len(places)] == d:
-            places.append(axis)
+        if len(axes_left) < len(view.shape) and view.shape[len(axes_left)] == d:
+            axes_left.append(axis)
         elif d != 1:
             return []
-    return places if len(places) == len(view.shape) < len(before) else []
+    return axes_left if len(axes_left) == len(view.shape) < len(before) else []

@@ -1,8 +1,8 @@
-"""Positions that are counted (`iota`): comparisons that always hold, and look-ups that are views.
+"""Counted positions (`iota`): comparisons that always hold, and gathers that are views.
 
     mask.reshape(batch * seq, 1)[b * seq + k] = mask[b, k]
 
-is how transformers write a padding mask that is indexed by batch and key, where an exporter has no vmap.
+is how transformers write a padding mask indexed by batch and key, if the exporter has no vmap.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ def _counted(value: ir.Value) -> tuple[int, Dim] | None:
     sizes = result_type(source).shape
     if any(d != 1 for i, d in enumerate(sizes) if i != source.axis):
         return None
-    places = [i for i, d in enumerate(shape) if d != 1]
-    return (places[0], shape[places[0]]) if len(places) == 1 and shape[places[0]] == sizes[source.axis] else None
+    long = [i for i, d in enumerate(shape) if d != 1]
+    return (long[0], shape[long[0]]) if len(long) == 1 and shape[long[0]] == sizes[source.axis] else None
 
 
 @law("ge", "lt")
@@ -44,16 +44,16 @@ def positions_are_not_negative(rewriter: Rewriter, op: Op) -> ir.Value | None:
 
 @law("gather")
 def look_up_in_order(rewriter: Rewriter, op: Op) -> ir.Value | None:
-    """x.reshape(n * m, ..)[i * m + k] = x[i, k], where i and k count all places of x's first two axes"""
+    """x.reshape(n * m, ..)[i * m + k] = x[i, k], if i and k count all indices of x's first two axes"""
     flat, total = is_named(op.x, "reshape"), is_named(op.indices, "add")
     if flat is None or total is None or op.axis != 0 or type_of(flat.x).rank < 2:
         return None
     for steps, last in ((total.lhs, total.rhs), (total.rhs, total.lhs)):
-        product = is_named(steps, "mul")
+        scaled = is_named(steps, "mul")
         inner = _counted(last)
-        if product is None or inner is None:
+        if scaled is None or inner is None:
             continue
-        for first, size in ((product.lhs, product.rhs), (product.rhs, product.lhs)):
+        for first, size in ((scaled.lhs, scaled.rhs), (scaled.rhs, scaled.lhs)):
             outer = _counted(first)
             if (
                 outer is None
@@ -73,7 +73,7 @@ def look_up_in_order(rewriter: Rewriter, op: Op) -> ir.Value | None:
 
 
 def _size(value: ir.Value) -> Dim | None:
-    """A size or a whole number that a tensor of one element holds."""
+    """The size or integer in a tensor of one element."""
     source = is_named(value, "dim_values")
     if source is not None and len(source.dims) == 1:
         return source.dims[0]

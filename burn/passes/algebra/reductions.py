@@ -1,4 +1,4 @@
-"""Reductions over nothing, over ones, and one after another; padding in front of windows."""
+"""Reductions over nothing, over ones, and successive ones; padding before windows."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def reduce_ones(rewriter: Rewriter, op: Op) -> ir.Value | None:
 
 @law("reduce")
 def reduce_twice(rewriter: Rewriter, op: Op) -> ir.Value | None:
-    """sum(sum(x, a), b) = sum(x, a and b), for every kind of reduction but products of floats, which overflow in one order and
-    not in another"""
+    """sum(sum(x, a), b) = sum(x, a and b), for every kind of reduction except prod of floats, which overflows only in
+    one of the two orders"""
     inner = is_named(op.x, "reduce")
     if inner is None or inner.kind != op.kind or not used_once(op.x):
         return None
@@ -33,15 +33,15 @@ def reduce_twice(rewriter: Rewriter, op: Op) -> ir.Value | None:
         return None
     rank = type_of(inner.x).rank
     first = {a % rank for a in inner.axes}
-    places = list(range(rank)) if inner.keepdims else [a for a in range(rank) if a not in first]
-    axes = first | {places[a] for a in op.axes}
+    axis_of = list(range(rank)) if inner.keepdims else [a for a in range(rank) if a not in first]
+    axes = first | {axis_of[a] for a in op.axes}
     total = ops.reduce(inner.x, kind=op.kind, axes=tuple(sorted(axes)), keepdims=inner.keepdims and op.keepdims)
     have, want = type_of(total), result_type(op)
     return total if have == want else ops.reshape(total, shape=want.shape)
 
 
 def identity(kind: str, dtype: str) -> float:
-    """What a window reduction takes places outside of its operand for."""
+    """The value of elements outside of a window reduction's operand."""
     info = DTYPES[dtype]
     if kind in ("sum", "prod", "any", "all"):
         return 0 if kind in ("sum", "any") else 1
@@ -53,7 +53,7 @@ def identity(kind: str, dtype: str) -> float:
 
 @law("reduce")
 def extreme_of_splat(rewriter: Rewriter, op: Op) -> ir.Value | None:
-    """max(c, c, ..) = c, of at least one element; the same for minima, and for any and all of booleans"""
+    """max(c, c, ..) = c, of at least one element; the same for min, and for any and all of booleans"""
     number, shape = splat(op.x), type_of(op.x).shape
     known = all(isinstance(shape[a], int) and shape[a] != 0 for a in op.axes)
     if number is None or not known or op.kind not in ("max", "min", "any", "all"):
@@ -63,8 +63,8 @@ def extreme_of_splat(rewriter: Rewriter, op: Op) -> ir.Value | None:
 
 @law("window_reduce")
 def window_within_reach(rewriter: Rewriter, op: Op) -> ir.Value | None:
-    """A window without the taps that lie in front of the first element at every position, or behind the last one at every
-    position: a window far larger than its axis costs no more than the axis."""
+    """A window without the taps that are in the padding at every position: a window far larger than its axis costs no
+    more than the axis."""
     rows = list(zip(type_of(op.x).shape, op.window, op.strides, op.dilations, op.low, op.high, strict=True))
     known = [all(isinstance(each, int) for each in row) for row in rows]
     made = [_within_reach(*row) if fits else (row[1], *row[4:]) for row, fits in zip(rows, known, strict=True)]
@@ -90,7 +90,7 @@ def _within_reach(size: int, window: int, stride: int, dilation: int, low: int, 
 
 @law("window_reduce")
 def pad_before_window(rewriter: Rewriter, op: Op) -> ir.Value | None:
-    """window_reduce(pad(x, identity)) = window_reduce(x) with larger pads"""
+    """window_reduce(pad(x, identity)) = window_reduce(x) with larger padding"""
     pad = is_named(op.x, "pad")
     if pad is None or any(pad.interior) or splat(pad.value) != identity(op.kind, type_of(pad.x).dtype):
         return None

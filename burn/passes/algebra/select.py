@@ -1,4 +1,4 @@
-"""Choices: `select` with a known or repeated part, and comparisons that are inverted."""
+"""Laws of `select` with a known or repeated operand, and of inverted comparisons."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from burn.passes.algebra.law import Rewriter, fit, law
 from burn.passes.constants import full
 
 INVERSE = {"eq": "ne", "ne": "eq", "lt": "ge", "ge": "lt", "gt": "le", "le": "gt"}
-"""not (a < b) is a >= b for anything but floats, where NaN compares false; equality inverts for floats too."""
+"""not (a < b) is a >= b except for floats, where NaN compares false; equality also inverts for floats."""
 
 REFLEXIVE = {"eq": True, "le": True, "ge": True, "ne": False, "lt": False, "gt": False}
-"""x op x, for anything but floats."""
+"""x op x, except for floats."""
 
 
 @law("select")

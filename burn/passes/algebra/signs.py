@@ -1,7 +1,7 @@
-"""What is known of a value's sign before it is computed, for laws that hold only there. Enter at `is_positive`,
-`has_no_negative_zero` and `hides_sign_of_zero`.
+"""Signs of values before they are computed, for laws that need them. Enter at `is_positive`, `has_no_negative_zero` and
+`hides_sign_of_zero`.
 
-A sum of several terms counts as having no sign of zero: its order is not defined, and accumulators begin at 0.0.
+A sum of several terms has no defined sign of zero: its order is not defined, and accumulators start at 0.0.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from burn.dialect.traits import Trait
 from burn.dialect.types import DTYPES, type_of
 
 DEPTH = 12
-"""Ops that are looked through."""
+"""Ops that the analysis looks through."""
 
 POSITIVE = ("abs", "exp", "sigmoid", "softmax")
 """Functions whose results are NaN or at least 0.0, and never -0.0."""
@@ -29,7 +29,7 @@ BLIND = (
     "exp", "abs", "cos", "cosh", "sigmoid", "softmax", "log_softmax", "attention", "isnan", "isinf",
     "eq", "ne", "lt", "le", "gt", "ge",
 )  # fmt: skip
-"""Ops that give the same for 0.0 and -0.0; so do contractions and sums, but for the sign of a zero that is a sum."""
+"""Ops with equal results for 0.0 and -0.0. Contractions and sums are such ops, except for the sign of a zero sum."""
 
 
 def is_positive(value: ir.Value, depth: int = DEPTH) -> bool:

@@ -1,4 +1,4 @@
-"""Cheaper functions for costly ones: powers, quotients and roots. Results differ by rounding at most."""
+"""Strength reduction: cheaper functions for powers, quotients and roots. Results differ at most by rounding."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ROOTS: dict[float, Callable[[ir.Value], ir.Value]] = {
 """Floats only."""
 
 AT_INFINITY = {0.5: math.inf, -0.5: 0.0}
-"""C's pow(-inf, .) where the root has NaN. Its pow(-0.0, .) is that of 0.0, where the root keeps the sign."""
+"""C's pow(-inf, .), whose root is NaN. Its pow(-0.0, .) equals that of 0.0, while the root keeps the sign."""
 
 
 def _is_float(value: ir.Value) -> bool:
@@ -56,7 +56,7 @@ def power(rewriter: Rewriter, op: Op) -> ir.Value | None:
 
 @law("div")
 def divide_by_power_of_two(rewriter: Rewriter, op: Op) -> ir.Value | None:
-    """x / c = x * (1 / c) where 1 / c is exact: c is a power of two"""
+    """x / c = x * (1 / c) if 1 / c is exact: c is a power of two"""
     c = splat(op.rhs)
     if c is None or not _is_float(op.lhs) or c == 0 or not math.isfinite(c):
         return None
@@ -66,7 +66,7 @@ def divide_by_power_of_two(rewriter: Rewriter, op: Op) -> ir.Value | None:
 
 @law("div")
 def divide_by_root(rewriter: Rewriter, op: Op) -> ir.Value | None:
-    """1 / sqrt(v) = rsqrt(v); x / sqrt(v) = x * rsqrt(v), where there are fewer roots than quotients"""
+    """1 / sqrt(v) = rsqrt(v); x / sqrt(v) = x * rsqrt(v), if there are fewer roots than quotients"""
     root = is_named(op.rhs, "sqrt")
     if root is None or rewriter.constant(op.rhs) or not used_once(op.rhs):
         return None

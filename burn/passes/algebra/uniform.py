@@ -1,5 +1,5 @@
-"""Constants of one number: weights such as the scales of ones that exporters write where a layer has none, numbers that are
-written in two ways, and arithmetic of integers that are known."""
+"""Uniform constants: weights of one repeated number (exporters write scales of ones), different forms of one number,
+and integer arithmetic on constants."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from burn.passes.algebra.law import Rewriter, law
 from burn.passes.constants import full, uniform_number
 
 MOST_BYTES = 1 << 16
-"""Larger weights are not looked at: their pages are read once, when they are packed."""
+"""Larger weights are not inspected: their pages are read once, when they are packed."""
 
 
 @law("weight")
@@ -48,12 +48,12 @@ INTEGERS: dict[str, Callable[[int, int], int | bool | None]] = {
     "gt": operator.gt,
     "ge": operator.ge,
 }
-"""Arithmetic of two integers that are known."""
+"""Arithmetic on two integer constants."""
 
 
 @law(*INTEGERS)
 def known_integers(rewriter: Rewriter, op: Op) -> ir.Value | None:
-    """2 - 1 = 1: shapes and indices that exporters compute step by step; only if the result needs no wrapping."""
+    """2 - 1 = 1: shapes and indices that exporters compute step by step; only if the result does not wrap."""
     left, right = splat(op.lhs), splat(op.rhs)
     if left is None or right is None:
         return None
@@ -80,7 +80,7 @@ def known_negative(rewriter: Rewriter, op: Op) -> ir.Value | None:
 
 @law("cast")
 def known_cast(rewriter: Rewriter, op: Op) -> ir.Value | None:
-    """One integer or truth value as another integer type that holds it."""
+    """One integer or boolean cast to another integer type that holds it."""
     number, have, type_ = splat(op.x), type_of(op.x).dtype, result_type(op)
     whole = DTYPES[have].kind in ("int", "uint", "bool") and DTYPES[type_.dtype].kind in ("int", "uint")
     if number is None or type_.shape != () or not whole or not _holds(type_.dtype, int(number)):

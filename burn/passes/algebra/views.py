@@ -1,4 +1,4 @@
-"""Reshape, transpose, broadcast, slice and pad: pairs become one, and those that change nothing go."""
+"""Reshape, transpose, broadcast, slice and pad: pairs merge, and no-ops are removed."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def transpose_twice(rewriter: Rewriter, op: Op) -> ir.Value | None:
 
 @law("transpose")
 def transpose_of_ones(rewriter: Rewriter, op: Op) -> ir.Value | None:
-    """A transpose that keeps the order of all axes but those of size 1 is a reshape, or nothing."""
+    """A transpose that keeps the order of all axes except those of size 1 is a reshape, or nothing."""
     shape = type_of(op.x).shape
     kept = [p for p in op.permutation if shape[p] != 1]
     if kept != sorted(kept):
@@ -82,7 +82,7 @@ def transpose_of_ones(rewriter: Rewriter, op: Op) -> ir.Value | None:
 
 @law(*POINTWISE)
 def implicit_broadcast(rewriter: Rewriter, op: Op) -> ir.Value | None:
-    """f(broadcast(x), y) = f(x, y), where y still gives the result its shape."""
+    """f(broadcast(x), y) = f(x, y), if y still gives the result its shape."""
     inners = [is_named(value, "broadcast_to") for value in op.operation.operands]
     if all(inner is None for inner in inners):
         return None
@@ -116,7 +116,7 @@ def slice_twice(rewriter: Rewriter, op: Op) -> ir.Value | None:
 
 @law("slice")
 def slice_of_broadcast(rewriter: Rewriter, op: Op) -> ir.Value | None:
-    """slice(broadcast(x)) = broadcast(slice(x)): what is repeated need not be sliced."""
+    """slice(broadcast(x)) = broadcast(slice(x)): broadcast axes need not be sliced."""
     inner = is_named(op.x, "broadcast_to")
     if inner is None:
         return None

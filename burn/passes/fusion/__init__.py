@@ -1,5 +1,8 @@
-"""What the pass `fuse` is made of.
+"""The parts of the pass `fuse`.
 
-`cluster.py`: groups in the making and the order they are kept in; `reads.py`: what an op reads, through views; `joins.py`: which
-op may join which kind of group; `choice.py`: the walk that puts every op in a group; `rebuild.py`: writing the groups.
+- `cluster.py`: groups under construction and their topological order
+- `reads.py`: an op's reads, through views
+- `joins.py`: which op may join which kind of group
+- `choice.py`: the walk that assigns every op to a group
+- `rebuild.py`: creates the groups
 """

@@ -1,4 +1,4 @@
-"""The walk that puts every op of a block in a group."""
+"""The walk that assigns every op of a block to a group."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ FEW = 16384
 """Elements that a kernel may store one by one."""
 
 LITTLE = 4
-"""Ops of a loop that is computed again rather than run as a kernel of its own."""
+"""The most ops of a loop that is recomputed instead of run as a kernel of its own."""
 
 MANY = 16
-"""How many times it is then computed at least; fewer, and the results are large themselves."""
+"""The least number of recomputations per element; with fewer, the results themselves are large."""
 
 MANY_STREAMS = 4
-"""Tensors that a loop walks through beside a turned one from which on that is turned beforehand: to turn squares on the way, the
-loop would go through all of them a few elements at a time."""
+"""From this many tensors beside a transposed one on, a loop gets it transposed by a kernel of its own. With an
+in-register transpose the loop would read all of them a few elements at a time."""
 
 
 class Choice:
-    """Which cluster each op of a block belongs to, after `run`. What is in none is a view or constant, or stays as it is."""
+    """The cluster of each op of a block, after `run`. An op in no cluster is a view or constant, or stays unfused."""
 
     def __init__(self, block: ir.Block, max_ops: int, preferences: Preferences) -> None:
         self.block, self.max_ops, self.preferences = block, max_ops, preferences
@@ -46,14 +46,14 @@ class Choice:
         self.position = {o.operation: i for i, o in enumerate(self.ops)}
         self.cluster: dict[ir.Operation, Cluster] = {}
         self.opaque: dict[ir.Operation, Cluster] = {}  # library calls and control flow: nothing joins them
-        self.crowded: set[Cluster] = set()  # loops that walk through many tensors
+        self.crowded: set[Cluster] = set()  # loops that read many tensors
         self.order = Order()
         self.definers: dict[str, Op] = {name: op for op in self.ops for name in defined_symbols(op)}
 
     def run(self) -> None:
         for op in self.ops[:-1]:
             if op.KERNEL or (has_rule(op) and not op.has(Trait.GENERATED | Trait.VIEW)):
-                self._place(op)
+                self._assign(op)
             elif op.has(Trait.VIEW):
                 self._trailing_view(op)
             elif not op.has(Trait.GENERATED):
@@ -63,11 +63,11 @@ class Choice:
             self._fold_columns()
         loops = {c for c in self.cluster.values() if c.kind == "loop"}
         self.crowded = {c for c in loops if self._streams(c) >= MANY_STREAMS}
-        while self._materialize_views():  # what stands in memory changes how the views behind it can be read
+        while self._materialize_views():  # a view in memory changes how the views after it can be read
             pass
 
     # ---- choosing ------------------------------------------------------------------------------------------------------
-    def _place(self, op: Op) -> None:
+    def _assign(self, op: Op) -> None:
         for cluster in self._candidates(op) if not self._widens(op) else ():
             if self._left_to_sums(op, cluster):
                 continue
@@ -81,7 +81,7 @@ class Choice:
             self._take_parts(op, cluster)
 
     def _widens(self, op: Op) -> bool:
-        """Whether an op makes wider what a product reads as bytes from memory: others do better to read the bytes, too."""
+        """True if an op widens bytes that a matmul reads from memory: other readers should also read the bytes."""
         if not isinstance(op, Cast) or type_of(op.x).dtype not in ("int8", "uint8"):
             return False
         users = [use.owner.opview for use in op.x.uses]
@@ -90,17 +90,17 @@ class Choice:
         )
 
     def _left_to_sums(self, op: Op, cluster: Cluster) -> bool:
-        """Whether a cheap op behind a product is computed where its result is summed, from what the product stores for a sum of
-        its own anyway: a norm's gradients write one tensor then, and not three."""
+        """True if a cheap op after a matmul is computed in a reduction of its result, from values that the matmul
+        stores for another reduction anyway. A norm's backward pass then stores one tensor instead of three."""
         if cluster.kind != "contract" or not isinstance(op, Pointwise) or op.FUNCTION in EXPENSIVE:
             return False
         if self.preferences.repeat_reads or not _is_summed(op.operation.results[0]):
-            return False  # what is computed again is decided at the end, where a device wants that
+            return False  # recomputation is decided at the end if the target prefers it
         return any(self.cluster_of(v) is cluster and _is_summed(v) for v in op.operation.operands)
 
     def _unite(self, op: Op, cluster: Cluster, new: bool = False) -> None:
-        """Takes in the loops that compute the op's other operands, where the cluster's kernel can compute them too, and what
-        makes the parts of a joining. new: the op began the cluster, having found none to join."""
+        """Merges the loops that compute the op's other operands, if the cluster's kernel can compute them, and the
+        producers of a concat's operands. new: the op started the cluster because it could join none."""
         todo = [op]
         while todo:
             reader = todo.pop()
@@ -121,7 +121,8 @@ class Choice:
                     self.merge(other, cluster)
 
     def _take_parts(self, op: Op, cluster: Cluster) -> None:
-        """Brings what makes a part of a joining, and nothing else, to where it is joined: it writes the part to its place."""
+        """Moves a concat's operand, if the concat is its only reader, into the concat's cluster: its kernel writes into
+        the result."""
         axis = op.axis % len(cluster.space)
         parts = list(op.xs)
         makes = Counter(id(self.cluster_of(x)) for x in parts)
@@ -142,7 +143,7 @@ class Choice:
                 cluster.kind = "concat"
 
     def _shares_rows(self, other: Cluster, cluster: Cluster) -> bool:
-        """Whether two kernels reduce the same rows, which one then reads once."""
+        """True if two kernels reduce the same rows, which one kernel then reads once."""
         return (
             self.preferences.fold_columns > 0
             and other.kind == cluster.kind == "reduce"
@@ -154,7 +155,7 @@ class Choice:
         )
 
     def _fold_columns(self) -> None:
-        """Reductions down columns move to where a tensor that they read is gone through row by row."""
+        """Moves column reductions into a cluster that reads one of their operands row by row."""
         groups = list(dict.fromkeys(c for c in self.cluster.values() if c.kind == "reduce"))
         readers: dict[ir.Value, list[Cluster]] = {}
         for group in groups:
@@ -178,21 +179,21 @@ class Choice:
                     break
 
     def _read_whole(self, cluster: Cluster) -> list[ir.Value]:
-        """What a group reads at every place of its space."""
+        """The values that a group reads for every element of its space."""
         read = (v for m in cluster.members for v in m.operation.operands)
         return [
             v for v in dict.fromkeys(read) if self.cluster_of(v) is not cluster and type_of(v).shape == cluster.space
         ]
 
     def _computes(self, other: Cluster, op: Op, cluster: Cluster) -> bool:
-        """Whether a cluster's kernel can do what a loop does, at the same places."""
+        """True if a cluster's kernel can compute a loop over the same space."""
         together = cluster.kind in ("loop", "reduce")
         return (together or (cluster.kind == "contract" and self._serves(other, op, cluster))) and all(
             _moves(m) and JOINS[cluster.kind](self, m, cluster) for m in other.members
         )
 
     def _repeats(self, other: Cluster, op: Op, cluster: Cluster) -> bool:
-        """Whether a cluster's kernel had better compute again, at each of its many places, the little that a small loop does."""
+        """True if a cluster's kernel should recompute a small loop for each of its many elements."""
         if not self.preferences.repeat_small or cluster.kind not in ("loop", "reduce", "contract", "attention"):
             return False
         return (
@@ -204,11 +205,12 @@ class Choice:
         )
 
     def _makes_part(self, other: Cluster, op: Op, cluster: Cluster) -> bool:
-        """Whether a loop makes a part of what is joined, and is little enough to be computed at places of the other parts too."""
+        """True if a loop computes an operand of a concat and is cheap enough to be evaluated for all elements of the
+        result."""
         return self.joins_parts(op) and _is_little(other) and self._serves(other, op, cluster, views=True)
 
     def joins_parts(self, op: Op) -> bool:
-        """Whether it joins tensors, place by place, with what makes them."""
+        """True if a concat is lowered elementwise, fused with the producers of its operands."""
         return isinstance(op, Concat) and len(op.xs) <= self.preferences.joined_parts
 
     def _serves(self, other: Cluster, op: Op, cluster: Cluster | None = None, views: bool = False) -> bool:
@@ -225,14 +227,14 @@ class Choice:
         return True
 
     def merge(self, other: Cluster, cluster: Cluster) -> None:
-        """Moves another cluster's ops into this one, with all that it needs and that needs it."""
+        """Moves another cluster's ops into this one, with its dependences and dependents."""
         cluster.members = sorted([*other.members, *cluster.members], key=lambda m: self.position[m.operation])
         for member in other.members:
             self.cluster[member.operation] = cluster
         self.order.replace(other, cluster)
 
     def _candidates(self, op: Op) -> list[Cluster]:
-        """Clusters that compute what the op reads (views in between), contractions and later ones first."""
+        """Clusters that compute the op's operands (looking through views), contractions and later ones first."""
         found: dict[Cluster, None] = {}
         for value in self._sources(op):
             producer = op_of(value)
@@ -241,7 +243,7 @@ class Choice:
         return sorted(found, key=lambda c: (c.kind not in TILED, c.kind != "reduce", -c.last))
 
     def _sources(self, op: Op) -> list[ir.Value]:
-        """What an op reads, seen through views; constants that cost nothing left out."""
+        """The op's operands, looking through views; without free constants."""
         found: list[ir.Value] = []
         for value in op.operation.operands:
             source = self.source(value)
@@ -251,7 +253,7 @@ class Choice:
         return found
 
     def source(self, value: ir.Value) -> ir.Value:
-        """The value behind views that are not part of a cluster themselves."""
+        """The value behind views that are in no cluster."""
         op = op_of(value)
         while op is not None and op.has(Trait.VIEW) and op.operation not in self.cluster and self.local(op):
             value = op.x
@@ -262,18 +264,18 @@ class Choice:
         return op.operation in self.position
 
     def stands(self, op: Op) -> bool:
-        """Whether a view has a cluster of its own, or lies in another block."""
+        """True if a view has a cluster of its own, or is in another block."""
         return not self.local(op) or op.operation in self.cluster
 
     def _joins(self, op: Op, cluster: Cluster) -> bool:
         return JOINS[cluster.kind](self, op, cluster) and not self._makes_cycle(op, cluster)
 
     def _makes_cycle(self, op: Op, cluster: Cluster) -> bool:
-        """Whether the op reads something that itself needs the cluster."""
+        """True if the op reads a value that itself depends on the cluster."""
         return leads_to(self._reads(op) - {cluster}, cluster)
 
     def _reads(self, op: Op) -> set[Cluster]:
-        """The clusters that results and sizes come from which an op, its regions, and the views in front of it use."""
+        """The clusters that define the results and sizes that an op, its regions, and the views before it use."""
         found: set[Cluster] = set()
         todo, seen = [op], set()
         while todo:
@@ -308,7 +310,7 @@ class Choice:
                 cluster.across = axes_of(op)
 
     def rewire(self, op: Op, old: ir.Value, new: ir.Value) -> None:
-        """Lets an op read another value. An operation's Python hash changes with its operands."""
+        """Makes an op read another value. An operation's Python hash changes with its operands."""
         cluster, position = self.cluster.pop(op.operation), self.position.pop(op.operation)
         for i, operand in enumerate(op.operation.operands):
             if operand == old:
@@ -323,7 +325,7 @@ class Choice:
         return cluster
 
     def _trailing_view(self, op: Op) -> None:
-        """A transpose or reshape of a contraction's result that nothing else reads: the kernel stores in that order."""
+        """A transpose or reshape that is the only reader of a contraction's result: the kernel stores in that order."""
         cluster = self.cluster_of(op.x)
         if cluster is None or cluster.kind not in TILED or not isinstance(op, Transpose | Reshape):
             return
@@ -341,13 +343,13 @@ class Choice:
         return self._keeps_columns(users[0].opview)
 
     def _keeps_columns(self, op: Op) -> bool:
-        """Whether what lies side by side still does behind a transpose, or is little: stores far apart cost more than a kernel
-        that turns squares."""
+        """True if a transpose keeps the contiguous axis, or the tensor is small: strided stores cost more than a
+        transposing kernel."""
         elements = type_of(op.x).elements
         return op.permutation[-1] == len(op.permutation) - 1 or (isinstance(elements, int) and elements <= FEW)
 
     def inlines(self, cluster: Cluster, user: Op, value: ir.Value) -> bool:
-        """Whether a view or constant is computed inside the cluster rather than read from memory."""
+        """True if a view or constant is computed inside the cluster rather than read from memory."""
         op = op_of(value)
         if op is None or not self.local(op) or not has_rule(op) or not op.has(Trait.GENERATED | Trait.VIEW):
             return False
@@ -355,7 +357,7 @@ class Choice:
             if not op.has(Trait.VIEW) or not affine(value, self.stands):
                 return False
             if user.has(Trait.PACKED) and value != user.operands[0]:
-                return False  # panels are what lies in memory
+                return False  # panels must be in memory
             return contiguous(user, value, self.stands, self.preferences.columns_apart)
         if cluster in self.crowded and isinstance(op, Transpose) and not user.has(Trait.VIEW):
             return self._keeps_columns(op) or self._computes_behind(cluster, op)
@@ -364,7 +366,7 @@ class Choice:
         return True
 
     def _streams(self, cluster: Cluster) -> int:
-        """How many tensors of a loop's own shape it reads and writes as they lie in memory."""
+        """The number of tensors of a loop's own shape that it loads and stores contiguously."""
         inside = {m.operation for m in cluster.members}
         read = {
             v
@@ -378,19 +380,20 @@ class Choice:
         return sum(type_of(v).shape == cluster.space for v in (*(read - turned), *written))
 
     def in_memory(self, cluster: Cluster, op: Op) -> bool:
-        """Whether a cluster finds what an op gives in memory. A view of what the cluster itself computes it does not, though the
-        view may stand in memory for others: it would wait for itself."""
+        """True if a cluster reads an op's result from memory. It does not for a view of its own result, even if the
+        view is in memory for others: it would depend on itself."""
         return op.operation in self.cluster and not self._computes_behind(cluster, op)
 
     def _computes_behind(self, cluster: Cluster, op: Op) -> bool:
-        """Whether an op is a view of what a cluster computes itself, though views in between may stand in memory."""
+        """True if an op is a view of the cluster's own result, possibly through views in memory."""
         inner: Op | None = op
         while inner is not None and inner.has(Trait.VIEW) and self.cluster.get(inner.operation) is not cluster:
             inner = op_of(inner.x)
         return inner is not None and inner is not op and self.cluster.get(inner.operation) is cluster
 
     def _materialize_views(self) -> bool:
-        """Gives views (and constants) a cluster of their own where something reads them from memory; whether any."""
+        """Gives views (and constants) a cluster of their own if something reads them from memory; returns True if it
+        did."""
         started = False
         for op in reversed(self.ops[:-1]):
             if not op.has(Trait.GENERATED | Trait.VIEW) or not has_rule(op) or op.operation in self.cluster:
@@ -409,7 +412,7 @@ class Choice:
         op = operation.opview
         if operation in self.cluster:
             return not self.inlines(self.cluster[operation], op, value)
-        if op.has(Trait.GENERATED | Trait.VIEW):  # a view of a view: if that is only ever computed in place, so is this
+        if op.has(Trait.GENERATED | Trait.VIEW):  # a view of a view: inline it if that is only ever computed inline
             return isinstance(op, Reshape) and any(
                 self._reads_memory(u.owner, op.operation.results[0]) for u in op.operation.results[0].uses
             )
@@ -421,18 +424,18 @@ def _is_summed(value: ir.Value) -> bool:
 
 
 def _is_little(cluster: Cluster) -> bool:
-    """Whether a loop does no more for an element than a few cheap functions."""
+    """True if a loop applies only a few cheap functions to an element."""
     return len(cluster.members) <= LITTLE and all(
         isinstance(m, Pointwise) and m.FUNCTION not in EXPENSIVE for m in cluster.members
     )
 
 
 def is_wider(space: tuple[Dim, ...], other: tuple[Dim, ...]) -> bool:
-    """Whether a space is many times another, which has no size without a number."""
+    """True if a space is many times larger than another, whose sizes are all numbers."""
     many, few = product(space), product(other)
     return isinstance(few, int) and (not isinstance(many, int) or many >= MANY * few)
 
 
 def _moves(op: Op) -> bool:
-    """Whether an op costs the same in whichever kernel it is computed."""
+    """True if an op costs the same in any kernel."""
     return isinstance(op, Pointwise | Pad)

@@ -1,4 +1,4 @@
-"""Groups in the making, and an order of them that respects what they need of each other."""
+"""Groups under construction, and their topological order."""
 
 from __future__ import annotations
 
@@ -11,30 +11,31 @@ from burn.dialect.op import Op
 
 @dataclass(eq=False)
 class Cluster:
-    """A group in the making. `space` is the shape its kernel iterates over."""
+    """A group under construction. `space` is the shape that its kernel iterates over."""
 
     kind: str
     space: tuple[Dim, ...]
     members: list[Op] = field(default_factory=list)
     axes: frozenset[int] = frozenset()  # of a reduce group
-    across: frozenset[int] = frozenset()  # the other axes, where some of its reductions are along these
-    last: int = 0  # its latest member's position in program order
+    across: frozenset[int] = frozenset()  # the other axes, if some of its reductions are along these
+    last: int = 0  # its latest member's index in program order
     needs: set[Cluster] = field(default_factory=set)  # clusters whose results or sizes it reads
-    users: set[Cluster] = field(default_factory=set)  # the other way round
-    rank: int = 0  # more than that of all it needs
-    closed: bool = False  # has a view at its end: nothing more may join
+    users: set[Cluster] = field(default_factory=set)  # clusters that read its results or sizes
+    rank: int = 0  # greater than the ranks of all its dependences
+    closed: bool = False  # ends with a view: nothing more may join
 
 
 class Order:
-    """Keeps the clusters' ranks a topological order while they come to need more of each other.
+    """Keeps the clusters' ranks a topological order while dependences are added.
 
-    Source: Pearce and Kelly, "A dynamic topological sort algorithm for directed acyclic graphs", 2006."""
+    Source: Pearce and Kelly, "A dynamic topological sort algorithm for directed acyclic graphs", 2006.
+    """
 
     def __init__(self) -> None:
         self._ranks = 0
 
     def add(self, cluster: Cluster, needs: Iterable[Cluster]) -> None:
-        """Notes what a cluster needs. A new cluster comes last."""
+        """Adds a cluster's dependences. A new cluster comes last."""
         if cluster.rank == 0:
             self._ranks += 1
             cluster.rank = self._ranks
@@ -51,7 +52,7 @@ class Order:
                 c.rank = rank
 
     def replace(self, old: Cluster, new: Cluster) -> None:
-        """Puts a cluster in another's place: it needs what that needed, and is needed where that was."""
+        """Replaces a cluster by another one, with all its dependences and dependents."""
         for source in old.needs:
             source.users.discard(old)
         for user in old.users:
@@ -62,7 +63,7 @@ class Order:
 
 
 def leads_to(starts: Iterable[Cluster], goal: Cluster) -> bool:
-    """Whether one of the clusters is the goal or needs it, at any distance. What needs it has a higher rank."""
+    """True if one of the clusters is the goal or depends on it transitively. Dependents have higher ranks."""
     todo, seen = list(starts), set()
     while todo:
         c = todo.pop()

@@ -1,4 +1,4 @@
-"""Which op may join which kind of group: a table of rules."""
+"""Rules by group kind: which op may join."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 Shape = tuple[Dim, ...]
 
 TILED = ("contract", "attention", "attention_gradient")
-"""Kinds of group that can store their results in the order of views behind them."""
+"""Kinds of group that can store their results in the order of trailing views."""
 
 
 def axes_of(op: Op) -> frozenset[int]:
@@ -38,7 +38,7 @@ def _shape(op: Op) -> tuple[Dim, ...]:
 
 
 def _direct(choice: Choice, op: Op, cluster: Cluster) -> bool:
-    """Whether everything the op reads of the cluster it reads as it is, not through a view."""
+    """True if the op reads the cluster's results only directly, not through a view."""
     for value in op.operation.operands:
         if choice.cluster_of(choice.source(value)) is cluster and choice.cluster_of(value) is not cluster:
             return False
@@ -60,7 +60,7 @@ def _joins_loop(choice: Choice, op: Op, cluster: Cluster) -> bool:
 
 
 def _worth_joining(cluster: Cluster, op: Op) -> bool:
-    """A reduction of everything runs on one thread: what comes before it had better not."""
+    """A reduction of a whole tensor runs on one thread: the ops before it should not."""
     kept = [d for i, d in enumerate(cluster.space) if i not in axes_of(op)]
     return any(d != 1 for d in kept)
 
@@ -98,17 +98,17 @@ def _joins_reduce(choice: Choice, op: Op, cluster: Cluster) -> bool:
 
 
 def _is_total(choice: Choice, kept: Shape, space: Shape) -> bool:
-    """Whether a reduction leaves one number of a tensor that is reduced in blocks, or may be, side by side: what is made of every
-    element by that number (bytes by a tensor's own range) had better not run on one thread behind it. A single row is another
-    matter: a softmax, whose stages go over it while it is in a cache."""
+    """True if a reduction yields one number of a tensor that is, or may be, reduced in parallel blocks. Elementwise ops
+    on that number (bytes by a tensor's own range) should not run on the same single thread. A single row is different:
+    a softmax, whose stages reuse it from the cache."""
     block, total = choice.preferences.reduce_block, product(space)
     long = not isinstance(total, int) or total >= 4 * block
     return block > 0 and long and all(d == 1 for d in kept) and sum(d != 1 for d in space) > 1
 
 
 def folds(choice: Choice, cluster: Cluster, axes: frozenset[int]) -> bool:
-    """Whether the kernel of a reduction can also form those along its other axes, row by row: sums down the columns of rows that
-    it goes through anyway. Nothing else of it may need what the leading axes are reduced to, which is known last."""
+    """True if a reduction's kernel can also reduce its other axes, row by row: column sums of rows that it reads
+    anyway. Nothing else in it may depend on the column reductions, which finish last."""
     if cluster.across:
         return axes == cluster.across
     rank = len(cluster.space)
@@ -132,8 +132,8 @@ def folds(choice: Choice, cluster: Cluster, axes: frozenset[int]) -> bool:
 
 
 def _axes_behind(choice: Choice, op: Op, cluster: Cluster) -> frozenset[int] | None:
-    """The axes of the reductions that an op's operands of the cluster may be results of; None where they follow from such along
-    different axes."""
+    """The axes of the reductions that an op's operands in the cluster depend on; None if they depend on reductions
+    along different axes."""
     if not cluster.across:
         return cluster.axes
     leading, trailing = sorted((cluster.axes, cluster.across), key=lambda axes: len(cluster.space) - 1 in axes)
@@ -145,7 +145,7 @@ def _axes_behind(choice: Choice, op: Op, cluster: Cluster) -> frozenset[int] | N
 
 
 def _follows(choice: Choice, value: ir.Value, cluster: Cluster, axes: frozenset[int]) -> bool:
-    """Whether a value of a cluster follows from one of its reductions along these axes."""
+    """True if a value of a cluster depends on one of its reductions along these axes."""
     todo, seen = [value], set()
     while todo:
         source = choice.source(todo.pop())
@@ -160,11 +160,13 @@ def _follows(choice: Choice, value: ir.Value, cluster: Cluster, axes: frozenset[
 
 
 def _same_rows(value: ir.Value, source: ir.Value, shape: Shape, axes: frozenset[int], allowed: Sequence[Shape]) -> bool:
-    """Whether a reduction's result, seen through views, is read at the row it belongs to: views only add or drop the reduced
-    axes' ones, or repeat along them.
+    """True if a reduction's result, looking through views, is read at its own row: views only add or drop axes of size
+    1 for the reduced ones, or broadcast along them.
 
-    A shape alone does not say so: with a square space the rows' numbers [n], broadcast to [n, n], lie along the columns.
-    numpy's rule aligns the last axes, so what has fewer axes may be broadcast only where the reduced ones come first."""
+    A shape alone is not enough: for a square space, per-row numbers [n] broadcast to [n, n] are laid out along the
+    columns. Broadcasting aligns the last axes. So a value with fewer axes may be broadcast only if the reduced axes
+    come first.
+    """
     leading = axes == frozenset(range(len(axes)))
     wider = shape
     while True:
@@ -177,7 +179,7 @@ def _same_rows(value: ir.Value, source: ir.Value, shape: Shape, axes: frozenset[
         assert op is not None
         if mine not in allowed or _operand(op) not in allowed or not isinstance(op, Reshape | BroadcastTo):
             return False
-        wider = _operand(op) if isinstance(op, Reshape) else mine  # a reshape repeats nothing
+        wider = _operand(op) if isinstance(op, Reshape) else mine  # a reshape does not broadcast
         value = op.x
 
 
@@ -194,14 +196,15 @@ def _joins_sums(choice: Choice, op: Op, cluster: Cluster) -> bool:
 
 
 def _is_costly(choice: Choice, op: Op, cluster: Cluster) -> bool:
-    """Whether an op is a slow function of every element, or reads what a group of such functions makes, which it could join."""
+    """True if an op is an expensive function of every element, or reads the result of a group of such functions that it
+    could join."""
     others = {c for v in op.operation.operands if (c := choice.cluster_of(v)) is not None and c is not cluster}
     beside = [m for c in others if c.kind == "loop" and c.space == cluster.space for m in c.members]
     return any(isinstance(m, Pointwise) and m.FUNCTION in DIVIDING for m in (op, *beside))
 
 
 def _is_large(choice: Choice, cluster: Cluster) -> bool:
-    """Whether a group is a product of halves that its device had rather leave alone with its sums."""
+    """True if a group is a half-precision matmul that the target prefers without an expensive epilogue."""
     first, most = cluster.members[0], choice.preferences.costly_behind
     result = type_of(first.operation.results[0])
     return most > 0 and isinstance(first, DotGeneral) and result.dtype in HALVES and estimate(result.elements) >= most

@@ -1,4 +1,4 @@
-"""What an op reads: views that cost nothing where they are read, and those that do."""
+"""An op's reads: which views are free to compute in the reader."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from burn.kernels.lower import Lowering
 
 
 def affine(value: ir.Value, stands: Callable[[Op], bool]) -> bool:
-    """Whether element (i, j, ..) of a view is found by a sum of products: no division, no test. stands: whether a view is
-    computed elsewhere, and read here as it is."""
+    """True if element (i, j, ..) of a view has an affine address: no division, no condition. stands: tells if a view is
+    computed elsewhere and read directly here."""
     load = _load_of(value, stands)
     return load is not None and not any(isinstance(a, Call) for m, _ in _terms(load.offset) for a in m)
 
@@ -38,7 +38,7 @@ def _load_of(value: ir.Value, stands: Callable[[Op], bool]) -> Load | None:
 
 
 def contiguous(user: Op, value: ir.Value, stands: Callable[[Op], bool], apart: bool) -> bool:
-    """For a dot's right-hand side: whether the columns lie side by side, or may lie `apart`."""
+    """For the rhs of a dot product: True if the columns are contiguous, or `apart` allows strided ones."""
     if not isinstance(user, DotGeneral) or user.rhs != value:
         return not isinstance(user, (Conv, PackedConv))
     if apart:

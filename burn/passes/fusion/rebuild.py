@@ -1,4 +1,4 @@
-"""Writing the groups."""
+"""Creates the groups."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from burn.passes.fusion.cluster import Cluster
 
 
 class Rebuild:
-    """Puts clusters and the ops outside them into an order that respects every use, and makes the groups."""
+    """Orders clusters and unfused ops topologically, and creates the groups."""
 
     def __init__(self, choice: Choice) -> None:
         self.choice = choice
@@ -30,7 +30,7 @@ class Rebuild:
         for op in self.choice.ops[:-1]:
             if self._stands(op):
                 self._emit(self._unit(op))
-        # An operation's Python hash changes with its operands: everything is looked up before any use is replaced.
+        # An operation's Python hash changes with its operands, so all lookups precede the replacement of uses.
         replaced = [
             op.operation for op in self.choice.ops[:-1] if op.operation in self.choice.cluster or self._dissolves(op)
         ]
@@ -55,7 +55,7 @@ class Rebuild:
         )
 
     def _emit(self, unit: object) -> None:
-        """Emits what the unit reads, then the unit. An explicit stack: programs are deep."""
+        """Emits the unit's dependences, then the unit. Uses an explicit stack, because programs are deep."""
         stack: list[tuple[object, bool]] = [(unit, False)]
         waiting: set[object] = set()
         while stack:
@@ -99,7 +99,7 @@ class Rebuild:
             self._value_needs(unit, op, operand, seen, found)
 
     def _read_outside(self, result: ir.Value, cluster: Cluster, members: set[ir.Operation]) -> bool:
-        """Whether anything but the cluster itself reads a value, directly or through views."""
+        """True if anything but the cluster itself reads a value, directly or through views."""
         for use in result.uses:
             operation = use.owner.operation
             if operation in members:
@@ -117,7 +117,7 @@ class Rebuild:
         return False
 
     def _symbol_needs(self, op: Op, found: list[object]) -> None:
-        """The ops that define the sizes an op uses."""
+        """The ops that define the sizes of an op."""
         if not self.choice.definers:
             return
         for name in used_symbols(op):
@@ -139,7 +139,7 @@ class Rebuild:
                 if self._read_outside(result, cluster, members):
                     outputs.append(result)
         if not outputs:
-            return  # nothing reads it: it is erased with what was fused
+            return  # unused: it is erased with the fused ops
         used = self._used(cluster, outputs)
         inputs: dict[ir.Value, None] = {}
         for m in used:
@@ -159,7 +159,7 @@ class Rebuild:
         self.values.update(zip(outputs, group.results, strict=True))
 
     def _used(self, cluster: Cluster, outputs: list[ir.Value]) -> list[Op]:
-        """Members without those that nobody needs since others compute what they did."""
+        """Members without those that recomputation left unused."""
         used, dropped = [], set()
         for m in reversed(cluster.members):
             readers = [use.owner.operation for r in m.operation.results for use in r.uses]
@@ -170,7 +170,7 @@ class Rebuild:
         return used[::-1]
 
     def _collect(self, cluster: Cluster, user: Op, value: ir.Value, members: set, inputs: dict[ir.Value, None]) -> None:
-        """Finds what the cluster reads from memory; views in between are computed inside."""
+        """Finds the values that the cluster reads from memory; views in between are computed inside."""
         op = op_of(value)
         if op is not None and op.operation in members:
             return

@@ -1,8 +1,9 @@
-"""What exporters write out in small ops, and the composite that it is: one file for each family of composites.
+"""Patterns of small ops that exporters write, and the composites that they implement: one file for each family of
+composites.
 
-A pattern is a law (`burn.passes.algebra.law`) of a table of its own. It is anchored at the last op of what it recognises;
-its docstring shows that as a formula. Patterns are written for programs simplified without `absorb`: constants stand on
-the right, powers and roots are in their cheapest form.
+A pattern is a law (`burn.passes.algebra.law`) in a table of its own. It is anchored at its last op; its docstring shows
+the formula. Patterns expect programs simplified without `absorb`: constants are on the rhs, powers and roots are in
+their cheapest form.
 """
 
 from __future__ import annotations

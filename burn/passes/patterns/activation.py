@@ -16,12 +16,12 @@ from burn.passes.patterns.match import factors, is_polynomial, near, pattern, po
 
 
 def _gate(op: Op) -> tuple[float, ir.Value, ir.Value] | None:
-    """(number, x, gate) of number * x * gate; None where there are not two factors of one type."""
-    product = factors(op)
-    if len(product.factors) != 2 or any(type_of(f) != result_type(op) for f in product.factors):
+    """(number, x, gate) of number * x * gate; None unless there are two factors of one type."""
+    split = factors(op)
+    if len(split.factors) != 2 or any(type_of(f) != result_type(op) for f in split.factors):
         return None
-    a, b = product.factors
-    return product.number, a, b
+    a, b = split.factors
+    return split.number, a, b
 
 
 def _orders(op: Op) -> list[tuple[float, ir.Value, ir.Value]]:
@@ -101,11 +101,11 @@ def _softplus(value: ir.Value) -> ir.Value | None:
 @pattern("mul", "div")
 def hard_sigmoid(rewriter: Rewriter, op: Op) -> ir.Value | None:
     """c * clip(a x + b, 0, 1 / c)"""
-    product = factors(op)
-    if len(product.factors) != 1 or product.number <= 0:
+    split = factors(op)
+    if len(split.factors) != 1 or split.number <= 0:
         return None
-    clipped = _clipped(product.factors[0])
-    if clipped is None or clipped[1] != 0 or not near(clipped[2] * product.number, 1.0):
+    clipped = _clipped(split.factors[0])
+    if clipped is None or clipped[1] != 0 or not near(clipped[2] * split.number, 1.0):
         return None
     line = is_named(clipped[0], "add")
     x = line.lhs if line is not None else clipped[0]
@@ -114,7 +114,7 @@ def hard_sigmoid(rewriter: Rewriter, op: Op) -> ir.Value | None:
     found = polynomial(clipped[0], x)
     if found is None or type_of(x) != result_type(op):
         return None
-    return ops.hard_sigmoid(x, alpha=found.get(1, 0.0) * product.number, beta=found.get(0, 0.0) * product.number)
+    return ops.hard_sigmoid(x, alpha=found.get(1, 0.0) * split.number, beta=found.get(0, 0.0) * split.number)
 
 
 def _clipped(value: ir.Value) -> tuple[ir.Value, float, float] | None:

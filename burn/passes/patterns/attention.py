@@ -1,10 +1,10 @@
-"""Attention written out: two products with a softmax between them.
+"""Recognises attention written out: two matmuls with a softmax between them.
 
     softmax(q k^T * scale + mask) v
 
-The scale may stand on either side of the first product or split between them, axes may lie in any order, heads may be
-merged with the batch. Rows that may see no key are not-a-number behind the softmax and zero in `burn.attention`; so they
-are where a guard stands between: torch's exporter writes `where(isnan(p), 0, p)`, ONNX's own expansion of Attention
+The scale may be on either operand of the first matmul or split between them, axes may be in any order, heads may be
+merged with the batch. Rows without an unmasked key are NaN after the softmax and zero in `burn.attention`. A guard
+between makes them zero: torch's exporter writes `where(isnan(p), 0, p)`, ONNX's own expansion of Attention
 `where(max(mask) == -inf, 0, p)`.
 """
 
@@ -30,7 +30,7 @@ from burn.passes.patterns.match import pattern
 
 @dataclass(frozen=True)
 class Scores:
-    """The first product, what its result is multiplied by, and what is added or chosen by."""
+    """The first matmul, the factor of its result, and the added or selecting mask."""
 
     dot: Op
     scale: float
@@ -39,7 +39,7 @@ class Scores:
 
 @dataclass(frozen=True)
 class Probabilities:
-    """What a softmax is taken of, its element type, and the mask whose hidden rows a guard behind it sets to zero."""
+    """The softmax's operand, its element type, and the mask whose fully masked rows a guard after it sets to zero."""
 
     scores: ir.Value
     precision: str | None
@@ -72,14 +72,14 @@ def attention(rewriter: Rewriter, op: Op) -> ir.Value | None:
     if q is None or k is None or v is None or scale <= 0 or not _fits(mask, q):
         return None
     if rank == 4 and not type_of(q).shape[1] == type_of(k).shape[1] == type_of(v).shape[1]:
-        return None  # heads of different symbolic numbers
+        return None  # different symbolic numbers of heads
     operands = [_with_heads(x) for x in (q, k, v)]
     made = ops.attention(*operands, mask, None, scale=scale, precision=found.precision)
     return reshape(made, result_type(op).shape)
 
 
 def _probabilities(value: ir.Value) -> Probabilities | None:
-    """What is behind the softmax, the guard of its rows and conversions around it."""
+    """Looks through the softmax, the guard of its rows and conversions around it."""
     guarded: ir.Value | None = None
     guard = is_named(value, "select")
     if guard is not None:
@@ -107,7 +107,7 @@ def _probabilities(value: ir.Value) -> Probabilities | None:
 
 
 def _hidden_rows(condition: ir.Value) -> ir.Value | None:
-    """The mask of max(mask over the keys) == -inf; conversions in between change neither 0 nor -inf, its numbers."""
+    """The mask of max(mask over the keys) == -inf; conversions in between do not change 0 or -inf."""
     test = is_named(condition, "eq")
     if test is None or splat(test.rhs) != -math.inf:
         return None
@@ -125,7 +125,7 @@ def _unconverted(value: ir.Value) -> ir.Value:
 
 
 def _scores(value: ir.Value) -> Scores | None:
-    """The first product behind a mask and a scale; the mask is added to scores that are scaled already."""
+    """The first matmul, looking through a mask and a scale; the mask is added to scaled scores."""
     mask: ir.Value | None = None
     scale = 1.0
     while used_once(value):
@@ -170,8 +170,8 @@ def _scaled(value: ir.Value) -> tuple[ir.Value, float]:
 
 
 def _ordered(value: ir.Value, batch: tuple[int, ...], contract: tuple[int, ...], last: str) -> ir.Value | None:
-    """One side of a product with its axes in the order batch, rows, features; `last` says which those are of the
-    contracted and the free axis."""
+    """An operand of a matmul with its axes in the order batch, rows, features; `last` selects the contracted or the
+    free axis as the last one."""
     rank = type_of(value).rank
     free = [a for a in range(rank) if a not in (*batch, *contract)]
     if len(free) != 1 or len(contract) != 1:
@@ -179,24 +179,25 @@ def _ordered(value: ir.Value, batch: tuple[int, ...], contract: tuple[int, ...],
     ends = (*free, *contract) if last == "contract" else (*contract, *free)
     order = (*batch, *ends)
     inner = is_named(value, "transpose")
-    if inner is not None:  # so that what stands before is seen
+    if inner is not None:  # makes preceding views visible
         value, order = inner.x, tuple(inner.permutation[i] for i in order)
     return transpose(value, order)
 
 
 def _guards(guarded: ir.Value, added: ir.Value | None, mask: ir.Value | None) -> bool:
-    """Whether attention with `mask` sets the rows to zero that are hidden in `guarded`, the mask added being `added`.
+    """True if attention with `mask` sets the same rows to zero as the guard `guarded`, with the mask added as `added`.
 
-    Booleans alone do: a sum with minus infinity hides no score that is infinite itself."""
+    Only boolean masks do: adding minus infinity does not mask a score that is infinite itself.
+    """
     number = splat(guarded)
     if number is not None and number > -math.inf:
-        return True  # it hides nothing
+        return True  # it masks nothing
     return mask is not None and type_of(mask).dtype == "bool" and added is not None and guarded == added
 
 
 @pattern("attention")
 def shared_heads(rewriter: Rewriter, op: Op) -> ir.Value | None:
-    """attention(q, repeat(k), repeat(v)) = attention(q, k, v): heads that share a key and a value are told by their number"""
+    """attention(q, repeat(k), repeat(v)) = attention(q, k, v): the number of key heads implies the sharing"""
     k, v = _repeated(op.k), _repeated(op.v)
     if k is None or v is None or type_of(k).shape[1] != type_of(v).shape[1]:
         return None
@@ -204,7 +205,7 @@ def shared_heads(rewriter: Rewriter, op: Op) -> ir.Value | None:
 
 
 def _repeated(value: ir.Value) -> ir.Value | None:
-    """x [b, g, t, d] of a value in which each of its heads stands several times in a row."""
+    """x [b, g, t, d] of a value that repeats each of its heads several times in a row."""
     merged = is_named(value, "reshape")
     spread = is_named(merged.x, "broadcast_to") if merged is not None else None
     split = is_named(spread.x, "reshape") if spread is not None else None
@@ -232,7 +233,7 @@ def _with_heads(x: ir.Value) -> ir.Value:
 
 
 def _mask(rewriter: Rewriter, mask: ir.Value | None, rank: int) -> ir.Value | None:
-    """The mask as attention takes it: booleans where it was made of them, heads of their own axis."""
+    """The mask in attention's form: booleans if it was made of them, and a head axis."""
     if mask is None:
         return None
     choice = is_named(mask, "select")
@@ -246,7 +247,7 @@ def _mask(rewriter: Rewriter, mask: ir.Value | None, rank: int) -> ir.Value | No
 
 
 def _is_zero_or_hides(numbers: np.ndarray | None) -> bool:
-    """Whether a mask that is added has zeros and minus infinities alone; None is one that is not known."""
+    """True if an added mask contains only zeros and minus infinities; None is an unknown mask."""
     return numbers is not None and bool(((numbers == 0) | (numbers == -math.inf)).all())
 
 

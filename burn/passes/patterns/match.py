@@ -1,4 +1,4 @@
-"""Helpers that patterns are written with: products, polynomials, means, and numbers that are nearly equal."""
+"""Helpers for patterns: factors, polynomials, means, and approximate equality of numbers."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from burn.dialect.types import type_of
 from burn.passes.algebra.law import Law
 
 PATTERNS: dict[str, list[Law]] = {}
-"""The patterns of `recognise` by the name of the op they end in, in the order in which they are tried."""
+"""The patterns of `recognise` by the name of their last op, in the order of trial."""
 
 CLOSE = 1e-5
-"""Relative difference up to which a model's numbers are taken for a formula's: they are often written short."""
+"""The relative tolerance for a formula's numbers, which models often contain with few digits."""
 
 
 def pattern(*names: str) -> Callable[[Law], Law]:
@@ -37,16 +37,16 @@ def near(a: float, b: float) -> bool:
 
 
 @dataclass(frozen=True)
-class Product:
+class Factors:
     """number * factors[0] * factors[1] ..."""
 
     number: float
     factors: tuple[ir.Value, ...]
 
 
-def factors(op: Op) -> Product:
-    """An op's result as a product of a number and what is no product itself; an inner product that others read too is
-    one factor."""
+def factors(op: Op) -> Factors:
+    """An op's result as a number times factors that are not multiplications themselves. An inner multiplication with
+    other readers is one factor."""
     number, found = 1.0, []
     stack: list[ir.Value] = [op.operation.results[0]]
     while stack:
@@ -62,11 +62,11 @@ def factors(op: Op) -> Product:
             stack.append(inner.lhs)
         else:
             found.append(value)
-    return Product(number, tuple(found))
+    return Factors(number, tuple(found))
 
 
 def polynomial(value: ir.Value, x: ir.Value, depth: int = 8) -> dict[int, float] | None:
-    """The coefficients of a value as a polynomial in x, by power; None where it is none."""
+    """The coefficients of a value as a polynomial in x, by power; None if it is not one."""
     if value == x:
         return {1: 1.0}
     number = splat(value)
@@ -94,7 +94,7 @@ def polynomial(value: ir.Value, x: ir.Value, depth: int = 8) -> dict[int, float]
 
 
 def is_polynomial(value: ir.Value, x: ir.Value, **coefficients: float) -> bool:
-    """Whether a value is the polynomial in x with these coefficients (p1=2.0 is 2 x), and no other terms."""
+    """True if the value is the polynomial in x with these coefficients (p1=2.0 is 2 x), and no other terms."""
     found = polynomial(value, x)
     want = {int(name[1:]): c for name, c in coefficients.items()}
     return found is not None and found.keys() == want.keys() and all(near(c, want[p]) for p, c in found.items())
@@ -102,14 +102,14 @@ def is_polynomial(value: ir.Value, x: ir.Value, **coefficients: float) -> bool:
 
 @dataclass(frozen=True)
 class Mean:
-    """The mean of `x` over `axes`, which stay as axes of size 1."""
+    """The mean of `x` over `axes`, which remain as axes of size 1."""
 
     x: ir.Value
     axes: tuple[int, ...]
 
 
 def mean_of(value: ir.Value) -> Mean | None:
-    """A sum over known axes divided by how many elements there are."""
+    """A sum over known axes divided by their number of elements."""
     op = is_named(value, "div", "mul")
     total = is_named(op.lhs, "reduce") if op is not None else None
     if op is None or total is None or total.kind != "sum" or not total.keepdims:

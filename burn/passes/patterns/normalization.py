@@ -1,4 +1,4 @@
-"""Softmax, layer normalisation and RMS normalisation written out in reductions."""
+"""Recognises softmax, layer normalisation and RMS normalisation written out in reductions."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def rms_norm(rewriter: Rewriter, op: Op) -> ir.Value | None:
 
 @pattern("reshape")
 def group_norm(rewriter: Rewriter, op: Op) -> ir.Value | None:
-    """instance_norm of channels merged to groups, and split again: exporters write group normalisation so"""
+    """instance_norm of channels merged to groups and split again: exporters' form of group normalisation"""
     norm = is_named(op.x, "instance_norm")
     merge = is_named(norm.x, "reshape") if norm is not None else None
     if norm is None or merge is None or not used_once(op.x):
@@ -90,7 +90,7 @@ def group_norm(rewriter: Rewriter, op: Op) -> ir.Value | None:
 
 
 def _parameter(norm: Op, value: ir.Value) -> bool:
-    """Whether a value has no more axes than are normalised, so that it is a parameter of the normalisation."""
+    """True if a value has only normalised axes, so that it can be a parameter of the normalisation."""
     rank = type_of(norm.x).rank
     return type_of(value).rank <= rank - norm.axis % rank and type_of(value).dtype == type_of(norm.x).dtype
 

@@ -1,4 +1,4 @@
-"""Attention that is computed twice, for its result and for its way back."""
+"""Attention that is computed twice: for its result and for its backward pass."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""What a block would be if some of its values were not kept for the way back but computed again there: the order of its ops then,
-and about how much memory lives at once.
+"""An estimate of a block in which some values are recomputed for the backward pass instead of kept: the order of its
+ops, and the peak of live memory.
 
-A block of training has a turn: the op where most is alive, which is where the way forward ends. What is made before it and read
-behind it is kept. A value that is not to be kept is computed again in front of its first reader behind the turn, from what is
-kept and from what is computed again already, and stays until its last one: nothing is computed three times.
+A training block has a turning point: the op with the most live memory, where the forward pass ends. Values that are
+defined before and read after it are kept. A value that is not kept is recomputed before its first reader after the
+turning point, from kept and recomputed values, and lives until its last reader. Nothing is computed three times.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from burn.dialect.traits import Trait
 from burn.dialect.types import type_of
 
 Count = Callable[[Dim], int]
-"""What a size comes out as."""
+"""Evaluates a size to a number."""
 
 NONE = -1
-"""In place of a value's number: it is none of the block's own."""
+"""The number of a value that is not the block's own."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """An op by its number, the values that it reads, and, of one that is computed again, the number of the op in front of which.
-    Values that are computed again have numbers of their own (`Sketch.again`)."""
+    """An op by its number, and the values that it reads. For a recomputed op also the number of the op before which it
+    runs. Recomputed values have numbers of their own (`Sketch.again`)."""
 
     op: int
     reads: Sequence[int]
@@ -41,8 +41,9 @@ class Step:
 
 
 class Sketch:
-    """Ops and values of a block as numbers, in their order. kept: the values that are made before the turn and read behind it.
-    far: ops behind which a value is in memory, whoever reads it, as kernels are made of what is nearer."""
+    """Ops and values of a block as numbers, in order. kept: the values defined before the turning point and read after
+    it. far: a value is in memory if a reader is at least this many ops away, because kernels are made of neighbouring
+    ops."""
 
     def __init__(self, block: ir.Block, count: Count, far: int) -> None:
         self.far = far
@@ -70,16 +71,16 @@ class Sketch:
         }
 
     def again(self, value: int) -> int:
-        """The number of a value that is computed again."""
+        """The number of a recomputed value."""
         return value + len(self._values)
 
     def is_kept(self, value: int) -> bool:
-        """Whether a value that something reads which is computed again lies in memory."""
+        """True if a value read by a recomputed op is in memory."""
         return value < len(self._values) and not self._leaf[self.maker[value]]
 
     def candidates(self, least: int) -> list[int]:
-        """Kept values of so many bytes that may be computed again, those first that take the least arithmetic for a byte, and
-        earlier ones in front of later ones: when these are computed again, most of what was kept is gone."""
+        """Kept values of at least this many bytes that can be recomputed, by increasing arithmetic per byte, then in
+        program order. Recomputing the first ones frees most of the kept memory."""
         late: dict[int, int] = {}
         for i in range(len(self.ops) - 1, self.turn, -1):
             late.update((self._root(u), i) for u in self.reads[i] if u != NONE)
@@ -92,13 +93,13 @@ class Sketch:
         return sorted(found, key=lambda u: (price[u], u))
 
     def _price(self, value: int) -> float:
-        """Arithmetic for a byte that is not kept, to two digits."""
+        """Arithmetic per freed byte, to two digits."""
         made: dict[int, int] = {}
         steps = self._way(value, self.kept - {value}, made, 0)
         return float(f"{sum(self.work[s.op] for s in steps) / self.bytes[value]:.1e}")
 
     def steps(self, dropped: Collection[int]) -> list[Step]:
-        """The ops in their order, where these values are not kept."""
+        """The ops in their order if these values are dropped."""
         if not dropped:
             return [Step(i, reads) for i, reads in enumerate(self.reads)]
         kept, made, found = self.kept.difference(dropped), dict[int, int](), list[Step]()
@@ -111,8 +112,8 @@ class Sketch:
         return found
 
     def _way(self, value: int, kept: set[int], made: dict[int, int], before: int) -> list[Step]:
-        """How a value is computed again that is read behind the turn; nothing, where it is there. made: the numbers of what is
-        computed again, added to."""
+        """The recomputation of a value that is read after the turning point; empty if it is available. made: the
+        numbers of recomputed values, extended here."""
         found: list[Step] = []
         todo = [value]
         while todo:
@@ -140,8 +141,8 @@ class Sketch:
         return self.maker[value] <= self.turn and self.repeats[self.maker[value]]
 
     def alive(self, steps: Sequence[Step]) -> list[int]:
-        """The bytes that live at each step, but for the program's outputs. What pointwise ops near by take into their kernels is
-        never in memory."""
+        """The live bytes at each step, without the program's outputs. Values that fuse into nearby pointwise kernels
+        are never in memory."""
         first: dict[int, int] = {}
         last: dict[int, int] = {}
         stored: set[int] = set()
@@ -167,15 +168,15 @@ class Sketch:
         return list(accumulate(changes[:-1]))
 
     def _root(self, value: int) -> int:
-        """The value whose memory one is."""
+        """The value whose memory a value shares."""
         while value not in self.pinned and self._alias[self.maker[value]] and self.reads[self.maker[value]][0] != NONE:
             value = self.reads[self.maker[value]][0]
         return value
 
 
 def apply(sketch: Sketch, steps: Sequence[Step]) -> None:
-    """Makes the block what the steps say. Kept values that are read by what is computed again are read behind barriers, so that
-    fusion does not take it back to where it was; what is computed again says so in its location."""
+    """Rewrites the block according to the steps. Recomputed ops read kept values through barriers, so that fusion does
+    not move them back. Their locations mark them as recomputed."""
     values = dict(enumerate(v for op in sketch.ops for v in op.operation.results))
     late: dict[int, ir.Value] = {}
 
@@ -203,7 +204,7 @@ def apply(sketch: Sketch, steps: Sequence[Step]) -> None:
 
 
 def read_late(value: ir.Value) -> ir.Value:
-    """A value behind a barrier; one that was widened is widened behind it, as the law of barriers has it."""
+    """A value behind a barrier; for a cast to a wider type the barrier is before the cast, as in the law of barriers."""
     wide = is_named(value, "cast")
     if wide is None or type_of(wide.x).element_bytes >= type_of(value).element_bytes:
         return ops.barrier(value, value)
@@ -211,12 +212,12 @@ def read_late(value: ir.Value) -> ir.Value:
 
 
 def _repeats(op: Op) -> bool:
-    """Whether an op may be computed again."""
+    """True if an op can be recomputed."""
     return op.has(Trait.REPEATABLE) and op.PURE and not defined_symbols(op)
 
 
 def _read_inside(op: Op) -> Iterator[ir.Value]:
-    """What the regions of an op read."""
+    """The values that the regions of an op read."""
     for region in op.operation.regions:
         for block in region.blocks:
             for inner in block.operations:
@@ -226,7 +227,7 @@ def _read_inside(op: Op) -> Iterator[ir.Value]:
 
 
 def _work(op: Op, count: Count) -> int:
-    """About how many operations an op takes; to read or write an element counts as one."""
+    """An estimate of an op's operations; reading or writing an element counts as one."""
     if not len(op.operation.results) or op.has(Trait.ALIAS):
         return 0
     elements = sum(count(type_of(v).elements) for v in (*op.operation.operands, *op.operation.results))

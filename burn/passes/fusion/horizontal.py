@@ -1,7 +1,7 @@
-"""Reductions of what the same rows hold, formed in one kernel.
+"""Horizontal fusion: reductions over the same rows become one kernel.
 
-The way back of a normalisation sums what it is owed, and the products of that with its input: two groups, as the one's sum is
-needed behind the other's, that read the same tensor. Together they read it once.
+The backward pass of a normalisation sums the incoming gradient, and the gradient times its input. These are two groups,
+because one sum depends on the other, but both read the same tensor. One kernel reads it once.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from burn.passes.fusion.cluster import Cluster, leads_to
 from burn.passes.fusion.joins import JOINS
 
 MORE = 2
-"""How many times as many ops as usual such a group may have: most of them compute a number a row."""
+"""Such a group may have this many times the usual number of ops: most of them compute one number per row."""
 
 
-def together(choice: Choice) -> None:
-    """Merges groups of reductions along the same axes that read a tensor of their space in common."""
+def fuse_horizontally(choice: Choice) -> None:
+    """Merges groups that reduce along the same axes and read a common tensor of their full space."""
     clusters = {c: None for op in choice.ops[:-1] if (c := choice.cluster.get(op.operation)) and c.kind == "reduce"}
     into: dict[Cluster, Cluster] = {}
     for found in _readers(choice, list(clusters)).values():
@@ -40,7 +40,7 @@ def _last(cluster: Cluster, into: dict[Cluster, Cluster]) -> Cluster:
 
 
 def _readers(choice: Choice, clusters: list[Cluster]) -> dict[tuple[ir.Value, frozenset[int]], list[Cluster]]:
-    """The groups that read a tensor of their whole space, by tensor and axes."""
+    """The groups that read a tensor of their full space, by tensor and axes."""
     found: dict[tuple[ir.Value, frozenset[int]], list[Cluster]] = {}
     for cluster in clusters:
         outside = {
@@ -53,7 +53,8 @@ def _readers(choice: Choice, clusters: list[Cluster]) -> dict[tuple[ir.Value, fr
 
 
 def _fit(choice: Choice, first: Cluster, second: Cluster) -> bool:
-    """Whether one kernel can be both: neither needs what needs the other, and each reads of the other its own row's results."""
+    """True if one kernel can compute both: no third group depends on one and feeds the other, and each reads the
+    other's results at its own row."""
     members = [*first.members, *second.members]
     return (
         first.space == second.space

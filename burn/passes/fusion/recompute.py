@@ -1,7 +1,8 @@
-"""Values that a kernel computes again from what lies in memory anyway, where that moves fewer bytes than to store and read them.
+"""Recomputes values in their readers' kernels from tensors already in memory, if that moves fewer bytes than storing
+and loading them.
 
-The way back of a normalisation, say, needs its normalised input: three times as large as the input in half precision and two
-numbers a row, of which it follows. `repeat` runs when it is known which group each op belongs to.
+Example: the backward pass of a normalisation needs the normalised input, three times as large as its sources, the
+half-precision input and two numbers per row. `repeat` runs when every op has a group.
 """
 
 from __future__ import annotations
@@ -21,37 +22,37 @@ from burn.passes.fusion.cluster import Cluster
 from burn.passes.fusion.joins import JOINS
 
 LONG = 12
-"""Ops of a value that is computed again, at most."""
+"""The most ops of a recomputed value."""
 
 MORE = 2
-"""How many times as many ops as usual a group may have with what it computes again."""
+"""A group with recomputed ops may have this many times the usual number of ops."""
 
 SMALL = 8
-"""What is so many times smaller than the value counts as nothing beside it."""
+"""A tensor this many times smaller than the value counts as free."""
 
 ROUNDS = 3
-"""How often all values are looked at."""
+"""The most rounds over all values."""
 
 KINDS = ("loop", "reduce", "contract")
-"""Groups that compute pointwise ops wherever they need them; a contraction does so behind its sums."""
+"""Kinds of group that compute pointwise ops wherever they need them; a contraction does so in its epilogue."""
 
 
 class Start(Enum):
-    """Where ways begin besides at what no pointwise op of the group makes."""
+    """Additional start points of a recomputation, besides values that no pointwise op of the group computes."""
 
-    NARROWER = 1  # at values of fewer bytes than the one that is wanted, which lie in memory anyway
-    LYING = 2  # at such of as many bytes, too
-    NARROW = 3  # at values of fewer bytes, which are stored for this where they do not lie in memory
+    NARROWER = 1  # values in memory with fewer bytes than the wanted one
+    LYING = 2  # values in memory with as many bytes
+    NARROW = 3  # values with fewer bytes, which are stored for this if necessary
 
 
 class Way:
-    """The ops that a value follows from, in order, and what they read."""
+    """The ops that a value depends on, in order, and the values that they read."""
 
     def __init__(self, choice: Choice, value: ir.Value, start: Start) -> None:
         self.value, self.bytes, self.start = value, _bytes(value), start
         self.steps: dict[ir.Operation, Op] = {}
-        self.sources: dict[ir.Value, int] = {}  # bytes that are read
-        self.stored: dict[ir.Value, int] = {}  # bytes of those that are stored for this alone
+        self.sources: dict[ir.Value, int] = {}  # bytes read
+        self.stored: dict[ir.Value, int] = {}  # bytes of those that are stored only for this
         self._walk(choice, value, choice.cluster_of(value))
 
     def _walk(self, choice: Choice, value: ir.Value, home: Cluster | None) -> None:
@@ -74,13 +75,13 @@ class Way:
             self.stored[value] = _bytes(value)
 
     def _begins(self, choice: Choice, value: ir.Value) -> bool:
-        """Whether a value on the way is read rather than computed."""
+        """True if the recomputation reads a value instead of computing it."""
         if value == self.value or _bytes(value) > self.bytes - (self.start is not Start.LYING):
             return False
         return self.start is Start.NARROW or _is_read_outside(choice, value, choice.cluster_of(value))
 
     def spent(self, able: list[Cluster]) -> int:
-        """Bytes that are moved where these groups compute the value."""
+        """Bytes moved if these groups recompute the value."""
         spent = sum(self.stored.values())
         for reader in able:
             has = {v for m in reader.members for v in m.operation.operands}
@@ -89,16 +90,16 @@ class Way:
 
 
 def repeat(choice: Choice) -> None:
-    """Gives every group that reads such a value ops of its own that compute it. What one group then reads lies in memory for the
-    next one, too."""
+    """Gives every group that reads such a value its own ops for it. A value that one group then reads is in memory for
+    the others."""
     for _ in range(ROUNDS):
         if not _repeat(choice):
             break
 
 
 def _repeat(choice: Choice) -> bool:
-    """Once, over all values; whether there was one."""
-    added: dict[int, list[Op]] = {}  # by the id of the op in front of which they stand
+    """One round over all values; returns True if it changed something."""
+    added: dict[int, list[Op]] = {}  # by the id of the op before which they are inserted
     for op in reversed(choice.ops[:-1]):
         cluster = choice.cluster.get(op.operation)
         if cluster is None or not isinstance(op, Pointwise):
@@ -109,7 +110,7 @@ def _repeat(choice: Choice) -> bool:
         way, able = _best(choice, op.operation.results[0], [r for r in readers if r is not None])
         saved = way.bytes * (
             len(able) + (len(able) == len(readers))
-        )  # it is not stored either where all readers are able
+        )  # not stored either if all readers can recompute it
         if able and way.spent(able) < saved:
             for reader in able:
                 _move_in(choice, way, reader, added)
@@ -121,7 +122,7 @@ def _repeat(choice: Choice) -> bool:
 
 
 def _drop(choice: Choice) -> None:
-    """Forgets what nobody needs since others compute what it did: what it read counts no more."""
+    """Drops ops without readers after recomputation; their reads no longer count."""
     kept: list[Op] = []
     for op in reversed(choice.ops):
         cluster = choice.cluster.get(op.operation)
@@ -139,7 +140,7 @@ def _with_copies(op: Op, added: dict[int, list[Op]]) -> list[Op]:
 
 
 def _readers(choice: Choice, value: ir.Value, home: Cluster) -> list[Cluster | None]:
-    """The other clusters whose members read a value as it is; None stands for each reader that must find it in memory."""
+    """The other clusters whose members read a value directly; None stands for each reader that needs it in memory."""
     found: dict[Cluster | None, None] = {}
     for use in value.uses:
         cluster = choice.cluster.get(use.owner.operation)
@@ -150,7 +151,7 @@ def _readers(choice: Choice, value: ir.Value, home: Cluster) -> list[Cluster | N
 
 
 def _takes(reader: Op, cluster: Cluster) -> bool:
-    """Whether a member may read what its group computes: a product's sides lie in memory."""
+    """True if a member may read a value that its group computes; a matmul reads its operands from memory."""
     return cluster.kind != "contract" or isinstance(reader, Pointwise)
 
 
@@ -159,7 +160,7 @@ def _is_read_outside(choice: Choice, value: ir.Value, home: Cluster | None) -> b
 
 
 def _best(choice: Choice, value: ir.Value, readers: list[Cluster]) -> tuple[Way, list[Cluster]]:
-    """The way to a value that moves the fewest bytes, of those that the most readers can go; and these."""
+    """The recomputation that moves the fewest bytes, of those open to the most readers; and these readers."""
     ways = [Way(choice, value, start) for start in Start]
     able = [[r for r in readers if _can(choice, way, r)] for way in ways]
     return min(zip(ways, able, strict=True), key=lambda pair: (-len(pair[1]), pair[0].spent(pair[1])))
@@ -173,7 +174,7 @@ def _can(choice: Choice, way: Way, reader: Cluster) -> bool:
 
 
 def _stands_alone(choice: Choice, op: Op, reader: Cluster) -> bool:
-    """Whether an op is little, computed where its result is repeated along axes: a norm's weight, widened."""
+    """True if an op is small and computed where its result is broadcast: a converted weight of a norm."""
     result = op.operation.results[0]
     cheap = isinstance(op, Pointwise) and op.FUNCTION not in EXPENSIVE
     return (
@@ -187,10 +188,10 @@ def _stands_alone(choice: Choice, op: Op, reader: Cluster) -> bool:
 
 
 def _move_in(choice: Choice, way: Way, reader: Cluster, added: dict[int, list[Op]]) -> None:
-    """Copies of the ops in front of the first of the reader's members that reads the last one's result; all read the copy's from
-    now on."""
-    place = next(i for i, m in enumerate(reader.members) if way.value in list(m.operation.operands))
-    first = reader.members[place]
+    """Inserts copies of the ops before the first of the reader's members that reads the value; all members then read
+    the copy."""
+    at = next(i for i, m in enumerate(reader.members) if way.value in list(m.operation.operands))
+    first = reader.members[at]
     new: dict[ir.Value, ir.Value] = {}
     copies: list[Op] = []
     with first.operation.location, ir.InsertionPoint(first.operation):
@@ -205,7 +206,7 @@ def _move_in(choice: Choice, way: Way, reader: Cluster, added: dict[int, list[Op
     for member in reader.members:
         if any(operand == way.value for operand in member.operation.operands):
             choice.rewire(member, way.value, new[way.value])
-    reader.members[place:place] = copies
+    reader.members[at:at] = copies
     added[id(first)] = [*added.get(id(first), ()), *copies]
     for copy in copies:
         choice.cluster[copy.operation] = reader

@@ -1,4 +1,4 @@
-"""Concatenation, and slices of what was concatenated."""
+"""Concatenation, and slices of concatenated tensors."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from burn.passes.constants import full
 
 @law("concat")
 def concat_of_one(rewriter: Rewriter, op: Op) -> ir.Value | None:
-    """concat(x) = x; empty parts are left out."""
+    """concat(x) = x; empty operands are dropped."""
     axis = op.axis % result_type(op).rank
     parts = [x for x in op.xs if type_of(x).shape[axis] != 0]
     if len(parts) == 1:
@@ -36,7 +36,7 @@ def concat_twice(rewriter: Rewriter, op: Op) -> ir.Value | None:
 
 @law("concat")
 def concat_of_splats(rewriter: Rewriter, op: Op) -> ir.Value | None:
-    """Uniform parts of one number make a uniform tensor."""
+    """A concat of uniform tensors of one number is uniform."""
     numbers = [splat(x) for x in op.xs]
     first = numbers[0]
     if first is None or not all(n is not None and same_number(n, first) for n in numbers):
@@ -72,13 +72,13 @@ def concat_of_slices(rewriter: Rewriter, op: Op) -> ir.Value | None:
 
 
 def _known_natural(dim: Dim) -> bool:
-    """Whether a difference of sizes is a number, and not negative. Symbolic sizes may be 0, so no more is known of them."""
+    """True if a difference of sizes is a natural number. Symbolic sizes may be 0, so nothing more is known of them."""
     return isinstance(dim, int) and dim >= 0
 
 
 @law("slice")
 def slice_of_concat(rewriter: Rewriter, op: Op) -> ir.Value | None:
-    """A slice that lies within one part of a concatenation is a slice of that part."""
+    """A slice within one operand of a concat is a slice of that operand."""
     inner = is_named(op.x, "concat")
     if inner is None:
         return None
