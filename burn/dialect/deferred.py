@@ -197,7 +197,7 @@ def record_again(application: Application, operands: list[Any]) -> list[Deferred
     results = record(application.op, operands, application.attrs, application.types)
     results = results if isinstance(results, list) else [results]
     made = results[0].application
-    made.place, made.line = application.place, application.line
+    made.source_name, made.line = application.source_name, application.line
     return results
 
 
