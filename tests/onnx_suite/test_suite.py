@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.onnx_suite.cases import SUITES
+from tests.onnx_suite.sweep import read_failing
 
 ROOT = Path(__file__).parents[2]
 PARTS = 4
@@ -35,3 +39,25 @@ def sweep(folder: Path, *options: str) -> None:
     done = subprocess.run([*command, *options], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, "\n".join((done.stdout + done.stderr).splitlines()[-60:])
     assert (folder / "outcomes.json").exists()
+
+
+def test_some_run_on_the_reference_device(tmp_path: Path) -> None:
+    """A few node tests of all kinds; BURN_SWEEP runs that many more parts of 1 / 150."""
+    parts = [31, *range(1, 1 + min(150, int(os.environ.get("BURN_SWEEP", "0"))))]
+    outcomes = [o for part in parts for o in on_reference(tmp_path, f"{part}/150")]
+    known = read_failing()
+    assert [o["name"] for o in outcomes if o["category"] and o["name"] not in known] == []
+    assert sum(not o["category"] for o in outcomes) >= 10
+
+
+@pytest.mark.slow
+def test_the_reference_device_runs_the_node_suite(tmp_path: Path) -> None:
+    outcomes = [o for part in range(1, 13) for o in on_reference(tmp_path, f"{part}/12")]
+    failed = {o["name"]: o["messages"] for o in outcomes if o["category"] and o["name"] not in read_failing()}
+    assert not failed and sum(not o["category"] for o in outcomes) >= 1800
+
+
+def on_reference(folder: Path, part: str) -> list[dict[str, Any]]:
+    options = ["--backend", "burn-reference", "--suite", "node", "--timeout", "300", "--part", part]
+    sweep(folder, *options)
+    return json.loads((folder / "outcomes.json").read_text())
