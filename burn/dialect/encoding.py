@@ -1,7 +1,7 @@
 """How the rhs of a packed contraction is laid out in memory: `Encoding`.
 
-Packing is apart from the meaning of a contraction, as IREE's encodings and `linalg.mmt4d` have it: logical ops (`dot_general`,
-`conv`, `block_dot`) have no layout, and the pass `pack` replaces them by packed ones (packed.py).
+Logical contractions (`dot_general`, `conv`, `block_dot`) have no layout. The pass `pack` replaces them by packed ops (packed.py),
+as IREE does with its encodings and `linalg.mmt4d`.
 """
 
 from __future__ import annotations

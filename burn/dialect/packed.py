@@ -66,8 +66,8 @@ class PackedDot(Packed, name="packed_dot", traits=Trait.REPEATABLE, shown_as="do
 class PackedConv(Packed, name="packed_conv", traits=Trait.REPEATABLE, shown_as="conv"):
     """`conv` of the layout "last" with a packed weight.
 
-    Shapes: x [N, d.., C], weight [groups, panels, k.., C / groups, width] or interleaved (`Encoding`), which has the output
-    channels of each group in panels of its own -> [N, e.., columns]. The other attributes are those of `conv`."""
+    Shapes: x [N, d.., C], weight [groups, panels, k.., C / groups, width] or interleaved (`Encoding`) -> [N, e.., columns]. Each
+    group has the panels of its own output channels. The other attributes are those of `conv`."""
 
     x: Operand
     weight: Operand

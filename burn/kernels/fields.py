@@ -1,6 +1,6 @@
-"""The fields of kernels by role, for code that treats all kinds of kernel alike.
+"""The fields of kernels by kind, for code that treats all kinds of kernel alike.
 
-A field's annotation is its role: loops, scalars, index expressions, writes, stages, folds, buffers, or plain facts. A new kind of
+A field's annotation is its kind: loops, scalars, index expressions, writes, stages, folds, buffers, or plain facts. A new kind of
 kernel declares its fields, and the rewrites of kernels need no branch for it.
 """
 
@@ -15,7 +15,7 @@ from typing import Any
 from burn.kernels.body import Kernel
 
 
-class FieldRole(Enum):
+class FieldKind(Enum):
     """The values are the annotations."""
 
     LOOP = "LoopVar"
@@ -31,15 +31,15 @@ class FieldRole(Enum):
 
 
 @cache
-def roles(kind: type[Kernel]) -> tuple[tuple[str, FieldRole], ...]:
-    """The name and role of each field of a kind of kernel, in order. Raises TypeError for an annotation that is no role."""
+def field_kinds(cls: type[Kernel]) -> tuple[tuple[str, FieldKind], ...]:
+    """The name and kind of each field of a class of kernels, in order. Raises TypeError for another annotation."""
     try:
-        return tuple((each.name, FieldRole(each.type)) for each in fields(kind))
+        return tuple((each.name, FieldKind(each.type)) for each in fields(cls))
     except ValueError as error:
-        raise TypeError(f"{kind.__name__}: a field's annotation says its role: {error}") from None
+        raise TypeError(f"{cls.__name__}: a field's annotation says its kind: {error}") from None
 
 
-def parts(kernel: Kernel) -> Iterator[tuple[FieldRole, Any]]:
-    """The role and value of each field."""
-    for name, role in roles(type(kernel)):
-        yield role, getattr(kernel, name)
+def parts(kernel: Kernel) -> Iterator[tuple[FieldKind, Any]]:
+    """The kind and value of each field."""
+    for name, kind in field_kinds(type(kernel)):
+        yield kind, getattr(kernel, name)

@@ -27,7 +27,7 @@ from burn.kernels.body import (
     own_dims,
     walk,
 )
-from burn.kernels.fields import FieldRole, parts, roles
+from burn.kernels.fields import FieldKind, field_kinds, parts
 
 MapLoops = Callable[[tuple[LoopVar, ...]], tuple[LoopVar, ...]]
 
@@ -37,15 +37,15 @@ def _content(kernel: Kernel) -> tuple[list[Write], list[Scalar], list[Dim]]:
     writes: list[Write] = []
     scalars: list[Scalar] = []
     dims: list[Dim] = []
-    for role, value in parts(kernel):
-        match role:
-            case FieldRole.WRITES:
+    for kind, value in parts(kernel):
+        match kind:
+            case FieldKind.WRITES:
                 writes += value
-            case FieldRole.SCALAR:
+            case FieldKind.SCALAR:
                 scalars.append(value)
-            case FieldRole.INDEX:
+            case FieldKind.INDEX:
                 dims.append(value)
-            case FieldRole.STAGES | FieldRole.FOLDS:
+            case FieldKind.STAGES | FieldKind.FOLDS:
                 reductions = [r for each in value for r in _reductions(each)]
                 scalars += [r.body for r in reductions]
                 dims += [r.index for r in reductions]
@@ -92,13 +92,13 @@ def _with_fetched(dims: list[Dim]) -> list[Dim]:
 def kernel_loops(kernel: Kernel) -> list[LoopVar]:
     """Every loop of a kernel, from outside in."""
     found: list[LoopVar] = []
-    for role, value in parts(kernel):
-        match role:
-            case FieldRole.LOOP:
+    for kind, value in parts(kernel):
+        match kind:
+            case FieldKind.LOOP:
                 found.append(value)
-            case FieldRole.LOOPS:
+            case FieldKind.LOOPS:
                 found += value
-            case FieldRole.STAGES | FieldRole.FOLDS:
+            case FieldKind.STAGES | FieldKind.FOLDS:
                 found += [v for each in value for v in each.loops]
     return found
 
@@ -124,20 +124,20 @@ def map_kernel(
     def buffer(b: Buffer) -> Buffer:
         return replace(b, elements=dim(b.elements))
 
-    mapped: dict[FieldRole, Callable[[Any], Any]] = {
-        FieldRole.LOOP: lambda v: loops((v,))[0],
-        FieldRole.LOOPS: loops,
-        FieldRole.SCALAR: rewrite,
-        FieldRole.INDEX: rewrite.index,
-        FieldRole.WRITES: writes,
-        FieldRole.STAGES: lambda stages: tuple(map(stage, stages)),
-        FieldRole.FOLDS: lambda folds: tuple(map(fold, folds)),
-        FieldRole.BUFFERS: lambda buffers: tuple(map(buffer, buffers)),
+    mapped: dict[FieldKind, Callable[[Any], Any]] = {
+        FieldKind.LOOP: lambda v: loops((v,))[0],
+        FieldKind.LOOPS: loops,
+        FieldKind.SCALAR: rewrite,
+        FieldKind.INDEX: rewrite.index,
+        FieldKind.WRITES: writes,
+        FieldKind.STAGES: lambda stages: tuple(map(stage, stages)),
+        FieldKind.FOLDS: lambda folds: tuple(map(fold, folds)),
+        FieldKind.BUFFERS: lambda buffers: tuple(map(buffer, buffers)),
     }
     order = sorted(
-        roles(type(kernel)), key=lambda field: field[1] is not FieldRole.BUFFERS
+        field_kinds(type(kernel)), key=lambda field: field[1] is not FieldKind.BUFFERS
     )  # `dim` may number what it meets
-    changed = {name: mapped[role](getattr(kernel, name)) for name, role in order if role in mapped}
+    changed = {name: mapped[kind](getattr(kernel, name)) for name, kind in order if kind in mapped}
     return replace(kernel, **changed)
 
 

@@ -21,7 +21,7 @@ from burn.errors import BurnError, Problem
 from burn.passes.environment import ANYWHERE, Environment
 
 Counts = Mapping[str, int]
-"""Numbers that a pass tells of its run, by what they count: {"laws applied": 12}."""
+"""Numbers that a pass reports of its run, by name: {"laws applied": 12}."""
 
 LIMIT = "stopped at its limit"
 """The count of a pass that ended before its work was done. The program is correct all the same."""

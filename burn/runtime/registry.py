@@ -40,13 +40,19 @@ class Entry:
     """A kind of device.
 
     make: the back end for a compilation.
+
     loader: runs its artefacts; by default the native runtime does.
+
     own_memory: its devices have their own memory and are used through a driver; others compute in host memory.
+
     packages: the distributions that generate its code. Their versions are part of the cache's key.
-    language, suffix: of its listings, as `--emit` names the language, and of their files. about: help for that language.
+
+    language, suffix, about: of its listings, as `--emit` names the language, of their files, and in its help.
+
     size_hints: the code depends on the usual sizes of symbols (`Program.usual`).
+
     architectures: those that binaries are made for, with the bytes of shared memory of a block of threads. None for a device
-        that is the platform's CPU."""
+    that is the platform's CPU."""
 
     make: Callable[[Options], Backend]
     loader: Callable[[], Loader] = NATIVE

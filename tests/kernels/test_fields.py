@@ -1,4 +1,4 @@
-"""Kernels are rewritten by the roles of their fields: no rewrite has a branch for each kind of kernel."""
+"""Kernels are rewritten by the kinds of their fields: no rewrite has a branch for each class of kernels."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from burn.dialect.dims import LoopVar
 from burn.dialect.mlir import context
 from burn.kernels.body import Kernel
 from burn.kernels.builders import kernels
-from burn.kernels.fields import FieldRole, roles
+from burn.kernels.fields import FieldKind, field_kinds
 from burn.kernels.rewrite import kernel_dims, kernel_loops, map_kernel, used_buffers
 from burn.kernels.text import call_text, groups
 from burn.passes import pipeline
@@ -32,20 +32,20 @@ def everything(x: burn.Tensor, q: burn.Tensor) -> Any:
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
-def test_every_field_has_a_role(kind: type) -> None:
-    found = dict(roles(kind))
+def test_every_field_has_a_kind(kind: type) -> None:
+    found = dict(field_kinds(kind))
     assert list(found) == [field.name for field in fields(kind)]
-    loops = (FieldRole.LOOP, FieldRole.LOOPS)
-    assert set(kind.MERGED) <= {name for name, role in found.items() if role in loops}
+    loops = (FieldKind.LOOP, FieldKind.LOOPS)
+    assert set(kind.MERGED) <= {name for name, each in found.items() if each in loops}
 
 
-def test_a_field_without_a_role_is_refused() -> None:
+def test_a_field_without_a_kind_is_refused() -> None:
     @dataclass(frozen=True)
     class Odd:
         table: dict[str, int]
 
-    with pytest.raises(TypeError, match=r"Odd: a field.s annotation says its role.*dict\[str, int\]"):
-        roles(Odd)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"Odd: a field.s annotation says its kind.*dict\[str, int\]"):
+        field_kinds(Odd)  # type: ignore[arg-type]
 
 
 def test_rewrites_reach_every_part() -> None:
@@ -71,7 +71,7 @@ def test_rewrites_reach_every_part() -> None:
     assert seen == set(KINDS)
 
 
-def test_four_places_tell_kinds_of_kernels_apart() -> None:
+def test_four_files_distinguish_kernels() -> None:
     """The interpreter, the listing, and the printers of CPUs and GPUs."""
     files = [*(ROOT / "burn").rglob("*.py")]
     counted = {

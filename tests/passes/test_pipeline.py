@@ -81,10 +81,10 @@ def test_simplify_says_when_it_stops_at_its_limit(caplog: pytest.LogCaptureFixtu
 def test_pipelines_have_extension_points() -> None:
     passes = default("pack")
     assert str(passes).endswith("simplify,layout,simplify,pack,@layout,fold,rematerialise,@memory,fuse,release,donate")
-    halves = with_precision(within_budget(passes, "memory=64"), "bfloat16")
-    assert "recognise,decompose{only=batch_norm},simplify,precision{to=bfloat16},@precision,integers" in str(halves)
-    assert "rematerialise,recompute{memory=64},@memory,fuse" in str(halves) and "@" not in halves.text
-    assert pipeline.parse(halves.text)
-    assert Pipeline.of(str(halves)) == halves and Point.LAYOUT in Pipeline.of("fuse,@layout").entries
+    lower = with_precision(within_budget(passes, "memory=64"), "bfloat16")
+    assert "recognise,decompose{only=batch_norm},simplify,precision{to=bfloat16},@precision,integers" in str(lower)
+    assert "rematerialise,recompute{memory=64},@memory,fuse" in str(lower) and "@" not in lower.text
+    assert pipeline.parse(lower.text)
+    assert Pipeline.of(str(lower)) == lower and Point.LAYOUT in Pipeline.of("fuse,@layout").entries
     with pytest.raises(CompileError, match="no extension point 'precision'"):
         with_precision(Pipeline.of("decompose,fuse"), "bfloat16")

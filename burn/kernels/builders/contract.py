@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from burn.dialect.contraction import DotGeneral
 from burn.dialect.dims import Dim, LoopVar, exact_div, floordiv
 from burn.dialect.op import Op
 from burn.dialect.types import type_of
@@ -40,7 +39,7 @@ def build(group: Computation, preferences: Preferences) -> list[Call]:
     result = anchor.operation.results[0]
     space = type_of(result).shape
     variables = loops(space)
-    body, inner = (_dot_body if isinstance(anchor, DotGeneral) else _conv_body)(builder, anchor, loop_index(variables))
+    body, inner = BODIES[anchor.OP_NAME](builder, anchor, loop_index(variables))
     dtype = body.dtype
     out = convert(Reduced(dtype, "r0"), type_of(result).dtype)
     builder.low.define(result, lambda index: out)
@@ -107,3 +106,7 @@ def _conv_body(builder: Builder, op: Op, index: Indices) -> tuple[Scalar, tuple[
 def exact_div_or(dim: Dim, divisor: int) -> Dim:
     quotient = exact_div(dim, divisor)
     return floordiv(dim, divisor) if quotient is None else quotient
+
+
+BODIES = {"dot_general": _dot_body, "conv": _conv_body}
+"""The body of a contraction as plain loops, by the op that anchors the group. Packed ops always have matrix kernels."""
