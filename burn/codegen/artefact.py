@@ -1,4 +1,4 @@
-"""Generated code as an artefact, with what callers and profiles are told of it: `artefact_of`."""
+"""Generated code as an artefact, with its description for callers and profiles: `artefact_of`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from burn.runtime.artefact import Artefact, Constant, KernelInfo, Signature, Val
 
 
 def artefact_of(program: Program, built: Built, backend: Backend) -> Artefact:
-    """The artefact of a program that the passes have been through."""
+    """The artefact of a program after all passes."""
     count = len(program.inputs) - program.random_state
     donated = {source: output for output, source in program.donated.items()}
     inputs = [

@@ -1,6 +1,6 @@
-"""What printers of attention's kernels share: rows and keys a block at a time, sides staged as vectors, products of tiles.
+"""Shared by the printers of attention kernels: blocks of rows and keys, operands staged as vectors, tile matmuls.
 
-Printers inherit from `Attending`, which knows the loops that are rows, and the keys that a row may see.
+Printers inherit from `Attending`, which provides the row loops and the range of unmasked keys.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from burn.kernels.parameters import argument_names
 
 
 class Attending:
-    """A kernel being printed into `code`, with vectors of `lanes`; `rows` are its loops over rows, `start` the first row of a
-    block and `here` how many it has."""
+    """A kernel being printed into `code`, with vectors of `lanes`. `rows` are its loops over rows; `start` is the first
+    row of a block and `here` its number of rows."""
 
     start: Int
     here: Int
@@ -51,7 +51,7 @@ class Attending:
         return self.code.mul(self.code.udiv(self.code.add(size, step - 1), step), step)
 
     def reserve(self, sizes: dict[str, Int]) -> dict[str, Value]:
-        """Memory of a thread: where each of these begins, of so many elements."""
+        """Memory of a thread: the start of each of these arrays, given their numbers of elements."""
         code, end, starts = self.code, 0, {}
         for name, size in sizes.items():
             starts[name] = end
@@ -61,7 +61,7 @@ class Attending:
 
     # ---- rows and the keys that they see -------------------------------------------------------------------------------
     def batches(self, rest: Int) -> None:
-        """Sets the loops over batches for a place of all of them."""
+        """Sets the batch loops for a linear index over all of them."""
         code, emitter, batch = self.code, self.emitter, self.bounds_of.batch
         for position, loop in enumerate(reversed(batch)):
             n = emitter.dim(loop.extent)
@@ -69,18 +69,18 @@ class Attending:
             emitter.places[loop], rest = (rest, 0) if last else (code.urem(rest, n), code.udiv(rest, n))
 
     def take(self, start: Int, rows: int) -> None:
-        """A block of so many rows from `start` on, or of those that are left."""
+        """A block of `rows` rows from `start` on, or the remaining ones."""
         code, total = self.code, self.emitter.dim(self.row_count)
         self.start, self.last = start, code.sub(total, 1)
         self.here = code.min(rows, code.sub(total, start))
 
     def place(self, row: Int) -> None:
-        """Sets the row loops for a row of the block; one past the last stands for the last."""
+        """Sets the row loops for a row of the block; rows past the end repeat the last one."""
         code = self.code
         place_rows(self.emitter, self.rows, code.min(code.add(self.start, row), self.last))
 
     def bounds(self, row: Int, count: Int) -> tuple[Int, Int]:
-        """The first and the end of the keys that some of a few rows may see."""
+        """The first unmasked key of some rows, and the end of them."""
         code, emitter, kernel = self.code, self.emitter, self.bounds_of
         if not self.bounded:
             return 0, emitter.dim(kernel.key.extent)
@@ -98,8 +98,8 @@ class Attending:
     def vectors_of(
         self, loop: LoopVar, start: Int, length: Int, body: Callable[[Int], None], filled: Int | None = None
     ) -> None:
-        """Runs `body` for whole vectors of a loop's places, each under the mask of those that are left; up to `filled` places
-        where there are to be more."""
+        """Runs `body` for whole vectors of a loop's iterations, each under a mask of the valid ones; up to `filled`
+        iterations if that is more."""
         code = self.code
         with (
             code.for_(0, length if filled is None else filled, self.lanes) as place,
@@ -110,8 +110,8 @@ class Attending:
 
     @contextmanager
     def lane(self, loop: LoopVar, start: Int, length: Int, first: Int = 0) -> Iterator[None]:
-        """Inside, places of a loop from `start` on are evaluated as lanes; those that are not among `length` from `first` on are
-        masked off."""
+        """Inside, iterations of a loop from `start` on are evaluated as lanes. Those outside of `length` iterations
+        from `first` on are masked."""
         emitter = self.emitter
         emitter.lane, emitter.lanes = loop, self.lanes
         with emitter.under(self.mask(self.code.sub(start, first), length)):
@@ -121,14 +121,14 @@ class Attending:
         emitter.lane, emitter.lanes = None, 1
 
     def mask(self, place: Int, length: Int) -> Value | None:
-        """Which lanes from `place` on lie within the length; None where whole vectors cover it."""
+        """The mask of lanes, from `place` on, within the length; None if whole vectors cover it."""
         code = self.code
         if isinstance(length, int) and length % self.lanes == 0:
             return None
         return code.cmp("slt", code.lane_ids(self.lanes), code.splat(code.value(code.sub(length, place)), self.lanes))
 
     def stage(self, side: Scalar, target: Value, place: Int) -> None:
-        """Stores lanes of a side, and zeros where they are masked off."""
+        """Stores lanes of an operand, with zeros in masked ones."""
         code, emitter = self.code, self.emitter
         value = emitter.wide(side)
         if emitter.mask is not None:
@@ -139,7 +139,7 @@ class Attending:
         return math.apply(self.code, function, self.dtype, *values)
 
     def summed(self, start: Int, stop: Int, sums: list[Value], body: Body) -> list[Value]:
-        """The sums after a range of places."""
+        """The accumulators after a range of iterations."""
         return unrolled(self.emitter, start, stop, self.together, sums, body)
 
     def behind(self, first: Int, place: int, step: Int) -> Int:

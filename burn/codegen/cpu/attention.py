@@ -1,10 +1,10 @@
-"""Prints attention kernels: a block of rows goes over the keys a block at a time, with the softmax formed on the way.
+"""Prints attention kernels: a block of rows iterates over blocks of keys, with an online softmax.
 
-For each block of keys the scores of some rows are computed as a register tile, and stay in the first-level cache until they
-have become weights and have mixed the values. What was mixed before is scaled down when a larger score turns up (Milakov and
-Gimelshein, arXiv 1805.02867; Dao et al., arXiv 2205.14135). The keys are turned on their side first, a square of lanes at a
-time, so that neighbouring scores lie side by side: once for all rows of a head, where these see all keys and they have room. A
-row or two read them as they are (`dots`). `emit` is the entry point.
+For each block of keys, the scores of some rows are computed as a register tile. They stay in the first-level cache
+until they are weights that have been multiplied with the values. A larger score rescales the previous result (Milakov
+and Gimelshein, arXiv 1805.02867; Dao et al., arXiv 2205.14135). Keys are transposed first, in lanes x lanes squares, so
+that neighbouring scores are contiguous: once for all rows of a head, if these see all keys and there is room. A row or
+two read keys without a transpose (`dots`). `emit` is the entry point.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ from burn.kernels.body import AttentionKernel, Load, Reduction, Scalar
 
 @dataclass(frozen=True)
 class Schedule:
-    """What is decided while sizes are numbers. An iteration takes `rows` rows, `tile` of them in registers at a time beside
-    `vectors` vectors of columns (or `key_vectors` of keys), over blocks of `keys` keys. `once` says that all keys of a head are
-    turned, and its values staged, by the first of its iterations that a thread takes."""
+    """Decisions made while sizes are numbers. An iteration processes `rows` rows, `tile` of them in registers at a time
+    with `vectors` vectors of columns (or `key_vectors` of keys), over blocks of `keys` keys. `once`: a thread's first
+    iteration for a head transposes all its keys and stages its values."""
 
     tile: int
     vectors: int
@@ -65,7 +65,7 @@ class Schedule:
 
     @property
     def key_width(self) -> int:
-        """What blocks of keys are multiples of."""
+        """Blocks of keys are multiples of this."""
         return self.key_vectors * self.lanes
 
     def count(self, kernel: AttentionKernel) -> Dim:
@@ -94,12 +94,12 @@ class _Printer(Attending):
         self.layout()
 
     def _side_by_side(self, side: Scalar, loop: LoopVar) -> bool:
-        """Whether vectors of a side's elements can be loaded as they are."""
+        """True if vectors of an operand's elements can be loaded directly."""
         return _plain(side, self.kernel.dtype, loop) and coefficient(side.offset, loop) == 1  # type: ignore[attr-defined]
 
     def layout(self) -> None:
-        """Memory of a thread: keys turned on their side, values and queries where they are converted, scores, what is mixed so
-        far, and each row's largest score, sum and last factor."""
+        """Memory of a thread: transposed keys, converted values and queries, scores, the result so far, and each row's
+        largest score, sum and last factor."""
         code, schedule = self.code, self.schedule
         self.wide = self.round_up(self.columns, self.vectors * self.lanes)
         self.deep = deep = self.round_up(self.depth, self.lanes)
@@ -151,7 +151,7 @@ class _Printer(Attending):
 
     @contextmanager
     def seen(self, row: Int, start: Int, length: Int) -> Iterator[Int]:
-        """How many of a block's keys, from the first on, some of a tile's rows may see; skips what is inside where it is none."""
+        """The number of a block's keys, from the first on, that some rows of a tile may see; skips the body if it is 0."""
         code = self.code
         if not self.bounded:
             yield length
@@ -172,7 +172,7 @@ class _Printer(Attending):
 
     # ---- operands ------------------------------------------------------------------------------------------------------
     def stage_query(self) -> None:
-        """The block's rows side by side, filled up with zeros."""
+        """Makes the block's rows contiguous, zero-padded."""
         code = self.code
         with code.for_(0, self.schedule.rows) as row, self.emitter.scope():
             self.place(row.iv)
@@ -180,21 +180,21 @@ class _Printer(Attending):
             self.vectors_of(self.kernel.depth, 0, self.depth, lambda k: self.stage(self.kernel.query, target, k))
 
     def prepare_all(self) -> None:
-        """What all of a head's rows read, block by block of its keys."""
+        """Prepares the operands shared by all rows of a head, one block of keys at a time."""
         code, keys = self.code, self.schedule.keys
         with code.for_(0, self.extent, keys) as block, self.emitter.scope():
             self.prepare(block.iv, code.min(keys, code.sub(self.extent, block.iv)))
 
     def prepare(self, start: Int, length: Int) -> None:
-        """Turns the keys of a block, and stages its values."""
+        """Transposes the keys of a block, and stages its values."""
         if not self.schedule.dots:
             self.turn_keys(start, length)
         if not self.values_stay:
             self.stage_values(start, length)
 
     def prepared(self, name: str, start: Int, step: Int) -> Value:
-        """Where keys or values from `start` on were put, of `step` elements each: a block of keys starts as many keys behind the
-        first block's, or at the same place."""
+        """The address of the prepared keys or values from `start` on, with `step` elements each. A block of keys has a
+        region of its own, or all blocks share one."""
         base = self.at[name]
         return self.code.gep(base, self.code.mul(start, step), self.element) if self.schedule.once else base
 
@@ -207,8 +207,9 @@ class _Printer(Attending):
             self.vectors_of(kernel.column, 0, self.columns, lambda c: self.stage(kernel.values, target, c))
 
     def turn_keys(self, start: Int, length: Int) -> None:
-        """The keys of a block with the depth as rows: element (k, j) at k * keys + j. What tiles read behind the last key is
-        filled, too: left alone, it may be numbers below 2 ** -126, with which some CPUs take a hundred times as long."""
+        """Transposes the keys of a block: element (k, j) is at k * keys + j. The padding that tiles read after the last
+        key is also filled: uninitialised memory may hold denormals, with which some CPUs take a hundred times as long.
+        """
         code, emitter, kernel, lanes = self.code, self.emitter, self.kernel, self.lanes
         block = self.prepared("keys", start, self.deep)
         filled = self.round_up(length, self.schedule.key_vectors * lanes)
@@ -240,7 +241,7 @@ class _Printer(Attending):
         self.mix(row, start, length)
 
     def query_row(self, row: Int) -> tuple[Value, Int]:
-        """Where a row of the query begins, and how far apart its elements lie."""
+        """The start of a query row, and the stride of its elements."""
         code, emitter, kernel = self.code, self.emitter, self.kernel
         if not self.query_stays:
             return code.gep(self.at["query"], code.mul(row, self.deep), self.element), 1
@@ -272,7 +273,7 @@ class _Printer(Attending):
                 code.store(total, self.at["scores"], code.add(panel.iv, r * keys + v * lanes))
 
     def dot_scores(self, row: Int, start: Int, length: Int) -> None:
-        """Score by score along the depth, for rows too few to pay for turning the keys."""
+        """Computes scores one by one along the depth, for rows too few to pay for transposing the keys."""
         code, emitter, kernel = self.code, self.emitter, self.kernel
         rows = [self.query_row(code.add(row, r))[0] for r in range(self.tile)]
         with code.for_(0, length) as key, emitter.scope():
@@ -298,14 +299,14 @@ class _Printer(Attending):
         return Reduction("", kind, self.kernel.dtype, self.kernel.score)
 
     def weigh(self, row: Int, start: Int, length: Int) -> None:
-        """Scores become weights relative to the largest score so far; what was mixed before gets a factor. Rows behind the last
-        one, which stand for it, are weighed like others."""
+        """Turns scores into weights relative to the largest score so far; the previous result gets a factor. Rows past
+        the end, which repeat the last one, are treated like others."""
         together = weighed_rows(self.tile)
         with self.code.for_(0, self.tile, together) as first, self.emitter.scope():
             self.weigh_rows(row, [self.code.add(first.iv, i) for i in range(together)], start, length)
 
     def weigh_rows(self, row: Int, rows: list[Int], start: Int, length: Int) -> None:
-        """The same for some rows of the tile from `row` on, side by side: none waits for another."""
+        """The same for some rows of the tile from `row` on, independently of each other."""
         code, lanes, apply = self.code, self.lanes, self.apply
         scores = [code.gep(self.at["scores"], code.mul(r, self.schedule.keys), self.element) for r in rows]
         here = [code.add(row, r) for r in rows]
@@ -327,15 +328,16 @@ class _Printer(Attending):
         for at, top, base, total in zip(here, tops, safe, place.results, strict=True):
             before = code.load(self.at["top"], at, self.element)
             none = code.cmpf("oeq", before, code.const(-constants.inf, self.element))
-            factor = self.weight(code.select(none, base, before), base)  # of nothing, any will do but a tiny one
+            # without unmasked keys any value will do, except a denormal
+            factor = self.weight(code.select(none, base, before), base)
             whole = apply("mul", code.load(self.at["sum"], at, self.element), factor)
             whole = apply("add", whole, across(code, self.reduction("sum"), total))
             for name, value in (("top", top), ("sum", whole), ("factor", factor)):
                 code.store(value, self.at[name], at)
 
     def scored(self, here: list[Int], scores: list[Value], start: Int, length: Int) -> list[Value]:
-        """Writes the rows' scores over the products that they are made of; returns vectors of which each row's largest is in one
-        lane."""
+        """Writes scores over the dot products that they derive from; returns vectors with each row's largest score in
+        one lane."""
         code, emitter, kernel, lanes = self.code, self.emitter, self.kernel, self.lanes
         nothing = code.const(-constants.inf, self.vector)
         with code.for_(0, length, lanes, [nothing] * len(here)) as place, emitter.scope():
@@ -354,15 +356,15 @@ class _Printer(Attending):
         return place.results
 
     def larger(self, a: Value, b: Value) -> Value:
-        """In one instruction, as it may pass over a score that is no number: its weight is none, either."""
+        """One instruction, because it may ignore a NaN score: its weight is NaN in any case."""
         return self.code.select(self.code.cmpf("ogt", a, b), a, b)
 
     def weight(self, score: Value, top: Value) -> Value:
-        """exp(score - top), where no score is larger than the top."""
+        """exp(score - top), for scores up to the top."""
         return exp_of_negative(Lanes(self.code, self.apply("sub", score, top))).value
 
     def mix(self, row: Int, start: Int, length: Int) -> None:
-        """Adds the block's values times their weights to what the rows have mixed so far."""
+        """Adds the block's values times their weights to the rows' results so far."""
         code, lanes = self.code, self.lanes
         source, step = self.value_rows(start)
         width = self.vectors * lanes
@@ -399,7 +401,7 @@ class _Printer(Attending):
                 code.store(total, mixed[r], v * lanes)
 
     def value_rows(self, start: Int) -> tuple[Value, Int]:
-        """Where the block's first row of values begins, and how far apart the rows lie."""
+        """The address of the block's first row of values, and the stride of its rows."""
         code, emitter, kernel = self.code, self.emitter, self.kernel
         if not self.values_stay:
             return self.prepared("values", start, self.wide), self.wide
@@ -412,7 +414,7 @@ class _Printer(Attending):
             return code.gep(emitter.pointers[kernel.values.buffer], offset, self.element), emitter.dim(step)
 
     def finish(self) -> None:
-        """Divides by the sums and writes the rows, and what the way back needs of them."""
+        """Divides by the sums, writes the rows, and the statistics for the backward pass."""
         code, emitter, kernel = self.code, self.emitter, self.kernel
         with code.for_(0, self.here) as row, emitter.scope():
             self.place(row.iv)
@@ -433,7 +435,7 @@ class _Printer(Attending):
             self.vectors_of(kernel.column, 0, self.columns, write)
 
     def norm(self, row: Int) -> Value:
-        """The binary logarithm of the sum of a row's exponentials: minus infinity where it sees no key."""
+        """log2 of the sum of a row's exponentials: minus infinity for a row without an unmasked key."""
         code = self.code
         top, total = (code.load(self.at[name], row, self.element) for name in ("top", "sum"))
         whole = self.apply("add", self.apply("log", total), top)
@@ -441,5 +443,5 @@ class _Printer(Attending):
 
 
 def _plain(side: Scalar, dtype: str, loop: LoopVar) -> bool:
-    """Whether a side is a load of elements as they are, an even step apart along a loop."""
+    """True if an operand is a plain load with a constant stride along a loop."""
     return isinstance(side, Load) and side.dtype == dtype and coefficient(side.offset, loop) is not None

@@ -1,9 +1,10 @@
-"""Prints attention's way back: what queries, keys and values are owed, by one kernel that goes over blocks of both.
+"""Prints attention's backward pass: the gradients of queries, keys and values, by one kernel over blocks of rows and
+keys.
 
-An iteration has the heads that share keys. For each block of keys it goes over the rows a block at a time: scores and the
-products of what is owed with the values are formed as register tiles, become probabilities and slopes, and are summed into what
-rows, keys and values are owed (Dao, arXiv 2307.08691), so that neither ever reaches memory. Both sides of a block are staged as
-rows of float32, keys and values also on their side. `emit` is the entry point.
+An iteration handles the heads that share keys. For each block of keys it processes the rows block by block. Scores, and
+the dot products of the output gradient with the values, are register tiles; they become probabilities and slopes and
+are accumulated into the gradients (Dao, arXiv 2307.08691). So neither is stored in memory. The operands of a block are
+staged as float32 rows, keys and values also transposed. `emit` is the entry point.
 """
 
 from __future__ import annotations
@@ -23,13 +24,14 @@ from burn.kernels.body import AttentionGradientKernel, Scalar, Write
 LN2 = 0.6931471805599453
 
 Matrix = tuple[Value, Int]
-"""Where a matrix begins, and how far apart its rows lie."""
+"""The start of a matrix, and the stride of its rows."""
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """What is decided while sizes are numbers: blocks of `rows` rows and `keys` keys, of which `tile` and `key_tile` are in
-    registers at a time beside `vectors` vectors. These keys divide such vectors: no tile reaches beyond what is weighed."""
+    """Decisions made while sizes are numbers: blocks of `rows` rows and `keys` keys, of which `tile` and `key_tile` are
+    in registers at a time with `vectors` vectors. The keys divide such vectors, so that no tile reads beyond the
+    weights."""
 
     tile: int
     key_tile: int
@@ -71,8 +73,8 @@ class _Printer(Attending):
         self.layout()
 
     def layout(self) -> None:
-        """Memory of a thread: a block of keys and one of rows, probabilities and slopes, and what all rows, and the block's keys
-        and values, are owed so far."""
+        """Memory of a thread: a block of keys and one of rows, probabilities and slopes, and the gradients of all rows
+        and of the block's keys and values."""
         code = self.code
         keys, rows = self.schedule.keys, self.schedule.rows
         deep, wide = self.round_up(self.depth, self.width), self.round_up(self.columns, self.width)
@@ -119,7 +121,7 @@ class _Printer(Attending):
             self.code.store(self.code.const(0, self.vector), base, place.iv)
 
     def write(self, name: str, row: Int, loop: LoopVar, length: Int, writes: Sequence[Write]) -> None:
-        """Writes a row of what is owed, at the place that the loops are set to."""
+        """Writes a row of a gradient, at the loops' current index."""
         emitter, source = self.emitter, self.row(name, row)
 
         def store(place: Int) -> None:
@@ -132,9 +134,9 @@ class _Printer(Attending):
 
     # ---- a block of keys -----------------------------------------------------------------------------------------------
     def keys(self, start: Int, length: Int) -> None:
-        """All rows over `length` keys from `start` on; then what these keys and their values are owed is known. The last key and
-        the last row stand for those behind them, as far as tiles reach: what lay there might be numbers below 2 ** -126, with
-        which some CPUs take a hundred times as long."""
+        """Processes all rows for `length` keys from `start` on, which completes the gradients of these keys and values.
+        The padding of tiles repeats the last key and the last row: uninitialised memory may hold denormals, with which
+        some CPUs take a hundred times as long."""
         code, emitter, kernel, schedule = self.code, self.emitter, self.kernel, self.schedule
         for name, turned, side, loop, features in (
             ("keys", "turned keys", kernel.keys, kernel.depth, self.depth),
@@ -165,7 +167,7 @@ class _Printer(Attending):
         self.vectors_of(loop, 0, features, lambda place: self.stage(side, target, place))
 
     def turn(self, name: str, turned: str, length: Int) -> None:
-        """Staged rows with their features as rows, a square of lanes at a time. What lies behind the last row is hidden later."""
+        """Transposes staged rows in lanes x lanes squares. Elements past the last row are masked later."""
         code, lanes = self.code, self.lanes
         base, step = self.at[name]
         with code.for_(0, length, lanes) as row, code.for_(0, step, lanes) as place:
@@ -178,7 +180,7 @@ class _Printer(Attending):
 
     # ---- a block of rows and keys --------------------------------------------------------------------------------------
     def block(self, start: Int, length: Int, first: Int, stop: Int) -> None:
-        """A block of rows and those keys, from the `first` to the end of the block's that any of them sees."""
+        """A block of rows and those keys, from the `first` to the last that any of its rows sees."""
         code, emitter, kernel, keys = self.code, self.emitter, self.kernel, self.schedule.keys
         with code.for_(0, self.round_up(self.here, self.tile)) as row, emitter.scope():
             self.place(row.iv)
@@ -208,7 +210,7 @@ class _Printer(Attending):
             self.add("of rows", code.add(self.start, row.iv), (first, stop), lefts, "keys")
 
     def add(self, made: str, row: Int, over: tuple[Int, Int], lefts: Sequence[Matrix], right: str) -> None:
-        """Adds a product to a tile's rows, over a range of the rows of the right side."""
+        """Adds a matmul to a tile's rows, over a range of rows of the rhs."""
         code = self.code
         base, step = self.at[right]
         with code.for_(0, step, self.width) as panel:
@@ -222,7 +224,7 @@ class _Printer(Attending):
             self.code.store(total, targets[row], vector * self.lanes)
 
     def product(self, over: tuple[Int, Int], lefts: Sequence[Matrix], right: Matrix, sums: list[Value]) -> list[Value]:
-        """A tile's sums with those of a range of places, where lefts and rows of the right side lie a step apart."""
+        """A tile's accumulators plus a range of the depth, with lhs elements and rhs rows a stride apart."""
         code = self.code
 
         def multiply(first: Int, place: int, sums: list[Value]) -> list[Value]:
@@ -236,8 +238,8 @@ class _Printer(Attending):
         return self.summed(over[0], over[1], sums, multiply)
 
     def weigh(self, start: Int, length: Int, first: Int, stop: Int) -> None:
-        """Products become probabilities and slopes, zeros where a key is hidden; so do those behind the last key, as far as
-        vectors reach."""
+        """Turns dot products into probabilities and slopes, zero for masked keys and for the padding up to whole
+        vectors."""
         code, emitter, kernel = self.code, self.emitter, self.kernel
         apply = self.apply
         zero = code.const(0, self.vector)

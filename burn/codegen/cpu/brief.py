@@ -1,8 +1,7 @@
-"""Which programs are over in a moment whatever their loops look like, and which are long: their code is made small, as that is
-quicker to make.
+"""Size-optimised code for programs that run for only a moment, and for very long ones, because it compiles faster.
 
-LLVM unrolls loops, and then a fifth of a small program's compilation is spent on the copies. A run that touches a few kilobytes
-takes less time than the call that starts it.
+LLVM unrolls loops, and copies take a fifth of a small program's compilation. A run that touches a few kilobytes takes
+less time than the call that starts it.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from burn.dialect.types import type_of
 
 
 def is_brief(program: Program) -> bool:
-    """Is a whole run little work, whatever its inputs hold?"""
+    """True if a whole run is little work for any inputs."""
     work = 0
     for op in _ops(program.block):
         if isinstance(op, Loop):

@@ -1,8 +1,7 @@
-"""Forms of kernels that are worth a try beside those that the heuristics name, the most promising first: orders of a product's
-tiles, and whether tile registers sum it; the panels that passes lay out for it; blocks of attention; how loops are cut and
-vectorised.
+"""Autotuning candidates besides the heuristics' defaults, the most promising first: orders of a matmul's tiles, and the
+use of tile registers; panels for packing; blocks of attention; loop cuts and vectorisation.
 
-Each is right for all sizes. Where sums are wanted as they stand (`Target.exact`) none sums in another order.
+Each is correct for all sizes. With `Target.exact` none changes the order of additions.
 """
 
 from __future__ import annotations
@@ -26,20 +25,21 @@ from burn.kernels.body import AttentionGradientKernel, AttentionKernel, Contract
 from burn.kernels.layouts import Convolution, PackedMatmul
 
 NEVER, BY_TIME, ALWAYS = "never", "by time", "always"
-"""When tile registers sum a product that has the sizes for them: never, where a model of time says so (the usual way), always."""
+"""The use of tile registers for a matmul with suitable sizes: never, if a cost model predicts a gain (the default),
+always."""
 
 
 @dataclass(frozen=True)
 class Way:
-    """How a product is summed. tiles: see above; NEVER also where there are none. order: of vectors; None where a side is more
-    than a load, so that the product is a plain loop."""
+    """The implementation of a matmul. tiles: see above; NEVER if it has no suitable sizes. order: for vectors; None if
+    an operand is more than a load, so that the matmul is a plain loop."""
 
     tiles: str
     order: gemm.Schedule | None
 
 
 def ways(kernel: ContractionKernel, usual: Way, by_tiles: bool, target: Target) -> list[Way]:
-    """Of a product. by_tiles: whether tile registers can sum it."""
+    """Implementations of a matmul. by_tiles: tile registers can compute it."""
     found = [Way(tiles, usual.order) for tiles in (NEVER, ALWAYS) if by_tiles and tiles != usual.tiles]
     if usual.order is not None:
         found += [Way(NEVER, order) for order in orders(kernel, usual.order, target)]
@@ -47,7 +47,7 @@ def ways(kernel: ContractionKernel, usual: Way, by_tiles: bool, target: Target) 
 
 
 def orders(kernel: ContractionKernel, usual: gemm.Schedule, target: Target) -> list[gemm.Schedule]:
-    """Of the tiles of a product that vectors sum."""
+    """Tile orders of a matmul by vectors."""
     tiled = Tiled.of(kernel, usual.width)
     assert tiled is not None
     runs = _changed(tiled, usual, target), _wider(kernel, usual, target)
@@ -58,7 +58,7 @@ def orders(kernel: ContractionKernel, usual: gemm.Schedule, target: Target) -> l
 
 
 def _by_turns(*runs: Iterator[gemm.Schedule]) -> Iterator[list[gemm.Schedule]]:
-    """The first of each run, then the second of those that have one, and so on."""
+    """The first of each run, then the second of each, and so on."""
     left = list(runs)
     while left:
         part = [(run, next(run, None)) for run in left]
@@ -67,7 +67,7 @@ def _by_turns(*runs: Iterator[gemm.Schedule]) -> Iterator[list[gemm.Schedule]]:
 
 
 def _changed(kernel: Tiled, usual: gemm.Schedule, target: Target) -> Iterator[gemm.Schedule]:
-    """In panels of the same width."""
+    """Orders with panels of the same width."""
     rows = product([v.extent for v in kernel.rows])
     changes = _Orders(kernel, usual, rows, target)
     tile, part, block = usual.tile, usual.part, usual.block
@@ -99,8 +99,8 @@ def _changed(kernel: Tiled, usual: gemm.Schedule, target: Target) -> Iterator[ge
 
 
 def _cuts(kernel: Tiled, part: int | None) -> bool:
-    """Whether a depth can be summed in such parts. Of numbers of a few bits a panel of floats is written at a time, which must
-    not be as long as a depth can be."""
+    """True if a depth can be split into such parts. For weights of a few bits a part is unpacked at a time, which must
+    not be too long."""
     depth = kernel.inner.extent
     if part is None:
         return kernel.blocks is None
@@ -109,7 +109,7 @@ def _cuts(kernel: Tiled, part: int | None) -> bool:
 
 @dataclass(frozen=True)
 class _Orders:
-    """Orders that differ from the usual one in something."""
+    """Orders that differ from the default in one respect."""
 
     kernel: Tiled
     usual: gemm.Schedule
@@ -117,7 +117,7 @@ class _Orders:
     target: Target
 
     def of(self, **changed: bool | int | None) -> Iterator[gemm.Schedule]:
-        """The order with these changes, if there is one."""
+        """The order with these changes, if it is valid."""
         order = replace(self.usual.order, **changed)
         if order.turns and (order.block is None or not self._turns(order.tile)):
             return
@@ -128,18 +128,18 @@ class _Orders:
         yield gemm.Schedule.ordered(self.kernel, self.target, self.rows, order)
 
     def _turns(self, tile: int) -> bool:
-        """Whether rows can be turned in tiles of so many."""
+        """True if rows can be transposed in tiles of this size."""
         last = self.kernel.rows[-1]
         whole = len(self.kernel.rows) == 1 or (isinstance(last.extent, int) and last.extent % tile == 0)
         return whole and tile >= 4 and (not tile & (tile - 1) or self.target.vector_bytes >= 32)
 
     def _holds(self, tile: int) -> bool:
-        """Whether the sums of all tiles of a panel have room between two parts of the depth."""
+        """True if the accumulators of all tiles of a panel fit in memory between two parts of the depth."""
         return isinstance(self.rows, int) and self.rows * self.usual.width * DTYPES[self.kernel.dtype].size <= HELD
 
 
 def _wider(kernel: ContractionKernel, usual: gemm.Schedule, target: Target) -> Iterator[gemm.Schedule]:
-    """In panels of other widths, where the right side does not lie in some."""
+    """Orders with panels of other widths, unless the rhs is packed."""
     if panels_of(kernel) or Blockwise.of(kernel) is not None:
         return
     lanes, columns = target.lanes(DTYPES[kernel.dtype].size), kernel.column.extent
@@ -157,21 +157,21 @@ def _wider(kernel: ContractionKernel, usual: gemm.Schedule, target: Target) -> I
 
 @dataclass(frozen=True)
 class Panel:
-    """Columns of a panel in which `pack` lays out a right side."""
+    """The panel width with which `pack` packs an rhs."""
 
     width: int
 
 
 @dataclass(frozen=True)
 class Points:
-    """Whether a convolution becomes products at points (`winograd`)."""
+    """The choice to transform a convolution into the Winograd domain (`winograd`)."""
 
     taken: bool
 
 
 FEWEST_CHANNELS = 8
-"""Of pixels and results, for which it is tried whether a convolution is quicker at points: of fewer, evaluating tiles takes as
-many operations as their products save."""
+"""The fewest pixels and results for which the Winograd domain is tried: for fewer, transforming tiles costs as much as
+it saves."""
 
 
 def points(convolution: Convolution, pays: bool) -> list[Points]:
@@ -180,7 +180,7 @@ def points(convolution: Convolution, pays: bool) -> list[Points]:
 
 
 def panels(product: PackedMatmul, target: Target) -> list[Panel]:
-    """Whole vectors, as tile registers take them first."""
+    """Whole vectors; widths suitable for tile registers first."""
     runs = product.interleaved > 1
     lanes = target.lanes(4 if runs else DTYPES[product.dtype].size)
     most = 4 if runs and target.vector_registers >= 32 else max(3, panel_vectors(target))
@@ -191,7 +191,7 @@ def panels(product: PackedMatmul, target: Target) -> list[Panel]:
 # ---- attention -------------------------------------------------------------------------------------------------------------
 
 MOST_ROWS, MOST_KEYS = 256, 512
-"""Of a block of attention: what a thread copies of it is some megabytes then."""
+"""The most bytes of a block of attention: a thread then copies some megabytes."""
 
 
 def attention_blocks(kernel: AttentionKernel, usual: attention.Schedule, target: Target) -> list[attention.Schedule]:
@@ -246,7 +246,7 @@ def gradient_blocks(
 
 
 def cuts(kernel: LoopKernel, usual: loops.Schedule, target: Target) -> list[loops.Schedule]:
-    """Of a kernel of loops whose usual schedule turns no squares."""
+    """Loop cuts for a kernel whose default schedule has no in-register transpose."""
     if kernel.folds:
         return []
     lane = next((v for v in kernel.parallel if v.name == usual.lane), None)
@@ -268,5 +268,5 @@ def cuts(kernel: LoopKernel, usual: loops.Schedule, target: Target) -> list[loop
 
 
 def without_squares(kernel: LoopKernel, target: Target) -> loops.Schedule:
-    """That of a kernel whose usual one turns squares of vectors."""
+    """The schedule without an in-register transpose, for a kernel whose default has one."""
     return loops.Schedule.along(kernel, choose_lane(kernel), target, squares=False)

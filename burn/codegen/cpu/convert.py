@@ -32,7 +32,7 @@ _ELEMENTS = {
 
 
 def element_type(dtype: str) -> str:
-    """The MLIR type of one element as it is held in memory. Raises `CompileError` for a type that has none here."""
+    """The MLIR type of one element in memory. Raises `CompileError` for a type that has none here."""
     if dtype not in _ELEMENTS:
         raise CompileError(f"elements of type {dtype} cannot be held in a CPU register")
     return _ELEMENTS[dtype]
@@ -103,7 +103,7 @@ def _to_integer(x: Lanes, source: str, target: str) -> Lanes:
 
 
 def _truncate(x: Lanes, bits: int) -> Lanes:
-    """To the signed integer of that width; what does not fit becomes the least one."""
+    """To the signed integer of that width; a number out of range becomes the least integer."""
     limit = 2.0 ** (bits - 1)
     fits = (x >= -limit) & (x < limit)
     return fits.where(x.to_int(f"i{bits}"), -(1 << (bits - 1)))

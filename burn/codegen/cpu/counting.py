@@ -1,6 +1,6 @@
-"""Places of several loops counted as one: a range of a launch begins anywhere in them, and goes on from one place to the next.
+"""Several loops as one linear range: a launch may start anywhere in it and increments the loops' indices.
 
-To divide a place's number anew for each costs more than what a short row does.
+Dividing the linear index anew for each iteration costs more than a short row.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from burn.codegen.host.emit import Function, Int, Value
 
 
 def split(code: Function, number: Int, sizes: Sequence[Int]) -> list[Value]:
-    """The places of loops of these sizes, the last one fastest, for the number of a place of all of them."""
+    """The loops' indices (the last loop fastest) for a linear index."""
     places: list[Value] = []
     for position, size in reversed(list(enumerate(sizes))):
         places.append(code.value(number if position == 0 else code.urem(number, size)))
@@ -20,7 +20,7 @@ def split(code: Function, number: Int, sizes: Sequence[Int]) -> list[Value]:
 
 
 def following(code: Function, places: Sequence[Value], sizes: Sequence[Int]) -> list[Value]:
-    """The places one further on."""
+    """The indices of the next iteration."""
     found: list[Value] = []
     carry: Int = 1
     for position, size in reversed(list(enumerate(sizes))):

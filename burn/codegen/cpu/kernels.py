@@ -47,9 +47,9 @@ from burn.runtime.memory import HOST
 
 @dataclass(frozen=True)
 class Emitted:
-    """A function to launch: its name, the sizes it takes after its buffers, the iterations of a launch, and the fewest worth
-    handing to another thread; less than 0 where a thread is to take all of its iterations at once (`burn_rt_launch`). copied: the
-    buffers from and to which it does nothing but copy, each element to its own place."""
+    """A function to launch: its name, the sizes that it takes after its buffers, the iterations of a launch, and the
+    fewest iterations worth another thread; negative if a thread takes all its iterations at once (`burn_rt_launch`).
+    copied: the source and destination of a kernel that only copies."""
 
     name: str
     sizes: tuple[Dim, ...]
@@ -64,7 +64,7 @@ class Emitted:
         if self.copied is not None:
             source, target = (some(buffers[i]) for i in self.copied)
             if not entry.calls.apart(source, target):
-                # nothing is to be copied where an output lies where the input does that it takes over
+                # nothing to copy if an output shares the memory of a donated input
                 places = [entry.code.word(entry.calls.reached(address)) for address in (source, target)]
                 there = entry.code.cmp("eq", *places)
                 made = entry.code.select(there, entry.code.value(0), entry.code.value(made))
@@ -73,31 +73,31 @@ class Emitted:
         entry.calls.launch(record, self.name, words, count, grain)
 
     def _sizes(self, entry: EntryBuilder, made: Int) -> tuple[list[Int], Int, Int]:
-        """What it takes behind its buffers, its iterations and the fewest for a thread."""
+        """The arguments after the buffers, the number of iterations and the fewest for a thread."""
         sizes = [entry.sizes.dim(s) for s in self.sizes]
         count, grain = entry.sizes.dim(self.count), entry.sizes.dim(self.grain)
         return sizes, entry.unless_none(made, count), grain
 
     @cached_property
     def is_by_threads(self) -> bool:
-        """Whether a size of the launch depends on the number of threads."""
+        """True if a size of the launch depends on the number of threads."""
         return any(symbols(size) & symbols(THREADS) for size in (*self.sizes, self.count))
 
 
 Asked = tuple[tuple[Dim, int], ...]
-"""Sizes, known when the program runs, and the least that each has to be."""
+"""Sizes, known at run time, each with its required minimum."""
 
 
 @dataclass(frozen=True)
 class Either:
-    """Functions for one kernel, between which a run decides: of the options the first that may be, the last where none may."""
+    """Functions for one kernel, selected at run time: the first option whose condition holds, or the last."""
 
     options: tuple[tuple[Asked, Emitted], ...]
     last: Emitted
 
     @staticmethod
     def of(*options: tuple[Asked, Emitted | Either]) -> Emitted | Either:
-        """The first of these that may be; the last, which need not be asked, may always be."""
+        """The first function whose condition holds; the last has none."""
         found: list[tuple[Asked, Emitted]] = []
         for asked, option in options:
             if isinstance(option, Either):
@@ -112,7 +112,7 @@ class Either:
         entry.calls.launch(record, function, [*(b for b in buffers if b is not None), *sizes], count, grain)
 
     def _chosen(self, entry: EntryBuilder, made: Int) -> tuple[Value, list[Int], Int, Int]:
-        """The function that a run takes, what it takes behind its buffers, its iterations and the fewest for a thread."""
+        """The selected function, its arguments after the buffers, the number of iterations and the fewest for a thread."""
         code = entry.code
         functions = [*(function for _, function in self.options), self.last]
         asked = [size for asked, _ in self.options for size, _ in asked]
@@ -126,7 +126,7 @@ class Either:
                 value = value if value == other else code.select(test, code.value(other), code.value(value))
             return value
 
-        length = max(len(f.sizes) for f in functions)  # what a function does not read may be anything
+        length = max(len(f.sizes) for f in functions)  # arguments that a function does not read are arbitrary
         longest = next(f for f in functions if len(f.sizes) == length)
         sizes = [[entry.sizes.dim(s) for s in (*f.sizes, *longest.sizes[len(f.sizes) :])] for f in functions]
         addresses = [entry.calls.kernel(f.name) for f in functions]
@@ -147,7 +147,7 @@ class Either:
 
 @dataclass(frozen=True)
 class Noted:
-    """A launch of which it is noted, by its record, which choice is behind it."""
+    """A launch that records which choice it depends on."""
 
     launch: Launch
     key: str
@@ -176,8 +176,8 @@ class KernelPrinter:
     def __init__(
         self, target: Target, sites: list[str] | None = None, small: int = SMALL, choices: Choices = USUAL
     ) -> None:
-        """small: the largest number that stays in the code, instead of becoming an argument. choices: which forms kernels have;
-        code that is to be short has the usual ones."""
+        """small: the largest number that stays constant in the code instead of becoming an argument. choices: the
+        kernels' variants; size-optimised code uses the defaults."""
         self.target, self.sites, self.small = target, [] if sites is None else sites, small
         self.choices = USUAL if target.small or target.compact else choices
         self.chosen: dict[int, str] = {}
@@ -226,7 +226,8 @@ class KernelPrinter:
             schedule = loops.Schedule.of(longer, self.target)
             return self._looped(longer, choice.pick(schedule, lambda: candidates.cuts(longer, schedule, self.target)))
         picked = choice.pick(schedule, lambda: [candidates.without_squares(longer, self.target)])
-        return self._looped(kernel if picked == schedule else longer, picked)  # the other may go across, too: it weaves
+        # the other one may also go across: it interleaves
+        return self._looped(kernel if picked == schedule else longer, picked)
 
     def _looped(self, kernel: LoopKernel, schedule: loops.Schedule) -> Emitted:
         places = schedule.lanes if schedule.across else 1 if schedule.abreast is None else schedule.abreast.count
@@ -256,12 +257,13 @@ class KernelPrinter:
         return Either.of(*launches, ((), self._for_any_rows(kernel, way.order, choice)))
 
     def _order(self, kernel: ContractionKernel, width: int = 0) -> gemm.Schedule | None:
-        """The usual order of a product's tiles; None where it is a plain loop."""
+        """The default order of a matmul's tiles; None if it is a plain loop."""
         tiled = Tiled.of(kernel, width or panels_of(kernel) or panel_width(kernel, self.target))
         return None if tiled is None else gemm.Schedule.of(tiled, self.target)
 
     def _for_any_rows(self, kernel: ContractionKernel, order: gemm.Schedule | None, choice: Choice) -> Emitted | Either:
-        """Where only a run can tell how many rows there are, one row has code of its own: it needs the memory's speed."""
+        """If the number of rows is known only at run time, a single row gets code of its own: it is bound by memory
+        bandwidth."""
         if order is None:
             return self._loops(as_loops(kernel), choice)
         rows = product([v.extent for v in kernel.rows])
@@ -274,8 +276,8 @@ class KernelPrinter:
         return Either.of((((rows, 2),), self._vectors(kernel, order)), ((), self._vectors(kernel, alone)))
 
     def _tiles(self, kernel: ContractionKernel, enough: Asked, always: bool = False) -> list[tuple[Asked, Emitted]]:
-        """One function, launched over strips of rows, or across them, where there is enough to multiply and a model of time says
-        so, or `always` where there is enough."""
+        """One function, launched over strips of rows or over panels, if there is enough work and the cost model (or
+        `always`) chooses it."""
         tiled = Tiled.of(kernel, amx.WIDTH)
         assert tiled is not None
         schedule = amx.Schedule.of(tiled)
@@ -311,8 +313,8 @@ class KernelPrinter:
         return self._emitted(general, schedule, values, emit, schedule.count(tiled), grain)
 
     def _blocks(self, kernel: ContractionKernel, blocks: Blockwise, choice: Choice) -> Emitted | Either:
-        """A product with numbers of a few bits: for few rows these are read once, as they are; for many they become floats in
-        panels, or on the way to tile registers."""
+        """A matmul with weights of a few bits. For few rows they are read once, in packed form; for many they are
+        unpacked to float panels, or on the way to tile registers."""
         width = kernel.buffers[blocks.weight.buffer].panels
         tiled = Tiled.of(kernel, width)
         if tiled is None or not blocks.is_even(kernel) or self.target.lanes(4) == 1:
@@ -342,7 +344,7 @@ class KernelPrinter:
         schedule = gemv.Schedule.of(tiled, rows, self.target)
         grain = grain_for(schedule.work(tiled))
         if schedule.steps is not None:
-            grain = -1 * grain  # a thread writes all rows' digits before its panels
+            grain = -1 * grain  # a thread writes the limbs of all rows before its panels
         general, values = parametrize(kernel, {kernel.column: tiled.width}, {tiled.width * WORD})
         emit = partial(gemv.emit, general, schedule, self.target)
         return self._emitted(general, schedule, values, emit, tiled.panel.extent, grain)
@@ -366,7 +368,7 @@ class KernelPrinter:
     def _emitted(
         self, general: Kernel, schedule: object, values: dict[str, Dim], emit: Emit, count: Dim, grain: Dim
     ) -> Emitted:
-        """The function for a kernel over arguments, printed unless one like it was."""
+        """The function for a kernel over arguments, printed unless an identical one exists."""
         key = fingerprint(general, schedule)
         if key not in self._known:
             name = f"kernel{len(self._known)}"

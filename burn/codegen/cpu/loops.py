@@ -1,6 +1,6 @@
-"""Prints loop kernels: parallel loops over an index range, one of them (or the innermost reduction) vectorised.
+"""Prints loop kernels: parallel loops over an index range, with one of them (or the innermost reduction) vectorised.
 
-`emit` is the entry point; `heuristics/` says which loop becomes the lanes and how work is cut.
+`emit` is the entry point; `heuristics/` chooses the vectorised loop and the work of a launch.
 """
 
 from __future__ import annotations
@@ -30,10 +30,14 @@ from burn.kernels.rewrite import kernel_loops
 
 @dataclass(frozen=True)
 class Schedule:
-    """What is decided about a kernel while its sizes are numbers: the lanes' loop, how it is cut for a launch, whether
-    whole vectors cover it, how the loops of each stage are cut into partial sums, the loop that is taken as many iterations
-    at a time as there are lanes, because loads lie along it (or ""), the one whose neighbours sum their windows at once, and
-    whether what lies along `across` is interleaved: vectors of it, one for each iteration of the lanes' loop, are written."""
+    """Decisions made while sizes are numbers:
+
+    - `lane`, `chunk`, `even`: the vectorised loop, how a launch cuts it, and if whole vectors cover it
+    - `cuts`: how the loops of each stage are split into partial sums
+    - `across`: the loop that in-register transposes combine with the lanes ("" for none)
+    - `abreast`: the loop whose neighbouring iterations compute their windows together
+    - `woven`: rows along `across` are interleaved, one vector for each
+    """
 
     lane: str
     lanes: int
@@ -51,7 +55,7 @@ class Schedule:
 
     @staticmethod
     def along(kernel: LoopKernel, lane: LoopVar | None, target: Target, squares: bool = True) -> Schedule:
-        """The one with this loop as the lanes'. Without `squares` none are turned."""
+        """The schedule that vectorises this loop. Without `squares` there are no in-register transposes."""
         lanes = 1 if lane is None else lanes_for(kernel, target)
         cuts = tuple(sums.cuts(stage, lane, lanes) for stage in kernel.stages)
         if lane is None:
@@ -77,7 +81,7 @@ class Schedule:
         return product(outer) * pieces
 
     def steps(self, loop: LoopVar) -> Dim:
-        """In how many steps a launch goes through a loop."""
+        """The number of steps in which a launch iterates over a loop."""
         if self.abreast is not None and loop.name == self.abreast.loop:
             return ceildiv(loop.extent, self.abreast.count)
         return ceildiv(loop.extent, self.lanes) if loop.name == self.across else loop.extent
@@ -131,7 +135,7 @@ class _Printer:
         return code.text()
 
     def _lanes(self, start: Int, stop: Int, body: Callable[[], None]) -> None:
-        """Runs body for lanes start..stop in whole vectors, then once more under a mask for what is left."""
+        """Runs body for lanes start..stop in whole vectors, then once under a mask for the remainder."""
         code, emitter, lanes = self.code, self.emitter, self.lanes
         assert self.lane is not None
         if lanes == 1:
@@ -158,7 +162,8 @@ class _Printer:
                 body()
 
     def _squares(self, across: LoopVar, start: Int, stop: Int) -> None:
-        """Runs the stages for lanes start..stop at as many places of `across` as there are lanes, or as are left."""
+        """Runs the stages for lanes start..stop, for a square of up to as many iterations of `across` as there are
+        lanes."""
         code, emitter, lanes = self.code, self.emitter, self.lanes
         first, extent = code.mul(emitter.places[across], lanes), emitter.dim(across.extent)
         last = code.add(first, lanes)
@@ -188,7 +193,7 @@ class _Printer:
             self._lanes(start, stop, rows)
 
     def _weave(self, across: LoopVar) -> None:
-        """Copies a vector's worth of every row; the last one ends where the rows do, and may lie over the one before."""
+        """Copies one vector of every row; the last one ends at the rows' end, and may overlap the previous one."""
         code, emitter, lane = self.code, self.emitter, self.lane
         ((write,),) = (stage.writes for stage in self.kernel.stages)
         load = write.value
@@ -207,7 +212,8 @@ class _Printer:
             code.store(values, emitter.pointers[write.buffer], code.add(start, number * self.lanes))
 
     def _windows(self, several: Abreast, start: Int, stop: Int) -> None:
-        """Runs the stages for lanes start..stop at as many places as sum their windows at once, or as are left."""
+        """Runs the stages for lanes start..stop, for a group of iterations that compute their windows together, or the
+        remaining ones."""
         code, emitter, kernel = self.code, self.emitter, self.kernel
         (loop,) = (v for v in kernel.parallel if v.name == several.loop)
         first, extent = code.mul(emitter.places[loop], several.count), emitter.dim(loop.extent)
@@ -249,13 +255,13 @@ class _Printer:
             each()
 
     def _is_short(self) -> bool:
-        """Whether one vector, under a mask, is all that there is of the lanes."""
+        """True if one masked vector holds all lanes."""
         assert self.lane is not None
         return isinstance(self.lane.extent, int) and self.lane.extent < self.lanes
 
     def _is_covered(self, across: LoopVar) -> bool:
-        """Whether what a row of a square writes past its own lanes is where the next row begins, which is written later: stores
-        under masks take many times as long as others. All that is read was read before."""
+        """True if the excess lanes of a square's row overwrite only the start of the next row, which is written later.
+        Masked stores take many times as long. All loads precede the stores."""
         assert self.lane is not None
         nodes = list(walk(*(scalar for stage in self.kernel.stages for scalar in stage.scalars)))
         if not self._is_short() or any(isinstance(n, Load) and n not in self.crosswise for n in nodes):
@@ -267,8 +273,8 @@ class _Printer:
         )
 
     def _turned(self, load: Load) -> list[Value]:
-        """What the lanes load, for each of the rows of a square: columns are loaded and turned. Of lanes that there are not, the
-        last one's column is loaded again."""
+        """The loaded lanes for each row of a square: loads columns and transposes them. Lanes past the end repeat the
+        last column."""
         code, emitter, lanes = self.code, self.emitter, self.lanes
         assert self.lane is not None
         type_ = vector(lanes, conversions.element_type(load.dtype))
@@ -292,7 +298,7 @@ class _Printer:
 
     def _write(self, stage: Stage) -> None:
         def body() -> None:
-            if stage.order == "parallel":  # a buffer that is written may be one that is read, at the same place
+            if stage.order == "parallel":  # a buffer that is written may also be read at the same index
                 for write in stage.writes:
                     self.emitter.prepare(write.offset, write.value)
             for write in stage.writes:

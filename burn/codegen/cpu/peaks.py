@@ -1,6 +1,8 @@
-"""Programs that do nothing but multiply and add in registers, or read and write memory: the most that this CPU reaches.
+"""Benchmark programs that only multiply and add in registers, or only read and write memory: the peak throughput of
+this CPU.
 
-What a kernel reaches is told against that (burn/bench/roofline.py). `arithmetic` and `traffic` are the entry points."""
+The roofline report compares kernels with it (burn/bench/roofline.py). `arithmetic` and `traffic` are the entry points.
+"""
 
 from __future__ import annotations
 
@@ -14,15 +16,15 @@ from burn.codegen.host.object import ENTRY, compile_object
 from burn.dialect.mlir import context
 
 STEPS = 2048
-"""Of the loop that an iteration of a kernel is."""
+"""Iterations of the loop in a kernel."""
 
 SPARE = 8
-"""Vector registers that do not hold sums."""
+"""Vector registers that do not hold accumulators."""
 
 
 @dataclass(frozen=True)
 class Arithmetic:
-    """A program without inputs or outputs, whose one kernel does so many multiplications and additions of float32."""
+    """A program without inputs or outputs, whose one kernel performs a number of float32 multiplications and additions."""
 
     name: str
     code: bytes
@@ -30,7 +32,7 @@ class Arithmetic:
 
 
 def arithmetic(target: Target, iterations: int) -> list[Arithmetic]:
-    """The ways there are to multiply on a CPU, each as one launch of so many iterations, each on one core."""
+    """The matmul instructions of a CPU, each as one launch of `iterations` iterations on one core."""
     ways = [("vectors", _vectors, 1)]
     if target.tiles:
         ways.append(("tiles", _tiles, len(PRODUCTS)))
@@ -49,8 +51,8 @@ def arithmetic(target: Target, iterations: int) -> list[Arithmetic]:
 
 
 def traffic(target: Target, chunks: int, size: int, times: int) -> bytes:
-    """A program whose kernel 0 reads and writes `chunks` pieces of so many bytes (a multiple of 4,096), each on one core and so
-    many times over; and whose kernel 1 reads them so."""
+    """A program whose kernel 0 reads and writes `chunks` pieces of `size` bytes (a multiple of 4,096), each on one core
+    and `times` times; kernel 1 only reads them."""
     lanes, unroll = target.lanes(4), 8
     type_ = vector(lanes, "f32")
     kernels = []
@@ -97,7 +99,7 @@ def _launch(entry: Function, number: int, kernel: Function, words: Value, count:
 
 
 def _vectors(code: Function, target: Target) -> int:
-    """Fused multiply-adds into as many sums as there are registers for."""
+    """Fused multiply-adds into as many accumulators as there are registers."""
     worker, _, begin, end = code.arguments
     lanes, sums = target.lanes(4), target.vector_registers - SPARE
     type_ = vector(lanes, "f32")
@@ -120,7 +122,7 @@ def _multiply_add(code: Function, x: Value, by: Value, plus: Value, target: Targ
 
 
 def _tiles(code: Function, target: Target) -> int:
-    """Products of two registers of bfloat16 into four of sums."""
+    """Multiplies two registers of bfloat16 into four accumulators."""
     worker, _, begin, end = code.arguments
     configure(code)
     for number in range(8):

@@ -138,7 +138,7 @@ def _sums(stage: Stage) -> list[Reduction | None]:
 
 
 def identities(code: Function, reduction: Reduction, lanes: int) -> list[Value]:
-    """The accumulator's start: the identity; for arg kinds a place of -1, which anything beats."""
+    """The accumulator's start: the identity; for arg kinds an index of -1, which any element replaces."""
     type_ = vector(lanes, conversions.element_type(reduction.dtype))
     if reduction.kind.startswith("arg"):
         return [code.const(0, type_), code.const(-1, vector(lanes, "i64"))]
@@ -146,7 +146,7 @@ def identities(code: Function, reduction: Reduction, lanes: int) -> list[Value]:
 
 
 def _better(code: Function, reduction: Reduction, body: Value, best: Value, place: Value) -> Value:
-    """Whether body takes the place of best: it is more extreme, or (last) as extreme, or the first NaN, or the first at all."""
+    """True if body replaces best: it is more extreme, or (last) equally extreme, or the first NaN, or the first at all."""
     want = {"argmax": "gt", "argmin": "lt"}[reduction.kind]
     want = {"gt": "ge", "lt": "le"}[want] if reduction.last else want
     better = math.apply(code, want, reduction.dtype, body, best)
@@ -163,7 +163,7 @@ def _better(code: Function, reduction: Reduction, body: Value, best: Value, plac
 
 
 def across(code: Function, reduction: Reduction, value: Value) -> Value:
-    """Combines the lanes pairwise: halves against each other until one is left."""
+    """Combines the lanes pairwise: one half with the other until one lane is left."""
     lanes, element = lanes_of(value.type), element_of(value.type)
     while lanes > 1:
         half = lanes // 2

@@ -1,5 +1,5 @@
-"""What autotuning found, on disk: a file for each machine and key, in burn's cache folder. A file that is damaged, or tells of a
-form that is not tried any more, counts for nothing."""
+"""Autotuning results on disk: one file per machine and key, in burn's cache folder. Damaged files, and variants that no
+longer exist, are ignored."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from burn.runtime.files import save_text
 
 @dataclass(frozen=True)
 class Book:
-    """folder: a machine's; none where nothing is kept."""
+    """folder: the machine's folder; None if nothing is stored."""
 
     folder: Path | None
 
     @staticmethod
     def of(machine: str) -> Book:
-        """machine: a card's name, or all that times depend on of a CPU."""
+        """machine: a GPU's name, or all properties of a CPU that timings depend on."""
         cache = Cache.from_environment()
         name = re.sub(r"\W+", "-", machine).strip("-")
         return Book(cache.directory / "tuned" / name if cache.size else None)
 
     def get(self, key: str, forms: Sequence[Form], tried: int) -> Form | None:
-        """The fastest one of `forms`, if the first `tried` of them have been timed, or more."""
+        """The fastest of `forms`, if at least the first `tried` of them have been timed."""
         if self.folder is None:
             return None
         try:
@@ -40,12 +40,12 @@ class Book:
             return None
 
     def put(self, key: str, form: Form, times: Mapping[int, float], tried: int) -> None:
-        """times: seconds by the numbers of forms, of the first `tried` of which some could not be had."""
+        """times: seconds by variant number, of the first `tried`; variants that could not be built are missing."""
         if self.folder is None:
             return
         microseconds = {number: round(seconds * 1e6, 3) for number, seconds in times.items()}
         noted = {"shape": _text(form), "tried": tried, "microseconds": microseconds}
-        with suppress(OSError):  # what is not kept is timed again
+        with suppress(OSError):  # without a stored result it is timed again
             self.folder.mkdir(parents=True, exist_ok=True)
             save_text(self.folder / f"{key}.json", json.dumps(noted))
 

@@ -1,8 +1,7 @@
-"""Which of several forms something of a program gets, where each is right and none is fastest everywhere: the one that the
-heuristics name, or one that was found faster on this machine (`search.py`). Whoever decides asks a `Choice`, and knows no more
-of it.
+"""Choices between variants of a decision that are all correct, but differ in speed. A `Choice` returns the heuristics'
+default, or a faster variant found on this machine (`search.py`). Code generators only query choices.
 
-A form is a frozen dataclass of numbers, texts and further ones of that kind: a kernel's blocks, a panel's width.
+A variant is a frozen dataclass of numbers, texts and nested ones: a kernel's blocks, a panel's width.
 """
 
 from __future__ import annotations
@@ -18,10 +17,9 @@ F = TypeVar("F")
 
 @dataclass(frozen=True)
 class Choices:
-    """picked: forms by the keys of what has them; the usual ones where there is none. seen: where it is given, all that each may
-    have is noted there. seed: where it is given, forms are drawn by it, each as likely as the others, and whatever is picked: for
-    tests, as all must give right results. asked: where it is given, keys are noted there by the source nodes that they are asked
-    for, by passes, before there are launches."""
+    """picked: variants by key; defaults for missing keys. seen: if given, records all variants of each choice. seed: if
+    given, variants are drawn at random, for tests: all must give correct results. asked: if given, records keys by
+    source node, for passes that run before there are launches."""
 
     picked: Mapping[str, Form] = field(default_factory=dict)
     seen: dict[str, list[Form]] | None = None
@@ -30,11 +28,11 @@ class Choices:
 
     @property
     def are_usual(self) -> bool:
-        """Whether every form is the usual one, and nobody asks which ones there are."""
+        """True if every variant is the default, and nothing records choices."""
         return not self.picked and self.seen is None and self.seed is None and self.asked is None
 
     def of(self, key: Callable[[], str], node: str = "") -> Choice:
-        """The choice for something that is known by a key, which takes time to make, and comes from a source node."""
+        """The choice for a decision with this key (computed on demand), from a source node."""
         if self.are_usual:
             return NO_CHOICE
         made = key()
@@ -48,13 +46,13 @@ USUAL = Choices()
 
 @dataclass(frozen=True)
 class Choice:
-    """key: what the thing is known by where that matters."""
+    """key: identifies the decision."""
 
     choices: Choices = USUAL
     key: str = ""
 
     def pick(self, usual: F, others: Callable[[], Sequence[F]]) -> F:
-        """others: what else there may be, in the order in which it is tried."""
+        """others: the alternatives, in order of trial."""
         choices = self.choices
         if choices.are_usual:
             return usual
@@ -72,5 +70,5 @@ NO_CHOICE = Choice()
 
 
 def digest(*texts: str) -> str:
-    """A key, of all that it stands for."""
+    """A key derived from all these texts."""
     return hashlib.sha256("\n".join(texts).encode()).hexdigest()[:32]

@@ -1,4 +1,4 @@
-"""How long the launches of programs take on made-up inputs. Sizes with names count as typical ones."""
+"""Timings of a program's launches on generated inputs. Named sizes count as typical ones."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ from burn.runtime.device import Device
 from burn.runtime.executable import Executable
 
 RUNS = 5
-"""Of which the fastest counts."""
+"""Number of repetitions; the fastest counts."""
 
 LONG = 0.3
-"""Seconds up to which programs that run by turns go on, so that short ones are timed when the machine is quiet, too."""
+"""Seconds for which interleaved runs continue, so that short programs are also timed at a quiet moment."""
 
 MOST = 60
-"""Turns at most."""
+"""The most interleaved rounds."""
 
 HINT = 'leave autotuning off: autotune="off"'
 
 
 def check(program: Program) -> None:
-    """Raises CompileError for a program that takes what is not made up here."""
+    """Raises CompileError for a program whose inputs cannot be generated."""
     if program.input_containers or any(DTYPES[t.dtype].kind == "string" for t in program.input_types):
         problem = Problem("the program takes lists or strings", hint=HINT)
         raise CompileError("autotuning makes up inputs of numbers", [problem])
 
 
 def seconds(program: Program, artefacts: Sequence[Artefact], device: Device) -> list[list[float]]:
-    """Of each launch of each artefact of a program, the fastest of some runs on inputs of typical sizes: random numbers, and
-    integers that are 0, which name a place wherever they are indices. Several artefacts run by turns. Raises CompileError for
-    programs that do not run on such."""
+    """The fastest time of each launch of each artefact, on inputs of typical sizes: random floats, and integers of 0,
+    which are valid indices. Several artefacts run interleaved. Raises CompileError for programs that do not run on such
+    inputs."""
     check(program)
     count = len(program.inputs) - program.random_state
     given = [_made_up(type_, number) for number, type_ in enumerate(program.input_types[:count])]

@@ -1,6 +1,7 @@
-"""How much time a compilation spends on finding faster forms of what it makes, and who asked for that.
+"""Autotuning modes: how much time a compilation spends on the search for faster variants, and the source of the
+setting.
 
-BURN_AUTOTUNE says so where the caller does not.
+BURN_AUTOTUNE sets the mode if the caller does not.
 """
 
 from __future__ import annotations
@@ -15,13 +16,13 @@ MODES = ("off", "fast", "full")
 VARIABLE = "BURN_AUTOTUNE"
 
 _DRAWN = re.compile(r"any:(\d{1,18})")
-"""For tests: forms are drawn by a seed and nothing is timed, so that every form's results are looked at sooner or later."""
+"""For tests: variants are drawn by a seed without timing, so that tests eventually cover every variant."""
 
 
 @dataclass(frozen=True)
 class Mode:
-    """name: one of MODES; "off" also where forms are drawn, by `seed`. wished: by the environment and not by the caller, so that
-    what cannot be tuned is no error and is compiled as ever."""
+    """name: one of MODES; "off" also for drawn variants (`seed`). wished: set by the environment, not by the caller;
+    then programs that cannot be tuned compile without an error."""
 
     name: str = "off"
     seed: int | None = None
@@ -33,7 +34,7 @@ class Mode:
 
     @property
     def key(self) -> str:
-        """What tells programs apart that were compiled so; a wish may not have been granted."""
+        """Distinguishes programs compiled in different modes; a wish may not have been granted."""
         return f"{self.name}{'?' * self.wished}" if self.seed is None else f"any:{self.seed}"
 
 
@@ -41,8 +42,8 @@ OFF = Mode()
 
 
 def mode_of(given: str | None = None) -> Mode:
-    """The mode of that name, the environment's where there is none. Raises TypeMismatch for one that there is not, BurnError
-    where it is the environment's."""
+    """The mode of that name, by default the environment's. Raises TypeMismatch for an unknown one, BurnError for an
+    unknown one in the environment."""
     text = given if given is not None else variable(VARIABLE) or "off"
     if text in MODES:
         return Mode(text, wished=given is None)

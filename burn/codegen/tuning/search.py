@@ -1,9 +1,9 @@
-"""The search for the fastest forms of what a program is made of: `search` is the entry point.
+"""The search for a program's fastest variants: `search` is the entry point.
 
-The program runs with every part in its first form, then in its second, and so on, so that each is timed among those that it
-works beside. What was fastest is noted on disk (`book.py`) and is not timed again. A clock that other work on the machine
-disturbs, a CPU's, is asked by turns: the program in its usual form, in another, and so on again and again; and what was found
-runs once more, all of it together, to be kept where it still is faster.
+The program runs with every decision in its first variant, then in its second, and so on, so that each is timed next to
+the others. The fastest are stored on disk (`book.py`) and not timed again. A CPU's timings are disturbed by other work,
+so they are interleaved: the default program, a variant, and so on repeatedly. Finally the chosen variants are timed in
+combination, and those that are still faster are kept.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from burn.codegen.tuning.choices import Form
 from burn.dialect.program import Program
 
 TRIED = {"fast": 4, "full": 16}
-"""Forms that are timed of each part, by mode; the usual one among them."""
+"""The number of variants timed for each decision, by mode, including the default."""
 
 Forms = Mapping[str, Sequence[Form]]
-"""By key, the usual one first."""
+"""By key, the default first."""
 
 
 @dataclass(frozen=True)
 class Trial:
-    """A program that the passes have been through, as code in some forms. behind: by the number of a launch, the keys of what its
-    time is counted for."""
+    """A program after all passes, as code in some variants. behind: by launch number, the keys of the decisions that
+    its time counts for."""
 
     program: Program
     built: Built
@@ -36,11 +36,12 @@ class Trial:
 
 
 Measure = Callable[[Sequence[Trial]], Sequence[Sequence[float]]]
-"""Seconds of each launch, by its number, of each of some trials, which run by turns."""
+"""Seconds of each launch, by number, for each of several trials that run interleaved."""
 
 
 class Subject(Protocol):
-    """What is searched through. worth: of the usual form's time what another takes at most. by_turns: see above."""
+    """The object of the search. worth: the largest fraction of the default's time for which a variant is adopted.
+    by_turns: interleaved timing."""
 
     @property
     def worth(self) -> float: ...
@@ -49,18 +50,18 @@ class Subject(Protocol):
     def by_turns(self) -> bool: ...
 
     def forms(self) -> dict[str, list[Form]]:
-        """All that there are, by key, the usual one first."""
+        """All variants by key, the default first."""
         ...
 
     def prepare(self, trials: Sequence[Mapping[str, Form]]) -> set[tuple[str, int]]:
-        """Whatever is done once for all of the trials to come; which forms, by number, there cannot be after all."""
+        """Work shared by all following trials; returns the variants, by number, that cannot be built."""
         ...
 
     def build(self, picked: Mapping[str, Form]) -> Trial: ...
 
 
 def search(subject: Subject, mode: str, book: Book, measure: Measure) -> dict[str, Form]:
-    """The fastest forms, by key. Raises CompileError."""
+    """The fastest variants by key. Raises CompileError."""
     forms = {key: found for key, found in subject.forms().items() if len(found) > 1}
     tried = TRIED[mode]
     picked = {key: form for key, found in forms.items() if (form := book.get(key, found, tried)) is not None}
@@ -79,7 +80,7 @@ def search(subject: Subject, mode: str, book: Book, measure: Measure) -> dict[st
 
 
 def _fastest(times: Mapping[int, float], worth: float) -> int:
-    """The usual one, unless another is clearly faster; what no run came by stays as it is, too."""
+    """The default, unless another variant is clearly faster. Decisions without a timing keep the default."""
     if not times:
         return 0
     best = min(times, key=lambda number: times[number])
@@ -87,7 +88,7 @@ def _fastest(times: Mapping[int, float], worth: float) -> int:
 
 
 def _trial(picked: Mapping[str, Form], forms: Forms, number: int) -> dict[str, Form]:
-    """Every part in its form of that number; in the usual one, if it has no such."""
+    """Every decision in its variant of that number; in the default if there is none."""
     return {**picked, **{key: found[number if number < len(found) else 0] for key, found in forms.items()}}
 
 
@@ -98,7 +99,7 @@ def _rounds(forms: Forms) -> range:
 def _timed(
     subject: Subject, picked: Mapping[str, Form], forms: Forms, unfit: Collection[tuple[str, int]], measure: Measure
 ) -> dict[str, dict[int, float]]:
-    """Seconds of each part, by the number of its form. What does not run at all has none."""
+    """Seconds of each decision by variant number. Variants that do not run have none."""
     times: dict[str, dict[int, float]] = {}
     usual: Trial | None = None
     for number in _rounds(forms):
@@ -117,7 +118,7 @@ def _timed(
         before, now = measure([usual, trial])
         meanwhile = _by_key(before, usual, fit)
         for key, seconds in _by_key(now, trial, fit).items():
-            if key in meanwhile:  # as if the usual one had taken as long each time
+            if key in meanwhile:  # as if the default had taken equally long each time
                 taken = times.setdefault(key, {0: meanwhile[key]})
                 taken[number] = seconds * taken[0] / meanwhile[key]
     return {key: taken for key, taken in times.items() if 0 in taken}
@@ -126,8 +127,7 @@ def _timed(
 def _confirmed(
     subject: Subject, picked: Mapping[str, Form], forms: Forms, best: Mapping[str, int], measure: Measure
 ) -> dict[str, int]:
-    """Of the numbers of forms that were fastest, those that are so again, in the company of the others; none of them where the
-    whole program is no faster."""
+    """The fastest variants that are also faster in combination with the others; none if the whole program is no faster."""
     tell("timing all of the fastest")
     usual = subject.build(_trial(picked, forms, 0))
     found = subject.build({**picked, **{key: forms[key][number] for key, number in best.items()}})
@@ -139,7 +139,7 @@ def _confirmed(
 
 
 def _by_key(seconds: Iterable[float], trial: Trial, keys: Collection[str]) -> dict[str, float]:
-    """What the launches of each of these keys take; nothing for what did not run."""
+    """The time of the launches of each of these keys; empty for launches that did not run."""
     found: dict[str, float] = {}
     for launch, each in enumerate(seconds):
         for key in trial.behind.get(launch, ()):
@@ -149,6 +149,6 @@ def _by_key(seconds: Iterable[float], trial: Trial, keys: Collection[str]) -> di
 
 
 def tell(text: str) -> None:
-    """A line on a terminal that is written over by the next."""
+    """Writes a line to the terminal that the next one overwrites."""
     if sys.stderr.isatty():
         print(f"\r\033[Kautotuning: {text}" if text else "\r\033[K", end="", file=sys.stderr, flush=True)

@@ -1,8 +1,8 @@
-"""exp and what is made of it: exp2, expm1, the logistic function, tanh, sinh, cosh.
+"""exp and functions derived from it: exp2, expm1, the logistic function, tanh, sinh, cosh.
 
 exp(x) = 2^n exp(r) with n = round(x / ln 2) and |r| <= ln(2)/2. Results range over more powers of two than one factor
-can hold (denormals included), so 2^n is applied as two: 2^(n -+ split), then 2^(+-split) by the sign of x; but where an
-instruction does it at once, with the same bits.
+can hold (denormals included), so 2^n is applied as two factors: 2^(n -+ split), then 2^(+-split) by the sign of x. If
+one instruction does it at once, the bits are the same.
 """
 
 from __future__ import annotations
@@ -107,8 +107,8 @@ def tanh(x: Lanes) -> Lanes:
 
 
 def sigmoid(x: Lanes) -> Lanes:
-    """z / (1 + z) or 1 / (1 + z) with z = exp(-|x|). A quotient near that is mended by what is left over, top - q (1 + z), which
-    has no rounding of 1 + z in it: top - q is exact, as q is at least half of the top."""
+    """z / (1 + z) or 1 / (1 + z) with z = exp(-|x|). The remainder top - q (1 + z) corrects the approximate quotient.
+    It does not contain the rounding of 1 + z: top - q is exact, as q is at least half of the top."""
     z, negative = exp_of_negative(-x.abs()), x < 0.0
     top, below = negative.where(z, 1.0), z + 1.0
     if scales(x) and x.element == "f32":
@@ -116,7 +116,7 @@ def sigmoid(x: Lanes) -> Lanes:
         q = top * near
     else:
         q = top / below
-        near = negative.where(1.0 - q, q)  # 1 / (1 + z), of few digits
+        near = negative.where(1.0 - q, q)  # 1 / (1 + z), at low precision
     return (-z).mad(q, top - q).mad(near, q)
 
 

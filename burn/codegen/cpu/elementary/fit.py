@@ -1,9 +1,9 @@
 """Derives the polynomials of `coefficients.py`: run `python -m burn.codegen.cpu.elementary.fit > .../coefficients.py`.
 
 Each is the minimax polynomial of a function on the interval that the argument reduction leaves (Remez exchange in
-60-digit arithmetic), with the error weighted as the result sees it. Where 0 is not inside the interval, the
-coefficients are rounded to the target type one after another from the constant term up, the rest being fitted again
-after each, so that rounding costs little. Needs mpmath; it is not imported by the compiler.
+60-digit arithmetic), with the error weighted as in the result. If 0 is outside of the interval, the coefficients are
+rounded to the target type one by one, starting with the constant term. The rest is fitted again after each, so that
+rounding costs little. Needs mpmath; it is not imported by the compiler.
 """
 
 from __future__ import annotations

@@ -8,21 +8,21 @@ from burn.dialect.types import DTYPES
 from burn.kernels.body import AttentionKernel
 
 ATTENTION_KEYS = 128
-"""Keys of a block: turned on their side, with their values, they are 64 KiB at a depth of 64."""
+"""Keys of a block: transposed, with their values, they are 64 KiB at a depth of 64."""
 
 ATTENTION_ROWS = 64
-"""Rows that share a block of keys: enough that turning them costs a tenth of the products."""
+"""Rows that share a block of keys: enough to make the transpose cost a tenth of the multiplications."""
 
 ATTENTION_DOTS = 2
-"""Rows up to which keys are not turned: each score is a product along the depth."""
+"""Up to this many rows, keys are not transposed: each score is a dot product along the depth."""
 
 ATTENTION_HELD = 1024 * 1024
-"""Bytes of a head's turned keys that a thread keeps while it goes from block to block of rows."""
+"""Bytes of a head's transposed keys that a thread keeps between blocks of rows."""
 
 
 def prepares_once(kernel: AttentionKernel, rows: Dim, block: int) -> bool:
-    """Whether keys are turned once for all rows of a head, and not for each block of them: where there are several, all see all
-    keys, and these have room."""
+    """True if keys are transposed once for all rows of a head rather than for each block: there are several blocks, all
+    see all keys, and the keys fit."""
     if kernel.first != 0 or kernel.stop != kernel.key.extent or (isinstance(rows, int) and rows <= block):
         return False
     size = kernel.key.extent * kernel.depth.extent * DTYPES[kernel.dtype].size
@@ -36,25 +36,26 @@ def attention_tile(rows: Dim, target: Target) -> tuple[int, int]:
 
 
 def weighed_rows(tile: int) -> int:
-    """Rows of a tile whose scores become weights side by side: the largest of a row is known last, and an exponential is a long
-    chain of instructions that wait for each other."""
+    """Rows of a tile whose scores become weights together: the row maximum is known last, and an exponential is a long
+    dependence chain."""
     return next(n for n in (3, 2, 1) if tile % n == 0)
 
 
 def gradient_tile(target: Target) -> tuple[int, int]:
-    """The same on the way back, where keys are rows, too."""
+    """The register tile of the backward pass, where keys are also rows."""
     vectors = 2
     return min(8, (target.vector_registers - 1 - vectors) // vectors), vectors
 
 
 def gradient_rows(tile: int, bounded: bool) -> int:
-    """Rows whose probabilities are held together: few where a row's position hides keys, as those of a block meet all keys that
-    one of them may see; else enough that what keys are owed is read and written seldom."""
+    """Rows whose probabilities are held together. Few if row positions mask keys, because a block processes all keys
+    that any of its rows sees. Otherwise enough that the key gradients are seldom loaded and stored."""
     return (4 if bounded else 8) * tile
 
 
 def attention_rows(rows: Dim, tile: int) -> int:
-    """Rows of an iteration: about ATTENTION_ROWS, a multiple of the tile, and such that the last iteration is no stub."""
+    """Rows of an iteration: about ATTENTION_ROWS, a multiple of the tile, and such that the last iteration is not
+    short."""
     if not isinstance(rows, int):
         return max(1, ATTENTION_ROWS // tile) * tile
     blocks = max(1, -(-rows // ATTENTION_ROWS))

@@ -1,4 +1,4 @@
-"""The order of a contraction's tiles, and the parts of its operands that are copied, so that caches hold them."""
+"""Cache blocking of contractions: the order of tiles, and the operands that are copied."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from burn.dialect.dims import Dim, ceildiv, coefficient, product
 from burn.dialect.types import DTYPES
 
 STAGE = 512
-"""Places of the depth for which a tile's rows are converted at a time: eight rows of float32 are 16 KiB and stay in the
+"""The depth for which a tile's rows are converted at a time: eight rows of float32 are 16 KiB and stay in the
 first-level cache."""
 
 L2_BLOCK = 384 * 1024
-"""Bytes of the left side that should stay in the second-level cache while panels of the right side pass by."""
+"""Bytes of the lhs that should stay in the second-level cache while panels of the rhs are read."""
 
 PART = 1024
-"""Places of the depth that a tile is summed over at a time: a panel of two vectors is 128 KiB then, and rows of the left side
-that share it are many."""
+"""The depth that a tile accumulates at a time: a panel of two vectors is then 128 KiB, and many rows of the lhs share
+it."""
 
 HELD = 1024 * 1024
-"""Bytes of sums that are held between two parts of the depth."""
+"""Bytes of accumulators stored between two parts of the depth."""
 
 MANY_ROWS = 64
-"""Rows from which on a depth that is long, or may be, is cut."""
+"""Rows from which a long, or possibly long, depth is split."""
 
 
 def depth_part(kernel: Tiled, rows: Dim) -> int | None:
-    """Into which parts the depth is cut; None where it is summed in one go. A part that is half as long again is not cut."""
+    """The length of the parts of the depth; None for a single part. A depth up to half as long again is not split."""
     if kernel.outer or kernel.valid:
         return None
     depth, columns = kernel.inner.extent, kernel.column.extent
@@ -38,7 +38,7 @@ def depth_part(kernel: Tiled, rows: Dim) -> int | None:
 
 
 def held_tiles(kernel: Tiled, rows: Dim, tile: int, block: int | None) -> int:
-    """Tiles that are summed together, part by part: those of a block of rows, through as many panels as HELD has room for."""
+    """Tiles accumulated together, part by part: those of a block of rows, for as many panels as HELD has room for."""
     tiles = block or ceildiv(rows, tile)
     panels = kernel.panel.extent
     most = HELD // (tile * kernel.width * DTYPES[kernel.dtype].size)
@@ -49,17 +49,19 @@ def held_tiles(kernel: Tiled, rows: Dim, tile: int, block: int | None) -> int:
 
 
 NEAR_ROWS = 128 * 1024
-"""Bytes of a batch's left side that stay at hand while panels of the right side pass by."""
+"""Bytes of a batch's lhs that stay in the cache while panels of the rhs are read."""
 
 GROUP_TILES = 2
-"""Tiles of rows that read a panel of a group one after the other, before the next group of the same rows."""
+"""Tiles of rows that read a panel of a group consecutively, before the next group of the same rows."""
 
 
 def row_block(kernel: Tiled, rows: Dim, tile: int, part: int | None) -> int | None:
-    """How many tiles of rows are taken through all panels before the next; None for all of them, panel by panel.
+    """The number of row tiles that are multiplied with all panels before the next ones; None for all tiles, panel by
+    panel.
 
-    A right side that fits in the cache stays there: few rows at a time. But where each batch of few rows has its own, it comes
-    from memory, and panels are asked for ahead. A larger one passes by once for each block."""
+    An rhs that fits in the cache stays there: use few rows at a time. But if each batch of few rows has its own rhs, it
+    comes from memory, and panels are prefetched. A larger rhs is read once for each block.
+    """
     depth = kernel.places
     width = DTYPES[kernel.lhs.dtype].size
     right = depth * kernel.column.extent * DTYPES[kernel.rhs.dtype].size
@@ -83,8 +85,9 @@ def row_block(kernel: Tiled, rows: Dim, tile: int, part: int | None) -> int | No
 
 
 def rows_outside(kernel: Tiled, block: int | None) -> bool:
-    """Whether all batches of a block of rows are multiplied before the next block: where batches are groups of neighbouring
-    elements of a row, whose right sides stay in a cache together. A thread has whole rows then, as in the kernels around."""
+    """True if all batches of a block of rows are multiplied before the next block: batches are groups of neighbouring
+    elements of a row, and their rhs fit in a cache together. A thread then has whole rows, like in neighbouring
+    kernels."""
     right = (
         product([v.extent for v in kernel.batch]) * kernel.places * kernel.column.extent * DTYPES[kernel.rhs.dtype].size
     )
@@ -96,14 +99,14 @@ def rows_outside(kernel: Tiled, block: int | None) -> bool:
 
 
 COPIED_TILES = 4
-"""Tiles that one after the other read a copied panel and so pay for the copy."""
+"""Tiles that read a copied panel consecutively and so pay for the copy."""
 
 
 def copies_panel(kernel: Tiled, rows: Dim, tile: int, block: int | None) -> bool:
-    """Whether a panel of an unpacked right side is copied before the tiles of a block read it, one after the other.
+    """True if a panel of an unpacked rhs is copied before the tiles of a block read it.
 
-    In place, its rows lie as far apart as the right side is wide: often in one set of the cache. Columns that do not lie side
-    by side are always copied."""
+    Without a copy its rows have the stride of the whole rhs, often in one cache set. Strided columns are always copied.
+    """
     if not kernel.side_by_side or kernel.blocks is not None:
         return True
     tiles = ceildiv(rows, tile)
@@ -113,27 +116,27 @@ def copies_panel(kernel: Tiled, rows: Dim, tile: int, block: int | None) -> bool
 
 
 def fetches_ahead(kernel: Tiled, tile: int, vectors: int, block: int | None) -> bool:
-    """Whether the tiles of a block ask for the next panel while they read one: panels that were packed lie one behind the other,
-    and a CPU that follows their reading does not know that other tiles come first. One request for each place of the depth costs
-    nothing beside enough multiply-adds. Where a block is one tile, panels stay in the cache and follow each other."""
+    """True if the tiles of a block prefetch the next panel. Packed panels are contiguous, but the hardware prefetcher
+    cannot know that other tiles read the current panel first. One prefetch per depth element is free beside enough
+    multiply-adds. If a block is one tile, panels stay in the cache and follow each other."""
     in_place = kernel.lhs.dtype == kernel.dtype or kernel.run > 1
     return kernel.packed and kernel.panel.extent != 1 and block != 1 and in_place and tile * vectors >= 8
 
 
 TURNED_TILES = 8
-"""Tiles of rows that are turned together where the depth is known only when the program runs."""
+"""Tiles of rows transposed together if the depth is known only at run time."""
 
 TURNED_PLACES = 8
-"""Places of the depth that are turned at a time: their rows may all lie in one set of the cache."""
+"""The depth transposed at a time: its rows may all share one cache set."""
 
 
 def turns_rows(kernel: Tiled, tile: int, target: Target) -> bool:
-    """Whether rows of the left side are copied tile by tile, one place of the depth after another: where neighbouring rows, and
-    not a row's elements, lie side by side, every place would be another cache line, and often another page."""
+    """True if rows of the lhs are copied and transposed tile by tile. If neighbouring rows rather than a row's elements
+    are contiguous, every depth element would be in another cache line, and often in another page."""
     if kernel.valid or kernel.lhs.dtype != kernel.dtype or not kernel.rows or tile < 4:
         return False
     if tile & (tile - 1) and target.vector_bytes < 32:
-        return False  # part of a vector is read and written one by one
+        return False  # part of a vector is read and written element by element
     last = kernel.rows[-1]
     whole = len(kernel.rows) == 1 or (isinstance(last.extent, int) and last.extent % tile == 0)
     if not whole or coefficient(kernel.lhs.offset, last) != 1 or coefficient(kernel.lhs.offset, kernel.inner) == 1:
@@ -143,7 +146,7 @@ def turns_rows(kernel: Tiled, tile: int, target: Target) -> bool:
 
 
 def turned_block(kernel: Tiled, rows: Dim, tile: int, part: int | None) -> int:
-    """How many tiles of rows are turned together; the panels pass by once for each of these blocks."""
+    """Tiles of rows transposed together; all panels are read once for each of these blocks."""
     depth = part or product([v.extent for v in (*kernel.outer, kernel.inner)])
     block = TURNED_TILES
     if isinstance(depth, int):

@@ -1,4 +1,4 @@
-"""Which loop of a kernel becomes the lanes of vectors, and how many these are; the order of the others."""
+"""Heuristics for vectorisation: the vectorised loop of a kernel, the number of lanes, and the order of the other loops."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from burn.kernels.body import Fetched, Load, LoopKernel, Stage, Write, loop_atom
 
 
 def choose_lane(kernel: LoopKernel) -> LoopVar | None:
-    """The loop whose neighbouring iterations touch neighbouring elements most often."""
+    """The loop whose neighbouring iterations most often access neighbouring elements."""
     scores = [(_score(kernel, v), v) for v in possible_lanes(kernel)]
     best = max(scores, key=lambda pair: pair[0], default=None)
     return best[1] if best is not None and best[0] > 0 else None
 
 
 def possible_lanes(kernel: LoopKernel) -> list[LoopVar]:
-    """The loops that may be the lanes'."""
+    """The loops that can be vectorised."""
     inner = {s.loops[-1] for s in kernel.stages if s.loops}
     if any(s.order != "parallel" for s in kernel.stages):
         inner = set()
-    scratch = any(b.role == "scratch" for b in kernel.buffers)  # holds one row: rows cannot be the lanes
+    scratch = any(b.role == "scratch" for b in kernel.buffers)  # scratch holds one row: rows cannot be lanes
     candidates = [] if scratch else list(kernel.parallel[-1:])
     if any(r.kind.startswith("arg") for s in kernel.stages for r in s.reductions):
-        pass  # places are compared one by one: only a parallel loop can be the lanes
+        pass  # positions are compared one by one: only a parallel loop can be vectorised
     elif len(inner) == 1:
         candidates += inner
     return [v for v in candidates if v.extent != 1]
@@ -56,12 +56,11 @@ def lanes_for(kernel: LoopKernel, target: Target) -> int:
 
 
 SHORT_ROW = 64
-"""Elements up to which a row that is copied is too short for a CPU to see that the next one follows."""
+"""Up to this many elements, a copied row is too short for the hardware prefetcher."""
 
 
 def as_read(kernel: LoopKernel) -> LoopKernel:
-    """A copy of short rows with its loops in the order in which the rows are read: what is read far apart is waited for, what is
-    written so is not."""
+    """A copy of short rows with its loops in the order of the reads: strided loads stall, strided stores do not."""
     match kernel.stages:
         case (Stage(loops=(), reductions=(), writes=(Write(value=Load() as load),), order="parallel"),):
             *outer, row = kernel.parallel or (LoopVar("", 1),)

@@ -1,4 +1,4 @@
-"""How wide the panels of a product's right side are."""
+"""Heuristics for the panel width of a matmul's rhs."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from burn.kernels.body import ContractionKernel
 from burn.kernels.layouts import PackedMatmul
 
 COMPACT_VECTORS = 4
-"""Vectors of a panel beside one row: four sums that do not wait for each other, by five lines of code. Rows would need addresses,
-and checks of their own."""
+"""Vectors of a panel with one row: four independent accumulators in five lines of code. Rows would need addresses and
+checks of their own."""
 
 
 def panel_vectors(target: Target) -> int:
-    """Vectors of a panel's columns at most. With 32 registers four beside six rows: an element of the left side is loaded for
-    four multiply-adds, and a loop has 1.4 instructions for each, where two vectors beside eight rows have 1.6. Cores that decode
-    few at a time, as all do while their other thread is busy, are kept from multiplying by the others. With fewer registers
+    """The most vectors of a panel's columns. With 32 registers, four with six rows: an element of the lhs is loaded for
+    four multiply-adds, and the loop has 1.4 instructions for each; two vectors with eight rows need 1.6. Cores that
+    decode few instructions at a time, as all do with a busy sibling thread, are decode-bound. With fewer registers,
     two."""
     if target.compact:
         return COMPACT_VECTORS
@@ -28,28 +28,27 @@ def panel_vectors(target: Target) -> int:
 
 
 def packed_width(product: PackedMatmul, target: Target) -> int:
-    """Columns of a panel that is packed once: whole vectors, fewer of them where that wastes less."""
+    """Columns of a panel that is packed once: whole vectors, fewer of them if that wastes less."""
     columns, usual, lanes = product.columns, panel_vectors(target), target.lanes(DTYPES[product.dtype].size)
     if target.compact:
         return _fitting(columns, (usual, 1), lanes)
     if target.tiles and product.dtype == "float32" and fill_tiles(product.rows, columns, product.depth) is not None:
-        return _fitting(columns, (2, 1), lanes)  # as wide as tile registers take them
+        return _fitting(columns, (2, 1), lanes)  # the width of tile registers
     return _cheapest(product.rows, columns, lanes, target)
 
 
 def interleaved_width(product: PackedMatmul, target: Target) -> int:
-    """The same where bytes are multiplied in runs, and a run of the left side is read for each vector: four vectors beside six
-    rows."""
+    """The same for bytes in interleaved runs, with one lhs run loaded per vector: four vectors with six rows."""
     columns = product.columns
     if target.tiles and product.interleaved == VNNI and bytes_fill(product.rows, columns, product.line) is not None:
-        return 2 * target.lanes(4)  # as wide as tile registers take them
+        return 2 * target.lanes(4)  # the width of tile registers
     most = 4 if target.vector_registers >= 32 else 2
     return _fitting(columns, (most, 2, 1), target.lanes(4))
 
 
 def panel_width(kernel: ContractionKernel, target: Target) -> int:
-    """Columns of a panel where the right side is not packed. One row or two leave registers for more vectors, and longer
-    runs of the right side are read at a time."""
+    """Columns of a panel of an unpacked rhs. One row or two leave registers for more vectors, and longer runs of the
+    rhs are read at a time."""
     columns, lanes = kernel.column.extent, target.lanes(DTYPES[kernel.dtype].size)
     rows = product_of([v.extent for v in kernel.rows])
     usual = panel_vectors(target)
@@ -62,11 +61,11 @@ def panel_width(kernel: ContractionKernel, target: Target) -> int:
 
 
 SPARED = 1 / 8
-"""Of a product's vectors: what code of its own for the last panel has to spare at least."""
+"""The fraction of a matmul's vectors that separate code for the last panel must save."""
 
 
 def last_vectors(columns: Dim, width: int, lanes: int) -> int | None:
-    """Vectors of the last panel that hold columns, where it is worth to leave the others out."""
+    """Vectors with columns in the last panel, if it is worth leaving out the others."""
     if not isinstance(columns, int) or columns == 0:
         return None
     vectors, panels = width // lanes, -(-columns // width)
@@ -75,13 +74,14 @@ def last_vectors(columns: Dim, width: int, lanes: int) -> int | None:
 
 
 GAIN = 0.98
-"""What three vectors have to be of the cost of two: their panels are longer, and fewer rows share them."""
+"""The cost of three vectors must be below this fraction of that of two: their panels are longer, and fewer rows share
+them."""
 
 
 def _cheapest(rows: Dim, columns: int, lanes: int, target: Target) -> int:
-    """The width whose panels take least: with 32 registers, up to four vectors, beside many rows; with 16, two vectors beside six
-    rows, or three beside four, which is seven loads for 12 multiply-adds and not eight, and four streams of rows beside the
-    panel's; one where two are mostly empty."""
+    """The cheapest panel width. With 32 registers: up to four vectors, with many rows. With 16: two vectors with six
+    rows, or three with four, which is seven loads for 12 multiply-adds instead of eight, and four streams of rows
+    besides the panel's. One if two are mostly empty."""
     usual = panel_vectors(target)
     columns = max(1, columns)
 
@@ -101,6 +101,6 @@ def _cheapest(rows: Dim, columns: int, lanes: int, target: Target) -> int:
 
 
 def _fitting(columns: int, widths: tuple[int, ...], lanes: int) -> int:
-    """The first of these widths, in vectors, with which no more than half as much again is read as with one vector."""
+    """The first of these widths, in vectors, that reads at most half as much again as one vector."""
     read = {vectors: -(-max(1, columns) // (vectors * lanes)) * vectors for vectors in widths}
     return next(vectors for vectors in widths if read[vectors] <= 1.5 * read[1]) * lanes

@@ -1,4 +1,4 @@
-"""What of the kernels a CPU would rather have described otherwise."""
+"""Lowering preferences of CPUs."""
 
 from __future__ import annotations
 
@@ -7,6 +7,6 @@ from burn.kernels.preferences import Preferences
 PREFERENCES = Preferences(
     keep_rows=True, columns_apart=False, reduce_block=16384, owed_together=True, parts_in_place=True
 )
-"""A row fits in the cache, and an exponential costs more than to read it back. Columns that lie apart are gathered element by
-element: a copy, made once, is cheaper than that for every panel. A block of 16,384 elements takes some microseconds: worth a
-thread. Heads are many more than threads, and probabilities cost products."""
+"""A row fits in the cache, and an exponential costs more than loading it. Strided columns are gathered element by
+element; a copy, made once, is cheaper than gathering for every panel. A block of 16,384 elements takes some
+microseconds: worth a thread. There are many more heads than threads, and recomputing probabilities costs matmuls."""

@@ -1,4 +1,4 @@
-"""The register tile of a product: its rows, and how its sums and its loop make use of a core."""
+"""Heuristics for the register tile of a matmul: its rows, accumulators and inner loop."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from burn.dialect.dims import Dim
 
 
 def tile_rows(rows: Dim, vectors: int, indirect: bool, target: Target) -> int:
-    """Rows of the register tile: as many as the registers hold, or fewer where that leaves fewer rows of the last tile over.
+    """Rows of the register tile: as many as the registers hold, or fewer if that leaves fewer rows in the last tile.
 
-    Few different heights are used, so that kernels can be shared; each row has an address register of its own."""
+    There are few different heights, so that kernels can be shared; each row has an address register.
+    """
     most = most_rows(vectors, target)
     if not isinstance(rows, int):
         return most
@@ -27,38 +28,39 @@ def most_rows(vectors: int, target: Target) -> int:
 
 
 def tile_cost(rows: int, vectors: int) -> int:
-    """What a place of the depth costs a tile. Two multiply-adds, or loads, are done at once."""
+    """The cost of one depth element for a tile. Two multiply-adds, or loads, issue at once."""
     return 2 * rows * vectors + rows + vectors
 
 
 TOGETHER = 4
-"""Places of the depth that a turn of a tile's loop takes: addresses are computed once for them, and what is asked for ahead comes
-in whole cache lines. While a core's other thread is busy, it decodes half as many instructions, and then each that is no
-multiply-add delays one."""
+"""Unroll factor of a tile's loop over the depth: addresses are computed once per unrolled iteration, and prefetches
+cover whole cache lines. With a busy sibling thread a core decodes half as many instructions, so each instruction that
+is no multiply-add delays one."""
 
 
 def places_together(target: Target) -> int:
-    """How many those are: one where code is to be short."""
+    """The unroll factor; 1 for size-optimised code."""
     return 1 if target.small or target.is_slender else TOGETHER
 
 
 def split_depth(tile: int, vectors: int, target: Target) -> int:
-    """Into how many independent sums a small tile splits its depth, so that multiply-adds do not wait for each other. Engines of
-    WebAssembly load all that a turn of a loop reads before they compute: more than two sums' would not fit into registers."""
+    """The number of independent accumulators among which a small tile splits its depth, so that multiply-adds do not
+    wait for each other. WebAssembly engines load all operands of an unrolled iteration before they compute: more than
+    two would not fit into registers."""
     wanted, most = 8, 2 if target.architecture == "wasm32" else 4
     return max(1, min(most, wanted // (tile * vectors)))
 
 
 FEW_ROWS = 8
-"""Rows up to which numbers become floats where they are multiplied: beyond, a panel of floats is written, which tile after tile
-reads from a cache."""
+"""Up to this many rows, weights are converted to floats when they are multiplied. For more, a panel of floats is
+stored, which successive tiles read from a cache."""
 
 
 @dataclass(frozen=True)
 class DigitRows:
-    """Up to `most` rows are better multiplied as digits of bytes than as floats (gemv.py), so many `together`; `sums` of them,
-    for each digit, row and vector of columns, are in registers beside the weights' words. Where only a run can tell how many rows
-    there are, all below FEW_ROWS are, too: most often there is one."""
+    """Up to `most` rows are multiplied as int8 limbs rather than floats (gemv.py), `together` at a time; `sums`
+    accumulators for each limb, row and vector of columns are in registers beside the weights. If the number of rows is
+    known only at run time, all below FEW_ROWS use limbs: most often there is one row."""
 
     most: int
     together: int
@@ -69,14 +71,14 @@ class DigitRows:
         return DigitRows(16, 4, 24) if target.vector_registers >= 32 else DigitRows(3, 1, 9)
 
     def beside(self, vectors: int, sums: int) -> int:
-        """Vectors of columns, of so many sums each, that are summed at a time: as many in each group."""
+        """Vectors of columns, with `sums` accumulators each, that are computed at a time: equally many in each group."""
         groups = -(-vectors // max(1, self.sums // sums))
         return -(-vectors // groups)
 
 
 def few_rows(rows: Dim, kernel: Tiled, target: Target, digits: bool) -> int | None:
-    """Rows that are summed together where numbers become floats in registers: all of a few; one where only a run can tell how
-    many there are, or digits are better for them; None for many."""
+    """Rows that are accumulated together while weights are converted in registers: all of a few; one if the number is
+    known only at run time, or limbs are better for the others; None for many."""
     vectors = kernel.width // min(target.lanes(4), kernel.width)
     if not isinstance(rows, int):
         return 1
@@ -86,5 +88,5 @@ def few_rows(rows: Dim, kernel: Tiled, target: Target, digits: bool) -> int | No
 
 
 def more_rows(target: Target, digits: bool) -> int:
-    """Rows from which on there are many, where only a run can tell how many there are."""
+    """The number of rows that counts as many, if it is known only at run time."""
     return max(FEW_ROWS, DigitRows.of(target).most + 1 if digits else 0)

@@ -1,4 +1,4 @@
-"""Which loops load along the lanes' loop and transpose in registers."""
+"""Heuristics for in-register transposes of loads along the vectorised loop."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from burn.dialect.dims import LoopVar, coefficient
 from burn.kernels.body import Fetched, Load, LoopKernel, Stage, Where, Write, loop_atoms, walk
 
 SQUARE_NODES = 48
-"""Nodes of a body that is printed once for every row of a square."""
+"""The most nodes of a body that is printed once for every row of a square."""
 
 
 def choose_across(kernel: LoopKernel, lane: LoopVar, lanes: int) -> tuple[LoopVar, int] | None:
-    """The loop that is taken in squares with the lanes, and how many these then are, if one is."""
+    """The loop that in-register transposes combine with the lanes, and the number of lanes then; None for none."""
     if lanes == 1 or any(s.loops or s.reductions for s in kernel.stages):
         return None
     if len(list(walk(*(scalar for stage in kernel.stages for scalar in stage.scalars)))) > SQUARE_NODES:
@@ -24,8 +24,8 @@ def choose_across(kernel: LoopKernel, lane: LoopVar, lanes: int) -> tuple[LoopVa
 
 
 def crosswise(kernel: LoopKernel, lane: LoopVar) -> dict[LoopVar, list[Load]]:
-    """Loads that find neighbouring lanes apart, by the parallel loop that they lie along: read in squares and turned in
-    registers, every cache line is read once and as a whole. Loads under a condition are left out."""
+    """Loads with strided lanes, by the parallel loop along which they are contiguous: loaded in squares and transposed
+    in registers, each cache line is read once, as a whole. Conditional loads are excluded."""
     nodes = list(walk(*(scalar for stage in kernel.stages for scalar in stage.scalars)))
     guarded = {id(n) for w in nodes if isinstance(w, Where) for n in walk(w.then, w.otherwise)}
     found: dict[LoopVar, list[Load]] = {}
@@ -44,19 +44,19 @@ SHORT_LANES = 4
 
 
 def short_lanes(lane: LoopVar, most: int) -> int | None:
-    """Lanes that hold all of a short loop (the three colours of a picture), where that takes less than all that there are:
-    squares of so many are turned where otherwise each element is gathered."""
+    """The lanes that hold all of a short loop (three colour channels), if fewer than all lanes do: smaller squares
+    avoid gathers."""
     few = isinstance(lane.extent, int) and SHORT_LANES // 2 < lane.extent <= SHORT_LANES < most
     return SHORT_LANES if few else None
 
 
 WOVEN = range(2, SHORT_LANES + 1)
-"""Rows that are interleaved into each other."""
+"""The most rows that are interleaved."""
 
 
 def weaves(kernel: LoopKernel, lane: LoopVar, lanes: int) -> LoopVar | None:
-    """The loop along which a few rows (the groups of a picture's channels, the parts of complex numbers) lie that are copied in
-    turn, an element of each: whole vectors of every row are loaded, and stored behind each other."""
+    """The loop over a few rows (channel groups of an image, parts of complex numbers) whose elements a copy
+    interleaves: it loads whole vectors of every row, and stores them contiguously."""
     match kernel.stages:
         case (Stage(loops=(), reductions=(), writes=(Write(value=Load() as load) as write,), order="parallel"),):
             pass
