@@ -1,8 +1,9 @@
-"""Prints scalar expressions: `ScalarEmitter.value(node)` is the MLIR value of a node, for one place or for a vector of lanes.
+"""Prints scalar expressions: `ScalarEmitter.value(node)` is the MLIR value of a node, for one iteration or for a vector
+of lanes.
 
-One loop variable may be the lane: the expression is then evaluated at lane..lane+VL-1 together. A node that does not depend
-on the lane stays a scalar until it meets one that does. Loads are contiguous, uniform or gathered, whichever the index map
-says.
+One loop variable may be the lane: the expression is then evaluated at lane..lane+VL-1 together. A node that does not
+depend on the lane stays a scalar until it meets one that does. Loads are contiguous, uniform or gathered, depending on
+the index map.
 """
 
 from __future__ import annotations
@@ -66,7 +67,8 @@ class ScalarEmitter:
 
     @contextmanager
     def scope(self) -> Iterator[None]:
-        """Values made inside are not used outside: one per region of the printed code, and per change of place."""
+        """Values created inside are not used outside: one scope per region of the printed code, and per change of the
+        loops' indices."""
         self._memo.append({})
         places = dict(self.places)
         yield
@@ -203,7 +205,7 @@ class ScalarEmitter:
 
     # ---- values --------------------------------------------------------------------------------------------------------
     def varies_scalar(self, node: Scalar) -> bool:
-        """Whether a node's value depends on the lane."""
+        """True if a node's value depends on the lane."""
         if self.lane is None:
             return False
         if id(node) not in self._varies:
@@ -346,7 +348,7 @@ class ScalarEmitter:
         return condition
 
     def _either(self, condition: Value, branches: Sequence[Callable[[], Value]], lanes: int, dtype: str) -> Value:
-        """What the first branch gives where a condition holds, or the second one, in so many lanes."""
+        """Selects between two branches by a condition, for `lanes` lanes."""
         code, type_ = self.code, vector(lanes, conversions.element_type(dtype))
         result = code.fresh(type_)
         code.line(f"{result} = scf.if {condition} -> ({type_}) {{")
@@ -367,8 +369,9 @@ class ScalarEmitter:
         return code.select(condition, then, self.wide(node.otherwise))
 
     def _whole(self, node: Where) -> Value | None:
-        """Whether all lanes are inside, which is one question of the first and the last, where neighbours load neighbouring
-        elements: most vectors of a padded line are, and tests of lanes take longer than to copy them. None where it is not."""
+        """A condition that all lanes are inside, checked for the first and the last lane only, if neighbouring lanes
+        load neighbouring elements. Most vectors of a padded row are inside, and per-lane checks take longer than the
+        copy. None if that is not possible."""
         if not isinstance(node.then, Load) or self.step(node.then.offset) != 1 or node.dtype == "bool":
             return None
         tests: list[Value] = []

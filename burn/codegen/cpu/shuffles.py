@@ -6,7 +6,8 @@ from burn.codegen.host.emit import Function, Value, lanes_of
 
 
 def transposed(code: Function, rows: list[Value]) -> list[Value]:
-    """As many vectors as each has lanes, turned: halves of pairs of vectors change places, then their quarters, and so on."""
+    """Transposes as many vectors as each has lanes: exchanges the two parts of pairs of vectors, then their quarters,
+    and so on."""
     lanes, rows = len(rows), list(rows)
     half = lanes // 2
     while half:
@@ -41,7 +42,7 @@ def interleaved(code: Function, rows: list[Value]) -> list[Value]:
     assert count == 3
     found: list[Value] = []
     for number in range(count):
-        spots = [divmod(number * lanes + i, count) for i in range(lanes)]  # element, of which vector
+        spots = [divmod(number * lanes + i, count) for i in range(lanes)]  # (element, vector) of each lane
         two = pick(rows[0], rows[1], [element + lanes * (row == 1) for element, row in spots])
         found.append(pick(two, rows[2], [lanes + e if row == 2 else i for i, (e, row) in enumerate(spots)]))
     return found

@@ -1,8 +1,9 @@
-"""Where float sums are cut into partial sums, so that their error does not grow with the number of terms.
+"""Splits float sums into partial sums, so that their error does not grow with the number of terms.
 
-One accumulator after n terms is off by as much as n roundings of the total. In blocks of b terms, each with an accumulator of
-its own, a term is rounded about b + n / b times (Higham, Accuracy and Stability of Numerical Algorithms, section 4.2); blocks
-of blocks carry that on. `cuts` is the entry point: it decides while sizes are numbers, so that short sums stay one loop.
+One accumulator after n terms is off by as much as n roundings of the total. In blocks of b terms, each with an
+accumulator of its own, a term is rounded about b + n / b times (Higham, Accuracy and Stability of Numerical Algorithms,
+section 4.2). Nested blocks continue that. `cuts` is the entry point: it decides while sizes are numbers, so that short
+sums stay one loop.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the code generator knows of a CPU: vector width, registers, and the names LLVM calls it by."""
+"""CPU targets: vector width, registers, and LLVM's names."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from burn.runtime.host import architecture, features
 
 @dataclass(frozen=True)
 class Target:
-    """One kind of CPU. `features` are those a program compiled for it needs (as LLVM, and the runtime's `cpu_features`, name
-    them), `implied` those that LLVM must be told of besides, as every CPU of the architecture has them, `tuned_for` what LLVM
-    takes the CPU to be.
+    """One kind of CPU. `features` are those that a compiled program requires (in the names of LLVM and the runtime's
+    `cpu_features`). `implied` are those that LLVM needs listed besides, because every CPU of the architecture has them.
+    `tuned_for` is the CPU that LLVM tunes for.
 
-    `vector_bytes` is the width of what the vector code computes on: that of an element where there are no vectors, as there the
-    same code has one lane. `vector_registers` are those that a kernel may fill.
-    In the words that kernels take, addresses have 64 bits everywhere.
-    `small` asks for short code rather than fast code (brief.py), `compact` for the shortest: see `compact`; `exact` for sums of
-    products as they stand, without what multiplies less or in other types."""
+    `vector_bytes` is the width of vectors; without vectors it is that of an element, so that the same code has one
+    lane. `vector_registers` is the number that a kernel may use. In kernels' argument words, addresses have 64 bits
+    everywhere. `small` requests short code rather than fast code (brief.py), `compact` the shortest. `exact` requests
+    contractions without reordering, fewer multiplications or other element types.
+    """
 
     name: str
     architecture: str
@@ -34,26 +34,27 @@ class Target:
 
     @property
     def tiles(self) -> bool:
-        """Whether products are summed in tile registers, by multiply-adds of bfloat16 (matmul/amx.py)."""
+        """True if contractions use tile registers with bfloat16 multiply-adds (matmul/amx.py)."""
         return "amx-bf16" in self.features and not self.exact
 
     @property
     def byte_run(self) -> int:
-        """Neighbours along the depth of a product of uint8 by int8 that one instruction multiplies and sums in a lane of int32
-        (matmul/vnni.py); 1 where there is no such instruction."""
+        """The depth elements of a uint8 by int8 contraction that one instruction multiplies and accumulates in an int32
+        lane (matmul/vnni.py); 1 without such an instruction."""
         if self.architecture != "x86_64":
             return 1
         return 4 if "avx512vnni" in self.features else 2
 
     @property
     def is_slender(self) -> bool:
-        """Whether a program should be no larger than it must: it is fetched by a page, kept in a microcontroller's flash, or was
-        asked to be small."""
+        """True if a program should be as small as possible: for a web page, for a microcontroller's flash, or on
+        request."""
         return self.compact or self.architecture in ("wasm32", "thumbv7em")
 
     @property
     def is_compiled_here(self) -> bool:
-        """Whether the LLVM of this process makes code for it; if not, its text is written out (`object.compile_text`)."""
+        """True if this process' LLVM can generate code for it; otherwise its text is written out
+        (`object.compile_text`)."""
         return self.architecture == architecture()
 
     @property
@@ -80,13 +81,13 @@ class Target:
 
 
 _V3 = ("avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe")
-"""What the psABI's level x86-64-v3 adds."""
+"""The additions of the psABI's level x86-64-v3."""
 
 _V4 = (*_V3, "avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl")
-"""And what x86-64-v4 adds to that."""
+"""The additions of x86-64-v4."""
 
 _VNNI = (*_V4, "avx512vnni")
-"""And products of bytes, of Cascade Lake, Zen 4 and what follows."""
+"""Int8 instructions, available since Cascade Lake and Zen 4."""
 
 _AMX = (*_VNNI, "avx512bf16", "amx-tile", "amx-bf16", "amx-int8")
 
@@ -109,12 +110,12 @@ TARGETS: dict[str, Target] = {
         Target("apple-m1", "aarch64", "apple-m1", 16, 32, (), ("neon",)),
         Target("rvv", "riscv64", "generic-rv64", 16, 32, ("v",), _RV64GC),
         Target("rv64gc", "riscv64", "generic-rv64", 4, 32, (), _RV64GC),
-        # V8 keeps one of x86-64's 16 registers, and a product that is added needs one more than a fused multiply-add.
+        # V8 reserves one of x86-64's 16 registers, and multiply and add needs one more than a fused multiply-add.
         Target("simd128", "wasm32", "generic", 16, 14, ("simd128",), ("bulk-memory", "sign-ext")),
         Target("cortex-m4", "thumbv7em", "cortex-m4", 4, 32, (), ("vfp4d16sp",)),
     )
 }
-"""Of an architecture, the widest first: the first one whose features a CPU has is the one to take."""
+"""By architecture, the widest first: the first target whose features a CPU has is used."""
 
 _ASKED = {
     "x86_64": """sse3 pclmul ssse3 fma cx16 sse4.1 sse4.2 movbe popcnt avx f16c bmi avx2 bmi2 avx512f avx512dq avx512ifma avx512cd
@@ -124,8 +125,8 @@ _ASKED = {
     "riscv64": "v",
 }
 FEATURES = {architecture: frozenset(names.split()) for architecture, names in _ASKED.items()}
-"""What the runtime can tell whether a CPU has (native/cpu.c). Programs that need something else would run nowhere. The other
-architectures' programs do not ask."""
+"""The features that the runtime can detect (native/cpu.c). Programs that need others would run nowhere. On other
+architectures programs do not check."""
 
 
 def host_targets(features: frozenset[str]) -> list[Target]:
@@ -154,8 +155,8 @@ def resolved(target: str | Target | None) -> Target:
 
 
 def compact(target: Target) -> Target:
-    """A target whose programs are to be small: kernels without variants, that few lines print and many layers share. Nothing is
-    unrolled, so that there is no use of tile registers."""
+    """A target for small programs: kernels without variants, which need few lines and which many layers share. Nothing
+    is unrolled, and tile registers are not used."""
     kept = tuple(name for name in target.features if not name.startswith("amx"))
     return replace(target, features=kept, compact=True)
 

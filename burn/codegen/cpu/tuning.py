@@ -1,9 +1,9 @@
-"""Autotuning on a CPU: forms that are faster there than those that the heuristics name.
+"""Autotuning on a CPU: variants that are faster there than the heuristics' defaults.
 
-What passes decide is searched through first, as kernels follow from it: which convolutions become products at points, then how
-wide panels are. Each trial takes a copy of the program through the passes, and the time of a choice is that of all launches that
-come from its source nodes. `kernels_tuned` then goes on with the orders, blocks and loops of the kernels (`candidates.py`) of
-what the passes made. Whatever is compared runs by turns (`burn.codegen.tuning.search`).
+Decisions of passes are searched first, as kernels depend on them: which convolutions are transformed into the Winograd
+domain, then panel widths. Each trial runs the passes on a copy of the program. A choice's time is that of all launches
+from its source nodes. `kernels_tuned` then searches orders, blocks and loops of the kernels (`candidates.py`). Compared
+variants run interleaved (`burn.codegen.tuning.search`).
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ from burn.runtime import _native
 from burn.runtime.host import processor
 
 WORTH = 0.95
-"""Of the usual form's time: what another takes at most. Other work on the machine, and where memory happens to lie, make more of
-a difference than a few hundredths."""
+"""The largest fraction of the default's time for a variant to be adopted. Other work on the machine, and memory
+placement, change timings by more than a few percent."""
 
 Pass = Callable[[CPU], Program]
-"""A copy of the program, taken through the passes for a back end."""
+"""Runs the passes of a back end on a copy of the program."""
 
 
 def machine(backend: CPU) -> str:
-    """All that times depend on but the program: the CPU, what is compiled for, the number of threads."""
+    """Everything besides the program that timings depend on: the CPU, the target, the number of threads."""
     exact = " exact" if backend.target.exact else ""
     return f"{processor()} {backend.name}{exact} {_native.num_threads()} threads"
 
 
 def told_apart(program: Program) -> Program:
-    """The program with a source node of its own for each op, as times are counted by those: in a traced function many ops share
-    one."""
+    """The program with a source node of its own for each op, because timings are counted by node. In a traced function
+    many ops share one."""
     with context():
         operations = [each.operation for block in blocks(program.block) for each in block.operations]
         for number, operation in enumerate(operations):
@@ -47,7 +47,7 @@ def told_apart(program: Program) -> Program:
 
 
 def passes_tuned(taken: Pass, backend: CPU, mode: str, measure: Measure) -> CPU:
-    """The back end with the fastest of what passes decide."""
+    """The back end with the fastest variants of the passes' decisions."""
     book, seen = Book.of(machine(backend)), _seen(taken, backend)
     for kind in (Points, Panel):
         known = {key: forms for key, forms in seen.items() if isinstance(forms[0], kind)}
@@ -59,21 +59,21 @@ def passes_tuned(taken: Pass, backend: CPU, mode: str, measure: Measure) -> CPU:
 
 
 def _seen(taken: Pass, backend: CPU) -> dict[str, list[Form]]:
-    """What passes decide, and what each might be."""
+    """The decisions of passes, with their variants."""
     seen: dict[str, list[Form]] = {}
     taken(replace(backend, choices=replace(backend.choices, seen=seen)))
     return seen
 
 
 def kernels_tuned(program: Program, backend: CPU, mode: str, measure: Measure) -> CPU:
-    """The back end with the fastest forms of a fused program's kernels, too."""
+    """The back end with the fastest variants of a fused program's kernels."""
     found = search(Printed(program, backend), mode, Book.of(machine(backend)), measure)
     return replace(backend, choices=Choices({**backend.choices.picked, **found}))
 
 
 @dataclass(frozen=True)
 class Decided:
-    """What passes decide, of one kind. See `burn.codegen.tuning.search.Subject`. known: its forms."""
+    """The decisions of passes, of one kind. See `burn.codegen.tuning.search.Subject`. known: the variants."""
 
     taken: Pass
     backend: CPU

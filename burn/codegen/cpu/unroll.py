@@ -8,7 +8,7 @@ from burn.codegen.cpu.scalars import ScalarEmitter
 from burn.codegen.host.emit import Function, Int, Value
 
 Body = Callable[[Int, int, list[Value]], list[Value]]
-"""One place: the first of a turn's, which one behind it is meant, and the sums so far."""
+"""Prints one iteration: given the unrolled iteration's first index, the offset in it, and the accumulators so far."""
 
 
 def unrolled(
@@ -21,8 +21,8 @@ def unrolled(
     ragged: bool = True,
     before: Callable[[Int], None] = lambda first: None,
 ) -> list[Value]:
-    """The sums after a range of places. together: places of a turn; ragged: whether some may be left over; before: what is done
-    in front of a turn, from its first place on."""
+    """The accumulators after a range. together: the unroll factor; ragged: a remainder may exist; before: printed
+    before an unrolled iteration, given its first index."""
     code = emitter.code
     length = code.sub(stop, start)
     ragged = ragged and (length % together != 0 if isinstance(length, int) else together > 1)
@@ -41,5 +41,5 @@ def unrolled(
 
 
 def behind(code: Function, first: Int, place: int, step: Int) -> Int:
-    """How far from a range's beginning that place of a turn lies, where places are a step apart."""
+    """The distance of an unrolled element from a range's start, if elements are a step apart."""
     return code.add(code.mul(first, step), code.mul(place, step))

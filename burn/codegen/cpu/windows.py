@@ -1,9 +1,9 @@
-"""Sums over small windows for several neighbouring places at once: depthwise convolutions, pooling.
+"""Computes small windows for several neighbouring results together: depthwise convolutions, pooling.
 
-One place at a time, every element under a window is loaded once for each place that it counts for, beside a weight, and tested
-against the borders. Of places side by side the sums stay in registers: a weight is loaded once for all of them, an element
-once for all windows that hold it, and for what lies outside another address is read. `Abreast.of` says for which kernels,
-`Sums` prints.
+One result at a time loads every element once for each window that contains it, beside a weight, with a bounds check.
+For neighbouring results the accumulators stay in registers: a weight is loaded once for all of them, and an element
+once for all windows that contain it. For elements outside, another address is read. `Abreast.of` recognises such
+kernels, `Sums` prints.
 """
 
 from __future__ import annotations
@@ -39,9 +39,10 @@ KINDS = ("sum", "max", "min")
 
 @dataclass(frozen=True)
 class Abreast:
-    """`count` places of the parallel loop `loop` are summed at once, and the window's last loop is written out. An element under
-    place p at w of the window is the same for all p * stride + w * dilation that are equal. `masked` says that loads are guarded
-    along `loop`, so that places past its end may be summed as well, and only must not be written; `even`, that there are none."""
+    """`count` iterations of the parallel loop `loop` are computed together, and the window's last loop is unrolled.
+    Elements with equal p * stride + w * dilation, for iteration p and offset w in the window, are the same. `masked`:
+    loads are guarded along `loop`, so that iterations past its end may be computed but not stored. `even`: there are
+    none."""
 
     loop: str
     count: int
@@ -76,7 +77,7 @@ class Abreast:
 
 
 def _movement(stage: Stage, loop: LoopVar, window: LoopVar, lane: LoopVar) -> tuple[int, int, bool] | None:
-    """How loads move along both loops, the same way for all that move at all, and whether each is guarded along `loop`."""
+    """How loads advance along both loops (equally for all that advance), and for each if it is guarded along `loop`."""
     nodes = list(walk(*(r.body for r in stage.reductions)))
     guards = [node for node in nodes if isinstance(node, Where)]
     if not all(_is_plain(guard, lane) for guard in guards):
@@ -96,13 +97,13 @@ def _guards(stage: Stage) -> list[Where]:
 
 
 def _has_corners(stage: Stage, loops: Sequence[LoopVar]) -> bool:
-    """Whether there are guards, of places that lie further on for every step of each loop."""
+    """True if guards exist that advance with every step of each loop."""
     steps = [coefficient(place, v) for guard in _guards(stage) for place, _ in guard.ranges for v in loops]
     return bool(steps) and all(isinstance(step, int) and step >= 0 for step in steps)
 
 
 def all_inside(plan: Abreast, loop: LoopVar, stage: Stage, first: Int, emitter: ScalarEmitter) -> Value:
-    """Whether all that lies under the windows of the places from `first` on is inside."""
+    """A condition that all elements under the windows from iteration `first` on are inside."""
     code = emitter.code
     inside: Value | None = None
     for place, extent in dict.fromkeys(pair for guard in _guards(stage) for pair in guard.ranges):
@@ -120,7 +121,7 @@ def all_inside(plan: Abreast, loop: LoopVar, stage: Stage, first: Int, emitter: 
 
 
 class Sums:
-    """Prints the sums of a stage for the places from `first` on. inside: it is known that all guards hold."""
+    """Prints the accumulators of a stage for the iterations from `first` on. inside: all guards are known to hold."""
 
     def __init__(
         self, plan: Abreast, loop: LoopVar, stage: Stage, first: Int, emitter: ScalarEmitter, inside: bool = False
@@ -136,7 +137,7 @@ class Sums:
         self.fills = {} if inside else {id(guard): _fill(emitter, guard) for guard in guards}
 
     def values(self, initial: list[Value]) -> list[list[Value]]:
-        """For each place the value of every reduction, from these on."""
+        """The value of every reduction for each iteration, starting with these."""
         results = self._nest(self.stage.loops, initial * self.plan.count)
         each = len(initial)
         return [results[place * each : (place + 1) * each] for place in range(self.plan.count)]
@@ -151,7 +152,7 @@ class Sums:
         return outer.results
 
     def _line(self, window: LoopVar, carried: list[Value]) -> list[Value]:
-        """One line of the window, written out for all places."""
+        """One row of the window, unrolled for all iterations."""
         assert isinstance(window.extent, int)
         emitter, plan = self.emitter, self.plan
         each = len(self.stage.reductions)
@@ -181,8 +182,8 @@ class Sums:
 
 
 def _guarded(emitter: ScalarEmitter, guard: Where, fill: Value) -> Value:
-    """The lanes of a load where its guard holds, which for all lanes is one question; else those of `fill`. It is the address
-    that is chosen: a load under a mask that is off takes long where the page behind it was never touched."""
+    """The lanes of a load if its guard holds (one check for all lanes), otherwise those of `fill`. It selects the
+    address: a masked-off load is slow if its page was never touched."""
     code, load = emitter.code, guard.then
     assert isinstance(load, Load)
     inside: Value | None = None
@@ -196,7 +197,7 @@ def _guarded(emitter: ScalarEmitter, guard: Where, fill: Value) -> Value:
 
 
 def _fill(emitter: ScalarEmitter, guard: Where) -> Value:
-    """Memory with what stands for a load whose guard does not hold, in every lane."""
+    """Memory that holds the replacement of a guarded load in every lane."""
     code = emitter.code
     memory = code.alloca(emitter.lanes, conversions.element_type(guard.dtype))
     code.store(emitter.wide(guard.otherwise), memory, 0)
@@ -214,7 +215,7 @@ def _accumulated(emitter: ScalarEmitter, reduction: Reduction, total: Value) -> 
 
 
 def _is_plain(guard: Where, lane: LoopVar) -> bool:
-    """Whether a load is guarded, along the lanes, where the guard says the same for all of them, or a constant stands."""
+    """True if a load is guarded, with a guard that is uniform over the lanes, or replaced by a constant."""
     if not isinstance(guard.then, Load) or not isinstance(guard.otherwise, Const) or guard.then.dtype != guard.dtype:
         return False
     return (

@@ -1,7 +1,7 @@
-"""How the entry function does what a program consists of, memory, outputs and launches: by a call for each of them.
+"""The runtime calls of an entry function, for memory, outputs and launches.
 
-`Calls` is straight code. `Steps` (steps.py) is the same as a table, for programs that are to be small or are long. Both give
-addresses that `launch` takes back; who needs one as a value asks `reached`.
+`Calls` is straight-line code. `Steps` (steps.py) is the same as a table, for programs that should be small or are long.
+Both return addresses that `launch` accepts; `reached` converts one to a value.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Calls:
         self._offsets: Value | None = None
 
     def plan(self, count: int, sizes: Iterable[Int]) -> None:
-        """Places the arena's buffers, which are so many, of these sizes."""
+        """Plans the arena's buffers with these sizes."""
         code = self.code
         room = code.alloca(count, "i64")
         self._offsets = code.alloca(count, "i64")
@@ -75,7 +75,7 @@ class Calls:
         self.entry.call("burn_rt_launch", record, kernel, self.entry.words, count, grain)
 
     def once(self, key: Hashable, make: Callable[[], T]) -> T:
-        """What a launch computes in front of it, made anew for each."""
+        """Code printed before a launch, computed anew for each."""
         return make()
 
     def kernel(self, name: str) -> Value:
@@ -88,15 +88,15 @@ class Calls:
         return address
 
     def apart(self, a: Address, b: Address) -> bool:
-        """Whether two addresses are known to be different ones."""
+        """True if two addresses are known to differ."""
         return False
 
     def finish(self) -> None:
-        """All that has been asked for so far is done before what is printed next."""
+        """Emits all pending steps before the following code."""
 
     @contextmanager
     def inside(self) -> Iterator[None]:
-        """What is printed inside a region is not at hand outside of it."""
+        """Values printed inside a region are not available outside."""
         yield
 
     def close(self) -> list[str]:

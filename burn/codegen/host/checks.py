@@ -1,7 +1,7 @@
-"""Conditions on sizes (`burn.check_size`): compared in the entry function, and the run ends where one does not hold.
+"""Conditions on sizes (`burn.check_size`), compared in the entry function; a violated one aborts the run.
 
-Those that inputs decide come first of all, before memory is planned with sizes that may make no sense; the others stand where
-the program has them, because their sizes are read from data or they belong to a branch.
+Conditions on input sizes are checked first, before memory is planned with invalid sizes. Others are checked in program
+order, because their sizes are read from data or they belong to a branch.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from burn.codegen.host.entry import EntryBuilder
 
 _WRONG = {"==": "ne", "!=": "eq", "<=": "sgt", "<": "sge", ">=": "slt", ">": "sle"}
-"""How a relation fails, in arith.cmpi's words."""
+"""The negated relations as predicates of arith.cmpi."""
 
 
 def of_inputs(entry: EntryBuilder) -> None:

@@ -1,9 +1,9 @@
 """Prints `burn.if` and `burn.loop` into the entry function.
 
-What a loop carries lies in two buffers that take turns: an iteration reads one and leaves the next values in the other.
-Both have their place before the loop starts; where a size may change, they grow. A kernel that makes a carried value or
-a slice of a stacked result of known length, writes it where it belongs (`Liveness.in_place`); all else is copied at the
-end of the iteration, and what the body allocated is released then.
+Each carried value has two alternating buffers: an iteration reads one and writes the next value to the other. Both are
+allocated before the loop starts, and grow if a size may change. A kernel that computes a carried value, or a slice of a
+stacked result of known length, writes it directly (`Liveness.in_place`). All else is copied at the end of the
+iteration, when the body's allocations are released.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 DEVICE_ALIGNMENT = 16
-"""Bytes to which every address that a card's kernel is given is aligned."""
+"""The alignment in bytes of every address passed to a GPU kernel."""
 
 
 def own_symbol(dim: Dim, own: set[str]) -> str | None:
@@ -65,7 +65,7 @@ def _if(entry: EntryBuilder, op: Op) -> None:
 
 
 def _size_of(name: str, results: list[ir.Value], values: list[ir.Value]) -> Dim:
-    """What a symbol of an `if` is in one branch: the size of the value yielded where a result has it as a dim."""
+    """The value of an `if`'s symbol in one branch: the size of the yielded value for the result with that dim."""
     return next(
         type_of(value).shape[axis]
         for result, value in zip(results, values, strict=True)
@@ -159,7 +159,7 @@ class _LoopPrinter:
                 entry.define(self.results[i])
 
     def _grows(self, i: int) -> bool:
-        """Whether the size of result i is only known when the loop has ended."""
+        """True if the size of result i is known only after the loop."""
         return any(own_symbol(d, self.own) for d in type_of(self.results[i]).shape)
 
     def _argument_sizes(self) -> list[tuple[int, int, str]]:
@@ -203,7 +203,7 @@ class _LoopPrinter:
         self._sizes(following)
         for i in self.stacked:
             self._stack(i, following)
-        for i in self.carried:  # values may change places: what is current stays until the iteration has ended
+        for i in self.carried:  # values may swap buffers: current ones stay until the iteration has ended
             self._hand_on(i, following)
         entry.call("burn_rt_release", mark)
         return following

@@ -1,5 +1,5 @@
-"""Which outputs are there long before a run on a card ends: whoever waits for one of them, as training waits for its loss, need
-not wait for the rest, and gets the next run ready meanwhile."""
+"""Early outputs: outputs that are complete long before a GPU run ends. A caller that waits for one of them, as training
+does for its loss, can prepare the next run meanwhile."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ from burn.dialect.program import Program
 from burn.dialect.types import type_of
 
 BEHIND = 32
-"""Groups that come behind such an output at least: a recorded run is cut there, which costs as much as a few launches."""
+"""The fewest groups after such an output: a recorded run is split there, which costs as much as a few launches."""
 
 SMALL = 4096
-"""Bytes that it has at most: what is larger is seldom waited for by itself."""
+"""The most bytes of an early output: callers seldom wait for larger ones alone."""
 
 
 def early_outputs(program: Program, written: Mapping[ir.Value, int]) -> dict[ir.Operation, list[int]]:
-    """By the op behind which they are there, the numbers of outputs that are the caller's and no input's next elements. written:
-    the outputs that ops write where they belong, by value. Those that are there one soon after the other are told of together."""
+    """Maps the op after which outputs are complete to their numbers, for outputs that the caller owns and that are no
+    input's next value. written: the outputs that ops write directly, by value. Outputs that complete shortly after each
+    other share an op."""
     groups = [o for o in program.block.operations if isinstance(o.opview, Group)]
     found: dict[ir.Operation, list[int]] = {}
     waiting: list[int] = []

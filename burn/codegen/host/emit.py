@@ -15,9 +15,9 @@ PTR = "!llvm.ptr"
 LEAVE = "^leave"
 AS_WRITTEN = "loop_annotation = #llvm.loop_annotation<vectorize = <disable = true>>"
 SHORT = 32
-"""Only loops of so many lines that hold no vectors and no other loops are left to LLVM's vectoriser. In the others it finds
-nothing; and its search takes time that is exponential in the length of a chain of values that are used twice (a minimum with
-its test for NaN), such as unrolling makes of inner loops."""
+"""Only innermost loops of up to this many lines without vectors are left to LLVM's vectoriser. It finds nothing in
+others, and its search is exponential in the length of chains of values used twice (a minimum with its NaN check), which
+unrolling creates."""
 LINE = 64
 """Bytes of a cache line."""
 
@@ -73,10 +73,11 @@ class Loop:
 
 
 class Function:
-    """One `llvm.func` being written. Constants are kept at its top, once each.
+    """One `llvm.func` under construction. Constants are hoisted to its top, once each.
 
-    `lines` are its text behind a `head`, `constants` are found by literal and type, and `types` are those of values by name.
-    `cuts` are places in the lines where another function may begin (parts.py). An `internal` one has no symbol."""
+    `lines` are its text after a `head`. `constants` are found by literal and type, and `types` maps value names to
+    types. `cuts` are positions at which another function may start (parts.py). An `internal` function has no symbol.
+    """
 
     def __init__(
         self,
@@ -114,8 +115,8 @@ class Function:
 
     @contextmanager
     def aside(self) -> Iterator[list[str]]:
-        """What is printed inside does not become part of the text: it is handed over in pieces, lines or blocks, which may be put
-        into `lines` one after the other, between others."""
+        """Captures the text printed inside as pieces (lines or blocks), which the caller may insert into `lines`
+        between others."""
         first, pieces = len(self.lines), list[str]()
         with self.scope():
             yield pieces
@@ -151,7 +152,7 @@ class Function:
         return len(self.lines)
 
     def cut(self) -> None:
-        """What follows may become a function of its own; here no block is open that began elsewhere."""
+        """Marks a position at which a new function may start; no block may be open here."""
         self.cuts.append(len(self.lines))
 
     def part(self, name: str, arguments: Sequence[tuple[str, str]], names: Collection[str]) -> Function:
@@ -163,7 +164,7 @@ class Function:
 
     @property
     def at_top(self) -> bool:
-        """Whether what is printed now is at hand in all of the rest of the function."""
+        """True if values printed now dominate all of the rest of the function."""
         return len(self._scopes) == 1
 
     # ---- values ----------------------------------------------------------------------------------------------------
@@ -363,12 +364,12 @@ class Function:
             )
 
     def ask(self, base: Value, first: int, size: int) -> None:
-        """Asks for the cache lines of `size` bytes that will be read, from byte `first` on. There need not be any memory."""
+        """Prefetches `size` bytes, from byte `first` on. The memory need not exist."""
         for byte in range(first, first + size, LINE):
             self.prefetch(base, byte, "i8", False)
 
     def prefetch(self, base: Value, offset: Int, element: str, write: bool) -> None:
-        """Asks for a cache line that will be read, or written."""
+        """Prefetches a cache line for reading or writing."""
         address = self.gep(base, offset, element)
         kind = f"cache = 1 : i32, hint = 3 : i32, rw = {int(write)} : i32"
         self.line(f'"llvm.intr.prefetch"({address}) {{{kind}}} : ({PTR}) -> ()')
@@ -476,7 +477,7 @@ class Function:
 
     @contextmanager
     def scope(self) -> Iterator[None]:
-        """Values made inside are not at hand outside: for a block that does not dominate what follows."""
+        """Values created inside are not available outside: for a block that does not dominate the following code."""
         self._scopes.append({})
         yield
         self._scopes.pop()

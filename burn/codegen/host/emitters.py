@@ -1,4 +1,4 @@
-"""The table of what may stand in a fused program, and how each op is printed into the entry function."""
+"""The ops allowed in a fused program, with the printer of each into the entry function."""
 
 from __future__ import annotations
 

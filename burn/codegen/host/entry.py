@@ -49,7 +49,7 @@ from burn.runtime.origins import resolved
 T = TypeVar("T")
 FAIL = "^fail"
 ANY_TIME = ("burn_rt_input", "burn_rt_input_dim", "burn_rt_constant")
-"""What may be asked before launches that were printed earlier have run."""
+"""Host calls that may be pending before launches printed earlier have run."""
 
 _WRONG = {"at most": "sgt", "indexed": "slt"}
 """How an agreement fails, in arith.cmpi's words; by not being equal if not said here."""
@@ -68,7 +68,7 @@ class Entry:
     sites: list[str]
 
     def built(self, code: bytes, images: Sequence[KernelImage] = ()) -> Built:
-        """With the machine code that its functions became, and that of kernels for a card."""
+        """Includes the machine code of its functions, and that of GPU kernels."""
         return Built(
             code, self.constants, self.live_ranges, self.buffers, self.records, self.operations, self.sites, images
         )
@@ -151,7 +151,7 @@ class EntryBuilder:
             self.early = early_outputs(self.program, self.outputs)
 
     def _plan(self) -> None:
-        """Sizes of all arena buffers, and one call that places them."""
+        """Computes the sizes of all arena buffers, and plans them with one call."""
         for value in self.live.buffers:
             if (
                 self.space(value) == self.memory
@@ -386,7 +386,7 @@ class EntryBuilder:
 
     @contextmanager
     def inside(self) -> Iterator[None]:
-        """What is printed inside a region is not at hand outside of it."""
+        """Values printed inside a region are not available outside."""
         pointers = dict(self.pointers)
         with self.code.scope(), self.sizes.scope(), self.calls.inside():
             yield

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Printed:
-    """What groups that are alike have in common: the sizes that must agree and the ops that need it, the launches, and what
-    profiles are told of each: of which of the group's ops, by number, and what."""
+    """The shared parts of structurally equal groups: sizes that must agree with the op that requires it, the launches,
+    and the profile records of each, with the group's ops by number."""
 
     needs: tuple[tuple[int, Agreement], ...]
     launches: Launches

@@ -1,4 +1,4 @@
-"""What the entry function wants of a device's kernel printer: a group as launches. See `Kernels`."""
+"""The interface of a device's kernel printer for the entry function: a group as launches. See `Kernels`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from burn.codegen.host.entry import EntryBuilder
 
 Binding = tuple[str, int] | None
-"""What a kernel's buffer is: ("in", the group's operand), ("out", its result), ("shared", a number), or the kernel's own."""
+"""The binding of a kernel's buffer: ("in", the group's operand), ("out", its result), ("shared", a number), or the
+kernel's own."""
 
 
 THREADS = Expr.of(Symbol("<threads>"))
@@ -28,9 +29,9 @@ class Launch(Protocol):
     """A kernel that has been printed, ready to be launched any number of times."""
 
     def print(self, entry: EntryBuilder, buffers: Sequence[Address | None], record: int, made: Int) -> None:
-        """Prints a launch into the entry function. buffers: the address of each of the kernel's; None for its own. made: how
-        many elements it makes in all: one that makes none must not run, as its loops may be as long as a size can be, around
-        an empty one."""
+        """Prints a launch into the entry function. buffers: the address of each of the kernel's buffers; None for its
+        own. made: the number of elements that it computes. A launch without elements must not run: its loops may have
+        huge extents around an empty one."""
         ...
 
 
@@ -68,5 +69,5 @@ class Kernels(Protocol):
         ...
 
     def variant(self, group: Group) -> Hashable:
-        """What tells a group's kernels from those of one that computes the same."""
+        """Distinguishes a group's kernels from those of a structurally equal group."""
         ...

@@ -87,7 +87,7 @@ class Call:
             self.entry.deliver(result, draft)
 
     def allocates(self, function: str, count: str, *results: ir.Value) -> None:
-        """Runs a function whose last operands are places for results' addresses, and which returns their length."""
+        """Runs a function whose last operands receive the results' addresses, and which returns their length."""
         entry, code = self.entry, self.entry.code
         first = self._reserve(len(results))
         places = [code.gep(entry.words, first + i, "i64") for i in range(len(results))]
@@ -211,7 +211,7 @@ def _site(entry: EntryBuilder, op: Op) -> Call:
 
 
 def _position(call: Call, op: Op) -> Call:
-    """Whether there is a position, and its address."""
+    """True if there is a position, and its address."""
     return call.number(int(op.position is not None)).read(op.list if op.position is None else op.position)
 
 
@@ -225,7 +225,7 @@ def _take(call: Call, function: str) -> None:
         entry.bind(name, entry.code.load(entry.words, first + axis, "i64"))
     if places or not entry.space(result).is_host:
         entry.adopt(result, data)
-    else:  # of known size: it may have its place already
+    else:  # of known size: it may already have memory
         entry.copy(result, entry.define(result), data, type_of(result).bytes)
 
 

@@ -23,7 +23,8 @@ ENTRY = "burn_entry"
 
 HALF = ("__extendhfsf2", "__truncsfhf2", "__truncdfhf2", "__truncsfbf2", "__truncdfbf2")
 LIBC = ("memset", "memcpy", "memmove", "fmod", "fmodf", *HALF)
-"""What LLVM itself may call (symbols.c): conversions of halves only where the CPU has no instruction for them."""
+"""Functions that LLVM itself may call (symbols.c): half-precision conversions if the CPU has no instruction for them.
+"""
 
 KEPT = 16 << 20
 """Bytes of objects that stay in memory: those of thousands of small programs, or of tens of networks."""
@@ -47,8 +48,8 @@ def declarations(called: Collection[str]) -> str:
 
 
 def lowering() -> PassManager:
-    """The passes, built once for a thread: that takes as long as they need for a small program. What they are given has been
-    verified when it was parsed, and is not verified again after each of them."""
+    """The passes, created once per thread, which takes as long as running them on a small program. The parser verifies
+    their input, so they do not verify again."""
     if not hasattr(_own, "lowering"):
         _own.lowering = PassManager.parse(PIPELINE)
         _own.lowering.enable_verifier(False)
@@ -56,9 +57,10 @@ def lowering() -> PassManager:
 
 
 def compile_object(functions: list[str]) -> bytes:
-    """The relocatable object that defines the given `llvm.func`s: of these, or of the same lately.
+    """The relocatable object that defines the given `llvm.func`s, cached for recent texts.
 
-    Raises CompileError, with the text of what failed, when MLIR or LLVM refuses: that is a bug of the code generator."""
+    Raises CompileError, with the failing text, if MLIR or LLVM refuses: that is a bug of the code generator.
+    """
     return _recent.get(module_text(functions), _compiled)
 
 

@@ -1,13 +1,12 @@
-"""LLVM's text as an older LLVM reads it.
+"""Downgrades LLVM text for an older LLVM.
 
-The LLVM of the bindings makes code for this machine alone; for others its text goes to a compiler whose LLVM is some versions
-older. What has changed between them is how floats are written: newer text has `f0x3F800000` (the bits of the number's own
-format), decimals that are rounded, `-inf` and `+qnan`; older text wants the bits, of a float those of the double that it is.
-So `older` finds every float and writes its bits. A float constant stands behind its type, on the same line: at once, or as a
-later operand of the same instruction.
+The LLVM of the bindings generates code for this machine only; for others its text goes to a compiler with an older
+LLVM. The syntax of floats has changed. Newer text has `f0x3F800000` (the bits of the number's own format), rounded
+decimals, `-inf` and `+qnan`. Older text has bits; for a float these are the bits of the equal double. So `older`
+rewrites every float as bits. A float constant follows its type on the same line, directly or as a later operand of the
+same instruction.
 
-All else is left as it is, for the compiler to understand or to refuse. A float in a form or a place that is not known here is an
-error, never a guess.
+All other text is unchanged. A float in an unknown form or position is an error.
 """
 
 from __future__ import annotations
@@ -61,7 +60,7 @@ _TOKEN = re.compile(
 
 
 def older(text: str) -> str:
-    """The text with every float written by its bits. Raises CompileError where that is not sure to be right."""
+    """The text with every float written by its bits. Raises CompileError if that is not certain to be right."""
     return "\n".join(_line(line) for line in text.split("\n"))
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from burn.codegen.host.emit import PTR, Function, Value
 
 LINES = 2000
-"""A part ends at the first place behind so many lines where it may."""
+"""A part ends at the first possible position after this many lines."""
 
 SLOT = 2
 """Words of the frame for one value: a number and whether it has overflowed take both."""
@@ -74,5 +74,5 @@ def _pieces(code: Function) -> list[list[str]]:
 
 
 def _names(lines: Iterable[str]) -> dict[str, None]:
-    """What some lines mention, in order."""
+    """The names in some lines, in order."""
     return dict.fromkeys(name for line in lines for name in _NAME.findall(line))

@@ -1,7 +1,7 @@
-"""Objects that were compiled lately, by what they were compiled from.
+"""A cache of recently compiled objects by their source text.
 
-Constants are no part of the text that LLVM is given, so a model with other weights, or weights of a known shape that are laid out
-anew, often come with a text that has been compiled before; and LLVM takes most of a compilation's time.
+Constants are not part of the LLVM text. So a model with other weights, or weights of known shape in another layout,
+often has a text that was compiled before. LLVM takes most of a compilation's time.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ class Recent:
         return len(self._objects)
 
     def get(self, text: str, make: Callable[[str], bytes]) -> bytes:
-        """The text's object, made if it is not at hand: outside of the lock, by each thread that asks meanwhile."""
+        """The text's object, compiled if it is not cached. Compilation runs outside of the lock, in each requesting
+        thread."""
         key = hashlib.sha256(text.encode()).digest()
         with self._lock:
             if key in self._objects:

@@ -1,4 +1,4 @@
-"""What the artefact tells of a program's launches, for profiles: `Records`."""
+"""The artefact's records of a program's launches, for profiles: `Records`."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from burn.dialect.types import type_of
 from burn.kernels.liveness import Liveness
 
 ON_HOST = "host"
-"""The kind of what runs on the host though the program is for a card."""
+"""The kind of launches that run on the host in a program for a GPU."""
 
 
 @dataclass(frozen=True)
 class KernelRecord:
-    """What the artefact tells of a launch site, for profiles. reads: the numbers of those whose results it takes; step: which
-    of the program's ops it belongs to, as live ranges count them."""
+    """A launch site's record for profiles. reads: the numbers of the launches whose results it reads; step: the
+    program's op, in the numbering of live ranges."""
 
     name: str
     kind: str
@@ -38,7 +38,7 @@ class Records:
         self._makers: dict[ir.Value, int] = {}  # the last record that wrote a buffer
 
     def add(self, record: KernelRecord, operation: ir.Operation) -> int:
-        """The number under which a launch of an op is told of."""
+        """The record number for launches of an op."""
         number = len(self.all)
         read = [root for value in operation.operands for root in self.live.roots(value)]
         made = [root for value in operation.results for root in self.live.roots(value)]

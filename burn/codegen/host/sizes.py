@@ -1,9 +1,8 @@
 """Arithmetic on sizes in the entry function.
 
-Sizes may be anything that a model or an input says, and they decide how much memory there is: sums and products are
-computed with a check, and what overflows is gathered in `overflowed` until `EntryBuilder.settle` ends the run over it, before
-the sizes are used. A division by a size takes a size of 0 for 1: whatever such a quotient is a size of is then compared with
-what it must agree with, like any other.
+Models and inputs determine sizes, and sizes determine memory. So additions and multiplications are checked, and
+overflows are collected in `overflowed` until `EntryBuilder.settle` aborts the run, before the sizes are used. A
+division by a size treats 0 as 1: the quotient is a size that is then checked like any other.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ class Sizes:
 
     @contextmanager
     def scope(self) -> Iterator[None]:
-        """What is computed and bound inside is not at hand outside: one per region of the printed code."""
+        """Values computed and bound inside are not available outside: one scope per region of the printed code."""
         self._memo.append({})
         places = dict(self.places)
         yield
@@ -40,7 +39,7 @@ class Sizes:
         self._memo.pop()
 
     def known(self, *dims: Dim) -> bool:
-        """Whether all symbols of the expressions have their values."""
+        """True if all symbols of the expressions have values."""
         return all(Symbol(name) in self.places for dim in dims for name in symbols(dim))
 
     def dim(self, dim: Dim) -> Int:
@@ -54,8 +53,8 @@ class Sizes:
         return total
 
     def _sum(self, dim: Expr) -> Int:
-        """An atom of several terms is taken out of them: the elements of a tensor padded on four axes are a polynomial of
-        hundreds of terms, and four sums once they are taken apart."""
+        """Factors out an atom of several terms: the elements of a tensor padded on four axes are a polynomial of
+        hundreds of terms, but four sums in factored form."""
         counts = Counter(atom for monomial, _ in dim.terms for atom in dict.fromkeys(monomial))
         atom, most = max(counts.items(), key=lambda item: item[1], default=(None, 0))
         if atom is not None and most > 1:

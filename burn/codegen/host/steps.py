@@ -1,12 +1,12 @@
-"""A program's launches as a table of steps, which the runtime goes through: `Steps`, for programs that are to be small, and for
-long ones, whose code would take LLVM too long.
+"""A program's launches as a table of steps that the runtime interprets: `Steps`. For programs that should be small, and
+for long ones, whose code would take LLVM too long.
 
-A launch takes some 100 bytes of code and 25 of the table. What is known while compiling stands in it: numbers, and which input,
-constant or buffer an address is that of. All else, such as a size that the inputs decide, the function computes as ever and puts
-into a frame of words, to which the table refers. A table ends where something is to be done that it has no words for: a branch, a
-call of the library, an element that is read.
+A launch takes some 100 bytes of code, and 25 of the table. The table holds compile-time values: numbers, and which
+input, constant or buffer an address refers to. The function computes all else, such as input-dependent sizes, and
+stores it in a frame of words, to which the table refers. A table ends before work that it cannot express: a branch, a
+library call, the read of an element.
 
-`burn_rt_steps` (burn_rt.h) says how a table is written.
+`burn_rt_steps` (burn_rt.h) defines the table's format.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 class Step(IntEnum):
-    """What a step does. A launch's number is LAUNCH and its kernel's number."""
+    """The kinds of steps. A launch is LAUNCH plus its kernel's number."""
 
     END = 0
     PLAN = 1
@@ -36,7 +36,7 @@ class Step(IntEnum):
 
 
 class Kind(IntEnum):
-    """What a word is, in its two lowest bits."""
+    """The kind of a word, in its two lowest bits."""
 
     NUMBER = 0
     HELD = 1
@@ -134,7 +134,7 @@ class Steps(Calls):
         return not (self._taken_over(a, b) or self._taken_over(b, a))
 
     def _taken_over(self, a: Known, b: Known) -> bool:
-        """Whether an output may lie where an input does that the caller gives up."""
+        """True if an output may reuse a donated input's memory."""
         return a.kind == Kind.HELD and a.number in self._outputs and b.kind == Kind.INPUT
 
     def finish(self) -> None:
@@ -187,7 +187,7 @@ class Steps(Calls):
         return word.number << KIND_BITS | word.kind if isinstance(word, Known) else word << KIND_BITS | Kind.NUMBER
 
     def _holding(self, value: Value) -> int:
-        """The place in the frame of a value, which is put there where it is first asked for."""
+        """The frame slot of a value, which is stored on first use."""
         if value.name not in self._slots:
             self._slots[value.name] = self._slot()
             self.code.store(self.code.word(value), self.held, self._slots[value.name])

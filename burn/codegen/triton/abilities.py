@@ -58,4 +58,4 @@ def _processors(architecture: str) -> int:
 
 
 USUAL_ABILITIES = Abilities()
-"""What Triton's interpreter has, too."""
+"""The abilities of Triton's interpreter."""

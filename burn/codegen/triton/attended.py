@@ -1,6 +1,5 @@
-"""What the kernels of attention and of its way back share: one axis of scores is a block of the program's own, the other is
-walked over block by block.
-"""
+"""Shared by the kernels of attention and of its backward pass: one axis of scores is the program's own block, the other
+is processed block by block."""
 
 from __future__ import annotations
 
@@ -19,8 +18,8 @@ from burn.kernels.body import Accumulator, Apply, Const, Convert, Load, Scalar, 
 LOG2E = 1.4426950408889634
 
 Body = Callable[[Scalar, bool], None]
-"""Prints what is done with a block of the axis that is walked over, which begins at `start`, given the score; the second says
-whether some of the block may be hidden or outside."""
+"""Prints the work on a block of the walked axis that starts at `start`, given the score. The second argument: parts of
+the block may be masked or outside."""
 
 
 def padded(loop: LoopVar, what: str) -> int:
@@ -31,7 +30,7 @@ def padded(loop: LoopVar, what: str) -> int:
 
 @dataclass(frozen=True)
 class Known:
-    """What is known of an axis that is walked over: its size, and whether what is seen of it begins and ends with it."""
+    """Facts about a walked axis: its size, and if the visible range starts and ends with it."""
 
     size: Dim
     from_first: bool
@@ -39,9 +38,9 @@ class Known:
 
 
 class Attended:
-    """`narrow`: what is multiplied are halves, and stays so for the block products, whose sums are float32. Scores are kept times
-    log2(e) then, so that their powers are powers of two. `blocks`: sizes of blocks by name; `maps`: how many maps each
-    program makes. The axis "x" is the program's own."""
+    """`narrow`: operands are half precision and stay so for `tl.dot`, with float32 accumulators. Scores are then scaled
+    by log2(e), so that exponentials are powers of two. `blocks`: block sizes by name; `maps`: the number of tensor maps
+    of each program. The axis "x" is the program's own."""
 
     def __init__(self, dtype: str, sides: Sequence[Scalar], values: Mapping[str, Dim]) -> None:
         """values: what the names of the kernel's sizes stand for."""
@@ -59,8 +58,8 @@ class Attended:
 
     # ---- the axis that is walked over --------------------------------------------------------------------------------------
     def over(self, loop: LoopVar, known: Known, bounds: tuple[Dim, Dim], score: Scalar, block: str, body: Body) -> None:
-        """Blocks from the first place that any of the program's own sees to the last. Those in the middle, which all see whole,
-        need no condition. bounds: what the own places see, by position."""
+        """Blocks from the first element that any of the program's own rows sees to the last. Blocks in the middle,
+        visible to all rows, need no mask. bounds: the visible range by position."""
         code, (lower, upper) = self.printer.code, bounds
         own = "ROWS" if block == "KEYS" else "KEYS"
         first, full_from = self._bound(lower, loop, own, "first", "min", "max")
@@ -71,7 +70,7 @@ class Attended:
             with code.block(f"for start in range({start}, {end}, {block}):"), self.printer.scope():
                 body(score, hidden)
 
-        if not free:  # the score hides places by what it reads
+        if not free:  # the score masks elements by data
             some(first, stop, score, True)
             return
         plain = score.then if isinstance(score, Where) else score
@@ -91,7 +90,8 @@ class Attended:
         some(end, stop, score, True)
 
     def _bound(self, dim: Dim, loop: LoopVar, own: str, name: str, outer: str, inner: str) -> tuple[str, str]:
-        """A bound of what is seen, of the own place that sees the most on this side and of the one that sees the least."""
+        """A bound of the visible range: for the row that sees the most on this side, and for the one that sees the
+        least."""
         printer, code, extent = self.printer, self.printer.code, self.printer.dim(loop.extent)
         text = printer.dim(dim)
         if not printer.span(dim):
@@ -107,7 +107,7 @@ class Attended:
 
     # ---- blocks ------------------------------------------------------------------------------------------------------------
     def axis(self, name: str, loop: LoopVar, places: str, block: str = "", whole: bool = False) -> Axis:
-        """An axis along one loop, whose place it sets. block: it is as long as that; whole: all of it is inside."""
+        """An axis along one loop, whose index it sets. block: its length; whole: all of it is inside."""
         printer, code = self.printer, self.printer.code
         text = code.let(f"({places}).to(INT)", name)
         printer.put(loop, text, frozenset(name))
@@ -117,7 +117,8 @@ class Attended:
     def side(
         self, node: Scalar, name: str, axes: Mapping[str, tuple[LoopVar, str]], shape: str, own: bool, whole: bool
     ) -> str:
-        """A side of a product, zero outside. own: it lies along the program's own axis; whole: what is walked over is inside."""
+        """An operand of a matmul, zero outside. own: it lies along the program's own axis; whole: the walked block is
+        inside."""
         printer, code = self.printer, self.printer.code
         with printer.scope():
             printer.axes = {"x": printer.axes["x"]} if own else {}

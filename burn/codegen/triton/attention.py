@@ -85,7 +85,7 @@ class _Attention(Attended):
         return closed(printer, kernel, about, self.blocks, programs, self.values, iterations, *shape)
 
     def _norms(self) -> None:
-        """What the way back forms probabilities from again."""
+        """The statistics from which the backward pass recomputes probabilities."""
         binary = "top + tl.log2(weight)" if self.narrow else f"top * {LOG2E} + tl.log2(weight)"
         self.code.line(f'norm = tl.where(weight > 0, {binary}, float("-inf"))')
         with self.printer.scope():

@@ -1,6 +1,6 @@
-"""Prints the way back through attention (arXiv 2307.08691): a block of rows for each program, over the keys, or a block of keys
-over the rows, with the probabilities formed again. Both are one text with the two sides exchanged. `emit` is the entry point.
-"""
+"""Prints the backward pass of attention (arXiv 2307.08691): a program has a block of rows and iterates over keys, or a
+block of keys and iterates over rows, and recomputes the probabilities. Both are one text with the operands exchanged.
+`emit` is the entry point."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ def emit(
     maps: bool = True,
     choice: Choice = NO_CHOICE,
 ) -> Printed:
-    """values: what the kernel's sizes stand for; sizes: the kernel with them in place, from which blocks are chosen; maps:
-    whether the card copies by them. Raises CompileError for heads of a size that is no number."""
+    """values: the values of the kernel's sizes; sizes: the kernel with these values, for choosing blocks; maps: the GPU
+    has tensor maps. Raises CompileError for heads of a symbolic size."""
     return _Gradient(kernel, values, sizes, sites, maps, choice).print()
 
 
 class _Gradient(Attended):
-    """`own`: the loop that a program has a block of, with the names of that block, of the block that it walks over, and of the
-    two sides that lie along either."""
+    """`own`: the loop of which a program has a block, with the names of that block, of the walked block, and of the two
+    operands along each."""
 
     def __init__(
         self,
@@ -134,12 +134,12 @@ class _Gradient(Attended):
         return {"d": (depth, f"tl.arange(0, DEPTH){turned}")}, {"y": (column, f"tl.arange(0, COLUMNS){turned}")}
 
     def _kept(self) -> tuple[str, str]:
-        """What every row has of its own: its norm, in the units of scores whose power is taken, and its dot."""
+        """Per-row values: the norm, in units of scaled scores, and the dot."""
         norm, dot = (self.printer.value(node) for node in (self.kernel.norm, self.kernel.dot))
         return norm if self.narrow else self.code.let(f"{norm} * {LN2}", "norm"), dot
 
     def _others(self, own: str, own_mixed: str, kept: tuple[str, str] | None, score: Scalar, hidden: bool) -> None:
-        """One block of what is walked over. hidden: some of it may not count."""
+        """One block of the walked axis. hidden: parts of it may be masked."""
         kernel, printer, code = self.kernel, self.printer, self.code
         name, other = self.names
         here = f"start + tl.arange(0, {other})"
@@ -155,7 +155,7 @@ class _Gradient(Attended):
             )
         )
         printer.axes["k"] = self.axis("k", self.other, f"({here})[None, :]", whole=whole)
-        norm, dot = kept or self._kept()  # on their way while the product is formed
+        norm, dot = kept or self._kept()  # loaded while the dot product is computed
         zeros = f"tl.full([{name}, {other}], 0.0, {self.sum})"
         product = code.let(self.dot(own, f"tl.trans({first})", zeros), "product")
         printer.accumulator = (f"{product}.to({self.type})", frozenset("xk"))

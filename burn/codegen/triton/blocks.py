@@ -1,9 +1,9 @@
-"""How the places of a loop kernel lie in a program's block, so that neighbouring threads touch neighbouring elements: `layout`.
+"""The layout of a loop kernel's iterations in a program's block, for coalesced memory access: `layout`.
 
-Memory wants to be read along the axis whose elements lie side by side, which index maps show: it is the loop with the least
-factor. A result may be walked along another axis than an operand (a transpose): its block is a square of both, which Triton turns
-in shared memory. Where a reduction's places lie side by side and its rows do not (sums of columns), places are the block's last
-axis instead of its first.
+Memory should be read along the contiguous axis, which is the loop with the smallest stride in the index maps. A result
+may have another contiguous axis than an operand (a transpose): its block is a square of both, which Triton transposes
+in shared memory. If a reduction's kept elements are contiguous but its rows are not (column sums), the kept elements
+are the block's last axis instead of its first.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from burn.kernels.body import Fetched, Load, LoopKernel, Stage, loop_atoms, own_
 
 @dataclass(frozen=True)
 class Layout:
-    """order: the parallel loops that one axis of the block walks as one number, by number, the fastest one last. across: the
-    loop along the block's other axis, if that is a parallel one too: then `order` ends with the one along its last axis, and
-    those before it have no axis. turned: a stage's loops lie along the first axis, the parallel ones along the last."""
+    """order: the parallel loops that one axis of the block linearises, by number, the fastest one last. across: the
+    parallel loop along the block's other axis; then `order` ends with the one along its last axis, and earlier loops
+    have no axis. turned: a stage's loops are along the first axis, the parallel ones along the last."""
 
     order: tuple[int, ...]
     across: int | None = None
@@ -55,7 +55,7 @@ def _fastest(offset: Dim, loops: Sequence[LoopVar]) -> LoopVar | None:
 
 
 def _moves(offset: Dim, loop: LoopVar) -> bool:
-    """Whether an offset takes long steps along a loop."""
+    """True if an offset has a large stride along a loop."""
     step = coefficient(offset, loop)
     return step is not None and step != 0 and not (isinstance(step, int) and abs(step) < APART)
 
@@ -72,7 +72,7 @@ def _own_loads(stage: Stage) -> Iterator[Dim]:
 
 
 def _pair(kernel: LoopKernel) -> tuple[int, int] | None:
-    """(the loop along which results lie side by side, that along which operands do), by number, if they are not the same."""
+    """(the contiguous loop of results, that of operands), by number, if they differ."""
     loops = kernel.parallel
     targets = Counter(_fastest(w.offset, loops) for s in kernel.stages for w in s.writes)
     target = targets.most_common(1)[0][0] if targets else None
@@ -91,8 +91,8 @@ def _long(loop: LoopVar) -> bool:
 
 
 def _side_by_side(kernel: LoopKernel) -> int | None:
-    """The parallel loop, by number, along which most of what stages read and write lies side by side; None if that is one of
-    their own loops. An operand that is the same along a loop has fewer elements, and counts for less."""
+    """The parallel loop, by number, along which most loads and stores of stages are contiguous; None if that is one of
+    their own loops. An operand that is invariant along a loop has fewer elements and weighs less."""
     votes: Counter[LoopVar | None] = Counter()
     for stage in kernel.stages:
         for offset in (*_own_loads(stage), *(w.offset for w in stage.writes)) if stage.loops else ():

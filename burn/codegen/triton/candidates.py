@@ -14,7 +14,7 @@ PLAUSIBLE = 1.8
 """Times as long as the fastest tile should take: what takes longer by the model is not tried."""
 
 NEAREST = 2
-"""Tiles, the fastest ones by the model, that are tried with other warps and stages too."""
+"""The fastest tiles by the model that are also tried with other numbers of warps and stages."""
 
 SHARED = max(SHARED_MEMORY.values())
 """Bytes of shared memory that a program has at most on any GPU."""
@@ -29,7 +29,7 @@ def tiles(
     costly: bool = False,
     processors: int = USUAL_ABILITIES.processors,
 ) -> list[Tile]:
-    """Of a product, see `heuristics.products.product_tile`: those that the model of time does not rule out."""
+    """Tiles of a matmul that the cost model does not exclude; see `heuristics.products.product_tile`."""
     timed = tiles_by_time(rows, columns, depth, batch, bits, costly, processors)
     likely = [tile for tile, time in timed if time <= PLAUSIBLE * timed[0][1]]
     varied = [other for tile in likely[:NEAREST] for other in _varied(tile)]
@@ -52,7 +52,8 @@ ATTENTION = (
     Block(64, 128, 4),
     Block(128, 64, 8, 2),
 )
-"""Of attention in halves over many rows. A block has its keys and values in shared memory, `stages` times."""
+"""Blocks of half-precision attention over many rows. A block holds its keys and values in shared memory, `stages`
+times."""
 
 BACK = (
     Block(64, 64, 4, 2),
@@ -62,12 +63,12 @@ BACK = (
     Block(128, 64, 8),
     Block(64, 32, 4, 2),
 )
-"""Of its way back."""
+"""The same for its backward pass."""
 
 
 def blocks(usual: Block, shapes: Sequence[Block], halves: bool, depth: int) -> list[Block]:
-    """Those of `shapes` that have the usual one's rows and keys or less, or twice as many, and fit the card. halves: whether
-    sides are of 16 bits; others have no choice."""
+    """Those of `shapes` that have at most twice the default's rows and keys and fit the GPU. halves: the operands have
+    16 bits; others have no choice."""
     return [
         block
         for block in shapes

@@ -1,4 +1,4 @@
-"""What a kernel's choice of a shape is known by on cards (`burn.codegen.tuning.choices`)."""
+"""Keys of a kernel's block choice on GPUs (`burn.codegen.tuning.choices`)."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ class Code:
 
 @dataclass
 class Axis:
-    """One axis of the block: the text of its places, and of what says which of them are inside (none where all are)."""
+    """One axis of the block: the text of its indices, and of the mask of those inside (empty if all are)."""
 
     places: str
     mask: str = ""

@@ -1,8 +1,8 @@
-"""Prints contraction kernels: a tile of rows and columns for each program, its sum formed by block products.
+"""Prints contraction kernels: a program computes a tile of rows and columns with block matmuls.
 
-Both sides are computed at their places and multiplied by `tl.dot`, halves as they are and summed in float32. What Triton's
-products do not take (integers wider than a byte, float64, tiny sizes) is printed as plain sums instead. `emit` is the entry
-point.
+Operands are computed elementwise and multiplied by `tl.dot`, in half precision with float32 accumulators. Types that
+`tl.dot` does not support (integers wider than a byte, float64, tiny sizes) are printed as reductions instead. `emit` is
+the entry point.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from burn.dialect.types import DTYPES, HALVES
 from burn.kernels.body import EXPENSIVE, Apply, Const, ContractionKernel, Load, Scalar, Where, walk
 
 DOTS = ("float32",)
-"""Types that block products are summed in."""
+"""Accumulator types of `tl.dot`."""
 
 
 def emit(
@@ -101,7 +101,7 @@ class _Contraction:
         return closed(printer, kernel, about, constants, programs, self.values, iterations, tile.warps, tile.stages)
 
     def _inside(self, axis: str, size: Dim, block: int, text: str) -> None:
-        """Says which places of an axis there are, unless all blocks are whole."""
+        """Sets the mask of an axis, unless all blocks are whole."""
         even = isinstance(size, int) and size % block == 0
         self.masks[axis] = "" if even else self.code.let(f"{axis} < {text}", f"inside_{axis}")
 
@@ -114,15 +114,15 @@ class _Contraction:
             left, right = self._side(self.left, "x"), self._side(self.right, "y")
             if self.left.dtype in EIGHTS and kernel.fast:
                 code.line(f"total = tl.dot({left}, {right}, total)")
-            elif self.left.dtype in EIGHTS:  # within a block tensor cores sum them in fewer bits than a float32 has
+            elif self.left.dtype in EIGHTS:  # within a block tensor cores accumulate in fewer bits than float32
                 code.line(f"total = tl.dot({left}, {right}, total, max_num_imprecise_acc=DEPTH)")
             else:
                 code.line(f'total = tl.dot({left}, {right}, total, input_precision="ieee")')
 
     def _depth(self, places: str, axis: str) -> None:
-        """The places of the depth's loops. Where blocks come out even along the innermost one (the channels of a convolution),
-        the others have one place for a whole block: what depends on them, such as whether a window's row is inside, is found
-        once."""
+        """The indices of the depth's loops. If blocks divide the innermost one (the channels of a convolution), the
+        other loops have one index for a whole block. Values that depend on them, such as a window row's bounds check,
+        are then computed once."""
         kernel, printer, code = self.kernel, self.printer, self.code
         for single in (v for v in kernel.depth if v.extent == 1):
             printer.put(single, "0", NONE)
@@ -167,8 +167,8 @@ class _Contraction:
             return code.let(f"tl.broadcast_to({value}, {shape})", "left" if axis == "x" else "right")
 
     def _is_zero_behind(self, node: Scalar) -> bool:
-        """Whether a side is zero behind the depth's end as it is printed: a masked load is, also one that is guarded. What is not
-        only loaded goes through registers, and the next blocks are not on their way meanwhile."""
+        """True if the printed operand is already zero past the depth's end, like a masked load. Other operands go
+        through registers, and their next blocks are not prefetched."""
         match node:
             case Load(offset=offset):
                 return "k" in self.printer.span(offset)

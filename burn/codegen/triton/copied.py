@@ -1,7 +1,7 @@
-"""Which sides of products are copied block by block to shared memory by tensor maps, and how a map is printed.
+"""Tensor maps: which matmul operands are copied block by block to shared memory by TMA, and how a map is printed.
 
-A map says where a matrix begins, how many rows and columns it has, and how far apart its rows are. What a block has outside of it
-is zero, so that loads need no conditions. Programs make their maps themselves, in scratch memory that each launch is given.
+A map has a matrix' address, its rows and columns, and its row stride. Elements of a block outside of it are zero, so
+loads need no masks. Programs create their maps in scratch memory of the launch.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ ALIGNED = 16
 
 @dataclass(frozen=True)
 class Matrix:
-    """A matrix in a buffer: where it begins, which may depend on the program's own place, and how many elements its rows are
-    apart. Those of one row lie side by side."""
+    """A matrix in a buffer: its start, which may depend on the program id, and its row stride in elements. Rows are
+    contiguous."""
 
     buffer: int
     begin: Dim
@@ -33,7 +33,7 @@ class Matrix:
 
 
 def matrix(side: Scalar, rows: LoopVar, columns: LoopVar, values: Mapping[str, Dim]) -> Matrix | None:
-    """The matrix that a side of a product is read from, if a map can be made of it. values: what the names of sizes stand for."""
+    """The matrix of a matmul operand, if it can be read through a map. values: the values of named sizes."""
     if not isinstance(side, Load):
         return None
     begin: Dim = 0

@@ -74,7 +74,7 @@ class _Folded(Loops):
         return self.finished(ceildiv(count, block))
 
     def _add(self, fold: Fold, total: str) -> None:
-        """What a step's rows add; columns outside of a row are not stored."""
+        """Accumulates a step's rows; columns outside of a row are not stored."""
         reduction, inside = fold.reduction, self.printer.axes["x"].mask
         value = self.full(self.printer.value(reduction.body))
         if inside:

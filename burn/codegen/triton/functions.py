@@ -21,7 +21,7 @@ TYPES = {
     **{f"{sign}int{bits}": f"tl.{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)},
     "bool": "tl.int1",
 }  # fmt: skip
-"""What Triton calls an element type, in registers; what has no arithmetic is held as its bits."""
+"""Triton's name of an element type in registers; types without arithmetic are bit patterns."""
 
 
 EIGHTS = {"float8_e4m3fn": "tl.float8e4nv", "float8_e5m2": "tl.float8e5"}
@@ -40,8 +40,8 @@ def triton_type(dtype: str) -> str:
 
 
 def narrowed(sides: Sequence[Scalar], total: str, narrow: Collection[str] = HALVES) -> list[Scalar] | None:
-    """A product's sides in the type of `narrow` that they all were widened from, for a sum in float32: their products are exact
-    all the same. None where they are something else."""
+    """The operands in the type of `narrow` from which all were widened, for a float32 accumulator: multiplications stay
+    exact. None for other operands."""
     halves = [_halved(side, narrow) for side in sides] if total == "float32" else []
     kinds = {side.dtype for side in halves if side is not None}
     if not halves or len(kinds) != 1 or None in halves:
@@ -68,7 +68,7 @@ class Rule:
     unsigned: str | None = None
     boolean: str | None = None
     predicate: bool = False
-    any_width: bool = False  # no arithmetic: halves need no float32
+    any_width: bool = False  # no arithmetic: half precision needs no float32
 
 
 def apply(name: str, dtype: str, *operands: str, rough: bool = False) -> str:
@@ -87,13 +87,13 @@ def apply(name: str, dtype: str, *operands: str, rough: bool = False) -> str:
 
 
 def _plain(text: str) -> str:
-    """Quotients and roots as Triton writes them: of doubles they are exact, and of floats good to two units in the last place of
-    24, which is enough where halves come of them."""
+    """Division and roots in Triton: exact for doubles, and within two units in the last place for floats, which
+    suffices for half-precision results."""
     return QUOTIENT.sub(r"(\1 / \2)", text).replace("tl.sqrt_rn(", "tl.sqrt(")
 
 
 def calls(name: str, dtype: str) -> bool:
-    """Whether it is a function of the library's, which takes no plain numbers."""
+    """True for a library function, which does not accept Python numbers."""
     return re.search(r"(?<![\w.])[a-z]\w*\(|libdevice", _rule(name, dtype)[1]) is not None
 
 

@@ -1,8 +1,8 @@
-"""Machine code of printed kernels: `compile_all`, which spreads the work over processes.
+"""Machine code of printed kernels: `compile_all`, which distributes the work over processes.
 
-A kernel is compiled once for each way in which its sizes matter to the code: a size that is 1, or a multiple of 4, 8 or 16, is
-known to be that; numbers of places are 32 bits wide where all sizes are known to fit. Triton keeps what it has compiled in burn's
-own cache folder, so that the same kernel of another program costs little.
+A kernel is compiled once for each specialisation of its sizes: a size of 1, or a multiple of 4, 8 or 16, is known as
+such, and indices have 32 bits if all sizes are known to fit. Triton caches its results in burn's cache folder, so that
+the same kernel of another program is cheap.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ ALONE = 3
 
 @dataclass(frozen=True)
 class Machine:
-    """What Triton compiles for: "cuda" and a compute capability such as 90, or "hip" and an architecture. warp: threads that go
-    in step."""
+    """Triton's target: "cuda" and a compute capability such as 90, or "hip" and an architecture. warp: threads in a
+    warp."""
 
     kind: str
     architecture: int | str
@@ -51,8 +51,8 @@ class Machine:
 
 @dataclass(frozen=True)
 class Source:
-    """A function, and what is known of its arguments: Triton's types in order ("constexpr" for those that are in `constants`),
-    and of what those are multiples that are any (the argument's number, of which)."""
+    """A function, and the properties of its arguments: Triton's types in order ("constexpr" for those in `constants`),
+    and known divisors (the argument's number, the divisor)."""
 
     name: str
     text: str
@@ -60,7 +60,7 @@ class Source:
     constants: tuple[tuple[int, int], ...]  # of arguments, by their number
     named: tuple[tuple[str, int], ...]  # those behind the arguments
     multiples: tuple[tuple[int, int], ...]
-    wide: bool  # whether places are counted in 64 bits
+    wide: bool  # indices have 64 bits
     warps: int
     stages: int
     nodes: tuple[str, ...] = ()  # where it comes from

@@ -21,8 +21,8 @@ from burn.kernels.rewrite import as_loops, collapse
 
 
 class KernelPrinter:
-    """The functions of one program. `sites`: source nodes that run-time errors name by number; `abilities`: what the
-    card has; `choices`: which shapes blocks have; `usual`: what names of sizes usually are."""
+    """The functions of one program. `sites`: source nodes that run-time errors name by number; `abilities`: those of
+    the GPU; `choices`: block shapes; `usual`: size hints."""
 
     def __init__(
         self,

@@ -1,7 +1,7 @@
-"""Groups as launches on a card: `CardKernels`, which the entry function asks.
+"""Groups as launches on a GPU: `CardKernels`, used by the entry function.
 
-What Triton's language has no words for (complex numbers, strings) runs on the host, as kernels for its CPU: the entry function
-copies what they need, and profiles say so.
+Ops that Triton cannot express (complex numbers, strings) run on the host, as kernels for its CPU. The entry function
+copies their operands, and profiles show it.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ POINTERS = {
 """Where elements lie; a bool is a byte."""
 
 MULTIPLES = (16, 8, 4)
-"""Addresses are multiples of the first, and Triton's compiler wants to know of which of these sizes are: so many elements lie in
-one access."""
+"""Known divisors of addresses and sizes that Triton's compiler uses to vectorise accesses; addresses are multiples of
+the first."""
 
 NARROW = (1 << 31) - (1 << 16)
-"""Below this, a place fits 32 bits, also one in the rest of a block behind the last."""
+"""Below this, an index fits in 32 bits, also in the rest of a block past the end."""
 
 UNUSED = 0
 """An address of memory that Triton adds to a kernel's arguments, behind that of its scratch memory: for profiles of its own."""
@@ -55,10 +55,11 @@ CUDA = MemorySpace("cuda")
 
 @dataclass(frozen=True)
 class CardLaunch:
-    """A kernel of the artefact's table, and what it is given. See `burn.codegen.host.launches.Launch`.
+    """A kernel of the artefact's table, with its arguments. See `burn.codegen.host.launches.Launch`.
 
-    limits: sizes that decide at each launch between two kernels: `wide` counts places in 64 bits. choice: see `Printed`; `chosen`
-    notes it for the record of each launch. scratch: bytes of memory for each block."""
+    limits: sizes that select between two kernels at each launch: `wide` uses 64-bit indices. choice: see `Printed`;
+    `chosen` records it for each launch. scratch: bytes of memory for each block.
+    """
 
     number: int
     wide: int
@@ -113,9 +114,10 @@ class CardLaunch:
 class CardKernels:
     """The kernels of one program. See `burn.codegen.host.launches.Kernels`.
 
-    `sources` is what is to be compiled, in the order of the artefact's table; `refused` says of each group that runs on the
-    host why it does; `chosen` and `made_by` which choices are behind launches, by their records, and behind sources. No call ends
-    where a kernel fails: what lies in memory that the caller gave up is written by none that comes behind it."""
+    `sources` lists the kernels to compile, in the order of the artefact's table. `refused` maps each group that runs on
+    the host to the reason. `chosen` and `made_by` map launch records and sources to choices. No call returns when a
+    kernel fails, so later kernels do not write to donated memory.
+    """
 
     def __init__(
         self,
@@ -127,9 +129,9 @@ class CardKernels:
         usual: Usual = UNKNOWN,
         memory: MemorySpace = CUDA,
     ) -> None:
-        """host: prints kernels that run on the host. preferences: those by which passes have described the kernels. in_place:
-        results that lie where an input of the program may have lain, and are written only where no kernel has failed. abilities,
-        choices, usual: see `KernelPrinter`. memory: the space of the program's tensors."""
+        """host: prints kernels that run on the host. preferences: those that the passes used. in_place: results that
+        may share the memory of a program's input, and are written only if no kernel has failed. abilities, choices,
+        usual: see `KernelPrinter`. memory: the space of the program's tensors."""
         self.host, self.sites, self.memory = host, host.sites, memory
         self._in_place = in_place
         self.printer = KernelPrinter(self.sites, abilities, choices, usual)
@@ -161,7 +163,7 @@ class CardKernels:
         return Launches(bound, shared, self.memory)
 
     def variant(self, group: Group) -> bool:
-        """Whether it writes where an input may have lain."""
+        """True if it may write to an input's memory."""
         return any(result in self._in_place for result in group.operation.results)
 
     def _launch(
@@ -179,7 +181,7 @@ class CardKernels:
         return CardLaunch(number, wide, unknown, given, tuple(buffers), printed.programs, *named)
 
     def _number(self, printed: Printed, buffers: Sequence[Buffer], nodes: tuple[str, ...], wide: bool) -> int:
-        """The kernel in the table, for places of 64 bits or 32."""
+        """The kernel in the table, for 64-bit or 32-bit indices."""
         types: list[str] = []
         constants, multiples = [], []
         for number, argument in enumerate(printed.arguments):
@@ -206,7 +208,7 @@ class CardKernels:
 
 
 def _limits(group: Group, printed: Sequence[Printed]) -> tuple[Dim, ...]:
-    """What all places of a group's kernels are below."""
+    """An upper bound of all indices of a group's kernels."""
     sizes = [type_of(v).elements for v in (*group.operation.operands, *group.operation.results)]
     sizes += [a.size for p in printed for a in p.arguments if a.kind in ("size", "workspace")]
     return tuple(dict.fromkeys(sizes))

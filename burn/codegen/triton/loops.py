@@ -1,8 +1,8 @@
-"""Prints loop kernels: a block of places of the parallel loops, beside it a block of each stage's loops.
+"""Prints loop kernels: a block of the parallel loops' iterations, and a block of each stage's loops.
 
-The parallel loops are walked as one number, x; those of a stage as another, r. A row that is short enough is held as a whole:
-its stages then share what they read. A block that is turned has a parallel loop along each axis, x and y (`blocks.py` says
-when). `emit` is the entry point.
+The parallel loops are linearised as x, a stage's loops as r. A short row is held as a whole: its stages then share
+their loads. A transposed block has a parallel loop along each axis, x and y (see `blocks.py`). `emit` is the entry
+point.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from burn.kernels.body import (
 )
 
 COMBINE = {"sum": "add", "prod": "mul", "max": "greatest", "min": "least", "any": "either", "all": "both"}
-"""What combines two partial results, in library.py."""
+"""Functions of library.py that combine two partial results."""
 
 ARG = {
     ("argmax", False): "first_greatest", ("argmax", True): "last_greatest",
@@ -73,7 +73,7 @@ def _end(stage: Stage) -> Dim | None:
 
 
 def is_brief(kernel: LoopKernel) -> bool:
-    """Whether rows are gone through step by step (`_step_by_step`)."""
+    """True if rows are processed step by step (`_step_by_step`)."""
     along = [s for s in kernel.stages if s.loops]
     if len(along) != 1 or along[0].order != "parallel" or any(r.kind.startswith("arg") for r in along[0].reductions):
         return False
@@ -114,7 +114,7 @@ class Loops:
         if any(s.order != "parallel" for s in kernel.stages):
             self.block = replace(self.block, rows=min(self.block.rows, IN_TURN))
         last = self.layout.turned or self.layout.across is not None
-        self.down, self.right = "[:, None]", "[None, :]"  # the axes of x and of what lies across
+        self.down, self.right = "[:, None]", "[None, :]"  # the axes of x and of `across`
         self.axis, self.shape, self.narrow = 1, "[ROWS, COLUMNS]", "[ROWS, 1]"
         if last:
             self.down, self.right = self.right, self.down
@@ -143,7 +143,7 @@ class Loops:
         )
 
     def row(self) -> None:
-        """The places of a row that is held as a whole."""
+        """The indices of a row that is held as a whole."""
         self._columns(next(s for s in self.kernel.stages if s.loops and s.order == "parallel"), "COLUMNS")
 
     def stages(self) -> None:
@@ -157,7 +157,7 @@ class Loops:
             written |= {w.buffer for w in stage.writes}
 
     def _places(self) -> Dim:
-        """The places of the parallel loops, as one number; returns how many programs there are."""
+        """The linear indices of the parallel loops; returns the number of programs."""
         kernel, printer, code = self.kernel, self.printer, self.code
         first = "tl.program_id(0).to(INT)"
         code.line(f"x = {first} * ROWS + tl.arange(0, ROWS){self.down}")
@@ -167,7 +167,7 @@ class Loops:
         return ceildiv(self.count, self.block.rows)
 
     def _square(self) -> Dim:
-        """The places of two parallel loops, each along an axis of its own; the others have one place in a program."""
+        """The indices of two parallel loops, each along an axis of its own; the others have one index per program."""
         kernel, printer, code = self.kernel, self.printer, self.code
         order, across = self.layout.order, self.layout.across
         assert across is not None
@@ -190,7 +190,7 @@ class Loops:
         return programs * product([self.sizes.parallel[i].extent for i in others])
 
     def _inside(self, name: str, places: str, count: str, size: Dim, block: int) -> str:
-        """The name of what says which places there are; none where all blocks are whole."""
+        """The name of the mask of valid indices; empty if all blocks are whole."""
         if isinstance(size, int) and size % block == 0:
             return ""
         self.code.line(f"{name} = {places} < {count}")
@@ -233,7 +233,7 @@ class Loops:
             printer.axes["r"] = removed
 
     def _columns(self, stage: Stage, start: str) -> None:
-        """The places of a stage's loops: a whole row, or the part that begins at `start`."""
+        """The indices of a stage's loops: a whole row, or the part that starts at `start`."""
         printer, code = self.printer, self.code
         length = printer.dim(_length(stage))
         first = "" if start == "COLUMNS" else f"{start} + "
@@ -299,7 +299,7 @@ class Loops:
         return self.code.let(f"tl.max(tl.reshape({text}, [ROWS]), 0)", "longest")
 
     def _step_by_step(self, stage: Stage) -> None:
-        """A row of few places, each of which is read for all of the block's rows, side by side."""
+        """A row of few elements, each loaded for all of the block's rows, which are contiguous."""
         printer, code = self.printer, self.code
         totals = [
             code.let(f"tl.full({self.narrow}, {self.identity(r)}, {self.type(r)})", "total") for r in stage.reductions
@@ -351,7 +351,7 @@ class Loops:
         return f"tl.broadcast_to({text}, {self.shape})"
 
     def _value(self, r: Reduction) -> str:
-        """What a block adds to a reduction, its identity outside of the row."""
+        """A block's contribution to a reduction, with its identity outside of the row."""
         value, within = self.printer.value(r.body), self.printer.axes["r"].mask
         text = self.full(value)
         if r.kind.startswith("arg"):
@@ -361,7 +361,7 @@ class Loops:
         return self.code.let(f"tl.where({within}, {text}, {self.identity(r)}).to({self.type(r)})")
 
     def _adds_nothing(self, r: Reduction) -> bool:
-        """Whether what lies outside is 0 already, as masked loads are."""
+        """True if elements outside are already 0, as for masked loads."""
         return (
             r.kind in ("sum", "any")
             and isinstance(r.body, Load)

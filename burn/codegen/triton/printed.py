@@ -1,4 +1,4 @@
-"""What a printed kernel is: its text, what it is launched with, and how often. See `KernelPrinter` in kernels.py."""
+"""A printed kernel: its text, its arguments, and its number of programs. See `KernelPrinter` in kernels.py."""
 
 from __future__ import annotations
 

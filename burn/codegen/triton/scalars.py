@@ -61,7 +61,7 @@ class ScalarPrinter:
 
     @contextmanager
     def scope(self) -> Iterator[None]:
-        """Values made inside are not used outside, nor are the places and axes that are set there."""
+        """Values created inside are not used outside; neither are indices and axes set there."""
         places, axes = dict(self.places), dict(self.axes)
         self._memo.append({})
         yield
@@ -84,7 +84,7 @@ class ScalarPrinter:
         self._spans.clear()
 
     def walk_flat(self, loops: Sequence[LoopVar], flat: str, axes: Axes) -> None:
-        """Gives loops their places from one number that walks all of them, the last one fastest."""
+        """Sets the loops' indices from one linear index, the last loop fastest."""
         rest = flat
         for position, loop in enumerate(reversed(loops)):
             if loop.extent == 1:
@@ -176,7 +176,7 @@ class ScalarPrinter:
 
     # ---- memory ------------------------------------------------------------------------------------------------------------
     def _mask(self, axes: Axes) -> str:
-        """What is inside along some axes, and where every condition holds that we are under."""
+        """The mask along some axes, combined with all enclosing conditions."""
         parts = [axis.mask for name, axis in self.axes.items() if name in axes and axis.mask]
         return " & ".join(dict.fromkeys([*parts, *(g.text for g in self._guards)]))
 
@@ -233,13 +233,13 @@ class ScalarPrinter:
         return known if known is not None else self._hold(id(node), self.code.let(self._text(node)))
 
     def forget(self) -> None:
-        """What was read may be another number now."""
+        """A load may give another value from now on."""
         for memo in self._memo:
             memo.clear()
 
     def hoist(self, roots: Iterable[Scalar], inner: str) -> None:
-        """Computes what does not vary along an axis, in front of the loop along it. What only a condition's branch reads stays
-        there."""
+        """Hoists values that do not vary along an axis out of the loop along it. Values that only a branch of a
+        condition reads stay."""
         todo = list(roots)
         while todo:
             node = todo.pop()

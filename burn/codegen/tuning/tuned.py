@@ -43,7 +43,7 @@ def before_printing(program: Program, backend: Backend, mode: Mode, device: Devi
 
 
 def _or_default(mode: Mode, backend: Backend, search: Callable[[], Backend]) -> Backend:
-    """Default variants without autotuning, and for what cannot be tuned if only the environment asks for it."""
+    """Default variants without autotuning, and for programs that cannot be tuned if only the environment asks for it."""
     if mode.name == "off":
         return backend
     try:

@@ -65,7 +65,7 @@ _SCALEF = {"f32": ("ps", "i16"), "f64": ("pd", "i8")}
 
 
 def scales(x: Lanes) -> bool:
-    """Whether one instruction multiplies such vectors by powers of two: AVX-512's vscalef."""
+    """True if one instruction multiplies such vectors by powers of two: AVX-512's vscalef."""
     return "+avx512f" in x.code.attributes and x.lanes * x.width == 512
 
 
@@ -82,7 +82,7 @@ def scaled(x: Lanes, n: Lanes, kept: Lanes) -> Lanes:
 
 
 def reaches(x: Lanes, bound: float) -> Lanes:
-    """Whether x is at least the bound, or no number."""
+    """True if x is at least the bound, or NaN."""
     return x.wrap(x.code.cmpf("uge", x.value, x.const(bound).value))
 
 

@@ -1,7 +1,7 @@
-"""pow with C's edge cases. f32 is computed in f64; f64 carries the logarithm in two doubles, as its error is
-multiplied by y.
+"""pow with C's edge cases. f32 is computed in f64; f64 carries the logarithm in two doubles, as its error is multiplied
+by y.
 
-Products of doubles are split by masking off the low half of the digits, so that they are exact with or without a fused
+Factors are split by masking off the low half of the digits, so that multiplications are exact with or without a fused
 multiply-add.
 """
 
@@ -45,7 +45,7 @@ def _edges(x: Lanes, y: Lanes, result: Lanes) -> Lanes:
 
 
 def _single(x: Lanes, y: Lanes) -> Lanes:
-    """exp(y log|x|) in f64: the product of at most 104 is then good to 2^-46, and the result is rounded once."""
+    """exp(y log|x|) in f64: an exponent of at most 104 is then accurate to 2^-46, and the result is rounded once."""
     wide = x.abs().widen("f64")
     k, m = split_exponent(wide)  # denormals of f32 are normal here
     s = (m - 1.0) / (m + 1.0)
@@ -109,7 +109,7 @@ def _double(x: Lanes, y: Lanes) -> Lanes:
     a = x.abs()
     infinite, zero = a.equals(math.inf), a.equals(0.0)
     log = _log((infinite | zero).where(1.0, a))
-    # Beyond 2^70, y sends every base but 1 to 0 or infinity; bounded, its products stay finite.
+    # Beyond 2^70, y sends every base but 1 to 0 or infinity; a bounded y keeps intermediate results finite.
     bounded = at_least(at_most(y, 2.0**70), -(2.0**70))
     product = _product(log.high, bounded)
     t, low = product.high, product.low + log.low * bounded

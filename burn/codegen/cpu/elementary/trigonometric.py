@@ -1,7 +1,7 @@
-"""sin, cos, tan. The argument is reduced in f64, for f32 too: x = q pi/2 + r, |r| <= pi/4.
+"""sin, cos, tan. The argument is reduced in f64, also for f32: x = q pi/2 + r, |r| <= pi/4.
 
-Up to 2^20, pi/2 is subtracted in parts whose products with q are exact (Cody and Waite). Beyond, lane by lane, x is
-multiplied by the bits of 2/pi that matter at its exponent (Payne and Hanek), in integers: right for every finite
+Up to 2^20, pi/2 is subtracted in parts whose multiples by q are exact (Cody and Waite). Beyond, lane by lane, x is
+multiplied by the bits of 2/pi that matter at its exponent (Payne and Hanek), in integers: correct for every finite
 argument.
 """
 
@@ -32,7 +32,8 @@ _TWO_OVER_PI = (
 
 
 def _reduce(x: Lanes, wide: bool) -> tuple[Lanes, Lanes]:
-    """(r, q) of f64 lanes, q as i64 of which the low two bits count. `wide`: r to all of f64's digits, not f32's."""
+    """(r, q) of f64 lanes, q as i64, of which the low two bits matter. `wide`: r with the full precision of f64, not
+    f32's."""
     magic = FORMATS["f64"].magic
     near = x.mad(2 / math.pi, magic)
     n = near - magic
@@ -75,10 +76,9 @@ def _with_lane(x: Lanes, lane: Lanes, index: Value) -> Value:
 def _reduce_far(x: Lanes) -> tuple[Lanes, Lanes]:
     """(r, q) for one finite f64 with |x| >= 2^20.
 
-    |x| = m 2^e with a 53-bit m. Bits of 2/pi above 2^(2-e) only add multiples of 4 to x * 2/pi; the next 192 leave,
-    after the product with m modulo 2^192, two bits of q and a fraction good to 2^-105. No double comes closer than
-    2^-61 to a multiple of pi/2 in these units, so that r keeps 44 bits more than f32 needs, and f64's own less the
-    last ULP or so.
+    |x| = m 2^e with a 53-bit m. Bits of 2/pi above 2^(2-e) only add multiples of 4 to x * 2/pi. The next 192 bits times
+    m, modulo 2^192, give two bits of q and a fraction accurate to 2^-105. No double is closer than 2^-61 to a multiple
+    of pi/2 in these units. So r keeps 44 bits more than f32 needs, and f64's precision except for about the last ULP.
     """
     bits = x.abs().as_int()
     exponent = (bits >> 52) - 1075
@@ -105,7 +105,7 @@ def _reduce_far(x: Lanes) -> tuple[Lanes, Lanes]:
 
 def _multiply(mantissa: Lanes, window: list[Lanes]) -> list[Lanes]:
     """mantissa * window modulo 2^192, most significant word first, in 32-bit digits so that no target needs a 128-bit
-    product."""
+    multiplication."""
     mask = (1 << 32) - 1
     digits = [part for word in reversed(window) for part in (word & mask, word.shift_right_logical(32))]
     factors = [mantissa & mask, mantissa.shift_right_logical(32)]
@@ -133,7 +133,7 @@ def _cos_near(r: Lanes) -> Lanes:
         return (z * z).mad(tail, z.mad(-0.5, 1.0))
     half = z * 0.5
     high = 1.0 - half
-    return high + (z * z).mad(tail, 1.0 - high - half)  # with what rounding took from 1 - z/2
+    return high + (z * z).mad(tail, 1.0 - high - half)  # adds the rounding error of 1 - z/2
 
 
 def _turned(x: Lanes, quarters: int) -> Lanes:

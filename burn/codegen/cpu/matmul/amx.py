@@ -49,12 +49,13 @@ WIDTH = 2 * LINES
 """Columns of a panel, and rows of a strip."""
 
 SUMS = WIDTH * WIDTH * 4
-"""Bytes of the sums of a strip and a panel."""
+"""Bytes of the accumulators of a strip and a panel."""
 
 
 class TileOperands(Protocol):
-    """Both sides in registers: `products` of a part of the left and one of the right side, small ones first, by `instruction`. A
-    register's rows lie `strides` apart in memory, a part BYTES from the one before, and a block of the depth `steps`."""
+    """Both operands in registers: `products` lists which part of lhs and of rhs to multiply, small ones first, by
+    `instruction`. A register's rows are `strides` apart in memory, a part BYTES after the previous one, and blocks of
+    the depth are `steps` apart."""
 
     @property
     def instruction(self) -> str: ...
@@ -66,7 +67,7 @@ class TileOperands(Protocol):
     def steps(self) -> tuple[int, int]: ...
     @property
     def here(self) -> Int:
-        """Blocks of the depth that are summed at a time."""
+        """Blocks of the depth that are accumulated at a time."""
         ...
 
     @property
@@ -79,19 +80,20 @@ class TileOperands(Protocol):
     def copy_panels(self, panel: Int, end: Int, into: Int, first: Int, stop: Int) -> None: ...
     def copy_unit(self, panel: Int, unit: Int, into: Int) -> None: ...
     def bases(self, strip: Int, place: Int) -> tuple[Value, ...]:
-        """Where the first blocks of both tiles of the left side lie, and of the right side's."""
+        """The addresses of the first blocks of both tiles of the lhs, and of the rhs."""
         ...
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """The depth is taken `part` places at a time; `parts` says that there may be several, and `ragged` that the last block of
-    one may be short. `strips` of rows are copied together; sums are held for `held` panels between parts. Beside each block that
-    is multiplied, `copies` units of the next panel are copied (0: `panels` are copied together before), and `rows` of the strip
-    before are written (0: a strip is written when it has been summed).
+    """The depth is processed in parts of `part` elements; `parts`: there may be several; `ragged`: the last block of a
+    part may be short. `strips` of rows are copied together; accumulators are stored for `held` panels between parts.
+    During each block's multiplications, `copies` units of the next panel are copied (0: `panels` are copied together
+    beforehand), and `rows` of the previous strip are written (0: a strip is written when it is complete).
 
-    A launch goes over strips, or across them: over panels. The other side is cut into groups, each of which all of them meet in
-    turn. The function is the same for all: its last arguments tell."""
+    A launch iterates over strips, or across them: over panels. The other dimension is split into groups, which each
+    iteration processes in turn. One function serves both; its last arguments select.
+    """
 
     part: int
     parts: bool
@@ -122,14 +124,14 @@ class Schedule:
 
     @staticmethod
     def units(kernel: Tiled, across: bool) -> tuple[Dim, Dim]:
-        """Iterations of a launch for each group, of all batches, and what groups are made of."""
+        """Iterations of a launch for each group, over all batches, and the units of groups."""
         strips = ceildiv(product([v.extent for v in kernel.rows]), WIDTH)
         units, others = (kernel.panel.extent, strips) if across else (strips, kernel.panel.extent)
         return product([v.extent for v in kernel.batch]) * units, others
 
 
 ACROSS, GROUPS = "across", "groups"
-"""The last arguments: whether a launch goes over panels, and how many groups of the other side there are."""
+"""The last arguments: whether a launch iterates over panels, and the number of groups of the other dimension."""
 
 
 def emit(kernel: ContractionKernel, schedule: Schedule, target: Target, sites: list[str]) -> str:
@@ -146,11 +148,11 @@ class _Printer:
         self.code, self.emitter = open_kernel(kernel.buffers, (*argument_names(kernel), ACROSS, GROUPS), target, sites)
         self.row_count = product([v.extent for v in tiled.rows])
         self.epilogue = Epilogue(tiled, LINES, "i32" if tiled.run > 1 else "f32", self.emitter)
-        self.checks = tiled.run == 1  # whether sums may have to be formed again
+        self.checks = tiled.run == 1  # a tile may need a second pass in float32
         self.sides, self.sums = self._sides()
 
     def _sides(self) -> tuple[TileOperands, Value]:
-        """Both sides, with room for what is copied, and for sums."""
+        """Both operands, with memory for copies and accumulators."""
         schedule, code, kernel = self.schedule, self.code, self.kernel
         blocks = schedule.part // BLOCK
         sums = (schedule.held * schedule.strips if schedule.parts else 2) * SUMS
@@ -300,8 +302,8 @@ class _Printer:
         return code.gep(self.sums, code.mul(slot, SUMS), "i8")
 
     def _multiply(self, bases: tuple[Value, ...], before: Callable[[Int], None], beside: Callable[[Int], None]) -> None:
-        """Adds the products of one part of the depth. What is to be done beside each block's is spread among their instructions:
-        not many fit into a core's window, and it is to hold some of both kinds at any time."""
+        """Multiplies one part of the depth. The work beside each block is spread among its instructions: a core's
+        window holds few instructions, and should hold some of both kinds at any time."""
         code, sides = self.code, self.sides
         strides = tuple(code.const(stride) for stride in sides.strides)
         parts = max(max(pair) for pair in sides.products) + 1
@@ -326,7 +328,7 @@ class _Printer:
                 apart(self.code, max(0, TILE_SPACE - len(few)), self._newest(few))
 
     def _newest(self, pieces: list[str]) -> Value | None:
-        """The last vector that lines compute: LLVM would put it off until it is stored."""
+        """The last vector that these lines compute; LLVM would delay it until it is stored."""
         names = [piece.split(" = ", 1)[0].strip() for piece in pieces]
         types = [(name, self.code.types.get(name, "")) for name in names]
         return next(
@@ -338,7 +340,7 @@ class _Printer:
         return nullcontext() if condition is None else self.code.if_(condition)
 
     def _first(self) -> Value | None:
-        """Whether this is the first part of the depth; None where there is but one."""
+        """True in the first part of the depth; None if there is only one."""
         if not self.schedule.parts:
             return None
         return self.code.cmp("eq", self.start, 0)
@@ -369,7 +371,7 @@ class _Printer:
         sum_rows(self.kernel, self.narrow, LINES, first, count, sums, self.emitter)
 
     def _strange(self, sums: Value, count: int) -> Value:
-        """Whether an element of so many rows, an even number, is not finite: zero times it is not zero then."""
+        """True if an element of `count` rows (an even number) is not finite: zero times it is not zero."""
         code, type_ = self.code, self.epilogue.type
         zero = code.const(0, type_)
         with code.for_(0, count, 2, [zero] * 4) as row:
@@ -390,8 +392,8 @@ class _Printer:
 def _block(
     addresses: list[list[Value]], strides: tuple[Value, ...], sides: TileOperands
 ) -> list[tuple[str, tuple[Value | int, ...]]]:
-    """The instructions that multiply a block: `addresses` are those of the parts of both tiles of the left side, and of the right
-    side's. The four registers behind those of the sums hold one part of each."""
+    """The instructions that multiply a block. `addresses` are those of the parts of both tiles of the lhs, and of the
+    rhs. The four registers after the accumulators hold one part of each."""
     made: list[tuple[str, tuple[Value | int, ...]]] = []
     there: list[int | None] = [None, None]
     for pair in sides.products:

@@ -16,8 +16,8 @@ from burn.codegen.host.emit import Int, Value, vector
 def sum_rows(
     kernel: Tiled, narrow: Tiled | None, lanes: int, first: Int, count: Int, sums: Value, emitter: ScalarEmitter
 ) -> None:
-    """Writes the sums of `count` rows from row `first` on, of the panel whose place the emitter knows, row behind row. narrow: as
-    in `Bf16Split`."""
+    """Writes the accumulators of `count` rows from row `first` on, for the emitter's current panel, row by row. narrow:
+    as in `Bf16Split`."""
     code, panel = emitter.code, emitter.places[kernel.panel]
     vectors = kernel.width // lanes
     with code.for_(0, vectors) as c, emitter.scope(), code.for_(0, count) as row, emitter.scope():

@@ -59,7 +59,7 @@ class Int8Rows:
             emitter.rows = {}
 
     def _copy_row(self, row: Int, target: Value, outer: Sequence[LoopVar], number: Int) -> None:
-        """A row's lines, at place `number` of the outer loops that are around."""
+        """A row's lines, at index `number` of the enclosing outer loops."""
         code, emitter = self.code, self.emitter
         if outer:
             size = emitter.dim(outer[0].extent)

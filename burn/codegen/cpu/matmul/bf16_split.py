@@ -23,7 +23,7 @@ LINES = 16
 """Rows of a tile register, and words of each."""
 
 BLOCK = 32
-"""Places of the depth that a tile register holds."""
+"""The depth elements in a tile register."""
 
 PARTS = 3
 """Numbers of bfloat16 that make a float32."""
@@ -35,7 +35,7 @@ LINE = 64
 """Bytes from one of its rows to the next."""
 
 PRODUCTS = ((2, 0), (1, 0), (1, 1), (0, 1), (0, 2), (0, 0))
-"""Parts of the left and of the right side that are multiplied, small ones first. Neighbours share a side, which stays in its
+"""Which parts of lhs and rhs are multiplied, small ones first. Neighbours share an operand, which stays in its
 registers."""
 
 _LANES = "vector<16xf32>"
@@ -43,10 +43,10 @@ _WORDS = "vector<16xi32>"
 
 
 class Bf16Split:
-    """`left` and `right` have room for `blocks` blocks of the depth for every tile of rows, or of columns. What is copied is
-    from `start` to `stop` of the innermost contraction loop. `ragged` says that the depth is no multiple of a block, and
-    `turned` has room for a block that is turned. `narrow` is the kernel in panels as wide as a tile, where its right side is
-    numbers of a few bits: the panels that these were packed in are some tiles wide. See `TileOperands`."""
+    """`left` and `right` have room for `blocks` blocks of the depth for every tile of rows, or of columns. Copies cover
+    `start` to `stop` of the innermost contraction loop. `ragged`: the depth is not a multiple of a block. `turned` has
+    room for a transposed block. `narrow` is the kernel in panels as wide as a tile, if its rhs has weights of a few
+    bits, which are packed in panels several tiles wide. See `TileOperands`."""
 
     instruction = "tdpbf16ps"
     products = PRODUCTS
@@ -77,11 +77,11 @@ class Bf16Split:
         return self.code.udiv(self.code.add(self.code.sub(self.stop, self.start), BLOCK - 1), BLOCK)
 
     def between(self, start: Int, stop: Int) -> None:
-        """What is copied from now on is between these places of the depth."""
+        """Sets the range of the depth for the following copies."""
         self.start, self.stop = start, stop
 
     def bases(self, strip: Int, place: Int) -> tuple[Value, ...]:
-        """Where the blocks of a strip's rows begin, and of the panel that was copied to a place."""
+        """The addresses of the blocks of a strip's rows, and of the panel copied to a slot."""
         size = self.blocks * PARTS * BYTES
         left, right = self.left_tile(self.code.mul(strip, 2)), self.right_tile(self.code.mul(place, 2))
         return left, self.code.gep(left, size, "i8"), right, self.code.gep(right, size, "i8")
@@ -94,7 +94,8 @@ class Bf16Split:
         """Where the blocks of a tile of columns begin."""
         return self.code.gep(self.right, self.code.mul(tile, self.blocks * PARTS * BYTES), "i8")
 
-    # ---- both sides ----------------------------------------------------------------------------------------------------
+    # ---- both operands
+    # -------------------------------------------------------------------------------------------------------
     def copy_left(self, first: Int, tiles: Int) -> None:
         """So many tiles of rows, from row `first` on."""
         (self._rows_straight if depth_side_by_side(self.kernel, self.kernel.lhs) else self._rows_turned)(first, tiles)
@@ -104,13 +105,13 @@ class Bf16Split:
         return units(self.kernel)
 
     def copy_panels(self, panel: Int, end: Int, into: Int, first: Int, stop: Int) -> None:
-        """Units from `first` to `stop` of panels, each two tiles of columns, to places from `into` on."""
+        """Copies units from `first` to `stop` of panels, each two tiles of columns, to slots from `into` on."""
         code = self.code
         with code.for_(first, stop) as unit, self.emitter.scope(), code.for_(panel, end) as each, self.emitter.scope():
             self.copy_unit(each.iv, unit.iv, code.add(code.sub(each.iv, panel), into))
 
     def copy_unit(self, panel: Int, unit: Int, into: Int) -> None:
-        """Part of a panel; where it is copied line by line, what of the next one lies at its place is asked for."""
+        """Copies part of a panel; if it is copied row by row, prefetches the corresponding part of the next one."""
         block, which = self.code.udiv(unit, self.units), self.code.urem(unit, self.units)
         if self.narrow is not None and self.narrow.blocks is not None:
             self._words(self.narrow, self.narrow.blocks, panel, block, which, into)
@@ -163,7 +164,7 @@ class Bf16Split:
                 self._store(pair, code.gep(target, code.mul(line.iv, LINES), "i32"), block.iv)
 
     def _line_straight(self, panel: Int, block: Int, line: Int, into: Int) -> None:
-        """Neighbouring columns lie side by side: so do the words of a tile's row."""
+        """Neighbouring columns are contiguous, like the words of a tile's row."""
         code, emitter, kernel = self.code, self.emitter, self.kernel
         step = self._advance(kernel.rhs, kernel.inner)
         begin = code.add(code.add(self.start, code.mul(block, BLOCK)), line)
@@ -233,7 +234,7 @@ class Bf16Split:
 
     # ---- a line of a block ---------------------------------------------------------------------------------------------
     def _store(self, pair: list[Value], target: Value, block: Int) -> None:
-        """Stores the words of a block's line, whose halves these are, part by part."""
+        """Stores the words of a block's line, given their low and high parts, part by part."""
         code = self.code
         base = code.gep(target, code.mul(block, PARTS * BYTES), "i8")
         for part in range(PARTS):
@@ -248,7 +249,7 @@ class Bf16Split:
                 ]
 
     def _rounded(self, pair: list[Value]) -> Value:
-        """Words with the first of two vectors, rounded, in their low halves, and the second in their high halves."""
+        """Words with the first of two vectors, rounded, in their low 16 bits, and the second in their high 16 bits."""
         code, halves, shorts = self.code, "vector<32xbf16>", "vector<32xi16>"
         low, high = pair
         both = code.raw(
@@ -266,12 +267,12 @@ class Bf16Split:
         return self.code.cmp("slt", self.code.lane_ids(LINES), self.code.splat(self.code.value(count), LINES))
 
     def _depth_mask(self, place: Int) -> Value | None:
-        """Which lanes from so many places behind `start` on lie in the depth."""
+        """The mask of lanes, from an offset after `start` on, that are in the depth."""
         code = self.code
         return self._below(code.sub(code.sub(self.stop, self.start), place)) if self.ragged else None
 
     def _in_depth(self, place: Int) -> Value | None:
-        """Whether a place of the depth exists, in all lanes."""
+        """True in all lanes if an index of the depth exists."""
         return self.code.splat(self.code.cmp("slt", place, self.stop), LINES) if self.ragged else None
 
     def _advance(self, side: Load, loop: LoopVar) -> Int:

@@ -37,7 +37,7 @@ class Blockwise:
 
     @staticmethod
     def of(kernel: ContractionKernel) -> Blockwise | None:
-        """Those of a contraction, if its right side is such (kernels/builders/blocks.py)."""
+        """The blocks of a contraction, if its rhs has weights of a few bits (kernels/builders/blocks.py)."""
         match kernel.rhs, kernel.depth:
             case Apply("float32", "mul", (value, scale)), (block, word, byte, part):
                 loops = (block, word, byte, part)
@@ -75,7 +75,7 @@ class Blockwise:
         return self.loops[1].extent
 
     def is_even(self, kernel: ContractionKernel) -> bool:
-        """Whether the left side goes through the depth evenly, from loop to loop."""
+        """True if the lhs advances evenly through the depth, across its loops."""
         side = kernel.lhs.arg if isinstance(kernel.lhs, Convert) else kernel.lhs
         if not isinstance(side, Load):
             return False
@@ -115,8 +115,8 @@ class Parameters:
 
 
 class BlockReader:
-    """Prints what is read of a panel, whose place the emitter knows: `vectors` of `lanes` columns. What lies `ahead` bytes behind
-    words that are read is asked for."""
+    """Prints loads from the emitter's current panel: `vectors` of `lanes` columns. Prefetches `ahead` bytes after each
+    word."""
 
     def __init__(self, blocks: Blockwise, lanes: int, vectors: int, emitter: ScalarEmitter, ahead: int = 0) -> None:
         self.blocks, self.lanes, self.vectors, self.ahead = blocks, lanes, vectors, ahead
@@ -158,7 +158,7 @@ class BlockReader:
         return [self._number(word, place) for word in held]
 
     def scaled(self, held: Sequence[Value], place: int, parameters: Parameters) -> list[Value]:
-        """What they stand for."""
+        """The dequantised numbers."""
         values = self.plain(held, place)
         if parameters.zeros is not None:
             values = [self._apply("sub", v, z) for v, z in zip(values, parameters.zeros, strict=True)]

@@ -27,7 +27,7 @@ class Epilogue:
         self.vectors = kernel.width // lanes
 
     def fetch(self, rows: list[Int]) -> None:
-        """Asks for what the epilogue will read and write: rows lie apart, and no CPU guesses that by itself."""
+        """Prefetches the epilogue's operands and results: rows are strided, which hardware prefetchers miss."""
         code, emitter, kernel = self.code, self.emitter, self.kernel
         lane = LoopVar("lane", self.lanes)
         loads = [n for n in walk(*(w.value for w in kernel.epilogue)) if isinstance(n, Load)]
@@ -82,9 +82,9 @@ class Epilogue:
         emitter.lanes = 1
 
     def rolled(self, first: Int, left: Int, kept: Value) -> None:
-        """Writes sums out of memory, where `left` rows from number `first` on lie one behind the other, in loops: two vectors at
-        a time, or three, as long chains of instructions that wait for each other leave room for another. Where code is to be
-        short, one vector, or one element where a vector's lie apart."""
+        """Writes `left` rows of accumulators from memory, starting at row `first`, in loops over two or three vectors
+        at a time, so that long dependence chains overlap. Size-optimised code uses one vector, or one element if lanes
+        are strided."""
         code, emitter, kernel = self.code, self.emitter, self.kernel
         lanes = 1 if self.compact and self._scatters() else self.lanes
         count = kernel.width // lanes
@@ -117,7 +117,7 @@ class Epilogue:
             emitter.lane, emitter.lanes = None, 1
 
     def _scatters(self) -> bool:
-        """Whether what a vector's lanes write does not lie side by side."""
+        """True if a vector's lanes are not stored contiguously."""
         return any(coefficient(w.offset, self.kernel.column) != 1 for w in self.kernel.epilogue)
 
     def _hoist(self, writes: list[Write]) -> None:
@@ -135,7 +135,7 @@ class Epilogue:
     def _write_row(self, writes: list[Write], row: Int, total: Value) -> None:
         place_rows(self.emitter, self.kernel.rows, row)
         self.emitter.accumulator = total
-        for write in writes:  # a buffer that is written may be one that is read, at the same place
+        for write in writes:  # a buffer that is written may also be read at the same index
             self.emitter.prepare(write.offset, write.value)
         for write in writes:
             self.emitter.store(write.buffer, write.offset, write.value)

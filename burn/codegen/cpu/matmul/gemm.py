@@ -44,7 +44,7 @@ from burn.kernels.parameters import argument_names
 
 @dataclass(frozen=True)
 class Order:
-    """Of the tiles of a product: what the other fields of its `Schedule`, which has these too, follow from."""
+    """The order of a matmul's tiles: the other fields of its `Schedule`, which also has these, follow from it."""
 
     tile: int
     part: int | None
@@ -56,15 +56,19 @@ class Order:
 
 @dataclass(frozen=True)
 class Schedule:
-    """What is decided while sizes are numbers. `tile` rows are summed at a time, each sum split in `split`; tiles are taken in
-    blocks of `block` through all panels (None: all tiles); `even` says that tiles cover the rows exactly, `copies` that a panel
-    of `width` columns is copied side by side before a block's tiles read it, `turns` that a block's rows are copied turned,
-    `fetches` that what the epilogue touches is asked for in front of the sum, `rolls` that the epilogue is a loop. The depth is
-    summed `part` places at a time for as many as `held` tiles, one part after the other, before the next tiles (None: all of it
-    for each tile). `ahead` says that the next panel is asked for while one is read. Where sums are not split, a turn of the loop
-    takes `together` places, and `ragged` says that some may be left over. Blocks of rows follow each other within a batch, or
-    batches within a block of rows (`rows_outside`). Where less than a panel's columns are left for the last one, it is summed in
-    `narrow` vectors."""
+    """Decisions made while sizes are numbers:
+
+    - `tile`, `split`: rows accumulated at a time, each with `split` accumulators; `even`: tiles cover the rows exactly
+    - `block`: tiles that are multiplied with all panels before the next ones (None: all)
+    - `copies`: a panel of `width` columns is copied before a block's tiles read it; `turns`: a block's rows are
+      transposed
+    - `fetches`: epilogue operands are prefetched; `rolls`: the epilogue is a loop
+    - `part`, `held`: the depth is accumulated in parts, for `held` tiles at a time (None: all of it for each tile)
+    - `ahead`: the next panel is prefetched
+    - `together`, `ragged`: the unroll factor without `split`, and if a remainder may exist
+    - `rows_outside`: batches within a block of rows, instead of blocks of rows within a batch
+    - `narrow`: vectors of the last panel, if it has fewer columns
+    """
 
     width: int
     tile: int
@@ -146,7 +150,7 @@ class Schedule:
         return COPIED_TILES if self.copies else 1
 
     def blocks(self, kernel: Tiled) -> tuple[Dim, Dim]:
-        """How many blocks of tiles there are, and tiles of each: as many in all of them, of which the last ones may not exist."""
+        """The number of blocks of tiles, and of tiles in each: the same in all blocks; the last tiles may not exist."""
         tiles = ceildiv(product([v.extent for v in kernel.rows]), self.tile)
         if self.block is None:
             return 1, tiles
@@ -405,7 +409,7 @@ class _Printer:
         return [*loop.results, *results[each:]]
 
     def _ask(self, ahead: tuple[Value, Int] | None, places: int, first: Int) -> None:
-        """Asks for what so many places do of the next panel."""
+        """Prefetches the next panel's part for `places` elements of depth."""
         if ahead is None:
             return
         code, (panel, step) = self.code, ahead
@@ -417,8 +421,8 @@ class _Printer:
                 code.prefetch(start, code.mul(place, step), "i8", False)
 
     def _ahead(self) -> tuple[Value, Int] | None:
-        """Where in the next panel is what this tile asks for, and how many bytes of it for each place of the depth: the tiles of
-        a block ask for all of it, by and by."""
+        """The part of the next panel that this tile prefetches, and its bytes per depth element: the tiles of a block
+        together prefetch all of it."""
         code, emitter, kernel, read = self.code, self.emitter, self.kernel, self.read
         stride = coefficient(kernel.rhs.offset, kernel.panel)
         if not self.schedule.ahead or stride is None:
@@ -460,7 +464,7 @@ class _Printer:
         ]
 
     def _dots(self, at: Int, carried: list[Value], lefts: list[Value], right: Value) -> list[Value]:
-        """The same where a place is a run of bytes: each multiplied with its own, and all added to the sum."""
+        """The same for a run of bytes per depth element: multiplies pairwise and accumulates all."""
         code, run = self.code, self.kernel.run
         columns = [
             vnni.columns(code, right, code.add(at, c * self.lanes * run), self.lanes, run) for c in range(self.vectors)

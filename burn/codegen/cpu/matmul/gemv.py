@@ -28,22 +28,21 @@ from burn.kernels.body import ContractionKernel
 from burn.kernels.parameters import argument_names
 
 AHEAD = 4096
-"""Bytes: what lies so far behind the numbers that are read is asked for. A CPU that follows their reading stops at the end of a
-page, and asks for little at once."""
+"""The prefetch distance in bytes. Hardware prefetchers stop at the end of a page and fetch little at once."""
 
 SPLIT = 2
 """Sums that a row has of a block, so that multiply-adds do not wait for each other."""
 
 TOGETHER = 4
-"""Rows that are summed together, in floats, where only a run can tell how many there are, or there are more than registers hold:
-as long as there are so many."""
+"""Rows that are accumulated together, in floats, if the number of rows is known only at run time or exceeds the
+registers."""
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """A panel of `width` columns at a time; `rows` rows are summed together, and `even` says that there are no more. Else so many
-    as TOGETHER says are, and what is left of them one by one. With `steps` rows are int8 limbs (int8_activations.py), of which
-    `digits` says how many are summed together."""
+    """Processes a panel of `width` columns at a time. `rows` rows are accumulated together; `even`: there are no more.
+    Otherwise rows are processed TOGETHER at a time, then one by one. With `steps` rows are int8 limbs
+    (int8_activations.py), of which `digits` are accumulated together."""
 
     width: int
     rows: int
@@ -111,7 +110,7 @@ class _Printer:
         return code.text()
 
     def _written(self, digits: Int8Activations, memory: Value, length: Int) -> Value:
-        """Writes the digits of all rows; whether they have some."""
+        """Writes the limbs of all rows; returns if all rows have them."""
         code = self.code
         with code.for_(0, self._row_count, 1, [code.const(True, "i1")]) as loop, self.emitter.scope():
             written = digits.write(self._row(loop.iv), code.gep(memory, code.mul(loop.iv, length), "i8"))
@@ -210,7 +209,8 @@ class _Printer:
     def _one_row(
         self, block: Int, words: Int, start: Int, rows: list[Value], parameters: Parameters, total: Sequence[Value]
     ) -> list[Value]:
-        """The sums with those of a block: sum (q - z) x s = (sum q x - z sum x) s. What x comes to is summed on the way."""
+        """The accumulators with those of a block: sum (q - z) x s = (sum q x - z sum x) s. It also accumulates the sum
+        of x."""
         code, emitter, each = self.code, self.emitter, self.blocks.each
         (row,) = rows
         count = self.vectors * SPLIT

@@ -1,16 +1,16 @@
-"""Rows of floats as integers in int8 limbs, so that products with weights of a few bits are sums of products of bytes.
+"""Converts rows of floats to integers in int8 limbs, so that matmuls with weights of a few bits use byte instructions.
 
-For each block of the depth the largest magnitude of a row gives a unit, a power of two, in which every number of the block is
-an integer below 2^23. That has three limbs, int8, of base 256. The sum of numbers times weights is three sums of bytes times
-bytes, each of them exact, which are combined once a block: an instruction adds up four such products in each lane, or two
-(vnni.py), so this is half the work of converting weights to floats and multiplying those.
+For each block of the depth the largest magnitude of a row gives a unit, a power of two, in which every number of the
+block is an integer below 2^23. That has three limbs, int8, of base 256. The sum of numbers times weights is three exact
+sums of bytes times bytes, combined once per block. An instruction multiplies and adds four pairs in each lane, or two
+(vnni.py). So this is half the work of converting weights to floats.
 
-The error is that of the unit: a number is off by 2^-23 of its block's largest (and a hundredth of that), and so a sum by no
-more than that times the sum of the weights' magnitudes. Blocks whose numbers are not finite, or so large or small that a float
-could not hold an intermediate result, are not written; the caller sums floats then.
+The error is that of the unit: a number is off by 2^-23 of its block's largest (and a hundredth of that). A sum is off
+by at most that times the sum of the weights' magnitudes. Blocks with numbers that are not finite, or too large or small
+for float intermediate results, are not written; the caller then accumulates floats.
 
-A row's record of a block: its limbs, the highest first, each in the order in which the words of the weights go through the
-depth; the start values of the three sums; the sum of the row's numbers, and the unit, in floats.
+A row's record of a block has its limbs, the highest first, each in the order of the weights' words; the start values of
+the three sums; the sum of the row's numbers, and the unit, in floats.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ DIGITS = 3
 """Of a whole number, in base 256."""
 
 PLACES = 22
-"""Binary places of a unit below the largest number's highest bit: the number is below 2^23 units."""
+"""Binary digits of a unit below the largest number's highest bit: the number is below 2^23 units."""
 
 ROOM = 0x020000
 """Of a float's mantissa: a number so near to the next power of two counts as one, as its highest digit would not be an int8."""
@@ -39,13 +39,13 @@ SMALLEST, LARGEST = 127 - 100, 127 + 100
 """Exponents, as floats hold them, between which a block's largest number lies."""
 
 MOST, MOST_OF_PAIRS = 1 << 31, 1 << 15
-"""What a sum of int32 stays below, and one of int16."""
+"""Bounds of int32 and int16 sums."""
 
 
 @dataclass(frozen=True)
 class Steps:
-    """What is decided while sizes are numbers: how many words of a block are summed in a turn of the loop, in int16 where pairs
-    are added up, and how many numbers of each place in a byte are written at a time."""
+    """Decisions made while sizes are numbers: the words of a block per unrolled iteration, in int16 if pairs are added,
+    and the numbers written at a time for each position in a byte."""
 
     words: int
     written: int
@@ -56,7 +56,7 @@ class Steps:
         words = blocks.words
         if not isinstance(words, int) or words == 0 or target.byte_run == 1:
             return None
-        largest = 128 * ((1 << blocks.bits) - 1)  # of a product
+        largest = 128 * ((1 << blocks.bits) - 1)  # of one multiplication
         if words * blocks.each * largest >= MOST:
             return None
         size = words * WORD
@@ -74,7 +74,7 @@ class Steps:
 
 @dataclass(frozen=True, eq=False)
 class Int8Activations:
-    """The left side of a product with `blocks`, whose rows are of `dtype`, each number beside the next one. `run` is the target's
+    """The lhs of a matmul with `blocks`, whose rows have type `dtype` and contiguous numbers. `run` is the target's
     (vnni.py)."""
 
     blocks: Blockwise
@@ -147,7 +147,7 @@ class Int8Activations:
         return (largest.equals(0) | is_held).value
 
     def _chunk(self, numbers: Value, chunk: Int, lanes: int) -> list[Lanes]:
-        """By their place in a byte, floats of `lanes` bytes."""
+        """The floats of `lanes` bytes, by their position in a byte."""
         code, each = self.emitter.code, self._parts
         element = conversions.element_type(self.dtype)
         loaded = code.load(numbers, code.mul(chunk, lanes * each), vector(lanes * each, element))
@@ -206,7 +206,7 @@ class Int8Activations:
         return found
 
     def _added(self, records: Sequence[Value], word: Int, held: Sequence[Value], sums: Sequence[Value]) -> list[Value]:
-        """The sums with the products of a word of each column."""
+        """The accumulators after a word of each column."""
         code, bits, length = self.emitter.code, self.blocks.bits, self._length
         sums = list(sums)
         half = sum(1 << (bits - 1) + at for at in range(0, 32, bits))

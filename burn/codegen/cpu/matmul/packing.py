@@ -27,10 +27,10 @@ from burn.kernels.lower import linear
 
 
 class Operands:
-    """Both sides of one kernel, `tile` rows and a panel of vectors of `lanes` at a time. `zeros`, `staged`, `copied` and
-    `turned` are scratch memory, or None where it is not needed. `turns` is how many tiles are turned together (None: none are);
-    `place` is the one of these that is summed. Where the depth is summed in parts of `part` places, these are from `start` to
-    `stop`, and `held` is where so many tiles' sums lie meanwhile."""
+    """The operands of one kernel, `tile` rows and a panel of vectors of `lanes` at a time. `zeros`, `staged`, `copied`
+    and `turned` are scratch memory, or None if not needed. `turns` is the number of tiles transposed together (None:
+    none); `place` is the current one of these. If the depth is accumulated in parts of `part` elements, `start` to
+    `stop` is the current part, and `held` stores the accumulators of several tiles in between."""
 
     def __init__(
         self,
@@ -44,8 +44,8 @@ class Operands:
         emitter: ScalarEmitter,
         zeros: Value | None = None,
     ) -> None:
-        """zeros: room for them that is there already: a kernel can ask for scratch memory once. Raises CompileError where columns
-        would be read side by side that do not lie so."""
+        """zeros: existing memory for them, because a kernel can request scratch memory once. Raises CompileError if
+        columns would be read contiguously that are not."""
         if not (copies or kernel.side_by_side or kernel.blocks is not None):
             raise CompileError("internal: a contraction's columns do not lie side by side, and are not copied")
         self.kernel, self.tile, self.lanes = kernel, tile, lanes
@@ -71,8 +71,8 @@ class Operands:
             self.code.store(self.code.const(fill - (fill & 128) * 2, "i8"), zeros, loop.iv)
 
     def _scratch(self, copies: bool, held: int, zeroed: bool) -> list[Value | None]:
-        """A row of what pixels outside the operand are, room for a tile's rows where they must be converted, room for a
-        panel where it is copied, for tiles that are turned, and for sums."""
+        """The sizes of a row of padding values, of converted rows of a tile, of a copied panel, of transposed tiles,
+        and of accumulators."""
         kernel, code = self.kernel, self.code
         zeros, panel = kernel.inner.extent * kernel.run, self.depth * kernel.width
         turned = self.depth * (self.tile * (self.turns or 0))
@@ -98,13 +98,13 @@ class Operands:
         ]
 
     def length(self) -> Int:
-        """Places of the innermost contraction loop that are summed for a tile, at a time."""
+        """The elements of the innermost contraction loop that a tile accumulates at a time."""
         if self.stop is None:
             return self.emitter.dim(self.kernel.inner.extent)
         return self.code.sub(self.stop, self.start)
 
     def last(self) -> Value | None:
-        """Whether this is the last part of the depth; None where there are no parts."""
+        """True in the last part of the depth; None if there are no parts."""
         if self.stop is None:
             return None
         return self.code.cmp("eq", self.stop, self.emitter.dim(self.kernel.inner.extent))
@@ -172,8 +172,8 @@ class Operands:
         return linear([Expr.of(v) for v in outer], [v.extent for v in outer]) * self.kernel.inner.extent
 
     def turn_rows(self, tile: Int) -> None:
-        """Copies a block's rows from this tile on, one place of the depth after another, the rows of a tile side by side. A few
-        places at a time are copied for all tiles: what lies side by side is then read side by side."""
+        """Copies and transposes a block's rows from this tile on, so that the rows of a tile are contiguous. A few
+        depth elements at a time are copied for all tiles, so that loads are contiguous."""
         assert self.turned is not None and self.turns is not None
         code, emitter, kernel = self.code, self.emitter, self.kernel
         rows = emitter.dim(product([v.extent for v in kernel.rows]))
@@ -253,7 +253,7 @@ class Operands:
         return self.emitter.dim(step)
 
     def right_step(self) -> Int:
-        """How far apart the right side's elements lie along that loop, where they are read."""
+        """The stride of the rhs along that loop."""
         return self.advance(self.kernel.rhs) if self.copied is None else self.kernel.width
 
     def stage(self, lefts: list[Value], start: Int, length: Int) -> list[Value]:
@@ -303,7 +303,7 @@ def place_rows(emitter: ScalarEmitter, rows: Sequence[LoopVar], row: Int) -> Non
 
 
 def row_places(emitter: ScalarEmitter, rows: Sequence[LoopVar], row: Int) -> Sequence[Int]:
-    """The places of the row loops, as `know_rows` found them, or by division."""
+    """The indices of the row loops, from `know_rows` or by division."""
     if row not in emitter.rows:
         return split(emitter.code, row, [emitter.dim(loop.extent) for loop in rows])
     return emitter.rows[row]
@@ -312,8 +312,8 @@ def row_places(emitter: ScalarEmitter, rows: Sequence[LoopVar], row: Int) -> Seq
 def know_rows(
     emitter: ScalarEmitter, loops: Sequence[LoopVar], rows: Sequence[Int], there: Sequence[Value] | None
 ) -> None:
-    """Finds the places of neighbouring rows by counting on from the first: divisions take longer than what they are for. `there`
-    says which rows exist, where not all do; one that does not is where the last one is."""
+    """Computes the indices of neighbouring rows by incrementing the first: divisions take longer than the row. `there`:
+    masks of rows that exist, if not all do; a missing row repeats the last one."""
     code, sizes = emitter.code, [emitter.dim(loop.extent) for loop in loops]
     emitter.rows = {}
     if len(loops) < 2:

@@ -17,11 +17,11 @@ Ranges = tuple[tuple[Dim, Dim], ...]
 
 @dataclass(frozen=True, eq=False)
 class Tiled:
-    """column = panel * width + within. `lhs` outside of `valid` (0 <= e < n for each pair) counts as `fill`. The sides are
-    converted to `dtype` as they are read. A place of `inner` is `run` neighbours of the depth, which lie side by side in both
-    sides and are multiplied by one instruction (vnni.py) where that is more than 1. `packed` panels are filled up with zeros;
-    where they are not, columns past the last are not read. Where `blocks` says that the right side is numbers of a few bits, the
-    depth is one loop, and `rhs` stands for the floats that they become."""
+    """column = panel * width + within. `lhs` outside of `valid` (0 <= e < n for each pair) is `fill`. Operands are
+    converted to `dtype` when loaded. An element of `inner` is a run of `run` contiguous depth elements of both
+    operands, which one instruction multiplies if that is more than 1 (vnni.py). `packed` panels are zero-padded;
+    otherwise columns past the last are not read. With `blocks` the rhs has weights of a few bits: the depth is one
+    loop, and `rhs` stands for the dequantised floats."""
 
     dtype: str
     batch: tuple[LoopVar, ...]
@@ -80,7 +80,7 @@ class Tiled:
 
     @property
     def side_by_side(self) -> bool:
-        """Whether a panel's columns are neighbouring elements, or runs of them."""
+        """True if a panel's columns are neighbouring elements, or runs of them."""
         return self.width == 1 or coefficient(self.rhs.offset, self.within) == self.run
 
     @property
@@ -119,7 +119,7 @@ def _of_blocks(kernel: ContractionKernel, blocks: Blockwise, width: int) -> Tile
 
 
 def _run(left: Load, right: Load, depth: tuple[LoopVar, ...], within: LoopVar) -> int:
-    """How many places the last loop of the depth has, if it goes through bytes that the pass `pack` interleaved."""
+    """The extent of the last depth loop, if `pack` interleaved its bytes."""
     if (left.dtype, right.dtype) != ("uint8", "int8") or len(depth) < 2:
         return 1
     place, last = depth[-2:]
@@ -132,7 +132,7 @@ def _run(left: Load, right: Load, depth: tuple[LoopVar, ...], within: LoopVar) -
 
 
 def panels_of(kernel: ContractionKernel) -> int:
-    """The width of the panels that the right side lies in; 0 where it does not."""
+    """The panel width of a packed rhs; 0 if it is not packed."""
     side = _load(kernel.rhs)
     return kernel.buffers[side.buffer].panels if side is not None else 0
 
@@ -161,5 +161,5 @@ def _load(side: Scalar) -> Load | None:
 
 
 def _even(side: Load, loops: tuple[LoopVar, ...]) -> bool:
-    """Whether the side advances by the same with every step of each loop."""
+    """True if the operand advances by a constant for each step of each loop."""
     return all(coefficient(side.offset, v) is not None for v in loops)

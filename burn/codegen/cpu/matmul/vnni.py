@@ -1,8 +1,8 @@
-"""Instructions that multiply bytes: every lane of int32 adds up a run of neighbours along the depth, uint8 times int8.
+"""Byte instructions: every int32 lane accumulates a run of neighbours along the depth, uint8 times int8.
 
-AVX-512's VNNI takes runs of four (vpdpbusd, which does not saturate). Elsewhere on x86-64 both operands are widened to 16
-bits, the left one beforehand, and runs of two are added up exactly (pmaddwd); pmaddubsw, which takes bytes, saturates, but not
-with numbers of a few bits. `Target.byte_run` is the length of a CPU's runs.
+AVX-512's VNNI multiplies runs of four (vpdpbusd, which does not saturate). Elsewhere on x86-64 both operands are
+widened to 16 bits, the lhs beforehand, and runs of two are accumulated exactly (pmaddwd). pmaddubsw, on bytes,
+saturates, but not with weights of a few bits. `Target.byte_run` is the length of a CPU's runs.
 """
 
 from __future__ import annotations
@@ -14,25 +14,25 @@ VNNI, PAIRS = 4, 2
 """Bytes of a run."""
 
 _PAIRS = {128: "sse2.pmadd.wd", 256: "avx2.pmadd.wd", 512: "avx512.pmaddw.d.512"}
-"""Sums of pairs of products, by the vector's bits."""
+"""Intrinsics that multiply and add pairs, by the vector's bits."""
 
 FEW_BITS = 32
 """Bytes of the vectors of numbers that `of_few_bits` takes."""
 
 
 def read_as(run: int) -> str:
-    """The type that the left side's elements have when they are multiplied."""
+    """The element type of the lhs for the multiplication."""
     return "uint8" if run == VNNI else "int16"
 
 
 def columns(code: Function, base: Value, at: Int, lanes: int, run: int) -> Value:
-    """A vector of columns, each a run of the right side's elements, from byte `at` on."""
+    """A vector of columns, each a run of the rhs's elements, starting at byte `at`."""
     loaded = code.load(base, at, vector(lanes * run, "i8"))
     return loaded if run == VNNI else conversions.convert(code, loaded, "int8", "int16")
 
 
 def multiplied(code: Function, sums: Value, left: Value, right: Value, run: int) -> Value:
-    """The sums of int32 with those of a run's products. left: a row's run in every lane."""
+    """The int32 accumulators after a run. left: a row's run in every lane."""
     type_ = sums.type
     left = code.pure(f"vector.bitcast {left} : {left.type} to {right.type}", right.type)
     if run == VNNI:
@@ -41,7 +41,7 @@ def multiplied(code: Function, sums: Value, left: Value, right: Value, run: int)
 
 
 def of_few_bits(code: Function, numbers: Value, signed: Value) -> Value:
-    """Sums of pairs in int16, of uint8 numbers by int8: exact where two such products cannot exceed int16."""
+    """Multiplies uint8 by int8 and adds pairs in int16: exact if two such results cannot exceed int16."""
     return _call(code, "avx2.pmadd.ub.sw", vector(FEW_BITS // 2, "i16"), numbers, signed)
 
 
