@@ -38,7 +38,7 @@ UNPADDED = "-Wl,-z,noseparate-code,-z,norelro,-z,common-page-size=64"
 PROGRAM = ["-O2", "-std=gnu11", "-w", "-s", "-Wl,--gc-sections", UNPADDED]
 GENERATED = ["-O3", "-std=gnu11", "-w", "-s", "-Wl,--gc-sections", UNPADDED]
 CPUS = {"x86-64-v3": "avx2", "x86-64-v4": "avx512", "sapphirerapids": "amx"}
-"""What GCC and burn-compile call a kind of CPU, for sizes of programs that need not run here."""
+"""The names of CPUs for GCC and burn-compile, for sizes of programs that need not run here."""
 
 IREE = [
     "--iree-hal-target-device=local",
@@ -97,8 +97,8 @@ class Model:
 
 
 def _fixed(model: onnx.ModelProto, arrays: Mapping[str, Array]) -> onnx.ModelProto:
-    """The model with the sizes of these inputs and outputs written into it. What its file says of values between is dropped, and
-    so are initializers' second names as inputs."""
+    """The model with fixed sizes of these inputs and outputs. Declared types of intermediate values are dropped, and
+    initializers are no longer inputs."""
     weights = {tensor.name for tensor in model.graph.initializer}
     inputs = [value for value in model.graph.input if value.name not in weights]
     for value in (*inputs, *model.graph.output):
@@ -114,8 +114,10 @@ def _fixed(model: onnx.ModelProto, arrays: Mapping[str, Array]) -> onnx.ModelPro
 
 @dataclass(frozen=True)
 class Built:
-    """What an engine makes of a model. answer: one inference from start to end, whose first output `read` gives. timed: the
-    least and the median milliseconds of some runs. size: bytes on disk of all that is needed, but for weights."""
+    """A model as an engine's binary.
+
+    `answer`: one inference from start to end, whose first output `read` gives. `timed`: the least and the median milliseconds of
+    some runs. `size`: bytes on disk of all required files except weights."""
 
     answer: list[str]
     read: Callable[[], Array]

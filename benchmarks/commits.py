@@ -132,7 +132,7 @@ def _step(name: str, threads: int) -> Any:
 
 
 def prepared(name: str, folder: Path) -> str:
-    """What a worker is given: the model and its inputs as files, or the name of a training step."""
+    """The input of a worker: the model and its inputs as files, or the name of a training step."""
     if name.startswith(TRAINING):
         return name
     import numpy as np

@@ -1,10 +1,10 @@
-"""How long burn takes to compile large graphs, stage by stage: `python benchmarks/compile_time.py [--nodes 1000 10000]`.
+"""Compile times of large graphs, stage by stage: `python benchmarks/compile_time.py [--nodes 1000 10000]`.
 
-Five shapes: a deep chain of products and pointwise ops, a transformer of many layers as exporters write it, a graph that is
-mostly arithmetic on shapes, one of many branches, and one of many small constants. Prints a row for each shape and size:
-seconds of CPU time in all and by stage, peak memory, and how time grows: the exponent p of nodes^p since the size before.
-Then two models of true size, BERT-base and an encoder of 48 layers, with random weights: from the start of a process to the
-compiled program, read from a file, nothing in the cache.
+Five shapes: a deep chain of matmuls and pointwise ops, a transformer of many layers as exporters write it, a graph of mostly
+shape arithmetic, one of many branches, and one of many small constants. It prints a row for each shape and size. A row has
+seconds of CPU time in all and by stage, peak memory, and the growth of time: the exponent p of nodes^p since the size before.
+Then it times two models of real size, BERT-base and an encoder of 48 layers, with random weights and an empty cache: from the
+start of a process to the compiled program, read from a file.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Maker:
 
 
 def chain(count: int) -> onnx.ModelProto:
-    """Products, biases and activations in turn, with weights and sizes that repeat."""
+    """Matmuls, biases and activations, alternating, with weights and sizes that repeat."""
     make = Maker()
     x = "x"
     weights = [make.weight(32, 32) for _ in range(4)]
@@ -145,7 +145,7 @@ def shapes(count: int) -> onnx.ModelProto:
 
 
 def wide(count: int) -> onnx.ModelProto:
-    """Branches side by side, of a product, a bias and an activation each, added up in pairs."""
+    """Parallel branches of a matmul, a bias and an activation each, added up in pairs."""
     make = Maker()
     weights = [make.weight(32, 32) for _ in range(4)]
     branches = []
@@ -159,7 +159,7 @@ def wide(count: int) -> onnx.ModelProto:
 
 
 def constants(count: int) -> onnx.ModelProto:
-    """Pointwise ops with constants of one and of a few elements, and products of sums of such."""
+    """Pointwise ops with constants of one and of a few elements, and multiplied sums of these."""
     make = Maker()
     x = "x"
     while len(make.nodes) < count:

@@ -4,10 +4,10 @@
     python benchmarks/cpu.py --figures FIGURES.json --models minilm --target avx2 --threads 2,1   # another
     python benchmarks/cpu.py --figures FIGURES.json --write benchmarks/cpu.md                     # measures nothing
 
-`--write` puts the tables of the figures' targets and numbers of threads in place of those that the page had, and leaves the
-others, which may be of another machine, as they are. Each model, number of threads, target and peer is one figure; what is
-measured again replaces what was there. Engines that are not installed or fail, and models that are not here, are named and left
-out. `--target` restricts burn alone; with `--seen-as-target` its peers find such a CPU, too (older/). Medians over turns
+`--write` replaces the tables of the figures' targets and numbers of threads. It leaves the others, which may be of another
+machine, unchanged. Each model, number of threads, target and peer is one figure; a new measurement replaces the old one.
+Engines that are not installed or fail, and missing models, are listed and left out. `--target` restricts burn alone; with
+`--seen-as-target` its peers also see such a CPU (older/). Figures are medians over alternating blocks
 (burn/bench/interleave.py: a block begins when no other engine's threads spin any more).
 """
 
@@ -58,7 +58,7 @@ MODELS = (
     "silero_vad",
     "ultraface",
 )
-"""What is timed: names of benchmarks/registry.py, at its sizes unless others follow."""
+"""The timed models: names of benchmarks/registry.py, at its sizes unless others follow."""
 PEERS_WANTED = ("onnxruntime", "openvino", "torch.compile")
 
 SAME = 1e-3

@@ -3,10 +3,10 @@
     python benchmarks/decode.py --files FOLDER --write benchmarks/decode.md
     python benchmarks/decode.py --files FOLDER --models gpt2-small --threads 1        # a part of it, printed
 
-A step takes a token behind `--past` others. Both runtimes take the same ONNX file, which is made in FOLDER if it is not there
-(rows/decoders.py, random weights), and must give the same scores; torch takes the float32 shapes alone, and keeps keys and values
-where they are. A step reads every weight once: the share of the memory's bandwidth, measured around it, says how good it is. What
-reading a prompt takes shows in the products of many rows with a weight of 4 bits, which the page's second table has.
+A step takes a token after `--past` others. Both runtimes take the same ONNX file, which is made in FOLDER if it is missing
+(rows/decoders.py, random weights), and must give the same scores. torch takes the float32 shapes alone, and writes keys and
+values in place. A step reads every weight once, so the fraction of the memory bandwidth measures its quality. The cost of
+reading a prompt is that of matmuls of many rows with a 4-bit weight, in the page's second table.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ ROUNDED = 0.1
 """The same where ONNX Runtime rounds activations to 8 bits: burn keeps them."""
 
 LEVELS = {0: "onnxruntime", 4: "onnxruntime, level 4"}
-"""Files of products: at level 4 ONNX Runtime rounds activations to 8 bits."""
+"""Files of matmuls: at level 4 ONNX Runtime rounds activations to 8 bits."""
 
 PRODUCT_ROWS = (1, 8, 16, 64, 128, 512)
 

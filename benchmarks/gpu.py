@@ -1,12 +1,12 @@
-"""burn on a card beside PyTorch: kernels, whole models and training steps, by turns in one process. Writes benchmarks/gpu.md.
+"""burn on a GPU against PyTorch: kernels, whole models and training steps, alternating in one process. Writes benchmarks/gpu.md.
 
     python benchmarks/gpu.py --output benchmarks/gpu.md
     python benchmarks/gpu.py --part training --model bert-base --peers burn,torch     # a part of it
     python benchmarks/gpu.py --part kernels --row gradient                            # rows whose names have that pattern
 
-Needs a card, PyTorch for it, torchvision and transformers. A kernel's time is that of many calls in a row between two moments
-of the card's own clock, for both sides alike; a model's is a call's on the host's clock, from tensors on the card to tensors on
-the card, waited for. Medians over turns.
+Needs a GPU, PyTorch for it, torchvision and transformers. A kernel's time is that of many calls in a row between two events
+on the GPU, for both libraries. A model's time is that of a synchronised call on the host's clock, from device tensors to device
+tensors. Figures are medians.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ PARTS = (*CALLS, "training")
 
 
 def training(names: Sequence[str], peers: list[str]) -> list[Row]:
-    """Steps in bfloat16, with products alone in it, from the same weights, whose losses agree."""
+    """Steps in bfloat16, of matmuls alone, from the same weights, whose losses agree."""
     setting, rows = Setting(threads=8, device="cuda", precision="bfloat16"), []
     for name in names:
         try:

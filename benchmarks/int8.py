@@ -1,18 +1,17 @@
-"""Quantised models on the CPU, burn beside ONNX Runtime: times, and how often both rank first what the float model does.
+"""Quantised models on the CPU, burn against ONNX Runtime: times, and agreement with the float model's classes.
 
     python benchmarks/int8.py --files FOLDER --figures FIGURES.json                              # all, added to the figures
     python benchmarks/int8.py --files FOLDER --figures FIGURES.json --models bert_base --threads 1 --samples 0   # times alone
     python benchmarks/int8.py --files FOLDER --figures FIGURES.json --write benchmarks/int8.md   # measures nothing
 
-Each model is quantised by `burn quantize` and by ONNX Runtime's own tools (behind its preprocessing), statically and, where
-that is for transformers, dynamically, with the same samples to calibrate with; both engines run every file, by turns in one
-process. Files are made in FOLDER where they are not there; remove them to have them made anew. Weights are random but for the
-last layer (rows/decided.py says why and how).
+`burn quantize` and ONNX Runtime's own tools (after its preprocessing) quantise each model statically, and transformers also
+dynamically, with the same calibration samples. Both engines run every file, alternating in one process. Missing files are made in
+FOLDER; remove them to rebuild them. Weights are random except for the last layer (see rows/decided.py).
 
-Accuracy is of `--samples` inputs that neither the last layer nor the calibration has seen: the share whose largest score is
-that of the float model's class, the share whose class is right, and the scores' power over the difference's. What is measured
-replaces what was there; figures of other models, files, targets and numbers of threads stay, and `--samples 0` leaves
-accuracies as they are.
+Accuracy is of `--samples` fresh inputs, unseen by the last layer and the calibration. It has the fraction whose largest score is
+that of the float model's class, the fraction whose class is right, and the signal-to-noise ratio of the scores. A new measurement
+replaces the old one. Figures of other models, files, targets and numbers of threads stay, and `--samples 0` leaves
+accuracies unchanged.
 """
 
 from __future__ import annotations
@@ -74,12 +73,12 @@ class _Reader:
 
 
 PRODUCTS = ("MatMul", "Gemm")
-"""What is quantised of transformers. ONNX Runtime's default, everything, gives masked scores of attention, -3.4e38, a scale of
-1e36: all other scores are 0 behind it, in any engine."""
+"""The quantised operators of transformers. ONNX Runtime's default, all operators, gives masked scores of attention, -3.4e38, a
+scale of 1e36: all other scores become 0, in any engine."""
 
 
 def _ort_static(form: str, activations: str, operators: Sequence[str] = ()) -> Maker:
-    """form: QDQ or QOperator; activations: a type's name there; operators: what the tool quantises, by default all it knows."""
+    """form: QDQ or QOperator; activations: the tool's name of the type; operators: quantised ones, by default all supported."""
 
     def quantise(path: Path, made: Path, samples: Sequence[Sample]) -> None:
         from onnxruntime import quantization as tools
@@ -170,8 +169,10 @@ class Time:
 
 @dataclass(frozen=True)
 class Accuracy:
-    """Of one quantised file, by engine. same, right: shares of samples in which the float model's class is first, or the right
-    one ("float": in the float model's scores); noise: the float scores' power over that of the difference, in dB."""
+    """The accuracy of one quantised file, by engine.
+
+    `same`, `right`: fractions of samples in which the float model's class, or the right class, is first ("float": by the float
+    model's scores). `noise`: the float scores' power over that of the difference, in dB."""
 
     model: str
     maker: str

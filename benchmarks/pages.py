@@ -1,4 +1,4 @@
-"""Pages of tables, one for a target and a number of threads, in the order of what the target can do: cpu.md and int8.md."""
+"""Pages of tables, one for a target and a number of threads, ordered by the features of the target: cpu.md and int8.md."""
 
 from __future__ import annotations
 

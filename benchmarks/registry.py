@@ -1,4 +1,4 @@
-"""The names `burn-bench` knows in a checkout: those of tests/models, with the sizes that they are usually timed at.
+"""The names of `burn-bench` in a checkout: those of tests/models, with the sizes at which they are usually timed.
 
 Models that come as ONNX files have torch modules, too, where all of their operators are known to tests/models/onnx_in_torch.py.
 """
@@ -61,7 +61,7 @@ def subject(name: str, sizes: Mapping[str, int]) -> Subject:
 
 
 def _module(case: ModelCase, path: Path) -> Callable[[], torch.nn.Module] | None:
-    """What builds the torch module that a file was exported from, or one that computes the same."""
+    """A function that builds the torch module that a file was exported from, or an equivalent one."""
     if isinstance(case.source, TorchModule):
         return case.source.build
     return partial(_in_torch, path) if case.name in IN_TORCH else None

@@ -1,10 +1,10 @@
-"""This process on an older CPU: what engines ask the CPU for, it does not have (cpuid.c).
+"""This process on an older CPU: cpuid hides newer features from engines (cpuid.c).
 
     with seen_as("avx2"):
-        run = load()  # asks the CPU, and is told of no AVX-512
+        run = load()  # queries the CPU, and finds no AVX-512
 
-ONNX Runtime, OpenVINO and PyTorch choose their kernels by what the instruction `cpuid` tells, and have no settings for it, or
-some for a part. So they can be timed beside burn's code for an older CPU on a newer one, as they would run there; caches, memory
+ONNX Runtime, OpenVINO and PyTorch choose their kernels by the instruction `cpuid`, and have no settings for it, or
+some for a part. So they can be timed against burn's code for an older CPU on a newer one, as they would run there. Caches, memory
 and the clock stay the machine's own. Linux on Intel CPUs, as far as the kernel and a virtual machine let it.
 """
 
@@ -30,8 +30,8 @@ BITS: dict[str, tuple[tuple[int, int, str, tuple[int, ...]], ...]] = {
             0,
             "edx",
             (2, 3, 8, 22, 23, 24, 25),
-        ),  # more of AVX-512; AMX's bfloat16, AVX-512's halves, AMX's tiles and int8
-        (7, 1, "eax", (4, 5, 21, 22, 23)),  # AVX-VNNI, AVX-512's bfloat16, AMX's halves, AVX-IFMA
+        ),  # more of AVX-512; AMX's bfloat16, AVX-512's float16, AMX's tiles and int8
+        (7, 1, "eax", (4, 5, 21, 22, 23)),  # AVX-VNNI, AVX-512's bfloat16, AMX's float16, AVX-IFMA
         (7, 1, "edx", (4, 5, 8, 10, 19)),  # AVX-VNNI's other types, AMX's complex numbers, AVX10
     ),
 }

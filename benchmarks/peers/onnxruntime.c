@@ -1,4 +1,4 @@
-/* ONNX Runtime's C interface: a table of functions, of which versions only append. These are the places of those used here. */
+/* ONNX Runtime's C interface: a table of functions. Newer versions only append to it. These are the indices of those used here. */
 #include "peer.h"
 
 #include <stdio.h>

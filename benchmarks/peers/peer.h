@@ -1,4 +1,4 @@
-/* A program that runs a model by another engine: what peer.c asks of it. */
+/* A program that runs a model by another engine: the interface that peer.c uses. */
 #ifndef PEER_H
 #define PEER_H
 

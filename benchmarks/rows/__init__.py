@@ -1,1 +1,1 @@
-"""What benchmarks/gpu.py times on a card."""
+"""The rows of benchmarks/gpu.py, timed on a GPU."""

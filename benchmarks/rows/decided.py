@@ -1,10 +1,10 @@
-"""Networks with random weights whose scores are decided, so that it means something whether a quantised one ranks a class first.
+"""Networks with random weights and decided scores, so that the accuracy of a quantised one is meaningful.
 
-What a network with random weights answers hardly depends on its input: less than an error of quantisation lies between its two
-largest scores. Here inputs are of classes (pictures of the same coarse pattern, sentences of the same words, each with much of
-its own), batch norms have the statistics of such inputs, and the last layer is fitted to the network's own features by least
-squares, so that it tells classes apart. What residual branches add is small, as where training begins: a deep network of random
-layers makes noise of anything. The layers before the last one stay random, so that activations have no outliers as trained
+The scores of a random network hardly depend on its input: the gap between its two largest scores is smaller than a quantisation
+error. Here inputs are of classes: pictures of the same coarse pattern, or sentences of the same words, with much noise. Batch
+norms have the statistics of such inputs. The last layer is fitted by least squares to the network's own features, so that it
+separates classes. Residual branches are small, as at the start of training, since a deep network of random
+layers amplifies noise. The layers before the last one stay random, so that activations have no outliers as trained
 transformers' have.
 """
 
@@ -39,8 +39,10 @@ NORMS = 32
 
 @dataclass(frozen=True)
 class Decided:
-    """network: the file with random weights; features: what the fitted layer reads, where `places` the mean along its
-    axis 1; draw: an input of a class; examples: of each class, that the layer is fitted to."""
+    """A network and its inputs.
+
+    `network`: the file with random weights. `features`: the input of the fitted layer; with `indices` its mean along axis 1.
+    `draw`: an input of a class. `examples`: the number of each class, for the fit."""
 
     network: Callable[[], Path]
     features: str
@@ -170,8 +172,8 @@ def _dampen(model: onnx.ModelProto) -> None:
 
 
 def calibrate(model: onnx.ModelProto, samples: list[Sample]) -> None:
-    """Gives batch norms the statistics of what they read behind norms that have theirs: all samples run at once through a network
-    that computes them."""
+    """Gives batch norms the statistics of their inputs, once norms before them have theirs: all samples run at once through a
+    network that computes them."""
     tensors = {t.name: t for t in model.graph.initializer}
     norms = [node for node in model.graph.node if node.op_type == "BatchNormalization"]
     wide = onnx.ModelProto()

@@ -1,8 +1,9 @@
-"""Language models as ONNX files with random weights, as exporters write decoders: a step takes a token, its place, and the keys
-and values of the tokens before, and gives scores, and keys and values with the new ones.
+"""Language models as ONNX files with random weights, as exporters write decoders.
 
-Weights are float32, or 4 bits in blocks (MatMulNBits), as `burn quantize --weights int4` and ONNX Runtime's tools make them; the
-embedding is kept in halves then. At level 4, which many exporters write for CPUs, ONNX Runtime rounds activations to 8 bits.
+A step takes a token, its position, and the keys and values of the tokens before. It gives scores, and keys and values with the
+new ones. Weights are float32, or 4 bits in blocks (MatMulNBits), as `burn quantize --weights int4` and ONNX Runtime's tools
+make them; the embedding is float16 then. At level 4, which many exporters write for CPUs, ONNX Runtime rounds activations to 8
+bits.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ def write(shape: Shape, path: Path) -> None:
 
 
 def write_matmul(shape: Shape, path: Path) -> None:
-    """The product of any number of rows `x` with a hidden layer's first weight."""
+    """The matmul of any number of rows `x` with a hidden layer's first weight."""
     writer = _Writer(shape)
     y = writer.matmul("x", shape.width, shape.hidden)
     writer.nodes.append(helper.make_node("Identity", [y], ["y"]))
@@ -89,14 +90,14 @@ class _Writer:
     def whole(
         self, name: str, inputs: Sequence[onnx.ValueInfoProto], outputs: Sequence[onnx.ValueInfoProto]
     ) -> onnx.ModelProto:
-        """What was written so far."""
+        """The model written so far."""
         graph = helper.make_graph(self.nodes, name, inputs, outputs, self.constants)
         domains = [helper.make_opsetid("", 20), helper.make_opsetid(MICROSOFT, 1)]
         return helper.make_model(graph, opset_imports=domains, ir_version=9)
 
     # ---- layers ------------------------------------------------------------------------------------------------------------
     def attention(self, x: str, layer: int) -> str:
-        """One query reads the keys of its group: the heads of a group are rows of one product."""
+        """One query reads the keys of its group: the heads of a group are rows of one matmul."""
         s = self.shape
         kept = s.shared * s.depth
         q, k, v = (self.biased(x, s.width, n) for n in (s.width, kept, kept))

@@ -1,7 +1,7 @@
 """Language models that write one token after another: a step at batch 1, with keys and values kept in tensors of one size.
 
-Both sides take the token, its place and the kept tensors. torch.compile's own way is to write into tensors that stay where they
-are, which its recorded calls need; burn's is to be given the tensors, and to write over them.
+burn and torch take the token, its position and the cache tensors. torch.compile writes into tensors at fixed addresses, which its
+CUDA graphs need; burn receives the tensors as donated inputs and overwrites them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Kernels alone: what is bound by memory, products, attention."""
+"""Single kernels: memory-bound ones, matmuls, attention."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def memory_bound(name: str, function: Any, peer: Any, arguments: str, moves: flo
     return made
 
 
-# ---- products ------------------------------------------------------------------------------------------------------------
+# ---- matmuls -------------------------------------------------------------------------------------------------------------
 
 
 def matmul(n: int) -> Row:
@@ -147,8 +147,8 @@ def matmul(n: int) -> Row:
 
 
 def int8_matmul(n: int, sums: str | None) -> Row:
-    """A product of 8-bit floats, with the depth of both sides side by side, as torch takes them; both give bfloat16. sums: "fast"
-    is torch's `use_fast_accum`, of which neither is the default."""
+    """A matmul of 8-bit floats, with the contracted axis innermost in both operands, as in torch; both give bfloat16. sums:
+    "fast" is torch's `use_fast_accum`, which is not the default."""
     x, y = (torch.randn(n, n, device="cuda").to(torch.float8_e4m3fn) for _ in range(2))
     turned = y.T.contiguous()
     arrays = [to_device(t.cpu().view(torch.uint8).numpy().view(ml_dtypes.float8_e4m3fn), "cuda") for t in (x, turned)]

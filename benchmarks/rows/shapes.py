@@ -1,4 +1,4 @@
-"""The language models whose decoding is timed, on CPUs (decoders.py) and on cards (decoding.py)."""
+"""The language models of the decoding benchmarks, on CPUs (decoders.py) and on GPUs (decoding.py)."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Shape:
-    """rotary: places turn queries and keys, norms are of squares and the hidden layer is gated, as in Llama (arXiv:2302.13971);
-    else places are learned, as in GPT-2. shared: heads of keys and values; room: tokens that there is room for; block: of 4-bit
-    weights, 0 for those of floats; level: MatMulNBits' `accuracy_level`, at 4 activations may become bytes."""
+    """The shape of a decoder.
+
+    `rotary`: rotary embeddings, RMS norms and a gated hidden layer, as in Llama (arXiv:2302.13971); else learned positions, as in
+    GPT-2. `shared`: heads of keys and values. `room`: capacity of the cache in tokens. `block`: of 4-bit weights, 0 for float
+    weights. `level`: MatMulNBits' `accuracy_level`; at 4 activations may become bytes."""
 
     layers: int
     width: int
@@ -28,7 +30,7 @@ class Shape:
 
     @property
     def weight_bytes(self) -> float:
-        """What a step reads of products' weights, in float32 or in blocks."""
+        """Bytes of matmul weights that a step reads, in float32 or in blocks."""
         keys = self.width * self.shared * self.depth * 2
         each = 2 * self.width**2 + keys + self.width * self.hidden * (3 if self.rotary else 2)
         numbers = self.layers * each + self.width * self.words

@@ -1,4 +1,4 @@
-"""How a call is timed on a card, burn's and its peers' by turns, and the tables that come of it."""
+"""Timing of calls on a GPU, alternating between burn and its peers, and tables of the results."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ RATES = {"GB/s": 1e9, "TF/s": 1e12}
 
 @dataclass(frozen=True)
 class Goal:
-    """What a row has reached of `wanted`, in units of what `of` names."""
+    """The fraction of `wanted` that a row has reached, in units of `of`."""
 
     of: str
     reached: float
@@ -49,7 +49,7 @@ class Row:
 
 
 def on_gpu(call: Callable[[], Any]) -> float:
-    """Seconds a call, on the card's clock."""
+    """Seconds a call, on the GPU's clock."""
     start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     start.record()
     for _ in range(CALLS):
@@ -102,7 +102,7 @@ def difference(got: Any, want: Any) -> float:
 
 
 def attempt(cases: Mapping[str, Callable[[], Row]], wanted: str) -> list[Row]:
-    """The rows of the cases whose names the pattern `wanted` finds. What fails is told, and the others are timed all the same."""
+    """The rows of the cases whose names match the pattern `wanted`. A failure is printed, and the other cases are still timed."""
     rows = []
     for name, case in cases.items():
         if re.search(wanted, name):
