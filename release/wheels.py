@@ -1,12 +1,12 @@
-"""Makes what is released: wheels for Linux on x86-64 and AArch64, and the source distribution.
+"""Builds the release files: wheels for Linux on x86-64 and AArch64, and the source distribution.
 
     python release/wheels.py [--machine x86_64] [--machine aarch64] [--output dist]
 
 The native part is compiled by ziglang's clang, for any machine and for a C library as old as `GLIBC`, so that the wheels are
-manylinux ones and need no container. An interpreter makes the wheels for its own ABI: Python 3.12 or newer the stable one, which
-serves all that follow; 3.10 and 3.11 one of their own. It must have cmake, ninja, ziglang, auditwheel, wheel and what
-pyproject.toml builds with. Python's headers are those of the interpreter that builds: they are the same for all machines that are
-little-endian and have words of 64 bits.
+manylinux ones and need no container. An interpreter makes the wheels for its own ABI. Python 3.12 or newer makes wheels of the
+stable ABI, which serve all later versions; 3.10 and 3.11 have an ABI each. The interpreter needs cmake, ninja, ziglang,
+auditwheel, wheel and the build requirements of pyproject.toml. Python's headers are those of this interpreter: they are the
+same for all little-endian machines with 64-bit words.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def source_distribution(output: Path) -> Path:
 
 
 def _tools(machine: str) -> dict[str, Path]:
-    """Programs by the names that CMake takes: one word each, at places that stay the same, as CMake remembers them."""
+    """Programs by the names that CMake takes: one word each, at stable paths, as CMake caches them."""
     folder = SCRATCH / "tools" / machine
     folder.mkdir(parents=True, exist_ok=True)
     found = {name: folder / tool for name, tool in _TOOLS.items()}
@@ -71,7 +71,7 @@ def _tools(machine: str) -> dict[str, Path]:
 
 
 def _built(hook: str, output: Path, settings: dict[str, str], environment: dict[str, str]) -> Path:
-    """What a hook of the build's back end makes, in a process of its own: it takes what it is told from the environment."""
+    """The result of a build back end's hook, run in a process of its own, which reads its settings from the environment."""
     output = output.resolve()
     output.mkdir(parents=True, exist_ok=True)
     call = f"import scikit_build_core.build as b; b.{hook}({str(output)!r}, config_settings={settings!r})"

@@ -30,7 +30,7 @@ def test_only_what_is_there_must_occur() -> None:
 
 
 def test_the_rest_is_slow(pytester: pytest.Pytester) -> None:
-    """Two axes: each value; three: each pair; traits: each pair of theirs. What is slow by itself covers nothing."""
+    """Two axes: each value; three: each pair; traits: each pair of theirs. Slow cases cover nothing."""
     pytester.makeini("[pytest]\nmarkers = slow\n covering")
     pytester.makeconftest(
         "import pytest\nfrom tests.covering import mark_rest\n"

@@ -1,4 +1,4 @@
-/* Text on the terminal of whoever debugs the board, or of qemu: ARM's semihosting. */
+/* Text on the terminal of the debugger, or of qemu: ARM's semihosting. */
 #ifndef SEMIHOSTING_H
 #define SEMIHOSTING_H
 #include <stdint.h>

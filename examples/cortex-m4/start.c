@@ -1,4 +1,4 @@
-/* What runs before main on a Cortex-M4: the vector table, the floating-point unit, .data and .bss. */
+/* The startup code of a Cortex-M4, before main: the vector table, the floating-point unit, .data and .bss. */
 #include <stdint.h>
 
 extern unsigned char stack_top[], data_begin[], data_end[], data_in_flash[], bss_begin[], bss_end[];

@@ -78,7 +78,7 @@ def load_module(source: Path) -> ModuleType:
 
 
 def panel(image: np.ndarray, guess: int, label: int) -> Panel:
-    """An 8x8 image as four lines of half blocks, with what it was taken for."""
+    """An 8x8 image as four lines of half blocks, with its predicted label."""
     dark = image > INK
     lines = [
         "".join(BLOCKS[bool(top), bool(below)] for top, below in zip(*pair, strict=True))

@@ -1,6 +1,6 @@
 /* A model's library as an addon of Node: `about()`, `create(weights)` and `run(model, inputs)`, which model.mjs makes a class of.
  *
- * The file is the same for every model of burn-compile; what the model is called is told when it is compiled:
+ * The file is the same for every model of burn-compile. The model's name is set on the command line:
  *     cc ... -DMODEL=digits -DMODEL_UPPER=DIGITS -include digits.h
  * It uses Node-API alone, so that one addon serves all versions of Node from 16 on, and any number of its threads. A call computes in
  * one of Node's worker threads: the event loop goes on meanwhile, and several calls run side by side. */
@@ -18,7 +18,7 @@ enum { INPUTS = OF(MODEL_UPPER, INPUTS), OUTPUTS = OF(MODEL_UPPER, OUTPUTS) };
 
 typedef OF(MODEL, model) the_model;
 
-/* A call under way. What it is given is kept alive by `held`: the model and the inputs. */
+/* A call in progress. `held` keeps its operands alive: the model and the inputs. */
 typedef struct run {
     napi_async_work work;
     napi_deferred promise;

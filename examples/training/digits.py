@@ -1,8 +1,12 @@
 """A convolutional network learns to read digits: an experiment, which can be run as it is or with other settings.
 
-python examples/training/digits.py            # 8 x 8 digits that are in the repository, some seconds
-python examples/training/digits.py FOLDER     # MNIST's files t10k-*.gz in a folder: 9,000 images, about a minute
-burn train examples/training/digits.py:Digits --set folder=FOLDER --set rate=2e-3 --dir runs/1 --device cuda
+Usage:
+
+    python examples/training/digits.py            # 8 x 8 digits that are in the repository, some seconds
+    python examples/training/digits.py FOLDER     # MNIST's files t10k-*.gz in a folder: 9,000 images, about a minute
+    burn train examples/training/digits.py:Digits --set folder=FOLDER --set rate=2e-3 --dir runs/1 --device cuda
+
+The images come as numpy arrays.
 """
 
 from __future__ import annotations
@@ -62,13 +66,13 @@ def main(folder: str = "", epochs: int = 8, device: str = "cpu") -> float:
 
 
 def small() -> tuple[np.ndarray, np.ndarray, int]:
-    """360 digits, of which 60 are held out."""
+    """360 digits; 60 of them are held out."""
     data = np.load(HERE.parent / "digits" / "holdout.npz")
     return data["images"].astype(np.float32) / 8 - 1, data["labels"].astype(np.int64), 60
 
 
 def mnist(folder: Path) -> tuple[np.ndarray, np.ndarray, int]:
-    """10,000 images (Y. LeCun et al. 1998), of which the last 1,000 are held out."""
+    """10,000 images (Y. LeCun et al. 1998); the last 1,000 are held out."""
     images = np.frombuffer(gzip.decompress((folder / "t10k-images-idx3-ubyte.gz").read_bytes()), np.uint8)[16:]
     labels = np.frombuffer(gzip.decompress((folder / "t10k-labels-idx1-ubyte.gz").read_bytes()), np.uint8)[8:]
     pixels = (images.reshape(-1, 1, 28, 28).astype(np.float32) / 255 - 0.13) / 0.31

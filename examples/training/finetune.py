@@ -2,7 +2,7 @@
 
 python examples/training/finetune.py            # some seconds
 
-`burn.load(path, train=True)` makes the file a module. Its convolutions stay as they are; the rest learns. What comes out is an
+`burn.load(path, train=True)` makes the file a module. Its convolutions are frozen and the rest is trained. The result is an
 ONNX file again.
 """
 

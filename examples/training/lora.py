@@ -30,7 +30,7 @@ LETTERS = Letters("".join(sorted(set(SONNET + OTHER))))
 
 
 class Lora(nn.Module):
-    """A linear layer that stays as it is, and beside it a product of two thin matrices, zero at first."""
+    """A frozen linear layer, plus the matmul of two thin matrices, zero at first."""
 
     def __init__(self, base: nn.Linear, rank: int, scale: float = 2.0) -> None:
         self.base, self.scale = base.freeze(), scale

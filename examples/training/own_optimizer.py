@@ -46,7 +46,7 @@ class AdaBelief(optim.Optimizer):
 
 
 def valley(model: Point) -> burn.Tensor:
-    """Rosenbrock's function: a bent valley, flat along its bottom; the lowest place is (1, 1)."""
+    """Rosenbrock's function: a bent valley, flat along its bottom; the minimum is at (1, 1)."""
     x, y = model.position[0], model.position[1]
     return (1 - x) ** 2 + 100 * (y - x**2) ** 2
 

@@ -1,4 +1,4 @@
-"""Text classification: is a sentence praise or blame? What decides is not a word but what it stands with ("not a bad film").
+"""Text classification: is a sentence praise or blame? Single words do not decide it, their context does ("not a bad film").
 
 python examples/training/reviews.py            # sentences that a small grammar makes, some seconds
 python examples/training/reviews.py FOLDER     # texts in the folders FOLDER/negative and FOLDER/positive

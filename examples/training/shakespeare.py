@@ -65,8 +65,8 @@ class Letters:
 
 
 def write(model: Gpt, letters: Letters, start: str, count: int, warmth: float = 0.8, seed: int = 0) -> str:
-    """`count` letters after a start, each drawn from what the model expects of the last `context` ones. warmth: below 1 prefers
-    what is likely."""
+    """`count` letters after a start, each drawn from the model's distribution after the last `context` ones. warmth: a value
+    below 1 prefers likely letters."""
     beginning = letters.encode(start)
     text = burn.generate(model, beginning, count, temperature=warmth, seed=seed, cache=False, context=model.context)
     return letters.decode(text.tolist())

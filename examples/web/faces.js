@@ -1,4 +1,4 @@
-// A picture becomes ultraface's input of 320 x 240; what it says of 4,420 places becomes boxes on the picture.
+// Resizes a picture to ultraface's input of 320 x 240, and draws its scores for 4,420 anchors as boxes on the picture.
 import { load } from "./ultraface/index.js";
 
 const byId = (id) => document.getElementById(id);

@@ -1,4 +1,4 @@
-"""Fusion never makes groups that need each other: random programs of square tensors, for the wants of every device.
+"""Fusion never makes groups that depend on each other: random programs of square tensors, for each device's preferences.
 
 Where all axes have one size, a tensor and its transpose have the same shape, so that loops of both become one group. No code is
 generated, so a program takes milliseconds. BURN_SWEEP=3000 draws so many, from BURN_SWEEP_SEED on."""
@@ -35,7 +35,7 @@ SEED = int(os.environ.get("BURN_SWEEP_SEED", "1"))
 
 
 class Maker:
-    """A program of pointwise ops, turned views, reductions, joinings and products, all of one square shape."""
+    """A program of pointwise ops, transposed views, reductions, concats and matmuls, all of one square shape."""
 
     def __init__(self, seed: int) -> None:
         self.chance = random.Random(seed)

@@ -1,6 +1,6 @@
 """Runs under qemu, as AArch64's Python: `on_aarch64.py FOLDER NAME=MODEL ...` loads models and runs them.
 
-FOLDER/NAME.in.npz are a model's inputs, FOLDER/NAME.out.npz its outputs. What is no package is compiled in process."""
+FOLDER/NAME.in.npz are a model's inputs, FOLDER/NAME.out.npz its outputs. Models other than packages are compiled in process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is released: wheels that need no compiler, on this machine and on AArch64, and a source distribution that builds."""
+"""Release files: wheels that need no compiler, on this machine and on AArch64, and a source distribution that builds."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-/* Makes of simulated_driver.c a libcuda.so.1 for programs outside of the test's process: each launch, with the memory that it is
- * given, goes through a socket to the test, which computes the kernel and sends the memory back.
+/* Turns simulated_driver.c into a libcuda.so.1 for programs outside of the test's process. Each launch, with its memory, goes
+ * through a socket to the test, which computes the kernel and sends the memory back.
  *
  * The socket's name is in BURN_SIMULATED_LAUNCHES; simulation.py has the other end. A message begins with a header; a header of no
  * threads is the last one, behind which comes what was misused first.

@@ -1,11 +1,11 @@
-/* A stand-in for libcuda.so.1, for tests on machines without a card: the functions that driver_cuda.c asks for.
+/* A stand-in for libcuda.so.1, for tests on machines without a GPU: the functions that driver_cuda.c uses.
  *
- * There are two devices; their memory is this process's, every block of it known with its size, so that an address that is not
- * the device's, a copy beyond a block's end and a block freed twice are faults, which tests look for (burn_simulated_fault).
+ * There are two devices. Their memory is this process's, and the size of every block is recorded. An address that is not the
+ * device's, a copy beyond a block's end and a block freed twice are faults, which tests check (burn_simulated_fault).
  * A kernel's image is a text that names it, and a launch calls back into the test.
  *
- * Work is done when it is submitted; or, as lazily as a real driver may (burn_simulated_be_lazy), when somebody waits for it:
- * then whoever reads or overwrites memory too early finds the wrong elements there.
+ * Work runs when it is submitted, or at the next synchronisation (burn_simulated_be_lazy), as late as a real driver may run it.
+ * Then a test that reads or overwrites memory too early finds the wrong elements there.
  */
 #include <pthread.h>
 #include <stdarg.h>

@@ -1,4 +1,4 @@
-"""Cards that this machine need not have: simulated_driver.c, compiled when the first test asks for it.
+"""Simulated GPUs: simulated_driver.c, compiled by the first test that uses it.
 
 `simulation` is a driver in the test's own process, `Elsewhere` one for programs in others (forwarded_launches.c).
 """
@@ -43,7 +43,7 @@ class Simulation:
         self._callback: Any = None
 
     def on_launch(self, kernel: Kernel) -> None:
-        """Every launch calls this from now on. What it raises comes out of `check`."""
+        """Every launch calls this from now on. `check` raises its exceptions."""
 
         def launched(image: bytes, function: bytes, blocks: int, threads: int, shared: int, parameters: Any) -> None:
             words = []
@@ -67,7 +67,7 @@ class Simulation:
         assert text.value == b"", text.value.decode()
 
     def fault(self) -> str:
-        """What was misused first since the last check; "" for nothing."""
+        """The first misuse since the last check; "" for none."""
         text = ctypes.create_string_buffer(256)
         self.library.burn_simulated_fault(text)
         return text.value.decode()
@@ -86,7 +86,7 @@ class Simulation:
 
     @contextmanager
     def lazy(self) -> Iterator[None]:
-        """Work is done no sooner than somebody waits for it."""
+        """Work is delayed until a synchronisation."""
         self.library.burn_simulated_be_lazy(1)
         yield
         self.library.burn_simulated_be_lazy(0)
@@ -109,7 +109,7 @@ def _built(name: str = "driver.so", *further: str) -> Path:
 
 @cache
 def simulation() -> Simulation:
-    """The driver that this process's tests share: two cards of 1 GB."""
+    """The driver that this process's tests share: two GPUs of 1 GB."""
     return Simulation(str(_built()))
 
 
@@ -127,8 +127,10 @@ _FAULT, _ALIGNMENT = 256, 512
 
 
 class Elsewhere:
-    """A libcuda.so.1 for programs that are started with `environment`. Their launches call `kernel` in this process, on copies of
-    the memory that they are given, which are aligned as it is; `reach` says how much there is from an address in a copy."""
+    """A libcuda.so.1 for programs that are started with `environment`.
+
+    Their launches call `kernel` in this process, on copies of their memory with the same alignment. `reach` gives the number of
+    bytes from an address to the end of a copy."""
 
     def __init__(self, folder: Path) -> None:
         self._line = socket.socket(socket.AF_UNIX)
@@ -171,7 +173,7 @@ class Elsewhere:
                 try:
                     while self._launch(program, read):
                         pass
-                except Exception as error:  # the program ends, as nobody answers
+                except Exception as error:  # the program ends, as it gets no answer
                     self._wrong.append(error)
 
     def _launch(self, program: socket.socket, read: Any) -> bool:

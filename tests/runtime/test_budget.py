@@ -119,7 +119,7 @@ def test_bytes_of_a_run() -> None:
 
 
 def test_bytes_that_grow_in_a_loop() -> None:
-    """What a loop stacks is found out while it runs."""
+    """The size of a stacked loop output is measured at run time."""
     body = helper.make_graph(
         [helper.make_node("Identity", ["ci"], ["co"]), helper.make_node("Concat", ["v", "v"], ["vo"], axis=0)],
         "b",

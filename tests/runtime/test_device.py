@@ -180,7 +180,7 @@ def test_out_of_memory_and_usable_again(device: _native.Device) -> None:
         MemoryError, match=rf"cuda:0: out of memory: {500 * MIB + 1} bytes were asked for, \d+ of {1 << 30}"
     ):
         device.alloc(500 * MIB + 1)
-    del large  # is kept, which must not stand in the way of what fits without it
+    del large  # is cached, which must not prevent an allocation that fits without it
     other = device.alloc(800 * MIB)
     assert device.facts()["kept"] == 0
     del other
@@ -324,7 +324,7 @@ def test_other_streams(driver: Simulation, device: _native.Device, lazy: None) -
         device.wait_for(stream.value or 0)
         assert (device.fetch(block, 100) == 2).all()
         fill(3)
-        assert (device.fetch(block, 100) == 2).all()  # nobody asked
+        assert (device.fetch(block, 100) == 2).all()  # no synchronisation was requested
         device.wait_for(0)  # the default stream
     finally:
         driver.library.cuCtxPopCurrent_v2(ctypes.byref(context))

@@ -98,7 +98,7 @@ def test_concurrent_writers_do_not_mix(tmp_path: Path) -> None:
 
 
 def test_exported_models_and_packages(tmp_path: Path) -> None:
-    """What is written by way of folders, or by seeking."""
+    """Outputs that are written through folders, or by seeking."""
     out = tmp_path / "stdout"
     script = (
         "import sys, burn, numpy as np; f = lambda x: x * 2.0\n"

@@ -1,4 +1,4 @@
-"""Memory of outputs: what was freed is taken again, in bounds, and given back when that is asked for."""
+"""Memory of outputs: freed blocks are reused within bounds, and released on request."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_what_is_kept_has_bounds(run) -> None:
 
 
 def test_other_sizes_come_to_be_kept(run) -> None:
-    """What was freed long ago gives way."""
+    """Blocks that were freed long ago are released."""
     run(np.zeros(1_000_000, np.float32))
     test_outputs_take_what_was_freed(run, 100_000)
     test_outputs_take_what_was_freed(run, 900_000)

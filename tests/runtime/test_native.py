@@ -76,7 +76,7 @@ def test_concurrent_callers_get_their_own_results(threads: None) -> None:
     callers = [threading.Thread(target=call, args=(seed,)) for seed in range(4)]
     for caller in callers:
         caller.start()
-    for index in range(20):  # changing the number of threads under way is safe too
+    for index in range(20):  # changing the number of threads during runs is also safe
         _native.set_num_threads(1 + index % 4)
         time.sleep(0.002)
     for caller in callers:

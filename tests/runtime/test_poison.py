@@ -1,4 +1,4 @@
-"""Memory that nobody wrote is not read: runs give the same with arenas, outputs and scratch full of NaN, or of another byte.
+"""Uninitialised memory is not read: results are equal with arenas, outputs and scratch full of NaN, or of another byte.
 
 BURN_SWEEP=200 runs so many random graphs instead of a few, from BURN_SWEEP_SEED on."""
 

@@ -1,4 +1,4 @@
-"""What happens to a process around its runs: signals, forks, and its end."""
+"""Process events around runs: signals, forks, and exit."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_a_process_ends_while_daemon_threads_run() -> None:
 
 
 def test_a_child_runs_whatever_other_threads_hold() -> None:
-    """Large blocks come from a stock with a lock, and so do the contexts of runs."""
+    """Large blocks and the contexts of runs come from caches with locks."""
     script = BUSY + (
         "import os\n"
         "for _ in range(20):\n"

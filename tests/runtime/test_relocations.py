@@ -1,6 +1,6 @@
 """Relocations of every machine, on any machine: objects made here by hand, loaded by the C loader and looked at, not run.
 
-What each relocation must do is said once more in Python, by what the CPU would read from the instruction.
+Each relocation is computed a second time in Python, from the definition of the CPU's instruction.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ BL, B, B_EQ, TBZ, LDR_LITERAL = 0x94000000, 0x14000000, 0x54000000, 0x36000005, 
 
 
 def adr(made: Image) -> int:
-    """What ADR adds to its place; ADRP, in pages."""
+    """The offset that ADR adds to its address; ADRP, in pages."""
     return signed((made.word >> 5 & 0x7FFFF) << 2 | made.word >> 29 & 3, 21)
 
 

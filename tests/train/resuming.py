@@ -47,7 +47,8 @@ def shuffled() -> Iterator[tuple[np.ndarray, np.ndarray]]:
 
 
 def batches(kind: str) -> Any:
-    """A function that shuffles with numpy's generator; or a loader, which keeps its place, with worker processes or without."""
+    """A function that shuffles with numpy's generator; or a loader, which saves its position, with worker processes or
+    without."""
     return (
         shuffled if kind == "numpy" else Loader(data(), 16, shuffle=True, seed=5, workers=2 if kind == "workers" else 0)
     )

@@ -1,4 +1,4 @@
-"""The dashboard: what it knows, how it draws, its keys and sizes, and that the terminal is given back whatever happens."""
+"""The dashboard: its state, drawing, keys and sizes; and the terminal is restored in every case."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def told(*some: Event) -> History:
     return history
 
 
-# ---- what it knows ------------------------------------------------------------------------------------------------
+# ---- state --------------------------------------------------------------------------------------------------------
 def test_curves_in_bounded_memory() -> None:
     curve, count = Curve(), 5 * LONGEST + 3
     for step in range(count):
@@ -103,7 +103,7 @@ def test_plots_stay_in_their_box(points: list[tuple[float, float]], size: tuple[
 
 # ---- the screen ---------------------------------------------------------------------------------------------------------
 def shown(app: Dashboard, *kinds: type) -> str:
-    """What stands on the screen in these widgets."""
+    """The text on the screen in these widgets."""
     strips = app.screen._compositor.render_strips()
     lines = ["".join(segment.text for segment in strip) for strip in strips]
     if not kinds:
@@ -167,7 +167,7 @@ SUMMARY = Summary("digits", 3, 30, 1.0, "done", {}, {}, {})
 
 
 class Training:
-    """What a Learner is to the dashboard."""
+    """A stand-in for a Learner."""
 
     def __init__(self, end: Callable[[Control], None]) -> None:
         self.observers: tuple[Any, ...] = ()

@@ -1,4 +1,4 @@
-"""What is changed in a model after its step was compiled: the step sees it, and so does the optimizer."""
+"""Changes of a model after its step was compiled: the step and the optimizer follow them."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def test_state_is_added_and_dropped() -> None:
 
 
 def test_an_optimizer_of_its_own_keeps_its_parameters() -> None:
-    """Two optimizers share a model by what is frozen when they are made."""
+    """Two optimizers share a model by the parameters that are frozen when they are made."""
     model = model_of()
     model.freeze("bias")
     matrices = optim.Muon(model, lr=0.1)
@@ -271,7 +271,7 @@ LAYERS = _layers()
 
 
 def test_every_field_of_every_layer_is_seen() -> None:
-    """What a program was written down from does not hold any more when a field is another."""
+    """A change of any field invalidates the guards of a program."""
     from burn.tracing.guards import Captured
 
     assert len(LAYERS) > 60

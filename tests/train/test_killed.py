@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def _killed(folder: Path, kind: str, kills: int, seed: int) -> tuple[str, list[int]]:
-    """What a training came to that was killed so often, each time some steps behind the last; and after which steps."""
+    """The final state of a training that was killed so often, some steps apart; and the steps after which it was killed."""
     moments, after = random.Random(seed), []
     while True:
         command = [sys.executable, "-m", "tests.train.resuming", str(folder), kind]

@@ -27,7 +27,7 @@ BATCHES = [(X[i : i + 8], Y[i : i + 8]) for i in range(0, 29, 8)]  # the last on
 
 @pytest.fixture(scope="module", autouse=True)
 def _cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """What several tests compile is compiled once."""
+    """A cache that the tests of this module share."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("BURN_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
         patch.delenv("BURN_CACHE_SIZE")
@@ -77,7 +77,7 @@ def test_it_trains_as_the_step_does() -> None:
     seen = Seen()
     learner = made(lr=optim.cosine(0.05, 100), metrics=[Accuracy(), ConfusionMatrix(3), Throughput()], observers=[seen])
     inner: Any = learner.model
-    inner.drop.eval()  # a mode that somebody chose
+    inner.drop.eval()  # a mode that the user chose
     summary = learner.fit(BATCHES, BATCHES[:2], epochs=2)
     assert learner.programs == 1 and learner.model.training and not inner.drop.training
 
@@ -135,7 +135,7 @@ def test_a_loss_function_and_a_step_of_ones_own() -> None:
 
 
 def test_several_optimizers(tmp_path: Path) -> None:
-    """Two halves of a model, moved by turns, stopped and gone on with."""
+    """Two optimizers that update parts of a model, alternating; training is stopped and resumed."""
 
     def paired() -> Learner:
         burn.manual_seed(0)

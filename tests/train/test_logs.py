@@ -1,4 +1,4 @@
-"""What a training leaves behind and shows: JSON lines, TensorBoard's files, a line, a table."""
+"""Logs of a training: JSON lines, TensorBoard's files, a progress line, a table."""
 
 from __future__ import annotations
 

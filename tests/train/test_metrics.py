@@ -41,7 +41,7 @@ rng = np.random.default_rng(5)
 
 
 def _told(metrics: Sequence[Metric], batches: Sequence[tuple[Any, Any]]) -> Tally:
-    """What metrics come to, of batches counted by one program; and the same after half of it went through a checkpoint."""
+    """Metrics of batches counted by one program; and the same with a checkpoint in the middle."""
 
     def counts(p: burn.Tensor, t: burn.Tensor) -> Any:
         return {m.name: m.counts(p, t) for m in metrics}

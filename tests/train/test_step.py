@@ -120,7 +120,7 @@ def test_a_step_is_one_native_call(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_checkpointed_step_needs_little_memory() -> None:
-    """24 layers, each computed again on the way back: less than 40 % of the memory, and the same gradients."""
+    """24 layers, each rematerialised in the backward pass: less than 40 % of the memory, and the same gradients."""
 
     class Deep(nn.Module):
         def __init__(self, again: bool) -> None:
@@ -162,7 +162,7 @@ class Blocks(nn.Module):
 
 
 def test_a_step_keeps_within_a_memory() -> None:
-    """Activations alone, then products too, are computed again: the same numbers, and no more bytes than that."""
+    """Activations alone, then also matmuls, are rematerialised: the same numbers, within the memory limit."""
     x = np.random.default_rng(0).standard_normal((301, 48)).astype(np.float32)
 
     def trained(memory: int | str | None) -> tuple[burn.train.Step, dict[str, np.ndarray], list[float]]:
@@ -184,13 +184,13 @@ def test_a_step_keeps_within_a_memory() -> None:
     np.testing.assert_allclose(also, losses, rtol=1e-6)
     for path, p in parameters.items():
         np.testing.assert_allclose(found[path], p, rtol=1e-5, atol=1e-7, err_msg=path)
-    assert np.isfinite(float(step(x[:7])))  # other sizes run, too
+    assert np.isfinite(float(step(x[:7])))  # other sizes also run
     with pytest.raises(CompileError, match=r"at batch=301\n.*MB is the least that was found, 0.1 MB is asked for"):
         trained("0.1 MB")
 
 
 class Again(nn.Module):
-    """A layer whose way forward is computed again on the way back."""
+    """A layer whose forward pass is rematerialised in the backward pass."""
 
     def __init__(self, layer: nn.Module) -> None:
         self.layer = layer

@@ -27,11 +27,11 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 
 RELATIVE = 1e-4
 NOTHING = 1e-9
-"""A gradient of less than this share of the longest is none (of a bias in front of batch normalisation, or of a softmax): what
-float32 leaves of it is rounding, which must stay below the share `ROUNDING`."""
+"""A gradient below this fraction of the longest counts as none (of a bias in front of batch normalisation, or of a softmax). Its
+float32 value is rounding, which must stay below the fraction `ROUNDING`."""
 ROUNDING = 1e-6
 QUICK = ("GPT-2", "LSTM tagger")
-"""What every run of the tests has time for, beside the files."""
+"""The models of every test run, besides the files."""
 
 
 def _sum(outputs: Sequence[Any], scaled: Any) -> Any:
@@ -42,7 +42,7 @@ def _sum(outputs: Sequence[Any], scaled: Any) -> Any:
 
 
 def backward(outputs: Any) -> None:
-    """torch's way back from the floats that a module returned."""
+    """torch's backward pass from the floats that a module returned."""
     floats = [t for t in pytree.tree_leaves(outputs) if isinstance(t, torch.Tensor) and t.is_floating_point()]
     _sum(floats, lambda t, w: t * torch.from_numpy(w).to(t.dtype)).backward()
 

@@ -45,7 +45,7 @@ def _stepped(loss: Any, rows: slice, **options: Any) -> tuple[list[float], dict[
 @pytest.mark.parametrize("loss", [classes, several])
 @pytest.mark.parametrize("rows", [slice(4, 12), slice(0, 11), slice(5, 8), slice(0, 1)])
 def test_parts_are_the_batch(loss: Any, rows: slice) -> None:
-    """8 rows in 4 parts, of which two have no target; 11 rows, in parts of two sizes; fewer rows than parts."""
+    """8 rows in 4 parts, two of them without a target; 11 rows, in parts of two sizes; fewer rows than parts."""
     rows = slice(1, 2) if rows == slice(0, 1) else rows
     losses, state, _ = _stepped(loss, rows)
     found, after, step = _stepped(loss, rows, accumulate=4)

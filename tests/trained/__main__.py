@@ -1,9 +1,13 @@
 """`python -m tests.trained`: fetches packages that ship trained .onnx files, and runs every file in every way.
 
-python -m tests.trained                              # all; results are kept, what has one is not run again
-python -m tests.trained -k 'silero|ocr' --again      # these, anew
-python -m tests.trained --ways load --jobs 2
-python -m tests.trained --table                      # what the results say
+Examples:
+
+    python -m tests.trained                              # all; files with a stored result are skipped
+    python -m tests.trained -k 'silero|ocr' --again      # these, anew
+    python -m tests.trained --ways load --jobs 2
+    python -m tests.trained --table                      # a summary of the results
+
+Results are stored in the cache folder.
 """
 
 from __future__ import annotations
@@ -96,7 +100,7 @@ def _line(row: dict[str, Any]) -> str:
 
 
 def _table(results: dict[tuple[str, str], dict[str, Any]], files: list[str], ways: tuple[str, ...]) -> None:
-    """What is right of the named packages and of the others, in each way; then the reasons of what is not."""
+    """Counts of passes for the named packages and the others, in each way; then the reasons of failures."""
     for title, packages in (("packages named", NAMED), ("others", OTHERS)):
         own = [f for f in files if f.split("/")[0] in packages]
         for way in ways:

@@ -1,4 +1,4 @@
-"""Inputs for models that nobody described: sizes that ONNX Runtime accepts, elements of the right kinds. Enter at `draw`."""
+"""Inputs for models without a description: sizes that ONNX Runtime accepts, elements of the right kinds. Enter at `draw`."""
 
 from __future__ import annotations
 

@@ -21,8 +21,8 @@ SIZES = 3
 TRIES = 120
 DRAWING = 60.0  # seconds
 FLOATS, HALF_PRECISION, QUANTISED = 1e-3, 4e-3, 5e-2
-"""The largest difference, by the largest magnitude of the output. Of float16 outputs it is four units in the last place; if
-activations are 8 bits, one step of them."""
+"""The largest difference, by the largest magnitude of the output. For float16 outputs it is four ulps; for 8-bit activations,
+one step of them."""
 
 LEAST = 1e-3
 """The magnitude that smaller outputs count as: ONNX Runtime's sigmoid and tanh are off by about 1e-7, whatever their value."""

@@ -1,4 +1,4 @@
-"""Type checkers find the mistakes of a user's program, and nothing else, in what burn's signatures say."""
+"""Type checkers find the mistakes of a user's program, and no others, from burn's signatures."""
 
 from __future__ import annotations
 
