@@ -6,7 +6,7 @@ Usage:
     python examples/training/digits.py FOLDER     # MNIST's files t10k-*.gz in a folder: 9,000 images, about a minute
     burn train examples/training/digits.py:Digits --set folder=FOLDER --set rate=2e-3 --dir runs/1 --device cuda
 
-The images come as numpy arrays.
+The third command trains on a GPU and keeps checkpoints in runs/1.
 """
 
 from __future__ import annotations
