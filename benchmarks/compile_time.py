@@ -204,7 +204,7 @@ def measure(shape: str, count: int) -> dict[str, float]:
     with timed("import"):
         program = import_onnx(model)
     environment = compiler.environment()
-    for each in pipeline.parse(compiler.backend_for().passes):
+    for each in pipeline.parse(compiler.backend_for().pipeline.text):
         with timed(each.name):
             each.run(program, environment)
     with timed("code"):
