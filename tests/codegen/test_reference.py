@@ -326,3 +326,19 @@ def test_library_ops_agree_with_the_runtime(draw: Callable[[np.random.Generator]
             draw(np.random.default_rng(seed))
         except (AssertionError, Exception) as error:
             raise AssertionError(f"{draw.__name__}, seed {seed}: {error}") from error
+
+
+def test_debugging_works_there(capsys: pytest.CaptureFixture[str]) -> None:
+    seen: list[np.ndarray] = []
+
+    def function(x: burn.Tensor) -> burn.Tensor:
+        burn.debug.print("{n} rows, first {m:.2f}", n=x.shape[0], m=x[0])
+        burn.debug.callback(seen.append, x)
+        return burn.log(x)
+
+    made = burn.jit(function, device="reference")
+    made(np.array([1, 2], "f4"))
+    assert capsys.readouterr().out == "2 rows, first 1.00\n"
+    same(seen, [np.array([1, 2], "f4")])
+    with burn.debug.nans(), pytest.raises(RunError, match="NaN or infinite, and its operands are not"):
+        burn.jit(lambda x: burn.log(x) * 2, device="reference")(np.array([1, -2], "f4"))

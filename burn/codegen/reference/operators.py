@@ -1,6 +1,6 @@
 """The table of ops that a fused program may hold, and how the interpreter runs each: `RUNS`.
 
-The modules control, groups, library, lists, strings and views fill it.
+The modules control, debug, groups, library, lists, strings and views fill it.
 """
 
 from __future__ import annotations

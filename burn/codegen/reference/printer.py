@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from burn.codegen.backend import Built, Printer
 from burn.codegen.host.groups import flops
 from burn.codegen.host.records import KernelRecord, moved
-from burn.codegen.reference import control, groups, library, lists, strings, views  # noqa: F401  they fill RUNS
+from burn.codegen.reference import control, debug, groups, library, lists, strings, views  # noqa: F401  they fill RUNS
 from burn.codegen.reference.operators import RUNS
 from burn.dialect.control import Group
 from burn.dialect.mlir import context, ir
