@@ -355,6 +355,16 @@ def test_blocks_computed_again_with_sizes_of_the_data(wrap: Any) -> None:
     np.testing.assert_allclose(found, want, rtol=1e-6)
 
 
+def test_second_derivatives_of_a_convolution_that_sees_only_padding() -> None:
+    x, w = burn.tensor(np.ones((1, 2, 1))), burn.tensor(np.ones((3, 2, 1)))
+
+    def f(x: Tensor) -> Tensor:
+        y = burn.ops.conv(x, w, strides=(3,), dilations=(1,), low=(2,), high=(0,), groups=1)
+        return (y * y + y).sum()
+
+    np.testing.assert_array_equal(burn.grad(lambda v: (burn.grad(f)(v) * v).sum())(x).numpy(), np.zeros((1, 2, 1)))
+
+
 # ---- what cannot be ------------------------------------------------------------------------------------------------------
 def test_only_float_scalars() -> None:
     with pytest.raises(TypeMismatch, match=r"not float32\[3\]"):

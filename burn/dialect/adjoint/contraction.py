@@ -111,6 +111,11 @@ def _without_negative(g: Value, low: tuple[Dim, ...], high: tuple[Dim, ...]) -> 
     instead removes them."""
     before = tuple(-p if isinstance(p, int) and p < 0 else 0 for p in low)
     after = tuple(-p if isinstance(p, int) and p < 0 else 0 for p in high)
+    if any(isinstance(d, int) and d < b + a for d, b, a in zip(type_of(g).shape[2:], before, after, strict=True)):
+        # More is removed than there is: some of it is padding on the other side.
+        wide = [tuple(0 if isinstance(p, int) and p < 0 else p for p in ends) for ends in (low, high)]
+        g = ops.pad(g, number_like(0.0, g), low=(0, 0, *wide[0]), high=(0, 0, *wide[1]))
+        low, high = ((0,) * len(low),) * 2
     if any((*before, *after)):
         g = ops.slice(
             g,
