@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 
 
 class Markup(str):
-    """HTML that is finished; any other text is escaped where it is put in."""
+    """Finished HTML. The functions here escape any other text."""
 
     __slots__ = ()
 

@@ -6,6 +6,7 @@ index.md, pages for the Markdown files at the repository's root, and links from 
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from pathlib import Path
@@ -22,6 +23,7 @@ from sphinx.transforms.post_transforms import SphinxPostTransform
 HERE = Path(__file__).parent
 ROOT = HERE.parent
 sys.path.insert(0, str(HERE))
+os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])  # notebooks run commands
 
 from surface import aliases  # noqa: E402
 

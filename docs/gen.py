@@ -132,9 +132,16 @@ def overview(listed: list[Entry]) -> list[str]:
     return [*tables.table(("name", ""), rows), ""]
 
 
+LONG = 110
+"""Characters of a sentence in a table."""
+
+
 def first_sentence(text: str) -> str:
+    """For tables: up to the first period, of a long one up to the first colon."""
     paragraph = " ".join(text.split("\n\n", 1)[0].split())
     end = paragraph.find(". ")
+    if (end if end >= 0 else len(paragraph)) > LONG and 0 < (colon := paragraph.find(": ")) < LONG:
+        return " ".join(markdown(f"{paragraph[:colon]}."))
     return " ".join(markdown(paragraph if end < 0 else paragraph[: end + 1]))
 
 
