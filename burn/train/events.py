@@ -165,8 +165,8 @@ class Summary:
         ]
         curves = [(n, [v[n] for v in values if n in v]) for n in names if n.endswith(" loss")]
         head = f"{self.run}: {self.epochs} epochs, {self.steps} steps, {self.seconds:.1f} s, {self.reason}"
-        table_ = markup.table(("epoch", "step", *names), rows)
-        return markup.details(markup.joined(head, self.error), markup.chart(curves), table_, opened=True)
+        epochs = markup.details("epochs", markup.table(("epoch", "step", *names), rows), opened=len(rows) <= 10)
+        return markup.details(markup.joined(head, self.error), markup.chart(curves), epochs, opened=True)
 
 
 Event: TypeAlias = Started | Stepped | ValidStepped | Validated | EpochEnded | Saved | Warned | Stopped | Finished
