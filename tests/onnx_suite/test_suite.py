@@ -50,10 +50,18 @@ def test_some_run_on_the_reference_device(tmp_path: Path) -> None:
     assert sum(not o["category"] for o in outcomes) >= 10
 
 
+ON_REFERENCE = {
+    "test_attention_4d_causal_fp16_expanded": "sums in higher precision round to a neighbour of the expected float16",
+    "test_averagepool_3d_default": "32 x 32 x 32 windows take the interpreter minutes",
+}
+"""Node tests that fail on the reference device alone, and why."""
+
+
 @pytest.mark.slow
 def test_the_reference_device_runs_the_node_suite(tmp_path: Path) -> None:
     outcomes = [o for part in range(1, 13) for o in on_reference(tmp_path, f"{part}/12")]
-    failed = {o["name"]: o["messages"] for o in outcomes if o["category"] and o["name"] not in read_failing()}
+    known = {*read_failing(), *ON_REFERENCE}
+    failed = {o["name"]: o["messages"] for o in outcomes if o["category"] and o["name"] not in known}
     assert not failed and sum(not o["category"] for o in outcomes) >= 1800
 
 

@@ -119,7 +119,7 @@ def _number_to_string(machine: Machine, op: Op) -> None:
 def _string_to_number(machine: Machine, op: Op) -> None:
     x, made = machine.read(op.x), machine.empty(op.operation.results[0])
     for number, index in enumerate(np.ndindex(*x.shape)):
-        text: str = x[index]
+        text = str(x[index])
         value = _read(text.strip(_BLANKS), op.dtype)
         if value is None:
             failed(Status.BAD_TEXT, full_name(op), number)
