@@ -166,11 +166,13 @@ class Attr:
 
     def plain(self, value: Any) -> Any:
         """A value for the attribute: sizes in the compiler's form, text without a user's subclass of str."""
-        if isinstance(value, str) and type(value) is not str:  # `x.dtype` has a costly equality
-            return str.__str__(value)
         if self.codec is _ONE_SIZE:
             return plain(value)
-        return tuple(map(plain, value)) if self.codec is _SIZES and value is not None else value
+        if self.codec is _SIZES:
+            return None if value is None else tuple(map(plain, value))
+        if isinstance(value, str) and type(value) is not str:  # `x.dtype` has a costly equality
+            return str.__str__(value)
+        return value
 
     def read(self, operation: ir.Operation) -> Any:
         """Its value on an operation of the class."""
@@ -387,7 +389,7 @@ class Op(Burn.Operation):
         complete: dict[str, Any] = {}
         for key, attr in cls.ATTRS.items():
             if key in attrs:
-                complete[key] = attr.plain(attrs[key]) if attr.holds_sizes else attrs[key]
+                complete[key] = attr.plain(attrs[key])
             elif attr.required:
                 cls.fail(f"attribute '{key}' is missing")
             else:

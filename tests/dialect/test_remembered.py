@@ -92,3 +92,14 @@ def test_has_takes_one_trait_or_several(program: Program) -> None:
     assert view is not None
     assert view.has(Trait.VIEW) and view.has(Trait.VIEW | Trait.CONSTANT)
     assert not view.has(Trait.CONSTANT) and not view.has(Trait.NONE)
+
+
+def test_text_attributes_lose_a_subclass_of_str(program: Program) -> None:
+    """`x.dtype` is a str of its own kind; what an op keeps compares as plain text does."""
+
+    class Named(str):
+        __slots__ = ()
+
+    with program.building("node"):
+        complete = ops.cast.__self__._complete((program.inputs[0],), None, {"dtype": Named("float64")})[2]  # type: ignore[attr-defined]
+    assert type(complete["dtype"]) is str

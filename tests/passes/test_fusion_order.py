@@ -55,7 +55,7 @@ class Maker:
 
     def step(self) -> ir.Value:
         kind = self.chance.choices(
-            ("unary", "binary", "turn", "reduce", "join", "product", "part"), (3, 8, 5, 2, 1, 1, 1)
+            ("unary", "binary", "turn", "reduce", "join", "matmul", "part"), (3, 8, 5, 2, 1, 1, 1)
         )[0]
         return getattr(self, kind)(self.value())
 

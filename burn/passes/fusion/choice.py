@@ -23,6 +23,9 @@ from burn.passes.fusion.cluster import Cluster, Order, leads_to
 from burn.passes.fusion.joins import JOINS, TILED, axes_of, folds
 from burn.passes.fusion.reads import affine, contiguous
 
+FREE = Trait.GENERATED | Trait.VIEW
+"""Ops whose elements are computed wherever they are read."""
+
 FEW = 16384
 """Elements that a kernel may store one by one."""
 
@@ -52,7 +55,7 @@ class Choice:
 
     def run(self) -> None:
         for op in self.ops[:-1]:
-            if op.KERNEL or (has_rule(op) and not op.has(Trait.GENERATED | Trait.VIEW)):
+            if op.KERNEL or (has_rule(op) and not op.has(FREE)):
                 self._assign(op)
             elif op.has(Trait.VIEW):
                 self._trailing_view(op)
@@ -351,7 +354,7 @@ class Choice:
     def inlines(self, cluster: Cluster, user: Op, value: ir.Value) -> bool:
         """True if a view or constant is computed inside the cluster rather than read from memory."""
         op = op_of(value)
-        if op is None or not self.local(op) or not has_rule(op) or not op.has(Trait.GENERATED | Trait.VIEW):
+        if op is None or not self.local(op) or not has_rule(op) or not op.has(FREE):
             return False
         if user.has(Trait.CONTRACTION):
             if not op.has(Trait.VIEW) or not affine(value, self.stands):
@@ -396,7 +399,7 @@ class Choice:
         did."""
         started = False
         for op in reversed(self.ops[:-1]):
-            if not op.has(Trait.GENERATED | Trait.VIEW) or not has_rule(op) or op.operation in self.cluster:
+            if not op.has(FREE) or not has_rule(op) or op.operation in self.cluster:
                 continue
             result = op.operation.results[0]
             wanted = any(self._reads_memory(use.owner, result) for use in result.uses)
@@ -412,7 +415,7 @@ class Choice:
         op = operation.opview
         if operation in self.cluster:
             return not self.inlines(self.cluster[operation], op, value)
-        if op.has(Trait.GENERATED | Trait.VIEW):  # a view of a view: inline it if that is only ever computed inline
+        if op.has(FREE):  # a view of a view: inline it if that is only ever computed inline
             return isinstance(op, Reshape) and any(
                 self._reads_memory(u.owner, op.operation.results[0]) for u in op.operation.results[0].uses
             )

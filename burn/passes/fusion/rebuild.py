@@ -9,11 +9,10 @@ from burn.dialect.mlir import ir
 from burn.dialect.op import Op
 from burn.dialect.query import is_used, op_of
 from burn.dialect.shape import Reshape
-from burn.dialect.traits import Trait
 from burn.dialect.types import type_of
 from burn.errors import CompileError
 from burn.kernels.lower import has_rule
-from burn.passes.fusion.choice import Choice
+from burn.passes.fusion.choice import FREE, Choice
 from burn.passes.fusion.cluster import Cluster
 
 
@@ -41,18 +40,13 @@ class Rebuild:
                 operation.erase()
 
     def _dissolves(self, op: Op) -> bool:
-        return op.operation not in self.choice.cluster and op.has(Trait.GENERATED | Trait.VIEW) and has_rule(op)
+        return op.operation not in self.choice.cluster and op.has(FREE) and has_rule(op)
 
     def _unit(self, op: Op) -> object:
         return self.choice.cluster.get(op.operation, op)
 
     def _stands(self, op: Op) -> bool:
-        return (
-            op.operation in self.choice.cluster
-            or not op.has(Trait.GENERATED | Trait.VIEW)
-            or isinstance(op, Reshape)
-            or not has_rule(op)
-        )
+        return op.operation in self.choice.cluster or not op.has(FREE) or isinstance(op, Reshape) or not has_rule(op)
 
     def _emit(self, unit: object) -> None:
         """Emits the unit's dependences, then the unit. Uses an explicit stack, because programs are deep."""
