@@ -3,8 +3,8 @@
 For each block of keys, the scores of some rows are computed as a register tile. They stay in the first-level cache
 until they are weights that have been multiplied with the values. A larger score rescales the previous result (Milakov
 and Gimelshein, arXiv 1805.02867; Dao et al., arXiv 2205.14135). Keys are transposed first, in lanes x lanes squares, so
-that neighbouring scores are contiguous: once for all rows of a head, if these see all keys and there is room. A row or
-two read keys without a transpose (`dots`). `emit` is the entry point.
+that neighbouring scores are contiguous. This happens once for all rows of a head, if these see all keys and there is
+room. A row or two read keys without a transpose (`dots`). `emit` is the entry point.
 """
 
 from __future__ import annotations

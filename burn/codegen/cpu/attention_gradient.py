@@ -29,8 +29,8 @@ Matrix = tuple[Value, Int]
 
 @dataclass(frozen=True)
 class Schedule:
-    """Decisions made while sizes are numbers: blocks of `rows` rows and `keys` keys, of which `tile` and `key_tile` are
-    in registers at a time with `vectors` vectors. The keys divide such vectors, so that no tile reads beyond the
+    """Decisions made while sizes are numbers: blocks of `rows` rows and `keys` keys, with `tile` and `key_tile` of them
+    in registers at a time, beside `vectors` vectors. The keys divide such vectors, so that no tile reads beyond the
     weights."""
 
     tile: int

@@ -1,5 +1,5 @@
-"""Autotuning candidates besides the heuristics' defaults, the most promising first: orders of a matmul's tiles, and the
-use of tile registers; panels for packing; blocks of attention; loop cuts and vectorisation.
+"""Autotuning candidates besides the heuristics' defaults, the most promising first. They vary the order of a matmul's
+tiles, the use of tile registers, panels, blocks of attention, loop cuts and vectorisation.
 
 Each is correct for all sizes. With `Target.exact` none changes the order of additions.
 """

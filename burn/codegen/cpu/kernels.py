@@ -47,9 +47,9 @@ from burn.runtime.memory import HOST
 
 @dataclass(frozen=True)
 class Emitted:
-    """A function to launch: its name, the sizes that it takes after its buffers, the iterations of a launch, and the
-    fewest iterations worth another thread; negative if a thread takes all its iterations at once (`burn_rt_launch`).
-    copied: the source and destination of a kernel that only copies."""
+    """A function to launch: its name, the sizes that it takes after its buffers, and the iterations of a launch.
+    `grain` is the fewest iterations worth another thread, negative if a thread takes all its iterations at once
+    (`burn_rt_launch`). copied: the source and destination of a kernel that only copies."""
 
     name: str
     sizes: tuple[Dim, ...]

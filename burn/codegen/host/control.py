@@ -172,7 +172,7 @@ class _LoopPrinter:
         ]
 
     def _slice_sizes(self, i: int) -> list[tuple[int, str]]:
-        """(axis, symbol) of the sizes of a slice that only the body knows."""
+        """(axis, symbol) of the sizes of a slice that are known only in the body."""
         shape = type_of(self.results[i]).shape[1:]
         return [(axis, name) for axis, dim in enumerate(shape) if (name := own_symbol(dim, self.own))]
 

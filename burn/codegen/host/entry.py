@@ -1,14 +1,14 @@
 """Prints a program's entry function: sizes, the memory plan, and one launch after another.
 
-`EntryBuilder(program, kernels).build()` gives everything an artefact is made of. Before printing, `Liveness` numbers the ops
-and finds how long each buffer lives; buffers whose size is known once the inputs are go into the arena, the others (sizes
-read from data, values inside loops with sizes of their own) come from the runtime's allocator.
+`EntryBuilder(program, kernels).build()` gives everything an artefact is made of. Before printing, `Liveness` numbers
+the ops and finds how long each buffer lives; buffers whose size is known once the inputs are go into the arena, the
+others (sizes read from data, values inside loops with sizes of their own) come from the runtime's allocator.
 
-The function is one region of basic blocks. After each call that may fail it goes on, or to its end: `call` prints both. An
-address is asked for where it is used, so that none stays in a register from one launch to another: with ten thousand launches
-LLVM would spend its time on them; and a long function becomes several (parts.py). Elements of tensors are touched through the
-runtime alone: they may lie in the memory of a card. Then what the library computes, and kernels that the card has none for, get
-copies in the host's memory, and what they make is sent back; strings and lists stay with the host.
+The function is one region of basic blocks. After each call that may fail it goes on, or to its end: `call` prints both.
+An address is asked for where it is used, so that none stays in a register from one launch to another: with ten thousand
+launches LLVM would spend its time on them; and a long function becomes several (parts.py). Only the runtime accesses
+elements of tensors: they may be in GPU memory. Library ops, and kernels without a GPU version, then get copies of their
+operands in host memory, and their results are copied back. Strings and lists stay in host memory.
 """
 
 from __future__ import annotations
@@ -432,7 +432,7 @@ def some(value: T | None) -> T:
 
 @emits("weight", "constant", "return", "yield")
 def _nothing(entry: EntryBuilder, op: Op) -> None:
-    """Constants are placed at their use; terminators are handled by what they end."""
+    """Constants are printed at their use; the ops with regions print their terminators."""
 
 
 @emits("reshape")

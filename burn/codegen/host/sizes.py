@@ -1,8 +1,8 @@
 """Arithmetic on sizes in the entry function.
 
-Models and inputs determine sizes, and sizes determine memory. So additions and multiplications are checked, and
-overflows are collected in `overflowed` until `EntryBuilder.settle` aborts the run, before the sizes are used. A
-division by a size treats 0 as 1: the quotient is a size that is then checked like any other.
+Models and inputs determine sizes, and sizes determine memory. So additions and multiplications are checked.
+`overflowed` collects overflows until `EntryBuilder.settle` aborts the run, before any use of the sizes. A division by a
+size treats 0 as 1: the quotient is a size that is then checked like any other.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Prints the backward pass of attention (arXiv 2307.08691): a program has a block of rows and iterates over keys, or a
-block of keys and iterates over rows, and recomputes the probabilities. Both are one text with the operands exchanged.
-`emit` is the entry point."""
+"""Prints the backward pass of attention (arXiv 2307.08691). A program has a block of rows and iterates over keys, or
+the converse, and recomputes the probabilities. Both are one text with the operands exchanged. `emit` is the entry
+point."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def emit(
 
 
 class _Gradient(Attended):
-    """`own`: the loop of which a program has a block, with the names of that block, of the walked block, and of the two
+    """`own`: the loop that is divided among programs, with the names of that block, of the walked block, and of the two
     operands along each."""
 
     def __init__(

@@ -67,8 +67,8 @@ BACK = (
 
 
 def blocks(usual: Block, shapes: Sequence[Block], halves: bool, depth: int) -> list[Block]:
-    """Those of `shapes` that have at most twice the default's rows and keys and fit the GPU. halves: the operands have
-    16 bits; others have no choice."""
+    """Those of `shapes` that have at most twice the default's rows and keys and fit the GPU. `halves`: the operands
+    have 16 bits; others have no choice."""
     return [
         block
         for block in shapes

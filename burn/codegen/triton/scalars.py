@@ -1,8 +1,8 @@
 """Prints scalar expressions as Triton's block expressions: `ScalarPrinter.value(node)` is the text of a node's value.
 
-Every loop variable that a block spans belongs to an axis of the block ("x", "r", ..), and its place is an array along that axis,
-of size 1 along the others; Triton's broadcasting does the rest. A node is as wide as the loops that it depends on. What lies
-outside of the loops, or under a condition that does not hold, is masked where memory is touched.
+Every loop variable that a block spans belongs to an axis of the block ("x", "r", ..), and its place is an array along
+that axis, of size 1 along the others; Triton's broadcasting does the rest. A node is as wide as the loops that it
+depends on. Memory accesses are masked outside of the loops, and under conditions that do not hold.
 """
 
 from __future__ import annotations
@@ -271,7 +271,8 @@ class ScalarPrinter:
         raise CompileError(f"internal: no way to print {type(node).__name__}")
 
     def _before(self, dtype: str, arg: Scalar) -> str:
-        """What becomes a `dtype`: a quotient that is nothing else, and a half at once, need not be rounded exactly."""
+        """Converts to `dtype`: a quotient that is only converted, and directly to half precision, need not be rounded
+        exactly."""
         once = dtype in HALVES and arg.dtype == "float32" and self._known(id(arg)) is None
         if once and isinstance(arg, Apply) and arg.function in QUOTIENTS:
             return self.code.let(apply(arg.function, arg.dtype, *self._operands(arg.function, arg.args), rough=True))

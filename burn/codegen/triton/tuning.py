@@ -1,7 +1,8 @@
-"""Autotuning on a card: shapes of blocks that are faster there than those that the heuristics name. `tuned` is the entry point.
+"""Autotuning on a GPU: block shapes that are faster there than the heuristics' defaults. `tuned` is the entry point.
 
-Every kernel that has a choice (products, attention) is compiled in a few shapes, those that the model of time does not rule out
-(`candidates.py`), all of them side by side before anything is timed (`burn.codegen.tuning.search`), by the card's own clock.
+Every kernel that has a choice (products, attention) is compiled in a few shapes, those that the model of time does not
+rule out (`candidates.py`), all of them side by side before anything is timed (`burn.codegen.tuning.search`), by the
+card's own clock.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ SHARED_UNKNOWN = 64 << 10
 """Bytes of shared memory that a block may have on every GPU."""
 
 WORTH = 0.97
-"""Of the usual shape's time: what another takes at most. A card's clock is not better than that."""
+"""Of the usual shape's time: what another takes at most. The resolution of a GPU's timings."""
 
 
 def tuned(program: Program, backend: GPU, mode: str, card: str, measure: Measure) -> GPU:
@@ -52,7 +53,7 @@ class Shapes:
         return seen
 
     def prepare(self, trials: Sequence[Mapping[str, Form]]) -> set[tuple[str, int]]:
-        """Compiles all kernels in all shapes, side by side; what a card has no room for is left out."""
+        """Compiles all kernels in all shapes in parallel, without those that do not fit the GPU."""
         found: dict[Source, set[tuple[str, int]]] = {}
         for number, trial in enumerate(trials):
             for source, keys in self._sources(Choices(trial)).items():
@@ -72,7 +73,7 @@ class Shapes:
         return Trial(self.program, built, {launch: (key,) for launch, key in built.chosen.items()})
 
     def _sources(self, choices: Choices) -> dict[Source, set[str]]:
-        """What is to be compiled of a program, and the choices behind it."""
+        """The kernels of a program to compile, with their choices."""
         with context():
             kernels = replace(self.backend, choices=choices).printer.kernels(self.program)
             for group in {(likeness(g), kernels.variant(g)): g for g in groups(self.program.block)}.values():

@@ -1,6 +1,6 @@
-"""A back end with the fastest variants of what a program is made of: `before_passes`, then `before_printing`.
+"""A back end with a program's fastest variants: `before_passes`, then `before_printing`.
 
-What can vary, and how it is searched through, is the back end's own; the clock and the mode are the same for all.
+Each back end defines its variants and their search; the clock and the mode are the same for all.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ Run = Callable[[Program, Backend], None]
 
 
 def before_passes(program: Program, backend: Backend, mode: Mode, device: Device, run: Run) -> Backend:
-    """The back end with the fastest of what passes decide, or with variants drawn by the mode's seed. Raises CompileError for a
-    program that autotuning cannot run, if the caller asked for autotuning."""
+    """The back end with the fastest variants of the passes' decisions, or with variants drawn by the mode's seed.
+    Raises CompileError for a program that autotuning cannot run, if the caller asked for autotuning."""
     if mode.seed is not None:
         backend = backend.drawn(mode.seed)
 
@@ -43,7 +43,7 @@ def before_printing(program: Program, backend: Backend, mode: Mode, device: Devi
 
 
 def _or_default(mode: Mode, backend: Backend, search: Callable[[], Backend]) -> Backend:
-    """Default variants without autotuning, and for programs that cannot be tuned if only the environment asks for it."""
+    """Default variants without autotuning, and for programs that cannot be tuned if only the environment requests it."""
     if mode.name == "off":
         return backend
     try:

@@ -32,8 +32,7 @@ _TWO_OVER_PI = (
 
 
 def _reduce(x: Lanes, wide: bool) -> tuple[Lanes, Lanes]:
-    """(r, q) of f64 lanes, q as i64, of which the low two bits matter. `wide`: r with the full precision of f64, not
-    f32's."""
+    """(r, q) of f64 lanes, q as i64, whose low two bits matter. `wide`: r with the full precision of f64, not f32's."""
     magic = FORMATS["f64"].magic
     near = x.mad(2 / math.pi, magic)
     n = near - magic

@@ -381,7 +381,8 @@ class _Printer:
     def _run(
         self, length: Int, carried: list[Value], lefts: list[Value], step: Int, right: Value, masks: list[Value] | None
     ) -> list[Value]:
-        """The sums after `length` places of the innermost contraction loop; a row's elements lie `step` apart."""
+        """The accumulators after `length` iterations of the innermost contraction loop; a row's elements are `step`
+        apart."""
         code = self.code
         ahead = self._ahead()
 

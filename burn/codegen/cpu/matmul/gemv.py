@@ -42,7 +42,7 @@ registers."""
 class Schedule:
     """Processes a panel of `width` columns at a time. `rows` rows are accumulated together; `even`: there are no more.
     Otherwise rows are processed TOGETHER at a time, then one by one. With `steps` rows are int8 limbs
-    (int8_activations.py), of which `digits` are accumulated together."""
+    (int8_activations.py), `digits` of them accumulated together."""
 
     width: int
     rows: int

@@ -1,4 +1,4 @@
-"""Blocks of rows and keys of attention and of its way back, and the shapes of warp-specialised kernels."""
+"""Block sizes of attention and its backward pass, and the shapes of warp-specialised kernels."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class Block:
 
 
 def attention_block(dtype: str, halves: bool, rows: Dim, depth: int) -> Block:
-    """dtype: of the sums; depth: of a head, the larger of the two. Products of float64 are formed in registers, all of them at
-    once; those of float32 have no tensor cores, and large blocks would not fit the registers."""
+    """dtype: of the accumulators; depth: of a head, the larger of the two. float64 matmuls run in registers; float32
+    ones have no tensor cores, and large blocks would not fit the registers."""
     if dtype == "float64":
         return Block(16, 16)
     if not halves:
@@ -34,10 +34,10 @@ def attention_block(dtype: str, halves: bool, rows: Dim, depth: int) -> Block:
 
 @dataclass(frozen=True)
 class WarpSpecialised:
-    """A warp-specialised attention kernel: elements in a block of the axis that is walked over, blocks in flight, groups of
-    64 elements of the other axis, the registers of each thread of a group, and those that every thread enters with; ahead:
-    whether a block's scores are formed while the values of the block before are mixed, which takes registers; least: rows and
-    keys from which on it gains, as warp-specialised kernels take longer to start."""
+    """A warp-specialised attention kernel: the elements in a block of the walked axis, the blocks in flight, the groups
+    of 64 elements of the other axis, and the registers of a group's threads and of all threads at entry. ahead: a
+    block's scores overlap with the matmul of the previous block's values, which takes registers. least: the rows and
+    keys from which it gains, as these kernels take longer to start."""
 
     walked: int
     stages: int
@@ -55,7 +55,8 @@ WARP_SPECIALISED = {
 """By the size of a head. The registers are those of 65,536 that the warp that copies leaves."""
 
 WARP_SPECIALISED_GRADIENT = {128: WarpSpecialised(64, 3, 2, 240, 168, False, 2048)}
-"""The same for what keys and values are owed. With heads of 64 blocks of 128 keys are faster that all warps share."""
+"""The same for the gradients of keys and values. With heads of 64, blocks of 128 keys shared by all warps are faster.
+"""
 
 
 def warp_specialised(
@@ -68,8 +69,8 @@ def warp_specialised(
 
 
 def gradient_block(halves: bool, of_rows: bool, rows: Dim, keys: Dim, depth: int) -> Block:
-    """The same for the way back. of_rows: a program has a block of rows, and walks over keys; else it is the other way about,
-    with two sums in registers."""
+    """The same for the backward pass. of_rows: a program has a block of rows and iterates over keys; otherwise the
+    converse, with two accumulators in registers."""
     if not halves:
         block = Block(32, 32) if depth <= 128 else Block(16, 16)
     elif depth > 128:

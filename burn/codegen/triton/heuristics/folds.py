@@ -10,10 +10,12 @@ from burn.codegen.triton.heuristics.sizes import UNKNOWN, Usual, likely, power_o
 from burn.dialect.dims import TYPICAL, Dim, estimate
 
 FOLDED = 4096
-"""Elements of a block of rows that are folded: with what they come to, and what is on its way, they fill a thread's registers."""
+"""Elements of a block of rows in a column reduction: with the accumulators and the prefetched rows they fill a thread's
+registers."""
 
 AHEAD = 64 * 1024
-"""Bytes of shared memory, at most, in which the next rows wait: beside those of another program, and on smaller cards."""
+"""The most bytes of shared memory for prefetched rows, which leaves room for a second program and suits smaller GPUs.
+"""
 
 
 def folded(length: int, block: Dim, bytes_: int) -> tuple[Places, int]:
@@ -27,21 +29,21 @@ def folded(length: int, block: Dim, bytes_: int) -> tuple[Places, int]:
 
 
 SUMMING = 1.5
-"""Programs for each processor that sum columns, at most: a quarter of what run at once, as a size that has a name may well be
-four times as large. Few that go through many rows are faster than many: each has a beginning and an end of its own, and their
-results are summed."""
+"""The most programs for each processor that sum columns: a quarter of those that run at once, as a symbolic size may
+well be four times as large. Few programs with many rows are faster than many: each has a prologue and an epilogue, and
+their results are summed."""
 
 LONGEST, NAMED = 32, 8
 """Steps of such a program at most, and where it is not known how many rows there are."""
 
 JOINED = 128
-"""Blocks up to which more of them than that are worth it, where it is known how many rows there are: what they come to is little
-beside what they read."""
+"""The number of blocks up to which more programs pay, for a known number of rows: their results are small compared with
+their operands."""
 
 
 def summed_rows(kept: int, rows: Dim, usual: Usual = UNKNOWN, processors: int = USUAL_ABILITIES.processors) -> int:
-    """Rows of a block of columns' sums: a whole number of steps. Names count as few, and the programs of many rows are many:
-    twice the rows are a second wave, half of them half a card."""
+    """Rows of a block for column sums: a whole number of steps. Symbolic sizes count as small, and programs of many
+    rows as many: twice the rows would need a second wave, half of them would leave half of the GPU idle."""
     size = likely(rows, usual)
     blocks = max(1, int(SUMMING * processors) * SIDE // max(SIDE, kept))
     steps = ceil(estimate(size, TYPICAL // 2) / (blocks * SIDE))

@@ -1,4 +1,4 @@
-"""Which places a program of a loop kernel takes, and what of a row is held or on its way from memory."""
+"""Heuristics for loop kernels: the block of a program, and which part of a row is held or prefetched."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from burn.dialect.dims import Dim
 
 @dataclass(frozen=True)
 class Places:
-    """What a program of a loop kernel takes: places of the parallel loops, places of a stage's loops (or, where a block is
-    turned, of the loop across), and the warps that share it."""
+    """The block of a loop kernel's program: iterations of the parallel loops, iterations of a stage's loops (or, for a
+    transposed block, of the other axis), and the warps that share it."""
 
     rows: int
     columns: int = 1
@@ -20,7 +20,7 @@ class Places:
 
 
 ELEMENTS = 1024
-"""Elements of a block without loops inside: eight a thread, which 16 bytes of halves are."""
+"""Elements of a block without inner loops: eight per thread, 16 bytes in half precision."""
 
 FEW = 256
 """The same where there is little to do."""
@@ -41,7 +41,7 @@ TURNED = 8
 """Length of an axis from which on blocks are turned in shared memory."""
 
 SQUARE = 64
-"""Side of a block that is turned: a line of the memory's, 128 bytes, of halves."""
+"""The side of a transposed block: 128 bytes, a memory transaction, in half precision."""
 
 SIDE = 64
 """Columns of a block that are summed downwards, side by side."""
@@ -76,7 +76,7 @@ def square(rows: Dim, columns: Dim, others: Dim, processors: int) -> Places:
 
 
 def held(length: Dim, turned: bool, shared: bool) -> bool:
-    """Whether rows are held as a whole. shared: more than one stage goes along them."""
+    """True if rows are held as a whole. shared: more than one stage iterates over them."""
     if not isinstance(length, int) or length < 1:
         return False
     if turned:
@@ -86,16 +86,18 @@ def held(length: Dim, turned: bool, shared: bool) -> bool:
 
 
 BRIEF = 16
-"""Places of a row up to which they are gone through step by step; sizes up to that are numbers in the text (`parametrize`)."""
+"""Rows of up to this many elements are processed step by step; sizes up to this are constants in the text
+(`parametrize`)."""
 
 
 def brief(length: Dim) -> bool:
-    """Whether a row has few places (those of a window): beside those of its neighbours, each is read as long runs of memory."""
+    """True if a row has few elements (those of a window): beside its neighbours, each is loaded as long contiguous
+    runs."""
     return isinstance(length, int) and 1 < length <= BRIEF
 
 
 def rows_and_columns(rows: Dim, length: Dim, turned: bool, shared: bool, processors: int) -> Places:
-    """rows: places of the parallel loops; length: of the rows, the longest one's."""
+    """rows: iterations of the parallel loops; length: the longest row's."""
     whole = power_of_two(length) if isinstance(length, int) and held(length, turned, shared) else 0
     if turned:
         wide = up_to(rows, SIDE)
@@ -132,4 +134,4 @@ def ahead(bytes_: int) -> int:
 
 
 IN_TURN = 128
-"""Rows of a block whose places are taken one after the other."""
+"""Rows of a block whose elements are processed one after another."""

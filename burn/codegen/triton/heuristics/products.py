@@ -1,4 +1,4 @@
-"""The tile of a product, by a model of the time that it takes; which products are cut in parts, or summed column by column."""
+"""The tile of a matmul, by a cost model; which matmuls use split-K, or sum column by column."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from burn.kernels.body import ContractionKernel, Load, walk
 
 @dataclass(frozen=True)
 class Tile:
-    """A block product: its sizes, the warps that share it, and the blocks of the depth that are on their way from memory at once.
-    `speed`: what a processor reaches of its arithmetic in the inner loop; `finish`: how much longer the end of each element takes
-    than where several tiles are beside each other. Both are measured."""
+    """A block matmul: its sizes, the warps that share it, and its pipeline stages. `speed`: the fraction of a
+    processor's peak throughput in the inner loop; `finish`: the epilogue's time per element relative to several tiles
+    per processor. Both are measured."""
 
     rows: int
     columns: int
@@ -44,7 +44,7 @@ HALVES = (
     Tile(16, 64, 128, 4, 4, 0.125),
     Tile(16, 32, 256, 4, 4, 0.07),
 )
-"""Of products on tensor cores, 16 bits an element."""
+"""Tiles for tensor cores, 16 bits per element."""
 
 EIGHTS = (
     Tile(256, 128, 128, 8, 3, 1.0),
@@ -54,8 +54,8 @@ EIGHTS = (
     Tile(32, 64, 128, 4, 4, 0.25),
     Tile(16, 64, 256, 4, 4, 0.12),
 )
-"""The same, 8 bits an element. What tensor cores sum of a block is added to sums in float32, which only tall tiles have
-registers for."""
+"""The same for 8 bits per element. Tensor core results are added to float32 accumulators, for which only tall tiles
+have registers."""
 
 SINGLES = (
     Tile(128, 64, 16, 8, 3, 1.0),
@@ -66,7 +66,7 @@ SINGLES = (
     Tile(16, 32, 32, 2, 3, 0.15),
     Tile(16, 16, 64, 2, 3, 0.1),
 )
-"""Of products of float32 in float32's own precision, without tensor cores."""
+"""Tiles for float32 matmuls in full precision, without tensor cores."""
 
 RATES = {8: 1e7, 16: 6e6}
 
@@ -74,32 +74,32 @@ SINGLE_RATE = 2.5e5
 """Operations that a processor does in a microsecond at speed 1: on tensor cores, by the bits of an element, and without."""
 
 LATENCY = 2.0
-"""Microseconds until a kernel's first product, and of its end."""
+"""Microseconds before a kernel's first multiplication, and of its epilogue."""
 
 FINISH = 1.7e-4
 """Microseconds in which a processor takes one element of a tile's sums to memory, what is read beside it included."""
 
 BYTES = 2.5e6
-"""That the card's memory moves in a microsecond."""
+"""Bytes that the GPU's memory moves in a microsecond."""
 
 ALONE = 128 * 256
 """Elements of a tile beside which a processor has room for no other."""
 
 ANY = 4096
-"""What a size counts as at least that is not known."""
+"""The least value that an unknown size counts as."""
 
 SHALLOW = 32
 """A tile's depth at least, where it is cut to divide a loop's."""
 
 ROOM = 64
-"""A thread's elements of a tile, at most, where expensive functions follow: their steps want registers beside the sums, and what
-does not fit is put aside in memory, at up to three times the time of the whole product."""
+"""The most elements of a tile per thread if expensive functions follow: they need registers beside the accumulators,
+and spills take up to three times the time of the whole matmul."""
 
 GROUP = 8
 """Rows of tiles that are gone through together, column by column, so that what they read is still near."""
 
 WORTH = 0.85
-"""Of the time that a product takes in one piece: what it takes in parts, at most."""
+"""Split-K is used if it takes at most this fraction of the unsplit time."""
 
 
 def _size(size: Dim) -> int:
@@ -109,7 +109,7 @@ def _size(size: Dim) -> int:
 def _times(
     m: int, n: int, k: int, times: int, bits: int, processors: int, costly: bool = False
 ) -> list[tuple[Tile, float]]:
-    """The tiles of a product, and about how many microseconds it takes with each, the fastest one first. costly: as below."""
+    """The tiles of a matmul with estimated microseconds, the fastest one first. costly: as below."""
     rate = RATES.get(bits, SINGLE_RATE)
 
     def time(tile: Tile) -> float:
@@ -135,7 +135,7 @@ def tiles_by_time(
     costly: bool = False,
     processors: int = USUAL_ABILITIES.processors,
 ) -> list[tuple[Tile, float]]:
-    """See `product_tile`; each with about how many microseconds the product takes so, the fastest one first."""
+    """See `product_tile`; each with estimated microseconds, the fastest one first."""
     k = _size(product([v.extent for v in depth]))
     return _times(_size(rows), _size(columns), k, batch if isinstance(batch, int) else 1, bits, processors, costly)
 
@@ -149,8 +149,8 @@ def product_tile(
     costly: bool = False,
     processors: int = USUAL_ABILITIES.processors,
 ) -> Tile:
-    """The tile of a product; its depth is no larger than the product's, and divides that of the innermost loop, where it does not
-    get too shallow. bits: of an element; costly: whether expensive functions follow the sums."""
+    """The tile of a matmul. Its depth is at most the matmul's, and divides that of the innermost loop unless it would
+    become too shallow. bits: of an element; costly: expensive functions follow."""
     return fitted(tiles_by_time(rows, columns, depth, batch, bits, costly, processors)[0][0], depth, bits)
 
 
@@ -168,8 +168,8 @@ def fitted(best: Tile, depth: Sequence[LoopVar], bits: int) -> Tile:
 
 
 def by_columns(kernel: ContractionKernel, processors: int) -> bool:
-    """Whether each column of a product is summed by itself: of one row no tile would be full, and a right side whose depth lies
-    side by side is then read as fast as memory gives it."""
+    """True if each column of a matmul is summed separately. A single row would fill no tile, and an rhs with contiguous
+    depth is then read at memory bandwidth."""
     if product([v.extent for v in kernel.rows]) != 1 or narrowed((kernel.lhs, kernel.rhs), kernel.dtype, EIGHT_BITS):
         return False
     count = product([v.extent for v in (*kernel.batch, kernel.column)])
@@ -180,9 +180,8 @@ def by_columns(kernel: ContractionKernel, processors: int) -> bool:
 
 @dataclass(frozen=True)
 class Shared:
-    """A warp-specialised tile: groups of 64 rows, `across` times `side` columns, the depth of a block and how many of them
-    there is room for at once; the registers that each thread of a group has, and those that every thread enters with. `speed`,
-    `finish`: as of a `Tile`."""
+    """A warp-specialised tile: groups of 64 rows, `across` times `side` columns, the depth of a block and the pipeline
+    stages; the registers of a group's threads and of all threads at entry. `speed`, `finish`: like those of `Tile`."""
 
     groups: int
     across: int
@@ -200,11 +199,11 @@ SHARED = (
     Shared(3, 2, 128, 64, 3, 160, 128, 1.35, 0.6),
     Shared(3, 1, 128, 64, 5, 160, 128, 1.2, 0.6),
 )
-"""Of products of halves. The registers are those of 65,536 that the warp that copies leaves. Narrow tiles are many, where wide
-ones would leave processors idle."""
+"""Tiles for half precision. The registers are those of 65,536 that the producer warp leaves. Narrow tiles give more
+programs if wide ones would leave processors idle."""
 
 START = 4.0
-"""Microseconds until such a kernel's first product, and of its end."""
+"""Microseconds before such a kernel's first multiplication, and of its epilogue."""
 
 DEEP, BROAD = 256, 256
 """The depth and the columns from which on warp specialisation is considered."""
@@ -242,7 +241,7 @@ def product_parts(
     usual: Usual = UNKNOWN,
     abilities: Abilities = USUAL_ABILITIES,
 ) -> int:
-    """Into how many parts the depth of a product is cut, one of `counts` or 1: what they sum up to is written, read and added.
+    """The number of splits of a matmul's depth, one of `counts` or 1: partial results are stored, loaded and added.
     abilities: of the GPU."""
     processors = abilities.processors
     if by_columns(kernel, processors):

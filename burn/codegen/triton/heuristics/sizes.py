@@ -1,4 +1,4 @@
-"""What sizes count as where a choice is made, and what a block makes of them."""
+"""Values of sizes for heuristics, and rounding to block sizes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from burn.dialect.dims import Atom, Dim, Symbol, substitute
 
 Usual = Mapping[Atom, Dim]
-"""What names usually are (`Program.usual`)."""
+"""Hints for named sizes (`Program.usual`)."""
 
 UNKNOWN: Usual = {}
 
@@ -17,7 +17,7 @@ def usual_sizes(sizes: Mapping[str, int]) -> Usual:
 
 
 def likely(size: Dim, usual: Usual) -> Dim:
-    """What a size usually is, as far as that is known."""
+    """The usual value of a size, if known."""
     return substitute(size, usual) if usual else size
 
 

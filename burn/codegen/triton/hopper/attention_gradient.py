@@ -28,8 +28,8 @@ from burn.kernels.rewrite import fetches
 def emit(
     kernel: AttentionGradientKernel, values: Mapping[str, Dim], sizes: AttentionGradientKernel, sites: list[str]
 ) -> Printed | None:
-    """values: what the kernel's sizes stand for; sizes: the kernel with them in place. None for a way back of another kind, or
-    one too small to gain."""
+    """values: the values of the kernel's sizes; sizes: the kernel with these values. None for a backward pass of
+    another kind, or one too small to gain."""
     made = None if kernel.of_rows or kernel.heads else _Gradient(kernel, values, sizes, sites)
     return made.print() if made and made.fits() else None
 
@@ -113,7 +113,7 @@ class _Gradient(WarpSpecialisedPrinter):
         return text(head, printer)
 
     def _kept(self, rows: int) -> Iterator[str]:
-        """What rows have of their own. Zeros behind the last row, where all that is summed is zero, too."""
+        """Per-row values. Zeros past the last row, where all summands are zero."""
         for name, node in (("norm", self.kernel.norm), ("dot", self.kernel.dot)):
             printer, head = self.inner(name, ["start"], f"The {name} of each row of a block.")
             place = printer.code.let(f"(start + tl.arange(0, {rows})).to(INT)", "k")

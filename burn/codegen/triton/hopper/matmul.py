@@ -34,7 +34,7 @@ from burn.kernels.body import ContractionKernel, Load, Scalar, Where
 from burn.kernels.rewrite import fetches
 
 BLOCK = 64
-"""Of the depth, of which parts have a whole number."""
+"""The depth of a block; split-K parts are multiples of it."""
 
 CONSTANTS = ("TOGETHER", "DEPTH", "SIDE", "ACROSS", "STAGES", "GROUPS", "REGISTERS")
 
@@ -47,8 +47,8 @@ def emit(
     processors: int,
     usual: Usual = UNKNOWN,
 ) -> Printed | None:
-    """values: what the kernel's sizes stand for; sizes: the kernel with them in place; processors: of the GPU; usual:
-    size hints. None for products of another kind, or that gain nothing."""
+    """values: the values of the kernel's sizes; sizes: the kernel with these values; processors: of the GPU; usual:
+    size hints. None for matmuls of another kind, or without a gain."""
     made = _Product(kernel, values, sizes, sites, processors, usual)
     return made.print() if made.fits() else None
 

@@ -1,8 +1,8 @@
 """Shared parts of warp-specialised kernels (Hopper), printed in Gluon.
 
-A program has two or three consumer groups of four warps, each with 64 elements of the program's own axis, and one producer
-warp that copies blocks of the other axis to shared memory for all of them: while one group computes the powers of its scores,
-another one multiplies (arXiv 2407.08608). `attention_library.py` has the text that all such kernels share; it calls functions
+A program has two or three consumer groups of four warps, each with 64 elements of the program's own axis. One producer
+warp copies blocks of the other axis to shared memory for all of them. While one group computes exponentials, another
+one multiplies (arXiv 2407.08608). `attention_library.py` has the text that all such kernels share; it calls functions
 printed here.
 """
 
@@ -34,20 +34,20 @@ from burn.kernels.body import (
 )
 
 GROUP = 64
-"""Places of a group: as many rows as four warps multiply at once."""
+"""Elements of a group's axis: as many rows as four warps multiply at once."""
 
 FUNCTIONS = ("add", "sub", "mul", "neg", "fma", "exp", "exp2", "log", "log2", "erf", "sigmoid", "eq", "select")
-"""Whose words Gluon has, too."""
+"""Element types that Gluon supports."""
 
 FLOATS = ("float32", *HALVES)
-"""Types of what is read, summed and written."""
+"""Types of operands, accumulators and results."""
 
 SIZES = ("WALKED", "DEPTH", "COLUMNS", "STAGES", "GROUPS", "REGISTERS")
 """Constants of every such kernel."""
 
 
 class WarpSpecialisedPrinter(Attended):
-    """batch: loops of which each program has one place; mine: the loop of which it has groups of places."""
+    """batch: loops of which each program has one index; mine: the loop that is divided among groups."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class WarpSpecialisedPrinter(Attended):
         self.score, self.factor = self.factored(kernel.score)
 
     def hides_by_place(self) -> bool:
-        """Whether a score is nothing but a product, or hidden by its place."""
+        """True if a score is a plain dot product, or masked by position only."""
         match self.score:
             case Accumulator():
                 return True
@@ -77,7 +77,8 @@ class WarpSpecialisedPrinter(Attended):
     def launched(
         self, parts: Sequence[str], shape: WarpSpecialised, constants: Mapping[str, int], count: Dim, batch: Dim
     ) -> Printed:
-        """What the functions come to, the first of which is the kernel. count: the places of the own axis; batch: the others."""
+        """The printed functions, the first of which is the kernel. count: the extent of the own axis; batch: of the
+        others."""
         text = in_gluon(parts)
         programs = batch * ceildiv(count, shape.groups * GROUP)
         sizes = {"WALKED": shape.walked, "STAGES": shape.stages, "GROUPS": shape.groups, "REGISTERS": shape.registers}
@@ -87,7 +88,7 @@ class WarpSpecialisedPrinter(Attended):
         )  # fmt: skip
 
     def main(self, constants: Sequence[str], about: str, late: bool) -> tuple[ScalarPrinter, str]:
-        """A printer of the kernel, and its head. late: the last places have the most to do, and begin first."""
+        """A printer of the kernel, and its head. late: the last elements have the most work, and start first."""
         printer = opened(self.buffers, self.sites)
         code = printer.code
         code.line("program = tl.program_id(0).to(INT)")
@@ -109,12 +110,12 @@ class WarpSpecialisedPrinter(Attended):
         return printer, function_head(f"KERNEL_{name}", [*parameters, "own"], about)
 
     def along(self, printer: ScalarPrinter, turned: str = "[:, None]", whole: bool = False) -> None:
-        """The axis of a group's places, which begin at `x`. whole: what lies outside does not matter."""
+        """The axis of a group's elements, which start at `x`. whole: elements outside do not matter."""
         place = printer.code.let(f"(x + tl.arange(0, {GROUP}){turned}).to(INT)", "x")
         self.put(printer, "x", self.mine, place, whole)
 
     def across(self, printer: ScalarPrinter, name: str, loop: LoopVar, size: int, begin: str = "") -> None:
-        """Another axis, in the second place."""
+        """Another axis, as the second one."""
         place = printer.code.let(f"({begin}tl.arange(0, {size})[None, :]).to(INT)", name)
         self.put(printer, name, loop, place)
 
@@ -124,7 +125,7 @@ class WarpSpecialisedPrinter(Attended):
         printer.put(loop, place, frozenset(name))
 
     def bounds(self, printer: ScalarPrinter, bound: Dim, most: LoopVar) -> tuple[str, str]:
-        """A bound that grows with the own place, for the program's first and last place; within the axis `most`."""
+        """A bound that grows with the own index, for the program's first and last index; within the axis `most`."""
         own, extent = printer.dim(self.mine.extent), printer.dim(most.extent)
         found = []
         for place in ("x", f"(tl.minimum(x + GROUPS * {GROUP}, {own}) - 1)"):
@@ -138,7 +139,7 @@ class WarpSpecialisedPrinter(Attended):
 
 
 def in_gluon(functions: Sequence[str]) -> str:
-    """What a scalar printer printed for Triton, in the words of Gluon."""
+    """Translates Triton text of a scalar printer to Gluon."""
     return "\n\n\n".join(re.sub(r"\btl\.", "gl.", function) for function in functions)
 
 
@@ -156,13 +157,14 @@ def matrix_text(printer: ScalarPrinter, found: Matrix) -> str:
 
 
 def rises(bound: Dim, loop: LoopVar) -> bool:
-    """Whether a bound grows with the place, or stays, so that a block's first and last place say what all of them see."""
+    """True if a bound is constant or grows with the index, so that a block's first and last index determine what all of
+    them see."""
     step = substitute(bound, {loop: Expr.of(loop) + 1}) + bound * -1
     return isinstance(step, int) and step >= 0
 
 
 def printable(value: Scalar) -> bool:
-    """Whether Gluon has words for a value."""
+    """True if Gluon can express a value."""
     for node in walk(value):
         match node:
             case Convert(dtype=dtype, arg=arg):
@@ -181,12 +183,12 @@ def printable(value: Scalar) -> bool:
 
 
 def rounds(value: Scalar, dtype: str) -> bool:
-    """Whether sums are rounded to that type before anything else."""
+    """True if accumulators are rounded to that type first."""
     readers = [node for node in walk(value) if any(isinstance(child, Accumulator) for child in children(node))]
     return not isinstance(value, Accumulator) and all(isinstance(n, Convert) and n.dtype == dtype for n in readers)
 
 
 def is_rounding(value: Scalar, dtype: str) -> bool:
-    """Whether a value is a sum that is rounded to that type at once, and nothing else."""
+    """True if a value is an accumulator rounded to that type at once, and nothing else."""
     only = all(isinstance(node, Convert | Accumulator) for node in walk(value))
     return only and printable(value) and rounds(value, dtype)
