@@ -45,6 +45,8 @@ def print(text: str, /, *args: Any, **values: Any) -> None:
     is traced. In Python it prints to `sys.stdout`; a program without Python prints to standard error.
 
     Raises TypeMismatch for a field that names no value, a value that no field names, and any other format."""
+    if debugging.is_silent():
+        return
     encoded, operands = _encoded(text, args, values)
     tensors = [constant(value) for value in operands]
     if _is_traced(tensors):
@@ -58,6 +60,8 @@ def callback(function: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
     containers. Its result is ignored. An exception ends the run and is raised by the call of the program.
 
     A program with a callback runs in this process alone: it is not cached on disk, and `save` and `burn-compile` refuse it."""
+    if debugging.is_silent():
+        return
     leaves, structure = trees.flatten((args, kwargs))
     tensors = [constant(leaf) for leaf in leaves]
 

@@ -16,6 +16,7 @@ from burn.errors import Problem, TypeMismatch
 from burn.nn.loss.reductions import collecting, normalised
 from burn.nn.module import Module
 from burn.nn.parameter import Parameter
+from burn.runtime.debugging import silenced
 from burn.tensors import Tensor, constant, trees
 from burn.tensors.base import made
 from burn.tensors.concatenation import concat
@@ -137,7 +138,7 @@ def _weights(
 
     def weigh(carry: Any, x: Sequence[Tensor]) -> Any:
         args, kwargs = given(x)
-        with _carried(buffers, statistics), collecting() as means:
+        with _carried(buffers, statistics), collecting() as means, silenced():
             forward(*args, **kwargs)
         sized[:] = [mean.sized for mean in means.found]
         return carry, [mean.weight.astype("float64") for mean in means.found]

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import burn
-from burn import nn
+from burn import nn, optim
 from burn.deploy import build, toolchain
 from burn.deploy.options import Options as DeployOptions
 from burn.dialect.text import to_text
@@ -124,6 +124,19 @@ def test_checkpoints_print_once(compiled: bool, capsys: pytest.CaptureFixture[st
     run = burn.jit(gradient) if compiled else gradient
     assert run(burn.ones(3)).tolist() == [2.0, 2.0, 2.0]
     assert capsys.readouterr().out == "sum 3.0\n"
+
+
+def test_training_in_parts_prints_once_for_each(capsys: pytest.CaptureFixture[str]) -> None:
+    """The step calls the loss once more, to weigh the parts."""
+
+    def loss(model: nn.Module, x: burn.Tensor, y: burn.Tensor) -> burn.Tensor:
+        burn.debug.print("{x}", x=x[:, 0])
+        return nn.CrossEntropyLoss()(model(x), y)
+
+    model = nn.Linear(2, 2)
+    step = burn.train.step(model, loss, optim.SGD(model, lr=0.1), accumulate=2)
+    step(np.array([[1.0, 0], [2, 0], [3, 0]], np.float32), np.array([0, 1, 0]))
+    assert capsys.readouterr().out == "[1. 2.]\n[3.]\n"
 
 
 # ---- callback ------------------------------------------------------------------------------------------------------------
