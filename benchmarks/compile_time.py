@@ -1,10 +1,10 @@
 """Compile times of large graphs, stage by stage: `python benchmarks/compile_time.py [--nodes 1000 10000]`.
 
-Five shapes: a deep chain of matmuls and pointwise ops, a transformer of many layers as exporters write it, a graph of mostly
-shape arithmetic, one of many branches, and one of many small constants. It prints a row for each shape and size. A row has
+There are five shapes: a deep chain of matmuls and pointwise ops, a transformer as exporters write it, and graphs of mostly
+shape arithmetic, of many branches, and of many small constants. It prints a row for each shape and size. A row has
 seconds of CPU time in all and by stage, peak memory, and the growth of time: the exponent p of nodes^p since the size before.
-Then it times two models of real size, BERT-base and an encoder of 48 layers, with random weights and an empty cache: from the
-start of a process to the compiled program, read from a file.
+Then it times two models of real size, BERT-base and an encoder of 48 layers, with random weights and an empty cache. The time
+is from the start of a process to the compiled program, read from a file.
 """
 
 from __future__ import annotations

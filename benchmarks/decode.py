@@ -4,8 +4,8 @@
     python benchmarks/decode.py --files FOLDER --models gpt2-small --threads 1        # a part of it, printed
 
 A step takes a token after `--past` others. Both runtimes take the same ONNX file, which is made in FOLDER if it is missing
-(rows/decoders.py, random weights), and must give the same scores. torch takes the float32 shapes alone, and writes keys and
-values in place. A step reads every weight once, so the fraction of the memory bandwidth measures its quality. The cost of
+(rows/decoders.py, random weights), and must give the same scores. For torch, only the float32 shapes are timed; it writes keys
+and values in place. A step reads every weight once, so the fraction of the memory bandwidth measures its quality. The cost of
 reading a prompt is that of matmuls of many rows with a 4-bit weight, in the page's second table.
 """
 

@@ -4,8 +4,8 @@
     python docs/prose.py FILE ...        # every finding of these files
     python docs/prose.py --update        # lowers the counts in docs/prose.json
 
-A finding is a private word (in prose or in a name), an opener ("What ...", "Whether ..."), a clause left out ("..., too."), a
-passive chain, or a sentence of more than 30 words. docs/prose.json holds how many findings a file had when the check was
+A finding is a private word (in prose or in a name), an opener ("What ...", "Whether ..."), a clause left out ("..., too."), or a
+passive chain. Sentences of more than 30 words also count. docs/prose.json holds how many findings a file had when the check was
 introduced. A file may not have more, and a new file may have none.
 """
 

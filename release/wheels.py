@@ -2,7 +2,7 @@
 
     python release/wheels.py [--machine x86_64] [--machine aarch64] [--output dist]
 
-The native part is compiled by ziglang's clang, for any machine and for a C library as old as `GLIBC`, so that the wheels are
+The native part is compiled by ziglang's clang, for any machine and for a C library as old as `GLIBC`. The wheels are
 manylinux ones and need no container. An interpreter makes the wheels for its own ABI. Python 3.12 or newer makes wheels of the
 stable ABI, which serve all later versions; 3.10 and 3.11 have an ABI each. The interpreter needs cmake, ninja, ziglang,
 auditwheel, wheel and the build requirements of pyproject.toml. Python's headers are those of this interpreter: they are the

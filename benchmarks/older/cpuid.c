@@ -1,7 +1,7 @@
-/* Lets this process see a CPU with fewer features than it has, so that engines which ask the CPU choose older instructions.
+/* Hides features of the CPU from this process, so that engines which query the CPU choose older instructions.
  *
  * On Linux a thread can have the instruction `cpuid` fault (arch_prctl(2), ARCH_SET_CPUID), and threads that it starts do
- * as it does. The handler asks the CPU itself, clears the bits that are to be hidden, and goes on behind the instruction.
+ * as it does. The handler executes `cpuid` itself, clears the bits that are to be hidden, and goes on behind the instruction.
  * See older.py, which says which bits these are. */
 #define _GNU_SOURCE
 #include <cpuid.h>
@@ -29,7 +29,7 @@ static void answer(int signal, siginfo_t *info, void *context) {
     static const uint8_t CPUID[2] = {0x0f, 0xa2};
     (void)signal, (void)info;
     if (memcmp((const void *)registers[REG_RIP], CPUID, sizeof CPUID)) {
-        sigaction(SIGSEGV, &before, NULL); /* a fault of another kind: it happens again, and is somebody else's */
+        sigaction(SIGSEGV, &before, NULL); /* a fault of another kind: it recurs, and the previous handler gets it */
         return;
     }
     uint32_t leaf = (uint32_t)registers[REG_RAX], part = (uint32_t)registers[REG_RCX], found[4];

@@ -1,7 +1,7 @@
 """Language models that write one token after another: a step at batch 1, with keys and values kept in tensors of one size.
 
-burn and torch take the token, its position and the cache tensors. torch.compile writes into tensors at fixed addresses, which its
-CUDA graphs need; burn receives the tensors as donated inputs and overwrites them.
+Both libraries take the token, its position and the cache tensors. For its CUDA graphs, torch.compile writes into tensors at fixed
+addresses. For burn, the tensors are donated inputs, which it overwrites.
 """
 
 from __future__ import annotations

@@ -56,8 +56,8 @@ def _chunks(file: BinaryIO, size: int) -> Iterator[bytes]:
 
 
 class Mnist(Memory):
-    """MNIST's images, uint8 of [28, 28], and their labels, from the folder that has its files; Fashion-MNIST and others that are
-    named alike are read too. part: "train" (60,000 images) or "test" (10,000). Raises DataError for files that are missing."""
+    """MNIST's images, uint8 of [28, 28], and their labels, from the folder that has its files; also Fashion-MNIST and other data
+    sets with the same file names. part: "train" (60,000 images) or "test" (10,000). Raises DataError for missing files."""
 
     def __init__(self, folder: str | os.PathLike[str], part: str = "train") -> None:
         if part not in _NAMES:

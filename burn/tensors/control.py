@@ -315,7 +315,7 @@ def _bool(condition: Any) -> Tensor:
 def _refusing(flag: Tensor, branch: int, why: BurnError, types: Sequence[TensorType], unknown: set[str]) -> _region:
     """A branch of `cond` that ends the run. branch: 0 for then, 1 for otherwise; unknown: symbols that have no value there."""
 
-    found = read_dim(flag.astype("int64"), current().fresh("branch_taken"))  # outside: derivatives know it there, too
+    found = read_dim(flag.astype("int64"), current().fresh("branch_taken"))  # outside, so that derivatives can use it
 
     def values() -> list[Tensor]:
         check_size(found, "==", branch, f"the branch '{('then', 'otherwise')[branch]}' of burn.cond: {why.summary}")

@@ -227,9 +227,12 @@ class custom_vjp:  # named as it is used: a decorator
         types = [type_of(v) for v in operands]
 
         def back(
-            values: Sequence[Value], residuals: Sequence[Value], owed: Sequence[Value | None], wanted: Sequence[bool]
+            values: Sequence[Value],
+            residuals: Sequence[Value],
+            of_results: Sequence[Value | None],
+            wanted: Sequence[bool],
         ) -> list[Value | None]:
-            cotangent = unflatten(structure, [_or_zeros(g, v) for g, v in zip(owed, results, strict=True)])
+            cotangent = unflatten(structure, [_or_zeros(g, v) for g, v in zip(of_results, results, strict=True)])
             given = backward(unflatten(kept_structure, map(made, residuals)), cotangent)
             given = given if isinstance(given, tuple) else (given,)
             return _matched(name, given, arguments, types)

@@ -1,7 +1,9 @@
 /* A model's library as an addon of Node: `about()`, `create(weights)` and `run(model, inputs)`, which model.mjs makes a class of.
  *
- * The file is the same for every model of burn-compile. The model's name is set on the command line:
+ * The file is the same for every model of burn-compile. The model's name is set on the command line.
+ *
  *     cc ... -DMODEL=digits -DMODEL_UPPER=DIGITS -include digits.h
+ *
  * It uses Node-API alone, so that one addon serves all versions of Node from 16 on, and any number of its threads. A call computes in
  * one of Node's worker threads: the event loop goes on meanwhile, and several calls run side by side. */
 #define NAPI_VERSION 8

@@ -340,7 +340,7 @@ def test_blocks_computed_again_update_statistics_once(wrap: Any) -> None:
 
 @pytest.mark.parametrize("wrap", [lambda f: f, burn.jit], ids=["recorded", "jitted"])
 def test_blocks_computed_again_with_sizes_of_the_data(wrap: Any) -> None:
-    """What defines a size is kept; what is computed of it is computed again."""
+    """The value that defines a size is kept; ops of that size are rematerialised."""
 
     def f(x: Tensor, block: Any) -> Tensor:
         def chosen(v: Tensor) -> Tensor:

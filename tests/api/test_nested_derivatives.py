@@ -21,7 +21,7 @@ from tests.fuzz.runner import Outcome, sweep
 Inner = Callable[[Tensor, Sequence[Tensor]], Tensor]
 """(e, the tensors in scope) -> a tensor, all of them float64[]."""
 Nesting = Callable[[Inner, Tensor, Sequence[Tensor], bool], Tensor]
-"""The inner function, its argument, the tensors in scope, whether to nest or to write the same arithmetic plainly."""
+"""The inner function, its argument, the tensors in scope, and a flag: nest, or write the same arithmetic without nesting."""
 
 ROWS = np.array([0.7, -0.4])
 
@@ -53,7 +53,7 @@ def own(inner: Inner, e: Tensor, around: Sequence[Tensor], nested: bool) -> Tens
 
 
 def own_with_captured(inner: Inner, e: Tensor, around: Sequence[Tensor], nested: bool) -> Tensor:
-    """The backward function captures tensors, one of which the forward function does not use."""
+    """The backward function captures tensors; the forward function does not use one of them."""
     y, k, c = inner(e, around), burn.stop_gradient(_bent(e)), burn.stop_gradient(around[-1] * 0.3)
     if not nested:
         return y * k + c * y - burn.stop_gradient(c * y)
@@ -67,7 +67,7 @@ def ruled(inner: Inner, e: Tensor, around: Sequence[Tensor], nested: bool) -> Te
     if not nested:
         return 1.0 / (y + 3.0)
     function = lambda t: (1.0 / (t + 3.0),)  # noqa: E731
-    return with_derivative(function, lambda _, results, owed: (-owed[0] * results[0] * results[0],), y)[0]
+    return with_derivative(function, lambda _, results, cotangents: (-cotangents[0] * results[0] * results[0],), y)[0]
 
 
 def scanned(inner: Inner, e: Tensor, around: Sequence[Tensor], nested: bool) -> Tensor:
@@ -154,7 +154,7 @@ KINDS = (_first, _mixed, _vjp_of_vjp, _jvp_of_grad, _third)
 
 
 def run(nestings: Sequence[Nesting], kind: Any, way: str) -> tuple[list[float], list[float]]:
-    """The derivatives of a kind, of functions in functions and of the same written plainly. way: "jit" or "recorded"."""
+    """The derivatives of a kind, of nested functions and of the same arithmetic without nesting. way: "jit" or "recorded"."""
     model, x = Scale(), burn.tensor(np.array(0.6))
 
     def found(nested: bool) -> list[float]:

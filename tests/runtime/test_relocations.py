@@ -50,7 +50,7 @@ class Image:
 def an_object(
     machine: int, kind: int, symbol: str, addend: int = 0, word: int = 0, number: int = 0, offset: int = PLACE
 ) -> bytes:
-    """One relocation of a kind at PLACE, where `word` stands."""
+    """One relocation of a kind at the offset of `word`."""
     text = bytearray(64)
     struct.pack_into("<Q", text, PLACE, word)
     names = b"\0" + b"".join(name.encode() + b"\0" for name in SYMBOLS[1:])

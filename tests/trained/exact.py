@@ -3,7 +3,7 @@
 On CPUs without VNNI, ONNX Runtime multiplies uint8 by int8 with instructions that add pairs in 16 bits and saturate. A reference
 must not. Here MatMulInteger becomes a matmul of float64, which is exact for these operands. DynamicQuantizeLSTM becomes its
 recurrence in float64, in a Scan. ONNX Runtime also rounds the float operand of each of its matmuls to 8 bits, by the range of one
-thread's rows, so its results depend on the number of threads. burn does not round it, and this reference rounds only
+thread's rows. Therefore its results depend on the number of threads. burn does not round it, and this reference rounds only
 if `rounded` is set; then all rows have one range.
 """
 

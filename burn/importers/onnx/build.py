@@ -356,7 +356,7 @@ class Importer:
                 self._scope[output] = value
 
     def _through_blocks(self, node: Node) -> list[Any]:
-        """The results of a node that may have blocked operands, but knows nothing of blocks."""
+        """The results of a node that may have blocked operands, but whose builder does not support them."""
         inputs = list(node.inputs.peek())
         blocks = {v.block for v in inputs if isinstance(v, Blocked)}
         if not blocks:
