@@ -18,15 +18,14 @@ from burn.dialect.compose import dim_value
 from burn.dialect.dims import Dim, dim_max, dim_min, product
 from burn.dialect.types import FLOATS, broadcast_shapes
 from burn.errors import TypeMismatch
-from burn.evaluation import compile
-from burn.tensors import Tensor, constant, jacobi, spectral, trees
+from burn.tensors import Tensor, constant, jacobi, spectral
+from burn.tensors.algorithms import algorithm
 from burn.tensors.base import made
 from burn.tensors.concatenation import concat
 from burn.tensors.control import check_size, loop
 from burn.tensors.creation import eye, ones, zeros
-from burn.tensors.gradients import custom_vjp, stop_gradient, vjp, with_derivative
+from burn.tensors.gradients import stop_gradient, with_derivative
 from burn.tensors.promotion import together
-from burn.tensors.tracer import active
 
 
 class LU(NamedTuple):
@@ -66,65 +65,6 @@ class SLogDet(NamedTuple):
     logarithm: Tensor
 
 
-# ---- how an algorithm is run -------------------------------------------------------------------------------------------
-class _Algorithm:
-    """A function of tensors [batch, rows, columns]; `shapes` names its operands' sizes, one name an axis.
-
-    Outside of a traced function it is computed at once by a program of its own, compiled once for an element type. Its derivative
-    is another such algorithm, so that what is recorded around it can be differentiated as often as anyone likes."""
-
-    def __init__(self, function: Callable[..., Any], shapes: Sequence[str]) -> None:
-        self._function, self._shapes = function, shapes
-        self._programs: dict[str, Any] = {}
-        self._pullbacks: dict[tuple[tuple[int, str], ...], _Algorithm] = {}
-        self._recorded = custom_vjp(self._computed)
-        self._recorded.defvjp(self._forward, self._backward)
-
-    def __call__(self, *operands: Tensor) -> Any:
-        return self._function(*operands) if active() is not None else self._recorded(*operands)
-
-    def _computed(self, *operands: Tensor) -> Any:
-        dtypes = ",".join(t.dtype for t in operands)
-        if dtypes not in self._programs:
-            types = tuple(f"{t.dtype}[{s}]" for t, s in zip(operands, self._shapes, strict=True))
-            self._programs[dtypes] = compile(self._function, types)
-        return self._programs[dtypes](*operands)
-
-    def _forward(self, *operands: Tensor) -> tuple[Any, Any]:
-        """The results, and the operands that the backward pass needs."""
-        return self._computed(*(constant(t.numpy()) for t in operands)), operands
-
-    def _backward(self, operands: Any, cotangent: Any) -> tuple[Any, ...]:
-        """The operands' cotangents."""
-        cotangents = [t for t in trees.flatten(cotangent)[0] if t.dtype in FLOATS]
-        given = self._pullback(tuple((t.ndim, t.dtype) for t in cotangents))(*operands, *cotangents)
-        return given if isinstance(given, tuple) else (given,)
-
-    def _floats(self, *operands: Tensor) -> tuple[Tensor, ...]:
-        return tuple(t for t in trees.flatten(self._function(*operands))[0] if t.dtype in FLOATS)
-
-    def _pullback(self, cotangents: tuple[tuple[int, str], ...]) -> _Algorithm:
-        """The backward algorithm of operands and float cotangents. cotangents: their ranks and element types."""
-        if cotangents not in self._pullbacks:
-            count = len(self._shapes)
-
-            def pulled(*tensors: Tensor) -> tuple[Any, ...]:
-                results, back = vjp(self._floats, *tensors[:count])
-                # results have sizes of the operands'; a program's further operands have sizes of their own
-                return back(tuple(g.reshape(*t.type.shape) for t, g in zip(results, tensors[count:], strict=True)))
-
-            shapes = [
-                ", ".join(f"operand_{count + i}_{axis}" for axis in range(rank))
-                for i, (rank, _) in enumerate(cotangents)
-            ]
-            self._pullbacks[cotangents] = _Algorithm(pulled, (*self._shapes, *shapes))
-        return self._pullbacks[cotangents]
-
-
-def _algorithm(*shapes: str) -> Callable[[Callable[..., Any]], _Algorithm]:
-    return lambda function: _Algorithm(function, shapes)
-
-
 def _matrices(name: str, x: Any, square: bool = False) -> Tensor:
     """x as [batch, m, n] floats in which sums are kept."""
     given = constant(x)
@@ -159,7 +99,7 @@ def _index(size: Dim, *shape: int) -> Tensor:
 
 
 # ---- triangular factors ------------------------------------------------------------------------------------------------
-@_algorithm("batch, n, n")
+@algorithm("batch, n, n")
 def _lu(x: Tensor) -> tuple[Tensor, ...]:
     """Elimination with the largest pivot of each column: both factors in one matrix, the rows' order, and its sign."""
     batch, n, _ = x.type.shape
@@ -237,7 +177,7 @@ def slogdet(x: Any) -> SLogDet:
     return SLogDet(_back(pivots.sign().prod(-1) * sign, given), _back(pivots.abs().log().sum(-1), given))
 
 
-@_algorithm("batch, n, n")
+@algorithm("batch, n, n")
 def _cholesky(x: Tensor) -> Tensor:
     _, n, _ = x.type.shape
     row = _index(n, 1, -1)
@@ -268,7 +208,7 @@ def cholesky(x: Any) -> Tensor:
     return _back(_cholesky(_mirrored(_matrices("cholesky", given, square=True))), given, *given.type.shape[-2:])
 
 
-@_algorithm("batch, n, n", "batch, n, k")
+@algorithm("batch, n, n", "batch, n, k")
 def _substitute(x: Tensor, b: Tensor) -> Tensor:
     """Forward substitution with lower triangular matrices."""
     _, n, _ = x.type.shape
@@ -340,7 +280,7 @@ def inv(x: Any) -> Tensor:
 
 
 # ---- orthogonal factors ------------------------------------------------------------------------------------------------
-@_algorithm("batch, m, n")
+@algorithm("batch, m, n")
 def _qr(x: Tensor) -> tuple[Tensor, ...]:
     """Householder's reflections, one a column."""
     batch, m, n = x.type.shape
@@ -420,17 +360,17 @@ def lstsq(a: Any, b: Any) -> Tensor:
 
 
 # ---- eigenvalues and singular values -----------------------------------------------------------------------------------
-@_algorithm("batch, n, n")
+@algorithm("batch, n, n")
 def _symmetric(x: Tensor) -> tuple[Tensor, ...]:
     return jacobi.symmetric(x)
 
 
-@_algorithm("batch, m, n")
+@algorithm("batch, m, n")
 def _singular(x: Tensor) -> tuple[Tensor, ...]:
     return jacobi.singular(x)
 
 
-@_algorithm("batch, m, n")
+@algorithm("batch, m, n")
 def _completed(u: Tensor) -> Tensor:
     """Orthonormal columns, after which zeros may follow, as a basis of the whole space: [batch, m, m]."""
     n = u.type.shape[2]
