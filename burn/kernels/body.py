@@ -254,7 +254,7 @@ class AttentionGradientKernel:
         key_writes: acc[batch.., key, depth] = sum over rows of slope * query
         value_writes: acc[batch.., key, column] = sum over rows of p * owed
 
-    A kernel has the writes of the rows, those of keys and values, or all (`Preferences.owed_together`).
+    A kernel has the writes of the rows, those of keys and values, or all (`Preferences.fused_gradients`).
 
     `query`, `keys`, `values` and `score` are as in an AttentionKernel. `owed` is the gradient of the attention's
     result. `steepness` is the score's derivative by the sum that it reads as `Accumulator`. `owed` depends on rows and

@@ -32,14 +32,14 @@ class Preferences:
 
     `parts_in_place`: the kernel of a matmul or loop whose only user is a concat writes into the concat's result.
 
-    `owed_together`: one kernel computes the gradients of an attention's queries, keys and values, and forms the
+    `fused_gradients`: one kernel computes the gradients of an attention's queries, keys and values, and forms the
     probabilities once. Otherwise there are two, for the queries and for keys and values, each with many independent
     iterations.
 
     `split_keys`: if attention has up to `split_rows` queries for each key head, split its keys into parallel parts of
     this length. A second kernel combines the parts. Not needed for `split_programs` key heads or more. 0: never.
 
-    `small_products`: the 8-bit float types that contractions read directly. Both operands need a contiguous depth.
+    `small_dtypes`: the 8-bit float types that contractions read directly. Both operands need a contiguous depth.
 
     `reduce_rows`: rows of a block, given the number of kept elements and of rows of a reduction over leading axes.
     These axes are then one axis, and a variance needs one pass over them. None: blocks consist of whole axes if those
@@ -51,7 +51,7 @@ class Preferences:
     elements. It processes up to `fold_blocks` blocks of at least `fold_rows` rows, and a second kernel combines the
     blocks. 0: column reductions have kernels of their own.
 
-    `scatter_rivals`: scatter in parallel, without conflicts, if at most this many updates per element of a row may have one
+    `scatter_collisions`: scatter in parallel, without conflicts, if at most this many updates per element of a row may have one
     target. The kernels compare the updates with each other. 0: apply updates one after another, which suits one thread.
 
     `costly_behind`: for half-precision matmuls of at least this many elements, put expensive epilogue functions into a
@@ -74,11 +74,11 @@ class Preferences:
     sums_together: bool = False
     joined_parts: int = 0
     parts_in_place: bool = False
-    owed_together: bool = False
+    fused_gradients: bool = False
     split_keys: int = 0
     split_rows: int = 0
     split_programs: int = 0
-    scatter_rivals: int = 0
-    small_products: tuple[str, ...] = ()
+    scatter_collisions: int = 0
+    small_dtypes: tuple[str, ...] = ()
     costly_behind: int = 0
     parts: Callable[[ContractionKernel, Sequence[int]], int] | None = None

@@ -7,7 +7,7 @@ import pytest
 
 import burn
 from burn.codegen.host import object as objects
-from burn.codegen.host.recent import Recent
+from burn.codegen.host.compilation_cache import Recent
 
 
 def test_the_least_recently_used_go_first() -> None:

@@ -13,7 +13,7 @@ from zig import assembled
 
 from burn.codegen.cpu.math import FUNCTIONS
 from burn.codegen.cpu.target import TARGETS
-from burn.codegen.host.older import older
+from burn.codegen.host.downgrade import older
 from burn.compiler import compile_program
 from burn.dialect import ops
 from burn.dialect.mlir import ir

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from running import call, compiled, same
 
-from burn.codegen.cpu.sums import BLOCK, cuts
+from burn.codegen.cpu.partial_sums import BLOCK, cuts
 from burn.dialect import ops
 from burn.dialect.dims import LoopVar, symbol
 from burn.dialect.types import TensorType, numpy_dtype

@@ -109,7 +109,7 @@ def _deep(x: burn.Tensor, w: burn.Tensor) -> burn.Tensor:
 
 def _long(monkeypatch: pytest.MonkeyPatch, program: Program) -> Executable:
     """A program compiled for this machine as if it were long."""
-    monkeypatch.setattr("burn.codegen.cpu.brief.LONG", 1)
+    monkeypatch.setattr("burn.codegen.cpu.code_size.LONG", 1)
     return Executable(compile_program(program))
 
 
@@ -137,7 +137,7 @@ def test_launches_that_choose_take_no_code(monkeypatch: pytest.MonkeyPatch) -> N
         return text[text.index("@burn_entry") :]
 
     assert "@burn_rt_launch" in entry(2)
-    monkeypatch.setattr("burn.codegen.cpu.brief.LONG", 1)
+    monkeypatch.setattr("burn.codegen.cpu.code_size.LONG", 1)
     few, many = entry(3), entry(9)
     assert "@burn_rt_launch" not in many
     assert many.count("@burn_rt_steps(") == 1

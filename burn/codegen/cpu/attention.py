@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from burn.codegen.cpu import math
-from burn.codegen.cpu.attending import Attending
+from burn.codegen.cpu.attention_base import Attending
 from burn.codegen.cpu.elementary.exponential import exp_of_negative
 from burn.codegen.cpu.heuristics.attention import (
     ATTENTION_DOTS,

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from burn.codegen.cpu.attending import Attending
+from burn.codegen.cpu.attention_base import Attending
 from burn.codegen.cpu.heuristics.attention import attention_keys, gradient_rows, gradient_tile
 from burn.codegen.cpu.shuffles import transposed
 from burn.codegen.cpu.target import Target

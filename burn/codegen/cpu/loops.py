@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from burn.codegen.cpu import convert as conversions
-from burn.codegen.cpu import sums
+from burn.codegen.cpu import partial_sums
 from burn.codegen.cpu.counting import following, split
 from burn.codegen.cpu.head import open_kernel
 from burn.codegen.cpu.heuristics.lanes import choose_lane, lanes_for
@@ -43,7 +43,7 @@ class Schedule:
     lanes: int
     chunk: int | None
     even: bool
-    cuts: tuple[tuple[sums.Cut, ...], ...]
+    cuts: tuple[tuple[partial_sums.Cut, ...], ...]
     across: str = ""
     abreast: Abreast | None = None
     weaves: bool = False
@@ -57,7 +57,7 @@ class Schedule:
     def along(kernel: LoopKernel, lane: LoopVar | None, target: Target, squares: bool = True) -> Schedule:
         """The schedule that vectorises this loop. Without `squares` there are no in-register transposes."""
         lanes = 1 if lane is None else lanes_for(kernel, target)
-        cuts = tuple(sums.cuts(stage, lane, lanes) for stage in kernel.stages)
+        cuts = tuple(partial_sums.cuts(stage, lane, lanes) for stage in kernel.stages)
         if lane is None:
             return Schedule("", 1, None, True, cuts)
         chunk = chunk_for(kernel, lane) if lane in kernel.parallel else None

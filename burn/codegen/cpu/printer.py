@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from burn.codegen.backend import Built, Printer
-from burn.codegen.cpu.brief import is_brief, is_long
+from burn.codegen.cpu.code_size import is_brief, is_long
 from burn.codegen.cpu.heuristics.programs import written_numbers
 from burn.codegen.cpu.kernels import KernelPrinter
 from burn.codegen.cpu.target import Target

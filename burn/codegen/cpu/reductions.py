@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from burn.codegen.cpu import convert as conversions
-from burn.codegen.cpu import math, sums
+from burn.codegen.cpu import math, partial_sums
 from burn.codegen.cpu.scalars import ScalarEmitter
 from burn.codegen.host.emit import Function, Int, Value, element_of, lanes_of, vector
 from burn.dialect.dims import LoopVar
@@ -24,7 +24,7 @@ class Reductions:
     lanes: int
     even: bool
 
-    def print(self, stage: Stage, cuts: Sequence[sums.Cut]) -> None:
+    def print(self, stage: Stage, cuts: Sequence[partial_sums.Cut]) -> None:
         """Carries accumulators through the stage's loops. They are vectors when the lane is one of the loops (combined across
         lanes at the end) or a parallel loop (one result a lane)."""
         code, emitter = self.code, self.emitter
@@ -42,7 +42,9 @@ class Reductions:
             position += width
         emitter._varies.clear()
 
-    def _nest(self, stage: Stage, nest: Sequence[tuple[LoopVar, sums.Cut]], carried: list[Value]) -> list[Value]:
+    def _nest(
+        self, stage: Stage, nest: Sequence[tuple[LoopVar, partial_sums.Cut]], carried: list[Value]
+    ) -> list[Value]:
         """Prints the loops of a nest, each with its cut, and returns the accumulators after them. A loop that is cut forms a
         total of its own, so that the loops around it add up totals."""
         code, emitter = self.code, self.emitter
@@ -73,7 +75,7 @@ class Reductions:
         start: Int,
         stop: Int,
         step: int,
-        cut: sums.Cut,
+        cut: partial_sums.Cut,
         carried: list[Value],
         at: Callable[[Int, list[Value]], list[Value]],
     ) -> list[Value]:
@@ -131,7 +133,7 @@ class Reductions:
 def _sums(stage: Stage) -> list[Reduction | None]:
     """For each accumulator of a stage the float sum it belongs to."""
     return [
-        r if sums.is_float_sum(r) else None
+        r if partial_sums.is_float_sum(r) else None
         for r in stage.reductions
         for _ in range(2 if r.kind.startswith("arg") else 1)
     ]

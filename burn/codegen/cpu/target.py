@@ -17,7 +17,7 @@ class Target:
 
     `vector_bytes` is the width of vectors; without vectors it is that of an element, so that the same code has one
     lane. `vector_registers` is the number that a kernel may use. In kernels' argument words, addresses have 64 bits
-    everywhere. `small` requests short code rather than fast code (brief.py), `compact` the shortest. `exact` requests
+    everywhere. `small` requests short code rather than fast code (code_size.py), `compact` the shortest. `exact` requests
     contractions without reordering, fewer multiplications or other element types.
     """
 

@@ -14,7 +14,7 @@ from math import gcd
 
 from burn.codegen.cpu import convert as conversions
 from burn.codegen.cpu import math
-from burn.codegen.cpu.heuristics.windows import is_window, places_abreast
+from burn.codegen.cpu.heuristics.windows import is_window, windows_together
 from burn.codegen.cpu.scalars import ScalarEmitter
 from burn.codegen.cpu.target import Target
 from burn.codegen.host.emit import Int, Value, lanes_of, vector
@@ -69,7 +69,7 @@ class Abreast:
         if loop is None or not isinstance(window.extent, int) or not is_window(extents):
             return None
         found = _movement(first, loop, window, lane)
-        count = places_abreast(loop.extent, window.extent, target)
+        count = windows_together(loop.extent, window.extent, target)
         if found is None or count == 1:
             return None
         even = isinstance(loop.extent, int) and loop.extent % count == 0

@@ -21,7 +21,7 @@ from typing import TypeVar
 from burn.codegen.backend import Built
 from burn.codegen.host import checks, control, inputs, library, memory  # noqa: F401  they register their emitters
 from burn.codegen.host.calls import END, Address, Calls
-from burn.codegen.host.early import early_outputs
+from burn.codegen.host.early_outputs import early_outputs
 from burn.codegen.host.emit import PTR, Function, Int, Value
 from burn.codegen.host.emitters import EMITTERS, emits
 from burn.codegen.host.groups import Groups

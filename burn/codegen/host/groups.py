@@ -16,7 +16,7 @@ from burn.dialect.mlir import ir
 from burn.dialect.op import Agreement, Op, full_name
 from burn.dialect.traits import Trait
 from burn.dialect.types import type_of
-from burn.kernels.likeness import likeness
+from burn.kernels.structural_key import structural_key
 from burn.runtime.memory import MemorySpace
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class Groups:
 
     def printed(self, group: Group) -> Printed:
         """A group's kernels, printed unless those of a group like it were."""
-        key = likeness(group), self.kernels.variant(group)
+        key = structural_key(group), self.kernels.variant(group)
         if key not in self._printed:
             ops, launches = group.ops, self.kernels.group(group)
             self._printed[key] = Printed(

@@ -8,8 +8,8 @@ import re
 import threading
 from collections.abc import Collection
 
-from burn.codegen.host.older import older
-from burn.codegen.host.recent import Recent
+from burn.codegen.host.compilation_cache import Recent
+from burn.codegen.host.downgrade import older
 from burn.dialect.mlir import ExecutionEngine, PassManager, context, ir, llvm_text
 from burn.errors import CompileError
 from burn.runtime.abi import FUNCTIONS
@@ -65,7 +65,7 @@ def compile_object(functions: list[str]) -> bytes:
 
 
 def compile_text(functions: list[str]) -> bytes:
-    """The same functions as LLVM's text, not yet optimised, for a compiler of other machines' code (older.py)."""
+    """The same functions as LLVM's text, not yet optimised, for a compiler of other machines' code (downgrade.py)."""
     with context():
         module = _lowered(module_text(functions))
         return older(llvm_text(module)).encode()

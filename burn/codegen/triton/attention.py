@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from burn.codegen.triton import candidates
-from burn.codegen.triton.attended import LOG2E, Attended, Known, padded
+from burn.codegen.triton.attention_base import LOG2E, Attended, Known, padded
 from burn.codegen.triton.code import NONE, Axis
 from burn.codegen.triton.heuristics.attention import attention_block
 from burn.codegen.triton.printed import Printed, closed, opened

@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 
 from burn.codegen.triton import candidates
-from burn.codegen.triton.attended import Attended, Known, padded
+from burn.codegen.triton.attention_base import Attended, Known, padded
 from burn.codegen.triton.code import NONE, Axis
-from burn.codegen.triton.copied import BYTES
 from burn.codegen.triton.heuristics.attention import gradient_block
 from burn.codegen.triton.printed import Printed, closed, opened
+from burn.codegen.triton.tensor_maps import BYTES
 from burn.codegen.tuning.choices import NO_CHOICE, Choice
 from burn.dialect.dims import Dim, LoopVar, ceildiv, product
 from burn.kernels.body import AttentionGradientKernel, Const, Scalar, Write

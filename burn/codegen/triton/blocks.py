@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from burn.codegen.triton.heuristics.places import APART, NEAR, TURNED
+from burn.codegen.triton.heuristics.loops import APART, NEAR, TURNED
 from burn.dialect.dims import Dim, LoopVar, atoms, coefficient, estimate, product
 from burn.kernels.body import Fetched, Load, LoopKernel, Stage, loop_atoms, own_dims, walk
 

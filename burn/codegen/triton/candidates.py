@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from burn.codegen.triton.abilities import SHARED_MEMORY, USUAL_ABILITIES
 from burn.codegen.triton.heuristics.attention import Block
-from burn.codegen.triton.heuristics.products import Tile, fitted, tiles_by_time
+from burn.codegen.triton.heuristics.matmul import Tile, fitted, tiles_by_time
 from burn.dialect.dims import Dim, LoopVar
 
 PLAUSIBLE = 1.8
@@ -29,7 +29,7 @@ def tiles(
     costly: bool = False,
     processors: int = USUAL_ABILITIES.processors,
 ) -> list[Tile]:
-    """Tiles of a matmul that the cost model does not exclude; see `heuristics.products.product_tile`."""
+    """Tiles of a matmul that the cost model does not exclude; see `heuristics.products.matmul_tile`."""
     timed = tiles_by_time(rows, columns, depth, batch, bits, costly, processors)
     likely = [tile for tile, time in timed if time <= PLAUSIBLE * timed[0][1]]
     varied = [other for tile in likely[:NEAREST] for other in _varied(tile)]

@@ -13,7 +13,7 @@ from burn.codegen.triton import candidates
 from burn.codegen.triton.abilities import USUAL_ABILITIES, Abilities
 from burn.codegen.triton.code import NONE, Axis
 from burn.codegen.triton.functions import EIGHTS, narrowed, triton_type
-from burn.codegen.triton.heuristics.products import GROUP, product_tile
+from burn.codegen.triton.heuristics.matmul import GROUP, matmul_tile
 from burn.codegen.triton.heuristics.sizes import UNKNOWN, Usual, likely
 from burn.codegen.triton.printed import Printed, closed, opened
 from burn.codegen.tuning.choices import NO_CHOICE, Choice
@@ -63,7 +63,7 @@ class _Contraction:
         )
         rows, columns, times = (likely(size, usual) for size in (self.rows, sizes.column.extent, batch))
         asked = (rows, columns, sizes.depth, times, bits, costly, abilities.processors)
-        self.tile = choice.pick(product_tile(*asked), lambda: candidates.tiles(*asked))
+        self.tile = choice.pick(matmul_tile(*asked), lambda: candidates.tiles(*asked))
         self.masks: dict[str, str] = {}
         self.printer = opened(kernel.buffers, sites)
         self.code = self.printer.code

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from burn.codegen.triton import attention, attention_gradient, contract, folded, loops
+from burn.codegen.triton import attention, attention_gradient, column_reductions, contract, loops
 from burn.codegen.triton.abilities import USUAL_ABILITIES, Abilities
 from burn.codegen.triton.choices import key
-from burn.codegen.triton.heuristics.products import by_columns
+from burn.codegen.triton.heuristics.matmul import by_columns
 from burn.codegen.triton.heuristics.sizes import UNKNOWN, Usual
 from burn.codegen.triton.hopper import attention as hopper_attention
 from burn.codegen.triton.hopper import attention_gradient as hopper_attention_gradient
@@ -82,7 +82,7 @@ class KernelPrinter:
 
     def _loops(self, kernel: LoopKernel) -> Printed:
         general, values = parametrize(kernel)
-        emit = folded.emit if kernel.folds else loops.emit
+        emit = column_reductions.emit if kernel.folds else loops.emit
         return self._named(emit(general, values, kernel, self.sites, self.abilities.processors))
 
     def _named(self, printed: Printed, choice: Choice = NO_CHOICE) -> Printed:

@@ -1,4 +1,4 @@
-"""Groups as launches on a GPU: `CardKernels`, used by the entry function.
+"""Groups as launches on a GPU: `GPUKernels`, used by the entry function.
 
 Ops that Triton cannot express (complex numbers, strings) run on the host, as kernels for its CPU. The entry function
 copies their operands, and profiles show it.
@@ -54,7 +54,7 @@ CUDA = MemorySpace("cuda")
 
 
 @dataclass(frozen=True)
-class CardLaunch:
+class GPULaunch:
     """A kernel of the artefact's table, with its arguments. See `burn.codegen.host.launches.Launch`.
 
     limits: sizes that select between two kernels at each launch: `wide` uses 64-bit indices. choice: see `Printed`;
@@ -111,7 +111,7 @@ class CardLaunch:
         return code.select(code.cmp("slt", most, NARROW), code.const(self.number), code.const(self.wide))
 
 
-class CardKernels:
+class GPUKernels:
     """The kernels of one program. See `burn.codegen.host.launches.Kernels`.
 
     `sources` lists the kernels to compile, in the order of the artefact's table. `refused` maps each group that runs on
@@ -168,7 +168,7 @@ class CardKernels:
 
     def _launch(
         self, printed: Printed, buffers: Sequence[Buffer], nodes: tuple[str, ...], limits: tuple[Dim, ...]
-    ) -> CardLaunch:
+    ) -> GPULaunch:
         given = tuple(a for a in printed.arguments if a.kind != "size" or a.size != 1)
         large = any(isinstance(size, int) and size >= NARROW for size in limits)
         unknown = () if large else tuple(size for size in limits if not isinstance(size, int))
@@ -178,7 +178,7 @@ class CardKernels:
             for made in (number, wide):
                 self.made_by.setdefault(self.sources[made], set()).add(printed.choice)
         named = (printed.choice, self.chosen, printed.scratch)
-        return CardLaunch(number, wide, unknown, given, tuple(buffers), printed.programs, *named)
+        return GPULaunch(number, wide, unknown, given, tuple(buffers), printed.programs, *named)
 
     def _number(self, printed: Printed, buffers: Sequence[Buffer], nodes: tuple[str, ...], wide: bool) -> int:
         """The kernel in the table, for 64-bit or 32-bit indices."""

@@ -13,7 +13,7 @@ from dataclasses import replace
 from burn.codegen.triton.blocks import layout
 from burn.codegen.triton.code import NONE, Axes, Axis
 from burn.codegen.triton.functions import triton_type
-from burn.codegen.triton.heuristics.places import IN_TURN, ahead, brief, flat, held, ragged, rows_and_columns, square
+from burn.codegen.triton.heuristics.loops import IN_TURN, ahead, brief, flat, held, ragged, rows_and_columns, square
 from burn.codegen.triton.printed import Printed, closed, opened
 from burn.codegen.triton.scalars import constant
 from burn.dialect.dims import Dim, Expr, atoms, ceildiv, product

@@ -8,7 +8,7 @@ from typing import Literal
 
 from burn.codegen.triton.code import Code, Unprintable
 from burn.codegen.triton.functions import TYPES
-from burn.codegen.triton.heuristics.card import STAGES, WARPS
+from burn.codegen.triton.heuristics.device import STAGES, WARPS
 from burn.codegen.triton.scalars import ScalarPrinter
 from burn.dialect.dims import Dim, symbol
 from burn.kernels.body import Buffer, Kernel

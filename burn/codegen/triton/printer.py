@@ -14,7 +14,7 @@ from burn.codegen.triton.abilities import Abilities
 from burn.codegen.triton.heuristics.sizes import Usual
 from burn.codegen.triton.images import Machine, Source, compile_all
 from burn.codegen.triton.kernels import KernelPrinter as GPUKernelPrinter
-from burn.codegen.triton.launches import CardKernels
+from burn.codegen.triton.launches import GPUKernels
 from burn.codegen.triton.program import module_text
 from burn.codegen.tuning.choices import Choices
 from burn.dialect.mlir import context, ir
@@ -64,11 +64,11 @@ class GPUPrinter(Printer):
         printer = GPUKernelPrinter(None, self.abilities, self.choices, self.hints)
         return module_text(program, self.preferences, printer)
 
-    def kernels(self, program: Program) -> CardKernels:
+    def kernels(self, program: Program) -> GPUKernels:
         """The printer of a program's kernels, which it describes by the same preferences as the passes did."""
         host, space = KernelPrinter(self.host.target), MemorySpace(self.kind)
         written = _in_place(program)
-        return CardKernels(host, self.preferences, written, self.abilities, self.choices, self.hints, space)
+        return GPUKernels(host, self.preferences, written, self.abilities, self.choices, self.hints, space)
 
 
 def _in_place(program: Program) -> set[ir.Value]:

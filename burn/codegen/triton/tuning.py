@@ -18,7 +18,7 @@ from burn.codegen.tuning.choices import Choices, Form
 from burn.codegen.tuning.search import Measure, Trial, search, tell
 from burn.dialect.mlir import context
 from burn.dialect.program import Program
-from burn.kernels.likeness import likeness
+from burn.kernels.structural_key import structural_key
 from burn.kernels.text import groups
 from burn.runtime.artefact import KernelImage
 
@@ -76,6 +76,6 @@ class Shapes:
         """The kernels of a program to compile, with their choices."""
         with context():
             kernels = replace(self.backend, choices=choices).printer.kernels(self.program)
-            for group in {(likeness(g), kernels.variant(g)): g for g in groups(self.program.block)}.values():
+            for group in {(structural_key(g), kernels.variant(g)): g for g in groups(self.program.block)}.values():
                 kernels.group(group)
         return {source: kernels.made_by.get(source, set()) for source in kernels.sources}

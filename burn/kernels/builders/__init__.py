@@ -22,8 +22,8 @@ from burn.kernels.builders import (
     window,
 )
 from burn.kernels.builders.builder import Call
-from burn.kernels.likeness import likeness
 from burn.kernels.preferences import Preferences
+from burn.kernels.structural_key import structural_key
 
 BUILDERS: dict[str, Callable[[Group, Preferences], list[Call]]] = {
     "loop": loop.build,
@@ -48,7 +48,7 @@ _known: dict[Hashable, list[Call]] = {}
 
 def kernels(group: Group, preferences: Preferences) -> list[Call]:
     """Returns the kernels of a group in execution order, described by a target's preferences."""
-    key = likeness(group), preferences
+    key = structural_key(group), preferences
     calls = _known.get(key)
     if calls is None:
         calls = BUILDERS[group.kind](group, preferences)

@@ -43,7 +43,7 @@ from burn.kernels.preferences import Preferences
 
 def build(group: Group, preferences: Preferences) -> list[Call]:
     op = anchor_of(group, "attention_gradient")
-    apart: tuple[tuple[int, ...], ...] = ((0, 1, 2),) if preferences.owed_together else ((0,), (1, 2))
+    apart: tuple[tuple[int, ...], ...] = ((0, 1, 2),) if preferences.fused_gradients else ((0,), (1, 2))
     sides = [call for wanted in apart if (call := _gradient(group, op, wanted)) is not None]
     return [_dots(group, op), *sides]
 

@@ -28,11 +28,11 @@ def build(group: Computation, preferences: Preferences) -> list[Call]:
     """One contraction, packed or not, with its epilogue. Trailing views determine the order in which it is
     stored."""
     anchor = anchor_of(group, "contract")
-    tiled = matrix_kernel(group, anchor, preferences.small_products)
+    tiled = matrix_kernel(group, anchor, preferences.small_dtypes)
     if tiled is not None:
         return [
             made
-            for call in with_contiguous_depth(tiled, preferences.small_products)
+            for call in with_contiguous_depth(tiled, preferences.small_dtypes)
             for made in split_k(call, preferences)
         ]
     builder = Builder(group)

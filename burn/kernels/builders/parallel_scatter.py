@@ -49,7 +49,7 @@ def build(group: Group, preferences: Preferences) -> list[Call]:
         return [made.compared()]
     kind = DTYPES[made.x.dtype].kind
     rows = made.length if isinstance(made.length, int) else 1
-    if isinstance(made.count, int) and made.count > preferences.scatter_rivals * max(1, rows):
+    if isinstance(made.count, int) and made.count > preferences.scatter_collisions * max(1, rows):
         return []
     return made.ranked() if made.reduction == "none" or kind in ("float", "int", "uint") else []
 

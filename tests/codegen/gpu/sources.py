@@ -9,7 +9,7 @@ from burn.codegen.triton.backend import GPU
 from burn.codegen.triton.heuristics.preferences import preferences
 from burn.codegen.triton.heuristics.sizes import usual_sizes
 from burn.codegen.triton.images import Machine, Source
-from burn.codegen.triton.launches import CardKernels
+from burn.codegen.triton.launches import GPUKernels
 from burn.dialect.mlir import context
 from burn.dialect.program import Program
 from burn.kernels.text import groups
@@ -36,7 +36,7 @@ def sources_of(
         written = {result for group in found for result in group.operation.results} if in_place else set()
         host = KernelPrinter(TARGETS["generic"])
         hints = usual_sizes(program.usual)
-        kernels = CardKernels(host, preferences(hints, abilities), written, abilities, usual=hints)
+        kernels = GPUKernels(host, preferences(hints, abilities), written, abilities, usual=hints)
         for group in found:
             kernels.group(group)
     assert not kernels.refused

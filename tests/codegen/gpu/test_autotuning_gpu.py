@@ -19,7 +19,7 @@ from burn import ops
 from burn.codegen.triton import candidates, tuning
 from burn.codegen.triton.backend import GPU
 from burn.codegen.triton.heuristics.attention import Block, attention_block
-from burn.codegen.triton.heuristics.products import product_tile
+from burn.codegen.triton.heuristics.matmul import matmul_tile
 from burn.codegen.triton.images import Machine, Source
 from burn.codegen.tuning import clock as clocks
 from burn.codegen.tuning import search
@@ -179,7 +179,7 @@ def test_candidates() -> None:
     for m in (1, 17, 128, 4096, symbol("n")):
         for bits in (8, 16, 32):
             found = candidates.tiles(m, 768, depth, 1, bits)
-            assert product_tile(m, 768, depth, 1, bits) in found
+            assert matmul_tile(m, 768, depth, 1, bits) in found
             assert len(set(found)) == len(found)
     for width in (16, 64, 128, 256):
         usual = attention_block("float32", True, 4096, width)

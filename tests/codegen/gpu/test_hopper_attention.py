@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from burn.codegen.triton.abilities import Abilities
-from burn.codegen.triton.copied import BYTES
 from burn.codegen.triton.images import Source, compile_all, compile_each
+from burn.codegen.triton.tensor_maps import BYTES
 from burn.dialect import ops
 from burn.dialect.adjoint import gradients
 from burn.dialect.dims import Dim, symbol

@@ -11,7 +11,7 @@ import pytest
 import burn
 from burn.codegen.cpu.backend import CPU
 from burn.codegen.triton.backend import GPU
-from burn.codegen.triton.heuristics.places import ELEMENTS, flat
+from burn.codegen.triton.heuristics.loops import ELEMENTS, flat
 from burn.compiler import backend_for, environment
 from burn.dialect.mlir import context
 from burn.dialect.program import Program

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from burn.codegen.triton.copied import matrix
+from burn.codegen.triton.tensor_maps import matrix
 from burn.dialect.dims import Dim, Expr, LoopVar, symbol
 from burn.kernels.body import Load
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from burn.codegen.triton.backend import GPU
+from burn.codegen.triton.heuristics.matmul import ROOM, matmul_tile, split_count
 from burn.codegen.triton.heuristics.preferences import PREFERENCES
-from burn.codegen.triton.heuristics.products import ROOM, product_parts, product_tile
 from burn.dialect import ops
 from burn.dialect.dims import LoopVar, parse, symbol
 from burn.dialect.mlir import context
@@ -94,7 +94,7 @@ def test_one_row(batch: int, columns: int, depth: int, dtype: str) -> None:
         lambda x, w: ops.neg(ops.dot_general(x, w, **batched)), (batch, 1, depth), (batch, columns, depth), dtype=dtype
     )
     assert ".dot(" not in GPU(portable=True).printer.listing(made)
-    check(made, lambda x, w: -torch.einsum("bmk,bnk->bmn", x, w), product_parts, cut=False)
+    check(made, lambda x, w: -torch.einsum("bmk,bnk->bmn", x, w), split_count, cut=False)
 
 
 PLAIN = ((1, 1), (1, 1), (1, 1), (1, 1), 1)
@@ -171,7 +171,7 @@ def test_parts_as_they_are_described() -> None:
 
 
 def test_costly_epilogues_have_registers() -> None:
-    plain, costly = (product_tile(4096, 3072, (LoopVar("k", 768),), 1, 16, c) for c in (False, True))
+    plain, costly = (matmul_tile(4096, 3072, (LoopVar("k", 768),), 1, 16, c) for c in (False, True))
     assert plain.rows * plain.columns > ROOM * 32 * plain.warps
     assert costly.rows * costly.columns <= ROOM * 32 * costly.warps
 
@@ -193,12 +193,12 @@ def contraction(rows: Any, columns: int, depth: Any) -> ContractionKernel:
 
 def test_split_k_only_for_matmuls_that_leave_a_gpu_idle() -> None:
     counts = (2, 4, 8, 16, 64)
-    assert product_parts(contraction(4096, 4096, 4096), counts) == 1
-    assert product_parts(contraction(200704, 64, 576), counts) == 1
-    assert product_parts(contraction(576, 64, 200704), counts) >= 16
-    assert product_parts(contraction(576, 64, symbol("batch") * 3136), counts) >= 16
-    assert product_parts(contraction(49, 512, 4608), counts) > 1
-    assert product_parts(contraction(64, 64, 128), counts) == 1
+    assert split_count(contraction(4096, 4096, 4096), counts) == 1
+    assert split_count(contraction(200704, 64, 576), counts) == 1
+    assert split_count(contraction(576, 64, 200704), counts) >= 16
+    assert split_count(contraction(576, 64, symbol("batch") * 3136), counts) >= 16
+    assert split_count(contraction(49, 512, 4608), counts) > 1
+    assert split_count(contraction(64, 64, 128), counts) == 1
 
 
 WINDOWS = [

@@ -8,7 +8,7 @@ from burn.codegen.cpu.target import Target
 from burn.kernels.parameters import SMALL
 
 BRIEF = 16384
-"""The most bytes and matmul operations of a program that count as a moment, in all: about a microsecond. See brief.py.
+"""The most bytes and matmul operations of a program that count as a moment, in all: about a microsecond. See code_size.py.
 """
 
 FEW_KERNELS = 12

@@ -38,7 +38,7 @@ cover whole cache lines. With a busy sibling thread a core decodes half as many 
 is no multiply-add delays one."""
 
 
-def places_together(target: Target) -> int:
+def unroll_factor(target: Target) -> int:
     """The unroll factor; 1 for size-optimised code."""
     return 1 if target.small or target.is_slender else TOGETHER
 

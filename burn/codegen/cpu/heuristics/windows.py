@@ -22,7 +22,7 @@ PICTURES = 7
 """A divisor of the height and width of most networks' images, from 224 down to 7."""
 
 
-def places_abreast(extent: Dim, window: int, target: Target) -> int:
+def windows_together(extent: Dim, window: int, target: Target) -> int:
     """The number of neighbouring windows computed together: as many as leave registers for their operands, and among
     these numbers the one with the fewest windows past the end."""
     most = 8 if target.vector_registers >= 32 else 4

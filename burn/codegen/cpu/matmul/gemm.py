@@ -28,7 +28,7 @@ from burn.codegen.cpu.heuristics.cache_blocking import (
 )
 from burn.codegen.cpu.heuristics.epilogue import fetches_epilogue, parts_masks, rolls_epilogue
 from burn.codegen.cpu.heuristics.panels import last_vectors
-from burn.codegen.cpu.heuristics.registers import places_together, split_depth, tile_rows
+from burn.codegen.cpu.heuristics.registers import split_depth, tile_rows, unroll_factor
 from burn.codegen.cpu.matmul import vnni
 from burn.codegen.cpu.matmul.epilogue import Epilogue
 from burn.codegen.cpu.matmul.packing import Operands, both, know_rows
@@ -115,7 +115,7 @@ class Schedule:
             alike = -(-tiles // max(1, -(-tiles // block)))
             block = max(1, min(block, tiles) if order.turns else alike)
         vectors = kernel.width // vector_lanes(kernel, target)
-        together = places_together(target)
+        together = unroll_factor(target)
         rolls = rolls_epilogue(kernel, tile * vectors)
         return Schedule(
             width=kernel.width,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from burn.codegen.triton.heuristics.card import LEAST
+from burn.codegen.triton.heuristics.device import LEAST
 from burn.codegen.triton.heuristics.sizes import power_of_two
 from burn.dialect.dims import Dim
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 from functools import partial
 
 from burn.codegen.triton.abilities import USUAL_ABILITIES, Abilities
-from burn.codegen.triton.heuristics.folds import summed_rows
-from burn.codegen.triton.heuristics.products import product_parts
+from burn.codegen.triton.heuristics.column_reductions import summed_rows
+from burn.codegen.triton.heuristics.matmul import split_count
 from burn.codegen.triton.heuristics.sizes import Usual
 from burn.kernels.preferences import Preferences
 
@@ -27,10 +27,10 @@ PREFERENCES = Preferences(
     split_keys=128,
     split_rows=64,
     split_programs=USUAL_ABILITIES.processors,
-    scatter_rivals=65536,
-    small_products=("float8_e4m3fn", "float8_e5m2"),
+    scatter_collisions=65536,
+    small_dtypes=("float8_e4m3fn", "float8_e5m2"),
     costly_behind=1 << 21,
-    parts=product_parts,
+    parts=split_count,
 )
 """A row's values stay in registers, and strided columns are read as they are. A launch costs microseconds, in which thousands of
 elements are converted, and a program alone needs ten of them for a row of 65,536 elements. An update that waits for its turn
@@ -41,7 +41,7 @@ def preferences(usual: Usual, abilities: Abilities) -> Preferences:
     """Preferences for a program with these size hints, on a GPU with these abilities."""
     return replace(
         PREFERENCES,
-        parts=partial(product_parts, usual=usual, abilities=abilities),
+        parts=partial(split_count, usual=usual, abilities=abilities),
         reduce_rows=partial(summed_rows, usual=usual, processors=abilities.processors),
         split_programs=abilities.processors,
     )

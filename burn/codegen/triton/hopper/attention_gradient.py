@@ -6,8 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from burn.codegen.triton.attended import padded
-from burn.codegen.triton.copied import matrix
+from burn.codegen.triton.attention_base import padded
 from burn.codegen.triton.heuristics.attention import WARP_SPECIALISED_GRADIENT, warp_specialised
 from burn.codegen.triton.hopper.warp_specialised import (
     GROUP,
@@ -20,6 +19,7 @@ from burn.codegen.triton.hopper.warp_specialised import (
     text,
 )
 from burn.codegen.triton.printed import Printed
+from burn.codegen.triton.tensor_maps import matrix
 from burn.dialect.dims import Dim, product
 from burn.kernels.body import AttentionGradientKernel, Const, Load, Where
 from burn.kernels.rewrite import fetches

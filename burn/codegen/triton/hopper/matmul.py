@@ -9,13 +9,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from burn.codegen.triton.code import NONE, Axis
-from burn.codegen.triton.copied import BYTES, Matrix, matrix
 from burn.codegen.triton.functions import narrowed, triton_type
-from burn.codegen.triton.heuristics.products import GROUP, Shared, shared_tile
+from burn.codegen.triton.heuristics.matmul import GROUP, Shared, shared_tile
 from burn.codegen.triton.heuristics.sizes import UNKNOWN, Usual
 from burn.codegen.triton.hopper.warp_specialised import GROUP as ROWS
 from burn.codegen.triton.hopper.warp_specialised import function_head, in_gluon, matrix_text, printable, rounds, text
 from burn.codegen.triton.printed import Printed, given, opened
+from burn.codegen.triton.tensor_maps import BYTES, Matrix, matrix
 from burn.dialect.dims import (
     Atom,
     Dim,

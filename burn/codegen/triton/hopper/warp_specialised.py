@@ -11,12 +11,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from burn.codegen.triton.attended import Attended
+from burn.codegen.triton.attention_base import Attended
 from burn.codegen.triton.code import NONE, Axis
-from burn.codegen.triton.copied import BYTES, Matrix
 from burn.codegen.triton.heuristics.attention import WarpSpecialised
 from burn.codegen.triton.printed import Printed, given, opened
 from burn.codegen.triton.scalars import ScalarPrinter
+from burn.codegen.triton.tensor_maps import BYTES, Matrix
 from burn.dialect.dims import Dim, Expr, LoopVar, ceildiv, substitute
 from burn.dialect.types import HALVES
 from burn.kernels.body import (

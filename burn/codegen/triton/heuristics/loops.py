@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from burn.codegen.triton.heuristics.card import ENOUGH, WARPS
+from burn.codegen.triton.heuristics.device import ENOUGH, WARPS
 from burn.codegen.triton.heuristics.sizes import power_of_two, up_to
 from burn.dialect.dims import Dim
 

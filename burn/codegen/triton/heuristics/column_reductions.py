@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import ceil
 
 from burn.codegen.triton.abilities import USUAL_ABILITIES
-from burn.codegen.triton.heuristics.places import SIDE, Places
+from burn.codegen.triton.heuristics.loops import SIDE, Places
 from burn.codegen.triton.heuristics.sizes import UNKNOWN, Usual, likely, power_of_two, up_to
 from burn.dialect.dims import TYPICAL, Dim, estimate
 

@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from burn.codegen.triton.code import Axis, Code, Unprintable
-from burn.codegen.triton.copied import matrix
 from burn.codegen.triton.functions import narrowed, triton_type
-from burn.codegen.triton.heuristics.card import LEAST
+from burn.codegen.triton.heuristics.device import LEAST
 from burn.codegen.triton.heuristics.sizes import power_of_two
 from burn.codegen.triton.scalars import ScalarPrinter
+from burn.codegen.triton.tensor_maps import matrix
 from burn.dialect.dims import Dim, LoopVar
 from burn.kernels.body import Accumulator, Apply, Const, Convert, Load, Scalar, Where
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from burn.codegen.cpu import convert as conversions
 from burn.codegen.cpu import math
 from burn.codegen.cpu.head import open_kernel, scratch
-from burn.codegen.cpu.heuristics.registers import places_together
+from burn.codegen.cpu.heuristics.registers import unroll_factor
 from burn.codegen.cpu.matmul.packing import place_rows
 from burn.codegen.cpu.target import Target
 from burn.codegen.cpu.unroll import Body, behind, unrolled
@@ -39,7 +39,7 @@ class Attending:
         sites: list[str],
     ) -> None:
         self.bounds_of, self.rows, self.lanes = kernel, rows, lanes
-        self.together = places_together(target)
+        self.together = unroll_factor(target)
         self.dtype, self.element = kernel.dtype, conversions.element_type(kernel.dtype)
         self.vector = vector(lanes, self.element)
         self.code, self.emitter = open_kernel(kernel.buffers, argument_names(kernel), target, sites)

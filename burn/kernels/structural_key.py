@@ -13,7 +13,7 @@ from burn.dialect.op import REGISTRY, full_name
 from burn.dialect.traits import Trait
 
 
-def likeness(group: Group) -> Hashable:
+def structural_key(group: Group) -> Hashable:
     """Equal for groups with equal kernels: their ops, attributes and types, and their def-use structure. MLIR uniques
     attributes and types, so these compare by identity."""
     block = group.operation.regions[0].blocks[0]

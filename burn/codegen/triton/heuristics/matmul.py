@@ -9,7 +9,7 @@ from math import ceil
 from burn.codegen.triton.abilities import USUAL_ABILITIES, Abilities
 from burn.codegen.triton.functions import EIGHTS as EIGHT_BITS
 from burn.codegen.triton.functions import narrowed
-from burn.codegen.triton.heuristics.card import ENOUGH, LEAST
+from burn.codegen.triton.heuristics.device import ENOUGH, LEAST
 from burn.codegen.triton.heuristics.sizes import UNKNOWN, Usual, likely, power_of_two
 from burn.dialect.dims import Dim, LoopVar, coefficient, estimate, product
 from burn.kernels.body import ContractionKernel, Load, walk
@@ -135,12 +135,12 @@ def tiles_by_time(
     costly: bool = False,
     processors: int = USUAL_ABILITIES.processors,
 ) -> list[tuple[Tile, float]]:
-    """See `product_tile`; each with estimated microseconds, the fastest one first."""
+    """See `matmul_tile`; each with estimated microseconds, the fastest one first."""
     k = _size(product([v.extent for v in depth]))
     return _times(_size(rows), _size(columns), k, batch if isinstance(batch, int) else 1, bits, processors, costly)
 
 
-def product_tile(
+def matmul_tile(
     rows: Dim,
     columns: Dim,
     depth: Sequence[LoopVar],
@@ -235,7 +235,7 @@ def _shared_times(m: int, n: int, k: int, times: int, processors: int) -> list[t
     return sorted(((shape, time(shape)) for shape in SHARED), key=lambda timed: timed[1])
 
 
-def product_parts(
+def split_count(
     kernel: ContractionKernel,
     counts: Sequence[int],
     usual: Usual = UNKNOWN,

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from burn.codegen.triton.code import Axis
-from burn.codegen.triton.heuristics.folds import folded
+from burn.codegen.triton.heuristics.column_reductions import folded
 from burn.codegen.triton.loops import COMBINE, Loops
 from burn.codegen.triton.printed import Printed
 from burn.dialect.dims import Dim, ceildiv, product
