@@ -29,7 +29,7 @@ def tiles(
     costly: bool = False,
     processors: int = USUAL_ABILITIES.processors,
 ) -> list[Tile]:
-    """Tiles of a matmul that the cost model does not exclude; see `heuristics.products.matmul_tile`."""
+    """Tiles of a matmul that the cost model does not exclude; see `heuristics.matmul.matmul_tile`."""
     timed = tiles_by_time(rows, columns, depth, batch, bits, costly, processors)
     likely = [tile for tile, time in timed if time <= PLAUSIBLE * timed[0][1]]
     varied = [other for tile in likely[:NEAREST] for other in _varied(tile)]
