@@ -54,8 +54,12 @@ def _has_attribute(node: Any, name: str, opsets: Mapping[str, int]) -> bool:
     from onnx import defs
 
     version = opsets.get(node.domain, 0)
-    known = defs.has(node.op_type, node.domain) and version
-    return bool(known) and name in defs.get_schema(node.op_type, version, node.domain).attributes
+    if not version or not defs.has(node.op_type, node.domain):
+        return False
+    try:
+        return name in defs.get_schema(node.op_type, version, node.domain).attributes
+    except defs.SchemaError:  # the operator is newer than the model's opset
+        return False
 
 
 def _replace(repeated: Any, items: Iterable[Any]) -> None:
