@@ -43,7 +43,7 @@ def on(device: str, function: Callable[..., Any], *types: str, **options: Any) -
 
 # ---- programs --------------------------------------------------------------------------------------------------------
 def test_its_pipeline_simplifies_nothing() -> None:
-    assert str(PIPELINE) == "@precision,decompose,@layout,@memory,fuse,release"
+    assert str(PIPELINE) == "@precision,decompose,@layout,@memory,fuse{max-ops=1},release"
 
 
 PROGRAMS: dict[str, tuple[Callable[..., Any], list[str], list[tuple[int, ...]]]] = {
@@ -181,7 +181,7 @@ def test_artefacts_are_text_that_any_machine_runs(tmp_path: Path) -> None:
     with pytest.raises(RunError, match="compiled for reference and the device is cuda"):
         burn.load(tmp_path / "m.burn", device="cuda")
     rows = made.profile(x, repeat=2).rows
-    assert {row.kernel.kind for row in rows} == {"contract", "reduce"} and all(row.seconds > 0 for row in rows)
+    assert {row.kernel.kind for row in rows} >= {"contract", "reduce"} and all(row.seconds > 0 for row in rows)
     assert device("reference").is_present and device("reference").memory == device("cpu").memory
 
 
