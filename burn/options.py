@@ -28,9 +28,6 @@ FULL = "float32"
 PRECISIONS = {"fp32": FULL, "bf16": "bfloat16", "fp16": "float16"}
 """Short names of the element types that matmuls can compute in; the long names are also accepted."""
 
-_UNRELATED = frozenset(("bench", "cli", "exporters"))
-"""Folders of burn that no compiled program depends on."""
-
 
 class Given(TypedDict, total=False):
     """The keyword arguments of `Options.of`, as users write them."""
@@ -104,9 +101,7 @@ class Options:
             self.budget,
             "text" * self.as_text,
             self.nans,
-            *(f"{name} {versions.installed(name)}" for name in registry.entry(self.device.kind).packages),
-            f"runtime {versions.native_runtime()}",
-            f"burn {versions.sources(_UNRELATED)}",
+            *versions.compilers(registry.entry(self.device.kind).packages),
         )
 
     def _device_identity(self) -> str:

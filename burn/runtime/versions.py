@@ -15,6 +15,9 @@ from burn.runtime import _native
 
 INFO = (".dist-info", ".egg-info")
 
+_UNRELATED = frozenset(("bench", "cli", "exporters"))
+"""Folders of burn that no compiled program depends on."""
+
 
 @functools.cache
 def installed(distribution: str) -> str:
@@ -36,6 +39,15 @@ def native_runtime() -> str:
     """The C runtime: burn's version, and size and time of its file, which a checkout builds anew under one version."""
     stat = os.stat(_native.__file__)
     return f"{_native.__version__} {stat.st_size} {stat.st_mtime_ns}"
+
+
+def compilers(packages: Collection[str]) -> tuple[str, ...]:
+    """The versions that generated code depends on: of these distributions, of the C runtime and of burn's sources."""
+    return (
+        *(f"{name} {installed(name)}" for name in packages),
+        f"runtime {native_runtime()}",
+        f"burn {sources(_UNRELATED)}",
+    )
 
 
 @functools.cache

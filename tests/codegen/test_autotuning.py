@@ -30,6 +30,7 @@ from burn.dialect.program import Program
 from burn.errors import BurnError, CompileError, TypeMismatch
 from burn.options import Options
 from burn.passes import pipeline
+from burn.runtime import versions
 from burn.runtime.executable import Executable
 from burn.runtime.host import features
 from burn.tracing.trace import arguments_of, trace_call
@@ -446,6 +447,20 @@ def test_a_second_time_nothing_is_timed(own_cache: Path, counted: Counted) -> No
         file.write_text("damaged")
     burn.compile(matmul, TYPES, autotune="fast", cache=False)
     assert counted.calls > calls
+
+
+@pytest.mark.parametrize("changed", ["installed", "native_runtime", "sources"])
+def test_results_of_other_versions_are_timed_again(
+    changed: str, own_cache: Path, counted: Counted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    burn.compile(matmul, TYPES, autotune="fast", cache=False)
+    calls = counted.calls
+    monkeypatch.setattr(versions, changed, lambda *_: "another version")
+    burn.compile(matmul, TYPES, autotune="fast", cache=False)
+    assert counted.calls > calls
+    calls = counted.calls
+    burn.compile(matmul, TYPES, autotune="fast", cache=False)
+    assert counted.calls == calls
 
 
 def test_another_number_of_threads_is_another_machine(own_cache: Path, counted: Counted) -> None:

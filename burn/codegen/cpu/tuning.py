@@ -48,7 +48,7 @@ def told_apart(program: Program) -> Program:
 
 def passes_tuned(taken: Pass, backend: CPU, mode: str, measure: Measure) -> CPU:
     """The back end with the fastest variants of the passes' decisions."""
-    book, seen = Book.of(machine(backend)), _seen(taken, backend)
+    book, seen = Book.of(machine(backend), "cpu"), _seen(taken, backend)
     for kind in (Points, Panel):
         known = {key: forms for key, forms in seen.items() if isinstance(forms[0], kind)}
         found = search(Decided(taken, backend, known), mode, book, measure)
@@ -67,7 +67,7 @@ def _seen(taken: Pass, backend: CPU) -> dict[str, list[Form]]:
 
 def kernels_tuned(program: Program, backend: CPU, mode: str, measure: Measure) -> CPU:
     """The back end with the fastest variants of a fused program's kernels."""
-    found = search(Printed(program, backend), mode, Book.of(machine(backend)), measure)
+    found = search(Printed(program, backend), mode, Book.of(machine(backend), "cpu"), measure)
     return replace(backend, choices=Choices({**backend.choices.picked, **found}))
 
 

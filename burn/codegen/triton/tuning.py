@@ -32,7 +32,7 @@ WORTH = 0.97
 def tuned(program: Program, backend: GPU, mode: str, card: str, measure: Measure) -> GPU:
     """The back end with the fastest shapes for a fused program's kernels. card: its name. Raises CompileError."""
     shapes = Shapes(program, backend)
-    picked = search(shapes, mode, Book.of(card), measure)
+    picked = search(shapes, mode, Book.of(card, backend.kind), measure)
     return replace(backend, choices=Choices(picked), images=shapes.images)
 
 

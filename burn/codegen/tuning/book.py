@@ -1,5 +1,5 @@
-"""Autotuning results on disk: one file per machine and key, in burn's cache folder. Damaged files, and variants that no
-longer exist, are ignored."""
+"""Autotuning results on disk: one file per machine and key, in burn's cache folder. Damaged files, variants that no longer
+exist, and results of other versions of burn or of its compilers are ignored, and overwritten by new ones."""
 
 from __future__ import annotations
 
@@ -11,22 +11,25 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from burn.codegen.tuning.choices import Form
+from burn.runtime import registry, versions
 from burn.runtime.cache import Cache
 from burn.runtime.files import save_text
 
 
 @dataclass(frozen=True)
 class Book:
-    """folder: the machine's folder; None if nothing is stored."""
+    """folder: the machine's folder; None if nothing is stored. versions: those of everything that generates the code."""
 
     folder: Path | None
+    versions: tuple[str, ...] = ()
 
     @staticmethod
-    def of(machine: str) -> Book:
-        """machine: a GPU's name, or all properties of a CPU that timings depend on."""
+    def of(machine: str, kind: str) -> Book:
+        """machine: a GPU's name, or all properties of a CPU that timings depend on. kind: of the device ("cpu", "cuda")."""
         cache = Cache.from_environment()
         name = re.sub(r"\W+", "-", machine).strip("-")
-        return Book(cache.directory / "tuned" / name if cache.size else None)
+        folder = cache.directory / "tuned" / name if cache.size else None
+        return Book(folder, versions.compilers(registry.entry(kind).packages))
 
     def get(self, key: str, forms: Sequence[Form], tried: int) -> Form | None:
         """The fastest of `forms`, if at least the first `tried` of them have been timed."""
@@ -34,6 +37,8 @@ class Book:
             return None
         try:
             noted = json.loads((self.folder / f"{key}.json").read_text())
+            if tuple(noted["versions"]) != self.versions:
+                return None
             by_text = {_text(form): form for form in forms}
             return by_text.get(noted["shape"]) if noted["tried"] >= min(tried, len(forms)) else None
         except (OSError, ValueError, KeyError, TypeError):
@@ -44,7 +49,12 @@ class Book:
         if self.folder is None:
             return
         microseconds = {number: round(seconds * 1e6, 3) for number, seconds in times.items()}
-        noted = {"shape": _text(form), "tried": tried, "microseconds": microseconds}
+        noted = {
+            "shape": _text(form),
+            "tried": tried,
+            "microseconds": microseconds,
+            "versions": self.versions,
+        }
         with suppress(OSError):  # without a stored result it is timed again
             self.folder.mkdir(parents=True, exist_ok=True)
             save_text(self.folder / f"{key}.json", json.dumps(noted))
