@@ -12,7 +12,7 @@ from rich.table import Table
 from burn.dialect.dims import Dim, product
 from burn.dialect.types import DTYPES
 from burn.dialect.weights import byte_size
-from burn.exporters.python.graph import Graph, Node, Value, walk
+from burn.exporters.python.graph import Graph, Value, walk
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Facts:
     ops: dict[str, int]  # by name, the most frequent first
     parameters: int  # numbers in floating-point constants
     constants_bytes: int
-    flops: int | str  # two for each multiply-add, in matmuls and convolutions
+    flops: int | str  # the sum of `Op.flops`: two for each multiply-add
 
     @staticmethod
     def of(graph: Graph) -> Facts:
@@ -35,7 +35,7 @@ class Facts:
         floats = [v for v in constants.values() if DTYPES[v.type.dtype].kind in ("float", "small")]
         flops: Dim = 0
         for node in nodes:
-            flops = flops + work(node)
+            flops = flops + node.flops
         return Facts(
             [_spec(name, n.result) for name, n in zip(graph.input_names, graph.inputs, strict=True)],
             [_spec(name, v) for name, v in zip(graph.output_names, graph.outputs, strict=True)],
@@ -61,27 +61,7 @@ class Facts:
         console.print(f"{total} ops: {most}{', ...' if len(self.ops) > 8 else ''}")
         console.print(f"{self.parameters:,} parameters, {human(self.constants_bytes)} of constants")
         work = f"{self.flops / 1e9:.3g} GFLOP" if isinstance(self.flops, int) else f"{self.flops} FLOP"
-        console.print(f"{work} an inference in products and convolutions")
-
-
-def work(node: Node) -> Dim:
-    """Floating-point operations of a matmul or a convolution."""
-    if node.op == "dot_general":
-        left = node.operands[0].type.shape
-        return product(node.types[0].shape) * product(left[a] for a in node.attrs["lhs_contract"]) * 2
-    if node.op == "conv":
-        weight = node.operands[1].type.shape
-        inner = weight[:-1] if node.attrs["layout"] == "last" else weight[1:]
-        return product(node.types[0].shape) * product(inner) * 2
-    if node.op == "conv_transpose":
-        return product(node.operands[0].type.shape) * product(node.operands[1].type.shape[1:]) * 2
-    if node.op == "attention":
-        q, _, v = (o.type.shape for o in node.operands[:3])
-        return product(q[:3]) * v[2] * (q[3] + v[3]) * 2
-    if node.op in ("lstm", "gru", "rnn"):
-        x, w, r = (o.type.shape for o in node.operands[:3])
-        return x[0] * x[1] * (product(w) + product(r)) * 2
-    return 0
+        console.print(f"{work} in matmuls and convolutions per run")
 
 
 def human(size: float) -> str:

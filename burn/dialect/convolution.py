@@ -54,6 +54,9 @@ class ConvTranspose(Op, name="conv_transpose", traits=Trait.LOW_PRECISION):
             cls.fail(f"low {list(low)} and high {list(high)} leave {least} elements along an axis of {x} and {weight}")
         return x.with_shape((x.shape[0], weight.shape[1] * groups, *sizes))
 
+    def flops(self) -> Dim:
+        return type_of(self.x).elements * product(type_of(self.weight).shape[1:]) * 2
+
     @classmethod
     def decompose(cls, x: ir.Value, weight: ir.Value, strides, dilations, low, high, extra, groups) -> ir.Value:
         """One convolution for each phase of the stride: results that are a stride apart use the same kernel elements.

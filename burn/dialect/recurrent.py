@@ -100,6 +100,11 @@ class _Recurrent(Op):
         """The next states from the projected input [b, gates * hidden]."""
         raise NotImplementedError
 
+    def flops(self) -> Dim:
+        """Of the matmuls with `w` and `r` at each step. Steps beyond a sequence's length count as well."""
+        steps, batch = type_of(self.x).shape[:2]
+        return steps * batch * (type_of(self.w).elements + type_of(self.r).elements) * 2
+
     @classmethod
     def own_bias(cls, options: dict) -> bool:
         """True if the recurrence's bias is added separately from the input's."""

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from burn.dialect.control import Group
-from burn.dialect.dims import Expr, symbols
+from burn.dialect.dims import Dim, Expr, symbols
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op, source_name
 from burn.dialect.pointwise import Cast
@@ -52,6 +52,7 @@ class Node:
     weight: Weight | None = None
     constants: dict[str, Value] = field(default_factory=dict)
     defaults: dict[str, Any] = field(default_factory=dict)
+    flops: Dim = 0  # `Op.flops`
 
     @property
     def values(self) -> list[Value]:
@@ -204,6 +205,7 @@ class _Reader:
         node = Node(
             op.OP_NAME, operands, _attributes(op, operands), types, source_name(op), scope_of(source_name(op)), op.PURE
         )
+        node.flops = op.flops()
         if node.op == "check_size":
             node.scope = ()  # one check for all that need it
         if op.REGIONS:
