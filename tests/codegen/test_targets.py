@@ -50,7 +50,7 @@ def test_a_tile_of_sums_fits_into_the_registers(target: Target) -> None:
         width = packed_width(PackedMatmul(symbol("m"), columns, 512, "float32"), target)
         vectors, rest = divmod(width, lanes)
         assert rest == 0
-        assert tile_rows(symbol("n"), vectors, False, target) * vectors + vectors + 1 <= target.vector_registers
+        assert tile_rows(symbol("n"), vectors, target) * vectors + vectors + 1 <= target.vector_registers
         assert -(-columns // width) * width <= max(1.5 * -(-columns // lanes) * lanes, width)
     most = packed_width(PackedMatmul(symbol("m"), 384, 512, "float32"), target) // lanes
     wide = target.vector_bytes > 4 and target.vector_registers >= 32 and not target.tiles

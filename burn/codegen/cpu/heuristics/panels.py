@@ -90,7 +90,7 @@ def _cheapest(rows: Dim, columns: int, lanes: int, target: Target) -> int:
         if not isinstance(rows, int):
             most = most_rows(vectors, target)
             return panels * tile_cost(most, vectors) / most
-        tile = tile_rows(rows, vectors, False, target)
+        tile = tile_rows(rows, vectors, target)
         return panels * -(-rows // tile) * tile_cost(tile, vectors)
 
     if usual > 2:

@@ -9,10 +9,10 @@ from burn.codegen.cpu.target import Target
 from burn.dialect.dims import Dim
 
 
-def tile_rows(rows: Dim, vectors: int, indirect: bool, target: Target) -> int:
+def tile_rows(rows: Dim, vectors: int, target: Target) -> int:
     """Rows of the register tile: as many as the registers hold, or fewer if that leaves fewer rows in the last tile.
 
-    There are few different heights, so that kernels can be shared; each row has an address register.
+    A symbolic row count gets the most. Few heights occur, so that launches can share a kernel.
     """
     most = most_rows(vectors, target)
     if not isinstance(rows, int):
@@ -82,7 +82,7 @@ def few_rows(rows: Dim, kernel: Tiled, target: Target, digits: bool) -> int | No
     vectors = kernel.width // min(target.lanes(4), kernel.width)
     if not isinstance(rows, int):
         return 1
-    if 0 < rows <= min(FEW_ROWS, tile_rows(rows, vectors, False, target)):
+    if 0 < rows <= min(FEW_ROWS, tile_rows(rows, vectors, target)):
         return rows
     return 1 if digits and 0 < rows <= DigitRows.of(target).most else None
 

@@ -94,7 +94,7 @@ class Schedule:
         vectors = kernel.width // vector_lanes(kernel, target)
         if target.compact:
             return Schedule.plain(kernel, vectors)
-        tile = tile_rows(rows, vectors, bool(kernel.valid), target)
+        tile = tile_rows(rows, vectors, target)
         part = depth_part(kernel, rows)
         turns = turns_rows(kernel, tile, target)
         block = (turned_block if turns else row_block)(kernel, rows, tile, part)
