@@ -46,7 +46,7 @@ docs: .venv/built .venv/documented
 	$(BIN)/python -m sphinx --nitpicky --fail-on-warning --keep-going --quiet -b html docs build/site
 	@echo "open build/site/index.html"
 
-# After trying newer versions of what burn and its tests stand on.
+# After the tests passed with newer versions of the dependencies.
 constraints: develop .venv/documented
 	head -1 constraints.txt > constraints.new
 	$(BIN)/python -m pip freeze --exclude-editable | sed 's/+cpu$$//' >> constraints.new
@@ -67,7 +67,7 @@ test: develop
 test-native: develop
 	$(BIN)/python -m pytest -m sanitized tests/runtime tests/deploy
 
-# What needs a card: about five minutes on one H100 and 16 cores. The Python there must have burn, PyTorch, Triton and pytest.
+# The tests that need a GPU: about five minutes on one H100 and 16 cores. The Python there must have burn, PyTorch, Triton and pytest.
 test-gpu:
 	$(or $(wildcard $(BIN)/python),python3) -m pytest tests/gpu
 	$(or $(wildcard $(BIN)/python),python3) -m tests.onnx_suite.sweep --backend cuda -j $(shell nproc) --suite node --timeout 120

@@ -97,8 +97,8 @@ def _section(page: str) -> str:
 
 
 def passages(path: str, text: str, nodes: Iterable[ast.AST] | None = None) -> Iterator[tuple[int, str]]:
-    """(line, prose) of a file: the paragraphs of a page, docstrings and comments of code. `nodes` are those of the code, if
-    it is parsed already."""
+    """(line, prose) of a file: the paragraphs of a page, comments, and the docstrings of Python. `nodes` are those of the code,
+    if it is parsed already."""
     if path.endswith(".md"):
         prose = FENCE.sub(lambda match: "\n" * match[0].count("\n"), text)
         line = 1
@@ -106,6 +106,8 @@ def passages(path: str, text: str, nodes: Iterable[ast.AST] | None = None) -> It
             if paragraph.strip():
                 yield line, paragraph
             line += paragraph.count("\n")
+    elif path.endswith("Makefile"):
+        yield from _comments(text)
     elif path.endswith(".py"):
         yield from _docstrings(ast.walk(ast.parse(text)) if nodes is None else nodes)
         yield from _comments(text)
@@ -200,7 +202,7 @@ def tracked() -> list[str]:
     listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split(
         "\n"
     )
-    suffixes = (".md", ".py", ".c", ".h", ".cpp", ".js")
+    suffixes = (".md", ".py", ".c", ".h", ".cpp", ".js", "Makefile")
     return [
         path
         for path in listed

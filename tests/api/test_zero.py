@@ -1,7 +1,6 @@
 """Every row of the table traced with named sizes, and with axes of no elements, traced and lazy, against numpy.
 
-Sizes of 0 are ordinary.
-Where numpy raises (the maximum of nothing, say), burn raises one of its own errors: when the function is traced or recorded, or
+If numpy raises (the maximum of no elements, say), burn raises one of its own errors: when the function is traced or recorded, or
 when the program runs. If numpy warns and gives NaN, burn gives NaN.
 """
 

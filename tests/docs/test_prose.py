@@ -56,6 +56,7 @@ def test_plain_sentences_pass(prose: ModuleType, sentence: str) -> None:
 def test_passages(prose: ModuleType) -> None:
     code = '"""Doc.\n\n    an example, not prose\n"""\nx = 1  # one\n# two\nis_card = 2\n'
     assert [text for _, text in prose.passages("a.py", code)] == ["Doc.\n\n\n", "one", "two"]
+    assert list(prose.passages("Makefile", "# One\n# two.\nall: x\n\t$(BIN)/ruff check .\n")) == [(1, "One\ntwo.")]
     assert list(prose.passages("a.py", 'x = \'#\' """\n\'#""" # three\n')) == [(2, "three")]
     page = "# Title\n\nText.\n\n```python\nWhat\n```\n\n    What code\n\n| What | table |\n"
     assert [text.strip() for _, text in prose.passages("a.md", page)] == ["Text."]

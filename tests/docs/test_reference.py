@@ -18,6 +18,7 @@ import burn
 from burn import nn, ops
 from burn.dialect.op import REGISTRY
 from burn.tensors.functions import NAMES
+from burn.variables import VARIABLES
 from tests.api.rows import ROWS
 
 ROOT = Path(__file__).parents[2]
@@ -63,6 +64,14 @@ def test_public_names_are_all_found() -> None:
     assert {f"burn.{row.key}" for row in ROWS} - known == set()
     families = {name.rpartition(".")[0] for name in known}
     assert modules - families - {"burn.nn.loss"} == set(), "a public module without entries"
+
+
+def test_the_guide_lists_every_environment_variable() -> None:
+    """The first column of the table in install.md against the variables that burn reads."""
+    page = (DOCS / "guide" / "install.md").read_text()
+    section = page.partition("## Environment variables\n")[2].partition("\n## ")[0]
+    names = re.findall(r"^\| (`[^|]+) \|", section, re.MULTILINE)
+    assert sorted(re.findall(r"`(\w+)`", " ".join(names))) == sorted(VARIABLES)
 
 
 def test_index_lists_every_page() -> None:
