@@ -1,5 +1,6 @@
-"""Ops that look at values while a program runs: `burn.debug`. They have effects and no results, so no pass erases, moves or
-repeats one of them. The backward pass, which builds regions again, leaves them out (`Trait.OBSERVES`)."""
+"""Ops that look at values while a program runs: `burn.debug`. They have effects and no results. No pass erases or repeats one of
+them, and their order stays that of the program (`Trait.ORDERED`): pure ops may move past them. The backward pass, which copies
+regions, leaves them out (`Trait.OBSERVES`)."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ def _check(cls: type[Op], values: list[TensorType]) -> list[TensorType]:
     return []
 
 
-class DebugPrint(Op, name="debug_print", pure=False, traits=Trait.OBSERVES):
+class DebugPrint(Op, name="debug_print", pure=False, traits=Trait.OBSERVES | Trait.ORDERED):
     """Prints `text` with the values in its fields. Shapes: values [...]... -> nothing."""
 
     values: Variadic
@@ -32,7 +33,7 @@ class DebugPrint(Op, name="debug_print", pure=False, traits=Trait.OBSERVES):
         return _check(cls, values)
 
 
-class DebugCall(Op, name="debug_call", pure=False, traits=Trait.OBSERVES):
+class DebugCall(Op, name="debug_call", pure=False, traits=Trait.OBSERVES | Trait.ORDERED):
     """Calls a Python function of this process, by its number, with the values as arrays. Shapes: values [...]... -> nothing."""
 
     values: Variadic
@@ -43,7 +44,7 @@ class DebugCall(Op, name="debug_call", pure=False, traits=Trait.OBSERVES):
         return _check(cls, values)
 
 
-class CheckFinite(Op, name="check_finite", pure=False):
+class CheckFinite(Op, name="check_finite", pure=False, traits=Trait.ORDERED):
     """Ends the run if one of the first `made` values has a NaN (with `infinite` also an infinity) and none of the others. The
     others are the operands of the op that made the first. Shapes: values [...]... -> nothing."""
 

@@ -47,5 +47,7 @@ class Trait(Flag):
     """Mixed precision computes it in half precision if its operands are."""
     WRITES_IN_PLACE = auto()
     """It writes results directly to the memory that it is given."""
+    ORDERED = auto()
+    """It has an effect: such ops, and control flow around them, run in program order."""
     OBSERVES = auto()
     """It shows values to the user and has no results. The backward pass leaves it out of its copies of regions."""

@@ -57,6 +57,20 @@ def test_prints_are_in_order_and_count_iterations(capsys: pytest.CaptureFixture[
     assert capsys.readouterr().out.split("\n") == ["first", "0 0.0", "1 1.0", "2 2.0", "0 0.0", "sum 3.0", "last", ""]
 
 
+def test_a_branch_prints_in_its_turn(capsys: pytest.CaptureFixture[str]) -> None:
+    """Fusion joins `a * y` with `x + 1`, for which the branch would run before the print that precedes it."""
+
+    @burn.jit
+    def f(x: burn.Tensor) -> burn.Tensor:
+        a = x + 1.0
+        burn.debug.print("first {}", a.sum())
+        y = burn.cond(x.sum() > 0, lambda: twice(x), lambda: x)
+        return a * y
+
+    f(burn.ones(3))
+    assert capsys.readouterr().out == "first 6.0\nsum 3.0\n"
+
+
 def test_named_sizes_and_element_types(capsys: pytest.CaptureFixture[str]) -> None:
     def f(x: burn.Tensor) -> burn.Tensor:
         for dtype in ("float64", "float16", "bfloat16", "int8", "uint64", "bool"):

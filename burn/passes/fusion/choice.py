@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import pairwise
 
 from burn.dialect.control import captured, defined_symbols
 from burn.dialect.dims import Dim, product
@@ -52,6 +53,8 @@ class Choice:
         self.crowded: set[Cluster] = set()  # loops that read many tensors
         self.order = Order()
         self.definers: dict[str, Op] = {name: op for op in self.ops for name in defined_symbols(op)}
+        ordered = [op for op in self.ops if is_ordered(op)]
+        self.before = {after.operation: op for op, after in pairwise(ordered)}  # by the next op with effects
 
     def run(self) -> None:
         for op in self.ops[:-1]:
@@ -278,7 +281,8 @@ class Choice:
         return leads_to(self._reads(op) - {cluster}, cluster)
 
     def _reads(self, op: Op) -> set[Cluster]:
-        """The clusters that define the results and sizes that an op, its regions, and the views before it use."""
+        """The clusters that define the results and sizes that an op, its regions, and the views before it use. For an op with
+        effects also the previous one."""
         found: set[Cluster] = set()
         todo, seen = [op], set()
         while todo:
@@ -286,6 +290,7 @@ class Choice:
             producers = [op_of(v) for v in (*reader.operation.operands, *captured(reader))]
             if self.definers:
                 producers += [self.definers.get(name) for name in used_symbols(reader)]
+            producers.append(self.before.get(reader.operation))
             for producer in producers:
                 if producer is None or producer.operation not in self.position or producer.operation in seen:
                     continue
@@ -420,6 +425,16 @@ class Choice:
                 self._reads_memory(u.owner, op.operation.results[0]) for u in op.operation.results[0].uses
             )
         return True
+
+
+def is_ordered(op: Op) -> bool:
+    """True if an op, or one in its regions, has effects (`Trait.ORDERED`)."""
+    return op.has(Trait.ORDERED) or any(
+        isinstance(inner.opview, Op) and is_ordered(inner.opview)
+        for region in op.operation.regions
+        for block in region.blocks
+        for inner in block.operations
+    )
 
 
 def _is_summed(value: ir.Value) -> bool:

@@ -77,6 +77,8 @@ class Rebuild:
             for value in (*op.operation.operands, *captured(op)):
                 self._value_needs(unit, op, value, seen, found)
             self._symbol_needs(op, found)
+            if (before := self.choice.before.get(op.operation)) is not None:
+                found.append(before)
         return [u for u in found if u is not unit]
 
     def _value_needs(self, unit: object, user: Op, value: ir.Value, seen: set[ir.Value], found: list[object]) -> None:
