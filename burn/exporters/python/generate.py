@@ -5,7 +5,7 @@ Stages:
     tidy.py      composites recognised                        text.py      expressions, literals, sizes
     graph.py     the program as plain objects                 uses.py      the uses of values
     rearrange.py parameters are stored as they are used
-    layers.py    ops with constants become layers             spell.py     how each op is written
+    layers/      ops with constants become layers             spell.py     how each op is written
     order.py     shared values come first                     function.py  statements and variables
     blocks.py    repeated parts become modules of their own   module.py    classes and their members
     scopes.py    parts that the source model names            wiring.py    how parts are wired
