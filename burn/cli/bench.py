@@ -82,14 +82,14 @@ def main() -> None:
 @click.option("--cold", is_flag=True, help="also time fresh processes, and their peak memory")
 @click.option("--roofline", is_flag=True, help="also every kernel of burn's, and what share of the machine it reaches")
 @click.option(
-    "--device", default="cpu", show_default=True, help="cpu, or a card: cuda, cuda:1 (burn, torch, torch.compile)"
+    "--device", default="cpu", show_default=True, help="cpu, or a GPU: cuda, cuda:1 (burn, torch, torch.compile)"
 )
 @click.option(
     "--precision",
     type=click.Choice(list(PRECISIONS)),
     default="fp32",
     show_default=True,
-    help="of products; torch's autocast",
+    help="of matmuls; torch's autocast",
 )
 @click.option("--autotune", type=click.Choice(MODES), help="burn's; off, or BURN_AUTOTUNE, by default")
 def models(
@@ -156,8 +156,8 @@ def models(
 @click.option("--runs", type=click.IntRange(1), default=15, show_default=True, help="counted steps, at least")
 @click.option("--rounds", type=click.IntRange(1), default=5, show_default=True, help="turns that they are spread over")
 @click.option("--memory/--no-memory", default=True, help="also what steps take of a host's memory, in own processes")
-@click.option("--device", default="cpu", show_default=True, help="cpu, or a card: cuda, cuda:1")
-@click.option("--precision", type=click.Choice(list(CLOSE)), default="float32", show_default=True, help="of products")
+@click.option("--device", default="cpu", show_default=True, help="cpu, or a GPU: cuda, cuda:1")
+@click.option("--precision", type=click.Choice(list(CLOSE)), default="float32", show_default=True, help="of matmuls")
 @click.option(
     "--json", "json_path", type=click.Path(dir_okay=False, path_type=Path), help="write the figures there too"
 )

@@ -1,10 +1,14 @@
-"""Files that the pages about the design name exist. Links are in test_reference.py."""
+"""Files and options of commands that pages name exist. Links are in test_reference.py."""
 
 from __future__ import annotations
 
 import re
+import shlex
+from collections.abc import Iterator
+from importlib.metadata import entry_points
 from pathlib import Path
 
+import click
 import pytest
 
 ROOT = Path(__file__).parents[2]
@@ -28,3 +32,36 @@ def test_named_files_exist(page: Path, present: list[str]) -> None:
         if not any(ending.search(path) for path in present):
             missing.append(name)
     assert missing == []
+
+
+COMMAND = re.compile(r"`(burn(?:-\w+)? [^`\n]*)`|^\$ (burn(?:-\w+)? .*)$", re.MULTILINE)
+
+
+def option_names(command: click.Command, words: list[str]) -> Iterator[str]:
+    """The options of a command; of a group those of the inner command that the words name, or of all."""
+    for param in command.get_params(click.Context(command)):
+        yield from (*param.opts, *param.secondary_opts)
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        names = command.list_commands(context)
+        for name in words[:1] if words[:1] and words[0] in names else names:
+            inner = command.get_command(context, name)
+            assert inner is not None
+            yield from option_names(inner, words[1:])
+
+
+@pytest.mark.parametrize(
+    "page", [*PAGES, ROOT / "README.md", *sorted((ROOT / "docs" / "guide").glob("*.md"))], ids=lambda p: p.stem
+)
+def test_named_options_exist(page: Path) -> None:
+    """Each `--option` of a quoted call of one of burn's commands, in text and in console blocks."""
+    scripts = {
+        script.name: script for script in entry_points(group="console_scripts") if script.value.startswith("burn.")
+    }
+    unknown = []
+    for match in COMMAND.finditer(page.read_text()):
+        call = shlex.split(match[1] or match[2], comments=True)
+        if call[0] in scripts:
+            known = {"--help", *option_names(scripts[call[0]].load(), call[1:])}
+            unknown += [(call, word) for word in call if word.startswith("--") and word.partition("=")[0] not in known]
+    assert unknown == []
