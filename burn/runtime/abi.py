@@ -60,7 +60,7 @@ MESSAGES = {
     Status.CANCELLED: "the run was cancelled",
     Status.TOO_LONG: "the run takes longer than its limit",
     Status.TOO_LARGE: "the run would take {value} bytes, more than its limit",
-    Status.NOT_FINITE: "element {value} of its result is NaN or infinite, and its operands are not",
+    Status.NOT_FINITE: "element {value} of its result is NaN (or infinite, if that is checked), and no operand has one",
 }
 """The message of each failure, with {value} for its number and {site} for its name."""
 

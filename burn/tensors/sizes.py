@@ -89,8 +89,8 @@ class Dim(Expr):
             raise TypeMismatch(
                 f"whether {self} {relation} {other} depends on sizes that are known only when the program runs",
                 [
-                    "choose between values with burn.cond(burn.constant(size) == 3, then, otherwise)",
-                    "or ask for what the sizes must be with burn.check_size(size, '==', 3)",
+                    f"choose between values with burn.cond(burn.constant(size) {relation} {other}, then, otherwise)",
+                    f"or require it with burn.check_size(size, '{relation}', {other})",
                 ],
             )
         return holds

@@ -20,6 +20,10 @@ def _loss(model: Any, x: Any, y: Any) -> Any:
     return nn.CrossEntropyLoss()(model(x), y)
 
 
+def _longer(x: burn.Tensor) -> burn.Tensor:
+    return x if x.shape[0] > 3 else -x
+
+
 MODEL = nn.Sequential(nn.Linear(4, 3), nn.ReLU())
 X, Y = np.zeros((2, 4), np.float32), np.array([0, 1])
 # The mistakes below are for burn to find, not for a type checker.
@@ -54,6 +58,7 @@ MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
     "a layer as a step's loss": (lambda: train.step(MODEL, nn.MSELoss(), optim.SGD(MODEL)), r"lambda model, x, y: nn\.MSELoss"),
     "parameters in a step": (lambda: train.step(MODEL, _loss, PARAMETERS), "an optimizer of burn.optim"),
     "an infinite rate": (lambda: optim.SGD(MODEL, lr=1e999), "lr is inf, which is out of range"),
+    "a comparison of a named size": (lambda: burn.compile(_longer, ("float32[n]",)), r"(?s)\(size\) > 3, then.*\(size, '>', 3\)"),
     "a hidden layer": (lambda: setattr(MODEL, "extra", nn.Linear(1, 1)), "no element, so this module would not be part"),
 }  # fmt: skip
 
@@ -67,7 +72,7 @@ def test_the_error_says_what_to_write(mistake: str) -> None:
 
 def test_names_of_pythons_own_are_not_guessed_at() -> None:
     for owner in (burn.ones(1), MODEL, optim.SGD(MODEL)):
-        assert not hasattr(owner, "__wrapped__") and not hasattr(owner, "_repr_html_")
+        assert not hasattr(owner, "__wrapped__") and not hasattr(owner, "_repr_svg_")
 
 
 @burn.jit

@@ -340,5 +340,5 @@ def test_debugging_works_there(capsys: pytest.CaptureFixture[str]) -> None:
     made(np.array([1, 2], "f4"))
     assert capsys.readouterr().out == "2 rows, first 1.00\n"
     same(seen, [np.array([1, 2], "f4")])
-    with burn.debug.nans(), pytest.raises(RunError, match="NaN or infinite, and its operands are not"):
+    with burn.debug.nans(), pytest.raises(RunError, match=r"is NaN .*, and no operand has one"):
         burn.jit(lambda x: burn.log(x) * 2, device="reference")(np.array([1, -2], "f4"))
