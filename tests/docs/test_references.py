@@ -1,4 +1,4 @@
-"""Files and options of commands that pages name exist. Links are in test_reference.py."""
+"""Files and options of commands that pages name exist, and a page says a thing once. Links are in test_reference.py."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import re
 import shlex
 from collections.abc import Iterator
 from importlib.metadata import entry_points
+from itertools import combinations
 from pathlib import Path
 
 import click
@@ -13,6 +14,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([ROOT / "ARCHITECTURE.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs" / "internals").glob("*.md")])
+ALL = [*PAGES, ROOT / "README.md", *sorted((ROOT / "docs" / "guide").glob("*.md"))]
 FILE = re.compile(r"`([\w./*-]*[\w*-]+\.(?:py|c|h|cpp|js|md))`")
 
 
@@ -50,9 +52,7 @@ def option_names(command: click.Command, words: list[str]) -> Iterator[str]:
             yield from option_names(inner, words[1:])
 
 
-@pytest.mark.parametrize(
-    "page", [*PAGES, ROOT / "README.md", *sorted((ROOT / "docs" / "guide").glob("*.md"))], ids=lambda p: p.stem
-)
+@pytest.mark.parametrize("page", ALL, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_named_options_exist(page: Path) -> None:
     """Each `--option` of a quoted call of one of burn's commands, in text and in console blocks."""
     scripts = {
@@ -65,3 +65,16 @@ def test_named_options_exist(page: Path) -> None:
             known = {"--help", *option_names(scripts[call[0]].load(), call[1:])}
             unknown += [(call, word) for word in call if word.startswith("--") and word.partition("=")[0] not in known]
     assert unknown == []
+
+
+@pytest.mark.parametrize("page", ALL, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_a_page_says_a_thing_once(page: Path) -> None:
+    """No section is empty, and no two paragraphs share half of their words: both remain when a section is rewritten."""
+    text = re.sub(r"^```.*?^```", "code", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    headings = re.finditer(r"^(#+) .*\n\s*(?=(#+) )", text, re.MULTILINE)
+    assert [match[0] for match in headings if len(match[2]) <= len(match[1])] == []
+    paragraphs = [p for p in re.split(r"\n\s*\n", text) if len(p) > 100 and not p.startswith("|")]
+    words = [set(re.findall(r"\w+", p.lower())) for p in paragraphs]
+    pairs = combinations(range(len(words)), 2)
+    alike = [(i, j) for i, j in pairs if 2 * len(words[i] & words[j]) > len(words[i] | words[j])]
+    assert [(paragraphs[i], paragraphs[j]) for i, j in alike] == []
