@@ -57,7 +57,7 @@ def seen(program: Program, backend: CPU) -> dict[str, list[Form]]:
     """All variants of passes' decisions and of the kernels of the result."""
     found: dict[str, list[Form]] = {}
     told = replace(backend, choices=replace(backend.choices, seen=found))
-    told.describe(fused(program, told))
+    told.printer.describe(fused(program, told))
     return found
 
 

@@ -28,6 +28,7 @@ enum burn_code {
     BURN_E_CANCELLED = 19,    /* these three end only runs of a process with burn's own runtime: no call here sets a limit */
     BURN_E_TOO_LONG = 20,
     BURN_E_TOO_LARGE = 21,
+    BURN_E_NOT_FINITE = 22,    /* a program compiled under burn.debug.nans made a NaN or an infinity */
     /* The call was wrong, or the machine is. */
     BURN_E_ARGUMENT = 64, /* a null pointer, a negative size, an element type that is not the model's */
     BURN_E_WEIGHTS = 65,  /* the file of weights is absent, too short, or another model's */

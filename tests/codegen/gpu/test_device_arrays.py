@@ -108,7 +108,7 @@ def test_what_was_given_up_stays_where_a_kernel_fails_before_it(gpu: SimulatedGP
     x, y, table = (to_device(a, "cuda") for a in (X, X, np.ones((4, 2), np.float32)))
     *_, z = made(x, y, table, to_device(np.array([3]), "cuda"))
     assert z.address == y.address
-    z.gpu.send(z.address, X.view(np.uint8).reshape(-1))
+    z.card.send(z.address, X.view(np.uint8).reshape(-1))
     with pytest.raises(IndexRunError):
         made(x, z, table, to_device(np.array([4]), "cuda"))
         device("cuda").wait()

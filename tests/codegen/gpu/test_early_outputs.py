@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import burn
-from burn.codegen.host import early
+from burn.codegen.host import early_outputs
 from burn.errors import IndexRunError
 from burn.runtime.device import device
 from burn.runtime.device_array import to_device
@@ -26,7 +26,7 @@ TABLE = np.random.default_rng(0).standard_normal((5, 3)).astype(np.float32)
 @pytest.fixture
 def launched(gpu: SimulatedGPU, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The kernels that have run, on a GPU that runs nothing before a synchronisation."""
-    monkeypatch.setattr(early, "BEHIND", BEHIND)
+    monkeypatch.setattr(early_outputs, "BEHIND", BEHIND)
     names: list[str] = []
 
     def launch(image: str, function: str, *rest: Any) -> None:
@@ -100,7 +100,7 @@ def test_lent_memory_is_waited_for_as_a_whole(launched: list[str]) -> None:
 
 
 def test_what_comes_late_or_is_large_is_waited_for_with_the_rest(launched: list[str]) -> None:
-    large = early.SMALL // 4 + 1
+    large = early_outputs.SMALL // 4 + 1
 
     def function(x: Any) -> Any:
         wide = burn.exp(x)

@@ -114,6 +114,7 @@ def test_every_op_is_accounted_for() -> None:
     assert discrete == {
         "eq", "ne", "lt", "le", "gt", "ge", "and", "or", "xor", "not", "shift_left", "shift_right", "isnan", "isinf",
         "constant", "full", "iota", "weight", "dim_values", "read_dim", "check_size", "yield", "return", "group",
-        "list_empty", "list_length", "list_at", "image_decode", "number_to_string", "string_to_number",
+        "list_empty", "list_length", "list_at", "image_decode", "debug_print", "debug_call", "check_finite",
+        "number_to_string", "string_to_number",
         *(name for name in REGISTRY if name.startswith("string_")),
     }  # fmt: skip

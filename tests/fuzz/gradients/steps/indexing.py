@@ -11,7 +11,7 @@ def _indices(d: Draft, size: int, shape: tuple[int, ...], wraps: bool = False) -
     low = -size if wraps and d.flag(0.3) else 0
     if d.flag(0.4):
         return str(d.whole(size, shape, low))
-        d.whole(size, (), low)  # raises if the axis is empty
+    d.whole(size, (), low)  # raises if the axis is empty
     d.program.inputs.popitem()
     return d.constant(d.data.integers(low, size, shape))
 
