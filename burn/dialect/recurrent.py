@@ -101,7 +101,7 @@ class _Recurrent(Op):
         raise NotImplementedError
 
     def flops(self) -> Dim:
-        """Of the matmuls with `w` and `r` at each step. Steps beyond a sequence's length count as well."""
+        """Of the matmuls with `w` and `r` at each step. Counts the steps beyond a sequence's length."""
         steps, batch = type_of(self.x).shape[:2]
         return steps * batch * (type_of(self.w).elements + type_of(self.r).elements) * 2
 

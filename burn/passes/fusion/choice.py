@@ -21,7 +21,7 @@ from burn.kernels.builders.concat import MAKERS
 from burn.kernels.lower import has_rule
 from burn.kernels.preferences import Preferences
 from burn.passes.fusion.cluster import Cluster, Order, leads_to
-from burn.passes.fusion.joins import JOINS, TILED, axes_of, folds
+from burn.passes.fusion.joins import JOINS, TILED, axes_of, folds, reads_rows
 from burn.passes.fusion.reads import affine, contiguous
 
 FREE = Trait.GENERATED | Trait.VIEW
@@ -158,6 +158,7 @@ class Choice:
             and not cluster.across
             and not any(isinstance(m, ArgReduce) for m in (*other.members, *cluster.members))
             and not other.closed
+            and all(reads_rows(self, m, other) for m in cluster.members)
         )
 
     def _fold_columns(self) -> None:

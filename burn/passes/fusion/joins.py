@@ -59,6 +59,11 @@ def _joins_loop(choice: Choice, op: Op, cluster: Cluster) -> bool:
     return _direct(choice, op, cluster)
 
 
+def reads_rows(choice: Choice, op: Op, cluster: Cluster) -> bool:
+    """True if an op reads a reduction's results directly, or through views that keep the row. A kernel holds one row."""
+    return _direct(choice, op, cluster) or (isinstance(op, Pointwise) and _joins_reduce(choice, op, cluster))
+
+
 def _worth_joining(cluster: Cluster, op: Op) -> bool:
     """A reduction of a whole tensor runs on one thread: the ops before it should not."""
     kept = [d for i, d in enumerate(cluster.space) if i not in axes_of(op)]
