@@ -78,7 +78,7 @@ def every(function: Any, types: Sequence[str], target: str | None = None, exact:
             picked = {key: found[min(number, len(found) - 1)] for key, found in forms.items()}
             tried = replace(backend, choices=Choices({**chosen, **picked}))
             copy = fused(program, tried)
-            yield Executable(artefact_of(copy, tried.build(copy), tried))
+            yield Executable(artefact_of(copy, tried.printer.build(copy), tried))
 
 
 def _counts(early: Mapping[str, Sequence[Form]]) -> tuple[int, int]:

@@ -84,7 +84,8 @@ def printed(block: Any) -> list[str]:
 
 @pytest.mark.parametrize("preferences", [CPU, GPU], ids=["cpu", "gpu"])
 def test_prints_stay_in_order(preferences: Any) -> None:
-    environment: Any = Environment(SimpleNamespace(preferences=preferences, layouts=None))
+    backend: Any = SimpleNamespace(preferences=preferences, layouts=None)
+    environment = Environment(backend)
     for seed in range(SEED, SEED + COUNT):
         program = trace(Maker(seed), {"x": "float32[4, 4]", "y": "float32[4, 4]"})
         with context():

@@ -4,10 +4,11 @@
 the ops and finds how long each buffer lives; buffers whose size is known once the inputs are go into the arena, the
 others (sizes read from data, values inside loops with sizes of their own) come from the runtime's allocator.
 
-The function is one region of basic blocks. After each call that may fail it goes on, or to its end: `call` prints both.
-An address is asked for where it is used, so that none stays in a register from one launch to another: with ten thousand
-launches LLVM would spend its time on them; and a long function becomes several (parts.py). Only the runtime accesses
-elements of tensors: they may be in GPU memory. Library ops, and kernels without a GPU version, then get copies of their
+The function is one region of basic blocks. After each call that may fail it continues in the next block, or branches to
+the function's end with the status; `call` prints both. Each launch requests its buffers' addresses anew. Otherwise these
+would be live across all launches, and with ten thousand launches LLVM's register allocation would dominate its time. A
+long function is divided (parts.py). Only the runtime accesses elements of tensors: they may be in
+GPU memory. Library ops, and kernels without a GPU version, then get copies of their
 operands in host memory, and their results are copied back. Strings and lists stay in host memory.
 """
 

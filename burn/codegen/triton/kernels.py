@@ -37,7 +37,7 @@ class KernelPrinter:
         self._known: dict[str, str] = {}
 
     def print(self, kernel: Kernel) -> Printed:
-        """Raises CompileError for what Triton's language has no words for."""
+        """The Triton functions of a kernel. Raises Unprintable (a CompileError) if Triton's language cannot express it."""
         match collapse(kernel):
             case ContractionKernel() as contraction if contraction.dtype in contract.DOTS and not by_columns(
                 contraction, self.abilities.processors

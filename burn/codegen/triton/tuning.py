@@ -1,8 +1,7 @@
 """Autotuning on a GPU: block shapes that are faster there than the heuristics' defaults. `tuned` is the entry point.
 
-Every kernel that has a choice (products, attention) is compiled in a few shapes, those that the model of time does not
-rule out (`candidates.py`), all of them side by side before anything is timed (`burn.codegen.tuning.search`), by the
-card's own clock.
+Every kernel that has a choice (matmuls, attention) is compiled in the few shapes that the cost model keeps (`candidates.py`). All
+are compiled in parallel before any is timed (`burn.codegen.tuning.search`). The GPU's own clock times them.
 """
 
 from __future__ import annotations
@@ -26,13 +25,13 @@ SHARED_UNKNOWN = 64 << 10
 """Bytes of shared memory that a block may have on every GPU."""
 
 WORTH = 0.97
-"""Of the usual shape's time: what another takes at most. The resolution of a GPU's timings."""
+"""The largest fraction of the default's time for a variant to be adopted: the resolution of a GPU's timings."""
 
 
-def tuned(program: Program, backend: GPU, mode: str, card: str, measure: Measure) -> GPU:
-    """The back end with the fastest shapes for a fused program's kernels. card: its name. Raises CompileError."""
+def tuned(program: Program, backend: GPU, mode: str, gpu: str, measure: Measure) -> GPU:
+    """The back end with the fastest shapes for a fused program's kernels. gpu: its name. Raises CompileError."""
     shapes = Shapes(program, backend)
-    picked = search(shapes, mode, Book.of(card, backend.kind), measure)
+    picked = search(shapes, mode, Book.of(gpu, backend.kind), measure)
     return replace(backend, choices=Choices(picked), images=shapes.images)
 
 

@@ -70,8 +70,8 @@ class Section(ABC):
     ) -> list[Value | None]:
         """The cotangents of `values`, as a `Custom` returns them."""
         after = next(g for g in cotangents if g is not None)
-        # What depends on arguments is not merged with the same ops of the forward pass. Captured tensors are mostly parameters,
-        # and what depends on them alone is shared, but for a function that captures all that it uses.
+        # Barriers on the arguments keep CSE from merging the recomputed ops with those of the forward pass. Captured tensors get
+        # none: most are parameters, and ops on these alone may be shared. A function without float arguments needs them on all.
         count = len(self.own) if any(type_of(v).dtype in FLOATS for v in self.own) else len(values)
         given = [*(ops.barrier(v, after) for v in values[:count]), *values[count:]]
         found = iter(

@@ -32,8 +32,8 @@ typedef int32_t (*burn_entry_fn)(burn_run *run);
 void *burn_rt_input(burn_run *run, int64_t index);                  /* dense row-major, at least element-aligned */
 int64_t burn_rt_input_dim(burn_run *run, int64_t index, int64_t axis);
 void *burn_rt_constant(burn_run *run, int64_t index);               /* 64-byte aligned */
-/* Allocates output `index`, 64-byte aligned, or takes the caller's donated buffer for it; dims is read for `rank` words.
- * Fails unless the program will write just as many `bytes` as the sizes ask for. */
+/* The memory of output `index`: new and 64-byte aligned, or the buffer of an input that the caller donated. dims: `rank`
+ * sizes. bytes: the number that the program's kernels will write. Fails if these sizes have another number of bytes. */
 void *burn_rt_output(burn_run *run, int64_t index, int64_t rank, const int64_t *dims, int64_t bytes);
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
@@ -65,17 +65,23 @@ void burn_rt_write(burn_run *run, void *to, int64_t value, int64_t bytes);
 int64_t burn_rt_threads(burn_run *run);
 
 /* ---- launches ---------------------------------------------------------------------------------------------------- */
-/* Runs kernel over [0, count) in ranges of at least `grain` iterations, on this thread alone when count <= grain. Less than 0, of
- * at least -grain, and of no more ranges than threads: for kernels that copy for each range what all of it reads. `kernel_id` indexes the artefact's kernel table (profiling). Returns the run's status. */
+/* Runs kernel over [0, count), divided into ranges of at least |grain| iterations; on this thread alone if count <= |grain|.
+ * A negative grain also limits the number of ranges to that of threads. Kernels that copy operands at the start of each
+ * range use it. `kernel_id` indexes the artefact's kernel table (profiling). Returns the run's status. */
 int32_t burn_rt_launch(burn_run *run, int64_t kernel_id, burn_kernel kernel, const int64_t *args, int64_t count,
                        int64_t grain);
-/* The same, and plans and outputs, as a table, for programs that are to be small. It is a row of numbers: seven bits a byte, the
- * lowest first, the highest bit set where more follow. The first is the kernel_id of the first launch. Each step is what it does
- * (0: the end, 1: plan, 2: output, from 3 on: launch kernel number 0, 1 ...), how many words it has, and these; in a word's two
- * lowest bits is what the rest stands for (0: that number, 1: the word of that place in `held`, 2: a constant's address, 3: an
- * input's). Words of a plan are sizes, and addresses then lie in `held` from its start on; those of an output its sizes, its
- * bytes, its number, and where `held` gets its address; those of a launch what the kernel takes, the kernel's address if `kernels`
- * returns NULL for its number, iterations and grain. `words` has room for those of any step. Returns the run's status. */
+/* Interprets a table of steps: memory plans, outputs and launches of a program that must be small. Returns the run's status.
+ *
+ * The table is a sequence of LEB128 numbers (seven bits a byte, lowest first, highest bit set if more follow):
+ *     the kernel_id of the first launch, then for each step: its kind, its number of words, its words
+ * Kinds: 0 end, 1 plan, 2 output, 3 + k a launch of kernel k.
+ * The two lowest bits of a word say how the remaining number n is read:
+ *     0: n itself   1: held[n]   2: the address of constant n   3: the address of input n
+ * Words by kind:
+ *     plan    the sizes; the buffers' addresses are stored in held[0], held[1] ...
+ *     output  its sizes, its bytes, its index, and the index in `held` that receives its address
+ *     launch  the kernel's arguments; the kernel's address, if kernels(k) is NULL; count; grain
+ * `words` has room for the words of any step. */
 typedef burn_kernel (*burn_kernels)(int64_t number);
 int32_t burn_rt_steps(burn_run *run, const unsigned char *steps, int64_t *words, int64_t *held, burn_kernels kernels);
 /* A call of library code (sort, unique ...) is bracketed so that it shows in a profile. */
