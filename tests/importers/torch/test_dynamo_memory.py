@@ -9,7 +9,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from burn.adapters.torch.dynamo import CompiledGraph  # noqa: E402
+from burn.adapters.torch.dynamo import ELEMENTS, CompiledGraph  # noqa: E402
 from tests.fuzz.torch_aliases.case import differs, seen  # noqa: E402
 from tests.fuzz.torch_aliases.program import Program  # noqa: E402
 
@@ -184,7 +184,7 @@ def test_one_copy_of_what_views_share() -> None:
     counts = []
 
     def watching(graph: Any, inputs: Any) -> Any:
-        made = CompiledGraph(graph, (), {0: "lies", 1: "lies"}, None)
+        made = CompiledGraph(graph, (), {0: ELEMENTS, 1: ELEMENTS}, None)
         counts.append(len(made.general.executable.outputs))  # type: ignore[union-attr]
         return make_boxed_func(lambda *arguments: made(list(arguments)))
 
