@@ -196,9 +196,11 @@ class Math(Operators):
         return made(build.bitcast(self.value, dtype=f"int{bits}")) < 0 if kind == "float" else self < 0
 
     def copysign(self, other: Operand) -> Tensor:
-        """The magnitude of self with the sign of other, that of zeros included."""
+        """The magnitude of self with the sign of other, that of zeros included. The derivative by self is 0 at 0, as that of
+        `abs` and PyTorch's."""
         size, sign = together(self, other, floating=True)
-        return made(build.select((size.signbit() ^ sign.signbit()).value, build.neg(size.value), size.value))
+        magnitude = build.abs(size.value)
+        return made(build.select(sign.signbit().value, build.neg(magnitude), magnitude))
 
     def abs(self) -> Tensor:
         """The magnitude."""

@@ -466,3 +466,8 @@ def test_empty_axes_have_derivatives(name: str) -> None:
 def test_the_gradient_of_a_quantile_between_equal_elements_is_shared(q: float) -> None:
     got = burn.grad(lambda x: x.quantile(q))(burn.tensor([1.0, 1.0, 1.0, 2.0], "float64")).numpy()
     np.testing.assert_allclose(got, {0.3: [0.1, 0.9, 0, 0], 0.5: [0, 0.5, 0.5, 0]}[q], atol=1e-12)
+
+
+def test_copysign_has_no_slope_at_zero() -> None:
+    x, y = burn.constant(np.array([0.0, -0.0, 0.5, -3.0])), burn.constant(np.array([1.0, -1.0, -1.0, 2.0]))
+    assert burn.grad(lambda x: x.copysign(y).sum())(x).tolist() == [0.0, 0.0, -1.0, -1.0]
