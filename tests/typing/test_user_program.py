@@ -39,6 +39,9 @@ def test_pyright(program: Path, tmp_path: Path) -> None:
     assert found == WRONG
 
 
+@pytest.mark.xfail(
+    strict=True, reason="mypy ends with an internal error in burn/dialect/recurrent.py: docs/dev/status.md"
+)
 def test_mypy(program: Path, tmp_path: Path) -> None:
     words = ["--follow-imports=silent", "--python-executable", sys.executable, "--cache-dir", tmp_path / "cache"]
     said = _said("mypy", *words, program)
