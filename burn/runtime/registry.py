@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 from burn.errors import CompileError
 
 if TYPE_CHECKING:
-    from burn.codegen.backend import Backend
     from burn.options import Options
     from burn.runtime.loader import Loader
 
@@ -54,7 +53,7 @@ class Entry:
     architectures: those that binaries are made for, with the bytes of shared memory of a block of threads. None for a device
     that is the platform's CPU."""
 
-    make: Callable[[Options], Backend]
+    make: Callable[[Options], Any]
     loader: Callable[[], Loader] = NATIVE
     own_memory: bool = False
     packages: tuple[str, ...] = ()
