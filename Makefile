@@ -3,6 +3,7 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+PACKAGES := $(BIN)/python .ci/packages.py
 BUILD_TOOLS := scikit-build-core nanobind numpy cmake ninja
 NEEDED := 'import sys, tomllib; project = tomllib.load(open("pyproject.toml", "rb"))["project"]; \
 	print(*project["dependencies"], *(r for e in sys.argv[1:] for r in project["optional-dependencies"][e]), sep="\n")'
@@ -27,17 +28,17 @@ develop: .venv/built .venv/developed
 
 .venv/needed: .venv/tools pyproject.toml
 	$(BIN)/python -c $(NEEDED) > $@.txt
-	$(PIP) --requirement $@.txt
+	$(PACKAGES) $@.txt constraints.txt
 	touch $@
 
 .venv/developed: .venv/tools pyproject.toml
 	$(BIN)/python -c $(NEEDED) dev > $@.txt
-	$(PIP) --requirement $@.txt
+	$(PACKAGES) $@.txt constraints.txt
 	touch $@
 
 .venv/documented: .venv/developed
 	$(BIN)/python -c $(NEEDED) docs > $@.txt
-	$(PIP) --requirement $@.txt
+	$(PACKAGES) $@.txt constraints.txt
 	touch $@
 
 # The site, into build/site. Warnings are errors: a missing page, a broken link, a notebook that fails.
