@@ -116,14 +116,19 @@ def _float_floordiv(x: Lanes, y: Lanes) -> Lanes:
 def _quotient(a: Lanes, b: Lanes, signed: bool) -> Lanes:
     """Truncated; x / 0 is 0, and the least integer / -1 wraps to itself. Up to 32 bits through floats, which is exact
     (the quotient of n-bit integers is further than 2^-n, relatively, from the next one) and has vector
-    instructions."""
-    zero = b.equals(0)
+    instructions.
+
+    The divisor of 64 bits is frozen. A shift by the width or more is poison before a select replaces it, and LLVM simplifies the
+    divisor of a select's arm to that shift, which divides by zero."""
     if a.width == 64:
+        b = b.op("llvm.freeze")
+        zero = b.equals(0)
         divisor = zero.where(1, b)
         if not signed:
             return zero.where(0, a.op("arith.divui", divisor))
         minus = b.equals(-1)
         return zero.where(0, minus.where(-a, a.op("arith.divsi", minus.where(1, divisor))))
+    zero = b.equals(0)
     wide = "f64" if a.width == 32 else "f32"
     to_float, to_int = ("arith.sitofp", "arith.fptosi") if signed else ("arith.uitofp", "arith.fptoui")
     quotient = (a.cast(to_float, wide) / b.cast(to_float, wide)).cast(to_int, a.element)
