@@ -87,6 +87,14 @@ _ENTRIES: dict[str, Entry] = {
         loader=_late("burn.codegen.reference.loader", "loader"),
         packages=("torch-mlir",),
     ),
+    "xla": Entry(
+        _late("burn.codegen.xla.backend", "for_options"),
+        loader=_late("burn.codegen.xla.loader", "loader"),
+        packages=("torch-mlir",),
+        language="stablehlo",
+        suffix=".mlir",
+        about="the program as StableHLO, for sizes that are numbers",
+    ),
 }
 
 

@@ -32,6 +32,10 @@ def burn_reference(model: bytes) -> Run:
     return burn(model, "REFERENCE")
 
 
+def burn_xla(model: bytes) -> Run:
+    return burn(model, "XLA")
+
+
 def import_only(model: bytes) -> None:
     from burn.importers.onnx import import_onnx
 
@@ -73,6 +77,7 @@ ENGINES: dict[str, Callable[[bytes], Run | None]] = {
     "burn": burn,
     "cuda": burn_cuda,
     "burn-reference": burn_reference,
+    "burn-xla": burn_xla,
     "import": import_only,
     "reference": reference,
     "onnxruntime": onnxruntime,

@@ -9,6 +9,7 @@ Examples:
     python -m tests.onnx_suite.sweep --without-repeats    a covering subset of them
     python -m tests.onnx_suite.sweep --backend import     the import alone, without compiling
     python -m tests.onnx_suite.sweep --backend burn-reference --suite node --timeout 300   burn's interpreter of kernels
+    python -m tests.onnx_suite.sweep --backend burn-xla --suite node --timeout 300         XLA, through StableHLO
     python -m tests.onnx_suite.sweep --backend reference  the harness against onnx's own evaluator
 
 The tests are those of the installed onnx package.
@@ -36,11 +37,15 @@ PRELOAD = {
     "burn": ("burn.adapters.onnx", "burn.compiler"),
     "cuda": ("burn.adapters.onnx", "burn.codegen.triton.backend"),
     "burn-reference": ("burn.adapters.onnx", "burn.codegen.reference.loader"),
+    "burn-xla": ("burn.adapters.onnx", "burn.codegen.xla.loader"),
     "import": ("burn.importers.onnx",),
     "reference": ("onnx.reference",),
     "onnxruntime": (),  # it starts threads when imported
 }
-MEMORY = dict.fromkeys(ENGINES, LIMIT) | {"cuda": 0}  # GPU drivers reserve more addresses than there is memory
+MEMORY = dict.fromkeys(ENGINES, LIMIT) | {
+    "cuda": 0,
+    "burn-xla": 0,
+}  # drivers reserve more addresses than there is memory
 
 
 def sweep(cases: list[Case], engine: str = "burn", jobs: int = 2, timeout: float = 60.0) -> list[Outcome]:

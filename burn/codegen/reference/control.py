@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from burn.codegen.reference.failure import failed
+from burn.codegen.failure import failed
 from burn.codegen.reference.machine import Machine
 from burn.codegen.reference.operators import runs
 from burn.dialect.control import If, Loop, yielded

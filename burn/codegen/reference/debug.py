@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from burn.codegen.reference.failure import failed
+from burn.codegen.failure import failed
 from burn.codegen.reference.machine import Machine
 from burn.codegen.reference.operators import runs
 from burn.dialect.op import Op, full_name

@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 
-from burn.codegen.reference.failure import failed
+from burn.codegen.failure import failed
 from burn.codegen.reference.machine import Machine, TensorList
 from burn.codegen.reference.operators import runs
 from burn.dialect.mlir import ir

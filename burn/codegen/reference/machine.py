@@ -9,13 +9,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from burn.codegen.reference.failure import failed
+from burn.codegen.failure import failed
+from burn.codegen.hosted import name_of, size_of
 from burn.codegen.reference.operators import RUNS
 from burn.dialect.control import Group
-from burn.dialect.dims import Dim, Expr, Symbol, evaluate
+from burn.dialect.dims import Dim
 from burn.dialect.mlir import ir
 from burn.dialect.op import Agreement, Op, full_name
-from burn.dialect.types import LARGEST, numpy_dtype, type_of
+from burn.dialect.types import numpy_dtype, type_of
 from burn.kernels.builders import kernels
 from burn.kernels.builders.builder import Call
 from burn.kernels.preferences import Preferences
@@ -102,10 +103,7 @@ class Machine:
 
     # ---- sizes ---------------------------------------------------------------------------------------------------------
     def dim(self, dim: Dim) -> int:
-        size = dim if isinstance(dim, int) else evaluate(dim, self.sizes)
-        if abs(size) > LARGEST:
-            failed(Status.SIZE_OVERFLOW)
-        return size
+        return size_of(dim, self.sizes)
 
     def shape(self, value: ir.Value) -> tuple[int, ...]:
         return tuple(self.dim(d) for d in type_of(value).shape)
@@ -144,12 +142,6 @@ class Machine:
             number = self.code.numbers.get(operation)
             if number is not None:
                 self.events.append((number, start - self.began, time.perf_counter_ns() - start, False))
-
-
-def name_of(dim: Dim) -> str | None:
-    """The name of a dim that is a symbol."""
-    atom = dim.terms[0][0][0] if isinstance(dim, Expr) and dim.is_symbol else None
-    return atom.name if isinstance(atom, Symbol) else None
 
 
 def empty(shape: Sequence[int], dtype: str) -> np.ndarray:

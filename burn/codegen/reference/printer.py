@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from burn.codegen.backend import Built, Printer
 from burn.codegen.host.groups import flops
 from burn.codegen.host.records import KernelRecord, moved
+from burn.codegen.hosted import operators
 from burn.codegen.reference import control, debug, groups, library, lists, strings, views  # noqa: F401  they fill RUNS
 from burn.codegen.reference.operators import RUNS
 from burn.dialect.control import Group
 from burn.dialect.mlir import context, ir
 from burn.dialect.op import Op, full_name
 from burn.dialect.program import Program
-from burn.dialect.query import blocks
 from burn.dialect.shape import CheckSize
 from burn.dialect.text import to_text
 from burn.dialect.types import DTYPES, type_of
@@ -44,7 +43,7 @@ class ReferencePrinter(Printer):
     def build(self, program: Program) -> Built:
         """Raises CompileError that lists every op that the interpreter cannot run."""
         with context():
-            ops = list(operators(program))
+            ops = operators(program)
             problems = [
                 Problem(reason, op=op.OP_NAME, node=resolved(full_name(op))) for op in ops if (reason := _refused(op))
             ]
@@ -64,14 +63,6 @@ class ReferencePrinter(Printer):
     def listing(self, program: Program) -> str:
         """The kernels of every group, as the interpreter reads them."""
         return program_text(program, self.preferences)
-
-
-def operators(program: Program) -> Iterator[Op]:
-    """The ops of a program and of its control flow, in order; not those inside of groups."""
-    for block in blocks(program.block):
-        for operation in block.operations:
-            if isinstance(operation.opview, Op):
-                yield operation.opview
 
 
 def is_launch(op: Op) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from burn.codegen.reference.failure import failed
+from burn.codegen.failure import failed
 from burn.codegen.reference.machine import Machine
 from burn.codegen.reference.operators import runs
 from burn.dialect import regex

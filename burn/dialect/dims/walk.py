@@ -8,7 +8,7 @@ from functools import reduce as fold_left
 from typing import TypeVar
 
 from burn.dialect.dims.division import dim_broadcast, dim_max, dim_min, floordiv, mod
-from burn.dialect.dims.expression import Atom, Call, Dim, Expr, Symbol, normal, remove, terms
+from burn.dialect.dims.expression import Atom, Call, Dim, Expr, LoopVar, Symbol, normal, remove, terms
 
 T = TypeVar("T")
 
@@ -47,6 +47,23 @@ _OPS: dict[str, Callable[[Dim, Dim], Dim]] = {
 }
 
 
+def _broadcast(a: int, b: int) -> int:
+    if a != b and 1 not in (a, b):
+        raise ValueError(f"sizes {[a, b]} do not broadcast")
+    return b if a == 1 else a
+
+
+_NUMBERS: dict[str, Callable[[int, int], int]] = {
+    "add": lambda a, b: a + b,
+    "mul": lambda a, b: a * b,
+    "floordiv": lambda a, b: a // b,
+    "mod": lambda a, b: a % b,
+    "min": min,
+    "max": max,
+    "broadcast": _broadcast,
+}
+
+
 def substitute(dim: Dim, values: Mapping[Atom, Dim]) -> Dim:
     """Replaces atoms and simplifies the result. Extents of loop variables stay unchanged."""
     if isinstance(dim, int):
@@ -57,11 +74,14 @@ def substitute(dim: Dim, values: Mapping[Atom, Dim]) -> Dim:
 
 
 def evaluate(dim: Dim, sizes: Mapping[str, int]) -> int:
-    """The value for given sizes. Raises KeyError for a size that is not given."""
-    result = substitute(dim, {Symbol(name): value for name, value in sizes.items()})
-    if not isinstance(result, int):
-        raise KeyError(", ".join(sorted(symbols(result) - sizes.keys())) or str(dim))
-    return result
+    """The value for given sizes. Raises KeyError for a size that is not given, ValueError for sizes that do not broadcast, and
+    ZeroDivisionError."""
+    if isinstance(dim, int):
+        return dim
+    missing = symbols(dim) - sizes.keys()
+    if missing or any(isinstance(atom, LoopVar) for atom in atoms(dim)):
+        raise KeyError(", ".join(sorted(missing)) or str(dim))
+    return interpret(dim, lambda a: sizes[a.name], lambda c: c, lambda n, a, b: _NUMBERS[n](a, b))  # type: ignore[union-attr]
 
 
 TYPICAL = 64

@@ -1,0 +1,1 @@
+"""The emitters, by family of ops."""

@@ -1,0 +1,56 @@
+"""dot_general and convolution."""
+
+from __future__ import annotations
+
+from burn.codegen.stablehlo.builder import Builder, Convolution, Value
+from burn.codegen.stablehlo.elements import is_float
+from burn.codegen.stablehlo.emitter import Site, emits
+from burn.codegen.stablehlo.ops.casts import cast
+from burn.dialect.types import DTYPES
+
+
+def sums_in(*dtypes: str) -> str:
+    """The type of the sums: float32 or wider for floats, int32 or wider for integers."""
+    infos = [DTYPES[d] for d in dtypes]
+    if any(info.kind == "complex" for info in infos):
+        return max(infos, key=lambda info: info.bits).name
+    if any(info.kind in ("float", "small") for info in infos):
+        return "float64" if "float64" in dtypes else "float32"
+    wide = [info for info in infos if info.bits >= 32]
+    return max(wide, key=lambda info: info.bits).name if wide else "int32"
+
+
+def _operands(b: Builder, site: Site, sums: str) -> tuple[Value, Value]:
+    """The operands in a type that StableHLO multiplies: half precision as it is, all others in that of the sums."""
+    made = []
+    for i in (0, 1):
+        dtype = site.type(i).dtype
+        same = site.type(0).dtype == site.type(1).dtype and dtype in ("float16", "bfloat16") and is_float(sums)
+        made.append(site.x(i) if same else cast(b, site.x(i), dtype, sums))
+    return made[0], made[1]
+
+
+@emits("dot_general")
+def dot_general(site: Site) -> Value:
+    b, op = site.b, site.op
+    sums = sums_in(site.type(0).dtype, site.type(1).dtype)
+    x, y = _operands(b, site, sums)
+    batch, contract = (op.lhs_batch, op.rhs_batch), (op.lhs_contract, op.rhs_contract)
+    return cast(b, b.dot_general(x, y, batch, contract, sums), sums, site.result().dtype)
+
+
+@emits("conv")
+def conv(site: Site) -> Value:
+    b, op = site.b, site.op
+    sums = sums_in(site.type(0).dtype, site.type(1).dtype)
+    x, weight = _operands(b, site, sums)
+    pads = tuple(zip(site.sizes(op.low), site.sizes(op.high), strict=True))
+    last = op.layout == "last"
+    if op.fill:
+        low, high = ([pad[i] for pad in pads] for i in (0, 1))
+        around = (lambda p: [0, *p, 0]) if last else (lambda p: [0, 0, *p])
+        fill = b.scalar(op.fill, b.dtype_of(x))
+        x = b.pad(x, fill, around(low), around(high), [0] * site.type(0).rank)
+        pads = ((0, 0),) * len(pads)
+    form = Convolution(op.strides, pads, op.dilations, op.groups, last)
+    return cast(b, b.convolution(x, weight, form, sums), sums, site.result().dtype)
