@@ -1,5 +1,6 @@
-"""Quotients and remainders of 64 bits by a shifted constant. A shift by the width is poison until a select replaces it by zero, and
-LLVM must not divide by it."""
+"""Quotients and remainders of 64 bits by a shifted constant.
+
+A shift by the width is poison until a select replaces it by zero, and LLVM must not divide by it."""
 
 from __future__ import annotations
 
