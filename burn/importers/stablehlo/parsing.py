@@ -1,0 +1,192 @@
+"""From a file to its generic form. Enter at `recognise` and `generic_form`.
+
+The parsers of MLIR are native code, and a damaged file may end a process. They run as processes of their own: `torch-mlir-opt` for
+text, which is part of torch-mlir's wheel, and `jaxlib_reader.py` for bytecode, for artefacts of jax.export, and for text that is
+newer than torch-mlir. The generic form has no syntax of any dialect's own, so Python reads it (`syntax/`).
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from burn.errors import BudgetExceeded, ModelError, Problem
+from burn.runtime.budget import left
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+BYTECODE = b"ML\xefR"
+START = 1 << 16
+"""Bytes of a file in which its kind is searched."""
+_LONGEST = 600.0  # seconds for one file, without a budget
+_LEAST = 2 << 30  # bytes of address space that a parser gets under a budget: its libraries take most of it
+_SHOWN = 8
+_DIALECTS = re.compile(rb"\b(?:stablehlo|chlo|vhlo|mhlo)\.\w")
+_BURN = re.compile(rb'"burn\.\w')
+_ERROR = re.compile(r'^(?:.*?:(\d+):\d+\)?: error: |.*?error: "[^"]*":(\d+):\d+: |(?:.*: )?error: )(.*)$', re.MULTILINE)
+_PRODUCER = re.compile(rb"StableHLO_v(\d+\.\d+\.\d+)")
+EXTRA = "pip install 'burn-mlir[jax]'"
+
+
+@dataclass(frozen=True)
+class Source:
+    """The generic form of a program, and what jax.export noted beside it (see `jaxlib_reader.py`)."""
+
+    text: str
+    notes: dict[str, Any] = field(default_factory=dict)
+
+
+def recognise(data: Any, name: str = "") -> str:
+    """"text", "bytecode" or "exported" for StableHLO, else "". data: the file's bytes, mapped or not; name: the file's."""
+    start = bytes(data[:START])
+    if start.startswith(BYTECODE):
+        return "bytecode"
+    if _is_exported(start, data):
+        return "exported"
+    if name.endswith(".stablehlo"):
+        return "text"
+    text = name.endswith((".mlir", ".mlirbc")) and _DIALECTS.search(start) and not _BURN.search(start)
+    return "text" if text else ""
+
+
+def _is_exported(start: bytes, data: Any) -> bool:
+    """True for a FlatBuffer that holds bytecode: its first number is the table's offset, the table's that of its fields."""
+    root = int.from_bytes(start[:4], "little")
+    if not 8 <= root < len(start) - 4:
+        return False
+    back = int.from_bytes(start[root : root + 4], "little", signed=True)
+    table = root - back
+    if not 4 <= table < len(start) - 4:
+        return False
+    size = int.from_bytes(start[table : table + 2], "little")
+    return 4 <= size <= 256 and size % 2 == 0 and data.find(BYTECODE) >= 0
+
+
+def generic_form(path: Path, kind: str) -> Source:
+    """The program of a file in generic form, verified by the parser of MLIR. Raises ModelError, and BudgetExceeded."""
+    if kind != "text":
+        _need_jaxlib(path, "bytecode needs jaxlib" if kind == "bytecode" else "an artefact of jax.export needs JAX")
+        return _by_jaxlib(path, kind)
+    tool = _torch_mlir_opt()
+    if tool is None:
+        _need_jaxlib(path, "this installation of torch-mlir has no torch-mlir-opt, so StableHLO needs jaxlib")
+        return _by_jaxlib(path, kind)
+    flags = ("--mlir-print-op-generic", "--mlir-print-debuginfo", "--allow-unregistered-dialect")
+    done = _run([str(tool), *flags, str(path)], path)
+    if done.returncode == 0:
+        return Source(done.stdout.decode("utf-8", "replace"))
+    if _has_jaxlib():
+        return _by_jaxlib(path, kind)
+    _refuse(path, done, hint=f"a newer StableHLO may need jaxlib: {EXTRA}")
+
+
+@contextmanager
+def as_file(content: bytes) -> Iterator[Path]:
+    """The bytes of a program as a file."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "program"
+        path.write_bytes(content)
+        yield path
+
+
+def _has_jaxlib() -> bool:
+    return importlib.util.find_spec("jaxlib") is not None
+
+
+def _need_jaxlib(path: Path, why: str) -> None:
+    if not _has_jaxlib():
+        raise ModelError(f"{path} cannot be read", [Problem(why, hint=EXTRA)])
+
+
+def _torch_mlir_opt() -> Path | None:
+    spec = importlib.util.find_spec("torch_mlir")
+    for folder in (spec.submodule_search_locations or ()) if spec else ():
+        for name in ("torch-mlir-opt", "torch-mlir-opt.exe"):
+            tool = Path(folder) / "_mlir_libs" / name
+            if tool.is_file():
+                return tool
+    return None
+
+
+def _by_jaxlib(path: Path, kind: str) -> Source:
+    script = Path(__file__).with_name("jaxlib_reader.py")
+    done = _run([sys.executable, str(script), kind, str(path)], path)
+    head, _, text = done.stdout.decode("utf-8", "replace").partition("\n")
+    try:
+        notes = json.loads(head) if head else {}
+    except ValueError:
+        notes = {}
+    if done.returncode == 0 and "error" not in notes:
+        return Source(text, notes)
+    hint = ""
+    found = _PRODUCER.search(path.read_bytes()) if kind != "text" else None
+    newest = str(notes.get("version", ""))
+    if found is not None and newest and _numbers(found[1].decode()) > _numbers(newest):
+        hint = f"it was written by StableHLO {found[1].decode()}; the installed jaxlib reads {newest} at most"
+    _refuse(path, done, str(notes.get("error", "")), hint)
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split(".") if part.isdigit())
+
+
+def _run(command: Sequence[str], path: Path) -> subprocess.CompletedProcess[bytes]:
+    """Runs a parser within the rest of the budget."""
+    limits = left()
+    # The folder in which this process runs may hold files of the model's author: no module is imported from it.
+    places = [place for place in sys.path if place]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(places), "JAX_PLATFORMS": "cpu"}
+    process = subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment
+    )
+    with process:
+        if limits.bytes:
+            _limit(process.pid, max(2 * limits.bytes, _LEAST))
+        try:
+            out, err = process.communicate(timeout=limits.seconds or _LONGEST)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.communicate()
+            limit = f"{limits.seconds or _LONGEST:g} seconds"
+            raise BudgetExceeded(f"{path} cannot be read", [f"parsing it takes more than {limit}"]) from None
+        except BaseException:
+            process.kill()
+            raise
+    return subprocess.CompletedProcess(command, process.returncode, out, err)
+
+
+def _limit(pid: int, size: int) -> None:
+    try:
+        import resource
+    except ModuleNotFoundError:
+        return
+    if sys.platform == "linux":
+        try:
+            resource.prlimit(pid, resource.RLIMIT_AS, (size, size))
+        except OSError:  # it has ended
+            return
+
+
+def _refuse(path: Path, done: subprocess.CompletedProcess[bytes], error: str = "", hint: str = "") -> NoReturn:
+    said = "\n".join((done.stderr.decode("utf-8", "replace"), error))
+    problems: dict[Problem, None] = {}
+    for found in _ERROR.finditer(said):
+        line = found[1] or found[2] or "0"
+        where = f"line {line}: " if line != "0" else ""
+        problems[Problem(f"{where}{found[3].strip()}", hint=hint)] = None
+    if done.returncode < 0:
+        problems = {Problem(f"the parser of MLIR ended with signal {-done.returncode}: the file is damaged", hint=hint): None}
+    if not problems:
+        problems[Problem((error or said).strip().splitlines()[0] if (error or said).strip() else "no MLIR", hint=hint)] = None
+    raise ModelError(f"{path} is not a StableHLO program", list(problems)[:_SHOWN])
