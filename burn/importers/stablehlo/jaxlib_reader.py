@@ -38,7 +38,9 @@ def _exported(data: bytes) -> tuple[dict[str, Any], bytes]:
     names = {leaf: tree.keystr(path) for path, leaf in paths}
     outs, _ = tree.tree_flatten_with_path(exported.out_tree.unflatten(range(len(exported.out_avals))))
     notes = {
-        "inputs": [[names.get(i, ""), str(a.dtype), [str(d) for d in a.shape]] for i, a in enumerate(exported.in_avals)],
+        "inputs": [
+            [names.get(i, ""), str(a.dtype), [str(d) for d in a.shape]] for i, a in enumerate(exported.in_avals)
+        ],
         "outputs": [tree.keystr(path) for path, _ in outs],
         "kept": list(exported.module_kept_var_idx),
         "platforms": list(exported.platforms),

@@ -1,6 +1,7 @@
 """From a file to its generic form. Enter at `recognise` and `generic_form`.
 
-The parsers of MLIR are native code, and a damaged file may end a process. They run as processes of their own: `torch-mlir-opt` for
+The parsers of MLIR are native code, and a damaged file may end a process. They run as processes of their own: `torch-mlir-opt`
+for
 text, which is part of torch-mlir's wheel, and `jaxlib_reader.py` for bytecode, for artefacts of jax.export, and for text that is
 newer than torch-mlir. The generic form has no syntax of any dialect's own, so Python reads it (`syntax/`).
 """
@@ -18,7 +19,7 @@ from collections.abc import Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from burn.errors import BudgetExceeded, ModelError, Problem
 from burn.runtime.budget import left
@@ -48,7 +49,7 @@ class Source:
 
 
 def recognise(data: Any, name: str = "") -> str:
-    """"text", "bytecode" or "exported" for StableHLO, else "". data: the file's bytes, mapped or not; name: the file's."""
+    """ "text", "bytecode" or "exported" for StableHLO, else "". data: the file's bytes, mapped or not; name: the file's."""
     start = bytes(data[:START])
     if start.startswith(BYTECODE):
         return "bytecode"
@@ -86,9 +87,9 @@ def generic_form(path: Path, kind: str) -> Source:
     done = _run([str(tool), *flags, str(path)], path)
     if done.returncode == 0:
         return Source(done.stdout.decode("utf-8", "replace"))
-    if _has_jaxlib():
-        return _by_jaxlib(path, kind)
-    _refuse(path, done, hint=f"a newer StableHLO may need jaxlib: {EXTRA}")
+    if not _has_jaxlib():
+        raise _refusal(path, done, hint=f"a newer StableHLO may need jaxlib: {EXTRA}")
+    return _by_jaxlib(path, kind)
 
 
 @contextmanager
@@ -134,7 +135,7 @@ def _by_jaxlib(path: Path, kind: str) -> Source:
     newest = str(notes.get("version", ""))
     if found is not None and newest and _numbers(found[1].decode()) > _numbers(newest):
         hint = f"it was written by StableHLO {found[1].decode()}; the installed jaxlib reads {newest} at most"
-    _refuse(path, done, str(notes.get("error", "")), hint)
+    raise _refusal(path, done, str(notes.get("error", "")), hint)
 
 
 def _numbers(version: str) -> tuple[int, ...]:
@@ -178,7 +179,7 @@ def _limit(pid: int, size: int) -> None:
             return
 
 
-def _refuse(path: Path, done: subprocess.CompletedProcess[bytes], error: str = "", hint: str = "") -> NoReturn:
+def _refusal(path: Path, done: subprocess.CompletedProcess[bytes], error: str = "", hint: str = "") -> ModelError:
     said = "\n".join((done.stderr.decode("utf-8", "replace"), error))
     problems: dict[Problem, None] = {}
     for found in _ERROR.finditer(said):
@@ -186,7 +187,11 @@ def _refuse(path: Path, done: subprocess.CompletedProcess[bytes], error: str = "
         where = f"line {line}: " if line != "0" else ""
         problems[Problem(f"{where}{found[3].strip()}", hint=hint)] = None
     if done.returncode < 0:
-        problems = {Problem(f"the parser of MLIR ended with signal {-done.returncode}: the file is damaged", hint=hint): None}
+        problems = {
+            Problem(f"the parser of MLIR ended with signal {-done.returncode}: the file is damaged", hint=hint): None
+        }
     if not problems:
-        problems[Problem((error or said).strip().splitlines()[0] if (error or said).strip() else "no MLIR", hint=hint)] = None
-    raise ModelError(f"{path} is not a StableHLO program", list(problems)[:_SHOWN])
+        problems[
+            Problem((error or said).strip().splitlines()[0] if (error or said).strip() else "no MLIR", hint=hint)
+        ] = None
+    return ModelError(f"{path} is not a StableHLO program", list(problems)[:_SHOWN])

@@ -1,4 +1,5 @@
-"""A position in a text of MLIR, with the few steps that its readers are made of. Every step moves forward or raises ModelError."""
+"""A position in a text of MLIR, with the few steps that its readers are made of. Every step moves forward or raises
+ModelError."""
 
 from __future__ import annotations
 
@@ -147,4 +148,6 @@ class Cursor:
     def fail(self, message: str) -> NoReturn:
         line = self.text.count("\n", 0, self.position) + 1
         near = self.text[self.position : self.position + _SHOWN].split("\n")[0]
-        raise ModelError(f"{self.what} cannot be read", [f"line {line} of its generic form, before '{near}': {message}"])
+        raise ModelError(
+            f"{self.what} cannot be read", [f"line {line} of its generic form, before '{near}': {message}"]
+        )

@@ -1,7 +1,7 @@
 """Locations in MLIR's syntax: of them an error needs the names that JAX gave, and the innermost line of source.
 
-    loc("jit(f)/dot_general"("/home/user/model.py":12:4 to :18))
-    loc(callsite(#loc3 at #loc7))
+loc("jit(f)/dot_general"("/home/user/model.py":12:4 to :18))
+loc(callsite(#loc3 at #loc7))
 """
 
 from __future__ import annotations

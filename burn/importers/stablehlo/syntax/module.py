@@ -1,4 +1,5 @@
-"""A StableHLO module as it was read: functions, regions, ops, types and attributes. Nothing here is checked against an op's meaning.
+"""A StableHLO module as it was read: functions, regions, ops, types and attributes. Nothing here is checked against an op's
+meaning.
 
 Attributes are Python values: `int`, `float`, `bool`, `str`, `list`, `dict`, and the classes of this file for the rest. A unit
 attribute is `True`.
@@ -15,8 +16,8 @@ import numpy as np
 
 @dataclass(frozen=True)
 class QuantizedType:
-    """`!quant.uniform<i8:f32:1, {0.1:5, ...}>`. axis: None for one scale. block: True for one scale per block, which burn does not
-    read. dtype: the name of the stored elements."""
+    """`!quant.uniform<i8:f32:1, {0.1:5, ...}>`. axis: None for one scale. block: True for one scale per block, which burn does
+    not read. dtype: the name of the stored elements."""
 
     text: str
     dtype: str
@@ -138,8 +139,8 @@ class Block:
 
 @dataclass
 class Operation:
-    """One op in generic form. results: their names. location: the text of its location, which `Module.location` reads. number: the
-    op's number in the order of the text."""
+    """One op in generic form. results: their names. location: the text of its location, which `Module.location` reads. number:
+    the op's number in the order of the text."""
 
     name: str
     results: list[str]

@@ -1,7 +1,7 @@
 """MLIR's generic form becomes a `Module`. Enter at `read_module`.
 
-The text comes from a parser of MLIR (`file.py`), which has verified the program. This reader has no tables of ops. It ends with one
-ModelError for text that is not generic form, and its cost is proportional to the text.
+The text comes from a parser of MLIR (`file.py`), which has verified the program. This reader has no tables of ops. It ends
+with one ModelError for text that is not generic form, and its cost is proportional to the text.
 """
 
 from __future__ import annotations

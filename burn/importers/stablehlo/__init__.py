@@ -1,0 +1,1 @@
+"""StableHLO programs: text, bytecode, and artefacts of jax.export."""
