@@ -17,7 +17,7 @@ from burn import evaluation
 
 if TYPE_CHECKING:
     from burn import data, debug, errors, fft, generation, linalg, nn, ops, optim, random, train
-    from burn.compiled import compile
+    from burn.compiled import compile, from_jax
     from burn.dialect.spec import spec
     from burn.errors import BurnError, CompileError, DataError, InputError, ModelError, RunError, TypeMismatch
     from burn.exporting import export
@@ -47,6 +47,8 @@ __all__ = [
     "generate",
     # derivatives
     "grad", "value_and_grad", "vjp", "jvp", "stop_gradient", "custom_vjp", "checkpoint",
+    # JAX's functions
+    "from_jax",
     # out again
     "export",
     # what can go wrong
@@ -72,7 +74,7 @@ _HOMES = {
     "burn.random": ("manual_seed",),
     "burn.fft": ("hann_window", "hamming_window", "blackman_window"),
     "burn.dialect.spec": ("spec",),
-    "burn.compiled": ("compile",),
+    "burn.compiled": ("compile", "from_jax"),
     "burn.jitted": ("jit",),
     "burn.exporting": ("export",),
     "burn.errors": ("BurnError", "ModelError", "TypeMismatch", "CompileError", "InputError", "RunError", "DataError"),

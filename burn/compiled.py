@@ -8,8 +8,10 @@ arguments of each call, and follows changes of parameters.
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from burn.caching import executable
@@ -43,11 +45,11 @@ def compile(
     cache: bool = True,
     train: bool = False,
 ) -> Any:
-    """Compiles a module or a function of tensors, or a PyTorch module, for this machine (or for the CPU `target`).
+    """Compiles a module or a function of tensors, a PyTorch module, or a JAX function, for this machine (or the CPU `target`).
 
     `example_inputs`: arrays, types ("float32[batch, 3]") or containers of them (lists, tuples, dictionaries, dataclasses), by
     position (several in a tuple) or by name. A module with its own input types, such as an imported one, needs none.
-    `kwargs`: further examples for a PyTorch module, by name.
+    `kwargs`: further examples for a PyTorch module or a JAX function, by name.
     `dynamic`: names for sizes that vary, {"x": {0: "batch"}}, by the inputs' names or positions. The program accepts all sizes.
     `device`: "cpu", or a GPU, "cuda" or "cuda:1".
     `donate`: arguments, by position or name, that each call gives up. Results may reuse their memory, so their contents are lost
@@ -55,11 +57,13 @@ def compile(
     `cache`: read the compiled program from the disk cache, keyed by text and constants, and write it there.
     `precision`: "bf16" or "fp16" for matmuls in that type. See `burn.load` for precision, exact and autotune.
     `train`: return a burn module to be trained instead (`burn.nn.Graph`), made from a PyTorch module or an exported program. It
-    has the same parameters and call signature, and `copy_to(module)` copies the parameters back.
+    has the same parameters and call signature, and `copy_to(module)` copies the parameters back. A JAX function with parameters
+    becomes a module (burn/adapters/jax/training.py) that is differentiated by JAX's rules.
 
     Returns an Executable. If arguments or results are containers, or some arguments are not tensors, it returns a
     CompiledFunction, which is called like the function. A torch.nn.Module or an exported program becomes a CompiledModule, which
-    takes and returns torch's tensors (burn/adapters/torch).
+    takes and returns torch's tensors (burn/adapters/torch). A jitted or transformed JAX function, a module of Flax or Equinox,
+    or `burn.from_jax(f)` becomes a CompiledJax, which takes and returns JAX's arrays (burn/adapters/jax).
 
     Raises TypeMismatch for operands that do not fit each other, ModelError for what cannot be imported, CompileError, and
     DeviceError for a GPU that is not there."""
@@ -71,9 +75,20 @@ def compile(
         if train:
             return to_train(function, examples, kwargs, dynamic)
         return compile_module(function, examples, kwargs, dynamic, options, donate)
+    if is_jax(function):
+        from burn.adapters import jax
+
+        own = jax.as_function(function)
+        if train:
+            return jax.to_train(own, example_inputs, kwargs, dynamic)
+        return jax.compile_function(own, example_inputs, kwargs, dynamic, options, donate)
     if train:
         raise TypeMismatch(
-            "burn.compile turns PyTorch's modules into ones that burn trains", ["burn's own are trained as they are"]
+            "burn.compile turns PyTorch's modules and JAX's functions into modules that burn trains",
+            [
+                "burn's own are trained as they are",
+                "a plain function of JAX's arrays is given as burn.from_jax(function)",
+            ],
         )
     if kwargs is not None:
         example_inputs = _by_name(function, example_inputs, kwargs)
@@ -89,6 +104,46 @@ def is_torch(function: Any) -> bool:
         return False
     exported = getattr(sys.modules.get("torch.export"), "ExportedProgram", ())
     return isinstance(function, (torch.nn.Module, exported))
+
+
+def from_jax(function: Any, parameters: Any = None) -> Any:
+    """A JAX function as a function of burn's tensors, for burn.compile, burn.jit, burn.export, burn.grad, and for calls in
+    functions that burn traces.
+
+    function: a function of JAX's arrays, jitted or not, or a module: a bound one of Flax (`model.bind(variables)`), one of
+    Flax NNX, or one of Equinox.
+    parameters: the function's first argument, a pytree of arrays: `burn.from_jax(model.apply, variables)`. Their names are
+    their paths. The arrays of a module, and those bound by functools.partial, are parameters, too.
+
+    burn.compile and the like take a jitted function (`jax.jit(f)`), a transformed one (`jax.vmap(f)`), or a module as it is;
+    a plain Python function needs from_jax, because it might be one of burn's tensors. Numbers that are no arrays, strings and
+    the like are constants of a call. Results are tensors in the function's own containers. Floats are differentiated by JAX's
+    rules, with the user's custom_vjp, custom_jvp and checkpoints. Raises TypeMismatch for what is not a function, and at a call
+    ModelError with everything that burn does not have."""
+    from burn.adapters.jax import wrapped
+
+    return wrapped(function, parameters)
+
+
+JAX_PACKAGES = ("jax", "jaxlib", "flax", "equinox", "haiku", "optax")
+
+
+def is_jax(function: Any) -> bool:
+    """True if it is a function of JAX's: jitted, transformed, a module or its method, or `burn.from_jax(f)`. A plain function is
+    not: it may be one of burn's tensors. JAX is not imported for this."""
+    if "jax" not in sys.modules:
+        return False
+    if isinstance(function, functools.partial):
+        return is_jax(function.func)
+    if any(base.__module__.partition(".")[0] in JAX_PACKAGES for base in type(function).__mro__):
+        return True
+    if type(function).__module__ == "burn.adapters.jax.function":
+        return True
+    owner = getattr(function, "__self__", None)
+    if owner is not None and not isinstance(owner, (type, ModuleType)):
+        return is_jax(owner)
+    home = getattr(function, "__globals__", {}).get("__name__", "")
+    return isinstance(home, str) and home.partition(".")[0] in JAX_PACKAGES
 
 
 def _by_name(function: Callable[..., Any], examples: Any, kwargs: Mapping[str, Any]) -> dict[str, Any]:

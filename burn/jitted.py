@@ -21,7 +21,7 @@ from functools import cached_property
 from typing import Any
 
 import burn.markup as markup
-from burn.compiled import CompiledFunction, executable_of, is_torch
+from burn.compiled import CompiledFunction, executable_of, is_jax, is_torch
 from burn.dialect.deferred import is_remembering
 from burn.dialect.spec import as_array
 from burn.errors import Problem, TypeMismatch
@@ -314,7 +314,8 @@ def jit(
     (`p.assign(tensor)`) has its new elements after each call. They reuse the old memory unless something else refers to it.
     Changes of other state in modules that the function calls, and of attributes of objects among its arguments (`self`
     included), compile another program. Global numbers and tensors keep the value from when the program was compiled.
-    Raises TypeMismatch for a PyTorch module."""
+    A JAX function (jitted, transformed, a module, `burn.from_jax(f)`) takes and returns JAX's arrays; its parameters are
+    constants. Raises TypeMismatch for a PyTorch module."""
     if function is not None and is_torch(function):
         raise TypeMismatch(
             "burn.jit is for functions of burn's tensors", ["compile a PyTorch module with burn.compile"]
@@ -325,4 +326,10 @@ def jit(
     )
     if function is None:
         return functools.partial(jit, dynamic=dynamic, static=names, donate=donate, device=where)
+    if is_jax(function):
+        if names:
+            raise TypeMismatch("a JAX function says itself what is static", ["jax.jit(f, static_argnames=...)"])
+        from burn.adapters import jax
+
+        return jax.JaxJit(jax.as_function(function), dynamic, donate, Options(device=where or CPU))
     return Jit(function, dynamic, names, donate, device=where)

@@ -40,6 +40,7 @@ TENSOR_FAMILIES = {
 TITLES = {
     "run": ("Load, compile, export", None),
     "run-torch": ("Compiled PyTorch modules", None),
+    "run-jax": ("JAX functions", None),
     "tensor": ("Tensor", "burn.tensors.tensor"),
     "control": ("Control flow", "burn.tensors.control"),
     "gradients": ("Gradients", "burn.tensors.gradients"),
@@ -60,7 +61,7 @@ TABLES: dict[str, Callable[[], str]] = {
 }
 
 SECTIONS = {
-    "Functions and tensors": ("run", "run-torch", "tensor", "tensor-*", "control", "gradients"),
+    "Functions and tensors": ("run", "run-torch", "run-jax", "tensor", "tensor-*", "control", "gradients"),
     "Families of functions": ("linalg", "fft", "random"),
     "Models and training": ("nn", "nn-*", "optim", "train", "train-*", "data", "generation", "quantization"),
     "Examples": ("gallery",),

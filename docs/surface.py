@@ -66,7 +66,7 @@ MODULES: Mapping[str, str] = {
 
 CORE: Mapping[str, tuple[str, ...]] = {
     "run": (
-        "load", "compile", "jit", "export", "Executable", "explain", "compile_count", "set_num_threads", "spec",
+        "load", "compile", "jit", "export", "from_jax", "Executable", "explain", "compile_count", "set_num_threads", "spec",
     ),
     "tensor": ("Tensor", "tensor", "constant", "from_numpy", "Dim"),
     "control": ("cond", "while_loop", "fori_loop", "loop", "scan", "read_dim", "check_size"),
@@ -77,6 +77,7 @@ CORE: Mapping[str, tuple[str, ...]] = {
 RETURNED: Mapping[str, tuple[str, ...]] = {
     "run": ("burn.compiled.CompiledFunction", "burn.jitted.Jit"),
     "run-torch": ("burn.adapters.torch.module.CompiledModule",),
+    "run-jax": ("burn.adapters.jax.calling.CompiledJax", "burn.adapters.jax.training.JaxModule"),
 }
 """Classes that public functions return. Their constructors are private, their methods are not."""
 

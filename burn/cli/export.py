@@ -55,8 +55,8 @@ def main(
 ) -> None:
     """Write MODEL as an ONNX file.
 
-    MODEL is file.py:Name or package.module:Name (a burn.nn.Module or a torch.nn.Module, its class, or a function of
-    tensors), or an .onnx, .mlir or .pt2 file."""
+    MODEL is file.py:Name or package.module:Name (a burn.nn.Module or a torch.nn.Module, its class, a function of
+    tensors, or a JAX function), or an .onnx, .mlir or .pt2 file."""
     start = time.perf_counter()
     if dims and not verify:
         raise click.UsageError("--dim goes with --verify: sizes that have names stay dynamic")
@@ -113,10 +113,13 @@ def read(model: str, inputs: dict[str, str], weights: Path | None) -> Program:
         from burn.loading import read_program
 
         return read_program(path)
-    from burn.compiled import is_torch
+    from burn.compiled import from_jax, is_torch
     from burn.exporting import program_of
+    from burn.tracing.foreign import is_plain_jax
 
     found = _model(model, weights)
+    if is_plain_jax(found):
+        found = from_jax(found)
     if not is_torch(found):
         return program_of(found, inputs or None)
     return program_of(found, *_torch_examples(inputs))

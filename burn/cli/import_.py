@@ -14,7 +14,7 @@ from typing import Any
 
 import click
 
-from burn.cli.common import Progress, Size, command, console, existing, print_json
+from burn.cli.common import Named, Progress, Size, command, console, existing, print_json
 from burn.cli.into import Arguments, Renaming, load_into, refuse_weights
 from burn.errors import BurnError, Problem
 
@@ -33,6 +33,13 @@ SOURCE, WEIGHTS = "model.py", "model.safetensors"
 @click.option("--name", default="Model", show_default=True, help="of the class")
 @click.option("--dim", "dims", type=Size(), multiple=True, help="fix the size of a symbol; repeatable")
 @click.option("--force", is_flag=True, help="overwrite files that are there")
+@click.option(
+    "--input",
+    "inputs",
+    type=Named(),
+    multiple=True,
+    help="of a model in Python: NAME=TYPE, as in 'x=float32[batch,784]'",
+)
 @click.option("--into", help="load weights into a burn.nn.Module: file.py:Class or package.module:Class")
 @click.option("--args", "arguments", type=Arguments(), default="{}", help="of the class, as a JSON object or list")
 @click.option(
@@ -54,32 +61,40 @@ def main(
     output: Path,
     name: str,
     dims: tuple[tuple[str, int], ...],
+    inputs: tuple[tuple[str, str], ...],
     force: bool,
     into: str | None,
     as_json: bool,
     **loading: Any,
 ) -> None:
-    """Write MODEL (an ONNX file, or a .pt2 that torch.export saved) as a burn.nn module: OUTPUT/model.py and
-    OUTPUT/model.safetensors. With --into, load MODEL (weights) into a module of yours and save that: OUTPUT is a
-    .safetensors, .bpk or .npz file."""
+    """Write MODEL as a burn.nn module: OUTPUT/model.py and OUTPUT/model.safetensors.
+
+    MODEL is an ONNX file, a .pt2 that torch.export saved, or file.py:Name (a PyTorch module or a JAX function, with --input).
+    With --into, load MODEL (weights) into a module of yours and save that: OUTPUT is a .safetensors, .bpk or .npz file."""
     if into is not None:
         load_into(model, into, output, force=force, as_json=as_json, **loading)
         return
-    refuse_weights(model)
+    in_python = ":" in model.name
+    if not in_python:
+        refuse_weights(model)
     start = time.perf_counter()
     if (reason := refused_name(name)) is not None:
         raise click.BadParameter(f"'{name}' {reason}", param_hint="--name")
-    existing(model)
+    if not in_python:
+        existing(model)
+    elif dims:
+        raise BurnError(f"{model} has its sizes in --input", [Problem("--dim is for models in files")])
     check_output(output, force)
     progress = Progress(3)
 
     progress(f"importing {model}")
+    from burn.cli.export import read as read_python
     from burn.cli.facts import Facts
     from burn.exporters.python.generate import generate
     from burn.exporters.python.graph import read
     from burn.loading import read_program
 
-    program = read_program(model, dict(dims))
+    program = read_python(str(model), dict(inputs), None) if in_python else read_program(model, dict(dims))
     facts = Facts.of(read(program))
     progress("writing source, and tracing it back")
     source = generate(program, name, model.name)

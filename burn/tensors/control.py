@@ -99,10 +99,17 @@ def cond(
     assert thens is not None and elses is not None
     first, second = structures
     if first != second:
+        thens.drop()
+        elses.drop()
         text = f"then gives {_written(first)}, otherwise {_written(second)}"
         raise TypeMismatch("the branches of burn.cond return different structures", [text])
     if results is None:
-        types, sizes = _merged(thens.types, elses.types, paths(first))
+        try:
+            types, sizes = _merged(thens.types, elses.types, paths(first))
+        except TypeMismatch:
+            thens.drop()
+            elses.drop()
+            raise
     else:
         types = [spec(t) for t in results]
     _define(sizes)
@@ -147,7 +154,11 @@ def loop(
 
     region = _region(drawing, [TensorType("int64", ()), TensorType("bool", ()), *inner])
     given = region.types
-    scans = _check_returned(given, inner if carried_types is None else [], len(carried), scans)
+    try:
+        scans = _check_returned(given, inner if carried_types is None else [], len(carried), scans)
+    except TypeMismatch:
+        region.drop()
+        raise
     if results is None:
         ends_early = not region.is_counted(count, start)
         if scans and (ends_early or not isinstance(trips, (int, Expr))):
@@ -338,10 +349,14 @@ class _region:
                 given = result if isinstance(result, (tuple, list)) else [result]
                 values = [lift(v, "bool" if isinstance(v, bool) else None) for v in given]
                 ops.yield_([v.value for v in values])
-        except BurnError:
-            disconnect(self._holder.operation)  # values of the program would be in use as long as the error is kept
+        except Exception:
+            self.drop()
             raise
         self.types = [v.type for v in values]
+
+    def drop(self) -> None:
+        """Releases the program's values, before an error is raised: they would be in use as long as the error is kept."""
+        disconnect(self._holder.operation)
 
     def symbols(self) -> set[str]:
         """The sizes that are defined inside."""

@@ -11,7 +11,7 @@ from typing import Any
 from burn.errors import BurnError, Problem, TypeMismatch
 
 _HINTS = {
-    "jax": ("JAX", "write it with burn's functions, or convert it to ONNX (jax2onnx) and burn.load the file"),
+    "jax": ("JAX", "give burn.from_jax(function), or a jitted one: burn.compile(jax.jit(function), ..)"),
     "tensorflow": ("TensorFlow", "convert it to ONNX (tf2onnx) and burn.load the file"),
 }
 _PACKAGES = {"jax": "jax", "jaxlib": "jax", "flax": "jax", "equinox": "jax"}
@@ -54,6 +54,11 @@ def _raised_in(traceback: TracebackType | None) -> str | None:
     while traceback is not None:
         last, traceback = traceback, traceback.tb_next
     return None if last is None else _framework(last.tb_frame.f_globals.get("__name__"))
+
+
+def is_plain_jax(function: Any) -> bool:
+    """True for a Python function whose source names JAX."""
+    return _called_by(function) == "jax"
 
 
 def _called_by(function: Callable[..., Any]) -> str | None:

@@ -1,0 +1,252 @@
+"""A JAX function as a function of burn's tensors. Enter at `wrapped`.
+
+    f = burn.from_jax(jax_function)
+    y = f(x) + 1                      # lazy, or part of a traced function: burn.compile, burn.jit, burn.grad take it
+
+JAX traces the function for the tensors' types, and the jaxpr becomes ops (burn/importers/jax). Its derivative is JAX's: the
+jaxprs of `jax.vjp`, with custom_vjp, custom_jvp and checkpoints in them.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+from jax import tree_util
+
+from burn.adapters.jax.parameters import Parameters, separated
+from burn.dialect.compose import convert, number
+from burn.dialect.deferred import Value
+from burn.dialect.types import numpy_dtype
+from burn.errors import Problem, TypeMismatch
+from burn.importers.jax.dtypes import dtype_name, is_key, key_shape
+from burn.importers.jax.evaluate import Evaluator
+from burn.importers.jax.ops import calls  # noqa: F401  enters the rules
+from burn.importers.jax.sizes import Sizes
+from burn.importers.jax.tracing import Derivative, Program, differentiated, is_float, name_of, traced
+from burn.tensors import Tensor, constant
+from burn.tensors.base import Base, made
+from burn.tensors.gradients import custom_vjp
+
+KEPT = 64
+"""Programs that a function keeps."""
+
+
+@dataclass(frozen=True, eq=False)
+class Typed:
+    """A tensor that JAX takes for something else than its element type says: for typed keys, whose words (uint32) it holds, or
+    for a Python number, whose type gives way to that of arrays (`weak`)."""
+
+    tensor: Tensor
+    dtype: Any
+    weak: bool = False
+
+    @property
+    def type(self) -> Any:
+        return self.tensor.type
+
+    @property
+    def words(self) -> int:
+        """The number of axes that a key's words have."""
+        return len(key_shape(self.dtype)) if is_key(self.dtype) else 0
+
+
+@dataclass(frozen=True)
+class _Kept:
+    program: Program
+    sizes: Sizes
+    types: tuple[Any, ...]
+
+
+class JaxFunction:
+    """A JAX function that takes burn's tensors, alone or in pytrees, and returns them.
+
+    function: takes `parameters.tree` first, if there are parameters. static: names of arguments that JAX is given as they are."""
+
+    def __init__(self, function: Callable[..., Any], parameters: Parameters | None = None) -> None:
+        functools.update_wrapper(self, function, updated=())
+        self.function, self.parameters = function, parameters
+        self._kept: OrderedDict[Hashable, _Kept] = OrderedDict()
+
+    @property
+    def signature(self) -> inspect.Signature:
+        """Of the call, without the parameters. Raises TypeMismatch where Python does not tell."""
+        try:
+            signature = inspect.signature(self.function)
+        except (TypeError, ValueError):
+            generic = inspect.Parameter("args", inspect.Parameter.VAR_POSITIONAL)
+            return inspect.Signature([generic])
+        if self.parameters is None or self.parameters.whole:
+            return signature
+        kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+        own = list(signature.parameters.values())
+        return signature.replace(parameters=own[1:] if own and own[0].kind in kinds else own)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Calls the function with tensors, arrays and numbers. Raises ModelError with everything that burn does not have, and
+        where JAX refuses the call."""
+        given = [] if self.parameters is None else list(self.parameters.arrays)
+        return self.applied(given, args, kwargs)
+
+    def applied(self, parameters: Sequence[Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """The call with other parameters (tensors or arrays), in the order of `parameters.arrays`."""
+        leaves, structure = tree_util.tree_flatten((tuple(args), dict(kwargs)), is_leaf=_is_tensor)
+        arrays = [leaf for leaf in leaves if _is_array(leaf)]
+        rest = tuple(None if _is_array(leaf) else leaf for leaf in leaves)
+        moving = [_is_array(leaf) for leaf in leaves]
+        count = len(parameters)
+
+        def flat(*operands: Any) -> Any:
+            own, found = operands[:count], iter(operands[count:])
+            filled = [next(found) if m else r for m, r in zip(moving, rest, strict=True)]
+            args, kwargs = tree_util.tree_unflatten(structure, filled)
+            if self.parameters is None:
+                return self.function(*args, **kwargs)
+            return self.parameters.call(self.function, own, args, kwargs)
+
+        functools.update_wrapper(flat, self.function, updated=())
+        operands = [_operand(leaf) for leaf in (*parameters, *arrays)]
+        kept = self._program(flat, operands, (structure, rest, tuple(moving)))
+        results = self._run(kept, operands)
+        return tree_util.tree_unflatten(kept.program.results, results)
+
+    def _program(self, flat: Callable[..., Any], operands: Sequence[Any], key: Any) -> _Kept:
+        own = tuple(_identity(v) for v in operands)
+        whole = (key, own, jax.config.jax_enable_x64)  # type: ignore[attr-defined]
+        try:
+            known = self._kept.get(whole)
+        except TypeError:  # an argument without a hash
+            known, whole = None, None
+        if known is not None:
+            return known
+        sizes = Sizes()
+        types = tuple(_type(v, sizes) for v in operands)
+        kept = _Kept(traced(flat, types, {}), sizes, types)
+        if whole is not None:
+            self._kept[whole] = kept
+            while len(self._kept) > KEPT:
+                self._kept.popitem(last=False)
+        return kept
+
+    def _run(self, kept: _Kept, operands: Sequence[Any]) -> list[Any]:
+        evaluator = Evaluator(kept.sizes, self._names())
+        values = [_value(v, t, evaluator) for v, t in zip(operands, kept.types, strict=True)]
+        if any(isinstance(v, (Base, Typed)) and is_float(t.dtype) for v, t in zip(operands, kept.types, strict=True)):
+            results = _Differentiable(evaluator, kept, name_of(self.function))(values)
+        else:
+            results = list(map(made, evaluator.run(kept.program.jaxpr, values)))
+        return [Typed(r, t.dtype) if is_key(t.dtype) else r for r, t in zip(results, kept.program.shapes, strict=True)]
+
+    def _names(self) -> dict[int, str]:
+        if self.parameters is None:
+            return {}
+        return {id(a): n for a, n in zip(self.parameters.arrays, self.parameters.names, strict=True)}
+
+    def __repr__(self) -> str:
+        return f"burn.from_jax({name_of(self.function)})"
+
+
+class _Differentiable:
+    """One call, with JAX's derivative."""
+
+    def __init__(self, evaluator: Evaluator, kept: _Kept, name: str) -> None:
+        self.evaluator, self.kept, self.name = evaluator, kept, name
+        self._derivative: Derivative | None = None
+
+    def __call__(self, values: Sequence[Value]) -> list[Tensor]:
+        own = custom_vjp(self._plain)
+        own.defvjp(self._forward, self._backward)
+        return list(own(*map(made, values)))
+
+    @property
+    def derivative(self) -> Derivative:
+        if self._derivative is None:
+            self._derivative = differentiated(self.kept.program, self.kept.types, self.name)
+        return self._derivative
+
+    def _plain(self, *tensors: Tensor) -> tuple[Tensor, ...]:
+        return tuple(map(made, self.evaluator.run(self.kept.program.jaxpr, [t.value for t in tensors])))
+
+    def _forward(self, *tensors: Tensor) -> tuple[tuple[Tensor, ...], Any]:
+        """The results, and the residuals with the operands' types."""
+        found = list(map(made, self.evaluator.run(self.derivative.forward, [t.value for t in tensors])))
+        floats = self.derivative.floats
+        first, others = sum(floats), len(floats) - sum(floats)
+        end = len(found) - others
+        own, rest = iter(found[:first]), iter(found[end:])
+        results = tuple(next(own) if f else next(rest) for f in floats)
+        return results, found[first:end]
+
+    def _backward(self, residuals: Sequence[Tensor], cotangents: Sequence[Tensor]) -> tuple[Any, ...]:
+        floats = [g for g, f in zip(cotangents, self.derivative.floats, strict=True) if f]
+        values = [t.value for t in (*residuals, *floats)]
+        given = map(made, self.evaluator.run(self.derivative.backward, values))
+        by_number = dict(zip(self.derivative.wanted, given, strict=True))
+        return tuple(by_number.get(i) for i in range(len(self.kept.types)))
+
+
+# ---- operands --------------------------------------------------------------------------------------------------------------
+def _is_tensor(value: Any) -> bool:
+    return isinstance(value, (Base, Typed))
+
+
+def _is_array(value: Any) -> bool:
+    return isinstance(value, (Base, Typed, np.ndarray, np.generic, jax.Array))
+
+
+def _identity(value: Any) -> tuple[Any, ...]:
+    """The part of a cache's key that an operand is."""
+    if isinstance(value, Typed):
+        return value.type, value.dtype, value.weak
+    return (value.type,) if isinstance(value, Base) else (value.shape, value.dtype)
+
+
+def _operand(value: Any) -> Any:
+    return value._present() if isinstance(value, Base) else value
+
+
+def _type(value: Any, sizes: Sizes) -> Any:
+    """An operand's type in JAX's terms: int64 and float64 are 32 bits wide unless x64 is on."""
+    if isinstance(value, Typed):
+        shape = tuple(map(sizes.to_jax, value.type.shape[: value.type.rank - value.words]))
+        return jax.ShapeDtypeStruct(shape, value.dtype, weak_type=value.weak)
+    if isinstance(value, Base):
+        shape = tuple(map(sizes.to_jax, value.type.shape))
+        return jax.ShapeDtypeStruct(shape, jax.dtypes.canonicalize_dtype(numpy_dtype(value.dtype)))
+    if is_key(value.dtype):
+        return jax.ShapeDtypeStruct(value.shape, value.dtype)
+    return jax.ShapeDtypeStruct(value.shape, jax.dtypes.canonicalize_dtype(value.dtype))
+
+
+def _value(operand: Any, type_: Any, evaluator: Evaluator) -> Value:
+    if isinstance(operand, Typed):
+        operand = operand.tensor
+    if isinstance(operand, Base):
+        return convert(constant(operand).value, dtype_name(type_.dtype))
+    return convert(evaluator.constant(operand), dtype_name(type_.dtype))
+
+
+def wrapped(function: Any, parameters: Any = None) -> JaxFunction:
+    """As `burn.from_jax`."""
+    if isinstance(function, JaxFunction) and parameters is None:
+        return function
+    if not callable(function):
+        problem = Problem(f"not a {type(function).__name__}", hint="give a function or a module")
+        raise TypeMismatch("burn.from_jax takes a function of JAX's arrays", [problem])
+    own, found = separated(function, parameters)
+    return JaxFunction(own, found)
+
+
+def as_function(function: Any) -> JaxFunction:
+    return function if isinstance(function, JaxFunction) else wrapped(function)
+
+
+def scalar(value: Any) -> Value:
+    """A Python number as JAX's default type for it."""
+    return number(value, dtype_name(jax.dtypes.canonicalize_dtype(np.result_type(type(value)))))

@@ -1,0 +1,218 @@
+"""A jaxpr becomes ops: every equation, in order, through one table of rules. Enter at `Evaluator`.
+
+In a traced function the ops are added to its program, elsewhere they are recorded. Before anything is built, `check` walks
+through the jaxpr and all jaxprs in it, and raises one ModelError that lists every primitive without a rule, with the user's
+lines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import jax
+import jax.extend
+import numpy as np
+from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
+
+from burn.dialect.compose import number, reshape
+from burn.dialect.deferred import Value
+from burn.dialect.mlir import context, ir
+from burn.dialect.types import TensorType, numpy_dtype, type_of
+from burn.dialect.weights import array_weight
+from burn.errors import BurnError, ModelError, Problem
+from burn.importers.core import SHOWN
+from burn.importers.jax.dtypes import COMPLEX, dtype_name, is_key, key_shape
+from burn.importers.jax.equation import RULES, SUMMARY, Equation
+from burn.importers.jax.locations import module_path, source_line, source_location
+from burn.importers.jax.refusals import REASONS
+from burn.importers.jax.sizes import Sizes
+from burn.tensors import constant
+from burn.tensors.tracer import active
+
+
+class Evaluator:
+    """Runs jaxprs. names: paths of constant arrays, by identity."""
+
+    def __init__(self, sizes: Sizes, names: Mapping[int, str] | None = None) -> None:
+        self.sizes = sizes
+        self._names = names or {}
+        self._scope: list[str] = []
+
+    def type_of(self, aval: Any) -> TensorType:
+        """JAX's type in burn's terms. Raises ModelError."""
+        words = key_shape(aval.dtype) if is_key(aval.dtype) else ()
+        return TensorType(dtype_name(aval.dtype), (*self.sizes.shape(aval.shape), *words))
+
+    # ---- jaxprs ------------------------------------------------------------------------------------------------------
+    def run(self, program: ClosedJaxpr, operands: Sequence[Value]) -> list[Value]:
+        """The results of a whole program. Raises ModelError with everything that cannot be imported."""
+        check(program.jaxpr)
+        return self.closed(program, operands)
+
+    def closed(self, program: ClosedJaxpr, operands: Sequence[Value], scope: str = "") -> list[Value]:
+        return self.open(program.jaxpr, [self.constant(c) for c in program.consts], operands, scope)
+
+    def open(self, jaxpr: Jaxpr, consts: Sequence[Value], operands: Sequence[Value], scope: str = "") -> list[Value]:
+        """Builds the equations of a jaxpr with values for its variables."""
+        values: dict[Any, Value] = dict(zip(jaxpr.constvars, consts, strict=True))
+        values.update(zip(jaxpr.invars, operands, strict=True))
+
+        def read(atom: Any) -> Value:
+            return self.literal(atom) if isinstance(atom, Literal) else values[atom]
+
+        self._scope.append(scope)
+        try:
+            for eqn in jaxpr.eqns:
+                results = self._equation(eqn, [read(v) for v in eqn.invars])
+                values.update(zip(eqn.outvars, results, strict=True))
+            return [read(v) for v in jaxpr.outvars]
+        finally:
+            self._scope.pop()
+
+    def scope(self, eqn: Any) -> str:
+        """The path of modules around an equation, the callers' first."""
+        return ".".join(filter(None, (self._scope[-1] if self._scope else "", module_path(eqn))))
+
+    def _equation(self, eqn: Any, operands: Sequence[Value]) -> list[Value]:
+        here = Equation(eqn, self)
+        with self._located(here):
+            try:
+                result = here.call(RULES[eqn.primitive.name], operands)
+                results = list(result) if isinstance(result, (list, tuple)) else [result]
+                return [self._fit(here, v, a.aval) for v, a in zip(results, eqn.outvars, strict=True)]
+            except BurnError as error:
+                if any(p.op == here.op or (p.node and p.op) for p in error.problems):
+                    raise
+                raise ModelError(SUMMARY, [here.located(p) for p in error.problems]) from error
+
+    def _fit(self, here: Equation, value: Value, aval: Any) -> Value:
+        """Holds a rule to what JAX says of the result: element type, rank, sizes."""
+        if not hasattr(aval, "shape"):  # a token
+            return value
+        have, want = type_of(value), self.type_of(aval)
+        if have == want:
+            return value
+        differ = any(
+            isinstance(a, int) and isinstance(b, int) and a != b for a, b in zip(have.shape, want.shape, strict=False)
+        )
+        if have.dtype != want.dtype or have.rank != want.rank or differ:
+            here.fail(f"was built as {have}, JAX gives {want}")
+        return reshape(value, want.shape)
+
+    @contextmanager
+    def _located(self, here: Equation) -> Iterator[None]:
+        """The module and the primitive, with the line of Python inside."""
+        if active() is None:
+            yield
+            return
+        file, line = source_location(here.eqn)
+        with context():
+            inner = ir.Location.file(file.rsplit("/", 1)[-1], line, 0) if file else ir.Location.unknown()
+            location = ir.Location.name(".".join(filter(None, (here.name, here.op))), inner)
+        with location:
+            yield
+
+    # ---- constants ---------------------------------------------------------------------------------------------------
+    def literal(self, atom: Any) -> Value:
+        value = np.asarray(atom.val)
+        if value.ndim:
+            return self.constant(atom.val)
+        dtype = dtype_name(atom.aval.dtype)
+        return number(bool(value) if dtype == "bool" else value.item(), dtype)
+
+    def constant(self, array: Any) -> Value:
+        """A constant array; the program reads the array's own memory."""
+        name = self._names.get(id(array), "")
+        if hasattr(array, "dtype") and is_key(array.dtype):
+            array = jax.random.key_data(array)
+        elements = np.asarray(array)
+        dtype_name(elements.dtype)  # refuses what burn does not have
+        tracer = active()
+        if tracer is None:
+            return constant(elements).value
+        weight = array_weight(np.require(elements, requirements="C"))
+        return tracer.constant(array, weight, name or "constant")
+
+    # ---- functions of JAX's arrays -----------------------------------------------------------------------------------
+    def expand(self, function: Callable[..., Any], avals: Sequence[Any], operands: Sequence[Value]) -> list[Value]:
+        """What a function of JAX's arrays gives. avals: the types that it is traced for."""
+        given = [jax.ShapeDtypeStruct(a.shape, a.dtype, weak_type=getattr(a, "weak_type", False)) for a in avals]
+        program = jax.make_jaxpr(function)(*given)
+        check(program.jaxpr)
+        return self.closed(program, operands, self._scope[-1] if self._scope else "")
+
+    def elementwise(self, jaxpr: Any, consts: Sequence[Any], operands: Sequence[Value], scope: str = "") -> list[Value]:
+        """What a jaxpr of scalars gives for the elements of operands of one shape."""
+        function = jax.extend.core.jaxpr_as_fun(jaxpr if isinstance(jaxpr, ClosedJaxpr) else ClosedJaxpr(jaxpr, consts))
+        for _ in range(type_of(operands[0]).rank):
+            function = jax.vmap(function)
+        types = [type_of(v) for v in operands]
+        avals = [jax.ShapeDtypeStruct(tuple(map(self.sizes.to_jax, t.shape)), numpy_dtype(t.dtype)) for t in types]
+        self._scope.append(scope)
+        try:
+            return self.expand(function, avals, operands)
+        finally:
+            self._scope.pop()
+
+
+# ---- what is missing -----------------------------------------------------------------------------------------------------
+def check(jaxpr: Jaxpr) -> None:
+    """Raises ModelError that lists every primitive without a rule, and every complex number."""
+    missing: dict[str, list[Any]] = {}
+    complex_: list[Any] = []
+    for eqn in equations(jaxpr):
+        if eqn.primitive.name not in RULES:
+            missing.setdefault(eqn.primitive.name, []).append(eqn)
+        elif any(_is_complex(v.aval) for v in (*eqn.invars, *eqn.outvars)):
+            complex_.append(eqn)
+    problems = [
+        Problem(
+            f"is not supported; used {_times(eqns)}",
+            op=name,
+            hint=REASONS.get(name, "write it in other functions, or register a rule with burn.importers.jax.primitive"),
+        )
+        for name, eqns in missing.items()
+    ]
+    if complex_:
+        names = ", ".join(dict.fromkeys(e.primitive.name for e in complex_))
+        problems.append(Problem(f"{COMPLEX}; used {_times(complex_)}", op=names))
+    if problems:
+        raise ModelError(SUMMARY, problems)
+
+
+def _is_complex(aval: Any) -> bool:
+    dtype = getattr(aval, "dtype", None)
+    return dtype is not None and not is_key(dtype) and np.dtype(dtype).kind == "c"
+
+
+def _times(eqns: Sequence[Any]) -> str:
+    """Twice in model.py:3, model.py:7."""
+    sources = list(
+        dict.fromkeys(": ".join(filter(None, (module_path(e), source_line(e)))) or "JAX itself" for e in eqns)
+    )
+    shown = ", ".join(sources[:SHOWN]) + (f" and {len(sources) - SHOWN} more" * (len(sources) > SHOWN))
+    return f"{len(eqns)} time{'s' * (len(eqns) > 1)} in {shown}"
+
+
+def equations(jaxpr: Jaxpr) -> Iterator[Any]:
+    """Every equation of a jaxpr, and of the jaxprs in its parameters that are run."""
+    for eqn in jaxpr.eqns:
+        yield eqn
+        if eqn.primitive.name in RULES:
+            skipped = getattr(RULES[eqn.primitive.name], "skips", ())
+            for name, value in eqn.params.items():
+                if name not in skipped:
+                    for inner in _jaxprs(value):
+                        yield from equations(inner)
+
+
+def _jaxprs(value: Any) -> Iterator[Jaxpr]:
+    if isinstance(value, ClosedJaxpr):
+        yield value.jaxpr
+    elif isinstance(value, Jaxpr):
+        yield value
+    elif isinstance(value, (tuple, list)):
+        for each in value:
+            yield from _jaxprs(each)

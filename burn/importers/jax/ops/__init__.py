@@ -1,0 +1,21 @@
+"""Rules of primitives, a file for each family; importing this package enters them into `RULES`."""
+
+from burn.importers.jax.ops import (
+    calls,
+    contraction,
+    control,
+    indexing,
+    linalg,
+    pointwise,
+    random,
+    reduction,
+    shaping,
+    sorting,
+    special,
+    windows,
+)
+
+__all__ = [
+    "calls", "contraction", "control", "indexing", "linalg", "pointwise", "random", "reduction", "shaping", "sorting",
+    "special", "windows",
+]  # fmt: skip

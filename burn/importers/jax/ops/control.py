@@ -1,0 +1,117 @@
+"""Control flow: cond, switch, while and scan."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from burn.dialect import ops
+from burn.dialect.compose import reshape
+from burn.dialect.deferred import Value
+from burn.dialect.dims import Dim, dim_max
+from burn.dialect.types import type_of
+from burn.importers.jax.equation import Equation, primitive
+from burn.importers.lax.reduction import reduce
+from burn.importers.lax.scalars import full, like
+from burn.importers.lax.shaping import rev
+from burn.tensors.base import made
+from burn.tensors.control import cond as if_
+from burn.tensors.control import loop
+
+
+def _tensors(values: Sequence[Value]) -> list[Any]:
+    return [made(v) for v in values]
+
+
+def _values(tensors: Sequence[Any]) -> list[Value]:
+    return [t.value for t in tensors]
+
+
+@primitive("cond")
+def cond(eqn: Equation, index: Value, *operands: Value, branches: Sequence[Any], **params: Any) -> list[Value]:
+    """Branch number `index`, clamped. A bool chooses between two."""
+    if type_of(index).dtype == "bool":
+        index = ops.cast(index, dtype="int32")
+    return _values(_chosen(eqn, index, branches, operands, 0))
+
+
+def _chosen(eqn: Equation, index: Value, branches: Sequence[Any], operands: Sequence[Value], first: int) -> list[Any]:
+    here = lambda branch: lambda: tuple(_tensors(eqn.inner(branch, operands)))  # noqa: E731
+    if len(branches) == 1 or not eqn.eqn.outvars:
+        return list(here(branches[0])())
+    rest: Callable[[], Any] = lambda: tuple(_chosen(eqn, index, branches[1:], operands, first + 1))  # noqa: E731
+    return list(if_(made(ops.le(index, like(first, index))), here(branches[0]), rest))
+
+
+@primitive("platform_index")
+def platform_index(eqn: Equation, **params: Any) -> Value:
+    """`jax.lax.platform_dependent`: the branch of the CPU, or the default."""
+    platforms = params.get("platforms", ())
+    found = [number for number, names in enumerate(platforms) if names is None or "cpu" in names]
+    if not found:
+        eqn.fail("it has no branch for the CPU and no default")
+    return full(eqn.type_of(eqn.aval()), found[0])
+
+
+@primitive("while")
+def while_(
+    eqn: Equation, *operands: Value, cond_nconsts: int, cond_jaxpr: Any, body_nconsts: int, body_jaxpr: Any
+) -> list[Value]:
+    of_cond = operands[:cond_nconsts]
+    of_body = operands[cond_nconsts : cond_nconsts + body_nconsts]
+    state = operands[cond_nconsts + body_nconsts :]
+
+    def holds(values: Sequence[Value]) -> Value:
+        return eqn.inner(cond_jaxpr, [*of_cond, *values])[0]
+
+    def going(values: Sequence[Value]) -> Any:
+        """True while the condition holds for any of the loops that vmap made one."""
+        condition = holds(values)
+        return made(reduce(condition, "or", range(type_of(condition).rank)))
+
+    def step(iteration: Any, go_on: Any, *carried: Any) -> tuple[Any, ...]:
+        before = _values(carried)
+        new = eqn.inner(body_jaxpr, [*of_body, *before])
+        if cond_jaxpr.out_avals[0].shape:  # a loop that has ended keeps its state
+            condition = holds(before)
+            new = [ops.select(_spread(condition, n), n, b) for n, b in zip(new, before, strict=True)]
+        return going(new), *_tensors(new)
+
+    if not state:
+        return []
+    return _values(loop(step, _tensors(state), condition=going(state)))
+
+
+def _spread(condition: Value, x: Value) -> Value:
+    """A condition of the leading axes, for all of x."""
+    shape = type_of(condition).shape
+    return reshape(condition, (*shape, *(1,) * (type_of(x).rank - len(shape))))
+
+
+@primitive("scan")
+def scan(
+    eqn: Equation,
+    *operands: Value,
+    length: Any,
+    num_consts: int,
+    num_carry: int,
+    jaxpr: Any,
+    reverse: bool,
+    unroll: Any,
+) -> list[Value]:
+    consts = operands[:num_consts]
+    carry = operands[num_consts : num_consts + num_carry]
+    xs = operands[num_consts + num_carry :]
+    count: Dim = eqn.sizes((length,))[0]
+    if reverse:
+        xs = tuple(rev(x, (0,)) for x in xs)
+    if count == 0:
+        return [*carry, *(full(eqn.type_of(v.aval), 0) for v in eqn.eqn.outvars[num_carry:])]
+
+    def step(iteration: Any, going: Any, *carried: Any) -> tuple[Any, ...]:
+        rows = [ops.gather(x, iteration.value, axis=0) for x in xs]
+        return going, *_tensors(eqn.inner(jaxpr, [*consts, *_values(carried), *rows]))
+
+    results = _values(loop(step, _tensors(carry), trips=dim_max(0, count), scans=None))
+    ys = results[num_carry:]
+    return [*results[:num_carry], *((rev(y, (0,)) for y in ys) if reverse else ys)]

@@ -1,0 +1,129 @@
+"""Reductions over sliding windows, which pools are made of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from burn.dialect import ops
+from burn.dialect.compose import number
+from burn.dialect.deferred import Value
+from burn.dialect.types import type_of
+from burn.importers.jax.equation import Equation, primitive
+from burn.importers.lax.reduction import identity
+from burn.importers.lax.scalars import like
+from burn.importers.lax.select_and_scatter import select_and_scatter
+from burn.importers.lax.windows import reduce_window, reduce_window_with
+
+KINDS = {"reduce_window_sum": "sum", "reduce_window_max": "max", "reduce_window_min": "min"}
+
+
+@primitive(*KINDS)
+def of_kind(
+    eqn: Equation,
+    x: Value,
+    *,
+    window_dimensions: Any,
+    window_strides: Any,
+    padding: Any,
+    base_dilation: Any,
+    window_dilation: Any,
+) -> Value:
+    pads = [eqn.sizes(pair) for pair in padding]
+    return reduce_window(
+        x,
+        KINDS[eqn.op],
+        window_dimensions,
+        window_strides,
+        pads,
+        base_dilation,
+        window_dilation,  # type: ignore[arg-type]
+    )
+
+
+@primitive("reduce_window")
+def by_function(
+    eqn: Equation,
+    *operands: Value,
+    jaxpr: Any,
+    consts: Any,
+    window_dimensions: Any,
+    window_strides: Any,
+    padding: Any,
+    base_dilation: Any,
+    window_dilation: Any,
+) -> list[Value]:
+    count = len(operands) // 2
+
+    def combine(a: Any, b: Any) -> list[Value]:
+        return eqn.elementwise(jaxpr, [*a, *b], consts)
+
+    return reduce_window_with(
+        operands[:count],
+        operands[count:],
+        window_dimensions,
+        window_strides,
+        [eqn.sizes(pair) for pair in padding],  # type: ignore[misc]
+        base_dilation,
+        window_dilation,
+        combine,
+    )
+
+
+@primitive("select_and_gather_add")
+def select_and_gather_add(
+    eqn: Equation,
+    tangents: Value,
+    x: Value,
+    *,
+    select_prim: Any,
+    window_dimensions: Any,
+    window_strides: Any,
+    padding: Any,
+    base_dilation: Any,
+    window_dilation: Any,
+) -> Value:
+    """The tangent of each window's extreme."""
+    above = select_prim.name == "ge"
+    compare = ops.ge if above else ops.le
+
+    def combine(a: Any, b: Any) -> list[Value]:
+        first = compare(a[0], b[0])
+        return [ops.select(first, p, q) for p, q in zip(a, b, strict=True)]
+
+    starts = [identity("max" if above else "min", x), number(0, type_of(tangents).dtype)]
+    return reduce_window_with(
+        [x, tangents],
+        starts,
+        window_dimensions,
+        window_strides,
+        [eqn.sizes(pair) for pair in padding],  # type: ignore[misc]
+        base_dilation,
+        window_dilation,
+        combine,
+    )[1]
+
+
+@primitive("select_and_scatter_add")
+def select_and_scatter_add(
+    eqn: Equation,
+    source: Value,
+    x: Value,
+    *,
+    select_prim: Any,
+    window_dimensions: Any,
+    window_strides: Any,
+    padding: Any,
+) -> Value:
+    """Adds each window's number to the window's extreme: the gradient of a maximum pool."""
+    pads = [eqn.sizes(pair) for pair in padding]
+    start = like(0, source)
+    return select_and_scatter(
+        x,
+        source,
+        start,
+        select_prim.name,
+        "add",
+        window_dimensions,
+        window_strides,
+        pads,  # type: ignore[arg-type]
+    )

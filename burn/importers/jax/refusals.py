@@ -1,0 +1,27 @@
+"""Reasons why a primitive has no rule, and what to do instead."""
+
+from __future__ import annotations
+
+_CALLBACK = "a compiled program cannot call Python: leave the callback out"
+_DEVICES = "it communicates between devices: import the function of one device"
+_COMPLEX = "its results are complex numbers, which are not supported"
+_REF = "mutable arrays are not supported: return the new array instead"
+
+REASONS: dict[str, str] = {
+    **dict.fromkeys(("pure_callback", "io_callback", "debug_callback"), _CALLBACK),
+    "debug_print": "leave jax.debug.print out; burn.debug.print shows tensors of burn's functions",
+    "ffi_call": "foreign functions are XLA's: write it in jax.numpy",
+    "check": "leave jax.experimental.checkify out",
+    "infeed": _CALLBACK,
+    "outfeed": _CALLBACK,
+    **dict.fromkeys(
+        (
+            "all_gather", "all_to_all", "axis_index", "pmax", "pmin", "ppermute", "psum", "psum_invariant",
+            "ragged_all_to_all", "reduce_scatter", "shard_map", "pbroadcast", "pvary",
+        ),
+        _DEVICES,
+    ),
+    **dict.fromkeys(("fft", "eig", "complex", "real", "imag", "conj"), _COMPLEX),
+    **dict.fromkeys(("get", "swap", "addupdate", "run_state", "new_ref", "freeze", "empty_ref"), _REF),
+    "pallas_call": "kernels of Pallas are not supported: call the function without them",
+}  # fmt: skip

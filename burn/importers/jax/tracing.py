@@ -1,0 +1,104 @@
+"""JAX functions become jaxprs: `traced`, and the derivative of one, `differentiated`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.extend
+import numpy as np
+from jax import tree_util
+
+from burn.errors import BurnError, ModelError, Problem
+
+
+@dataclass(frozen=True)
+class Program:
+    """A jaxpr of flat operands, and the structure of its results."""
+
+    jaxpr: Any
+    results: Any
+    shapes: tuple[Any, ...]
+    """JAX's types of the results."""
+
+
+SUMMARY = "the JAX function cannot be traced"
+
+
+def traced(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Program:
+    """The program of a call. Leaves of the arguments are types (`jax.ShapeDtypeStruct`), arrays or numbers; arguments that a
+    jitted function declares static are used as they are. Raises ModelError with JAX's own message."""
+    jitted = function if hasattr(function, "trace") else jax.jit(function)
+    made = told(lambda: jitted.trace(*args, **kwargs), name_of(function))
+    leaves, structure = tree_util.tree_flatten(made.out_info)
+    return Program(made.jaxpr, structure, tuple(leaves))
+
+
+def told(call: Callable[[], Any], name: str) -> Any:
+    """Calls, and raises ModelError instead of JAX's errors."""
+    try:
+        return call()
+    except BurnError:
+        raise
+    except Exception as error:
+        text = " ".join(str(error).split())
+        short = text if len(text) < 400 else text[:400] + " .."
+        raise ModelError(SUMMARY, [Problem(f"JAX raised {type(error).__name__}: {short}", node=name)]) from error
+
+
+def name_of(function: Any) -> str:
+    return getattr(function, "__name__", None) or type(function).__name__
+
+
+@dataclass(frozen=True)
+class Derivative:
+    """A function's programs for differentiation, as JAX makes them.
+
+    forward: flat operands -> float results, other results, residuals. backward: residuals, cotangents of the float results ->
+    cotangents of the float operands. floats: which results are floats."""
+
+    forward: Any
+    backward: Any
+    floats: tuple[bool, ...]
+    wanted: tuple[int, ...]
+    """The numbers of the float operands."""
+
+
+def is_float(dtype: Any) -> bool:
+    return jax.dtypes.issubdtype(dtype, np.floating)
+
+
+def differentiated(program: Program, types: Sequence[Any], name: str) -> Derivative:
+    """The derivative of a program with respect to its float operands, by JAX's rules and the user's own. types: of the flat
+    operands. Raises ModelError where JAX has no derivative."""
+    wanted = tuple(i for i, t in enumerate(types) if is_float(t.dtype))
+    floats = tuple(is_float(t.dtype) for t in program.shapes)
+    run = jax.extend.core.jaxpr_as_fun(program.jaxpr)
+
+    def parts(*operands: Any) -> tuple[list[Any], list[Any]]:
+        results = run(*operands)
+        return (
+            [r for r, f in zip(results, floats, strict=True) if f],
+            [r for r, f in zip(results, floats, strict=True) if not f],
+        )
+
+    def forward(*operands: Any) -> Any:
+        def of_floats(*own: Any) -> Any:
+            given = list(operands)
+            for i, x in zip(wanted, own, strict=True):
+                given[i] = x
+            return parts(*given)
+
+        return jax.vjp(of_floats, *(operands[i] for i in wanted), has_aux=True)
+
+    forward_jaxpr, shapes = told(lambda: jax.make_jaxpr(forward, return_shape=True)(*types), name)
+    results, pull, _ = shapes
+    residuals, structure = tree_util.tree_flatten(pull)
+
+    def backward(kept: Any, cotangents: Any) -> Any:
+        return tree_util.tree_unflatten(structure, kept)(cotangents)
+
+    backward_jaxpr = told(lambda: jax.make_jaxpr(backward)(residuals, results), name)
+    return Derivative(forward_jaxpr, backward_jaxpr, floats, wanted)

@@ -1,0 +1,253 @@
+"""Special functions that burn has no primitive for, from elementary ones.
+
+They are computed in float64 and rounded once (`rounded`). For float32 and smaller they are exact to the last digit or two. For
+float64 the error is about 1e-14 (of the value, or of 1 near a zero). Formulas are from the Digital Library of Mathematical
+Functions, https://dlmf.nist.gov, with its numbers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from burn.dialect import ops
+from burn.dialect.compose import convert, number_like
+from burn.dialect.deferred import Value
+from burn.dialect.resize import polynomial
+from burn.dialect.types import type_of
+
+BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6)
+"""B2, B4 .. B14 (24.2.4)."""
+SHIFT = 10
+"""Asymptotic series are taken this far to the right of the argument, where their seven terms reach float64."""
+
+
+def rounded(function: Callable[[Value], Value]) -> Callable[[Value], Value]:
+    """The function computed in float64, in the operand's element type."""
+    return lambda x: convert(function(convert(x, "float64")), type_of(x).dtype)
+
+
+def _c(value: float, x: Value) -> Value:
+    return number_like(value, x)
+
+
+def _where(condition: Value, value: float | Value, other: Value) -> Value:
+    return ops.select(condition, _c(value, other) if isinstance(value, (int, float)) else value, other)
+
+
+def _series(x: Value, *coefficients: float) -> Value:
+    """sum of c[k] x^k, the lowest power first."""
+    return polynomial(x, *reversed(coefficients))
+
+
+def _whole(x: Value) -> Value:
+    return ops.eq(ops.floor(x), x)
+
+
+# ---- the gamma function's family ------------------------------------------------------------------------------------------
+def lgamma(x: Value) -> Value:
+    """log|gamma(x)|: Stirling's series (5.11.1) at x + 10, and the reflection (5.5.3) below 1/2; infinite at 0, -1, .."""
+    small = ops.lt(x, _c(0.5, x))
+    y = ops.select(small, ops.sub(_c(1.0, x), x), x)
+    steps: Any = y
+    for k in range(1, SHIFT):
+        steps = ops.mul(steps, ops.add(y, _c(k, y)))
+    steps = _where(ops.gt(y, _c(1e6, y)), 1.0, steps)  # the series needs no shift there, and `steps` would overflow
+    z = _where(ops.gt(y, _c(1e6, y)), y, ops.add(y, _c(SHIFT, y)))
+    inverse = ops.reciprocal(z)
+    terms = [b / (2 * k * (2 * k - 1)) for k, b in enumerate(BERNOULLI, 1)]
+    tail = ops.mul(inverse, _series(ops.mul(inverse, inverse), *terms))
+    main = ops.sub(ops.mul(ops.sub(z, _c(0.5, z)), ops.log(z)), z)
+    main = ops.add(ops.add(main, _c(0.5 * math.log(2 * math.pi), z)), tail)
+    value = _where(ops.eq(y, _c(math.inf, y)), math.inf, ops.sub(main, ops.log(steps)))
+    turn = ops.sub(x, ops.floor(x))
+    sine = ops.abs(ops.sin(ops.mul(turn, _c(math.pi, x))))
+    reflected = ops.sub(ops.sub(_c(math.log(math.pi), x), ops.log(sine)), value)
+    reflected = _where(_whole(x), math.inf, reflected)
+    return _where(ops.isinf(x), math.inf, ops.select(small, reflected, value))
+
+
+def digamma(x: Value) -> Value:
+    """gamma'(x) / gamma(x): the asymptotic series (5.11.2) at x + 10, the recurrence (5.5.2), the reflection (5.5.4); NaN at
+    -1, -2, .., and an infinity of the other sign at the two zeros."""
+    small = ops.lt(x, _c(0.5, x))
+    y = ops.select(small, ops.sub(_c(1.0, x), x), x)
+    steps: Any = ops.reciprocal(y)
+    for k in range(1, SHIFT):
+        steps = ops.add(steps, ops.reciprocal(ops.add(y, _c(k, y))))
+    z = ops.add(y, _c(SHIFT, y))
+    inverse = ops.reciprocal(z)
+    square = ops.mul(inverse, inverse)
+    terms = [b / (2 * k) for k, b in enumerate(BERNOULLI, 1)]
+    tail = ops.add(ops.mul(inverse, _c(0.5, z)), ops.mul(square, _series(square, *terms)))
+    value = ops.sub(ops.sub(ops.log(z), tail), steps)
+    angle = ops.mul(ops.sub(x, ops.round(x)), _c(math.pi, x))
+    reflected = ops.sub(value, ops.div(_c(math.pi, x), ops.tan(angle)))
+    reflected = _where(_whole(x), math.nan, reflected)
+    result = ops.select(small, reflected, value)
+    return _where(ops.eq(x, _c(0.0, x)), ops.neg(ops.reciprocal(x)), result)
+
+
+def zeta(s: Value, q: Value) -> Value:
+    """sum over k >= 0 of (q + k)^-s, for s > 1. A negative q needs a whole s. Its negative terms are those of a sum in the
+    other direction: (-1)^s (zeta(s, 1 - f) - zeta(s, 1 - q)), with f the fractional part of q."""
+    one, negative = _c(1.0, s), ops.lt(q, _c(0.0, q))
+    f = ops.sub(q, ops.floor(q))
+    even = ops.eq(ops.mod(s, _c(2.0, s)), _c(0.0, s))
+    others = ops.sub(_sum(s, ops.sub(one, f)), _sum(s, ops.sub(one, ops.select(negative, q, _c(0.0, q)))))
+    below = ops.add(_sum(s, f), ops.select(even, others, ops.neg(others)))
+    total = ops.select(negative, ops.select(_whole(s), below, _c(math.nan, s)), _sum(s, q))
+    total = _where(ops.and_(ops.le(q, _c(0.0, q)), _whole(q)), math.inf, total)
+    total = _where(ops.eq(s, one), math.inf, total)
+    return _where(ops.lt(s, one), math.nan, total)
+
+
+def _sum(s: Value, q: Value) -> Value:
+    """`zeta` for q > 0: ten terms, then Euler and Maclaurin's formula (25.11.5) with seven."""
+    power = ops.neg(s)
+    total: Any = ops.pow(q, power)
+    for k in range(1, SHIFT):
+        total = ops.add(total, ops.pow(ops.add(q, _c(k, q)), power))
+    a = ops.add(q, _c(SHIFT, q))
+    last = ops.pow(a, power)
+    total = ops.add(total, ops.div(ops.mul(last, a), ops.sub(s, _c(1.0, s))))
+    total = ops.add(total, ops.mul(last, _c(0.5, q)))
+    inverse = ops.reciprocal(a)
+    square = ops.mul(inverse, inverse)
+    factor = ops.mul(ops.mul(last, inverse), s)  # s (s + 1) .. (s + 2k - 2) a^(-s - 2k + 1)
+    for k, b in enumerate(BERNOULLI, 1):
+        total = ops.add(total, ops.mul(factor, _c(b / math.factorial(2 * k), q)))
+        rising = ops.mul(ops.add(s, _c(2 * k - 1, s)), ops.add(s, _c(2 * k, s)))
+        factor = ops.mul(ops.mul(factor, square), rising)
+    return total
+
+
+# ---- error functions --------------------------------------------------------------------------------------------------------
+CENTRE = (2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087, -0.00125372503)
+CENTRE = (*CENTRE, -0.00417768164, 0.246640727, 1.50140941)
+TAIL = (-0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844, 0.00573950773, -0.0076224613)
+TAIL = (*TAIL, 0.00943887047, 1.00167406, 2.83297682)
+"""Giles' polynomials for the inverse error function, good to 1e-7 (GPU Computing Gems, 2011, chapter 10)."""
+
+
+LEVELS = 40
+"""Of the continued fraction of erfc (7.9.2), which from 2 on reach float64."""
+
+
+def erfcx(x: Value) -> Value:
+    """exp(x^2) erfc(x): as it stands below 2, from there on as a continued fraction."""
+    y = ops.max(x, _c(2.0, x))
+    level: Any = y
+    for k in range(LEVELS, 0, -1):
+        level = ops.add(y, ops.div(_c(k / 2, y), level))
+    far = ops.div(_c(1 / math.sqrt(math.pi), y), level)
+    low = ops.min(x, _c(2.0, x))
+    near = ops.mul(ops.exp(ops.mul(low, low)), ops.sub(_c(1.0, x), ops.erf(low)))
+    return _where(ops.isnan(x), math.nan, ops.select(ops.lt(x, _c(2.0, x)), near, far))
+
+
+def _erfc_inverse(c: Value) -> Value:
+    """The y with erfc(y) = c, for 0 < c < 0.005: Newton's steps for the logarithms, which lose no digits."""
+    goal = ops.log(ops.min(c, _c(0.005, c)))
+    y = ops.sqrt(ops.neg(goal))
+    y = ops.sqrt(
+        ops.neg(ops.add(goal, ops.log(ops.mul(y, _c(math.sqrt(math.pi), c)))))
+    )  # erfc(y) ~ exp(-y^2) / (y sqrt(pi))
+    for _ in range(3):
+        scaled = erfcx(y)
+        missing = ops.sub(ops.sub(ops.log(scaled), ops.mul(y, y)), goal)
+        y = ops.add(y, ops.mul(ops.mul(scaled, missing), _c(math.sqrt(math.pi) / 2, c)))
+    return y
+
+
+def _erfinv_inside(x: Value) -> Value:
+    """`erfinv` up to 0.995: Giles' approximation, then two of Newton's steps."""
+    w = ops.neg(ops.log1p(ops.neg(ops.mul(x, x))))
+    near = polynomial(ops.sub(w, _c(2.5, x)), *CENTRE)
+    far = polynomial(ops.sub(ops.sqrt(w), _c(3.0, x)), *TAIL)
+    y = ops.mul(ops.select(ops.lt(w, _c(5.0, x)), near, far), x)
+    for _ in range(2):
+        slope = ops.mul(ops.exp(ops.neg(ops.mul(y, y))), _c(2 / math.sqrt(math.pi), x))
+        y = ops.sub(y, ops.div(ops.sub(ops.erf(y), x), slope))
+    return y
+
+
+def _inverse(x: Value, rest: Value) -> Value:
+    """erfinv(x), with rest = 1 - |x| where that is small: infinite at -1 and 1, NaN beyond."""
+    tail = _erfc_inverse(rest)
+    tail = ops.select(ops.lt(x, _c(0.0, x)), ops.neg(tail), tail)
+    y = ops.select(ops.lt(rest, _c(0.005, x)), tail, _erfinv_inside(x))
+    y = ops.select(ops.eq(rest, _c(0.0, x)), ops.mul(x, _c(math.inf, x)), y)
+    return _where(ops.or_(ops.lt(rest, _c(0.0, x)), ops.isnan(x)), math.nan, y)
+
+
+def erfinv(x: Value) -> Value:
+    return _inverse(x, ops.sub(_c(1.0, x), ops.abs(x)))
+
+
+def ndtri(x: Value) -> Value:
+    """The inverse of the normal distribution's cumulative function: sqrt(2) erfinv(2 x - 1)."""
+    rest = ops.mul(ops.min(x, ops.sub(_c(1.0, x), x)), _c(2.0, x))
+    y = _inverse(ops.sub(ops.mul(x, _c(2.0, x)), _c(1.0, x)), rest)
+    return ops.mul(y, _c(math.sqrt(2), x))
+
+
+def cbrt(x: Value) -> Value:
+    """The real cube root, with one of Newton's steps."""
+    size = ops.abs(x)
+    root = ops.pow(size, _c(1 / 3, x))
+    better = ops.sub(root, ops.div(ops.sub(root, ops.div(size, ops.mul(root, root))), _c(3.0, x)))
+    plain = ops.and_(ops.gt(size, _c(0.0, x)), ops.not_(ops.isinf(size)))
+    root = ops.select(plain, better, root)
+    return ops.select(ops.lt(x, _c(0.0, x)), ops.neg(root), root)
+
+
+# ---- Bessel functions ---------------------------------------------------------------------------------------------------------
+TERMS = 50
+"""Of a power series in (x/2)^2, which up to |x| = 20 reach float64."""
+FAR = 20.0
+EXPANSION = 30
+"""Terms of the expansion for large arguments (10.40.1), which from 20 on reach float64."""
+
+
+def scaled_bessel(order: int) -> Callable[[Value], Value]:
+    """exp(-|x|) I0(x), or I1: the power series (10.25.2) up to 20, the expansion for large arguments beyond."""
+    powers = [1 / (math.factorial(k) * math.factorial(k + order)) for k in range(TERMS)]
+    far, term = [1.0], 1.0
+    for k in range(1, EXPANSION):
+        term *= -((4 * order**2 - (2 * k - 1) ** 2) / (8 * k))
+        far.append(term)
+
+    def function(x: Value) -> Value:
+        size = ops.abs(x)
+        half = ops.mul(ops.min(size, _c(FAR, x)), _c(0.5, x))
+        near = ops.mul(_series(ops.mul(half, half), *powers), ops.exp(ops.neg(ops.min(size, _c(FAR, x)))))
+        near = ops.mul(near, half) if order else near
+        inverse = ops.reciprocal(ops.max(size, _c(FAR, x)))
+        beyond = ops.mul(_series(inverse, *far), ops.sqrt(ops.mul(inverse, _c(1 / (2 * math.pi), x))))
+        value = ops.select(ops.le(size, _c(FAR, x)), near, beyond)
+        value = ops.select(ops.isnan(x), x, value)
+        return ops.select(ops.lt(x, _c(0.0, x)), ops.neg(value), value) if order else value
+
+    return function
+
+
+def bessel(order: int) -> Callable[[Value], Value]:
+    scaled = scaled_bessel(order)
+    return lambda x: ops.mul(scaled(x), ops.exp(ops.abs(x)))
+
+
+def polygamma(n: int, x: Value) -> Value:
+    """The n-th derivative of digamma: (-1)^(n + 1) n! zeta(n + 1, x)."""
+    if n == 0:
+        return digamma(x)
+    sign = 1.0 if n % 2 else -1.0
+    return ops.mul(zeta(_c(n + 1, x), x), _c(sign * math.factorial(n), x))
+
+
+def erfc(x: Value) -> Value:
+    """1 - erf(x), without cancellation."""
+    far = ops.mul(ops.exp(ops.neg(ops.mul(x, x))), erfcx(x))
+    far = _where(ops.gt(x, _c(30.0, x)), 0.0, far)  # where exp(x^2) overflows
+    return ops.select(ops.lt(x, _c(0.5, x)), ops.sub(_c(1.0, x), ops.erf(x)), far)
