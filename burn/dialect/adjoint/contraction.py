@@ -8,7 +8,7 @@ from burn.dialect import ops
 from burn.dialect.adjoint.rules import rule
 from burn.dialect.compose import convert, number_like, reshape, transpose
 from burn.dialect.deferred import Value
-from burn.dialect.dims import Dim
+from burn.dialect.dims import Dim, dim_max, non_negative
 from burn.dialect.types import type_of
 
 
@@ -139,6 +139,8 @@ def kernel_gradient(
     n = len(kernel)
     batch, a, *sizes = type_of(few).shape
     b = type_of(many).shape[1]
+    # Only a run's sizes tell whether rows are missing at the end or left over. What is left over is removed below.
+    high = tuple(p if isinstance(p, int) or non_negative(p) else dim_max(p, 0) for p in high)
     if any((*low, *high)):
         many = ops.pad(many, number_like(0, many), low=(0, 0, *low), high=(0, 0, *high))
     rows = zip(sizes, kernel, strides, dilations, strict=True)
