@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from burn.compiled import compile, from_jax
     from burn.dialect.spec import spec
     from burn.errors import BurnError, CompileError, DataError, InputError, ModelError, RunError, TypeMismatch
-    from burn.exporting import export
+    from burn.exporting import export, to_jax
     from burn.fft import blackman_window, hamming_window, hann_window
     from burn.generation import generate
     from burn.jitted import jit
@@ -50,7 +50,7 @@ __all__ = [
     # JAX's functions
     "from_jax",
     # out again
-    "export",
+    "export", "to_jax",
     # what can go wrong
     "BurnError", "ModelError", "TypeMismatch", "CompileError", "InputError", "RunError", "DataError", "errors",
 ]  # fmt: skip
@@ -76,7 +76,7 @@ _HOMES = {
     "burn.dialect.spec": ("spec",),
     "burn.compiled": ("compile", "from_jax"),
     "burn.jitted": ("jit",),
-    "burn.exporting": ("export",),
+    "burn.exporting": ("export", "to_jax"),
     "burn.errors": ("BurnError", "ModelError", "TypeMismatch", "CompileError", "InputError", "RunError", "DataError"),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}

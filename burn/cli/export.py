@@ -1,8 +1,9 @@
-"""`burn export`: a model in Python, or in a file that burn reads, becomes an ONNX file."""
+"""`burn export`: a model in Python, or in a file that burn reads, becomes an ONNX or a StableHLO file."""
 
 from __future__ import annotations
 
 import inspect
+import re
 import sys
 import time
 from collections import Counter
@@ -26,7 +27,13 @@ TRACED_SIZE = 4  # what PyTorch sees of a size that varies
 
 @command
 @click.argument("model")
-@click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="the .onnx file to write")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    required=True,
+    help="the file to write: .onnx, or StableHLO as .mlir (text), .stablehlo or .jax",
+)
 @click.option("--opset", type=int, help="of the file; 21 by default")
 @click.option(
     "--input", "inputs", type=Named(), multiple=True, help="NAME=TYPE, as in 'x=float32[batch,784]'; repeatable"
@@ -53,7 +60,7 @@ def main(
     tolerance: float,
     as_json: bool,
 ) -> None:
-    """Write MODEL as an ONNX file.
+    """Write MODEL as an ONNX file, or as StableHLO: text (.mlir), a portable artefact (.stablehlo), or a jax.export (.jax).
 
     MODEL is file.py:Name or package.module:Name (a burn.nn.Module or a torch.nn.Module, its class, a function of
     tensors, or a JAX function), or an .onnx, .mlir or .pt2 file."""
@@ -63,6 +70,13 @@ def main(
     progress = Progress(3 if verify else 2)
     progress(f"reading {model}")
     program = read(model, dict(inputs), weights)
+    from burn.exporting import STABLEHLO
+
+    if output.suffix in STABLEHLO:
+        if opset is not None or external_data or verify:
+            raise click.UsageError("--opset, --external-data and --verify are for ONNX files")
+        _stablehlo(program, output, start, as_json)
+        return
     from burn.exporters.onnx import write
 
     rows: list[dict[str, Any]] = []
@@ -98,6 +112,29 @@ def main(
         print_json(report)
     else:
         _show(report, operators)
+
+
+def _stablehlo(program: Program, output: Path, start: float, as_json: bool) -> None:
+    from burn.exporting import write_stablehlo
+
+    made = write_stablehlo(program, output)
+    text = made if isinstance(made, str) else made.mlir_module()
+    found = Counter(re.findall(r"\b(?:stablehlo|chlo)\.(\w+)", text))
+    report = {
+        "file": str(output),
+        "inputs": dict(zip(program.input_names, map(str, program.input_types), strict=True)),
+        "outputs": dict(zip(program.output_names, map(str, program.output_types), strict=True)),
+        "ops": dict(found.most_common()),
+        "bytes": output.stat().st_size,
+        "seconds": round(time.perf_counter() - start, 3),
+    }
+    if as_json:
+        print_json(report)
+        return
+    out = console()
+    out.print(f"{output}: StableHLO, {report['bytes']:,} bytes, in {report['seconds']:.2f} s")
+    out.print(f"inputs {', '.join(f'{n}: {t}' for n, t in report['inputs'].items()) or 'none'}")
+    out.print(f"{sum(found.values())} ops: {', '.join(f'{count} {name}' for name, count in found.most_common(8))}")
 
 
 def read(model: str, inputs: dict[str, str], weights: Path | None) -> Program:

@@ -8,7 +8,7 @@ import click
 
 COMMANDS = {
     "import": ("burn.cli.import_", "Write a model as Python source and weights, or load weights into one."),
-    "export": ("burn.cli.export", "Write a model in Python as an ONNX file."),
+    "export": ("burn.cli.export", "Write a model in Python as an ONNX or StableHLO file."),
     "quantize": ("burn.cli.quantize", "Quantise an ONNX model to 8 bits, or its weights to 4."),
     "compile": ("burn.cli.compile", "Compile a model into a command or a library that needs no Python."),
     "run": ("burn.cli.run", "Run a model, compare it with ONNX Runtime, see where its time goes."),

@@ -35,8 +35,8 @@ TOLERANCE = 1e-4  # largest difference, relative to an output's largest value
 @click.option("--save", type=click.Path(path_type=Path), help="write the outputs to a .npz file")
 @click.option(
     "--verify",
-    type=click.Choice(["onnxruntime", "reference"]),
-    help="compare every output with ONNX Runtime's, or with burn's slow interpreter",
+    type=click.Choice(["onnxruntime", "reference", "xla"]),
+    help="compare every output with ONNX Runtime's, with burn's slow interpreter's, or with XLA's",
 )
 @click.option("--per-node", is_flag=True, help="with --verify: find the first node whose result differs")
 @click.option("--tolerance", default=TOLERANCE, show_default=True, help="difference relative to the largest value")

@@ -13,8 +13,8 @@ from burn.errors import BurnError, Problem
 Arrays = Mapping[str, np.ndarray]
 
 
-PEERS = ("onnxruntime", "reference")
-"""ONNX Runtime, and burn's reference device: the interpreter of kernels."""
+PEERS = ("onnxruntime", "reference", "xla")
+"""ONNX Runtime, burn's reference device (the interpreter of kernels), and XLA through StableHLO."""
 
 
 def verify_outputs(
@@ -24,7 +24,7 @@ def verify_outputs(
 
     If outputs of an ONNX model differ, they are compared with float64: one that is no further from it than the peer's is the
     same."""
-    expected = _run_peer(model, feeds) if peer == "onnxruntime" else _interpreted(model, feeds)
+    expected = _run_peer(model, feeds) if peer == "onnxruntime" else _on_device(model, feeds, peer)
     rows = [compare(name, outputs[name], expected[name], tolerance) for name in outputs]
     if not all(row["same"] for row in rows) and model.suffix == ".onnx":
         _judge(model, feeds, rows, outputs, expected, tolerance, peer)
@@ -138,11 +138,11 @@ def _tapped(proto: Any, names: list[str]) -> Any:
     return copy
 
 
-def _interpreted(model: Path, feeds: Arrays) -> dict[str, np.ndarray]:
-    """The outputs on the reference device."""
+def _on_device(model: Path, feeds: Arrays, device: str) -> dict[str, np.ndarray]:
+    """The outputs on another of burn's devices."""
     import burn
 
-    program = burn.load(model, device="reference", cache=False)
+    program = burn.load(model, device=device, cache=False)
     return {name: as_array(output) for name, output in program.run(dict(feeds)).items()}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NoReturn
 
 from burn.runtime import _native
@@ -15,7 +16,7 @@ class Failed(Exception):
         super().__init__(status, site, value)
         self.status, self.site, self.value = status, site, value
 
-    def told(self, sites: dict[str, int]) -> Exception:
+    def told(self, sites: Mapping[str, int]) -> Exception:
         """The native runtime's exception. sites: the numbers of source nodes in the artefact."""
         return _native.RunFailure(int(self.status), sites.get(self.site, -1), self.value)
 

@@ -56,6 +56,16 @@ def trace(function: Callable[..., Any], inputs: Mapping[str, TensorType | str], 
     return program
 
 
+def trace_open(
+    function: Callable[..., Any], inputs: Sequence[tuple[str, TensorType]], opens: bool
+) -> tuple[Program, list[Owned]]:
+    """The program of a function of tensors, which returns a mapping; and the parameters that are its further inputs, in order.
+    opens: whether parameters are inputs of it."""
+    tracer = Tracer(list(inputs), opens=opens)
+    program, _ = _trace(tracer, function, lambda tensors: function(*tensors), ())
+    return program, tracer.parameters if opens else []
+
+
 def trace_examples(
     function: Callable[..., Any],
     example_inputs: Sequence[Any] | Mapping[str, Any] | None = None,

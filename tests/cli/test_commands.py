@@ -219,17 +219,18 @@ def test_opt_prints_statistics(tmp_path: Path) -> None:
     assert rows == ["pass", "simplify", "fuse"] and "rounds: " in done.stderr
 
 
-def test_run_verifies_against_the_reference_device(tmp_path: Path) -> None:
+@pytest.mark.parametrize("device", ["reference", "xla"])
+def test_run_verifies_against_another_device(device: str, tmp_path: Path) -> None:
     nodes = [
         helper.make_node("Softmax", ["x"], ["a"], name="soft"),
         helper.make_node("Cast", ["a"], ["y"], name="cast", to=10),
     ]
     model = tmp_path / "m.onnx"
     onnx.save(helper.make_model(helper.make_graph(nodes, "g", [value("x", 1)], [value("y", 10)])), model)
-    done = succeeds("run", model, "--dim", "n=2", "--verify", "reference", "--per-node", "--json")
+    done = succeeds("run", model, "--dim", "n=2", "--verify", device, "--per-node", "--json")
     report = json.loads(done.stdout)["verify"]
-    assert report["with"] == "reference" and report["same"] and report["first_difference"] is None
-    done = command("run", model, "--dim", "n=2", "--verify", "reference", "--tolerance", "1e-12", "--json")
+    assert report["with"] == device and report["same"] and report["first_difference"] is None
+    done = command("run", model, "--dim", "n=2", "--verify", device, "--tolerance", "1e-12", "--json")
     assert done.exit_code in (0, 1) and json.loads(done.stdout)["verify"]["outputs"][0]["relative"] < 1e-2
 
 

@@ -13,7 +13,7 @@ from burn.dialect import ops
 from burn.dialect.adjoint import rules as table
 from burn.dialect.compose import plus
 from tests.fuzz.gradients import cut
-from tests.fuzz.gradients.case import Plan, attempt, case, planned
+from tests.fuzz.gradients.case import Plan, attempt, by_xla, case, planned
 from tests.fuzz.gradients.program import Line, Program
 from tests.fuzz.runner import Outcome, check, sweep
 
@@ -25,7 +25,12 @@ def test_derivatives_agree_with_torch(seed: int) -> None:
     check(case, seed)
 
 
+def test_derivatives_agree_with_torch_by_xla() -> None:
+    check(by_xla, 2)
+
+
 test_more_programs = sweep(case, 300, ("torch", "burn"))
+test_more_programs_by_xla = sweep(by_xla, 300, ("torch", "burn"))
 
 
 # ---- the harness itself ------------------------------------------------------------------------------------------------

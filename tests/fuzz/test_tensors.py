@@ -7,7 +7,7 @@ import pytest
 
 import burn
 from tests.fuzz.runner import check, sweep
-from tests.fuzz.tensors.case import attempt, case
+from tests.fuzz.tensors.case import attempt, by_xla, case
 from tests.fuzz.tensors.compare import difference
 from tests.fuzz.tensors.numpy_side import Numpy
 from tests.fuzz.tensors.program import Line, Program
@@ -19,7 +19,13 @@ def test_programs_agree_with_numpy(seed: int) -> None:
     check(case, seed)
 
 
+@pytest.mark.parametrize("seed", range(100, 102))
+def test_programs_agree_with_numpy_by_xla(seed: int) -> None:
+    check(by_xla, seed)
+
+
 test_more_programs = sweep(case)
+test_more_programs_by_xla = sweep(by_xla)
 
 
 # ---- the harness itself ------------------------------------------------------------------------------------------------

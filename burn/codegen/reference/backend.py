@@ -13,8 +13,9 @@ from burn.errors import CompileError
 if TYPE_CHECKING:
     from burn.options import Options
 
-PIPELINE = Pipeline.of(Point.PRECISION, "decompose", Point.LAYOUT, Point.MEMORY, "fuse{max-ops=1},release")
-"""No composite stays whole, nothing is simplified, packed or folded, and each op has a kernel of its own."""
+PIPELINE = Pipeline.of(Point.PRECISION, "decompose", Point.LAYOUT, Point.MEMORY, "fuse,release")
+"""No composite stays whole, and nothing is simplified, packed or folded. Ops are fused as for other devices, which checks fusion
+and its kernels."""
 
 
 @dataclass(frozen=True)

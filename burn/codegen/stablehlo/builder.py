@@ -216,6 +216,10 @@ class Builder(ABC):
     def not_(self, x: Value) -> Value:
         return self.unary("not", x)
 
+    def constant(self, x: Value) -> Value:
+        """x, as a constant for differentiation."""
+        return x
+
     def and_(self, x: Value, y: Value) -> Value:
         return self.binary("and", x, y)
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from burn.codegen.stablehlo.builder import Builder, Size, Value
 from burn.codegen.stablehlo.elements import carrier, has_carrier
+from burn.dialect.control import If, Loop
 from burn.dialect.dims import Dim
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op, full_name
@@ -175,6 +176,8 @@ def refused(op: Op) -> str:
         return f"StableHLO has no element type {odd}"
     if op.OP_NAME not in EMITTERS and op.OP_NAME not in ("return", "yield"):
         return f"burn.{op.OP_NAME} has no form in StableHLO"
+    if isinstance(op, (If, Loop)) and op.symbols:
+        return f"the sizes of burn.{op.OP_NAME} depend on data"
     return ""
 
 

@@ -24,7 +24,7 @@ from burn.runtime.abi import MESSAGES
 FAMILIES = ("pointwise", "shape", "reduction", "contraction", "indexing", "library", "control", "debug")
 """The modules of emitters, in `ops/`."""
 
-PASSES = "simplify{absorb=false},decompose,simplify{absorb=false}"
+PASSES = "simplify{absorb=false},decompose{keep=stop_gradient},simplify{absorb=false}"
 """The passes before a program can be written: composites are expanded, sizes that constants give are known."""
 
 SUMMARY = "the program cannot be written as StableHLO"

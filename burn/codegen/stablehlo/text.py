@@ -80,7 +80,7 @@ class TextBuilder(Builder):
         return x.dtype
 
     # ---- constants -----------------------------------------------------------------------------------------------------
-    def full(self, value: float | int | bool, shape: Sequence[int], dtype: str) -> Tensor:
+    def full(self, value: float | int | bool | complex, shape: Sequence[int], dtype: str) -> Tensor:
         text = number(value, dtype)
         type_ = tensor_type(shape, dtype)
         known = next((m[text, type_] for m in self._splats if (text, type_) in m), None)
@@ -421,5 +421,5 @@ def elements_text(array: np.ndarray, dtype: str) -> str:
 
 def _nested(array: np.ndarray, dtype: str) -> str:
     if array.ndim == 0:
-        return number(_plain(array[()], dtype), dtype)
+        return number(_plain(array.reshape(-1)[0], dtype), dtype)
     return f"[{', '.join(_nested(part, dtype) for part in array)}]"

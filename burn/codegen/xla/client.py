@@ -7,6 +7,7 @@ setting of the user's JAX is read or changed.
 from __future__ import annotations
 
 import ctypes
+import importlib
 import importlib.util
 import threading
 from collections.abc import Sequence
@@ -32,8 +33,8 @@ class Client:
     def __init__(self) -> None:
         check_installed()
         import jax
-        from jax._src.lib import xla_client
 
+        xla_client: Any = importlib.import_module("jax._src.lib").xla_client
         self._xla = xla_client
         self.device = jax.devices()[0]
         self._sharding = jax.sharding.SingleDeviceSharding(self.device)

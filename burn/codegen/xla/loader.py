@@ -79,7 +79,9 @@ class Loaded(Hosted):
         return outputs, machine.events
 
     def contained(self, value: Any) -> Any:
-        return [self.contained(item) for item in value] if isinstance(value, list) else np.ascontiguousarray(value)
+        if isinstance(value, list):
+            return [self.contained(item) for item in value]
+        return np.ascontiguousarray(value).reshape(value.shape)
 
     def _held(self, machine: Machine, value: Any) -> Any:
         if isinstance(value, list):

@@ -8,7 +8,6 @@ from functools import cached_property
 
 from burn.codegen.stablehlo.emitter import EMITTERS, refused
 from burn.codegen.stablehlo.lowering import load_emitters
-from burn.codegen.stablehlo.ops.control import is_static
 from burn.codegen.stablehlo.ops.library import COUNTED
 from burn.dialect.control import If, Loop, captured
 from burn.dialect.mentions import used_symbols
@@ -100,7 +99,7 @@ def steps(block: ir.Block) -> list[Step]:
 
 def is_pure(op: Op) -> bool:
     """True if an op, with all ops in its regions, can be part of a module."""
-    if op.OP_NAME not in EMITTERS or (isinstance(op, (If, Loop)) and not is_static(op)):
+    if op.OP_NAME not in EMITTERS or (isinstance(op, (If, Loop)) and op.symbols):
         return False
     inner = (o.opview for region in op.operation.regions for block in region.blocks for o in block.operations)
     return all(o.OP_NAME == "yield" or is_pure(o) for o in inner)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from burn.codegen.backend import Built, Printer
 from burn.codegen.host.records import KernelRecord, sum_dims
 from burn.codegen.hosted import operators
+from burn.codegen.stablehlo.elements import has_carrier
 from burn.codegen.stablehlo.lowering import text_of
 from burn.codegen.xla.plan import Plan, Segment
 from burn.dialect.mlir import context, ir
@@ -36,6 +37,11 @@ class XlaPrinter(Printer):
             plan = Plan.of(program.block)
             problems = [
                 Problem(reason, op=op.OP_NAME, node=resolved(full_name(op))) for op, reason in plan.unsupported()
+            ]
+            problems += [
+                Problem(f"{name}: StableHLO has no element type {type_.dtype}")
+                for name, type_ in zip(program.input_names, program.input_types, strict=False)
+                if not has_carrier(type_.dtype) and type_.dtype != "list"
             ]
             if problems:
                 raise CompileError('device="xla" cannot run this program', list(dict.fromkeys(problems)))

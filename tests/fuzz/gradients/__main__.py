@@ -1,4 +1,4 @@
-"""`python -m tests.fuzz.gradients`: see `tests.fuzz.runner`."""
+"""`python -m tests.fuzz.gradients`: see `tests.fuzz.runner`. BURN_FUZZ_DEVICE=xla runs the programs on that device."""
 
 import sys
 

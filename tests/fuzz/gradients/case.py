@@ -6,7 +6,7 @@ import random
 import traceback
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -43,6 +43,7 @@ class Plan:
     by: tuple[str, ...]
     kind: str
     way: str
+    device: str = "cpu"
 
     def __str__(self) -> str:
         inputs = []
@@ -50,11 +51,16 @@ class Plan:
         for name, a in self.program.inputs.items():
             elements = f" {a.tolist()}" if a.size <= 24 and name in used else ""
             inputs.append(f"# {name}: {a.dtype.name}{list(a.shape)}{elements}")
-        head = f"# {self.kind} by {', '.join(self.by)}, {self.way}"
+        head = f"# {self.kind} by {', '.join(self.by)}, {self.way} on {self.device}"
         return "\n".join([head, *inputs, self.program.text(self.outputs)])
 
 
-def case(seed: int) -> Outcome:
+def by_xla(seed: int) -> Outcome:
+    """The program of a seed on device="xla"."""
+    return case(seed, "xla")
+
+
+def case(seed: int, device: str = "cpu") -> Outcome:
     """The program of a seed. A failing one is cut down to few lines."""
     from tests.fuzz.gradients.cut import cut_down
 
@@ -64,6 +70,7 @@ def case(seed: int) -> Outcome:
         plan = planned(seed)
         if plan is None:
             return Outcome("skipped", "no line fitted")
+        plan = replace(plan, device=device)
         outcome = attempt(plan)
         return cut_down(plan, outcome) if outcome.failed else outcome
 
@@ -143,13 +150,14 @@ def prepared(plan: Plan) -> Any:
         labels[:] = [label for label, _ in named]
         return [t for _, t in named]
 
-    if plan.way == "recorded":
+    if plan.way == "recorded" and plan.device == "cpu":
         run: Any = lambda *xs: all_of(*map(burn.constant, xs))  # noqa: E731
-    elif plan.way == "jit":
-        run = burn.jit(all_of)
+    elif plan.way in ("jit", "recorded"):
+        run = burn.jit(all_of, device=plan.device)
     else:
         examples = plan.program.inputs.values()
-        run = burn.compile(all_of, tuple(map(spec, examples) if plan.way == "named" else examples))
+        given = tuple(map(spec, examples) if plan.way == "named" else examples)
+        run = burn.compile(all_of, given, device=plan.device)
 
     def named(inputs: Inputs) -> Named:
         results = run(*inputs.values())

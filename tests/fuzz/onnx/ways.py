@@ -116,6 +116,11 @@ def interpreted(model: onnx.ModelProto, target: str | None, opset: int) -> Run:
     return compiled(import_onnx(model.SerializeToString()), CompileOptions(device=Device("reference"))).run
 
 
+def by_xla(model: onnx.ModelProto, target: str | None, opset: int) -> Run:
+    """As StableHLO, by XLA."""
+    return compiled(import_onnx(model.SerializeToString()), CompileOptions(device=Device("xla"))).run
+
+
 WAYS: dict[str, Callable[[onnx.ModelProto, str | None, int], Run]] = {
     "load": load,
     "import": source,
@@ -124,6 +129,7 @@ WAYS: dict[str, Callable[[onnx.ModelProto, str | None, int], Run]] = {
     "package": package,
     "folded": folded,
     "reference": interpreted,
+    "xla": by_xla,
     "command": binaries.command,
     "library": binaries.library,
     "wasm": binaries.wasm,

@@ -31,10 +31,15 @@ Runs = list[tuple[list[np.ndarray], str]]
 """Inputs, and what to call them; the first are those that the program was made with."""
 
 
-def case(seed: int) -> Outcome:
+def by_xla(seed: int) -> Outcome:
+    """The program of a seed on device="xla"."""
+    return case(seed, "xla")
+
+
+def case(seed: int, device: str = "") -> Outcome:
     """The program of a seed. BURN_FUZZ_TARGET names a CPU to compile for, where the way allows it."""
     chance = random.Random(f"way {seed}")
-    target = os.environ.get("BURN_FUZZ_TARGET") or None
+    target = device or os.environ.get("BURN_FUZZ_TARGET") or None
     way = chance.choice(WAYS[4:] if target else WAYS)
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -113,16 +118,21 @@ def prepared(program: Program, outputs: Sequence[str], way: str, target: str | N
         return lambda inputs: [t.numpy() for t in lazy(*map(burn.constant, inputs))]
     function = program.function(outputs, Burn())
     if way == "jit":
-        compiled = burn.jit(function)
+        compiled = burn.jit(function, **_where(target))
     else:
         examples = [spec(a) for a in program.inputs] if way == "named" else list(program.inputs)
-        compiled = burn.compile(function, tuple(examples), target=target)
+        compiled = burn.compile(function, tuple(examples), **_where(target))
 
     def run(inputs: Outputs) -> Outputs:
         results = compiled(*inputs)
         return list(results) if isinstance(results, (tuple, list)) else [results]
 
     return run
+
+
+def _where(target: str | None) -> dict[str, Any]:
+    """The options that name a device, or a CPU."""
+    return {"device" if target == "xla" else "target": target} if target else {}
 
 
 def spec(array: np.ndarray) -> str:

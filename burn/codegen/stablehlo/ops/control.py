@@ -1,4 +1,4 @@
-"""`burn.if` and `burn.loop`, where no size depends on data: `is_static`."""
+"""`burn.if` and `burn.loop`, where no size depends on data."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from burn.codegen.stablehlo.builder import Value
 from burn.codegen.stablehlo.elements import carrier
 from burn.codegen.stablehlo.emitter import Disagreement, Emission, Site, emits
-from burn.dialect.control import If, Loop, yielded
+from burn.dialect.control import yielded
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op
 from burn.dialect.query import blocks, op_of, splat
@@ -128,8 +128,3 @@ def _known_trips(site: Site, trips: ir.Value | None) -> int | None:
         return size if isinstance(size, int) else None
     number = splat(trips)
     return None if number is None else int(number)
-
-
-def is_static(op: If | Loop) -> bool:
-    """False if the sizes of a result, or of a value in a region, depend on data."""
-    return not op.symbols

@@ -6,6 +6,7 @@ caller that reads the count on the host can cut the results to it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +16,6 @@ from burn.codegen.stablehlo.elements import highest
 from burn.codegen.stablehlo.emitter import Site, emits
 from burn.codegen.stablehlo.ops.casts import cast
 from burn.codegen.stablehlo.ops.indexing import vectors as _vectors
-from burn.dialect.dims import product
 from burn.dialect.types import DTYPES
 
 
@@ -103,7 +103,7 @@ def unique(site: Site) -> tuple[list[Value], Value]:
     if n == 0:
         empty = b.full(0, (0,), "int64")
         return [x, empty, empty, empty], b.scalar(0, "int64")
-    width = int(product(others))
+    width = math.prod(others)
     flat = b.reshape(rows, (n, width))
     index = b.iota((n,), 0, "int64")
     columns = [b.reshape(b.slice(flat, (0, i), (n, i + 1), (1, 1)), (n,)) for i in range(width)]

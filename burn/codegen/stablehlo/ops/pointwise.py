@@ -69,8 +69,15 @@ def pointwise(site: Site) -> Value:
     if op.OP_NAME == "cast":
         return cast(b, xs[0], site.type(0).dtype, op.dtype, op.saturate)
     if op.OP_NAME == "bitcast":
-        return b.bitcast(xs[0], carrier(op.dtype))
+        return _bitcast(b, xs[0], carrier(op.dtype))
     return apply(b, op.OP_NAME, site.type(0).dtype, *xs)
+
+
+def _bitcast(b: Builder, x: Value, dtype: str) -> Value:
+    """A bool is a byte for burn, and a bit for StableHLO."""
+    if b.dtype_of(x) == "bool" and dtype != "bool":
+        return b.convert(x, dtype)
+    return b.compare("NE", x, b.like(0, x)) if dtype == "bool" else b.bitcast(x, dtype)
 
 
 def apply(b: Builder, name: str, dtype: str, *xs: Value) -> Value:

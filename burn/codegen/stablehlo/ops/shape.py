@@ -97,6 +97,11 @@ def reshape(site: Site) -> Value:
     return site.b.reshape(site.x(0), site.shape())
 
 
+@emits("stop_gradient")
+def stop_gradient(site: Site) -> Value:
+    return site.b.constant(site.x(0))
+
+
 @emits("barrier")
 def barrier(site: Site) -> Value:
     """The order of recomputation is XLA's own choice."""

@@ -1,0 +1,89 @@
+"""`burn.export` and `burn export` write StableHLO files: what JAX reads from them gives burn's numbers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import burn
+from burn.cli.main import main
+from burn.errors import CompileError, TypeMismatch
+
+jax = pytest.importorskip("jax")
+
+MODEL = """
+import burn
+from burn import nn
+
+class Net(nn.Module):
+    def __init__(self):
+        self.linear = nn.Linear(4, 3)
+        self.inputs = {"x": "float32[batch, 4]"}
+
+    def forward(self, x):
+        return burn.softmax(self.linear(x), axis=-1)
+"""
+
+
+def function(x: burn.Tensor, i: burn.Tensor) -> burn.Tensor:
+    return burn.erf(x * 2)[i].sum(axis=0)
+
+
+def sample(rows: int) -> list[np.ndarray]:
+    return [np.linspace(-1, 1, rows * 3, dtype="f4").reshape(rows, 3), np.array([0, -1])]
+
+
+def test_named_sizes_are_symbols_of_jax(tmp_path: Path) -> None:
+    made = burn.export(function, tmp_path / "m.jax", ["float32[rows, 3]", "int64[k]"])
+    assert [str(a) for a in made.in_avals] == ["float32[rows,3]", "int64[k]"]
+    again = jax.export.deserialize(bytearray((tmp_path / "m.jax").read_bytes()))
+    own = burn.compile(function, ["float32[rows, 3]", "int64[k]"])
+    for rows in (2, 7):
+        with jax.enable_x64(True):
+            (got,) = again.call(*sample(rows))
+        np.testing.assert_allclose(got, own(*sample(rows)), rtol=1e-6, atol=1e-6)
+
+
+def test_text_of_fixed_sizes_needs_no_jax(tmp_path: Path) -> None:
+    text = burn.export(function, tmp_path / "m.mlir", ["float32[2, 3]", "int64[2]"])
+    assert (tmp_path / "m.mlir").read_text() == text and "func.func public @main(%arg0: tensor<2x3xf32>" in text
+    dynamic = burn.export(function, tmp_path / "n.mlir", ["float32[n, 3]", "int64[2]"])
+    assert "tensor<?x3xf32>" in dynamic
+
+
+def test_portable_artefacts(tmp_path: Path) -> None:
+    for types in (["float32[2, 3]", "int64[2]"], ["float32[n, 3]", "int64[2]"]):
+        burn.export(function, tmp_path / "m.stablehlo", types)
+        data = (tmp_path / "m.stablehlo").read_bytes()
+        assert data.startswith(b"ML\xefR") and b"StableHLO_v" in data[:64]
+
+
+def test_random_numbers_are_burns(tmp_path: Path) -> None:
+    made = burn.export(lambda x: x + burn.random.normal((3,)), tmp_path / "m.jax", ["float32[3]"])
+    with jax.enable_x64(True):
+        drawn = jax.jit(made.call)
+        (got,), (other,) = (drawn(np.zeros(3, "f4"), np.array([7, n], np.uint64)) for n in (1, 2))
+    assert not np.array_equal(got, other)
+
+
+def test_the_command(tmp_path: Path) -> None:
+    (tmp_path / "net.py").write_text(MODEL)
+    for name in ("net.mlir", "net.stablehlo", "net.jax"):
+        done = CliRunner().invoke(main, ["export", f"{tmp_path / 'net.py'}:Net", "-o", str(tmp_path / name)])
+        assert done.exit_code == 0, done.output
+        assert (tmp_path / name).stat().st_size > 300
+    done = CliRunner().invoke(
+        main, ["export", f"{tmp_path / 'net.py'}:Net", "-o", str(tmp_path / "n.jax"), "--opset", "20"]
+    )
+    assert done.exit_code != 0 and "for ONNX files" in done.output
+
+
+def test_what_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(TypeMismatch, match="of ONNX models"):
+        burn.export(function, tmp_path / "m.mlir", ["float32[2, 3]", "int64[2]"], opset=20)
+    with pytest.raises(CompileError, match="nonzero"):
+        burn.export(lambda x: burn.nonzero(x), tmp_path / "m.jax", ["float32[n]"])
+    assert not (tmp_path / "m.jax").exists() and not (tmp_path / "m.mlir").exists()
