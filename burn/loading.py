@@ -95,8 +95,10 @@ def load(
 ) -> Any:
     """Loads a model's file as an executable.
 
-    path: an ONNX model, a program of torch.export (.pt2, which needs PyTorch), burn's IR as text (.mlir, with weights in a
-    .safetensors file beside it), or a compiled program (.burn). Also an ONNX model in memory: an `onnx.ModelProto`, or its bytes.
+    path: an ONNX model, a program of torch.export (.pt2, which needs PyTorch), a StableHLO program (text as .mlir or .stablehlo,
+    bytecode, or an artefact of jax.export, which need jaxlib), burn's IR as text (.mlir, with weights in a .safetensors file
+    beside it), or a compiled program (.burn). Also a model in memory: an `onnx.ModelProto`, a `jax.export.Exported`, or the bytes
+    of ONNX or StableHLO.
 
     No model file runs code of its own, except for a compiled program. That is machine code with all rights of this process: load
     only those that you would run.
@@ -175,13 +177,17 @@ def _load(
 
 
 def _load_model(model: bytes | bytearray | onnx.ModelProto, dims: Given | None, options: Options) -> Executable:
-    """An ONNX model in memory. Its bytes are all there is to it."""
-    from burn.importers.onnx import import_onnx
-
+    """An ONNX model or a StableHLO program in memory. Its bytes are all there is to it."""
     content = _content(model)
     identity = [hashlib.sha256(content).hexdigest(), *_sizes_given(dims)] if options.cache else None
 
     def read() -> Program:
+        if _stablehlo(content):
+            from burn.importers.stablehlo.build import import_stablehlo
+
+            return import_stablehlo(content, dims=_numbers(Path("the program"), dims))
+        from burn.importers.onnx import import_onnx
+
         return import_onnx(content, dims=dims)
 
     return Executable(artefact_of(identity, read, options), device=options.device)
@@ -192,9 +198,12 @@ def _content(model: Any) -> bytes:
         return model.SerializeToString(deterministic=True)
     if isinstance(model, (bytes, bytearray, memoryview)):
         return bytes(model)
+    if hasattr(model, "mlir_module_serialized"):  # jax.export.Exported
+        return bytes(model.serialize())
     hint = "burn.compile takes functions and modules" if callable(model) else ""
     raise TypeMismatch(
-        "load takes a file's name, or an ONNX model", [Problem(f"not a {type(model).__name__}", hint=hint)]
+        "load takes a file's name, an ONNX model, or what jax.export gives",
+        [Problem(f"not a {type(model).__name__}", hint=hint)],
     )
 
 
@@ -212,6 +221,8 @@ def _to_train(
         raise ModelError("a model that is to be trained is not compiled yet", ["give the target to burn.compile"])
     if not isinstance(source, (str, os.PathLike)):
         content = _content(source)
+        if _stablehlo(content):
+            raise ModelError("a StableHLO program cannot be trained", ["ONNX models and PyTorch's .pt2 programs can"])
         return Graph(Forms(lambda training: import_opened(content, training, dims=dims, dynamic=dynamic)))
     path = Path(source)
     if path.suffix == ".pt2":
@@ -220,16 +231,20 @@ def _to_train(
         from burn.importers.torch import read_pt2
 
         return to_train(read_pt2(path), dims=_numbers(path, dims))
-    if path.suffix in (".mlir", COMPILED) or path.suffix in WEIGHTS:
+    if path.suffix in (".mlir", COMPILED) or path.suffix in WEIGHTS or _stablehlo_file(path):
         raise ModelError(f"{path} cannot be trained", ["ONNX models and PyTorch's .pt2 programs can"])
     return Graph(Forms(lambda training: import_opened(path, training, dims=dims, dynamic=dynamic)))
 
 
 def read_program(path: Path, dims: Given | None = None) -> Program:
-    """The program in an ONNX model, in one of torch.export's (.pt2), or in a text (.mlir). Raises ModelError."""
+    """The program in an ONNX model, in one of torch.export's (.pt2), in StableHLO, or in a text (.mlir). Raises ModelError."""
     from burn.importers import strangers
 
     strangers.refuse(path)
+    if _stablehlo_file(path):
+        from burn.importers.stablehlo.build import import_stablehlo
+
+        return import_stablehlo(path, dims=_numbers(path, dims))
     if path.suffix == ".pt2":
         return _read_pt2(path, dims)
     if path.suffix in WEIGHTS:
@@ -255,6 +270,18 @@ def read_program(path: Path, dims: Given | None = None) -> Program:
         names = ", ".join(f"'{name}'" for name in missing[:_SHOWN]) + more
         raise ModelError(f"{path} has no weights", [f"it takes {names} from {beside}, {where}"])
     return program
+
+
+def _stablehlo_file(path: Path) -> bool:
+    """True for a file that holds a StableHLO program."""
+    with _opened(path) as content:
+        return bool(_stablehlo(content, path.name))
+
+
+def _stablehlo(content: mmap.mmap | bytes, name: str = "") -> str:
+    from burn.importers.stablehlo.recognition import recognise
+
+    return recognise(content, name)
 
 
 def _read_pt2(path: Path, dims: Given | None) -> Program:

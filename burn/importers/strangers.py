@@ -13,7 +13,7 @@ from burn.runtime import files
 READ = 4096
 """Bytes of a file that are looked at."""
 
-PROGRAMS = "burn.load reads .onnx, .pt2 (torch.export), .mlir and .burn"
+PROGRAMS = "burn.load reads .onnx, .pt2 (torch.export), StableHLO and artefacts of jax.export, .mlir and .burn"
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,6 @@ _ENDINGS = {
     ".py": Stranger(
         "Python source", "burn.compile compiles what it defines; on the command line name it: file.py:Name"
     ),
-    ".stablehlo": Stranger("a StableHLO program", "burn reads its own dialect as text (.mlir)"),
     ".param": Stranger("an ncnn model", _MADE_FROM),
 }
 """By the ending of the name: such files begin like others, and are looked at where they cannot be read."""

@@ -1,4 +1,4 @@
-"""From a file to its generic form. Enter at `recognise` and `generic_form`.
+"""From a file to its generic form. Enter at `generic_form`.
 
 The parsers of MLIR are native code, and a damaged file may end a process. They run as processes of their own: `torch-mlir-opt`
 for
@@ -27,14 +27,9 @@ from burn.runtime.budget import left
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-BYTECODE = b"ML\xefR"
-START = 1 << 16
-"""Bytes of a file in which its kind is searched."""
 _LONGEST = 600.0  # seconds for one file, without a budget
 _LEAST = 2 << 30  # bytes of address space that a parser gets under a budget: its libraries take most of it
 _SHOWN = 8
-_DIALECTS = re.compile(rb"\b(?:stablehlo|chlo|vhlo|mhlo)\.\w")
-_BURN = re.compile(rb'"burn\.\w')
 _ERROR = re.compile(r'^(?:.*?:(\d+):\d+\)?: error: |.*?error: "[^"]*":(\d+):\d+: |(?:.*: )?error: )(.*)$', re.MULTILINE)
 _PRODUCER = re.compile(rb"StableHLO_v(\d+\.\d+\.\d+)")
 EXTRA = "pip install 'burn-mlir[jax]'"
@@ -46,32 +41,6 @@ class Source:
 
     text: str
     notes: dict[str, Any] = field(default_factory=dict)
-
-
-def recognise(data: Any, name: str = "") -> str:
-    """ "text", "bytecode" or "exported" for StableHLO, else "". data: the file's bytes, mapped or not; name: the file's."""
-    start = bytes(data[:START])
-    if start.startswith(BYTECODE):
-        return "bytecode"
-    if _is_exported(start, data):
-        return "exported"
-    if name.endswith(".stablehlo"):
-        return "text"
-    text = name.endswith((".mlir", ".mlirbc")) and _DIALECTS.search(start) and not _BURN.search(start)
-    return "text" if text else ""
-
-
-def _is_exported(start: bytes, data: Any) -> bool:
-    """True for a FlatBuffer that holds bytecode: its first number is the table's offset, the table's that of its fields."""
-    root = int.from_bytes(start[:4], "little")
-    if not 8 <= root < len(start) - 4:
-        return False
-    back = int.from_bytes(start[root : root + 4], "little", signed=True)
-    table = root - back
-    if not 4 <= table < len(start) - 4:
-        return False
-    size = int.from_bytes(start[table : table + 2], "little")
-    return 4 <= size <= 256 and size % 2 == 0 and data.find(BYTECODE) >= 0
 
 
 def generic_form(path: Path, kind: str) -> Source:

@@ -253,10 +253,7 @@ class _Reader:
         type_ = self.types.read(cursor) if cursor.accept(":") else None
         kind = str(type_ or "")
         if kind.startswith(("f", "bf")):
-            if text.startswith("0x"):
-                fake = Ranked(_float_name(kind), ())
-                return float(dense(cursor, text, fake).array[0])
-            return float(text)
+            return float(dense(cursor, text, Ranked(_FLOATS.get(kind, kind), ())).array[0])
         if re.fullmatch(r"-?\d+|-?0x[0-9a-fA-F]+", text):
             if len(text) > 40:
                 cursor.fail("a number is too long")
@@ -323,8 +320,4 @@ IGNORED = frozenset(("sdy.mesh",))
 """Ops beside the functions: `sdy.mesh` names devices, and the program is for one."""
 
 
-def _float_name(kind: str) -> str:
-    return {"f32": "float32", "f64": "float64", "f16": "float16", "bf16": "bfloat16"}.get(kind, kind)
-
-
-__all__ = ["read_module"]
+_FLOATS = {"f32": "float32", "f64": "float64", "f16": "float16", "bf16": "bfloat16"}

@@ -1,0 +1,275 @@
+"""Control flow: while, if, case, calls, composites; tuples."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from burn.dialect import ops
+from burn.dialect.compose import convert, dim_value, number, reshape
+from burn.dialect.dims import Dim, Expr, dim_max
+from burn.dialect.mlir import ir
+from burn.dialect.types import INTEGERS, type_of
+from burn.errors import BurnError
+from burn.importers.core import Skipped
+from burn.importers.stablehlo.known import of_elements
+from burn.importers.stablehlo.node import TOKEN, Node, Token, rule
+from burn.importers.stablehlo.syntax.module import Block, Elements, Operation
+from burn.tensors.base import made
+from burn.tensors.control import cond, loop
+
+Value = ir.Value
+
+
+class Unbuilt(BurnError):
+    """A region could not be built; its problems have been noted."""
+
+
+def _build(node: Node, block: Block, arguments: Sequence[Any]) -> list[Value]:
+    """The results of a region, in the form in which control flow takes them."""
+    try:
+        values = node.build(block, arguments)
+    except Skipped:
+        raise Unbuilt("a region could not be built") from None
+    return [node.tensor(value, "a result of its region") for value in values if not isinstance(value, Token)]
+
+
+def _run(build: Callable[[], Any]) -> Any:
+    try:
+        return build()
+    except Unbuilt:
+        raise Skipped from None
+
+
+# ---- choices -------------------------------------------------------------------------------------------------------------
+@rule("if")
+def if_(node: Node) -> list[Any]:
+    return _results(node, _choice(node, node.x(0), [node.block(0), node.block(1)]))
+
+
+@rule("case")
+def case(node: Node) -> list[Any]:
+    """Branch number `index`; the last one for an index out of range."""
+    count = len(node.op.regions)
+    blocks = [node.block(i) for i in range(count)]
+    index = node.x(0)
+    known = node.elements(0)
+    if known is not None and isinstance(known[()], int):
+        at = int(known[()])
+        return _results(node, _run(lambda: _build(node, blocks[at if 0 <= at < count else -1], [])))
+    return _results(node, _numbered(node, index, blocks, 0))
+
+
+def _numbered(node: Node, index: Value, blocks: Sequence[Block], first: int) -> list[Value]:
+    if len(blocks) == 1:
+        return _run(lambda: _build(node, blocks[0], []))
+
+    def rest() -> tuple[Any, ...]:
+        if len(blocks) == 2:
+            return tuple(map(made, _build(node, blocks[1], [])))
+        return tuple(map(made, _numbered(node, index, blocks[1:], first + 1)))
+
+    here = ops.eq(index, number(first, type_of(index).dtype))
+    found = _run(lambda: cond(made(here), lambda: tuple(map(made, _build(node, blocks[0], []))), rest))
+    return [tensor.value for tensor in found]
+
+
+def _choice(node: Node, condition: Value, blocks: Sequence[Block]) -> list[Value]:
+    known = node.elements(0)
+    if known is not None and isinstance(known[()], bool):
+        return _run(lambda: _build(node, blocks[0 if known[()] else 1], []))
+    branches = [lambda block=block: tuple(map(made, _build(node, block, []))) for block in blocks]
+    return [tensor.value for tensor in _run(lambda: cond(made(condition), *branches))]
+
+
+def _results(node: Node, values: Sequence[Value]) -> list[Any]:
+    """The values with tokens where the file has them."""
+    rest = iter(values)
+    return [TOKEN if "token" in str(type_) else next(rest) for type_ in node.op.type.results]
+
+
+# ---- loops ---------------------------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Counter:
+    """A value of a loop that counts up by 1 as long as it is below a bound. index: its number. start: its first value. trips: how
+    often the loop runs, as a size if that is known."""
+
+    index: int
+    start: Value
+    first: Dim | None
+    trips: Dim | Value
+
+
+@rule("while")
+def while_(node: Node) -> list[Any]:
+    """Values that the body hands on unchanged are not carried, and a loop that counts up to a bound has a trip count."""
+    test, body = node.block(0), node.block(1)
+    given = list(node.operands)
+    if not body.ops or len(body.ops[-1].operands) != len(given):
+        node.fail("its body does not give what it takes")
+    returned = body.ops[-1].operands
+    fixed = {
+        i: value
+        for i, value in enumerate(given)
+        if returned[i] == body.arguments[i][0]
+        or isinstance(value, Token)
+        or _is_outside(node, value, returned[i], body)
+    }
+    counter = _counter(node, test, body, fixed)
+    moving = [i for i in range(len(given)) if i not in fixed and (counter is None or i != counter.index)]
+    states = [node.tensor(given[i], f"value {i} of the loop") for i in moving]
+    types = [type_of(state) for state in states]
+
+    def full(carried: Sequence[Value], count: Value | None) -> list[Any]:
+        values: list[Any] = list(given)
+        for i, value in zip(moving, carried, strict=True):
+            values[i] = value
+        if counter is not None:
+            values[counter.index] = count
+        return values
+
+    def after(values: Sequence[Any]) -> list[Value]:
+        new = [node.tensor(values[i], f"value {i} of the loop") for i in moving]
+        return [reshape(v, t.shape) if type_of(v).rank == t.rank else v for v, t in zip(new, types, strict=True)]
+
+    if counter is not None:
+        known = counter
+
+        def step(iteration: Any, going: Any, *carried: Any) -> tuple[Any, ...]:
+            count = ops.add(convert(iteration.value, type_of(known.start).dtype), known.start)
+            new = _whole(node, body, full([c.value for c in carried], count))
+            return going, *map(made, after(new))
+
+        trips = known.trips if isinstance(known.trips, (int, Expr)) else made(known.trips)
+        found = _run(lambda: loop(step, list(map(made, states)), trips=trips)) if states or body.ops else ()
+        count = dim_value(known.trips) if isinstance(known.trips, (int, Expr)) else known.trips
+        last = ops.add(convert(count, type_of(known.start).dtype), known.start)
+        return full([tensor.value for tensor in found], last)
+
+    def going_on(values: Sequence[Any]) -> Value:
+        return reshape(_build(node, test, values)[0], ())
+
+    def turn(iteration: Any, going: Any, *carried: Any) -> tuple[Any, ...]:
+        new = after(_whole(node, body, full([c.value for c in carried], None)))
+        return made(going_on(full(new, None))), *map(made, new)
+
+    def run() -> Any:
+        return loop(turn, list(map(made, states)), condition=made(going_on(given)))
+
+    return full([tensor.value for tensor in _run(run)], None)
+
+
+def _whole(node: Node, block: Block, arguments: Sequence[Any]) -> list[Any]:
+    """The results of a loop's body, tokens among them."""
+    try:
+        return node.build(block, arguments)
+    except Skipped:
+        raise Unbuilt("a region could not be built") from None
+
+
+def _is_outside(node: Node, value: Any, returned: str, body: Block) -> bool:
+    """True if the body hands on the very value that came in, which stands outside of it."""
+    inside = {name for op in body.ops for name in op.results} | {name for name, _, _ in body.arguments}
+    return returned not in inside and node.importer.lookup(returned) is value
+
+
+def _counter(node: Node, test: Block, body: Block, fixed: dict[int, Any]) -> Counter | None:
+    """The counter of a loop `while i < bound: i += 1`."""
+    made_by = {name: op for op in test.ops for name in op.results}
+    last = made_by.get(test.ops[-1].operands[0]) if test.ops and test.ops[-1].operands else None
+    if last is None or last.name != "stablehlo.compare" or any(len(op.regions) for op in test.ops):
+        return None
+    if getattr(last.attributes.get("comparison_direction"), "word", "") != "LT":
+        return None
+    names = {name: i for i, (name, _, _) in enumerate(test.arguments)}
+    index = names.get(last.operands[0])
+    if index is None or index in fixed or not _counts(node, body, index):
+        return None
+    start, bound = node.operands[index], last.operands[1]
+    limit: Any = None
+    if bound in names:
+        limit = fixed.get(names[bound])
+    elif bound in made_by:
+        value = made_by[bound].attributes.get("value") if made_by[bound].name == "stablehlo.constant" else None
+        elements = of_elements(value) if isinstance(value, Elements) else None
+        limit = None if elements is None or elements.shape else int(elements[()])
+    else:
+        limit = node.importer.lookup(bound)
+    if not isinstance(start, ir.Value) or type_of(start).shape or type_of(start).dtype not in INTEGERS:
+        return None
+    first, end = (_size(node, v) for v in (start, limit))
+    if first is not None and end is not None:
+        return Counter(index, start, first, dim_max(0, end - first))
+    if not isinstance(limit, (int, ir.Value)) or type_of(start).dtype == "uint64":
+        return None
+    stop = number(limit, "int64") if isinstance(limit, int) else convert(limit, "int64")
+    trips = ops.max(ops.sub(stop, convert(start, "int64")), number(0, "int64"))
+    return Counter(index, start, first, trips)
+
+
+def _size(node: Node, value: Any) -> Dim | None:
+    if isinstance(value, int):
+        return value
+    known = node.importer.known(value) if isinstance(value, ir.Value) else None
+    element = known[()] if known is not None and not known.shape else None
+    return element if isinstance(element, (int, Expr)) and not isinstance(element, bool) else None
+
+
+def _counts(node: Node, body: Block, index: int) -> bool:
+    """True if the body adds 1 to the argument."""
+    made_by: dict[str, Operation] = {name: op for op in body.ops for name in op.results}
+    op = made_by.get(body.ops[-1].operands[index])
+    own = body.arguments[index][0]
+    if op is None or op.name != "stablehlo.add" or own not in op.operands:
+        return False
+    (other,) = [name for name in op.operands if name != own] or [own]
+    constant = made_by.get(other)
+    if constant is not None:
+        value = constant.attributes.get("value") if constant.name == "stablehlo.constant" else None
+        elements = of_elements(value) if isinstance(value, Elements) else None
+    else:
+        outside = node.importer.lookup(other)
+        elements = node.importer.known(outside) if isinstance(outside, ir.Value) else None
+    return elements is not None and not elements.shape and elements[()] == 1
+
+
+# ---- calls ---------------------------------------------------------------------------------------------------------------
+@rule("call", dialect="func")
+def call(node: Node) -> list[Any]:
+    node.no_effect("no_inline")
+    return node.importer.call(node, node.symbol("callee"), node.operands)
+
+
+@rule("composite")
+def composite(node: Node) -> list[Any]:
+    """An op of another dialect by its decomposition, which means the same."""
+    node.no_effect("name", "composite_attributes", "version")
+    return node.importer.call(node, node.symbol("decomposition"), node.operands)
+
+
+# ---- tuples and tokens -----------------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Tuple:
+    """The members of a tuple."""
+
+    members: tuple[Any, ...]
+
+
+@rule("tuple")
+def tuple_(node: Node) -> list[Any]:
+    return [Tuple(tuple(node.operands))]
+
+
+@rule("get_tuple_element")
+def get_tuple_element(node: Node) -> list[Any]:
+    value, index = node.operands[0], node.integer("index")
+    if not isinstance(value, Tuple) or not 0 <= index < len(value.members):
+        node.fail(f"there is no member {index}")
+    return [value.members[index]]
+
+
+@rule("after_all", "create_token")
+def after_all(node: Node) -> list[Any]:
+    """Tokens order effects, and no op with effects is imported."""
+    return [TOKEN]
