@@ -113,21 +113,42 @@ def interpreting() -> Iterator[None]:
         widened = [interpreter.TensorHandle(_widened(x), total.dtype) for x in (a, b)]
         return create_dot(self, *widened, total, *rest)
 
-    builder: Any = interpreter.InterpreterBuilder
-    patch, create_dot = interpreter._patch_lang_tensor, builder.create_dot
+    builder, reducing = interpreter.InterpreterBuilder, interpreter.ReduceOps
+    patch, create_dot, reduce_each = interpreter._patch_lang_tensor, builder.create_dot, reducing.generic_reduce
     kept = [
         (owner, name, f) for owner in (tl, standard) for name, f in vars(owner).items() if isinstance(f, JITFunction)
     ]
     made = {id(f): interpreter.InterpretedFunction(f.fn) for _, _, f in kept}
     for owner, name, function in kept:
         setattr(owner, name, made[id(function)])
-    interpreter._patch_lang_tensor, builder.create_dot = patched, dot
+    interpreter._patch_lang_tensor, builder.create_dot, reducing.generic_reduce = patched, dot, _reduce
     try:
         yield
     finally:
-        interpreter._patch_lang_tensor, builder.create_dot = patch, create_dot
+        interpreter._patch_lang_tensor, builder.create_dot, reducing.generic_reduce = patch, create_dot, reduce_each
         for owner, name, function in kept:
             setattr(owner, name, function)
+
+
+def _reduce(self: Any, given: tuple[Any, ...]) -> list[Any]:
+    """Stands for the interpreter's `generic_reduce`, which calls the combining function for each single element. Here, as on a
+    GPU, neighbours are combined until one is left, in a call for all pairs."""
+    from triton.language.core import tensor
+
+    inputs, axis = self.unravel(given, self.axis)
+    rows = [np.moveaxis(x.handle.data, axis, 0) for x in inputs]
+    while (count := len(rows[0]) // 2 * 2) > 0:
+        sides = [self.to_tensor(row[n:count:2], x.dtype) for n in (0, 1) for row, x in zip(rows, inputs, strict=True)]
+        made = self.combine_fn.fn(*sides)
+        pairs = [x.handle.data if isinstance(x, tensor) else x for x in (made if isinstance(made, tuple) else (made,))]
+        rows = [np.concatenate([np.asarray(p, r.dtype), r[count:]]) for p, r in zip(pairs, rows, strict=True)]
+    totals = [row[0] for row in rows]
+    if self.keep_dims:
+        axes = tuple(range(given[0].handle.data.ndim)) if self.axis is None else axis
+        totals = [np.expand_dims(total, axes) for total in totals]
+    return [
+        self.to_tensor(total if total.shape else total.item(), x.dtype) for total, x in zip(totals, inputs, strict=True)
+    ]
 
 
 def _widened(handle: Any) -> np.ndarray:
