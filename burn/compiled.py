@@ -115,8 +115,8 @@ def from_jax(function: Any, parameters: Any = None) -> Any:
     parameters: the function's first argument, a pytree of arrays: `burn.from_jax(model.apply, variables)`. Their names are
     their paths. The arrays of a module, and those bound by functools.partial, are parameters, too.
 
-    burn.compile and the like take a jitted function (`jax.jit(f)`), a transformed one (`jax.vmap(f)`), or a module as it is;
-    a plain Python function needs from_jax, because it might be one of burn's tensors. Numbers that are no arrays, strings and
+    burn.compile and the like take a jitted function (`jax.jit(f)`), a transformed one (`jax.vmap(f)`), or a module as it is.
+    A plain Python function needs from_jax, because it might be one of burn's tensors. Numbers that are no arrays, strings and
     the like are constants of a call. Results are tensors in the function's own containers. Floats are differentiated by JAX's
     rules, with the user's custom_vjp, custom_jvp and checkpoints. Raises TypeMismatch for what is not a function, and at a call
     ModelError with everything that burn does not have."""

@@ -4,6 +4,7 @@ A block's first line says its kind. All of a page's blocks of one kind share the
 
     ```python           run; shown values are in comments
     ```python torch     run with PyTorch, where it is installed; the `burn` block that follows must give the same
+    ```python jax       run with JAX, where it is installed
     ```python burn      run; every name that this block and the `torch` block before it both set must agree
     ```console          lines that begin with "$ " are run; other lines are output, which is not compared
     ```console NEEDS    the same, if all is to be run, where the programs and Python packages that it names are installed
@@ -95,7 +96,8 @@ def run(page: Path, folder: Path, everything: bool = False) -> int:
             (folder / block.file).write_text(block.code)
             continue
         elif block.language == "python":
-            if block.kind == "python torch" and find_spec("torch") is None:
+            library = block.kind.partition(" ")[2]
+            if library in ("torch", "jax") and find_spec(library) is None:
                 before = {}
                 continue
             space = spaces.setdefault(block.kind, {"__name__": "__main__"})

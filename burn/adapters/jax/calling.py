@@ -54,8 +54,8 @@ ARRAY: Any = object()
 
 
 def called(function: JaxFunction, examples: Any, kwargs: Mapping[str, Any] | None, dynamic: Dynamic | None) -> Called:
-    """What examples stand for: arrays, types ("float32[batch, 3]"), numbers, in pytrees; by position or by name. Raises
-    TypeMismatch."""
+    """The call that examples describe: arrays, types ("float32[batch, 3]"), numbers, in pytrees; by position or by name.
+    Raises TypeMismatch."""
     signature = function.signature
     if examples is None and any(p.default is p.empty for p in signature.parameters.values()) and not kwargs:
         hint = 'give example_inputs, such as ("float32[batch, 3]",)'
@@ -195,9 +195,9 @@ def compile_function(
 class CompiledJax:
     """An executable with a JAX function's calling convention.
 
-    JAX's arrays are passed through their own memory, and results are JAX's arrays over the executable's outputs, where an
-    argument is one (or none is an array at all); burn's tensors give tensors, and numpy's arrays numpy's. `executable` is the
-    plain program: arrays in, arrays out, by the names of `inputs`."""
+    JAX's arrays are passed through their own memory. If an argument is one, or none is an array at all, results are JAX's arrays
+    over the executable's outputs. burn's tensors give tensors, and numpy's arrays numpy's. `executable` is the plain program:
+    arrays in, arrays out, by the names of `inputs`."""
 
     def __init__(self, executable: Executable, function: JaxFunction, call: Called, built: Built) -> None:
         self.executable = executable

@@ -40,8 +40,8 @@ KEPT = 64
 
 @dataclass(frozen=True, eq=False)
 class Typed:
-    """A tensor that JAX takes for something else than its element type says: for typed keys, whose words (uint32) it holds, or
-    for a Python number, whose type gives way to that of arrays (`weak`)."""
+    """A tensor with another type in JAX: typed keys, whose words (uint32) it holds, or a Python number, whose type gives way to
+    that of arrays (`weak`)."""
 
     tensor: Tensor
     dtype: Any

@@ -78,7 +78,7 @@ class Part(Module):
 def to_train(
     function: JaxFunction, examples: Any = None, kwargs: Mapping[str, Any] | None = None, dynamic: Any = None
 ) -> JaxModule:
-    """A JAX function as a module to be trained. With examples it is built once: what cannot be imported is told at once."""
+    """A JAX function as a module to be trained. With examples it is built once, to report what cannot be imported."""
     module = JaxModule(function)
     if examples is not None or kwargs:
         from burn.adapters.jax.calling import build, called

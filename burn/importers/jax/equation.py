@@ -106,15 +106,15 @@ class Equation:
 
     # ---- other programs ----------------------------------------------------------------------------------------------
     def expand(self, function: Callable[..., Any], *operands: Value) -> Any:
-        """What a function of JAX's arrays gives for the operands, which is traced for their types. Returns a list."""
+        """Traces a function of JAX's arrays for the operands' types, and returns the list of its results."""
         return self.evaluator.expand(function, [v.aval for v in self.eqn.invars], operands)
 
     def inner(self, jaxpr: Any, operands: Any) -> list[Value]:
-        """What another jaxpr of the program gives."""
+        """The results of another jaxpr of the program."""
         return self.evaluator.closed(jaxpr, operands, self.name)
 
     def elementwise(self, jaxpr: Any, operands: Any, consts: Any = ()) -> list[Value]:
-        """What a jaxpr of scalars gives for the elements of operands of one shape."""
+        """The results of a jaxpr of scalars for the elements of operands of one shape."""
         return self.evaluator.elementwise(jaxpr, consts, operands, self.name)
 
     def call(self, rule: Rule, operands: Any) -> Any:

@@ -137,14 +137,14 @@ class Evaluator:
 
     # ---- functions of JAX's arrays -----------------------------------------------------------------------------------
     def expand(self, function: Callable[..., Any], avals: Sequence[Any], operands: Sequence[Value]) -> list[Value]:
-        """What a function of JAX's arrays gives. avals: the types that it is traced for."""
+        """The results of a function of JAX's arrays. avals: the types that it is traced for."""
         given = [jax.ShapeDtypeStruct(a.shape, a.dtype, weak_type=getattr(a, "weak_type", False)) for a in avals]
         program = jax.make_jaxpr(function)(*given)
         check(program.jaxpr)
         return self.closed(program, operands, self._scope[-1] if self._scope else "")
 
     def elementwise(self, jaxpr: Any, consts: Sequence[Any], operands: Sequence[Value], scope: str = "") -> list[Value]:
-        """What a jaxpr of scalars gives for the elements of operands of one shape."""
+        """The results of a jaxpr of scalars for the elements of operands of one shape."""
         function = jax.extend.core.jaxpr_as_fun(jaxpr if isinstance(jaxpr, ClosedJaxpr) else ClosedJaxpr(jaxpr, consts))
         for _ in range(type_of(operands[0]).rank):
             function = jax.vmap(function)

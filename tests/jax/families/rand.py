@@ -1,4 +1,4 @@
-"""jax.random: bits are JAX's own, and so are the numbers made of them."""
+"""jax.random: bits are the same as JAX's, and numbers made of them agree."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def _dot_general(draw: Draw) -> Case:
     )
 
 
-def _products(draw: Draw) -> Case:
+def _contractions(draw: Draw) -> Case:
     function, left, right = draw.pick(
         (jnp.matmul, (3, 5), (5, 2)),
         (jnp.matmul, (2, 3, 5), (5, 4)),
@@ -69,7 +69,7 @@ def _products(draw: Draw) -> Case:
         (lambda a, b: jax.scipy.signal.convolve2d(a, b), (4, 5), (2, 3)),
     )
     dtype = draw.pick("float32", "float32", "bfloat16", "int32")
-    return Case("jnp.products", function, (draw.any(left, dtype), draw.any(right, dtype)), True, 8)
+    return Case("jnp.contractions", function, (draw.any(left, dtype), draw.any(right, dtype)), True, 8)
 
 
 def _conv(draw: Draw) -> Case:
@@ -253,7 +253,7 @@ def _gather(draw: Draw) -> Case:
 
 for _name, _builder, _count in (
     ("lax.dot_general", _dot_general, 30),
-    ("jnp.products", _products, 24),
+    ("jnp.contractions", _contractions, 24),
     ("lax.conv_general_dilated", _conv, 40),
     ("lax.conv_transpose", _conv_transpose, 6),
     ("lax.reduce_window", _reduce_window, 24),

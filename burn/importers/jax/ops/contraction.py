@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from burn.dialect.compose import transpose
 from burn.dialect.deferred import Value
+from burn.dialect.types import type_of
 from burn.importers.jax.equation import Equation, primitive
+from burn.importers.jax.ops.layers import is_stored
 from burn.importers.lax import contraction
 from burn.importers.lax.convolution import Layout, conv_general_dilated
 
@@ -22,6 +25,10 @@ def dot_general(
     out_sharding: Any,
 ) -> Value:
     contract, batch = dimension_numbers
+    if is_stored(lhs) and not is_stored(rhs) and not batch[0]:  # weights go last
+        y = contraction.dot_general(rhs, lhs, tuple(contract[::-1]), ((), ()), eqn.dtype)
+        own, other = (type_of(v).rank - len(contract[0]) for v in (lhs, rhs))
+        return transpose(y, (*range(other, other + own), *range(other)))
     return contraction.dot_general(lhs, rhs, contract, batch, eqn.dtype)
 
 

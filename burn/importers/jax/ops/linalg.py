@@ -125,8 +125,8 @@ def qr(eqn: Equation, x: Value, *, pivoting: bool, full_matrices: bool, **params
 
 
 @primitive("householder_product")
-def householder_product(eqn: Equation, a: Value, taus: Value) -> Any:
-    """The first columns of the product of elementary reflectors I - tau v v^T, each v below the diagonal of a."""
+def householder_columns(eqn: Equation, a: Value, taus: Value) -> Any:
+    """The first columns of all reflectors I - tau v v^T multiplied in order, each v below the diagonal of a."""
     found = empty(eqn)
     if found is not None:
         return found
@@ -225,7 +225,7 @@ def cholesky_update(eqn: Equation, r: Value, w: Value) -> Any:
 
 
 @primitive("symmetric_product")
-def symmetric_product(eqn: Equation, a: Value, c: Value, *, alpha: Any, beta: Any, **params: Any) -> Any:
+def symmetric_update(eqn: Equation, a: Value, c: Value, *, alpha: Any, beta: Any, **params: Any) -> Any:
     return eqn.expand(lambda a, c: alpha * (a @ jnp.swapaxes(a, -1, -2)) + beta * c, a, c)
 
 

@@ -6,18 +6,28 @@ from collections.abc import Callable
 from typing import Any
 
 from burn.dialect import ops
-from burn.dialect.compose import convert
+from burn.dialect.compose import convert, reshape
+from burn.dialect.constants import written
 from burn.dialect.deferred import Value
 from burn.dialect.types import type_of
 from burn.importers.jax.dtypes import dtype_name
 from burn.importers.jax.equation import Equation, primitive
+from burn.importers.jax.ops import layers
 from burn.importers.lax import floats, integers, special
 from burn.importers.lax.conversion import bitcast_convert, convert_element_type
-from burn.importers.lax.scalars import kind_of, like
+from burn.importers.lax.scalars import bits_of, kind_of, like
 from burn.importers.lax.selection import clamp as clamped
 from burn.importers.lax.selection import select_n as selected
 
 INTEGER = ("int", "uint")
+
+
+def _maximum(a: Value, b: Value) -> Value:
+    """`max`, or `relu`, which is the same and reads better."""
+    if kind_of(a) == "float" and not type_of(b).rank and written(b) == 0.0:
+        return ops.relu(a)
+    return ops.max(a, b)
+
 
 # ---- one function for all element types, or one for integers and bools beside that of floats ------------------------------
 UNARY: dict[str, Callable[[Value], Value]] = {
@@ -54,13 +64,13 @@ UNARY: dict[str, Callable[[Value], Value]] = {
     "sign": lambda x: floats.sign(x) if kind_of(x) == "float" else integers.sign(x),
 }
 BINARY: dict[str, Callable[[Value, Value], Value]] = {
-    "add": lambda a, b: ops.or_(a, b) if kind_of(a) == "bool" else ops.add(a, b),
+    "add": lambda a, b: ops.or_(a, b) if kind_of(a) == "bool" else layers.add(a, b),
     "add_any": lambda a, b: ops.or_(a, b) if kind_of(a) == "bool" else ops.add(a, b),
     "sub": lambda a, b: ops.sub(a, b),
     "mul": lambda a, b: ops.and_(a, b) if kind_of(a) == "bool" else ops.mul(a, b),
     "div": lambda a, b: integers.div(a, b) if kind_of(a) in INTEGER else ops.div(a, b),
     "rem": lambda a, b: integers.rem(a, b) if kind_of(a) in INTEGER else ops.fmod(a, b),
-    "max": lambda a, b: ops.max(a, b),
+    "max": lambda a, b: _maximum(a, b),
     "min": lambda a, b: ops.min(a, b),
     "atan2": lambda a, b: ops.atan2(a, b),
     "nextafter": floats.next_after,
@@ -120,8 +130,6 @@ def total_order(eqn: Equation, a: Value, b: Value) -> Value:
 
 def _ordered(x: Value) -> Value:
     """Integers in the total order of the floats."""
-    from burn.importers.lax.scalars import bits_of
-
     bits = bits_of(x)
     word = ops.bitcast(x, dtype=f"int{bits}")
     flipped = ops.xor(word, like(2 ** (bits - 1) - 1, word))
@@ -165,8 +173,6 @@ def bitcast_convert_type(eqn: Equation, x: Value, *, new_dtype: Any) -> Value:
 def select_n(eqn: Equation, which: Value, *cases: Value) -> Value:
     words = eqn.key_axes(1)
     if words and type_of(which).rank:
-        from burn.dialect.compose import reshape
-
         which = reshape(which, (*type_of(which).shape, *(1 for _ in words)))
     return selected(which, cases)
 

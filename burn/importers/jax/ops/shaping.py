@@ -11,6 +11,7 @@ from burn.dialect.deferred import Value
 from burn.dialect.types import type_of
 from burn.importers.jax.dtypes import dtype_name
 from burn.importers.jax.equation import Equation, primitive
+from burn.importers.jax.ops.layers import transposed
 from burn.importers.lax import shaping
 from burn.importers.lax.scalars import full
 
@@ -47,7 +48,7 @@ def expand_dims(eqn: Equation, x: Value, *, dimensions: Sequence[int]) -> Value:
 
 @primitive("transpose")
 def transpose_(eqn: Equation, x: Value, *, permutation: Sequence[int]) -> Value:
-    return transpose(x, (*permutation, *further(eqn, len(permutation))))
+    return transposed(x, (*permutation, *further(eqn, len(permutation))))
 
 
 @primitive("rev")

@@ -40,8 +40,8 @@ def approx_top_k(
     """Exact, as JAX on CPUs."""
     if not is_max_k:
         mirrored = ops.neg(x) if kind_of(x) == "float" else ops.not_(x)
-        values, places = _along(eqn, mirrored, reduction_dimension, eqn.sizes((k,))[0])
-        return [ops.neg(values) if kind_of(x) == "float" else ops.not_(values), places]
+        values, indices = _along(eqn, mirrored, reduction_dimension, eqn.sizes((k,))[0])
+        return [ops.neg(values) if kind_of(x) == "float" else ops.not_(values), indices]
     return _along(eqn, x, reduction_dimension, eqn.sizes((k,))[0])
 
 
@@ -50,5 +50,5 @@ def _along(eqn: Equation, x: Value, axis: int, k: Any) -> list[Value]:
     axis %= rank
     order = (*(i for i in range(rank) if i != axis), axis)
     back = tuple(order.index(i) for i in range(rank))
-    values, places = largest(transpose(x, order), k)
-    return [transpose(values, back), transpose(convert(places, "int32"), back)]
+    values, indices = largest(transpose(x, order), k)
+    return [transpose(values, back), transpose(convert(indices, "int32"), back)]
