@@ -113,7 +113,7 @@ def from_jax(function: Any, parameters: Any = None) -> Any:
     function: a function of JAX's arrays, jitted or not, or a module: a bound one of Flax (`model.bind(variables)`), one of
     Flax NNX, or one of Equinox.
     parameters: the function's first argument, a pytree of arrays: `burn.from_jax(model.apply, variables)`. Their names are
-    their paths. The arrays of a module, and those bound by functools.partial, are parameters, too.
+    their paths. A module's arrays, and those bound by functools.partial, are parameters without this argument.
 
     burn.compile and the like take a jitted function (`jax.jit(f)`), a transformed one (`jax.vmap(f)`), or a module as it is.
     A plain Python function needs from_jax, because it might be one of burn's tensors. Numbers that are no arrays, strings and

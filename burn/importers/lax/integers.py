@@ -123,7 +123,7 @@ def _clz_small(word: Value, dtype: str) -> Value:
     return convert(count, dtype)
 
 
-def high_product(a: Value, b: Value) -> Value:
+def multiply_high(a: Value, b: Value) -> Value:
     """The upper half of the double-width result of a * b."""
     bits, dtype = bits_of(a), type_of(a).dtype
     if bits < 64:

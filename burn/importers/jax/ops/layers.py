@@ -22,8 +22,10 @@ def _op(value: Value, name: str = "") -> Op | None:
 
 
 def is_stored(value: Value) -> bool:
-    """True for a parameter or another constant array."""
+    """True for a parameter or another constant array, transposed or not."""
     found = _op(value)
+    if found is not None and found.OP_NAME == "transpose":
+        return is_stored(found.operation.operands[0])
     return found is not None and found.has(Trait.STORED)
 
 

@@ -74,7 +74,7 @@ BINARY: dict[str, Callable[[Value, Value], Value]] = {
     "min": lambda a, b: ops.min(a, b),
     "atan2": lambda a, b: ops.atan2(a, b),
     "nextafter": floats.next_after,
-    "mulhi": integers.high_product,
+    "mulhi": integers.multiply_high,
     "and": lambda a, b: ops.and_(a, b),
     "or": lambda a, b: ops.or_(a, b),
     "xor": lambda a, b: ops.xor(a, b),

@@ -112,7 +112,7 @@ def zeta(s: Value, q: Value) -> Value:
 
 
 CHLO_BINARY: dict[str, Callable[[Value, Value], Value]] = {
-    "mulhi": integers.high_product,
+    "mulhi": integers.multiply_high,
     "next_after": floats.next_after,
     "polygamma": polygamma,
     "zeta": zeta,
