@@ -66,7 +66,8 @@ MODULES: Mapping[str, str] = {
 
 CORE: Mapping[str, tuple[str, ...]] = {
     "run": (
-        "load", "compile", "jit", "export", "from_jax", "to_jax", "Executable", "explain", "compile_count", "set_num_threads", "spec",
+        "load", "compile", "jit", "export", "from_jax", "to_jax", "Executable", "explain", "compile_count", "set_num_threads",
+        "spec",
     ),
     "tensor": ("Tensor", "tensor", "constant", "from_numpy", "Dim"),
     "control": ("cond", "while_loop", "fori_loop", "loop", "scan", "read_dim", "check_size"),
