@@ -7,13 +7,17 @@ is how transformers write a padding mask indexed by batch and key, if the export
 
 from __future__ import annotations
 
+import numpy as np
+
 from burn.dialect import ops
+from burn.dialect.compose import broadcast_to, transpose
+from burn.dialect.constants import known_array
 from burn.dialect.dims import Dim
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op
-from burn.dialect.pointwise import Ge
+from burn.dialect.pointwise import Ge, Mul
 from burn.dialect.query import is_named, op_of, result_type, splat
-from burn.dialect.shape import Iota, Reshape
+from burn.dialect.shape import BroadcastTo, Iota, Reshape
 from burn.dialect.types import type_of
 from burn.passes.algebra.law import Rewriter, law
 from burn.passes.constants import full
@@ -32,6 +36,31 @@ def _counted(value: ir.Value) -> tuple[int, Dim] | None:
         return None
     long = [i for i, d in enumerate(shape) if d != 1]
     return (long[0], shape[long[0]]) if len(long) == 1 and shape[long[0]] == sizes[source.axis] else None
+
+
+def counted_axis(value: ir.Value) -> int | None:
+    """The axis along which a value is 0, 1 .. n - 1, if its elements depend on no other axis; else None."""
+    views: list[Op] = []
+    source = op_of(value)
+    while source is not None and isinstance(source, Reshape | BroadcastTo):
+        views.append(source)
+        source = op_of(source.x)
+    if source is None or not isinstance(source, Iota) or source.dtype not in ("int32", "int64"):
+        return None  # narrow types wrap
+    axis, shape = source.axis % len(source.shape), result_type(source).shape
+    for view in reversed(views):
+        to = result_type(view).shape
+        if isinstance(view, BroadcastTo):
+            axis += len(to) - len(shape)
+            if to[axis] != source.shape[source.axis]:
+                return None
+        else:
+            have, want = ([i for i, d in enumerate(dims) if d != 1] for dims in (shape, to))
+            if [shape[i] for i in have] != [to[i] for i in want] or axis not in have:
+                return None
+            axis = want[have.index(axis)]
+        shape = to
+    return axis
 
 
 @law("ge", "lt")
@@ -79,3 +108,50 @@ def _size(value: ir.Value) -> Dim | None:
         return source.dims[0]
     number = splat(value)
     return int(number) if number is not None and type_of(value).elements == 1 else None
+
+
+@law("gather_nd")
+def look_up_in_grid(rewriter: Rewriter, op: Op) -> ir.Value | None:
+    """x[i, k] = x, if i and k count all indices of x's axes along axes of their own: how vmap indexes a padding mask"""
+    joined, shape = is_named(op.indices, "concat"), type_of(op.x).shape
+    if joined is None or op.batch_dims or joined.axis % type_of(op.indices).rank != type_of(op.indices).rank - 1:
+        return None
+    axes = [counted_axis(part) for part in joined.xs]
+    result = result_type(op).shape
+    if len(axes) != len(shape) or any(type_of(part).shape[-1] != 1 for part in joined.xs):
+        return None
+    known = [a for a in axes if a is not None]
+    if len(set(known)) < len(axes) or [result[a] for a in known] != list(shape):
+        return None
+    order = tuple(sorted(range(len(axes)), key=lambda k: known[k]))
+    view = tuple(d if i in known else 1 for i, d in enumerate(result))
+    return broadcast_to(ops.reshape(transpose(op.x, order), shape=view), result)
+
+
+@law("gather")
+def look_up_all(rewriter: Rewriter, op: Op) -> ir.Value | None:
+    """x.reshape(n * m)[i * m + c] = x, if i counts to n and the constant c counts to m: PyTorch's as_strided of a whole tensor"""
+    total = is_named(op.indices, "add")
+    if total is None or op.axis != 0 or type_of(op.x).rank != 1:
+        return None
+    for steps, last in ((total.lhs, total.rhs), (total.rhs, total.lhs)):
+        numbers = known_array(last, rewriter.weights)
+        scaled = _unshaped(steps)
+        if numbers is None or not isinstance(scaled, Mul) or (numbers.reshape(-1) != np.arange(numbers.size)).any():
+            continue
+        for first, size in ((scaled.lhs, scaled.rhs), (scaled.rhs, scaled.lhs)):
+            outer = _counted(first)
+            shape = result_type(op).shape
+            if outer is None or _size(size) != numbers.size or type_of(op.x).shape != (outer[1] * numbers.size,):
+                continue
+            if shape[0] == outer[1] and type_of(steps).shape[0] == outer[1] and numbers.shape[:1] == (1,):
+                return ops.reshape(op.x, shape=shape)
+    return None
+
+
+def _unshaped(value: ir.Value) -> Op | None:
+    """The op behind reshapes."""
+    source = op_of(value)
+    while source is not None and isinstance(source, Reshape):
+        source = op_of(source.x)
+    return source

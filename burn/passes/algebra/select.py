@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator
+
 from burn.dialect import ops
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op
@@ -13,6 +15,10 @@ from burn.passes.constants import full
 
 INVERSE = {"eq": "ne", "ne": "eq", "lt": "ge", "ge": "lt", "gt": "le", "le": "gt"}
 """not (a < b) is a >= b except for floats, where NaN compares false; equality also inverts for floats."""
+
+COMPARE = {
+    "eq": operator.eq, "ne": operator.ne, "lt": operator.lt, "ge": operator.ge, "gt": operator.gt, "le": operator.le,
+}  # fmt: skip
 
 REFLEXIVE = {"eq": True, "le": True, "ge": True, "ne": False, "lt": False, "gt": False}
 """x op x, except for floats."""
@@ -68,6 +74,21 @@ def compare_with_itself(rewriter: Rewriter, op: Op) -> ir.Value | None:
     if op.lhs != op.rhs or DTYPES[type_of(op.lhs).dtype].kind not in ("int", "uint", "bool"):
         return None
     return full(REFLEXIVE[op.OP_NAME], result_type(op))
+
+
+@law(*INVERSE)
+def compare_chosen(rewriter: Rewriter, op: Op) -> ir.Value | None:
+    """select(c, a, b) == n for numbers a, b and n is c, not c, true or false; the same for the other comparisons"""
+    choice, number = is_named(op.lhs, "select"), splat(op.rhs)
+    if choice is None or number is None or type_of(op.lhs).shape != result_type(op).shape:
+        return None
+    ends = splat(choice.on_true), splat(choice.on_false)
+    if ends[0] is None or ends[1] is None:
+        return None
+    first, second = (bool(COMPARE[op.OP_NAME](end, number)) for end in ends)
+    if first == second:
+        return full(first, result_type(op))
+    return fit(choice.condition if first else ops.not_(choice.condition), result_type(op))
 
 
 @law("isnan", "isinf")

@@ -16,16 +16,21 @@ from dataclasses import dataclass
 import numpy as np
 
 from burn.dialect import ops
-from burn.dialect.compose import number_like, reshape, transpose
+from burn.dialect.compose import check_size, number_like, reshape, transpose
 from burn.dialect.constants import known_array
 from burn.dialect.contraction import DotGeneral
+from burn.dialect.dims import Dim, dim_min
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op
-from burn.dialect.pointwise import Add, Div, Mul, Select
+from burn.dialect.pointwise import Add, And, Div, Mul, Select
 from burn.dialect.query import is_named, op_of, result_type, splat, used_once
-from burn.dialect.types import FLOATS, type_of
+from burn.dialect.shape import BroadcastTo
+from burn.dialect.types import FLOATS, numpy_dtype, type_of
 from burn.passes.algebra.law import Rewriter, ones
+from burn.passes.algebra.positions import counted_axis
 from burn.passes.patterns.match import pattern
+
+ROUNDED = 1e-6
 
 
 @dataclass(frozen=True)
@@ -74,8 +79,15 @@ def attention(rewriter: Rewriter, op: Op) -> ir.Value | None:
     if rank == 4 and not type_of(q).shape[1] == type_of(k).shape[1] == type_of(v).shape[1]:
         return None  # different symbolic numbers of heads
     operands = [_with_heads(x) for x in (q, k, v)]
+    scale = usual(scale, type_of(q).shape[-1])
     made = ops.attention(*operands, mask, None, scale=scale, precision=found.precision)
     return reshape(made, result_type(op).shape)
+
+
+def usual(scale: float, features: Dim) -> float:
+    """1 / sqrt(features) instead of a scale that differs from it by the rounding of an exporter that computed it in float32."""
+    usual = 1 / math.sqrt(features) if isinstance(features, int) and features > 0 else scale
+    return usual if math.isclose(scale, usual, rel_tol=ROUNDED) else scale
 
 
 def _probabilities(value: ir.Value) -> Probabilities | None:
@@ -208,13 +220,12 @@ def _repeated(value: ir.Value) -> ir.Value | None:
     """x [b, g, t, d] of a value that repeats each of its heads several times in a row."""
     merged = is_named(value, "reshape")
     spread = is_named(merged.x, "broadcast_to") if merged is not None else None
-    split = is_named(spread.x, "reshape") if spread is not None else None
-    if spread is None or split is None or type_of(split.x).rank != 4 or len(spread.shape) != 5:
+    if spread is None or type_of(spread.x).rank != 5 or len(spread.shape) != 5:
         return None
-    b, g, t, d = type_of(split.x).shape
+    b, g, one, t, d = type_of(spread.x).shape
     count = spread.shape[2]
     whole = isinstance(g, int) and isinstance(count, int) and type_of(value).shape == (b, g * count, t, d)
-    return split.x if whole and split.shape == (b, g, 1, t, d) and spread.shape == (b, g, count, t, d) else None
+    return reshape(spread.x, (b, g, t, d)) if whole and one == 1 and spread.shape == (b, g, count, t, d) else None
 
 
 @pattern("attention")
@@ -224,6 +235,121 @@ def spread_mask(rewriter: Rewriter, op: Op) -> ir.Value | None:
     if spread is None:
         return None
     return type(op).build(op.q, op.k, op.v, spread.x, op.lengths, **op.attrs)
+
+
+@pattern("attention")
+def causal_mask(rewriter: Rewriter, op: Op) -> ir.Value | None:
+    """attention(.., mask of key <= query) = attention(.., causal)
+
+    The mask is a comparison of positions, or a lower triangle in a buffer from which the model takes the first rows and columns.
+    As a mask that is added it has zeros and numbers that leave nothing of a score after the softmax."""
+    attrs = op.attrs
+    if op.mask is None or op.lengths is not None or attrs["causal"] or attrs["offset"] != 0:
+        return None
+    if attrs["left"] >= 0 or attrs["right"] >= 0:
+        return None
+    sizes = (type_of(op.q).shape[2], type_of(op.k).shape[2])
+    mask = op.mask
+    if type_of(mask).dtype == "bool":
+        parts = _conjuncts(mask)
+        rest = [p for p in parts if not _is_causal(rewriter, p, sizes)]
+        if len(rest) == len(parts):
+            return None
+        mask = rest[0] if rest else None
+        for part in rest[1:]:
+            mask = ops.and_(mask, part)
+    else:
+        choice = is_named(mask, "select")
+        hidden = splat(choice.on_false) if choice is not None else None
+        least = float(np.finfo(numpy_dtype(type_of(mask).dtype)).min) if type_of(mask).dtype in IEEE else -math.inf
+        if choice is None or splat(choice.on_true) != 0 or hidden is None or not hidden <= least / 2:
+            return None
+        if not all(_is_causal(rewriter, p, sizes) for p in _conjuncts(choice.condition)):
+            return None  # with another mask a query may have no key, and then the number added counts
+        mask = None
+    _check_triangle(rewriter, op.mask, sizes)
+    return type(op).build(op.q, op.k, op.v, mask, None, **{**attrs, "causal": True})
+
+
+IEEE = frozenset({"float16", "float32", "float64"})
+
+
+def _conjuncts(mask: ir.Value) -> list[ir.Value]:
+    """The operands of a tree of `and`, through views that only repeat or add axes."""
+    op = op_of(mask)
+    if isinstance(op, And):
+        return [*_conjuncts(op.lhs), *_conjuncts(op.rhs)]
+    if isinstance(op, BroadcastTo) and isinstance(op_of(op.x), And):
+        return _conjuncts(op.x)
+    return [mask]
+
+
+def _is_causal(rewriter: Rewriter, mask: ir.Value, sizes: tuple[Dim, Dim]) -> bool:
+    """True for a mask [.., s, t] of key <= query."""
+    return _compares_positions(mask, sizes) or _triangle(rewriter, mask, sizes) is not None
+
+
+def _compares_positions(mask: ir.Value, sizes: tuple[Dim, Dim]) -> bool:
+    while (view := is_named(mask, "broadcast_to", "reshape")) is not None:
+        if type_of(view.x).shape[-2:] != sizes or type_of(mask).shape[-2:] != sizes:
+            break
+        mask = view.x
+    inverted = is_named(mask, "not")
+    test = is_named(mask, "le", "ge") if inverted is None else is_named(inverted.x, "lt", "gt")
+    if test is None:
+        return False
+    key, query = (test.lhs, test.rhs) if test.OP_NAME in ("le", "gt") else (test.rhs, test.lhs)
+    difference = is_named(key, "sub")
+    if difference is not None and splat(query) == 0:  # key - query <= 0
+        key, query = difference.lhs, difference.rhs
+    rank, shape = type_of(mask).rank, type_of(mask).shape
+    if shape[-2:] != sizes or any(d != 1 for d in shape[:-2]):
+        return False
+    return _counts(key, rank, rank - 1) and _counts(query, rank, rank - 2)
+
+
+def _counts(value: ir.Value, rank: int, axis: int) -> bool:
+    """True if a value broadcast to a rank is the index along an axis."""
+    found = counted_axis(value)
+    return found is not None and found + rank - type_of(value).rank == axis
+
+
+def _triangle(rewriter: Rewriter, mask: ir.Value, sizes: tuple[Dim, Dim]) -> int | None:
+    """The size n of a known lower triangle [.., n, n] from which a mask takes the first s rows and t columns."""
+    inverted = is_named(mask, "not")
+    mask = mask if inverted is None else inverted.x
+    part = is_named(mask, "slice")
+    test = is_named(mask, "ne", "eq")
+    if test is not None and splat(test.rhs) is not None:
+        part, number = is_named(test.lhs, "slice"), float(splat(test.rhs) or 0.0)
+    whole = mask if part is None else part.x
+    if part is not None and (any(part.starts) or set(part.steps) != {1}):
+        return None
+    numbers = known_array(whole, rewriter.weights)
+    if numbers is None or numbers.ndim < 2 or numbers.shape[-1] != numbers.shape[-2] or numbers.shape[-1] < 2:
+        return None
+    if math.prod(numbers.shape[:-2]) != 1:
+        return None
+    if test is not None:
+        numbers = numbers == number if test.OP_NAME == "eq" else numbers != number
+    elif numbers.dtype != np.bool_:
+        return None
+    numbers = numbers if inverted is None else ~numbers
+    length = numbers.shape[-1]
+    have = type_of(mask).shape[-2:]
+    if any(h not in (size, dim_min(length, size), dim_min(size, length)) for h, size in zip(have, sizes, strict=True)):
+        return None
+    return length if bool((numbers.reshape(length, length) == np.tri(length, dtype=bool)).all()) else None
+
+
+def _check_triangle(rewriter: Rewriter, mask: ir.Value, sizes: tuple[Dim, Dim]) -> None:
+    """Keeps the check of a mask out of a buffer: no sequence is longer than the buffer."""
+    choice = is_named(mask, "select")
+    for part in _conjuncts(choice.condition if choice is not None else mask):
+        length = _triangle(rewriter, part, sizes)
+        if length is not None:
+            for size in dict.fromkeys(sizes):
+                check_size(size, "<=", length, "the mask in the model has no more rows")
 
 
 def _with_heads(x: ir.Value) -> ir.Value:

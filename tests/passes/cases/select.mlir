@@ -68,3 +68,23 @@ func.func @main(%x: tensor<40xf32>) -> tensor<40xi1> {
   "burn.return"(%0) : (tensor<40xi1>) -> ()
 }
 // CHECK: burn.eq
+
+// ----- choice between two numbers, compared
+func.func @main(%c: tensor<3x4xi1>) -> tensor<3x4xi1> {
+  %one = "burn.full"() {dtype = "float32", shape = ["1"], value = 1.0 : f64} : () -> tensor<1xf32>
+  %zero = "burn.full"() {dtype = "float32", shape = [], value = 0.0 : f64} : () -> tensor<f32>
+  %0 = "burn.select"(%c, %one, %zero) : (tensor<3x4xi1>, tensor<1xf32>, tensor<f32>) -> tensor<3x4xf32>
+  %1 = "burn.eq"(%0, %zero) : (tensor<3x4xf32>, tensor<f32>) -> tensor<3x4xi1>
+  "burn.return"(%1) : (tensor<3x4xi1>) -> ()
+}
+// CHECK: "burn.not"(%arg0)
+// CHECK-NOT: burn.eq
+
+// ----- choice between a number and a tensor, compared, stays
+func.func @main(%c: tensor<4xi1>, %x: tensor<4xf32>) -> tensor<4xi1> {
+  %zero = "burn.full"() {dtype = "float32", shape = [], value = 0.0 : f64} : () -> tensor<f32>
+  %0 = "burn.select"(%c, %x, %zero) : (tensor<4xi1>, tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
+  %1 = "burn.eq"(%0, %zero) : (tensor<4xf32>, tensor<f32>) -> tensor<4xi1>
+  "burn.return"(%1) : (tensor<4xi1>) -> ()
+}
+// CHECK: burn.eq
