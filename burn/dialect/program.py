@@ -14,6 +14,14 @@ from burn.dialect.types import RANDOM_STATE, Container, TensorType, type_of
 from burn.dialect.weights import WeightStore
 
 
+@dataclass(frozen=True)
+class SourceModule:
+    """A module of the model that a program was imported from: its dotted path, and the qualified name of its class."""
+
+    path: str
+    cls: str
+
+
 @dataclass
 class Program:
     """`module` holds one function, `main`, whose block ends with `burn.return`."""
@@ -33,6 +41,8 @@ class Program:
     """The element types of inputs and outputs that are lists."""
     output_keys: dict[int, tuple[int, ...] | tuple[str, ...]] = field(default_factory=dict)
     """The keys of outputs [n, keys] that callers receive as a list of n dicts."""
+    node_modules: dict[str, tuple[SourceModule, ...]] = field(default_factory=dict)
+    """Maps the name of a node of the source model to the modules around it, outermost first, if the file says them."""
     random_state: bool = False
     """True if the last input is the random state (dialect/random.py), which the executable supplies at each run."""
     _draws: int = field(default=0, repr=False)  # random draws so far

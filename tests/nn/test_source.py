@@ -195,8 +195,8 @@ def test_repeated_layers_become_one_class_and_a_loop(tmp_path: Path) -> None:
     model = _Encoder()
     types = {"tokens": "int64[batch, length]", "mask": "int64[batch, length]"}
     source = generate(trace(model, types))
-    assert source.text.count("class ") == 2 and "nn.ModuleList(TransformerLayer() for _ in range(5))" in source.text
-    assert "for block in self.layers:" in source.text
+    assert source.text.count("class ") == 2 and "nn.ModuleList(Block() for _ in range(5))" in source.text
+    assert "for layer in self.layers:" in source.text
     assert "batch, length, _ = x.shape" in source.text
     _, again = load_source(source, tmp_path)
     assert set(again.state_dict()) == set(model.state_dict())  # the names of the weights are also kept

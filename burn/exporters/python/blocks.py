@@ -48,6 +48,7 @@ class Block:
     names: dict[Value, str] = field(default_factory=dict)  # The common part of parameters' names.
     same: list[bool] = field(default_factory=list)  # By slot: all occurrences receive the same value.
     varying: set[Value] = field(default_factory=set)  # Results whose types differ between occurrences.
+    fixed: bool = True  # All occurrences receive and return values of the same types.
 
 
 def fold(graph: Graph) -> list[Block]:
@@ -79,12 +80,16 @@ def _take_out(graph: Graph, occurrences: list[Occurrence], outer: int) -> Block:
     block = Block(
         first.nodes, first.slots, [first.nodes[i].results[j] for i, j in given], _shared_path(paths), first.path
     )
+    block.paths = paths
     block.varying = {
         v
         for i, node in enumerate(first.every)
         for v in node.results
         if any(o.every[i].types != node.types for o in occurrences)
     }
+    block.fixed = block.varying.isdisjoint(block.results) and all(
+        o.slots[k].type == slot.type for o in occurrences for k, slot in enumerate(first.slots)
+    )
     if not first.path:
         block.names = {v: _common([o.constants[k] for o in occurrences]) for k, v in enumerate(first.constants)}
     block.same = [len({o.slots[k] for o in occurrences}) == 1 for k in range(len(first.slots))]

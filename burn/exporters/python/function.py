@@ -17,7 +17,7 @@ from burn.exporters.python.graph import Node, Region, Value, new_sizes, walk
 from burn.exporters.python.names import Names, identifier
 from burn.exporters.python.spell import function, is_number, is_size, spell
 from burn.exporters.python.text import ATOM, UNARY, Text, call, literal, number, quoted, size
-from burn.exporters.python.uses import OTHERWISE, VIEWS, Users, made_by, used_as
+from burn.exporters.python.uses import OTHERWISE, VIEWS, Users, made_by, says_role, used_as
 
 WIDTH = 120
 LONGEST_SIZE = 24  # Characters of a size in a comment.
@@ -53,6 +53,14 @@ class Owner(Protocol):
 
     def shape(self, value: Value) -> str:
         """A value's type for a comment."""
+        ...
+
+    def heads(self, node: Node) -> str | None:
+        """The attribute that holds the number of heads into which a reshape splits features."""
+        ...
+
+    def result_name(self, value: Value) -> str | None:
+        """The model's name for one of its outputs."""
         ...
 
     def chains(self, nodes: Sequence[Node]) -> dict[Node, Chain]:
@@ -108,6 +116,7 @@ class Body:
         self.pending: dict[Value, Text] = {}
         self.users: Users = {}
         self.results: set[Value] = set()  # what the function returns
+        self.items: set[str] = set()  # variables of loops over modules, free after the loop
         self.indent = 2
 
     # ---- the interface that spell uses -------------------------------------------------------------------------------
@@ -135,6 +144,9 @@ class Body:
 
     def size(self, dim: Dim) -> Text:
         return size(dim, self._size_variable)
+
+    def heads(self, node: Node) -> str | None:
+        return self.owner.heads(node)
 
     def _size_variable(self, dim: Dim) -> str | None:
         replaced = self.owner.size_variable(dim)
@@ -176,7 +188,11 @@ class Body:
             if value in self.pending:
                 del self.pending[value]
         last = len(self.results) == 1 and bool(node.types) and node.result in self.results
-        if self._inlines(node) and len(text.code) <= (LONG if last else INLINE) and depth(text.code) <= DEEPEST + last:
+        if (
+            self._inlines(node)
+            and len(text.code) <= (LONG if last else INLINE)
+            and depth(text.code) <= DEEPEST + 2 * last
+        ):
             self.pending[node.result] = text
         else:
             self.assign(node, text)
@@ -187,7 +203,8 @@ class Body:
         start = self.value(first.operands[chain.slot])
         for ref in start.refs:
             self.left[ref] -= 1
-        name = self.variable(last.result, start)
+        name = start.code if start.code in self.holder and self._ends_in(start) else self.variable(last.result, start)
+        self.hold(name, last.result)
         arguments = [self.value(v) for v in first.values]
         if arguments[chain.slot].code != name:
             self.line(f"{name} = {start.code}")
@@ -196,18 +213,33 @@ class Body:
             for i, value in enumerate(node.values):
                 if i != chain.slot:
                     self.left[value] -= 1
-        item = self.names.new("block")
+        item = self._item(chain.members)
+        shape = self.owner.shape(last.result)
         self.line(f"for {item} in {chain.members}:")
         self.indent += 1
-        self.line(f"{name} = {call(item, *arguments).code}", self.owner.shape(last.result))
+        same = shape == self.owner.shape(first.operands[chain.slot])
+        self.line(f"{name} = {call(item, *arguments).code}", "" if same else shape)
         self.indent -= 1
+
+    def _ends_in(self, start: Text) -> bool:
+        """True if a loop is the last user of a variable, which may then hold what the loop computes."""
+        return start.code not in self.fixed and all(self._spent(ref) for ref in start.refs)
+
+    def _item(self, members: str) -> str:
+        """The variable of a loop over a list of modules: `layer` for `self.layers`."""
+        name = members.split(".")[-1]
+        wanted = name[:-1] if name.endswith("s") and not name.endswith("ss") and len(name) > 3 else "block"
+        wanted = wanted if wanted.rstrip("0123456789_") == wanted and "_" not in wanted else "block"
+        if wanted not in self.items:
+            self.items.add(self.names.new(wanted) if wanted not in self.names.taken else self.names.new("block"))
+        return wanted if wanted in self.items else max(self.items)
 
     def _inlines(self, node: Node) -> bool:
         """True if a node's result may be written inside of the expression that uses it."""
         return len(node.types) == 1 and node.pure and self.left[node.result] == 1 and not new_sizes(node)
 
     def _expression(self, node: Node) -> Text:
-        if node.op.startswith("nn.") or node.op == "call":
+        if node.op.startswith("nn.") or node.op in ("call", "sequential"):
             arguments = [None if o is None else self.value(o) for o in node.operands]
             while arguments and arguments[-1] is None:
                 arguments.pop()
@@ -229,8 +261,14 @@ class Body:
             sized = [r for r in results if dim in r.type.shape]
             named += sized[:1] if sized and named == [r for r in named if r not in sized] else []
         targets = [self.variable(r, text, many=len(results) > 1) if r in named else "_" for r in results]
-        comment = ", ".join(filter(None, (self.owner.shape(r) for r in results if self.left[r])))
-        self.line(f"{', '.join(targets)} = {text.code}", comment)
+        if node.op == "nn.StackedLSTM":  # which returns y, (h, c)
+            states = targets[1:]
+            targets[1:] = ["_" if states == ["_", "_"] else f"({', '.join(states)})"]
+        shapes = [s for r in results if self.left[r] > 0 and (s := self.owner.shape(r))]
+        known = {self.owner.shape(ref) for ref in text.refs}
+        if len(shapes) > 1 and len(set(shapes)) == 1:
+            shapes = [f"each {shapes[0]}"]
+        self.line(f"{', '.join(targets)} = {text.code}", "" if set(shapes) <= known else ", ".join(shapes))
         self._bind_new_sizes(node)
 
     def variable(self, value: Value, text: Text, many: bool = False) -> str:
@@ -239,10 +277,13 @@ class Body:
         same = [n for n in spent if self.holder[n].type.dtype == value.type.dtype and not many]
         generic = [n for n in same if n.rstrip("0123456789") in GENERIC]
         views = [n for n in same[:1] if value.node.op in VIEWS and self.variables.get(value.node.operands[0]) == n]
-        wishes = self._wishes(value)
-        for name in (*views, *(n for n in generic if n in wishes), *wishes):
+        purposes, wishes = self._wishes(value)
+        if many:
+            wishes = [n for n in wishes if n != "x"] or ["part"]
+        for name in (*purposes, *views, *(n for n in generic if n in wishes), *wishes):
             if name not in self.fixed and self._free(name):
                 return self.hold(name, value)
+        wishes = wishes or purposes
         return self.hold(self.names.new(wishes[-1]), value)
 
     def _spent(self, value: Value) -> bool:
@@ -257,26 +298,31 @@ class Body:
             return True
         return self.left[holder] <= 0
 
-    def _wishes(self, value: Value) -> list[str]:
-        """Names for a value, the best first: what it is used as, `x` for what passes through, what it is made by."""
+    def _wishes(self, value: Value) -> tuple[list[str], list[str]]:
+        """Names for a value, the best first: those of its purpose (the output that it is, what it is used as), and others (`x`
+        for what passes through, what it is made by)."""
         origin = value
         while origin.node.op in VIEWS:
             origin = origin.node.operands[0]
         kind = DTYPES[value.type.dtype].kind
-        own = self.owner.called(origin.node)
         used, made = used_as(value, self.users), made_by(value)
+        output = self.owner.result_name(value)
+        purposes = [n for n in (identifier(output) if output else None, used, OTHERWISE.get(used or "")) if n]
         if kind == "bool":
-            return [used, "mask"] if used else ["mask"]
-        other = OTHERWISE.get(used or "")
-        names = [name for name in (used, other, "x" if kind == "float" else None, made) if name]
-        if own is not None and (len(origin.node.types) == 1 or made is None):
+            return purposes, ["mask"]
+        own = self.owner.called(origin.node)
+        begins = all(user.op == "call" for user, _ in self.users.get(value, ()))  # what a chain of modules begins with
+        if own is not None and not (len(origin.node.types) == 1 or made is None):
+            own = None
+        names = ["x"] if kind == "float" else []
+        if own is not None and says_role(own) and not begins:
             names.append(own)
         if origin.node.op == "constant" and literal_constant(origin) is None:
             names.append(identifier(self.owner.constant(origin).split(".")[-1]))
-        scope = [p for p in origin.node.scope if not p.isdigit()]
-        if scope and names and names[-1] not in (own, "x"):
-            names.append(identifier(f"{scope[-1]}_{names[-1]}").lower())
-        return names or ["index" if kind in ("int", "uint") else "x"]
+        names.append(made or ("out" if kind == "float" else "index"))
+        if own is not None and own not in names:
+            names.append(own)
+        return purposes, names
 
     def hold(self, name: str, value: Value) -> str:
         self.variables[value] = name
@@ -378,6 +424,9 @@ class Body:
         if set(self.pending) - set(results):
             self.flush()
         texts = [self.value(v) for v in results]
+        if len(texts) > 1 and len(", ".join(t.code for t in texts)) > LONG:
+            self.flush()
+            texts = [self.value(v) for v in results]
         self.line(f"return {', '.join(t.code for t in texts) or '()'}")
         self.pending = {}
 

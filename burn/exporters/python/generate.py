@@ -3,6 +3,7 @@
 Stages:
 
     tidy.py      composites recognised                        text.py      expressions, literals, sizes
+    straighten.py views and formulas as a person writes them
     graph.py     the program as plain objects                 uses.py      the uses of values
     rearrange.py parameters are stored as they are used
     layers/      ops with constants become layers             spell.py     how each op is written
@@ -10,6 +11,7 @@ Stages:
     blocks.py    repeated parts become modules of their own   module.py    classes and their members
     scopes.py    parts that the source model names            wiring.py    how parts are wired
     stretches.py other repeated sequences of nodes
+    sequences.py nn.Sequential
     names.py     names                                        compare.py   the source read back
 
 Before `generate` returns the source, it traces the source. The resulting program must equal the original.
@@ -33,9 +35,10 @@ from burn.exporters.python.compare import difference
 from burn.exporters.python.graph import Graph, Value, read
 from burn.exporters.python.layers.recognise import recognise
 from burn.exporters.python.module import ModuleWriter, wrapped
-from burn.exporters.python.names import Names, block_name
+from burn.exporters.python.names import Names, block_name, source_class
 from burn.exporters.python.order import arrange
 from burn.exporters.python.rearrange import rearrange
+from burn.exporters.python.sequences import sequence
 from burn.exporters.python.text import literal, quoted
 from burn.exporters.python.tidy import tidy
 from burn.exporters.python.uses import Users, made_by, title, used_as, users_of
@@ -118,10 +121,26 @@ def _written(
         users = users_of(block.nodes)
         inputs = [(value, _slot_name(block, i, graph, users)) for i, value in enumerate(block.slots)]
         called = [writers[n.attrs["block"]].name for n in block.nodes if n.op == "call"]
-        own = taken.new(block_name(block.paths, title(block.nodes, called), bool(called)))
+        wish = title(block.nodes, called)
+        known = source_class([graph.classes.get(tuple(path), "") for path in block.paths])
+        replaced = sequence(graph, block.nodes, block.results, block.varying, block.scope)
+        block.results = [replaced.get(v, v) for v in block.results]
+        own = taken.new(known or block_name(block.paths, wish, bool(called)))
         writers[block] = ModuleWriter(own, block.nodes, inputs, block.results, _uses(block), writers, block)
+    if not head.plain:
+        replaced = sequence(graph, graph.nodes, graph.outputs, set())
+        graph.outputs = [replaced.get(v, v) for v in graph.outputs]
     inputs = [(node.result, wish) for node, wish in zip(graph.inputs, graph.input_names, strict=True)]
-    writer = ModuleWriter(name, graph.nodes, inputs, graph.outputs, graph.uses(), writers, plain=head.plain)
+    writer = ModuleWriter(
+        name,
+        graph.nodes,
+        inputs,
+        graph.outputs,
+        graph.uses(),
+        writers,
+        plain=head.plain,
+        output_names=graph.output_names,
+    )
     lines: list[str] = []
     for each in writers.values():
         lines += [*each.lines(), "", ""]

@@ -19,7 +19,7 @@ from burn.dialect.mlir import ir
 from burn.dialect.op import Op, source_name
 from burn.dialect.pointwise import Cast
 from burn.dialect.program import Program
-from burn.dialect.reduction import ArgReduce
+from burn.dialect.reduction import ArgReduce, Reduce
 from burn.dialect.shape import BroadcastTo, Concat, Constant, Full, Reshape, Slice, Transpose
 from burn.dialect.shape import Weight as WeightOp
 from burn.dialect.types import TensorType, numpy_dtype, type_of
@@ -47,6 +47,7 @@ class Node:
     types: list[TensorType] = field(default_factory=list)
     source: str = ""
     scope: tuple[str, ...] = ()  # the module of the source model that the op stands in, where that is known
+    named: bool = False  # the scope of a layer ends in the layer's own name (layers/naming.py)
     pure: bool = True
     regions: list[Region] = field(default_factory=list)
     weight: Weight | None = None
@@ -108,6 +109,10 @@ class Graph:
     input_names: list[str]
     output_names: list[str]
     weights: WeightStore
+    classes: dict[tuple[str, ...], str] = field(default_factory=dict)
+    """Maps the path of a module of the source model to the qualified name of its class, if the file says it."""
+    containers: set[tuple[str, ...]] = field(default_factory=set)
+    """The paths of modules of the source model that are nn.Sequential."""
 
     def uses(self) -> Counter[Value]:
         """How often each value is used, by nodes at any depth and as output."""
@@ -156,6 +161,9 @@ class _Reader:
         self.program, self.parameters = program, parameters
         self.values: dict[ir.Value, Value] = {}
         self.known: list[dict[Any, Node]] = [{}]  # what has been computed, by region from the outermost
+        self.classes: dict[tuple[str, ...], str] = {}
+        self.containers: set[tuple[str, ...]] = set()
+        self.unplaced: set[Node] = set()  # nodes without modules in a program whose other nodes have them
 
     def graph(self) -> Graph:
         program = self.program
@@ -163,6 +171,8 @@ class _Reader:
         inputs = [Node("input", types=[type_of(v)]) for v in given]
         self.values.update(zip(given, (n.result for n in inputs), strict=True))
         nodes, outputs = self._block(program.block)
+        if self.classes:
+            _fill_scopes(nodes, self.unplaced)
         return Graph(
             inputs,
             live(nodes, outputs),
@@ -170,7 +180,19 @@ class _Reader:
             list(program.input_names)[: len(inputs)],
             list(program.output_names),
             program.weights,
+            self.classes,
+            self.containers,
         )
+
+    def _scope(self, source: str) -> tuple[str, ...]:
+        """The module that a node of the source model is in; () if it is unknown."""
+        modules = self.program.node_modules.get(source)
+        if modules is None:
+            return () if self.program.node_modules else scope_of(source, self.containers)
+        paths = [tuple(filter(None, m.path.split("."))) for m in modules]
+        self.classes.update(zip(paths, (m.cls for m in modules), strict=True))
+        self.containers.update(p for p, m in zip(paths, modules, strict=True) if p and m.cls.endswith(".Sequential"))
+        return paths[-1] if paths else ()
 
     def _block(self, block: ir.Block) -> tuple[list[Node], list[Value]]:
         nodes: list[Node] = []
@@ -202,9 +224,10 @@ class _Reader:
             self.values[results[0]] = same
             return
         types = [type_of(r) for r in results]
-        node = Node(
-            op.OP_NAME, operands, _attributes(op, operands), types, source_name(op), scope_of(source_name(op)), op.PURE
-        )
+        source = source_name(op)
+        node = Node(op.OP_NAME, operands, _attributes(op, operands), types, source, self._scope(source), pure=op.PURE)
+        if source not in self.program.node_modules:
+            self.unplaced.add(node)
         node.flops = op.flops()
         if node.op == "check_size":
             node.scope = ()  # one check for all that need it
@@ -264,7 +287,8 @@ def _attributes(op: Op, operands: list[Any]) -> dict[str, Any]:
         if name == "axis" and isinstance(value, int):
             attrs[name] = value + rank if value < 0 else value
         elif name == "axes":
-            attrs[name] = tuple(a + rank if a < 0 else a for a in value)
+            axes = [a + rank if a < 0 else a for a in value]
+            attrs[name] = tuple(sorted(axes) if isinstance(op, Reduce) else axes)
     if rank == 0 and isinstance(op, ArgReduce):
         attrs["axis"] = 0
     return attrs
@@ -291,8 +315,10 @@ def _hashable(value: Any) -> Any:
     return tuple(map(_hashable, value)) if isinstance(value, (list, tuple)) else value
 
 
-def scope_of(source: str) -> tuple[str, ...]:
-    """The module that a node's name says it stands in: ("encoder", "layer", "0") of "/encoder/encoder.layer.0/MatMul_3"."""
+def scope_of(source: str, containers: set[tuple[str, ...]] | None = None) -> tuple[str, ...]:
+    """The module that a node's name says it stands in: ("encoder", "layer", "0") of "/encoder/encoder.layer.0/MatMul_3".
+
+    containers: receives the paths of nn.Sequential, which is named before its modules ("/head/head.0/Relu")."""
     if "/" not in source.strip("/"):
         return ()
     parts: list[str] = []
@@ -300,8 +326,31 @@ def scope_of(source: str) -> tuple[str, ...]:
         words = part.split(".")
         if len(words) == 2 and words[1].isdigit() and parts and parts[-1] == words[0]:
             words = words[1:]  # the module that holds it has been named
+            if containers is not None:
+                containers.add(tuple(parts))
         parts += words
     return tuple(parts)
+
+
+def _fill_scopes(nodes: list[Node], unplaced: set[Node]) -> None:
+    """Gives a node that an exporter made without a scope the innermost module around its operands and its users."""
+    users: dict[Node, list[Node]] = {}
+    for node in nodes:
+        for value in node.values:
+            users.setdefault(value.node, []).append(node)
+    for node in nodes:
+        if node in unplaced:
+            beside = [value.node for value in node.values] + users.get(node, [])
+            node.scope = common_scope([n.scope for n in beside if n.scope])
+
+
+def common_scope(paths: list[tuple[str, ...]]) -> tuple[str, ...]:
+    """The common prefix of paths; () for no path."""
+    first = paths[0] if paths else ()
+    for i, part in enumerate(first):
+        if any(len(p) <= i or p[i] != part for p in paths):
+            return first[:i]
+    return first
 
 
 def live(nodes: list[Node], results: list[Value]) -> list[Node]:

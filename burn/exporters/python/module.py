@@ -6,6 +6,7 @@ Enter at `ModuleWriter`. The parameters' names in the file are their paths from 
 from __future__ import annotations
 
 import re
+import textwrap
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
@@ -25,8 +26,10 @@ from burn.exporters.python.names import (
     shared_prefix,
     snake_case,
 )
+from burn.exporters.python.sequences import ACTIVATIONS
+from burn.exporters.python.spell import reshape_form
 from burn.exporters.python.text import literal, number
-from burn.exporters.python.uses import users_of
+from burn.exporters.python.uses import role_of_linear, used_as, users_of
 from burn.nn.module import Module
 
 POSITIONAL = frozenset({
@@ -37,6 +40,9 @@ POSITIONAL = frozenset({
 
 AXES = {4: {0: "batch", 1: "channels", 2: "height", 3: "width"}, 3: {0: "batch", 1: "length"}, 2: {0: "rows"}}
 """Names of unnamed sizes, by the rank of their tensor."""
+
+MERGED = re.compile(r"^(bn|norm|batch_?norm)(?=\d*$)")
+"""Exporters give a convolution the name of the normalisation that they merged into it."""
 
 RESERVED = frozenset(dir(Module)) | {"forward", "self"}
 
@@ -54,6 +60,7 @@ class ModuleWriter:
         writers: Mapping[Block, ModuleWriter] | None = None,
         block: Block | None = None,
         plain: bool = False,
+        output_names: Sequence[str] = (),
     ) -> None:
         """writers: of the blocks that are called here. block: what this is the class of, if it is not the model. plain: write
         ops as functions."""
@@ -64,7 +71,25 @@ class ModuleWriter:
         self.members: dict[Node, str] = {}
         self.constructors: list[str] = []
         self.paths: dict[Value, str] = {}  # constant -> its path in this module
+        self.output_names = dict(zip(outputs, output_names, strict=False)) if len(output_names) > 1 else {}
+        self.split: dict[Node, str] = {}  # reshapes into heads -> the attribute that holds their number
+        if not plain:
+            self._add_heads()
         self._add_members()
+
+    def _add_heads(self) -> None:
+        """Attributes for the numbers of heads, which reshapes before attention have."""
+        names: dict[int, str] = {}
+        for node in walk(self.nodes):
+            for index, operand in enumerate(node.operands[:3] if node.op == "attention" else ()):
+                split = _heads_of(operand)
+                if split is None or split.attrs["shape"][2] in (1, -1):
+                    continue
+                count = split.attrs["shape"][2]
+                if count not in names:
+                    names[count] = self.names.new("num_heads" if index == 0 else "num_kv_heads")
+                    self.constructors.append(f"self.{names[count]} = {count}")
+                self.split[split] = names[count]
 
     # ---- members -----------------------------------------------------------------------------------------------------
     def _add_members(self) -> None:
@@ -77,6 +102,8 @@ class ModuleWriter:
         for node in walk(self.nodes):
             if node.op == "call" and node not in self.members:
                 self._add_calls(lists[node], wishes[node])
+            elif node.op == "sequential":
+                self._add_sequence(node, wishes[node])
             elif node.op.startswith("nn."):
                 key = self._same_layer(node)
                 if key in shared:
@@ -86,9 +113,11 @@ class ModuleWriter:
                 self.members[node] = attribute
                 self.paths.update({value: f"{attribute}.{role}" for role, value in node.constants.items()})
                 self.constructors.append(f"self.{attribute} = {node.op}({self._arguments(node)})")
+        users = users_of(self.nodes)
         for value in self._free_constants():
             path = self._parameter_path(value, whole=True)
-            attribute = self.names.from_path([p for p in path if p != "weight"] or path, "table")
+            role = {"mask": "attention_bias", None: "table"}.get(used := used_as(value, users), used) or "table"
+            attribute = self.names.from_path([p for p in path if p != "weight"] or path, role)
             self.paths[value] = attribute
             shape = (self.block.shapes if self.block else {}).get(value, value.type.shape)
             self.constructors.append(f"self.{attribute} = {_parameter(value, shape)}")
@@ -111,18 +140,35 @@ class ModuleWriter:
                 paths[node] = self._path(node) if single else container_path(self._path(node))
                 name = snake_case(self.writers[node.attrs["block"]].name)
                 kinds[node] = name if single else f"{name.rstrip('s')}s"
-            elif node.op.startswith("nn."):
+            elif node.op.startswith("nn.") or node.op == "sequential":
                 paths[node] = self._path(node)
                 kinds[node] = snake_case(node.op.removeprefix("nn.").removeprefix("Fake"))
+                if paths[node] and node.op.startswith(("nn.Conv", "nn.QuantConv")):
+                    paths[node] = [*paths[node][:-1], MERGED.sub("conv", paths[node][-1])]
+        around = self._attention_names(paths)
         outer = shared_prefix(p for p in paths.values() if p)
         local = {node: path[outer:] if len(path) > outer else path for node, path in paths.items()}
         ends = Counter(tuple(p[-n:]) for p in {tuple(p) for p in local.values()} for n in range(1, len(p) + 1))
-        return {node: _shortest(path, ends) or kinds[node] for node, path in local.items()}
+        return {node: around.get(node) or _shortest(path, ends) or kinds[node] for node, path in local.items()}
+
+    def _attention_names(self, paths: Mapping[Node, list[str]]) -> dict[Node, str]:
+        """Names of linear layers around attention whose own names say nothing, or are those of other layers."""
+        count = Counter(tuple(p) for p in paths.values())
+        users = users_of(self.nodes)
+        found: dict[Node, str] = {}
+        for node, path in paths.items():
+            if node.op == "nn.Linear" and (not path or count[tuple(path)] > 1):
+                role = role_of_linear(node, users)
+                if role is not None and role not in found.values():
+                    found[node] = role
+        return found
 
     def _path(self, node: Node) -> list[str]:
         """Where a member stands in the module that is written."""
         if node.op == "call":
             return self._inside(node.scope) or node.attrs["path"]
+        if node.named:
+            return self._inside(node.scope)
         if node.op == "nn.FakeQuantize":
             return []  # the module beside it has the name
         known = self.block.names if self.block is not None else {}
@@ -195,6 +241,32 @@ class ModuleWriter:
         else:
             self.constructors.append(f"self.{attribute} = nn.ModuleList([{', '.join(made)}])")
 
+    def _add_sequence(self, node: Node, wish: str) -> None:
+        attribute = self.members[node] = self.names.new(wish)
+        made = self._children(node, attribute)
+        if len(made) > 2 and len(set(made)) == 1:
+            self.constructors.append(f"self.{attribute} = nn.Sequential(*({made[0]} for _ in range({len(made)})))")
+        else:
+            self.constructors.append(f"self.{attribute} = nn.Sequential({', '.join(made)})")
+
+    def _children(self, node: Node, attribute: str) -> list[str]:
+        """The constructors of a sequence's modules; notes the paths of their parameters."""
+        made = []
+        for i, child in enumerate(node.attrs["children"]):
+            if child.op == "call":
+                writer = self.writers[child.attrs["block"]]
+                made.append(f"{writer.name}({', '.join(_text(v) for v in child.attrs['options'].values())})")
+                for own, template in zip(child.constants.values(), child.attrs["template"], strict=True):
+                    self.paths[own] = f"{attribute}.{i}.{writer.paths[template]}"
+            elif child.op == "sequential":
+                made.append(f"nn.Sequential({', '.join(self._children(child, f'{attribute}.{i}'))})")
+            elif child.op in ACTIVATIONS:
+                made.append(ACTIVATIONS[child.op](child) or "")
+            else:
+                made.append(f"{child.op}({self._arguments(child)})")
+                self.paths.update({v: f"{attribute}.{i}.{role}" for role, v in child.constants.items()})
+        return made
+
     def _free_constants(self) -> list[Value]:
         """Constants that no layer owns and that are not written where they are used."""
         used = [v for node in walk(self.nodes) for v in node.values]
@@ -225,6 +297,12 @@ class ModuleWriter:
         option = isinstance(dim, Expr) and dim.is_symbol and str(dim).startswith(OPTION)
         return f"self.{str(dim).removeprefix(OPTION)}" if option else None
 
+    def heads(self, node: Node) -> str | None:
+        return self.split.get(node)
+
+    def result_name(self, value: Value) -> str | None:
+        return self.output_names.get(value)
+
     def shape(self, value: Value) -> str:
         return "" if self.block is not None and value in self.block.varying else shape_text(value.type)
 
@@ -248,19 +326,29 @@ class ModuleWriter:
     def lines(self, head: Sequence[str] = ()) -> list[str]:
         """The class's source. `head` comes after its first line."""
         parameters, body = self.forward()
-        text = [f"class {self.name}(nn.Module):", *(f"{INDENT}{line}".rstrip() for line in head)]
+        text = [f"class {self.name}(nn.Module):", *self._docstring(parameters)]
+        text += [f"{INDENT}{line}".rstrip() for line in head]
         if self.constructors:
             options = [
                 f"{name}: {_annotation(values)}" for name, values in (self.block.options if self.block else {}).items()
             ]
-            text += [""] if head else []
+            text += [""] if len(text) > 1 else []
             text += wrapped(f"def __init__({', '.join(['self', *options])}) -> None:", "", 1)
             text += [line for code in self.constructors for line in wrapped(code, "", 2)]
-        returned = "burn.Tensor" if len(self.outputs) == 1 else "tuple[burn.Tensor, ...]"
+        many = ["burn.Tensor"] * len(self.outputs) if 0 < len(self.outputs) <= 4 else ["burn.Tensor", "..."]
+        returned = "burn.Tensor" if len(self.outputs) == 1 else f"tuple[{', '.join(many)}]"
         signature = ", ".join(["self", *(f"{p}: burn.Tensor" for p in parameters)])
         text += [""] if self.constructors or head else []
         text += [*wrapped(f"def forward({signature}) -> {returned}:", "", 1)]
         return text + body
+
+    def _docstring(self, parameters: Sequence[str]) -> list[str]:
+        """The shapes of a block, if all its occurrences have the same."""
+        if self.block is None or not self.block.fixed:
+            return []
+        given = [f"{name} {shape_text(value.type)}" for name, (value, _) in zip(parameters, self.inputs, strict=True)]
+        shapes = f'"""Shapes: {", ".join(given)} -> {", ".join(shape_text(v.type) for v in self.outputs)}."""'
+        return [f"{INDENT}{line}" for line in textwrap.wrap(shapes, WIDTH - len(INDENT), break_long_words=False)]
 
     def forward(self) -> tuple[list[str], list[str]]:
         """The parameters' names, and the body's lines."""
@@ -311,6 +399,20 @@ class ModuleWriter:
         return lines
 
 
+def _heads_of(value: Value) -> Node | None:
+    """The reshape [batch, length, heads, features] of an operand of attention, before its transpose and a rotation."""
+    node = value.node
+    while node.op == "rotary_embedding" or node.op in ("nn.LayerNorm", "nn.RMSNorm"):
+        node = node.operands[0].node
+    if node.op != "transpose" or tuple(node.attrs["permutation"]) != (0, 2, 1, 3):
+        return None
+    split = node.operands[0].node
+    if split.op in ("nn.LayerNorm", "nn.RMSNorm"):
+        split = split.operands[0].node
+    fits = split.op == "reshape" and reshape_form(split)[0] == "reshape" and len(split.attrs["shape"]) == 4
+    return split if fits and all(isinstance(d, int) for d in split.attrs["shape"][2:]) else None
+
+
 def _shortest(path: Sequence[str], ends: Counter[tuple[str, ...]]) -> str:
     """The shortest end of a path that no other path has, as a name; '' for a path of numbers."""
     for length in range(1, len(path) + 1):
@@ -349,14 +451,13 @@ def wrapped(code: str, comment: str, indent: int) -> list[str]:
     start = INDENT * indent
     if len(start) + len(code) <= WIDTH:
         whole = f"{start}{code}  # {comment}" if comment else start + code
-        return [whole] if len(whole) <= WIDTH else [f"{start}# {comment}"[:WIDTH], start + code]
+        return [whole] if len(whole) <= WIDTH else [start + code]
     opened = _outermost(code)
     if opened is None:
         return [start + code]
     first, last = opened
     head, inner, tail = code[: first + 1], code[first + 1 : last], code[last:]
-    lines = [f"{start}# {comment}"[:WIDTH]] if comment else []
-    lines.append(start + head)
+    lines = [start + head]
     for part in _arguments_of(inner):
         lines += wrapped(f"{part},", "", indent + 1)
     return [*lines, start + tail]

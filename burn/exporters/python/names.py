@@ -93,7 +93,17 @@ def block_name(paths: Sequence[Sequence[str]], title: str | None, has_blocks: bo
     It is the common name of its occurrences, if there is one, else its `title`, which describes its contents."""
     names = {_part_name(path) for path in paths}
     name = names.pop() if len(names) == 1 else ""
+    nested = all(sum(part.isdigit() for part in path) > 1 for path in paths)
+    if nested and name.rpartition("_")[2] in GENERAL and title not in (None, "Block"):
+        name = ""  # the parts of a layer are all called layers
     return class_name(name) if name else title or ("Stage" if has_blocks else "Block")
+
+
+def source_class(classes: Sequence[str]) -> str:
+    """The name of the class that all occurrences of a part have in the source model; "" for containers, or if it is unknown."""
+    if len(set(classes)) != 1 or not classes[0] or classes[0].startswith("torch.nn.modules.container."):
+        return ""
+    return class_name(classes[0].split(".")[-1])
 
 
 def _part_name(path: Sequence[str]) -> str:
@@ -103,6 +113,8 @@ def _part_name(path: Sequence[str]) -> str:
     if not words:
         return ""
     last = words[-1][:-1] if words[-1].endswith("s") and not words[-1].endswith("ss") else words[-1]
+    if words[-1] in VAGUE:
+        return ""
     if last in GENERAL:
         return f"{words[-2]}_{last}" if len(words) > 1 and words[-2] not in VAGUE and len(words[-2]) > 2 else ""
     parts = [WORDS.get(part, part) for part in last.split("_")]

@@ -47,10 +47,11 @@ def rearrange(graph: Graph, stored: list[Weight]) -> None:
         for region in node.regions:
             region.results = [constants.get(v, v) for v in region.results]
     graph.outputs = [constants.get(v, v) for v in graph.outputs]
-    _transpose_weights(graph, stored, len(constants))
+    number = _transpose_weights(graph, stored, len(constants))
+    _affine_vectors(graph, stored, number)
 
 
-def _transpose_weights(graph: Graph, stored: list[Weight], number: int) -> None:
+def _transpose_weights(graph: Graph, stored: list[Weight], number: int) -> int:
     """x @ w with a parameter w that only such matmuls use: the parameter is stored as layers have it, outputs first."""
     users: dict[Value, list[Node]] = {}
     for node in walk(graph.nodes):
@@ -70,6 +71,53 @@ def _transpose_weights(graph: Graph, stored: list[Weight], number: int) -> None:
         for node in nodes:
             node.operands[1] = made.result
             node.attrs = {**node.attrs, "rhs_contract": (1,)}
+    return number
+
+
+def _affine_vectors(graph: Graph, stored: list[Weight], number: int) -> None:
+    """group_norm(x) * scale + bias with parameters [c, 1, 1] that only this uses: operands of the op, stored as [c]."""
+    users: dict[Value, list[Node]] = {}
+    for node in walk(graph.nodes):
+        for value in _values(node):
+            users.setdefault(value, []).append(node)
+    gone: set[Node] = set()
+    for norm in graph.nodes:
+        if norm.op not in ("group_norm", "instance_norm") or norm.operands[1] is not None:
+            continue
+        scaled = _only(norm.result, "mul", users, graph)
+        added = _only(scaled.result, "add", users, graph) if scaled is not None else None
+        if scaled is None or added is None:
+            continue
+        vectors = []
+        for node, inner in ((scaled, norm), (added, scaled)):
+            value = next(v for v in node.values if v != inner.result) if len(set(node.values)) == 2 else None
+            channels = norm.types[0].shape[1]
+            shape = (channels, *(1 for _ in norm.types[0].shape[2:]))
+            if value is None or not _is_parameter(value) or len(users[value]) > 1 or value in graph.outputs:
+                break
+            if value.type.shape not in (shape, (1, *shape)) or node.types != norm.types:
+                break
+            vectors.append(value)
+        if len(vectors) < 2:
+            continue
+        for value in vectors:
+            if number == len(stored):
+                assert value.node.weight is not None
+                stored.append(array_weight(np.ascontiguousarray(value.node.weight.array().reshape(-1))))
+            made = Node("constant", types=[value.type.with_shape((norm.types[0].shape[1],))], source=value.node.source)
+            made.weight = stored[number]
+            number += 1
+            vectors[vectors.index(value)] = made.result
+        added.op, added.operands, added.attrs = norm.op, [norm.operands[0], *vectors], dict(norm.attrs)
+        added.source, added.scope = norm.source, norm.scope
+        gone |= {norm, scaled}
+    graph.nodes[:] = [n for n in graph.nodes if n not in gone]
+
+
+def _only(value: Value, op: str, users: dict[Value, list[Node]], graph: Graph) -> Node | None:
+    """The one user of a value, if it is such an op."""
+    found = users.get(value, [])
+    return found[0] if len(found) == 1 and found[0].op == op and value not in graph.outputs else None
 
 
 def _is_turned(node: Node, value: Value) -> bool:

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from burn.exporters.python.graph import Graph, Node, Value
+from burn.exporters.python.graph import Graph, Node, Value, common_scope
 from burn.exporters.python.wiring import Occurrence, all_values, letter, occurrence, options, results
 
 ENOUGH = 0.5  # Fraction of the nodes that must have a scope.
@@ -39,17 +39,8 @@ def settle(graph: Graph) -> None:
             users.setdefault(value.node, []).append(node)
     for node in reversed(graph.nodes):
         if node not in heavy and node in users:
-            around = _common([u.scope for u in users[node]])
-            node.scope = _common([node.scope, around]) if node.scope else around
-
-
-def _common(paths: Sequence[Scope]) -> Scope:
-    """The common prefix of paths."""
-    first = paths[0]
-    for i, part in enumerate(first):
-        if any(len(p) <= i or p[i] != part for p in paths):
-            return first[:i]
-    return first
+            around = common_scope([u.scope for u in users[node]])
+            node.scope = common_scope([node.scope, around]) if node.scope else around
 
 
 def search(graph: Graph) -> list[Occurrence] | None:
@@ -61,8 +52,12 @@ def search(graph: Graph) -> list[Occurrence] | None:
             members.setdefault(inside[:end], []).append(node)
     signs = {path: tuple(letter(n) for n in nodes) for path, nodes in members.items()}
     groups: dict[Any, list[Scope]] = {}
+    lists = {p for p in graph.containers if any(n.op == "call" for n in members.get(p, ()))}
+    lists |= {p for p in graph.containers if graph.classes.get(p, "").startswith("torch.nn.modules.container.")}
     for path in signs:
-        if len(members[path]) > 1 and signs.get(path[:-1]) != signs[path]:  # not a module of one module
+        if (
+            path not in lists and len(members[path]) > 1 and signs.get(path[:-1]) != signs[path]
+        ):  # not a module of one module
             groups.setdefault(signs[path], []).append(path)
     uses = graph.uses()
     for sign, paths in sorted(groups.items(), key=lambda item: len(item[0])):
@@ -78,7 +73,7 @@ def search(graph: Graph) -> list[Occurrence] | None:
         scope_paths = [o.path for o in best]
         if len(best) > 1 and _is_worth(len(sign), scope_paths, signs, groups) and _is_plain(best, uses):
             return best
-    return _single(graph, members, uses)
+    return _single(graph, {p: n for p, n in members.items() if p not in lists}, uses)
 
 
 def _single(graph: Graph, members: dict[Scope, list[Node]], uses: Counter[Value]) -> list[Occurrence] | None:

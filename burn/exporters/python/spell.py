@@ -7,6 +7,7 @@ written as the function of its name with all of its attributes, which is always 
 from __future__ import annotations
 
 import keyword
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
@@ -31,6 +32,10 @@ class Scope(Protocol):
 
     def operand(self, value: Value) -> Text:
         """A value in a position that accepts a bare number."""
+        ...
+
+    def heads(self, node: Node) -> str | None:
+        """The attribute that holds the number of heads into which a reshape splits features."""
         ...
 
     def size(self, dim: Dim) -> Text:
@@ -186,6 +191,44 @@ def _power(node: Node, scope: Scope) -> Text | None:
     return Text(f"{base.within(ATOM)} ** {exponent.within(ATOM)}", POWER, base.refs + exponent.refs)
 
 
+@rule("iota")
+def _counted(node: Node, scope: Scope) -> Text | None:
+    shape, dtype = node.attrs["shape"], node.types[0].dtype
+    if len(shape) != 1:
+        return None
+    return call("burn.arange", scope.size(shape[0]), dtype=None if dtype == "int64" else quoted(dtype))
+
+
+@rule("select")
+def _where(node: Node, scope: Scope) -> Text | None:
+    condition, first, second = node.operands
+    plain = is_number(first) and is_number(second)
+    if plain and (node.types[0].dtype != "float32" or any(v.node.op != "constant" for v in (first, second))):
+        return None
+    return call("burn.where", scope.value(condition), *_beside(first, second, scope))
+
+
+@rule("attention")
+def _attention(node: Node, scope: Scope) -> Text | None:
+    """PyTorch's function, if it has all the options."""
+    query, key, value, mask, lengths = node.operands
+    attrs, features = node.attrs, query.type.shape[3]
+    if lengths is not None or any(attrs[k] != v for k, v in PLAIN_ATTENTION.items()):
+        return None
+    usual = isinstance(features, int) and features > 0 and attrs["scale"] == 1 / math.sqrt(features)
+    operands = [query, key, value] if mask is None else [query, key, value, mask]
+    return call(
+        "burn.scaled_dot_product_attention",
+        *map(scope.value, operands),
+        is_causal="True" if attrs["causal"] else None,
+        scale=None if usual else number(attrs["scale"], "float64"),
+    )
+
+
+PLAIN_ATTENTION = {"offset": 0, "left": -1, "right": -1, "softcap": 0.0, "precision": None}
+"""Options of attention that PyTorch's function does not have."""
+
+
 @rule("random_key")
 def _next_key(node: Node, scope: Scope) -> Text | None:
     """A key of the run's random state; that of a seed is computed."""
@@ -210,7 +253,11 @@ def _reshape(node: Node, scope: Scope) -> Text:
     name, axis = reshape_form(node)
     if name != "reshape":
         return method(x, name, *([str(axis)] if name == "unsqueeze" or axis else []))
-    return method(x, "reshape", *(scope.size(d).code for d in node.attrs["shape"]))
+    sizes = [scope.size(d).code for d in node.attrs["shape"]]
+    heads = scope.heads(node)
+    if heads is not None:
+        sizes[2:] = [f"self.{heads}", "-1"]
+    return method(x, "reshape", *sizes)
 
 
 def reshape_form(node: Node) -> tuple[str, int]:

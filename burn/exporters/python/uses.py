@@ -5,6 +5,7 @@ Enter at `used_as` and `made_by` (of a value), `title` (of a part).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 from burn.dialect.types import DTYPES
@@ -37,6 +38,9 @@ RESULTS: dict[str, tuple[str, ...]] = {
     "nn.LSTMCell": ("hidden", "cell"),
     "nn.GRU": ("output", "hidden"),
     "nn.RNN": ("output", "hidden"),
+    "nn.StackedLSTM": ("output", "hidden", "cell"),
+    "nn.StackedGRU": ("output", "hidden"),
+    "nn.StackedRNN": ("output", "hidden"),
     "top_k": ("best", "places"),
     "unique": ("distinct", "first", "inverse", "counts"),
 }
@@ -49,6 +53,7 @@ NOUNS = {
     "if": "result", "iota": "positions", "log": "logs", "log_softmax": "log_probabilities", "loop": "state",
     "max": "larger", "mean": "mean", "min": "smaller", "mul": "scaled", "neg": "negative", "nonzero": "places",
     "one_hot": "one_hot", "pad": "padded", "reciprocal": "inverse", "relu": "hidden",
+    **dict.fromkeys(("nn.LayerNorm", "nn.RMSNorm", "nn.GroupNorm", "nn.BatchNorm1d", "nn.BatchNorm2d"), "normed"),
     "nn.MaxPool1d": "pooled", "nn.MaxPool2d": "pooled", "nn.AvgPool2d": "pooled", "nn.FakeQuantize": "rounded",
     "quantize": "stored", "dequantize": "real", "dim_values": "length", "window_reduce": "pooled", "round": "rounded",
     "resize": "resized", "nn.Upsample": "upsampled", "rotary_embedding": "rotated", "rsqrt": "scale", "select": "chosen",
@@ -61,6 +66,18 @@ NOUNS = {
 REDUCED = {"sum": "total", "max": "peak", "min": "least", "mean": "mean", "prod": "product"}
 
 PARTS = ("first", "second", "third", "fourth")
+
+
+LAYERS = re.compile(
+    r"\d|norm|(^|_)(ln|bn|gn|fc|act|mlp|ffn|ff|attn|h|m)(_|$)|lin(ear)?$|conv|dense|proj|dropout|pool|block|layer|stage|module"
+    r"|residual|seq|net$|features|list|attention|head$|down$|up$|dec$|enc$|out$"
+)
+"""Names of members that say which layer they are, and not what their result is."""
+
+
+def says_role(member: str) -> bool:
+    """True if a member's name is a name for its result: `mu`, `embedding`."""
+    return LAYERS.search(member) is None
 
 
 Users = Mapping[Value, Sequence[tuple[Node, int]]]
@@ -93,7 +110,7 @@ def used_as(value: Value, users: Users) -> str | None:
     todo, found = [value], set()
     for each in todo:
         for node, index in users.get(each, ()):
-            if node.op in VIEWS:
+            if node.op in VIEWS or (node.op == "rotary_embedding" and index == 0):
                 todo.append(node.result)
             elif node.op == "call":
                 block = node.attrs["block"]
@@ -115,7 +132,28 @@ def users_of(nodes: Sequence[Node]) -> Users:
     return users
 
 
+def role_of_linear(node: Node, users: Users) -> str | None:
+    """`qkv`, `query`, `key`, `value` or `proj` for a linear layer before or after attention."""
+    source = node.operands[0]
+    while source.node.op in VIEWS:
+        source = source.node.operands[0]
+    if source.node.op == "attention":
+        return "proj"
+    todo, found = [node.result], set()
+    for value in todo:
+        for user, index in users.get(value, ()):
+            if user.op in VIEWS or user.op in ("chunk", "rotary_embedding"):
+                todo += user.results
+            elif user.op == "attention" and index < 3:
+                found.add(USES["attention"][index])
+            else:
+                return None
+    return "qkv" if len(found) == 3 else "kv" if found == {"key", "value"} else found.pop() if len(found) == 1 else None
+
+
 # ---- parts of a model --------------------------------------------------------------------------------------------------
+
+NORMS = ("nn.LayerNorm", "nn.RMSNorm", "nn.GroupNorm", "nn.BatchNorm")
 
 ACTIVATIONS = frozenset({
     "relu", "silu", "gelu", "sigmoid", "tanh", "hard_swish", "hard_sigmoid", "leaky_relu", "elu", "mish", "clip", "nn.PReLU",
@@ -128,14 +166,11 @@ def title(nodes: Sequence[Node], titles: Sequence[str]) -> str | None:
     ops = [n.op for n in nodes]
     convolutions = sum(op.startswith(("nn.Conv", "nn.QuantConv")) for op in ops)
     linear = sum(op in ("nn.Linear", "nn.QuantLinear") for op in ops)
-    attends = "attention" in ops or any("Attention" in t for t in titles)
-    if attends:
-        return (
-            "TransformerLayer"
-            if linear >= 6 or (linear >= 2 and "attention" not in ops) or len(titles) > 1
-            else "Attention"
-        )
-    if any(op.startswith(("nn.LSTM", "nn.GRU", "nn.RNN")) for op in ops):
+    if "attention" in ops or any("Attention" in t for t in titles):
+        norms = sum(op.startswith(NORMS) for op in ops)
+        whole = norms > 1 or linear > 5 or any(t.startswith(("FeedForward", "MLP")) for t in titles)
+        return "Block" if whole else "Attention"
+    if any(op.startswith(("nn.LSTM", "nn.GRU", "nn.RNN", "nn.Stacked")) for op in ops):
         return "Recurrent"
     if linear >= 2 and not convolutions and len(ops) <= 3 * linear:
         return "FeedForward"

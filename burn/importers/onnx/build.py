@@ -34,6 +34,7 @@ from burn.importers.onnx.file import OnnxFile, Source, read_model
 from burn.importers.onnx.folding import evaluate
 from burn.importers.onnx.functions import domain_name, expand, inline_functions, opset_of, opsets
 from burn.importers.onnx.lists import Maps, RunList, container_of, run_list
+from burn.importers.onnx.modules import modules_of
 from burn.importers.onnx.names import Given, SizeNames, Varying
 from burn.importers.onnx.nchwc import DOMAIN as BLOCKED
 from burn.importers.onnx.nchwc import SIZE as BLOCK
@@ -349,6 +350,8 @@ class Importer:
         name = proto.name or f"{proto.op_type}_{self.count}/{next((o for o in proto.output if o), '')}"
         domain, inputs = domain_name(proto.domain), [self._named(i) if i else None for i in proto.input]
         node = Node.of(proto, self, domain, opset_of(proto, self.opsets), name, inputs)
+        if (modules := modules_of(proto)) is not None:
+            self.program.node_modules[name] = modules
         with self.problems.building(node), ir.Location.name(name):
             results = self._results(node) if domain == BLOCKED else self._through_blocks(node)
         for output, value in zip(proto.output, results, strict=False):

@@ -16,23 +16,11 @@ from burn.dialect.mlir import ir
 from burn.dialect.program import Program
 from burn.dialect.types import FLOATS, TensorType
 from burn.dialect.weights import Weight
+from burn.importers.onnx.modules import scope_of
 from burn.importers.opened import Opened
 
 UNNAMED = re.compile(r"onnx::\w+|_?val_\d+|\d+")
 """Names that exporters give to weights that they have transposed or folded. The name of the node that reads one is better."""
-
-
-SCOPES = "pkg.torch.onnx.name_scopes"
-"""Where torch's present exporter keeps the modules that a node is in, outermost first, and its own name; the older one has them
-in the node's name, /encoder/query/MatMul."""
-
-
-def _scope(node: onnx.NodeProto) -> str:
-    """The module that a node is in, as torch calls it."""
-    known = next((p.value for p in node.metadata_props if p.key == SCOPES), None)
-    if known is not None:
-        return (["", "", *re.findall(r"'([^']*)'", known)])[-2]
-    return ".".join(part for part in node.name.split("/")[:-1] if part)
 
 
 class Opening:
@@ -50,7 +38,7 @@ class Opening:
         self._users: dict[str, str] = {}
         for node in graph.node:
             for name in node.input:
-                self._users.setdefault(name, _scope(node))
+                self._users.setdefault(name, scope_of(node))
 
     def takes(self, weight: Weight) -> bool:
         return weight.dtype in FLOATS

@@ -241,7 +241,7 @@ def blocks(count: int, inner: str) -> onnx.ModelProto:
 def test_control_flow_in_layers(count: int, inner: str) -> None:
     text = agree(blocks(count, inner), {"x": numbers(5, 4)})
     if count > 1 and inner != "Loop":  # a loop of three iterations is unrolled
-        assert "for block in self.layers:" in text and text.count("def body(" if inner == "Scan" else "def then(") == 1
+        assert "for layer in self.layers:" in text and text.count("def body(" if inner == "Scan" else "def then(") == 1
 
 
 @pytest.mark.parametrize("direction", [0, 1])

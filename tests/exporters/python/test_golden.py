@@ -77,7 +77,7 @@ def test_names_say_what_things_are(path: Path) -> None:
     members = re.findall(r"self\.(\w+) = ", text)
     of_the_model = {
         *members,
-        *re.findall(r"\w+", "".join(re.findall(r"^    inputs = .*?\n    outputs", text, re.M | re.S))),
+        *re.findall(r"\w+", "".join(re.findall(r"^    inputs = .*?\n    outputs = .*?$", text, re.M | re.S))),
     }
     names = [name for function in _functions(path) for name in _variables(function) - of_the_model]
     bare = [name for name in names if re.fullmatch(r"[a-wyz]|[a-z]\w*\d+", name)]

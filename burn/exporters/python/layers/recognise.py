@@ -10,6 +10,7 @@ from burn import nn
 from burn.errors import TypeMismatch
 from burn.exporters.python.graph import Graph, Node, Value, live, replace, walk
 from burn.exporters.python.layers import contractions, norms, quantised, recurrent, windows  # noqa: F401 -- their rules
+from burn.exporters.python.layers.naming import name_layers
 from burn.exporters.python.layers.rule import RULES, Context, Layer
 from burn.nn.config import ConfigError
 
@@ -19,7 +20,31 @@ def recognise(graph: Graph) -> None:
     context = Context(graph)
     _block(graph.nodes, context)
     graph.nodes[:] = live(graph.nodes, graph.outputs)
+    drop_axes(graph)
+    recurrent.stack(graph)
+    name_layers(graph)
     split(graph)
+
+
+def drop_axes(graph: Graph) -> None:
+    """A reduction that keeps its axes, followed by a reshape that drops them, is a reduction without them."""
+    uses = graph.uses()
+    gone: set[Node] = set()
+    for node in walk(graph.nodes):
+        inner = node.operands[0].node if node.op == "reshape" else None
+        if (
+            inner is None
+            or inner.op not in ("reduce", "mean")
+            or not inner.attrs["keepdims"]
+            or uses[inner.result] != 1
+        ):
+            continue
+        kept = tuple(d for i, d in enumerate(inner.types[0].shape) if i not in inner.attrs["axes"])
+        if kept and kept == tuple(node.attrs["shape"]):  # simplification leaves reductions of all axes alone
+            node.op, node.operands, node.attrs = inner.op, list(inner.operands), {**inner.attrs, "keepdims": False}
+            gone.add(inner)
+    for nodes in [graph.nodes, *(r.nodes for n in walk(graph.nodes) for r in n.regions)]:
+        nodes[:] = [n for n in nodes if n not in gone]
 
 
 def split(graph: Graph) -> None:

@@ -10,8 +10,11 @@ import burn
 from burn import nn, ops
 
 
-class TransformerLayer(nn.Module):
+class EncoderLayer(nn.Module):
+    """Shapes: x [batch, length, 48], mask bool[batch, 1, 1, length] -> [batch, length, 48]."""
+
     def __init__(self) -> None:
+        self.num_heads = 3
         self.query = nn.Linear(48, 48)
         self.key = nn.Linear(48, 48)
         self.value = nn.Linear(48, 48)
@@ -23,13 +26,13 @@ class TransformerLayer(nn.Module):
 
     def forward(self, x: burn.Tensor, mask: burn.Tensor) -> burn.Tensor:
         batch, length, _ = x.shape
-        query = self.query(x).reshape(batch, length, 3, 16).transpose(1, 2)  # [batch, 3, length, 16]
-        key = self.key(x).reshape(batch, length, 3, 16).transpose(1, 2)  # [batch, 3, length, 16]
-        value = self.value(x).reshape(batch, length, 3, 16).transpose(1, 2)  # [batch, 3, length, 16]
-        context = ops.attention(query, key, value, mask, scale=0.25).transpose(1, 2).flatten(2)  # [batch, length, 48]
-        x = self.attention_output_layer_norm(self.attention_output_dense(context) + x)  # [batch, length, 48]
-        output_dense = self.output_dense(ops.gelu(self.intermediate_dense(x)))  # [batch, length, 48]
-        return self.output_layer_norm(output_dense + x)
+        query = self.query(x).reshape(batch, length, self.num_heads, -1).transpose(1, 2)  # [batch, 3, length, 16]
+        key = self.key(x).reshape(batch, length, self.num_heads, -1).transpose(1, 2)  # [batch, 3, length, 16]
+        value = self.value(x).reshape(batch, length, self.num_heads, -1).transpose(1, 2)  # [batch, 3, length, 16]
+        context = burn.scaled_dot_product_attention(query, key, value, mask).transpose(1, 2)  # [batch, length, 3, 16]
+        x = self.attention_output_layer_norm(self.attention_output_dense(context.flatten(2)) + x)
+        out = self.output_dense(ops.gelu(self.intermediate_dense(x)))
+        return self.output_layer_norm(out + x)
 
 
 class Model(nn.Module):
@@ -45,14 +48,14 @@ class Model(nn.Module):
         self.token_type_embeddings = nn.Embedding(2, 48, wrap=True)
         self.position_embeddings = nn.Embedding(64, 48, wrap=True)
         self.layer_norm = nn.LayerNorm(48, eps=1e-12)
-        self.layer = nn.ModuleList(TransformerLayer() for _ in range(3))
-        self.table = nn.Buffer((1, 64), "int64")
+        self.layer = nn.ModuleList(EncoderLayer() for _ in range(3))
+        self.index = nn.Buffer((1, 64), "int64")
 
     def forward(self, input_ids: burn.Tensor, attention_mask: burn.Tensor, token_type_ids: burn.Tensor) -> burn.Tensor:
         batch, length = input_ids.shape
         mask = attention_mask.astype("bool").reshape(batch, 1, 1, length)  # bool[batch, 1, 1, length]
         x = self.word_embeddings(input_ids) + self.token_type_embeddings(token_type_ids)  # [batch, length, 48]
-        x = self.layer_norm(x + self.position_embeddings(self.table[:, :length]))  # [batch, length, 48]
+        x = self.layer_norm(x + self.position_embeddings(self.index[:, :length]))
         for block in self.layer:
-            x = block(x, mask)  # [batch, length, 48]
+            x = block(x, mask)
         return x

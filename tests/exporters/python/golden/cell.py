@@ -11,9 +11,10 @@ from burn import nn, ops
 
 
 class Block(nn.Module):
-    def forward(self, x: burn.Tensor, part: burn.Tensor) -> tuple[burn.Tensor, ...]:
-        x, second, third, fourth = x.chunk(4, 1)  # [batch, 8], [batch, 8], [batch, 8], [batch, 8]
-        x = ops.sigmoid(second) * part + ops.sigmoid(x) * ops.tanh(third)  # [batch, 8]
+    """Shapes: x [batch, 32], part [batch, 8] -> [batch, 8], [batch, 8]."""
+    def forward(self, x: burn.Tensor, part: burn.Tensor) -> tuple[burn.Tensor, burn.Tensor]:
+        first, second, third, fourth = x.chunk(4, 1)  # each [batch, 8]
+        x = ops.sigmoid(second) * part + ops.sigmoid(first) * ops.tanh(third)
         return x, ops.sigmoid(fourth) * ops.tanh(x)
 
 
@@ -29,8 +30,8 @@ class Model(nn.Module):
         self.block3 = Block()
         self.out = nn.Linear(8, 3)
 
-    def forward(self, x: burn.Tensor, h: burn.Tensor, c: burn.Tensor) -> tuple[burn.Tensor, ...]:
-        total, scaled = self.block(self.ih(x[:, 0]) + self.hh(h), c)  # [batch, 8], [batch, 8]
-        total, scaled = self.block2(self.ih(x[:, 1]) + self.hh(scaled), total)  # [batch, 8], [batch, 8]
-        x, scaled = self.block3(self.ih(x[:, 2]) + self.hh(scaled), total)  # [batch, 8], [batch, 8]
-        return self.out(scaled), scaled, x
+    def forward(self, x: burn.Tensor, h: burn.Tensor, c: burn.Tensor) -> tuple[burn.Tensor, burn.Tensor, burn.Tensor]:
+        total, scaled = self.block(self.ih(x[:, 0]) + self.hh(h), c)  # each [batch, 8]
+        total, scaled = self.block2(self.ih(x[:, 1]) + self.hh(scaled), total)  # each [batch, 8]
+        memory, hidden = self.block3(self.ih(x[:, 2]) + self.hh(scaled), total)  # each [batch, 8]
+        return self.out(hidden), hidden, memory

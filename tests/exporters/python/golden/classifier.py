@@ -22,6 +22,6 @@ class Model(nn.Module):
 
     def forward(self, image: burn.Tensor) -> burn.Tensor:
         x = self.conv2(ops.relu(self.conv1(image)))  # [batch, 16, 8, 8]
-        x = ops.relu(x)  # [batch, 16, 8, 8]
-        x = (ops.relu(self.conv3(x)) + x).mean((2, 3), keepdims=True)  # [batch, 16, 1, 1]
-        return self.fc(x.flatten(1))
+        x = ops.relu(x)
+        x = (ops.relu(self.conv3(x)) + x).mean((2, 3))  # [batch, 16]
+        return self.fc(x)

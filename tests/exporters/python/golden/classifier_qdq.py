@@ -31,7 +31,7 @@ class Model(nn.Module):
     def forward(self, image: burn.Tensor) -> burn.Tensor:
         x = self.quantize2(self.conv1(self.quantize(image)))  # [batch, 8, 16, 16]
         x = self.quantize3(self.conv2(x))  # [batch, 16, 8, 8]
-        x = self.quantize5(self.quantize4(self.conv3(x)) + x)  # [batch, 16, 8, 8]
+        x = self.quantize5(self.quantize4(self.conv3(x)) + x)
         x = self.quantize6(x.mean((2, 3), keepdims=True))  # [batch, 16, 1, 1]
         x = self.fc(self.quantize7(x.flatten(1)))  # [batch, 5]
         return self.quantize8(x)

@@ -23,7 +23,6 @@ class Model(nn.Module):
         self.conv3_weight_quantized = nn.Buffer((16, 16, 3, 3), "int8")
 
     def forward(self, image: burn.Tensor) -> burn.Tensor:
-        # int8[batch, 3, 32, 32]
         stored = ops.quantize(
             image,
             burn.constant(0.028065179, "float32"),
@@ -33,7 +32,6 @@ class Model(nn.Module):
         )
         weight_quantized = self.weight_quantized.astype("int32")  # int32[8, 3, 3, 3]
         total = stored.astype("int32") - 11  # int32[batch, 3, 32, 32]
-        # int32[batch, 8, 16, 16]
         features = ops.conv(
             total,
             weight_quantized,
@@ -43,14 +41,12 @@ class Model(nn.Module):
             high=(1, 1),
             dtype="int32",
         )
-        # int32[1, 8, 1, 1]
         index = burn.constant([84, -3069, -1473, -2342, -2882, 1191, 2589, 2104], "int32").reshape(1, 8, 1, 1)
         x = ops.mul(burn.constant(0.028065179, "float32"), burn.constant(0.001511609, "float32"))  # []
         x = ops.round((features + index).astype("float32") * (x / 0.008186897)) - 128.0  # [batch, 8, 16, 16]
-        x = ops.min(ops.max(x, burn.constant(-128.0, "float32")), burn.constant(127.0, "float32"))  # [batch, 8, 16, 16]
+        x = ops.min(ops.max(x, burn.constant(-128.0, "float32")), burn.constant(127.0, "float32"))
         total = x.astype("int8").astype("int32") + 128  # int32[batch, 8, 16, 16]
         conv2_weight_quantized = self.conv2_weight_quantized.astype("int32")  # int32[16, 8, 3, 3]
-        # int32[batch, 16, 8, 8]
         features = ops.conv(
             total,
             conv2_weight_quantized,
@@ -60,7 +56,6 @@ class Model(nn.Module):
             high=(1, 1),
             dtype="int32",
         )
-        # int32[1, 16, 1, 1]
         index = burn.constant(
             [
                 -16554,
@@ -84,11 +79,10 @@ class Model(nn.Module):
         ).reshape(1, 16, 1, 1)
         x = ops.mul(burn.constant(0.008186897, "float32"), burn.constant(0.00092781376, "float32"))  # []
         x = ops.round((features + index).astype("float32") * (x / 0.0030209282)) - 128.0  # [batch, 16, 8, 8]
-        x = ops.min(ops.max(x, burn.constant(-128.0, "float32")), burn.constant(127.0, "float32"))  # [batch, 16, 8, 8]
+        x = ops.min(ops.max(x, burn.constant(-128.0, "float32")), burn.constant(127.0, "float32"))
         smaller = x.astype("int8")  # int8[batch, 16, 8, 8]
         total = smaller.astype("int32") + 128  # int32[batch, 16, 8, 8]
         conv3_weight_quantized = self.conv3_weight_quantized.astype("int32")  # int32[16, 16, 3, 3]
-        # int32[batch, 16, 8, 8]
         features = ops.conv(
             total,
             conv3_weight_quantized,
@@ -98,7 +92,6 @@ class Model(nn.Module):
             high=(1, 1),
             dtype="int32",
         )
-        # int32[1, 16, 1, 1]
         index = burn.constant(
             [
                 -35449,
@@ -122,9 +115,8 @@ class Model(nn.Module):
         ).reshape(1, 16, 1, 1)
         x = ops.mul(burn.constant(0.0030209282, "float32"), burn.constant(0.00065592787, "float32"))  # []
         x = ops.round((features + index).astype("float32") * (x / 0.001763032)) - 128.0  # [batch, 16, 8, 8]
-        x = ops.min(ops.max(x, burn.constant(-128.0, "float32")), burn.constant(127.0, "float32"))  # [batch, 16, 8, 8]
+        x = ops.min(ops.max(x, burn.constant(-128.0, "float32")), burn.constant(127.0, "float32"))
         smaller2 = x.astype("int8")  # int8[batch, 16, 8, 8]
-        # [batch, 16, 8, 8]
         x = ops.dequantize(
             smaller2,
             burn.constant(0.001763032, "float32"),
@@ -132,7 +124,6 @@ class Model(nn.Module):
             dtype="float32",
             axis=0,
         )
-        # [batch, 16, 8, 8]
         real = ops.dequantize(
             smaller,
             burn.constant(0.0030209282, "float32"),
@@ -141,7 +132,6 @@ class Model(nn.Module):
             axis=0,
         )
         x = self.quantize(x + real).mean((2, 3), keepdims=True)  # [batch, 16, 1, 1]
-        # int8[batch, 16, 1, 1]
         stored = ops.quantize(
             x,
             burn.constant(0.0017580546, "float32"),
@@ -150,7 +140,6 @@ class Model(nn.Module):
             axis=0,
         )
         stored = stored.flatten(1)  # int8[batch, 16]
-        # [batch, 16]
         x = ops.dequantize(
             stored,
             burn.constant(0.0017580546, "float32"),
@@ -158,6 +147,6 @@ class Model(nn.Module):
             dtype="float32",
             axis=0,
         )
-        x2 = burn.constant([58304, 88749, -67610, -15290, 34629], "int32").astype("float32")  # [5]
+        out = burn.constant([58304, 88749, -67610, -15290, 34629], "int32").astype("float32")  # [5]
         scaled = ops.mul(burn.constant(0.0017580546, "float32"), burn.constant(0.001922534, "float32"))  # []
-        return self.quantize2(self.fc(x) + x2 * scaled)
+        return self.quantize2(self.fc(x) + out * scaled)

@@ -34,8 +34,8 @@ class Branches(nn.Module):
         self.cv2 = ConvActivation(3 * out_channels // 2, out_channels, 1, 1, 0)
 
     def forward(self, x: burn.Tensor) -> burn.Tensor:
-        x, second = self.cv1(x).chunk(2, 1)
-        x = ops.concat([x, second, self.m(second)], axis=1)
+        first, second = self.cv1(x).chunk(2, 1)
+        x = ops.concat([first, second, self.m(second)], axis=1)
         return self.cv2(x)
 
 
@@ -71,22 +71,22 @@ class Model(nn.Module):
 
     def forward(self, images: burn.Tensor) -> burn.Tensor:
         x = self.c2(self.d2(self.stem(images)))  # [batch, 16, 16, 16]
-        x, second = self.c3_cv1(self.d3(x)).chunk(2, 1)  # [batch, 16, 8, 8], [batch, 16, 8, 8]
-        c3_m = self.c3_m[0](second)  # [batch, 16, 8, 8]
-        x = ops.concat([x, second, c3_m, self.c3_m[1](c3_m)], axis=1)  # [batch, 64, 8, 8]
+        first, second = self.c3_cv1(self.d3(x)).chunk(2, 1)  # each [batch, 16, 8, 8]
+        x = self.c3_m[0](second)
+        x = ops.concat([first, second, x, self.c3_m[1](x)], axis=1)  # [batch, 64, 8, 8]
         x = self.c3_cv2(x)  # [batch, 32, 8, 8]
-        spp_cv1 = self.spp_cv1(self.c4(self.d4(x)))  # [batch, 32, 4, 4]
-        pooled = self.spp_m(spp_cv1)  # [batch, 32, 4, 4]
-        spp_m = self.spp_m(pooled)  # [batch, 32, 4, 4]
-        joined = ops.concat([spp_cv1, pooled, spp_m, self.spp_m(spp_m)], axis=1)  # [batch, 128, 4, 4]
-        spp_cv2 = self.spp_cv2(joined)  # [batch, 64, 4, 4]
-        x = ops.concat([self.up(spp_cv2), x], axis=1)  # [batch, 96, 8, 8]
+        out = self.spp_cv1(self.c4(self.d4(x)))  # [batch, 32, 4, 4]
+        pooled = self.spp_m(out)
+        spp_m = self.spp_m(pooled)
+        joined = ops.concat([out, pooled, spp_m, self.spp_m(spp_m)], axis=1)  # [batch, 128, 4, 4]
+        out = self.spp_cv2(joined)  # [batch, 64, 4, 4]
+        x = ops.concat([self.up(out), x], axis=1)  # [batch, 96, 8, 8]
         x = self.n3(x)  # [batch, 32, 8, 8]
-        joined = ops.concat([self.p4(x), spp_cv2], axis=1)  # [batch, 96, 4, 4]
-        m4 = self.m4(joined)  # [batch, 64, 4, 4]
+        joined = ops.concat([self.p4(x), out], axis=1)  # [batch, 96, 4, 4]
+        out = self.m4(joined)  # [batch, 64, 4, 4]
         gate = ops.sigmoid(self.classes_0_1(self.classes_0_0(x)))  # [batch, 4, 8, 8]
         x = ops.concat([self.boxes_0_1(self.boxes_0_0(x)), gate], axis=1)  # [batch, 8, 8, 8]
-        gate = ops.sigmoid(self.classes_1_1(self.classes_1_0(m4)))  # [batch, 4, 4, 4]
-        joined = ops.concat([self.boxes_1_1(self.boxes_1_0(m4)), gate], axis=1)  # [batch, 8, 4, 4]
+        gate = ops.sigmoid(self.classes_1_1(self.classes_1_0(out)))  # [batch, 4, 4, 4]
+        joined = ops.concat([self.boxes_1_1(self.boxes_1_0(out)), gate], axis=1)  # [batch, 8, 4, 4]
         x = ops.concat([x.flatten(2), joined.flatten(2)], axis=2)  # [batch, 8, 80]
         return x.transpose(1, 2)

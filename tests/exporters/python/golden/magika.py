@@ -30,16 +30,16 @@ class Model(nn.Module):
         unk__214 = bytes.shape[0]
         x = ops.pad(self.table, 0.0, low=(0, 0), high=(1, 0))  # [258, 64]
         part = bytes.astype("int64")  # int64[unk__214, 2048]
-        x = ops.gather(x, ops.select((part >= 0) & (part < 257), part, 257))  # [unk__214, 2048, 64]
+        x = ops.gather(x, burn.where((part >= 0) & (part < 257), part, 257))  # [unk__214, 2048, 64]
         x = ops.gelu(x + self.dense_0, approximate="tanh").reshape(unk__214, 512, 256)  # [unk__214, 512, 256]
         mean = (x * x).mean(1, keepdims=True)  # [unk__214, 1, 256]
-        magikav2_mean = x.mean(1, keepdims=True)  # [unk__214, 1, 256]
-        larger = ops.max(mean - magikav2_mean * magikav2_mean, burn.constant(0.0, "float32"))  # [unk__214, 1, 256]
-        x = (x - magikav2_mean) * (ops.rsqrt(larger + 1e-06) * self.layer_norm_0)  # [unk__214, 512, 256]
-        x = self.conv_0((x + self.magika_v2_layer_norm_0).unsqueeze(3).transpose(1, 2))  # [unk__214, 512, 508, 1]
-        x = ops.gelu(x.flatten(2) + self.table2, approximate="tanh").max(2, keepdims=True)  # [unk__214, 512, 1]
+        mean2 = x.mean(1, keepdims=True)  # [unk__214, 1, 256]
+        scale = ops.rsqrt(ops.max(mean - mean2 * mean2, burn.constant(0.0, "float32")) + 1e-06)
+        x = ((x - mean2) * (scale * self.layer_norm_0) + self.magika_v2_layer_norm_0).unsqueeze(3)
+        x = ops.gelu(self.conv_0(x.transpose(1, 2)).flatten(2) + self.table2, approximate="tanh")
+        x = x.max(2, keepdims=True)  # [unk__214, 512, 1]
         peak = x.flatten(1)  # [unk__214, 512]
         mean = x.mean(1, keepdims=True)  # [unk__214, 1, 1]
-        x = ops.max((x * x).mean(1, keepdims=True) - mean * mean, burn.constant(0.0, "float32"))  # [unk__214, 1, 1]
-        x = (peak - mean.flatten(1)) * (ops.rsqrt(x + 1e-06).flatten(1) * self.layer_norm_1)  # [unk__214, 512]
+        x = ops.max((x * x).mean(1, keepdims=True) - mean * mean, burn.constant(0.0, "float32"))
+        x = (peak - mean.flatten(1)) * (ops.rsqrt(x + 1e-06).flatten(1) * self.layer_norm_1)
         return ops.softmax(self.dense_1(x + self.magika_v2_layer_norm_1) + self.magika_v2_dense_1, axis=1)

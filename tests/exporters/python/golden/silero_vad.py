@@ -32,51 +32,48 @@ class Model(nn.Module):
         self.model_8k_decoder_rnn2 = nn.Linear(128, 512)
         self.model_8k_decoder_decoder_2 = nn.Conv1d(128, 1, 1)
 
-    def forward(self, input: burn.Tensor, sr: burn.Tensor, state: burn.Tensor) -> tuple[burn.Tensor, ...]:
+    def forward(self, input: burn.Tensor, sr: burn.Tensor, state: burn.Tensor) -> tuple[burn.Tensor, burn.Tensor]:
         sequence = input.shape[1]
         condition = sr == 16000  # bool[]
         def then():
-            positions = ops.iota(shape=(sequence + 64,), axis=0)  # int64[sequence + 64]
+            positions = burn.arange(sequence + 64)  # int64[sequence + 64]
             scaled = ops.mul(burn.constant(sequence - 1), burn.constant(2, "int64"))  # int64[]
-            # int64[sequence + 64]
             size = ops.abs(positions % ops.max(scaled, burn.constant(1, "int64")) - (sequence - 1))
             x = ops.gather(input, ops.sub(sequence - 1, size), axis=1).unsqueeze(1)  # [batch, 1, sequence + 64]
-            x, second = self.model_stft_forward_basis_buffer(x).chunk(2, 1)  # [batch, 129, ...], [batch, 129, ...]
-            x = ops.relu(self.model_encoder_0_reparam_conv(ops.sqrt(x * x + second * second)))  # [batch, 128, ...]
-            x = self.model_encoder_2_reparam_conv(ops.relu(self.model_encoder_1_reparam_conv(x)))  # [batch, 64, ...]
-            x = ops.relu(self.model_encoder_3_reparam_conv(ops.relu(x)))  # [batch, 128, ...]
+            first, second = self.model_stft_forward_basis_buffer(x).chunk(2, 1)  # each [batch, 129, ...]
+            x = self.model_encoder_0_reparam_conv(ops.sqrt(first * first + second * second))  # [batch, 128, ...]
+            x = ops.relu(self.model_encoder_1_reparam_conv(ops.relu(x)))  # [batch, 64, ...]
+            x = self.model_encoder_3_reparam_conv(ops.relu(self.model_encoder_2_reparam_conv(x)))  # [batch, 128, ...]
+            x = self.model_decoder_rnn(state[0]) + self.model_decoder_rnn2(ops.relu(x).take(0, 2))  # [batch, 512]
             part = state[1]  # [batch, 128]
-            x = self.model_decoder_rnn(state[0]) + self.model_decoder_rnn2(x.take(0, 2))  # [batch, 512]
-            x, second, third, fourth = x.chunk(4, 1)  # [batch, 128], [batch, 128], [batch, 128], [batch, 128]
-            gate = ops.sigmoid(fourth)  # [batch, 128]
-            scaled = ops.sigmoid(second) * part  # [batch, 128]
-            x = ops.sigmoid(x) * ops.tanh(third)  # [batch, 128]
-            x = scaled + x  # [batch, 128]
-            scaled = gate * ops.tanh(x)  # [batch, 128]
-            x = ops.concat([scaled.unsqueeze(0), x.unsqueeze(0)], axis=0)  # [2, batch, 128]
-            model_decoder_decoder_2 = self.model_decoder_decoder_2(ops.relu(scaled.unsqueeze(2)))  # [batch, 1, 1]
-            return ops.sigmoid(model_decoder_decoder_2).flatten(1), x
+            first, second, third, fourth = x.chunk(4, 1)  # each [batch, 128]
+            x = ops.sigmoid(fourth)
+            scaled = ops.sigmoid(second) * part
+            scaled2 = ops.sigmoid(first) * ops.tanh(third)
+            total = scaled + scaled2
+            x = x * ops.tanh(total)
+            joined = ops.concat([x.unsqueeze(0), total.unsqueeze(0)], axis=0)  # [2, batch, 128]
+            x = self.model_decoder_decoder_2(ops.relu(x.unsqueeze(2)))  # [batch, 1, 1]
+            return ops.sigmoid(x).flatten(1), joined
         def otherwise():
-            positions = ops.iota(shape=(sequence + 32,), axis=0)  # int64[sequence + 32]
+            positions = burn.arange(sequence + 32)  # int64[sequence + 32]
             scaled = ops.mul(burn.constant(sequence - 1), burn.constant(2, "int64"))  # int64[]
-            # int64[sequence + 32]
             size = ops.abs(positions % ops.max(scaled, burn.constant(1, "int64")) - (sequence - 1))
             x = ops.gather(input, ops.sub(sequence - 1, size), axis=1).unsqueeze(1)  # [batch, 1, sequence + 32]
-            x, second = self.model_8k_stft_forward_basis_buffer(x).chunk(2, 1)  # [batch, 65, ...], [batch, 65, ...]
-            x = ops.relu(self.model_8k_encoder_0_reparam_conv(ops.sqrt(x * x + second * second)))  # [batch, 128, ...]
-            # [batch, 64, ...]
-            x = self.model_8k_encoder_2_reparam_conv(ops.relu(self.model_8k_encoder_1_reparam_conv(x)))
-            x = ops.relu(self.model_8k_encoder_3_reparam_conv(ops.relu(x)))  # [batch, 128, ...]
-            x = self.model_8k_decoder_rnn(state[0]) + self.model_8k_decoder_rnn2(x.take(0, 2))  # [batch, 512]
+            first, second = self.model_8k_stft_forward_basis_buffer(x).chunk(2, 1)  # each [batch, 65, ...]
+            x = self.model_8k_encoder_0_reparam_conv(ops.sqrt(first * first + second * second))  # [batch, 128, ...]
+            x = ops.relu(self.model_8k_encoder_1_reparam_conv(ops.relu(x)))  # [batch, 64, ...]
+            x = self.model_8k_encoder_3_reparam_conv(ops.relu(self.model_8k_encoder_2_reparam_conv(x)))
+            x = self.model_8k_decoder_rnn(state[0]) + self.model_8k_decoder_rnn2(ops.relu(x).take(0, 2))  # [batch, 512]
             part = state[1]  # [batch, 128]
-            x, second, third, fourth = x.chunk(4, 1)  # [batch, 128], [batch, 128], [batch, 128], [batch, 128]
-            gate = ops.sigmoid(fourth)  # [batch, 128]
-            scaled = ops.sigmoid(second) * part  # [batch, 128]
-            x = ops.sigmoid(x) * ops.tanh(third)  # [batch, 128]
-            x = scaled + x  # [batch, 128]
-            scaled = gate * ops.tanh(x)  # [batch, 128]
-            x = ops.concat([scaled.unsqueeze(0), x.unsqueeze(0)], axis=0)  # [2, batch, 128]
-            model_8k_decoder_decoder_2 = self.model_8k_decoder_decoder_2(ops.relu(scaled.unsqueeze(2)))  # [batch, 1, 1]
-            return ops.sigmoid(model_8k_decoder_decoder_2).flatten(1), x
-        x, result = burn.cond(condition, then, otherwise, partial=True)  # [batch, 1], [2, batch, 128]
-        return x, result
+            first, second, third, fourth = x.chunk(4, 1)  # each [batch, 128]
+            x = ops.sigmoid(fourth)
+            scaled = ops.sigmoid(second) * part
+            scaled2 = ops.sigmoid(first) * ops.tanh(third)
+            total = scaled + scaled2
+            x = x * ops.tanh(total)
+            joined = ops.concat([x.unsqueeze(0), total.unsqueeze(0)], axis=0)  # [2, batch, 128]
+            x = self.model_8k_decoder_decoder_2(ops.relu(x.unsqueeze(2)))  # [batch, 1, 1]
+            return ops.sigmoid(x).flatten(1), joined
+        output, stateN = burn.cond(condition, then, otherwise, partial=True)  # [batch, 1], [2, batch, 128]
+        return output, stateN

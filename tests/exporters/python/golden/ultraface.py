@@ -106,81 +106,68 @@ class Model(nn.Module):
         self.table2 = nn.Parameter((1, 4420, 2))
         self.table3 = nn.Parameter((1, 4420, 2))
 
-    def forward(self, input: burn.Tensor) -> tuple[burn.Tensor, ...]:
+    def forward(self, input: burn.Tensor) -> tuple[burn.Tensor, burn.Tensor]:
         x = ops.relu(self.base_net_0_1(self.base_net_0_0(input)))  # [1, 16, 120, 160]
-        x = ops.relu(self.base_net_1_1(self.base_net_1_0(x)))  # [1, 16, 120, 160]
+        x = ops.relu(self.base_net_1_1(self.base_net_1_0(x)))
         x = ops.relu(self.base_net_1_4(self.base_net_1_3(x)))  # [1, 32, 120, 160]
         x = ops.relu(self.base_net_2_1(self.base_net_2_0(x)))  # [1, 32, 60, 80]
-        x = ops.relu(self.base_net_2_4(self.base_net_2_3(x)))  # [1, 32, 60, 80]
-        x = ops.relu(self.base_net_3_1(self.base_net_3_0(x)))  # [1, 32, 60, 80]
-        x = ops.relu(self.base_net_3_4(self.base_net_3_3(x)))  # [1, 32, 60, 80]
+        x = ops.relu(self.base_net_2_4(self.base_net_2_3(x)))
+        x = ops.relu(self.base_net_3_1(self.base_net_3_0(x)))
+        x = ops.relu(self.base_net_3_4(self.base_net_3_3(x)))
         x = ops.relu(self.base_net_4_1(self.base_net_4_0(x)))  # [1, 32, 30, 40]
         x = ops.relu(self.base_net_4_4(self.base_net_4_3(x)))  # [1, 64, 30, 40]
-        x = ops.relu(self.base_net_5_1(self.base_net_5_0(x)))  # [1, 64, 30, 40]
-        x = ops.relu(self.base_net_5_4(self.base_net_5_3(x)))  # [1, 64, 30, 40]
-        x = ops.relu(self.base_net_6_1(self.base_net_6_0(x)))  # [1, 64, 30, 40]
-        x = ops.relu(self.base_net_6_4(self.base_net_6_3(x)))  # [1, 64, 30, 40]
-        branch0_1_conv = self.branch0_1_conv(self.branch0_0_bn(self.branch0_0_conv(x)))  # [1, 16, 30, 40]
-        branch0_2_conv = self.branch0_2_conv(ops.relu(self.branch0_1_bn(branch0_1_conv)))  # [1, 16, 30, 40]
+        x = ops.relu(self.base_net_5_1(self.base_net_5_0(x)))
+        x = ops.relu(self.base_net_5_4(self.base_net_5_3(x)))
+        x = ops.relu(self.base_net_6_1(self.base_net_6_0(x)))
+        x = ops.relu(self.base_net_6_4(self.base_net_6_3(x)))
+        out = self.branch0_1_conv(self.branch0_0_bn(self.branch0_0_conv(x)))  # [1, 16, 30, 40]
+        out = self.branch0_2_conv(ops.relu(self.branch0_1_bn(out)))
         branch1_1_conv = self.branch1_1_conv(self.branch1_0_bn(self.branch1_0_conv(x)))  # [1, 16, 30, 40]
-        branch1_2_conv = self.branch1_2_conv(ops.relu(self.branch1_1_bn(branch1_1_conv)))  # [1, 16, 30, 40]
+        branch1_2_conv = self.branch1_2_conv(ops.relu(self.branch1_1_bn(branch1_1_conv)))
         branch2_1_conv = self.branch2_1_conv(self.branch2_0_bn(self.branch2_0_conv(x)))  # [1, 12, 30, 40]
         branch2_2_conv = self.branch2_2_conv(ops.relu(self.branch2_1_bn(branch2_1_conv)))  # [1, 16, 30, 40]
-        branch2_3_conv = self.branch2_3_conv(ops.relu(self.branch2_2_bn(branch2_2_conv)))  # [1, 16, 30, 40]
-        branch0_2_bn = self.branch0_2_bn(branch0_2_conv)  # [1, 16, 30, 40]
-        branch1_2_bn = self.branch1_2_bn(branch1_2_conv)  # [1, 16, 30, 40]
-        branch2_3_bn = self.branch2_3_bn(branch2_3_conv)  # [1, 16, 30, 40]
-        # [1, 64, 30, 40]
-        conv_linear_conv = self.conv_linear_conv(ops.concat([branch0_2_bn, branch1_2_bn, branch2_3_bn], axis=1))
-        x = self.conv_linear_bn(conv_linear_conv) + self.shortcut_bn(self.shortcut_conv(x))  # [1, 64, 30, 40]
-        x = ops.relu(x)  # [1, 64, 30, 40]
-        # [1, 6, 30, 40]
-        classification_headers_0_2 = self.classification_headers_0_2(ops.relu(self.classification_headers_0_0(x)))
-        # [1, 12, 30, 40]
+        branch2_3_conv = self.branch2_3_conv(ops.relu(self.branch2_2_bn(branch2_2_conv)))
+        normed = self.branch0_2_bn(out)
+        branch1_2_bn = self.branch1_2_bn(branch1_2_conv)
+        branch2_3_bn = self.branch2_3_bn(branch2_3_conv)
+        out = self.conv_linear_conv(ops.concat([normed, branch1_2_bn, branch2_3_bn], axis=1))  # [1, 64, 30, 40]
+        x = ops.relu(self.conv_linear_bn(out) + self.shortcut_bn(self.shortcut_conv(x)))
+        out = self.classification_headers_0_2(ops.relu(self.classification_headers_0_0(x)))  # [1, 6, 30, 40]
         regression_headers_0_2 = self.regression_headers_0_2(ops.relu(self.regression_headers_0_0(x)))
         x = ops.relu(self.base_net_8_1(self.base_net_8_0(x)))  # [1, 64, 15, 20]
         x = ops.relu(self.base_net_8_4(self.base_net_8_3(x)))  # [1, 128, 15, 20]
-        x = ops.relu(self.base_net_9_1(self.base_net_9_0(x)))  # [1, 128, 15, 20]
-        x = ops.relu(self.base_net_9_4(self.base_net_9_3(x)))  # [1, 128, 15, 20]
-        x = ops.relu(self.base_net_10_1(self.base_net_10_0(x)))  # [1, 128, 15, 20]
-        classification_headers_0_2 = classification_headers_0_2.permute(0, 2, 3, 1).reshape(1, 3600, 2)  # [1, 3600, 2]
+        x = ops.relu(self.base_net_9_1(self.base_net_9_0(x)))
+        x = ops.relu(self.base_net_9_4(self.base_net_9_3(x)))
+        x = ops.relu(self.base_net_10_1(self.base_net_10_0(x)))
+        out = out.permute(0, 2, 3, 1).reshape(1, 3600, 2)  # [1, 3600, 2]
         regression_headers_0_2 = regression_headers_0_2.permute(0, 2, 3, 1).reshape(1, 3600, 4)  # [1, 3600, 4]
-        x = self.base_net_10_4(self.base_net_10_3(x))  # [1, 128, 15, 20]
-        x = ops.relu(x)  # [1, 128, 15, 20]
-        # [1, 4, 15, 20]
+        x = self.base_net_10_4(self.base_net_10_3(x))
+        x = ops.relu(x)
         classification_headers_1_2 = self.classification_headers_1_2(ops.relu(self.classification_headers_1_0(x)))
         regression_headers_1_2 = self.regression_headers_1_2(ops.relu(self.regression_headers_1_0(x)))  # [1, 8, 15, 20]
         x = ops.relu(self.base_net_11_1(self.base_net_11_0(x)))  # [1, 128, 8, 10]
         x = ops.relu(self.base_net_11_4(self.base_net_11_3(x)))  # [1, 256, 8, 10]
-        x = ops.relu(self.base_net_12_1(self.base_net_12_0(x)))  # [1, 256, 8, 10]
+        x = ops.relu(self.base_net_12_1(self.base_net_12_0(x)))
         classification_headers_1_2 = classification_headers_1_2.permute(0, 2, 3, 1).reshape(1, 600, 2)  # [1, 600, 2]
         regression_headers_1_2 = regression_headers_1_2.permute(0, 2, 3, 1).reshape(1, 600, 4)  # [1, 600, 4]
-        x = self.base_net_12_4(self.base_net_12_3(x))  # [1, 256, 8, 10]
-        x = ops.relu(x)  # [1, 256, 8, 10]
-        # [1, 4, 8, 10]
+        x = self.base_net_12_4(self.base_net_12_3(x))
+        x = ops.relu(x)
         classification_headers_2_2 = self.classification_headers_2_2(ops.relu(self.classification_headers_2_0(x)))
         regression_headers_2_2 = self.regression_headers_2_2(ops.relu(self.regression_headers_2_0(x)))  # [1, 8, 8, 10]
         x = self.extras_0_2_0(ops.relu(self.extras_0_0(x)))  # [1, 64, 4, 5]
         classification_headers_2_2 = classification_headers_2_2.permute(0, 2, 3, 1).reshape(1, 160, 2)  # [1, 160, 2]
         regression_headers_2_2 = regression_headers_2_2.permute(0, 2, 3, 1).reshape(1, 160, 4)  # [1, 160, 4]
         x = self.extras_0_2_2(ops.relu(x))  # [1, 256, 4, 5]
-        x = ops.relu(x)  # [1, 256, 4, 5]
+        x = ops.relu(x)
         classification_headers_3 = self.classification_headers_3(x).permute(0, 2, 3, 1).reshape(1, 60, 2)  # [1, 60, 2]
         x = self.regression_headers_3(x).permute(0, 2, 3, 1).reshape(1, 60, 4)  # [1, 60, 4]
-        # [1, 4420, 2]
         joined = ops.concat(
-            [
-                classification_headers_0_2,
-                classification_headers_1_2,
-                classification_headers_2_2,
-                classification_headers_3,
-            ],
+            [out, classification_headers_1_2, classification_headers_2_2, classification_headers_3],
             axis=1,
         )
-        # [1, 4420, 4]
         x = ops.concat([regression_headers_0_2, regression_headers_1_2, regression_headers_2_2, x], axis=1)
-        probabilities = ops.softmax(joined, axis=2)  # [1, 4420, 2]
-        x, second = x.chunk(2, 2)  # [1, 4420, 2], [1, 4420, 2]
-        x = x * 0.1 * self.table + self.table2  # [1, 4420, 2]
-        scaled = ops.exp(second * 0.2) * self.table3 * 0.5  # [1, 4420, 2]
-        return probabilities, ops.concat([x - scaled, x + scaled], axis=2)
+        scores = ops.softmax(joined, axis=2)
+        first, second = x.chunk(2, 2)  # each [1, 4420, 2]
+        x = first * 0.1 * self.table + self.table2
+        scaled = ops.exp(second * 0.2) * self.table3 * 0.5
+        return scores, ops.concat([x - scaled, x + scaled], axis=2)

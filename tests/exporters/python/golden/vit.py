@@ -10,8 +10,11 @@ import burn
 from burn import nn, ops
 
 
-class TransformerLayer(nn.Module):
+class VitLayer(nn.Module):
+    """Shapes: x [batch, 17, 48] -> [batch, 17, 48]."""
+
     def __init__(self) -> None:
+        self.num_heads = 3
         self.layernorm_before = nn.LayerNorm(48, eps=1e-12)
         self.q_proj = nn.Linear(48, 48)
         self.k_proj = nn.Linear(48, 48)
@@ -23,12 +26,12 @@ class TransformerLayer(nn.Module):
 
     def forward(self, x: burn.Tensor) -> burn.Tensor:
         batch = x.shape[0]
-        layernorm_before = self.layernorm_before(x)  # [batch, 17, 48]
-        query = self.q_proj(layernorm_before).reshape(batch, 17, 3, 16).transpose(1, 2)  # [batch, 3, 17, 16]
-        key = self.k_proj(layernorm_before).reshape(batch, 17, 3, 16).transpose(1, 2)  # [batch, 3, 17, 16]
-        value = self.v_proj(layernorm_before).reshape(batch, 17, 3, 16).transpose(1, 2)  # [batch, 3, 17, 16]
-        o_proj = self.o_proj(ops.attention(query, key, value, scale=0.25).transpose(1, 2).flatten(2))  # [batch, 17, 48]
-        x = o_proj + x  # [batch, 17, 48]
+        normed = self.layernorm_before(x)
+        query = self.q_proj(normed).reshape(batch, 17, self.num_heads, -1).transpose(1, 2)  # [batch, 3, 17, 16]
+        key = self.k_proj(normed).reshape(batch, 17, self.num_heads, -1).transpose(1, 2)  # [batch, 3, 17, 16]
+        value = self.v_proj(normed).reshape(batch, 17, self.num_heads, -1).transpose(1, 2)  # [batch, 3, 17, 16]
+        context = burn.scaled_dot_product_attention(query, key, value).transpose(1, 2).flatten(2)  # [batch, 17, 48]
+        x = self.o_proj(context) + x
         hidden = ops.gelu(self.fc1(self.layernorm_after(x)))  # [batch, 17, 96]
         return self.fc2(hidden) + x
 
@@ -39,7 +42,7 @@ class Model(nn.Module):
 
     def __init__(self) -> None:
         self.projection = nn.Conv2d(3, 48, 8, stride=8)
-        self.layers = nn.ModuleList(TransformerLayer() for _ in range(3))
+        self.layers = nn.ModuleList(VitLayer() for _ in range(3))
         self.layernorm = nn.LayerNorm(48, eps=1e-12)
         self.classifier = nn.Linear(48, 2)
         self.cls_token = nn.Parameter((1, 1, 48))
@@ -50,6 +53,6 @@ class Model(nn.Module):
         x = self.projection(pixel_values).flatten(2).transpose(1, 2)  # [batch, 16, 48]
         cls_token = self.cls_token.broadcast_to(batch, 1, 48)  # [batch, 1, 48]
         x = ops.concat([cls_token, x], axis=1) + self.position_embeddings  # [batch, 17, 48]
-        for block in self.layers:
-            x = block(x)  # [batch, 17, 48]
+        for layer in self.layers:
+            x = layer(x)
         return self.classifier(self.layernorm(x)[:, 0])
