@@ -106,8 +106,9 @@ def main(
     sizes_given = None if compiled else fixed
     options: dict[str, Any] = {"device": device, "precision": precision, "autotune": autotune, "exact": exact}
     texts: list[str] = []
+    modules: dict[str, Any] = {}
     if page is not None and not compiled:
-        executable, texts = _described(model, fixed, Options.of(**options), threads)
+        executable, texts, modules = _described(model, fixed, Options.of(**options), threads)
     else:
         executable = burn.load(
             model, cache=not no_cache, threads=threads, dims=sizes_given, signed_by=signed_by, **options
@@ -156,14 +157,25 @@ def main(
         with Others() as others:
             profile = executable.profile(*feeds.values(), repeat=max(repeat, PROFILED))
             roof = roofline() if executable.device.memory.is_host and (with_profile or page) else None
+        figures = profiled(profile, roof, others)
         if with_profile:
-            report |= profiled(profile, roof, others)
+            report |= figures
         if page is not None:
             from burn.cli.report import page as drawn
             from burn.runtime.files import save_text
 
             artefact = executable.artefact
-            text = drawn(model.name, artefact, texts or [""] * len(artefact.kernels), profile, fixed, roof)
+            text = drawn(
+                model.name,
+                artefact,
+                texts or [""] * len(artefact.kernels),
+                profile,
+                fixed,
+                roof,
+                figures["warnings"],
+                report.get("verify"),
+                modules,
+            )
             _written(page, lambda path: save_text(path, text))
         if trace is not None:
             _written(trace, profile.save_trace)
@@ -180,16 +192,18 @@ def _described(
     dims: dict[str, int],
     options: Options,
     threads: int | None,
-) -> tuple[Executable, list[str]]:
-    """The compiled model, with descriptions of its kernels, which are not cached on disk."""
+) -> tuple[Executable, list[str], dict[str, Any]]:
+    """The compiled model, with descriptions of its kernels, which are not cached on disk, and the modules of its nodes."""
     from burn.compiler import described
     from burn.loading import read_program, set_num_threads
     from burn.runtime.executable import Executable
 
     if threads is not None:
         set_num_threads(threads)
-    artefact, texts = described(read_program(model, dims), options)
-    return Executable(artefact, device=options.device), texts
+    program = read_program(model, dims)
+    modules = dict(program.node_modules)
+    artefact, texts = described(program, options)
+    return Executable(artefact, device=options.device), texts, modules
 
 
 def _limits(model: Path, dims: dict[str, int], specs: Any, given: dict[str, str]) -> dict[str, int]:
