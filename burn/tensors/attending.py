@@ -27,9 +27,9 @@ def scaled_dot_product_attention(
     options.
 
     Shapes: query [b, h, s, d], key [b, g, t, d], value [b, g, t, e] -> [b, h, s, e], or the same without the axis of heads. h is
-    a multiple of g. Each key head serves h / g query heads, as in torch with `enable_gqa`. attn_mask broadcasts to [b, h, s, t]:
-    bools that are true for keys that take part, or numbers that are added to the scores. is_causal: query i sees keys up to i.
-    scale: 1 / sqrt(d) unless it is given. A query whose keys are all masked gives zeros.
+    a multiple of g. Each key head serves h / g query heads, as in torch with `enable_gqa`. attn_mask broadcasts to [b, h, s, t].
+    It has bools that are true for keys that take part, or numbers that are added to the scores. is_causal: query i sees keys up
+    to i. scale: 1 / sqrt(d) unless it is given. A query whose keys are all masked gives zeros.
 
     Raises TypeMismatch for other ranks, and for a named size d without a scale."""
     q, k, v = together(query, key, value)

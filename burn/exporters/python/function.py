@@ -299,8 +299,8 @@ class Body:
         return self.left[holder] <= 0
 
     def _wishes(self, value: Value) -> tuple[list[str], list[str]]:
-        """Names for a value, the best first: those of its purpose (the output that it is, what it is used as), and others (`x`
-        for what passes through, what it is made by)."""
+        """Names for a value, the best first: those of its purpose (the output that it is, what it is used as), and others.
+        Others are `x` for what passes through, and nouns for the op that made it."""
         origin = value
         while origin.node.op in VIEWS:
             origin = origin.node.operands[0]
