@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from pathlib import Path
 
 from burn.codegen.cpu.target import Target
+from burn.deploy.toolchain import zig
 from burn.runtime.artefact import Buffer
 
 ZIG = {
@@ -22,7 +22,7 @@ def assembled(code: Buffer, target: Target, folder: Path) -> bytes:
     text, made = folder / "code.ll", folder / "code.o"
     text.write_bytes(code)
     told = ["-target", *ZIG[target.architecture], "-O1", "-fPIC", "-Wno-override-module", "-c", str(text)]
-    command = [sys.executable, "-m", "ziglang", "cc", *told, "-o", str(made)]
+    command = [str(zig()), "cc", *told, "-o", str(made)]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0 and not done.stderr, done.stderr
     return made.read_bytes()
