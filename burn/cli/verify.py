@@ -159,7 +159,9 @@ def _session(model: str | bytes) -> Any:
     try:
         import onnxruntime
     except ImportError:
-        raise BurnError("onnxruntime is not installed", [Problem("pip install onnxruntime")]) from None
+        raise BurnError(
+            "onnxruntime is not installed", [Problem("pip install onnxruntime, or 'burn-mlir[bench]'")]
+        ) from None
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     try:

@@ -81,7 +81,9 @@ class ImageFolder(Folder):
         try:
             from PIL import Image
         except ImportError as error:
-            raise DataError("images are read by pillow", ["it is not installed (pip install pillow)"]) from error
+            raise DataError(
+                "images are read by pillow", ["it is not installed (pip install 'burn-mlir[data]')"]
+            ) from error
         with Image.open(path) as image:
             picture = _eight_bits(image, path).convert(self.mode)
         if self.size is not None:

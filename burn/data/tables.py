@@ -75,7 +75,9 @@ def _parquet(path: Path) -> Any:
     try:
         import pyarrow.parquet
     except ImportError as error:
-        raise DataError("Parquet files are read by pyarrow", ["it is not installed (pip install pyarrow)"]) from error
+        raise DataError(
+            "Parquet files are read by pyarrow", ["it is not installed (pip install 'burn-mlir[data]')"]
+        ) from error
     return pyarrow.parquet.ParquetFile(path)
 
 

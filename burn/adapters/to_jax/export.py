@@ -22,7 +22,7 @@ def exported(program: Program, platforms: Sequence[str] = ("cpu", "cuda", "rocm"
         import jax
         from jax import export
     except ImportError as error:
-        hint = "pip install 'burn[jax]'"
+        hint = "pip install 'burn-mlir[jax]'"
         raise CompileError("jax.export needs jax", [Problem(str(error), hint=hint)]) from error
     lowered = Lowered.of(program)
     with context():

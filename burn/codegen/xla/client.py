@@ -24,7 +24,9 @@ OPTIONS: dict[str, Any] = {"xla_allow_excess_precision": False}
 def check_installed() -> None:
     """Raises CompileError without jax."""
     if importlib.util.find_spec("jax") is None:
-        raise CompileError('device="xla" needs JAX', [Problem("jax is not installed", hint="pip install 'burn[jax]'")])
+        raise CompileError(
+            'device="xla" needs JAX', [Problem("jax is not installed", hint="pip install 'burn-mlir[jax]'")]
+        )
 
 
 class Client:

@@ -17,7 +17,7 @@ def portable(text: str) -> bytes:
         ir: Any = import_module("jaxlib.mlir.ir")
         stablehlo: Any = import_module("jaxlib.mlir.dialects.stablehlo")
     except ImportError as error:
-        hint = "pip install 'burn[jax]', or write text (.mlir) with sizes that are numbers, which needs no jax"
+        hint = "pip install 'burn-mlir[jax]', or write text (.mlir) with sizes that are numbers, which needs no jax"
         raise CompileError("a portable artefact needs jaxlib", [Problem(str(error), hint=hint)]) from error
     version = stablehlo.get_version_from_compatibility_requirement(stablehlo.StablehloCompatibilityRequirement.WEEK_4)
     with interpreter.make_ir_context():

@@ -111,5 +111,5 @@ def _resident_reader() -> Any:
     try:
         import psutil  # type: ignore[import-untyped]
     except ImportError:
-        raise BurnError("Memory needs psutil on this system", ["pip install psutil"]) from None
+        raise BurnError("Memory needs psutil on this system", ["pip install 'burn-mlir[train]'"]) from None
     return lambda: psutil.Process().memory_info().rss
