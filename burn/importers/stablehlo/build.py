@@ -24,8 +24,9 @@ from burn.dialect.types import type_of
 from burn.dialect.weights import array_weight
 from burn.errors import ModelError, Problem
 from burn.importers.core import FAILED, SHOWN, Problems, Skipped
+from burn.importers.stablehlo.complexes import COMPLEX, Complex, computes_with_complex, real_type
 from burn.importers.stablehlo.known import folded, materialise
-from burn.importers.stablehlo.node import POINTWISE, REFUSED, RULES, Node
+from burn.importers.stablehlo.node import POINTWISE, REFUSED, RULES, Node, Rule
 from burn.importers.stablehlo.ops import load_rules
 from burn.importers.stablehlo.parsing import as_file, generic_form
 from burn.importers.stablehlo.recognition import recognise
@@ -46,6 +47,9 @@ MOST_OPS = 1_000_000
 
 SCALAR_VIEWS = ("stablehlo.reshape", "stablehlo.broadcast_in_dim", "stablehlo.transpose")
 """Ops that do nothing to a scalar."""
+
+CONTAINERS = ("stablehlo.while", "stablehlo.if", "stablehlo.case")
+"""Ops that hand values on, complex ones among them."""
 
 TERMINATORS = ("func.return", "stablehlo.return")
 
@@ -198,7 +202,7 @@ class Importer:
         operands = [self._value(name) for name in op.operands]
         if any(operand is FAILED for operand in operands):
             raise Skipped
-        rule = RULES.get(op.name)
+        rule = self._rule(op, operands)
         if rule is None:
             self._missing.setdefault(op.name, []).append(self.where(op))
             raise Skipped
@@ -223,6 +227,15 @@ class Importer:
             if elements is not None:
                 self.note(values[0], elements)
         return values if op.results else []
+
+    def _rule(self, op: Operation, operands: Sequence[Any]) -> Rule | None:
+        if op.name in CONTAINERS or not (computes_with_complex(op) or any(isinstance(v, Complex) for v in operands)):
+            return RULES.get(op.name)
+        rule = COMPLEX.get(op.name)
+        if rule is None and op.name in RULES:
+            self.problems.add(Node(op, self, operands).problem("is not supported for complex numbers"))
+            raise Skipped
+        return rule
 
     def _folded(self, node: Node) -> np.ndarray | None:
         known = [self._known.get(v) if isinstance(v, ir.Value) else None for v in node.operands]
@@ -253,6 +266,9 @@ class Importer:
 
     def _fitted(self, node: Node, value: Any, declared: Any) -> Any:
         """Holds a rule to the file's types: element type, rank, sizes."""
+        if isinstance(value, Complex):
+            part = real_type(declared)
+            return Complex(*(self._fitted(node, p, part) for p in (value.real, value.imag)))
         if not isinstance(value, ir.Value) or not isinstance(declared, Ranked):
             return value
         have = type_of(value)

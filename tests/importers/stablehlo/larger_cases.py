@@ -121,9 +121,11 @@ def reduce(rng: Rng) -> Case:
     x = array(rng, name, shape_of(rng), special=False)
     axes = [a for a in range(x.ndim) if rng.random() < 0.6]
     shape = [d for a, d in enumerate(x.shape) if a not in axes]
-    kind = kind_for(rng, name)
+    kind, start = kind_for(rng, name), array(rng, name, (), False)
+    if all(x.shape[a] == 1 for a in axes):  # XLA leaves the initial value out
+        kind, start = ("or" if name == "bool" else "add"), np.zeros((), name)
     return simple(
-        "stablehlo.reduce", [x, array(rng, name, (), False)], [tensor(name, shape)], f"dimensions = {ints(axes)}",
+        "stablehlo.reduce", [x, start], [tensor(name, shape)], f"dimensions = {ints(axes)}",
         [region(kind, name)], loose=4,
     )  # fmt: skip
 

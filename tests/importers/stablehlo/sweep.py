@@ -15,7 +15,7 @@ import numpy as np
 
 import burn
 from burn.errors import BurnError
-from tests.importers.stablehlo import larger_cases  # noqa: F401
+from tests.importers.stablehlo import complex_cases, larger_cases  # noqa: F401
 from tests.importers.stablehlo.cases import FAMILIES, Case, type_of
 
 TOGETHER = 20

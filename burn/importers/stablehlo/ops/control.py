@@ -13,6 +13,7 @@ from burn.dialect.mlir import ir
 from burn.dialect.types import INTEGERS, type_of
 from burn.errors import BurnError
 from burn.importers.core import Skipped
+from burn.importers.stablehlo.complexes import leaves, rebuilt
 from burn.importers.stablehlo.known import of_elements
 from burn.importers.stablehlo.node import TOKEN, Node, Token, rule
 from burn.importers.stablehlo.syntax.module import Block, Elements, Operation
@@ -32,7 +33,7 @@ def _build(node: Node, block: Block, arguments: Sequence[Any]) -> list[Value]:
         values = node.build(block, arguments)
     except Skipped:
         raise Unbuilt("a region could not be built") from None
-    return [node.tensor(value, "a result of its region") for value in values if not isinstance(value, Token)]
+    return [node.tensor(v, "a result of its region") for v in leaves(values) if not isinstance(v, Token)]
 
 
 def _run(build: Callable[[], Any]) -> Any:
@@ -85,7 +86,8 @@ def _choice(node: Node, condition: Value, blocks: Sequence[Block]) -> list[Value
 
 def _results(node: Node, values: Sequence[Value]) -> list[Any]:
     """The values with tokens where the file has them."""
-    rest = iter(values)
+    types = [type_ for type_ in node.op.type.results if "token" not in str(type_)]
+    rest = iter(rebuilt(values, types))
     return [TOKEN if "token" in str(type_) else next(rest) for type_ in node.op.type.results]
 
 
@@ -118,19 +120,20 @@ def while_(node: Node) -> list[Any]:
     }
     counter = _counter(node, test, body, fixed)
     moving = [i for i in range(len(given)) if i not in fixed and (counter is None or i != counter.index)]
-    states = [node.tensor(given[i], f"value {i} of the loop") for i in moving]
+    states = [node.tensor(v, "a value of the loop") for v in leaves([given[i] for i in moving])]
     types = [type_of(state) for state in states]
+    declared = [node.op.type.inputs[i] for i in moving]
 
     def full(carried: Sequence[Value], count: Value | None) -> list[Any]:
         values: list[Any] = list(given)
-        for i, value in zip(moving, carried, strict=True):
+        for i, value in zip(moving, rebuilt(carried, declared), strict=True):
             values[i] = value
         if counter is not None:
             values[counter.index] = count
         return values
 
     def after(values: Sequence[Any]) -> list[Value]:
-        new = [node.tensor(values[i], f"value {i} of the loop") for i in moving]
+        new = [node.tensor(v, "a value of the loop") for v in leaves([values[i] for i in moving])]
         return [reshape(v, t.shape) if type_of(v).rank == t.rank else v for v, t in zip(new, types, strict=True)]
 
     if counter is not None:

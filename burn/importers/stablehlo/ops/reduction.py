@@ -27,7 +27,8 @@ WINDOWS = frozenset(("sum", "prod", "max", "min"))
 
 @rule("reduce")
 def reduce(node: Node) -> list[Value]:
-    """The initial value is combined with the reduction of the elements: reductions are associative, in any order."""
+    """The initial value is combined with the reduction of the elements: reductions are associative, in any order. (XLA leaves it
+    out where it reduces single elements.)"""
     axes = node.ints("dimensions")
     count = len(node.operands) // 2
     xs, starts = node.xs[:count], node.xs[count:]
