@@ -85,6 +85,25 @@ def outcome(case: Case, gradient: bool = False) -> Result:
     return compared(case, jax.tree.leaves(expected), _leaves(given), gradient)
 
 
+def together(cases: Sequence[Case]) -> list[Result]:
+    """As `outcome` of each, forward, in one program of JAX and one of burn, which is much faster; each alone if that fails."""
+    counts = [len(case.operands) for case in cases]
+
+    def function(*operands: Any) -> list[Any]:
+        rest = iter(operands)
+        given = [[next(rest) for _ in range(n)] for n in counts]
+        return [jax.tree.leaves(case.function(*xs)) for case, xs in zip(cases, given, strict=True)]
+
+    operands = tuple(x for case in cases for x in case.operands)
+    expected = _try(lambda: jax.jit(function)(*operands))
+    if isinstance(expected, Exception):
+        return [outcome(case) for case in cases]
+    given = _try(lambda: burn.compile(jax.jit(function), operands, cache=False)(*operands))
+    if isinstance(given, Exception):
+        return [outcome(case) for case in cases]
+    return [compared(case, w, h, False) for case, w, h in zip(cases, expected, given, strict=True)]
+
+
 def _compiled(function: Callable[..., Any], named: dict[str, str]) -> Any:
     count = len(named)
     text = ", ".join(named)

@@ -17,23 +17,29 @@ from pathlib import Path
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 
+from typing import TYPE_CHECKING
+
 from tests.fuzz.runner import Outcome, first_seed, outcomes
 
-KINDS = ("right", "skipped", "wrong", "refused", "error")
+if TYPE_CHECKING:
+    from tests.jax.case import Case
 
 
-def run(seed: int) -> Outcome:
-    """One case. BURN_JAX_ONLY restricts the functions to names that begin with it."""
-    from tests.jax.case import outcome
+def drawn(seed: int) -> tuple[Case, bool]:
+    """A case, and if its gradient is compared. BURN_JAX_ONLY restricts the functions to names that begin with it."""
     from tests.jax.draw import Draw
     from tests.jax.families import load
 
     only = os.environ.get("BURN_JAX_ONLY", "")
     names = [name for name in load() if name.startswith(only)]
-    draw = Draw(seed)
-    name = names[seed % len(names)]
-    gradient = (seed // len(names)) % 3 == 2
-    case = load()[name](draw)
+    return load()[names[seed % len(names)]](Draw(seed)), (seed // len(names)) % 3 == 2
+
+
+def run(seed: int) -> Outcome:
+    """One case."""
+    from tests.jax.case import outcome
+
+    case, gradient = drawn(seed)
     result = outcome(case, gradient)
     if gradient and result.kind == "skipped":
         result = outcome(case)
@@ -42,20 +48,48 @@ def run(seed: int) -> Outcome:
     return Outcome(kind, f"{'gradient of ' * gradient}{case!r}: {result.detail}")
 
 
+TOGETHER = 12
+
+
+def run_together(seed: int) -> Outcome:
+    """The cases TOGETHER * seed to TOGETHER * (seed + 1) - 1, forward, in one program."""
+    from tests.jax.case import together
+
+    seeds = range(TOGETHER * seed, TOGETHER * (seed + 1))
+    cases = [drawn(each)[0] for each in seeds]
+    results = together(cases)
+    failed = [
+        f"{each} {result.kind}: {case!r}: {result.detail}"
+        for each, case, result in zip(seeds, cases, results, strict=True)
+        if result.kind not in ("right", "skipped")
+    ]
+    return Outcome("failures" if failed else "ok", "\n".join(failed))
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--count", type=int, default=500)
     parser.add_argument("--seed", help="the first one; random by default")
     parser.add_argument("--only", default="", help="functions whose names begin with this")
     parser.add_argument("--log", type=Path, help="failures go there, too")
+    parser.add_argument(
+        "--together", action="store_true", help=f"{TOGETHER} cases in one program, without gradients: faster"
+    )
     parser.add_argument("-j", "--jobs", type=int, default=1)
     options = parser.parse_args()
     os.environ["BURN_JAX_ONLY"] = options.only
     first = first_seed(options.seed)
     counts: Counter[str] = Counter()
     lines = []
-    for seed, result in outcomes(run, range(first, first + options.count), options.jobs, 240.0, ("burn", "jax")):
-        counts[result.kind] += 1
+    seeds = range(first, first + options.count)
+    if options.together:
+        seeds = range(first // TOGETHER, (first + options.count) // TOGETHER)
+    for seed, result in outcomes(
+        run_together if options.together else run, seeds, options.jobs, 240.0, ("burn", "jax")
+    ):
+        failed = len(result.detail.splitlines()) if result.failed else 0
+        counts[result.kind] += max(failed, 1)
+        counts["ok"] += TOGETHER - max(failed, 1) if options.together else 0
         if result.failed:
             line = f"{seed} {result.kind}: {result.detail}"
             lines.append(line)

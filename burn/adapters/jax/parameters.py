@@ -48,7 +48,7 @@ _ARRAY: Any = object()
 def parameters_of(tree: Any, whole: bool = False, rebuild: Callable[[Any], Any] | None = None) -> Parameters:
     pairs, structure = tree_util.tree_flatten_with_path(tree)
     arrays = [(path, leaf) for path, leaf in pairs if is_array(leaf)]
-    names = [named(path) for path, _ in arrays]
+    names = [named(path) or "parameter" for path, _ in arrays]
     prefix = "params."
     short = [n.removeprefix(prefix) for n in names]
     unique = short if len(set(short)) == len(short) else names

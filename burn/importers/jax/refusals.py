@@ -5,6 +5,7 @@ from __future__ import annotations
 _CALLBACK = "a compiled program cannot call Python: leave the callback out"
 _DEVICES = "it communicates between devices: import the function of one device"
 _COMPLEX = "its results are complex numbers, which are not supported"
+_LAPACK = "burn.linalg does not have this decomposition"
 _REF = "mutable arrays are not supported: return the new array instead"
 
 REASONS: dict[str, str] = {
@@ -23,5 +24,9 @@ REASONS: dict[str, str] = {
     ),
     **dict.fromkeys(("fft", "eig", "complex", "real", "imag", "conj"), _COMPLEX),
     **dict.fromkeys(("get", "swap", "addupdate", "run_state", "new_ref", "freeze", "empty_ref"), _REF),
+    **dict.fromkeys(("hessenberg", "schur", "tridiagonal", "geqp3"), _LAPACK),
+    "rng_uniform": "its numbers are not reproducible: draw with jax.random",
+    "custom_partitioning": _DEVICES,
+    "call_exported": "burn.load reads jax.export's artefacts",
     "pallas_call": "kernels of Pallas are not supported: call the function without them",
 }  # fmt: skip

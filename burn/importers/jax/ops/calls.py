@@ -77,7 +77,13 @@ def device_put(eqn: Equation, *operands: Value, **params: Any) -> list[Value]:
 
 
 @primitive(
-    "sharding_constraint", "layout_constraint", "reduced_vary_cast_p", "vary_unreduced_cast_p", "reshard", "name"
+    "sharding_constraint",
+    "layout_constraint",
+    "with_memory_space_constraint",
+    "reduced_vary_cast_p",
+    "vary_unreduced_cast_p",
+    "reshard",
+    "name",
 )
 def unchanged(eqn: Equation, x: Value, **params: Any) -> Value:
     """On one device there is nothing to constrain."""

@@ -66,6 +66,13 @@ def convolution(
     )
 
 
+@primitive("scaled_dot")
+def scaled_dot(eqn: Equation, *operands: Value, **params: Any) -> Any:
+    from jax._src.lax import scaled_dot
+
+    return eqn.expand(lambda *xs: scaled_dot._scaled_dot_impl(*xs, **params), *operands)
+
+
 @primitive("ragged_dot_general")
 def ragged_dot_general(eqn: Equation, *operands: Value, **params: Any) -> Any:
     from jax._src.lax import lax

@@ -219,6 +219,12 @@ def svd(
     return [s.value, u.value, vh.value]
 
 
+@primitive("ormqr")
+def reflected(eqn: Equation, a: Value, taus: Value, c: Value, **params: Any) -> Any:
+    """A matrix multiplied by the reflectors that `geqrf` gives."""
+    return eqn.expand(lambda *xs: jax_linalg._ormqr_lowering(*xs, **params), a, taus, c)
+
+
 @primitive("cholesky_update")
 def cholesky_update(eqn: Equation, r: Value, w: Value) -> Any:
     return eqn.expand(jax_linalg._cholesky_update_jax_fn, r, w)

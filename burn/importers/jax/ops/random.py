@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from jax._src.random import core as jax_random
-from jax._src.random import prng, threefry2x32
+from jax._src.random import philox2x32, philox4x32, prng, threefry2x32, threefry4x32
 
 from burn.dialect import ops
 from burn.dialect.compose import convert, dim_value, reshape
@@ -68,6 +68,18 @@ def random_gamma(eqn: Equation, keys: Value, a: Value, *, log_space: bool) -> An
 @primitive("threefry2x32")
 def threefry(eqn: Equation, *operands: Value) -> list[Value]:
     return eqn.expand(lambda *xs: threefry2x32._threefry2x32_lowering(*xs, use_rolled_loops=False), *operands)
+
+
+HASHES = {
+    "philox2x32": philox2x32._philox2x32_lowering,
+    "philox4x32": philox4x32._philox4x32_lowering,
+    "threefry4x32": threefry4x32._threefry4x32_lowering,
+}
+
+
+@primitive(*HASHES)
+def hash_(eqn: Equation, *operands: Value) -> list[Value]:
+    return eqn.expand(HASHES[eqn.op], *operands)
 
 
 @primitive("iota_2x32_shape")

@@ -127,3 +127,32 @@ def select_and_scatter_add(
         window_strides,
         pads,  # type: ignore[arg-type]
     )
+
+
+@primitive("select_and_scatter")
+def by_functions(
+    eqn: Equation,
+    x: Value,
+    source: Value,
+    start: Value,
+    *,
+    select_jaxpr: Any,
+    select_consts: Any,
+    scatter_jaxpr: Any,
+    scatter_consts: Any,
+    window_dimensions: Any,
+    window_strides: Any,
+    padding: Any,
+) -> Value:
+    """By the user's functions of two elements: the selection, and the combination of what is scattered."""
+    pads = [eqn.sizes(pair) for pair in padding]
+    return select_and_scatter(
+        x,
+        source,
+        start,
+        lambda a, b: eqn.elementwise(select_jaxpr, [a, b], select_consts)[0],
+        lambda a, b: eqn.elementwise(scatter_jaxpr, [a, b], scatter_consts)[0],
+        window_dimensions,
+        window_strides,
+        pads,  # type: ignore[arg-type]
+    )
