@@ -33,8 +33,8 @@ def export(
     opset: int | None = None,
     external_data: bool | None = None,
 ) -> Any:
-    """Writes a module or a function of tensors, a PyTorch module, a JAX function, or a `Program`, in the form that the file's
-    name asks for:
+    """Writes a module or a function of tensors, a PyTorch module, a JAX function, or a `Program`, in the form that the suffix of
+    the file names:
 
     - .onnx: an ONNX model, which is returned
     - .mlir: StableHLO as text, which is returned
@@ -47,9 +47,9 @@ def export(
     `external_data`: keep the weights in `<path>.data`; by default when they pass 1.9 GB together. For ONNX only.
     State that a PyTorch module changes (a buffer, a cache) is an input `name` and an output `new_name`.
 
-    Raises TypeMismatch for operands that do not fit each other. Raises ModelError for what cannot be imported from PyTorch or
-    JAX, and one that lists every op that ONNX does not have in that opset, or CompileError for StableHLO; then no file is
-    written."""
+    Raises TypeMismatch for operands that do not fit each other, and ModelError for what cannot be imported from PyTorch or JAX.
+    Lists every op that ONNX does not have in that opset in a ModelError, or that StableHLO does not have in a CompileError. Then
+    no file is written."""
     program = function if isinstance(function, Program) else program_of(function, example_inputs, dynamic)
     if Path(path).suffix in STABLEHLO:
         if opset is not None or external_data is not None:

@@ -25,7 +25,7 @@ FAMILIES = ("pointwise", "shape", "reduction", "contraction", "indexing", "libra
 """The modules of emitters, in `ops/`."""
 
 PASSES = "simplify{absorb=false},decompose{keep=stop_gradient},simplify{absorb=false}"
-"""The passes before a program can be written: composites are expanded, sizes that constants give are known."""
+"""The passes before a program is written. They expand composites and evaluate sizes that constants give."""
 
 SUMMARY = "the program cannot be written as StableHLO"
 
@@ -47,8 +47,8 @@ class Port:
 class Signature:
     """The arguments and results of `main`, in order.
 
-    inputs: the program's, of which the last is the random state (uint64[2]: a seed, and a number that is new at each run) if
-    `random_state`. weights: constants that are arguments behind the inputs; none if they are in the text."""
+    inputs: those of the program. With `random_state` the last is the random state, uint64[2]: a seed, and a number that is new at
+    each run. weights: constants that are arguments behind the inputs; none if they are in the text."""
 
     inputs: tuple[Port, ...]
     outputs: tuple[Port, ...]

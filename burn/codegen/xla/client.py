@@ -1,7 +1,7 @@
 """XLA's PJRT client, as JAX has it: modules as text are compiled, arrays go in and come out.
 
-It uses the client below `jax.jit`, which keeps the element types that a module says: int64 and float64 stay what they are, and no
-setting of the user's JAX is read or changed.
+It uses the client below `jax.jit`, which keeps a module's element types: int64 and float64 stay 64 bits wide. It neither reads
+nor changes a setting of the user's JAX.
 """
 
 from __future__ import annotations

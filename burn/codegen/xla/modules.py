@@ -61,7 +61,7 @@ class Modules:
             return self._put[key]
 
     def kept(self, key: Hashable, make: Callable[[], Compiled]) -> Compiled:
-        """What `make` returns; computed once for a key, while it is among the last `KEPT` ones."""
+        """The result of `make`, which is called once for a key while that is among the last `KEPT` ones."""
         with self._lock:
             found = self._made.get(key)
             if found is not None:

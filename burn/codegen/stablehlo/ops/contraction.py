@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from burn.codegen.stablehlo.builder import Builder, Convolution, Value
+from collections.abc import Sequence
+
+from burn.codegen.stablehlo.builder import Builder, Convolution, Size, Value
 from burn.codegen.stablehlo.elements import is_float
 from burn.codegen.stablehlo.emitter import Site, emits
 from burn.codegen.stablehlo.ops.casts import cast
@@ -52,5 +54,25 @@ def conv(site: Site) -> Value:
         fill = b.scalar(op.fill, b.dtype_of(x))
         x = b.pad(x, fill, around(low), around(high), [0] * site.type(0).rank)
         pads = ((0, 0),) * len(pads)
-    form = Convolution(op.strides, pads, op.dilations, op.groups, last)
-    return cast(b, b.convolution(x, weight, form, sums), sums, site.result().dtype)
+    kept = _moving(b, x, weight, pads, last)
+    x, weight = _without(b, x, kept, 1 if last else 2), _without(b, weight, kept, 0 if last else 2)
+    form = Convolution(
+        *(tuple(values[i] for i in kept) for values in (op.strides, pads, op.dilations)), op.groups, last
+    )
+    made = b.reshape(b.convolution(x, weight, form, sums), site.shape())
+    return cast(b, made, sums, site.result().dtype)
+
+
+def _moving(b: Builder, x: Value, weight: Value, pads: Sequence[tuple[Size, Size]], last: bool) -> list[int]:
+    """The spatial axes, at least one, without those of size 1 that nothing moves along: XLA has its fast code for few axes."""
+    sizes = b.shape_of(x)[1:-1] if last else b.shape_of(x)[2:]
+    kernel = b.shape_of(weight)[:-2] if last else b.shape_of(weight)[2:]
+    rows = enumerate(zip(sizes, kernel, pads, strict=True))
+    return [i for i, (d, k, pad) in rows if not (d == 1 and k == 1 and pad == (0, 0))] or [0]
+
+
+def _without(b: Builder, x: Value, kept: Sequence[int], first: int) -> Value:
+    """x with these spatial axes alone, which begin at axis `first`."""
+    shape = b.shape_of(x)
+    count = len(shape) - 2
+    return b.reshape(x, (*shape[:first], *(shape[first + i] for i in kept), *shape[first + count :]))

@@ -63,11 +63,11 @@ def gather_elements(site: Site) -> Value:
     if not site.type(0).rank:
         _positions(site, 1, 1)
         return x
-    places = _element_vectors(site)
+    index_vectors = _element_vectors(site)
     if _is_empty(site.shape()):
         return b.full(0, site.shape(), b.dtype_of(x))
     every = tuple(range(site.type(0).rank))
-    return b.gather(x, places, GatherAxes((), every, every), [1] * len(every))
+    return b.gather(x, index_vectors, GatherAxes((), every, every), [1] * len(every))
 
 
 def _element_vectors(site: Site) -> Value:
@@ -83,7 +83,7 @@ def _element_vectors(site: Site) -> Value:
 def gather_nd(site: Site) -> Value:
     b, op, x = site.b, site.op, site.x(0)
     batch, rank = op.batch_dims, site.type(0).rank
-    places, depth = _nd_vectors(site, batch)
+    index_vectors, depth = _nd_vectors(site, batch)
     if _is_empty(site.shape()):
         return b.full(0, site.shape(), b.dtype_of(x))
     named = tuple(range(batch + depth))
@@ -92,7 +92,7 @@ def gather_nd(site: Site) -> Value:
     sizes = [1 if a in named else d for a, d in enumerate(b.shape_of(x))]
     if not named:
         return b.spread(x, site.shape())
-    return b.gather(x, places, GatherAxes(window, named, named), sizes)
+    return b.gather(x, index_vectors, GatherAxes(window, named, named), sizes)
 
 
 def _nd_vectors(site: Site, batch: int) -> tuple[Value, int]:
@@ -112,8 +112,8 @@ def _nd_vectors(site: Site, batch: int) -> tuple[Value, int]:
     _check(site, b.or_(b.compare("LT", found, zero), b.compare("GE", found, lengths)), index)
     if batch:
         outer = shape[:-1]
-        places = vectors(b, [b.iota(outer, a, "int64") for a in range(batch)])
-        found = b.concat([places, found], len(shape) - 1)
+        index_vectors = vectors(b, [b.iota(outer, a, "int64") for a in range(batch)])
+        found = b.concat([index_vectors, found], len(shape) - 1)
     return found, depth
 
 
@@ -123,11 +123,11 @@ def scatter_elements(site: Site) -> Value:
     if not rank:
         _positions(site, 1, 1)
         return _combined(site, x, site.x(2))
-    places = _element_vectors(site)
+    index_vectors = _element_vectors(site)
     if _is_empty(b.shape_of(site.x(2))) or _is_empty(b.shape_of(x)):
         return x
     every = tuple(range(rank))
-    return _scattered(site, places, GatherAxes((), every, every))
+    return _scattered(site, index_vectors, GatherAxes((), every, every))
 
 
 def _combined(site: Site, x: Value, update: Value) -> Value:
@@ -138,15 +138,15 @@ def _combined(site: Site, x: Value, update: Value) -> Value:
 @emits("scatter_nd")
 def scatter_nd(site: Site) -> Value:
     b, x, rank = site.b, site.x(0), site.type(0).rank
-    places, depth = _nd_vectors(site, 0)
+    index_vectors, depth = _nd_vectors(site, 0)
     if _is_empty(b.shape_of(site.x(2))) or _is_empty(b.shape_of(x)):
         return x
     outer = site.type(1).rank - 1
     window = tuple(range(outer, outer + rank - depth))
-    return _scattered(site, places, GatherAxes(window, tuple(range(depth)), tuple(range(depth))))
+    return _scattered(site, index_vectors, GatherAxes(window, tuple(range(depth)), tuple(range(depth))))
 
 
-def _scattered(site: Site, places: Value, axes: GatherAxes) -> Value:
+def _scattered(site: Site, index_vectors: Value, axes: GatherAxes) -> Value:
     """Updates of bool and of narrow integers only replace, or are extremes."""
     b, x, updates = site.b, site.x(0), site.x(2)
-    return b.scatter(REDUCTIONS[site.op.reduction], x, places, updates, axes)
+    return b.scatter(REDUCTIONS[site.op.reduction], x, index_vectors, updates, axes)

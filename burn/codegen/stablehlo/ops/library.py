@@ -1,7 +1,7 @@
 """Sorting, and the ops whose results have data-dependent sizes.
 
-Of the latter StableHLO has none. `COUNTED` computes them in the largest size that they may have, with their count beside them: a
-caller that reads the count on the host can cut the results to it.
+StableHLO has none of the latter. `COUNTED` computes their results in the largest possible size, and a count. A caller reads the
+count on the host and cuts the results to it.
 """
 
 from __future__ import annotations
@@ -207,12 +207,12 @@ def non_max_suppression(site: Site) -> tuple[list[Value], Value]:
     shape = (batch, classes, n)
     backwards = [b.reverse(x, [2]) for x in (scores, b.iota(shape, 2, "int64"))]
     score, order = (b.reverse(x, [2]) for x in b.sort(backwards, 2))
-    places = _vectors(b, [b.iota(shape, 0, "int64"), order])
+    index_vectors = _vectors(b, [b.iota(shape, 0, "int64"), order])
     rows = (n, batch, classes)
 
     def by_rank(x: Value) -> Value:
         """[batch, n] -> [n, batch, classes], in the order of scores."""
-        return b.transpose(b.gather(x, places, GatherAxes((), (0, 1), (0, 1)), (1, 1)), (2, 0, 1))
+        return b.transpose(b.gather(x, index_vectors, GatherAxes((), (0, 1), (0, 1)), (1, 1)), (2, 0, 1))
 
     ranked = _boxes(b, boxes, op.form).map(by_rank)
     valid = b.full(True, rows, "bool")
@@ -228,8 +228,8 @@ def non_max_suppression(site: Site) -> tuple[list[Value], Value]:
         number, kept, count = carried
         at = b.reshape(number, (1,))
         one = ranked.map(lambda x: b.spread(_taken(b, x, at), rows))
-        rival = b.reduce("or", b.and_(kept, _overlap(b, one, ranked, limit, op.form)), False, [0])
-        fits = b.and_(b.not_(rival), b.compare("LT", count, most))
+        overlapped = b.reduce("or", b.and_(kept, _overlap(b, one, ranked, limit, op.form)), False, [0])
+        fits = b.and_(b.not_(overlapped), b.compare("LT", count, most))
         fits = b.and_(fits, b.reshape(_taken(b, valid, at), rows[1:]))
         kept = b.update(kept, b.reshape(fits, (1, *rows[1:])), number)
         return [b.binary("add", number, b.scalar(1, "int64")), kept, b.binary("add", count, b.convert(fits, "int64"))]

@@ -150,7 +150,7 @@ def _floordiv(b: Builder, dtype: str, x: Value, y: Value) -> Value:
 
 
 def _with_sign(b: Builder, x: Value, sign: Value) -> Value:
-    """The magnitude of x with the sign of another number, of -0 as well."""
+    """The magnitude of x with the sign of another number. -0 is negative."""
     size = b.unary("abs", x)
     negative = _negative(b, b.bitcast(sign, f"int{DTYPES[b.dtype_of(sign)].bits}"))
     return b.select(negative, b.unary("negate", size), size)

@@ -1,0 +1,65 @@
+"""Whole models on device="xla" and through JAX: the CPU's numbers, and burn's gradients."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import burn
+from burn.importers.onnx import import_onnx
+from tests.e2e.test_models import _path, assert_close
+from tests.models import MODELS, Exporter, instances, random_inputs, sizes_to_try
+
+jax = pytest.importorskip("jax")
+
+QUICK = (("mnist", None),)
+"""The models of every test run; the others have the marker `slow`."""
+
+ALL = [
+    pytest.param(*pair, id=".".join(filter(None, pair)), marks=[] if pair in QUICK else [pytest.mark.slow])
+    for pair in instances()
+]
+
+
+def feeds_of(name: str) -> dict[str, Any]:
+    return random_inputs(MODELS[name], 0, **list(sizes_to_try(MODELS[name].sizes))[-1])
+
+
+@pytest.mark.parametrize(("name", "exporter"), ALL)
+def test_xla_and_jax_compute_what_the_cpu_computes(name: str, exporter: Exporter | None) -> None:
+    path, feeds = _path(name, exporter), feeds_of(name)
+    want = burn.load(path).run(feeds)
+    assert_close(burn.load(path, device="xla", cache=False).run(feeds), want)
+    function = burn.to_jax(import_onnx(str(path)))
+    with jax.enable_x64(True):
+        made = jax.jit(lambda given: function(**given))(feeds)
+    outputs = made if isinstance(made, tuple) else (made,)
+    assert_close({n: np.asarray(x) for n, x in zip(want, outputs, strict=True)}, want)
+
+
+@pytest.mark.parametrize(("name", "exporter"), ALL)
+def test_gradients_through_jax(name: str, exporter: Exporter | None) -> None:
+    """Of the squares of all outputs, by each input of floats."""
+    path, feeds = _path(name, exporter), feeds_of(name)
+    floats = [n for n, x in feeds.items() if x.dtype == np.float32]
+    if not floats:
+        pytest.skip("the model takes no floats")
+    graph = burn.load(path, train=True)
+    names = list(feeds)
+
+    def squares(outputs: Any, total: Any) -> Any:
+        every = outputs if isinstance(outputs, (tuple, list)) else [outputs]
+        return sum((total(x * x) for x in every if "float" in str(x.dtype)), start=0.0)
+
+    own = burn.jit(burn.grad(lambda *xs: squares(graph(*xs), burn.sum), argnums=[names.index(n) for n in floats]))(
+        *feeds.values()
+    )
+    function = burn.to_jax(import_onnx(str(path)))
+    with jax.enable_x64(True):
+        found = jax.jit(jax.grad(lambda given, rest: squares(function(**given, **rest), jax.numpy.sum)))(
+            {n: feeds[n] for n in floats}, {n: x for n, x in feeds.items() if n not in floats}
+        )
+    for name_, want in zip(floats, own, strict=True):
+        assert_close({name_: np.asarray(found[name_])}, {name_: np.asarray(want)}, tolerance=1e-3)
