@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Small:
-    """A float of at most 8 bits with a sign: sign, exponent, mantissa from the top bit down."""
+    """A float of at most 16 bits with a sign: sign, exponent, mantissa from the top bit down."""
 
     bits: int
     mantissa: int
@@ -25,6 +25,8 @@ SMALL = {
     "float8_e5m2fnuz": Small(8, 2, 16, 0x7F, 0x80, zero_unsigned=True),
     "float4_e2m1fn": Small(4, 1, 1, 0x7, None),
 }
+HALF = Small(16, 10, 15, 0x7BFF, 0x7E00, infinity=0x7C00)
+"""float16, for targets on which it is converted by integer arithmetic."""
 EXPONENT = "float8_e8m0fnu"  # 2^(code - 127), 255 is NaN; ranks with neither table
 
 INTEGERS = {f"{sign}int{bits}": bits for sign in ("", "u") for bits in (2, 4, 8, 16, 32, 64)}

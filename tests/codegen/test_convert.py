@@ -32,11 +32,23 @@ def kernel(source: str, target: str, lanes: int = 16, **options: Any) -> Lanewis
     return Lanewise(emit, [source], target, lanes)
 
 
+def by_integers(source: str, target: str) -> Lanewise:
+    """The conversion as targets whose compiler cannot compare float16 make it."""
+
+    def emit(code: Function, value: Value) -> Value:
+        code.integer_halves = True
+        return convert(code, value, source, target)
+
+    return Lanewise(emit, [source], target)
+
+
 @pytest.fixture(scope="module")
 def compiled() -> Compiled:
     kernels = {f"{s}_{t}": kernel(s, t) for s in DTYPE_NAMES for t in DTYPE_NAMES}
     kernels |= {f"{s}_{t}_free": kernel(s, t, saturate=False) for s in FLOATS for t in SMALL}
     kernels |= {f"float32_{t}_scalar": kernel("float32", t, lanes=1) for t in DTYPE_NAMES}
+    kernels |= {f"{s}_float16_integers": by_integers(s, "float16") for s in FLOATS}
+    kernels |= {f"float16_{t}_integers": by_integers("float16", t) for t in FLOATS}
     for mode in ("down", "nearest"):
         kernels[f"exponent_{mode}"] = kernel("float32", "float8_e8m0fnu", round_mode=mode)
         kernels[f"exponent_{mode}_free"] = kernel("float32", "float8_e8m0fnu", round_mode=mode, saturate=False)
@@ -98,6 +110,13 @@ def test_float_to_float(compiled: Compiled, source: str, target: str) -> None:
     x = patterns(source)
     wide = x if source in ("float64", "float32") else x.astype(np.float32)
     check(compiled(f"{source}_{target}", x), once(wide, target) if source != target else x, x)
+
+
+@pytest.mark.parametrize(("source", "target"), [*((s, "float16") for s in FLOATS), *(("float16", t) for t in FLOATS)])
+def test_halves_by_integers(compiled: Compiled, source: str, target: str) -> None:
+    x = patterns(source)
+    wide = x if source in ("float64", "float32") else x.astype(np.float32)
+    check(compiled(f"{source}_{target}_integers", x), once(wide, target) if source != target else x, x)
 
 
 @pytest.mark.parametrize("source", FLOATS)

@@ -166,6 +166,35 @@ def test_other_types_and_failures(tmp_path: Path) -> None:
     assert got["again"] == [0, 3]
 
 
+def test_comparisons_of_halves(tmp_path: Path) -> None:
+    """LLVM's WebAssembly back end crashes on a comparison of vectors of halves, or does not end."""
+
+    def compared(x: burn.Tensor, y: burn.Tensor) -> dict[str, burn.Tensor]:
+        return {"positive": burn.relu(x), "equal": x == y, "largest": burn.maximum(x, y)}
+
+    types = {"x": "float16[3, 8]", "y": "float16[1, 8]"}
+    build("wasm", traced(compared, **types), tmp_path / "halves", Options(platforms.find("wasm32")))
+    x = np.array(
+        [[1, -1, 0, -0.0, np.inf, -np.inf, 6e-8, 65504], [1, 2, 3, 4, 5, 6, 7, 8], [-2, 0.1, 0, 0, 1, 1, -6e-8, 1]],
+        "f2",
+    )
+    y = np.array([[1, -1, -0.0, 0, np.inf, 1, 6e-8, -65504]], "f2")
+    got = node(
+        tmp_path / "halves",
+        f"""
+        const model = await load();
+        const x = new Uint16Array({x.view(np.uint16).ravel().tolist()});
+        const y = new Uint16Array({y.view(np.uint16).ravel().tolist()});
+        const made = model.run({{ x, y }});
+        tell({{ positive: [...made.positive.data], equal: [...made.equal.data], largest: [...made.largest.data] }});
+        """,
+    )
+    want = {"positive": np.maximum(x, np.float16(0)), "equal": x == y, "largest": np.maximum(x, y)}
+    np.testing.assert_array_equal(np.array(got["equal"], bool), want["equal"].ravel())
+    for name in ("positive", "largest"):
+        np.testing.assert_array_equal(np.array(got[name], np.uint16).view("f2"), want[name].ravel())
+
+
 def test_modules_are_for_webassembly(tmp_path: Path) -> None:
     with pytest.raises(CompileError, match="there are no modules of WebAssembly for"):
         build("wasm", digits(), tmp_path / "digits", Options(platforms.find("aarch64-linux")))

@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 
 from burn.codegen.cpu.lanes import Lanes
-from burn.codegen.formats import EXPONENT, INTEGERS, SMALL, Small
+from burn.codegen.formats import EXPONENT, HALF, INTEGERS, SMALL, Small
 from burn.codegen.host.emit import Function, Value
 from burn.errors import CompileError
 
@@ -62,6 +62,8 @@ def convert(
     if number.element == "f64":
         number = _round_to_odd(number)
     if target == "float16":
+        if code.integer_halves:
+            return _to_small(number, HALF, saturate=False).cast("arith.bitcast", "f16").value
         return number.narrow("f16").value
     if target == "bfloat16":
         return _to_bfloat16(number).value
@@ -73,7 +75,7 @@ def convert(
 def _decode(x: Lanes, source: str) -> Lanes:
     """As f32 or f64, as an integer whose bits all count, or as i1."""
     if source == "float16":
-        return x.widen("f32")
+        return _from_small(x.as_int(), HALF) if x.code.integer_halves else x.widen("f32")
     if source == "bfloat16":
         return (x.as_int().resize("i32", signed=False) << 16).as_float()
     if source in SMALL:
@@ -155,7 +157,7 @@ def _to_small(x: Lanes, form: Small, saturate: bool) -> Lanes:
         result = x.is_nan().where(form.nan, result | result.equals(0).where(0, sign))
     else:
         result = x.is_nan().where(form.nan, result) | sign
-    return result.resize("i8")
+    return result.resize("i8" if form.bits <= 8 else f"i{form.bits}")
 
 
 def _from_small(x: Lanes, form: Small) -> Lanes:

@@ -52,6 +52,12 @@ class Target:
         return self.compact or self.architecture in ("wasm32", "thumbv7em")
 
     @property
+    def integer_halves(self) -> bool:
+        """True if float16 is converted by integer arithmetic. LLVM 22 simplifies a comparison of two extended halves to one of
+        halves, and its WebAssembly back end crashes on it or does not end."""
+        return self.architecture == "wasm32"
+
+    @property
     def is_compiled_here(self) -> bool:
         """True if this process' LLVM can generate code for it; otherwise its text is written out
         (`object.compile_text`)."""
