@@ -113,7 +113,8 @@ def interpreting() -> Iterator[None]:
         widened = [interpreter.TensorHandle(_widened(x), total.dtype) for x in (a, b)]
         return create_dot(self, *widened, total, *rest)
 
-    builder, reducing = interpreter.InterpreterBuilder, interpreter.ReduceOps
+    builder: Any = interpreter.InterpreterBuilder
+    reducing: Any = interpreter.ReduceOps
     patch, create_dot, reduce_each = interpreter._patch_lang_tensor, builder.create_dot, reducing.generic_reduce
     kept = [
         (owner, name, f) for owner in (tl, standard) for name, f in vars(owner).items() if isinstance(f, JITFunction)
