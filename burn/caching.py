@@ -50,8 +50,8 @@ def _identity(program: Program) -> list[str] | None:
     if '"burn.debug_call"' in text:
         return None
     constants = [f"{key} {weight.digest()}" for key, weight in sorted(program.weights.items())]
-    usual = [f"usual {sorted(program.usual.items())}"] if program.usual else []
-    return [text, f"renews {sorted(program.renews.items())}", *usual, *constants]
+    size_hints = [f"size hints {sorted(program.size_hints.items())}"] if program.size_hints else []
+    return [text, f"renews {sorted(program.renews.items())}", *size_hints, *constants]
 
 
 def _compile(make: Callable[[], Program], options: Options) -> Artefact:

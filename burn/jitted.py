@@ -111,15 +111,15 @@ class Jit:
         opens: bool = False,
         device: Device | None = None,
         budget: str = "",
-        usual: Mapping[str, int] | None = None,
+        size_hints: Mapping[str, int] | None = None,
     ) -> None:
         """As `jit`. opens: whether parameters are inputs from the first program on. budget: options of the pass `recompute`, if
-        programs' memory has a limit; usual: see `Program.usual`."""
+        programs' memory has a limit; usual: see `Program.size_hints`."""
         functools.update_wrapper(self, function)
         self._function, self._dynamic, self._donate, self._device = function, dynamic or {}, donate, device
         self._signature = signature_of(function)
         self._static = frozenset(static)
-        self._budget, self._usual = budget, usual or {}
+        self._budget, self._size_hints = budget, size_hints or {}
         self._varied = opens  # whether parameters change
         self._lock = threading.RLock()  # a function may call itself while it is traced
         self.programs: OrderedDict[Hashable, list[_Program]] = OrderedDict()
@@ -205,7 +205,7 @@ class Jit:
             traced = trace_call(self._function, arguments, opens=True)
         where = self._where(devices, traced.tracer.parameters)
         if registry.entry(where.kind).size_hints:
-            traced.program.usual |= self._usual
+            traced.program.size_hints |= self._size_hints
         made = executable_of(traced, Options(device=where, budget=self._budget), self._donate)
         function = CompiledFunction(made, arguments, traced.results)
         # what the function itself changes while it is traced is no reason to trace it again

@@ -16,7 +16,7 @@ class Failed(Exception):
         super().__init__(status, site, value)
         self.status, self.site, self.value = status, site, value
 
-    def told(self, sites: Mapping[str, int]) -> Exception:
+    def error(self, sites: Mapping[str, int]) -> Exception:
         """The native runtime's exception. sites: the numbers of source nodes in the artefact."""
         return _native.RunFailure(int(self.status), sites.get(self.site, -1), self.value)
 

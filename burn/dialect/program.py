@@ -34,7 +34,7 @@ class Program:
     """The inputs that the caller donates at each run: outputs may reuse their memory."""
     renews: dict[int, int] = field(default_factory=dict)
     """Maps an output's number to the input whose next value it is. Such an output reuses no other input's memory."""
-    usual: dict[str, int] = field(default_factory=dict)
+    size_hints: dict[str, int] = field(default_factory=dict)
     """Size hints: typical values of named sizes, for choices. Results are correct for all sizes."""
     input_containers: dict[int, Container] = field(default_factory=dict)
     output_containers: dict[int, Container] = field(default_factory=dict)
@@ -73,7 +73,7 @@ class Program:
             input_names=list(self.input_names),
             output_names=list(self.output_names),
             renews=dict(self.renews),
-            usual=dict(self.usual),
+            size_hints=dict(self.size_hints),
         )
 
     def add_input(self, name: str, type_: TensorType) -> ir.Value:

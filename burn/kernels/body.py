@@ -160,7 +160,7 @@ class Stage:
 
 
 @dataclass(frozen=True, eq=False)
-class Fold:
+class ColumnReduction:
     """A column reduction: combines values across blocks of parallel iterations, for every index of `loops`. It reads
     the stage reductions of an iteration; `buffer` gets [blocks, indices of `loops`]."""
 
@@ -182,7 +182,7 @@ class LoopKernel:
     parallel: tuple[LoopVar, ...]
     stages: tuple[Stage, ...]
     buffers: tuple[Buffer, ...]
-    folds: tuple[Fold, ...] = ()
+    column_reductions: tuple[ColumnReduction, ...] = ()
     block: Dim = 1
 
 
@@ -246,19 +246,19 @@ class AttentionGradientKernel:
     """Gradients of an attention's operands (arXiv 2307.08691), with `p` = exp(score) / 2^norm, zero for a masked key,
     and
 
-        slope = p * (sum over columns of owed * values - dot) * steepness
+        slope = p * (sum over columns of output_gradient * values - dot) * score_derivative
 
     A row is an index of `heads` and `row`. The writes read sums as `Accumulator`:
 
         row_writes: acc[batch.., heads.., row, depth] = sum over keys of slope * keys
         key_writes: acc[batch.., key, depth] = sum over rows of slope * query
-        value_writes: acc[batch.., key, column] = sum over rows of p * owed
+        value_writes: acc[batch.., key, column] = sum over rows of p * output_gradient
 
     A kernel has the writes of the rows, those of keys and values, or all (`Preferences.fused_gradients`).
 
-    `query`, `keys`, `values` and `score` are as in an AttentionKernel. `owed` is the gradient of the attention's
-    result. `steepness` is the score's derivative by the sum that it reads as `Accumulator`. `owed` depends on rows and
-    column, `norm` and `dot` on rows alone. A key is masked for rows outside of begin <= row < end, which may depend on
+    `query`, `keys`, `values` and `score` are as in an AttentionKernel. `output_gradient` is the gradient of the
+    attention's result. `score_derivative` is the score's derivative by the sum that it reads as `Accumulator`.
+    `output_gradient` depends on rows and column, `norm` and `dot` on rows alone. A key is masked for rows outside of begin <= row < end, which may depend on
     the key. A row masks the keys outside of first <= key < stop.
     """
 
@@ -274,8 +274,8 @@ class AttentionGradientKernel:
     keys: Scalar
     values: Scalar
     score: Scalar
-    steepness: Scalar
-    owed: Scalar
+    score_derivative: Scalar
+    output_gradient: Scalar
     norm: Scalar
     dot: Scalar
     first: Dim

@@ -24,7 +24,7 @@ class FieldKind(Enum):
     INDEX = "Dim"
     WRITES = "tuple[Write, ...]"
     STAGES = "tuple[Stage, ...]"
-    FOLDS = "tuple[Fold, ...]"
+    COLUMN_REDUCTIONS = "tuple[Fold, ...]"
     BUFFERS = "tuple[Buffer, ...]"
     NAME = "str"
     FLAG = "bool"

@@ -25,11 +25,11 @@ from burn.kernels.body import (
     Apply,
     AttentionGradientKernel,
     AttentionKernel,
+    ColumnReduction,
     Const,
     ContractionKernel,
     Convert,
     Fetched,
-    Fold,
     Index,
     Kernel,
     Load,
@@ -90,15 +90,15 @@ class _Machine:
         kernel = self.kernel
         match kernel:
             case LoopKernel():
-                folded: dict[tuple[int, int], _Total] = {}
+                totals: dict[tuple[int, int], _Total] = {}
                 for _ in self.walk(kernel.parallel, backwards=True):
                     self.fresh_scratch()
                     self.results.clear()
                     for stage in kernel.stages:
                         self.stage(stage)
-                    for fold in kernel.folds:
-                        self.fold(fold, folded)
-                for (buffer, element), total in folded.items():
+                    for reduced in kernel.column_reductions:
+                        self.column_reduction(reduced, totals)
+                for (buffer, element), total in totals.items():
                     self.buffers[buffer][element] = total.result
             case ContractionKernel():
                 self.fresh_scratch()
@@ -152,14 +152,14 @@ class _Machine:
             self.results[total.reduction.name] = total.result
         self.memo.clear()
 
-    def fold(self, fold: Fold, folded: dict[tuple[int, int], _Total]) -> None:
+    def column_reduction(self, reduced: ColumnReduction, totals: dict[tuple[int, int], _Total]) -> None:
         """Accumulates one iteration of the parallel loops into its block, by buffer and element."""
         assert isinstance(self.kernel, LoopKernel)
         block = self.flat(self.kernel.parallel) // self.dim(self.kernel.block)
-        length = math.prod(self.dim(v.extent) for v in fold.loops)
-        for _ in self.walk(fold.loops):
-            element = (fold.buffer, block * length + self.flat(fold.loops))
-            folded.setdefault(element, _Total(fold.reduction)).take(self.value(fold.reduction.body))
+        length = math.prod(self.dim(v.extent) for v in reduced.loops)
+        for _ in self.walk(reduced.loops):
+            element = (reduced.buffer, block * length + self.flat(reduced.loops))
+            totals.setdefault(element, _Total(reduced.reduction)).take(self.value(reduced.reduction.body))
 
     def flat(self, loops: Sequence[LoopVar]) -> int:
         """The linear index of the loops' current iteration."""
@@ -223,7 +223,7 @@ class _Machine:
                     (kernel.query, kernel.depth),
                     (kernel.keys, kernel.depth),
                     (kernel.values, kernel.column),
-                    (kernel.owed, kernel.column),
+                    (kernel.output_gradient, kernel.column),
                 )
             )
             self.accumulator = numbers.rounded(query @ keys, kernel.dtype)
@@ -235,7 +235,7 @@ class _Machine:
             if not seen or not self.dim(kernel.begin) <= self.indices[kernel.row] < self.dim(kernel.end):
                 raise ValueError("a key outside of a row's bounds is not hidden, or a row outside of a key's")
             p = np.exp(score - np.longdouble(self.value(kernel.norm)) * LN2)
-            slope = p * (out_gradient @ values - self.value(kernel.dot)) * self.value(kernel.steepness)
+            slope = p * (out_gradient @ values - self.value(kernel.dot)) * self.value(kernel.score_derivative)
             sums[0, :depth] += slope * (keys if of_rows else query)
             sums[1, :column] += p * out_gradient
         keys_ways = ((kernel.depth, kernel.key_writes), (kernel.column, kernel.value_writes))

@@ -126,7 +126,7 @@ class Liveness:
         start = self._step
         region = op.operation.regions[0]
         results, (iteration, condition, *arguments) = list(op.operation.results), list(region.blocks[0].arguments)
-        told = [value for value in (iteration, condition) if list(value.uses)]
+        loop_results = [value for value in (iteration, condition) if list(value.uses)]
         given, unchanged = yielded(region)[1:], unchanged_values(op)
         for i, initial in enumerate(op.args[2]):
             if unchanged[i]:
@@ -137,12 +137,12 @@ class Liveness:
             self._roots[results[i]] = [results[i], arguments[i]]
         for result in results[len(arguments) :]:
             self._buffer(result, depth)
-        for value in told:
+        for value in loop_results:
             self._buffer(value, depth + 1)
         inside = len(self.buffers)
         used = self._block(region.blocks[0], depth + 1)
         self._step += 1
-        for value in (*used, *results, *arguments, *told):
+        for value in (*used, *results, *arguments, *loop_results):
             for root in self.roots(value):
                 if self._first.get(root, start + 1) <= start:
                     self._last[root] = self._step

@@ -47,9 +47,9 @@ class Preferences:
 
     `long_rows`: also reduce a few rows of at least this many elements in blocks. 0: never.
 
-    `fold_columns`: compute column reductions in the kernel that already reads the rows, for rows of up to this many
-    elements. It processes up to `fold_blocks` blocks of at least `fold_rows` rows, and a second kernel combines the
-    blocks. 0: column reductions have kernels of their own.
+    `column_reduction_width`: compute column reductions in the kernel that already reads the rows, for rows of up to
+    this many elements. It processes up to `column_reduction_blocks` blocks of at least `column_reduction_rows` rows,
+    and a second kernel combines the blocks. 0: column reductions have kernels of their own.
 
     `scatter_collisions`: scatter in parallel, without conflicts, if at most this many updates per element of a row may have one
     target. The kernels compare the updates with each other. 0: apply updates one after another, which suits one thread.
@@ -66,9 +66,9 @@ class Preferences:
     reduce_block: int = 0
     reduce_rows: Callable[[int, Dim], int] | None = None
     long_rows: int = 0
-    fold_columns: int = 0
-    fold_blocks: int = 0
-    fold_rows: int = 1
+    column_reduction_width: int = 0
+    column_reduction_blocks: int = 0
+    column_reduction_rows: int = 1
     repeat_small: bool = False
     repeat_reads: bool = False
     sums_together: bool = False

@@ -12,9 +12,9 @@ from burn.kernels.body import (
     Accumulator,
     Apply,
     Buffer,
+    ColumnReduction,
     ContractionKernel,
     Fetched,
-    Fold,
     Kernel,
     Load,
     LoopKernel,
@@ -45,7 +45,7 @@ def _content(kernel: Kernel) -> tuple[list[Write], list[Scalar], list[Dim]]:
                 scalars.append(value)
             case FieldKind.INDEX:
                 dims.append(value)
-            case FieldKind.STAGES | FieldKind.FOLDS:
+            case FieldKind.STAGES | FieldKind.COLUMN_REDUCTIONS:
                 reductions = [r for each in value for r in _reductions(each)]
                 scalars += [r.body for r in reductions]
                 dims += [r.index for r in reductions]
@@ -53,7 +53,7 @@ def _content(kernel: Kernel) -> tuple[list[Write], list[Scalar], list[Dim]]:
     return writes, scalars, dims
 
 
-def _reductions(part: Stage | Fold) -> tuple[Reduction, ...]:
+def _reductions(part: Stage | ColumnReduction) -> tuple[Reduction, ...]:
     return part.reductions if isinstance(part, Stage) else (part.reduction,)
 
 
@@ -73,8 +73,8 @@ def used_buffers(kernel: Kernel) -> set[int]:
     """The numbers of the buffers that a kernel reads or writes."""
     writes, bodies, _ = _content(kernel)
     nodes = walk(*bodies, *(w.value for w in writes))
-    folds = kernel.folds if isinstance(kernel, LoopKernel) else ()
-    return {n.buffer for n in nodes if isinstance(n, Load)} | {x.buffer for x in (*writes, *folds)}
+    column_reductions = kernel.column_reductions if isinstance(kernel, LoopKernel) else ()
+    return {n.buffer for n in nodes if isinstance(n, Load)} | {x.buffer for x in (*writes, *column_reductions)}
 
 
 def _with_fetched(dims: list[Dim]) -> list[Dim]:
@@ -98,7 +98,7 @@ def kernel_loops(kernel: Kernel) -> list[LoopVar]:
                 found.append(value)
             case FieldKind.LOOPS:
                 found += value
-            case FieldKind.STAGES | FieldKind.FOLDS:
+            case FieldKind.STAGES | FieldKind.COLUMN_REDUCTIONS:
                 found += [v for each in value for v in each.loops]
     return found
 
@@ -118,8 +118,8 @@ def map_kernel(
     def stage(s: Stage) -> Stage:
         return Stage(loops(s.loops), tuple(map(reduction, s.reductions)), writes(s.writes), s.order)
 
-    def fold(f: Fold) -> Fold:
-        return Fold(loops(f.loops), reduction(f.reduction), number(f.buffer))
+    def reduced(f: ColumnReduction) -> ColumnReduction:
+        return ColumnReduction(loops(f.loops), reduction(f.reduction), number(f.buffer))
 
     def buffer(b: Buffer) -> Buffer:
         return replace(b, elements=dim(b.elements))
@@ -131,7 +131,7 @@ def map_kernel(
         FieldKind.INDEX: rewrite.index,
         FieldKind.WRITES: writes,
         FieldKind.STAGES: lambda stages: tuple(map(stage, stages)),
-        FieldKind.FOLDS: lambda folds: tuple(map(fold, folds)),
+        FieldKind.COLUMN_REDUCTIONS: lambda column_reductions: tuple(map(reduced, column_reductions)),
         FieldKind.BUFFERS: lambda buffers: tuple(map(buffer, buffers)),
     }
     order = sorted(

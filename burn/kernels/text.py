@@ -38,11 +38,11 @@ from burn.kernels.body import (
     AttentionGradientKernel,
     AttentionKernel,
     Buffer,
+    ColumnReduction,
     Const,
     ContractionKernel,
     Convert,
     Fetched,
-    Fold,
     Index,
     Kernel,
     Load,
@@ -111,9 +111,9 @@ class _Writer:
         for number, buffer in enumerate(self.kernel.buffers):
             yield f"  b{number}: {_buffer(buffer)}{self.notes[number] if self.notes else ''}"
         match self.kernel:
-            case LoopKernel(parallel=parallel, stages=stages, folds=folds, block=block):
+            case LoopKernel(parallel=parallel, stages=stages, column_reductions=column_reductions, block=block):
                 body = [line for stage in stages for line in self.stage(stage)]
-                body += [line for fold in folds for line in self.fold(fold, block)]
+                body += [line for reduced in column_reductions for line in self.column_reduction(reduced, block)]
                 yield from _indented(_nest("parallel", parallel, body))
             case ContractionKernel():
                 yield from _indented(self.contraction(self.kernel))
@@ -135,12 +135,12 @@ class _Writer:
             body += self.write(write)
         yield from _nest("for" if stage.order == "parallel" else f"{stage.order} for", stage.loops, body)
 
-    def fold(self, fold: Fold, block: Dim) -> Iterator[str]:
+    def column_reduction(self, reduced: ColumnReduction, block: Dim) -> Iterator[str]:
         self.forget()
-        body = [*self.bound(fold.reduction.body), f"b{fold.buffer} = {self.reduction(fold.reduction)}"]
+        body = [*self.bound(reduced.reduction.body), f"b{reduced.buffer} = {self.reduction(reduced.reduction)}"]
         yield from (
-            _nest(f"fold by {block}", fold.loops, body)
-            if fold.loops
+            _nest(f"fold by {block}", reduced.loops, body)
+            if reduced.loops
             else (f"fold by {block} {{", *_indented(body), "}")
         )
 
@@ -196,18 +196,18 @@ class _Writer:
     def gradient(self, kernel: AttentionGradientKernel) -> Iterator[str]:
         rows = (*kernel.heads, kernel.row)
         over = {"rows": rows, "keys": (kernel.key,)}
-        mine = [name for name, asked in (("rows", kernel.of_rows), ("keys", kernel.of_keys)) if asked]
+        mine = [name for name, included in (("rows", kernel.of_rows), ("keys", kernel.of_keys)) if included]
         others = [name for name in over if name not in mine]
         head = ", ".join(f"{name} {_loops(over[name])}" for name in mine)
         span = (
             f"{kernel.first} <= {kernel.key.name} < {kernel.stop}, {kernel.begin} <= {kernel.row.name} < {kernel.end}"
         )
-        sides = f"depth {_loops((kernel.depth,))}, column {_loops((kernel.column,))}"
-        yield f"attention gradient batch {_loops(kernel.batch)}, {head}, {sides} {{"
+        operands = f"depth {_loops((kernel.depth,))}, column {_loops((kernel.column,))}"
+        yield f"attention gradient batch {_loops(kernel.batch)}, {head}, {operands} {{"
         body: list[str] = []
         for dim in (kernel.first, kernel.stop, kernel.begin, kernel.end):
             body += self.fetches(dim)
-        for name in ("query", "keys", "values", "owed", "norm", "dot", "score", "steepness"):
+        for name in ("query", "keys", "values", "output_gradient", "norm", "dot", "score", "score_derivative"):
             node = getattr(kernel, name)
             body += self.bound(node)
             body.append(f"{name} = {self.name(node)} : {kernel.dtype}")

@@ -96,7 +96,7 @@ class _Rows:
         self.longer = -(-self.length // UNIT) * UNIT
         self.wide: dict[ir.Value, ir.Value] = {}
         self.narrow: dict[ir.Value, ir.Value] = {}
-        self.ways: dict[str, Callable[[Op], bool]] = {
+        self.rules: dict[str, Callable[[Op], bool]] = {
             "reshape": self._reshape, "barrier": self._barrier, "reduce": self._reduce, "dot_general": self._dot_general,
         }  # fmt: skip
 
@@ -115,8 +115,8 @@ class _Rows:
 
     def _follow(self, op: ir.OpView) -> None:
         if isinstance(op, Op):
-            way = self._pointwise if isinstance(op, Pointwise) else self.ways.get(op.OP_NAME)
-            if way is not None and way(op):
+            rule = self._pointwise if isinstance(op, Pointwise) else self.rules.get(op.OP_NAME)
+            if rule is not None and rule(op):
                 return
         operands = list(op.operation.operands)
         for i, v in enumerate(operands):
@@ -186,24 +186,24 @@ class _Rows:
         return True
 
     def _dot_general(self, op: Op) -> bool:
-        sides = [op.lhs, op.rhs]
-        mine = [side in self.wide for side in sides]
+        operands = [op.lhs, op.rhs]
+        mine = [operand in self.wide for operand in operands]
         if all(mine):
             return False
         which = mine.index(True)
-        last = type_of(sides[which]).rank - 1
+        last = type_of(operands[which]).rank - 1
         batch, contract = ((op.lhs_batch, op.lhs_contract), (op.rhs_batch, op.rhs_contract))[which]
         if last in batch:
             return False
         result = op.operation.results[0]
         if last in contract:
             theirs = (op.rhs_contract, op.lhs_contract)[which][list(contract).index(last)]
-            sides[1 - which] = self._padded(sides[1 - which], theirs)
-            sides[which] = self.wide[sides[which]]
-            result.replace_all_uses_with(ops.dot_general(*sides, **op.attrs))
+            operands[1 - which] = self._padded(operands[1 - which], theirs)
+            operands[which] = self.wide[operands[which]]
+            result.replace_all_uses_with(ops.dot_general(*operands, **op.attrs))
             return True
-        sides[which] = self.wide[sides[which]]
-        made = ops.dot_general(*sides, **op.attrs)
+        operands[which] = self.wide[operands[which]]
+        made = ops.dot_general(*operands, **op.attrs)
         result.replace_all_uses_with(_first(made, type_of(result).shape))
         return True
 

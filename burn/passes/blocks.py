@@ -67,9 +67,9 @@ def _has_kernel(op: Op, constant: Constants) -> bool:
 
 def _from_dequantized(op: Op, constant: Constants) -> ir.Value | None:
     """Recognises a matmul whose rhs is a constant matrix of integers with scales per block of the depth or per column."""
-    weight, axis, turned = op.rhs, op.rhs_contract[-1] if op.rhs_contract else 0, False
+    weight, axis, is_transposed = op.rhs, op.rhs_contract[-1] if op.rhs_contract else 0, False
     if (transposed := is_named(weight, "transpose")) is not None:
-        weight, turned = transposed.x, True
+        weight, is_transposed = transposed.x, True
     kept = is_named(weight, "dequantize")
     x = type_of(op.lhs)
     if kept is None or op.dtype is not None or op.rhs_batch or x.dtype not in READ:
@@ -78,7 +78,7 @@ def _from_dequantized(op: Op, constant: Constants) -> ir.Value | None:
         return None
     if constant(op.lhs) or not constant(kept.operation.results[0]) or type_of(weight).elements == 0:
         return None
-    axis = transposed.permutation[axis] if turned and transposed is not None else axis
+    axis = transposed.permutation[axis] if is_transposed and transposed is not None else axis
     return _Weight(kept, axis).matmul(op.lhs)
 
 

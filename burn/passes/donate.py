@@ -104,4 +104,4 @@ def _parts(kernel: Kernel, mine: Callable[[Write], bool]) -> tuple[Sequence[Writ
     if more or stage.reductions or stage.order != "parallel":
         return (), []
     elsewhere = [value for other in kernel.stages if other is not stage for value in other.scalars]
-    return stage.writes, [*elsewhere, *(fold.reduction.body for fold in kernel.folds)]
+    return stage.writes, [*elsewhere, *(fold.reduction.body for fold in kernel.column_reductions)]

@@ -144,20 +144,20 @@ class _Rewriting:
         scale = ops.mul(reshape(convert(left.scale, "float32"), ()), made.across(convert(right.scale, "float32")))
         return convert(ops.mul(convert(exact, "float32"), scale), type_of(op.operation.results[0]).dtype)
 
-    def _as_unsigned(self, side: _Bytes) -> _Bytes:
-        if type_of(side.value).dtype == "uint8":
-            return side
-        if side.value not in self.unsigned:
-            producer = op_of(side.value)
-            if producer is not None and isinstance(producer, Quantize) and not self.constant(side.value):
+    def _as_unsigned(self, operand: _Bytes) -> _Bytes:
+        if type_of(operand.value).dtype == "uint8":
+            return operand
+        if operand.value not in self.unsigned:
+            producer = op_of(operand.value)
+            if producer is not None and isinstance(producer, Quantize) and not self.constant(operand.value):
                 with producer.operation.location, ir.InsertionPoint(producer.operation):
                     zero = _widened(producer.zero)
                     point = _narrowed(_shifted(zero, type_of(producer.scale).shape))
                     made = ops.quantize(producer.x, producer.scale, point, **(producer.attrs | {"dtype": "uint8"}))
             else:
-                made = ops.xor(ops.cast(side.value, dtype="uint8"), number(128, "uint8"))
-            self.unsigned[side.value] = made
-        return replace(side, value=self.unsigned[side.value], zero=_shifted(side.zero))
+                made = ops.xor(ops.cast(operand.value, dtype="uint8"), number(128, "uint8"))
+            self.unsigned[operand.value] = made
+        return replace(operand, value=self.unsigned[operand.value], zero=_shifted(operand.zero))
 
     def _read_unsigned(self, op: Op) -> ir.Value | None:
         """Other readers of a shifted value also read the shifted one, so that only one of both is stored."""
@@ -304,11 +304,11 @@ def _bytes_of(value: ir.Value) -> _Bytes | None:
                 return None
             return _less(plain, op.rhs)
         case "transpose":
-            turned = _bytes_of(op.x)
-            if turned is None or (not turned.is_single and turned.scale is None):
+            source = _bytes_of(op.x)
+            if source is None or (not source.is_single and source.scale is None):
                 return None
-            axis = op.permutation.index(turned.axis % len(op.permutation))
-            return replace(turned, value=ops.transpose(turned.value, permutation=op.permutation), axis=axis)
+            axis = op.permutation.index(source.axis % len(op.permutation))
+            return replace(source, value=ops.transpose(source.value, permutation=op.permutation), axis=axis)
     return None
 
 
@@ -345,11 +345,11 @@ def _full(number: int, shape: tuple[Dim, ...]) -> ir.Value:
     return ops.full(shape=shape, dtype="int32", value=float(number), bits=number)
 
 
-def _as_signed(side: _Bytes) -> _Bytes:
-    if type_of(side.value).dtype == "int8":
-        return side
-    value = ops.cast(ops.xor(side.value, number(128, "uint8")), dtype="int8")
-    return replace(side, value=value, zero=_shifted(side.zero, by=-128))
+def _as_signed(operand: _Bytes) -> _Bytes:
+    if type_of(operand.value).dtype == "int8":
+        return operand
+    value = ops.cast(ops.xor(operand.value, number(128, "uint8")), dtype="int8")
+    return replace(operand, value=value, zero=_shifted(operand.zero, by=-128))
 
 
 def _shifted(zero: ir.Value | None, shape: tuple[Dim, ...] = (), by: int = 128) -> ir.Value:

@@ -126,7 +126,7 @@ def _common_order(op: Op, values: Sequence[ir.Value], rank: int, constant: Const
     (order,) = orders
     for v in values:
         if _behind(v) is None and not constant(v) and sum(d != 1 for d in type_of(v).shape) > 1:
-            return order if _turned_back(op, order) else None
+            return order if _transposed_back(op, order) else None
     return order
 
 
@@ -154,7 +154,7 @@ FAR = 256
 """The most ops among which an inverse transpose is searched for."""
 
 
-def _turned_back(op: Op, order: Order) -> bool:
+def _transposed_back(op: Op, order: Order) -> bool:
     """True if the inverse of `order` follows an op, after ops that a transpose can sink through."""
     back = inverse(order)
     todo, seen = [op], {op.operation}
@@ -197,7 +197,7 @@ def _pointwise(op: Op, constant: Constants) -> ir.Value | None:
     operands = list(op.operation.operands)
     rank = type_of(op.operation.results[0]).rank
     order = _common_order(op, operands, rank, constant)
-    if order is None or (_shared_matmul(operands) and not _turned_back(op, order)):
+    if order is None or (_shared_matmul(operands) and not _transposed_back(op, order)):
         return None
     made = type(op).build(*[_undo(v, order, rank) for v in operands], **op.attrs)
     return transpose(made, order)

@@ -155,7 +155,7 @@ class _Packing:
     def __init__(self, width: Callable[[PackedMatmul], int], byte_run: int, borders: bool) -> None:
         self.width, self.byte_run, self.borders = width, byte_run, borders
         self.constant = Constants()
-        self.turned: dict[tuple[ir.Value, tuple[int, ...], int], ir.Value] = {}
+        self.transposed: dict[tuple[ir.Value, tuple[int, ...], int], ir.Value] = {}
 
     def pack(self, op: Op) -> None:
         """Packs one contraction. A constant one stays unpacked: `fold` evaluates it on the compiling machine, whose
@@ -176,17 +176,17 @@ class _Packing:
 
     def columns_last(self, op: Op, order: tuple[int, ...]) -> ir.Value:
         """A computed rhs, transposed. Fusion decides if that moves data."""
-        return self.computed(op, order, 0, lambda turned: turned)
+        return self.computed(op, order, 0, lambda transposed: transposed)
 
     def computed(self, op: Op, order: tuple[int, ...], key: int, lay: Callable[[ir.Value], ir.Value]) -> ir.Value:
         """A computed rhs, transposed and packed before its first matmul: once for all of them. `key` distinguishes
         layouts."""
         value, block = op.rhs, op.operation.block
         home = value.owner if isinstance(value.owner, ir.Block) else value.owner.operation.block
-        if (value, order, key) not in self.turned:
+        if (value, order, key) not in self.transposed:
             with ir.InsertionPoint(op.operation) if home == block else _behind(value):
-                self.turned[value, order, key] = lay(ops.transpose(value, permutation=order))
-        return self.turned[value, order, key]
+                self.transposed[value, order, key] = lay(ops.transpose(value, permutation=order))
+        return self.transposed[value, order, key]
 
 
 def _behind(value: ir.Value) -> ir.InsertionPoint:
@@ -287,11 +287,11 @@ def _pack_dot(packing: _Packing, op: Op) -> ir.Value | None:
         with ir.InsertionPoint(loop) if loop is not None else nullcontext():
             for view in reversed(views):
                 source = type(view).build(source, **view.attrs)
-            turned = _filled(ops.transpose(source, permutation=order), len(order) - 2, run)
-            packed = _interleaved(_panels(turned, batch, width), run)
+            transposed = _filled(ops.transpose(source, permutation=order), len(order) - 2, run)
+            packed = _interleaved(_panels(transposed, batch, width), run)
         lhs = _filled(lhs, inner, run)
     else:
-        packed = packing.computed(op, order, batch + 1, lambda turned: _panels(turned, batch, width))
+        packed = packing.computed(op, order, batch + 1, lambda transposed: _panels(transposed, batch, width))
     attrs = {name: op.attrs[name] for name in ("lhs_batch", "lhs_contract", "dtype", "sums")}
     return ops.packed_dot(lhs, packed, columns=columns, interleaved=run, **attrs)
 
@@ -343,12 +343,12 @@ def _bordered(x: ir.Value, op: Op) -> tuple[ir.Value, dict[str, Any]]:
         return x, op.attrs
     low, high = (0, *op.low, 0), (0, *op.high, 0)
     attrs = op.attrs | {"low": (0,) * len(op.low), "high": (0,) * len(op.high)}
-    turned = is_named(x, "transpose")
-    if turned is None:
+    transposed = is_named(x, "transpose")
+    if transposed is None:
         return _padded(x, low, high), attrs
-    axes = [turned.permutation.index(axis) for axis in range(len(low))]  # rows are copied faster than pixels
-    padded = _padded(turned.x, tuple(low[a] for a in axes), tuple(high[a] for a in axes))
-    return ops.transpose(ops.barrier(padded, padded), permutation=turned.permutation), attrs
+    axes = [transposed.permutation.index(axis) for axis in range(len(low))]  # rows are copied faster than pixels
+    padded = _padded(transposed.x, tuple(low[a] for a in axes), tuple(high[a] for a in axes))
+    return ops.transpose(ops.barrier(padded, padded), permutation=transposed.permutation), attrs
 
 
 def _padded(x: ir.Value, low: tuple[Dim, ...], high: tuple[Dim, ...]) -> ir.Value:

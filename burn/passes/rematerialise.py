@@ -49,7 +49,7 @@ class Rematerialise:
 
 
 @dataclass(frozen=True)
-class _Way:
+class _Recomputation:
     """The recomputation of a value: its ops in order, and their source values, except for those in memory anyway."""
 
     steps: tuple[Op, ...]
@@ -69,15 +69,15 @@ class _Block:
         kept = {v for v, users in late.items() if not all(isinstance(u, Pointwise) for u in users)}
         kept |= {v for v in late if self._replaces_matmul(v)}
         groups: dict[frozenset[ir.Value], list[ir.Value]] = defaultdict(list)
-        ways: dict[ir.Value, _Way] = {}
+        recomputations: dict[ir.Value, _Recomputation] = {}
         for value in late:
             if value in kept or not isinstance(op_of(value), Pointwise) or _bytes(value) < self.options.least:
                 continue
-            way = self._way(value, kept)
-            if way is not None and way.sources:
-                ways[value] = way
-                groups[way.sources].append(value)
-        held = kept | {v for v in late if v not in ways}
+            recomputation = self._recomputation(value, kept)
+            if recomputation is not None and recomputation.sources:
+                recomputations[value] = recomputation
+                groups[recomputation.sources].append(value)
+        held = kept | {v for v in late if v not in recomputations}
         chosen: list[ir.Value] = []
         for sources, values in groups.items():
             if sum(_bytes(s) for s in sources - held) < sum(map(_bytes, values)):
@@ -85,7 +85,7 @@ class _Block:
         firsts = {value: self._home(late[value][0]) or 0 for value in chosen}
         new: dict[ir.Value, ir.Value] = {}
         for value in sorted(chosen, key=firsts.__getitem__):
-            self._again(value, ways[value], late[value], new)
+            self._recompute(value, recomputations[value], late[value], new)
 
     def _late(self, value: ir.Value, made: int | None) -> list[Op]:
         """The ops of this block that read a value much later, in order; empty if a nested block reads it."""
@@ -119,7 +119,7 @@ class _Block:
             if isinstance(op, Op):
                 yield op
 
-    def _way(self, value: ir.Value, kept: set[ir.Value]) -> _Way | None:
+    def _recomputation(self, value: ir.Value, kept: set[ir.Value]) -> _Recomputation | None:
         steps: dict[ir.Value, Op] = {}
         sources: set[ir.Value] = set()
         few = _bytes(value) // 8
@@ -137,15 +137,17 @@ class _Block:
                 sources.add(v)
 
         walk(value)
-        return _Way(tuple(steps.values()), frozenset(sources)) if len(steps) <= self.options.chain else None
+        return _Recomputation(tuple(steps.values()), frozenset(sources)) if len(steps) <= self.options.chain else None
 
-    def _again(self, value: ir.Value, way: _Way, readers: list[Op], new: dict[ir.Value, ir.Value]) -> None:
+    def _recompute(
+        self, value: ir.Value, recomputation: _Recomputation, readers: list[Op], new: dict[ir.Value, ir.Value]
+    ) -> None:
         """Recomputes a value before its first late reader. The source values are read behind barriers, so that fusion
         does not move the ops back. These barriers wait for nothing, so that a matmul can fuse the recomputed values
         into its epilogue. new: the replacements of values, extended here."""
         first = readers[0]
         with first.operation.location, ir.InsertionPoint(first.operation):
-            for step in way.steps:
+            for step in recomputation.steps:
                 if step.operation.results[0] in new:
                     continue
                 for operand in step.operation.operands:

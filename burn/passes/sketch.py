@@ -61,13 +61,13 @@ class Sketch:
         self._alias = [op.has(Trait.ALIAS) for op in self.ops]
         self.pinned = {number[v] for op in self.ops for v in _read_inside(op) if v in number}
         self.outputs = {n for n in self.reads[-1] if n != NONE}
-        self.turn = len(self.ops)
+        self.peak = len(self.ops)
         plain = self.steps(())
         alive = self.alive(plain)
-        self.turn = max(range(len(alive)), key=alive.__getitem__)
-        self.kept = {self._root(u) for reads in self.reads[self.turn + 1 :] for u in reads if u != NONE}
+        self.peak = max(range(len(alive)), key=alive.__getitem__)
+        self.kept = {self._root(u) for reads in self.reads[self.peak + 1 :] for u in reads if u != NONE}
         self.kept = {
-            u for u in (*self.kept, *self.pinned) if self.maker[u] <= self.turn and not self._leaf[self.maker[u]]
+            u for u in (*self.kept, *self.pinned) if self.maker[u] <= self.peak and not self._leaf[self.maker[u]]
         }
 
     def again(self, value: int) -> int:
@@ -82,7 +82,7 @@ class Sketch:
         """Kept values of at least this many bytes that can be recomputed, by increasing arithmetic per byte, then in
         program order. Recomputing the first ones frees most of the kept memory."""
         late: dict[int, int] = {}
-        for i in range(len(self.ops) - 1, self.turn, -1):
+        for i in range(len(self.ops) - 1, self.peak, -1):
             late.update((self._root(u), i) for u in self.reads[i] if u != NONE)
         found = [
             u
@@ -95,7 +95,7 @@ class Sketch:
     def _price(self, value: int) -> float:
         """Arithmetic per freed byte, to two digits."""
         made: dict[int, int] = {}
-        steps = self._way(value, self.kept - {value}, made, 0)
+        steps = self._recomputation(value, self.kept - {value}, made, 0)
         return float(f"{sum(self.work[s.op] for s in steps) / self.bytes[value]:.1e}")
 
     def steps(self, dropped: Collection[int]) -> list[Step]:
@@ -104,14 +104,14 @@ class Sketch:
             return [Step(i, reads) for i, reads in enumerate(self.reads)]
         kept, made, found = self.kept.difference(dropped), dict[int, int](), list[Step]()
         for i, reads in enumerate(self.reads):
-            if i > self.turn:
+            if i > self.peak:
                 for u in reads:
-                    found += self._way(u, kept, made, i)
+                    found += self._recomputation(u, kept, made, i)
                 reads = [made.get(u, u) for u in reads]
             found.append(Step(i, reads))
         return found
 
-    def _way(self, value: int, kept: set[int], made: dict[int, int], before: int) -> list[Step]:
+    def _recomputation(self, value: int, kept: set[int], made: dict[int, int], before: int) -> list[Step]:
         """The recomputation of a value that is read after the turning point; empty if it is available. made: the
         numbers of recomputed values, extended here."""
         found: list[Step] = []
@@ -119,7 +119,7 @@ class Sketch:
         while todo:
             u = todo[-1]
             op = self.maker[u] if u != NONE else NONE
-            there = u == NONE or u in made or op > self.turn or u in kept or not self.repeats[op]
+            there = u == NONE or u in made or op > self.peak or u in kept or not self.repeats[op]
             if there:
                 todo.pop()
                 continue
@@ -138,7 +138,7 @@ class Sketch:
     def _missing(self, value: int, kept: set[int], made: dict[int, int]) -> bool:
         if value == NONE or value in made or value in kept:
             return False
-        return self.maker[value] <= self.turn and self.repeats[self.maker[value]]
+        return self.maker[value] <= self.peak and self.repeats[self.maker[value]]
 
     def alive(self, steps: Sequence[Step]) -> list[int]:
         """The live bytes at each step, without the program's outputs. Values that fuse into nearby pointwise kernels

@@ -75,7 +75,7 @@ def _flat(matrix: Matrix) -> tuple[float, ...]:
     return tuple(number for row in matrix for number in row)
 
 
-def _turned(matrix: Matrix) -> Matrix:
+def _transposed(matrix: Matrix) -> Matrix:
     return tuple(zip(*matrix, strict=True))
 
 
@@ -253,10 +253,12 @@ def _gradient(op: Op, x: ir.Value, low: tuple[int, ...]) -> ir.Value:
     _, down, along, outputs = _shape(op.rhs)
     channels = _shape(x)[-1]
     tiles = counts((down, along), TILE)
-    transformed = ops.split_tiles(op.rhs, matrix=_flat(_turned(RESULTS)), size=TILE, step=TILE, low=(0, 0), tiles=tiles)
+    transformed = ops.split_tiles(
+        op.rhs, matrix=_flat(_transposed(RESULTS)), size=TILE, step=TILE, low=(0, 0), tiles=tiles
+    )
     matmuls = ops.dot_general(
         _pixels(x, low, tiles), transformed, lhs_batch=(0,), rhs_batch=(0,), lhs_contract=(1,), rhs_contract=(1,)
     )
     matmuls = ops.reshape(matmuls, shape=(COUNT**2, 1, channels, outputs))
-    taps = ops.join_tiles(matmuls, matrix=_flat(_turned(FILTER)), size=TAPS, batch=1, sizes=(TAPS, TAPS))
+    taps = ops.join_tiles(matmuls, matrix=_flat(_transposed(FILTER)), size=TAPS, batch=1, sizes=(TAPS, TAPS))
     return ops.reshape(taps, shape=(TAPS, TAPS, channels, outputs))

@@ -48,7 +48,7 @@ class Entry:
 
     language, suffix, about: of its listings, as `--emit` names the language, of their files, and in its help.
 
-    size_hints: the code depends on the usual sizes of symbols (`Program.usual`).
+    size_hints: the code depends on the usual sizes of symbols (`Program.size_hints`).
 
     architectures: those that binaries are made for, with the bytes of shared memory of a block of threads. None for a device
     that is the platform's CPU."""

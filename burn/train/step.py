@@ -206,7 +206,7 @@ def of_batches(
     sizes = {v.shape[0] for name in shared for v in leaves[name]}
     at = f" at={BATCH}:{max(sizes)}" if sizes else ""
     budget = "" if memory is None else f"memory={memory}{at}"
-    return Jit(whole, shared, (), opens=True, budget=budget, usual={BATCH: max(sizes)} if sizes else {})
+    return Jit(whole, shared, (), opens=True, budget=budget, size_hints={BATCH: max(sizes)} if sizes else {})
 
 
 def _has_axes(leaf: Any) -> bool:

@@ -23,7 +23,7 @@ from burn.codegen.cpu.candidates import Panel, Points
 from burn.codegen.cpu.target import TARGETS, host_targets
 from burn.codegen.tuning import clock
 from burn.codegen.tuning.book import Book
-from burn.codegen.tuning.choices import Choices, Form
+from burn.codegen.tuning.choices import Choices, Variant
 from burn.codegen.tuning.search import TRIED, Trial, search
 from burn.compiler import backend_for, environment
 from burn.dialect.program import Program
@@ -53,9 +53,9 @@ def fused(program: Program, backend: CPU) -> Program:
     return copy
 
 
-def seen(program: Program, backend: CPU) -> dict[str, list[Form]]:
+def seen(program: Program, backend: CPU) -> dict[str, list[Variant]]:
     """All variants of passes' decisions and of the kernels of the result."""
-    found: dict[str, list[Form]] = {}
+    found: dict[str, list[Variant]] = {}
     told = replace(backend, choices=replace(backend.choices, seen=found))
     told.printer.describe(fused(program, told))
     return found
@@ -66,24 +66,27 @@ def every(function: Any, types: Sequence[str], target: str | None = None, exact:
     variants, so they stay at the last one while kernels start over."""
     program, plain = traced(function, types), backend_for(Options(target, exact=exact))
     assert isinstance(plain, CPU)
-    early = {key: forms for key, forms in seen(program, plain).items() if isinstance(forms[0], (Panel, Points))}
+    early = {
+        key: variants for key, variants in seen(program, plain).items() if isinstance(variants[0], (Panel, Points))
+    }
     for numbers in itertools.product(*(range(n) for n in _counts(early))):
         chosen = {
-            key: forms[min(numbers[isinstance(forms[0], Points)], len(forms) - 1)] for key, forms in early.items()
+            key: variants[min(numbers[isinstance(variants[0], Points)], len(variants) - 1)]
+            for key, variants in early.items()
         }
         backend = replace(plain, choices=Choices(chosen))
-        forms = {key: found for key, found in seen(program, backend).items() if key not in early}
-        rounds = max(map(len, forms.values()), default=1) if not any(numbers) else 1
+        variants = {key: found for key, found in seen(program, backend).items() if key not in early}
+        rounds = max(map(len, variants.values()), default=1) if not any(numbers) else 1
         for number in range(rounds):
-            picked = {key: found[min(number, len(found) - 1)] for key, found in forms.items()}
+            picked = {key: found[min(number, len(found) - 1)] for key, found in variants.items()}
             tried = replace(backend, choices=Choices({**chosen, **picked}))
             copy = fused(program, tried)
             yield Executable(artefact_of(copy, tried.printer.build(copy), tried))
 
 
-def _counts(early: Mapping[str, Sequence[Form]]) -> tuple[int, int]:
+def _counts(early: Mapping[str, Sequence[Variant]]) -> tuple[int, int]:
     def most(kind: type) -> int:
-        return max((len(forms) for forms in early.values() if isinstance(forms[0], kind)), default=1)
+        return max((len(variants) for variants in early.values() if isinstance(variants[0], kind)), default=1)
 
     return most(Panel), most(Points)
 
@@ -311,16 +314,16 @@ class Parts:
         default_factory=lambda: {"a": [Size(0), Size(1), Size(2)], "b": [Size(5), Size(6)], "c": [Size(7)]}
     )
     built: list[dict[str, Size]] = field(default_factory=list)
-    by_turns: bool = True
+    interleaved: bool = True
     worth = 0.95
 
-    def forms(self) -> dict[str, list[Form]]:
+    def variants(self) -> dict[str, list[Variant]]:
         return dict(self.sizes)
 
-    def prepare(self, trials: Sequence[Mapping[str, Form]]) -> set[tuple[str, int]]:
+    def prepare(self, trials: Sequence[Mapping[str, Variant]]) -> set[tuple[str, int]]:
         return set()
 
-    def build(self, picked: Mapping[str, Form]) -> Trial:
+    def build(self, picked: Mapping[str, Variant]) -> Trial:
         self.built.append(dict(picked))
         none = Built(b"", (), (), (), (), (), ())
         return Trial(picked, none, {0: ("a",), 1: ("b",), 2: ()})  # type: ignore[arg-type]
@@ -342,9 +345,9 @@ NOWHERE = Book(None)
 
 
 @pytest.mark.parametrize("by_turns", [True, False])
-def test_the_fastest_is_taken(by_turns: bool) -> None:
+def test_the_fastest_is_taken(interleaved: bool) -> None:
     times = Times({0: 1.0, 1: 0.5, 2: 0.7, 5: 1.0, 6: 1.1})
-    assert search(Parts(by_turns=by_turns), "full", NOWHERE, times) == {"a": Size(1), "b": Size(5)}
+    assert search(Parts(interleaved=interleaved), "full", NOWHERE, times) == {"a": Size(1), "b": Size(5)}
 
 
 def test_ties_and_a_little_less_keep_the_usual() -> None:

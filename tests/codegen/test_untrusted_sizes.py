@@ -203,7 +203,7 @@ def test_multiplied_sums_are_computed_in_one_step() -> None:
     sizes = Sizes(code)
     names = [[f"{letter}{axis}" for letter in "abc"] for axis in range(4)]
     for name in (n for axis in names for n in axis):
-        sizes.places[Symbol(name)] = code.fresh("i64")
+        sizes.bindings[Symbol(name)] = code.fresh("i64")
     whole = product([sum((symbol(n) for n in axis), 0) for axis in names])
     assert isinstance(whole, Expr) and len(whole.terms) == 81
     sizes.dim(whole)

@@ -89,13 +89,13 @@ class _Printer(Attending):
         self.kernel, self.schedule = kernel, schedule
         self.tile, self.vectors = schedule.tile, schedule.vectors
         self.query_stays = not schedule.dots and _plain(kernel.query, kernel.dtype, kernel.depth)
-        self.values_stay = self._side_by_side(kernel.values, kernel.column)
+        self.values_stay = self._is_contiguous(kernel.values, kernel.column)
         self.extent = self.emitter.dim(kernel.key.extent)
         self.layout()
 
-    def _side_by_side(self, side: Scalar, loop: LoopVar) -> bool:
+    def _is_contiguous(self, operand: Scalar, loop: LoopVar) -> bool:
         """True if vectors of an operand's elements can be loaded directly."""
-        return _plain(side, self.kernel.dtype, loop) and coefficient(side.offset, loop) == 1  # type: ignore[attr-defined]
+        return _plain(operand, self.kernel.dtype, loop) and coefficient(operand.offset, loop) == 1  # type: ignore[attr-defined]
 
     def layout(self) -> None:
         """Memory of a thread: transposed keys, converted values and queries, scores, the result so far, and each row's
@@ -167,15 +167,15 @@ class _Printer(Attending):
         with code.for_(0, self.schedule.rows) as row:
             code.store(nothing, self.at["top"], row.iv)
             code.store(code.const(0, self.element), self.at["sum"], row.iv)
-        with code.for_(0, code.mul(self.wide, self.schedule.rows), self.lanes) as place:
-            code.store(code.const(0, self.vector), self.at["mixed"], place.iv)
+        with code.for_(0, code.mul(self.wide, self.schedule.rows), self.lanes) as index:
+            code.store(code.const(0, self.vector), self.at["mixed"], index.iv)
 
     # ---- operands ------------------------------------------------------------------------------------------------------
     def stage_query(self) -> None:
         """Makes the block's rows contiguous, zero-padded."""
         code = self.code
         with code.for_(0, self.schedule.rows) as row, self.emitter.scope():
-            self.place(row.iv)
+            self.bind_row(row.iv)
             target = code.gep(self.at["query"], code.mul(row.iv, self.deep), self.element)
             self.vectors_of(self.kernel.depth, 0, self.depth, lambda k: self.stage(self.kernel.query, target, k))
 
@@ -188,7 +188,7 @@ class _Printer(Attending):
     def prepare(self, start: Int, length: Int) -> None:
         """Transposes the keys of a block, and stages its values."""
         if not self.schedule.dots:
-            self.turn_keys(start, length)
+            self.transpose_keys(start, length)
         if not self.values_stay:
             self.stage_values(start, length)
 
@@ -202,36 +202,36 @@ class _Printer(Attending):
         code, emitter, kernel = self.code, self.emitter, self.kernel
         staged = self.prepared("values", start, self.wide)
         with code.for_(0, length) as key, emitter.scope():
-            emitter.places[kernel.key] = code.add(start, key.iv)
+            emitter.bindings[kernel.key] = code.add(start, key.iv)
             target = code.gep(staged, code.mul(key.iv, self.wide), self.element)
             self.vectors_of(kernel.column, 0, self.columns, lambda c: self.stage(kernel.values, target, c))
 
-    def turn_keys(self, start: Int, length: Int) -> None:
+    def transpose_keys(self, start: Int, length: Int) -> None:
         """Transposes the keys of a block: element (k, j) is at k * keys + j. The padding that tiles read after the last
         key is also filled: uninitialised memory may hold denormals, with which some CPUs take a hundred times as long.
         """
         code, emitter, kernel, lanes = self.code, self.emitter, self.kernel, self.lanes
         block = self.prepared("keys", start, self.deep)
         filled = self.round_up(length, self.schedule.key_vectors * lanes)
-        if self._side_by_side(kernel.keys, kernel.depth) and lanes > 1:
+        if self._is_contiguous(kernel.keys, kernel.depth) and lanes > 1:
             assert isinstance(kernel.keys, Load)
             base = emitter.pointers[kernel.keys.buffer]
             with code.for_(0, filled, lanes) as key, emitter.scope():
                 rows: list[Value] = []
                 for i in range(lanes):
-                    emitter.places[kernel.key] = code.add(start, code.min(code.add(key.iv, i), code.sub(length, 1)))
+                    emitter.bindings[kernel.key] = code.add(start, code.min(code.add(key.iv, i), code.sub(length, 1)))
                     offset = emitter.dim(substitute(kernel.keys.offset, {kernel.depth: 0}))
                     rows.append(code.gep(base, offset, self.element))
-                with code.for_(0, self.depth, lanes) as place:
-                    mask = self.mask(place.iv, self.depth)
-                    turned = transposed(code, [code.load(row, place.iv, self.vector, mask) for row in rows])
-                    target = code.gep(block, code.mul(place.iv, self.schedule.keys), self.element)
-                    for i, row in enumerate(turned):
+                with code.for_(0, self.depth, lanes) as index:
+                    mask = self.mask(index.iv, self.depth)
+                    transposed_keys = transposed(code, [code.load(row, index.iv, self.vector, mask) for row in rows])
+                    target = code.gep(block, code.mul(index.iv, self.schedule.keys), self.element)
+                    for i, row in enumerate(transposed_keys):
                         code.store(row, target, code.add(key.iv, i * self.schedule.keys))
             return
-        with code.for_(0, self.depth) as place, emitter.scope():
-            emitter.places[kernel.depth] = place.iv
-            target = code.gep(block, code.mul(place.iv, self.schedule.keys), self.element)
+        with code.for_(0, self.depth) as index, emitter.scope():
+            emitter.bindings[kernel.depth] = index.iv
+            target = code.gep(block, code.mul(index.iv, self.schedule.keys), self.element)
             self.vectors_of(kernel.key, start, length, lambda j: self.stage(kernel.keys, target, j), filled)
 
     # ---- a tile of rows and a block of keys -------------------------------------------------------------------------------
@@ -247,7 +247,7 @@ class _Printer(Attending):
             return code.gep(self.at["query"], code.mul(row, self.deep), self.element), 1
         assert isinstance(kernel.query, Load)
         with emitter.scope():
-            self.place(row)
+            self.bind_row(row)
             offset = emitter.dim(substitute(kernel.query.offset, {kernel.depth: 0}))
             step = coefficient(kernel.query.offset, kernel.depth)
             assert step is not None
@@ -258,18 +258,18 @@ class _Printer(Attending):
         vectors = self.schedule.key_vectors
         rows = [self.query_row(code.add(row, r)) for r in range(self.tile)]
         zero = [code.const(0, self.vector)] * (self.tile * vectors)
-        turned = self.prepared("keys", start, self.deep)
+        transposed_keys = self.prepared("keys", start, self.deep)
         with code.for_(0, length, vectors * lanes) as panel:
-            right = code.gep(turned, panel.iv, self.element)
+            right = code.gep(transposed_keys, panel.iv, self.element)
 
-            def multiply(first: Int, place: int, sums: list[Value], right: Value = right) -> list[Value]:
-                lefts = [code.load(left, self.behind(first, place, step), self.element) for left, step in rows]
-                at = self.behind(first, place, keys)
+            def multiply(first: Int, index: int, sums: list[Value], right: Value = right) -> list[Value]:
+                lefts = [code.load(left, self.behind(first, index, step), self.element) for left, step in rows]
+                at = self.behind(first, index, keys)
                 columns = [code.load(right, code.add(at, v * lanes), self.vector) for v in range(vectors)]
                 return self.multiplied(lefts, columns, sums)
 
-            for place, total in enumerate(self.summed(0, self.depth, zero, multiply)):
-                r, v = divmod(place, vectors)
+            for index, total in enumerate(self.summed(0, self.depth, zero, multiply)):
+                r, v = divmod(index, vectors)
                 code.store(total, self.at["scores"], code.add(panel.iv, r * keys + v * lanes))
 
     def dot_scores(self, row: Int, start: Int, length: Int) -> None:
@@ -277,21 +277,21 @@ class _Printer(Attending):
         code, emitter, kernel = self.code, self.emitter, self.kernel
         rows = [self.query_row(code.add(row, r))[0] for r in range(self.tile)]
         with code.for_(0, length) as key, emitter.scope():
-            emitter.places[kernel.key] = code.add(start, key.iv)
+            emitter.bindings[kernel.key] = code.add(start, key.iv)
             zero = [code.const(0, self.vector)] * self.tile
-            with code.for_(0, self.depth, self.lanes, zero) as place, emitter.scope():
-                with self.lane(kernel.depth, place.iv, self.depth):
+            with code.for_(0, self.depth, self.lanes, zero) as index, emitter.scope():
+                with self.lane(kernel.depth, index.iv, self.depth):
                     column = emitter.wide(kernel.keys)
                     if emitter.mask is not None:
                         column = code.select(emitter.mask, column, code.const(0, column.type))
-                lefts = [code.load(left, place.iv, self.vector) for left in rows]
-                place.yield_(
+                lefts = [code.load(left, index.iv, self.vector) for left in rows]
+                index.yield_(
                     *(
                         math.apply(code, "fma", kernel.dtype, left, column, total)
-                        for left, total in zip(lefts, place.carried, strict=True)
+                        for left, total in zip(lefts, index.carried, strict=True)
                     )
                 )
-            for r, total in enumerate(place.results):
+            for r, total in enumerate(index.results):
                 score = across(code, self.reduction("sum"), total)
                 code.store(score, self.at["scores"], code.add(key.iv, r * self.schedule.keys))
 
@@ -311,21 +311,21 @@ class _Printer(Attending):
         scores = [code.gep(self.at["scores"], code.mul(r, self.schedule.keys), self.element) for r in rows]
         here = [code.add(row, r) for r in rows]
         tops: list[Value] = []
-        for total, place in zip(self.scored(here, scores, start, length), here, strict=True):
-            before = code.load(self.at["top"], place, self.element)
+        for total, index in zip(self.scored(here, scores, start, length), here, strict=True):
+            before = code.load(self.at["top"], index, self.element)
             tops.append(self.larger(across(code, self.reduction("max"), total), before))
         zero = code.const(0, self.element)
         hidden = [code.cmpf("oeq", top, code.const(-constants.inf, self.element)) for top in tops]
         safe = [code.select(h, zero, top) for h, top in zip(hidden, tops, strict=True)]
         wide = [code.splat(x, lanes) for x in safe]
-        with code.for_(0, length, lanes, [code.const(0, self.vector)] * len(rows)) as place:
+        with code.for_(0, length, lanes, [code.const(0, self.vector)] * len(rows)) as index:
             sums: list[Value] = []
-            for base, top, total in zip(scores, wide, place.carried, strict=True):
-                weight = self.weight(code.load(base, place.iv, self.vector), top)
-                code.store(weight, base, place.iv)
+            for base, top, total in zip(scores, wide, index.carried, strict=True):
+                weight = self.weight(code.load(base, index.iv, self.vector), top)
+                code.store(weight, base, index.iv)
                 sums.append(apply("add", total, weight))
-            place.yield_(*sums)
-        for at, top, base, total in zip(here, tops, safe, place.results, strict=True):
+            index.yield_(*sums)
+        for at, top, base, total in zip(here, tops, safe, index.results, strict=True):
             before = code.load(self.at["top"], at, self.element)
             none = code.cmpf("oeq", before, code.const(-constants.inf, self.element))
             # without unmasked keys any value will do, except a denormal
@@ -340,20 +340,20 @@ class _Printer(Attending):
         one lane."""
         code, emitter, kernel, lanes = self.code, self.emitter, self.kernel, self.lanes
         nothing = code.const(-constants.inf, self.vector)
-        with code.for_(0, length, lanes, [nothing] * len(here)) as place, emitter.scope():
+        with code.for_(0, length, lanes, [nothing] * len(here)) as index, emitter.scope():
             tops: list[Value] = []
-            for base, row, top in zip(scores, here, place.carried, strict=True):
+            for base, row, top in zip(scores, here, index.carried, strict=True):
                 with emitter.scope():
-                    self.place(row)
-                    emitter.accumulator = code.load(base, place.iv, self.vector)
-                    with self.lane(kernel.key, code.add(start, place.iv), length, start):
+                    self.bind_row(row)
+                    emitter.accumulator = code.load(base, index.iv, self.vector)
+                    with self.lane(kernel.key, code.add(start, index.iv), length, start):
                         score = emitter.wide(kernel.score)
                         if emitter.mask is not None:
                             score = code.select(emitter.mask, score, nothing)
-                code.store(score, base, place.iv)
+                code.store(score, base, index.iv)
                 tops.append(self.larger(score, top))
-            place.yield_(*tops)
-        return place.results
+            index.yield_(*tops)
+        return index.results
 
     def larger(self, a: Value, b: Value) -> Value:
         """One instruction, because it may ignore a NaN score: its weight is NaN in any case."""
@@ -386,18 +386,18 @@ class _Printer(Attending):
             right = code.gep(source, panel.iv, self.element)
 
             def multiply(
-                first: Int, place: int, sums: list[Value], right: Value = right, masks: list[Value | None] = masks
+                first: Int, index: int, sums: list[Value], right: Value = right, masks: list[Value | None] = masks
             ) -> list[Value]:
-                at = self.behind(first, place, step)
+                at = self.behind(first, index, step)
                 columns = [code.load(right, code.add(at, v * lanes), self.vector, mask) for v, mask in enumerate(masks)]
                 lefts = [
-                    code.load(self.at["scores"], code.add(first, place + r * self.schedule.keys), self.element)
+                    code.load(self.at["scores"], code.add(first, index + r * self.schedule.keys), self.element)
                     for r in range(self.tile)
                 ]
                 return self.multiplied(lefts, columns, sums)
 
-            for place, total in enumerate(self.summed(0, length, sums, multiply)):
-                r, v = divmod(place, self.vectors)
+            for index, total in enumerate(self.summed(0, length, sums, multiply)):
+                r, v = divmod(index, self.vectors)
                 code.store(total, mixed[r], v * lanes)
 
     def value_rows(self, start: Int) -> tuple[Value, Int]:
@@ -407,7 +407,7 @@ class _Printer(Attending):
             return self.prepared("values", start, self.wide), self.wide
         assert isinstance(kernel.values, Load)
         with emitter.scope():
-            emitter.places[kernel.key] = start
+            emitter.bindings[kernel.key] = start
             offset = emitter.dim(substitute(kernel.values.offset, {kernel.column: 0}))
             step = coefficient(kernel.values.offset, kernel.key)
             assert step is not None
@@ -417,7 +417,7 @@ class _Printer(Attending):
         """Divides by the sums, writes the rows, and the statistics for the backward pass."""
         code, emitter, kernel = self.code, self.emitter, self.kernel
         with code.for_(0, self.here) as row, emitter.scope():
-            self.place(row.iv)
+            self.bind_row(row.iv)
             total = code.load(self.at["sum"], row.iv, self.element)
             empty = code.cmpf("oeq", total, code.const(0, self.element))
             total = code.splat(code.select(empty, code.const(1, self.element), total), self.lanes)
@@ -427,8 +427,8 @@ class _Printer(Attending):
                 emitter.accumulator = self.norm(row.iv)
                 emitter.store(each.buffer, each.offset, each.value)
 
-            def write(place: Int) -> None:
-                emitter.accumulator = math.apply(code, "div", kernel.dtype, code.load(mixed, place, self.vector), total)
+            def write(index: Int) -> None:
+                emitter.accumulator = math.apply(code, "div", kernel.dtype, code.load(mixed, index, self.vector), total)
                 for each in kernel.epilogue:
                     emitter.store(each.buffer, each.offset, each.value)
 
@@ -442,6 +442,6 @@ class _Printer(Attending):
         return self.apply("mul", whole, code.const(1 / constants.log(2), self.element))
 
 
-def _plain(side: Scalar, dtype: str, loop: LoopVar) -> bool:
+def _plain(operand: Scalar, dtype: str, loop: LoopVar) -> bool:
     """True if an operand is a plain load with a constant stride along a loop."""
-    return isinstance(side, Load) and side.dtype == dtype and coefficient(side.offset, loop) is not None
+    return isinstance(operand, Load) and operand.dtype == dtype and coefficient(operand.offset, loop) is not None

@@ -12,7 +12,7 @@ from burn.codegen.cpu import convert as conversions
 from burn.codegen.cpu import math
 from burn.codegen.cpu.head import open_kernel, scratch
 from burn.codegen.cpu.heuristics.registers import unroll_factor
-from burn.codegen.cpu.matmul.packing import place_rows
+from burn.codegen.cpu.matmul.packing import bind_rows
 from burn.codegen.cpu.target import Target
 from burn.codegen.cpu.unroll import Body, behind, unrolled
 from burn.codegen.host.emit import Function, Int, Value, vector
@@ -66,7 +66,7 @@ class Attending:
         for position, loop in enumerate(reversed(batch)):
             n = emitter.dim(loop.extent)
             last = position == len(batch) - 1
-            emitter.places[loop], rest = (rest, 0) if last else (code.urem(rest, n), code.udiv(rest, n))
+            emitter.bindings[loop], rest = (rest, 0) if last else (code.urem(rest, n), code.udiv(rest, n))
 
     def take(self, start: Int, rows: int) -> None:
         """A block of `rows` rows from `start` on, or the remaining ones."""
@@ -74,10 +74,10 @@ class Attending:
         self.start, self.last = start, code.sub(total, 1)
         self.here = code.min(rows, code.sub(total, start))
 
-    def place(self, row: Int) -> None:
+    def bind_row(self, row: Int) -> None:
         """Sets the row loops for a row of the block; rows past the end repeat the last one."""
         code = self.code
-        place_rows(self.emitter, self.rows, code.min(code.add(self.start, row), self.last))
+        bind_rows(self.emitter, self.rows, code.min(code.add(self.start, row), self.last))
 
     def bounds(self, row: Int, count: Int) -> tuple[Int, Int]:
         """The first unmasked key of some rows, and the end of them."""
@@ -88,7 +88,7 @@ class Attending:
             code.for_(0, count, 1, [code.value(emitter.dim(kernel.key.extent)), code.const(0)]) as loop,
             emitter.scope(),
         ):
-            self.place(code.add(row, loop.iv))
+            self.bind_row(code.add(row, loop.iv))
             least = code.min(loop.carried[0], emitter.dim(kernel.first))
             most = code.max(loop.carried[1], emitter.dim(kernel.stop))
             loop.yield_(code.value(least), code.value(most))
@@ -102,11 +102,11 @@ class Attending:
         iterations if that is more."""
         code = self.code
         with (
-            code.for_(0, length if filled is None else filled, self.lanes) as place,
+            code.for_(0, length if filled is None else filled, self.lanes) as index,
             self.emitter.scope(),
-            self.lane(loop, code.add(start, place.iv), length, start),
+            self.lane(loop, code.add(start, index.iv), length, start),
         ):
-            body(place.iv)
+            body(index.iv)
 
     @contextmanager
     def lane(self, loop: LoopVar, start: Int, length: Int, first: Int = 0) -> Iterator[None]:
@@ -115,25 +115,25 @@ class Attending:
         emitter = self.emitter
         emitter.lane, emitter.lanes = loop, self.lanes
         with emitter.under(self.mask(self.code.sub(start, first), length)):
-            emitter.places[loop] = start
+            emitter.bindings[loop] = start
             yield
         emitter._varies.clear()
         emitter.lane, emitter.lanes = None, 1
 
-    def mask(self, place: Int, length: Int) -> Value | None:
-        """The mask of lanes, from `place` on, within the length; None if whole vectors cover it."""
+    def mask(self, index: Int, length: Int) -> Value | None:
+        """The mask of lanes, from `index` on, within the length; None if whole vectors cover it."""
         code = self.code
         if isinstance(length, int) and length % self.lanes == 0:
             return None
-        return code.cmp("slt", code.lane_ids(self.lanes), code.splat(code.value(code.sub(length, place)), self.lanes))
+        return code.cmp("slt", code.lane_ids(self.lanes), code.splat(code.value(code.sub(length, index)), self.lanes))
 
-    def stage(self, side: Scalar, target: Value, place: Int) -> None:
+    def stage(self, operand: Scalar, target: Value, index: Int) -> None:
         """Stores lanes of an operand, with zeros in masked ones."""
         code, emitter = self.code, self.emitter
-        value = emitter.wide(side)
+        value = emitter.wide(operand)
         if emitter.mask is not None:
             value = code.select(emitter.mask, value, code.const(0, value.type))
-        code.store(value, target, place)
+        code.store(value, target, index)
 
     def apply(self, function: str, *values: Value) -> Value:
         return math.apply(self.code, function, self.dtype, *values)
@@ -142,8 +142,8 @@ class Attending:
         """The accumulators after a range of iterations."""
         return unrolled(self.emitter, start, stop, self.together, sums, body)
 
-    def behind(self, first: Int, place: int, step: Int) -> Int:
-        return behind(self.code, first, place, step)
+    def behind(self, first: Int, index: int, step: Int) -> Int:
+        return behind(self.code, first, index, step)
 
     def multiplied(self, lefts: list[Value], columns: list[Value], sums: list[Value]) -> list[Value]:
         """rows x columns multiply-adds."""

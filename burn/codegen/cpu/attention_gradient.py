@@ -81,10 +81,10 @@ class _Printer(Attending):
         shapes: dict[str, tuple[Int, Int]] = {
             "keys": (keys, deep),
             "values": (keys, wide),
-            "turned keys": (deep, keys),
-            "turned values": (wide, keys),
+            "transposed keys": (deep, keys),
+            "transposed values": (wide, keys),
             "query": (rows, deep),
-            "owed": (rows, wide),
+            "output gradient": (rows, wide),
             "p": (rows, keys),
             "slope": (rows, keys),
             "of rows": (code.add(self.total, rows), deep),
@@ -106,7 +106,7 @@ class _Printer(Attending):
                 self.keys(block.iv, code.min(keys, code.sub(extent, block.iv)))
             self.take(0, 0)
             with code.for_(0, self.total) as row, emitter.scope():
-                self.place(row.iv)
+                self.bind_row(row.iv)
                 self.write("of rows", row.iv, kernel.depth, self.depth, kernel.row_writes)
         code.return_()
         return code.text()
@@ -117,15 +117,15 @@ class _Printer(Attending):
 
     def clear(self, name: str, rows: Int) -> None:
         base, step = self.at[name]
-        with self.code.for_(0, self.code.mul(rows, step), self.lanes) as place:
-            self.code.store(self.code.const(0, self.vector), base, place.iv)
+        with self.code.for_(0, self.code.mul(rows, step), self.lanes) as index:
+            self.code.store(self.code.const(0, self.vector), base, index.iv)
 
     def write(self, name: str, row: Int, loop: LoopVar, length: Int, writes: Sequence[Write]) -> None:
         """Writes a row of a gradient, at the loops' current index."""
         emitter, source = self.emitter, self.row(name, row)
 
-        def store(place: Int) -> None:
-            emitter.accumulator = self.code.load(source, place, self.vector)
+        def store(index: Int) -> None:
+            emitter.accumulator = self.code.load(source, index, self.vector)
             for each in writes:
                 emitter.store(each.buffer, each.offset, each.value)
 
@@ -138,15 +138,15 @@ class _Printer(Attending):
         The padding of tiles repeats the last key and the last row: uninitialised memory may hold denormals, with which
         some CPUs take a hundred times as long."""
         code, emitter, kernel, schedule = self.code, self.emitter, self.kernel, self.schedule
-        for name, turned, side, loop, features in (
-            ("keys", "turned keys", kernel.keys, kernel.depth, self.depth),
-            ("values", "turned values", kernel.values, kernel.column, self.columns),
+        for name, target, operand, loop, features in (
+            ("keys", "transposed keys", kernel.keys, kernel.depth, self.depth),
+            ("values", "transposed values", kernel.values, kernel.column, self.columns),
         ):
             with code.for_(0, self.round_up(length, self.width)) as key, emitter.scope():
                 last = code.sub(emitter.dim(kernel.key.extent), 1)
-                emitter.places[kernel.key] = code.min(code.add(start, key.iv), last)
-                self.stage_row(name, key.iv, side, loop, features)
-            self.turn(name, turned, length)
+                emitter.bindings[kernel.key] = code.min(code.add(start, key.iv), last)
+                self.stage_row(name, key.iv, operand, loop, features)
+            self.transpose(name, target, length)
         self.clear("of keys", schedule.keys)
         self.clear("of values", schedule.keys)
         with code.for_(0, self.total, schedule.rows) as block, emitter.scope():
@@ -158,49 +158,49 @@ class _Printer(Attending):
             with code.if_(code.cmp("slt", code.value(first), code.value(stop))), emitter.scope():
                 self.block(start, length, first, stop)
         with code.for_(0, length) as key, emitter.scope():
-            emitter.places[kernel.key] = code.add(start, key.iv)
+            emitter.bindings[kernel.key] = code.add(start, key.iv)
             self.write("of keys", key.iv, kernel.depth, self.depth, kernel.key_writes)
             self.write("of values", key.iv, kernel.column, self.columns, kernel.value_writes)
 
-    def stage_row(self, name: str, row: Int, side: Scalar, loop: LoopVar, features: Int) -> None:
+    def stage_row(self, name: str, row: Int, operand: Scalar, loop: LoopVar, features: Int) -> None:
         target = self.row(name, row)
-        self.vectors_of(loop, 0, features, lambda place: self.stage(side, target, place))
+        self.vectors_of(loop, 0, features, lambda index: self.stage(operand, target, index))
 
-    def turn(self, name: str, turned: str, length: Int) -> None:
+    def transpose(self, name: str, target: str, length: Int) -> None:
         """Transposes staged rows in lanes x lanes squares. Elements past the last row are masked later."""
         code, lanes = self.code, self.lanes
         base, step = self.at[name]
-        with code.for_(0, length, lanes) as row, code.for_(0, step, lanes) as place:
-            square = [
-                code.load(base, code.add(code.mul(code.add(row.iv, i), step), place.iv), self.vector)
+        with code.for_(0, length, lanes) as row, code.for_(0, step, lanes) as index:
+            rows = [
+                code.load(base, code.add(code.mul(code.add(row.iv, i), step), index.iv), self.vector)
                 for i in range(lanes)
             ]
-            for i, vector in enumerate(transposed(code, square)):
-                code.store(vector, self.row(turned, code.add(place.iv, i)), row.iv)
+            for i, vector in enumerate(transposed(code, rows)):
+                code.store(vector, self.row(target, code.add(index.iv, i)), row.iv)
 
     # ---- a block of rows and keys --------------------------------------------------------------------------------------
     def block(self, start: Int, length: Int, first: Int, stop: Int) -> None:
         """A block of rows and those keys, from the `first` to the last that any of its rows sees."""
         code, emitter, kernel, keys = self.code, self.emitter, self.kernel, self.schedule.keys
         with code.for_(0, self.round_up(self.here, self.tile)) as row, emitter.scope():
-            self.place(row.iv)
+            self.bind_row(row.iv)
             self.stage_row("query", row.iv, kernel.query, kernel.depth, self.depth)
-            self.stage_row("owed", row.iv, kernel.owed, kernel.column, self.columns)
+            self.stage_row("output gradient", row.iv, kernel.output_gradient, kernel.column, self.columns)
         for made, left, right, features in (
-            ("p", "query", "turned keys", self.depth),
-            ("slope", "owed", "turned values", self.columns),
+            ("p", "query", "transposed keys", self.depth),
+            ("slope", "output gradient", "transposed values", self.columns),
         ):
             with code.for_(first, stop, self.width) as panel, code.for_(0, self.here, self.tile) as row:
                 lefts = [(self.row(left, code.add(row.iv, r)), 1) for r in range(self.tile)]
                 columns = code.gep(self.at[right][0], panel.iv, self.element)
                 zero = [code.const(0, self.vector)] * (self.tile * self.schedule.vectors)
-                sums = self.product((0, features), lefts, (columns, keys), zero)
+                sums = self.multiplied_rows((0, features), lefts, (columns, keys), zero)
                 self.put(
                     sums,
                     [code.gep(self.row(made, code.add(row.iv, r)), panel.iv, self.element) for r in range(self.tile)],
                 )
         self.weigh(start, length, first, stop)
-        for made, left, right in (("of values", "p", "owed"), ("of keys", "slope", "query")):
+        for made, left, right in (("of values", "p", "output gradient"), ("of keys", "slope", "query")):
             with code.for_(first, stop, self.schedule.key_tile) as key, emitter.scope():
                 base, some = self.at[left][0], range(self.schedule.key_tile)
                 lefts = [(code.gep(base, code.add(key.iv, i), self.element), keys) for i in some]
@@ -216,20 +216,22 @@ class _Printer(Attending):
         with code.for_(0, step, self.width) as panel:
             targets = [code.gep(self.row(made, code.add(row, r)), panel.iv, self.element) for r in range(len(lefts))]
             before = [code.load(t, v * self.lanes, self.vector) for t in targets for v in range(self.schedule.vectors)]
-            self.put(self.product(over, lefts, (code.gep(base, panel.iv, self.element), step), before), targets)
+            self.put(self.multiplied_rows(over, lefts, (code.gep(base, panel.iv, self.element), step), before), targets)
 
     def put(self, sums: list[Value], targets: list[Value]) -> None:
-        for place, total in enumerate(sums):
-            row, vector = divmod(place, self.schedule.vectors)
+        for index, total in enumerate(sums):
+            row, vector = divmod(index, self.schedule.vectors)
             self.code.store(total, targets[row], vector * self.lanes)
 
-    def product(self, over: tuple[Int, Int], lefts: Sequence[Matrix], right: Matrix, sums: list[Value]) -> list[Value]:
+    def multiplied_rows(
+        self, over: tuple[Int, Int], lefts: Sequence[Matrix], right: Matrix, sums: list[Value]
+    ) -> list[Value]:
         """A tile's accumulators plus a range of the depth, with lhs elements and rhs rows a stride apart."""
         code = self.code
 
-        def multiply(first: Int, place: int, sums: list[Value]) -> list[Value]:
-            here = [code.load(left, self.behind(first, place, step), self.element) for left, step in lefts]
-            at = self.behind(first, place, right[1])
+        def multiply(first: Int, index: int, sums: list[Value]) -> list[Value]:
+            here = [code.load(left, self.behind(first, index, step), self.element) for left, step in lefts]
+            at = self.behind(first, index, right[1])
             columns = [
                 code.load(right[0], code.add(at, v * self.lanes), self.vector) for v in range(self.schedule.vectors)
             ]
@@ -244,17 +246,17 @@ class _Printer(Attending):
         apply = self.apply
         zero = code.const(0, self.vector)
         with code.for_(0, self.here) as row, emitter.scope():
-            self.place(row.iv)
+            self.bind_row(row.iv)
             norm = apply("mul", emitter.value(kernel.norm), code.const(LN2, self.element))
             norm, dot = (code.splat(x, self.lanes) for x in (norm, emitter.value(kernel.dot)))
-            products, slopes = self.row("p", row.iv), self.row("slope", row.iv)
+            dots, slopes = self.row("p", row.iv), self.row("slope", row.iv)
             with code.for_(first, self.round_up(stop, self.width), self.lanes) as key, emitter.scope():
-                emitter.accumulator = code.load(products, key.iv, self.vector)
+                emitter.accumulator = code.load(dots, key.iv, self.vector)
                 with self.lane(kernel.key, code.add(start, key.iv), length, start):
                     p = apply("exp", apply("sub", emitter.wide(kernel.score), norm))
                     slope = apply("sub", code.load(slopes, key.iv, self.vector), dot)
-                    slope = apply("mul", apply("mul", p, slope), emitter.wide(kernel.steepness))
+                    slope = apply("mul", apply("mul", p, slope), emitter.wide(kernel.score_derivative))
                     if emitter.mask is not None:
                         p, slope = (code.select(emitter.mask, x, zero) for x in (p, slope))
-                code.store(p, products, key.iv)
+                code.store(p, dots, key.iv)
                 code.store(slope, slopes, key.iv)

@@ -13,7 +13,7 @@ from burn.codegen.cpu.passes import passes_of
 from burn.codegen.cpu.printer import CPUPrinter
 from burn.codegen.cpu.target import Target, resolved
 from burn.codegen.pipeline import Pipeline
-from burn.codegen.tuning.choices import USUAL, Choices
+from burn.codegen.tuning.choices import DEFAULT, Choices
 from burn.dialect.program import Program
 from burn.kernels.preferences import Preferences
 
@@ -30,7 +30,7 @@ class CPU(Backend):
 
     target: Target
     as_text: bool = False
-    choices: Choices = USUAL
+    choices: Choices = DEFAULT
 
     @property
     def name(self) -> str:
@@ -58,10 +58,10 @@ class CPU(Backend):
     def with_fastest_layouts(
         self, program: Program, run: Callable[[Program, Backend], None], mode: str, measure: Measure
     ) -> CPU:
-        from burn.codegen.cpu.tuning import passes_tuned, told_apart
+        from burn.codegen.cpu.tuning import passes_tuned, with_unique_weights
 
         def taken(backend: CPU) -> Program:
-            copy = told_apart(program.copy())
+            copy = with_unique_weights(program.copy())
             run(copy, backend)
             return copy
 

@@ -30,7 +30,7 @@ always."""
 
 
 @dataclass(frozen=True)
-class Way:
+class Implementation:
     """The implementation of a matmul. tiles: see above; NEVER if it has no suitable sizes. order: for vectors; None if
     an operand is more than a load, so that the matmul is a plain loop."""
 
@@ -38,26 +38,28 @@ class Way:
     order: gemm.Schedule | None
 
 
-def ways(kernel: ContractionKernel, usual: Way, by_tiles: bool, target: Target) -> list[Way]:
+def implementations(
+    kernel: ContractionKernel, default: Implementation, by_tiles: bool, target: Target
+) -> list[Implementation]:
     """Implementations of a matmul. by_tiles: tile registers can compute it."""
-    found = [Way(tiles, usual.order) for tiles in (NEVER, ALWAYS) if by_tiles and tiles != usual.tiles]
-    if usual.order is not None:
-        found += [Way(NEVER, order) for order in orders(kernel, usual.order, target)]
+    found = [Implementation(tiles, default.order) for tiles in (NEVER, ALWAYS) if by_tiles and tiles != default.tiles]
+    if default.order is not None:
+        found += [Implementation(NEVER, order) for order in orders(kernel, default.order, target)]
     return found
 
 
-def orders(kernel: ContractionKernel, usual: gemm.Schedule, target: Target) -> list[gemm.Schedule]:
+def orders(kernel: ContractionKernel, default: gemm.Schedule, target: Target) -> list[gemm.Schedule]:
     """Tile orders of a matmul by vectors."""
-    tiled = Tiled.of(kernel, usual.width)
+    tiled = Tiled.of(kernel, default.width)
     assert tiled is not None
-    runs = _changed(tiled, usual, target), _wider(kernel, usual, target)
-    found = [order for part in _by_turns(*runs) for order in part]
+    runs = _changed(tiled, default, target), _wider(kernel, default, target)
+    found = [order for part in _alternating(*runs) for order in part]
     if target.exact:
-        found = [order for order in found if (order.part, order.split) == (usual.part, usual.split)]
+        found = [order for order in found if (order.part, order.split) == (default.part, default.split)]
     return found
 
 
-def _by_turns(*runs: Iterator[gemm.Schedule]) -> Iterator[list[gemm.Schedule]]:
+def _alternating(*runs: Iterator[gemm.Schedule]) -> Iterator[list[gemm.Schedule]]:
     """The first of each run, then the second of each, and so on."""
     left = list(runs)
     while left:
@@ -66,35 +68,35 @@ def _by_turns(*runs: Iterator[gemm.Schedule]) -> Iterator[list[gemm.Schedule]]:
         yield [each for _, each in part if each is not None]
 
 
-def _changed(kernel: Tiled, usual: gemm.Schedule, target: Target) -> Iterator[gemm.Schedule]:
+def _changed(kernel: Tiled, default: gemm.Schedule, target: Target) -> Iterator[gemm.Schedule]:
     """Orders with panels of the same width."""
     rows = product([v.extent for v in kernel.rows])
-    changes = _Orders(kernel, usual, rows, target)
-    tile, part, block = usual.tile, usual.part, usual.block
+    changes = _Orders(kernel, default, rows, target)
+    tile, part, block = default.tile, default.part, default.block
     tiles = ceildiv(rows, tile)
     many = tiles if isinstance(tiles, int) else 64
     blocks = [block * 2, max(1, block // 2)] if block else [max(1, many // 2), max(1, many // 4)]
-    vectors = usual.width // gemm.vector_lanes(kernel, target)
+    vectors = default.width // gemm.vector_lanes(kernel, target)
     lower = [n for n in (tile - 1, tile + 1, tile - 2, tile // 2) if 1 <= n <= most_rows(vectors, target)]
     lower = [n for n in lower if not isinstance(rows, int) or n <= rows]
     yield from changes.of(block=blocks[0])
     yield from (each for n in lower[:1] for each in changes.of(tile=n))
     yield from changes.of(block=blocks[1])
-    if usual.turns:
-        yield from changes.of(turns=False)
-    if kernel.side_by_side and kernel.blocks is None and not kernel.packed:
-        yield from changes.of(copies=not usual.copies)
+    if default.transposes:
+        yield from changes.of(transposes=False)
+    if kernel.has_contiguous_columns and kernel.blocks is None and not kernel.packed:
+        yield from changes.of(copies=not default.copies)
     for other in (PART // 2, 2 * PART, PART, None):
         if other != part and not (kernel.outer or kernel.valid) and _cuts(kernel, other):
             yield from changes.of(part=other)
     yield from (each for n in lower[1:] for each in changes.of(tile=n))
     yield from changes.of(block=1)
     yield from changes.of(block=None)
-    if kernel.batch and kernel.rows and usual.block is not None:
-        yield from changes.of(rows_outside=not usual.rows_outside)
-    if usual.ahead:
-        yield replace(usual, ahead=False)
-    yield replace(usual, fetches=not usual.fetches)
+    if kernel.batch and kernel.rows and default.block is not None:
+        yield from changes.of(rows_outside=not default.rows_outside)
+    if default.ahead:
+        yield replace(default, ahead=False)
+    yield replace(default, fetches=not default.fetches)
     yield from changes.of(block=blocks[0] * 2)
 
 
@@ -112,14 +114,14 @@ class _Orders:
     """Orders that differ from the default in one respect."""
 
     kernel: Tiled
-    usual: gemm.Schedule
+    default: gemm.Schedule
     rows: Dim
     target: Target
 
     def of(self, **changed: bool | int | None) -> Iterator[gemm.Schedule]:
         """The order with these changes, if it is valid."""
-        order = replace(self.usual.order, **changed)
-        if order.turns and (order.block is None or not self._turns(order.tile)):
+        order = replace(self.default.order, **changed)
+        if order.transposes and (order.block is None or not self._can_transpose(order.tile)):
             return
         if order.part is not None and order.block is None and not self._holds(order.tile):
             return
@@ -127,7 +129,7 @@ class _Orders:
             order = replace(order, rows_outside=False)
         yield gemm.Schedule.ordered(self.kernel, self.target, self.rows, order)
 
-    def _turns(self, tile: int) -> bool:
+    def _can_transpose(self, tile: int) -> bool:
         """True if rows can be transposed in tiles of this size."""
         last = self.kernel.rows[-1]
         whole = len(self.kernel.rows) == 1 or (isinstance(last.extent, int) and last.extent % tile == 0)
@@ -135,20 +137,20 @@ class _Orders:
 
     def _holds(self, tile: int) -> bool:
         """True if the accumulators of all tiles of a panel fit in memory between two parts of the depth."""
-        return isinstance(self.rows, int) and self.rows * self.usual.width * DTYPES[self.kernel.dtype].size <= HELD
+        return isinstance(self.rows, int) and self.rows * self.default.width * DTYPES[self.kernel.dtype].size <= HELD
 
 
-def _wider(kernel: ContractionKernel, usual: gemm.Schedule, target: Target) -> Iterator[gemm.Schedule]:
+def _wider(kernel: ContractionKernel, default: gemm.Schedule, target: Target) -> Iterator[gemm.Schedule]:
     """Orders with panels of other widths, unless the rhs is packed."""
     if panels_of(kernel) or Blockwise.of(kernel) is not None:
         return
     lanes, columns = target.lanes(DTYPES[kernel.dtype].size), kernel.column.extent
     most = 2 * panel_vectors(target)
-    for vectors in sorted(range(1, most + 1), key=lambda n: abs(n * lanes - usual.width)):
+    for vectors in sorted(range(1, most + 1), key=lambda n: abs(n * lanes - default.width)):
         width = vectors * lanes
         fits = not isinstance(columns, int) or vectors == 1 or (vectors - 1) * lanes < columns
         tiled = Tiled.of(kernel, width)
-        if width != usual.width and fits and tiled is not None:
+        if width != default.width and fits and tiled is not None:
             yield gemm.Schedule.of(tiled, target)
 
 
@@ -179,13 +181,13 @@ def points(convolution: Convolution, pays: bool) -> list[Points]:
     return [] if few and not pays else [Points(not pays)]
 
 
-def panels(product: PackedMatmul, target: Target) -> list[Panel]:
+def panels(matmul: PackedMatmul, target: Target) -> list[Panel]:
     """Whole vectors; widths suitable for tile registers first."""
-    runs = product.interleaved > 1
-    lanes = target.lanes(4 if runs else DTYPES[product.dtype].size)
+    runs = matmul.interleaved > 1
+    lanes = target.lanes(4 if runs else DTYPES[matmul.dtype].size)
     most = 4 if runs and target.vector_registers >= 32 else max(3, panel_vectors(target))
     sizes = [2, 4, 3, 1] if not runs else [4, 2, 1]
-    return [Panel(n * lanes) for n in sizes if n <= most and (n == 1 or (n - 1) * lanes < product.columns)]
+    return [Panel(n * lanes) for n in sizes if n <= most and (n == 1 or (n - 1) * lanes < matmul.columns)]
 
 
 # ---- attention -------------------------------------------------------------------------------------------------------------
@@ -194,49 +196,49 @@ MOST_ROWS, MOST_KEYS = 256, 512
 """The most bytes of a block of attention: a thread then copies some megabytes."""
 
 
-def attention_blocks(kernel: AttentionKernel, usual: attention.Schedule, target: Target) -> list[attention.Schedule]:
+def attention_blocks(kernel: AttentionKernel, default: attention.Schedule, target: Target) -> list[attention.Schedule]:
     rows, keys = product([v.extent for v in kernel.rows]), kernel.key.extent
-    tile, width = usual.tile, usual.key_width
+    tile, width = default.tile, default.key_width
 
     def of(block: int, block_keys: int, tile: int = tile) -> attention.Schedule | None:
         fits = not isinstance(rows, int) or block < rows + tile
         fits = fits and (not isinstance(keys, int) or block_keys < keys + width)
         if not (fits and tile <= block <= MOST_ROWS and width <= block_keys <= MOST_KEYS):
             return None
-        once = not usual.dots and prepares_once(kernel, rows, block)
-        return replace(usual, tile=tile, rows=block, keys=block_keys, once=once)
+        once = not default.dots and prepares_once(kernel, rows, block)
+        return replace(default, tile=tile, rows=block, keys=block_keys, once=once)
 
     def up(number: int, to: int) -> int:
         return -(-number // to) * to
 
-    half, double = up(usual.rows // 2, tile), 2 * usual.rows
-    few, many = up(usual.keys // 2, width), 2 * usual.keys
-    sizes = [(double, usual.keys), (usual.rows, many), (half, usual.keys), (usual.rows, few), (double, many)]
-    sizes += [(half, many), (double, few), (half, few), (4 * usual.rows, usual.keys)]
-    if usual.dots:
-        sizes = [(usual.rows, n) for _, n in sizes]
+    half, double = up(default.rows // 2, tile), 2 * default.rows
+    few, many = up(default.keys // 2, width), 2 * default.keys
+    sizes = [(double, default.keys), (default.rows, many), (half, default.keys), (default.rows, few), (double, many)]
+    sizes += [(half, many), (double, few), (half, few), (4 * default.rows, default.keys)]
+    if default.dots:
+        sizes = [(default.rows, n) for _, n in sizes]
     found = [of(*size) for size in sizes]
-    if not usual.dots:
-        found += [of(up(usual.rows, n), usual.keys, n) for n in (tile - 2, tile // 2) if n >= 1]
-    found.insert(2, replace(usual, once=False))
+    if not default.dots:
+        found += [of(up(default.rows, n), default.keys, n) for n in (tile - 2, tile // 2) if n >= 1]
+    found.insert(2, replace(default, once=False))
     if target.exact:
-        found = [each for each in found if each is not None and each.keys == usual.keys]
+        found = [each for each in found if each is not None and each.keys == default.keys]
     return [each for each in found if each is not None]
 
 
 def gradient_blocks(
-    kernel: AttentionGradientKernel, usual: attention_gradient.Schedule, target: Target
+    kernel: AttentionGradientKernel, default: attention_gradient.Schedule, target: Target
 ) -> list[attention_gradient.Schedule]:
     if target.exact:
         return []
-    width = usual.vectors * usual.lanes
-    keys = [max(width, usual.keys // 2 // width * width), 2 * usual.keys]
-    rows = [max(usual.tile, usual.rows // 2 // usual.tile * usual.tile), 2 * usual.rows]
-    sizes = [(rows[1], usual.keys), (usual.rows, keys[0]), (rows[0], usual.keys), (usual.rows, keys[1])]
+    width = default.vectors * default.lanes
+    keys = [max(width, default.keys // 2 // width * width), 2 * default.keys]
+    rows = [max(default.tile, default.rows // 2 // default.tile * default.tile), 2 * default.rows]
+    sizes = [(rows[1], default.keys), (default.rows, keys[0]), (rows[0], default.keys), (default.rows, keys[1])]
     sizes += [(a, b) for a in rows for b in keys]
     extent = kernel.key.extent
     return [
-        replace(usual, rows=a, keys=b)
+        replace(default, rows=a, keys=b)
         for a, b in sizes
         if a <= MOST_ROWS and b <= MOST_KEYS and (not isinstance(extent, int) or b < extent + width)
     ]
@@ -245,28 +247,28 @@ def gradient_blocks(
 # ---- loops -----------------------------------------------------------------------------------------------------------------
 
 
-def cuts(kernel: LoopKernel, usual: loops.Schedule, target: Target) -> list[loops.Schedule]:
+def cuts(kernel: LoopKernel, default: loops.Schedule, target: Target) -> list[loops.Schedule]:
     """Loop cuts for a kernel whose default schedule has no in-register transpose."""
-    if kernel.folds:
+    if kernel.column_reductions:
         return []
-    lane = next((v for v in kernel.parallel if v.name == usual.lane), None)
+    lane = next((v for v in kernel.parallel if v.name == default.lane), None)
     found: list[loops.Schedule] = []
-    if usual.abreast is not None:
-        loop = next(v for v in kernel.parallel if v.name == usual.abreast.loop)
-        for count in (usual.abreast.count - 1, usual.abreast.count + 1, usual.abreast.count // 2, 2, 3):
+    if default.adjacent is not None:
+        loop = next(v for v in kernel.parallel if v.name == default.adjacent.loop)
+        for count in (default.adjacent.count - 1, default.adjacent.count + 1, default.adjacent.count // 2, 2, 3):
             if 2 <= count <= 8 and (not isinstance(loop.extent, int) or count <= loop.extent):
                 even = isinstance(loop.extent, int) and loop.extent % count == 0
-                found.append(replace(usual, abreast=replace(usual.abreast, count=count, even=even)))
+                found.append(replace(default, adjacent=replace(default.adjacent, count=count, even=even)))
     if lane is not None:
-        for chunk in (usual.chunk * 4, usual.chunk // 4) if usual.chunk else (STAGE,):
-            if usual.chunk or (isinstance(lane.extent, int) and lane.extent > chunk):
-                found.append(replace(usual, chunk=chunk))
+        for chunk in (default.chunk * 4, default.chunk // 4) if default.chunk else (STAGE,):
+            if default.chunk or (isinstance(lane.extent, int) and lane.extent > chunk):
+                found.append(replace(default, chunk=chunk))
     if not target.exact:
-        found += [replace(usual, abreast=None)] if usual.abreast is not None else []
-        found += [loops.Schedule.along(kernel, other, target, squares=False) for other in possible_lanes(kernel)]
+        found += [replace(default, adjacent=None)] if default.adjacent is not None else []
+        found += [loops.Schedule.along(kernel, other, target, transposes=False) for other in possible_lanes(kernel)]
     return found
 
 
-def without_squares(kernel: LoopKernel, target: Target) -> loops.Schedule:
+def without_transposes(kernel: LoopKernel, target: Target) -> loops.Schedule:
     """The schedule without an in-register transpose, for a kernel whose default has one."""
-    return loops.Schedule.along(kernel, choose_lane(kernel), target, squares=False)
+    return loops.Schedule.along(kernel, choose_lane(kernel), target, transposes=False)

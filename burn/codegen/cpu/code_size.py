@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from burn.codegen.cpu.heuristics.programs import BRIEF, LONG
+from burn.codegen.cpu.heuristics.programs import LONG, SHORT_WORK
 from burn.codegen.host.groups import flops
 from burn.dialect.control import Group, Loop
 from burn.dialect.mlir import ir
@@ -18,7 +18,7 @@ from burn.dialect.query import blocks
 from burn.dialect.types import type_of
 
 
-def is_brief(program: Program) -> bool:
+def runs_briefly(program: Program) -> bool:
     """True if a whole run is little work for any inputs."""
     work = 0
     for op in _ops(program.block):
@@ -30,7 +30,7 @@ def is_brief(program: Program) -> bool:
                 if not isinstance(dim, int):
                     return False
                 work += dim
-    return work <= BRIEF
+    return work <= SHORT_WORK
 
 
 def is_long(program: Program) -> bool:

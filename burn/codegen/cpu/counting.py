@@ -12,19 +12,19 @@ from burn.codegen.host.emit import Function, Int, Value
 
 def split(code: Function, number: Int, sizes: Sequence[Int]) -> list[Value]:
     """The loops' indices (the last loop fastest) for a linear index."""
-    places: list[Value] = []
+    indices: list[Value] = []
     for position, size in reversed(list(enumerate(sizes))):
-        places.append(code.value(number if position == 0 else code.urem(number, size)))
+        indices.append(code.value(number if position == 0 else code.urem(number, size)))
         number = number if position == 0 else code.udiv(number, size)
-    return places[::-1]
+    return indices[::-1]
 
 
-def following(code: Function, places: Sequence[Value], sizes: Sequence[Int]) -> list[Value]:
+def following(code: Function, indices: Sequence[Value], sizes: Sequence[Int]) -> list[Value]:
     """The indices of the next iteration."""
     found: list[Value] = []
     carry: Int = 1
     for position, size in reversed(list(enumerate(sizes))):
-        moved = code.value(code.add(places[position], carry))
+        moved = code.value(code.add(indices[position], carry))
         if position == 0:
             found.append(moved)
             break

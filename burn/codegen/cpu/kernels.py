@@ -8,7 +8,7 @@ from functools import cached_property, partial
 from typing import Any, TypeAlias
 
 from burn.codegen.cpu import attention, attention_gradient, candidates, loops
-from burn.codegen.cpu.candidates import ALWAYS, BY_TIME, NEVER, Way
+from burn.codegen.cpu.candidates import ALWAYS, BY_TIME, NEVER, Implementation
 from burn.codegen.cpu.heuristics.amx import (
     FEW_BITS_SIZES,
     FEWEST_SIZES,
@@ -31,7 +31,7 @@ from burn.codegen.host.calls import Address
 from burn.codegen.host.emit import Int, Value
 from burn.codegen.host.entry import EntryBuilder, some
 from burn.codegen.host.launches import THREADS, Launch, Launches
-from burn.codegen.tuning.choices import NO_CHOICE, USUAL, Choice, Choices, digest
+from burn.codegen.tuning.choices import DEFAULT, NO_CHOICE, Choice, Choices, digest
 from burn.dialect.control import Group
 from burn.dialect.dims import Dim, factor, product, symbol, symbols
 from burn.dialect.types import DTYPES
@@ -60,13 +60,13 @@ class Emitted:
     def print(self, entry: EntryBuilder, buffers: Sequence[Address | None], record: int, made: Int) -> None:
         """See `burn.codegen.host.launches.Launch`."""
         if self.is_by_threads:
-            entry.tell_threads()
+            entry.pass_threads()
         if self.copied is not None:
             source, target = (some(buffers[i]) for i in self.copied)
             if not entry.calls.apart(source, target):
                 # nothing to copy if an output shares the memory of a donated input
-                places = [entry.code.word(entry.calls.reached(address)) for address in (source, target)]
-                there = entry.code.cmp("eq", *places)
+                addresses = [entry.code.word(entry.calls.reached(address)) for address in (source, target)]
+                there = entry.code.cmp("eq", *addresses)
                 made = entry.code.select(there, entry.code.value(0), entry.code.value(made))
         sizes, count, grain = entry.calls.once((id(self), made), lambda: self._sizes(entry, made))
         words = [*(b for b in buffers if b is not None), *sizes]
@@ -84,7 +84,7 @@ class Emitted:
         return any(symbols(size) & symbols(THREADS) for size in (*self.sizes, self.count))
 
 
-Asked = tuple[tuple[Dim, int], ...]
+Condition = tuple[tuple[Dim, int], ...]
 """Sizes, known at run time, each with its required minimum."""
 
 
@@ -92,19 +92,19 @@ Asked = tuple[tuple[Dim, int], ...]
 class Either:
     """Functions for one kernel, selected at run time: the first option whose condition holds, or the last."""
 
-    options: tuple[tuple[Asked, Emitted], ...]
+    options: tuple[tuple[Condition, Emitted], ...]
     last: Emitted
 
     @staticmethod
-    def of(*options: tuple[Asked, Emitted | Either]) -> Emitted | Either:
+    def of(*options: tuple[Condition, Emitted | Either]) -> Emitted | Either:
         """The first function whose condition holds; the last has none."""
-        found: list[tuple[Asked, Emitted]] = []
-        for asked, option in options:
+        found: list[tuple[Condition, Emitted]] = []
+        for conditions, option in options:
             if isinstance(option, Either):
-                found += [((*asked, *more), function) for more, function in (*option.options, ((), option.last))]
+                found += [((*conditions, *more), function) for more, function in (*option.options, ((), option.last))]
             else:
-                found.append((asked, option))
-        whole = next(i for i, (asked, _) in enumerate(found) if not asked)
+                found.append((conditions, option))
+        whole = next(i for i, (conditions, _) in enumerate(found) if not conditions)
         return Either(tuple(found[:whole]), found[whole][1]) if whole else found[0][1]
 
     def print(self, entry: EntryBuilder, buffers: Sequence[Address | None], record: int, made: Int) -> None:
@@ -115,10 +115,10 @@ class Either:
         """The selected function, its arguments after the buffers, the number of iterations and the fewest for a thread."""
         code = entry.code
         functions = [*(function for _, function in self.options), self.last]
-        asked = [size for asked, _ in self.options for size, _ in asked]
-        if any(symbols(size) & symbols(THREADS) for size in asked) or any(f.is_by_threads for f in functions):
-            entry.tell_threads()
-        tests = [self._fits(entry, asked) for asked, _ in self.options]
+        conditions = [size for conditions, _ in self.options for size, _ in conditions]
+        if any(symbols(size) & symbols(THREADS) for size in conditions) or any(f.is_by_threads for f in functions):
+            entry.pass_threads()
+        tests = [self._fits(entry, conditions) for conditions, _ in self.options]
 
         def chosen(values: Sequence[Int]) -> Int:
             value = values[-1]
@@ -137,9 +137,9 @@ class Either:
         return function, [chosen(each) for each in zip(*sizes, strict=True)], entry.unless_none(made, count), grain
 
     @staticmethod
-    def _fits(entry: EntryBuilder, asked: Asked) -> Value:
+    def _fits(entry: EntryBuilder, conditions: Condition) -> Value:
         code = entry.code
-        first, *rest = (code.cmp("sge", code.value(entry.sizes.dim(size)), least) for size, least in asked)
+        first, *rest = (code.cmp("sge", code.value(entry.sizes.dim(size)), least) for size, least in conditions)
         for test in rest:
             first = code.op("arith.andi", first, test)
         return first
@@ -174,12 +174,12 @@ class KernelPrinter:
     memory = HOST
 
     def __init__(
-        self, target: Target, sites: list[str] | None = None, small: int = SMALL, choices: Choices = USUAL
+        self, target: Target, sites: list[str] | None = None, small: int = SMALL, choices: Choices = DEFAULT
     ) -> None:
         """small: the largest number that stays constant in the code instead of becoming an argument. choices: the
         kernels' variants; size-optimised code uses the defaults."""
         self.target, self.sites, self.small = target, [] if sites is None else sites, small
-        self.choices = USUAL if target.small or target.compact else choices
+        self.choices = DEFAULT if target.small or target.compact else choices
         self.chosen: dict[int, str] = {}
         self.functions: list[str] = []
         self._known: dict[str, tuple[str, tuple[str, ...]]] = {}
@@ -215,7 +215,7 @@ class KernelPrinter:
     def _loops(self, kernel: LoopKernel, choice: Choice = NO_CHOICE) -> Emitted:
         apart = divided(kernel)
         schedule = loops.Schedule.of(apart, self.target)
-        if schedule.weaves:
+        if schedule.interleaves:
             return self._looped(apart, schedule)
         if apart is not kernel:
             schedule = loops.Schedule.of(kernel, self.target)
@@ -225,13 +225,13 @@ class KernelPrinter:
         if not schedule.across:
             schedule = loops.Schedule.of(longer, self.target)
             return self._looped(longer, choice.pick(schedule, lambda: candidates.cuts(longer, schedule, self.target)))
-        picked = choice.pick(schedule, lambda: [candidates.without_squares(longer, self.target)])
+        picked = choice.pick(schedule, lambda: [candidates.without_transposes(longer, self.target)])
         # the other one may also go across: it interleaves
         return self._looped(kernel if picked == schedule else longer, picked)
 
     def _looped(self, kernel: LoopKernel, schedule: loops.Schedule) -> Emitted:
-        places = schedule.lanes if schedule.across else 1 if schedule.abreast is None else schedule.abreast.count
-        grain = grain_for(work(kernel, schedule.lane, schedule.chunk) * places)
+        iterations = schedule.lanes if schedule.across else 1 if schedule.adjacent is None else schedule.adjacent.count
+        grain = grain_for(work(kernel, schedule.lane, schedule.chunk) * iterations)
         general, values = parametrize(kernel, small=self.small)
         emit = partial(loops.emit, general, schedule, self.target)
         return replace(
@@ -243,18 +243,20 @@ class KernelPrinter:
         if blocks is not None:
             return self._blocks(kernel, blocks, choice)
         fits = panels_of(kernel) in (0, amx.WIDTH)
-        asked = amx_conditions(kernel, self.target) if fits else None
-        fewest = asked
-        if fits and asked is None and choice.key:
+        conditions = amx_conditions(kernel, self.target) if fits else None
+        fewest = conditions
+        if fits and conditions is None and choice.key:
             fewest = amx_conditions(kernel, self.target, FEWEST_SIZES)
-        usual = Way(NEVER if asked is None else BY_TIME, self._order(kernel))
-        way = choice.pick(usual, lambda: candidates.ways(kernel, usual, fewest is not None, self.target))
-        if way.tiles == NEVER or fewest is None:
-            return self._for_any_rows(kernel, way.order, choice)
-        launches = self._tiles(kernel, fewest, way.tiles == ALWAYS)
+        default = Implementation(NEVER if conditions is None else BY_TIME, self._order(kernel))
+        picked = choice.pick(
+            default, lambda: candidates.implementations(kernel, default, fewest is not None, self.target)
+        )
+        if picked.tiles == NEVER or fewest is None:
+            return self._for_any_rows(kernel, picked.order, choice)
+        launches = self._tiles(kernel, fewest, picked.tiles == ALWAYS)
         if not launches[-1][0]:
             return Either.of(*launches)
-        return Either.of(*launches, ((), self._for_any_rows(kernel, way.order, choice)))
+        return Either.of(*launches, ((), self._for_any_rows(kernel, picked.order, choice)))
 
     def _order(self, kernel: ContractionKernel, width: int = 0) -> gemm.Schedule | None:
         """The default order of a matmul's tiles; None if it is a plain loop."""
@@ -275,7 +277,9 @@ class KernelPrinter:
         alone = gemm.Schedule.of(tiled, self.target, one_by_one=True)
         return Either.of((((rows, 2),), self._vectors(kernel, order)), ((), self._vectors(kernel, alone)))
 
-    def _tiles(self, kernel: ContractionKernel, enough: Asked, always: bool = False) -> list[tuple[Asked, Emitted]]:
+    def _tiles(
+        self, kernel: ContractionKernel, enough: Condition, always: bool = False
+    ) -> list[tuple[Condition, Emitted]]:
         """One function, launched over strips of rows or over panels, if there is enough work and the cost model (or
         `always`) chooses it."""
         tiled = Tiled.of(kernel, amx.WIDTH)
@@ -286,21 +290,21 @@ class KernelPrinter:
         )
         emit = partial(amx.emit, general, schedule, self.target)
 
-        def launched(across: bool) -> tuple[Asked, Emitted]:
+        def launched(across: bool) -> tuple[Condition, Emitted]:
             units, others = schedule.units(tiled, across)
             groups = tile_groups(units, others)
             emitted = self._emitted(general, schedule, values, emit, units * groups, -1)
             pays = bytes_pay if tiled.run > 1 else amx_pays
-            asked = () if always else pays(units, others, groups)
-            return asked, replace(emitted, sizes=(*emitted.sizes, int(across), groups))
+            conditions = () if always else pays(units, others, groups)
+            return conditions, replace(emitted, sizes=(*emitted.sizes, int(across), groups))
 
         match across_panels(product([v.extent for v in tiled.rows]), tiled.column.extent):
             case bool() as across:
                 found = [launched(across)]
             case more:
-                (asked, over_panels), over_strips = launched(True), launched(False)
-                found = [((*more, *asked), over_panels), over_strips]
-        return [((*enough, *asked), launch) for asked, launch in found]
+                (conditions, over_panels), over_strips = launched(True), launched(False)
+                found = [((*more, *conditions), over_panels), over_strips]
+        return [((*enough, *conditions), launch) for conditions, launch in found]
 
     def _vectors(self, kernel: ContractionKernel, schedule: gemm.Schedule) -> Emitted:
         width = schedule.width
@@ -320,27 +324,31 @@ class KernelPrinter:
         if tiled is None or not blocks.is_even(kernel) or self.target.lanes(4) == 1:
             return self._loops(as_loops(kernel), choice)
         rows = product([v.extent for v in tiled.rows])
-        digits = gemv.steps_of(tiled, self.target) is not None
-        few = few_rows(rows, tiled, self.target, digits)
+        limbs = gemv.steps_of(tiled, self.target) is not None
+        few = few_rows(rows, tiled, self.target, limbs)
 
         def many() -> Emitted | Either:
             enough = amx_conditions(kernel, self.target, FEW_BITS_SIZES)
-            usual = Way(NEVER if enough is None else BY_TIME, gemm.Schedule.of(tiled, self.target))
-            way = choice.pick(usual, lambda: candidates.ways(kernel, usual, enough is not None, self.target))
-            launches = [] if enough is None or way.tiles == NEVER else self._tiles(kernel, enough, way.tiles == ALWAYS)
+            default = Implementation(NEVER if enough is None else BY_TIME, gemm.Schedule.of(tiled, self.target))
+            picked = choice.pick(
+                default, lambda: candidates.implementations(kernel, default, enough is not None, self.target)
+            )
+            launches = (
+                [] if enough is None or picked.tiles == NEVER else self._tiles(kernel, enough, picked.tiles == ALWAYS)
+            )
             if launches and not launches[-1][0]:
                 return Either.of(*launches)
-            assert way.order is not None
-            return Either.of(*launches, ((), self._vectors(kernel, way.order)))
+            assert picked.order is not None
+            return Either.of(*launches, ((), self._vectors(kernel, picked.order)))
 
         if few is None:
             return many()
-        few_of_them = self._skinny(kernel, tiled, few)
+        few_of_them = self._few_rows(kernel, tiled, few)
         if isinstance(rows, int):
             return few_of_them
-        return Either.of((((rows, more_rows(self.target, digits)),), many()), ((), few_of_them))
+        return Either.of((((rows, more_rows(self.target, limbs)),), many()), ((), few_of_them))
 
-    def _skinny(self, kernel: ContractionKernel, tiled: Tiled, rows: int) -> Emitted:
+    def _few_rows(self, kernel: ContractionKernel, tiled: Tiled, rows: int) -> Emitted:
         schedule = gemv.Schedule.of(tiled, rows, self.target)
         grain = grain_for(schedule.work(tiled))
         if schedule.steps is not None:
@@ -357,8 +365,8 @@ class KernelPrinter:
         choice: Choice,
     ) -> Emitted:
         """By the module `attention` or by `attention_gradient`, which have the same functions."""
-        usual = printer.Schedule.of(kernel, self.target)
-        schedule = choice.pick(usual, lambda: others(kernel, usual, self.target))
+        default = printer.Schedule.of(kernel, self.target)
+        schedule = choice.pick(default, lambda: others(kernel, default, self.target))
         grain = grain_for(schedule.work(kernel))
         kept = {v: v.extent for v in (kernel.depth, kernel.column) if isinstance(v.extent, int)}  # heads differ little
         general, values = parametrize(kernel, kept, small=self.small)

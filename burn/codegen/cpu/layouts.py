@@ -25,11 +25,11 @@ class CPULayouts(Layouts):
 
     def panel_width(self, matmul: PackedMatmul) -> int:
         of = interleaved_width(matmul, self.target) if matmul.interleaved > 1 else None
-        usual = Panel(packed_width(matmul, self.target) if of is None else of)
+        default = Panel(packed_width(matmul, self.target) if of is None else of)
         if self._has_one_variant:
-            return usual.width
+            return default.width
         choice = self.choices.of(lambda: digest("panel", repr(matmul)), matmul.node)
-        return choice.pick(usual, lambda: candidates.panels(matmul, self.target)).width
+        return choice.pick(default, lambda: candidates.panels(matmul, self.target)).width
 
     def winograd(self, convolution: Convolution, pays: bool) -> bool:
         if self._has_one_variant:

@@ -16,11 +16,11 @@ from burn.codegen.cpu.counting import following, split
 from burn.codegen.cpu.head import open_kernel
 from burn.codegen.cpu.heuristics.lanes import choose_lane, lanes_for
 from burn.codegen.cpu.heuristics.launches import chunk_for
-from burn.codegen.cpu.heuristics.transposes import choose_across, crosswise, weaves
+from burn.codegen.cpu.heuristics.transposes import choose_across, crosswise, interleaved_rows
 from burn.codegen.cpu.reductions import Reductions, identities
 from burn.codegen.cpu.shuffles import interleaved, transposed
 from burn.codegen.cpu.target import Target
-from burn.codegen.cpu.windows import Abreast, Sums, all_inside
+from burn.codegen.cpu.windows import AdjacentWindows, Sums, all_inside
 from burn.codegen.host.emit import Int, Value, vector
 from burn.dialect.dims import Dim, LoopVar, ceildiv, coefficient, product
 from burn.kernels.body import Load, LoopKernel, Stage, walk
@@ -35,7 +35,7 @@ class Schedule:
     - `lane`, `chunk`, `even`: the vectorised loop, how a launch cuts it, and if whole vectors cover it
     - `cuts`: how the loops of each stage are split into partial sums
     - `across`: the loop that in-register transposes combine with the lanes ("" for none)
-    - `abreast`: the loop whose neighbouring iterations compute their windows together
+    - `adjacent`: the loop whose neighbouring iterations compute their windows together
     - `woven`: rows along `across` are interleaved, one vector for each
     """
 
@@ -45,8 +45,8 @@ class Schedule:
     even: bool
     cuts: tuple[tuple[partial_sums.Cut, ...], ...]
     across: str = ""
-    abreast: Abreast | None = None
-    weaves: bool = False
+    adjacent: AdjacentWindows | None = None
+    interleaves: bool = False
 
     @staticmethod
     def of(kernel: LoopKernel, target: Target) -> Schedule:
@@ -54,22 +54,24 @@ class Schedule:
         return Schedule.along(kernel, None if target.compact else choose_lane(kernel), target)
 
     @staticmethod
-    def along(kernel: LoopKernel, lane: LoopVar | None, target: Target, squares: bool = True) -> Schedule:
-        """The schedule that vectorises this loop. Without `squares` there are no in-register transposes."""
+    def along(kernel: LoopKernel, lane: LoopVar | None, target: Target, transposes: bool = True) -> Schedule:
+        """The schedule that vectorises this loop. Without `transposes` there are no in-register transposes."""
         lanes = 1 if lane is None else lanes_for(kernel, target)
         cuts = tuple(partial_sums.cuts(stage, lane, lanes) for stage in kernel.stages)
         if lane is None:
             return Schedule("", 1, None, True, cuts)
         chunk = chunk_for(kernel, lane) if lane in kernel.parallel else None
         even = isinstance(lane.extent, int) and lane.extent % lanes == 0
-        rows = weaves(kernel, lane, lanes)
+        rows = interleaved_rows(kernel, lane, lanes)
         if rows is not None:
-            return Schedule(lane.name, lanes, None, True, cuts, rows.name, weaves=True)
-        across = choose_across(kernel, lane, lanes) if squares else None
+            return Schedule(lane.name, lanes, None, True, cuts, rows.name, interleaves=True)
+        across = choose_across(kernel, lane, lanes) if transposes else None
         if across is None:
-            return Schedule(lane.name, lanes, chunk, even, cuts, abreast=Abreast.of(kernel, lane, lanes, target))
-        loop, side = across
-        return Schedule(lane.name, side, chunk, even or lane.extent == side, cuts, loop.name)
+            return Schedule(
+                lane.name, lanes, chunk, even, cuts, adjacent=AdjacentWindows.of(kernel, lane, lanes, target)
+            )
+        loop, count = across
+        return Schedule(lane.name, count, chunk, even or lane.extent == count, cuts, loop.name)
 
     def count(self, kernel: LoopKernel) -> Dim:
         """Iterations of a launch."""
@@ -82,8 +84,8 @@ class Schedule:
 
     def steps(self, loop: LoopVar) -> Dim:
         """The number of steps in which a launch iterates over a loop."""
-        if self.abreast is not None and loop.name == self.abreast.loop:
-            return ceildiv(loop.extent, self.abreast.count)
+        if self.adjacent is not None and loop.name == self.adjacent.loop:
+            return ceildiv(loop.extent, self.adjacent.count)
         return ceildiv(loop.extent, self.lanes) if loop.name == self.across else loop.extent
 
 
@@ -99,7 +101,7 @@ class _Printer:
         self.lanes = schedule.lanes
         self.across = next((v for v in kernel.parallel if v.name == schedule.across), None)
         self.crosswise: list[Load] = []
-        if self.across is not None and self.lane is not None and not schedule.weaves:
+        if self.across is not None and self.lane is not None and not schedule.interleaves:
             self.crosswise = crosswise(kernel, self.lane)[self.across]
         self.code, self.emitter = open_kernel(kernel.buffers, argument_names(kernel), target, sites)
         self.emitter.lane, self.emitter.lanes = self.lane, self.lanes
@@ -113,20 +115,20 @@ class _Printer:
         sizes = [emitter.dim(n) for n in (*(self.schedule.steps(v) for v in outer), chunks)]
         sizes = sizes[:-1] if chunks == 1 else sizes
         with code.for_(begin, end, 1, split(code, begin, sizes)) as flat, emitter.scope():
-            places = flat.carried
-            flat.yield_(*following(code, places, sizes))
-            emitter.places.update(zip(outer, places, strict=False))
-            piece: Int = 0 if chunks == 1 else places[-1]
+            indices = flat.carried
+            flat.yield_(*following(code, indices, sizes))
+            emitter.bindings.update(zip(outer, indices, strict=False))
+            piece: Int = 0 if chunks == 1 else indices[-1]
             if self.lane is not None and self.lane in kernel.parallel:
                 start = code.mul(piece, chunk) if chunks != 1 and chunk else 0
                 extent = emitter.dim(self.lane.extent)
                 stop = code.min(code.add(start, chunk), extent) if chunks != 1 and chunk else extent
-                if self.across is not None and self.schedule.weaves:
-                    self._weave(self.across)
+                if self.across is not None and self.schedule.interleaves:
+                    self._interleave(self.across)
                 elif self.across is not None:
-                    self._squares(self.across, start, stop)
-                elif self.schedule.abreast is not None:
-                    self._windows(self.schedule.abreast, start, stop)
+                    self._transposed_blocks(self.across, start, stop)
+                elif self.schedule.adjacent is not None:
+                    self._windows(self.schedule.adjacent, start, stop)
                 else:
                     self._lanes(start, stop, self._stages)
             else:
@@ -140,14 +142,14 @@ class _Printer:
         assert self.lane is not None
         if lanes == 1:
             with code.for_(start, stop) as loop, emitter.scope():
-                emitter.places[self.lane] = loop.iv
+                emitter.bindings[self.lane] = loop.iv
                 body()
             return
         length = code.sub(stop, start)
         whole = code.add(start, code.mul(code.udiv(length, lanes), lanes))
         if not (isinstance(whole, int) and isinstance(start, int) and whole == start):
             with code.for_(start, whole, lanes) as loop, emitter.scope():
-                emitter.places[self.lane] = loop.iv
+                emitter.bindings[self.lane] = loop.iv
                 body()
         if self.schedule.even:
             return
@@ -155,22 +157,22 @@ class _Printer:
             if not isinstance(length, int):
                 stack.enter_context(code.if_(code.cmp("slt", whole, stop)))
             stack.enter_context(emitter.scope())
-            emitter.places[self.lane] = whole
+            emitter.bindings[self.lane] = whole
             left = code.splat(code.value(code.sub(stop, whole)), lanes)
             with emitter.under(code.cmp("slt", code.lane_ids(lanes), left)):
-                emitter.places[self.lane] = whole
+                emitter.bindings[self.lane] = whole
                 body()
 
-    def _squares(self, across: LoopVar, start: Int, stop: Int) -> None:
+    def _transposed_blocks(self, across: LoopVar, start: Int, stop: Int) -> None:
         """Runs the stages for lanes start..stop, for a square of up to as many iterations of `across` as there are
         lanes."""
         code, emitter, lanes = self.code, self.emitter, self.lanes
-        first, extent = code.mul(emitter.places[across], lanes), emitter.dim(across.extent)
+        first, extent = code.mul(emitter.bindings[across], lanes), emitter.dim(across.extent)
         last = code.add(first, lanes)
 
         def rows() -> None:
             with code.for_(first, code.min(last, extent)) as loop, emitter.scope():
-                emitter.places[across] = loop.iv
+                emitter.bindings[across] = loop.iv
                 self._stages()
 
         def square() -> None:
@@ -178,13 +180,13 @@ class _Printer:
                 rows()
                 return
             with emitter.scope():
-                emitter.places[across] = first
-                turned = [(load, self._turned(load)) for load in self.crosswise]
+                emitter.bindings[across] = first
+                transposed_loads = [(load, self._transposed_lanes(load)) for load in self.crosswise]
             for row in range(lanes):
                 covered = row < lanes - 1 and self._is_covered(across)
                 with code.scope(), emitter.under(None if covered else emitter.mask):
-                    emitter.places[across] = code.add(first, row)
-                    emitter.know((load, vectors[row]) for load, vectors in turned)
+                    emitter.bindings[across] = code.add(first, row)
+                    emitter.know((load, vectors[row]) for load, vectors in transposed_loads)
                     self._stages()
 
         with code.if_(code.cmp("sle", last, extent)), emitter.scope():
@@ -192,46 +194,46 @@ class _Printer:
         with code.else_(), emitter.scope():
             self._lanes(start, stop, rows)
 
-    def _weave(self, across: LoopVar) -> None:
+    def _interleave(self, across: LoopVar) -> None:
         """Copies one vector of every row; the last one ends at the rows' end, and may overlap the previous one."""
         code, emitter, lane = self.code, self.emitter, self.lane
         ((write,),) = (stage.writes for stage in self.kernel.stages)
         load = write.value
         assert lane is not None and isinstance(lane.extent, int) and isinstance(load, Load)
         last = code.sub(emitter.dim(across.extent), self.lanes)
-        emitter.places[across] = code.min(code.mul(emitter.places[across], self.lanes), last)
+        emitter.bindings[across] = code.min(code.mul(emitter.bindings[across], self.lanes), last)
         type_ = vector(self.lanes, conversions.element_type(load.dtype))
         rows: list[Value] = []
         for row in range(lane.extent):
             with emitter.scope():
-                emitter.places[lane] = row
+                emitter.bindings[lane] = row
                 rows.append(code.load(emitter.pointers[load.buffer], emitter.dim(load.offset), type_))
-        emitter.places[lane] = 0
+        emitter.bindings[lane] = 0
         start = emitter.dim(write.offset)
         for number, values in enumerate(interleaved(code, rows)):
             code.store(values, emitter.pointers[write.buffer], code.add(start, number * self.lanes))
 
-    def _windows(self, several: Abreast, start: Int, stop: Int) -> None:
+    def _windows(self, several: AdjacentWindows, start: Int, stop: Int) -> None:
         """Runs the stages for lanes start..stop, for a group of iterations that compute their windows together, or the
         remaining ones."""
         code, emitter, kernel = self.code, self.emitter, self.kernel
         (loop,) = (v for v in kernel.parallel if v.name == several.loop)
-        first, extent = code.mul(emitter.places[loop], several.count), emitter.dim(loop.extent)
+        first, extent = code.mul(emitter.bindings[loop], several.count), emitter.dim(loop.extent)
         last = code.add(first, several.count)
 
         def each() -> None:
-            with code.for_(first, code.min(last, extent)) as places, emitter.scope():
-                emitter.places[loop] = places.iv
+            with code.for_(first, code.min(last, extent)) as each, emitter.scope():
+                emitter.bindings[loop] = each.iv
                 self._lanes(start, stop, self._stages)
 
         def together(inside: bool = False) -> None:
             stage, *others = kernel.stages
             initial = [identities(code, r, self.lanes)[0] for r in stage.reductions]
             for number, values in enumerate(Sums(several, loop, stage, first, emitter, inside).values(initial)):
-                place = code.add(first, number)
-                there = nullcontext() if number == 0 or several.even else code.if_(code.cmp("slt", place, extent))
+                index = code.add(first, number)
+                there = nullcontext() if number == 0 or several.even else code.if_(code.cmp("slt", index, extent))
                 with there, emitter.scope():
-                    emitter.places[loop] = place
+                    emitter.bindings[loop] = index
                     emitter.reduced |= {r.name: value for r, value in zip(stage.reductions, values, strict=True)}
                     emitter._varies.clear()
                     for other in others:
@@ -272,20 +274,20 @@ class _Printer:
             for offset in offsets
         )
 
-    def _turned(self, load: Load) -> list[Value]:
+    def _transposed_lanes(self, load: Load) -> list[Value]:
         """The loaded lanes for each row of a square: loads columns and transposes them. Lanes past the end repeat the
         last column."""
         code, emitter, lanes = self.code, self.emitter, self.lanes
         assert self.lane is not None
         type_ = vector(lanes, conversions.element_type(load.dtype))
         vectors: list[Value] = []
-        place = emitter.places[self.lane]
+        index = emitter.bindings[self.lane]
         for lane in range(lanes):
             with emitter.scope():
                 there = (
                     min(lane, self.lane.extent - 1) if isinstance(self.lane.extent, int) and self._is_short() else lane
                 )
-                emitter.places[self.lane] = code.add(place, there)
+                emitter.bindings[self.lane] = code.add(index, there)
                 vectors.append(code.load(emitter.pointers[load.buffer], emitter.dim(load.offset), type_))
         return transposed(code, vectors)
 
@@ -317,5 +319,5 @@ class _Printer:
             self._lanes(0, emitter.dim(first.extent), lambda: self._nest(rest, body))
             return
         with code.for_(0, emitter.dim(first.extent)) as loop, emitter.scope():
-            emitter.places[first] = loop.iv
+            emitter.bindings[first] = loop.iv
             self._nest(rest, body)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from burn.codegen.cpu.matmul.amx_instructions import configure, tile
-from burn.codegen.cpu.matmul.bf16_split import PRODUCTS
+from burn.codegen.cpu.matmul.bf16_split import PART_PAIRS
 from burn.codegen.cpu.target import Target
 from burn.codegen.host.emit import PTR, Function, Value, vector
 from burn.codegen.host.object import ENTRY, compile_object
@@ -33,11 +33,11 @@ class Arithmetic:
 
 def arithmetic(target: Target, iterations: int) -> list[Arithmetic]:
     """The matmul instructions of a CPU, each as one launch of `iterations` iterations on one core."""
-    ways = [("vectors", _vectors, 1)]
+    instructions = [("vectors", _vectors, 1)]
     if target.tiles:
-        ways.append(("tiles", _tiles, len(PRODUCTS)))
+        instructions.append(("tiles", _tiles, len(PART_PAIRS)))
     found = []
-    for name, write, products in ways:
+    for name, write, per_result in instructions:
         kernel = _kernel("peak", target)
         each = write(kernel, target)
         kernel.return_()
@@ -46,7 +46,7 @@ def arithmetic(target: Target, iterations: int) -> list[Arithmetic]:
         entry.return_(entry.call("burn_rt_status", [entry.arguments[0]], "i32"))
         with context():
             code = compile_object([kernel.text(), entry.text()])
-        found.append(Arithmetic(name, code, each * iterations // products))
+        found.append(Arithmetic(name, code, each * iterations // per_result))
     return found
 
 
@@ -63,14 +63,14 @@ def traffic(target: Target, chunks: int, size: int, times: int) -> bytes:
         with code.for_(begin, end) as chunk, code.for_(0, times):
             zeros: list[Value] = [code.const(0.0, type_)] * unroll
             first = code.mul(chunk.iv, size // 4)
-            with code.for_(0, size // 4, unroll * lanes, zeros) as place:
-                at = code.add(first, place.iv)
+            with code.for_(0, size // 4, unroll * lanes, zeros) as loop:
+                at = code.add(first, loop.iv)
                 read = [code.load(base, code.add(at, i * lanes), type_) for i in range(unroll)]
-                sums = [code.op("arith.addf", a, b) for a, b in zip(place.carried, read, strict=True)]
+                sums = [code.op("arith.addf", a, b) for a, b in zip(loop.carried, read, strict=True)]
                 for i, x in enumerate(read if name == "update" else []):
                     code.store(code.op("arith.addf", x, code.const(1.0, type_)), base, code.add(at, i * lanes))
-                place.yield_(*sums)
-            for i, total in enumerate(place.results):
+                loop.yield_(*sums)
+            for i, total in enumerate(loop.results):
                 code.store(total, _scratch(code, worker), i * lanes)
         code.return_()
         kernels.append(code)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from burn.codegen.backend import Built, Printer
-from burn.codegen.cpu.code_size import is_brief, is_long
+from burn.codegen.cpu.code_size import is_long, runs_briefly
 from burn.codegen.cpu.heuristics.programs import written_numbers
 from burn.codegen.cpu.kernels import KernelPrinter
 from burn.codegen.cpu.target import Target
@@ -55,7 +55,7 @@ class CPUPrinter(Printer):
     def _entry(self, program: Program) -> tuple[Entry, Mapping[int, str]]:
         """The printed program, and the choices behind its launches. If variants are drawn (`Choices.seed`), no program is too
         small for them."""
-        target = replace(self.target, small=is_brief(program) and self.choices.seed is None)
+        target = replace(self.target, small=runs_briefly(program) and self.choices.seed is None)
         groups = sum(isinstance(op.opview, Group) for op in program.block.operations)
         kernels = KernelPrinter(target, small=written_numbers(target, groups), choices=self.choices)
         as_table = target.compact or is_long(program)

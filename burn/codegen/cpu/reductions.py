@@ -56,9 +56,9 @@ class Reductions:
         step = self.lanes if first == self.lane else 1
         whole = code.mul(code.udiv(extent, step), step)
 
-        def at(place: Int, carried: list[Value]) -> list[Value]:
+        def at(index: Int, carried: list[Value]) -> list[Value]:
             with emitter.scope():
-                emitter.places[first] = place
+                emitter.bindings[first] = index
                 return self._nest(stage, rest, carried)
 
         results = self._fresh(stage, carried) if cut else carried
@@ -115,10 +115,10 @@ class Reductions:
             lanes = lanes_of(carried[position].type)
             body = code.splat(emitter.value(r.body), lanes)
             if r.kind.startswith("arg"):
-                best, place = carried[position : position + 2]
+                best, best_index = carried[position : position + 2]
                 index = emitter.lane_dim(r.index) if lanes > 1 else code.value(emitter.dim(r.index))
-                better = _better(code, r, body, best, place)
-                results += [code.select(better, body, best), code.select(better, index, place)]
+                better = _better(code, r, body, best, best_index)
+                results += [code.select(better, body, best), code.select(better, index, best_index)]
                 position += 2
                 continue
             if self.lane in stage.loops and emitter.mask is not None:
@@ -147,11 +147,11 @@ def identities(code: Function, reduction: Reduction, lanes: int) -> list[Value]:
     return [code.const(identity(reduction.kind, reduction.dtype), type_)]
 
 
-def _better(code: Function, reduction: Reduction, body: Value, best: Value, place: Value) -> Value:
+def _better(code: Function, reduction: Reduction, body: Value, best: Value, best_index: Value) -> Value:
     """True if body replaces best: it is more extreme, or (last) equally extreme, or the first NaN, or the first at all."""
-    want = {"argmax": "gt", "argmin": "lt"}[reduction.kind]
-    want = {"gt": "ge", "lt": "le"}[want] if reduction.last else want
-    better = math.apply(code, want, reduction.dtype, body, best)
+    predicate = {"argmax": "gt", "argmin": "lt"}[reduction.kind]
+    predicate = {"gt": "ge", "lt": "le"}[predicate] if reduction.last else predicate
+    better = math.apply(code, predicate, reduction.dtype, body, best)
     if reduction.dtype.startswith(("float", "bfloat")):
         nan, had = (math.apply(code, "isnan", reduction.dtype, v) for v in (body, best))
         fresh = (
@@ -161,7 +161,7 @@ def _better(code: Function, reduction: Reduction, body: Value, best: Value, plac
         )
         kept = code.op("arith.andi", better, code.op("arith.xori", had, code.const(True, had.type)))
         better = code.op("arith.ori", kept, fresh)
-    return code.op("arith.ori", better, code.cmp("slt", place, code.const(0, place.type)))
+    return code.op("arith.ori", better, code.cmp("slt", best_index, code.const(0, best_index.type)))
 
 
 def across(code: Function, reduction: Reduction, value: Value) -> Value:

@@ -53,7 +53,7 @@ class ScalarEmitter:
         sites: list[str],
     ) -> None:
         self.code, self.buffers, self.pointers, self.worker, self.sites = code, buffers, pointers, worker, sites
-        self.places: dict[Atom, Int] = {Symbol(name): value for name, value in sizes.items()}
+        self.bindings: dict[Atom, Int] = {Symbol(name): value for name, value in sizes.items()}
         self.lane: LoopVar | None = None
         self.lanes = 1
         self.mask: Value | None = None
@@ -70,9 +70,9 @@ class ScalarEmitter:
         """Values created inside are not used outside: one scope per region of the printed code, and per change of the
         loops' indices."""
         self._memo.append({})
-        places = dict(self.places)
+        bindings = dict(self.bindings)
         yield
-        self.places = places
+        self.bindings = bindings
         self._memo.pop()
 
     @contextmanager
@@ -99,12 +99,12 @@ class ScalarEmitter:
         return total
 
     def _atom(self, atom: Atom) -> Int:
-        if isinstance(atom, Fetched) and atom not in self.places:
+        if isinstance(atom, Fetched) and atom not in self.bindings:
             return self._fetch(atom)
         if not isinstance(atom, Call):
-            if atom not in self.places:
+            if atom not in self.bindings:
                 raise CompileError(f"internal: {atom} is used outside its loop")
-            return self.places[atom]
+            return self.bindings[atom]
         args = [self.dim(a) for a in atom.args]
         if atom.op in ("min", "max", "broadcast"):
             result = args[0]
@@ -146,7 +146,7 @@ class ScalarEmitter:
 
     def _lane_atom(self, atom: Atom) -> Value:
         if atom == self.lane:
-            base = self.code.splat(self.code.value(self.places[atom]), self.lanes)
+            base = self.code.splat(self.code.value(self.bindings[atom]), self.lanes)
             return self.code.op("arith.addi", base, self.code.lane_ids(self.lanes))
         if isinstance(atom, Fetched):
             return self.code.splat(self._fetch(atom), self.lanes)
@@ -304,10 +304,10 @@ class ScalarEmitter:
         return code.cmp("ne", loaded, code.const(0, type_)) if element == "i1" else loaded
 
     def _addresses(self, pointer: Value, offset: Dim, element: str) -> Value:
-        places = self.lane_dim(offset)
+        indices = self.lane_dim(offset)
         type_ = f"vector<{self.lanes}x{PTR}>"
         return self.code.raw(
-            f"llvm.getelementptr {pointer}[{places}] : ({PTR}, {places.type}) -> {type_}, {element}", type_
+            f"llvm.getelementptr {pointer}[{indices}] : ({PTR}, {indices.type}) -> {type_}, {element}", type_
         )
 
     def _scalar_dim(self, offset: Dim) -> Int:
@@ -324,12 +324,12 @@ class ScalarEmitter:
     def base(self, offset: Dim) -> Int:
         """The offset of the first lane."""
         assert self.lane is not None
-        return self.code.add(self.dim(substitute(offset, {self.lane: 0})), self.code.value(self.places[self.lane]))
+        return self.code.add(self.dim(substitute(offset, {self.lane: 0})), self.code.value(self.bindings[self.lane]))
 
     def _where(self, node: Where) -> Value:
         if self.lanes == 1 or not any(self.varies(d) for pair in node.ranges for d in pair):
             varies = self.varies_scalar(node.then) or self.varies_scalar(node.otherwise)
-            inside = self._all([self._is_inside(self.dim(place), extent) for place, extent in node.ranges])
+            inside = self._all([self._is_inside(self.dim(index), extent) for index, extent in node.ranges])
             branches = [lambda: self.value(node.then), lambda: self.value(node.otherwise)]
             return self._either(inside, branches, self.lanes if varies else 1, node.dtype)
         whole = self._whole(node)
@@ -338,8 +338,8 @@ class ScalarEmitter:
         branches = [lambda: self.wide(node.then), lambda: self._lane_by_lane(node)]
         return self._either(whole, branches, self.lanes, node.dtype)
 
-    def _is_inside(self, place: Int, extent: Dim) -> Value:
-        return self.code.cmp("ult", self.code.value(place), self.code.value(self.dim(extent)))
+    def _is_inside(self, index: Int, extent: Dim) -> Value:
+        return self.code.cmp("ult", self.code.value(index), self.code.value(self.dim(extent)))
 
     def _all(self, conditions: Sequence[Value]) -> Value:
         condition, *others = conditions
@@ -375,12 +375,12 @@ class ScalarEmitter:
         if not isinstance(node.then, Load) or self.step(node.then.offset) != 1 or node.dtype == "bool":
             return None
         tests: list[Value] = []
-        for place, extent in node.ranges:
-            if self.varies(extent) or (self.varies(place) and self.step(place) != 1):
+        for index, extent in node.ranges:
+            if self.varies(extent) or (self.varies(index) and self.step(index) != 1):
                 return None
-            first = self.base(place) if self.varies(place) else self.dim(place)
+            first = self.base(index) if self.varies(index) else self.dim(index)
             tests.append(self._is_inside(first, extent))
-            if self.varies(place):
+            if self.varies(index):
                 tests.append(self._is_inside(self.code.add(first, self.lanes - 1), extent))
         return self._all(tests)
 

@@ -82,8 +82,8 @@ class Target:
             bits = 8 * self.vector_bytes
             passed = [f'["prefer-vector-width", "{bits}"]', f'["min-legal-vector-width", "{bits}"]', *passed]
         features = ", ".join(f'"+{name}"' for name in (*self.implied, *self.features))
-        told = f"target_features = #llvm.target_features<[{features}]>, " if features else ""
-        return f'target_cpu = "{self.tuned_for}", {told}passthrough = [{", ".join(passed)}]'
+        attribute = f"target_features = #llvm.target_features<[{features}]>, " if features else ""
+        return f'target_cpu = "{self.tuned_for}", {attribute}passthrough = [{", ".join(passed)}]'
 
 
 _V3 = ("avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe")
@@ -173,10 +173,10 @@ def find(name: str, extra: Sequence[str] = ()) -> Target:
         raise CompileError(f"there is no CPU '{name}'", [Problem("not one that burn knows", hint=near(name, TARGETS))])
     target = TARGETS[name]
     known = FEATURES.get(target.architecture, frozenset(extra))
-    strange = [name for name in extra if name not in known]
-    if strange:
-        what = f"there is no feature '{strange[0]}' of {target.architecture}"
+    unknown = [name for name in extra if name not in known]
+    if unknown:
+        what = f"there is no feature '{unknown[0]}' of {target.architecture}"
         raise CompileError(
-            "a program could not ask a CPU for that", [Problem(what, hint=near(strange[0], sorted(known)))]
+            "a program could not ask a CPU for that", [Problem(what, hint=near(unknown[0], sorted(known)))]
         )
     return replace(target, features=(*target.features, *extra)) if extra else target

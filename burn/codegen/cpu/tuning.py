@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from burn.codegen.cpu.backend import CPU
 from burn.codegen.cpu.candidates import Panel, Points
 from burn.codegen.tuning.book import Book
-from burn.codegen.tuning.choices import Choices, Form
+from burn.codegen.tuning.choices import Choices, Variant
 from burn.codegen.tuning.search import Measure, Trial, search
 from burn.dialect.mlir import context, ir
 from burn.dialect.program import Program
@@ -36,7 +36,7 @@ def machine(backend: CPU) -> str:
     return f"{processor()} {backend.name}{exact} {_native.num_threads()} threads"
 
 
-def told_apart(program: Program) -> Program:
+def with_unique_weights(program: Program) -> Program:
     """The program with a source node of its own for each op, because timings are counted by node. In a traced function
     many ops share one."""
     with context():
@@ -50,17 +50,17 @@ def passes_tuned(taken: Pass, backend: CPU, mode: str, measure: Measure) -> CPU:
     """The back end with the fastest variants of the passes' decisions."""
     book, seen = Book.of(machine(backend), "cpu"), _seen(taken, backend)
     for kind in (Points, Panel):
-        known = {key: forms for key, forms in seen.items() if isinstance(forms[0], kind)}
+        known = {key: variants for key, variants in seen.items() if isinstance(variants[0], kind)}
         found = search(Decided(taken, backend, known), mode, book, measure)
         backend = replace(backend, choices=Choices({**backend.choices.picked, **found}))
-        if any(known[key][0] != form for key, form in found.items()):
+        if any(known[key][0] != variant for key, variant in found.items()):
             seen = _seen(taken, backend)
     return backend
 
 
-def _seen(taken: Pass, backend: CPU) -> dict[str, list[Form]]:
+def _seen(taken: Pass, backend: CPU) -> dict[str, list[Variant]]:
     """The decisions of passes, with their variants."""
-    seen: dict[str, list[Form]] = {}
+    seen: dict[str, list[Variant]] = {}
     taken(replace(backend, choices=replace(backend.choices, seen=seen)))
     return seen
 
@@ -77,24 +77,24 @@ class Decided:
 
     taken: Pass
     backend: CPU
-    known: dict[str, list[Form]]
+    known: dict[str, list[Variant]]
 
     worth = WORTH
-    by_turns = True
+    interleaved = True
 
-    def forms(self) -> dict[str, list[Form]]:
+    def variants(self) -> dict[str, list[Variant]]:
         return self.known
 
-    def prepare(self, trials: Sequence[Mapping[str, Form]]) -> set[tuple[str, int]]:
+    def prepare(self, trials: Sequence[Mapping[str, Variant]]) -> set[tuple[str, int]]:
         return set()
 
-    def build(self, picked: Mapping[str, Form]) -> Trial:
-        asked: dict[str, set[str]] = {}
-        backend = replace(self.backend, choices=Choices({**self.backend.choices.picked, **picked}, asked=asked))
+    def build(self, picked: Mapping[str, Variant]) -> Trial:
+        queried: dict[str, set[str]] = {}
+        backend = replace(self.backend, choices=Choices({**self.backend.choices.picked, **picked}, queried=queried))
         program = self.taken(backend)
         built = backend.printer.build(program)
         behind = {
-            launch: {key for node in record.sources for key in asked.get(node, ())}
+            launch: {key for node in record.sources for key in queried.get(node, ())}
             for launch, record in enumerate(built.records)
         }
         return Trial(program, built, behind)
@@ -108,17 +108,17 @@ class Printed:
     backend: CPU
 
     worth = WORTH
-    by_turns = True
+    interleaved = True
 
-    def forms(self) -> dict[str, list[Form]]:
-        seen: dict[str, list[Form]] = {}
+    def variants(self) -> dict[str, list[Variant]]:
+        seen: dict[str, list[Variant]] = {}
         replace(self.backend, choices=replace(self.backend.choices, seen=seen)).printer.describe(self.program)
         return seen
 
-    def prepare(self, trials: Sequence[Mapping[str, Form]]) -> set[tuple[str, int]]:
+    def prepare(self, trials: Sequence[Mapping[str, Variant]]) -> set[tuple[str, int]]:
         return set()
 
-    def build(self, picked: Mapping[str, Form]) -> Trial:
+    def build(self, picked: Mapping[str, Variant]) -> Trial:
         choices = Choices({**self.backend.choices.picked, **picked})
         built = replace(self.backend, choices=choices).printer.build(self.program)
         return Trial(self.program, built, {launch: (key,) for launch, key in built.chosen.items()})

@@ -27,19 +27,19 @@ def unrolled(
     length = code.sub(stop, start)
     ragged = ragged and (length % together != 0 if isinstance(length, int) else together > 1)
     whole = code.add(start, code.mul(code.udiv(length, together), together)) if ragged else stop
-    with code.for_(start, whole, together, sums) as turn, emitter.scope():
-        before(turn.iv)
-        sums = turn.carried
-        for place in range(together):
-            sums = body(turn.iv, place, sums)
-        turn.yield_(*sums)
+    with code.for_(start, whole, together, sums) as loop, emitter.scope():
+        before(loop.iv)
+        sums = loop.carried
+        for offset in range(together):
+            sums = body(loop.iv, offset, sums)
+        loop.yield_(*sums)
     if not ragged:
-        return turn.results
-    with code.for_(whole, stop, 1, turn.results) as rest, emitter.scope():
+        return loop.results
+    with code.for_(whole, stop, 1, loop.results) as rest, emitter.scope():
         rest.yield_(*body(rest.iv, 0, rest.carried))
     return rest.results
 
 
-def behind(code: Function, first: Int, place: int, step: Int) -> Int:
+def behind(code: Function, first: Int, offset: int, step: Int) -> Int:
     """The distance of an unrolled element from a range's start, if elements are a step apart."""
-    return code.add(code.mul(first, step), code.mul(place, step))
+    return code.add(code.mul(first, step), code.mul(offset, step))

@@ -2,7 +2,7 @@
 
 One result at a time loads every element once for each window that contains it, beside a weight, with a bounds check.
 For neighbouring results the accumulators stay in registers: a weight is loaded once for all of them, and an element
-once for all windows that contain it. For elements outside, another address is read. `Abreast.of` recognises such
+once for all windows that contain it. For elements outside, another address is read. `AdjacentWindows.of` recognises such
 kernels, `Sums` prints.
 """
 
@@ -38,7 +38,7 @@ KINDS = ("sum", "max", "min")
 
 
 @dataclass(frozen=True)
-class Abreast:
+class AdjacentWindows:
     """`count` iterations of the parallel loop `loop` are computed together, and the window's last loop is unrolled.
     Elements with equal p * stride + w * dilation, for iteration p and offset w in the window, are the same. `masked`:
     loads are guarded along `loop`, so that iterations past its end may be computed but not stored. `even`: there are
@@ -53,9 +53,9 @@ class Abreast:
     inner: bool
 
     @staticmethod
-    def of(kernel: LoopKernel, lane: LoopVar, lanes: int, target: Target) -> Abreast | None:
+    def of(kernel: LoopKernel, lane: LoopVar, lanes: int, target: Target) -> AdjacentWindows | None:
         first, *others = kernel.stages
-        if lanes == 1 or kernel.folds or kernel.parallel[-1:] != (lane,) or not others:
+        if lanes == 1 or kernel.column_reductions or kernel.parallel[-1:] != (lane,) or not others:
             return None
         if first.order != "parallel" or first.writes or lane in first.loops or not first.loops:
             return None
@@ -73,7 +73,7 @@ class Abreast:
         if found is None or count == 1:
             return None
         even = isinstance(loop.extent, int) and loop.extent % count == 0
-        return Abreast(loop.name, count, *found, even, _has_corners(first, (loop, *first.loops)))
+        return AdjacentWindows(loop.name, count, *found, even, _has_corners(first, (loop, *first.loops)))
 
 
 def _movement(stage: Stage, loop: LoopVar, window: LoopVar, lane: LoopVar) -> tuple[int, int, bool] | None:
@@ -84,11 +84,11 @@ def _movement(stage: Stage, loop: LoopVar, window: LoopVar, lane: LoopVar) -> tu
         return None
     behind = {id(guard.then) for guard in guards}
     moving = [n for n in nodes if isinstance(n, Load) and (loop in loop_atoms(n.offset) or id(n) in behind)]
-    places = [place for guard in guards for place, _ in guard.ranges if {loop, window} & loop_atoms(place)]
-    steps = {_steps(dim, loop, window) for dim in (*places, *(load.offset for load in moving))}
+    indices = [index for guard in guards for index, _ in guard.ranges if {loop, window} & loop_atoms(index)]
+    steps = {_steps(dim, loop, window) for dim in (*indices, *(load.offset for load in moving))}
     if not moving or len(steps) != 1 or (step := steps.pop()) is None:
         return None
-    along = {id(guard.then) for guard in guards if any(loop in loop_atoms(place) for place, _ in guard.ranges)}
+    along = {id(guard.then) for guard in guards if any(loop in loop_atoms(index) for index, _ in guard.ranges)}
     return *step, all(id(load) in along for load in moving)
 
 
@@ -98,22 +98,22 @@ def _guards(stage: Stage) -> list[Where]:
 
 def _has_corners(stage: Stage, loops: Sequence[LoopVar]) -> bool:
     """True if guards exist that advance with every step of each loop."""
-    steps = [coefficient(place, v) for guard in _guards(stage) for place, _ in guard.ranges for v in loops]
+    steps = [coefficient(index, v) for guard in _guards(stage) for index, _ in guard.ranges for v in loops]
     return bool(steps) and all(isinstance(step, int) and step >= 0 for step in steps)
 
 
-def all_inside(plan: Abreast, loop: LoopVar, stage: Stage, first: Int, emitter: ScalarEmitter) -> Value:
+def all_inside(plan: AdjacentWindows, loop: LoopVar, stage: Stage, first: Int, emitter: ScalarEmitter) -> Value:
     """A condition that all elements under the windows from iteration `first` on are inside."""
     code = emitter.code
     inside: Value | None = None
-    for place, extent in dict.fromkeys(pair for guard in _guards(stage) for pair in guard.ranges):
+    for index, extent in dict.fromkeys(pair for guard in _guards(stage) for pair in guard.ranges):
         with emitter.scope():
-            emitter.places |= {loop: first, **dict.fromkeys(stage.loops, 0)}
-            tests = [code.cmp("sge", code.value(emitter.dim(place)), 0)]
+            emitter.bindings |= {loop: first, **dict.fromkeys(stage.loops, 0)}
+            tests = [code.cmp("sge", code.value(emitter.dim(index)), 0)]
         with emitter.scope():
-            emitter.places[loop] = code.add(first, plan.count - 1)
-            emitter.places |= {v: code.sub(emitter.dim(v.extent), 1) for v in stage.loops}
-            tests.append(code.cmp("slt", code.value(emitter.dim(place)), emitter.dim(extent)))
+            emitter.bindings[loop] = code.add(first, plan.count - 1)
+            emitter.bindings |= {v: code.sub(emitter.dim(v.extent), 1) for v in stage.loops}
+            tests.append(code.cmp("slt", code.value(emitter.dim(index)), emitter.dim(extent)))
         for test in tests:
             inside = test if inside is None else code.op("arith.andi", inside, test)
     assert inside is not None
@@ -124,7 +124,13 @@ class Sums:
     """Prints the accumulators of a stage for the iterations from `first` on. inside: all guards are known to hold."""
 
     def __init__(
-        self, plan: Abreast, loop: LoopVar, stage: Stage, first: Int, emitter: ScalarEmitter, inside: bool = False
+        self,
+        plan: AdjacentWindows,
+        loop: LoopVar,
+        stage: Stage,
+        first: Int,
+        emitter: ScalarEmitter,
+        inside: bool = False,
     ) -> None:
         self.plan, self.loop, self.stage, self.first, self.emitter = plan, loop, stage, first, emitter
         self.inside = inside
@@ -140,14 +146,14 @@ class Sums:
         """The value of every reduction for each iteration, starting with these."""
         results = self._nest(self.stage.loops, initial * self.plan.count)
         each = len(initial)
-        return [results[place * each : (place + 1) * each] for place in range(self.plan.count)]
+        return [results[index * each : (index + 1) * each] for index in range(self.plan.count)]
 
     def _nest(self, loops: Sequence[LoopVar], carried: list[Value]) -> list[Value]:
         code, emitter = self.emitter.code, self.emitter
         if len(loops) == 1:
             return self._line(loops[0], carried)
         with code.for_(0, emitter.dim(loops[0].extent), 1, carried) as outer, emitter.scope():
-            emitter.places[loops[0]] = outer.iv
+            emitter.bindings[loops[0]] = outer.iv
             outer.yield_(*self._nest(loops[1:], outer.carried))
         return outer.results
 
@@ -160,18 +166,18 @@ class Sums:
         sums = list(carried)
         for w in range(window.extent):
             with emitter.scope():
-                emitter.places[window] = w
+                emitter.bindings[window] = w
                 weights = [(node, emitter.value(node)) for node in self.still]
-                for place in range(plan.count):
+                for index in range(plan.count):
                     with emitter.scope():
-                        emitter.places[self.loop] = emitter.code.add(self.first, place)
-                        under = place * plan.stride + w * plan.dilation
+                        emitter.bindings[self.loop] = emitter.code.add(self.first, index)
+                        under = index * plan.stride + w * plan.dilation
                         for node in self.moving:
                             if (id(node), under) not in shared:
                                 shared[id(node), under] = self._element(node)
                             emitter.know([(node, shared[id(node), under])])
                         emitter.know(weights)
-                        for number, reduction in enumerate(self.stage.reductions, place * each):
+                        for number, reduction in enumerate(self.stage.reductions, index * each):
                             sums[number] = _accumulated(emitter, reduction, sums[number])
         return sums
 
@@ -187,8 +193,8 @@ def _guarded(emitter: ScalarEmitter, guard: Where, fill: Value) -> Value:
     code, load = emitter.code, guard.then
     assert isinstance(load, Load)
     inside: Value | None = None
-    for place, extent in guard.ranges:
-        test = code.cmp("ult", code.value(emitter.dim(place)), code.value(emitter.dim(extent)))
+    for index, extent in guard.ranges:
+        test = code.cmp("ult", code.value(emitter.dim(index)), code.value(emitter.dim(extent)))
         inside = test if inside is None else code.op("arith.andi", inside, test)
     assert inside is not None
     element = conversions.element_type(load.dtype)

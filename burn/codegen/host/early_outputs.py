@@ -25,11 +25,11 @@ def early_outputs(program: Program, written: Mapping[ir.Value, int]) -> dict[ir.
     found: dict[ir.Operation, list[int]] = {}
     waiting: list[int] = []
     since = 0
-    for place, operation in enumerate(groups):
+    for position, operation in enumerate(groups):
         own = [written[r] for r in operation.results if r in written and written[r] not in program.renews]
         if own := [number for number in own if _is_small(program, number)]:
-            waiting, since = [*waiting, *own], place
-        if waiting and place - since == BEHIND:
+            waiting, since = [*waiting, *own], position
+        if waiting and position - since == BEHIND:
             found[groups[since]], waiting = waiting, []
     return found
 

@@ -366,7 +366,7 @@ class Function:
                 f"{value.type}, {mask.type} into {PTR}"
             )
 
-    def ask(self, base: Value, first: int, size: int) -> None:
+    def prefetch_range(self, base: Value, first: int, size: int) -> None:
         """Prefetches `size` bytes, from byte `first` on. The memory need not exist."""
         for byte in range(first, first + size, LINE):
             self.prefetch(base, byte, "i8", False)
@@ -380,8 +380,8 @@ class Function:
     def alloca(self, count: int, element: str, result: Value | None = None, align: int = 64) -> Value:
         """Memory for as long as the function runs."""
         result = result or self.fresh(PTR)
-        told = f"{{alignment = {align} : i64}}"
-        self.first(f"{result} = llvm.alloca {self.const(count)} x {element} {told} : (i64) -> {PTR}")
+        attribute = f"{{alignment = {align} : i64}}"
+        self.first(f"{result} = llvm.alloca {self.const(count)} x {element} {attribute} : (i64) -> {PTR}")
         return result
 
     def argument(self, base: Value, index: int, type_: str = "i64") -> Value:

@@ -119,16 +119,18 @@ class EntryBuilder:
         ranges = [self.live.range(v) for v in self.planned]
         ranges += [(step, step) for step in (self.live.range(v)[0] for v, _ in self.shared)]
         functions = [*self.kernels.functions, *tables, *self._texts, *(part.text() for part in parts)]
-        told = self.records
-        return Entry(functions, list(self.constants), ranges, self._buffers, told.all, told.operations, self.sites)
+        records = self.records
+        return Entry(
+            functions, list(self.constants), ranges, self._buffers, records.all, records.operations, self.sites
+        )
 
-    def tell_threads(self) -> None:
+    def pass_threads(self) -> None:
         """Behind this, sizes may be computed from the number of threads."""
         if not self.sizes.known(THREADS):
             (name,) = symbols(THREADS)
             threads = self.call("burn_rt_threads")
             assert threads is not None
-            self.sizes.places[Symbol(name)] = threads
+            self.sizes.bindings[Symbol(name)] = threads
 
     def _close(self, part: Function) -> None:
         """The end of the function, or of a part of it."""
@@ -361,7 +363,7 @@ class EntryBuilder:
         return self.pointers[value]
 
     def bind(self, name: str, value: Value) -> None:
-        self.sizes.places[Symbol(name)] = value
+        self.sizes.bindings[Symbol(name)] = value
 
     # ---- ops -----------------------------------------------------------------------------------------------------------
     def block(self, block: ir.Block) -> None:

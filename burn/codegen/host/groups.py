@@ -46,7 +46,7 @@ class Groups:
         if key not in self._printed:
             ops, launches = group.ops, self.kernels.group(group)
             self._printed[key] = Printed(
-                tuple((place, need) for place, inner in enumerate(ops) for need in inner.must_agree()),
+                tuple((position, need) for position, inner in enumerate(ops) for need in inner.must_agree()),
                 launches,
                 tuple(
                     _record(group, ops, launches, number, self.kernels.memory) for number in range(len(launches.calls))
@@ -58,11 +58,12 @@ class Groups:
 def _record(
     group: Group, ops: Sequence[Op], launches: Launches, number: int, memory: MemorySpace
 ) -> tuple[tuple[int, ...], KernelRecord]:
-    """Of a launch: the numbers of the ops that it is for, and the record for profiles. memory: of the program's tensors."""
+    """Returns the numbers of the ops that a launch computes, and its record for profiles. memory: the memory space of
+    the program's tensors."""
     section = launches.sections[number] if launches.sections else None
     mine = ops if section is None else section.ops
     operations = [op.operation for op in mine]
-    places = tuple(place for place, op in enumerate(ops) if op.operation in operations)
+    positions = tuple(position for position, op in enumerate(ops) if op.operation in operations)
     if section is None:
         kind, bytes_ = group.kind, moved(group.operation)
     else:
@@ -70,7 +71,7 @@ def _record(
         kind = section.kind
         bytes_ = sum_dims([type_of(v).bytes for v in (*(group.arguments[i] for i in read), *section.yielded)])
     name = "+".join(op.SHOWN_AS for op in mine[:4]) + ("+..." if len(mine) > 4 else "")
-    return places, KernelRecord(name, kind if launches.memory == memory else ON_HOST, (), flops(mine), bytes_)
+    return positions, KernelRecord(name, kind if launches.memory == memory else ON_HOST, (), flops(mine), bytes_)
 
 
 @emits("group")
@@ -78,31 +79,33 @@ def _group(entry: EntryBuilder, op: Op) -> None:
     assert isinstance(op, Group)
     inside = list(op.operation.regions[0].blocks[0].operations)[:-1]
     names = [full_name(inner) for inner in inside]
-    # Equal constants have become one, which has the place of any of them: a kernel is not named for it.
-    constants = {place for place, inner in enumerate(inside) if isinstance(inner, Op) and inner.has(Trait.CONSTANT)}
+    # Equal constants have become one, with the position of any of them: a kernel is not named for it.
+    constants = {
+        position for position, inner in enumerate(inside) if isinstance(inner, Op) and inner.has(Trait.CONSTANT)
+    }
     printed = entry.groups.printed(op)
-    for place, need in printed.needs:
-        entry.require(need, names[place])
+    for position, need in printed.needs:
+        entry.require(need, names[position])
     launches, results = printed.launches, list(op.operation.results)
     made = entry.sizes.dim(sum_dims([type_of(r).elements for r in results]))
     copied = launches.memory != entry.memory  # operands and results, to and from the space that the kernels work in
     reach = entry.operand if copied else entry.address
-    places = [entry.draft(r) if copied else entry.made(r) for r in results]
+    addresses = [entry.draft(r) if copied else entry.made(r) for r in results]
     shared = [entry.handed_on(op, number, size) for number, size in enumerate(launches.shared)]
     records = [
-        replace(record, sources=tuple(dict.fromkeys(names[place] for place in computed or places)))
-        for places, record in printed.records
-        for computed in [[place for place in places if place not in constants]]
+        replace(record, sources=tuple(dict.fromkeys(names[position] for position in computed or positions)))
+        for positions, record in printed.records
+        for computed in [[position for position in positions if position not in constants]]
     ]
     given: dict[ir.Value, Address] = {}
 
     def buffer(binding: Binding) -> Address | None:
         if binding is None:
             return None
-        side, place = binding
-        if side != "in":
-            return (shared if side == "shared" else places)[place]
-        operand = op.operation.operands[place]
+        source, position = binding
+        if source != "in":
+            return (shared if source == "shared" else addresses)[position]
+        operand = op.operation.operands[position]
         if copied:  # once for all launches
             if operand not in given:
                 given[operand] = reach(operand)
@@ -111,9 +114,9 @@ def _group(entry: EntryBuilder, op: Op) -> None:
 
     for (launch, bindings), record in zip(launches.calls, records, strict=True):
         launch.print(entry, [buffer(b) for b in bindings], entry.records.add(record, op.operation), made)
-    for result, place in zip(results, places, strict=True):
+    for result, address in zip(results, addresses, strict=True):
         if copied:
-            entry.deliver(result, entry.calls.reached(place))
+            entry.deliver(result, entry.calls.reached(address))
 
 
 def flops(ops: Iterable[Op]) -> Dim:

@@ -28,8 +28,8 @@ def bind(entry: EntryBuilder) -> None:
                 composed.append((i, axis, dim))
             elif isinstance(dim, Expr) and not entry.sizes.known(dim):
                 entry.bind(str(dim), _size(entry, i, axis))
-    for place in composed:
-        _solve(entry, *place)
+    for each in composed:
+        _solve(entry, *each)
     for i, axis, dim in composed:
         if entry.sizes.known(dim):
             wanted = entry.sizes.value(dim)
@@ -42,7 +42,7 @@ def _size(entry: EntryBuilder, index: int, axis: int) -> Value:
 
 
 def _solve(entry: EntryBuilder, index: int, axis: int, dim: Expr) -> None:
-    unknown = [name for name in sorted(symbols(dim)) if Symbol(name) not in entry.sizes.places]
+    unknown = [name for name in sorted(symbols(dim)) if Symbol(name) not in entry.sizes.bindings]
     line = linear_in(dim, unknown[0]) if len(unknown) == 1 else None
     if line is None:
         return

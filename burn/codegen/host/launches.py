@@ -22,7 +22,7 @@ kernel's own."""
 
 
 THREADS = Expr.of(Symbol("<threads>"))
-"""How many threads a launch may use: a size that programs have no name for (`EntryBuilder.tell_threads`)."""
+"""How many threads a launch may use: a size that programs have no name for (`EntryBuilder.pass_threads`)."""
 
 
 class Launch(Protocol):

@@ -90,9 +90,9 @@ class Call:
         """Runs a function whose last operands receive the results' addresses, and which returns their length."""
         entry, code = self.entry, self.entry.code
         first = self._reserve(len(results))
-        places = [code.gep(entry.words, first + i, "i64") for i in range(len(results))]
-        entry.bind(count, entry.library(self.op, function, [*self.operands, *places]))
-        made = [code.load(place, 0, PTR) for place in places]  # the words may serve another call from here on
+        addresses = [code.gep(entry.words, first + i, "i64") for i in range(len(results))]
+        entry.bind(count, entry.library(self.op, function, [*self.operands, *addresses]))
+        made = [code.load(address, 0, PTR) for address in addresses]  # the words may serve another call from here on
         self._send()
         for result, memory in zip(results, made, strict=True):
             entry.adopt(result, memory)
@@ -220,10 +220,10 @@ def _take(call: Call, function: str) -> None:
     entry, op, result = call.entry, call.op, call.op.operation.results[0]
     first = call._words
     data = call.words(op.sizes).run(function)
-    places = [axis for axis, size in enumerate(op.sizes) if size < 0]
-    for name, axis in zip(op.symbols, places, strict=True):
+    unknown = [axis for axis, size in enumerate(op.sizes) if size < 0]
+    for name, axis in zip(op.symbols, unknown, strict=True):
         entry.bind(name, entry.code.load(entry.words, first + axis, "i64"))
-    if places or not entry.space(result).is_host:
+    if unknown or not entry.space(result).is_host:
         entry.adopt(result, data)
     else:  # of known size: it may already have memory
         entry.copy(result, entry.define(result), data, type_of(result).bytes)

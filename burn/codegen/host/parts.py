@@ -32,13 +32,13 @@ def divide(code: Function, close: Callable[[Function], None], end: str) -> list[
         for name in names:
             home.setdefault(name, number)
     crossing = [name for number, names in enumerate(named) for name in names if home[name] < number]
-    slots = {name: place for place, name in enumerate(n for n in dict.fromkeys(crossing) if n in code.types)}
+    slots = {name: index for index, name in enumerate(n for n in dict.fromkeys(crossing) if n in code.types)}
     frame = code.alloca(SLOT * len(slots), "i64")
 
     def store(part: Function, number: int, frame: Value) -> None:
-        for name, place in slots.items():
+        for name, index in slots.items():
             if home[name] == number:
-                address = part.gep(frame, SLOT * place, "i64")
+                address = part.gep(frame, SLOT * index, "i64")
                 part.line(f"llvm.store {name}, {address} {{alignment = 8 : i64}} : {code.types[name]}, {PTR}")
 
     parts = []

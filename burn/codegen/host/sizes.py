@@ -21,11 +21,11 @@ _PAIR = "!llvm.struct<(i64, i1)>"
 
 
 class Sizes:
-    """`dim(expression)` is its value, an int or an i64. `places` are the values of symbols."""
+    """`dim(expression)` is its value, an int or an i64. `bindings` are the values of symbols."""
 
     def __init__(self, code: Function) -> None:
         self.code = code
-        self.places: dict[Atom, Int] = {}
+        self.bindings: dict[Atom, Int] = {}
         self.overflowed: list[Value] = []
         self._memo: list[dict[Dim | Atom, Int]] = [{}]
 
@@ -33,14 +33,14 @@ class Sizes:
     def scope(self) -> Iterator[None]:
         """Values computed and bound inside are not available outside: one scope per region of the printed code."""
         self._memo.append({})
-        places = dict(self.places)
+        bindings = dict(self.bindings)
         yield
-        self.places = places
+        self.bindings = bindings
         self._memo.pop()
 
     def known(self, *dims: Dim) -> bool:
         """True if all symbols of the expressions have values."""
-        return all(Symbol(name) in self.places for dim in dims for name in symbols(dim))
+        return all(Symbol(name) in self.bindings for dim in dims for name in symbols(dim))
 
     def dim(self, dim: Dim) -> Int:
         if isinstance(dim, int):
@@ -63,10 +63,10 @@ class Sizes:
             return self.plus(self.times(self._atom(atom), self.dim(inside)), self.dim(outside))
         total: Int = 0
         for monomial, count in dim.terms:
-            product: Int = 1
+            power: Int = 1
             for factor in monomial:
-                product = self.times(product, self._atom(factor))
-            total = self.plus(total, self.times(product, self._fitting(count)))
+                power = self.times(power, self._atom(factor))
+            total = self.plus(total, self.times(power, self._fitting(count)))
         return total
 
     def value(self, dim: Dim) -> Value:
@@ -74,12 +74,12 @@ class Sizes:
 
     def _atom(self, atom: Atom) -> Int:
         if not isinstance(atom, Call):
-            if atom not in self.places:
+            if atom not in self.bindings:
                 raise CompileError(
                     "a size cannot be computed",
                     [Problem(f"nothing says what {atom} is", hint="an input's axis must be it, or a multiple of it")],
                 )
-            return self.places[atom]
+            return self.bindings[atom]
         first, *others = [self.dim(a) for a in atom.args]
         match atom.op:
             case "min" | "max" | "broadcast":

@@ -40,11 +40,11 @@ class _Attention(Attended):
         super().__init__(kernel.dtype, (kernel.query, kernel.keys, kernel.values), values)
         self.kernel, self.sizes = kernel, sizes
         self.count = product([v.extent for v in sizes.rows])
-        self.query, self.key_side, self.mixed = self.sides
+        self.query, self.key_operand, self.mixed = self.operands
         depth, columns = padded(sizes.depth, "queries"), padded(sizes.column, "values")
-        wide, halves = max(depth, columns), bool(self.narrow)
-        usual = attention_block(kernel.dtype, halves, self.count, wide)
-        self.block = choice.pick(usual, lambda: candidates.blocks(usual, candidates.ATTENTION, halves, wide))
+        wide, is_half = max(depth, columns), bool(self.narrow)
+        default = attention_block(kernel.dtype, is_half, self.count, wide)
+        self.block = choice.pick(default, lambda: candidates.blocks(default, candidates.ATTENTION, is_half, wide))
         self.blocks = {"ROWS": self.block.rows, "KEYS": self.block.keys, "DEPTH": depth, "COLUMNS": columns}
         self.printer = opened(kernel.buffers, sites)
         self.printer.steps = "kx"
@@ -56,14 +56,14 @@ class _Attention(Attended):
         code.line("program = tl.program_id(0).to(INT)")
         code.line(f"down = tl.cdiv({rows}, ROWS)")
         # the last rows of a causal attention see the most keys: they begin first
-        place = "program % down" if self.sizes.stop == self.sizes.key.extent else "down - 1 - program % down"
-        code.line(f"x = ({place}) * ROWS + tl.arange(0, ROWS)[:, None]")
+        block = "program % down" if self.sizes.stop == self.sizes.key.extent else "down - 1 - program % down"
+        code.line(f"x = ({block}) * ROWS + tl.arange(0, ROWS)[:, None]")
         even = isinstance(self.count, int) and self.count % self.block.rows == 0
         printer.axes = {"x": Axis("x", "" if even else code.let(f"x < {rows}", "inside_x"))}
         printer.walk_flat(kernel.batch, code.let("program // down", "batch"), NONE)
         printer.walk_flat(kernel.rows, "x", frozenset("x"))
         depth = {"d": (kernel.depth, "tl.arange(0, DEPTH)[None, :]")}
-        query = self.side(self.query, "query", depth, "[ROWS, DEPTH]", own=True, whole=False)
+        query = self.operand(self.query, "query", depth, "[ROWS, DEPTH]", own=True, whole=False)
         code.line(f'top = tl.full([ROWS, 1], float("-inf"), {self.sum})')
         code.line(f"weight = tl.full([ROWS, 1], 0.0, {self.sum})")
         code.line(f"total = tl.full([ROWS, COLUMNS], 0.0, {self.sum})")
@@ -98,10 +98,10 @@ class _Attention(Attended):
         kernel, printer, code = self.kernel, self.printer, self.code
         here = "start + tl.arange(0, KEYS)"
         depth = {"d": (kernel.depth, "tl.arange(0, DEPTH)[:, None]"), "k": (kernel.key, f"({here})[None, :]")}
-        keys = self.side(self.key_side, "keys", depth, "[DEPTH, KEYS]", own=False, whole=not hidden)
-        product = code.let(self.dot(query, keys, f"tl.full([ROWS, KEYS], 0.0, {self.sum})"), "product")
+        keys = self.operand(self.key_operand, "keys", depth, "[DEPTH, KEYS]", own=False, whole=not hidden)
+        dots = code.let(self.dot(query, keys, f"tl.full([ROWS, KEYS], 0.0, {self.sum})"), "product")
         printer.axes["k"] = self.axis("k", kernel.key, f"({here})[None, :]", whole=not hidden)
-        printer.accumulator = (f"{product}.to({self.type})", frozenset("xk"))
+        printer.accumulator = (f"{dots}.to({self.type})", frozenset("xk"))
         inner, factor = self.factored(score)
         text = f"tl.broadcast_to({printer.value(inner)}, [ROWS, KEYS]).to({self.sum})"
         if hidden:
@@ -113,6 +113,6 @@ class _Attention(Attended):
         code.line(f"fade = {self.power}(top - shift)")
         code.line("weight = weight * fade + tl.sum(p, 1)[:, None]")
         mixed = {"k": (kernel.key, f"({here})[:, None]"), "y": (kernel.column, "tl.arange(0, COLUMNS)[None, :]")}
-        values = self.side(self.mixed, "values", mixed, "[KEYS, COLUMNS]", own=False, whole=not hidden)
+        values = self.operand(self.mixed, "values", mixed, "[KEYS, COLUMNS]", own=False, whole=not hidden)
         code.line(f"total = {self.dot(f'p.to({self.narrow or self.type})', values, 'total * fade')}")
         code.line("top = higher")

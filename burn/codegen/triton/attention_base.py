@@ -42,12 +42,12 @@ class Attended:
     by log2(e), so that exponentials are powers of two. `blocks`: block sizes by name; `maps`: the number of tensor maps
     of each program. The axis "x" is the program's own."""
 
-    def __init__(self, dtype: str, sides: Sequence[Scalar], values: Mapping[str, Dim]) -> None:
+    def __init__(self, dtype: str, operands: Sequence[Scalar], values: Mapping[str, Dim]) -> None:
         """values: what the names of the kernel's sizes stand for."""
         self.dtype, self.values = dtype, values
-        halves = narrowed(sides, dtype)
-        self.sides = list(halves or sides)
-        self.narrow = triton_type(self.sides[0].dtype) if halves else ""
+        narrow = narrowed(operands, dtype)
+        self.operands = list(narrow or operands)
+        self.narrow = triton_type(self.operands[0].dtype) if narrow else ""
         self.type = triton_type(dtype)
         self.sum = "tl.float64" if dtype == "float64" else "tl.float32"
         self.power = "tl.exp2" if self.narrow else "tl.exp"
@@ -100,21 +100,21 @@ class Attended:
         bounds = []
         for reduce in (outer, inner):
             inside, beyond = printer.axes["x"].mask, "0" if reduce == "max" else extent
-            places = f"tl.where({inside}, {text}, {beyond})" if inside else text
-            least = code.let(f"tl.{reduce}(tl.broadcast_to({places}, [{own}, 1]))", name)
+            indices = f"tl.where({inside}, {text}, {beyond})" if inside else text
+            least = code.let(f"tl.{reduce}(tl.broadcast_to({indices}, [{own}, 1]))", name)
             bounds.append(code.let(f"tl.minimum(tl.maximum({least}, 0), {extent})", name))
         return bounds[0], bounds[1]
 
     # ---- blocks ------------------------------------------------------------------------------------------------------------
-    def axis(self, name: str, loop: LoopVar, places: str, block: str = "", whole: bool = False) -> Axis:
+    def axis(self, name: str, loop: LoopVar, indices: str, block: str = "", whole: bool = False) -> Axis:
         """An axis along one loop, whose index it sets. block: its length; whole: all of it is inside."""
         printer, code = self.printer, self.printer.code
-        text = code.let(f"({places}).to(INT)", name)
+        text = code.let(f"({indices}).to(INT)", name)
         printer.put(loop, text, frozenset(name))
         inside = whole or (block and loop.extent == self.blocks[block])
         return Axis(text, "" if inside else code.let(f"{text} < {printer.dim(loop.extent)}", "within"))
 
-    def side(
+    def operand(
         self, node: Scalar, name: str, axes: Mapping[str, tuple[LoopVar, str]], shape: str, own: bool, whole: bool
     ) -> str:
         """An operand of a matmul, zero outside. own: it lies along the program's own axis; whole: the walked block is
@@ -122,9 +122,9 @@ class Attended:
         printer, code = self.printer, self.printer.code
         with printer.scope():
             printer.axes = {"x": printer.axes["x"]} if own else {}
-            for axis, (loop, places) in axes.items():
+            for axis, (loop, indices) in axes.items():
                 block = {"d": "DEPTH", "y": "COLUMNS"}.get(axis, "")
-                printer.axes[axis] = self.axis(axis, loop, places, block, whole and axis == "k")
+                printer.axes[axis] = self.axis(axis, loop, indices, block, whole and axis == "k")
             value = printer.value(node)
             load = node.arg if isinstance(node, Convert) else node
             mask = " & ".join(a.mask for a in printer.axes.values() if a.mask)

@@ -47,27 +47,27 @@ class _Gradient(Attended):
         maps: bool,
         choice: Choice,
     ) -> None:
-        super().__init__(kernel.dtype, (kernel.query, kernel.owed, kernel.keys, kernel.values), values)
+        super().__init__(kernel.dtype, (kernel.query, kernel.output_gradient, kernel.keys, kernel.values), values)
         self.kernel, self.sizes = kernel, sizes
         depth, columns = padded(sizes.depth, "queries"), padded(sizes.column, "values")
         seen = (sizes.row.extent, sizes.key.extent)
-        wide, halves = max(depth, columns), bool(self.narrow)
-        usual = gradient_block(halves, kernel.of_rows, *seen, wide)
-        self.block = choice.pick(usual, lambda: candidates.blocks(usual, candidates.BACK, halves, wide))
+        wide, is_half = max(depth, columns), bool(self.narrow)
+        default = gradient_block(is_half, kernel.of_rows, *seen, wide)
+        self.block = choice.pick(default, lambda: candidates.blocks(default, candidates.BACK, is_half, wide))
         self.blocks = {"ROWS": self.block.rows, "KEYS": self.block.keys, "DEPTH": depth, "COLUMNS": columns}
-        of_rows, of_keys = self.sides[:2], self.sides[2:]
+        of_rows, of_keys = self.operands[:2], self.operands[2:]
         if kernel.of_rows:
             self.own, self.other, self.names = kernel.row, kernel.key, ("ROWS", "KEYS")
             self.own_size, self.bounds = sizes.row.extent, (kernel.first, kernel.stop)
             self.known = Known(sizes.key.extent, sizes.first == 0, sizes.stop == sizes.key.extent)
-            self.own_sides, self.other_sides = of_rows, of_keys
+            self.own_operands, self.other_operands = of_rows, of_keys
         else:
             self.own, self.other, self.names = kernel.key, kernel.row, ("KEYS", "ROWS")
             self.own_size, self.bounds = sizes.key.extent, (kernel.begin, kernel.end)
             self.known = Known(sizes.row.extent, sizes.begin == 0, sizes.end == sizes.row.extent)
-            self.own_sides, self.other_sides = of_keys, of_rows
+            self.own_operands, self.other_operands = of_keys, of_rows
         self.by_map = maps and (kernel.of_rows or not kernel.heads) and not fetches(kernel)  # made before any loop
-        self.steady = isinstance(kernel.steepness, Const)
+        self.is_constant_derivative = isinstance(kernel.score_derivative, Const)
         self.printer = opened(kernel.buffers, sites)
         self.printer.steps = "kx"
         self.code = self.printer.code
@@ -89,13 +89,13 @@ class _Gradient(Attended):
         printer.walk_flat(apart, code.let("program // down", "batch"), NONE)
         printer.put(self.own, "x", frozenset("x"))
         depth, column = self._along("[None, :]", kernel.depth, kernel.column)
-        first = self.side(self.own_sides[0], "own", depth, f"[{name}, DEPTH]", own=True, whole=False)
-        second = self.side(self.own_sides[1], "own", column, f"[{name}, COLUMNS]", own=True, whole=False)
+        first = self.operand(self.own_operands[0], "own", depth, f"[{name}, DEPTH]", own=True, whole=False)
+        second = self.operand(self.own_operands[1], "own", column, f"[{name}, COLUMNS]", own=True, whole=False)
         kept = self._kept() if kernel.of_rows else None
         along = (kernel.depth, f"[{other}, DEPTH]"), (kernel.column, f"[{other}, COLUMNS]")
         self.from_maps = [
-            self.mapped(side, self.other, *shape) if self.by_map else ""
-            for side, shape in zip(self.other_sides, along, strict=True)
+            self.mapped(operand, self.other, *shape) if self.by_map else ""
+            for operand, shape in zip(self.other_operands, along, strict=True)
         ]
         code.line(f"total = tl.full([{name}, DEPTH], 0.0, {self.sum})")
         if not kernel.of_rows:
@@ -103,10 +103,10 @@ class _Gradient(Attended):
         with ExitStack() as stack:
             for head in () if kernel.of_rows else kernel.heads:
                 stack.enter_context(
-                    code.block(f"for {(place := code.fresh('head'))} in range(0, {printer.dim(head.extent)}):")
+                    code.block(f"for {(index := code.fresh('head'))} in range(0, {printer.dim(head.extent)}):")
                 )
                 stack.enter_context(printer.scope())
-                printer.put(head, place, NONE)
+                printer.put(head, index, NONE)
             self.over(
                 self.other,
                 self.known,
@@ -115,8 +115,8 @@ class _Gradient(Attended):
                 other,
                 lambda score, some: self._others(first, second, kept, score, some),
             )
-        if self.steady and isinstance(kernel.steepness, Const):
-            code.line(f"total = total * {float(kernel.steepness.value)!r}")
+        if self.is_constant_derivative and isinstance(kernel.score_derivative, Const):
+            code.line(f"total = total * {float(kernel.score_derivative.value)!r}")
         self._write("total", "DEPTH", kernel.depth, kernel.row_writes or kernel.key_writes)
         self._write("mixed", "COLUMNS", kernel.column, kernel.value_writes)
         sizes = self.sizes
@@ -129,9 +129,9 @@ class _Gradient(Attended):
         iterations, scratch = batch * self.own_size, self.maps * BYTES
         return closed(printer, kernel, about, self.blocks, programs, self.values, iterations, *shape, scratch)
 
-    def _along(self, turned: str, depth: LoopVar, column: LoopVar) -> tuple[dict[str, tuple[LoopVar, str]], ...]:
+    def _along(self, across: str, depth: LoopVar, column: LoopVar) -> tuple[dict[str, tuple[LoopVar, str]], ...]:
         """The axes of features, of both kinds of side."""
-        return {"d": (depth, f"tl.arange(0, DEPTH){turned}")}, {"y": (column, f"tl.arange(0, COLUMNS){turned}")}
+        return {"d": (depth, f"tl.arange(0, DEPTH){across}")}, {"y": (column, f"tl.arange(0, COLUMNS){across}")}
 
     def _kept(self) -> tuple[str, str]:
         """Per-row values: the norm, in units of scaled scores, and the dot."""
@@ -149,16 +149,16 @@ class _Gradient(Attended):
         first, second = (
             code.let(f"{map}.load([tl.cast(start, tl.int32), 0])", "other")
             if map
-            else self.side(side, "other", down | axis, f"[{other}, {block}]", own=False, whole=whole)
-            for side, map, axis, block in zip(
-                self.other_sides, self.from_maps, (depth, column), ("DEPTH", "COLUMNS"), strict=True
+            else self.operand(operand, "other", down | axis, f"[{other}, {block}]", own=False, whole=whole)
+            for operand, map, axis, block in zip(
+                self.other_operands, self.from_maps, (depth, column), ("DEPTH", "COLUMNS"), strict=True
             )
         )
         printer.axes["k"] = self.axis("k", self.other, f"({here})[None, :]", whole=whole)
         norm, dot = kept or self._kept()  # loaded while the dot product is computed
         zeros = f"tl.full([{name}, {other}], 0.0, {self.sum})"
-        product = code.let(self.dot(own, f"tl.trans({first})", zeros), "product")
-        printer.accumulator = (f"{product}.to({self.type})", frozenset("xk"))
+        dots = code.let(self.dot(own, f"tl.trans({first})", zeros), "product")
+        printer.accumulator = (f"{dots}.to({self.type})", frozenset("xk"))
         inner, factor = self.factored(score)
         text = f"tl.broadcast_to({printer.value(inner)}, [{name}, {other}]).to({self.sum})"
         if printer.axes["k"].mask:
@@ -168,8 +168,8 @@ class _Gradient(Attended):
         if not kernel.of_rows:
             code.line(f"mixed = {self.dot(f'p.to({narrow})', second, 'mixed')}")
         code.line(f"slope = p * ({self.dot(own_mixed, f'tl.trans({second})', zeros)} - {dot})")
-        if not self.steady:
-            code.line(f"slope = slope * {printer.value(kernel.steepness)}")
+        if not self.is_constant_derivative:
+            code.line(f"slope = slope * {printer.value(kernel.score_derivative)}")
         code.line(f"total = {self.dot(f'slope.to({narrow})', first, 'total')}")
 
     def _write(self, total: str, block: str, loop: LoopVar, writes: tuple[Write, ...]) -> None:

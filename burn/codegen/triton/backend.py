@@ -13,10 +13,10 @@ from burn.codegen.cpu.target import TARGETS
 from burn.codegen.pipeline import Pipeline, pipeline
 from burn.codegen.triton.abilities import USUAL_ABILITIES, Abilities
 from burn.codegen.triton.heuristics.preferences import preferences
-from burn.codegen.triton.heuristics.sizes import UNKNOWN, Usual, usual_sizes
+from burn.codegen.triton.heuristics.sizes import UNKNOWN, SizeHints, hinted_sizes
 from burn.codegen.triton.images import Source
 from burn.codegen.triton.printer import GPUPrinter
-from burn.codegen.tuning.choices import USUAL, Choices
+from burn.codegen.tuning.choices import DEFAULT, Choices
 from burn.dialect.program import Program
 from burn.kernels.preferences import Preferences
 from burn.runtime.artefact import KernelImage
@@ -41,9 +41,9 @@ class GPU(Backend):
     kind: str = "cuda"
     architecture: str = "sm_90"
     warp: int = 32
-    choices: Choices = USUAL
+    choices: Choices = DEFAULT
     images: Mapping[Source, KernelImage] = field(default_factory=dict)
-    hints: Usual = field(default_factory=lambda: UNKNOWN)
+    hints: SizeHints = field(default_factory=lambda: UNKNOWN)
     portable: bool = False
 
     @property
@@ -55,7 +55,7 @@ class GPU(Backend):
         return PIPELINE
 
     def session(self, program: Program) -> GPU:
-        return replace(self, hints=usual_sizes(program.usual))
+        return replace(self, hints=hinted_sizes(program.size_hints))
 
     @property
     def abilities(self) -> Abilities:

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from burn.codegen.triton.heuristics.loops import APART, NEAR, TURNED
+from burn.codegen.triton.heuristics.loops import APART, NEAR, TRANSPOSED_LENGTH
 from burn.dialect.dims import Dim, LoopVar, atoms, coefficient, estimate, product
 from burn.kernels.body import Fetched, Load, LoopKernel, Stage, loop_atoms, own_dims, walk
 
@@ -25,17 +25,17 @@ class Layout:
 
     order: tuple[int, ...]
     across: int | None = None
-    turned: bool = False
+    transposed: bool = False
 
 
 def layout(kernel: LoopKernel) -> Layout:
     order = list(range(len(kernel.parallel)))
-    if kernel.folds:
+    if kernel.column_reductions:
         return Layout(tuple(order))
     parallel = all(s.order == "parallel" for s in kernel.stages)
     if any(s.loops for s in kernel.stages if s.order == "parallel"):
-        fast = _side_by_side(kernel)
-        return Layout(tuple(order)) if fast is None else Layout(_last(order, fast), turned=True)
+        fast = _contiguous_loop(kernel)
+        return Layout(tuple(order)) if fast is None else Layout(_last(order, fast), transposed=True)
     pair = _pair(kernel) if parallel and not any(b.role == "scratch" for b in kernel.buffers) else None
     if pair is None:
         return Layout(tuple(order))
@@ -65,10 +65,10 @@ def _loads(stage: Stage) -> Iterator[Dim]:
 
 
 def _own_loads(stage: Stage) -> Iterator[Dim]:
-    """Without those that only say where others are."""
+    """The offsets of loads, except those that only compute the indices of other loads."""
     sources = [a.source for n in walk(*stage.scalars) for d in own_dims(n) for a in atoms(d) if isinstance(a, Fetched)]
-    places = {id(node) for node in walk(*sources)}
-    return (n.offset for n in walk(*stage.scalars) if isinstance(n, Load) and id(n) not in places)
+    index_nodes = {id(node) for node in walk(*sources)}
+    return (n.offset for n in walk(*stage.scalars) if isinstance(n, Load) and id(n) not in index_nodes)
 
 
 def _pair(kernel: LoopKernel) -> tuple[int, int] | None:
@@ -87,10 +87,10 @@ def _pair(kernel: LoopKernel) -> tuple[int, int] | None:
 
 
 def _long(loop: LoopVar) -> bool:
-    return not isinstance(loop.extent, int) or loop.extent >= TURNED
+    return not isinstance(loop.extent, int) or loop.extent >= TRANSPOSED_LENGTH
 
 
-def _side_by_side(kernel: LoopKernel) -> int | None:
+def _contiguous_loop(kernel: LoopKernel) -> int | None:
     """The parallel loop, by number, along which most loads and stores of stages are contiguous; None if that is one of
     their own loops. An operand that is invariant along a loop has fewer elements and weighs less."""
     votes: Counter[LoopVar | None] = Counter()

@@ -66,14 +66,14 @@ BACK = (
 """The same for its backward pass."""
 
 
-def blocks(usual: Block, shapes: Sequence[Block], halves: bool, depth: int) -> list[Block]:
-    """Those of `shapes` that have at most twice the default's rows and keys and fit the GPU. `halves`: the operands
+def blocks(default: Block, shapes: Sequence[Block], is_half: bool, depth: int) -> list[Block]:
+    """Those of `shapes` that have at most twice the default's rows and keys and fit the GPU. `is_half`: the operands
     have 16 bits; others have no choice."""
     return [
         block
         for block in shapes
-        if halves
-        and block.rows <= 2 * usual.rows
-        and block.keys <= 2 * usual.keys
+        if is_half
+        and block.rows <= 2 * default.rows
+        and block.keys <= 2 * default.keys
         and (2 * block.keys * block.stages + block.rows) * max(depth, 16) * 2 <= SHARED
     ]

@@ -49,7 +49,7 @@ class Code:
 class Axis:
     """One axis of the block: the text of its indices, and of the mask of those inside (empty if all are)."""
 
-    places: str
+    indices: str
     mask: str = ""
 
 

@@ -14,7 +14,7 @@ from burn.codegen.triton.abilities import USUAL_ABILITIES, Abilities
 from burn.codegen.triton.code import NONE, Axis
 from burn.codegen.triton.functions import EIGHTS, narrowed, triton_type
 from burn.codegen.triton.heuristics.matmul import GROUP, matmul_tile
-from burn.codegen.triton.heuristics.sizes import UNKNOWN, Usual, likely
+from burn.codegen.triton.heuristics.sizes import UNKNOWN, SizeHints, likely
 from burn.codegen.triton.printed import Printed, closed, opened
 from burn.codegen.tuning.choices import NO_CHOICE, Choice
 from burn.dialect.dims import Dim, ceildiv, product
@@ -32,11 +32,11 @@ def emit(
     sites: list[str],
     abilities: Abilities = USUAL_ABILITIES,
     choice: Choice = NO_CHOICE,
-    usual: Usual = UNKNOWN,
+    hints: SizeHints = UNKNOWN,
 ) -> Printed:
     """values: what the kernel's sizes stand for; sizes: the kernel with them in place, from which tiles are chosen; abilities:
     of the GPU; usual: size hints."""
-    return _Contraction(kernel, values, sizes, sites, abilities, choice, usual).print()
+    return _Contraction(kernel, values, sizes, sites, abilities, choice, hints).print()
 
 
 class _Contraction:
@@ -48,22 +48,22 @@ class _Contraction:
         sites: list[str],
         abilities: Abilities,
         choice: Choice,
-        usual: Usual,
+        hints: SizeHints,
     ) -> None:
         self.kernel, self.values, self.sizes = kernel, values, sizes
         self.rows = product([v.extent for v in sizes.rows])
         self.depth = product([v.extent for v in sizes.depth])
         batch = product([v.extent for v in sizes.batch])
-        halves = narrowed((kernel.lhs, kernel.rhs), kernel.dtype, (*HALVES, *EIGHTS) if abilities.eights else HALVES)
-        self.left, self.right = halves or (kernel.lhs, kernel.rhs)
+        narrow = narrowed((kernel.lhs, kernel.rhs), kernel.dtype, (*HALVES, *EIGHTS) if abilities.eights else HALVES)
+        self.left, self.right = narrow or (kernel.lhs, kernel.rhs)
         bits = DTYPES[self.left.dtype].bits
         costly = any(
             isinstance(node, Apply) and node.function in EXPENSIVE
             for node in walk(*(write.value for write in kernel.epilogue))
         )
-        rows, columns, times = (likely(size, usual) for size in (self.rows, sizes.column.extent, batch))
-        asked = (rows, columns, sizes.depth, times, bits, costly, abilities.processors)
-        self.tile = choice.pick(matmul_tile(*asked), lambda: candidates.tiles(*asked))
+        rows, columns, times = (likely(size, hints) for size in (self.rows, sizes.column.extent, batch))
+        queried = (rows, columns, sizes.depth, times, bits, costly, abilities.processors)
+        self.tile = choice.pick(matmul_tile(*queried), lambda: candidates.tiles(*queried))
         self.masks: dict[str, str] = {}
         self.printer = opened(kernel.buffers, sites)
         self.code = self.printer.code
@@ -111,7 +111,7 @@ class _Contraction:
         code.line(f"total = tl.full([ROWS, COLUMNS], 0.0, {triton_type(kernel.dtype)})")
         with code.block(f"for start in range(0, {depth}, DEPTH):"), printer.scope():
             code.line("k = (start + tl.arange(0, DEPTH)).to(INT)")
-            left, right = self._side(self.left, "x"), self._side(self.right, "y")
+            left, right = self._operand(self.left, "x"), self._operand(self.right, "y")
             if self.left.dtype in EIGHTS and kernel.fast:
                 code.line(f"total = tl.dot({left}, {right}, total)")
             elif self.left.dtype in EIGHTS:  # within a block tensor cores accumulate in fewer bits than float32
@@ -119,7 +119,7 @@ class _Contraction:
             else:
                 code.line(f'total = tl.dot({left}, {right}, total, input_precision="ieee")')
 
-    def _depth(self, places: str, axis: str) -> None:
+    def _depth(self, indices: str, axis: str) -> None:
         """The indices of the depth's loops. If blocks divide the innermost one (the channels of a convolution), the
         other loops have one index for a whole block. Values that depend on them, such as a window row's bounds check,
         are then computed once."""
@@ -129,16 +129,16 @@ class _Contraction:
         loops = [v for v in kernel.depth if v.extent != 1]
         extent = next((v.extent for v in reversed(self.sizes.depth) if v.extent != 1), 1)
         if len(loops) < 2 or not isinstance(extent, int) or extent % self.tile.depth:
-            printer.walk_flat(loops, places, frozenset("k"))
+            printer.walk_flat(loops, indices, frozenset("k"))
             return
         *outer, inner = loops
-        length, turned = printer.dim(inner.extent), "[None, :]" if axis == "x" else "[:, None]"
+        length, across = printer.dim(inner.extent), "[None, :]" if axis == "x" else "[:, None]"
         first = code.let(f"tl.multiple_of(start % {length}, DEPTH)", "first")  # what Triton does not see by itself
-        here = code.let(f"({first} + tl.arange(0, DEPTH)).to(INT){turned}", "k")
+        here = code.let(f"({first} + tl.arange(0, DEPTH)).to(INT){across}", "k")
         printer.put(inner, here, frozenset("k"))
         printer.walk_flat(outer, code.let(f"start // {length}", "tap"), NONE)
 
-    def _side(self, node: Scalar, axis: str) -> str:
+    def _operand(self, node: Scalar, axis: str) -> str:
         """A block of one side, zero outside: [ROWS, DEPTH] or [DEPTH, COLUMNS]."""
         kernel, printer, code = self.kernel, self.printer, self.code
         depth = code.let("k[None, :]" if axis == "x" else "k[:, None]", "k")

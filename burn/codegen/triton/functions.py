@@ -39,24 +39,24 @@ def triton_type(dtype: str) -> str:
     return TYPES[dtype]
 
 
-def narrowed(sides: Sequence[Scalar], total: str, narrow: Collection[str] = HALVES) -> list[Scalar] | None:
+def narrowed(operands: Sequence[Scalar], total: str, narrow: Collection[str] = HALVES) -> list[Scalar] | None:
     """The operands in the type of `narrow` from which all were widened, for a float32 accumulator: multiplications stay
     exact. None for other operands."""
-    halves = [_halved(side, narrow) for side in sides] if total == "float32" else []
-    kinds = {side.dtype for side in halves if side is not None}
-    if not halves or len(kinds) != 1 or None in halves:
+    found = [_narrow(operand, narrow) for operand in operands] if total == "float32" else []
+    kinds = {operand.dtype for operand in found if operand is not None}
+    if not found or len(kinds) != 1 or None in found:
         return None
-    return [side for side in halves if side is not None]
+    return [operand for operand in found if operand is not None]
 
 
-def _halved(side: Scalar, narrow: Collection[str]) -> Scalar | None:
-    match side:
+def _narrow(operand: Scalar, narrow: Collection[str]) -> Scalar | None:
+    match operand:
         case Convert(arg=arg) if arg.dtype in narrow:
             return arg
         case Where(ranges=ranges, then=then, otherwise=Const(value=0)):  # zeros around what is padded
-            inside = _halved(then, narrow)
+            inside = _narrow(then, narrow)
             return inside and Where(inside.dtype, ranges, inside, Const(inside.dtype, 0.0))
-    return side if side.dtype in narrow else None
+    return operand if operand.dtype in narrow else None
 
 
 @dataclass(frozen=True)

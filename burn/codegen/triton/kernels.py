@@ -8,12 +8,12 @@ from burn.codegen.triton import attention, attention_gradient, column_reductions
 from burn.codegen.triton.abilities import USUAL_ABILITIES, Abilities
 from burn.codegen.triton.choices import key
 from burn.codegen.triton.heuristics.matmul import by_columns
-from burn.codegen.triton.heuristics.sizes import UNKNOWN, Usual
+from burn.codegen.triton.heuristics.sizes import UNKNOWN, SizeHints
 from burn.codegen.triton.hopper import attention as hopper_attention
 from burn.codegen.triton.hopper import attention_gradient as hopper_attention_gradient
 from burn.codegen.triton.hopper import matmul as hopper_matmul
 from burn.codegen.triton.printed import Printed
-from burn.codegen.tuning.choices import NO_CHOICE, USUAL, Choice, Choices
+from burn.codegen.tuning.choices import DEFAULT, NO_CHOICE, Choice, Choices
 from burn.errors import unreachable
 from burn.kernels.body import AttentionGradientKernel, AttentionKernel, ContractionKernel, Kernel, LoopKernel
 from burn.kernels.parameters import parametrize
@@ -22,17 +22,17 @@ from burn.kernels.rewrite import as_loops, collapse
 
 class KernelPrinter:
     """The functions of one program. `sites`: source nodes that run-time errors name by number; `abilities`: those of
-    the GPU; `choices`: block shapes; `usual`: size hints."""
+    the GPU; `choices`: block shapes; `hints`: size hints."""
 
     def __init__(
         self,
         sites: list[str] | None = None,
         abilities: Abilities = USUAL_ABILITIES,
-        choices: Choices = USUAL,
-        usual: Usual = UNKNOWN,
+        choices: Choices = DEFAULT,
+        hints: SizeHints = UNKNOWN,
     ) -> None:
         self.sites: list[str] = [] if sites is None else sites
-        self.abilities, self.choices, self.usual = abilities, choices, usual
+        self.abilities, self.choices, self.hints = abilities, choices, hints
         self.functions: dict[str, Printed] = {}
         self._known: dict[str, str] = {}
 
@@ -45,13 +45,13 @@ class KernelPrinter:
                 general, values = parametrize(contraction)
                 if self.abilities.warp_specialised and (
                     printed := hopper_matmul.emit(
-                        general, values, contraction, self.sites, self.abilities.processors, self.usual
+                        general, values, contraction, self.sites, self.abilities.processors, self.hints
                     )
                 ):
                     return self._named(printed)
                 choice = self.choices.of(lambda: key(general, values))
                 return self._named(
-                    contract.emit(general, values, contraction, self.sites, self.abilities, choice, self.usual),
+                    contract.emit(general, values, contraction, self.sites, self.abilities, choice, self.hints),
                     choice,
                 )
             case ContractionKernel() as contraction:
@@ -82,7 +82,7 @@ class KernelPrinter:
 
     def _loops(self, kernel: LoopKernel) -> Printed:
         general, values = parametrize(kernel)
-        emit = column_reductions.emit if kernel.folds else loops.emit
+        emit = column_reductions.emit if kernel.column_reductions else loops.emit
         return self._named(emit(general, values, kernel, self.sites, self.abilities.processors))
 
     def _named(self, printed: Printed, choice: Choice = NO_CHOICE) -> Printed:

@@ -16,11 +16,11 @@ from burn.codegen.host.launches import Kernels, Launches
 from burn.codegen.triton.abilities import USUAL_ABILITIES, Abilities
 from burn.codegen.triton.code import Unprintable
 from burn.codegen.triton.functions import TYPES
-from burn.codegen.triton.heuristics.sizes import UNKNOWN, Usual
+from burn.codegen.triton.heuristics.sizes import UNKNOWN, SizeHints
 from burn.codegen.triton.images import Source, module
 from burn.codegen.triton.kernels import KernelPrinter
 from burn.codegen.triton.printed import Argument, Printed
-from burn.codegen.tuning.choices import USUAL, Choices
+from burn.codegen.tuning.choices import DEFAULT, Choices
 from burn.dialect.control import Group
 from burn.dialect.dims import Dim, exact_div
 from burn.dialect.mlir import ir
@@ -125,8 +125,8 @@ class GPUKernels:
         preferences: Preferences,
         in_place: Collection[ir.Value] = (),
         abilities: Abilities = USUAL_ABILITIES,
-        choices: Choices = USUAL,
-        usual: Usual = UNKNOWN,
+        choices: Choices = DEFAULT,
+        hints: SizeHints = UNKNOWN,
         memory: MemorySpace = CUDA,
     ) -> None:
         """host: prints kernels that run on the host. preferences: those that the passes used. in_place: results that
@@ -134,7 +134,7 @@ class GPUKernels:
         usual: see `KernelPrinter`. memory: the space of the program's tensors."""
         self.host, self.sites, self.memory = host, host.sites, memory
         self._in_place = in_place
-        self.printer = KernelPrinter(self.sites, abilities, choices, usual)
+        self.printer = KernelPrinter(self.sites, abilities, choices, hints)
         self._preferences = preferences
         self.sources: list[Source] = []
         self.chosen: dict[int, str] = {}

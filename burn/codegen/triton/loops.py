@@ -13,7 +13,16 @@ from dataclasses import replace
 from burn.codegen.triton.blocks import layout
 from burn.codegen.triton.code import NONE, Axes, Axis
 from burn.codegen.triton.functions import triton_type
-from burn.codegen.triton.heuristics.loops import IN_TURN, ahead, brief, flat, held, ragged, rows_and_columns, square
+from burn.codegen.triton.heuristics.loops import (
+    SEQUENTIAL_ROWS,
+    ahead,
+    flat,
+    held,
+    is_short_row,
+    ragged,
+    rows_and_columns,
+    transposed_block,
+)
 from burn.codegen.triton.printed import Printed, closed, opened
 from burn.codegen.triton.scalars import constant
 from burn.dialect.dims import Dim, Expr, atoms, ceildiv, product
@@ -61,9 +70,9 @@ def _end(stage: Stage) -> Dim | None:
     for r in stage.reductions:
         nothing = None if r.kind.startswith("arg") else identity(r.kind, r.dtype)
         match r.body:
-            case Where(ranges=((place, end),), otherwise=Const(value=value)) if (
+            case Where(ranges=((index, end),), otherwise=Const(value=value)) if (
                 value == nothing
-                and place == Expr.of(stage.loops[0])
+                and index == Expr.of(stage.loops[0])
                 and any(isinstance(a, Fetched) for a in atoms(end))
             ):
                 found.add(end)
@@ -72,12 +81,12 @@ def _end(stage: Stage) -> Dim | None:
     return found.pop() if len(found) == 1 and not loop_atoms(next(iter(found))) & set(stage.loops) else None
 
 
-def is_brief(kernel: LoopKernel) -> bool:
+def has_short_rows(kernel: LoopKernel) -> bool:
     """True if rows are processed step by step (`_step_by_step`)."""
     along = [s for s in kernel.stages if s.loops]
     if len(along) != 1 or along[0].order != "parallel" or any(r.kind.startswith("arg") for r in along[0].reductions):
         return False
-    return brief(_length(along[0])) and layout(kernel).turned
+    return is_short_row(_length(along[0])) and layout(kernel).transposed
 
 
 class Loops:
@@ -89,31 +98,31 @@ class Loops:
         self.layout = layout(sizes)
         along = [s for s in sizes.stages if s.loops and s.order == "parallel"]
         self.wide = bool(along) or self.layout.across is not None
-        self.short = self.brief = False
-        if is_brief(sizes):
-            self.brief, self.wide = True, False
-            self.layout = replace(self.layout, turned=False)
-        if along and not self.brief:
+        self.short = self.is_short_row = False
+        if has_short_rows(sizes):
+            self.is_short_row, self.wide = True, False
+            self.layout = replace(self.layout, transposed=False)
+        if along and not self.is_short_row:
             lengths = [_length(s) for s in along]
             numbers = [n for n in lengths if isinstance(n, int)]
             longest = (
                 max(numbers) if len(numbers) == len(lengths) else next(n for n in lengths if not isinstance(n, int))
             )
-            turned, shared = self.layout.turned, len(along) > 1
+            transposed, shared = self.layout.transposed, len(along) > 1
             if all(_end(s) is not None for s in along):
-                self.block = ragged(self.count, turned, processors)
+                self.block = ragged(self.count, transposed, processors)
             else:
-                self.short = len({s.loops for s in along}) == 1 and held(longest, turned, shared)
-                self.block = rows_and_columns(self.count, longest, turned, shared, processors)
+                self.short = len({s.loops for s in along}) == 1 and held(longest, transposed, shared)
+                self.block = rows_and_columns(self.count, longest, transposed, shared, processors)
         elif self.layout.across is not None:
             order = [sizes.parallel[i].extent for i in (*self.layout.order, self.layout.across)]
-            self.block = square(order[-1], order[-2], product(order[:-2]), processors)
+            self.block = transposed_block(order[-1], order[-2], product(order[:-2]), processors)
         else:
             widest = max(DTYPES[b.dtype].bits for b in sizes.buffers)
             self.block = flat(self.count, (widest + 7) // 8, processors)
         if any(s.order != "parallel" for s in kernel.stages):
-            self.block = replace(self.block, rows=min(self.block.rows, IN_TURN))
-        last = self.layout.turned or self.layout.across is not None
+            self.block = replace(self.block, rows=min(self.block.rows, SEQUENTIAL_ROWS))
+        last = self.layout.transposed or self.layout.across is not None
         self.down, self.right = "[:, None]", "[None, :]"  # the axes of x and of `across`
         self.axis, self.shape, self.narrow = 1, "[ROWS, COLUMNS]", "[ROWS, 1]"
         if last:
@@ -126,7 +135,7 @@ class Loops:
 
     def print(self) -> Printed:
         kernel, printer, code = self.kernel, self.printer, self.code
-        programs = self._square() if self.layout.across is not None else self._places()
+        programs = self._transposed_indices() if self.layout.across is not None else self._flat_indices()
         for number, buffer in enumerate(kernel.buffers):
             if buffer.role == "scratch":
                 printer.private[number] = code.let(f"workspace{number} + x * {printer.dim(buffer.elements)}", "own")
@@ -156,7 +165,7 @@ class Loops:
             self._stage(stage)
             written |= {w.buffer for w in stage.writes}
 
-    def _places(self) -> Dim:
+    def _flat_indices(self) -> Dim:
         """The linear indices of the parallel loops; returns the number of programs."""
         kernel, printer, code = self.kernel, self.printer, self.code
         first = "tl.program_id(0).to(INT)"
@@ -166,7 +175,7 @@ class Loops:
         printer.walk_flat([kernel.parallel[i] for i in self.layout.order], "x", frozenset("x"))
         return ceildiv(self.count, self.block.rows)
 
-    def _square(self) -> Dim:
+    def _transposed_indices(self) -> Dim:
         """The indices of two parallel loops, each along an axis of its own; the others have one index per program."""
         kernel, printer, code = self.kernel, self.printer, self.code
         order, across = self.layout.order, self.layout.across
@@ -189,27 +198,27 @@ class Loops:
         printer.walk_flat([kernel.parallel[i] for i in others], rest, NONE)
         return programs * product([self.sizes.parallel[i].extent for i in others])
 
-    def _inside(self, name: str, places: str, count: str, size: Dim, block: int) -> str:
+    def _inside(self, name: str, indices: str, count: str, size: Dim, block: int) -> str:
         """The name of the mask of valid indices; empty if all blocks are whole."""
         if isinstance(size, int) and size % block == 0:
             return ""
-        self.code.line(f"{name} = {places} < {count}")
+        self.code.line(f"{name} = {indices} < {count}")
         return name
 
     def _about(self) -> str:
         kinds = [r.kind for s in self.kernel.stages for r in s.reductions]
         about = f"A block of places each; {', '.join(kinds)} along rows" if kinds else "A block of places each"
-        down = ", ".join(f.reduction.kind for f in self.kernel.folds)
+        down = ", ".join(f.reduction.kind for f in self.kernel.column_reductions)
         return f"{about}; {down} down columns." if down else f"{about}."
 
     def _stage(self, stage: Stage) -> None:
         printer = self.printer
         if stage.order != "parallel":
             with printer.scope():
-                self._in_turn(stage)
+                self._sequential(stage)
         elif not stage.loops:
             self._rows(stage)
-        elif self.brief:
+        elif self.is_short_row:
             self._step_by_step(stage)
         elif self.short:
             self._block(stage)
@@ -248,7 +257,7 @@ class Loops:
         printer = self.printer
         for r in stage.reductions:
             value = self._value(r)
-            self._finish(r, value, self._place(r))
+            self._finish(r, value, self._element_index(r))
         for write in stage.writes:
             printer.store(write)
 
@@ -259,20 +268,22 @@ class Loops:
         for loop in stage.loops:
             printer.put(loop, "", frozenset("r"))
         printer.hoist(stage.scalars, "r")
-        totals = [(code.let(self.start(r), "total"), self._first_place(r)) for r in stage.reductions]
+        totals = [(code.let(self.start(r), "total"), self._initial_index(r)) for r in stage.reductions]
         length = self._longest(stage)
         with code.block(f"for start in {self._steps(stage, length)}:"), printer.scope():
             self._columns(stage, "start")
-            for r, (total, place) in zip(stage.reductions, totals, strict=True):
+            for r, (total, index) in zip(stage.reductions, totals, strict=True):
                 value = self._value(r)
                 if r.kind.startswith("arg"):
-                    code.line(f"{total}, {place} = {ARG[r.kind, r.last]}({total}, {place}, {value}, {self._place(r)})")
+                    code.line(
+                        f"{total}, {index} = {ARG[r.kind, r.last]}({total}, {index}, {value}, {self._element_index(r)})"
+                    )
                 else:
                     code.line(f"{total} = {COMBINE[r.kind]}({total}, {value})")
             for write in stage.writes:
                 printer.store(write)
-        for r, (total, place) in zip(stage.reductions, totals, strict=True):
-            self._finish(r, total, place)
+        for r, (total, index) in zip(stage.reductions, totals, strict=True):
+            self._finish(r, total, index)
 
     def _steps(self, stage: Stage, length: str) -> str:
         """The steps of a row, whose blocks are on their way from memory ahead of that, where nothing but memory says where they
@@ -313,7 +324,7 @@ class Loops:
         for total, r in zip(totals, stage.reductions, strict=True):
             printer.reduced[r.name] = (total, frozenset("x"))
 
-    def _in_turn(self, stage: Stage) -> None:
+    def _sequential(self, stage: Stage) -> None:
         """One place of the loops after another, in which each may read what those before it wrote."""
         printer, code = self.printer, self.code
         printer.axes.pop("r", None)
@@ -344,7 +355,7 @@ class Loops:
     def start(self, r: Reduction) -> str:
         return f"tl.full({self.shape}, {self.identity(r)}, {self.type(r)})"
 
-    def _first_place(self, r: Reduction) -> str:
+    def _initial_index(self, r: Reduction) -> str:
         return self.code.let(f"tl.full({self.shape}, -1, tl.int64)", "place") if r.kind.startswith("arg") else ""
 
     def full(self, text: str) -> str:
@@ -369,19 +380,19 @@ class Loops:
             and "r" in self.printer.span(r.body.offset)
         )
 
-    def _place(self, r: Reduction) -> str:
+    def _element_index(self, r: Reduction) -> str:
         if not r.kind.startswith("arg"):
             return ""
         index, within = self.printer.dim(r.index), self.printer.axes["r"].mask
         text = self.full(index)
         return self.code.let(f"{f'tl.where({within}, {text}, -1)' if within else text}.to(tl.int64)", "place")
 
-    def _finish(self, r: Reduction, value: str, place: str) -> None:
+    def _finish(self, r: Reduction, value: str, index: str) -> None:
         code = self.code
         axes: Axes = frozenset("x")
         if r.kind.startswith("arg"):
             name = code.fresh("best")
-            code.line(f"_, {name} = tl.reduce(({value}, {place}), {self.axis}, {ARG[r.kind, r.last]})")
+            code.line(f"_, {name} = tl.reduce(({value}, {index}), {self.axis}, {ARG[r.kind, r.last]})")
             self.printer.reduced[r.name] = (code.let(f"{name}{self.down}", "best"), axes)
             return
         text = self.reduce(r, value, self.axis)

@@ -11,7 +11,7 @@ from burn.codegen.cpu.kernels import KernelPrinter
 from burn.codegen.host.entry import EntryBuilder
 from burn.codegen.host.object import compile_object, compile_text
 from burn.codegen.triton.abilities import Abilities
-from burn.codegen.triton.heuristics.sizes import Usual
+from burn.codegen.triton.heuristics.sizes import SizeHints
 from burn.codegen.triton.images import Machine, Source, compile_all
 from burn.codegen.triton.kernels import KernelPrinter as GPUKernelPrinter
 from burn.codegen.triton.launches import GPUKernels
@@ -36,7 +36,7 @@ class GPUPrinter(Printer):
     preferences: Preferences
     abilities: Abilities
     choices: Choices
-    hints: Usual
+    hints: SizeHints
     images: Mapping[Source, KernelImage]
 
     @property

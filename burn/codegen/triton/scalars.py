@@ -48,7 +48,7 @@ class ScalarPrinter:
     buffers: Sequence[Buffer]
     sites: list[str]
     axes: dict[str, Axis] = field(default_factory=dict)
-    places: dict[Atom, tuple[str, Axes]] = field(default_factory=dict)
+    bindings: dict[Atom, tuple[str, Axes]] = field(default_factory=dict)
     reduced: dict[str, tuple[str, Axes]] = field(default_factory=dict)
     accumulator: tuple[str, Axes] = ("", NONE)
     private: dict[int, str] = field(default_factory=dict)
@@ -62,11 +62,11 @@ class ScalarPrinter:
     @contextmanager
     def scope(self) -> Iterator[None]:
         """Values created inside are not used outside; neither are indices and axes set there."""
-        places, axes = dict(self.places), dict(self.axes)
+        bindings, axes = dict(self.bindings), dict(self.axes)
         self._memo.append({})
         yield
         self._memo.pop()
-        self.places, self.axes = places, axes
+        self.bindings, self.axes = bindings, axes
         self._spans.clear()
 
     @contextmanager
@@ -78,9 +78,9 @@ class ScalarPrinter:
         self._guards.pop()
 
     # ---- where the loops are -----------------------------------------------------------------------------------------------
-    def put(self, loop: LoopVar, places: str, axes: Axes) -> None:
-        """Says where a loop is."""
-        self.places[loop] = (places, axes)
+    def put(self, loop: LoopVar, indices: str, axes: Axes) -> None:
+        """Binds a loop variable to the text of its indices, which vary along `axes`."""
+        self.bindings[loop] = (indices, axes)
         self._spans.clear()
 
     def walk_flat(self, loops: Sequence[LoopVar], flat: str, axes: Axes) -> None:
@@ -100,7 +100,7 @@ class ScalarPrinter:
         """The axes along which an index expression varies."""
         found: set[str] = set()
         for atom in loop_atoms(dim):
-            found |= self.places[atom][1] if atom in self.places else NONE
+            found |= self.bindings[atom][1] if atom in self.bindings else NONE
             if isinstance(atom, Fetched):
                 found |= self.span_of(atom.source)
         return frozenset(found)
@@ -117,7 +117,7 @@ class ScalarPrinter:
                 else:
                     for dim in own_dims(part):
                         for atom in loop_atoms(dim):
-                            found |= self.places[atom][1] if atom in self.places else NONE
+                            found |= self.bindings[atom][1] if atom in self.bindings else NONE
             self._spans[id(node)] = (node, frozenset(found))
         return self._spans[id(node)][1]
 
@@ -139,8 +139,8 @@ class ScalarPrinter:
         return text if text.isidentifier() or text.isdigit() else f"({text})"
 
     def _atom(self, atom: Atom) -> str:
-        if atom in self.places:
-            return self.places[atom][0]
+        if atom in self.bindings:
+            return self.bindings[atom][0]
         if isinstance(atom, Symbol):
             return atom.name
         if isinstance(atom, Fetched):
@@ -150,9 +150,9 @@ class ScalarPrinter:
         args = [self.dim(a) for a in atom.args]
         if atom.op in ("min", "max"):
             function = "tl.minimum" if atom.op == "min" else "tl.maximum"
-            return _folded(lambda a, b: f"{function}({a}, {b})", args)
+            return _chained(lambda a, b: f"{function}({a}, {b})", args)
         if atom.op == "broadcast":
-            return _folded(lambda a, b: f"tl.where({a} != 1, {a}, {b})", args)
+            return _chained(lambda a, b: f"tl.where({a} != 1, {a}, {b})", args)
         if not isinstance(atom.args[1], int):  # a size of 0: what is divided by it belongs to a loop that does not run
             args[1] = f"tl.maximum({args[1]}, 1)"
         if non_negative(atom.args[0]):
@@ -186,7 +186,7 @@ class ScalarPrinter:
         need = (have | wanted).union(*(g.axes for g in self._guards))
         text = self.dim(offset) if self.steps is None else self._stepped(offset, self.steps)
         for name in sorted(need - have):
-            text = f"{text} + {self.axes[name].places} * 0"
+            text = f"{text} + {self.axes[name].indices} * 0"
         base = self.private.get(buffer) or self.bases.get(buffer, f"b{buffer}")
         return f"{base} + {text}", self._mask(need)
 
@@ -290,17 +290,17 @@ class ScalarPrinter:
     def tests(self, ranges: Sequence[tuple[Dim, Dim]]) -> list[str]:
         """0 <= e < n for every (e, n), without what holds anyway."""
         found: list[str] = []
-        for place, extent in ranges:
-            at = self.dim(place)
-            arguments = any(name.startswith("_") for name in symbols(place))  # stand for anything, see parametrize
-            found += [f"({at} >= 0)"] if arguments or not non_negative(place) else []
+        for index, extent in ranges:
+            at = self.dim(index)
+            arguments = any(name.startswith("_") for name in symbols(index))  # stand for anything, see parametrize
+            found += [f"({at} >= 0)"] if arguments or not non_negative(index) else []
             found.append(f"({at} < {self.dim(extent)})")
         return found
 
     def _where(self, node: Where) -> str:
         axes: Axes = NONE
-        for place, extent in node.ranges:
-            axes |= self.span(place) | self.span(extent)
+        for index, extent in node.ranges:
+            axes |= self.span(index) | self.span(extent)
         condition = self.code.let(" & ".join(self.tests(node.ranges)), "here")
         # computed everywhere: in front of what is computed inside, which may need the same
         otherwise = "" if _is_zero(node.otherwise) else self.value(node.otherwise)
@@ -344,7 +344,7 @@ def constant(dtype: str, value: float | int | bool) -> str:
     return f"tl.full((), {literal(value)}, {triton_type(dtype)})"
 
 
-def _folded(join: Callable[[str, str], str], parts: Sequence[str]) -> str:
+def _chained(join: Callable[[str, str], str], parts: Sequence[str]) -> str:
     result = parts[0]
     for part in parts[1:]:
         result = join(result, part)

@@ -32,14 +32,14 @@ class Matrix:
     columns: LoopVar
 
 
-def matrix(side: Scalar, rows: LoopVar, columns: LoopVar, values: Mapping[str, Dim]) -> Matrix | None:
+def matrix(operand: Scalar, rows: LoopVar, columns: LoopVar, values: Mapping[str, Dim]) -> Matrix | None:
     """The matrix of a matmul operand, if it can be read through a map. values: the values of named sizes."""
-    if not isinstance(side, Load):
+    if not isinstance(operand, Load):
         return None
     begin: Dim = 0
     stride: Dim = 0
     across: Dim = 0
-    for monomial, count in () if isinstance(side.offset, int) else side.offset.terms:
+    for monomial, count in () if isinstance(operand.offset, int) else operand.offset.terms:
         term = product([count, *(Expr.of(atom) for atom in monomial)])
         inside = loop_atoms(term)
         if rows not in inside and columns not in inside:
@@ -51,7 +51,7 @@ def matrix(side: Scalar, rows: LoopVar, columns: LoopVar, values: Mapping[str, D
     if across != Expr.of(columns) or stride == 0 or any(isinstance(atom, LoopVar) for atom in loop_atoms(stride)):
         return None
     sizes: dict[Atom, Dim] = {Symbol(name): value for name, value in values.items()}
-    least = ALIGNED * 8 // DTYPES[side.dtype].bits
+    least = ALIGNED * 8 // DTYPES[operand.dtype].bits
     if any(part != 0 and exact_div(substitute(part, sizes), least) is None for part in (begin, stride)):
         return None
-    return Matrix(side.buffer, begin, stride, rows, columns)
+    return Matrix(operand.buffer, begin, stride, rows, columns)

@@ -13,8 +13,8 @@ from burn.codegen.triton.abilities import SHARED_MEMORY
 from burn.codegen.triton.backend import GPU
 from burn.codegen.triton.images import Source, compile_each
 from burn.codegen.tuning.book import Book
-from burn.codegen.tuning.choices import Choices, Form
-from burn.codegen.tuning.search import Measure, Trial, search, tell
+from burn.codegen.tuning.choices import Choices, Variant
+from burn.codegen.tuning.search import Measure, Trial, report, search
 from burn.dialect.mlir import context
 from burn.dialect.program import Program
 from burn.kernels.structural_key import structural_key
@@ -44,20 +44,20 @@ class Shapes:
     images: dict[Source, KernelImage] = field(default_factory=dict)
 
     worth = WORTH
-    by_turns = False
+    interleaved = False
 
-    def forms(self) -> dict[str, list[Form]]:
-        seen: dict[str, list[Form]] = {}
+    def variants(self) -> dict[str, list[Variant]]:
+        seen: dict[str, list[Variant]] = {}
         self._sources(Choices(seen=seen))
         return seen
 
-    def prepare(self, trials: Sequence[Mapping[str, Form]]) -> set[tuple[str, int]]:
+    def prepare(self, trials: Sequence[Mapping[str, Variant]]) -> set[tuple[str, int]]:
         """Compiles all kernels in all shapes in parallel, without those that do not fit the GPU."""
         found: dict[Source, set[tuple[str, int]]] = {}
         for number, trial in enumerate(trials):
             for source, keys in self._sources(Choices(trial)).items():
                 found.setdefault(source, set()).update((key, number) for key in keys)
-        tell(f"compiling {len(found)} kernels")
+        report(f"compiling {len(found)} kernels")
         most = SHARED_MEMORY.get(self.backend.architecture, SHARED_UNKNOWN)
         unfit: set[tuple[str, int]] = set()
         for source, made in zip(found, compile_each(list(found), self.backend.printer.machine), strict=True):
@@ -67,7 +67,7 @@ class Shapes:
                 unfit |= {(key, number) for key, number in found[source] if number}
         return unfit
 
-    def build(self, picked: Mapping[str, Form]) -> Trial:
+    def build(self, picked: Mapping[str, Variant]) -> Trial:
         built = replace(self.backend, choices=Choices(picked), images=self.images).printer.build(self.program)
         return Trial(self.program, built, {launch: (key,) for launch, key in built.chosen.items()})
 

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from burn.codegen.tuning.choices import Form
+from burn.codegen.tuning.choices import Variant
 from burn.runtime import registry, versions
 from burn.runtime.cache import Cache
 from burn.runtime.files import save_text
@@ -31,26 +31,26 @@ class Book:
         folder = cache.directory / "tuned" / name if cache.size else None
         return Book(folder, versions.compilers(registry.entry(kind).packages))
 
-    def get(self, key: str, forms: Sequence[Form], tried: int) -> Form | None:
-        """The fastest of `forms`, if at least the first `tried` of them have been timed."""
+    def get(self, key: str, variants: Sequence[Variant], tried: int) -> Variant | None:
+        """The fastest of `variants`, if at least the first `tried` of them have been timed."""
         if self.folder is None:
             return None
         try:
             noted = json.loads((self.folder / f"{key}.json").read_text())
             if tuple(noted["versions"]) != self.versions:
                 return None
-            by_text = {_text(form): form for form in forms}
-            return by_text.get(noted["shape"]) if noted["tried"] >= min(tried, len(forms)) else None
+            by_text = {_text(variant): variant for variant in variants}
+            return by_text.get(noted["shape"]) if noted["tried"] >= min(tried, len(variants)) else None
         except (OSError, ValueError, KeyError, TypeError):
             return None
 
-    def put(self, key: str, form: Form, times: Mapping[int, float], tried: int) -> None:
+    def put(self, key: str, variant: Variant, times: Mapping[int, float], tried: int) -> None:
         """times: seconds by variant number, of the first `tried`; variants that could not be built are missing."""
         if self.folder is None:
             return
         microseconds = {number: round(seconds * 1e6, 3) for number, seconds in times.items()}
         noted = {
-            "shape": _text(form),
+            "shape": _text(variant),
             "tried": tried,
             "microseconds": microseconds,
             "versions": self.versions,
@@ -60,5 +60,5 @@ class Book:
             save_text(self.folder / f"{key}.json", json.dumps(noted))
 
 
-def _text(form: Form) -> str:
-    return json.dumps({"kind": type(form).__name__, **asdict(form)})
+def _text(variant: Variant) -> str:
+    return json.dumps({"kind": type(variant).__name__, **asdict(variant)})

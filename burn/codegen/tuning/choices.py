@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-Form = Any
+Variant = Any
 F = TypeVar("F")
 
 
@@ -21,49 +21,49 @@ class Choices:
     given, variants are drawn at random, for tests: all must give correct results. asked: if given, records keys by
     source node, for passes that run before there are launches."""
 
-    picked: Mapping[str, Form] = field(default_factory=dict)
-    seen: dict[str, list[Form]] | None = None
+    picked: Mapping[str, Variant] = field(default_factory=dict)
+    seen: dict[str, list[Variant]] | None = None
     seed: int | None = None
-    asked: dict[str, set[str]] | None = None
+    queried: dict[str, set[str]] | None = None
 
     @property
-    def are_usual(self) -> bool:
+    def are_default(self) -> bool:
         """True if every variant is the default, and nothing records choices."""
-        return not self.picked and self.seen is None and self.seed is None and self.asked is None
+        return not self.picked and self.seen is None and self.seed is None and self.queried is None
 
     def of(self, key: Callable[[], str], node: str = "") -> Choice:
         """The choice for a decision with this key (computed on demand), from a source node."""
-        if self.are_usual:
+        if self.are_default:
             return NO_CHOICE
         made = key()
-        if self.asked is not None and node:
-            self.asked.setdefault(node, set()).add(made)
+        if self.queried is not None and node:
+            self.queried.setdefault(node, set()).add(made)
         return Choice(self, made)
 
 
-USUAL = Choices()
+DEFAULT = Choices()
 
 
 @dataclass(frozen=True)
 class Choice:
     """key: identifies the decision."""
 
-    choices: Choices = USUAL
+    choices: Choices = DEFAULT
     key: str = ""
 
-    def pick(self, usual: F, others: Callable[[], Sequence[F]]) -> F:
+    def pick(self, default: F, others: Callable[[], Sequence[F]]) -> F:
         """others: the alternatives, in order of trial."""
         choices = self.choices
-        if choices.are_usual:
-            return usual
+        if choices.are_default:
+            return default
         if choices.seen is not None or choices.seed is not None:
-            forms = list(dict.fromkeys((usual, *others())))
+            variants = list(dict.fromkeys((default, *others())))
             if choices.seen is not None:
-                choices.seen[self.key] = forms
+                choices.seen[self.key] = variants
             if choices.seed is not None:
-                return forms[int(digest(str(choices.seed), self.key), 16) % len(forms)]
+                return variants[int(digest(str(choices.seed), self.key), 16) % len(variants)]
         picked = choices.picked.get(self.key)
-        return picked if isinstance(picked, type(usual)) else usual
+        return picked if isinstance(picked, type(default)) else default
 
 
 NO_CHOICE = Choice()

@@ -42,15 +42,15 @@ def seconds(program: Program, artefacts: Sequence[Artefact], device: Device) -> 
     count = len(program.inputs) - program.random_state
     given = [_made_up(type_, number) for number, type_ in enumerate(program.input_types[:count])]
     best = [[float("inf")] * len(artefact.kernels) for artefact in artefacts]
-    start, turns = time.perf_counter(), 0
+    start, rounds = time.perf_counter(), 0
     try:
         executables = [Executable(artefact, device=device) for artefact in artefacts]
-        while turns <= RUNS or (len(artefacts) > 1 and turns < MOST and time.perf_counter() - start < LONG):
+        while rounds <= RUNS or (len(artefacts) > 1 and rounds < MOST and time.perf_counter() - start < LONG):
             for executable, least in zip(executables, best, strict=True):
                 rows = {id(row.kernel): row.seconds for row in executable.profile(*given).rows}
                 kernels = executable.artefact.kernels
                 least[:] = [min(a, rows.get(id(kernel), 0.0)) for a, kernel in zip(least, kernels, strict=True)]
-            turns += 1
+            rounds += 1
     except (InputError, RunError) as error:
         raise CompileError("autotuning runs a program on made-up inputs", [Problem(str(error), hint=HINT)]) from error
     return best

@@ -26,7 +26,7 @@ class Mode:
 
     name: str = "off"
     seed: int | None = None
-    wished: bool = False
+    requested: bool = False
 
     @property
     def is_off(self) -> bool:
@@ -35,7 +35,7 @@ class Mode:
     @property
     def key(self) -> str:
         """Distinguishes programs compiled in different modes; a wish may not have been granted."""
-        return f"{self.name}{'?' * self.wished}" if self.seed is None else f"any:{self.seed}"
+        return f"{self.name}{'?' * self.requested}" if self.seed is None else f"any:{self.seed}"
 
 
 OFF = Mode()
@@ -46,9 +46,9 @@ def mode_of(given: str | None = None) -> Mode:
     unknown one in the environment."""
     text = given if given is not None else variable(VARIABLE) or "off"
     if text in MODES:
-        return Mode(text, wished=given is None)
+        return Mode(text, requested=given is None)
     if drawn := _DRAWN.fullmatch(text):
-        return Mode(seed=int(drawn[1]), wished=given is None)
+        return Mode(seed=int(drawn[1]), requested=given is None)
     if given is None:
         raise BurnError(f"{VARIABLE} is malformed", [f"'{text}' is none of {', '.join(MODES)}"])
     raise TypeMismatch(f"there is no autotuning {given!r}", [f"there are {', '.join(MODES)}"])

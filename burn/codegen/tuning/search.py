@@ -15,13 +15,13 @@ from typing import Protocol
 
 from burn.codegen.backend import Built
 from burn.codegen.tuning.book import Book
-from burn.codegen.tuning.choices import Form
+from burn.codegen.tuning.choices import Variant
 from burn.dialect.program import Program
 
 TRIED = {"fast": 4, "full": 16}
 """The number of variants timed for each decision, by mode, including the default."""
 
-Forms = Mapping[str, Sequence[Form]]
+Variants = Mapping[str, Sequence[Variant]]
 """By key, the default first."""
 
 
@@ -47,32 +47,32 @@ class Subject(Protocol):
     def worth(self) -> float: ...
 
     @property
-    def by_turns(self) -> bool: ...
+    def interleaved(self) -> bool: ...
 
-    def forms(self) -> dict[str, list[Form]]:
+    def variants(self) -> dict[str, list[Variant]]:
         """All variants by key, the default first."""
         ...
 
-    def prepare(self, trials: Sequence[Mapping[str, Form]]) -> set[tuple[str, int]]:
+    def prepare(self, trials: Sequence[Mapping[str, Variant]]) -> set[tuple[str, int]]:
         """Work shared by all following trials; returns the variants, by number, that cannot be built."""
         ...
 
-    def build(self, picked: Mapping[str, Form]) -> Trial: ...
+    def build(self, picked: Mapping[str, Variant]) -> Trial: ...
 
 
-def search(subject: Subject, mode: str, book: Book, measure: Measure) -> dict[str, Form]:
+def search(subject: Subject, mode: str, book: Book, measure: Measure) -> dict[str, Variant]:
     """The fastest variants by key. Raises CompileError."""
-    forms = {key: found for key, found in subject.forms().items() if len(found) > 1}
+    variants = {key: found for key, found in subject.variants().items() if len(found) > 1}
     tried = TRIED[mode]
-    picked = {key: form for key, found in forms.items() if (form := book.get(key, found, tried)) is not None}
-    unknown = {key: found[:tried] for key, found in forms.items() if key not in picked}
+    picked = {key: variant for key, found in variants.items() if (variant := book.get(key, found, tried)) is not None}
+    unknown = {key: found[:tried] for key, found in variants.items() if key not in picked}
     if unknown:
         unfit = subject.prepare([_trial(picked, unknown, number) for number in _rounds(unknown)])
         times = _timed(subject, picked, unknown, unfit, measure)
         best = {key: _fastest(times.get(key, {}), subject.worth) for key in unknown}
-        if subject.by_turns and any(best.values()):
+        if subject.interleaved and any(best.values()):
             best = _confirmed(subject, picked, unknown, best, measure)
-        tell("")
+        report("")
         for key, number in best.items():
             picked[key] = unknown[key][number]
             book.put(key, picked[key], times.get(key, {}), len(unknown[key]))
@@ -87,36 +87,40 @@ def _fastest(times: Mapping[int, float], worth: float) -> int:
     return best if times[best] <= worth * times[0] else 0
 
 
-def _trial(picked: Mapping[str, Form], forms: Forms, number: int) -> dict[str, Form]:
+def _trial(picked: Mapping[str, Variant], variants: Variants, number: int) -> dict[str, Variant]:
     """Every decision in its variant of that number; in the default if there is none."""
-    return {**picked, **{key: found[number if number < len(found) else 0] for key, found in forms.items()}}
+    return {**picked, **{key: found[number if number < len(found) else 0] for key, found in variants.items()}}
 
 
-def _rounds(forms: Forms) -> range:
-    return range(max(map(len, forms.values())))
+def _rounds(variants: Variants) -> range:
+    return range(max(map(len, variants.values())))
 
 
 def _timed(
-    subject: Subject, picked: Mapping[str, Form], forms: Forms, unfit: Collection[tuple[str, int]], measure: Measure
+    subject: Subject,
+    picked: Mapping[str, Variant],
+    variants: Variants,
+    unfit: Collection[tuple[str, int]],
+    measure: Measure,
 ) -> dict[str, dict[int, float]]:
     """Seconds of each decision by variant number. Variants that do not run have none."""
     times: dict[str, dict[int, float]] = {}
-    usual: Trial | None = None
-    for number in _rounds(forms):
-        fit = {key: found for key, found in forms.items() if (key, number) not in unfit and number < len(found)}
-        tell(f"building {number + 1} of {len(_rounds(forms))}")
-        trial = subject.build({**_trial(picked, forms, 0), **_trial({}, fit, number)})
-        tell(f"timing {number + 1} of {len(_rounds(forms))}")
-        if not subject.by_turns:
+    default: Trial | None = None
+    for number in _rounds(variants):
+        fit = {key: found for key, found in variants.items() if (key, number) not in unfit and number < len(found)}
+        report(f"building {number + 1} of {len(_rounds(variants))}")
+        trial = subject.build({**_trial(picked, variants, 0), **_trial({}, fit, number)})
+        report(f"timing {number + 1} of {len(_rounds(variants))}")
+        if not subject.interleaved:
             (found,) = measure([trial])
             for key, seconds in _by_key(found, trial, fit).items():
                 times.setdefault(key, {})[number] = seconds
             continue
-        if usual is None:
-            usual = trial
+        if default is None:
+            default = trial
             continue
-        before, now = measure([usual, trial])
-        meanwhile = _by_key(before, usual, fit)
+        before, now = measure([default, trial])
+        meanwhile = _by_key(before, default, fit)
         for key, seconds in _by_key(now, trial, fit).items():
             if key in meanwhile:  # as if the default had taken equally long each time
                 taken = times.setdefault(key, {0: meanwhile[key]})
@@ -125,16 +129,16 @@ def _timed(
 
 
 def _confirmed(
-    subject: Subject, picked: Mapping[str, Form], forms: Forms, best: Mapping[str, int], measure: Measure
+    subject: Subject, picked: Mapping[str, Variant], variants: Variants, best: Mapping[str, int], measure: Measure
 ) -> dict[str, int]:
     """The fastest variants that are also faster in combination with the others; none if the whole program is no faster."""
-    tell("timing all of the fastest")
-    usual = subject.build(_trial(picked, forms, 0))
-    found = subject.build({**picked, **{key: forms[key][number] for key, number in best.items()}})
-    before, now = measure([usual, found])
+    report("timing all of the fastest")
+    default = subject.build(_trial(picked, variants, 0))
+    found = subject.build({**picked, **{key: variants[key][number] for key, number in best.items()}})
+    before, now = measure([default, found])
     if sum(now) >= sum(before):
         return dict.fromkeys(best, 0)
-    old, new = _by_key(before, usual, forms), _by_key(now, found, forms)
+    old, new = _by_key(before, default, variants), _by_key(now, found, variants)
     return {key: number if new.get(key, 0.0) < old.get(key, 0.0) else 0 for key, number in best.items()}
 
 
@@ -148,7 +152,7 @@ def _by_key(seconds: Iterable[float], trial: Trial, keys: Collection[str]) -> di
     return found
 
 
-def tell(text: str) -> None:
+def report(text: str) -> None:
     """Writes a line to the terminal that the next one overwrites."""
     if sys.stderr.isatty():
         print(f"\r\033[Kautotuning: {text}" if text else "\r\033[K", end="", file=sys.stderr, flush=True)

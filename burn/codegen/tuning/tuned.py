@@ -49,7 +49,7 @@ def _or_default(mode: Mode, backend: Backend, search: Callable[[], Backend]) -> 
     try:
         return search()
     except CompileError:
-        if not mode.wished:
+        if not mode.requested:
             raise
         return backend
 

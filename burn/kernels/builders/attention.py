@@ -31,7 +31,7 @@ from burn.kernels.builders.builder import (
     anchor_of,
     convert,
     loop_index,
-    untangle,
+    skip_views,
 )
 from burn.kernels.lower import Indices, broadcast_index, linear
 from burn.kernels.preferences import Preferences
@@ -84,7 +84,7 @@ def _results(builder: Builder, op: Op, at: _Loops, numbers: Sequence[int]) -> li
     writes = []
     for number in numbers:
         space = type_of(op.operation.results[0]).shape
-        source, index, shape = untangle(builder.group.yielded[number], at.result, space)
+        source, index, shape = skip_views(builder.group.yielded[number], at.result, space)
         writes.append(Write(builder.out(number), linear(index, shape), builder.low.at(source, at.result)))
     return writes
 
@@ -108,7 +108,7 @@ def _kernel(
     batch = (at.batch, at.groups)
     if part is not None:  # the last part may be shorter
         inside = ((key, at.total),)
-        keys, values = (Where(dtype, inside, side, Const(dtype, 0.0)) for side in (keys, values))
+        keys, values = (Where(dtype, inside, operand, Const(dtype, 0.0)) for operand in (keys, values))
         score = Where(dtype, inside, score, Const(dtype, float("-inf")))
         begin = Expr.of(part) * at.key.extent
         first, stop = dim_max(0, first - begin), dim_max(0, dim_min(at.key.extent, stop - begin))

@@ -35,7 +35,7 @@ from burn.kernels.builders.builder import (
     convert,
     loop_index,
     loops,
-    untangle,
+    skip_views,
 )
 from burn.kernels.lower import linear
 from burn.kernels.preferences import Preferences
@@ -44,8 +44,8 @@ from burn.kernels.preferences import Preferences
 def build(group: Group, preferences: Preferences) -> list[Call]:
     op = anchor_of(group, "attention_gradient")
     apart: tuple[tuple[int, ...], ...] = ((0, 1, 2),) if preferences.fused_gradients else ((0,), (1, 2))
-    sides = [call for wanted in apart if (call := _gradient(group, op, wanted)) is not None]
-    return [_dots(group, op), *sides]
+    operands = [call for wanted in apart if (call := _gradient(group, op, wanted)) is not None]
+    return [_dots(group, op), *operands]
 
 
 def _dots(group: Group, op: Op) -> Call:
@@ -76,7 +76,7 @@ def _gradient(group: Group, op: Op, wanted: tuple[int, ...]) -> Call | None:
     builder = Builder(group)
     low = builder.low
 
-    def side(value: ir.Value, *at: Dim) -> Scalar:
+    def operand(value: ir.Value, *at: Dim) -> Scalar:
         return convert(low.at(value, at), dtype)
 
     first, stop = window(op, i, key.extent)
@@ -89,19 +89,19 @@ def _gradient(group: Group, op: Op, wanted: tuple[int, ...]) -> Call | None:
     for number, value in enumerate(group.yielded):
         result = next(n for n, x in enumerate(results) if x == _behind_views(value))
         if result in wanted:
-            _, index, shape = untangle(value, indices[result], type_of(results[result]).shape)
+            _, index, shape = skip_views(value, indices[result], type_of(results[result]).shape)
             total = convert(Accumulator(dtype), type_of(value).dtype)
             writes[result].append(Write(builder.out(number), linear(index, shape), total))
     if not any(writes):
         return None
     parts: dict[str, Scalar] = {
-        "query": side(op.q, b, head, i, d),
-        "keys": side(op.k, b, g, j, d),
-        "values": side(op.v, b, g, j, e),
+        "query": operand(op.q, b, head, i, d),
+        "keys": operand(op.k, b, g, j, d),
+        "values": operand(op.v, b, g, j, e),
         "score": score_of(builder, op, dtype, (b, head, i, j), key.extent, first, stop),
-        "steepness": _steepness(op, dtype),
-        "owed": side(op.g, b, head, i, e),
-        "norm": side(op.norms, b, head, i),
+        "score_derivative": _score_derivative(op, dtype),
+        "output_gradient": operand(op.g, b, head, i, e),
+        "norm": operand(op.norms, b, head, i),
         "dot": dots,
     }
     return builder.call(
@@ -149,7 +149,7 @@ def _rows(op: Op, key: Dim, total: Dim) -> tuple[Dim, Dim]:
     return begin, end
 
 
-def _steepness(op: Op, dtype: str) -> Scalar:
+def _score_derivative(op: Op, dtype: str) -> Scalar:
     """The derivative of the score by the dot product: the scale, times the derivative of the soft cap."""
     scale = Const(dtype, op.scale)
     if not op.softcap:

@@ -107,7 +107,7 @@ def loop_index(loop_vars: tuple[LoopVar, ...]) -> Indices:
     return tuple(0 if v.extent == 1 else Expr.of(v) for v in loop_vars)
 
 
-def untangle(value: ir.Value, index: Indices, space: tuple[Dim, ...]) -> tuple[ir.Value, Indices, tuple[Dim, ...]]:
+def skip_views(value: ir.Value, index: Indices, space: tuple[Dim, ...]) -> tuple[ir.Value, Indices, tuple[Dim, ...]]:
     """Strips the views at the end of a yielded value: returns the value before them, and the index and shape of its
     element in the result."""
     chain: list[Op] = []

@@ -15,7 +15,7 @@ from burn.dialect.dims import Dim, Expr, LoopVar, ceildiv, dim_max, product
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op
 from burn.dialect.types import type_of
-from burn.kernels.body import Fold, Load, LoopKernel, Reduced, Reduction, Rewriter, Stage, Write
+from burn.kernels.body import ColumnReduction, Load, LoopKernel, Reduced, Reduction, Rewriter, Stage, Write
 from burn.kernels.builders.builder import Builder, Call, accumulate_type, convert, loop_index, with_used_buffers
 from burn.kernels.builders.rows import Rows, reduced_axes, reduction_of, uses
 from burn.kernels.lower import linear
@@ -47,7 +47,7 @@ class _ColumnReductions:
         return not of_rows or any(uses(value, op.operation.results[0]) for op in self.across)
 
     def calls(self) -> list[Call]:
-        return self._in_blocks() if self.preferences.fold_columns else self._apart()
+        return self._in_blocks() if self.preferences.column_reduction_width else self._apart()
 
     def _reductions(self) -> list[Reduction]:
         rows = self.rows
@@ -59,14 +59,16 @@ class _ColumnReductions:
     def _in_blocks(self) -> list[Call]:
         rows, builder = self.rows, self.rows.builder
         count = product([v.extent for v in rows.kept])
-        block = dim_max(self.preferences.fold_rows, ceildiv(count, self.preferences.fold_blocks))
+        block = dim_max(
+            self.preferences.column_reduction_rows, ceildiv(count, self.preferences.column_reduction_blocks)
+        )
         blocks = ceildiv(count, block)
         reductions = self._reductions()
-        folds = tuple(
-            Fold(rows.inner, r, builder.shared(number, r.dtype, blocks * self.length, "write"))
+        summed = tuple(
+            ColumnReduction(rows.inner, r, builder.shared(number, r.dtype, blocks * self.length, "write"))
             for number, r in enumerate(reductions)
         )
-        first = builder.call(lambda buffers: LoopKernel(rows.kept, tuple(rows.stages), buffers, folds, block))
+        first = builder.call(lambda buffers: LoopKernel(rows.kept, tuple(rows.stages), buffers, summed, block))
         flat = LoopVar("block", blocks)
         return [first, self._joined(reductions, blocks, flat)]
 

@@ -20,13 +20,13 @@ def with_contiguous_depth(call: Call, dtypes: Collection[str]) -> list[Call]:
         load = _lies_apart(getattr(kernel, name), kernel.depth[-1], dtypes)
         if load is not None:
             own = kernel.rows if name == "lhs" else (kernel.column,)
-            turn, call = _transposed(call, kernel, name, load, own, len(calls))
-            calls.append(turn)
+            copy, call = _transposed(call, kernel, name, load, own, len(calls))
+            calls.append(copy)
     return [*calls, call]
 
 
-def _lies_apart(side: Scalar, depth: LoopVar, dtypes: Collection[str]) -> Load | None:
-    load = side.arg if isinstance(side, Convert) else side
+def _lies_apart(operand: Scalar, depth: LoopVar, dtypes: Collection[str]) -> Load | None:
+    load = operand.arg if isinstance(operand, Convert) else operand
     if not isinstance(load, Load) or load.dtype not in dtypes or depth.extent == 1:
         return None
     return None if coefficient(load.offset, depth) == 1 else load
@@ -42,8 +42,8 @@ def _transposed(
     offset, elements = linear(loop_index(loops), shape), product(shape)
     read, written = Buffer(load.dtype, "read"), Buffer(load.dtype, "write", elements)
     stage = Stage((), (), (Write(1, offset, Load(load.dtype, 0, load.offset)),))
-    turn = Call(LoopKernel(loops, (stage,), (read, written)), (call.bindings[load.buffer], ("shared", number)))
-    side = Convert(kernel.dtype, Load(load.dtype, len(kernel.buffers), offset))
+    copy = Call(LoopKernel(loops, (stage,), (read, written)), (call.bindings[load.buffer], ("shared", number)))
+    operand = Convert(kernel.dtype, Load(load.dtype, len(kernel.buffers), offset))
     buffers = (*kernel.buffers, replace(written, role="read"))
-    lhs, rhs = (side, kernel.rhs) if name == "lhs" else (kernel.lhs, side)
-    return turn, Call(replace(kernel, lhs=lhs, rhs=rhs, buffers=buffers), (*call.bindings, ("shared", number)))
+    lhs, rhs = (operand, kernel.rhs) if name == "lhs" else (kernel.lhs, operand)
+    return copy, Call(replace(kernel, lhs=lhs, rhs=rhs, buffers=buffers), (*call.bindings, ("shared", number)))

@@ -15,7 +15,7 @@ from burn.kernels.builders.builder import (
     convert,
     loop_index,
     loops,
-    untangle,
+    skip_views,
 )
 from burn.kernels.builders.contiguous_depth import with_contiguous_depth
 from burn.kernels.builders.matrix import matrix_kernel
@@ -45,7 +45,7 @@ def build(group: Computation, preferences: Preferences) -> list[Call]:
     builder.low.define(result, lambda index: out)
     writes = []
     for number, value in enumerate(group.yielded):
-        source, index, shape = untangle(value, loop_index(variables), space)
+        source, index, shape = skip_views(value, loop_index(variables), space)
         writes.append(Write(builder.out(number), linear(index, shape), builder.low.at(source, loop_index(variables))))
     stages = (Stage(inner, (Reduction("r0", "sum", dtype, body),)), Stage((), (), tuple(writes)))
     return [builder.call(lambda buffers: LoopKernel(variables, stages, buffers))]

@@ -19,7 +19,7 @@ from burn.kernels.builders.builder import (
     convert,
     loop_index,
     loops,
-    untangle,
+    skip_views,
 )
 from burn.kernels.builders.operands import Operands, in_panels, packed_rhs, width_of
 from burn.kernels.lower import linear
@@ -67,7 +67,7 @@ def matrix_kernel(group: Computation, anchor: Op, small: Collection[str] = ()) -
     space = type_of(result).shape
     writes = []
     for number, value in enumerate(group.yielded):
-        source, index, shape = untangle(value, operands.index, space)
+        source, index, shape = skip_views(value, operands.index, space)
         writes.append(Write(builder.out(number), linear(index, shape), builder.low.at(source, operands.index)))
     return builder.call(
         lambda buffers: ContractionKernel(

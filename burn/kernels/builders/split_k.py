@@ -134,10 +134,10 @@ def _calls(call: Call, kernel: ContractionKernel, cuts: Sequence[Cut], count: in
     return [with_used_buffers(sums, bindings), with_used_buffers(joined, bindings)]
 
 
-def _guarded(side: Scalar, guards: Sequence[tuple[Dim, Dim]]) -> Scalar:
+def _guarded(operand: Scalar, guards: Sequence[tuple[Dim, Dim]]) -> Scalar:
     """An operand that is zero beyond the last index. The condition merges with an existing zero padding."""
     if not guards:
-        return side
-    if isinstance(side, Where) and isinstance(side.otherwise, Const) and side.otherwise.value == 0:
-        return replace(side, ranges=(*guards, *side.ranges))
-    return Where(side.dtype, tuple(guards), side, Const(side.dtype, 0))
+        return operand
+    if isinstance(operand, Where) and isinstance(operand.otherwise, Const) and operand.otherwise.value == 0:
+        return replace(operand, ranges=(*guards, *operand.ranges))
+    return Where(operand.dtype, tuple(guards), operand, Const(operand.dtype, 0))

@@ -156,16 +156,16 @@ class _Sums:
         for start in (0, 1):
             terms = [(at, numbers[at]) for at in range(start, len(numbers), 2) if numbers[at]]
             if terms:
-                turned = terms[0][1] < 0
-                parts.append((turned, self.sum(tuple((at, -n if turned else n) for at, n in terms))))
+                negative = terms[0][1] < 0
+                parts.append((negative, self.sum(tuple((at, -n if negative else n) for at, n in terms))))
         if not parts:
             return Const(self.dtype, 0)
         parts.sort(key=lambda part: part[0])  # subtracted sums come last
-        turned, total = parts[0]
-        if turned:
+        negative, total = parts[0]
+        if negative:
             total = Apply(self.dtype, "neg", (total,))
-        for turned, part in parts[1:]:
-            total = Apply(self.dtype, "sub" if turned else "add", (total, part))
+        for negative, part in parts[1:]:
+            total = Apply(self.dtype, "sub" if negative else "add", (total, part))
         return total
 
     def sum(self, terms: tuple[tuple[int, float], ...]) -> Scalar:

@@ -158,8 +158,8 @@ SIDES = (("lhs", "lhs_batch", "lhs_contract"), ("rhs", "rhs_batch", "rhs_contrac
 @law("dot_general")
 def transpose_before_dot(rewriter: Rewriter, op: Op) -> ir.Value | None:
     """dot(transpose(x), y) = dot(x, y) over other axes, if the transpose keeps the order of x's free axes"""
-    for side, batch, contract in SIDES:
-        inner = is_named(getattr(op, side), "transpose")
+    for operand, batch, contract in SIDES:
+        inner = is_named(getattr(op, operand), "transpose")
         if inner is None:
             continue
         order = inner.permutation
@@ -168,7 +168,7 @@ def transpose_before_dot(rewriter: Rewriter, op: Op) -> ir.Value | None:
         if free != sorted(free):
             continue
         moved = {name: tuple(order[a] for a in getattr(op, name)) for name in (batch, contract)}
-        operands = {"lhs": op.lhs, "rhs": op.rhs, side: inner.x}
+        operands = {"lhs": op.lhs, "rhs": op.rhs, operand: inner.x}
         return ops.dot_general(operands["lhs"], operands["rhs"], **(op.attrs | moved))
     return None
 

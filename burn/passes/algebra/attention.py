@@ -9,7 +9,7 @@ from burn.passes.algebra.law import Rewriter, law
 
 
 @law("attention")
-def kept_for_the_way_back(rewriter: Rewriter, op: Op) -> ir.Value | None:
+def keep_residuals(rewriter: Rewriter, op: Op) -> ir.Value | None:
     """attention(q, k, v) = the first of attention_forward(q, k, v)"""
     for use in op.q.uses:
         other = use.owner.opview

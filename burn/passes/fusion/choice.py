@@ -21,7 +21,7 @@ from burn.kernels.builders.concat import MAKERS
 from burn.kernels.lower import has_rule
 from burn.kernels.preferences import Preferences
 from burn.passes.fusion.cluster import Cluster, Order, leads_to
-from burn.passes.fusion.joins import JOINS, TILED, axes_of, folds, reads_rows
+from burn.passes.fusion.joins import JOINS, TILED, axes_of, reads_rows, reduces_columns
 from burn.passes.fusion.reads import affine, contiguous
 
 FREE = Trait.GENERATED | Trait.VIEW
@@ -65,8 +65,8 @@ class Choice:
             elif not op.has(Trait.GENERATED):
                 self.opaque[op.operation] = unit = Cluster("opaque", (), [op])
                 self.order.add(unit, self._reads(op))
-        if self.preferences.fold_columns:
-            self._fold_columns()
+        if self.preferences.column_reduction_width:
+            self._reduce_columns()
         loops = {c for c in self.cluster.values() if c.kind == "loop"}
         self.crowded = {c for c in loops if self._streams(c) >= MANY_STREAMS}
         while self._materialize_views():  # a view in memory changes how the views after it can be read
@@ -151,7 +151,7 @@ class Choice:
     def _shares_rows(self, other: Cluster, cluster: Cluster) -> bool:
         """True if two kernels reduce the same rows, which one kernel then reads once."""
         return (
-            self.preferences.fold_columns > 0
+            self.preferences.column_reduction_width > 0
             and other.kind == cluster.kind == "reduce"
             and (other.space, other.axes) == (cluster.space, cluster.axes)
             and not other.across
@@ -161,7 +161,7 @@ class Choice:
             and all(reads_rows(self, m, other) for m in cluster.members)
         )
 
-    def _fold_columns(self) -> None:
+    def _reduce_columns(self) -> None:
         """Moves column reductions into a cluster that reads one of their operands row by row."""
         groups = list(dict.fromkeys(c for c in self.cluster.values() if c.kind == "reduce"))
         readers: dict[ir.Value, list[Cluster]] = {}
@@ -179,7 +179,7 @@ class Choice:
                     len(group.members) + len(other.members) <= self.max_ops and other not in gone and other is not group
                 )
                 apart = fits and not leads_to(group.needs, other) and not leads_to(other.needs, group)
-                if apart and folds(self, other, group.axes) and folds(self, group, other.axes):
+                if apart and reduces_columns(self, other, group.axes) and reduces_columns(self, group, other.axes):
                     other.across = group.axes
                     self.merge(group, other)
                     gone.add(group)
@@ -385,8 +385,8 @@ class Choice:
         }
         made = [r for m in cluster.members for r in m.operation.results]
         written = [r for r in made if any(use.owner.operation not in inside for use in r.uses)]
-        turned = {v for v in read if (op := op_of(v)) is not None and isinstance(op, Transpose)}
-        return sum(type_of(v).shape == cluster.space for v in (*(read - turned), *written))
+        transposes = {v for v in read if (op := op_of(v)) is not None and isinstance(op, Transpose)}
+        return sum(type_of(v).shape == cluster.space for v in (*(read - transposes), *written))
 
     def in_memory(self, cluster: Cluster, op: Op) -> bool:
         """True if a cluster reads an op's result from memory. It does not for a view of its own result, even if the

@@ -77,7 +77,7 @@ def _joins_reduce(choice: Choice, op: Op, cluster: Cluster) -> bool:
             not arg
             and type_of(op.x).shape == cluster.space
             and choice.cluster_of(op.x) is cluster
-            and (axes_of(op) == cluster.axes or folds(choice, cluster, axes_of(op)))
+            and (axes_of(op) == cluster.axes or reduces_columns(choice, cluster, axes_of(op)))
         )
     if not isinstance(op, Pointwise):
         return False
@@ -111,7 +111,7 @@ def _is_total(choice: Choice, kept: Shape, space: Shape) -> bool:
     return block > 0 and long and all(d == 1 for d in kept) and sum(d != 1 for d in space) > 1
 
 
-def folds(choice: Choice, cluster: Cluster, axes: frozenset[int]) -> bool:
+def reduces_columns(choice: Choice, cluster: Cluster, axes: frozenset[int]) -> bool:
     """True if a reduction's kernel can also reduce its other axes, row by row: column sums of rows that it reads
     anyway. Nothing else in it may depend on the column reductions, which finish last."""
     if cluster.across:
@@ -125,10 +125,10 @@ def folds(choice: Choice, cluster: Cluster, axes: frozenset[int]) -> bool:
     if (
         leading != frozenset(range(len(leading)))
         or not isinstance(columns, int)
-        or not 1 < columns <= choice.preferences.fold_columns
+        or not 1 < columns <= choice.preferences.column_reduction_width
     ):
         return False
-    if isinstance(rows, int) and rows < choice.preferences.fold_blocks:
+    if isinstance(rows, int) and rows < choice.preferences.column_reduction_blocks:
         return False
     return all(
         _shape(m) != cluster.space or not any(_follows(choice, v, cluster, leading) for v in m.operation.operands)

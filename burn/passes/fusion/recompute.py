@@ -45,7 +45,7 @@ class Start(Enum):
     NARROW = 3  # values with fewer bytes, which are stored for this if necessary
 
 
-class Way:
+class Recomputation:
     """The ops that a value depends on, in order, and the values that they read."""
 
     def __init__(self, choice: Choice, value: ir.Value, start: Start) -> None:
@@ -107,13 +107,13 @@ def _repeat(choice: Choice) -> bool:
         readers = _readers(choice, op.operation.results[0], cluster)
         if not readers:
             continue
-        way, able = _best(choice, op.operation.results[0], [r for r in readers if r is not None])
-        saved = way.bytes * (
+        recomputation, able = _best(choice, op.operation.results[0], [r for r in readers if r is not None])
+        saved = recomputation.bytes * (
             len(able) + (len(able) == len(readers))
         )  # not stored either if all readers can recompute it
-        if able and way.spent(able) < saved:
+        if able and recomputation.spent(able) < saved:
             for reader in able:
-                _move_in(choice, way, reader, added)
+                _move_in(choice, recomputation, reader, added)
     if added:
         choice.ops = [o for op in choice.ops for o in _with_copies(op, added)]
         _drop(choice)
@@ -159,17 +159,18 @@ def _is_read_outside(choice: Choice, value: ir.Value, home: Cluster | None) -> b
     return any(choice.cluster.get(use.owner.operation) is not home for use in value.uses)
 
 
-def _best(choice: Choice, value: ir.Value, readers: list[Cluster]) -> tuple[Way, list[Cluster]]:
+def _best(choice: Choice, value: ir.Value, readers: list[Cluster]) -> tuple[Recomputation, list[Cluster]]:
     """The recomputation that moves the fewest bytes, of those open to the most readers; and these readers."""
-    ways = [Way(choice, value, start) for start in Start]
-    able = [[r for r in readers if _can(choice, way, r)] for way in ways]
-    return min(zip(ways, able, strict=True), key=lambda pair: (-len(pair[1]), pair[0].spent(pair[1])))
+    recomputations = [Recomputation(choice, value, start) for start in Start]
+    able = [[r for r in readers if _can(choice, recomputation, r)] for recomputation in recomputations]
+    return min(zip(recomputations, able, strict=True), key=lambda pair: (-len(pair[1]), pair[0].spent(pair[1])))
 
 
-def _can(choice: Choice, way: Way, reader: Cluster) -> bool:
-    fits = len(way.steps) <= LONG and len(reader.members) + len(way.steps) <= MORE * choice.max_ops
+def _can(choice: Choice, recomputation: Recomputation, reader: Cluster) -> bool:
+    fits = len(recomputation.steps) <= LONG and len(reader.members) + len(recomputation.steps) <= MORE * choice.max_ops
     return fits and all(
-        JOINS[reader.kind](choice, op, reader) or _stands_alone(choice, op, reader) for op in way.steps.values()
+        JOINS[reader.kind](choice, op, reader) or _stands_alone(choice, op, reader)
+        for op in recomputation.steps.values()
     )
 
 
@@ -187,15 +188,15 @@ def _stands_alone(choice: Choice, op: Op, reader: Cluster) -> bool:
     )
 
 
-def _move_in(choice: Choice, way: Way, reader: Cluster, added: dict[int, list[Op]]) -> None:
+def _move_in(choice: Choice, recomputation: Recomputation, reader: Cluster, added: dict[int, list[Op]]) -> None:
     """Inserts copies of the ops before the first of the reader's members that reads the value; all members then read
     the copy."""
-    at = next(i for i, m in enumerate(reader.members) if way.value in list(m.operation.operands))
+    at = next(i for i, m in enumerate(reader.members) if recomputation.value in list(m.operation.operands))
     first = reader.members[at]
     new: dict[ir.Value, ir.Value] = {}
     copies: list[Op] = []
     with first.operation.location, ir.InsertionPoint(first.operation):
-        for step in way.steps.values():
+        for step in recomputation.steps.values():
             copy = step.operation.clone()
             for i, operand in enumerate(step.operation.operands):
                 copy.operands[i] = new.get(operand, operand)
@@ -204,14 +205,16 @@ def _move_in(choice: Choice, way: Way, reader: Cluster, added: dict[int, list[Op
             assert isinstance(made, Op)
             copies.append(made)
     for member in reader.members:
-        if any(operand == way.value for operand in member.operation.operands):
-            choice.rewire(member, way.value, new[way.value])
+        if any(operand == recomputation.value for operand in member.operation.operands):
+            choice.rewire(member, recomputation.value, new[recomputation.value])
     reader.members[at:at] = copies
     added[id(first)] = [*added.get(id(first), ()), *copies]
     for copy in copies:
         choice.cluster[copy.operation] = reader
         choice.position[copy.operation] = choice.position[first.operation]
-    choice.order.add(reader, {c for s in way.sources if (c := choice.cluster_of(choice.source(s))) is not None})
+    choice.order.add(
+        reader, {c for s in recomputation.sources if (c := choice.cluster_of(choice.source(s))) is not None}
+    )
 
 
 def _bytes(value: ir.Value) -> int:

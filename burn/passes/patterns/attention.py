@@ -151,8 +151,8 @@ def _scores(value: ir.Value) -> Scores | None:
             scale = scale * number if isinstance(op, Mul) else scale / number
             value = op.lhs
         elif isinstance(op, Add) and mask is None and scale == 1.0:
-            sides = [(op.lhs, op.rhs), (op.rhs, op.lhs)]
-            inner = next(((a, b) for a, b in sides if type_of(a) == type_of(value) and _leads_to_dot(a)), None)
+            operands = [(op.lhs, op.rhs), (op.rhs, op.lhs)]
+            inner = next(((a, b) for a, b in operands if type_of(a) == type_of(value) and _leads_to_dot(a)), None)
             if inner is None:
                 return None
             value, mask = inner

@@ -7,7 +7,7 @@ from burn.codegen.cpu.target import TARGETS
 from burn.codegen.triton.abilities import USUAL_ABILITIES, Abilities
 from burn.codegen.triton.backend import GPU
 from burn.codegen.triton.heuristics.preferences import preferences
-from burn.codegen.triton.heuristics.sizes import usual_sizes
+from burn.codegen.triton.heuristics.sizes import hinted_sizes
 from burn.codegen.triton.images import Machine, Source
 from burn.codegen.triton.launches import GPUKernels
 from burn.dialect.mlir import context
@@ -35,8 +35,8 @@ def sources_of(
         found = list(groups(program.block))
         written = {result for group in found for result in group.operation.results} if in_place else set()
         host = KernelPrinter(TARGETS["generic"])
-        hints = usual_sizes(program.usual)
-        kernels = GPUKernels(host, preferences(hints, abilities), written, abilities, usual=hints)
+        hints = hinted_sizes(program.size_hints)
+        kernels = GPUKernels(host, preferences(hints, abilities), written, abilities, hints=hints)
         for group in found:
             kernels.group(group)
     assert not kernels.refused

@@ -31,8 +31,8 @@ X = np.random.default_rng(0).standard_normal((3, 5)).astype(np.float32)
 class Theirs:
     """Another library's tensor, over the memory of a device array. strides: in elements, if it is not dense."""
 
-    def __init__(self, array: DeviceArray, turned: bool = False) -> None:
-        self.array, self.turned, self.streams = array, turned, []
+    def __init__(self, array: DeviceArray, transposed: bool = False) -> None:
+        self.array, self.transposed, self.streams = array, transposed, []
         self.shape, self.dtype = array.shape, array.dtype
 
     def __dlpack__(self, *, stream: int, max_version: Any = None) -> Any:

@@ -32,13 +32,13 @@ class Attention:
     d: int = 64
     dtype: str = "bfloat16"
     back: bool = False
-    turned: bool = False
+    transposed: bool = False
     mask: bool = False
     settings: dict[str, Any] = field(default_factory=lambda: {"causal": True})
 
     def program(self) -> Program:
         shapes = [(2, n, s, self.d) for n, s in ((self.h, self.s), (self.g, self.t), (self.g, self.t))]
-        shapes = [(b, s, h, d) for b, h, s, d in shapes] if self.turned else shapes
+        shapes = [(b, s, h, d) for b, h, s, d in shapes] if self.transposed else shapes
         given = [(name, TensorType(self.dtype, shape)) for name, shape in zip("qkv", shapes, strict=True)]
         given += [("owed", TensorType(self.dtype, (2, self.h, self.s, self.d)))] if self.back else []
         given += [("mask", TensorType(self.dtype, (self.s, self.t)))] if self.mask else []
@@ -46,7 +46,7 @@ class Attention:
         inputs = dict(zip((name for name, _ in given), program.inputs, strict=True))
         with program.building("node"):
             sides = [inputs[name] for name in "qkv"]
-            read = [ops.transpose(x, permutation=(0, 2, 1, 3)) for x in sides] if self.turned else sides
+            read = [ops.transpose(x, permutation=(0, 2, 1, 3)) for x in sides] if self.transposed else sides
             y = ops.attention(*read, inputs.get("mask"), None, scale=0.125, **self.settings)
             made = [("y", y)]
             if self.back:
@@ -62,7 +62,7 @@ class Attention:
 FITTING = {
     "heads of 64": Attention(),
     "heads of 128, and what gradients want": Attention(d=128, s=2049, t=2049, back=True),
-    "shared keys, features beside heads": Attention(h=6, g=2, s=4100, t=4100, turned=True, dtype="float16"),
+    "shared keys, features beside heads": Attention(h=6, g=2, s=4100, t=4100, transposed=True, dtype="float16"),
     "no place is hidden": Attention(d=80, s=2500, t=3000, settings={}),
     "behind a prefix": Attention(d=128, s=2048, t=5000, settings={"causal": True, "offset": 2952}),
 }

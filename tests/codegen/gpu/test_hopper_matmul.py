@@ -27,35 +27,37 @@ class Matmul:
     m: Dim = 4096
     n: int = 3072
     k: Dim = 768
-    turned: bool = False
+    transposed: bool = False
     backward: bool = False
     after: tuple[str, ...] = ()
     dtype: str = "bfloat16"
-    usual: dict[str, int] = field(default_factory=dict)
+    size_hints: dict[str, int] = field(default_factory=dict)
 
     def sources(self, architecture: str = "sm_90") -> list[Source]:
         left = (self.k, self.m) if self.backward else (self.m, self.k)
-        right = (self.n, self.k) if self.turned else (self.k, self.n)
+        right = (self.n, self.k) if self.transposed else (self.k, self.n)
         types = [TensorType(self.dtype, shape) for shape in (left, right, (self.n,))]
         program = Program.create(list(zip(("x", "y", "bias"), types, strict=True)))
         x, y, bias = program.inputs
         with program.building("node"):
-            x, y = (ops.transpose(v, permutation=(1, 0)) if t else v for v, t in ((x, self.backward), (y, self.turned)))
+            x, y = (
+                ops.transpose(v, permutation=(1, 0)) if t else v for v, t in ((x, self.backward), (y, self.transposed))
+            )
             made = ops.dot_general(x, y, lhs_contract=(1,), rhs_contract=(0,))
             for name in self.after:
                 made = ops.add(made, bias) if name == "bias" else getattr(ops, name)(made)
         program.finish([("z", made)])
-        program.usual = self.usual
+        program.size_hints = self.size_hints
         return sources_of(program, Abilities.of("cuda", architecture))
 
 
 FITTING = {
     "plain": (Matmul(), (2, 2)),
-    "turned, with a bias": (Matmul(m=8192, n=768, turned=True, after=("bias",)), (3, 2)),
-    "rows with a name": (Matmul(m=symbol("m") * 1024, n=768, after=("bias", "neg"), usual={"m": 8}), (3, 2)),
-    "rows with a name, few": (Matmul(m=symbol("m") * 1024, n=768, after=("bias", "neg"), usual={"m": 4}), (3, 1)),
-    "a weight's gradient": (Matmul(m=3072, n=768, k=symbol("m") * 1024, backward=True, usual={"m": 8}), (3, 1)),
-    "odd sizes": (Matmul(m=4001, n=3080, k=776, turned=True, dtype="float16"), (3, 1)),
+    "turned, with a bias": (Matmul(m=8192, n=768, transposed=True, after=("bias",)), (3, 2)),
+    "rows with a name": (Matmul(m=symbol("m") * 1024, n=768, after=("bias", "neg"), size_hints={"m": 8}), (3, 2)),
+    "rows with a name, few": (Matmul(m=symbol("m") * 1024, n=768, after=("bias", "neg"), size_hints={"m": 4}), (3, 1)),
+    "a weight's gradient": (Matmul(m=3072, n=768, k=symbol("m") * 1024, backward=True, size_hints={"m": 8}), (3, 1)),
+    "odd sizes": (Matmul(m=4001, n=3080, k=776, transposed=True, dtype="float16"), (3, 1)),
 }
 """And how many groups multiply, and how many blocks of columns each."""
 

@@ -39,7 +39,7 @@ def test_the_kernels_that_passes_saw_are_those_printed(dtype: str, architecture:
     for rows in (64, 256, 1024):
         for hint in HINTS:
             program = trace(lambda x, w: x @ w, {"x": f"{dtype}[{rows}, n]", "w": f"{dtype}[n, n]"})
-            program.given_up, program.usual = (0,), {} if hint is None else {"n": hint}
+            program.given_up, program.size_hints = (0,), {} if hint is None else {"n": hint}
             session = fused(GPU(architecture=architecture), program)
             with context():
                 printer = session.printer.kernels(program)
@@ -52,7 +52,7 @@ def test_the_kernels_that_passes_saw_are_those_printed(dtype: str, architecture:
 
 def test_size_hints_reach_every_description() -> None:
     program = trace(lambda x: x.sum(0), {"x": "float32[n, 8]"})
-    program.usual = {"n": 1 << 20}
+    program.size_hints = {"n": 1 << 20}
     assert GPU().session(program).preferences is not GPU().preferences
     assert GPU().session(program).hints == {**GPU().session(program.copy()).hints} != {}
     cpu = backend_for()
@@ -88,7 +88,7 @@ def drawn(rng: random.Random) -> Program:
     program = trace(function, specs)
     program.given_up = tuple(i for i in range(3) if rng.random() < 0.7)
     hint = rng.choice(HINTS)
-    program.usual = {} if hint is None else {"n": hint}
+    program.size_hints = {} if hint is None else {"n": hint}
     return program
 
 
@@ -111,7 +111,7 @@ def check_donation(seed: int) -> int:
 def test_a_matmul_over_the_input_it_reads() -> None:
     """With unknown sizes its depth is split, and only the second kernel writes the output; with these hints it is one kernel."""
     program = trace(lambda x, w: x @ w, {"x": "float32[64, n]", "w": "float32[n, n]"})
-    program.given_up, program.usual = (0,), {"n": 64}
+    program.given_up, program.size_hints = (0,), {"n": 64}
     session = fused(GPU(), program)
     arrays = [np.random.default_rng(0).standard_normal(shape).astype("f4") for shape in ((64, 5), (5, 5))]
     agree(interpreted(program, arrays, preferences=session.preferences, in_place=True), [arrays[0] @ arrays[1]])

@@ -33,7 +33,7 @@ pytest.importorskip("torch")
 
 Function = Callable[..., Any]
 
-FEW = replace(PREFERENCES, fold_blocks=3, fold_rows=2)
+FEW = replace(PREFERENCES, column_reduction_blocks=3, column_reduction_rows=2)
 """Block sizes that split small tensors."""
 
 
@@ -62,7 +62,7 @@ def folding(program: Program, preferences: Preferences = FEW) -> list[int]:
     """How many folds each kernel has."""
     with context():
         made = [call.kernel for group in groups(program.block) for call in kernels(group, preferences)]
-    return [len(kernel.folds) for kernel in made if isinstance(kernel, LoopKernel)]
+    return [len(kernel.column_reductions) for kernel in made if isinstance(kernel, LoopKernel)]
 
 
 def layer_by_hand(x: np.ndarray, w: np.ndarray, _: np.ndarray, g: np.ndarray) -> list[np.ndarray]:
@@ -108,7 +108,7 @@ def test_a_device_that_does_not_want_it_reads_what_rows_came_to() -> None:
     """The host, which runs ops without a GPU kernel, also reads the rows' results."""
     big, row = "float32[17, 5]", "float32[5]"
     program = traced(layer, [big, row, row, big])
-    plain = replace(FEW, fold_columns=0)
+    plain = replace(FEW, column_reduction_width=0)
     assert folding(program, plain) == [0, 0]
     given = [random(t, {}, i) for i, t in enumerate(program.input_types)]
     for mine, exact in zip(interpreted(program, given, preferences=plain), layer_by_hand(*given), strict=True):

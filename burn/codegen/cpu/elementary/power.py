@@ -61,14 +61,14 @@ def _single(x: Lanes, y: Lanes) -> Lanes:
     return (result * power_of_two(biased)).narrow("f32")
 
 
-def _halves(a: Lanes) -> tuple[Lanes, Lanes]:
+def _split(a: Lanes) -> tuple[Lanes, Lanes]:
     """a = high + low, high of 26 digits, low of 27."""
     high = (a.as_int() & ~((1 << 27) - 1)).as_float()
     return high, a - high
 
 
-def _product(a: Lanes, b: Lanes) -> Pair:
-    (a1, a0), (b1, b0) = _halves(a), _halves(b)
+def _multiply_exactly(a: Lanes, b: Lanes) -> Pair:
+    (a1, a0), (b1, b0) = _split(a), _split(b)
     high = a * b
     return Pair(high, a0 * b0 - (((high - a1 * b1) - a1 * b0) - a0 * b1))
 
@@ -80,7 +80,7 @@ def _sum(a: Lanes, b: Lanes) -> Pair:
 
 
 def _times(a: Pair, b: Pair) -> Pair:
-    high, low = _product(a.high, b.high)
+    high, low = _multiply_exactly(a.high, b.high)
     return _sum(high, low + (a.high * b.low + a.low * b.high))
 
 
@@ -92,7 +92,7 @@ def _log(x: Lanes) -> Pair:
     below = f + 2.0
     below_low = f - (below - 2.0)
     high = f / below
-    exact = _product(high, below)
+    exact = _multiply_exactly(high, below)
     s = Pair(high, (((f - exact.high) - exact.low) - high * below_low) / below)
     square = _times(s, s)
     cube = _times(_times(square, s), Pair(x.const(_THIRD2[0]), x.const(_THIRD2[1])))
@@ -111,8 +111,8 @@ def _double(x: Lanes, y: Lanes) -> Lanes:
     log = _log((infinite | zero).where(1.0, a))
     # Beyond 2^70, y sends every base but 1 to 0 or infinity; a bounded y keeps intermediate results finite.
     bounded = at_least(at_most(y, 2.0**70), -(2.0**70))
-    product = _product(log.high, bounded)
-    t, low = product.high, product.low + log.low * bounded
+    log_power = _multiply_exactly(log.high, bounded)
+    t, low = log_power.high, log_power.low + log.low * bounded
     grows = infinite ^ (y < 0.0)
     t = (infinite | zero).where(grows.where(x.const(1e4), -1e4), t)
     low = (t.abs() < 1e3).where(low, 0.0)

@@ -92,10 +92,10 @@ def _reduce_far(x: Lanes) -> tuple[Lanes, Lanes]:
     window = [  # 64 bits from `shift` on; the second shift is split, for a shift by 64 is undefined
         (high << shift) | low.shift_right_logical(1).shift_right_logical(63 - shift) for high, low in pairwise(source)
     ]
-    product = _multiply(mantissa, window)
-    q = product[0].shift_right_logical(62)
-    high = (product[0] << 2) | product[1].shift_right_logical(62)
-    low = (product[1] << 2) | product[2].shift_right_logical(62)
+    multiplied = _multiply(mantissa, window)
+    q = multiplied[0].shift_right_logical(62)
+    high = (multiplied[0] << 2) | multiplied[1].shift_right_logical(62)
+    low = (multiplied[1] << 2) | multiplied[2].shift_right_logical(62)
     q = q + high.shift_right_logical(63)  # a fraction from 1/2 up counts down from the next q: read it as signed
     fraction = low.shift_right_logical(1).to_float("f64").mad(2.0**-127, high.to_float("f64") * 2.0**-64)
     r = fraction * (math.pi / 2)
@@ -135,7 +135,7 @@ def _cos_near(r: Lanes) -> Lanes:
     return high + (z * z).mad(tail, 1.0 - high - half)  # adds the rounding error of 1 - z/2
 
 
-def _turned(x: Lanes, quarters: int) -> Lanes:
+def _rotated(x: Lanes, quarters: int) -> Lanes:
     """sin(x + quarters pi/2)."""
     if x.element == "f32":
         r, q = _reduce(x.widen("f64"), wide=False)
@@ -149,11 +149,11 @@ def _turned(x: Lanes, quarters: int) -> Lanes:
 
 
 def sin(x: Lanes) -> Lanes:
-    return x.equals(0.0).where(x, _turned(x, 0))
+    return x.equals(0.0).where(x, _rotated(x, 0))
 
 
 def cos(x: Lanes) -> Lanes:
-    return _turned(x, 1)
+    return _rotated(x, 1)
 
 
 def tan(x: Lanes) -> Lanes:

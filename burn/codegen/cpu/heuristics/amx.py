@@ -37,7 +37,9 @@ def amx_conditions(
         return None
     if tiled.outer or tiled.valid:
         return None  # windows make short runs of the depth and share pixels: reading them directly costs less
-    if not _tile_rows_at_hand(tiled) or not (tiled.side_by_side or coefficient(tiled.rhs.offset, tiled.inner) == 1):
+    if not _tile_rows_at_hand(tiled) or not (
+        tiled.has_contiguous_columns or coefficient(tiled.rhs.offset, tiled.inner) == 1
+    ):
         return None
     if tiled.blocks is not None and factor(tiled.inner.extent) % 32 != 0:
         return None  # words of the depth come in pairs, half a register row apart
@@ -61,16 +63,18 @@ def bytes_fill(rows: Dim, columns: Dim, line: Dim) -> tuple[tuple[Dim, int], ...
     None."""
     if not isinstance(line, int) or line == 0 or line % 64:
         return None
-    asked = [(size, least) for size, least in zip((rows, columns), BYTE_SIZES, strict=True) if factor(size) < least]
-    return None if any(isinstance(size, int) for size, _ in asked) else tuple(asked)
+    conditions = [
+        (size, least) for size, least in zip((rows, columns), BYTE_SIZES, strict=True) if factor(size) < least
+    ]
+    return None if any(isinstance(size, int) for size, _ in conditions) else tuple(conditions)
 
 
 def fill_tiles(
     rows: Dim, columns: Dim, depth: Dim, least: tuple[int, int, int] = TILE_SIZES
 ) -> tuple[tuple[Dim, int], ...] | None:
     """Returns None if a matmul is too small for tile registers, otherwise the sizes to check at run time."""
-    asked = [(size, n) for size, n in zip((rows, columns, depth), least, strict=True) if factor(size) < n]
-    return None if any(isinstance(size, int) for size, _ in asked) else tuple(asked)
+    conditions = [(size, n) for size, n in zip((rows, columns, depth), least, strict=True) if factor(size) < n]
+    return None if any(isinstance(size, int) for size, _ in conditions) else tuple(conditions)
 
 
 def _tile_rows_at_hand(kernel: Tiled) -> bool:

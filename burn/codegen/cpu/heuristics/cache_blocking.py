@@ -62,7 +62,7 @@ def row_block(kernel: Tiled, rows: Dim, tile: int, part: int | None) -> int | No
     An rhs that fits in the cache stays there: use few rows at a time. But if each batch of few rows has its own rhs, it
     comes from memory, and panels are prefetched. A larger rhs is read once for each block.
     """
-    depth = kernel.places
+    depth = kernel.depth_elements
     width = DTYPES[kernel.lhs.dtype].size
     right = depth * kernel.column.extent * DTYPES[kernel.rhs.dtype].size
     if isinstance(right, int) and right <= L2_BLOCK:
@@ -89,7 +89,10 @@ def rows_outside(kernel: Tiled, block: int | None) -> bool:
     elements of a row, and their rhs fit in a cache together. A thread then has whole rows, like in neighbouring
     kernels."""
     right = (
-        product([v.extent for v in kernel.batch]) * kernel.places * kernel.column.extent * DTYPES[kernel.rhs.dtype].size
+        product([v.extent for v in kernel.batch])
+        * kernel.depth_elements
+        * kernel.column.extent
+        * DTYPES[kernel.rhs.dtype].size
     )
     if block is None or not kernel.batch or not kernel.rows or not isinstance(right, int) or right > L2_BLOCK:
         return False
@@ -107,7 +110,7 @@ def copies_panel(kernel: Tiled, rows: Dim, tile: int, block: int | None) -> bool
 
     Without a copy its rows have the stride of the whole rhs, often in one cache set. Strided columns are always copied.
     """
-    if not kernel.side_by_side or kernel.blocks is not None:
+    if not kernel.has_contiguous_columns or kernel.blocks is not None:
         return True
     tiles = ceildiv(rows, tile)
     if kernel.packed or not isinstance(tiles, int):
@@ -130,7 +133,7 @@ TURNED_PLACES = 8
 """The depth transposed at a time: its rows may all share one cache set."""
 
 
-def turns_rows(kernel: Tiled, tile: int, target: Target) -> bool:
+def transposes_rows(kernel: Tiled, tile: int, target: Target) -> bool:
     """True if rows of the lhs are copied and transposed tile by tile. If neighbouring rows rather than a row's elements
     are contiguous, every depth element would be in another cache line, and often in another page."""
     if kernel.valid or kernel.lhs.dtype != kernel.dtype or not kernel.rows or tile < 4:
@@ -145,7 +148,7 @@ def turns_rows(kernel: Tiled, tile: int, target: Target) -> bool:
     return not isinstance(panels, int) or panels >= COPIED_TILES
 
 
-def turned_block(kernel: Tiled, rows: Dim, tile: int, part: int | None) -> int:
+def transposed_block(kernel: Tiled, rows: Dim, tile: int, part: int | None) -> int:
     """Tiles of rows transposed together; all panels are read once for each of these blocks."""
     depth = part or product([v.extent for v in (*kernel.outer, kernel.inner)])
     block = TURNED_TILES

@@ -6,8 +6,7 @@ from burn.codegen.cpu.heuristics.amx import bytes_fill, fill_tiles
 from burn.codegen.cpu.heuristics.registers import most_rows, tile_cost, tile_rows
 from burn.codegen.cpu.matmul.vnni import VNNI
 from burn.codegen.cpu.target import Target
-from burn.dialect.dims import Dim
-from burn.dialect.dims import product as product_of
+from burn.dialect.dims import Dim, product
 from burn.dialect.types import DTYPES
 from burn.kernels.body import ContractionKernel
 from burn.kernels.layouts import PackedMatmul
@@ -27,20 +26,20 @@ def panel_vectors(target: Target) -> int:
     return 4 if target.vector_bytes > 4 and target.vector_registers >= 32 else 2
 
 
-def packed_width(product: PackedMatmul, target: Target) -> int:
+def packed_width(matmul: PackedMatmul, target: Target) -> int:
     """Columns of a panel that is packed once: whole vectors, fewer of them if that wastes less."""
-    columns, usual, lanes = product.columns, panel_vectors(target), target.lanes(DTYPES[product.dtype].size)
+    columns, default, lanes = matmul.columns, panel_vectors(target), target.lanes(DTYPES[matmul.dtype].size)
     if target.compact:
-        return _fitting(columns, (usual, 1), lanes)
-    if target.tiles and product.dtype == "float32" and fill_tiles(product.rows, columns, product.depth) is not None:
+        return _fitting(columns, (default, 1), lanes)
+    if target.tiles and matmul.dtype == "float32" and fill_tiles(matmul.rows, columns, matmul.depth) is not None:
         return _fitting(columns, (2, 1), lanes)  # the width of tile registers
-    return _cheapest(product.rows, columns, lanes, target)
+    return _cheapest(matmul.rows, columns, lanes, target)
 
 
-def interleaved_width(product: PackedMatmul, target: Target) -> int:
+def interleaved_width(matmul: PackedMatmul, target: Target) -> int:
     """The same for bytes in interleaved runs, with one lhs run loaded per vector: four vectors with six rows."""
-    columns = product.columns
-    if target.tiles and product.interleaved == VNNI and bytes_fill(product.rows, columns, product.line) is not None:
+    columns = matmul.columns
+    if target.tiles and matmul.interleaved == VNNI and bytes_fill(matmul.rows, columns, matmul.line) is not None:
         return 2 * target.lanes(4)  # the width of tile registers
     most = 4 if target.vector_registers >= 32 else 2
     return _fitting(columns, (most, 2, 1), target.lanes(4))
@@ -50,14 +49,14 @@ def panel_width(kernel: ContractionKernel, target: Target) -> int:
     """Columns of a panel of an unpacked rhs. One row or two leave registers for more vectors, and longer runs of the
     rhs are read at a time."""
     columns, lanes = kernel.column.extent, target.lanes(DTYPES[kernel.dtype].size)
-    rows = product_of([v.extent for v in kernel.rows])
-    usual = panel_vectors(target)
+    rows = product([v.extent for v in kernel.rows])
+    default = panel_vectors(target)
     if target.compact:
-        return _fitting(columns, (usual, 1), lanes) if isinstance(columns, int) else usual * lanes
-    few = {1: 8, 2: 4}.get(rows, usual) if isinstance(rows, int) else usual
-    if few > usual:
-        return _fitting(columns, (few, usual, 2, 1), lanes) if isinstance(columns, int) else few * lanes
-    return _cheapest(rows, columns, lanes, target) if isinstance(columns, int) else usual * lanes
+        return _fitting(columns, (default, 1), lanes) if isinstance(columns, int) else default * lanes
+    few = {1: 8, 2: 4}.get(rows, default) if isinstance(rows, int) else default
+    if few > default:
+        return _fitting(columns, (few, default, 2, 1), lanes) if isinstance(columns, int) else few * lanes
+    return _cheapest(rows, columns, lanes, target) if isinstance(columns, int) else default * lanes
 
 
 SPARED = 1 / 8
@@ -82,7 +81,7 @@ def _cheapest(rows: Dim, columns: int, lanes: int, target: Target) -> int:
     """The cheapest panel width. With 32 registers: up to four vectors, with many rows. With 16: two vectors with six
     rows, or three with four, which is seven loads for 12 multiply-adds instead of eight, and four streams of rows
     besides the panel's. One if two are mostly empty."""
-    usual = panel_vectors(target)
+    default = panel_vectors(target)
     columns = max(1, columns)
 
     def cost(vectors: int, rows: Dim | None) -> float:
@@ -93,8 +92,8 @@ def _cheapest(rows: Dim, columns: int, lanes: int, target: Target) -> int:
         tile = tile_rows(rows, vectors, target)
         return panels * -(-rows // tile) * tile_cost(tile, vectors)
 
-    if usual > 2:
-        return min(range(usual, 0, -1), key=lambda vectors: cost(vectors, None)) * lanes
+    if default > 2:
+        return min(range(default, 0, -1), key=lambda vectors: cost(vectors, None)) * lanes
     few = _fitting(columns, (2, 1), lanes)
     wide = target.vector_bytes == 32 and columns > few
     return 3 * lanes if wide and cost(3, rows) < GAIN * cost(few // lanes, rows) else few

@@ -7,7 +7,7 @@ import sys
 from burn.codegen.cpu.target import Target
 from burn.kernels.parameters import SMALL
 
-BRIEF = 16384
+SHORT_WORK = 16384
 """The most bytes and matmul operations of a program that count as a moment, in all: about a microsecond. See code_size.py.
 """
 

@@ -57,7 +57,7 @@ stored, which successive tiles read from a cache."""
 
 
 @dataclass(frozen=True)
-class DigitRows:
+class LimbRows:
     """Up to `most` rows are multiplied as int8 limbs rather than floats (gemv.py), `together` at a time; `sums`
     accumulators for each limb, row and vector of columns are in registers beside the weights. If the number of rows is
     known only at run time, all below FEW_ROWS use limbs: most often there is one row."""
@@ -67,8 +67,8 @@ class DigitRows:
     sums: int
 
     @staticmethod
-    def of(target: Target) -> DigitRows:
-        return DigitRows(16, 4, 24) if target.vector_registers >= 32 else DigitRows(3, 1, 9)
+    def of(target: Target) -> LimbRows:
+        return LimbRows(16, 4, 24) if target.vector_registers >= 32 else LimbRows(3, 1, 9)
 
     def beside(self, vectors: int, sums: int) -> int:
         """Vectors of columns, with `sums` accumulators each, that are computed at a time: equally many in each group."""
@@ -76,7 +76,7 @@ class DigitRows:
         return -(-vectors // groups)
 
 
-def few_rows(rows: Dim, kernel: Tiled, target: Target, digits: bool) -> int | None:
+def few_rows(rows: Dim, kernel: Tiled, target: Target, limbs: bool) -> int | None:
     """Rows that are accumulated together while weights are converted in registers: all of a few; one if the number is
     known only at run time, or limbs are better for the others; None for many."""
     vectors = kernel.width // min(target.lanes(4), kernel.width)
@@ -84,9 +84,9 @@ def few_rows(rows: Dim, kernel: Tiled, target: Target, digits: bool) -> int | No
         return 1
     if 0 < rows <= min(FEW_ROWS, tile_rows(rows, vectors, target)):
         return rows
-    return 1 if digits and 0 < rows <= DigitRows.of(target).most else None
+    return 1 if limbs and 0 < rows <= LimbRows.of(target).most else None
 
 
-def more_rows(target: Target, digits: bool) -> int:
+def more_rows(target: Target, limbs: bool) -> int:
     """The number of rows that counts as many, if it is known only at run time."""
-    return max(FEW_ROWS, DigitRows.of(target).most + 1 if digits else 0)
+    return max(FEW_ROWS, LimbRows.of(target).most + 1 if limbs else 0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from burn.dialect.dims import LoopVar, coefficient
 from burn.kernels.body import Fetched, Load, LoopKernel, Stage, Where, Write, loop_atoms, walk
 
-SQUARE_NODES = 48
+TRANSPOSED_NODES = 48
 """The most nodes of a body that is printed once for every row of a square."""
 
 
@@ -13,14 +13,14 @@ def choose_across(kernel: LoopKernel, lane: LoopVar, lanes: int) -> tuple[LoopVa
     """The loop that in-register transposes combine with the lanes, and the number of lanes then; None for none."""
     if lanes == 1 or any(s.loops or s.reductions for s in kernel.stages):
         return None
-    if len(list(walk(*(scalar for stage in kernel.stages for scalar in stage.scalars)))) > SQUARE_NODES:
+    if len(list(walk(*(scalar for stage in kernel.stages for scalar in stage.scalars)))) > TRANSPOSED_NODES:
         return None
-    found, side = crosswise(kernel, lane), short_lanes(lane, lanes) or lanes
-    if side == lanes and isinstance(lane.extent, int) and lane.extent < lanes:
+    found, count = crosswise(kernel, lane), short_lanes(lane, lanes) or lanes
+    if count == lanes and isinstance(lane.extent, int) and lane.extent < lanes:
         return None
-    large = [v for v in found if not isinstance(v.extent, int) or v.extent >= side]
+    large = [v for v in found if not isinstance(v.extent, int) or v.extent >= count]
     best = max(large, key=lambda v: len(found[v]), default=None)
-    return None if best is None else (best, side)
+    return None if best is None else (best, count)
 
 
 def crosswise(kernel: LoopKernel, lane: LoopVar) -> dict[LoopVar, list[Load]]:
@@ -50,11 +50,11 @@ def short_lanes(lane: LoopVar, most: int) -> int | None:
     return SHORT_LANES if few else None
 
 
-WOVEN = range(2, SHORT_LANES + 1)
+INTERLEAVED_ROWS = range(2, SHORT_LANES + 1)
 """The most rows that are interleaved."""
 
 
-def weaves(kernel: LoopKernel, lane: LoopVar, lanes: int) -> LoopVar | None:
+def interleaved_rows(kernel: LoopKernel, lane: LoopVar, lanes: int) -> LoopVar | None:
     """The loop over a few rows (channel groups of an image, parts of complex numbers) whose elements a copy
     interleaves: it loads whole vectors of every row, and stores them contiguously."""
     match kernel.stages:
@@ -62,7 +62,7 @@ def weaves(kernel: LoopKernel, lane: LoopVar, lanes: int) -> LoopVar | None:
             pass
         case _:
             return None
-    if lanes == 1 or lane not in kernel.parallel or lane.extent not in WOVEN or load.dtype == "bool":
+    if lanes == 1 or lane not in kernel.parallel or lane.extent not in INTERLEAVED_ROWS or load.dtype == "bool":
         return None
     if any(isinstance(a, Fetched) for dim in (load.offset, write.offset) for a in loop_atoms(dim)):
         return None

@@ -53,14 +53,14 @@ SUMS = WIDTH * WIDTH * 4
 
 
 class TileOperands(Protocol):
-    """Both operands in registers: `products` lists which part of lhs and of rhs to multiply, small ones first, by
+    """Both operands in registers: `part_pairs` lists which part of lhs and of rhs to multiply, small ones first, by
     `instruction`. A register's rows are `strides` apart in memory, a part BYTES after the previous one, and blocks of
     the depth are `steps` apart."""
 
     @property
     def instruction(self) -> str: ...
     @property
-    def products(self) -> tuple[tuple[int, int], ...]: ...
+    def part_pairs(self) -> tuple[tuple[int, int], ...]: ...
     @property
     def strides(self) -> tuple[int, int]: ...
     @property
@@ -79,7 +79,7 @@ class TileOperands(Protocol):
     def copy_left(self, first: Int, tiles: Int) -> None: ...
     def copy_panels(self, panel: Int, end: Int, into: Int, first: Int, stop: Int) -> None: ...
     def copy_unit(self, panel: Int, unit: Int, into: Int) -> None: ...
-    def bases(self, strip: Int, place: Int) -> tuple[Value, ...]:
+    def bases(self, strip: Int, panel_index: Int) -> tuple[Value, ...]:
         """The addresses of the first blocks of both tiles of the lhs, and of the rhs."""
         ...
 
@@ -149,9 +149,9 @@ class _Printer:
         self.row_count = product([v.extent for v in tiled.rows])
         self.epilogue = Epilogue(tiled, LINES, "i32" if tiled.run > 1 else "f32", self.emitter)
         self.checks = tiled.run == 1  # a tile may need a second pass in float32
-        self.sides, self.sums = self._sides()
+        self.operands, self.sums = self._operands()
 
-    def _sides(self) -> tuple[TileOperands, Value]:
+    def _operands(self) -> tuple[TileOperands, Value]:
         """Both operands, with memory for copies and accumulators."""
         schedule, code, kernel = self.schedule, self.code, self.kernel
         blocks = schedule.part // BLOCK
@@ -161,11 +161,13 @@ class _Printer:
         sizes: list[int] = [sums, schedule.strips * 2 * tile]
         sizes += [max(2, schedule.panels) * 2 * tile, 2 * BYTES] if kernel.run == 1 else [tile]
         memory = scratch(code, self.emitter.worker, sum(sizes))
-        places = [code.gep(memory, sum(sizes[:i]), "i8") for i in range(len(sizes))]
+        buffers = [code.gep(memory, sum(sizes[:i]), "i8") for i in range(len(sizes))]
         if kernel.run > 1:
-            return Int8Rows(kernel, places[1], places[2], self.emitter), places[0]
-        left, right, turned = places[1:]
-        return Bf16Split(kernel, self.narrow, blocks, schedule.ragged, left, right, turned, self.emitter), places[0]
+            return Int8Rows(kernel, buffers[1], buffers[2], self.emitter), buffers[0]
+        left, right, scratch_rows = buffers[1:]
+        return Bf16Split(
+            kernel, self.narrow, blocks, schedule.ragged, left, right, scratch_rows, self.emitter
+        ), buffers[0]
 
     def print(self) -> str:
         code, emitter, kernel = self.code, self.emitter, self.kernel
@@ -187,7 +189,7 @@ class _Printer:
             for position, loop in enumerate(reversed(kernel.batch)):
                 n = emitter.dim(loop.extent)
                 outermost = position == len(kernel.batch) - 1
-                emitter.places[loop], rest = (rest, 0) if outermost else (code.urem(rest, n), code.udiv(rest, n))
+                emitter.bindings[loop], rest = (rest, 0) if outermost else (code.urem(rest, n), code.udiv(rest, n))
             before = code.mul(outer.iv, units)
             low, high = code.max(code.sub(begin, before), 0), code.min(code.sub(end, before), units)
             start = code.mul(code.urem(outer.iv, groups), each)
@@ -220,33 +222,33 @@ class _Printer:
 
     def _between(self, start: Int, stop: Int) -> None:
         self.start, self.stop = start, stop
-        self.sides.between(start, stop)
+        self.operands.between(start, stop)
 
     def _part(self, first: Int, strips: Int, panel: Int, panels: Int) -> None:
-        code, emitter, schedule, sides = self.code, self.emitter, self.schedule, self.sides
+        code, emitter, schedule, operands = self.code, self.emitter, self.schedule, self.operands
         if not schedule.parts:
             self._between(0, emitter.dim(self.kernel.inner.extent))
-        sides.copy_left(code.mul(first, WIDTH), code.mul(strips, 2))
-        units = code.mul(sides.here, sides.units)
+        operands.copy_left(code.mul(first, WIDTH), code.mul(strips, 2))
+        units = code.mul(operands.here, operands.units)
         with code.for_(panel, panels, schedule.panels, [code.const(0)]) as few, emitter.scope():
             stop = code.min(code.add(few.iv, schedule.panels), panels)
             there = code.urem(code.sub(few.iv, panel), 2) if schedule.copies else 0
-            sides.copy_panels(few.iv, stop, there, few.carried[0], units)
+            operands.copy_panels(few.iv, stop, there, few.carried[0], units)
             with code.for_(few.iv, stop) as each, emitter.scope():
-                emitter.places[self.kernel.panel] = each.iv
-                place = code.add(code.sub(each.iv, few.iv), there)
+                emitter.bindings[self.kernel.panel] = each.iv
+                panel_index = code.add(code.sub(each.iv, few.iv), there)
                 slots = code.mul(code.sub(each.iv, panel), schedule.strips) if schedule.parts else None
                 later = code.min(code.add(each.iv, 1), code.sub(panels, 1))
                 with code.for_(0, strips) as strip, emitter.scope():
-                    self._strip(first, strips, strip.iv, place, slots, later)
-            copied = code.mul(code.mul(strips, sides.here), schedule.copies)
+                    self._strip(first, strips, strip.iv, panel_index, slots, later)
+            copied = code.mul(code.mul(strips, operands.here), schedule.copies)
             few.yield_(code.value(code.min(copied, units)))
 
     # ---- a strip and a panel -------------------------------------------------------------------------------------------
-    def _strip(self, first: Int, strips: Int, strip: Int, place: Int, slots: Int | None, later: Int) -> None:
-        """Sums a strip, number `strip` of those from `first` on, and panel number `place` of those that are there. Meanwhile the
+    def _strip(self, first: Int, strips: Int, strip: Int, panel_index: Int, slots: Int | None, later: Int) -> None:
+        """Sums the strip `strip` of those from `first` on with the panel `panel_index` of those in memory. Meanwhile the
         strip before it is written, and units of panel `later` are copied."""
-        code, emitter, schedule, sides = self.code, self.emitter, self.schedule, self.sides
+        code, emitter, schedule, operands = self.code, self.emitter, self.schedule, self.operands
         sums, others = (self._sums(slots, s) for s in (strip, code.max(code.sub(strip, 1), 0)))
         start, last, rows = self._first(), self._last(), code.mul(code.add(first, strip), WIDTH)
         corners = [(t, code.gep(sums, t // 2 * LINES * WIDTH + t % 2 * LINES, "f32")) for t in range(4)]
@@ -268,10 +270,10 @@ class _Printer:
 
         def beside(block: Int) -> None:
             for line in range(schedule.copies):
-                number = code.add(code.mul(code.add(code.mul(strip, sides.here), block), schedule.copies), line)
-                number = code.min(number, code.sub(code.mul(sides.here, sides.units), 1))
+                number = code.add(code.mul(code.add(code.mul(strip, operands.here), block), schedule.copies), line)
+                number = code.min(number, code.sub(code.mul(operands.here, operands.units), 1))
                 with emitter.scope():
-                    sides.copy_unit(later, number, code.sub(1, place))
+                    operands.copy_unit(later, number, code.sub(1, panel_index))
             if schedule.rows:
                 begin = code.mul(block, schedule.rows)
                 with self._if(last), emitter.scope():
@@ -284,11 +286,14 @@ class _Printer:
             if schedule.rows and self.checks:
                 begin = code.mul(block, schedule.rows)
                 kept = code.gep(others, code.mul(code.min(begin, WIDTH - schedule.rows), WIDTH), "f32")
-                strange = self._strange(kept, schedule.rows)
-                with self._if(both(code, both(code, waits, code.cmp("slt", begin, WIDTH)), strange)), emitter.scope():
-                    self._sum_plainly(code.add(code.sub(rows, WIDTH), begin), schedule.rows, kept)
+                not_finite = self._is_not_finite(kept, schedule.rows)
+                with (
+                    self._if(both(code, both(code, waits, code.cmp("slt", begin, WIDTH)), not_finite)),
+                    emitter.scope(),
+                ):
+                    self._sum_in_float32(code.add(code.sub(rows, WIDTH), begin), schedule.rows, kept)
 
-        self._multiply(sides.bases(strip, place), checked, beside)
+        self._multiply(operands.bases(strip, panel_index), checked, beside)
         for t, at in corners:
             tile(self.code, "tilestored64", t, at, apart)
         over = code.cmp("eq", strip, code.sub(strips, 1)) if schedule.rows else None
@@ -304,14 +309,14 @@ class _Printer:
     def _multiply(self, bases: tuple[Value, ...], before: Callable[[Int], None], beside: Callable[[Int], None]) -> None:
         """Multiplies one part of the depth. The work beside each block is spread among its instructions: a core's
         window holds few instructions, and should hold some of both kinds at any time."""
-        code, sides = self.code, self.sides
-        strides = tuple(code.const(stride) for stride in sides.strides)
-        parts = max(max(pair) for pair in sides.products) + 1
-        with code.for_(0, sides.here) as block:
+        code, operands = self.code, self.operands
+        strides = tuple(code.const(stride) for stride in operands.strides)
+        parts = max(max(pair) for pair in operands.part_pairs) + 1
+        with code.for_(0, operands.here) as block:
             before(block.iv)
             addresses = [
                 [
-                    code.gep(code.gep(base, code.mul(block.iv, sides.steps[t // 2]), "i8"), part * BYTES, "i8")
+                    code.gep(code.gep(base, code.mul(block.iv, operands.steps[t // 2]), "i8"), part * BYTES, "i8")
                     for part in range(parts)
                 ]
                 for t, base in enumerate(bases)
@@ -319,10 +324,10 @@ class _Printer:
             with code.aside() as pieces:
                 beside(block.iv)
             left_over = iter(pieces)
-            instructions = _block(addresses, strides, sides)
+            instructions = _block(addresses, strides, operands)
             share = -(-len(pieces) // len(instructions))
-            for name, operands in instructions:
-                tile(self.code, name, *operands)
+            for name, registers in instructions:
+                tile(self.code, name, *registers)
                 few = list(islice(left_over, share))
                 self.code.lines += few
                 apart(self.code, max(0, TILE_SPACE - len(few)), self._newest(few))
@@ -355,8 +360,8 @@ class _Printer:
         code, emitter = self.code, self.emitter
         left = code.min(code.sub(emitter.dim(self.row_count), first), WIDTH)
         if self.checks:
-            with code.if_(self._strange(sums, WIDTH)), emitter.scope():
-                self._sum_plainly(first, left, sums)
+            with code.if_(self._is_not_finite(sums, WIDTH)), emitter.scope():
+                self._sum_in_float32(first, left, sums)
         self.epilogue.rolled(first, left, sums)
 
     def _write_few(self, first: Int, sums: Value, begin: Int, inside: Value | None) -> None:
@@ -364,13 +369,13 @@ class _Printer:
         code = self.code
         kept = code.gep(sums, code.mul(begin, WIDTH), "f32")
         rows: list[Int] = [code.add(first, i) for i in range(self.schedule.rows)]
-        loads = [code.load(kept, place * LINES, self.epilogue.type) for place in range(2 * len(rows))]
+        loads = [code.load(kept, i * LINES, self.epilogue.type) for i in range(2 * len(rows))]
         self.epilogue.written(rows, loads, None, None if inside is None else code.splat(inside, LINES))
 
-    def _sum_plainly(self, first: Int, count: Int, sums: Value) -> None:
+    def _sum_in_float32(self, first: Int, count: Int, sums: Value) -> None:
         sum_rows(self.kernel, self.narrow, LINES, first, count, sums, self.emitter)
 
-    def _strange(self, sums: Value, count: int) -> Value:
+    def _is_not_finite(self, sums: Value, count: int) -> Value:
         """True if an element of `count` rows (an even number) is not finite: zero times it is not zero."""
         code, type_ = self.code, self.epilogue.type
         zero = code.const(0, type_)
@@ -390,16 +395,18 @@ class _Printer:
 
 
 def _block(
-    addresses: list[list[Value]], strides: tuple[Value, ...], sides: TileOperands
+    addresses: list[list[Value]], strides: tuple[Value, ...], operands: TileOperands
 ) -> list[tuple[str, tuple[Value | int, ...]]]:
     """The instructions that multiply a block. `addresses` are those of the parts of both tiles of the lhs, and of the
     rhs. The four registers after the accumulators hold one part of each."""
     made: list[tuple[str, tuple[Value | int, ...]]] = []
     there: list[int | None] = [None, None]
-    for pair in sides.products:
-        for side, part in enumerate(pair):
-            if there[side] != part:
-                made += [("tileloadd64", (4 + t, addresses[t][part], strides[side])) for t in (2 * side, 2 * side + 1)]
+    for pair in operands.part_pairs:
+        for which, part in enumerate(pair):
+            if there[which] != part:
+                made += [
+                    ("tileloadd64", (4 + t, addresses[t][part], strides[which])) for t in (2 * which, 2 * which + 1)
+                ]
         there = list(pair)
-        made += [(sides.instruction, (t, 4 + t // 2, 6 + t % 2)) for t in range(4)]
+        made += [(operands.instruction, (t, 4 + t // 2, 6 + t % 2)) for t in range(4)]
     return made

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from burn.codegen.cpu import math
 from burn.codegen.cpu.matmul.blockwise import BlockReader, Blockwise
-from burn.codegen.cpu.matmul.packing import panel_mask, place_rows
+from burn.codegen.cpu.matmul.packing import bind_rows, panel_mask
 from burn.codegen.cpu.matmul.tiling import Tiled
 from burn.codegen.cpu.scalars import ScalarEmitter
 from burn.codegen.host.emit import Int, Value, vector
@@ -18,13 +18,13 @@ def sum_rows(
 ) -> None:
     """Writes the accumulators of `count` rows from row `first` on, for the emitter's current panel, row by row. narrow:
     as in `Bf16Split`."""
-    code, panel = emitter.code, emitter.places[kernel.panel]
+    code, panel = emitter.code, emitter.bindings[kernel.panel]
     vectors = kernel.width // lanes
     with code.for_(0, vectors) as c, emitter.scope(), code.for_(0, count) as row, emitter.scope():
-        place_rows(emitter, kernel.rows, code.add(first, row.iv))
+        bind_rows(emitter, kernel.rows, code.add(first, row.iv))
         if narrow is not None and narrow.blocks is not None:
             last = code.sub(emitter.dim(narrow.panel.extent), 1)
-            emitter.places[narrow.panel] = code.min(code.add(code.mul(panel, vectors), c.iv), last)
+            emitter.bindings[narrow.panel] = code.min(code.add(code.mul(panel, vectors), c.iv), last)
             total = _sum_blocks(narrow, narrow.blocks, emitter)
         else:
             total = _sum(kernel, lanes, c.iv, emitter)
@@ -37,9 +37,9 @@ def _sum(kernel: Tiled, lanes: int, column: Int, emitter: ScalarEmitter) -> Valu
     mask = panel_mask(emitter, kernel, column, lanes)
     emitter.lane, emitter.lanes = kernel.within, lanes
     with emitter.under(mask):
-        emitter.places[kernel.within] = code.mul(column, lanes)
+        emitter.bindings[kernel.within] = code.mul(column, lanes)
         with code.for_(0, emitter.dim(kernel.inner.extent), 1, [zero]) as depth, emitter.scope():
-            emitter.places[kernel.inner] = depth.iv
+            emitter.bindings[kernel.inner] = depth.iv
             pair = emitter.wide(kernel.lhs), emitter.wide(kernel.rhs)
             depth.yield_(math.apply(code, "fma", kernel.dtype, *pair, depth.carried[0]))
     emitter._varies.clear()
@@ -56,11 +56,11 @@ def _sum_blocks(kernel: Tiled, blocks: Blockwise, emitter: ScalarEmitter) -> Val
         with code.for_(0, words, 1, block.carried) as word, emitter.scope():
             held, total = reader.word(block.iv, word.iv), word.carried[0]
             start = code.mul(code.add(code.mul(block.iv, words), word.iv), blocks.each)
-            for place in range(blocks.each):
+            for index in range(blocks.each):
                 with emitter.scope():
-                    emitter.places[kernel.inner] = code.add(start, place)
+                    emitter.bindings[kernel.inner] = code.add(start, index)
                     left = code.splat(emitter.value(kernel.lhs), lanes)
-                (value,) = reader.scaled(held, place, parameters)
+                (value,) = reader.scaled(held, index, parameters)
                 total = math.apply(code, "fma", kernel.dtype, left, value, total)
             word.yield_(total)
         block.yield_(*word.results)

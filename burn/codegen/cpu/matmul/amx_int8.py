@@ -26,7 +26,7 @@ class Int8Rows:
     """See `TileOperands`. `left` has room for all blocks of the depth of every tile of rows, `zeros` for a padding line."""
 
     instruction = "tdpbusd"
-    products = ((0, 0),)
+    part_pairs = ((0, 0),)
 
     def __init__(self, kernel: Tiled, left: Value, zeros: Value, emitter: ScalarEmitter) -> None:
         self.kernel, self.left = kernel, left
@@ -64,7 +64,7 @@ class Int8Rows:
         if outer:
             size = emitter.dim(outer[0].extent)
             with code.for_(0, size) as loop, emitter.scope():
-                emitter.places[outer[0]] = loop.iv
+                emitter.bindings[outer[0]] = loop.iv
                 self._copy_row(row, target, outer[1:], code.add(code.mul(number, size), loop.iv))
             return
         source, first = self.read.row_address(row), code.mul(number, self.inner)
@@ -78,11 +78,11 @@ class Int8Rows:
     def copy_unit(self, panel: Int, unit: Int, into: Int) -> None:
         """The same."""
 
-    def bases(self, strip: Int, place: Int) -> tuple[Value, ...]:
+    def bases(self, strip: Int, panel_index: Int) -> tuple[Value, ...]:
         """Where the blocks of the current panel, and of a strip's rows, begin."""
         code, emitter, kernel = self.code, self.emitter, self.kernel
         with emitter.scope():
-            emitter.places |= dict.fromkeys((*kernel.outer, kernel.inner), 0)
+            emitter.bindings |= dict.fromkeys((*kernel.outer, kernel.inner), 0)
             panel = code.gep(emitter.pointers[kernel.rhs.buffer], emitter.dim(kernel.rhs_start), "i8")
         upper = code.mul(strip, 2)
         return self._left_tile(upper), self._left_tile(code.add(upper, 1)), panel, code.gep(panel, LINE, "i8")

@@ -10,7 +10,7 @@ come from two whole vectors. `Bf16Split` is the entry point.
 from __future__ import annotations
 
 from burn.codegen.cpu.matmul.blockwise import BlockReader, Blockwise
-from burn.codegen.cpu.matmul.packing import both, panel_mask, place_rows
+from burn.codegen.cpu.matmul.packing import bind_rows, both, panel_mask
 from burn.codegen.cpu.matmul.tiling import Tiled
 from burn.codegen.cpu.scalars import ScalarEmitter
 from burn.codegen.cpu.shuffles import transposed
@@ -34,7 +34,7 @@ BYTES = 1024
 LINE = 64
 """Bytes from one of its rows to the next."""
 
-PRODUCTS = ((2, 0), (1, 0), (1, 1), (0, 1), (0, 2), (0, 0))
+PART_PAIRS = ((2, 0), (1, 0), (1, 1), (0, 1), (0, 2), (0, 0))
 """Which parts of lhs and rhs are multiplied, small ones first. Neighbours share an operand, which stays in its
 registers."""
 
@@ -44,12 +44,12 @@ _WORDS = "vector<16xi32>"
 
 class Bf16Split:
     """`left` and `right` have room for `blocks` blocks of the depth for every tile of rows, or of columns. Copies cover
-    `start` to `stop` of the innermost contraction loop. `ragged`: the depth is not a multiple of a block. `turned` has
+    `start` to `stop` of the innermost contraction loop. `ragged`: the depth is not a multiple of a block. `transposed_rows` has
     room for a transposed block. `narrow` is the kernel in panels as wide as a tile, if its rhs has weights of a few
     bits, which are packed in panels several tiles wide. See `TileOperands`."""
 
     instruction = "tdpbf16ps"
-    products = PRODUCTS
+    part_pairs = PART_PAIRS
     strides = LINE, LINE
     steps = PARTS * BYTES, PARTS * BYTES
 
@@ -61,11 +61,11 @@ class Bf16Split:
         ragged: bool,
         left: Value,
         right: Value,
-        turned: Value,
+        transposed_vectors: Value,
         emitter: ScalarEmitter,
     ) -> None:
         self.kernel, self.narrow, self.blocks, self.ragged = kernel, narrow, blocks, ragged
-        self.left, self.right, self.turned = left, right, turned
+        self.left, self.right, self.transposed_rows = left, right, transposed_vectors
         self.code, self.emitter = emitter.code, emitter
         self.row_count = product([v.extent for v in kernel.rows])
         self.start: Int = 0
@@ -80,10 +80,10 @@ class Bf16Split:
         """Sets the range of the depth for the following copies."""
         self.start, self.stop = start, stop
 
-    def bases(self, strip: Int, place: Int) -> tuple[Value, ...]:
+    def bases(self, strip: Int, panel_index: Int) -> tuple[Value, ...]:
         """The addresses of the blocks of a strip's rows, and of the panel copied to a slot."""
         size = self.blocks * PARTS * BYTES
-        left, right = self.left_tile(self.code.mul(strip, 2)), self.right_tile(self.code.mul(place, 2))
+        left, right = self.left_tile(self.code.mul(strip, 2)), self.right_tile(self.code.mul(panel_index, 2))
         return left, self.code.gep(left, size, "i8"), right, self.code.gep(right, size, "i8")
 
     def left_tile(self, tile: Int) -> Value:
@@ -98,7 +98,9 @@ class Bf16Split:
     # -------------------------------------------------------------------------------------------------------
     def copy_left(self, first: Int, tiles: Int) -> None:
         """So many tiles of rows, from row `first` on."""
-        (self._rows_straight if depth_side_by_side(self.kernel, self.kernel.lhs) else self._rows_turned)(first, tiles)
+        (self._rows_straight if is_depth_contiguous(self.kernel, self.kernel.lhs) else self._rows_transposed)(
+            first, tiles
+        )
 
     @property
     def units(self) -> int:
@@ -115,52 +117,54 @@ class Bf16Split:
         block, which = self.code.udiv(unit, self.units), self.code.urem(unit, self.units)
         if self.narrow is not None and self.narrow.blocks is not None:
             self._words(self.narrow, self.narrow.blocks, panel, block, which, into)
-        elif self.kernel.side_by_side:
+        elif self.kernel.has_contiguous_columns:
             self._line_straight(panel, block, which, into)
         else:
-            self._tile_turned(panel, block, which, into)
+            self._tile_transposed(panel, block, which, into)
 
     def _rows_straight(self, first: Int, tiles: Int) -> None:
         """A row's elements lie side by side: a block of them is a row of a tile."""
         code, emitter, kernel = self.code, self.emitter, self.kernel
         last = code.sub(emitter.dim(self.row_count), 1)
         with code.for_(0, code.mul(tiles, LINES)) as row, emitter.scope():
-            place_rows(emitter, kernel.rows, code.min(code.add(first, row.iv), last))
-            emitter.places[kernel.inner] = self.start
+            bind_rows(emitter, kernel.rows, code.min(code.add(first, row.iv), last))
+            emitter.bindings[kernel.inner] = self.start
             source = code.gep(emitter.pointers[kernel.lhs.buffer], emitter.dim(kernel.lhs.offset), "f32")
             tile, line = code.udiv(row.iv, LINES), code.urem(row.iv, LINES)
             target = code.gep(self.left_tile(tile), code.mul(line, LINES), "i32")
             with code.for_(0, self.here) as block:
-                place = code.mul(block.iv, BLOCK)
+                index = code.mul(block.iv, BLOCK)
                 pair: list[Value] = []
                 for half in range(2):
-                    at = code.add(place, half * LINES)
+                    at = code.add(index, half * LINES)
                     pair.append(code.load(source, at, _LANES, self._depth_mask(at)))
                 self._store(pair, target, block.iv)
 
-    def _rows_turned(self, first: Int, tiles: Int) -> None:
+    def _rows_transposed(self, first: Int, tiles: Int) -> None:
         """Neighbouring rows lie side by side: squares of rows and depth are turned."""
         code, emitter, kernel = self.code, self.emitter, self.kernel
         step = self._advance(kernel.lhs, kernel.inner)
         with code.for_(0, self.here) as block, emitter.scope(), code.for_(0, tiles) as tile, emitter.scope():
             row = code.add(first, code.mul(tile.iv, LINES))
-            place_rows(emitter, kernel.rows, row)
-            emitter.places[kernel.inner] = 0
+            bind_rows(emitter, kernel.rows, row)
+            emitter.bindings[kernel.inner] = 0
             source = code.gep(emitter.pointers[kernel.lhs.buffer], emitter.dim(kernel.lhs.offset), "f32")
             mask = self._below(code.sub(emitter.dim(self.row_count), row))
             with code.for_(0, 2) as half, emitter.scope():
                 begin = code.add(code.mul(block.iv, BLOCK), code.mul(half.iv, LINES))
                 vectors: list[Value] = []
                 for i in range(LINES):
-                    place = code.add(code.add(begin, i), self.start)
-                    line = code.gep(source, code.mul(place, step), "f32")
-                    vectors.append(code.load(line, 0, _LANES, both(code, mask, self._in_depth(place))))
-                for i, turned in enumerate(transposed(code, vectors)):
-                    code.store(turned, code.gep(self.turned, code.mul(half.iv, LINES), "f32"), i * BLOCK)
+                    index = code.add(code.add(begin, i), self.start)
+                    line = code.gep(source, code.mul(index, step), "f32")
+                    vectors.append(code.load(line, 0, _LANES, both(code, mask, self._in_depth(index))))
+                for i, transposed_vectors in enumerate(transposed(code, vectors)):
+                    code.store(
+                        transposed_vectors, code.gep(self.transposed_rows, code.mul(half.iv, LINES), "f32"), i * BLOCK
+                    )
             target = self.left_tile(tile.iv)
             with code.for_(0, LINES) as line:
                 at = code.mul(line.iv, BLOCK)
-                pair = [code.load(self.turned, code.add(at, half * LINES), _LANES) for half in range(2)]
+                pair = [code.load(self.transposed_rows, code.add(at, half * LINES), _LANES) for half in range(2)]
                 self._store(pair, code.gep(target, code.mul(line.iv, LINES), "i32"), block.iv)
 
     def _line_straight(self, panel: Int, block: Int, line: Int, into: Int) -> None:
@@ -173,14 +177,14 @@ class Bf16Split:
             for c in range(2):
                 at = code.gep(later, code.mul(code.add(begin, half * LINES), step), "f32")
                 code.prefetch(at, c * LINES, "f32", False)
-        emitter.places[kernel.panel] = panel
+        emitter.bindings[kernel.panel] = panel
         for c in range(2):
             mask = panel_mask(emitter, kernel, c, LINES)
             pair: list[Value] = []
             for half in range(2):
-                place = code.add(begin, half * LINES)
-                at = code.gep(source, code.mul(place, step), "f32")
-                pair.append(code.load(at, c * LINES, _LANES, both(code, mask, self._in_depth(place))))
+                index = code.add(begin, half * LINES)
+                at = code.gep(source, code.mul(index, step), "f32")
+                pair.append(code.load(at, c * LINES, _LANES, both(code, mask, self._in_depth(index))))
             tile = code.add(code.mul(into, 2), c)
             self._store(pair, code.gep(self.right_tile(tile), code.mul(line, LINES), "i32"), block)
 
@@ -189,7 +193,7 @@ class Bf16Split:
         code, words = self.code, self.emitter.dim(blocks.words)
         column, upper = code.urem(which, 2), code.udiv(which, 2)
         last = code.sub(self.emitter.dim(narrow.panel.extent), 1)  # what lies behind it may not have been packed
-        self.emitter.places[narrow.panel] = code.min(code.add(code.mul(panel, 2), column), last)
+        self.emitter.bindings[narrow.panel] = code.min(code.add(code.mul(panel, 2), column), last)
         reader = BlockReader(blocks, LINES, 1, self.emitter)
         first = code.add(code.udiv(code.add(self.start, code.mul(block, BLOCK)), blocks.each), upper)
         numbers: list[list[Value]] = []
@@ -197,13 +201,13 @@ class Bf16Split:
             word = code.add(first, half * LINES // blocks.each)
             number = code.udiv(word, words)
             parameters, held = reader.parameters(number), reader.word(number, code.urem(word, words))
-            numbers.append([reader.scaled(held, place, parameters)[0] for place in range(blocks.each)])
+            numbers.append([reader.scaled(held, index, parameters)[0] for index in range(blocks.each)])
         tile = self.right_tile(code.add(code.mul(into, 2), column))
-        for place, pair in enumerate(zip(*numbers, strict=True)):
-            line = code.add(code.mul(upper, blocks.each), place)
+        for index, pair in enumerate(zip(*numbers, strict=True)):
+            line = code.add(code.mul(upper, blocks.each), index)
             self._store(list(pair), code.gep(tile, code.mul(line, LINES), "i32"), block)
 
-    def _tile_turned(self, panel: Int, block: Int, which: Int, into: Int) -> None:
+    def _tile_transposed(self, panel: Int, block: Int, which: Int, into: Int) -> None:
         """A column's elements lie side by side along the depth: squares are turned."""
         code, emitter, kernel = self.code, self.emitter, self.kernel
         step = self._advance(kernel.rhs, kernel.within)
@@ -217,19 +221,19 @@ class Bf16Split:
         with code.for_(0, 2) as half, emitter.scope():
             first = code.mul(half.iv, LINES)
             mask = self._depth_mask(code.add(code.mul(block, BLOCK), first))
-            turned = transposed(code, [code.load(source, first, _LANES, mask) for source in sources])
-            for i, vector in enumerate(turned):
-                code.store(vector, self.turned, code.add(code.mul(half.iv, LINES * LINES), i * LINES))
+            transposed_vectors = transposed(code, [code.load(source, first, _LANES, mask) for source in sources])
+            for i, vector in enumerate(transposed_vectors):
+                code.store(vector, self.transposed_rows, code.add(code.mul(half.iv, LINES * LINES), i * LINES))
         with code.for_(0, LINES) as line:
             at = code.mul(line.iv, LINES)
-            pair = [code.load(self.turned, code.add(at, h * LINES * LINES), _LANES) for h in range(2)]
+            pair = [code.load(self.transposed_rows, code.add(at, h * LINES * LINES), _LANES) for h in range(2)]
             self._store(pair, code.gep(target, code.mul(line.iv, LINES), "i32"), block)
 
     def _source(self, panel: Int) -> Value:
         """Where a panel is copied from."""
         emitter, kernel = self.emitter, self.kernel
         with emitter.scope():
-            emitter.places[kernel.panel], emitter.places[kernel.inner] = panel, 0
+            emitter.bindings[kernel.panel], emitter.bindings[kernel.inner] = panel, 0
             return self.code.gep(emitter.pointers[kernel.rhs.buffer], emitter.dim(kernel.rhs_start), "f32")
 
     # ---- a line of a block ---------------------------------------------------------------------------------------------
@@ -250,33 +254,33 @@ class Bf16Split:
 
     def _rounded(self, pair: list[Value]) -> Value:
         """Words with the first of two vectors, rounded, in their low 16 bits, and the second in their high 16 bits."""
-        code, halves, shorts = self.code, "vector<32xbf16>", "vector<32xi16>"
+        code, bf16s, int16s = self.code, "vector<32xbf16>", "vector<32xi16>"
         low, high = pair
         both = code.raw(
-            f'llvm.call_intrinsic "llvm.x86.avx512bf16.cvtne2ps2bf16.512"({high}, {low}) : ({_LANES}, {_LANES}) -> {halves}',
-            halves,
+            f'llvm.call_intrinsic "llvm.x86.avx512bf16.cvtne2ps2bf16.512"({high}, {low}) : ({_LANES}, {_LANES}) -> {bf16s}',
+            bf16s,
         )
-        both = code.raw(f"arith.bitcast {both} : {halves} to {shorts}", shorts)
+        both = code.raw(f"arith.bitcast {both} : {bf16s} to {int16s}", int16s)
         order = [i // 2 + LINES * (i % 2) for i in range(2 * LINES)]
-        mixed = code.raw(f"vector.shuffle {both}, {both} {order} : {shorts}, {shorts}", shorts)
-        return code.raw(f"vector.bitcast {mixed} : {shorts} to {_WORDS}", _WORDS)
+        mixed = code.raw(f"vector.shuffle {both}, {both} {order} : {int16s}, {int16s}", int16s)
+        return code.raw(f"vector.bitcast {mixed} : {int16s} to {_WORDS}", _WORDS)
 
     # ---- what exists ---------------------------------------------------------------------------------------------------
     def _below(self, count: Int) -> Value:
         """The first `count` lanes."""
         return self.code.cmp("slt", self.code.lane_ids(LINES), self.code.splat(self.code.value(count), LINES))
 
-    def _depth_mask(self, place: Int) -> Value | None:
+    def _depth_mask(self, index: Int) -> Value | None:
         """The mask of lanes, from an offset after `start` on, that are in the depth."""
         code = self.code
-        return self._below(code.sub(code.sub(self.stop, self.start), place)) if self.ragged else None
+        return self._below(code.sub(code.sub(self.stop, self.start), index)) if self.ragged else None
 
-    def _in_depth(self, place: Int) -> Value | None:
+    def _in_depth(self, index: Int) -> Value | None:
         """True in all lanes if an index of the depth exists."""
-        return self.code.splat(self.code.cmp("slt", place, self.stop), LINES) if self.ragged else None
+        return self.code.splat(self.code.cmp("slt", index, self.stop), LINES) if self.ragged else None
 
-    def _advance(self, side: Load, loop: LoopVar) -> Int:
-        step: Dim | None = coefficient(side.offset, loop)
+    def _advance(self, operand: Load, loop: LoopVar) -> Int:
+        step: Dim | None = coefficient(operand.offset, loop)
         if step is None:
             raise CompileError("internal: a contraction's operand does not advance evenly")
         return self.emitter.dim(step)
@@ -286,8 +290,8 @@ def units(kernel: Tiled) -> int:
     """In how many units each block of a panel is copied: lines of both tiles, tiles, or what a word holds of a tile's columns."""
     if kernel.blocks is not None:
         return 2 * LINES // kernel.blocks.each
-    return LINES if kernel.side_by_side else 2
+    return LINES if kernel.has_contiguous_columns else 2
 
 
-def depth_side_by_side(kernel: Tiled, side: Load) -> bool:
-    return coefficient(side.offset, kernel.inner) == 1
+def is_depth_contiguous(kernel: Tiled, operand: Load) -> bool:
+    return coefficient(operand.offset, kernel.inner) == 1

@@ -76,18 +76,18 @@ class Blockwise:
 
     def is_even(self, kernel: ContractionKernel) -> bool:
         """True if the lhs advances evenly through the depth, across its loops."""
-        side = kernel.lhs.arg if isinstance(kernel.lhs, Convert) else kernel.lhs
-        if not isinstance(side, Load):
+        operand = kernel.lhs.arg if isinstance(kernel.lhs, Convert) else kernel.lhs
+        if not isinstance(operand, Load):
             return False
         wanted: Dim | None = None
         for loop in reversed(self.loops):
             if loop.extent == 1:
                 continue
-            step = coefficient(side.offset, loop)
+            step = coefficient(operand.offset, loop)
             if step is None or (wanted is not None and step != wanted):
                 return False
             wanted = step * loop.extent
-        return all(coefficient(side.offset, row) is not None for row in kernel.rows)
+        return all(coefficient(operand.offset, row) is not None for row in kernel.rows)
 
     def in_panels(self, column: LoopVar, panel: LoopVar, width: int) -> Blockwise:
         """The same at a panel's first column, and a word's first byte."""
@@ -101,9 +101,9 @@ class Blockwise:
         return replace(self, weight=first(self.weight), scale=first(self.scale), zero=zero)
 
 
-def _load(side: Scalar) -> Load | None:
-    side = side.arg if isinstance(side, Convert) else side
-    return side if isinstance(side, Load) and side.dtype in conversions.FLOATS else None
+def _load(operand: Scalar) -> Load | None:
+    operand = operand.arg if isinstance(operand, Convert) else operand
+    return operand if isinstance(operand, Load) and operand.dtype in conversions.FLOATS else None
 
 
 @dataclass(frozen=True)
@@ -129,53 +129,53 @@ class BlockReader:
             self._parameter(blocks.scale, block), None if blocks.zero is None else self._parameter(blocks.zero, block)
         )
 
-    def _parameter(self, side: Load, block: Int) -> list[Value]:
+    def _parameter(self, operand: Load, block: Int) -> list[Value]:
         code, emitter = self.code, self.emitter
-        emitter.places[self.blocks.loops[0]] = block
-        element = conversions.element_type(side.dtype)
-        base = code.gep(emitter.pointers[side.buffer], emitter.dim(side.offset), element)
+        emitter.bindings[self.blocks.loops[0]] = block
+        element = conversions.element_type(operand.dtype)
+        base = code.gep(emitter.pointers[operand.buffer], emitter.dim(operand.offset), element)
         if self.ahead:
-            code.ask(base, self.ahead // BLOCK_WORDS, self.vectors * self.lanes * bits(element) // 8)
+            code.prefetch_range(base, self.ahead // BLOCK_WORDS, self.vectors * self.lanes * bits(element) // 8)
         loaded = [code.load(base, c * self.lanes, vector(self.lanes, element)) for c in range(self.vectors)]
-        return [conversions.convert(code, value, side.dtype, "float32") for value in loaded]
+        return [conversions.convert(code, value, operand.dtype, "float32") for value in loaded]
 
     def word(self, block: Int, word: Int, columns: range | None = None) -> list[Value]:
         """A word of each column; columns: the vectors that are wanted, all of them by default."""
-        code, emitter, side = self.code, self.emitter, self.blocks.weight
+        code, emitter, operand = self.code, self.emitter, self.blocks.weight
         columns, size = columns or range(self.vectors), self.lanes * WORD
-        emitter.places[self.blocks.loops[0]], emitter.places[self.blocks.loops[1]] = block, word
-        base = code.gep(emitter.pointers[side.buffer], emitter.dim(side.offset), "i8")
+        emitter.bindings[self.blocks.loops[0]], emitter.bindings[self.blocks.loops[1]] = block, word
+        base = code.gep(emitter.pointers[operand.buffer], emitter.dim(operand.offset), "i8")
         if self.ahead:
-            code.ask(base, self.ahead + columns.start * size, len(columns) * size)
+            code.prefetch_range(base, self.ahead + columns.start * size, len(columns) * size)
         found: list[Value] = []
         for c in columns:
             loaded = code.load(base, c * size, vector(size, "i8"))
             found.append(code.pure(f"vector.bitcast {loaded} : {loaded.type} to {self.words}", self.words))
         return found
 
-    def plain(self, held: Sequence[Value], place: int) -> list[Value]:
+    def plain(self, held: Sequence[Value], index: int) -> list[Value]:
         """The numbers at a place of the words, as floats."""
-        return [self._number(word, place) for word in held]
+        return [self._number(word, index) for word in held]
 
-    def scaled(self, held: Sequence[Value], place: int, parameters: Parameters) -> list[Value]:
+    def scaled(self, held: Sequence[Value], index: int, parameters: Parameters) -> list[Value]:
         """The dequantised numbers."""
-        values = self.plain(held, place)
+        values = self.plain(held, index)
         if parameters.zeros is not None:
             values = [self._apply("sub", v, z) for v, z in zip(values, parameters.zeros, strict=True)]
         return [self._apply("mul", v, s) for v, s in zip(values, parameters.scales, strict=True)]
 
-    def _number(self, word: Value, place: int) -> Value:
+    def _number(self, word: Value, index: int) -> Value:
         code, bits = self.code, self.blocks.bits
         if bits == 4 and self.lanes == 16:
             shifted = word
-            if place:
-                shifted = code.op("arith.shrui", word, code.const(place * bits, self.words))
+            if index:
+                shifted = code.op("arith.shrui", word, code.const(index * bits, self.words))
             table = code.const(str([float(n if n < 8 else n - 16) for n in range(16)]), self.floats)
             types = f"({self.floats}, {self.words}) -> {self.floats}"
             return code.pure(
                 f'llvm.call_intrinsic "llvm.x86.avx512.permvar.sf.512"({table}, {shifted}) : {types}', self.floats
             )
-        left, right = 8 * WORD - bits * (place + 1), 8 * WORD - bits
+        left, right = 8 * WORD - bits * (index + 1), 8 * WORD - bits
         if left:
             word = code.op("arith.shli", word, code.const(left, self.words))
         return code.cast("arith.sitofp", code.op("arith.shrsi", word, code.const(right, self.words)), "f32")

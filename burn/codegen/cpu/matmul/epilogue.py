@@ -9,7 +9,7 @@ from contextlib import ExitStack
 
 from burn.codegen.cpu import convert as conversions
 from burn.codegen.cpu.counting import following, split
-from burn.codegen.cpu.matmul.packing import both, panel_mask, place_rows
+from burn.codegen.cpu.matmul.packing import bind_rows, both, panel_mask
 from burn.codegen.cpu.matmul.tiling import Tiled
 from burn.codegen.cpu.scalars import ScalarEmitter
 from burn.codegen.host.emit import Int, Value, vector
@@ -31,16 +31,16 @@ class Epilogue:
         code, emitter, kernel = self.code, self.emitter, self.kernel
         lane = LoopVar("lane", self.lanes)
         loads = [n for n in walk(*(w.value for w in kernel.epilogue)) if isinstance(n, Load)]
-        places = {(w.buffer, w.offset): True for w in kernel.epilogue}
-        places |= {(n.buffer, n.offset): places.get((n.buffer, n.offset), False) for n in loads}
-        by_row = [(b, d, w) for (b, d), w in places.items() if set(kernel.rows) & loop_atoms(d)]
+        accesses = {(w.buffer, w.offset): True for w in kernel.epilogue}
+        accesses |= {(n.buffer, n.offset): accesses.get((n.buffer, n.offset), False) for n in loads}
+        by_row = [(b, d, w) for (b, d), w in accesses.items() if set(kernel.rows) & loop_atoms(d)]
         emitter.lane, emitter.lanes = lane, self.lanes
         for c in range(self.vectors):
             column = Expr.of(kernel.panel) * kernel.width + c * self.lanes + Expr.of(lane)
             for row in rows:
                 with emitter.scope(), code.scope():
-                    place_rows(emitter, kernel.rows, row)
-                    emitter.places[lane] = 0
+                    bind_rows(emitter, kernel.rows, row)
+                    emitter.bindings[lane] = 0
                     for buffer, offset, write in by_row:
                         offset = substitute(offset, {kernel.column: column})
                         if emitter.step(offset) == 1:
@@ -66,7 +66,7 @@ class Epilogue:
             rewrite = Rewriter(lambda d, column=column: substitute(d, {kernel.column: column}))
             writes = [Write(w.buffer, rewrite.dim(w.offset), rewrite(w.value)) for w in kernel.epilogue]
             emitter.lane, emitter.lanes = lane, self.lanes
-            emitter.places[lane] = 0
+            emitter.bindings[lane] = 0
             mask = panel_mask(emitter, kernel, c, self.lanes) if masked else None
             with emitter.under(both(code, mask, only)):
                 self._hoist(writes)
@@ -91,7 +91,7 @@ class Epilogue:
         lane, which = LoopVar("lane", lanes), LoopVar("vector", count)
         together = 1 if self.compact else next(n for n in (2, 3, 1) if count % n == 0)
         with code.for_(0, count, together) as vectors, emitter.scope(), ExitStack() as masks:
-            emitter.places[which], emitter.places[lane] = vectors.iv, 0
+            emitter.bindings[which], emitter.bindings[lane] = vectors.iv, 0
             emitter.lane, emitter.lanes = lane, lanes
             each: list[tuple[list[Write], Value | None]] = []
             for number in range(together):
@@ -133,7 +133,7 @@ class Epilogue:
                     self.emitter.value(node)
 
     def _write_row(self, writes: list[Write], row: Int, total: Value) -> None:
-        place_rows(self.emitter, self.kernel.rows, row)
+        bind_rows(self.emitter, self.kernel.rows, row)
         self.emitter.accumulator = total
         for write in writes:  # a buffer that is written may also be read at the same index
             self.emitter.prepare(write.offset, write.value)

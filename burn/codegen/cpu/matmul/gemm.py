@@ -23,8 +23,8 @@ from burn.codegen.cpu.heuristics.cache_blocking import (
     held_tiles,
     row_block,
     rows_outside,
-    turned_block,
-    turns_rows,
+    transposed_block,
+    transposes_rows,
 )
 from burn.codegen.cpu.heuristics.epilogue import fetches_epilogue, parts_masks, rolls_epilogue
 from burn.codegen.cpu.heuristics.panels import last_vectors
@@ -48,7 +48,7 @@ class Order:
 
     tile: int
     part: int | None
-    turns: bool
+    transposes: bool
     block: int | None
     copies: bool
     rows_outside: bool
@@ -60,7 +60,7 @@ class Schedule:
 
     - `tile`, `split`: rows accumulated at a time, each with `split` accumulators; `even`: tiles cover the rows exactly
     - `block`: tiles that are multiplied with all panels before the next ones (None: all)
-    - `copies`: a panel of `width` columns is copied before a block's tiles read it; `turns`: a block's rows are
+    - `copies`: a panel of `width` columns is copied before a block's tiles read it; `transposes`: a block's rows are
       transposed
     - `fetches`: epilogue operands are prefetched; `rolls`: the epilogue is a loop
     - `part`, `held`: the depth is accumulated in parts, for `held` tiles at a time (None: all of it for each tile)
@@ -76,7 +76,7 @@ class Schedule:
     block: int | None
     even: bool
     copies: bool
-    turns: bool
+    transposes: bool
     fetches: bool
     rolls: bool
     part: int | None
@@ -96,14 +96,14 @@ class Schedule:
             return Schedule.plain(kernel, vectors)
         tile = tile_rows(rows, vectors, target)
         part = depth_part(kernel, rows)
-        turns = turns_rows(kernel, tile, target)
-        block = (turned_block if turns else row_block)(kernel, rows, tile, part)
+        transposes = transposes_rows(kernel, tile, target)
+        block = (transposed_block if transposes else row_block)(kernel, rows, tile, part)
         copies, outside = copies_panel(kernel, rows, tile, block), rows_outside(kernel, block)
-        return Schedule.ordered(kernel, target, rows, Order(tile, part, turns, block, copies, outside))
+        return Schedule.ordered(kernel, target, rows, Order(tile, part, transposes, block, copies, outside))
 
     @property
     def order(self) -> Order:
-        return Order(self.tile, self.part, self.turns, self.block, self.copies, self.rows_outside)
+        return Order(self.tile, self.part, self.transposes, self.block, self.copies, self.rows_outside)
 
     @staticmethod
     def ordered(kernel: Tiled, target: Target, rows: Dim, order: Order) -> Schedule:
@@ -113,7 +113,7 @@ class Schedule:
         tiles = ceildiv(rows, tile)
         if block is not None and isinstance(tiles, int):
             alike = -(-tiles // max(1, -(-tiles // block)))
-            block = max(1, min(block, tiles) if order.turns else alike)
+            block = max(1, min(block, tiles) if order.transposes else alike)
         vectors = kernel.width // vector_lanes(kernel, target)
         together = unroll_factor(target)
         rolls = rolls_epilogue(kernel, tile * vectors)
@@ -124,7 +124,7 @@ class Schedule:
             block=block,
             even=isinstance(rows, int) and rows % tile == 0,
             copies=order.copies,
-            turns=order.turns,
+            transposes=order.transposes,
             fetches=fetches_epilogue(kernel),
             rolls=rolls,
             part=part,
@@ -139,13 +139,13 @@ class Schedule:
     @staticmethod
     def plain(kernel: Tiled, vectors: int) -> Schedule:
         """The one with the least code: row by row, and nothing copied but columns that lie apart."""
-        copies = not kernel.side_by_side or kernel.blocks is not None
+        copies = not kernel.has_contiguous_columns or kernel.blocks is not None
         return Schedule(kernel.width, 1, 1, None, True, copies, False, False, vectors > 1, None, 0, False, 1, False)
 
     @property
     def least(self) -> int:
         """Iterations of a launch that share what is copied for them."""
-        if self.turns and self.block:
+        if self.transposes and self.block:
             return self.block * COPIED_TILES
         return COPIED_TILES if self.copies else 1
 
@@ -155,7 +155,7 @@ class Schedule:
         if self.block is None:
             return 1, tiles
         blocks = ceildiv(tiles, self.block)
-        return blocks, self.block if self.turns else ceildiv(tiles, dim_max(blocks, 1))
+        return blocks, self.block if self.transposes else ceildiv(tiles, dim_max(blocks, 1))
 
     def count(self, kernel: Tiled) -> Dim:
         """Iterations of a launch: tiles x panels x batches."""
@@ -189,11 +189,11 @@ class _Printer:
         self.type = vector(self.lanes, self.element)
         self.parts_masks = parts_masks(target)
         self.epilogue = Epilogue(tiled, self.lanes, self.element, self.emitter, target.compact)
-        self.place: Int = 0  # the tile's, among the `in_block` that read a panel one after the other
+        self.tile_in_block: Int = 0  # the tile's, among the `in_block` that read a panel one after the other
         self.in_block: Int = 1
-        turns = schedule.block if schedule.turns else None
+        transposes = schedule.block if schedule.transposes else None
         self.read = Operands(
-            tiled, schedule.tile, self.lanes, schedule.copies, turns, schedule.part, schedule.held, self.emitter
+            tiled, schedule.tile, self.lanes, schedule.copies, transposes, schedule.part, schedule.held, self.emitter
         )
 
     def print(self) -> str:
@@ -218,12 +218,12 @@ class _Printer:
         blocks, in_block = self.schedule.blocks(kernel)
         panels = kernel.panel.extent
         read = self.read
-        carried = [code.const(-1) for memory in (read.copied, read.turned) if memory is not None]
+        carried = [code.const(-1) for memory in (read.copied, read.transposed_rows) if memory is not None]
         with code.for_(begin, end, 1, carried) as flat, emitter.scope():
             n = emitter.dim(in_block)
-            place, rest = code.urem(flat.iv, n), code.udiv(flat.iv, n)
+            index, rest = code.urem(flat.iv, n), code.udiv(flat.iv, n)
             group = rest
-            self.place, self.in_block = place, n
+            self.tile_in_block, self.in_block = index, n
             n = emitter.dim(panels)
             panel, rest = code.urem(rest, n), code.udiv(rest, n)
             rows = rest
@@ -234,12 +234,12 @@ class _Printer:
             for position, loop in enumerate(reversed(kernel.batch)):
                 n = emitter.dim(loop.extent)
                 last = position == len(kernel.batch) - 1 and not self.schedule.rows_outside
-                emitter.places[loop], rest = (rest, 0) if last else (code.urem(rest, n), code.udiv(rest, n))
+                emitter.bindings[loop], rest = (rest, 0) if last else (code.urem(rest, n), code.udiv(rest, n))
             if self.schedule.rows_outside:
                 which = rest
-            emitter.places[kernel.panel] = panel
+            emitter.bindings[kernel.panel] = panel
             held: list[Value] = []
-            tile = code.add(code.mul(which, emitter.dim(in_block)), place)
+            tile = code.add(code.mul(which, emitter.dim(in_block)), index)
             first = code.mul(tile, self.tile)
             exists = None if blocks == 1 else code.cmp("slt", first, emitter.dim(self.row_count))
             if read.copied is not None:  # for tiles past the last one nothing is copied
@@ -248,11 +248,11 @@ class _Printer:
                 with code.if_(wanted), emitter.scope():
                     read.copy_panel()
                 held.append(code.value(group))
-            if read.turned is not None:
+            if read.transposed_rows is not None:
                 with code.if_(code.cmp("ne", rows, flat.carried[len(held)])), emitter.scope():
-                    read.turn_rows(code.mul(which, emitter.dim(in_block)))
+                    read.transpose_rows(code.mul(which, emitter.dim(in_block)))
                 held.append(code.value(rows))
-                read.place = place
+                read.tile_in_block = index
             if held:
                 flat.yield_(*held)
             slot = code.sub(flat.iv, begin)
@@ -265,12 +265,12 @@ class _Printer:
         if narrow is None:
             self._tile(first, slot)
             return
-        usual = self.vectors
+        default = self.vectors
         last = code.cmp("eq", code.value(panel), code.value(code.sub(emitter.dim(self.kernel.panel.extent), 1)))
         with code.if_(last), emitter.scope():
             self.vectors = self.epilogue.vectors = narrow
             self._tile(first, slot)
-            self.vectors = self.epilogue.vectors = usual
+            self.vectors = self.epilogue.vectors = default
         with code.else_(), emitter.scope():
             self._tile(first, slot)
 
@@ -305,7 +305,7 @@ class _Printer:
         code, held = self.code, self.read.held
         assert held is not None
         base = code.gep(held, code.mul(slot, self.tile * self.kernel.width), self.element)
-        return [code.gep(base, place * self.lanes, self.element) for place in range(self.tile * self.vectors)]
+        return [code.gep(base, index * self.lanes, self.element) for index in range(self.tile * self.vectors)]
 
     def _continued(self, sums: list[Value], slot: Int) -> list[Value]:
         """The sums with those of the parts before."""
@@ -318,8 +318,8 @@ class _Printer:
         code, total = self.code, self.emitter.dim(self.row_count)
         if self.schedule.rolls:
             kept = code.alloca(self.tile * self.kernel.width, self.element)
-            for place, value in enumerate(sums):
-                code.store(value, kept, place * self.lanes)
+            for index, value in enumerate(sums):
+                code.store(value, kept, index * self.lanes)
             left = self.tile if self.schedule.even else code.min(code.sub(total, first), self.tile)
             self.epilogue.rolled(first, left, kept)
             return
@@ -328,7 +328,7 @@ class _Printer:
         )
         exists = [code.cmp("slt", code.add(first, r), total) for r in range(self.tile)] if everything else None
         if self.parts_masks and exact_div(self.kernel.column.extent, self.kernel.width) is None:
-            stop = code.mul(code.add(self.emitter.places[self.kernel.panel], 1), self.kernel.width)
+            stop = code.mul(code.add(self.emitter.bindings[self.kernel.panel], 1), self.kernel.width)
             everything.append(code.cmp("sle", stop, self.emitter.dim(self.kernel.column.extent)))
         if not everything:
             self.epilogue.written(rows, sums, None)
@@ -361,11 +361,11 @@ class _Printer:
         code, emitter, kernel, read = self.code, self.emitter, self.kernel, self.read
         if outer:
             with code.for_(0, emitter.dim(outer[0].extent), 1, carried) as loop, emitter.scope():
-                emitter.places[outer[0]] = loop.iv
+                emitter.bindings[outer[0]] = loop.iv
                 loop.yield_(*self._depth(outer[1:], loop.carried, rows))
             return loop.results
         lefts = read.row_addresses(rows)
-        emitter.places[kernel.inner] = read.start
+        emitter.bindings[kernel.inner] = read.start
         right = read.column_address()
         masks = None if kernel.packed or read.copied is not None else read.masks()
         depth = read.length()
@@ -386,18 +386,18 @@ class _Printer:
         code = self.code
         ahead = self._ahead()
 
-        def multiply(first: Int, place: int, sums: list[Value]) -> list[Value]:
-            loaded = [code.load(left, behind(code, first, place, step), self.element) for left in lefts]
-            return self._step(first, place, sums, loaded, right, masks)
+        def multiply(first: Int, index: int, sums: list[Value]) -> list[Value]:
+            loaded = [code.load(left, behind(code, first, index, step), self.element) for left in lefts]
+            return self._step(first, index, sums, loaded, right, masks)
 
         if self.split == 1:
             together = self.schedule.together
-            ask = partial(self._ask, ahead, together)
-            return unrolled(self.emitter, 0, length, together, carried, multiply, self.schedule.ragged, ask)
+            prefetch = partial(self._prefetch, ahead, together)
+            return unrolled(self.emitter, 0, length, together, carried, multiply, self.schedule.ragged, prefetch)
         each = self.tile * self.vectors
         whole = code.mul(code.udiv(length, self.split), self.split)
         with code.for_(0, whole, self.split, carried) as loop, self.emitter.scope():
-            self._ask(ahead, self.split, loop.iv)
+            self._prefetch(ahead, self.split, loop.iv)
             parts: list[Value] = []
             for s in range(self.split):
                 parts += multiply(loop.iv, s, loop.carried[s * each : (s + 1) * each])
@@ -409,17 +409,17 @@ class _Printer:
             loop.yield_(*multiply(loop.iv, 0, loop.carried))
         return [*loop.results, *results[each:]]
 
-    def _ask(self, ahead: tuple[Value, Int] | None, places: int, first: Int) -> None:
-        """Prefetches the next panel's part for `places` elements of depth."""
+    def _prefetch(self, ahead: tuple[Value, Int] | None, count: int, first: Int) -> None:
+        """Prefetches the next panel's part for `count` elements of depth."""
         if ahead is None:
             return
         code, (panel, step) = self.code, ahead
         start = code.gep(panel, code.mul(first, step), "i8")
         if isinstance(step, int):
-            code.ask(start, 0, places * step)
+            code.prefetch_range(start, 0, count * step)
         else:
-            for place in range(places):
-                code.prefetch(start, code.mul(place, step), "i8", False)
+            for index in range(count):
+                code.prefetch(start, code.mul(index, step), "i8", False)
 
     def _ahead(self) -> tuple[Value, Int] | None:
         """The part of the next panel that this tile prefetches, and its bytes per depth element: the tiles of a block
@@ -430,27 +430,27 @@ class _Printer:
             return None
         with emitter.scope():
             for loop in kernel.outer:
-                emitter.places[loop] = 0
-            emitter.places[kernel.inner] = read.start
+                emitter.bindings[loop] = 0
+            emitter.bindings[kernel.inner] = read.start
             panel = code.gep(read.column_address(), emitter.dim(stride), read.right)
         row = kernel.width * kernel.run * DTYPES[kernel.rhs.dtype].size
         step = code.udiv(code.add(self.in_block, row - 1), self.in_block)
         length = emitter.dim(read.depth) if self.schedule.part is None else read.length()
-        place = code.add(code.mul(self.place, length), emitter.dim(read.run_start()))
-        return code.gep(panel, code.mul(place, step), "i8"), step
+        index = code.add(code.mul(self.tile_in_block, length), emitter.dim(read.run_start()))
+        return code.gep(panel, code.mul(index, step), "i8"), step
 
     def _step(
         self,
         first: Int,
-        place: int,
+        index: int,
         carried: list[Value],
         lefts: list[Value],
         right: Value,
         masks: list[Value] | None,
     ) -> list[Value]:
-        """One place of the innermost contraction loop, `place` behind `first`: rows x vectors multiply-adds."""
+        """One element of the innermost contraction loop, `index` behind `first`: rows x vectors multiply-adds."""
         code, kernel, step = self.code, self.kernel, self.read.right_step()
-        at = behind(code, first, place, step)
+        at = behind(code, first, index, step)
         if kernel.run > 1:
             return self._dots(at, carried, lefts, right)
         columns: list[Value] = []

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from burn.codegen.cpu import convert as conversions
 from burn.codegen.cpu import math
 from burn.codegen.cpu.head import open_kernel, scratch
-from burn.codegen.cpu.heuristics.registers import DigitRows
+from burn.codegen.cpu.heuristics.registers import LimbRows
 from burn.codegen.cpu.matmul.blockwise import BlockReader, Parameters
 from burn.codegen.cpu.matmul.epilogue import Epilogue
-from burn.codegen.cpu.matmul.int8_activations import DIGITS, Int8Activations, Steps
-from burn.codegen.cpu.matmul.packing import place_rows
+from burn.codegen.cpu.matmul.int8_activations import LIMBS, Int8Activations, Steps
+from burn.codegen.cpu.matmul.packing import bind_rows
 from burn.codegen.cpu.matmul.tiling import Tiled
 from burn.codegen.cpu.target import Target
 from burn.codegen.host.emit import Int, Value, vector
@@ -42,19 +42,19 @@ registers."""
 class Schedule:
     """Processes a panel of `width` columns at a time. `rows` rows are accumulated together; `even`: there are no more.
     Otherwise rows are processed TOGETHER at a time, then one by one. With `steps` rows are int8 limbs
-    (int8_activations.py), `digits` of them accumulated together."""
+    (int8_activations.py), `limbs` of them accumulated together."""
 
     width: int
     rows: int
     even: bool
     steps: Steps | None
-    digits: DigitRows
+    limbs: LimbRows
 
     @staticmethod
     def of(kernel: Tiled, rows: int, target: Target) -> Schedule:
-        digits = DigitRows.of(target)
+        limbs = LimbRows.of(target)
         even = product([v.extent for v in kernel.rows]) == rows
-        return Schedule(kernel.width, rows, even, steps_of(kernel, target) if rows <= digits.most else None, digits)
+        return Schedule(kernel.width, rows, even, steps_of(kernel, target) if rows <= limbs.most else None, limbs)
 
     def work(self, kernel: Tiled) -> Dim:
         """Vector operations of one iteration: a panel."""
@@ -97,23 +97,23 @@ class _Printer:
         if self.schedule.steps is None:
             self._panels(self._in_floats)
         else:
-            digits = Int8Activations(
+            limbs = Int8Activations(
                 self.blocks, self.kernel.lhs.dtype, emitter, self.lanes, self.schedule.steps, self.run
             )
-            length = code.mul(digits.size, emitter.dim(self.blocks.loops[0].extent))
+            length = code.mul(limbs.size, emitter.dim(self.blocks.loops[0].extent))
             memory = scratch(code, emitter.worker, code.mul(length, self._row_count))
-            with code.if_(self._written(digits, memory, length)), emitter.scope():
-                self._panels(lambda: self._in_digits(digits, memory, length))
+            with code.if_(self._written(limbs, memory, length)), emitter.scope():
+                self._panels(lambda: self._in_limbs(limbs, memory, length))
             with code.else_(), emitter.scope():
                 self._panels(self._in_floats)
         code.return_()
         return code.text()
 
-    def _written(self, digits: Int8Activations, memory: Value, length: Int) -> Value:
+    def _written(self, limbs: Int8Activations, memory: Value, length: Int) -> Value:
         """Writes the limbs of all rows; returns if all rows have them."""
         code = self.code
         with code.for_(0, self._row_count, 1, [code.const(True, "i1")]) as loop, self.emitter.scope():
-            written = digits.write(self._row(loop.iv), code.gep(memory, code.mul(loop.iv, length), "i8"))
+            written = limbs.write(self._row(loop.iv), code.gep(memory, code.mul(loop.iv, length), "i8"))
             loop.yield_(code.op("arith.andi", loop.carried[0], written))
         return loop.results[0]
 
@@ -124,36 +124,36 @@ class _Printer:
     def _panels(self, body: Callable[[], None]) -> None:
         begin, end = self.code.arguments[2:]
         with self.code.for_(begin, end) as panels, self.emitter.scope():
-            self.emitter.places[self.kernel.panel] = panels.iv
+            self.emitter.bindings[self.kernel.panel] = panels.iv
             body()
 
-    def _in_digits(self, digits: Int8Activations, memory: Value, length: Int) -> None:
+    def _in_limbs(self, limbs: Int8Activations, memory: Value, length: Int) -> None:
         def some(rows: list[Int]) -> None:
-            self._digit_rows(rows, digits, memory, length)
+            self._limb_rows(rows, limbs, memory, length)
 
-        count, together = self.schedule.rows, self.schedule.digits.together
+        count, together = self.schedule.rows, self.schedule.limbs.together
         if not self.schedule.even:
             self._all_rows(together, some)
             return
         for first in range(0, count, together):
             some(list(range(first, min(first + together, count))))
 
-    def _digit_rows(self, rows: list[Int], digits: Int8Activations, memory: Value, length: Int) -> None:
+    def _limb_rows(self, rows: list[Int], limbs: Int8Activations, memory: Value, length: Int) -> None:
         """Some rows of the panel, all of them at once, a few vectors of columns after the other."""
         code, emitter = self.code, self.emitter
-        beside = self.schedule.digits.beside(self.vectors, DIGITS * len(rows))
+        beside = self.schedule.limbs.beside(self.vectors, LIMBS * len(rows))
         starts = [code.gep(memory, code.mul(row, length), "i8") for row in rows]
         totals = [code.const(0, self.type)] * (len(rows) * self.vectors)
         with code.for_(0, emitter.dim(self.blocks.loops[0].extent), 1, totals) as loop, emitter.scope():
-            records = [code.gep(start, code.mul(loop.iv, digits.size), "i8") for start in starts]
+            records = [code.gep(start, code.mul(loop.iv, limbs.size), "i8") for start in starts]
             parameters, totals = self.reader.parameters(loop.iv), list(loop.carried)
             for first in range(0, self.vectors, beside):
                 columns = range(first, min(first + beside, self.vectors))
-                sums = digits.summed(records, self.reader, loop.iv, columns)
+                sums = limbs.summed(records, self.reader, loop.iv, columns)
                 for r, (record, of_row) in enumerate(zip(records, sums, strict=True)):
-                    for place, c in enumerate(columns):
+                    for index, c in enumerate(columns):
                         at = r * self.vectors + c
-                        totals[at] = digits.finished(record, parameters, of_row[place :: len(columns)], totals[at], c)
+                        totals[at] = limbs.finished(record, parameters, of_row[index :: len(columns)], totals[at], c)
             loop.yield_(*totals)
         self.epilogue.written(rows, loop.results, None)
 
@@ -189,22 +189,22 @@ class _Printer:
 
     def _row(self, row: Int) -> Value:
         """Where a row begins."""
-        code, emitter, side = self.code, self.emitter, self.kernel.lhs
+        code, emitter, operand = self.code, self.emitter, self.kernel.lhs
         with emitter.scope():
-            place_rows(emitter, self.kernel.rows, row)
-            emitter.places[self.kernel.inner] = 0
+            bind_rows(emitter, self.kernel.rows, row)
+            emitter.bindings[self.kernel.inner] = 0
             return code.gep(
-                emitter.pointers[side.buffer], emitter.dim(side.offset), conversions.element_type(side.dtype)
+                emitter.pointers[operand.buffer], emitter.dim(operand.offset), conversions.element_type(operand.dtype)
             )
 
     def _element(self, row: Value, k: Int) -> Value:
-        side = self.kernel.lhs
-        step = coefficient(side.offset, self.kernel.inner)
+        operand = self.kernel.lhs
+        step = coefficient(operand.offset, self.kernel.inner)
         if step is None:
             raise CompileError("internal: a product's left side does not advance evenly")
         at = self.code.mul(k, self.emitter.dim(step))
-        loaded = self.code.load(row, at, conversions.element_type(side.dtype))
-        return conversions.convert(self.code, loaded, side.dtype, "float32")
+        loaded = self.code.load(row, at, conversions.element_type(operand.dtype))
+        return conversions.convert(self.code, loaded, operand.dtype, "float32")
 
     def _one_row(
         self, block: Int, words: Int, start: Int, rows: list[Value], parameters: Parameters, total: Sequence[Value]
@@ -221,10 +221,10 @@ class _Printer:
             sums, plain = loop.carried[:count], loop.carried[count:]
             held = self.reader.word(block, loop.iv)
             first = code.add(start, code.mul(loop.iv, each))
-            for place in range(each):
-                x, part = self._element(row, code.add(first, place)), place % SPLIT
+            for index in range(each):
+                x, part = self._element(row, code.add(first, index)), index % SPLIT
                 wide = code.splat(x, self.lanes)
-                for c, number in enumerate(self.reader.plain(held, place)):
+                for c, number in enumerate(self.reader.plain(held, index)):
                     at = part * self.vectors + c
                     sums[at] = self._fma(number, wide, sums[at])
                 if plain:
@@ -246,10 +246,10 @@ class _Printer:
             sums = list(loop.carried)
             held = self.reader.word(block, loop.iv)
             first = code.add(start, code.mul(loop.iv, each))
-            for place in range(each):
-                values = self.reader.scaled(held, place, parameters)
+            for index in range(each):
+                values = self.reader.scaled(held, index, parameters)
                 for r, row in enumerate(rows):
-                    wide = code.splat(self._element(row, code.add(first, place)), self.lanes)
+                    wide = code.splat(self._element(row, code.add(first, index)), self.lanes)
                     for c, value in enumerate(values):
                         at = r * self.vectors + c
                         sums[at] = self._fma(value, wide, sums[at])

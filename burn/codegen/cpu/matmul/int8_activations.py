@@ -26,7 +26,7 @@ from burn.codegen.cpu.scalars import ScalarEmitter
 from burn.codegen.cpu.target import Target
 from burn.codegen.host.emit import Int, Value, vector
 
-DIGITS = 3
+LIMBS = 3
 """Of a whole number, in base 256."""
 
 PLACES = 22
@@ -68,8 +68,8 @@ class Steps:
                 None  # longer vectors without VNNI are as quick in floats, which one instruction makes (blockwise.py)
             )
         most = (MOST_OF_PAIRS - 1) // (largest * blocks.each // 2)
-        turn = next((n for n in range(most, 0, -1) if words % n == 0), None)
-        return None if turn is None else Steps(turn, written)
+        count = next((n for n in range(most, 0, -1) if words % n == 0), None)
+        return None if count is None else Steps(count, written)
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,7 +98,7 @@ class Int8Activations:
     def size(self) -> Int:
         """Bytes of a record."""
         code = self.emitter.code
-        return code.add(code.mul(self._length, DIGITS), 4 * (DIGITS + 2))
+        return code.add(code.mul(self._length, LIMBS), 4 * (LIMBS + 2))
 
     # ---- writing ---------------------------------------------------------------------------------------------------------------
     def write(self, row: Value, memory: Value) -> Value:
@@ -125,24 +125,24 @@ class Int8Activations:
         exponent = (largest + ROOM) & 0x7F800000
         into_units = ((127 + 127 + PLACES) << 23) - exponent
         factor_ = Lanes(code, code.splat(into_units.as_float().value, lanes))
-        with code.for_(0, chunks, 1, [code.const(0, integers)] * DIGITS) as loop, self.emitter.scope():
+        with code.for_(0, chunks, 1, [code.const(0, integers)] * LIMBS) as loop, self.emitter.scope():
             sums = [Lanes(code, v) for v in loop.carried]
             for part, value in enumerate(self._chunk(numbers, loop.iv, lanes)):
                 at = code.add(code.mul(loop.iv, lanes), code.mul(code.udiv(length, self._parts), part))
                 whole = (value * factor_).op("math.roundeven").to_int("i32")
-                for digit in reversed(range(DIGITS)):
+                for limb in reversed(range(LIMBS)):
                     higher = (whole + 128) >> 8
-                    sums[digit] = sums[digit] + (whole - (higher << 8))
-                    code.store(whole.resize("i8").value, record, code.add(at, code.mul(length, digit)))
+                    sums[limb] = sums[limb] + (whole - (higher << 8))
+                    code.store(whole.resize("i8").value, record, code.add(at, code.mul(length, limb)))
                     whole = higher
             loop.yield_(*(s.value for s in sums))
-        ends = code.gep(record, code.mul(length, DIGITS), "i8")
+        ends = code.gep(record, code.mul(length, LIMBS), "i8")
         sums = [Lanes(code, self._reduced("add", v)) for v in loop.results]
-        for digit, total in enumerate(sums):
-            code.store((total * -(1 << self.blocks.bits - 1)).value, ends, digit)
+        for limb, total in enumerate(sums):
+            code.store((total * -(1 << self.blocks.bits - 1)).value, ends, limb)
         unit = (exponent - (PLACES << 23)).as_float()
-        code.store(self._joined(sums).value, ends, DIGITS)
-        code.store(unit.value, ends, DIGITS + 1)
+        code.store(self._joined(sums).value, ends, LIMBS)
+        code.store(unit.value, ends, LIMBS + 1)
         is_held = largest.below(LARGEST << 23) & ~largest.below(SMALLEST << 23)
         return (largest.equals(0) | is_held).value
 
@@ -156,10 +156,10 @@ class Int8Activations:
             return [Lanes(code, loaded)]
         found: list[Lanes] = []
         for part in range(each):
-            places = list(range(part, lanes * each, each))
+            indices = list(range(part, lanes * each, each))
             types = f"{loaded.type}, {loaded.type}"
             found.append(
-                Lanes(code, code.pure(f"vector.shuffle {loaded}, {loaded} {places} : {types}", vector(lanes, "f32")))
+                Lanes(code, code.pure(f"vector.shuffle {loaded}, {loaded} {indices} : {types}", vector(lanes, "f32")))
             )
         return found
 
@@ -171,7 +171,7 @@ class Int8Activations:
         self, records: Sequence[Value], reader: BlockReader, block: Int, columns: range
     ) -> list[Sequence[Value]]:
         """A block's sums by row, and of each by digit and vector of columns."""
-        each = DIGITS * len(columns)
+        each = LIMBS * len(columns)
         sums = self._summed(records, reader, block, columns)
         return [sums[first : first + each] for first in range(0, len(sums), each)]
 
@@ -188,12 +188,12 @@ class Int8Activations:
                 return loop.results
             pairs = vector(2 * self.lanes, "i16")
             with (
-                code.for_(0, self.steps.words, 1, [code.const(0, pairs)] * len(loop.carried)) as turn,
+                code.for_(0, self.steps.words, 1, [code.const(0, pairs)] * len(loop.carried)) as count,
                 self.emitter.scope(),
             ):
-                turn.yield_(*added(code.add(loop.iv, turn.iv), turn.carried))
+                count.yield_(*added(code.add(loop.iv, count.iv), count.carried))
             ones = code.const(1, pairs)
-            sums = zip(loop.carried, turn.results, strict=True)
+            sums = zip(loop.carried, count.results, strict=True)
             loop.yield_(*(vnni.multiplied(code, total, pair, ones, vnni.PAIRS) for total, pair in sums))
         return loop.results
 
@@ -201,8 +201,8 @@ class Int8Activations:
         """Weights are read as they are without their zero point, which these make up for."""
         code, ends = self.emitter.code, self._ends(record)
         found: list[Value] = []
-        for digit in range(DIGITS):
-            found += [code.splat(code.load(ends, digit, "i32"), self.lanes)] * vectors
+        for limb in range(LIMBS):
+            found += [code.splat(code.load(ends, limb, "i32"), self.lanes)] * vectors
         return found
 
     def _added(self, records: Sequence[Value], word: Int, held: Sequence[Value], sums: Sequence[Value]) -> list[Value]:
@@ -219,20 +219,20 @@ class Int8Activations:
                 for w in ((Lanes(code, w) ^ half).shift_right_logical(bits * part) & mask for w in held)
             ]
             for r, record in enumerate(records):
-                for digit in range(DIGITS):
-                    address = code.gep(record, code.add(at, code.mul(length, digit)), "i8")
+                for limb in range(LIMBS):
+                    address = code.gep(record, code.add(at, code.mul(length, limb)), "i8")
                     wide = code.splat(code.load(address, 0, "i32"), self.lanes)
                     wide = code.pure(f"vector.bitcast {wide} : {wide.type} to {bytes_}", bytes_)
                     for c, number in enumerate(numbers):
-                        place = (r * DIGITS + digit) * len(held) + c
-                        sums[place] = self._multiplied(sums[place], number, wide)
+                        index = (r * LIMBS + limb) * len(held) + c
+                        sums[index] = self._multiplied(sums[index], number, wide)
         return sums
 
-    def _multiplied(self, total: Value, numbers: Value, digits: Value) -> Value:
+    def _multiplied(self, total: Value, numbers: Value, limbs: Value) -> Value:
         code = self.emitter.code
         if self.run == vnni.VNNI:
-            return vnni.multiplied(code, total, numbers, digits, self.run)
-        return code.op("arith.addi", total, vnni.of_few_bits(code, numbers, digits))
+            return vnni.multiplied(code, total, numbers, limbs, self.run)
+        return code.op("arith.addi", total, vnni.of_few_bits(code, numbers, limbs))
 
     def finished(
         self, record: Value, parameters: Parameters, sums: Sequence[Value], total: Value, column: int
@@ -240,19 +240,19 @@ class Int8Activations:
         """The total of a vector of columns with a block's sums, in floats: (sum - zero * x's sum) * unit * scale. `sums` are
         those of its digits."""
         code, ends = self.emitter.code, self._ends(record)
-        x, unit = (Lanes(code, code.splat(code.load(ends, DIGITS + i, "f32"), self.lanes)) for i in range(2))
+        x, unit = (Lanes(code, code.splat(code.load(ends, LIMBS + i, "f32"), self.lanes)) for i in range(2))
         joined = self._joined([Lanes(code, value) for value in sums])
         if parameters.zeros is not None:
             joined = Lanes(code, parameters.zeros[column]).mad(-x, joined)
         return (joined * unit).mad(Lanes(code, parameters.scales[column]), Lanes(code, total)).value
 
-    def _joined(self, digits: Sequence[Lanes]) -> Lanes:
+    def _joined(self, limbs: Sequence[Lanes]) -> Lanes:
         """The number that has these digits, or sums of digits."""
-        highest, *rest = (digit.to_float("f32") for digit in digits)
-        for digit in rest:
-            highest = highest.mad(256.0, digit)
+        highest, *rest = (limb.to_float("f32") for limb in limbs)
+        for limb in rest:
+            highest = highest.mad(256.0, limb)
         return highest
 
     def _ends(self, record: Value) -> Value:
         code = self.emitter.code
-        return code.gep(record, code.mul(self._length, DIGITS), "i8")
+        return code.gep(record, code.mul(self._length, LIMBS), "i8")

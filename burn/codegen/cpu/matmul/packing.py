@@ -28,9 +28,10 @@ from burn.kernels.lower import linear
 
 class Operands:
     """The operands of one kernel, `tile` rows and a panel of vectors of `lanes` at a time. `zeros`, `staged`, `copied`
-    and `turned` are scratch memory, or None if not needed. `turns` is the number of tiles transposed together (None:
-    none); `place` is the current one of these. If the depth is accumulated in parts of `part` elements, `start` to
-    `stop` is the current part, and `held` stores the accumulators of several tiles in between."""
+    and `transposed_rows` are scratch memory, or None if not needed. `transposes` is the number of tiles transposed
+    together (None: none); `tile_in_block` is the index of the current one. If the depth is accumulated in parts of
+    `part` elements, `start` to `stop` is the current part, and `held` stores the accumulators of several tiles in
+    between."""
 
     def __init__(
         self,
@@ -38,7 +39,7 @@ class Operands:
         tile: int,
         lanes: int,
         copies: bool,
-        turns: int | None,
+        transposes: int | None,
         part: int | None,
         held: int,
         emitter: ScalarEmitter,
@@ -46,7 +47,7 @@ class Operands:
     ) -> None:
         """zeros: existing memory for them, because a kernel can request scratch memory once. Raises CompileError if
         columns would be read contiguously that are not."""
-        if not (copies or kernel.side_by_side or kernel.blocks is not None):
+        if not (copies or kernel.has_contiguous_columns or kernel.blocks is not None):
             raise CompileError("internal: a contraction's columns do not lie side by side, and are not copied")
         self.kernel, self.tile, self.lanes = kernel, tile, lanes
         self.code, self.emitter = emitter.code, emitter
@@ -55,14 +56,14 @@ class Operands:
             conversions.element_type, (kernel.dtype, kernel.lhs.dtype, kernel.rhs.dtype)
         )
         self.read_as = vnni.read_as(kernel.run) if kernel.run > 1 else kernel.dtype
-        self.turns = turns
-        self.place: Int = 0
+        self.transposes = transposes
+        self.tile_in_block: Int = 0
         self.depth: Dim = part or product([v.extent for v in (*kernel.outer, kernel.inner)])
         self.start: Int = 0
         self.stop: Int | None = None
         if zeros is not None:
             self._fill(zeros, emitter.dim(kernel.inner.extent * kernel.run))
-        found, self.staged, self.copied, self.turned, self.held = self._scratch(copies, held, zeros is None)
+        found, self.staged, self.copied, self.transposed_rows, self.held = self._scratch(copies, held, zeros is None)
         self.zeros = zeros if found is None else found
 
     def _fill(self, zeros: Value, size: Int) -> None:
@@ -75,12 +76,12 @@ class Operands:
         and of accumulators."""
         kernel, code = self.kernel, self.code
         zeros, panel = kernel.inner.extent * kernel.run, self.depth * kernel.width
-        turned = self.depth * (self.tile * (self.turns or 0))
+        transposed_rows = self.depth * (self.tile * (self.transposes or 0))
         sizes: list[Int | None] = [
             code.mul(self.emitter.dim(zeros), DTYPES[kernel.lhs.dtype].size) if kernel.valid and zeroed else None,
             self.tile * STAGE * DTYPES[kernel.dtype].size if self.read_as != kernel.lhs.dtype else None,
             code.mul(self.emitter.dim(panel), DTYPES[kernel.rhs.dtype].size) if copies else None,
-            code.mul(self.emitter.dim(turned), DTYPES[kernel.dtype].size) if self.turns else None,
+            code.mul(self.emitter.dim(transposed_rows), DTYPES[kernel.dtype].size) if self.transposes else None,
             held * self.tile * kernel.width * DTYPES[kernel.dtype].size if held else None,
         ]
         starts: list[Int] = []
@@ -129,9 +130,9 @@ class Operands:
             parameters = reader.parameters(block)
             held = reader.word(block, code.urem(loop.iv, words))
             start = code.sub(code.mul(loop.iv, blocks.each), self.start)
-            for place in range(blocks.each):
-                target = code.gep(copied, code.mul(code.add(start, place), self.kernel.width), self.right)
-                for c, value in enumerate(reader.scaled(held, place, parameters)):
+            for index in range(blocks.each):
+                target = code.gep(copied, code.mul(code.add(start, index), self.kernel.width), self.right)
+                for c, value in enumerate(reader.scaled(held, index, parameters)):
                     code.store(value, target, c * self.lanes)
 
     def _copy(self, depth: tuple[LoopVar, ...], copied: Value) -> None:
@@ -139,18 +140,18 @@ class Operands:
         if depth:
             start, stop = (0, emitter.dim(depth[0].extent)) if self.stop is None else (self.start, self.stop)
             with code.for_(start, stop) as loop, emitter.scope():
-                emitter.places[depth[0]] = loop.iv
+                emitter.bindings[depth[0]] = loop.iv
                 self._copy(depth[1:], copied)
             return
         source = code.gep(emitter.pointers[kernel.rhs.buffer], emitter.dim(kernel.rhs_start), self.right)
-        place = code.mul(code.sub(emitter.dim(self.run_start() + Expr.of(kernel.inner)), self.start), kernel.width)
-        target = code.gep(copied, place, self.right)
+        index = code.mul(code.sub(emitter.dim(self.run_start() + Expr.of(kernel.inner)), self.start), kernel.width)
+        target = code.gep(copied, index, self.right)
         masks = self.masks()
         for c in range(self.vectors):
             mask = masks[c] if masks else None
             loaded = (
                 code.load(source, c * self.lanes, vector(self.lanes, self.right), mask)
-                if kernel.side_by_side
+                if kernel.has_contiguous_columns
                 else self._gathered(c * self.lanes, mask)
             )
             code.store(loaded, target, c * self.lanes)
@@ -160,7 +161,7 @@ class Operands:
         emitter, kernel = self.emitter, self.kernel
         emitter.lane, emitter.lanes = kernel.within, self.lanes
         with emitter.under(mask):
-            emitter.places[kernel.within] = first
+            emitter.bindings[kernel.within] = first
             loaded = emitter.wide(kernel.rhs)
         emitter.lane, emitter.lanes = None, 1
         emitter._varies.clear()
@@ -171,21 +172,21 @@ class Operands:
         outer = self.kernel.outer
         return linear([Expr.of(v) for v in outer], [v.extent for v in outer]) * self.kernel.inner.extent
 
-    def turn_rows(self, tile: Int) -> None:
+    def transpose_rows(self, tile: Int) -> None:
         """Copies and transposes a block's rows from this tile on, so that the rows of a tile are contiguous. A few
         depth elements at a time are copied for all tiles, so that loads are contiguous."""
-        assert self.turned is not None and self.turns is not None
+        assert self.transposed_rows is not None and self.transposes is not None
         code, emitter, kernel = self.code, self.emitter, self.kernel
         rows = emitter.dim(product([v.extent for v in kernel.rows]))
         left = code.udiv(code.sub(code.add(rows, self.tile - 1), code.mul(tile, self.tile)), self.tile)
-        self._turn(kernel.outer, self.turned, tile, code.min(left, self.turns), rows)
+        self._transpose(kernel.outer, self.transposed_rows, tile, code.min(left, self.transposes), rows)
 
-    def _turn(self, outer: tuple[LoopVar, ...], turned: Value, tile: Int, tiles: Int, rows: Int) -> None:
+    def _transpose(self, outer: tuple[LoopVar, ...], transposed_rows: Value, tile: Int, tiles: Int, rows: Int) -> None:
         code, emitter, kernel = self.code, self.emitter, self.kernel
         if outer:
             with code.for_(0, emitter.dim(outer[0].extent)) as loop, emitter.scope():
-                emitter.places[outer[0]] = loop.iv
-                self._turn(outer[1:], turned, tile, tiles, rows)
+                emitter.bindings[outer[0]] = loop.iv
+                self._transpose(outer[1:], transposed_rows, tile, tiles, rows)
             return
         lanes = 1 << (self.tile - 1).bit_length()
         end = emitter.dim(kernel.inner.extent) if self.stop is None else self.stop
@@ -193,18 +194,18 @@ class Operands:
             stop = code.min(code.add(part.iv, TURNED_PLACES), end)
             with code.for_(0, tiles) as loop, emitter.scope():
                 first = code.mul(code.add(tile, loop.iv), self.tile)
-                place_rows(emitter, kernel.rows, first)
-                emitter.places[kernel.inner] = 0
+                bind_rows(emitter, kernel.rows, first)
+                emitter.bindings[kernel.inner] = 0
                 source = code.gep(emitter.pointers[kernel.lhs.buffer], emitter.dim(kernel.lhs.offset), self.left)
                 start = code.add(code.mul(loop.iv, emitter.dim(self.depth)), emitter.dim(self.run_start()))
-                target = code.gep(turned, code.mul(start, self.tile), self.element)
+                target = code.gep(transposed_rows, code.mul(start, self.tile), self.element)
                 there = code.min(code.sub(rows, first), self.tile)
                 mask = code.cmp("slt", code.lane_ids(lanes), code.splat(code.value(there), lanes))
-                with code.for_(part.iv, stop) as place:
-                    at = code.mul(place.iv, self.advance(kernel.lhs))
+                with code.for_(part.iv, stop) as index:
+                    at = code.mul(index.iv, self.advance(kernel.lhs))
                     loaded = code.load(source, at, vector(lanes, self.left), mask)
                     whole = None if lanes == self.tile else mask
-                    code.store(loaded, target, code.mul(code.sub(place.iv, self.start), self.tile), whole)
+                    code.store(loaded, target, code.mul(code.sub(index.iv, self.start), self.tile), whole)
 
     def column_address(self) -> Value:
         """Where the panel's elements begin, at the current place of the outer loops and the inner one's first."""
@@ -215,39 +216,39 @@ class Operands:
 
     def row_addresses(self, rows: list[Int]) -> list[Value]:
         """Where the elements of a tile's rows begin, at the current place of the outer loops."""
-        if self.turned is None:
+        if self.transposed_rows is None:
             return [self.row_address(row) for row in rows]
-        start = self.code.mul(self.place, self.emitter.dim(self.depth))
+        start = self.code.mul(self.tile_in_block, self.emitter.dim(self.depth))
         start = self.code.mul(self.code.add(start, self.emitter.dim(self.run_start())), self.tile)
-        base = self.code.gep(self.turned, start, self.element)
+        base = self.code.gep(self.transposed_rows, start, self.element)
         return [self.code.gep(base, r, self.element) for r in range(len(rows))]
 
     def left_step(self) -> Int:
         """How far apart a row's elements, or runs of bytes, lie along the innermost contraction loop, where they are read."""
         if self.kernel.run > 1:
             return 1
-        return self.advance(self.kernel.lhs) if self.turned is None else self.tile
+        return self.advance(self.kernel.lhs) if self.transposed_rows is None else self.tile
 
     def row_address(self, row: Int) -> Value:
         """Where a row's elements begin, at the current place of the outer loops."""
         code, emitter, kernel = self.code, self.emitter, self.kernel
         with emitter.scope():
-            place_rows(emitter, kernel.rows, row)
-            emitter.places[kernel.inner] = self.start
+            bind_rows(emitter, kernel.rows, row)
+            emitter.bindings[kernel.inner] = self.start
             offset = emitter.dim(kernel.lhs.offset)
             address = code.gep(emitter.pointers[kernel.lhs.buffer], offset, self.left)
             if self.zeros is None:
                 return address
             inside: Value | None = None
-            for place, extent in kernel.valid:
-                test = code.cmp("ult", code.value(emitter.dim(place)), code.value(emitter.dim(extent)))
+            for index, extent in kernel.valid:
+                test = code.cmp("ult", code.value(emitter.dim(index)), code.value(emitter.dim(extent)))
                 inside = test if inside is None else code.op("arith.andi", inside, test)
             assert inside is not None
             return code.select(inside, address, self.zeros)
 
-    def advance(self, side: Load) -> Int:
+    def advance(self, operand: Load) -> Int:
         """How far apart a side's elements lie along the innermost contraction loop."""
-        step = coefficient(side.offset, self.kernel.inner)
+        step = coefficient(operand.offset, self.kernel.inner)
         if step is None:
             raise CompileError("internal: a contraction's operand does not advance evenly")
         return self.emitter.dim(step)
@@ -292,17 +293,17 @@ def panel_mask(emitter: ScalarEmitter, kernel: Tiled, which: Int, lanes: int) ->
     code, columns = emitter.code, kernel.column.extent
     if exact_div(columns, kernel.width) is not None:
         return None
-    left = code.sub(emitter.dim(columns), code.mul(emitter.places[kernel.panel], kernel.width))
+    left = code.sub(emitter.dim(columns), code.mul(emitter.bindings[kernel.panel], kernel.width))
     left = code.sub(left, code.mul(which, lanes))
     return code.cmp("slt", code.lane_ids(lanes), code.splat(code.value(left), lanes))
 
 
-def place_rows(emitter: ScalarEmitter, rows: Sequence[LoopVar], row: Int) -> None:
+def bind_rows(emitter: ScalarEmitter, rows: Sequence[LoopVar], row: Int) -> None:
     """Sets the row loops for a flattened row number."""
-    emitter.places |= dict(zip(rows, row_places(emitter, rows, row), strict=True))
+    emitter.bindings |= dict(zip(rows, row_indices(emitter, rows, row), strict=True))
 
 
-def row_places(emitter: ScalarEmitter, rows: Sequence[LoopVar], row: Int) -> Sequence[Int]:
+def row_indices(emitter: ScalarEmitter, rows: Sequence[LoopVar], row: Int) -> Sequence[Int]:
     """The indices of the row loops, from `know_rows` or by division."""
     if row not in emitter.rows:
         return split(emitter.code, row, [emitter.dim(loop.extent) for loop in rows])
@@ -318,13 +319,13 @@ def know_rows(
     emitter.rows = {}
     if len(loops) < 2:
         return
-    places = split(code, rows[0], sizes)
-    emitter.rows[rows[0]] = places
+    indices = split(code, rows[0], sizes)
+    emitter.rows[rows[0]] = indices
     for number, row in enumerate(rows[1:], 1):
-        moved = following(code, places, sizes)
+        moved = following(code, indices, sizes)
         if there is not None:
-            moved = [code.select(there[number], a, b) for a, b in zip(moved, places, strict=True)]
-        places = emitter.rows[row] = moved
+            moved = [code.select(there[number], a, b) for a, b in zip(moved, indices, strict=True)]
+        indices = emitter.rows[row] = moved
 
 
 def both(code: Function, a: Value | None, b: Value | None) -> Value | None:

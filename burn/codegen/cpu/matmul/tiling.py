@@ -63,10 +63,10 @@ class Tiled:
         run = _run(left, right, kernel.depth, within) if packed else 1
         if fill and left.dtype != "uint8":
             return None  # what is read outside are bytes of one value
-        places = kernel.depth[:-1] if run > 1 else kernel.depth
-        depth = (*(v for v in places[:-1] if v.extent != 1), places[-1])
+        kept = kernel.depth[:-1] if run > 1 else kernel.depth
+        depth = (*(v for v in kept[:-1] if v.extent != 1), kept[-1])
         first: dict[Atom, Dim] = {v: 0 for v in kernel.depth if v not in depth}
-        left, right = (replace(side, offset=substitute(side.offset, first)) for side in (left, right))
+        left, right = (replace(operand, offset=substitute(operand.offset, first)) for operand in (left, right))
         valid = tuple((substitute(e, first), n) for e, n in valid)
         return Tiled(
             kernel.dtype, kernel.batch, kernel.rows, kernel.column, panel, within, width, depth[:-1], depth[-1],
@@ -74,12 +74,12 @@ class Tiled:
         )  # fmt: skip
 
     @property
-    def places(self) -> Dim:
+    def depth_elements(self) -> Dim:
         """Of the whole depth."""
         return product([v.extent for v in (*self.outer, self.inner)]) * self.run
 
     @property
-    def side_by_side(self) -> bool:
+    def has_contiguous_columns(self) -> bool:
         """True if a panel's columns are neighbouring elements, or runs of them."""
         return self.width == 1 or coefficient(self.rhs.offset, self.within) == self.run
 
@@ -122,27 +122,27 @@ def _run(left: Load, right: Load, depth: tuple[LoopVar, ...], within: LoopVar) -
     """The extent of the last depth loop, if `pack` interleaved its bytes."""
     if (left.dtype, right.dtype) != ("uint8", "int8") or len(depth) < 2:
         return 1
-    place, last = depth[-2:]
+    outer, last = depth[-2:]
     run = last.extent
     if not isinstance(run, int) or run not in (2, 4) or coefficient(right.offset, within) != run:
         return 1
     if coefficient(left.offset, last) != 1 or coefficient(right.offset, last) != 1:
         return 1
-    return run if place.extent == 1 or coefficient(left.offset, place) == run else 1
+    return run if outer.extent == 1 or coefficient(left.offset, outer) == run else 1
 
 
 def panels_of(kernel: ContractionKernel) -> int:
     """The panel width of a packed rhs; 0 if it is not packed."""
-    side = _load(kernel.rhs)
-    return kernel.buffers[side.buffer].panels if side is not None else 0
+    operand = _load(kernel.rhs)
+    return kernel.buffers[operand.buffer].panels if operand is not None else 0
 
 
-def _padded(side: Scalar) -> tuple[Scalar, Ranges, int]:
+def _padded(operand: Scalar) -> tuple[Scalar, Ranges, int]:
     """A side, where it counts, and the byte that it is elsewhere."""
-    match side:
+    match operand:
         case Where(ranges=ranges, then=then, otherwise=Const(value=value)) if 0 <= value < 256 and value == int(value):
             return then, ranges, int(value)
-    return side, (), 0
+    return operand, (), 0
 
 
 READ_AS = {
@@ -153,13 +153,13 @@ READ_AS = {
 """Element types that are read as they are, and the type that each is multiplied in."""
 
 
-def _load(side: Scalar) -> Load | None:
+def _load(operand: Scalar) -> Load | None:
     """The load that a side is, but for a conversion that the printer does on its way."""
-    if isinstance(side, Convert) and READ_AS.get(side.arg.dtype) == side.dtype:
-        side = side.arg
-    return side if isinstance(side, Load) and side.dtype in READ_AS else None
+    if isinstance(operand, Convert) and READ_AS.get(operand.arg.dtype) == operand.dtype:
+        operand = operand.arg
+    return operand if isinstance(operand, Load) and operand.dtype in READ_AS else None
 
 
-def _even(side: Load, loops: tuple[LoopVar, ...]) -> bool:
+def _even(operand: Load, loops: tuple[LoopVar, ...]) -> bool:
     """True if the operand advances by a constant for each step of each loop."""
-    return all(coefficient(side.offset, v) is not None for v in loops)
+    return all(coefficient(operand.offset, v) is not None for v in loops)

@@ -20,12 +20,12 @@ class Block:
     stages: int = 3
 
 
-def attention_block(dtype: str, halves: bool, rows: Dim, depth: int) -> Block:
+def attention_block(dtype: str, is_half: bool, rows: Dim, depth: int) -> Block:
     """dtype: of the accumulators; depth: of a head, the larger of the two. float64 matmuls run in registers; float32
     ones have no tensor cores, and large blocks would not fit the registers."""
     if dtype == "float64":
         return Block(16, 16)
-    if not halves:
+    if not is_half:
         return Block(32, 32)
     if isinstance(rows, int) and rows <= 64:
         return Block(max(LEAST, power_of_two(rows)), 64)
@@ -68,10 +68,10 @@ def warp_specialised(
     return shape if enough else None
 
 
-def gradient_block(halves: bool, of_rows: bool, rows: Dim, keys: Dim, depth: int) -> Block:
+def gradient_block(is_half: bool, of_rows: bool, rows: Dim, keys: Dim, depth: int) -> Block:
     """The same for the backward pass. of_rows: a program has a block of rows and iterates over keys; otherwise the
     converse, with two accumulators in registers."""
-    if not halves:
+    if not is_half:
         block = Block(32, 32) if depth <= 128 else Block(16, 16)
     elif depth > 128:
         block = Block(64, 32, 8, 2) if of_rows else Block(32, 64, 8, 2)

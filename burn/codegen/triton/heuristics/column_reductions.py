@@ -5,8 +5,8 @@ from __future__ import annotations
 from math import ceil
 
 from burn.codegen.triton.abilities import USUAL_ABILITIES
-from burn.codegen.triton.heuristics.loops import SIDE, Places
-from burn.codegen.triton.heuristics.sizes import UNKNOWN, Usual, likely, power_of_two, up_to
+from burn.codegen.triton.heuristics.loops import SIDE, LoopBlock
+from burn.codegen.triton.heuristics.sizes import UNKNOWN, SizeHints, likely, power_of_two, up_to
 from burn.dialect.dims import TYPICAL, Dim, estimate
 
 FOLDED = 4096
@@ -18,14 +18,14 @@ AHEAD = 64 * 1024
 """
 
 
-def folded(length: int, block: Dim, bytes_: int) -> tuple[Places, int]:
+def column_block(length: int, block: Dim, bytes_: int) -> tuple[LoopBlock, int]:
     """Of rows that are gone through one after another, in blocks of `block`; and of how many steps what they read is on its
     way at once. bytes_: that are read for each element of a row."""
     columns = power_of_two(length)
     rows = up_to(block, max(1, FOLDED // columns))
     elements = rows * columns
     stages = max(n for n in (1, 2, 3) if (n - 1) * elements * bytes_ <= AHEAD)
-    return Places(rows, columns, max(4, min(16, elements // 512))), stages
+    return LoopBlock(rows, columns, max(4, min(16, elements // 512))), stages
 
 
 SUMMING = 1.5
@@ -41,10 +41,10 @@ JOINED = 128
 their operands."""
 
 
-def summed_rows(kept: int, rows: Dim, usual: Usual = UNKNOWN, processors: int = USUAL_ABILITIES.processors) -> int:
+def summed_rows(kept: int, rows: Dim, hints: SizeHints = UNKNOWN, processors: int = USUAL_ABILITIES.processors) -> int:
     """Rows of a block for column sums: a whole number of steps. Symbolic sizes count as small, and programs of many
     rows as many: twice the rows would need a second wave, half of them would leave half of the GPU idle."""
-    size = likely(rows, usual)
+    size = likely(rows, hints)
     blocks = max(1, int(SUMMING * processors) * SIDE // max(SIDE, kept))
     steps = ceil(estimate(size, TYPICAL // 2) / (blocks * SIDE))
     if not isinstance(size, int):

@@ -10,7 +10,7 @@ from burn.dialect.dims import Dim
 
 
 @dataclass(frozen=True)
-class Places:
+class LoopBlock:
     """The block of a loop kernel's program: iterations of the parallel loops, iterations of a stage's loops (or, for a
     transposed block, of the other axis), and the warps that share it."""
 
@@ -37,11 +37,11 @@ NEAR = 4
 APART = 8
 """Steps from which on they do not."""
 
-TURNED = 8
-"""Length of an axis from which on blocks are turned in shared memory."""
+TRANSPOSED_LENGTH = 8
+"""Length of an axis from which on blocks are transposed in shared memory."""
 
-SQUARE = 64
-"""The side of a transposed block: 128 bytes, a memory transaction, in half precision."""
+TRANSPOSED_EDGE = 64
+"""The edge of a transposed block: 128 bytes, a memory transaction, in half precision."""
 
 SIDE = 64
 """Columns of a block that are summed downwards, side by side."""
@@ -56,69 +56,70 @@ def _few(count: Dim, block: int, processors: int) -> bool:
     return isinstance(count, int) and count < ENOUGH * processors * block
 
 
-def flat(count: Dim, bytes_: int, processors: int) -> Places:
+def flat(count: Dim, bytes_: int, processors: int) -> LoopBlock:
     """bytes_: of the widest element."""
     if _few(count, ELEMENTS, processors):
-        return Places(FEW)
-    return Places(ELEMENTS * 2 if bytes_ == 1 else ELEMENTS)
+        return LoopBlock(FEW)
+    return LoopBlock(ELEMENTS * 2 if bytes_ == 1 else ELEMENTS)
 
 
-def square(rows: Dim, columns: Dim, others: Dim, processors: int) -> Places:
-    """A block that is turned."""
-    side = SQUARE // 2 if _few(rows * columns * others, SQUARE * SQUARE, processors) else SQUARE
-    high, wide = (min(side, power_of_two(d)) if isinstance(d, int) else side for d in (rows, columns))
-    most = side * side
-    if high < side:
+def transposed_block(rows: Dim, columns: Dim, others: Dim, processors: int) -> LoopBlock:
+    """The block of a kernel that transposes blocks in shared memory."""
+    few = _few(rows * columns * others, TRANSPOSED_EDGE * TRANSPOSED_EDGE, processors)
+    edge = TRANSPOSED_EDGE // 2 if few else TRANSPOSED_EDGE
+    high, wide = (min(edge, power_of_two(d)) if isinstance(d, int) else edge for d in (rows, columns))
+    most = edge * edge
+    if high < edge:
         wide = up_to(columns, most // high)
-    elif wide < side:
+    elif wide < edge:
         high = up_to(rows, most // wide)
-    return Places(wide, high, _warps(high * wide))
+    return LoopBlock(wide, high, _warps(high * wide))
 
 
-def held(length: Dim, turned: bool, shared: bool) -> bool:
+def held(length: Dim, transposed: bool, shared: bool) -> bool:
     """True if rows are held as a whole. shared: more than one stage iterates over them."""
     if not isinstance(length, int) or length < 1:
         return False
-    if turned:
+    if transposed:
         return power_of_two(length) <= (HELD // 16 if shared else 2 * TILE // SIDE)
     padded = power_of_two(length)
     return length <= TILE or (padded <= HELD and (shared or padded * 3 <= length * 4))
 
 
-BRIEF = 16
+SHORT_ROW = 16
 """Rows of up to this many elements are processed step by step; sizes up to this are constants in the text
 (`parametrize`)."""
 
 
-def brief(length: Dim) -> bool:
+def is_short_row(length: Dim) -> bool:
     """True if a row has few elements (those of a window): beside its neighbours, each is loaded as long contiguous
     runs."""
-    return isinstance(length, int) and 1 < length <= BRIEF
+    return isinstance(length, int) and 1 < length <= SHORT_ROW
 
 
-def rows_and_columns(rows: Dim, length: Dim, turned: bool, shared: bool, processors: int) -> Places:
+def rows_and_columns(rows: Dim, length: Dim, transposed: bool, shared: bool, processors: int) -> LoopBlock:
     """rows: iterations of the parallel loops; length: the longest row's."""
-    whole = power_of_two(length) if isinstance(length, int) and held(length, turned, shared) else 0
-    if turned:
+    whole = power_of_two(length) if isinstance(length, int) and held(length, transposed, shared) else 0
+    if transposed:
         wide = up_to(rows, SIDE)
         while wide > 16 and (wide * whole > HELD // 2 or _few(rows, wide, processors)):
             wide //= 2
         columns = whole or up_to(length, (4 if _few(rows, wide, processors) else 2) * TILE // wide)
-        return Places(wide, columns, _warps(wide * columns))
+        return LoopBlock(wide, columns, _warps(wide * columns))
     columns = whole or up_to(length, TILE * 2 if _few(rows, 1, processors) else TILE)
     most = max(1, TILE // columns)
     while most > 1 and most * columns > FEW and _few(rows, most, processors):
         most //= 2
     block = up_to(rows, most)
-    return Places(block, columns, _warps(block * columns))
+    return LoopBlock(block, columns, _warps(block * columns))
 
 
-def ragged(rows: Dim, turned: bool, processors: int) -> Places:
+def ragged(rows: Dim, transposed: bool, processors: int) -> LoopBlock:
     """Rows whose lengths are read from data, most of them of one element or none: a long one is gone through in many steps."""
-    wide, columns = (256, 8) if turned else (64, 32)
+    wide, columns = (256, 8) if transposed else (64, 32)
     while wide > 16 and _few(rows, wide, processors):
         wide //= 2
-    return Places(wide, columns, _warps(wide * columns))
+    return LoopBlock(wide, columns, _warps(wide * columns))
 
 
 STEPS = 4
@@ -133,5 +134,5 @@ def ahead(bytes_: int) -> int:
     return min(STEPS, WAITING // max(1, bytes_))
 
 
-IN_TURN = 128
+SEQUENTIAL_ROWS = 128
 """Rows of a block whose elements are processed one after another."""

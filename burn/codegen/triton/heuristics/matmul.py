@@ -10,7 +10,7 @@ from burn.codegen.triton.abilities import USUAL_ABILITIES, Abilities
 from burn.codegen.triton.functions import EIGHTS as EIGHT_BITS
 from burn.codegen.triton.functions import narrowed
 from burn.codegen.triton.heuristics.device import ENOUGH, LEAST
-from burn.codegen.triton.heuristics.sizes import UNKNOWN, Usual, likely, power_of_two
+from burn.codegen.triton.heuristics.sizes import UNKNOWN, SizeHints, likely, power_of_two
 from burn.dialect.dims import Dim, LoopVar, coefficient, estimate, product
 from burn.kernels.body import ContractionKernel, Load, walk
 
@@ -180,12 +180,12 @@ def by_columns(kernel: ContractionKernel, processors: int) -> bool:
 
 @dataclass(frozen=True)
 class Shared:
-    """A warp-specialised tile: groups of 64 rows, `across` times `side` columns, the depth of a block and the pipeline
+    """A warp-specialised tile: groups of 64 rows, `across` times `block_columns` columns, the depth of a block and the pipeline
     stages; the registers of a group's threads and of all threads at entry. `speed`, `finish`: like those of `Tile`."""
 
     groups: int
     across: int
-    side: int
+    block_columns: int
     depth: int
     stages: int
     registers: int
@@ -210,10 +210,10 @@ DEEP, BROAD = 256, 256
 
 
 def shared_tile(
-    rows: Dim, columns: Dim, depth: Dim, parts: Dim, processors: int, usual: Usual = UNKNOWN
+    rows: Dim, columns: Dim, depth: Dim, parts: Dim, processors: int, hints: SizeHints = UNKNOWN
 ) -> Shared | None:
     """The tile of a warp-specialised matmul in half precision; None if it gains nothing. depth: of one of the parts."""
-    m, n, k, times = (_size(likely(size, usual)) for size in (rows, columns, depth, parts))
+    m, n, k, times = (_size(likely(size, hints)) for size in (rows, columns, depth, parts))
     if not _may_be_specialised(k, n):
         return None
     best, taken = _shared_times(m, n, k, times, processors)[0]
@@ -228,7 +228,7 @@ def _shared_times(m: int, n: int, k: int, times: int, processors: int) -> list[t
     """As `_times`, of warp-specialised tiles."""
 
     def time(shape: Shared) -> float:
-        high, wide = shape.groups * 64, shape.across * shape.side
+        high, wide = shape.groups * 64, shape.across * shape.block_columns
         rounds = ceil(-(-m // high) * -(-n // wide) * times / processors)
         return START + rounds * high * wide * (2 * k / (RATES[16] * shape.speed) + FINISH * shape.finish)
 
@@ -238,7 +238,7 @@ def _shared_times(m: int, n: int, k: int, times: int, processors: int) -> list[t
 def split_count(
     kernel: ContractionKernel,
     counts: Sequence[int],
-    usual: Usual = UNKNOWN,
+    hints: SizeHints = UNKNOWN,
     abilities: Abilities = USUAL_ABILITIES,
 ) -> int:
     """The number of splits of a matmul's depth, one of `counts` or 1: partial results are stored, loaded and added.
@@ -247,12 +247,12 @@ def split_count(
     if by_columns(kernel, processors):
         return 1
     rows, depth, batch = (product([v.extent for v in loops]) for loops in (kernel.rows, kernel.depth, kernel.batch))
-    m, n, k = (_size(likely(size, usual)) for size in (rows, kernel.column.extent, depth))
+    m, n, k = (_size(likely(size, hints)) for size in (rows, kernel.column.extent, depth))
     times = batch if isinstance(batch, int) else 1
-    sides = (kernel.lhs, kernel.rhs)
-    if narrowed(sides, kernel.dtype, EIGHT_BITS):
+    operands = (kernel.lhs, kernel.rhs)
+    if narrowed(operands, kernel.dtype, EIGHT_BITS):
         return 1
-    bits = 16 if narrowed(sides, kernel.dtype) else 32
+    bits = 16 if narrowed(operands, kernel.dtype) else 32
 
     def time(parts: int) -> float:
         deep, many = -(-k // parts), times * parts

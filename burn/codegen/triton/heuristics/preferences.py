@@ -8,7 +8,7 @@ from functools import partial
 from burn.codegen.triton.abilities import USUAL_ABILITIES, Abilities
 from burn.codegen.triton.heuristics.column_reductions import summed_rows
 from burn.codegen.triton.heuristics.matmul import split_count
-from burn.codegen.triton.heuristics.sizes import Usual
+from burn.codegen.triton.heuristics.sizes import SizeHints
 from burn.kernels.preferences import Preferences
 
 PREFERENCES = Preferences(
@@ -17,9 +17,9 @@ PREFERENCES = Preferences(
     reduce_block=16384,
     reduce_rows=summed_rows,
     long_rows=65536,
-    fold_columns=8192,
-    fold_blocks=256,
-    fold_rows=4,
+    column_reduction_width=8192,
+    column_reduction_blocks=256,
+    column_reduction_rows=4,
     repeat_small=True,
     repeat_reads=True,
     sums_together=True,
@@ -37,11 +37,11 @@ elements are converted, and a program alone needs ten of them for a row of 65,53
 takes 0.2 of them, in which 65,536 numbers are compared."""
 
 
-def preferences(usual: Usual, abilities: Abilities) -> Preferences:
+def preferences(hints: SizeHints, abilities: Abilities) -> Preferences:
     """Preferences for a program with these size hints, on a GPU with these abilities."""
     return replace(
         PREFERENCES,
-        parts=partial(split_count, usual=usual, abilities=abilities),
-        reduce_rows=partial(summed_rows, usual=usual, processors=abilities.processors),
+        parts=partial(split_count, hints=hints, abilities=abilities),
+        reduce_rows=partial(summed_rows, hints=hints, processors=abilities.processors),
         split_programs=abilities.processors,
     )

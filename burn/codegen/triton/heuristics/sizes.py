@@ -6,19 +6,19 @@ from collections.abc import Mapping
 
 from burn.dialect.dims import Atom, Dim, Symbol, substitute
 
-Usual = Mapping[Atom, Dim]
-"""Hints for named sizes (`Program.usual`)."""
+SizeHints = Mapping[Atom, Dim]
+"""Hints for named sizes (`Program.size_hints`)."""
 
-UNKNOWN: Usual = {}
+UNKNOWN: SizeHints = {}
 
 
-def usual_sizes(sizes: Mapping[str, int]) -> Usual:
+def hinted_sizes(sizes: Mapping[str, int]) -> SizeHints:
     return {Symbol(name): size for name, size in sizes.items()}
 
 
-def likely(size: Dim, usual: Usual) -> Dim:
+def likely(size: Dim, hints: SizeHints) -> Dim:
     """The usual value of a size, if known."""
-    return substitute(size, usual) if usual else size
+    return substitute(size, hints) if hints else size
 
 
 def power_of_two(number: int) -> int:

@@ -41,8 +41,8 @@ class _Attention(WarpSpecialisedPrinter):
         batch, row = (*kernel.batch, *kernel.rows[:-1]), kernel.rows[-1]
         super().__init__(kernel, values, sites, (kernel.query, kernel.keys, kernel.values), batch, row)
         self.kernel, self.sizes = kernel, sizes
-        self.query, key_side, mixed = self.sides
-        self.keys = matrix(key_side, kernel.key, kernel.depth, values)
+        self.query, key_operand, mixed = self.operands
+        self.keys = matrix(key_operand, kernel.key, kernel.depth, values)
         self.mixed = matrix(mixed, kernel.key, kernel.column, values)
         self.depth, self.columns = padded(sizes.depth, "queries"), padded(sizes.column, "values")
         extents = (sizes.rows[-1].extent, sizes.key.extent)
@@ -58,8 +58,8 @@ class _Attention(WarpSpecialisedPrinter):
             and self.mixed
             and kernel.first == 0
             and rises(kernel.stop, self.mine)
-            and self.hides_by_place()
-            and all(is_rounding(write.value, self.sides[0].dtype) for write in kernel.epilogue)
+            and self.masks_by_index()
+            and all(is_rounding(write.value, self.operands[0].dtype) for write in kernel.epilogue)
             and all(printable(write.value) for write in kernel.norms)
             and not fetches(kernel)
         )
@@ -80,7 +80,7 @@ class _Attention(WarpSpecialisedPrinter):
         printer, head = self.main([*SIZES, "AHEAD"], about, late=self.sizes.stop != self.sizes.key.extent)
         full, stop = self.bounds(printer, self.kernel.stop, self.kernel.key)
         assert self.keys is not None and self.mixed is not None
-        keys, values = (matrix_text(printer, side) for side in (self.keys, self.mixed))
+        keys, values = (matrix_text(printer, operand) for operand in (self.keys, self.mixed))
         functions = f"KERNEL_query, KERNEL_seen, KERNEL_write, {self.scale()}"
         sizes = f"{', '.join(SIZES)}, AHEAD"
         printer.code.line(f"attend({keys}, {values}, own, x.to(tl.int32), {stop}, {full}, {functions}, {sizes})")
@@ -104,7 +104,7 @@ class _Attention(WarpSpecialisedPrinter):
     def _write(self) -> str:
         printer, head = self.inner("write", ["x", "norm", "total"], f"Stores what {GROUP} rows come to.")
         with printer.scope():
-            self.along(printer, turned="")
+            self.along(printer, across="")
             printer.accumulator = (f"norm.to({self.type})", frozenset("x"))
             for write in self.kernel.norms:
                 printer.store(write)

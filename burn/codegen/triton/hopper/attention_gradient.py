@@ -42,29 +42,29 @@ class _Gradient(WarpSpecialisedPrinter):
         sizes: AttentionGradientKernel,
         sites: list[str],
     ) -> None:
-        sides = (kernel.query, kernel.owed, kernel.keys, kernel.values)
-        super().__init__(kernel, values, sites, sides, kernel.batch, kernel.key)
+        operands = (kernel.query, kernel.output_gradient, kernel.keys, kernel.values)
+        super().__init__(kernel, values, sites, operands, kernel.batch, kernel.key)
         self.kernel, self.sizes = kernel, sizes
-        query, owed, self.keys, self.mixed = self.sides
+        query, output_gradient, self.keys, self.mixed = self.operands
         self.queries = matrix(query, kernel.row, kernel.depth, values)
-        self.owed = matrix(owed, kernel.row, kernel.column, values)
+        self.output_gradient = matrix(output_gradient, kernel.row, kernel.column, values)
         self.depth, self.columns = padded(sizes.depth, "queries"), padded(sizes.column, "values")
         extents = (sizes.row.extent, sizes.key.extent)
         self.shape = warp_specialised(WARP_SPECIALISED_GRADIENT, *extents, self.depth, self.columns)
 
     def fits(self) -> bool:
-        kernel, narrow = self.kernel, self.sides[0].dtype
+        kernel, narrow = self.kernel, self.operands[0].dtype
         return bool(
             self.narrow
             and self.shape
             and isinstance(self.keys, Load)
             and isinstance(self.mixed, Load)
             and self.queries
-            and self.owed
-            and isinstance(kernel.steepness, Const)
+            and self.output_gradient
+            and isinstance(kernel.score_derivative, Const)
             and self.sizes.end == self.sizes.row.extent
             and rises(kernel.begin, self.mine)
-            and self.hides_by_place()
+            and self.masks_by_index()
             and all(is_rounding(write.value, narrow) for write in (*kernel.key_writes, *kernel.value_writes))
             and all(printable(node) for node in (kernel.norm, kernel.dot))
             and not fetches(kernel)
@@ -81,26 +81,30 @@ class _Gradient(WarpSpecialisedPrinter):
         about = "What a block of keys and values is owed each, over the rows: warps that multiply, and one that copies."
         printer, head = self.main(SIZES, about, late=False)
         begin, full = self.bounds(printer, self.kernel.begin, self.kernel.row)
-        assert self.queries is not None and self.owed is not None and isinstance(self.kernel.steepness, Const)
-        queries, owed = (matrix_text(printer, side) for side in (self.queries, self.owed))
+        assert (
+            self.queries is not None
+            and self.output_gradient is not None
+            and isinstance(self.kernel.score_derivative, Const)
+        )
+        queries, output_gradient = (matrix_text(printer, operand) for operand in (self.queries, self.output_gradient))
         functions = "KERNEL_own, KERNEL_seen, KERNEL_norm, KERNEL_dot, KERNEL_write"
-        factors = f"{self.scale()}, {float(self.kernel.steepness.value)!r}"
+        factors = f"{self.scale()}, {float(self.kernel.score_derivative.value)!r}"
         end, sizes = f"{printer.dim(self.kernel.row.extent)}.to(tl.int32)", ", ".join(SIZES)
         printer.code.line(f"places = (x.to(tl.int32), {begin}, {full}, {end})")
-        printer.code.line(f"owe({queries}, {owed}, own, places, {functions}, {factors}, {sizes})")
+        printer.code.line(f"owe({queries}, {output_gradient}, own, places, {functions}, {factors}, {sizes})")
         return text(head, printer)
 
     def _own(self) -> str:
         printer, head = self.inner("own", ["x"], f"{GROUP} keys and their values.")
         found = []
-        for axis, loop, size, side in (
+        for axis, loop, size, operand in (
             ("d", self.kernel.depth, self.depth, self.keys),
             ("y", self.kernel.column, self.columns, self.mixed),
         ):
             with printer.scope():
                 self.along(printer)
                 self.across(printer, axis, loop, size)
-                found.append(printer.value(side))
+                found.append(printer.value(operand))
         printer.code.line(f"return {', '.join(found)}")
         return text(head, printer)
 
@@ -116,8 +120,8 @@ class _Gradient(WarpSpecialisedPrinter):
         """Per-row values. Zeros past the last row, where all summands are zero."""
         for name, node in (("norm", self.kernel.norm), ("dot", self.kernel.dot)):
             printer, head = self.inner(name, ["start"], f"The {name} of each row of a block.")
-            place = printer.code.let(f"(start + tl.arange(0, {rows})).to(INT)", "k")
-            self.put(printer, "k", self.kernel.row, place)
+            index = printer.code.let(f"(start + tl.arange(0, {rows})).to(INT)", "k")
+            self.put(printer, "k", self.kernel.row, index)
             printer.code.line(f"return {printer.value(node)}.to({self.sum})")
             yield text(head, printer)
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from burn.codegen.triton.code import NONE, Axis
 from burn.codegen.triton.functions import narrowed, triton_type
 from burn.codegen.triton.heuristics.matmul import GROUP, Shared, shared_tile
-from burn.codegen.triton.heuristics.sizes import UNKNOWN, Usual
+from burn.codegen.triton.heuristics.sizes import UNKNOWN, SizeHints
 from burn.codegen.triton.hopper.warp_specialised import GROUP as ROWS
 from burn.codegen.triton.hopper.warp_specialised import function_head, in_gluon, matrix_text, printable, rounds, text
 from burn.codegen.triton.printed import Printed, given, opened
@@ -45,15 +45,15 @@ def emit(
     sizes: ContractionKernel,
     sites: list[str],
     processors: int,
-    usual: Usual = UNKNOWN,
+    hints: SizeHints = UNKNOWN,
 ) -> Printed | None:
     """values: the values of the kernel's sizes; sizes: the kernel with these values; processors: of the GPU; usual:
     size hints. None for matmuls of another kind, or without a gain."""
-    made = _Product(kernel, values, sizes, sites, processors, usual)
+    made = _Matmul(kernel, values, sizes, sites, processors, hints)
     return made.print() if made.fits() else None
 
 
-class _Product:
+class _Matmul:
     """`part`: the loop over parts of the depth, if it is cut; `deep`: the whole depth."""
 
     def __init__(
@@ -63,65 +63,65 @@ class _Product:
         sizes: ContractionKernel,
         sites: list[str],
         processors: int,
-        usual: Usual,
+        hints: SizeHints,
     ) -> None:
         self.kernel, self.values, self.sizes, self.sites = kernel, values, sizes, sites
-        self.processors, self.usual = processors, usual
+        self.processors, self.hints = processors, hints
         self.known: dict[Atom, Dim] = {Symbol(name): value for name, value in values.items()}
-        self.halves = narrowed((kernel.lhs, kernel.rhs), kernel.dtype, HALVES)
+        self.narrow_operands = narrowed((kernel.lhs, kernel.rhs), kernel.dtype, HALVES)
         self.rows = LoopVar("rows", product([v.extent for v in kernel.rows]))
         self.batch, self.depth = ([v for v in loops if v.extent != 1] for loops in (kernel.batch, kernel.depth))
         self.part = self.batch[0] if self.batch else None
         self.lhs: Matrix | None = None
         self.rhs: Matrix | None = None
-        self.turned = {"lhs": False, "rhs": False}
+        self.transposed = {"lhs": False, "rhs": False}
         self.given, self.arguments = given(kernel, values)
 
     def fits(self) -> bool:
         kernel, sizes = self.kernel, self.sizes
-        if not self.halves or len(self.depth) != 1 or len(self.batch) > 1 or fetches(kernel):
+        if not self.narrow_operands or len(self.depth) != 1 or len(self.batch) > 1 or fetches(kernel):
             return False
         m, n, k, times = (
             product([v.extent for v in loops]) for loops in (sizes.rows, [sizes.column], sizes.depth, sizes.batch)
         )
-        self.shape = shared_tile(m, n, k, times, self.processors, self.usual)
+        self.shape = shared_tile(m, n, k, times, self.processors, self.hints)
         if self.shape is None or not all(printable(write.value) for write in kernel.epilogue):
             return False
-        left, right = (self._whole(side) for side in self.halves)
+        left, right = (self._whole(operand) for operand in self.narrow_operands)
         if left is None or right is None:
             return False
         (left, deep), (right, other) = left, right
         if substitute(deep.extent - other.extent, self.known) != 0:
             return False
         flat = self._flat(left)
-        self.lhs, self.turned["lhs"] = self._matrix(flat, self.rows, deep)
-        self.rhs, self.turned["rhs"] = self._matrix(right, deep if other == deep else other, kernel.column)
+        self.lhs, self.transposed["lhs"] = self._matrix(flat, self.rows, deep)
+        self.rhs, self.transposed["rhs"] = self._matrix(right, deep if other == deep else other, kernel.column)
         return bool(self.lhs and self.rhs)
 
-    def _matrix(self, side: Load, rows: LoopVar, columns: LoopVar) -> tuple[Matrix | None, bool]:
+    def _matrix(self, operand: Load, rows: LoopVar, columns: LoopVar) -> tuple[Matrix | None, bool]:
         """(A side as a matrix, whether it is turned)."""
-        found = matrix(side, rows, columns, self.values)
-        return (found, False) if found else (matrix(side, columns, rows, self.values), True)
+        found = matrix(operand, rows, columns, self.values)
+        return (found, False) if found else (matrix(operand, columns, rows, self.values), True)
 
-    def _whole(self, side: Scalar) -> tuple[Load, LoopVar] | None:
+    def _whole(self, operand: Scalar) -> tuple[Load, LoopVar] | None:
         """A side whose depth is one loop, and that: parts of it follow each other, in whole blocks, and what is behind its end is
         zero."""
         (deep,) = self.depth
         extent: Dim = deep.extent
         if self.part is not None:
             extent = deep.extent * self.part.extent
-            if isinstance(side, Where) and len(side.ranges) == 1:
-                place, total = side.ranges[0]
+            if isinstance(operand, Where) and len(operand.ranges) == 1:
+                index, total = operand.ranges[0]
                 at = Expr.of(self.part) * deep.extent + Expr.of(deep)
-                if substitute(place - at, self.known) != 0:
+                if substitute(index - at, self.known) != 0:
                     return None
-                side, extent = side.then, total
-        if not isinstance(side, Load):
+                operand, extent = operand.then, total
+        if not isinstance(operand, Load):
             return None
         ones: dict[Atom, Dim] = {
             v: 0 for v in (*self.kernel.batch, *self.kernel.rows, *self.kernel.depth) if v.extent == 1
         }
-        offset = substitute(side.offset, ones)
+        offset = substitute(operand.offset, ones)
         if self.part is not None:
             apart, step = coefficient(offset, self.part), coefficient(offset, deep)
             even = exact_div(substitute(deep.extent, self.known), BLOCK) is not None
@@ -129,30 +129,30 @@ class _Product:
                 return None
             offset = substitute(offset, {self.part: 0})
         whole = LoopVar("deep", extent)
-        return replace(side, offset=substitute(offset, {deep: Expr.of(whole)})), whole
+        return replace(operand, offset=substitute(offset, {deep: Expr.of(whole)})), whole
 
-    def _flat(self, side: Load) -> Load:
+    def _flat(self, operand: Load) -> Load:
         """A side whose rows are one loop, where all of them are equally far apart."""
         loops = [v for v in self.kernel.rows if v.extent != 1]
         if not loops:
-            return side
-        steps = [coefficient(side.offset, v) for v in loops]
+            return operand
+        steps = [coefficient(operand.offset, v) for v in loops]
         apart = steps[-1]
         for step, inner in reversed(list(zip(steps[:-1], loops[1:], strict=True))):
             apart = apart * inner.extent if apart is not None else None
             if step is None or apart is None or substitute(step - apart, self.known) != 0:
-                return side
-        places: dict[Atom, Dim] = dict.fromkeys(loops[:-1], 0)
-        return replace(side, offset=substitute(substitute(side.offset, places), {loops[-1]: Expr.of(self.rows)}))
+                return operand
+        indices: dict[Atom, Dim] = dict.fromkeys(loops[:-1], 0)
+        return replace(operand, offset=substitute(substitute(operand.offset, indices), {loops[-1]: Expr.of(self.rows)}))
 
     def print(self) -> Printed:
         assert self.shape is not None
         functions = [self._main(), self._write(self.shape)]
         shape, sizes = self.shape, self.sizes
         m, n, parts = (product([v.extent for v in loops]) for loops in (sizes.rows, [sizes.column], sizes.batch))
-        tiles = parts * ceildiv(m, shape.groups * ROWS) * ceildiv(n, shape.across * shape.side)
+        tiles = parts * ceildiv(m, shape.groups * ROWS) * ceildiv(n, shape.across * shape.block_columns)
         constants = {
-            "TOGETHER": GROUP, "DEPTH": shape.depth, "SIDE": shape.side, "ACROSS": shape.across, "STAGES": shape.stages,
+            "TOGETHER": GROUP, "DEPTH": shape.depth, "SIDE": shape.block_columns, "ACROSS": shape.across, "STAGES": shape.stages,
             "GROUPS": shape.groups, "REGISTERS": shape.registers,
         }  # fmt: skip
         return Printed(
@@ -165,21 +165,21 @@ class _Product:
         printer = opened(self.kernel.buffers, self.sites)
         assert self.lhs is not None and self.rhs is not None
         printer.code.line(f"own = ({', '.join(self.given)}, tl.program_id(0).to(INT))")
-        sides = ", ".join(matrix_text(printer, side) for side in (self.lhs, self.rhs))
+        operands = ", ".join(matrix_text(printer, operand) for operand in (self.lhs, self.rhs))
         parts = f"gl.to_tensor({printer.dim(self.part.extent if self.part else 1)})"
         sizes = (self.rows.extent, self.kernel.column.extent, self.depth[0].extent)
         extents = f"({', '.join(map(printer.dim, sizes))}, {parts})"
         rounded = all(rounds(write.value, self._type()) for write in self.kernel.epilogue)
-        turned = f"{self.turned['lhs']}, {self.turned['rhs']}"
+        transposed = f"{self.transposed['lhs']}, {self.transposed['rhs']}"
         printer.code.line(
-            f"multiply({sides}, own, {extents}, KERNEL_write, {turned}, {rounded}, {', '.join(CONSTANTS)})"
+            f"multiply({operands}, own, {extents}, KERNEL_write, {transposed}, {rounded}, {', '.join(CONSTANTS)})"
         )
         names = [*self.given, *(f"{name}: gl.constexpr" for name in ("INT", *CONSTANTS))]
         return text(function_head("KERNEL", names, about), printer)
 
     def _type(self) -> str:
-        assert self.halves is not None
-        return self.halves[0].dtype
+        assert self.narrow_operands is not None
+        return self.narrow_operands[0].dtype
 
     def _write(self, shape: Shared) -> str:
         kernel, printer = self.kernel, opened(self.kernel.buffers, self.sites)
@@ -188,13 +188,13 @@ class _Product:
         code.line("INT: tl.constexpr = program.dtype")
         rows, columns = printer.dim(self.rows.extent), printer.dim(kernel.column.extent)
         x = code.let(f"(row + tl.arange(0, {ROWS})[:, None]).to(INT)", "x")
-        y = code.let(f"(column + tl.arange(0, {shape.side})[None, :]).to(INT)", "y")
-        for name, place, extent, size, block in (
+        y = code.let(f"(column + tl.arange(0, {shape.block_columns})[None, :]).to(INT)", "y")
+        for name, index, extent, size, block in (
             ("x", x, rows, product([v.extent for v in self.sizes.rows]), shape.groups * ROWS),
-            ("y", y, columns, self.sizes.column.extent, shape.across * shape.side),
+            ("y", y, columns, self.sizes.column.extent, shape.across * shape.block_columns),
         ):
             even = isinstance(size, int) and size % block == 0
-            printer.axes[name] = Axis(place, "" if even else code.let(f"{place} < {extent}", "inside"))
+            printer.axes[name] = Axis(index, "" if even else code.let(f"{index} < {extent}", "inside"))
         for loop in kernel.batch:
             printer.put(loop, "part" if loop == self.part else "0", NONE)
         printer.walk_flat(kernel.rows, x, frozenset("x"))

@@ -71,10 +71,10 @@ def bring_tiles(
 
 
 @gluon.jit
-def side_block(shared, number, TURNED: gl.constexpr):
+def side_block(shared, number, TRANSPOSED_LENGTH: gl.constexpr):
     """[rows, depth] or [depth, columns]"""
     block = shared.index(number)
-    if TURNED:
+    if TRANSPOSED_LENGTH:
         block = block.permute((1, 0))
     return block
 

@@ -54,17 +54,17 @@ class WarpSpecialisedPrinter(Attended):
         kernel: AttentionKernel | AttentionGradientKernel,
         values: Mapping[str, Dim],
         sites: list[str],
-        sides: Sequence[Scalar],
+        operands: Sequence[Scalar],
         batch: Sequence[LoopVar],
         mine: LoopVar,
     ) -> None:
-        super().__init__(kernel.dtype, sides, values)
+        super().__init__(kernel.dtype, operands, values)
         self.sites, self.buffers, self.batch, self.mine = sites, kernel.buffers, batch, mine
         self.given, self.arguments = given(kernel, values)
         self.own = [*self.given, "batch"]
         self.score, self.factor = self.factored(kernel.score)
 
-    def hides_by_place(self) -> bool:
+    def masks_by_index(self) -> bool:
         """True if a score is a plain dot product, or masked by position only."""
         match self.score:
             case Accumulator():
@@ -109,27 +109,27 @@ class WarpSpecialisedPrinter(Attended):
         printer.walk_flat(self.batch, "batch", NONE)
         return printer, function_head(f"KERNEL_{name}", [*parameters, "own"], about)
 
-    def along(self, printer: ScalarPrinter, turned: str = "[:, None]", whole: bool = False) -> None:
+    def along(self, printer: ScalarPrinter, across: str = "[:, None]", whole: bool = False) -> None:
         """The axis of a group's elements, which start at `x`. whole: elements outside do not matter."""
-        place = printer.code.let(f"(x + tl.arange(0, {GROUP}){turned}).to(INT)", "x")
-        self.put(printer, "x", self.mine, place, whole)
+        index = printer.code.let(f"(x + tl.arange(0, {GROUP}){across}).to(INT)", "x")
+        self.put(printer, "x", self.mine, index, whole)
 
     def across(self, printer: ScalarPrinter, name: str, loop: LoopVar, size: int, begin: str = "") -> None:
         """Another axis, as the second one."""
-        place = printer.code.let(f"({begin}tl.arange(0, {size})[None, :]).to(INT)", name)
-        self.put(printer, name, loop, place)
+        index = printer.code.let(f"({begin}tl.arange(0, {size})[None, :]).to(INT)", name)
+        self.put(printer, name, loop, index)
 
-    def put(self, printer: ScalarPrinter, name: str, loop: LoopVar, place: str, whole: bool = False) -> None:
-        mask = "" if whole else printer.code.let(f"{place} < {printer.dim(loop.extent)}", "inside")
-        printer.axes[name] = Axis(place, mask)
-        printer.put(loop, place, frozenset(name))
+    def put(self, printer: ScalarPrinter, name: str, loop: LoopVar, index: str, whole: bool = False) -> None:
+        mask = "" if whole else printer.code.let(f"{index} < {printer.dim(loop.extent)}", "inside")
+        printer.axes[name] = Axis(index, mask)
+        printer.put(loop, index, frozenset(name))
 
     def bounds(self, printer: ScalarPrinter, bound: Dim, most: LoopVar) -> tuple[str, str]:
         """A bound that grows with the own index, for the program's first and last index; within the axis `most`."""
         own, extent = printer.dim(self.mine.extent), printer.dim(most.extent)
         found = []
-        for place in ("x", f"(tl.minimum(x + GROUPS * {GROUP}, {own}) - 1)"):
-            printer.put(self.mine, place, NONE)
+        for index in ("x", f"(tl.minimum(x + GROUPS * {GROUP}, {own}) - 1)"):
+            printer.put(self.mine, index, NONE)
             text = f"tl.minimum(tl.maximum({printer.dim(bound)}, 0), {extent}).to(tl.int32)"
             found.append(printer.code.let(text, "bound"))
         return found[0], found[1]
