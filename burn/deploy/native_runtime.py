@@ -25,7 +25,7 @@ COMMAND = ("main.c", "files.c", "npz.c", "inflate.c")
 _OMITTED = ("elf", "symbols")
 _GPU = ("run_device", "run_recorded", "device", "driver", "gpu")
 """Sources of programs with GPU code; others use `_NO_GPU` instead."""
-_NO_GPU = ("no_card",)
+_NO_GPU = ("no_gpu",)
 _COLD = ("cpu", "files", "heap", "lib_list", "main", "model", "npz", "run_profile", "sizes", "system", "weights")
 """Sources that run once, or once per call, and not for each element: compiled for size."""
 

@@ -58,7 +58,7 @@ def own(version: Version, called: frozenset[str]) -> Own:
     artefact = version.artefact
     features = artefact.target.features
     needs = [f'#define BURN_NEEDS "{",".join(features)}"'] if features else []
-    tables = [_table("uint32_t", "places", [entry.offset // stored.ALIGNMENT for entry in version.entries])]
+    tables = [_table("uint32_t", "offsets", [entry.offset // stored.ALIGNMENT for entry in version.entries])]
     if all(size.isdecimal() for size in artefact.buffers):
         offsets, arena = _native.plan(list(artefact.live_ranges), list(map(int, artefact.buffers)))
         tables += [f"#define BURN_ARENA INT64_C({arena})", _table("int64_t", "planned", offsets)]

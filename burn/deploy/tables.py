@@ -99,7 +99,7 @@ def about(interface: Interface, versions: Sequence[Version], weights: Weights, f
             "burn": artefact.burn_version,
             "target": target,
             "features": list(artefact.target.features),
-            "gpus": list(dict.fromkeys(f"{t.card}:{t.architecture}" for t in ran_on if t.card)),
+            "gpus": list(dict.fromkeys(f"{t.gpu}:{t.architecture}" for t in ran_on if t.gpu)),
             "sizes": list(interface.symbols),
             "inputs": described(interface.inputs),
             "outputs": described(interface.outputs),
@@ -182,7 +182,7 @@ def _stored(stored: Stored) -> str:
 
 def _version_tables(version: Version, suffix: str, name: str) -> list[str]:
     features = _table("char *const", f"features{suffix}", [*map(text, version.artefact.target.features), "0"])
-    gpus = _gpu_tables(version, suffix, name) if version.artefact.target.card else []
+    gpus = _gpu_tables(version, suffix, name) if version.artefact.target.gpu else []
     return [*_program_tables(version.artefact, version.entries, suffix), features, *gpus]
 
 
@@ -203,8 +203,8 @@ def _version(version: Version, suffix: str) -> str:
     target = version.artefact.target
     fields = _program(version.artefact, version.entry, suffix)
     rows = [f".features = features{suffix}", f".constants = constants{suffix}"]
-    if target.card:
-        rows += [f".gpu = {text(target.card)}", f".architecture = {text(target.architecture)}"]
+    if target.gpu:
+        rows += [f".gpu = {text(target.gpu)}", f".architecture = {text(target.architecture)}"]
         fields |= {
             "constant_bytes": f"constant_bytes{suffix}",
             "device_kernels": f"device_kernels{suffix}",
@@ -265,7 +265,7 @@ def _facts(interface: Interface, versions: Sequence[Version], weights: Weights, 
         "weights_checksum": f"UINT64_C({checksum})",
         "messages": "messages",
         "message_count": "sizeof messages / sizeof *messages",
-        "open_gpu": "burn_gpu_open" if versions[0].artefact.target.card else "0",
+        "open_gpu": "burn_gpu_open" if versions[0].artefact.target.gpu else "0",
     }
     lines = "".join(f"    .{key} = {value},\n" for key, value in fields.items())
     return f"static const burn_model_facts facts = {{\n{lines}}};"

@@ -258,8 +258,8 @@ class AttentionGradientKernel:
 
     `query`, `keys`, `values` and `score` are as in an AttentionKernel. `output_gradient` is the gradient of the
     attention's result. `score_derivative` is the score's derivative by the sum that it reads as `Accumulator`.
-    `output_gradient` depends on rows and column, `norm` and `dot` on rows alone. A key is masked for rows outside of begin <= row < end, which may depend on
-    the key. A row masks the keys outside of first <= key < stop.
+    `output_gradient` depends on rows and column, `norm` and `dot` on rows alone. A key is masked for rows outside of
+    begin <= row < end, which may depend on the key. A row masks the keys outside of first <= key < stop.
     """
 
     MERGED: ClassVar[tuple[str, ...]] = ("batch", "heads")

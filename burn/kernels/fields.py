@@ -1,7 +1,7 @@
-"""The fields of kernels by kind, for code that treats all kinds of kernel alike.
+"""The fields of kernels by kind, for code that handles every kind of kernel.
 
-A field's annotation is its kind: loops, scalars, index expressions, writes, stages, folds, buffers, or plain facts. A new kind of
-kernel declares its fields, and the rewrites of kernels need no branch for it.
+A field's annotation is its kind: loops, scalars, index expressions, writes, stages, column reductions, buffers, or plain
+values. A new kind of kernel declares its fields, and the rewrites of kernels need no branch for it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class FieldKind(Enum):
     INDEX = "Dim"
     WRITES = "tuple[Write, ...]"
     STAGES = "tuple[Stage, ...]"
-    COLUMN_REDUCTIONS = "tuple[Fold, ...]"
+    COLUMN_REDUCTIONS = "tuple[ColumnReduction, ...]"
     BUFFERS = "tuple[Buffer, ...]"
     NAME = "str"
     FLAG = "bool"

@@ -35,17 +35,16 @@ class Program:
         input_containers: Sequence[tuple[str, int]] = ...,
         output_containers: Sequence[tuple[str, int]] = ...,
         texts: Sequence[tuple[int, int]] = ...,
-        card: tuple[str, int, str | None] | None = ...,
+        device: tuple[str, int, str | None] | None = ...,
         images: Sequence[tuple[str, Any, int, int]] = ...,
         sites: Sequence[str] = ...,
     ) -> None:
-        """`input_containers` and `output_containers` say for each value what is around its tensors ("s" a sequence, "o" an
-        optional, from outside in, then "*" where they may have any rank) and the tensors' element type as burn_dtype numbers it;
-        `texts` which constants are strings, and how many each holds. `constants` are buffers. `inputs` are (dtype, sizes) with
-        -1 - s for the s-th symbol; `outputs` are
-        dtypes. `card` is the device whose kernels `images` are: its kind, its number and its driver's file (None for the usual
-        one); an image is its function's name, its machine code, its bytes of shared memory and the threads of a block. `sites`
-        are the names of what may fail on a card."""
+        """`inputs` are (dtype, sizes), with -1 - s for the s-th symbol; `outputs` are dtypes. `input_containers` and
+        `output_containers` give each value's containers, outermost first ("s" a sequence, "o" an optional, then "*" if the
+        tensors may have any rank), and the tensors' element type as a burn_dtype. `constants` are buffers; `texts` lists the
+        constants that are strings, and how many strings each holds. `device` is the GPU of the kernels `images`: its kind, its
+        index and its driver's file (None for the default). An image is a function's name, its machine code, its bytes of shared
+        memory and the threads of a block. `sites` are the names of kernels and ops that may fail on the GPU."""
 
     def arena_bytes(self) -> int:
         """The memory for intermediate results that runs have needed so far, one run at a time."""
@@ -74,9 +73,9 @@ class Program:
         seconds: float = 0.0,
         bytes: int = 0,
     ) -> tuple[list[Any], list[tuple[int, int]], list[tuple[int, int, int, bool]]]:
-        """With `profile`: the outputs; per kernel, (calls, nanoseconds); and in the order of each device's work (kernel, when it
-        began, how long it took, whether on the card), in nanoseconds since the run began. On a card inputs may be `CardArray`s,
-        and outputs are where `keep` says so; without that, where an input is one. seconds, bytes: the run's limits, 0: none."""
+        """With `profile`: the outputs; for each kernel (calls, nanoseconds); and in the order of each device's work (kernel,
+        start, duration, on the GPU), in nanoseconds since the run began. Inputs may be `DeviceArray`s. `keep` leaves the outputs
+        on the GPU; by default they stay there if an input is on it. seconds, bytes: the limits of the run, 0: none."""
 
 def plan(live_ranges: Sequence[tuple[int, int]], sizes: Sequence[int]) -> tuple[list[int], int]:
     """Offsets of buffers in an arena, and the arena's bytes."""
@@ -133,15 +132,15 @@ class DeviceModule:
         """A kernel, and the bytes of dynamic shared memory that a launch of it gets."""
 
 class DeviceGraph:
-    """Recorded work. It knows addresses: the memory that it touches must stay."""
+    """Recorded work. It holds addresses: the memory that it uses must stay allocated."""
 
 class DeviceMoment:
     def since(self, other: DeviceMoment) -> int:
         """Nanoseconds of the device's time between the two. Waits for both."""
 
 class Device:
-    """A card, opened once in a process: see native/device.h. Failures are RuntimeError and MemoryError with the reason. Where
-    memory is wanted, an address does as well."""
+    """A GPU, opened once in a process: see native/device.h. Failures raise RuntimeError or MemoryError with the reason.
+    Parameters that take memory also accept an address."""
 
     def __init__(self, kind: str, index: int = 0, library: str | None = None) -> None: ...
     @property
@@ -153,28 +152,28 @@ class Device:
 
     def alloc(self, bytes: int) -> DeviceMemory: ...
     def trim(self) -> None:
-        """Gives freed memory back to the driver."""
+        """Returns freed memory to the driver."""
 
     def send(self, to: DeviceMemory | int, data: Any) -> None:
-        """All bytes of a buffer, which may be written again afterwards."""
+        """Copies all bytes of a buffer, which may be overwritten afterwards."""
 
     def fetch(self, address: DeviceMemory | int, bytes: int, into: Any = None) -> Any:
-        """Bytes, in an array of uint8 or in a buffer of that size. Waits for all work before."""
+        """Copies bytes to a new array of uint8, or to a buffer of that size. Waits for all submitted work."""
 
     def copy(self, to: DeviceMemory | int, source: DeviceMemory | int, bytes: int) -> None: ...
     def fill(self, to: DeviceMemory | int, byte: int, bytes: int) -> None: ...
     def wait(self) -> None:
-        """Until all that was submitted is done."""
+        """Waits until all submitted work is done."""
 
     @property
     def stream(self) -> int:
         """The driver's handle of the stream that all work goes to."""
 
     def wait_for(self, stream: int) -> None:
-        """What another stream (0: the default one) was given comes before what follows here."""
+        """Later work here waits for work already submitted to another stream (0: the default stream)."""
 
     def let_wait(self, stream: int) -> None:
-        """What was submitted here comes before what another stream is given from now on."""
+        """Later work of another stream waits for work already submitted here."""
 
     def load(self, image: Any) -> DeviceModule:
         """Machine code (a cubin) or PTX."""
@@ -183,7 +182,7 @@ class Device:
         """`arguments` are 64-bit words."""
 
     def record(self) -> None:
-        """Work of this thread is recorded instead of done, until `recorded`. Other threads wait meanwhile."""
+        """Records this thread's work instead of running it, until `recorded`. Other threads wait meanwhile."""
 
     def recorded(self) -> DeviceGraph: ...
     def replay(self, graph: DeviceGraph) -> None: ...
@@ -195,10 +194,10 @@ def device_to_dlpack(
     """An object with `__dlpack__` over dense memory, which keeps `owner` alive. `stream` is ignored: order comes first."""
 
 def device_from_dlpack(capsule: Any) -> tuple[int, tuple[int, ...], tuple[int, ...], int, int, int, int, Any]:
-    """Of a capsule: address, shape, strides in elements, type code, bits, device type and index, and what keeps it alive."""
+    """The address, shape, strides in elements, type code, bits, device type and index of a capsule, and its owner."""
 
-class CardArray:
-    """A dense array in a card's memory, in row-major order: what the base class of burn.runtime.device_array.DeviceArray."""
+class DeviceArray:
+    """A dense array in GPU memory, in row-major order: the base class of burn.runtime.device_array.DeviceArray."""
 
     @property
     def shape(self) -> tuple[int, ...]: ...
@@ -209,33 +208,33 @@ class CardArray:
     @property
     def numpy_dtype(self) -> np.dtype: ...
     @property
-    def card(self) -> Device: ...
+    def native_device(self) -> Device: ...
     @property
     def is_writable(self) -> bool:
-        """Whether it can be donated: not where the memory is another library's, nor where `read_only` gave it."""
+        """True if it can be donated: not for another library's memory, nor for a result of `read_only`."""
 
     def read_only(self) -> Any:
-        """The same memory, which is not donated."""
+        """The same memory, which cannot be donated."""
 
     def fetched(self) -> np.ndarray:
-        """Its bytes, in the host's memory. Waits for what writes them, and raises what was reported until then."""
+        """Its bytes, in host memory. Waits for the kernels that write them, and raises the failures reported until then."""
 
     def lent(self, stream: int) -> Lent:
-        """Keeps the memory for a library that works on `stream`."""
+        """Keeps the memory alive for a library that uses it on `stream`."""
 
     def reshaped(self, shape: Sequence[int]) -> Any:
-        """The same memory in another shape."""
+        """The same memory with another shape."""
 
 class Lent: ...
 
-def new_card_array(device: Device, dtype: np.dtype, shape: Sequence[int]) -> Any:
-    """New memory, of any content."""
+def new_device_array(device: Device, dtype: np.dtype, shape: Sequence[int]) -> Any:
+    """New, uninitialised memory."""
 
-def foreign_card_array(
+def foreign_device_array(
     device: Device, address: int, dtype: np.dtype, shape: Sequence[int], owner: Any, stream: int | None
 ) -> Any:
-    """Another library's memory, which lives as long as `owner`. When that is let go of, `stream` comes after burn's work so far;
-    without a stream, that is waited for."""
+    """Another library's memory, which lives as long as `owner`. Before burn releases the owner, it lets `stream` wait for burn's
+    pending work; without a stream, burn waits itself."""
 
-def set_card_array_type(type: Any) -> None:
-    """The class of all card arrays: derived from `CardArray`, without fields of its own."""
+def set_device_array_type(type: Any) -> None:
+    """Sets the class of all device arrays: derived from `DeviceArray`, without fields of its own."""

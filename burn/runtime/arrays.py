@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from burn.runtime.artefact import ValueSpec
 
 _CPU = 1  # DLPack's kDLCPU
-CARDS = {2: "cuda", 10: "hip"}
+GPU_KINDS = {2: "cuda", 10: "hip"}
 """Kinds of GPUs by DLPack's device types."""
 
 
 def device_named(kind: int, index: int) -> str:
-    return f"{CARDS[kind]}:{index}" if kind in CARDS else f"another device (DLPack device type {int(kind)})"
+    return f"{GPU_KINDS[kind]}:{index}" if kind in GPU_KINDS else f"another device (DLPack device type {int(kind)})"
 
 
 class Unfit(Exception):
@@ -231,7 +231,7 @@ def as_dicts(rows: Any, keys: Sequence[int] | Sequence[str]) -> list[dict[Any, A
 def like(outputs: Sequence[Any], inputs: Sequence[object]) -> list[Any]:
     """The outputs in the form of the inputs: as they are unless one of those came through DLPack. A class whose instances have
     `__like_input__` (burn.Tensor does) makes its own."""
-    if not any(is_foreign(value) and not isinstance(value, _native.CardArray) for value in inputs):
+    if not any(is_foreign(value) and not isinstance(value, _native.DeviceArray) for value in inputs):
         return list(outputs)
     for value in inputs:
         if (wrap := getattr(value, "__like_input__", None)) is not None:
@@ -243,4 +243,4 @@ def like(outputs: Sequence[Any], inputs: Sequence[object]) -> list[Any]:
 
 
 def _handed_on(output: Any) -> Any:
-    return output if isinstance(output, _native.CardArray) else Array(output)
+    return output if isinstance(output, _native.DeviceArray) else Array(output)

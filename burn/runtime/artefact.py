@@ -131,13 +131,13 @@ class Target:
 
     triple: str
     features: tuple[str, ...] = ()  # LLVM's names; all of them are required
-    card: str = ""  # "cuda"; "" for a program without GPU kernels
+    gpu: str = ""  # "cuda"; "" for a program without GPU kernels
     architecture: str = ""  # of the GPU: "sm_90"
 
     @property
     def kind(self) -> str:
         """The kind of device, as `burn.runtime.device` names it."""
-        return self.card or "cpu"
+        return self.gpu or "cpu"
 
 
 @dataclass(frozen=True)
@@ -294,7 +294,7 @@ def _part(section: memoryview, offset: int, length: int) -> memoryview:
 
 def _target(value: Any) -> Target:
     features = tuple(map(_text, value["features"]))
-    return Target(_text(value["triple"]), features, _text(value["card"]), _text(value["architecture"]))
+    return Target(_text(value["triple"]), features, _text(value["gpu"]), _text(value["architecture"]))
 
 
 def _image(value: Any, code: memoryview) -> KernelImage:

@@ -36,7 +36,7 @@ class Device:
         return self.kind if self.memory.is_host else f"{self.kind}:{self.index}"
 
     @property
-    def card(self) -> tuple[str, int, str | None] | None:
+    def native_spec(self) -> tuple[str, int, str | None] | None:
         """The arguments of the native runtime; None for a device that computes in host memory."""
         return None if self.memory.is_host else (self.kind, self.index, library())
 
@@ -86,7 +86,7 @@ class Device:
     def cannot_run(self, target: Target) -> list[Problem]:
         """The reasons why code for `target` cannot run here; empty if it can."""
         if target.kind != self.kind:
-            return [Problem(f"it was compiled for {target.card or 'the CPU'} and the device is {self}")]
+            return [Problem(f"it was compiled for {target.gpu or 'the CPU'} and the device is {self}")]
         if self.memory.is_host:
             return []
         try:

@@ -14,15 +14,15 @@ from typing import Any
 import numpy as np
 
 from burn.runtime import _native
-from burn.runtime.arrays import CARDS, Array, Unfit, device_named, is_foreign, like
+from burn.runtime.arrays import GPU_KINDS, Array, Unfit, device_named, is_foreign, like
 from burn.runtime.device import Device
 from burn.runtime.device import device as as_device
 from burn.runtime.dtypes import DTYPES, from_dlpack, name_of
 
-_CODES = {name: code for code, name in CARDS.items()}
+_CODES = {name: code for code, name in GPU_KINDS.items()}
 
 
-class DeviceArray(_native.CardArray):
+class DeviceArray(_native.DeviceArray):
     """A dense row-major array in GPU memory. Programs on that GPU use it directly, other libraries through
     DLPack: `torch.from_dlpack(array)`. `to_device` and programs make it."""
 
@@ -34,8 +34,8 @@ class DeviceArray(_native.CardArray):
 
     @property
     def device(self) -> Device:
-        card = self.card
-        return Device(card.kind, card.index)
+        native = self.native_device
+        return Device(native.kind, native.index)
 
     @property
     def ndim(self) -> int:
@@ -47,7 +47,7 @@ class DeviceArray(_native.CardArray):
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         if copy is False:
-            raise ValueError("the elements lie on a card: numpy needs a copy")
+            raise ValueError("the elements are in GPU memory: numpy needs a copy")
         return self.numpy() if dtype is None else self.numpy().astype(dtype, copy=False)
 
     def to(self, device: str | Device) -> Any:
@@ -55,8 +55,8 @@ class DeviceArray(_native.CardArray):
         return copied_to(self, as_device(device))
 
     def copy(self) -> DeviceArray:
-        made = _native.new_card_array(self.card, self.numpy_dtype, self.shape)
-        self.card.copy(made.address, self.address, self.nbytes)
+        made = _native.new_device_array(self.native_device, self.numpy_dtype, self.shape)
+        self.native_device.copy(made.address, self.address, self.nbytes)
         return made
 
     def __dlpack__(
@@ -82,7 +82,7 @@ class DeviceArray(_native.CardArray):
         array = self.copy() if copy else self
         theirs = 0 if stream in (None, 1, -1) else stream  # the driver's word for its default stream is 0
         if stream != -1:
-            self.card.let_wait(theirs)
+            self.native_device.let_wait(theirs)
         owner = array.lent(theirs)
         code, index = self.__dlpack_device__()
         made = _native.device_to_dlpack(owner, array.address, self.shape, element.dlpack, element.bits, code, index)
@@ -104,7 +104,7 @@ class DeviceArray(_native.CardArray):
         return f"DeviceArray({self.dtype}{list(self.shape)}, {self.device})"
 
 
-_native.set_card_array_type(DeviceArray)
+_native.set_device_array_type(DeviceArray)
 
 
 def dlpack_device(device: Device) -> tuple[int, int]:
@@ -113,9 +113,9 @@ def dlpack_device(device: Device) -> tuple[int, int]:
 
 def to_device(array: np.ndarray, device: str | Device) -> DeviceArray:
     """A copy on a GPU. Raises DeviceError, and MemoryError if the memory is full."""
-    card = as_device(device).native
-    made = _native.new_card_array(card, array.dtype, array.shape)
-    card.send(made.address, np.ascontiguousarray(array).reshape(-1).view(np.uint8))
+    native = as_device(device).native
+    made = _native.new_device_array(native, array.dtype, array.shape)
+    native.send(made.address, np.ascontiguousarray(array).reshape(-1).view(np.uint8))
     return made
 
 
@@ -137,7 +137,7 @@ def gpu_of(value: Any) -> Device | None:
     if not is_foreign(value):
         return None
     kind, index = value.__dlpack_device__()
-    return Device(CARDS[kind], index) if kind in CARDS else None
+    return Device(GPU_KINDS[kind], index) if kind in GPU_KINDS else None
 
 
 def callers(outputs: Sequence[Any], given: Sequence[Any]) -> list[Any]:
@@ -163,7 +163,7 @@ def resident(value: Any, device: Device) -> DeviceArray | None:
         raise Unfit(f"cannot be read through DLPack: {error}") from error
     if kind == 1:
         return None
-    if (CARDS.get(kind), index) != (device.kind, device.index):
+    if (GPU_KINDS.get(kind), index) != (device.kind, device.index):
         raise Unfit(_elsewhere(device_named(kind, index), device))
     return _taken(value, device)
 
@@ -173,12 +173,12 @@ def _elsewhere(where: str, device: Device) -> str:
 
 
 def _taken(value: Any, device: Device, again: bool = True) -> DeviceArray:
-    card = device.native
+    native = device.native
     try:
         try:
-            capsule = value.__dlpack__(stream=card.stream, max_version=(1, 0))
+            capsule = value.__dlpack__(stream=native.stream, max_version=(1, 0))
         except TypeError:  # a library from before DLPack 1.0
-            capsule = value.__dlpack__(stream=card.stream)
+            capsule = value.__dlpack__(stream=native.stream)
         address, shape, strides, code, bits, _, _, owner = _native.device_from_dlpack(capsule)
     except Exception as error:  # whatever the tensor's library raises: a torch tensor that needs a gradient, say
         raise Unfit(f"cannot be read through DLPack: {error}") from error
@@ -189,7 +189,7 @@ def _taken(value: Any, device: Device, again: bool = True) -> DeviceArray:
         if again and hasattr(value, "contiguous"):
             return _taken(value.contiguous(), device, again=False)
         raise Unfit("is not dense in row-major order; make a copy that is")
-    return _native.foreign_card_array(card, address, dtype.numpy, shape, owner, _stream_of(value))
+    return _native.foreign_device_array(native, address, dtype.numpy, shape, owner, _stream_of(value))
 
 
 def _is_dense(shape: Sequence[int], strides: Sequence[int]) -> bool:

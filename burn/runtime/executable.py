@@ -53,7 +53,7 @@ def _failed(code: Any, site: str, value: int, what: str) -> RunError:
 _native.set_image_decoder(images.decode)
 _native.set_debug_host(debugging.called)
 _native.set_reported_error(
-    lambda code, site, value: _failed(code, site, value, "a program failed on the card, in this call or one before")
+    lambda code, site, value: _failed(code, site, value, "a program failed on the GPU, in this call or one before")
 )
 
 

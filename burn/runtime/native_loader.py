@@ -47,7 +47,7 @@ class NativeLoader:
             input_containers=_containers(signature.inputs) + [("", 0)] * signature.random_state,
             output_containers=_containers(signature.outputs),
             texts=[(i, math.prod(c.shape)) for i, c in enumerate(artefact.constants) if c.dtype == "string"],
-            card=device.card,
+            device=device.native_spec,
             images=[(image.name, image.data, image.shared, image.threads) for image in artefact.images],
             sites=() if memory.is_host else artefact.sites,
         )

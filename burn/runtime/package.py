@@ -37,7 +37,7 @@ from burn.runtime.device import CPU, Device, device_of
 MAGIC = b"BURNPROG"
 COMPILED = ".burn"
 """Suffix of packages: code in other files is never run."""
-VERSION = 6
+VERSION = 7
 _PREFIX = struct.Struct("<8sII7Q32sQ")
 _HEADER_AT = 128
 _CONSTANTS_ALIGNMENT = 4096

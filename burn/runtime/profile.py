@@ -75,7 +75,7 @@ class Profile:
         in microseconds), with a row for the host and one for the GPU."""
         found: list[dict[str, Any]] = [
             {"ph": "M", "name": "thread_name", "pid": 0, "tid": row, "args": {"name": name}}
-            for row, name in enumerate(("host", "card"))
+            for row, name in enumerate(("host", "GPU"))
         ]
         for event in self.events:
             kernel = event.kernel

@@ -30,13 +30,13 @@ def as_arrays(values: Sequence[Any], device: Device) -> list[Any] | None:
     tensors = [value for value in values if type(value) in usual]
     if not tensors or not all(_is_plain(tensor, device) for tensor in tensors):
         return None
-    card, stream = device.native, torch.cuda.current_stream(device.index).cuda_stream
-    card.wait_for(stream)
+    native, stream = device.native, torch.cuda.current_stream(device.index).cuda_stream
+    native.wait_for(stream)
 
     def taken(tensor: Any) -> DeviceArray:
         dtype = _numpy(tensor.dtype)
         assert dtype is not None
-        return _native.foreign_card_array(card, tensor.data_ptr(), dtype, tensor.shape, tensor, stream)
+        return _native.foreign_device_array(native, tensor.data_ptr(), dtype, tensor.shape, tensor, stream)
 
     return [taken(value) if type(value) in usual else value for value in values]
 

@@ -163,7 +163,7 @@ def test_no_such_gpu(elsewhere: Elsewhere, tmp_path: Path, monkeypatch: pytest.M
         if runs:
             _said(*words)
         else:
-            found = f"was compiled for GPUs of sm_80, sm_90: cuda:0 is Simulated card 0, sm_{capability}"
+            found = f"was compiled for GPUs of sm_80, sm_90: cuda:0 is Simulated GPU 0, sm_{capability}"
             assert refusal(*words) == (1, f"more: more {found}")
     monkeypatch.setenv("BURN_SIMULATED_DEVICES", "0")
     assert refusal(*words) == (1, "more: more runs on a GPU, and the driver sees none")

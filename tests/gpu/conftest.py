@@ -8,13 +8,13 @@ import pytest
 
 from burn.runtime.device import count
 
-CARDS = count()
+GPUS = count()
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup() -> None:
-    if CARDS == 0:
-        pytest.skip("no card")
+    if GPUS == 0:
+        pytest.skip("no GPU")
 
 
 @pytest.fixture(scope="session")
@@ -22,5 +22,5 @@ def torch() -> Any:
     """PyTorch with access to the GPU."""
     found = pytest.importorskip("torch")
     if not found.cuda.is_available():
-        pytest.skip("torch sees no card")
+        pytest.skip("torch has no GPU")
     return found

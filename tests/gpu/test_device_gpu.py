@@ -67,7 +67,7 @@ END:
     ret;
 }
 
-// keeps the card busy for so many nanoseconds
+// keeps the GPU busy for so many nanoseconds
 .visible .entry spin(.param .u64 nanoseconds_)
 {
     .reg .pred %p<2>;

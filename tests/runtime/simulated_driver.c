@@ -420,7 +420,7 @@ API int cuDeviceGet(int *device, int index) {
 
 API int cuDeviceGetName(char *name, int room, int device) {
     BEGIN(0);
-    snprintf(name, (size_t)room, "Simulated card %d", device);
+    snprintf(name, (size_t)room, "Simulated GPU %d", device);
     return SUCCESS;
 }
 

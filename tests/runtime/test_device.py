@@ -64,7 +64,7 @@ def double(driver: Simulation) -> None:
 def test_facts(driver: Simulation, device: _native.Device) -> None:
     facts = device.facts()
     assert _native.device_count("cuda", driver.path) == 2
-    assert facts["name"] == "Simulated card 0"
+    assert facts["name"] == "Simulated GPU 0"
     assert (facts["architecture"], facts["warp"], facts["processors"], facts["driver"]) == ("sm_90", 32, 4, 13000)
     assert facts["memory"] == 1 << 30
     assert _native.Device("cuda", 1, driver.path).facts()["index"] == 1

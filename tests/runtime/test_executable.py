@@ -221,7 +221,7 @@ def test_a_trace_is_a_file_that_viewers_read(scale: Executable, tmp_path: Path) 
     profile = scale.profile(np.ones(50_000, np.float32))
     profile.save_trace(path)
     host, gpu, event = json.loads(path.read_text())["traceEvents"]
-    assert (host["args"]["name"], gpu["args"]["name"]) == ("host", "card")
+    assert (host["args"]["name"], gpu["args"]["name"]) == ("host", "GPU")
     assert (event["ph"], event["name"], event["tid"]) == ("X", "scale", 0)
     assert event["dur"] == pytest.approx(profile.events[0].seconds * 1e6)
     with pytest.raises(OSError):

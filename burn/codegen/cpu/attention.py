@@ -1,10 +1,10 @@
 """Prints attention kernels: a block of rows iterates over blocks of keys, with an online softmax.
 
 For each block of keys, the scores of some rows are computed as a register tile. They stay in the first-level cache
-until they are weights that have been multiplied with the values. A larger score rescales the previous result (Milakov
+until their exponentials have been multiplied with the values. A larger score rescales the previous result (Milakov
 and Gimelshein, arXiv 1805.02867; Dao et al., arXiv 2205.14135). Keys are transposed first, in lanes x lanes squares, so
-that neighbouring scores are contiguous. This happens once for all rows of a head, if these see all keys and there is
-room. A row or two read keys without a transpose (`dots`). `emit` is the entry point.
+that neighbouring scores are contiguous. All rows of a head share the transposed keys if no key is masked and the keys
+fit in a cache. One or two rows read keys without a transpose (`dot_scores`). `emit` is the entry point.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ class _Printer(Attending):
         }
         self.at = self.reserve(sizes)
 
-    # ---- the whole -----------------------------------------------------------------------------------------------------
+    # ---- the kernel ----------------------------------------------------------------------------------------------------
     def print(self) -> str:
         code, emitter = self.code, self.emitter
         begin, end = code.arguments[2:]
@@ -273,7 +273,7 @@ class _Printer(Attending):
                 code.store(total, self.at["scores"], code.add(panel.iv, r * keys + v * lanes))
 
     def dot_scores(self, row: Int, start: Int, length: Int) -> None:
-        """Computes scores one by one along the depth, for rows too few to pay for transposing the keys."""
+        """Computes each score as a dot product along the depth: transposing the keys does not pay for one or two rows."""
         code, emitter, kernel = self.code, self.emitter, self.kernel
         rows = [self.query_row(code.add(row, r))[0] for r in range(self.tile)]
         with code.for_(0, length) as key, emitter.scope():
@@ -336,8 +336,8 @@ class _Printer(Attending):
                 code.store(value, self.at[name], at)
 
     def scored(self, here: list[Int], scores: list[Value], start: Int, length: Int) -> list[Value]:
-        """Writes scores over the dot products that they derive from; returns vectors with each row's largest score in
-        one lane."""
+        """Replaces dot products by scores; returns a vector for each row whose lanes' maximum is the row's largest
+        score."""
         code, emitter, kernel, lanes = self.code, self.emitter, self.kernel, self.lanes
         nothing = code.const(-constants.inf, self.vector)
         with code.for_(0, length, lanes, [nothing] * len(here)) as index, emitter.scope():

@@ -51,7 +51,7 @@ class Attending:
         return self.code.mul(self.code.udiv(self.code.add(size, step - 1), step), step)
 
     def reserve(self, sizes: dict[str, Int]) -> dict[str, Value]:
-        """Memory of a thread: the start of each of these arrays, given their numbers of elements."""
+        """Reserves scratch memory of a thread: returns the address of each array, given its number of elements."""
         code, end, starts = self.code, 0, {}
         for name, size in sizes.items():
             starts[name] = end
@@ -69,7 +69,7 @@ class Attending:
             emitter.bindings[loop], rest = (rest, 0) if last else (code.urem(rest, n), code.udiv(rest, n))
 
     def take(self, start: Int, rows: int) -> None:
-        """A block of `rows` rows from `start` on, or the remaining ones."""
+        """Sets the current block: `rows` rows from `start` on, or the remaining ones."""
         code, total = self.code, self.emitter.dim(self.row_count)
         self.start, self.last = start, code.sub(total, 1)
         self.here = code.min(rows, code.sub(total, start))

@@ -154,7 +154,7 @@ def _wider(kernel: ContractionKernel, default: gemm.Schedule, target: Target) ->
             yield gemm.Schedule.of(tiled, target)
 
 
-# ---- what passes decide ----------------------------------------------------------------------------------------------------
+# ---- decisions of passes ----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

@@ -34,13 +34,13 @@ def runs_briefly(program: Program) -> bool:
 
 
 def is_long(program: Program) -> bool:
-    """Has a program so many launches that they had better be a table (`host/steps.py`) than code?"""
+    """True if a program has so many launches that a table (`host/steps.py`) is better than code."""
     found = (operation for block in blocks(program.block) for operation in block.operations)
     return sum(operation.operation.name == "burn.group" for operation in found) >= LONG
 
 
 def _ops(block: ir.Block) -> Iterator[Op]:
-    """Those of a block and of its branches; not what is in groups."""
+    """The ops of a block and of its branches, without those in groups."""
     for operation in block.operations:
         op = operation.opview
         if isinstance(op, Op):

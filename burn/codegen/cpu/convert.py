@@ -1,14 +1,14 @@
 """Conversions between element types, lane-wise: `convert` is the entry point, ONNX's Cast its specification.
 
-A value is held as its type is in memory: float64 to bfloat16 as the MLIR floats, integers as `i8` to `i64`, bool as
-`i1`, and the types without arithmetic (8-bit and 4-bit floats, 4-bit and 2-bit integers) as their bit patterns, one a
+A value has its element type's representation in memory. float64 to bfloat16 are MLIR floats, integers `i8` to `i64`,
+and bool `i1`. Types without arithmetic (8-bit and 4-bit floats, 4-bit and 2-bit integers) are bit patterns, one per
 byte. Every conversion decodes to a type with arithmetic and encodes from there. Nothing calls a compiler-rt routine
 on a target with F16C or better: bfloat16 and the small floats are integer arithmetic.
 
 Choices where the specification leaves one:
-- float to integer truncates; beyond the range (and NaN) it does as C on x86-64: the 32-bit integer, for uint32 the
-  64-bit one, is the least integer, and narrower types take its low bits. A negative float wraps to an unsigned type.
-- a double is rounded once, also to types narrower than float32; an integer above 2^53 is first rounded to a double.
+- float to integer truncates. A NaN, or a number out of range, gives the same as C on x86-64: the least int32 (int64
+  for uint32). Narrower types take its low bits. A negative float wraps to an unsigned type.
+- a double is rounded once, even to types narrower than float32. An integer above 2^53 is first rounded to a double.
 - NaN becomes zero in float4_e2m1fn (as in ml_dtypes), and a negative number NaN in float8_e8m0fnu.
 """
 
@@ -27,7 +27,7 @@ _ELEMENTS = {
     **{name: f"i{max(8, bits)}" for name, bits in INTEGERS.items()},
     **dict.fromkeys([*SMALL, EXPONENT], "i8"),
     "bool": "i1",
-    **dict.fromkeys(("string", "list"), "i64"),  # addresses: equal strings have equal ones
+    **dict.fromkeys(("string", "list"), "i64"),  # addresses: equal strings have equal addresses
 }
 
 
@@ -73,7 +73,7 @@ def convert(
 
 
 def _decode(x: Lanes, source: str) -> Lanes:
-    """As f32 or f64, as an integer whose bits all count, or as i1."""
+    """The value as f32 or f64, as an integer with all bits significant, or as i1."""
     if source == "float16":
         return _from_small(x.as_int(), HALF) if x.code.integer_halves else x.widen("f32")
     if source == "bfloat16":
@@ -89,7 +89,7 @@ def _decode(x: Lanes, source: str) -> Lanes:
     return x
 
 
-# ---- to integers and from them ---------------------------------------------------------------------------------------
+# ---- integers --------------------------------------------------------------------------------------------------------
 def _to_integer(x: Lanes, source: str, target: str) -> Lanes:
     element, bits = element_type(target), INTEGERS[target]
     if source == "bool":
@@ -112,7 +112,7 @@ def _truncate(x: Lanes, bits: int) -> Lanes:
 
 
 def _to_float(x: Lanes, source: str) -> Lanes:
-    """As f32 where that is exact, else as f64 (which it is, but for integers above 2^53)."""
+    """Converts to f32 if that is exact, otherwise to f64, which is exact except for integers above 2^53."""
     if source == "bool":
         return x.where(x.const(1.0, "f32"), 0.0)
     if x.floating:
@@ -122,7 +122,8 @@ def _to_float(x: Lanes, source: str) -> Lanes:
 
 # ---- float32 to narrower floats --------------------------------------------------------------------------------------
 def _round_to_odd(x: Lanes) -> Lanes:
-    """f64 to the f32 towards zero, its last bit set if anything was lost: rounding that again rounds x itself."""
+    """Rounds f64 to f32 towards zero, and sets the last bit if the result is inexact. Rounding that result further is
+    the same as rounding x once."""
     near = x.narrow("f32")
     back = near.widen("f64")
     inexact = (back < x) | (back > x)
@@ -141,10 +142,10 @@ def _to_small(x: Lanes, form: Small, saturate: bool) -> Lanes:
     bits = x.as_int()
     magnitude = bits & 0x7FFFFFFF
     shift = 23 - form.mantissa
-    # Half an ULP is added, less where the last bit kept is even; a carry runs into the exponent as it should.
+    # Adds half an ULP, or one bit less if the last kept bit is even; a carry correctly increments the exponent.
     rounded = magnitude + ((1 << (shift - 1)) - 1) + (magnitude.shift_right_logical(shift) & 1)
     normal = rounded.shift_right_logical(shift) - ((127 - form.bias) << form.mantissa)
-    # Denormals are multiples of one step: the float adder rounds |x| / step, the code stands in the low bits.
+    # Denormals are multiples of one step: a float addition rounds |x| / step, and its low bits are the code.
     magic = x.const(1.5 * 2.0**23)
     denormal = (x.abs().mad(2.0 ** (form.bias - 1 + form.mantissa), magic)).as_int() - magic.as_int()
     result = (magnitude < ((128 - form.bias) << 23)).where(denormal, normal)
@@ -180,12 +181,13 @@ def _from_small(x: Lanes, form: Small) -> Lanes:
 
 
 def _to_exponent(x: Lanes, saturate: bool, round_mode: str) -> Lanes:
-    """float8_e8m0fnu. The float's own exponent field is the code; below 2^-126 the fraction decides between 0 and 1."""
+    """Converts to float8_e8m0fnu. The code is the float's exponent field; below 2^-126 the fraction decides between 0
+    and 1."""
     bits = x.as_int() & 0x7FFFFFFF
     fraction = bits & 0x7FFFFF
     exponent = bits.shift_right_logical(23)
     denormal = exponent.equals(0)
-    # The least fraction that rounds up; a denormal's own power of two is half its field.
+    # The least fraction that rounds up; for a denormal, half of the fraction field.
     threshold = {
         "up": denormal.where(bits.const(0x400001), 1),
         "nearest": denormal.where(bits.const(0x600000), 0x400000),

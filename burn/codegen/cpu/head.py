@@ -1,4 +1,4 @@
-"""The head of every kernel's function: addresses and sizes out of its arguments, and scratch memory."""
+"""The head of every kernel's function: loads addresses and sizes from its arguments, and lays out scratch memory."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def open_kernel(
 
 
 def scratch(code: Function, worker: Value, size: Int) -> Value:
-    """A kernel's scratch memory; the kernel ends where there is none left."""
+    """A kernel's scratch memory; the kernel returns if none is left."""
     memory = code.call("burn_rt_scratch", [worker, code.value(size)], PTR)
     assert memory is not None
     code.return_if(code.is_null(memory))

@@ -47,7 +47,7 @@ from burn.runtime.memory import HOST
 
 @dataclass(frozen=True)
 class Emitted:
-    """A function to launch: its name, the sizes that it takes after its buffers, and the iterations of a launch.
+    """A function to launch: its name, its size arguments (after the buffers), and the iterations of a launch.
     `grain` is the fewest iterations worth another thread, negative if a thread takes all its iterations at once
     (`burn_rt_launch`). copied: the source and destination of a kernel that only copies."""
 
@@ -63,7 +63,7 @@ class Emitted:
             entry.pass_threads()
         if self.copied is not None:
             source, target = (some(buffers[i]) for i in self.copied)
-            if not entry.calls.apart(source, target):
+            if not entry.calls.differ(source, target):
                 # nothing to copy if an output shares the memory of a donated input
                 addresses = [entry.code.word(entry.calls.reached(address)) for address in (source, target)]
                 there = entry.code.cmp("eq", *addresses)
@@ -168,8 +168,8 @@ _texts: dict[tuple[str, Target], str] = {}
 
 
 class KernelPrinter:
-    """The functions of one program. See `burn.codegen.host.launches.Kernels`. `chosen` says, by the record of each launch, which
-    choice is behind it."""
+    """The functions of one program. See `burn.codegen.host.launches.Kernels`. `chosen` is the key of the choice that each
+    launch depends on, by the launch's record."""
 
     memory = HOST
 
@@ -191,7 +191,7 @@ class KernelPrinter:
         return Launches(launches, shared, sections=tuple(call.section for call in calls))
 
     def variant(self, group: Group) -> None:
-        """There is none."""
+        """CPU kernels have no variant for a whole group."""
 
     def print(self, kernel: Kernel) -> Launch:
         kernel = collapse(kernel)
@@ -226,7 +226,7 @@ class KernelPrinter:
             schedule = loops.Schedule.of(longer, self.target)
             return self._looped(longer, choice.pick(schedule, lambda: candidates.cuts(longer, schedule, self.target)))
         picked = choice.pick(schedule, lambda: [candidates.without_transposes(longer, self.target)])
-        # the other one may also go across: it interleaves
+        # the alternative may also use `across`: it interleaves
         return self._looped(kernel if picked == schedule else longer, picked)
 
     def _looped(self, kernel: LoopKernel, schedule: loops.Schedule) -> Emitted:
@@ -270,7 +270,7 @@ class KernelPrinter:
             return self._loops(as_loops(kernel), choice)
         rows = product([v.extent for v in kernel.rows])
         may_be_one = not isinstance(rows, int) and factor(rows) == 1 and len(kernel.depth) == 1
-        if not may_be_one or not panels_of(kernel) or self.target.is_slender or self.target.small:
+        if not may_be_one or not panels_of(kernel) or self.target.is_size_bound or self.target.small:
             return self._vectors(kernel, order)
         tiled = Tiled.of(kernel, order.width)
         assert tiled is not None
@@ -364,11 +364,13 @@ class KernelPrinter:
         others: Callable[[Any, Any, Target], Sequence[Any]],
         choice: Choice,
     ) -> Emitted:
-        """By the module `attention` or by `attention_gradient`, which have the same functions."""
+        """Prints with the module `attention` or `attention_gradient`, which have the same functions."""
         default = printer.Schedule.of(kernel, self.target)
         schedule = choice.pick(default, lambda: others(kernel, default, self.target))
         grain = grain_for(schedule.work(kernel))
-        kept = {v: v.extent for v in (kernel.depth, kernel.column) if isinstance(v.extent, int)}  # heads differ little
+        kept = {
+            v: v.extent for v in (kernel.depth, kernel.column) if isinstance(v.extent, int)
+        }  # heads need about the same time
         general, values = parametrize(kernel, kept, small=self.small)
         emit = partial(printer.emit, general, schedule, self.target)
         return self._emitted(general, schedule, values, emit, schedule.count(kernel), grain)
@@ -387,7 +389,8 @@ class KernelPrinter:
         return Emitted(name, sizes, count, grain)
 
     def _text(self, key: str, emit: Emit) -> str:
-        """A kernel's function. Programs share the text of one that refers to no source node: numbers of nodes are a program's."""
+        """A kernel's function. Programs share the text if it refers to no source node, because nodes are numbered per
+        program."""
         text = _texts.get((key, self.target))
         if text is None:
             named: list[str] = []

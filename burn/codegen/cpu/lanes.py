@@ -1,9 +1,8 @@
 """Arithmetic on SSA values written as Python expressions, lane-wise, the same for a scalar and for a vector.
 
-`Lanes` wraps a `Value` and its `Function`; `x * y + 1` writes the `arith` ops, in floats or integers as the type
-says, and Python numbers become constants of the other operand's type. `==` stays Python's: comparisons that could be
-mistaken for it are methods. Signless integers: `<`, `>>` and `.to_float` are signed, the unsigned forms are methods
-named so.
+`Lanes` wraps a `Value` and its `Function`; `x * y + 1` writes `arith` ops for floats or integers, by the type, and
+Python numbers become constants of the other operand's type. `==` is not overloaded; `equals` compares lanes. Integers
+are signless: `<`, `>>` and `.to_float` are signed, and methods with other names are unsigned.
 """
 
 from __future__ import annotations
@@ -93,7 +92,7 @@ class Lanes:
         return self.op("arith.negf") if self.floating else self.const(0) - self
 
     def mad(self, factor: Lanes | int | float, addend: Lanes | int | float) -> Lanes:
-        """`self * factor + addend`, fused where the target can: for sums that need not be exact."""
+        """`self * factor + addend`, fused if the target can: for sums that need not be exact."""
         return self.call("llvm.intr.fmuladd", factor, addend)
 
     def horner(self, coefficients: Sequence[float]) -> Lanes:
@@ -179,7 +178,7 @@ class Lanes:
         return (self.as_int() if self.floating else self) < 0
 
     def where(self, yes: Lanes | int | float, no: Lanes | int | float) -> Lanes:
-        """This condition picks lanes. One of the two must be a `Lanes`, to tell the type."""
+        """Selects lanes by this condition. One of the two operands must be a `Lanes`, which gives the type."""
         like = yes if isinstance(yes, Lanes) else no
         assert isinstance(like, Lanes)
         return self.wrap(self.code.select(self.value, like.const(yes).value, like.const(no).value))
@@ -205,7 +204,7 @@ class Lanes:
         return self.cast("arith.sitofp", element)
 
     def to_int(self, element: str) -> Lanes:
-        """Truncates towards zero; out of range the lane is undefined, so that it must not be picked later."""
+        """Truncates towards zero. A lane out of range is undefined: it must not be selected later."""
         return self.cast("arith.fptosi", element)
 
     def resize(self, element: str, signed: bool = True) -> Lanes:

@@ -14,7 +14,7 @@ from burn.kernels.layouts import Convolution, Layouts, PackedMatmul
 
 @dataclass(frozen=True)
 class CPULayouts(Layouts):
-    """See `Layouts`. choices: those that autotuning or a seed made instead of the heuristics'."""
+    """See `Layouts`. choices: variants from autotuning or a seed, instead of the heuristics' defaults."""
 
     target: Target
     choices: Choices
@@ -39,6 +39,6 @@ class CPULayouts(Layouts):
 
     @property
     def _has_one_variant(self) -> bool:
-        """True if the heuristics' layouts are final: for short code, and for exact sums. The number of vectors in a panel is the
-        number of partial sums."""
+        """True if the heuristics' layouts are final: for size-optimised code, and for exact sums, because the number of
+        vectors in a panel is the number of partial sums."""
         return self.target.compact or self.target.exact

@@ -36,7 +36,7 @@ class Schedule:
     - `cuts`: how the loops of each stage are split into partial sums
     - `across`: the loop that in-register transposes combine with the lanes ("" for none)
     - `adjacent`: the loop whose neighbouring iterations compute their windows together
-    - `woven`: rows along `across` are interleaved, one vector for each
+    - `interleaves`: rows along `across` are interleaved, one vector for each
     """
 
     lane: str
@@ -50,7 +50,7 @@ class Schedule:
 
     @staticmethod
     def of(kernel: LoopKernel, target: Target) -> Schedule:
-        # vectors take a body more, for what is left
+        # vectors need a second body for the remainder
         return Schedule.along(kernel, None if target.compact else choose_lane(kernel), target)
 
     @staticmethod
@@ -164,8 +164,7 @@ class _Printer:
                 body()
 
     def _transposed_blocks(self, across: LoopVar, start: Int, stop: Int) -> None:
-        """Runs the stages for lanes start..stop, for a square of up to as many iterations of `across` as there are
-        lanes."""
+        """Runs the stages for lanes start..stop, for up to as many iterations of `across` as there are lanes."""
         code, emitter, lanes = self.code, self.emitter, self.lanes
         first, extent = code.mul(emitter.bindings[across], lanes), emitter.dim(across.extent)
         last = code.add(first, lanes)
@@ -186,7 +185,7 @@ class _Printer:
                 covered = row < lanes - 1 and self._is_covered(across)
                 with code.scope(), emitter.under(None if covered else emitter.mask):
                     emitter.bindings[across] = code.add(first, row)
-                    emitter.know((load, vectors[row]) for load, vectors in transposed_loads)
+                    emitter.remember((load, vectors[row]) for load, vectors in transposed_loads)
                     self._stages()
 
         with code.if_(code.cmp("sle", last, extent)), emitter.scope():
@@ -262,8 +261,8 @@ class _Printer:
         return isinstance(self.lane.extent, int) and self.lane.extent < self.lanes
 
     def _is_covered(self, across: LoopVar) -> bool:
-        """True if the excess lanes of a square's row overwrite only the start of the next row, which is written later.
-        Masked stores take many times as long. All loads precede the stores."""
+        """True if the excess lanes of a row overwrite only the start of the next row, which is written later. Masked
+        stores take many times as long. All loads precede the stores."""
         assert self.lane is not None
         nodes = list(walk(*(scalar for stage in self.kernel.stages for scalar in stage.scalars)))
         if not self._is_short() or any(isinstance(n, Load) and n not in self.crosswise for n in nodes):
@@ -275,7 +274,7 @@ class _Printer:
         )
 
     def _transposed_lanes(self, load: Load) -> list[Value]:
-        """The loaded lanes for each row of a square: loads columns and transposes them. Lanes past the end repeat the
+        """The loaded lanes for each row of a block: loads columns and transposes them. Lanes past the end repeat the
         last column."""
         code, emitter, lanes = self.code, self.emitter, self.lanes
         assert self.lane is not None

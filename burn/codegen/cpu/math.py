@@ -1,7 +1,7 @@
 """The pointwise functions of the CPU code generator: `apply` writes one, lane-wise, by its name in the burn dialect.
 
-`FUNCTIONS` is the table: for each name, how it is written for floats, signed and unsigned integers and bool. MLIR
-integers have no sign, so the dtype of the operands chooses. Functions that need more than a few instructions are in
+`FUNCTIONS` is the table: for each name, how it is printed for floats, signed and unsigned integers and bool. MLIR
+integers are signless, so the operands' dtype selects. Functions that need more than a few instructions are in
 `elementary/`. float16 and bfloat16 are computed in float32 and rounded once.
 """
 
@@ -31,7 +31,7 @@ Emit = Callable[..., Lanes]
 
 @dataclass(frozen=True)
 class Rule:
-    """How a function of `arity` operands is written for each kind of element; None where it has no meaning."""
+    """How a function of `arity` operands is printed for each kind of element; None if it is not defined."""
 
     arity: int
     floats: Emit | None = None
@@ -43,8 +43,7 @@ class Rule:
 
 def apply(code: Function, name: str, dtype: str, *values: Value) -> Value:
     """Function `name` of operands of burn dtype `dtype` (for `select`, of the two after the i1 condition). The result
-    has that type too, or is i1 for a predicate. Raises `CompileError` where the function has no meaning for the
-    type."""
+    has the same type, or is i1 for a predicate. Raises `CompileError` if the function is not defined for the type."""
     rule = FUNCTIONS.get(name)
     if rule is None:
         raise CompileError(f"the CPU back end knows no pointwise function '{name}'")
@@ -82,8 +81,8 @@ def _op(name: str) -> Emit:
 
 # ---- floats ----------------------------------------------------------------------------------------------------------
 def _minimum(a: Lanes, b: Lanes) -> Lanes:
-    """The first choice takes `a` if either is NaN, so only b's NaN is left: no cost where b is a constant, as in a
-    ReLU."""
+    """The first select yields `a` if either is NaN, so only a NaN of b remains to be checked: no cost if b is a
+    constant, as in a ReLU."""
     return b.is_nan().where(b, (b < a).where(b, a))
 
 
@@ -102,13 +101,13 @@ def _float_mod(x: Lanes, y: Lanes) -> Lanes:
 
 
 def _float_floordiv(x: Lanes, y: Lanes) -> Lanes:
-    """Python's: the floor of the exact quotient, where floor(x / y) would see a quotient rounded up to an integer."""
+    """Python's //: the floor of the exact quotient; floor(x / y) would be wrong if x / y rounds up to an integer."""
     rest = remainder.fmod(x, y)
     down = rest.differs(0.0) & ((rest < 0.0) ^ (y < 0.0))
     quotient = (x - rest) / y
     quotient = down.where(quotient - 1.0, quotient)
     floor = quotient.op("math.floor")
-    quotient = floor + (quotient - floor > 0.5).where(x.const(1.0), 0.0)  # it is an integer but for its rounding
+    quotient = floor + (quotient - floor > 0.5).where(x.const(1.0), 0.0)  # an integer, except for its rounding
     return y.equals(0.0).where(x / y, quotient.equals(0.0).where(quotient.with_sign_of(x / y), quotient))
 
 
@@ -154,7 +153,8 @@ def _signed_mod(a: Lanes, b: Lanes) -> Lanes:
 
 
 def _integer_power(base: Lanes, exponent: Lanes, signed: bool) -> Lanes:
-    """By squaring, modulo 2^width. A negative exponent gives the reciprocal truncated: 0 unless the base is 1 or -1."""
+    """Exponentiation by squaring, modulo 2^width. A negative exponent gives the truncated reciprocal: 0 unless the base
+    is 1 or -1."""
     code = base.code
     with code.for_(0, base.width, carried=(base.const(1).value, base.value, exponent.value)) as loop:
         result, square, left = (base.wrap(v) for v in loop.carried)
@@ -182,12 +182,12 @@ def _compare(floats: str, signed: str, unsigned: str) -> Rule:
 
 
 def _integers(arity: int, emit: Emit, floats: Emit | None = None, boolean: Emit | None = None) -> Rule:
-    """The same for signed and unsigned."""
+    """A rule that is the same for signed and unsigned integers."""
     return Rule(arity, floats, emit, emit, boolean)
 
 
 def _by_sign(arity: int, emit: Emit, floats: Emit) -> Rule:
-    """Integer functions told by their last argument whether they are signed."""
+    """A rule whose integer function takes `signed` as its last argument."""
     return Rule(arity, floats, lambda *x: emit(*x, True), lambda *x: emit(*x, False))
 
 

@@ -27,7 +27,7 @@ def cuts(stage: Stage, lane: LoopVar | None, lanes: int) -> tuple[Cut, ...]:
 
     A loop whose terms fit into a block together with those of the loops inside it is not cut."""
     result: list[Cut] = []
-    terms = 1  # that an accumulator takes in one iteration of the loop looked at
+    terms = 1  # terms per iteration of the current loop
     for loop in reversed(stage.loops if any(map(is_float_sum, stage.reductions)) else ()):
         extent = loop.extent
         steps = -(-extent // (lanes if loop == lane else 1)) if isinstance(extent, int) else None

@@ -1,4 +1,4 @@
-"""The pipelines of CPUs: which memory layouts pay is decided by the target."""
+"""The pass pipelines of CPUs: the target decides which memory layouts pay."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ NARROW = _with(f"winograd{{{winograd.NARROW}}},pack")
 PLAIN = _with("pack")
 """Sums are formed in the order of the program."""
 
-SLENDER = _with("winograd{constants=false},pack{borders=false}")
-"""Neither constants nor memory may grow."""
+SIZE_BOUND = _with("winograd{constants=false},pack{borders=false}")
+"""Size-optimised programs: neither constants nor memory may grow."""
 
 FETCHED = _with(f"winograd{{{winograd.FETCHED}}},pack{{borders=false}}")
 """Vectors are short, and constants may grow a little."""
@@ -35,9 +35,9 @@ COMPACT = _with("pack{borders=false}")
 
 def passes_of(target: Target) -> Pipeline:
     """The pipeline for a CPU."""
-    slender = target.is_slender
+    is_size_bound = target.is_size_bound
     if target.compact or target.exact:
-        return COMPACT if slender else PLAIN
+        return COMPACT if is_size_bound else PLAIN
     if winograd.is_narrow(target):
-        return FETCHED if slender else NARROW
-    return SLENDER if slender else PIPELINE
+        return FETCHED if is_size_bound else NARROW
+    return SIZE_BOUND if is_size_bound else PIPELINE

@@ -53,8 +53,8 @@ class CPUPrinter(Printer):
             return module_text(self._entry(program)[0].functions)
 
     def _entry(self, program: Program) -> tuple[Entry, Mapping[int, str]]:
-        """The printed program, and the choices behind its launches. If variants are drawn (`Choices.seed`), no program is too
-        small for them."""
+        """The printed program, and the choices that its launches depend on. If variants are drawn (`Choices.seed`), even
+        small programs use them."""
         target = replace(self.target, small=runs_briefly(program) and self.choices.seed is None)
         groups = sum(isinstance(op.opview, Group) for op in program.block.operations)
         kernels = KernelPrinter(target, small=written_numbers(target, groups), choices=self.choices)

@@ -15,7 +15,7 @@ from burn.kernels.body import REDUCERS, Reduction, Stage, identity
 
 @dataclass(frozen=True)
 class Reductions:
-    """Of a kernel whose parallel loops these are, and whose lanes run along `lane`: whole vectors of them where it is `even`."""
+    """The reductions of a kernel with these parallel loops, vectorised along `lane`. `even`: whole vectors cover it."""
 
     code: Function
     emitter: ScalarEmitter
@@ -45,8 +45,8 @@ class Reductions:
     def _nest(
         self, stage: Stage, nest: Sequence[tuple[LoopVar, partial_sums.Cut]], carried: list[Value]
     ) -> list[Value]:
-        """Prints the loops of a nest, each with its cut, and returns the accumulators after them. A loop that is cut forms a
-        total of its own, so that the loops around it add up totals."""
+        """Prints the loops of a nest, each with its cut, and returns the accumulators after them. A cut loop has accumulators
+        of its own, which the enclosing loops add up."""
         code, emitter = self.code, self.emitter
         if not nest:
             with emitter.scope():
@@ -79,7 +79,7 @@ class Reductions:
         carried: list[Value],
         at: Callable[[Int, list[Value]], list[Value]],
     ) -> list[Value]:
-        """Runs `at` for start..stop, the accumulators carried along; each block of the cut begins its sums afresh."""
+        """Runs `at` for start..stop, carrying the accumulators; each block of the cut starts its sums from zero."""
         code = self.code
         inner, size = (cut[:-1], cut[-1]) if cut else ((), 1)
         with code.for_(start, stop, size * step, carried) as loop, self.emitter.scope():
@@ -96,12 +96,13 @@ class Reductions:
         return loop.results
 
     def _fresh(self, stage: Stage, carried: list[Value]) -> list[Value]:
-        """The accumulators with float sums begun at zero."""
+        """The accumulators, with float sums reset to zero."""
         zero = [self.code.const(0, v.type) for v in carried]
         return [z if s else v for v, z, s in zip(carried, zero, _sums(stage), strict=True)]
 
     def _joined(self, stage: Stage, carried: list[Value], partial: list[Value]) -> list[Value]:
-        """The accumulators after a part that began at `_fresh`: its sums are added, all else was carried through it."""
+        """The accumulators after a part that started from `_fresh`: its sums are added; other accumulators were carried
+        through it."""
         return [
             math.apply(self.code, "add", s.dtype, c, p) if s else p
             for c, p, s in zip(carried, partial, _sums(stage), strict=True)
@@ -131,7 +132,7 @@ class Reductions:
 
 
 def _sums(stage: Stage) -> list[Reduction | None]:
-    """For each accumulator of a stage the float sum it belongs to."""
+    """For each accumulator of a stage, the float sum that it belongs to."""
     return [
         r if partial_sums.is_float_sum(r) else None
         for r in stage.reductions
@@ -165,7 +166,7 @@ def _better(code: Function, reduction: Reduction, body: Value, best: Value, best
 
 
 def across(code: Function, reduction: Reduction, value: Value) -> Value:
-    """Combines the lanes pairwise: one half with the other until one lane is left."""
+    """Combines the lower with the upper lanes repeatedly until one lane is left."""
     lanes, element = lanes_of(value.type), element_of(value.type)
     while lanes > 1:
         half = lanes // 2

@@ -61,9 +61,7 @@ class ScalarEmitter:
         self.accumulator: Value | None = None
         self._memo: list[dict[object, Value]] = [{}]
         self._varies: dict[int, tuple[Scalar, bool]] = {}
-        self.rows: dict[
-            Int, Sequence[Int]
-        ] = {}  # of a contraction: where the loops are at a row, for rows that were found
+        self.rows: dict[Int, Sequence[Int]] = {}  # the row loops' indices in a contraction, by row
 
     @contextmanager
     def scope(self) -> Iterator[None]:
@@ -112,13 +110,13 @@ class ScalarEmitter:
                 result = getattr(self.code, atom.op)(result, a)
             return result
         positive = non_negative(atom.args[0])
-        args[1] = self.code.max(args[1], 1)  # a size of 0: what is divided by it belongs to a loop that does not run
+        args[1] = self.code.max(args[1], 1)  # a size of 0 is a divisor only in loops that do not run
         if atom.op == "floordiv":
             return (self.code.udiv if positive else self.code.floordiv)(*args)
         return (self.code.urem if positive else self.code.mod)(*args)
 
     def lane_dim(self, dim: Dim) -> Value:
-        """An index expression as one i64 a lane."""
+        """An index expression as one i64 per lane."""
         if not self.varies(dim) or isinstance(dim, int):
             return self.code.splat(self.code.value(self.dim(dim)), self.lanes)
         assert self.lane is not None
@@ -157,7 +155,7 @@ class ScalarEmitter:
             for a in args[1:]:
                 result = self.code.op(f"arith.{atom.op}si", result, a)
             return result
-        assert atom.op != "broadcast", "sizes that broadcast do not depend on places"
+        assert atom.op != "broadcast", "sizes that broadcast do not depend on loop variables"
         positive = non_negative(atom.args[0])
         if not isinstance(atom.args[1], int):
             args[1] = self.code.op("arith.maxsi", args[1], self.code.const(1, args[1].type))
@@ -167,7 +165,7 @@ class ScalarEmitter:
         return self.code.op("arith.subi", args[0], self.code.op("arith.muli", quotient, args[1]))
 
     def _fetch(self, atom: Fetched) -> Value:
-        """An index from data: counted from the end if negative; out of range it is reported and taken as 0."""
+        """An index read from data. A negative one counts from the end. One out of range is reported, and 0 is used instead."""
         key = ("fetch", atom.name, self.lanes if self.varies_scalar(atom.source) else 1)
         for memo in self._memo:
             if key in memo:
@@ -230,8 +228,8 @@ class ScalarEmitter:
         self._memo[-1][id(node)] = result
         return result
 
-    def know(self, values: Iterable[tuple[Scalar, Value]]) -> None:
-        """Nodes whose values, in the scope that is open, are there already."""
+    def remember(self, values: Iterable[tuple[Scalar, Value]]) -> None:
+        """Registers values of nodes that are available in the current scope."""
         self._memo[-1].update((id(node), value) for node, value in values)
 
     def wide(self, node: Scalar) -> Value:
@@ -315,7 +313,7 @@ class ScalarEmitter:
         return self.dim(offset)
 
     def step(self, offset: Dim) -> Dim | None:
-        """How far apart neighbouring lanes lie; None when that is no constant."""
+        """The stride between neighbouring lanes; None if it is not constant."""
         assert self.lane is not None
         if any(isinstance(a, Fetched) and self.varies_scalar(a.source) for a in loop_atoms(offset)):
             return None
@@ -360,7 +358,7 @@ class ScalarEmitter:
         return result
 
     def _lane_by_lane(self, node: Where) -> Value:
-        """Each lane's value, by a condition of its own."""
+        """Evaluates each lane under its own condition."""
         code = self.code
         condition = self._all([code.cmp("ult", self.lane_dim(p), self.lane_dim(extent)) for p, extent in node.ranges])
         mask = condition if self.mask is None else code.op("arith.andi", condition, self.mask)
@@ -385,7 +383,7 @@ class ScalarEmitter:
         return self._all(tests)
 
     def prepare(self, offset: Dim, node: Scalar) -> None:
-        """Computes what `store` will write there."""
+        """Computes the value that `store` will write at an offset."""
         if self.lanes > 1 and self.varies(offset):
             self.wide(node)
         else:
@@ -420,7 +418,7 @@ class ScalarEmitter:
 
 
 def _is_never_above_zero(node: Scalar) -> bool:
-    """Of floats that are computed on as they are."""
+    """True if a float node is -(x * x) or -|x|, so that its exponential cannot overflow."""
     match node:
         case Apply(dtype="float32" | "float64", function="neg", args=(Apply(function="mul", args=(a, b)),)):
             return a is b

@@ -13,7 +13,7 @@ def transposed(code: Function, rows: list[Value]) -> list[Value]:
     while half:
         starts = [i - half if i & half else i for i in range(lanes)]  # of the low half that comes to each lane
         low = [start + lanes * ((i & half) > 0) for i, start in enumerate(starts)]
-        high = [place + half for place in low]
+        high = [index + half for index in low]
         for i in (i for i in range(lanes) if not i & half):
             a, b = rows[i], rows[i + half]
             rows[i], rows[i + half] = (
@@ -24,15 +24,15 @@ def transposed(code: Function, rows: list[Value]) -> list[Value]:
 
 
 def interleaved(code: Function, rows: list[Value]) -> list[Value]:
-    """The elements of two to four vectors in turn: all first ones, then all second ones, as many vectors."""
+    """Interleaves two to four vectors: the first elements of all, then the second ones, in as many vectors."""
     count, lanes = len(rows), lanes_of(rows[0].type)
 
-    def pick(a: Value, b: Value, places: list[int]) -> Value:
-        return code.raw(f"vector.shuffle {a}, {b} {places} : {a.type}, {b.type}", a.type)
+    def pick(a: Value, b: Value, indices: list[int]) -> Value:
+        return code.raw(f"vector.shuffle {a}, {b} {indices} : {a.type}, {b.type}", a.type)
 
     def pairs(a: Value, b: Value) -> list[Value]:
-        halves = [[at + i // 2 + lanes * (i % 2) for i in range(lanes)] for at in (0, lanes // 2)]
-        return [pick(a, b, places) for places in halves]
+        masks = [[at + i // 2 + lanes * (i % 2) for i in range(lanes)] for at in (0, lanes // 2)]
+        return [pick(a, b, mask) for mask in masks]
 
     if count == 2:
         return pairs(rows[0], rows[1])

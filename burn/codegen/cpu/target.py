@@ -46,7 +46,7 @@ class Target:
         return 4 if "avx512vnni" in self.features else 2
 
     @property
-    def is_slender(self) -> bool:
+    def is_size_bound(self) -> bool:
         """True if a program should be as small as possible: for a web page, for a microcontroller's flash, or on
         request."""
         return self.compact or self.architecture in ("wasm32", "thumbv7em")
@@ -75,7 +75,7 @@ class Target:
     def attributes(self) -> str:
         """LLVM function attributes: generate for exactly this CPU, and use its whole vectors.
 
-        The features are written out because LLVM takes those of the compiling machine where a function names none."""
+        The features are listed explicitly: LLVM would use those of the compiling machine for a function without any."""
         passed = ['"nounwind"', '"noinline"', *(['"optsize"'] if self.small or self.compact else [])]
         passed += ['"minsize"'] if self.compact else []
         if self.architecture == "x86_64":
@@ -141,7 +141,7 @@ def host_targets(features: frozenset[str]) -> list[Target]:
 
 
 def host_target(features: frozenset[str]) -> Target:
-    """The widest of them. Raises CompileError where there is none."""
+    """The widest target of `host_targets`. Raises CompileError if there is none."""
     found = host_targets(features)
     if not found:
         raise CompileError("burn does not compile on this machine", [f"it knows no {architecture()} CPU"])
@@ -161,14 +161,14 @@ def resolved(target: str | Target | None) -> Target:
 
 
 def compact(target: Target) -> Target:
-    """A target for small programs: kernels without variants, which need few lines and which many layers share. Nothing
-    is unrolled, and tile registers are not used."""
+    """A target for small programs: kernels without variants, with little code, which many layers share. Nothing is
+    unrolled, and tile registers are not used."""
     kept = tuple(name for name in target.features if not name.startswith("amx"))
     return replace(target, features=kept, compact=True)
 
 
 def find(name: str, extra: Sequence[str] = ()) -> Target:
-    """The CPU of a name, with more features, as LLVM names them, than it always has. Raises CompileError."""
+    """The CPU of a name, with `extra` features in LLVM's names. Raises CompileError."""
     if name not in TARGETS:
         raise CompileError(f"there is no CPU '{name}'", [Problem("not one that burn knows", hint=near(name, TARGETS))])
     target = TARGETS[name]

@@ -1,6 +1,6 @@
 """Autotuning on a CPU: variants that are faster there than the heuristics' defaults.
 
-Decisions of passes are searched first, as kernels depend on them: which convolutions are transformed into the Winograd
+Decisions of passes are searched first, because kernels depend on them: which convolutions are transformed into the Winograd
 domain, then panel widths. Each trial runs the passes on a copy of the program. A choice's time is that of all launches
 from its source nodes. `kernels_tuned` then searches orders, blocks and loops of the kernels (`candidates.py`). Compared
 variants run interleaved (`burn.codegen.tuning.search`).
@@ -31,14 +31,14 @@ Pass = Callable[[CPU], Program]
 
 
 def machine(backend: CPU) -> str:
-    """Everything besides the program that timings depend on: the CPU, the target, the number of threads."""
+    """The machine's part of a timing's key: the CPU, the target, the number of threads."""
     exact = " exact" if backend.target.exact else ""
     return f"{processor()} {backend.name}{exact} {_native.num_threads()} threads"
 
 
 def with_unique_weights(program: Program) -> Program:
-    """The program with a source node of its own for each op, because timings are counted by node. In a traced function
-    many ops share one."""
+    """Gives each op of the program a location of its own, because timings are counted by source node. In a traced
+    function many ops share one."""
     with context():
         operations = [each.operation for block in blocks(program.block) for each in block.operations]
         for number, operation in enumerate(operations):

@@ -1,7 +1,7 @@
-"""Computes small windows for several neighbouring results together: depthwise convolutions, pooling.
+"""Computes small windows of several neighbouring results together: depthwise convolutions, pooling.
 
-One result at a time loads every element once for each window that contains it, beside a weight, with a bounds check.
-For neighbouring results the accumulators stay in registers: a weight is loaded once for all of them, and an element
+One result at a time loads every element once for each window that contains it, with a weight and a bounds check. For
+neighbouring results the accumulators stay in registers: a weight is loaded once for all of them, and an element
 once for all windows that contain it. For elements outside, another address is read. `AdjacentWindows.of` recognises such
 kernels, `Sums` prints.
 """
@@ -77,7 +77,7 @@ class AdjacentWindows:
 
 
 def _movement(stage: Stage, loop: LoopVar, window: LoopVar, lane: LoopVar) -> tuple[int, int, bool] | None:
-    """How loads advance along both loops (equally for all that advance), and for each if it is guarded along `loop`."""
+    """Returns the steps of the loads along both loops, and True if all are guarded along `loop`; None if loads differ."""
     nodes = list(walk(*(r.body for r in stage.reductions)))
     guards = [node for node in nodes if isinstance(node, Where)]
     if not all(_is_plain(guard, lane) for guard in guards):
@@ -175,8 +175,8 @@ class Sums:
                         for node in self.moving:
                             if (id(node), under) not in shared:
                                 shared[id(node), under] = self._element(node)
-                            emitter.know([(node, shared[id(node), under])])
-                        emitter.know(weights)
+                            emitter.remember([(node, shared[id(node), under])])
+                        emitter.remember(weights)
                         for number, reduction in enumerate(self.stage.reductions, index * each):
                             sums[number] = _accumulated(emitter, reduction, sums[number])
         return sums
@@ -232,7 +232,7 @@ def _is_plain(guard: Where, lane: LoopVar) -> bool:
 
 
 def _steps(offset: Dim, loop: LoopVar, window: LoopVar) -> tuple[int, int] | None:
-    """How many elements of some length a place of each loop is away from the next."""
+    """The strides of an offset along both loops, divided by their common factor; None if they are not positive constants."""
     outer, inner = coefficient(offset, loop), coefficient(offset, window)
     if isinstance(outer, int) and isinstance(inner, int) and outer > 0 and inner > 0:
         common = gcd(outer, inner)

@@ -24,7 +24,7 @@ END = "^end"
 
 @dataclass(frozen=True)
 class Known:
-    """A word that a table of steps says how to come by: one of its kinds, and a number."""
+    """A word that a table of steps describes: a kind and a number."""
 
     kind: int
     number: int
@@ -35,7 +35,7 @@ Word = Int | Known
 
 
 class Calls:
-    """One call of the runtime after another. An address is asked for anew wherever it is used."""
+    """Prints one runtime call after another. Every use of an address requests it again."""
 
     def __init__(self, entry: EntryBuilder) -> None:
         self.entry, self.code = entry, entry.code
@@ -52,7 +52,7 @@ class Calls:
         self._base = self.entry.call("burn_rt_plan", room, count, self._offsets)
 
     def in_arena(self, number: int) -> Address:
-        """Where a planned buffer lies."""
+        """The address of a planned buffer."""
         assert self._base is not None and self._offsets is not None
         return self.code.gep(self._base, self.code.load(self._offsets, number, "i64"), "i8")
 
@@ -63,19 +63,19 @@ class Calls:
         return self.entry.call("burn_rt_constant", number)
 
     def output(self, number: int, dims: Sequence[Int], size: Int) -> Address:
-        """The memory of an output, into which so many bytes go."""
+        """The memory of an output of `size` bytes."""
         self.entry.set_words(dims)
         return self.entry.call("burn_rt_output", number, len(dims), self.entry.words, size)
 
     def launch(self, record: int, kernel: str | Value, words: Sequence[Word], count: Int, grain: Int) -> None:
-        """Runs a kernel, by its name or address, for so many iterations."""
+        """Launches a kernel, by its name or address, for `count` iterations."""
         if isinstance(kernel, str):
             kernel = self.kernel(kernel)
         self.entry.set_words([self.reached(word) if isinstance(word, Known) else word for word in words])
         self.entry.call("burn_rt_launch", record, kernel, self.entry.words, count, grain)
 
     def once(self, key: Hashable, make: Callable[[], T]) -> T:
-        """Code printed before a launch, computed anew for each."""
+        """Code printed before a launch, for each launch again."""
         return make()
 
     def kernel(self, name: str) -> Value:
@@ -87,7 +87,7 @@ class Calls:
         assert isinstance(address, Value)
         return address
 
-    def apart(self, a: Address, b: Address) -> bool:
+    def differ(self, a: Address, b: Address) -> bool:
         """True if two addresses are known to differ."""
         return False
 
@@ -100,5 +100,5 @@ class Calls:
         yield
 
     def close(self) -> list[str]:
-        """Ends the function; what else the module is to hold."""
+        """Ends the function; returns other functions of the module."""
         return []

@@ -21,7 +21,7 @@ _WRONG = {"==": "ne", "!=": "eq", "<=": "sgt", "<": "sge", ">=": "slt", ">": "sl
 
 
 def of_inputs(entry: EntryBuilder) -> None:
-    """Checks what is known once the inputs are."""
+    """Checks the conditions that depend only on input sizes."""
     for operation in entry.program.block.operations:
         op = operation.opview
         if isinstance(op, CheckSize) and entry.sizes.known(op.size, op.bound):

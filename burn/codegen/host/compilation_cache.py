@@ -1,7 +1,7 @@
 """A cache of recently compiled objects by their source text.
 
-Constants are not part of the LLVM text. So a model with other weights, or weights of known shape in another layout,
-often has a text that was compiled before. LLVM takes most of a compilation's time.
+Constants are not part of the LLVM text. So a model with other weights often has a text that was compiled before. LLVM
+takes most of a compilation's time.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 
 class Recent:
-    """At most so many bytes of objects; the least recently used go first."""
+    """A cache of at most `limit` bytes of objects, which evicts the least recently used."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit

@@ -40,7 +40,7 @@ def own_symbol(dim: Dim, own: set[str]) -> str | None:
 
 @emits("if")
 def _if(entry: EntryBuilder, op: Op) -> None:
-    """Each branch computes its values where its buffers are; the results are what addresses and sizes come out."""
+    """Each branch computes its values in its own buffers; the results are the addresses and sizes that it passes on."""
     assert isinstance(op, If)
     code = entry.code
     condition = entry.flag(op.condition)
@@ -84,7 +84,7 @@ def _loop(entry: EntryBuilder, op: Op) -> None:
 
 
 class _LoopPrinter:
-    """`state` is what passes from one iteration to the next in registers, by name: addresses and sizes."""
+    """`state` has the addresses and sizes that iterations carry in registers, by name."""
 
     def __init__(self, entry: EntryBuilder, op: Loop) -> None:
         self.entry, self.code, self.op = entry, entry.code, op
@@ -124,7 +124,7 @@ class _LoopPrinter:
         self._end()
 
     def _limit(self) -> Value | None:
-        """The trip count. Where a stacked result's length is known, it is that: nothing is written behind its end."""
+        """The trip count. If a stacked result has a known length, at most that, so that nothing is written past its end."""
         for i in self.stacked:
             length = type_of(self.results[i]).shape[0]
             if own_symbol(length, self.own) is None:
@@ -133,7 +133,7 @@ class _LoopPrinter:
 
     # ---- before ------------------------------------------------------------------------------------------------------
     def _begin(self) -> None:
-        """Memory for what is carried and stacked, and the state at the start."""
+        """Allocates memory for carried values and stacked results; sets the initial state."""
         code, entry = self.code, self.entry
         self.start["iteration"] = code.const(0)
         self.start["go on"] = code.const(True, "i1")
@@ -178,7 +178,7 @@ class _LoopPrinter:
 
     # ---- an iteration ------------------------------------------------------------------------------------------------
     def _iterate(self) -> dict[Hashable, Value]:
-        """Prints the body and what follows it; returns the next state."""
+        """Prints the body and the updates after it; returns the next state."""
         code, entry, state = self.code, self.entry, self.state
         mark = entry.call("burn_rt_mark")
         for i, axis, name in self._argument_sizes():
@@ -204,7 +204,7 @@ class _LoopPrinter:
         for i in self.stacked:
             self._stack(i, following)
         for i in self.carried:  # values may swap buffers: current ones stay until the iteration has ended
-            self._hand_on(i, following)
+            self._carry_over(i, following)
         entry.call("burn_rt_release", mark)
         return following
 
@@ -217,14 +217,14 @@ class _LoopPrinter:
         return whole or self.entry.space(home).is_host
 
     def _target(self, i: int) -> Value:
-        """Where a value of fixed size that the body gives goes."""
+        """The buffer of a carried value of fixed size."""
         if i not in self.slices:
             return self.state["next", i]
         offset = self.code.mul(self.state["iteration"], self.slices[i])
         return self.code.gep(self.entry.pointer(self.results[i]), offset, "i8")
 
     def _sizes(self, following: dict[Hashable, Value]) -> None:
-        """The sizes after the iteration. Slices must agree in theirs."""
+        """The sizes after the iteration. All slices of a result must have the same sizes."""
         code, entry = self.code, self.entry
         for i, axis, _ in self._argument_sizes():
             following["size", i, axis] = code.value(entry.sizes.dim(type_of(self.given[i]).shape[axis]))
@@ -252,7 +252,7 @@ class _LoopPrinter:
         target = code.gep(grown, offset, "i8")
         entry.copy(self.given[i], target, entry.pointer(self.given[i]), type_of(self.given[i]).bytes)
 
-    def _hand_on(self, i: int, following: dict[Hashable, Value]) -> None:
+    def _carry_over(self, i: int, following: dict[Hashable, Value]) -> None:
         entry, state = self.entry, self.state
         target = state["next", i]
         if not self._in_place(i):

@@ -2,8 +2,8 @@
 
 The LLVM of the bindings generates code for this machine only; for others its text goes to a compiler with an older
 LLVM. The syntax of floats has changed. Newer text has `f0x3F800000` (the bits of the number's own format), rounded
-decimals, `-inf` and `+qnan`. Older text has bits; for a float these are the bits of the equal double. So `older`
-rewrites every float as bits. A float constant follows its type on the same line, directly or as a later operand of the
+decimals, `-inf` and `+qnan`. Older text has bits; for a float these are the bits of the equal double. `older` rewrites
+every float as bits. A float constant follows its type on the same line, directly or as a later operand of the
 same instruction.
 
 All other text is unchanged. A float in an unknown form or position is an error.
@@ -24,7 +24,7 @@ from burn.errors import CompileError
 
 @dataclass(frozen=True)
 class _Format:
-    """A float type: its bits, those of its mantissa, and what is in front of a number in hexadecimal digits."""
+    """A float type: its bits, the bits of its mantissa, and the prefix of its hexadecimal numbers."""
 
     bits: int
     mantissa: int
@@ -60,7 +60,7 @@ _TOKEN = re.compile(
 
 
 def older(text: str) -> str:
-    """The text with every float written by its bits. Raises CompileError if that is not certain to be right."""
+    """The text with every float written as bits. Raises CompileError for a float in an unknown form."""
     return "\n".join(_line(line) for line in text.split("\n"))
 
 
@@ -107,7 +107,7 @@ def _decimal(token: str, type_: str) -> int:
 
 
 def _as_double(bits: int) -> int:
-    """The bits of the double that a float is; those of a NaN by moving them."""
+    """The bits of the double that equals a float; for a NaN, its bits shifted."""
     value = struct.unpack("<f", struct.pack("<I", bits))[0]
     if math.isnan(value):
         return (bits >> 31) << 63 | 0x7FF << 52 | (bits & 0x7FFFFF) << 29

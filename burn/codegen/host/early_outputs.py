@@ -14,7 +14,7 @@ BEHIND = 32
 """The fewest groups after such an output: a recorded run is split there, which costs as much as a few launches."""
 
 SMALL = 4096
-"""The most bytes of an early output: callers seldom wait for larger ones alone."""
+"""The most bytes of an early output: callers seldom wait only for a larger one."""
 
 
 def early_outputs(program: Program, written: Mapping[ir.Value, int]) -> dict[ir.Operation, list[int]]:

@@ -1,8 +1,8 @@
 """Writes one function of MLIR text: SSA names, constants, address arithmetic, loops.
 
-Text, because parsing it in C++ is ten times cheaper than building the same ops one by one from Python. `Function` is the
-entry point; kernels are written with `llvm` pointers, `scf` loops over i64, and `arith`/`math`/`vector` values. Integers
-known in Python stay Python ints as long as they can (`Int = int | Value`), so that sizes fold away as they are written.
+It writes text because parsing text in C++ is ten times cheaper than building ops one by one from Python. `Function` is the
+entry point. Kernels use `llvm` pointers, `scf` loops over i64, and `arith`/`math`/`vector` values. Integers known in Python
+stay Python ints as long as possible (`Int = int | Value`), so that arithmetic on sizes is folded.
 """
 
 from __future__ import annotations
@@ -146,12 +146,12 @@ class Function:
         return "\n".join([head, *constants, *self.head, *self.lines, *leave, "}"])
 
     def first(self, text: str) -> None:
-        """A line at the function's start, in front of all that has been printed."""
+        """Inserts a line at the function's start."""
         self.head.append(f"  {text}")
 
     @property
     def position(self) -> int:
-        """How many lines there are: has something just been printed?"""
+        """The number of lines; unchanged if nothing has been printed since."""
         return len(self.lines)
 
     def cut(self) -> None:
@@ -159,7 +159,7 @@ class Function:
         self.cuts.append(len(self.lines))
 
     def part(self, name: str, arguments: Sequence[tuple[str, str]], names: Collection[str]) -> Function:
-        """A function of the same kind that is to hold lines of this one, which mention these names."""
+        """A function of the same kind for some lines of this one, which use these names."""
         part = Function(name, arguments, self.result, self.attributes)
         part.types, part._count, part._labels = self.types, self._count, self._labels
         part.constants = {key: value for key, value in self.constants.items() if value.name in names}
@@ -218,7 +218,7 @@ class Function:
     def value(self, x: Int, type_: str = "i64") -> Value:
         return x if isinstance(x, Value) else self.const(x, type_)
 
-    # ---- i64 arithmetic that folds ---------------------------------------------------------------------------------
+    # ---- i64 arithmetic with constant folding ----------------------------------------------------------------------
     def add(self, a: Int, b: Int) -> Int:
         if isinstance(a, int) and isinstance(b, int):
             return a + b
@@ -273,7 +273,7 @@ class Function:
         return self.op("arith.maxsi", self.value(a), self.value(b))
 
     def broadcast(self, a: Int, b: Int) -> Int:
-        """The size that two broadcast to, which are equal or one of them 1."""
+        """The broadcast size of two sizes, which are equal unless one is 1."""
         if isinstance(a, int) and isinstance(b, int):
             return b if a == 1 else a
         return self.select(self.cmp("eq", a, 1), self.value(b), self.value(a))
@@ -378,7 +378,7 @@ class Function:
         self.line(f'"llvm.intr.prefetch"({address}) {{{kind}}} : ({PTR}) -> ()')
 
     def alloca(self, count: int, element: str, result: Value | None = None, align: int = 64) -> Value:
-        """Memory for as long as the function runs."""
+        """Stack memory of the function."""
         result = result or self.fresh(PTR)
         attribute = f"{{alignment = {align} : i64}}"
         self.first(f"{result} = llvm.alloca {self.const(count)} x {element} {attribute} : (i64) -> {PTR}")
@@ -450,14 +450,14 @@ class Function:
             yield
         self.line("}")
 
-    # ---- blocks: only in a function's own region, not inside of `for_` and `if_` ----------------------------------------
+    # ---- blocks: only in a function's own region, not inside of `for_` and `if_` -------------------------------------
     def label(self) -> str:
-        """The name of a block to come."""
+        """A name for a block that is printed later."""
         self._labels += 1
         return f"^bb{self._labels}"
 
     def start(self, label: str, arguments: Sequence[Value] = ()) -> None:
-        """Ends in front of this must have been printed: a branch, or a return."""
+        """Starts a block. The previous one must have ended, with a branch or a return."""
         typed = ", ".join(f"{a}: {a.type}" for a in arguments)
         self.lines.append(f"{label}({typed}):" if arguments else f"{label}:")
 
@@ -468,13 +468,13 @@ class Function:
         self.line(f"cf.cond_br {condition}, {then}, {otherwise}")
 
     def leave_if(self, condition: Value, label: str, values: Sequence[Value] = ()) -> None:
-        """Goes to another block where the condition holds, and on with a new one where not."""
+        """Branches to another block if the condition holds; otherwise continues in a new one."""
         following = self.label()
         self.line(f"cf.cond_br {condition}, {_target(label, values)}, {following}")
         self.start(following)
 
     def return_if(self, condition: Value) -> None:
-        """Returns where the condition holds; for functions without a result."""
+        """Returns if the condition holds; for functions without a result."""
         self._leaves = True
         self.leave_if(condition, LEAVE)
 

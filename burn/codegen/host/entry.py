@@ -1,15 +1,15 @@
 """Prints a program's entry function: sizes, the memory plan, and one launch after another.
 
-`EntryBuilder(program, kernels).build()` gives everything an artefact is made of. Before printing, `Liveness` numbers
-the ops and finds how long each buffer lives; buffers whose size is known once the inputs are go into the arena, the
-others (sizes read from data, values inside loops with sizes of their own) come from the runtime's allocator.
+`EntryBuilder(program, kernels).build()` returns the parts of an artefact. Before printing, `Liveness` numbers the ops and
+finds the live range of each buffer. Buffers whose sizes follow from the inputs are planned in the arena. The runtime's
+allocator provides the others: sizes read from data, and values in loops with sizes of their own.
 
 The function is one region of basic blocks. After each call that may fail it continues in the next block, or branches to
-the function's end with the status; `call` prints both. Each launch requests its buffers' addresses anew. Otherwise these
+the function's end with the status; `call` prints both. Each launch requests its buffers' addresses again. Otherwise they
 would be live across all launches, and with ten thousand launches LLVM's register allocation would dominate its time. A
-long function is divided (parts.py). Only the runtime accesses elements of tensors: they may be in
-GPU memory. Library ops, and kernels without a GPU version, then get copies of their
-operands in host memory, and their results are copied back. Strings and lists stay in host memory.
+long function is divided (parts.py). Only the runtime accesses elements of tensors, because they may be in GPU memory.
+Library ops, and kernels without a GPU version, then get copies of their operands in host memory, and their results are
+copied back. Strings and lists stay in host memory.
 """
 
 from __future__ import annotations
@@ -53,19 +53,19 @@ ANY_TIME = ("burn_rt_input", "burn_rt_input_dim", "burn_rt_constant")
 """Host calls that may be pending before launches printed earlier have run."""
 
 _WRONG = {"at most": "sgt", "indexed": "slt"}
-"""How an agreement fails, in arith.cmpi's words; by not being equal if not said here."""
+"""The predicate of arith.cmpi with which an agreement fails; "ne" for others."""
 
 
 @dataclass
 class Entry:
-    """A program, printed."""
+    """A printed program."""
 
     functions: list[str]
     constants: list[ir.Value]  # burn.weight and burn.constant values, in the order of their indices
     live_ranges: list[tuple[int, int]]
-    buffers: list[Dim]  # and what lives so long takes, in bytes
+    buffers: list[Dim]  # bytes of the buffer of each live range
     records: list[KernelRecord]
-    operations: list[ir.Operation]  # of each record
+    operations: list[ir.Operation]  # the op of each record
     sites: list[str]
 
     def built(self, code: bytes, images: Sequence[KernelImage] = ()) -> Built:
@@ -77,7 +77,7 @@ class Entry:
 
 class EntryBuilder:
     def __init__(self, program: Program, kernels: Kernels, attributes: str, as_table: bool = False) -> None:
-        """attributes: LLVM's, of the function. as_table: its launches are a table (steps.py) and not code."""
+        """attributes: LLVM's attributes of the function. as_table: launches are a table (steps.py) instead of code."""
         self.program, self.kernels, self.memory = program, kernels, kernels.memory
         self.results = program.outputs
         self.code = Function("burn_entry", [("run", PTR)], "i32", attributes=attributes)
@@ -89,7 +89,7 @@ class EntryBuilder:
         self.inputs = {value: i for i, value in enumerate(program.inputs)}
         self.constants: dict[ir.Value, int] = {}  # and their indices
         self.planned: dict[ir.Value, int] = {}
-        self.shared: dict[tuple[ir.Value, int], int] = {}  # planned too: a group by its first result, and a number
+        self.shared: dict[tuple[ir.Value, int], int] = {}  # shared buffers: a group's first result, and a number
         self._buffers: list[Dim] = []
         self.groups = Groups(kernels)
         self.records = Records(self.live)
@@ -103,7 +103,7 @@ class EntryBuilder:
         self._op: Op | None = None
         self.calls = (Steps if as_table else Calls)(self)
 
-    # ---- the whole -----------------------------------------------------------------------------------------------------
+    # ---- the function --------------------------------------------------------------------------------------------------
     def build(self) -> Entry:
         code = self.code
         inputs.bind(self)
@@ -125,7 +125,7 @@ class EntryBuilder:
         )
 
     def pass_threads(self) -> None:
-        """Behind this, sizes may be computed from the number of threads."""
+        """Binds the number of threads, so that later sizes may depend on it."""
         if not self.sizes.known(THREADS):
             (name,) = symbols(THREADS)
             threads = self.call("burn_rt_threads")
@@ -150,7 +150,7 @@ class EntryBuilder:
                 problem = Problem(f"output '{name}' has {type_of(value).rank} axes")
                 raise CompileError(f"outputs may have {MAX_RANK} axes at most", [problem])
         self.outputs = self.live.written_directly(self.results)
-        if not self.memory.is_host:  # whose runs end behind the call
+        if not self.memory.is_host:  # their runs end after the call
             self.early = early_outputs(self.program, self.outputs)
 
     def _plan(self) -> None:
@@ -162,30 +162,30 @@ class EntryBuilder:
                 and self.sizes.known(type_of(value).elements)
             ):
                 self.planned[value] = len(self.planned)
-        handed_on: list[Dim] = []
+        shared_sizes: list[Dim] = []
         for operation in self.live.operations:
             group = operation.opview
             if isinstance(group, Group) and group.kind == "reduce":
                 launches = self.groups.printed(group).launches
                 for number, size in enumerate(launches.shared):
                     if self.sizes.known(size) and launches.memory == self.memory:
-                        self.shared[operation.results[0], number] = len(self.planned) + len(handed_on)
-                        handed_on.append(size)
-        self._buffers = [*(type_of(value).bytes for value in self.planned), *handed_on]
+                        self.shared[operation.results[0], number] = len(self.planned) + len(shared_sizes)
+                        shared_sizes.append(size)
+        self._buffers = [*(type_of(value).bytes for value in self.planned), *shared_sizes]
         if self._buffers:
-            self.calls.plan(len(self._buffers), self._planned_sizes(handed_on))
+            self.calls.plan(len(self._buffers), self._buffer_sizes(shared_sizes))
 
-    def _planned_sizes(self, handed_on: Sequence[Dim]) -> Iterator[Int]:
+    def _buffer_sizes(self, shared_sizes: Sequence[Dim]) -> Iterator[Int]:
         for value in self.planned:
             self.code.cut()
             size = self.sizes.dim(type_of(value).bytes)
-            # in a branch that is not taken it may be negative
+            # in a branch that does not run it may be negative
             yield size if self.live.top_level(value) else self.code.max(size, 0)
-        for size in handed_on:
+        for size in shared_sizes:
             yield self.code.max(self.sizes.dim(size), 0)
 
     def _return(self) -> None:
-        """Copies outputs that no kernel has written in place: inputs, constants, values wanted twice."""
+        """Copies outputs that no kernel has written in place: inputs, constants, and values that are several outputs."""
         for i, value in enumerate(self.results):
             if self.live.roots(value) and self.outputs.get(self.live.roots(value)[0]) == i:
                 continue
@@ -194,13 +194,13 @@ class EntryBuilder:
             self.copy(value, target, self.pointer(value), type_.bytes)
 
     def _output(self, index: int, type_: TensorType, written: TensorType) -> Address:
-        """The memory of an output, into which a value of type `written` goes."""
+        """The memory of an output for a value of type `written`."""
         dims = [self.sizes.dim(dim) for dim in type_.shape]
         return self.calls.output(index, dims, self.sizes.dim(written.bytes))
 
     # ---- calls ---------------------------------------------------------------------------------------------------------
     def call(self, name: str, *operands: Int) -> Value:
-        """Calls the runtime, and goes to the function's end where it says that the run has failed."""
+        """Calls the runtime, and branches to the function's end if the run has failed."""
         code, function = self.code, FUNCTIONS[name]
         if name not in ANY_TIME:
             self.calls.finish()
@@ -218,14 +218,14 @@ class EntryBuilder:
         return value if value is not None else self.run
 
     def fail_if(self, condition: Value, status: Status, site: str, value: Int) -> None:
-        """Ends the run where the condition holds."""
+        """Ends the run if the condition holds."""
         code = self.code
         self._fails = True
         number = code.const(self.site(site)) if site else code.const(-1)
         code.leave_if(condition, FAIL, [code.const(status), number, code.value(value)])
 
     def settle(self) -> None:
-        """Ends the run where a size computed so far does not fit 64 bits."""
+        """Ends the run if a size computed so far does not fit 64 bits."""
         bad, *rest = self.sizes.overflowed or (None,)
         if bad is None:
             return
@@ -247,7 +247,7 @@ class EntryBuilder:
         return self.sites.index(name)
 
     def copy(self, like: ir.Value, target: Value, source: Value, size: Dim) -> None:
-        """From one address to another in the memory space of `like`."""
+        """Copies `size` bytes within the memory space of `like`."""
         self.call_in(self.space(like), "copy", target, source, self.sizes.dim(size))
 
     def read(self, value: ir.Value, position: int = 0) -> Value:
@@ -260,18 +260,18 @@ class EntryBuilder:
         return self.code.cmp("ne", self.read(value), 0)
 
     def set_word(self, index: int, value: Int) -> None:
-        """Writes one of the words through which launches and library functions get their arguments."""
+        """Writes one of the argument words of launches and library functions."""
         self.reserve_words(index + 1)
         self.code.store(self.code.word(value), self.words, index)
 
     def set_words(self, values: Sequence[Int]) -> None:
-        """All of a launch's."""
+        """Writes all argument words of a launch."""
         for i, value in enumerate(values):
             self.set_word(i, value)
         self.reserve_words(len(values))
 
     def unless_none(self, made: Int, count: Int) -> Int:
-        """A count, but 0 where nothing is made."""
+        """A count, or 0 if the launch computes no elements."""
         if isinstance(made, int):
             return count
         return self.code.select(self.code.cmp("eq", made, 0), self.code.const(0), self.code.value(count))
@@ -289,7 +289,7 @@ class EntryBuilder:
         return self.call(memory.function(space, what), *operands)
 
     def operand(self, value: ir.Value) -> Value:
-        """The address of a value's elements for an op that runs on the host: of a copy if they lie elsewhere."""
+        """The address of a value's elements for an op that runs on the host: that of a copy if they are in GPU memory."""
         pointer = self.pointer(value)
         return pointer if self.space(value).is_host else self.call(memory.FETCH, pointer, self.size(value))
 
@@ -300,19 +300,19 @@ class EntryBuilder:
         return self.call_in(HOST, "alloc", self.size(value))
 
     def deliver(self, value: ir.Value, draft: Value) -> None:
-        """A result has been written to memory from `draft`."""
+        """Copies a result from `draft` to its own memory, if they differ."""
         if not self.space(value).is_host:
             self.call(memory.SEND, self.define(value), draft, self.size(value))
 
     def adopt(self, value: ir.Value, made: Value) -> None:
-        """A result lies in host memory that the library has allocated."""
+        """Takes over a result in host memory that the library has allocated."""
         if self.space(value).is_host:
             self.pointers[value] = made
         else:
             self.deliver(value, made)
 
     def size(self, value: ir.Value) -> Int:
-        """Bytes of a value."""
+        """The bytes of a value."""
         return self.sizes.dim(type_of(value).bytes)
 
     # ---- values --------------------------------------------------------------------------------------------------------
@@ -334,15 +334,15 @@ class EntryBuilder:
             return self.calls.constant(self.constants.setdefault(home, len(self.constants)))
         raise CompileError(f"internal: {home} has no memory yet")
 
-    def handed_on(self, group: Group, number: int, size: Dim) -> Address:
-        """Memory that the kernels of one group share."""
+    def shared_buffer(self, group: Group, number: int, size: Dim) -> Address:
+        """The address of a buffer that the kernels of one group share."""
         planned = self.shared.get((group.operation.results[0], number))
         if planned is not None:
             return self.calls.in_arena(planned)
         return self.call_in(self.groups.printed(group).launches.memory, "alloc", self.sizes.dim(size))
 
     def define(self, value: ir.Value) -> Value:
-        """The memory for an op's result, made now unless it was planned."""
+        """The memory for an op's result, allocated now unless it was planned."""
         return self.calls.reached(self.made(value))
 
     def made(self, value: ir.Value) -> Address:
@@ -355,7 +355,7 @@ class EntryBuilder:
             index = None
         if index is not None:
             type_ = type_of(self.results[index])
-            if (maker := op_of(self.results[index])) is not None:  # what is written must fill what reshapes make of it
+            if (maker := op_of(self.results[index])) is not None:  # the value must fill the reshaped results
                 self.require(Agreement(type_of(value).elements, type_.elements), full_name(maker))
             self.pointers[value] = self._output(index, type_, type_of(value))
         else:
@@ -397,7 +397,7 @@ class EntryBuilder:
         self.pointers = pointers
 
     def library(self, op: Op, function: str, operands: Sequence[Int]) -> Value:
-        """Calls library code, bracketed for profiles. Returns what the function does."""
+        """Calls a library function and records it for profiles. Returns the function's result."""
         kind = "library" if self.memory.is_host else ON_HOST
         record = KernelRecord(function, kind, (full_name(op),), 0, moved(op.operation))
         number = self.records.add(record, op.operation)
@@ -407,7 +407,7 @@ class EntryBuilder:
         return value
 
     def check_sizes(self, op: Op) -> None:
-        """Ends the run where sizes that the op's kernel takes to be equal are not: nothing is read out of bounds."""
+        """Ends the run if sizes differ that the op's kernel assumes to be equal, so that nothing is read out of bounds."""
         for need in op.must_agree():
             self.require(need, full_name(op))
 
@@ -415,7 +415,7 @@ class EntryBuilder:
         if need.size == need.wanted or need in self.checked:
             return
         code = self.code
-        if code.at_top:  # what is checked in a region is known only there
+        if code.at_top:  # a check in a region holds only there
             self.checked.add(need)
         size, wanted = (self.sizes.value(d) for d in (need.size, need.wanted))
         self.settle()
@@ -435,12 +435,12 @@ def some(value: T | None) -> T:
 
 @emits("weight", "constant", "return", "yield")
 def _nothing(entry: EntryBuilder, op: Op) -> None:
-    """Constants are printed at their use; the ops with regions print their terminators."""
+    """Prints nothing: constants are printed at their uses, and terminators by the ops with regions."""
 
 
 @emits("reshape")
 def _reshape(entry: EntryBuilder, op: Op) -> None:
-    """A reshape is its operand's memory."""
+    """A reshape shares its operand's memory."""
     entry.check_sizes(op)
 
 

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Printed:
-    """The shared parts of structurally equal groups: sizes that must agree with the op that requires it, the launches,
-    and the profile records of each, with the group's ops by number."""
+    """The shared parts of structurally equal groups. needs: sizes that must agree, each with the number of the op that
+    requires it. launches, and the profile record of each, with the numbers of its ops."""
 
     needs: tuple[tuple[int, Agreement], ...]
     launches: Launches
@@ -41,7 +41,7 @@ class Groups:
         self._printed: dict[Hashable, Printed] = {}
 
     def printed(self, group: Group) -> Printed:
-        """A group's kernels, printed unless those of a group like it were."""
+        """A group's kernels, printed unless a structurally equal group's were."""
         key = structural_key(group), self.kernels.variant(group)
         if key not in self._printed:
             ops, launches = group.ops, self.kernels.group(group)
@@ -88,10 +88,10 @@ def _group(entry: EntryBuilder, op: Op) -> None:
         entry.require(need, names[position])
     launches, results = printed.launches, list(op.operation.results)
     made = entry.sizes.dim(sum_dims([type_of(r).elements for r in results]))
-    copied = launches.memory != entry.memory  # operands and results, to and from the space that the kernels work in
+    copied = launches.memory != entry.memory  # operands and results are copied to and from the kernels' memory space
     reach = entry.operand if copied else entry.address
     addresses = [entry.draft(r) if copied else entry.made(r) for r in results]
-    shared = [entry.handed_on(op, number, size) for number, size in enumerate(launches.shared)]
+    shared = [entry.shared_buffer(op, number, size) for number, size in enumerate(launches.shared)]
     records = [
         replace(record, sources=tuple(dict.fromkeys(names[position] for position in computed or positions)))
         for positions, record in printed.records

@@ -1,6 +1,6 @@
-"""The inputs' sizes in the entry function: what each symbol is, and that axes which are expressions over symbols are right.
+"""The inputs' sizes in the entry function: binds each symbol, and checks axes that are expressions over symbols.
 
-Axes that are numbers or symbols have been checked by the runtime, which has a table of them (`burn_input_spec`).
+The runtime has already checked axes that are numbers or symbols, by a table of them (`burn_input_spec`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Axis = tuple[int, int, Expr]
 
 
 def bind(entry: EntryBuilder) -> None:
-    """Symbols that are an axis themselves come first; then those that an axis depends on in a straight line (2*n + 1)."""
+    """Binds symbols that are an axis themselves, then those that an axis depends on linearly (2*n + 1)."""
     composed: list[Axis] = []
     for i, value in enumerate(entry.program.inputs):
         for axis, dim in enumerate(type_of(value).shape):

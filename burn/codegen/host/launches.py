@@ -22,11 +22,11 @@ kernel's own."""
 
 
 THREADS = Expr.of(Symbol("<threads>"))
-"""How many threads a launch may use: a size that programs have no name for (`EntryBuilder.pass_threads`)."""
+"""The number of threads that a launch may use, as a size (`EntryBuilder.pass_threads`)."""
 
 
 class Launch(Protocol):
-    """A kernel that has been printed, ready to be launched any number of times."""
+    """A printed kernel, which can be launched any number of times."""
 
     def print(self, entry: EntryBuilder, buffers: Sequence[Address | None], record: int, made: Int) -> None:
         """Prints a launch into the entry function. buffers: the address of each of the kernel's buffers; None for its
@@ -37,8 +37,8 @@ class Launch(Protocol):
 
 @dataclass(frozen=True)
 class Launches:
-    """A group: its kernels in order, and the bytes of each buffer that they hand on. memory: the space that they work in;
-    operands that lie elsewhere are copied. sections: what of the group each kernel is for, where it is not all of it."""
+    """A group: its kernels in order, and the bytes of each buffer that they share. memory: the kernels' memory space, to which
+    other operands are copied. sections: the part of the group that each kernel computes, if not the whole group."""
 
     calls: tuple[tuple[Launch, tuple[Binding, ...]], ...]
     shared: tuple[Dim, ...]
@@ -65,7 +65,7 @@ class Kernels(Protocol):
         ...
 
     def group(self, group: Group) -> Launches:
-        """Raises CompileError for what there is no kernel for."""
+        """A group's launches. Raises CompileError if it has no kernel."""
         ...
 
     def variant(self, group: Group) -> Hashable:

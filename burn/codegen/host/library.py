@@ -1,7 +1,7 @@
 """Prints calls of the runtime's library (burn/runtime/native/lib.h): sorting, selecting, searching.
 
-A result whose length depends on the data is allocated by the library, which returns the length: the entry function
-takes the address from it and binds the length to the symbol that the op defines. Nothing may have placed the result.
+The library allocates a result whose length depends on the data, and returns the length. The entry function takes over the
+result's address and binds the length to the symbol that the op defines. Such a result must not have planned memory.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def around(shape: tuple[Dim, ...], axis: int) -> tuple[Dim, Dim, Dim]:
 
 
 class Call:
-    """One call being put together: its operands, and the words through which it gives back addresses."""
+    """A call under construction: its operands, and the words in which it returns addresses."""
 
     def __init__(self, entry: EntryBuilder, op: Op) -> None:
         self.entry, self.op = entry, op
@@ -77,7 +77,7 @@ class Call:
         return self
 
     def run(self, function: str, *more: Int) -> Value:
-        """Returns what the function does."""
+        """Calls the function and returns its result."""
         value = self.entry.library(self.op, function, [*self.operands, *more])
         self._send()
         return value
@@ -216,7 +216,8 @@ def _position(call: Call, op: Op) -> Call:
 
 
 def _take(call: Call, function: str) -> None:
-    """Runs a function whose last operand are the wanted sizes of the op's result, which it overwrites with the sizes found."""
+    """Runs a function whose last operand has the expected sizes of the op's result; it overwrites them with the actual
+    sizes."""
     entry, op, result = call.entry, call.op, call.op.operation.results[0]
     first = call._words
     data = call.words(op.sizes).run(function)

@@ -1,8 +1,8 @@
 """Memory spaces of an entry function: the runtime's functions for each, and the copies between them.
 
-A program's tensors lie in the memory that its kernels compute on (`Kernels.memory`), except for strings and lists, which are
-addresses of records that the host keeps. An op or launch that works in another space gets copies of its operands there, and its
-results are copied back: `EntryBuilder.operand`, `draft` and `deliver`.
+A program's tensors are in the memory space of its kernels (`Kernels.memory`), except for strings and lists, which are
+addresses of records in host memory. An op or launch in another space gets copies of its operands, and its results are copied
+back: `EntryBuilder.operand`, `draft` and `deliver`.
 """
 
 from __future__ import annotations

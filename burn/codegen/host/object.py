@@ -35,7 +35,7 @@ _recent = Recent(KEPT)
 
 
 def declarations(called: Collection[str]) -> str:
-    """Of those functions of the runtime that are called: each costs every pass a little."""
+    """Declarations of only those runtime functions that are called, because each declaration costs every pass time."""
 
     def type_(name: str) -> str:
         return "!llvm.ptr" if name == "ptr" else name
@@ -72,7 +72,7 @@ def compile_text(functions: list[str]) -> bytes:
 
 
 def module_text(functions: list[str]) -> str:
-    """A module of MLIR's own dialects with these functions, and what they call."""
+    """A module of upstream MLIR dialects with these functions, and declarations of the functions that they call."""
     body = "\n".join(functions)
     text = "\n".join(["module {", declarations(set(_CALLED.findall(body))), body, "}"])
     if path := variable("BURN_DUMP_MLIR"):
@@ -93,7 +93,7 @@ def _lowered(text: str) -> ir.Module:
 def _compiled(text: str) -> bytes:
     with context():
         engine = ExecutionEngine(_lowered(text), opt_level=3, enable_object_dump=True)
-        address = ctypes.cast(ctypes.CFUNCTYPE(None)(lambda: None), ctypes.c_void_p)  # resolved anew by the loader
+        address = ctypes.cast(ctypes.CFUNCTYPE(None)(lambda: None), ctypes.c_void_p)  # the loader resolves it again
         for name in (*FUNCTIONS, *LIBC):
             engine.raw_register_runtime(name, address)
         engine.raw_lookup(ENTRY)  # generates the code; kernels have no symbols that the engine could ask for by itself

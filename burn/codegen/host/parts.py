@@ -1,7 +1,7 @@
 """A long entry function as several, called one after the other: LLVM's time grows faster than the length of a function.
 
-Values that one part makes and a later one needs lie in a frame, which the function holds. A part's result is the run's status,
-which says whether to go on.
+Values that one part defines and a later one uses are stored in a frame on the function's stack. A part returns the run's
+status; the next part is called only if it is OK.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _NAME = re.compile(r"%\w+")
 
 
 def divide(code: Function, close: Callable[[Function], None], end: str) -> list[Function]:
-    """The function, and its later parts if it is long. close: prints how each of them ends; end: a label in that."""
+    """The function, and its later parts if it is long. close: prints the end of each; end: the label of that end."""
     first, *others = _pieces(code)
     if not others:
         close(code)

@@ -29,7 +29,7 @@ class KernelRecord:
 
 
 class Records:
-    """Those of one program, in the order of its launches."""
+    """The records of one program, in the order of its launches."""
 
     def __init__(self, live: Liveness) -> None:
         self.live = live

@@ -95,7 +95,7 @@ class Sizes:
             return (self.code.udiv if positive else self.code.floordiv)(dividend, divisor)
         return (self.code.urem if positive else self.code.mod)(dividend, divisor)
 
-    # ---- checked ---------------------------------------------------------------------------------------------------
+    # ---- checked arithmetic ----------------------------------------------------------------------------------------
     def times(self, a: Int, b: Int) -> Int:
         if isinstance(a, int) and isinstance(b, int):
             return self._fitting(a * b)
@@ -127,7 +127,7 @@ class Sizes:
 
 
 def linear_in(dim: Expr, unknown: str) -> tuple[int, Dim] | None:
-    """(c, rest) with dim == c * unknown + rest, where that is so for an int c > 0."""
+    """(c, rest) with dim == c * unknown + rest for an int c > 0; None if there is none."""
     factor = coefficient(dim, Symbol(unknown))
     if not isinstance(factor, int) or factor <= 0:
         return None

@@ -1,9 +1,9 @@
 """A program's launches as a table of steps that the runtime interprets: `Steps`. For programs that should be small, and
 for long ones, whose code would take LLVM too long.
 
-A launch takes some 100 bytes of code, and 25 of the table. The table holds compile-time values: numbers, and which
-input, constant or buffer an address refers to. The function computes all else, such as input-dependent sizes, and
-stores it in a frame of words, to which the table refers. A table ends before work that it cannot express: a branch, a
+A launch takes some 100 bytes of code, and 25 of the table. The table holds compile-time values: numbers, and the numbers
+of the inputs, constants and buffers of addresses. The function computes other values, such as input-dependent sizes, and
+stores them in a frame of words, to which the table refers. A table ends before work that it cannot express: a branch, a
 library call, the read of an element.
 
 `burn_rt_steps` (burn_rt.h) defines the table's format.
@@ -49,32 +49,32 @@ LARGEST = (1 << 62 - KIND_BITS) - 1
 """Numbers that a table has room for."""
 
 ON_STACK = 1 << 16
-"""Words of a frame that are taken from the stack. A thread's may be as small as 8 MB."""
+"""The most words of a frame on the stack, which may be as small as 8 MB."""
 
 WORD_BYTES = 8
 
 COMPARED = '["no-jump-tables", "true"]'
-"""An address in a table would cost 32 bytes of a program that may be loaded anywhere, a comparison costs 13."""
+"""An address in a table takes 32 bytes in a position-independent program, a comparison 13."""
 
 KERNELS = "kernel_of"
-"""The function that gives a kernel's address for its number."""
+"""The function that returns a kernel's address for its number."""
 
 
 CHOSEN = ""
-"""Stands for a kernel whose address is a word of the launch. `KERNELS` has no address for it."""
+"""The name of a kernel whose address is a word of the launch; `KERNELS` has no address for it."""
 
 
 class Steps(Calls):
-    """See `Calls`. Steps are collected until `finish` prints the call that does them."""
+    """See `Calls`. Steps are collected until `finish` prints the call that runs them."""
 
     def __init__(self, entry: EntryBuilder) -> None:
         super().__init__(entry)
-        self.words, self.held = self.code.fresh(PTR), self.code.fresh(PTR)  # of the step that is done, and the frame
+        self.words, self.held = self.code.fresh(PTR), self.code.fresh(PTR)  # of the last executed step, and of the frame
         self._most, self._room = 0, 0
-        self._slots: dict[str, int] = {}  # of values that the frame holds already, by their names
+        self._slots: dict[str, int] = {}  # frame slots of values, by name
         self._outputs: set[int] = set()  # slots of their addresses
         self._kernels: dict[str, int] = {}
-        self._first: int | None = None  # the number of the first launch that waits
+        self._first: int | None = None  # the number of the first pending launch
         self._waiting: list[int] = []
         self._tables: list[str] = []
         self._made: dict[Hashable, Any] = {}
@@ -106,7 +106,7 @@ class Steps(Calls):
         self._add(Step.LAUNCH + number, [*words, *chosen, count, grain])
 
     def once(self, key: Hashable, make: Callable[[], T]) -> T:
-        """The same for all launches of the key, where what is computed for one is at hand for the others."""
+        """The same for all launches of the key, if the values computed for one are available to the others."""
         if not self.code.at_top:
             return make()
         if key not in self._made:
@@ -114,7 +114,7 @@ class Steps(Calls):
         return self._made[key]
 
     def kernel(self, name: str) -> Value:
-        """The same value for all launches, so that what is chosen of it takes one word of the frame."""
+        """One value for all launches, so that a selected address takes one word of the frame."""
         return self.code.pure(f"llvm.mlir.addressof @{name} : {PTR}", PTR)
 
     def reached(self, address: Address) -> Value:
@@ -128,12 +128,12 @@ class Steps(Calls):
             {Kind.INPUT: "burn_rt_input", Kind.CONSTANT: "burn_rt_constant"}[Kind(address.kind)], address.number
         )
 
-    def apart(self, a: Address, b: Address) -> bool:
+    def differ(self, a: Address, b: Address) -> bool:
         if isinstance(a, Value) or isinstance(b, Value):
             return False
-        return not (self._taken_over(a, b) or self._taken_over(b, a))
+        return not (self._may_alias(a, b) or self._may_alias(b, a))
 
-    def _taken_over(self, a: Known, b: Known) -> bool:
+    def _may_alias(self, a: Known, b: Known) -> bool:
         """True if an output may reuse a donated input's memory."""
         return a.kind == Kind.HELD and a.number in self._outputs and b.kind == Kind.INPUT
 
@@ -163,7 +163,7 @@ class Steps(Calls):
         return [*self._tables, *([self._lookup()] if self._kernels else [])]
 
     def _memory(self, words: int, name: Value) -> None:
-        """So many words, on the stack if that has room for them."""
+        """Allocates `words` words, on the stack if it has room."""
         code = self.code
         if words <= ON_STACK:
             code.alloca(words, "i64", name, align=8)
@@ -212,7 +212,7 @@ class Steps(Calls):
 
 
 def _bytes(number: int) -> Iterator[int]:
-    """Seven bits a byte, the lowest first; the highest bit says that more follow."""
+    """LEB128: seven bits per byte, the lowest first; the highest bit is set if more bytes follow."""
     while number > 127:
         yield number & 127 | 128
         number >>= 7

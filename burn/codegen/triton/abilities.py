@@ -9,8 +9,8 @@ PROCESSORS = {
     "sm_75": 72, "sm_80": 108, "sm_86": 84, "sm_89": 142, "sm_90": 132, "sm_100": 148, "sm_103": 160, "sm_120": 188,
     "gfx90a": 110, "gfx942": 304, "gfx950": 256, "gfx1100": 96, "gfx1201": 64,
 }  # fmt: skip
-"""By architecture. Others count as the default of `Abilities`. The code suits every GPU of the architecture: the number only
-decides how work is cut."""
+"""Processors by architecture; others have the default of `Abilities`. Code is correct for every GPU of the architecture: the
+number only decides how work is split."""
 
 SHARED_MEMORY = {
     f"sm_{number}": kibibytes << 10
@@ -18,16 +18,16 @@ SHARED_MEMORY = {
         (80, 163), (86, 99), (87, 163), (89, 99), (90, 227), (100, 227), (103, 227), (120, 99),
     )
 }  # fmt: skip
-"""Bytes of shared memory that a block may have, by architecture. These are the architectures that binaries are made for. Source:
+"""Bytes of shared memory that a block may have, by architecture. Binaries are built for these architectures. Source:
 CUDA C++ Programming Guide, "Technical specifications per compute capability"."""
 
 
 @dataclass(frozen=True)
 class Abilities:
-    """eights: tensor cores multiply floats of 8 bits. maps: blocks of tensors are copied to shared memory by one instruction,
-    which reads the tensor's address, sizes and strides from memory. warp_specialised: warps of one program run code of their own
-    with register counts of their own, and multiply from shared memory in groups of four (Hopper's `wgmma`). processors: streaming
-    multiprocessors or compute units, of the largest GPU of the architecture."""
+    """eights: tensor cores multiply 8-bit floats. maps: one instruction copies a block of a tensor to shared memory, by a tensor
+    map with the tensor's address, sizes and strides. warp_specialised: warps of one program run different code with different
+    register counts, and multiply from shared memory in groups of four (Hopper's `wgmma`). processors: streaming multiprocessors
+    or compute units, of the largest GPU of the architecture."""
 
     eights: bool = True
     maps: bool = True
@@ -49,7 +49,7 @@ class Abilities:
 
 
 def shared_memory() -> Mapping[str, int]:
-    """Bytes by architecture."""
+    """Bytes of shared memory by architecture."""
     return SHARED_MEMORY
 
 

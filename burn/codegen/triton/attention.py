@@ -1,5 +1,5 @@
-"""Prints attention kernels: a block of rows for each program, over the keys block by block with a softmax that is formed on the
-way (arXiv 1805.02867, 2205.14135). `emit` is the entry point.
+"""Prints attention kernels: each program has a block of rows and iterates over blocks of keys with an online softmax (arXiv
+1805.02867, 2205.14135). `emit` is the entry point.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ def emit(
     sites: list[str],
     choice: Choice = NO_CHOICE,
 ) -> Printed:
-    """values: what the kernel's sizes stand for; sizes: the kernel with them in place, from which blocks are chosen. Raises
-    CompileError for heads of a size that is no number."""
+    """values: the values of the kernel's sizes; sizes: the kernel with these values, for choosing blocks. Raises
+    CompileError for heads of a symbolic size."""
     return _Attention(kernel, values, sizes, sites, choice).print()
 
 
@@ -55,7 +55,7 @@ class _Attention(Attended):
         rows = printer.dim(product([v.extent for v in kernel.rows]))
         code.line("program = tl.program_id(0).to(INT)")
         code.line(f"down = tl.cdiv({rows}, ROWS)")
-        # the last rows of a causal attention see the most keys: they begin first
+        # the last rows of a causal attention see the most keys: they start first
         block = "program % down" if self.sizes.stop == self.sizes.key.extent else "down - 1 - program % down"
         code.line(f"x = ({block}) * ROWS + tl.arange(0, ROWS)[:, None]")
         even = isinstance(self.count, int) and self.count % self.block.rows == 0
@@ -79,7 +79,7 @@ class _Attention(Attended):
             printer.store(write)
         batch = product([v.extent for v in self.sizes.batch])
         programs = batch * ceildiv(self.count, self.block.rows)
-        about = "A block of rows each, over the keys with a softmax on the way."
+        about = "A block of rows each, over the keys with an online softmax."
         iterations = batch * self.count
         shape = (self.block.warps, self.block.stages)
         return closed(printer, kernel, about, self.blocks, programs, self.values, iterations, *shape)
@@ -94,12 +94,12 @@ class _Attention(Attended):
                 self.printer.store(write)
 
     def _keys(self, query: str, score: Scalar, hidden: bool) -> None:
-        """One block of keys: scores, their softmax so far, and what it mixes of the values. hidden: some may not count."""
+        """One block of keys: scores, the softmax so far, and the accumulators. hidden: keys may be masked."""
         kernel, printer, code = self.kernel, self.printer, self.code
         here = "start + tl.arange(0, KEYS)"
         depth = {"d": (kernel.depth, "tl.arange(0, DEPTH)[:, None]"), "k": (kernel.key, f"({here})[None, :]")}
         keys = self.operand(self.key_operand, "keys", depth, "[DEPTH, KEYS]", own=False, whole=not hidden)
-        dots = code.let(self.dot(query, keys, f"tl.full([ROWS, KEYS], 0.0, {self.sum})"), "product")
+        dots = code.let(self.dot(query, keys, f"tl.full([ROWS, KEYS], 0.0, {self.sum})"), "dots")
         printer.axes["k"] = self.axis("k", kernel.key, f"({here})[None, :]", whole=not hidden)
         printer.accumulator = (f"{dots}.to({self.type})", frozenset("xk"))
         inner, factor = self.factored(score)

@@ -38,12 +38,12 @@ class Known:
 
 
 class Attended:
-    """`narrow`: operands are half precision and stay so for `tl.dot`, with float32 accumulators. Scores are then scaled
-    by log2(e), so that exponentials are powers of two. `blocks`: block sizes by name; `maps`: the number of tensor maps
-    of each program. The axis "x" is the program's own."""
+    """`narrow`: the half-precision type in which `tl.dot` reads operands, with float32 accumulators ("" for none). Scores are
+    then scaled by log2(e), so that exponentials are powers of two. `blocks`: block sizes by name; `maps`: the number of
+    tensor maps of each program. The axis "x" is the program's own."""
 
     def __init__(self, dtype: str, operands: Sequence[Scalar], values: Mapping[str, Dim]) -> None:
-        """values: what the names of the kernel's sizes stand for."""
+        """values: the values of the kernel's sizes."""
         self.dtype, self.values = dtype, values
         narrow = narrowed(operands, dtype)
         self.operands = list(narrow or operands)
@@ -56,10 +56,10 @@ class Attended:
         self.printer: ScalarPrinter
         self.code: Code
 
-    # ---- the axis that is walked over --------------------------------------------------------------------------------------
+    # ---- the walked axis ---------------------------------------------------------------------------------------------------
     def over(self, loop: LoopVar, known: Known, bounds: tuple[Dim, Dim], score: Scalar, block: str, body: Body) -> None:
-        """Blocks from the first element that any of the program's own rows sees to the last. Blocks in the middle,
-        visible to all rows, need no mask. bounds: the visible range by position."""
+        """Prints loops over blocks, from the first element that any of the program's rows sees to the last. Blocks in the
+        middle, visible to all rows, need no mask. bounds: the visible range of a row."""
         code, (lower, upper) = self.printer.code, bounds
         own = "ROWS" if block == "KEYS" else "KEYS"
         first, full_from = self._bound(lower, loop, own, "first", "min", "max")
@@ -70,14 +70,12 @@ class Attended:
             with code.block(f"for start in range({start}, {end}, {block}):"), self.printer.scope():
                 body(score, hidden)
 
-        if not free:  # the score masks elements by data
+        if not free:  # masks depend on data
             some(first, stop, score, True)
             return
         plain = score.then if isinstance(score, Where) else score
         begin = first
-        if (
-            not known.from_first
-        ):  # blocks begin at their multiples: none that needs no condition reaches beyond the axis
+        if not known.from_first:  # blocks start at multiples of their size: no unmasked block extends past the axis
             first = code.let(f"{first} // {block} * {block}", "first")
             begin = code.let(f"{first} + tl.cdiv(tl.maximum({full_from} - {first}, 0), {block}) * {block}", "begin")
             begin = code.let(f"tl.minimum({begin}, {stop})", "begin")
@@ -90,8 +88,7 @@ class Attended:
         some(end, stop, score, True)
 
     def _bound(self, dim: Dim, loop: LoopVar, own: str, name: str, outer: str, inner: str) -> tuple[str, str]:
-        """A bound of the visible range: for the row that sees the most on this side, and for the one that sees the
-        least."""
+        """A bound of the visible range, for the row that sees the most elements and for the row that sees the fewest."""
         printer, code, extent = self.printer, self.printer.code, self.printer.dim(loop.extent)
         text = printer.dim(dim)
         if not printer.span(dim):
@@ -107,7 +104,7 @@ class Attended:
 
     # ---- blocks ------------------------------------------------------------------------------------------------------------
     def axis(self, name: str, loop: LoopVar, indices: str, block: str = "", whole: bool = False) -> Axis:
-        """An axis along one loop, whose index it sets. block: its length; whole: all of it is inside."""
+        """An axis along one loop; binds the loop's index. block: its length; whole: no mask is needed."""
         printer, code = self.printer, self.printer.code
         text = code.let(f"({indices}).to(INT)", name)
         printer.put(loop, text, frozenset(name))
@@ -117,8 +114,8 @@ class Attended:
     def operand(
         self, node: Scalar, name: str, axes: Mapping[str, tuple[LoopVar, str]], shape: str, own: bool, whole: bool
     ) -> str:
-        """An operand of a matmul, zero outside. own: it lies along the program's own axis; whole: the walked block is
-        inside."""
+        """The block of a matmul operand, zero outside. own: it is along the program's own axis; whole: the walked block
+        needs no mask."""
         printer, code = self.printer, self.printer.code
         with printer.scope():
             printer.axes = {"x": printer.axes["x"]} if own else {}
@@ -133,7 +130,7 @@ class Attended:
             return code.let(f"tl.broadcast_to({value}, {shape}).to({self.narrow or self.type})", name)
 
     def mapped(self, node: Scalar, rows: LoopVar, columns: LoopVar, block: str) -> str:
-        """A map of a side's matrix, for blocks of that shape; "" where none can be made of it."""
+        """The tensor map of an operand's matrix, for blocks of that shape; "" if it cannot be read through a map."""
         found = matrix(node, rows, columns, self.values) if self.narrow else None
         if found is None:
             return ""
@@ -143,8 +140,8 @@ class Attended:
         return self.code.let(f"tl.make_tensor_descriptor({text}, {block})", "map")
 
     def factored(self, score: Scalar) -> tuple[Scalar, str]:
-        """A score without its scale, and what it is to be multiplied by before its power is taken (as text, "" for nothing): one
-        instruction then multiplies and subtracts the highest."""
+        """A score without its scale, and the text of the factor to apply before the exponential ("" for none): one instruction
+        then multiplies and subtracts the maximum."""
         inner, scale = _scale_of(score)
         scale *= LOG2E if self.narrow else 1.0
         return inner, "" if scale == 1.0 else f" * {scale!r}"
@@ -156,7 +153,7 @@ class Attended:
 
 
 def _scale_of(score: Scalar) -> tuple[Scalar, float]:
-    """A score taken apart into what is scaled and a scale above 0, which a maximum passes through."""
+    """Splits a score into a value and a positive scale, which commutes with the maximum."""
     match score:
         case Where(dtype=dtype, ranges=ranges, then=then, otherwise=Const(value=value) as hidden) if value == float(
             "-inf"

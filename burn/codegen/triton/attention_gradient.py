@@ -1,6 +1,6 @@
 """Prints the backward pass of attention (arXiv 2307.08691). A program has a block of rows and iterates over keys, or
-the converse, and recomputes the probabilities. Both are one text with the operands exchanged. `emit` is the entry
-point."""
+the converse, and recomputes the probabilities. Both are printed by the same code with the operands exchanged. `emit` is
+the entry point."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class _Gradient(Attended):
             self.own_size, self.bounds = sizes.key.extent, (kernel.begin, kernel.end)
             self.known = Known(sizes.row.extent, sizes.begin == 0, sizes.end == sizes.row.extent)
             self.own_operands, self.other_operands = of_keys, of_rows
-        self.by_map = maps and (kernel.of_rows or not kernel.heads) and not fetches(kernel)  # made before any loop
+        self.by_map = maps and (kernel.of_rows or not kernel.heads) and not fetches(kernel)  # created before any loop
         self.is_constant_derivative = isinstance(kernel.score_derivative, Const)
         self.printer = opened(kernel.buffers, sites)
         self.printer.steps = "kx"
@@ -78,7 +78,7 @@ class _Gradient(Attended):
         own = printer.dim(self.own.extent)
         code.line("program = tl.program_id(0).to(INT)")
         code.line(f"down = tl.cdiv({own}, {name})")
-        # where keys behind a row's position are hidden, the last rows and the first keys have the most to do: they begin first
+        # if later keys are masked, the last rows and the first keys have the most work: they start first
         late = kernel.of_rows and not self.known.to_last
         code.line(
             f"x = ({'down - 1 - program % down' if late else 'program % down'}) * {name} + tl.arange(0, {name})[:, None]"
@@ -123,23 +123,25 @@ class _Gradient(Attended):
         batch = product([v.extent for v in ((*sizes.batch, *sizes.heads) if kernel.of_rows else sizes.batch)])
         programs = batch * ceildiv(self.own_size, self.blocks[name])
         about = (
-            "What a block of rows is owed each." if kernel.of_rows else "What a block of keys and values is owed each."
+            "The gradients of a block of rows each."
+            if kernel.of_rows
+            else "The gradients of a block of keys and values each."
         )
         shape = (self.block.warps, self.block.stages)
         iterations, scratch = batch * self.own_size, self.maps * BYTES
         return closed(printer, kernel, about, self.blocks, programs, self.values, iterations, *shape, scratch)
 
     def _along(self, across: str, depth: LoopVar, column: LoopVar) -> tuple[dict[str, tuple[LoopVar, str]], ...]:
-        """The axes of features, of both kinds of side."""
+        """The feature axes of both kinds of operands."""
         return {"d": (depth, f"tl.arange(0, DEPTH){across}")}, {"y": (column, f"tl.arange(0, COLUMNS){across}")}
 
     def _kept(self) -> tuple[str, str]:
-        """Per-row values: the norm, in units of scaled scores, and the dot."""
+        """Loads per-row values: the norm, in units of scaled scores, and the dot product."""
         norm, dot = (self.printer.value(node) for node in (self.kernel.norm, self.kernel.dot))
         return norm if self.narrow else self.code.let(f"{norm} * {LN2}", "norm"), dot
 
     def _others(self, own: str, own_mixed: str, kept: tuple[str, str] | None, score: Scalar, hidden: bool) -> None:
-        """One block of the walked axis. hidden: parts of it may be masked."""
+        """Processes one block of the walked axis. hidden: parts of it may be masked."""
         kernel, printer, code = self.kernel, self.printer, self.code
         name, other = self.names
         here = f"start + tl.arange(0, {other})"
@@ -157,7 +159,7 @@ class _Gradient(Attended):
         printer.axes["k"] = self.axis("k", self.other, f"({here})[None, :]", whole=whole)
         norm, dot = kept or self._kept()  # loaded while the dot product is computed
         zeros = f"tl.full([{name}, {other}], 0.0, {self.sum})"
-        dots = code.let(self.dot(own, f"tl.trans({first})", zeros), "product")
+        dots = code.let(self.dot(own, f"tl.trans({first})", zeros), "dots")
         printer.accumulator = (f"{dots}.to({self.type})", frozenset("xk"))
         inner, factor = self.factored(score)
         text = f"tl.broadcast_to({printer.value(inner)}, [{name}, {other}]).to({self.sum})"

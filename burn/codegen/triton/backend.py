@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     from burn.runtime.device import Device
 
 PIPELINE = pipeline("align", ("attention_forward", "attention_backward"))
-"""Nothing is packed: matmul kernels read both operands as they are."""
+"""Nothing is packed: matmul kernels read both operands in place."""
 
 
 @dataclass(frozen=True)
 class GPU(Backend):
     """See `Backend`. kind: "cuda" or "hip"; architecture: "sm_90", "gfx942"; warp: threads of a warp. host: the CPU beside the
-    GPU. choices: the variants of kernels. images: machine code that exists already. hints: usual sizes of symbols, which
+    GPU. choices: the variants of kernels. images: machine code that exists already. hints: typical sizes of symbols, which
     `session` takes from a program. portable: kernels use only features that Triton has on every GPU."""
 
     host: CPU = field(default_factory=lambda: CPU(TARGETS["generic"]))
@@ -86,7 +86,7 @@ class GPU(Backend):
 
 
 def for_options(options: Options) -> GPU:
-    """The architecture is the device's own unless the options name one. Raises DeviceError for a GPU that is not there."""
+    """The architecture is the device's unless the options name one. Raises DeviceError for a GPU that does not exist."""
     host, kind = cpu_for_options(options), options.device.kind
     if options.architecture == PORTABLE:
         return GPU(host, kind, portable=True)

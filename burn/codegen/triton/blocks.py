@@ -1,8 +1,8 @@
 """The layout of a loop kernel's iterations in a program's block, for coalesced memory access: `layout`.
 
-Memory should be read along the contiguous axis, which is the loop with the smallest stride in the index maps. A result
-may have another contiguous axis than an operand (a transpose): its block is a square of both, which Triton transposes
-in shared memory. If a reduction's kept elements are contiguous but its rows are not (column sums), the kept elements
+Memory should be read along the contiguous axis, which is the loop with the smallest stride in the index maps. If a
+result has another contiguous axis than an operand (a transpose), its block has both axes, and Triton transposes it in
+shared memory. If a reduction's kept elements are contiguous but its rows are not (column sums), the kept elements
 are the block's last axis instead of its first.
 """
 
@@ -21,7 +21,7 @@ from burn.kernels.body import Fetched, Load, LoopKernel, Stage, loop_atoms, own_
 class Layout:
     """order: the parallel loops that one axis of the block linearises, by number, the fastest one last. across: the
     parallel loop along the block's other axis; then `order` ends with the one along its last axis, and earlier loops
-    have no axis. turned: a stage's loops are along the first axis, the parallel ones along the last."""
+    have no axis. transposed: a stage's loops are along the first axis, the parallel ones along the last."""
 
     order: tuple[int, ...]
     across: int | None = None
@@ -48,7 +48,7 @@ def _last(order: Sequence[int], number: int) -> tuple[int, ...]:
 
 
 def _fastest(offset: Dim, loops: Sequence[LoopVar]) -> LoopVar | None:
-    """The loop along which an offset takes the least steps, if they are steps to a neighbour or little more."""
+    """The loop along which an offset has the smallest stride, if that is at most NEAR."""
     steps = {v: abs(c) for v in loops if isinstance(c := coefficient(offset, v), int) and c != 0}
     best = min(steps, key=lambda v: steps[v], default=None)
     return best if best is not None and steps[best] <= NEAR else None

@@ -1,4 +1,4 @@
-"""Shapes of blocks that are worth a try beside those that the heuristics name."""
+"""Autotuning candidates: shapes of blocks besides the heuristics' defaults."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from burn.codegen.triton.heuristics.matmul import Tile, fitted, tiles_by_time
 from burn.dialect.dims import Dim, LoopVar
 
 PLAUSIBLE = 1.8
-"""Times as long as the fastest tile should take: what takes longer by the model is not tried."""
+"""Tiles are tried if the cost model predicts at most this multiple of the fastest tile's time."""
 
 NEAREST = 2
 """The fastest tiles by the model that are also tried with other numbers of warps and stages."""
 
 SHARED = max(SHARED_MEMORY.values())
-"""Bytes of shared memory that a program has at most on any GPU."""
+"""The most bytes of shared memory of a program on any GPU."""
 
 
 def tiles(
@@ -68,7 +68,7 @@ BACK = (
 
 def blocks(default: Block, shapes: Sequence[Block], is_half: bool, depth: int) -> list[Block]:
     """Those of `shapes` that have at most twice the default's rows and keys and fit the GPU. `is_half`: the operands
-    have 16 bits; others have no choice."""
+    have 16 bits; others have no candidates."""
     return [
         block
         for block in shapes

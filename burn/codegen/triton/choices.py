@@ -12,7 +12,7 @@ from burn.kernels.text import kernel_text
 
 
 def key(kernel: Kernel, values: Mapping[str, Dim]) -> str:
-    """Kernels alike in text, and in the powers of two that their sizes lie below, have one key. values: what the sizes that are
-    arguments stand for."""
+    """The key of a kernel's choice: its text, with sizes rounded up to powers of two. values: the values of sizes that are
+    arguments."""
     sizes = (f"{name} {power_of_two(estimate(size))}" for name, size in values.items())
     return digest(kernel_text(kernel), *sizes)

@@ -13,7 +13,7 @@ NONE: Axes = frozenset()
 
 
 class Unprintable(CompileError):
-    """Triton's language has no words for it: it runs on the host."""
+    """Triton cannot express it: it runs on the host."""
 
 
 class Code:
@@ -47,7 +47,7 @@ class Code:
 
 @dataclass
 class Axis:
-    """One axis of the block: the text of its indices, and of the mask of those inside (empty if all are)."""
+    """One axis of the block: the text of its indices, and of their mask (empty if all are in range)."""
 
     indices: str
     mask: str = ""

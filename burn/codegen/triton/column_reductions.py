@@ -1,5 +1,5 @@
-"""Prints loop kernels that fold: each program goes through a block of rows, one after another, and holds what they come to at
-every column until the end. The next rows are on their way from memory meanwhile. `emit` is the entry point.
+"""Prints loop kernels with column reductions: each program iterates over a block of rows and keeps accumulators for every
+column. The next rows are loaded meanwhile. `emit` is the entry point.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from burn.kernels.body import ColumnReduction, Load, LoopKernel, Scalar, loop_at
 def emit(
     kernel: LoopKernel, values: Mapping[str, Dim], sizes: LoopKernel, sites: list[str], processors: int
 ) -> Printed:
-    """As `loops.emit`, for a kernel with folds."""
+    """Like `loops.emit`, for a kernel with column reductions."""
     return _ColumnReductions(kernel, values, sizes, sites, processors).print()
 
 
@@ -27,7 +27,7 @@ def _scalars(kernel: LoopKernel) -> list[Scalar]:
 
 
 def _bytes_per_element(kernel: LoopKernel) -> int:
-    """Bytes that are read for each place of a row."""
+    """Bytes that are read for each element of a row."""
     along = {v for s in kernel.stages for v in s.loops}
     loads = {(n.buffer, n.offset) for n in walk(*_scalars(kernel)) if isinstance(n, Load)}
     return sum(

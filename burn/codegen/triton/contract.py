@@ -34,8 +34,8 @@ def emit(
     choice: Choice = NO_CHOICE,
     hints: SizeHints = UNKNOWN,
 ) -> Printed:
-    """values: what the kernel's sizes stand for; sizes: the kernel with them in place, from which tiles are chosen; abilities:
-    of the GPU; usual: size hints."""
+    """values: the values of the kernel's sizes; sizes: the kernel with these values, for choosing tiles; abilities: those of
+    the GPU; hints: size hints."""
     return _Contraction(kernel, values, sizes, sites, abilities, choice, hints).print()
 
 
@@ -74,10 +74,10 @@ class _Contraction:
         code.line("program = tl.program_id(0).to(INT)")
         code.line(f"across = tl.cdiv({columns}, COLUMNS)")
         code.line(f"down = tl.cdiv({rows}, ROWS)")
-        code.line("place = program % (across * down)")
-        code.line("first = place // (GROUP * across) * GROUP")
+        code.line("tile = program % (across * down)")
+        code.line("first = tile // (GROUP * across) * GROUP")
         code.line("height = tl.minimum(down - first, GROUP)")
-        code.line("within_group = place % (GROUP * across)")
+        code.line("within_group = tile % (GROUP * across)")
         code.line("x = (first + within_group % height) * ROWS + tl.arange(0, ROWS)[:, None]")
         code.line("y = (within_group // height) * COLUMNS + tl.arange(0, COLUMNS)[None, :]")
         self._inside("x", self.rows, self.tile.rows, rows)
@@ -114,7 +114,7 @@ class _Contraction:
             left, right = self._operand(self.left, "x"), self._operand(self.right, "y")
             if self.left.dtype in EIGHTS and kernel.fast:
                 code.line(f"total = tl.dot({left}, {right}, total)")
-            elif self.left.dtype in EIGHTS:  # within a block tensor cores accumulate in fewer bits than float32
+            elif self.left.dtype in EIGHTS:  # tensor cores accumulate a block in fewer bits than float32
                 code.line(f"total = tl.dot({left}, {right}, total, max_num_imprecise_acc=DEPTH)")
             else:
                 code.line(f'total = tl.dot({left}, {right}, total, input_precision="ieee")')
@@ -133,13 +133,13 @@ class _Contraction:
             return
         *outer, inner = loops
         length, across = printer.dim(inner.extent), "[None, :]" if axis == "x" else "[:, None]"
-        first = code.let(f"tl.multiple_of(start % {length}, DEPTH)", "first")  # what Triton does not see by itself
+        first = code.let(f"tl.multiple_of(start % {length}, DEPTH)", "first")  # Triton does not derive this itself
         here = code.let(f"({first} + tl.arange(0, DEPTH)).to(INT){across}", "k")
         printer.put(inner, here, frozenset("k"))
         printer.walk_flat(outer, code.let(f"start // {length}", "tap"), NONE)
 
     def _operand(self, node: Scalar, axis: str) -> str:
-        """A block of one side, zero outside: [ROWS, DEPTH] or [DEPTH, COLUMNS]."""
+        """A block of one operand, zero outside: [ROWS, DEPTH] or [DEPTH, COLUMNS]."""
         kernel, printer, code = self.kernel, self.printer, self.code
         depth = code.let("k[None, :]" if axis == "x" else "k[:, None]", "k")
         even = isinstance(self.depth, int) and self.depth % self.tile.depth == 0
@@ -153,7 +153,9 @@ class _Contraction:
             else:
                 printer.put(kernel.column, "y", frozenset("y"))
             kind = EIGHTS.get(node.dtype, triton_type(node.dtype))
-            if node.dtype in EIGHTS and isinstance(node, Load):  # what is loaded as such goes straight to tensor cores
+            if node.dtype in EIGHTS and isinstance(
+                node, Load
+            ):  # values loaded in this type go to tensor cores directly
                 printer.bases = {
                     node.buffer: code.let(f"b{node.buffer}.to(tl.pointer_type({kind}), bitcast=True)", "base")
                 }

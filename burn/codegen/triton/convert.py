@@ -1,4 +1,4 @@
-"""Conversions between element types in Triton's language; what they mean is said in codegen/cpu/convert.py."""
+"""Conversions between element types in Triton's language; codegen/cpu/convert.py documents their semantics."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def convert(x: str, source: str, target: str, saturate: bool = True) -> str:
 
 
 def _decoded(x: str, source: str) -> tuple[str, str]:
-    """(a value of a type with arithmetic, that type)."""
+    """Decodes to a type with arithmetic: (value, type)."""
     if source in HALVES:
         return f"{x}.to(tl.float32)", "float32"
     if source in SMALL:
@@ -56,7 +56,7 @@ def _to_integer(plain: str, number: str, target: str) -> str:
 
 
 def _format(form: Small) -> str:
-    """The constants that from_small and to_small take; -1 for what a format has not."""
+    """The constants of from_small and to_small; -1 for a code that a format does not have."""
     nan, infinity = (-1 if code is None else code for code in (form.nan, form.infinity))
     return f"{form.bits}, {form.mantissa}, {form.bias}, {form.largest}, {nan}, {infinity}, {form.zero_unsigned}"
 

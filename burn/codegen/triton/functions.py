@@ -1,7 +1,7 @@
 """The pointwise functions of the dialect as expressions of Triton's language.
 
-`FUNCTIONS` is the table: for each name how it is written for floats, signed and unsigned integers and bool, with `{0}`, `{1}`
-and `{2}` for the operands. float16 and bfloat16 are computed in float32 and rounded once.
+`FUNCTIONS` is the table: for each name the text for floats, signed and unsigned integers and bool. `{0}`, `{1}` and `{2}` are
+the operands. float16 and bfloat16 are computed in float32 and rounded once.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ TYPES = {
 
 
 EIGHTS = {"float8_e4m3fn": "tl.float8e4nv", "float8_e5m2": "tl.float8e5"}
-"""Floats of 8 bits that NVIDIA's tensor cores multiply, as Triton calls them where they are more than their bits."""
+"""8-bit floats that NVIDIA's tensor cores multiply, with Triton's names of the float types."""
 
 QUOTIENT = re.compile(r"tl\.div_rn\(([^,]*), (.*)\)$")
 QUOTIENTS = ("div", "reciprocal", "sqrt", "rsqrt")
-"""Functions that cost much less when they are not rounded exactly."""
+"""Functions that cost much less without exact rounding."""
 
 
 def triton_type(dtype: str) -> str:
@@ -53,7 +53,7 @@ def _narrow(operand: Scalar, narrow: Collection[str]) -> Scalar | None:
     match operand:
         case Convert(arg=arg) if arg.dtype in narrow:
             return arg
-        case Where(ranges=ranges, then=then, otherwise=Const(value=0)):  # zeros around what is padded
+        case Where(ranges=ranges, then=then, otherwise=Const(value=0)):  # zero padding
             inside = _narrow(then, narrow)
             return inside and Where(inside.dtype, ranges, inside, Const(inside.dtype, 0.0))
     return operand if operand.dtype in narrow else None
@@ -61,7 +61,7 @@ def _narrow(operand: Scalar, narrow: Collection[str]) -> Scalar | None:
 
 @dataclass(frozen=True)
 class Rule:
-    """None where a function has no meaning for a kind of element. `predicate`: the result is a bool."""
+    """The text of a function for each kind of element; None if it is not defined. `predicate`: the result is a bool."""
 
     floats: str | None = None
     signed: str | None = None
@@ -72,8 +72,8 @@ class Rule:
 
 
 def apply(name: str, dtype: str, *operands: str, rough: bool = False) -> str:
-    """A pointwise function of operands of that type (for `select`, of the two behind the condition); `rough` where the last bits
-    do not matter. Raises CompileError where it has no meaning for the type."""
+    """A pointwise function of operands of that type (for `select`, of the two after the condition). `rough`: the last bits do
+    not matter. Raises CompileError if the function is not defined for the type."""
     rule, text = _rule(name, dtype)
     half = dtype in HALVES and not rule.any_width
     if half:
@@ -87,8 +87,8 @@ def apply(name: str, dtype: str, *operands: str, rough: bool = False) -> str:
 
 
 def _plain(text: str) -> str:
-    """Division and roots in Triton: exact for doubles, and within two units in the last place for floats, which
-    suffices for half-precision results."""
+    """Division and roots in Triton: exact for doubles, and within two ULPs for floats, which suffices for
+    half-precision results."""
     return QUOTIENT.sub(r"(\1 / \2)", text).replace("tl.sqrt_rn(", "tl.sqrt(")
 
 
@@ -108,7 +108,7 @@ def _rule(name: str, dtype: str) -> tuple[Rule, str]:
 
 
 def _same(text: str, boolean: str | None = None, floats: str | None = None) -> Rule:
-    """Written alike for both kinds of integer."""
+    """A rule that is the same for signed and unsigned integers."""
     return Rule(floats, text, text, boolean)
 
 

@@ -1,8 +1,8 @@
 """Machine code of printed kernels: `compile_all`, which distributes the work over processes.
 
-A kernel is compiled once for each specialisation of its sizes: a size of 1, or a multiple of 4, 8 or 16, is known as
-such, and indices have 32 bits if all sizes are known to fit. Triton caches its results in burn's cache folder, so that
-the same kernel of another program is cheap.
+A kernel is compiled once for each specialisation of its sizes: 1, or a multiple of 4, 8 or 16. Indices have 32 bits if all
+sizes are known to fit. Triton caches its results in burn's cache folder, so that the same kernel of another program is
+cheap.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from burn.runtime.artefact import KernelImage
 from burn.runtime.cache import Cache
 
 ALONE = 3
-"""Up to so many kernels are compiled in this process: another one takes as long to start."""
+"""Up to this many kernels are compiled in this process, because starting another takes as long."""
 
 
 @dataclass(frozen=True)
@@ -57,22 +57,22 @@ class Source:
     name: str
     text: str
     types: tuple[str, ...]
-    constants: tuple[tuple[int, int], ...]  # of arguments, by their number
-    named: tuple[tuple[str, int], ...]  # those behind the arguments
+    constants: tuple[tuple[int, int], ...]  # by argument number
+    named: tuple[tuple[str, int], ...]  # constants after the arguments
     multiples: tuple[tuple[int, int], ...]
     wide: bool  # indices have 64 bits
     warps: int
     stages: int
-    nodes: tuple[str, ...] = ()  # where it comes from
-    scratch: int = 0  # bytes of memory for each program
-    registers: int = 0  # that a thread starts with, if not 0
+    nodes: tuple[str, ...] = ()  # source nodes
+    scratch: int = 0  # bytes of memory per program
+    registers: int = 0  # of a thread at entry, if not 0
 
 
 def compile_all(
     sources: Sequence[Source], machine: Machine, known: Mapping[Source, KernelImage] | None = None
 ) -> list[KernelImage]:
-    """known: what is compiled already. Raises CompileError, which names each kernel that cannot be compiled, its nodes and the
-    file that its text is in then."""
+    """Compiles kernels, except those in `known`. Raises CompileError, which names each kernel that cannot be compiled, its
+    nodes, and the file that has its text."""
     have = known or {}
     missing = [source for source in sources if source not in have]
     made = dict(zip(missing, compile_each(missing, machine), strict=True))
@@ -88,7 +88,7 @@ def compile_all(
 
 
 def compile_each(sources: Sequence[Source], machine: Machine) -> list[KernelImage | str]:
-    """The images, or why there is none."""
+    """The images, or for each kernel that fails the reason."""
     if importlib.util.find_spec("triton") is None:
         hint = "pip install 'burn-mlir[gpu]'"
         raise CompileError("kernels for cards need Triton", [Problem("it is not installed here", hint=hint)])
@@ -114,16 +114,16 @@ def _digest(source: Source) -> str:
 
 
 def _tried(source: Source, machine: Machine) -> KernelImage | str:
-    """The image, or why there is none."""
+    """The image, or the reason for a failure."""
     try:
         return _compiled(source, machine)
-    except Exception as error:  # whatever Triton, LLVM or the assembler raises
+    except Exception as error:  # any error of Triton, LLVM or the assembler
         return f"{type(error).__name__}: {error}"[:2000]
 
 
 def _compiled(source: Source, machine: Machine) -> KernelImage:
     os.environ.setdefault("TRITON_CACHE_DIR", str(_folder()))
-    os.environ.setdefault("TRITON_DISABLE_LINE_INFO", "1")  # of a text that is in no file, and half of the bytes
+    os.environ.setdefault("TRITON_DISABLE_LINE_INFO", "1")  # the text is in no file; half of the bytes
     import triton
     import triton.language as tl
     from triton.backends.compiler import GPUTarget
@@ -156,7 +156,7 @@ def _function(source: Source) -> Any:
         None,
         source.text.splitlines(keepends=True),
         name,
-    )  # Triton reads sources
+    )  # Triton reads source files
     names: dict[str, Any] = {"__name__": name}
     exec(compile(source.text, name, "exec"), names)
     return names[source.name]
@@ -164,7 +164,7 @@ def _function(source: Source) -> Any:
 
 @functools.lru_cache(maxsize=1024)
 def module(name: str, text: str) -> str:
-    """A kernel's text as a module of its own."""
+    """A kernel's text as a module."""
     return with_library([text], f"{name}, and what it calls.")
 
 
@@ -172,7 +172,7 @@ def module(name: str, text: str) -> str:
 
 
 def _in_processes(sources: Sequence[Source], machine: Machine, workers: int) -> list[KernelImage | str]:
-    """Each process gets every so many-th kernel. They are started as modules: a program that uses burn is not run again."""
+    """Compiles in worker processes, each for every n-th kernel. Workers run this module, not the main program."""
     command = [sys.executable, "-m", "burn.codegen.triton.images"]
     running = []
     try:
@@ -197,9 +197,9 @@ def _in_processes(sources: Sequence[Source], machine: Machine, workers: int) -> 
 
 
 def main() -> None:
-    """A worker: sources from standard input, images to standard output."""
+    """Runs a worker: reads sources from standard input, writes images to standard output."""
     output = os.dup(1)
-    os.dup2(2, 1)  # whatever prints
+    os.dup2(2, 1)  # for anything that prints
     sources, machine, path = pickle.load(sys.stdin.buffer)
     sys.path[:] = path
     with os.fdopen(output, "wb") as file:

@@ -86,7 +86,7 @@ class KernelPrinter:
         return self._named(emit(general, values, kernel, self.sites, self.abilities.processors))
 
     def _named(self, printed: Printed, choice: Choice = NO_CHOICE) -> Printed:
-        """A kernel whose text is there already has that one's name."""
+        """Gives kernels with the same text the same name."""
         name = self._known.setdefault(printed.text, f"kernel{len(self._known)}")
         printed = replace(printed, name=name, choice=choice.key, text=printed.text.replace("KERNEL", name))
         self.functions.setdefault(name, printed)

@@ -37,17 +37,17 @@ POINTERS = {
     **{f"tl.int{bits}": f"*i{bits}" for bits in (8, 16, 32, 64)},
     **{f"tl.uint{bits}": f"*u{bits}" for bits in (8, 16, 32, 64)},
 }  # fmt: skip
-"""Where elements lie; a bool is a byte."""
+"""Pointer types by element type; a bool is a byte."""
 
 MULTIPLES = (16, 8, 4)
 """Known divisors of addresses and sizes that Triton's compiler uses to vectorise accesses; addresses are multiples of
 the first."""
 
 NARROW = (1 << 31) - (1 << 16)
-"""Below this, an index fits in 32 bits, also in the rest of a block past the end."""
+"""The bound of sizes with 32-bit indices: a block may extend past the end."""
 
 UNUSED = 0
-"""An address of memory that Triton adds to a kernel's arguments, behind that of its scratch memory: for profiles of its own."""
+"""The null address of profiling memory, an argument that Triton adds after the scratch memory."""
 
 
 CUDA = MemorySpace("cuda")
@@ -131,7 +131,7 @@ class GPUKernels:
     ) -> None:
         """host: prints kernels that run on the host. preferences: those that the passes used. in_place: results that
         may share the memory of a program's input, and are written only if no kernel has failed. abilities, choices,
-        usual: see `KernelPrinter`. memory: the space of the program's tensors."""
+        hints: see `KernelPrinter`. memory: the space of the program's tensors."""
         self.host, self.sites, self.memory = host, host.sites, memory
         self._in_place = in_place
         self.printer = KernelPrinter(self.sites, abilities, choices, hints)

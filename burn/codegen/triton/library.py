@@ -1,6 +1,6 @@
-"""Functions that printed modules bring along: this file is read as text, and never imported.
+"""Functions that are copied into printed modules: this file is read as text, and never imported.
 
-A kernel's text names those that it uses; helpers.py copies them, and what they need, to the head of the module.
+program.py copies the functions that a kernel calls, and those that they call, to the head of the module.
 """
 
 # Triton need not be installed, and the functions of its device library are stubs that return None.
@@ -27,7 +27,7 @@ def floormod(a, b):
 
 @triton.jit
 def report(failure, site, index, bad):
-    """Leaves where an index was out of range, and which: the site above 48 bits of index, both in one word."""
+    """Records an index out of range: one word with the site above 48 bits of the index."""
     tl.store(failure + bad.to(tl.int64) * 0, site | (index.to(tl.int64) & 0xFFFFFFFFFFFF), mask=bad)
 
 
@@ -99,13 +99,13 @@ def signum(x):
 
 @triton.jit
 def whole(x, WIDE: tl.constexpr, LIMIT: tl.constexpr):
-    """A float truncated; what does not fit, and NaN, becomes the least integer."""
+    """Truncates a float; NaN and numbers out of range become the least integer."""
     return tl.where((x >= -LIMIT) & (x < LIMIT), x, -LIMIT).to(WIDE)
 
 
 @triton.jit
 def whole_unsigned(x):
-    """A float truncated to 64 bits; a negative one wraps, and one beyond 2^64 is 0."""
+    """Truncates a float to 64 bits; a negative number wraps, and one beyond 2^64 becomes 0."""
     upper = tl.where((x >= 9223372036854775808.0) & (x < 18446744073709551616.0), x, 0).to(tl.uint64)
     lower = whole(x, tl.int64, 9223372036854775808.0).to(tl.uint64)
     return tl.where(x >= 9223372036854775808.0, upper, lower)
@@ -113,7 +113,8 @@ def whole_unsigned(x):
 
 @triton.jit
 def rounded_to_odd(x):
-    """A double as the float towards zero, its last bit set if anything was lost: rounding that again rounds x itself."""
+    """Rounds a double to float towards zero, and sets the last bit if the result is inexact. Rounding that result further is
+    the same as rounding x once."""
     near = x.to(tl.float32)
     back = near.to(tl.float64)
     bits = near.to(tl.int32, bitcast=True) - tl.where(tl.abs(back) > tl.abs(x), 1, 0)
@@ -132,7 +133,7 @@ def from_small(
     INFINITY: tl.constexpr,
     ONE_ZERO: tl.constexpr,
 ):
-    """The number that a float of at most 8 bits stands for."""
+    """Decodes a float of at most 8 bits."""
     SIGN: tl.constexpr = 1 << (BITS - 1)
     bits = code.to(tl.int32)
     magnitude = bits & (SIGN - 1)
@@ -161,7 +162,7 @@ def to_small(
     ONE_ZERO: tl.constexpr,
     OVERFLOW: tl.constexpr,
 ):
-    """Half a step is added, less where the last bit kept is even; denormals are rounded by the float adder."""
+    """Adds half a step, or one bit less if the last kept bit is even. A float addition rounds denormals."""
     SIGN: tl.constexpr = 1 << (BITS - 1)
     SHIFT: tl.constexpr = 23 - MANTISSA
     bits = x.to(tl.int32, bitcast=True)
@@ -192,7 +193,7 @@ def from_exponent(code):
 
 @triton.jit
 def to_exponent(x, SATURATE: tl.constexpr):
-    """The next power of two upwards."""
+    """Encodes the next larger power of two."""
     bits = x.to(tl.int32, bitcast=True) & 0x7FFFFFFF
     exponent = bits >> 23
     up = (bits & 0x7FFFFF) >= tl.where(exponent == 0, 0x400001, 1)
@@ -207,7 +208,7 @@ def to_exponent(x, SATURATE: tl.constexpr):
 # ---- floats ------------------------------------------------------------------------------------------------------------
 @triton.jit
 def float_mod(x, y):
-    """Python's: the remainder has the divisor's sign."""
+    """Python's %: the remainder has the divisor's sign."""
     r = libdevice.fmod(x, y)
     moved = tl.where((r < 0) != (y < 0), r + y, r)
     return tl.where(r == 0, libdevice.copysign(r, y), moved)
@@ -215,7 +216,7 @@ def float_mod(x, y):
 
 @triton.jit
 def float_floordiv(x, y):
-    """The floor of the exact quotient, where floor(x / y) would see a quotient rounded up to an integer."""
+    """The floor of the exact quotient; floor(x / y) would be wrong if x / y rounds up to an integer."""
     r = libdevice.fmod(x, y)
     q = (x - r) / y
     q = tl.where((r != 0) & ((r < 0) != (y < 0)), q - 1, q)
@@ -226,7 +227,7 @@ def float_floordiv(x, y):
 
 @triton.jit
 def wide_dot(a, b, total):
-    """A block product of float64, which tl.dot does not take."""
+    """A matmul of float64 blocks, which tl.dot does not support."""
     return total + tl.sum(a[:, :, None] * b[None, :, :], 1)
 
 
@@ -263,7 +264,7 @@ def least(a, b):
 
 @triton.jit
 def first_greatest(a, i, b, j):
-    """The larger of two elements with their places (-1: none). NaN is larger than all; ties go to the first."""
+    """The larger of two elements with their indices (-1: none). NaN is larger than all; ties go to the first."""
     odd_a, odd_b = a != a, b != b
     better = (odd_b & (odd_a == 0)) | (b > a) | (((a == b) | (odd_a & odd_b)) & (j < i))
     taken = (j >= 0) & ((i < 0) | better)

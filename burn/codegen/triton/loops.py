@@ -53,8 +53,8 @@ ARG = {
 def emit(
     kernel: LoopKernel, values: Mapping[str, Dim], sizes: LoopKernel, sites: list[str], processors: int
 ) -> Printed:
-    """values: what the kernel's sizes stand for; sizes: the kernel with them in place, from which blocks are chosen;
-    processors: of the GPU."""
+    """values: the values of the kernel's sizes; sizes: the kernel with these values, for choosing blocks; processors: of
+    the GPU."""
     return Loops(kernel, values, sizes, sites, processors).print()
 
 
@@ -63,7 +63,7 @@ def _length(stage: Stage) -> Dim:
 
 
 def _end(stage: Stage) -> Dim | None:
-    """Where a stage's rows end, if that is read from data: what lies behind adds nothing to any of its reductions."""
+    """The end of a stage's rows, if it is read from data: later elements do not change any of its reductions."""
     if stage.writes or len(stage.loops) != 1:
         return None
     found: set[Dim] = set()
@@ -123,7 +123,7 @@ class Loops:
         if any(s.order != "parallel" for s in kernel.stages):
             self.block = replace(self.block, rows=min(self.block.rows, SEQUENTIAL_ROWS))
         last = self.layout.transposed or self.layout.across is not None
-        self.down, self.right = "[:, None]", "[None, :]"  # the axes of x and of `across`
+        self.down, self.right = "[:, None]", "[None, :]"  # those of x and of `across`
         self.axis, self.shape, self.narrow = 1, "[ROWS, COLUMNS]", "[ROWS, 1]"
         if last:
             self.down, self.right = self.right, self.down
@@ -152,7 +152,7 @@ class Loops:
         )
 
     def row(self) -> None:
-        """The indices of a row that is held as a whole."""
+        """Binds the indices of a row that is kept in registers."""
         self._columns(next(s for s in self.kernel.stages if s.loops and s.order == "parallel"), "COLUMNS")
 
     def stages(self) -> None:
@@ -207,7 +207,7 @@ class Loops:
 
     def _about(self) -> str:
         kinds = [r.kind for s in self.kernel.stages for r in s.reductions]
-        about = f"A block of places each; {', '.join(kinds)} along rows" if kinds else "A block of places each"
+        about = f"A block of elements each; {', '.join(kinds)} along rows" if kinds else "A block of elements each"
         down = ", ".join(f.reduction.kind for f in self.kernel.column_reductions)
         return f"{about}; {down} down columns." if down else f"{about}."
 
@@ -228,7 +228,7 @@ class Loops:
 
     # ---- stages ------------------------------------------------------------------------------------------------------------
     def _rows(self, stage: Stage) -> None:
-        """Without loops: a reduction of one element is that element."""
+        """A stage without loops: a reduction of one element is that element."""
         printer = self.printer
         removed = printer.axes.pop("r", None)
         for r in stage.reductions:
@@ -242,7 +242,7 @@ class Loops:
             printer.axes["r"] = removed
 
     def _columns(self, stage: Stage, start: str) -> None:
-        """The indices of a stage's loops: a whole row, or the part that starts at `start`."""
+        """Binds the indices of a stage's loops: a whole row, or the part from `start` on."""
         printer, code = self.printer, self.code
         length = printer.dim(_length(stage))
         first = "" if start == "COLUMNS" else f"{start} + "
@@ -253,7 +253,7 @@ class Loops:
         printer.walk_flat(stage.loops, columns, frozenset("r"))
 
     def _block(self, stage: Stage) -> None:
-        """A row as a whole."""
+        """Processes a whole row at once."""
         printer = self.printer
         for r in stage.reductions:
             value = self._value(r)
@@ -262,7 +262,7 @@ class Loops:
             printer.store(write)
 
     def _along(self, stage: Stage) -> None:
-        """A row by blocks of columns."""
+        """Processes a row in blocks of columns."""
         printer, code = self.printer, self.code
         printer.axes.pop("r", None)
         for loop in stage.loops:
@@ -286,8 +286,7 @@ class Loops:
             self._finish(r, total, index)
 
     def _steps(self, stage: Stage, length: str) -> str:
-        """The steps of a row, whose blocks are on their way from memory ahead of that, where nothing but memory says where they
-        lie."""
+        """The loop over the blocks of a row. Blocks are loaded ahead if their addresses do not depend on data."""
         kernel = self.kernel
         nodes = list(walk(*stage.scalars))
         loads = {
@@ -301,7 +300,7 @@ class Loops:
         return f"tl.range(0, {length}, COLUMNS, num_stages={stages})" if stages > 1 else f"range(0, {length}, COLUMNS)"
 
     def _longest(self, stage: Stage) -> str:
-        """Where the last row of the block ends."""
+        """The end of the longest row of the block."""
         end = _end(stage)
         if end is None or (axes := self.printer.span(end)) == NONE:
             return self.printer.dim(_length(stage))
@@ -310,7 +309,7 @@ class Loops:
         return self.code.let(f"tl.max(tl.reshape({text}, [ROWS]), 0)", "longest")
 
     def _step_by_step(self, stage: Stage) -> None:
-        """A row of few elements, each loaded for all of the block's rows, which are contiguous."""
+        """Processes rows of few elements: each element is loaded for all rows of the block, which are contiguous."""
         printer, code = self.printer, self.code
         totals = [
             code.let(f"tl.full({self.narrow}, {self.identity(r)}, {self.type(r)})", "total") for r in stage.reductions
@@ -325,7 +324,7 @@ class Loops:
             printer.reduced[r.name] = (total, frozenset("x"))
 
     def _sequential(self, stage: Stage) -> None:
-        """One place of the loops after another, in which each may read what those before it wrote."""
+        """Runs iterations one after another: each may read values written by previous ones."""
         printer, code = self.printer, self.code
         printer.axes.pop("r", None)
         totals = [
@@ -356,7 +355,7 @@ class Loops:
         return f"tl.full({self.shape}, {self.identity(r)}, {self.type(r)})"
 
     def _initial_index(self, r: Reduction) -> str:
-        return self.code.let(f"tl.full({self.shape}, -1, tl.int64)", "place") if r.kind.startswith("arg") else ""
+        return self.code.let(f"tl.full({self.shape}, -1, tl.int64)", "index") if r.kind.startswith("arg") else ""
 
     def full(self, text: str) -> str:
         return f"tl.broadcast_to({text}, {self.shape})"
@@ -385,7 +384,7 @@ class Loops:
             return ""
         index, within = self.printer.dim(r.index), self.printer.axes["r"].mask
         text = self.full(index)
-        return self.code.let(f"{f'tl.where({within}, {text}, -1)' if within else text}.to(tl.int64)", "place")
+        return self.code.let(f"{f'tl.where({within}, {text}, -1)' if within else text}.to(tl.int64)", "index")
 
     def _finish(self, r: Reduction, value: str, index: str) -> None:
         code = self.code

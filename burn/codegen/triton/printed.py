@@ -17,8 +17,8 @@ from burn.kernels.parameters import argument_names
 
 @dataclass(frozen=True)
 class Argument:
-    """buffer: the kernel's, by number. workspace: memory of `size` elements for the buffer of that number, which is private to an
-    iteration. failure: a word of int64, 0 at first. size: a number."""
+    """buffer: a buffer of the kernel, by number. workspace: memory of `size` elements for the buffer of that number, which is
+    private to an iteration. failure: an int64 word, initially 0. size: a number."""
 
     kind: Literal["buffer", "workspace", "failure", "size"]
     number: int = 0
@@ -27,9 +27,9 @@ class Argument:
 
 @dataclass(frozen=True)
 class Printed:
-    """A function, and how it is launched: its arguments in order, behind them the constants by name, as `programs` programs.
-    choice: the key of the choice that was made for it, where there was one. scratch: bytes of memory that each program is given;
-    registers: of a thread, where the kernel says how many."""
+    """A function and its launch: arguments in order, then constants by name, and the number of programs. choice: the key of the
+    choice that it depends on, if any. scratch: bytes of memory per program; registers: of a thread, if the kernel sets
+    them."""
 
     name: str
     text: str
@@ -47,7 +47,7 @@ class Printed:
         return any(argument.kind == "failure" for argument in self.arguments)
 
     def guarded(self) -> Printed:
-        """The same, but that it does nothing where a kernel before it has failed."""
+        """The same, except that it does nothing if a previous kernel has failed."""
         head, body = self.text.split('"""\n', 1)
         arguments = self.arguments
         if not self.may_fail:
@@ -69,7 +69,7 @@ def opened(buffers: Sequence[Buffer], sites: list[str]) -> ScalarPrinter:
 def given(
     kernel: Kernel, values: Mapping[str, Dim], iterations: Dim = 0, may_fail: bool = False
 ) -> tuple[list[str], list[Argument]]:
-    """The arguments of a kernel, and their names: buffers, and then sizes. values, iterations: see `closed`."""
+    """The arguments of a kernel and their names: buffers, then sizes. values, iterations: see `closed`."""
     names, arguments = [], []
     for number, buffer in enumerate(kernel.buffers):
         if buffer.role != "scratch":
@@ -99,7 +99,7 @@ def closed(
     stages: int = STAGES,
     scratch: int = 0,
 ) -> Printed:
-    """The function around a body. values: what the names of sizes stand for; iterations: of the parallel loops."""
+    """The function with a printed body. values: the values of sizes; iterations: of the parallel loops."""
     names, arguments = given(kernel, values, iterations, printer.fetches)
     names += [f"{name}: tl.constexpr" for name in ("INT", *constants)]
     head = ["@triton.jit", f"def KERNEL({', '.join(names)}):", f'    """{about}"""']

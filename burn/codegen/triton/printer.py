@@ -65,13 +65,13 @@ class GPUPrinter(Printer):
         return module_text(program, self.preferences, printer)
 
     def kernels(self, program: Program) -> GPUKernels:
-        """The printer of a program's kernels, which it describes by the same preferences as the passes did."""
+        """The printer of a program's kernels, with the preferences that the passes used."""
         host, space = KernelPrinter(self.host.target), MemorySpace(self.kind)
         written = _in_place(program)
         return GPUKernels(host, self.preferences, written, self.abilities, self.choices, self.hints, space)
 
 
 def _in_place(program: Program) -> set[ir.Value]:
-    """Values that are written over inputs that the caller donates."""
+    """Values that are written to the memory of donated inputs."""
     direct = Liveness(program.block).written_directly(program.outputs)
     return {root for root, number in direct.items() if number in program.donated}

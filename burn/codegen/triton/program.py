@@ -34,14 +34,14 @@ from triton.experimental.gluon.language.nvidia.hopper import (
     warpgroup_mma_wait,
 )
 """
-"""For kernels in Triton's language of layouts and barriers."""
+"""Imports for kernels in Gluon."""
 
 LIBRARIES = ("library.py", "hopper/attention_library.py", "hopper/matmul_library.py")
 
 
 def module_text(program: Program, preferences: Preferences, printer: KernelPrinter) -> str:
-    """Every kernel of the program's groups, under the nodes it came from, described by these preferences. Raises CompileError
-    for what Triton's language has no words for."""
+    """Every kernel of the program's groups, each after a comment with its source nodes, with these lowering preferences. Raises
+    CompileError for a kernel that Triton cannot express."""
     origins: dict[str, dict[str, None]] = {}
     with context():
         for group in groups(program.block):

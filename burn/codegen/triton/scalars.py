@@ -1,8 +1,8 @@
 """Prints scalar expressions as Triton's block expressions: `ScalarPrinter.value(node)` is the text of a node's value.
 
-Every loop variable that a block spans belongs to an axis of the block ("x", "r", ..), and its place is an array along
-that axis, of size 1 along the others; Triton's broadcasting does the rest. A node is as wide as the loops that it
-depends on. Memory accesses are masked outside of the loops, and under conditions that do not hold.
+Every loop variable that a block spans belongs to an axis of the block ("x", "r", ..). Its index is an array along that
+axis, of size 1 along the others, and Triton broadcasts. A node varies along the axes of the loops that it depends on.
+Memory accesses are masked by the loops' extents and by enclosing conditions.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ from burn.kernels.body import (
 
 @dataclass
 class ScalarPrinter:
-    """`buffers[i]` is called `b<i>`, one that is private to an iteration lies in workspace behind `private[i]`; `sites` collects
-    the names of source nodes for run-time errors. `bases`: pointers of another type than the buffer's, by its number. `steps`:
-    addresses are built axis by axis, those of these names last: what does not change in a loop along them is added up in front
-    of it."""
+    """`buffers[i]` is the argument `b<i>`; a buffer that is private to an iteration is in workspace at `private[i]`. `sites`
+    collects the names of source nodes for run-time errors. `bases`: pointers of another type than the buffer's, by its number.
+    `steps`: axes of loops. Addresses add the terms along these axes last, so that the other terms are computed before the
+    loops."""
 
     code: Code
     buffers: Sequence[Buffer]
@@ -61,7 +61,7 @@ class ScalarPrinter:
 
     @contextmanager
     def scope(self) -> Iterator[None]:
-        """Values created inside are not used outside; neither are indices and axes set there."""
+        """Values, indices and axes that are created inside are not used outside."""
         bindings, axes = dict(self.bindings), dict(self.axes)
         self._memo.append({})
         yield
@@ -77,7 +77,7 @@ class ScalarPrinter:
         self._memo.pop()
         self._guards.pop()
 
-    # ---- where the loops are -----------------------------------------------------------------------------------------------
+    # ---- loop variables ----------------------------------------------------------------------------------------------------
     def put(self, loop: LoopVar, indices: str, axes: Axes) -> None:
         """Binds a loop variable to the text of its indices, which vary along `axes`."""
         self.bindings[loop] = (indices, axes)
@@ -123,7 +123,7 @@ class ScalarPrinter:
 
     # ---- index expressions -------------------------------------------------------------------------------------------------
     def dim(self, dim: Dim) -> str:
-        """In parentheses where it is more than a name or a number."""
+        """The text of an index expression, in parentheses if it is more than a name or a number."""
         if isinstance(dim, int):
             return str(dim)
         text = ""
@@ -153,14 +153,14 @@ class ScalarPrinter:
             return _chained(lambda a, b: f"{function}({a}, {b})", args)
         if atom.op == "broadcast":
             return _chained(lambda a, b: f"tl.where({a} != 1, {a}, {b})", args)
-        if not isinstance(atom.args[1], int):  # a size of 0: what is divided by it belongs to a loop that does not run
+        if not isinstance(atom.args[1], int):  # a size of 0 is a divisor only in loops that do not run
             args[1] = f"tl.maximum({args[1]}, 1)"
         if non_negative(atom.args[0]):
             return f"({args[0]} {'//' if atom.op == 'floordiv' else '%'} {args[1]})"
         return f"{'floordiv' if atom.op == 'floordiv' else 'floormod'}({args[0]}, {args[1]})"
 
     def _fetch(self, atom: Fetched) -> str:
-        """An index from data: counted from the end if negative; out of range it is reported and taken as 0."""
+        """An index read from data. A negative one counts from the end. One out of range is reported, and 0 is used instead."""
         key = ("fetch", atom.name)
         if (known := self._known(key)) is not None:
             return known
@@ -181,7 +181,7 @@ class ScalarPrinter:
         return " & ".join(dict.fromkeys([*parts, *(g.text for g in self._guards)]))
 
     def _address(self, buffer: int, offset: Dim, wanted: Axes) -> tuple[str, str]:
-        """(pointers at least as wide as `wanted`, and as the conditions we are under; their mask)."""
+        """(pointers along at least the axes `wanted` and those of enclosing conditions; their mask)."""
         have = self.span(offset) | (frozenset({"x"}) & frozenset(self.axes) if buffer in self.private else NONE)
         need = (have | wanted).union(*(g.axes for g in self._guards))
         text = self.dim(offset) if self.steps is None else self._stepped(offset, self.steps)
@@ -191,7 +191,7 @@ class ScalarPrinter:
         return f"{base} + {text}", self._mask(need)
 
     def _stepped(self, offset: Dim, last: str) -> str:
-        """An offset as a sum of parts, each along other axes."""
+        """An offset as a sum of terms, each along different axes."""
         parts: dict[Axes, Dim] = {}
         for monomial, count in () if isinstance(offset, int) else offset.terms:
             term = product([count, *(Expr.of(atom) for atom in monomial)])
@@ -222,7 +222,7 @@ class ScalarPrinter:
         return text
 
     def value(self, node: Scalar) -> str:
-        """A name, or a number."""
+        """The text of a node's value: a name or a number."""
         if isinstance(node, Const):
             return constant(node.dtype, node.value)
         if isinstance(node, Reduced):
@@ -233,13 +233,13 @@ class ScalarPrinter:
         return known if known is not None else self._hold(id(node), self.code.let(self._text(node)))
 
     def forget(self) -> None:
-        """A load may give another value from now on."""
+        """Forgets loaded values, because memory may have changed."""
         for memo in self._memo:
             memo.clear()
 
     def hoist(self, roots: Iterable[Scalar], inner: str) -> None:
-        """Hoists values that do not vary along an axis out of the loop along it. Values that only a branch of a
-        condition reads stay."""
+        """Computes values that do not vary along an axis before the loop along it, except values that only one branch of a
+        condition reads."""
         todo = list(roots)
         while todo:
             node = todo.pop()
@@ -271,15 +271,14 @@ class ScalarPrinter:
         raise CompileError(f"internal: no way to print {type(node).__name__}")
 
     def _before(self, dtype: str, arg: Scalar) -> str:
-        """Converts to `dtype`: a quotient that is only converted, and directly to half precision, need not be rounded
-        exactly."""
+        """Converts to `dtype`. A quotient that is only converted to half precision need not be rounded exactly."""
         once = dtype in HALVES and arg.dtype == "float32" and self._known(id(arg)) is None
         if once and isinstance(arg, Apply) and arg.function in QUOTIENTS:
             return self.code.let(apply(arg.function, arg.dtype, *self._operands(arg.function, arg.args), rough=True))
         return self.value(arg)
 
     def _operands(self, function: str, args: Sequence[Scalar]) -> list[str]:
-        """A number is written as such beside a value that has its type."""
+        """The texts of operands; a constant is a plain number if another operand has its type."""
         plain = not calls(function, args[-1].dtype) and any(
             not isinstance(a, Const) and a.dtype == args[-1].dtype for a in args
         )
@@ -288,11 +287,11 @@ class ScalarPrinter:
         ]
 
     def tests(self, ranges: Sequence[tuple[Dim, Dim]]) -> list[str]:
-        """0 <= e < n for every (e, n), without what holds anyway."""
+        """The tests 0 <= e < n for every (e, n), except those that always hold."""
         found: list[str] = []
         for index, extent in ranges:
             at = self.dim(index)
-            arguments = any(name.startswith("_") for name in symbols(index))  # stand for anything, see parametrize
+            arguments = any(name.startswith("_") for name in symbols(index))  # may have any value, see parametrize
             found += [f"({at} >= 0)"] if arguments or not non_negative(index) else []
             found.append(f"({at} < {self.dim(extent)})")
         return found
@@ -302,13 +301,13 @@ class ScalarPrinter:
         for index, extent in node.ranges:
             axes |= self.span(index) | self.span(extent)
         condition = self.code.let(" & ".join(self.tests(node.ranges)), "here")
-        # computed everywhere: in front of what is computed inside, which may need the same
+        # computed everywhere, so before the branch, which may use the same values
         otherwise = "" if _is_zero(node.otherwise) else self.value(node.otherwise)
         is_read_here = isinstance(node.then, Load) and self._known(id(node.then)) is None
         with self.under(Guard(axes, condition)):
             then = self.value(node.then)
         if is_read_here and _is_zero(node.otherwise):
-            return then  # a load gives 0 where its mask does not hold
+            return then  # a masked load gives 0
         return f"tl.where({condition}, {then}, {otherwise or self.value(node.otherwise)})"
 
 
@@ -317,7 +316,7 @@ def _is_zero(node: Scalar) -> bool:
 
 
 PLAIN = ("float32", "int32", "int64")
-"""Types that a number takes on beside a value of them, exactly."""
+"""Types that a plain number takes exactly from the other operand."""
 
 
 def literal(value: float | int | bool) -> str:

@@ -14,10 +14,10 @@ from burn.dialect.types import DTYPES
 from burn.kernels.body import Load, Scalar, loop_atoms
 
 BYTES = 128
-"""Of a map."""
+"""Bytes of a map."""
 
 ALIGNED = 16
-"""Bytes that a matrix and each of its rows begin at multiples of."""
+"""The alignment in bytes of a matrix and its rows."""
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ F = TypeVar("F")
 @dataclass(frozen=True)
 class Choices:
     """picked: variants by key; defaults for missing keys. seen: if given, records all variants of each choice. seed: if
-    given, variants are drawn at random, for tests: all must give correct results. asked: if given, records keys by
+    given, variants are drawn at random, for tests: all must give correct results. queried: if given, records keys by
     source node, for passes that run before there are launches."""
 
     picked: Mapping[str, Variant] = field(default_factory=dict)

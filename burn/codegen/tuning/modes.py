@@ -21,7 +21,7 @@ _DRAWN = re.compile(r"any:(\d{1,18})")
 
 @dataclass(frozen=True)
 class Mode:
-    """name: one of MODES; "off" also for drawn variants (`seed`). wished: set by the environment, not by the caller;
+    """name: one of MODES; "off" also for drawn variants (`seed`). requested: set by the environment, not by the caller;
     then programs that cannot be tuned compile without an error."""
 
     name: str = "off"
@@ -34,7 +34,7 @@ class Mode:
 
     @property
     def key(self) -> str:
-        """Distinguishes programs compiled in different modes; a wish may not have been granted."""
+        """Distinguishes programs compiled in different modes; a request of the environment may not have been met."""
         return f"{self.name}{'?' * self.requested}" if self.seed is None else f"any:{self.seed}"
 
 

@@ -41,7 +41,7 @@ Measure = Callable[[Sequence[Trial]], Sequence[Sequence[float]]]
 
 class Subject(Protocol):
     """The object of the search. worth: the largest fraction of the default's time for which a variant is adopted.
-    by_turns: interleaved timing."""
+    interleaved: trials run interleaved."""
 
     @property
     def worth(self) -> float: ...

@@ -19,7 +19,7 @@ typedef struct call {
     struct call *next;
     burn_input *inputs;
     burn_output *outputs;
-    burn_place *places;
+    burn_destination *destinations;
     int64_t (*dims)[BURN_TENSOR_RANK]; /* of inputs, where symbols give them */
     uint64_t state[2];
 } call;
@@ -76,7 +76,7 @@ static int32_t run_failed(const burn_model *model, const call *call, burn_failur
     if (failure.code == BURN_SMALL_OUTPUT && failure.value >= 0 && failure.value < facts->output_count)
         return burn_model_fail(failure.code, "output '%s' takes %lld bytes, and was given memory of %lld",
                                facts->outputs[failure.value].name, (long long)call->outputs[failure.value].bytes,
-                               (long long)call->places[failure.value].bytes);
+                               (long long)call->destinations[failure.value].bytes);
     int has_site = failure.site >= 0 && failure.site < model->version->program.site_count;
     const char *site = has_site ? model->version->program.sites[failure.site] : "";
     const char *text = failure.code > 0 && failure.code < facts->message_count ? facts->messages[failure.code] : "";
@@ -224,7 +224,7 @@ int32_t burn_model_create(const burn_model_facts *facts, const char *weights, bu
 static void delete_call(call *c) {
     free(c->inputs);
     free(c->outputs);
-    free(c->places);
+    free(c->destinations);
     free(c->dims);
     free(c);
 }
@@ -269,9 +269,9 @@ static call *take_call(burn_model *model) {
         return NULL;
     c->inputs = calloc(inputs, sizeof *c->inputs);
     c->outputs = calloc(outputs, sizeof *c->outputs);
-    c->places = calloc(outputs, sizeof *c->places);
+    c->destinations = calloc(outputs, sizeof *c->destinations);
     c->dims = calloc(inputs, sizeof *c->dims);
-    if (c->inputs && c->outputs && c->places && c->dims)
+    if (c->inputs && c->outputs && c->destinations && c->dims)
         return c;
     delete_call(c);
     return NULL;
@@ -287,8 +287,8 @@ static void give_call(burn_model *model, call *c) {
 /* Replaces a null pointer to no bytes, which would mean missing memory to the program. */
 static int64_t nothing[BURN_ALIGNMENT / sizeof(int64_t)];
 
-static int overlaps(const burn_place *place, const burn_model_facts *facts, const burn_input *inputs) {
-    uintptr_t begin = (uintptr_t)place->data, end = begin + (uintptr_t)place->bytes;
+static int overlaps(const burn_destination *destination, const burn_model_facts *facts, const burn_input *inputs) {
+    uintptr_t begin = (uintptr_t)destination->data, end = begin + (uintptr_t)destination->bytes;
     for (int64_t i = 0; i < facts->input_count; i++) {
         uintptr_t other = (uintptr_t)inputs[i].data;
         if (begin < other + (uintptr_t)inputs[i].bytes && other < end)
@@ -308,17 +308,17 @@ static int32_t run_call(burn_model *model, call *c) {
         c->state[1] = atomic_fetch_add(&model->draws, 1);
         c->inputs[facts->input_count] = (burn_input){c->state, sizeof c->state, 1, state_dims, 0, 0};
     }
-    burn_options options = {NULL, NULL, NULL, 0, c->places};
+    burn_options options = {NULL, NULL, NULL, 0, c->destinations};
     int64_t aside = 0;
     for (int64_t i = 0; i < facts->output_count; i++) {
-        aside |= !model->gpu && c->places[i].data && overlaps(&c->places[i], facts, c->inputs);
+        aside |= !model->gpu && c->destinations[i].data && overlaps(&c->destinations[i], facts, c->inputs);
         c->outputs[i].bytes = c->outputs[i].rank = 0; /* until the run says more */
     }
     if (aside)
-        options.places = NULL;
+        options.destinations = NULL;
     burn_failure failure = burn_program_run(model->program, c->inputs, c->outputs, &options);
     for (int64_t i = 0; aside && i < facts->output_count && failure.code == BURN_OK; i++)
-        if (c->places[i].data && c->places[i].bytes < c->outputs[i].bytes)
+        if (c->destinations[i].data && c->destinations[i].bytes < c->outputs[i].bytes)
             failure = (burn_failure){BURN_SMALL_OUTPUT, -1, i};
     for (int64_t i = 0; i < facts->output_count; i++) {
         burn_output *output = &c->outputs[i];
@@ -327,10 +327,10 @@ static int32_t run_call(burn_model *model, call *c) {
         if (failure.code != BURN_OK) {
             burn_memory_free(output->data);
             output->data = NULL;
-        } else if (c->places[i].data) {
-            memcpy(c->places[i].data, output->data, (size_t)output->bytes);
+        } else if (c->destinations[i].data) {
+            memcpy(c->destinations[i].data, output->data, (size_t)output->bytes);
             burn_memory_free(output->data);
-            output->data = c->places[i].data;
+            output->data = c->destinations[i].data;
         }
     }
     return failure.code == BURN_OK ? BURN_DONE : run_failed(model, c, failure);
@@ -354,7 +354,7 @@ static int32_t take_tensors(const burn_model_facts *facts, call *c, const burn_t
     for (int64_t i = 0; i < facts->output_count; i++) {
         if (outputs[i].data && outputs[i].bytes < 0)
             return burn_model_fail(BURN_E_ARGUMENT, "output '%s' has negative bytes", facts->outputs[i].name);
-        c->places[i] = (burn_place){outputs[i].data, outputs[i].bytes};
+        c->destinations[i] = (burn_destination){outputs[i].data, outputs[i].bytes};
     }
     return BURN_DONE;
 }
@@ -437,7 +437,7 @@ static int32_t take_sizes(const burn_model_facts *facts, call *c, const int64_t 
             return burn_model_fail(BURN_E_SIZE_OVERFLOW, "output '%s' cannot have such sizes", facts->outputs[i].name);
         if (!outputs[i] && bytes)
             return burn_model_fail(BURN_E_ARGUMENT, "output '%s' is a null pointer", facts->outputs[i].name);
-        c->places[i] = (burn_place){outputs[i] ? outputs[i] : nothing, bytes};
+        c->destinations[i] = (burn_destination){outputs[i] ? outputs[i] : nothing, bytes};
     }
     return BURN_DONE;
 }

@@ -354,16 +354,16 @@ static void common(unsigned char *at, uint32_t crc, uint64_t names, uint64_t ext
 
 int burn_npz_write(FILE *file, int count, const char *const *names, const burn_array *arrays) {
     enum { EXTRA = 4 + 24 };
-    uint64_t *places = calloc((size_t)count + 1, sizeof *places);
+    uint64_t *offsets = calloc((size_t)count + 1, sizeof *offsets);
     uint32_t *sums = calloc((size_t)count + 1, sizeof *sums);
     uint64_t at = 0;
-    int ok = places && sums;
+    int ok = offsets && sums;
     for (int i = 0; i < count && ok; i++) {
         char head[512];
         int head_bytes = burn_npy_header(head, arrays[i].kind, arrays[i].item, arrays[i].rank, arrays[i].dims);
         uint64_t length = strlen(names[i]), size = (uint64_t)head_bytes + (uint64_t)arrays[i].bytes;
         unsigned char local[LOCAL_BYTES + EXTRA] = "PK\3\4", *extra = local + LOCAL_BYTES;
-        places[i] = at;
+        offsets[i] = at;
         sums[i] = crc32_of(crc32_of(0, head, head_bytes), arrays[i].data, arrays[i].bytes);
         common(local + 4, sums[i], length + 4, EXTRA - 8);
         store(extra, 1, 2);
@@ -389,7 +389,7 @@ int burn_npz_write(FILE *file, int count, const char *const *names, const burn_a
         store(extra + 2, 24, 2);
         store(extra + 4, size, 8);
         store(extra + 12, size, 8);
-        store(extra + 20, places[i], 8);
+        store(extra + 20, offsets[i], 8);
         ok = fwrite(entry, 1, ENTRY_BYTES, file) == ENTRY_BYTES && fprintf(file, "%s.npy", names[i]) >= 0 &&
              fwrite(extra, 1, EXTRA, file) == EXTRA;
         at += ENTRY_BYTES + strlen(names[i]) + 4 + EXTRA;
@@ -412,7 +412,7 @@ int burn_npz_write(FILE *file, int count, const char *const *names, const burn_a
     store(last + 12, 0xffffffff, 4);
     store(last + 16, 0xffffffff, 4);
     ok = ok && fwrite(end, 1, sizeof end, file) == sizeof end;
-    free(places);
+    free(offsets);
     free(sums);
     return ok;
 }

@@ -37,7 +37,7 @@ def build(group: Group, preferences: Preferences) -> list[Call]:
     inner = product(shape[axis + 1 :])
     calls: list[Call] = []
     before: Dim = 0
-    ops, arguments, handed_on = group.ops, group.arguments, 0
+    ops, arguments, shared_count = group.ops, group.arguments, 0
     for x in root.xs:
         size = type_of(x).shape[axis]
         if size * inner != 0:
@@ -45,9 +45,9 @@ def build(group: Group, preferences: Preferences) -> list[Call]:
             made = MAKERS[section.kind](section, preferences)
             for call in made:
                 kernel = _placed(call, size * inner, shape[axis] * inner, before * inner)
-                bindings = tuple(("shared", b[1] + handed_on) if b and b[0] == "shared" else b for b in call.bindings)
+                bindings = tuple(("shared", b[1] + shared_count) if b and b[0] == "shared" else b for b in call.bindings)
                 calls.append(Call(kernel, bindings, section))
-            handed_on += len(shared_buffers(made))
+            shared_count += len(shared_buffers(made))
         before = before + size
     return calls
 

@@ -160,7 +160,7 @@ class _SplitReduction:
             joined = [Stage((flat,), tuple(replace(r, body=loads[r.name]) for r in stage.reductions))]
         self.made |= {r.name for s in joined for r in s.reductions}
         here_too = self._reader()
-        results = self._handed_on(later, here_too)
+        results = self._forwarded(later, here_too)
         results += [Write(w.buffer, w.offset, here_too(w.value)) for s in rows for w in s.writes]
         blocks = (Stage(self.within, tuple(formed)), Stage((), (), tuple(kernels)))
         return [
@@ -168,7 +168,7 @@ class _SplitReduction:
             self._call(self.kept, (*joined, Stage((), (), tuple(results)))),
         ]
 
-    def _handed_on(self, later: Sequence[Stage], here: Rewriter) -> list[Write]:
+    def _forwarded(self, later: Sequence[Stage], here: Rewriter) -> list[Write]:
         """Stores the per-row values that later kernels read: values derived from the reductions, not the reductions.
         Otherwise every element would repeat divisions and square roots."""
         writes: list[Write] = []

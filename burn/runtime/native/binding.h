@@ -116,16 +116,16 @@ void bind_devices(nanobind::module_ &m);
 // ---- binding_array.cpp ----------------------------------------------------------------------------------------------
 
 // Memory of a device that arrays share: burn's own, which is freed with the last of them, or another library's.
-class CardMemory {
+class ArrayMemory {
   public:
     // Takes ownership of memory from burn_device_alloc.
-    CardMemory(burn_device *device, void *address) : device_(device), address_(address) {}
+    ArrayMemory(burn_device *device, void *address) : device_(device), address_(address) {}
     // Another library's memory, valid while `owner` lives. On release that library's stream waits for burn's work so far;
     // without a stream the host waits.
-    CardMemory(burn_device *device, nanobind::object owner, std::optional<uintptr_t> stream)
+    ArrayMemory(burn_device *device, nanobind::object owner, std::optional<uintptr_t> stream)
         : device_(device), owner_(std::move(owner)), stream_(stream) {}
-    CardMemory(const CardMemory &) = delete;
-    ~CardMemory();
+    ArrayMemory(const ArrayMemory &) = delete;
+    ~ArrayMemory();
     burn_device *device() const { return device_; }
     bool is_foreign() const { return owner_.is_valid(); }
     // The moment when the present contents are complete; null: when all submitted work is done. Takes ownership.
@@ -143,13 +143,13 @@ class CardMemory {
 };
 
 // A dense row-major array in a device's memory. The base class of Python's burn.runtime.device_array.DeviceArray.
-class CardArray {
+class DeviceArray {
   public:
-    CardArray(std::shared_ptr<CardMemory> memory, void *address, int64_t bytes, nanobind::object dtype,
+    DeviceArray(std::shared_ptr<ArrayMemory> memory, void *address, int64_t bytes, nanobind::object dtype,
               std::vector<int64_t> shape, bool writable = true)
         : memory_(std::move(memory)), address_(address), bytes_(bytes), dtype_(std::move(dtype)), shape_(std::move(shape)),
           writable_(writable) {}
-    const std::shared_ptr<CardMemory> &memory() const { return memory_; }
+    const std::shared_ptr<ArrayMemory> &memory() const { return memory_; }
     burn_device *device() const { return memory_->device(); }
     void *address() const { return address_; }
     int64_t bytes() const { return bytes_; }
@@ -158,7 +158,7 @@ class CardArray {
     bool is_writable() const { return writable_ && !memory_->is_foreign(); } // by an output, if it is donated
 
   private:
-    std::shared_ptr<CardMemory> memory_;
+    std::shared_ptr<ArrayMemory> memory_;
     void *address_;
     int64_t bytes_;
     nanobind::object dtype_; // numpy's
@@ -167,7 +167,7 @@ class CardArray {
 };
 
 // As an object of Python's class.
-nanobind::object new_card_array(CardArray array);
+nanobind::object new_device_array(DeviceArray array);
 
 void bind_arrays(nanobind::module_ &m);
 

@@ -59,7 +59,7 @@ int32_t device_count(const std::string &kind, const std::optional<std::string> &
 // ---- addresses ------------------------------------------------------------------------------------------------------
 
 // Where something lies on a device: a DeviceMemory, whose end is known, or an address.
-void *place(nb::handle where, int64_t bytes) {
+void *address_of(nb::handle where, int64_t bytes) {
     if (bytes < 0)
         throw nb::value_error("a negative number of bytes");
     DeviceMemory *memory;
@@ -72,7 +72,7 @@ void *place(nb::handle where, int64_t bytes) {
 }
 
 nb::object fetch(Device &device, nb::handle from, int64_t bytes, nb::object into) {
-    void *address = place(from, bytes);
+    void *address = address_of(from, bytes);
     if (into.is_none())
         return fetch_new(device.get(), nullptr, address, bytes);
     Buffer buffer(into, true);
@@ -246,16 +246,16 @@ void bind_devices(nb::module_ &m) {
         .def("trim", [](Device &device) { unlocked([&] { burn_device_trim(device.get()); }); })
         .def("send", [](Device &device, nb::handle to, nb::handle from) {
             Buffer buffer(from);
-            void *address = place(to, buffer.bytes());
+            void *address = address_of(to, buffer.bytes());
             act([&] { return burn_device_send(device.get(), address, buffer.data(), buffer.bytes()); });
         }, "to"_a, "data"_a)
         .def("fetch", &fetch, "address"_a, "bytes"_a, "into"_a = nb::none())
         .def("copy", [](Device &device, nb::handle to, nb::handle from, int64_t bytes) {
-            void *target = place(to, bytes), *source = place(from, bytes);
+            void *target = address_of(to, bytes), *source = address_of(from, bytes);
             act([&] { return burn_device_copy(device.get(), target, source, bytes); });
         }, "to"_a, "source"_a, "bytes"_a)
         .def("fill", [](Device &device, nb::handle to, uint8_t byte, int64_t bytes) {
-            void *target = place(to, bytes);
+            void *target = address_of(to, bytes);
             act([&] { return burn_device_fill(device.get(), target, byte, bytes); });
         }, "to"_a, "byte"_a, "bytes"_a)
         .def("wait", [](Device &device) {

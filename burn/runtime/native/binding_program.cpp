@@ -19,7 +19,7 @@ namespace {
 PyObject *run_failure; // the exception; args: (burn_status, site, value)
 
 // A device: its kind, its number, and its driver's file where that is not the usual one.
-using Card = std::tuple<std::string, int32_t, std::optional<std::string>>;
+using DeviceSpec = std::tuple<std::string, int32_t, std::optional<std::string>>;
 
 // ---- the interpreter lock -------------------------------------------------------------------------------------------
 
@@ -113,7 +113,7 @@ class Program {
             const std::vector<std::pair<nb::object, std::vector<int64_t>>> &inputs,
             const std::vector<nb::object> &outputs, int64_t kernel_count, std::vector<int64_t> aliases,
             const std::vector<Containers> &input_containers, const std::vector<Containers> &output_containers,
-            const std::vector<std::pair<int64_t, int64_t>> &texts, const std::optional<Card> &card,
+            const std::vector<std::pair<int64_t, int64_t>> &texts, const std::optional<DeviceSpec> &device,
             const std::vector<std::tuple<std::string, nb::object, int64_t, int32_t>> &images,
             std::vector<std::string> sites)
         : kernels_(kernel_count), sites_(std::move(sites)) {
@@ -126,8 +126,8 @@ class Program {
             throw nb::value_error((std::string("the object code cannot be loaded: ") + error).c_str());
         try {
             describe(inputs, outputs, input_containers, output_containers);
-            if (card)
-                open_card(*card, images);
+            if (device)
+                open_device(*device, images);
             initialise(entry, constants, live_ranges, std::move(aliases), texts);
         } catch (...) {
             burn_image_unload(image_);
@@ -172,18 +172,18 @@ class Program {
             }
         bool stay = keep.value_or(false);
         for (size_t i = 0; device_ && !keep && i < count; i++)
-            stay |= inputs[i].on_card != 0;
+            stay |= inputs[i].on_device != 0;
         std::vector<burn_output> outputs(outputs_.size());
         std::vector<burn_profile_row> rows(profile ? static_cast<size_t>(kernels_) : 0);
         std::vector<burn_profile_event> events(profile ? MOST_EVENTS : 0);
-        burn_profile told{rows.data(), events.data(), 0, static_cast<int64_t>(events.size())};
+        burn_profile profiled{rows.data(), events.data(), 0, static_cast<int64_t>(events.size())};
         PyThreadState *state = PyEval_SaveThread();
         int64_t deadline = 0;
         if (seconds > 0) {
             double nanoseconds = seconds * 1e9;
             deadline = nanoseconds < 9e18 ? burn_clock_ns() + static_cast<int64_t>(nanoseconds) : 0;
         }
-        burn_options options{profile ? &told : nullptr, interrupted, &state, stay, nullptr, deadline, bytes};
+        burn_options options{profile ? &profiled : nullptr, interrupted, &state, stay, nullptr, deadline, bytes};
         burn_failure failure = burn_program_run(program_, inputs.data(), outputs.data(), &options);
         take_lock(state);
         if (failure.code == BURN_INPUT_MISMATCH)
@@ -209,8 +209,8 @@ class Program {
         for (const burn_profile_row &row : rows)
             timings.append(nb::make_tuple(row.calls, row.nanoseconds));
         nb::list moments;
-        for (int64_t i = 0; i < told.event_count; i++)
-            moments.append(nb::make_tuple(events[i].kernel, events[i].began, events[i].took, events[i].on_card != 0));
+        for (int64_t i = 0; i < profiled.event_count; i++)
+            moments.append(nb::make_tuple(events[i].kernel, events[i].began, events[i].took, events[i].on_device != 0));
         return nb::make_tuple(results, timings, moments);
     }
 
@@ -233,9 +233,9 @@ class Program {
         }
     }
 
-    void open_card(const Card &card, const std::vector<std::tuple<std::string, nb::object, int64_t, int32_t>> &images) {
+    void open_device(const DeviceSpec &device, const std::vector<std::tuple<std::string, nb::object, int64_t, int32_t>> &images) {
         char error[512] = "";
-        const auto &[kind, index, library] = card;
+        const auto &[kind, index, library] = device;
         device_ = burn_device_open(kind.c_str(), index, library ? library->c_str() : nullptr, error, sizeof error);
         if (!device_)
             throw nb::value_error(error);
@@ -293,8 +293,8 @@ class Program {
             info.device_kernel_count = static_cast<int64_t>(device_kernels_.size());
             for (const auto &[index, count] : texts) // strings stay with the host
                 if (index >= 0 && index < info.constants)
-                    on_card_[static_cast<size_t>(index)] = -1;
-            info.constant_bytes = on_card_.data();
+                    device_bytes_[static_cast<size_t>(index)] = -1;
+            info.constant_bytes = device_bytes_.data();
         }
         char error[512];
         program_ = burn_program_new(&info, error, sizeof error);
@@ -328,7 +328,7 @@ class Program {
                 held_.push_back(std::move(buffer));
             }
             constant_bytes_.push_back(bytes);
-            on_card_.push_back(bytes);
+            device_bytes_.push_back(bytes);
             constant_data_.push_back(data);
         }
     }
@@ -347,7 +347,7 @@ class Program {
     std::vector<burn_device_kernel> device_kernels_;
     std::vector<std::string> sites_;
     std::vector<const char *> site_names_;
-    std::vector<int64_t> on_card_; // bytes of each constant that is copied to the GPU, or -1
+    std::vector<int64_t> device_bytes_; // bytes of each constant that is copied to the GPU, or -1
 };
 
 // Bytes like those of an output, which a program that gets them as a donated input may write an output to.
@@ -388,13 +388,13 @@ void bind_programs(nb::module_ &m) {
         .def(nb::init<nb::handle, const std::string &, nb::sequence, const std::vector<std::pair<int64_t, int64_t>> &,
                       const std::vector<std::pair<nb::object, std::vector<int64_t>>> &, const std::vector<nb::object> &,
                       int64_t, std::vector<int64_t>, const std::vector<Containers> &, const std::vector<Containers> &,
-                      const std::vector<std::pair<int64_t, int64_t>> &, const std::optional<Card> &,
+                      const std::vector<std::pair<int64_t, int64_t>> &, const std::optional<DeviceSpec> &,
                       const std::vector<std::tuple<std::string, nb::object, int64_t, int32_t>> &,
                       std::vector<std::string>>(),
              "object_code"_a, "entry"_a, nb::kw_only(), "constants"_a, "live_ranges"_a, "inputs"_a, "outputs"_a,
              "kernel_count"_a, "aliases"_a = std::vector<int64_t>(),
              "input_containers"_a = std::vector<Containers>(), "output_containers"_a = std::vector<Containers>(),
-             "texts"_a = std::vector<std::pair<int64_t, int64_t>>(), "card"_a = nb::none(),
+             "texts"_a = std::vector<std::pair<int64_t, int64_t>>(), "device"_a = nb::none(),
              "images"_a = std::vector<std::tuple<std::string, nb::object, int64_t, int32_t>>(),
              "sites"_a = std::vector<std::string>())
         .def("arena_bytes", &Program::arena_bytes)

@@ -65,10 +65,10 @@ burn_input pack(PyArrayObject *array, const int64_t *dims, Kept &kept) {
 }
 
 // An array in the memory of the program's GPU.
-burn_input check_on_card(PyObject *object, const Spec &spec, burn_device *device) {
-    if (!nb::isinstance<CardArray>(object))
+burn_input check_on_device(PyObject *object, const Spec &spec, burn_device *device) {
+    if (!nb::isinstance<DeviceArray>(object))
         mismatch("not a numpy array");
-    const CardArray &array = *nb::inst_ptr<CardArray>(object);
+    const DeviceArray &array = *nb::inst_ptr<DeviceArray>(object);
     if (array.device() != device || !spec.is_plain())
         mismatch("another device");
     auto *descr = reinterpret_cast<PyArray_Descr *>(array.dtype().ptr());
@@ -100,7 +100,7 @@ burn_input check_input(PyObject *object, const Spec &spec, size_t level, burn_de
     if (level < spec.depth())
         return check_container(object, spec, level, device, kept);
     if (!PyArray_Check(object))
-        return check_on_card(object, spec, device);
+        return check_on_device(object, spec, device);
     auto *array = reinterpret_cast<PyArrayObject *>(object);
     if (PyArray_DESCR(array) != spec.descr() && !PyArray_EquivTypes(PyArray_DESCR(array), spec.descr()))
         mismatch("dtype");
@@ -118,7 +118,7 @@ burn_input check_input(PyObject *object, const Spec &spec, size_t level, burn_de
 bool is_writable(PyObject *object) {
     if (PyArray_Check(object))
         return PyArray_ISWRITEABLE(reinterpret_cast<PyArrayObject *>(object));
-    return nb::isinstance<CardArray>(object) && nb::inst_ptr<CardArray>(object)->is_writable();
+    return nb::isinstance<DeviceArray>(object) && nb::inst_ptr<DeviceArray>(object)->is_writable();
 }
 
 // ---- outputs ---------------------------------------------------------------------------------------------------------
@@ -153,15 +153,15 @@ nb::object wrap(const burn_output &output, nb::handle dtype, nb::handle owner) {
 namespace {
 
 // The array owns the memory, or shares that of the donated input it was.
-nb::object wrap_on_card(const burn_output &output, nb::handle dtype, nb::handle owner, burn_device *device) {
-    std::shared_ptr<CardMemory> memory;
+nb::object wrap_on_device(const burn_output &output, nb::handle dtype, nb::handle owner, burn_device *device) {
+    std::shared_ptr<ArrayMemory> memory;
     if (owner.is_valid())
-        memory = nb::inst_ptr<CardArray>(owner)->memory();
+        memory = nb::inst_ptr<DeviceArray>(owner)->memory();
     else
-        memory = std::make_shared<CardMemory>(device, output.data);
+        memory = std::make_shared<ArrayMemory>(device, output.data);
     memory->set_ready(output.ready);
     std::vector<int64_t> shape(output.dims, output.dims + output.rank);
-    return new_card_array({std::move(memory), output.data, output.bytes, nb::borrow(dtype), std::move(shape)});
+    return new_device_array({std::move(memory), output.data, output.bytes, nb::borrow(dtype), std::move(shape)});
 }
 
 nb::object unpack(const burn_output &output) {
@@ -217,9 +217,9 @@ nb::list give_outputs(std::vector<burn_output> &outputs, const std::vector<Spec>
             if (output.taken_from >= 0)
                 owner = item_of(arguments.ptr(), static_cast<size_t>(output.taken_from));
             const Spec &spec = specs[next];
-            if (output.on_card) {
+            if (output.on_device) {
                 next++;
-                results.append(wrap_on_card(output, spec.dtype, owner, device));
+                results.append(wrap_on_device(output, spec.dtype, owner, device));
             } else if (spec.is_plain()) {
                 next++;
                 results.append(wrap(output, spec.dtype, owner));
@@ -230,7 +230,7 @@ nb::list give_outputs(std::vector<burn_output> &outputs, const std::vector<Spec>
         }
     } catch (...) {
         for (; next < outputs.size(); next++)
-            if (!outputs[next].on_card)
+            if (!outputs[next].on_device)
                 burn_output_free(specs[next].kind(), &outputs[next]);
             else {
                 burn_device_moment_delete(outputs[next].ready);

@@ -112,9 +112,9 @@ typedef struct burn_reported {
 burn_report *burn_report_new(burn_device *device, const char *const *sites, int64_t site_count);
 void *burn_report_word(const burn_report *report);
 /* Copies the word to the host after all work so far, for burn_device_reported; does not block. */
-int32_t burn_report_tell(burn_report *report);
+int32_t burn_report_copy(burn_report *report);
 /* Waits for all work, reads the word (code BURN_OK if it is empty), and clears it. */
-int32_t burn_report_look(burn_report *report, burn_reported *found);
+int32_t burn_report_read(burn_report *report, burn_reported *found);
 /* Takes a failure that was copied to the host and not reported yet. 0: there is none. */
 int burn_device_reported(burn_device *device, burn_reported *found);
 void burn_report_delete(burn_report *report); /* accepts NULL */

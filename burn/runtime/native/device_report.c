@@ -20,7 +20,7 @@ struct burn_report {
     struct burn_report *next;
     burn_device *device;
     void *word;              /* in GPU memory */
-    volatile int64_t *told;  /* its copy in host memory */
+    volatile int64_t *copied;  /* its copy in host memory */
     int queued;              /* a copy may be under way */
     const char *const *sites;
     int64_t site_count;
@@ -45,13 +45,13 @@ static volatile int64_t *take_slot(burn_device *device, int *code) {
     }
     burn_slot *slot = device->slots;
     device->slots = slot->next;
-    volatile int64_t *told = (volatile int64_t *)slot;
-    *told = 0;
-    return told;
+    volatile int64_t *copied = (volatile int64_t *)slot;
+    *copied = 0;
+    return copied;
 }
 
-static void give_slot(burn_device *device, volatile int64_t *told) {
-    burn_slot *slot = (burn_slot *)told;
+static void give_slot(burn_device *device, volatile int64_t *copied) {
+    burn_slot *slot = (burn_slot *)copied;
     slot->next = device->slots;
     device->slots = slot;
 }
@@ -71,8 +71,8 @@ burn_report *burn_report_new(burn_device *device, const char *const *sites, int6
     int entered, code = 0;
     int32_t status = burn_device_begin_now(device, doing, &entered);
     if (status == BURN_OK) {
-        report->told = take_slot(device, &code);
-        if (report->told) {
+        report->copied = take_slot(device, &code);
+        if (report->copied) {
             report->next = device->reports;
             device->reports = report;
         }
@@ -87,7 +87,7 @@ burn_report *burn_report_new(burn_device *device, const char *const *sites, int6
 
 void *burn_report_word(const burn_report *report) { return report->word; }
 
-int32_t burn_report_tell(burn_report *report) {
+int32_t burn_report_copy(burn_report *report) {
     static const char doing[] = "asking for failures";
     burn_device *device = report->device;
     int entered;
@@ -95,7 +95,7 @@ int32_t burn_report_tell(burn_report *report) {
     if (status != BURN_OK)
         return status;
     report->queued = 1;
-    int code = device->driver->fetch((void *)report->told, (uint64_t)(uintptr_t)report->word, sizeof(int64_t),
+    int code = device->driver->fetch((void *)report->copied, (uint64_t)(uintptr_t)report->word, sizeof(int64_t),
                                      device->stream);
     return burn_device_end(device, doing, entered, code);
 }
@@ -112,11 +112,11 @@ static void explain(const burn_report *report, int64_t word, burn_reported *foun
 static int32_t clear(burn_report *report, int64_t *word) {
     int32_t status = burn_device_fetch(report->device, word, report->word, sizeof *word);
     report->queued = 0;
-    *report->told = 0;
+    *report->copied = 0;
     return status == BURN_OK && *word ? burn_device_fill(report->device, report->word, 0, sizeof *word) : status;
 }
 
-int32_t burn_report_look(burn_report *report, burn_reported *found) {
+int32_t burn_report_read(burn_report *report, burn_reported *found) {
     int64_t word = 0;
     int32_t status = clear(report, &word);
     found->code = BURN_OK;
@@ -133,8 +133,8 @@ int burn_device_reported(burn_device *device, burn_reported *found) {
         device->has_lost = 0;
     }
     for (burn_report *report = device->reports; report && !there; report = report->next)
-        if (*report->told) {
-            int64_t word = *report->told;
+        if (*report->copied) {
+            int64_t word = *report->copied;
             there = 1;
             explain(report, word, found);
             clear(report, &word);
@@ -158,7 +158,7 @@ void burn_report_delete(burn_report *report) {
         explain(report, word, &device->lost);
         device->has_lost = 1;
     }
-    give_slot(device, report->told);
+    give_slot(device, report->copied);
     burn_device_unlock(device);
     burn_device_free(device, report->word);
     free(report);

@@ -90,9 +90,9 @@ static int more_slots(burn_texts *texts) {
     for (int64_t slot = 0; slot < texts->slot_count; slot++)
         for (burn_text *text = (burn_text *)texts->slots[slot], *next; text; text = next) {
             next = (burn_text *)text->next;
-            const burn_text **place = &slots[text->hash & (uint64_t)(count - 1)];
-            text->next = *place;
-            *place = text;
+            const burn_text **bucket = &slots[text->hash & (uint64_t)(count - 1)];
+            text->next = *bucket;
+            *bucket = text;
         }
     free(texts->slots);
     texts->slots = slots;
@@ -116,10 +116,10 @@ int burn_text_intern(burn_texts *texts, burn_span span, int64_t *word) {
                               : NULL;
         if (!text)
             return 0;
-        const burn_text **place = &texts->slots[hash & (uint64_t)(texts->slot_count - 1)];
-        *text = (burn_text){span.bytes, hash, *place};
+        const burn_text **bucket = &texts->slots[hash & (uint64_t)(texts->slot_count - 1)];
+        *text = (burn_text){span.bytes, hash, *bucket};
         memcpy(text->data, span.data, (size_t)span.bytes);
-        *place = text;
+        *bucket = text;
         texts->count++;
         known = text;
     }

@@ -15,7 +15,7 @@
 int32_t burn_lib_sort(burn_run *run, int64_t dtype, int64_t outer, int64_t n, int64_t inner, int64_t descending,
                       const void *x, void *values, int64_t *indices);
 int64_t burn_lib_nonzero(burn_run *run, int64_t dtype, int64_t rank, const int64_t *dims, const void *x,
-                         int64_t **places);
+                         int64_t **indices);
 int64_t burn_lib_unique(burn_run *run, int64_t dtype, int64_t by_value, int64_t outer, int64_t n, int64_t inner,
                         const void *x, int64_t *inverse, void **values, int64_t **first, int64_t **counts);
 int64_t burn_lib_non_max_suppression(burn_run *run, int64_t dtype, int64_t form, int64_t batches, int64_t classes, int64_t n,
@@ -29,7 +29,7 @@ int32_t burn_lib_text_case(burn_run *run, int64_t count, const int64_t *x, int64
 int64_t burn_lib_text_split(burn_run *run, int64_t count, int64_t most, const int64_t *x, const int64_t *delimiter,
                             int64_t *counts, int64_t **pieces);
 int32_t burn_lib_text_find(burn_run *run, int64_t count, const int64_t *x, int64_t key_count, const int64_t *keys,
-                        int64_t *places);
+                        int64_t *indices);
 int32_t burn_lib_text_rank(burn_run *run, int64_t count, const int64_t *x, int64_t *ranks);
 int32_t burn_lib_text_match(burn_run *run, int64_t count, const int64_t *x, int64_t words, const int64_t *code,
                          uint8_t *matches);

@@ -51,13 +51,13 @@ static int64_t find_nonzero(int64_t dtype, const void *x, int64_t start, int64_t
 }
 
 int64_t burn_lib_nonzero(burn_run *run, int64_t dtype, int64_t rank, const int64_t *dims, const void *x,
-                         int64_t **places) {
+                         int64_t **indices) {
     unsigned char found[CHUNK];
     int64_t total = product(dims, rank), count = 0, at = 0;
     for (int64_t start = 0; start < total; start += CHUNK)
         count += find_nonzero(dtype, x, start, total - start < CHUNK ? total - start : CHUNK, found);
     int64_t rows = rank ? rank : 1; /* a scalar counts as one element on one axis */
-    int64_t *out = *places = burn_rt_alloc(run, burn_lib_bytes(count, rows * (int64_t)sizeof *out));
+    int64_t *out = *indices = burn_rt_alloc(run, burn_lib_bytes(count, rows * (int64_t)sizeof *out));
     if (!out)
         return -1;
     for (int64_t start = 0; start < total; start += CHUNK) {

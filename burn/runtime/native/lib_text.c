@@ -175,7 +175,7 @@ int64_t burn_lib_text_split(burn_run *run, int64_t count, int64_t most, const in
 
 /* For each word the index of the first equal key, or -1. */
 int32_t burn_lib_text_find(burn_run *run, int64_t count, const int64_t *x, int64_t key_count, const int64_t *keys,
-                        int64_t *places) {
+                        int64_t *indices) {
     int64_t size = 16;
     while (size < 2 * key_count)
         size *= 2;
@@ -190,7 +190,7 @@ int32_t burn_lib_text_find(burn_run *run, int64_t count, const int64_t *x, int64
             while (slots[at] && keys[slots[at] - 1] != words[i])
                 at = (at + 1) & (uint64_t)(size - 1);
             if (pass)
-                places[i] = slots[at] - 1;
+                indices[i] = slots[at] - 1;
             else if (!slots[at])
                 slots[at] = i + 1;
         }

@@ -53,10 +53,10 @@ static int write_float(int64_t dtype, double x, char *to) {
         length += count - 1;
         return length + sprintf(to + length, "e%c%02d", exponent < 0 ? '-' : '+', abs(exponent));
     }
-    for (int place = exponent < 0 ? 0 : exponent; place >= 0 || exponent - place < count; place--) {
-        if (place == -1)
+    for (int position = exponent < 0 ? 0 : exponent; position >= 0 || exponent - position < count; position--) {
+        if (position == -1)
             to[length++] = '.';
-        int at = exponent - place;
+        int at = exponent - position;
         to[length++] = at >= 0 && at < count ? digits[at] : '0';
     }
     if (count <= exponent + 1)

@@ -38,9 +38,9 @@ static header *kept[KEPT_BLOCKS]; /* those freed first come first */
 static int32_t kept_count;
 static int64_t kept_bytes;
 
-static header *removed(int32_t place) {
-    header *block = kept[place];
-    memmove(kept + place, kept + place + 1, (size_t)(kept_count - place - 1) * sizeof *kept);
+static header *removed(int32_t index) {
+    header *block = kept[index];
+    memmove(kept + index, kept + index + 1, (size_t)(kept_count - index - 1) * sizeof *kept);
     kept_count--;
     kept_bytes -= block->capacity;
     return block;

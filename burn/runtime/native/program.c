@@ -97,9 +97,9 @@ int32_t burn_program_texts(burn_program *program, int64_t constant, int64_t byte
     int64_t *words = burn_heap_new(&program->texts.heap, size < BURN_ALIGNMENT && size >= 0 ? BURN_ALIGNMENT : size);
     if (!words)
         return BURN_OUT_OF_MEMORY;
-    void **place = (void **)program->info.constant_data + constant;
-    int32_t status = burn_text_unpack(&program->texts, *place, bytes, count, words);
-    *place = words;
+    void **slot = (void **)program->info.constant_data + constant;
+    int32_t status = burn_text_unpack(&program->texts, *slot, bytes, count, words);
+    *slot = words;
     return status;
 }
 

@@ -26,7 +26,7 @@ burn_failure burn_program_run(burn_program *program, const burn_input *inputs, b
     for (int64_t i = 0; i < program->info.outputs; i++) {
         outputs[i].data = NULL;
         outputs[i].taken_from = -1;
-        outputs[i].on_card = 0;
+        outputs[i].on_device = 0;
         outputs[i].ready = NULL;
     }
     burn_run_check_inputs(run, inputs);
@@ -53,7 +53,7 @@ burn_failure burn_program_run(burn_program *program, const burn_input *inputs, b
     for (int64_t i = 0; failure.code != BURN_OK && i < program->info.outputs; i++) {
         burn_device_moment_delete(outputs[i].ready);
         outputs[i].ready = NULL;
-        if (outputs[i].on_card && outputs[i].taken_from < 0) {
+        if (outputs[i].on_device && outputs[i].taken_from < 0) {
             burn_device_free(program->info.device, outputs[i].data);
             outputs[i].data = NULL;
         } else

@@ -169,41 +169,41 @@ void *burn_rt_output(burn_run *run, int64_t index, int64_t rank, const int64_t *
         return burn_run_fail(run, BURN_SHAPE_MISMATCH, bytes);
     burn_output *output = &run->outputs[index];
     if (run->recording) { /* the recording contains its address */
-        int placed = output->data && output->rank == rank && output->bytes == bytes;
-        return placed ? output->data : burn_run_fail(run, BURN_SHAPE_MISMATCH, bytes);
+        int fits = output->data && output->rank == rank && output->bytes == bytes;
+        return fits ? output->data : burn_run_fail(run, BURN_SHAPE_MISMATCH, bytes);
     }
-    int on_card = info->device && burn_is_plain(info->output_specs[index].kind);
+    int on_device = info->device && burn_is_plain(info->output_specs[index].kind);
     if (output->data && output->taken_from < 0) { /* asked for a second time, with another size */
         run->taken -= output->bytes;
-        if (on_card)
+        if (on_device)
             burn_device_free(info->device, output->data);
         else
             burn_memory_free(output->data);
     }
     output->taken_from = -1;
     output->data = NULL;
-    output->on_card = on_card;
+    output->on_device = on_device;
     output->bytes = bytes;
     output->rank = rank;
     if (rank)
         memcpy(output->dims, dims, (size_t)rank * sizeof *dims);
     int64_t from = info->output_specs[index].alias;
     const burn_input *donor = from >= 0 && from < info->inputs ? &run->inputs[from] : NULL;
-    int fits_in = donor && donor->donated && donor->bytes == bytes && donor->on_card == on_card;
-    int is_placed = run->options.places && burn_is_plain(info->output_specs[index].kind) && !info->device;
-    burn_place place = is_placed ? run->options.places[index] : (burn_place){NULL, 0};
-    if (place.data && place.bytes < bytes)
+    int fits_in = donor && donor->donated && donor->bytes == bytes && donor->on_device == on_device;
+    int has_destination = run->options.destinations && burn_is_plain(info->output_specs[index].kind) && !info->device;
+    burn_destination destination = has_destination ? run->options.destinations[index] : (burn_destination){NULL, 0};
+    if (destination.data && destination.bytes < bytes)
         return burn_run_fail(run, BURN_SMALL_OUTPUT, index);
-    if (place.data && (uintptr_t)place.data % BURN_ALIGNMENT == 0) {
-        output->data = place.data;
-        output->taken_from = BURN_PLACED;
+    if (destination.data && (uintptr_t)destination.data % BURN_ALIGNMENT == 0) {
+        output->data = destination.data;
+        output->taken_from = BURN_DESTINATION;
     } else if (fits_in && (uintptr_t)donor->data % BURN_ALIGNMENT == 0) {
         output->data = donor->data;
         output->taken_from = from;
     } else if (!burn_run_take(run, bytes)) {
         return NULL;
     } else {
-        output->data = on_card ? burn_device_alloc(info->device, bytes) : burn_memory_new(bytes);
+        output->data = on_device ? burn_device_alloc(info->device, bytes) : burn_memory_new(bytes);
         if (!output->data)
             return burn_run_fail(run, BURN_OUT_OF_MEMORY, bytes);
     }

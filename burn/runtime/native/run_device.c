@@ -64,9 +64,9 @@ static int send_constants(burn_program *program, char *error, size_t error_size)
     for (int64_t i = 0; i < info->constants; i++) {
         if (info->constant_bytes[i] < 0)
             continue; /* stays with the host */
-        void *place = burn_device_alloc(info->device, info->constant_bytes[i]);
-        program->device_constants[i] = place;
-        if (!place || burn_device_send(info->device, place, info->constant_data[i], info->constant_bytes[i]) != BURN_OK) {
+        void *memory = burn_device_alloc(info->device, info->constant_bytes[i]);
+        program->device_constants[i] = memory;
+        if (!memory || burn_device_send(info->device, memory, info->constant_data[i], info->constant_bytes[i]) != BURN_OK) {
             strncat(error, burn_device_error(), error_size - strlen(error) - 1);
             return 0;
         }
@@ -190,13 +190,13 @@ void *burn_rt_device_failure(burn_run *run) {
 
 void burn_device_look(burn_run *run) {
     burn_reported found;
-    if (run->failure_given && run->report && check(run, burn_report_look(run->report, &found), 0) &&
+    if (run->failure_given && run->report && check(run, burn_report_read(run->report, &found), 0) &&
         found.code != BURN_OK)
         burn_rt_fail(run, found.code, found.site, found.value);
 }
 
 void burn_device_ready(burn_run *run, int64_t output) {
-    if (run->failure_given && run->report && !check(run, burn_report_tell(run->report), 0))
+    if (run->failure_given && run->report && !check(run, burn_report_copy(run->report), 0))
         return;
     burn_device_moment *moment = burn_device_mark(run->program->info.device);
     if (!moment)
@@ -275,17 +275,17 @@ void burn_device_take_inputs(burn_run *run, burn_input *inputs) {
         burn_input *input = &inputs[i];
         if (!burn_is_plain(info->input_specs[i].kind))
             continue;
-        if (input->on_card && (uintptr_t)input->data % KERNEL_ALIGNMENT == 0)
+        if (input->on_device && (uintptr_t)input->data % KERNEL_ALIGNMENT == 0)
             continue;
-        void *place = burn_rt_device_alloc(run, input->bytes);
-        if (!place)
+        void *memory = burn_rt_device_alloc(run, input->bytes);
+        if (!memory)
             return;
-        if (input->on_card)
-            burn_rt_device_copy(run, place, input->data, input->bytes);
+        if (input->on_device)
+            burn_rt_device_copy(run, memory, input->data, input->bytes);
         else
-            burn_rt_send(run, place, input->data, input->bytes);
-        input->data = place;
-        input->on_card = 1;
+            burn_rt_send(run, memory, input->data, input->bytes);
+        input->data = memory;
+        input->on_device = 1;
         input->donated = 0;
     }
 }
@@ -294,29 +294,29 @@ void burn_device_give_outputs(burn_run *run) {
     const burn_program_info *info = &run->program->info;
     if (run->options.stay) { /* asynchronous */
         if (run->failure_given && run->report)
-            check(run, burn_report_tell(run->report), 0);
+            check(run, burn_report_copy(run->report), 0);
         return;
     }
     burn_device_look(run);
     for (int64_t i = 0; i < info->outputs; i++) {
         burn_output *output = &run->outputs[i];
-        if (burn_run_failed(run) || !output->on_card)
+        if (burn_run_failed(run) || !output->on_device)
             continue;
-        burn_place given = run->options.places ? run->options.places[i] : (burn_place){NULL, 0};
+        burn_destination given = run->options.destinations ? run->options.destinations[i] : (burn_destination){NULL, 0};
         if (given.data && given.bytes < output->bytes) {
             burn_run_fail(run, BURN_SMALL_OUTPUT, i);
             return;
         }
-        void *place = given.data ? given.data : burn_memory_new(output->bytes);
-        if (!place) {
+        void *memory = given.data ? given.data : burn_memory_new(output->bytes);
+        if (!memory) {
             burn_run_fail(run, BURN_OUT_OF_MEMORY, output->bytes);
             return;
         }
-        check(run, burn_device_fetch(info->device, place, output->data, output->bytes), 0);
+        check(run, burn_device_fetch(info->device, memory, output->data, output->bytes), 0);
         if (output->taken_from < 0)
             burn_device_free(info->device, output->data);
-        output->taken_from = given.data ? BURN_PLACED : -1;
-        output->data = place;
-        output->on_card = 0;
+        output->taken_from = given.data ? BURN_DESTINATION : -1;
+        output->data = memory;
+        output->on_device = 0;
     }
 }

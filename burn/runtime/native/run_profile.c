@@ -14,12 +14,12 @@ struct burn_timed { /* of a GPU kernel */
     burn_device_moment *first, *last;
 };
 
-static void tell(burn_run *run, int64_t kernel, int64_t began, int64_t took, int32_t on_card) {
+static void add_event(burn_run *run, int64_t kernel, int64_t began, int64_t took, int32_t on_device) {
     burn_profile *profile = run->options.profile;
     profile->rows[kernel].calls++;
     profile->rows[kernel].nanoseconds += took;
     if (profile->event_count < profile->event_room)
-        profile->events[profile->event_count++] = (burn_profile_event){kernel, began, took, on_card};
+        profile->events[profile->event_count++] = (burn_profile_event){kernel, began, took, on_device};
 }
 
 static burn_device_moment *mark(burn_run *run) {
@@ -47,7 +47,7 @@ void burn_profile_end(burn_run *run) {
             took = burn_device_between(span->first, span->last);
         }
         if (began >= 0 && took >= 0)
-            tell(run, span->kernel, began, took, 1);
+            add_event(run, span->kernel, began, took, 1);
         else
             burn_rt_fail(run, burn_device_error_status(), -1, burn_device_error_code());
         burn_device_moment_delete(span->first);
@@ -90,5 +90,5 @@ void burn_rt_enter(burn_run *run, int64_t kernel_id) {
 void burn_rt_leave(burn_run *run, int64_t kernel_id) {
     if (!run->options.profile || --run->bracket_depth || !burn_run_has(run, kernel_id, run->program->info.kernels))
         return;
-    tell(run, kernel_id, run->entered_at - run->began_at, burn_clock_ns() - run->entered_at, 0);
+    add_event(run, kernel_id, run->entered_at - run->began_at, burn_clock_ns() - run->entered_at, 0);
 }

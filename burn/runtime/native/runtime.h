@@ -73,7 +73,7 @@ typedef struct burn_input_spec {
 
 #define BURN_ANY_DIM INT64_MIN
 #define BURN_ANY_RANK (-1) /* in containers */
-#define BURN_PLACED INT64_MAX
+#define BURN_DESTINATION INT64_MAX
 
 typedef struct burn_output_spec {
     int64_t element_bytes;
@@ -110,15 +110,15 @@ typedef struct burn_input {
     int64_t bytes, rank;
     const int64_t *dims;
     int32_t donated; /* the caller gives up the contents */
-    int32_t on_card; /* data is an address in the memory of the program's device */
+    int32_t on_device; /* data is an address in the memory of the program's device */
 } burn_input;
 
 typedef struct burn_output {
     void *data; /* the caller's from now on: burn_output_free. Strings packed, a container an array of burn_output */
     int64_t bytes, rank;
     int64_t dims[BURN_MAX_RANK];
-    int64_t taken_from; /* the input whose memory this is, BURN_PLACED if it is the caller's (burn_place), or -1 */
-    int32_t on_card;    /* data is an address in the memory of the program's device: burn_device_free */
+    int64_t taken_from; /* the input whose memory this is, BURN_DESTINATION if it is the caller's (burn_destination), or -1 */
+    int32_t on_device;    /* data is an address in the memory of the program's device: burn_device_free */
     burn_device_moment *ready; /* of an output on a GPU: when it is complete; NULL: when all work is done. The caller owns it */
 } burn_output;
 
@@ -133,7 +133,7 @@ typedef struct burn_profile_row {
 
 typedef struct burn_profile_event {
     int64_t kernel, began, took; /* nanoseconds since the run began, and those that it took */
-    int32_t on_card;
+    int32_t on_device;
 } burn_profile_event;
 
 /* The profile of a run. The caller owns the memory. */
@@ -145,10 +145,10 @@ typedef struct burn_profile {
 
 /* The caller's memory for an output. It is written without an intermediate copy if the address is a multiple of BURN_ALIGNMENT, or
  * if the output comes from a GPU. data: NULL to allocate it. */
-typedef struct burn_place {
+typedef struct burn_destination {
     void *data;
     int64_t bytes; /* too few: the run fails with BURN_SMALL_OUTPUT, and the output's bytes and dims say what it needs */
-} burn_place;
+} burn_destination;
 
 /* Options of a call. */
 typedef struct burn_options {
@@ -156,7 +156,7 @@ typedef struct burn_options {
     int (*poll)(void *context);   /* asked now and then, between launches, whether the run shall stop; or NULL */
     void *context;
     int32_t stay; /* outputs stay on the program's device */
-    const burn_place *places; /* one an output, or NULL; for tensors of numbers in the host's memory */
+    const burn_destination *destinations; /* one an output, or NULL; for tensors of numbers in the host's memory */
     int64_t deadline;         /* of burn_clock_ns, after which the run fails with BURN_TOO_LONG; 0: none */
     int64_t most_bytes;       /* that the run may take, its outputs among them, or it fails with BURN_TOO_LARGE; 0: any */
 } burn_options;

@@ -1,4 +1,4 @@
-"""`card`: a simulated one; `processes`: Triton's compiler in processes of its own."""
+"""`gpu`: a simulated GPU; `processes`: Triton's compiler in processes of its own."""
 
 from __future__ import annotations
 

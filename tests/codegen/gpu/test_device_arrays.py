@@ -108,7 +108,7 @@ def test_what_was_given_up_stays_where_a_kernel_fails_before_it(gpu: SimulatedGP
     x, y, table = (to_device(a, "cuda") for a in (X, X, np.ones((4, 2), np.float32)))
     *_, z = made(x, y, table, to_device(np.array([3]), "cuda"))
     assert z.address == y.address
-    z.card.send(z.address, X.view(np.uint8).reshape(-1))
+    z.native_device.send(z.address, X.view(np.uint8).reshape(-1))
     with pytest.raises(IndexRunError):
         made(x, z, table, to_device(np.array([4]), "cuda"))
         device("cuda").wait()
@@ -294,7 +294,7 @@ def test_torchs_tensors_there_are_read_without_asking(gpu: SimulatedGPU, monkeyp
 
     def given(capsule: Any) -> Tensor:
         address, shape, *_, owner = _native.device_from_dlpack(capsule)
-        return Tensor(_native.foreign_card_array(there, address, np.dtype(np.float32), shape, owner, 0))
+        return Tensor(_native.foreign_device_array(there, address, np.dtype(np.float32), shape, owner, 0))
 
     there = device("cuda").native
     stream = SimpleNamespace(cuda_stream=0)

@@ -241,5 +241,5 @@ def test_a_package_for_several_gpus(gpu: SimulatedGPU, tmp_path: Path) -> None:
         assert model.artefact.target.architecture == "sm_90" and str(model.device) == found
         np.testing.assert_allclose(model(image), burn.load(DIGITS)(image), rtol=1e-4, atol=1e-5)
     build("package", read_program(DIGITS), path, Options(platforms.find(), gpus=tuple(targets[::2])))
-    with pytest.raises(RunError, match="compiled for sm_80 and cuda:0 is Simulated card 0, sm_90"):
+    with pytest.raises(RunError, match="compiled for sm_80 and cuda:0 is Simulated GPU 0, sm_90"):
         burn.load(path, device="cuda")

@@ -18,8 +18,8 @@ def erf(x: Lanes) -> Lanes:
 
 
 def _erfc_single(x: Lanes, t: Lanes) -> Lanes:
-    """Its exponential and its polynomial wait for nothing but x. The former is that of -(x * x) as it stands, as gradients take
-    the same one: written alike, it is computed once."""
+    """The exponential and the polynomial depend only on x. The exponential is written as exp(-(x * x)): the derivative
+    contains the same expression, which is then computed once."""
     return exp_of_negative(-(x * x)) * t.horner(ERFC["f32"])
 
 

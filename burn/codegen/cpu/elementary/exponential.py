@@ -59,7 +59,7 @@ def exp_of_negative(x: Lanes) -> Lanes:
 
 
 def exp_of_bounded(x: Lanes) -> Lanes:
-    """exp(x) where neither x nor the result comes near the ends of the range."""
+    """exp(x) if neither x nor the result is near the ends of the range."""
     form = format_of(x)
     offset = form.magic + form.bias
     biased = x.mad(1 / math.log(2), offset)

@@ -22,7 +22,7 @@ class Format:
 
     @property
     def magic(self) -> float:
-        """1.5 * 2^mantissa: added to a small number, it rounds it to an integer that then stands in the low bits."""
+        """1.5 * 2^mantissa. Adding it to a small number rounds that to an integer in the low bits."""
         return 1.5 * 2.0**self.mantissa
 
     @property
@@ -47,7 +47,7 @@ def format_of(x: Lanes) -> Format:
 
 
 def at_most(x: Lanes, bound: float) -> Lanes:
-    """min(x, bound), NaN kept: this order of the operands is one instruction on x86."""
+    """min(x, bound), with NaN propagated: this order of the operands is one instruction on x86."""
     return (x > bound).where(bound, x)
 
 
@@ -61,7 +61,7 @@ def power_of_two(biased: Lanes) -> Lanes:
 
 
 _SCALEF = {"f32": ("ps", "i16"), "f64": ("pd", "i8")}
-"""By element type: how AVX-512's instruction is called, and the type of its mask."""
+"""By element type: the suffix of AVX-512's instruction, and the type of its mask."""
 
 
 def scales(x: Lanes) -> bool:
@@ -70,8 +70,8 @@ def scales(x: Lanes) -> bool:
 
 
 def scaled(x: Lanes, n: Lanes, kept: Lanes) -> Lanes:
-    """x * 2^n, rounded once, and 0 where it is not `kept`, for vectors that `scales` says yes to. Lanes that are not kept cost
-    nothing; a result too small for its format, if only for what it rounds to, takes some CPUs a hundred cycles."""
+    """x * 2^n, rounded once, and 0 in lanes that are not `kept`; for vectors that `scales` accepts. Masked lanes cost
+    nothing, while a denormal result takes some CPUs a hundred cycles."""
     name, mask = _SCALEF[x.element]
     code, type_ = x.code, x.type
     bits = code.pure(f"llvm.bitcast {kept.value} : {kept.type} to {mask}", mask)
@@ -87,7 +87,7 @@ def reaches(x: Lanes, bound: float) -> Lanes:
 
 
 def reciprocal_nearly(x: Lanes) -> Lanes:
-    """1 / x with a relative error below 2 ** -14, for vectors of float32 that `scales` says yes to."""
+    """1 / x with a relative error below 2 ** -14, for vectors of float32 that `scales` accepts."""
     operands = (x.value, x.const(0.0).value, x.code.const(-1, "i16"))
     values, types = (", ".join(texts) for texts in (map(str, operands), (v.type for v in operands)))
     return x.wrap(

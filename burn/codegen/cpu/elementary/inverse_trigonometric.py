@@ -1,6 +1,6 @@
 """atan, atan2, asin, acos: each reduced to an odd polynomial on a short interval.
 
-The constants pi, pi/2 and pi/4 are added as a rounded part and what rounding left, so that they cost no accuracy.
+The constants pi, pi/2 and pi/4 are added as a rounded part and a remainder, so that they cost no accuracy.
 """
 
 from __future__ import annotations

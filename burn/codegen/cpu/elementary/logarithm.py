@@ -1,4 +1,4 @@
-"""log and what is made of it: log2, log1p, asinh, acosh, atanh.
+"""log and functions derived from it: log2, log1p, asinh, acosh, atanh.
 
 x = 2^k (1 + f) with sqrt(1/2) <= 1 + f < sqrt(2), and log(x) = k ln 2 + f - f^2/2 + tail(f). The tail is a polynomial
 in f32; in f64 it goes through s = f / (2 + f) as in FreeBSD's msun, which takes half as many terms.
@@ -68,7 +68,7 @@ def log2(x: Lanes) -> Lanes:
 
 
 def log1p(x: Lanes) -> Lanes:
-    """log(u) for u = 1 + x, and what rounding u lost over u. While k = 0, f is x itself."""
+    """log(u) for u = 1 + x, plus the rounding error of u, divided by u. If k = 0, f is x itself."""
     u = x + 1.0
     k, m = split_exponent(u)
     lost = (u > 2.0).where(1.0 - (u - x), x - (u - 1.0)) / u
@@ -80,7 +80,7 @@ def log1p(x: Lanes) -> Lanes:
 
 
 def asinh(x: Lanes) -> Lanes:
-    """log(a + sqrt(a^2 + 1)) as log1p(a + a^2 / (1 + sqrt(a^2 + 1))); where a^2 may overflow, log(2a)."""
+    """log(a + sqrt(a^2 + 1)) as log1p(a + a^2 / (1 + sqrt(a^2 + 1))); log(2a) if a^2 may overflow."""
     a = x.abs()
     large = a > 2.0 ** (format_of(x).mantissa + 4)
     square = a * a

@@ -1,7 +1,7 @@
-"""pow with C's edge cases. f32 is computed in f64; f64 carries the logarithm in two doubles, as its error is multiplied
+"""pow with C's edge cases. f32 is computed in f64; f64 keeps the logarithm in two doubles, because its error is multiplied
 by y.
 
-Factors are split by masking off the low half of the digits, so that multiplications are exact with or without a fused
+Factors are split by masking off the low half of the bits, so that multiplications are exact with or without a fused
 multiply-add.
 """
 
@@ -32,7 +32,7 @@ def power(x: Lanes, y: Lanes) -> Lanes:
 
 
 def _edges(x: Lanes, y: Lanes, result: Lanes) -> Lanes:
-    """`result` is |x|^y where that needs no rule; the rest is C's annex F.10.4.4."""
+    """`result` is |x|^y for operands without a special case; the cases are those of C's annex F.10.4.4."""
     result = (x.abs().equals(1.0) & y.equals(y)).where(1.0, result)  # even for an infinite y
     whole = y.op("math.floor").equals(y)
     half = y * 0.5
@@ -62,7 +62,7 @@ def _single(x: Lanes, y: Lanes) -> Lanes:
 
 
 def _split(a: Lanes) -> tuple[Lanes, Lanes]:
-    """a = high + low, high of 26 digits, low of 27."""
+    """a = high + low, with 26 bits in high and 27 in low."""
     high = (a.as_int() & ~((1 << 27) - 1)).as_float()
     return high, a - high
 
@@ -100,7 +100,7 @@ def _log(x: Lanes) -> Pair:
     tail = (high * z * z) * z.horner(LOG_TAIL["f64"])
     total = _sum(s.high * 2.0, cube.high)
     mantissa = _sum(total.high, total.low + (s.low * 2.0 + (cube.low + tail)))
-    exponent = k * _DOUBLE.ln2_high  # exact: 32 digits times 11
+    exponent = k * _DOUBLE.ln2_high  # exact: 32 bits times 11
     total = _sum(exponent, mantissa.high)
     return _sum(total.high, total.low + (mantissa.low + k * _DOUBLE.ln2_low))
 

@@ -1,6 +1,6 @@
 """The exact floating-point remainder: long division of the mantissas in integers, one bit a step, all lanes at once.
 
-The steps are as many as the exponents differ in the worst lane: few for the quotients that occur, 2^11 at most in f64.
+The number of steps is the largest difference of exponents in any lane: few for common quotients, at most 2^11 in f64.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def fmod(x: Lanes, y: Lanes) -> Lanes:
         loop.yield_((left > 0).where(doubled, rest).value, (left - 1).value)
     rest = x.wrap(loop.results[0])
     rest = (rest >= divisor).where(rest - divisor, rest)
-    # In two factors, as one may be out of range; the first leaves `rest` normal, so that nothing is rounded.
+    # Two factors, because one may be out of range; after the first, `rest` is normal, so that nothing is rounded.
     power = divisor_exponent - (form.bias + form.mantissa)
     first = power >> 1
     value = rest.to_float(x.element) * _power(first) * _power(power - first)

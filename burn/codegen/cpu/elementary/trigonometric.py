@@ -1,7 +1,7 @@
 """sin, cos, tan. The argument is reduced in f64, also for f32: x = q pi/2 + r, |r| <= pi/4.
 
 Up to 2^20, pi/2 is subtracted in parts whose multiples by q are exact (Cody and Waite). Beyond, lane by lane, x is
-multiplied by the bits of 2/pi that matter at its exponent (Payne and Hanek), in integers: correct for every finite
+multiplied by the bits of 2/pi that are significant for its exponent (Payne and Hanek), in integers: correct for every finite
 argument.
 """
 
@@ -32,7 +32,7 @@ _TWO_OVER_PI = (
 
 
 def _reduce(x: Lanes, wide: bool) -> tuple[Lanes, Lanes]:
-    """(r, q) of f64 lanes, q as i64, whose low two bits matter. `wide`: r with the full precision of f64, not f32's."""
+    """(r, q) of f64 lanes; q is an i64 with two significant bits, the low ones. `wide`: r has f64's full precision, not f32's."""
     magic = FORMATS["f64"].magic
     near = x.mad(2 / math.pi, magic)
     n = near - magic
@@ -89,7 +89,7 @@ def _reduce_far(x: Lanes) -> tuple[Lanes, Lanes]:
         x.wrap(x.code.raw(f"llvm.extractelement {table}[{(word + i).value} : i64] : vector<32xi64>", "i64"))
         for i in range(4)
     ]
-    window = [  # 64 bits from `shift` on; the second shift is split, for a shift by 64 is undefined
+    window = [  # 64 bits from `shift` on; the second shift is split because a shift by 64 is undefined
         (high << shift) | low.shift_right_logical(1).shift_right_logical(63 - shift) for high, low in pairwise(source)
     ]
     multiplied = _multiply(mantissa, window)
@@ -103,7 +103,7 @@ def _reduce_far(x: Lanes) -> tuple[Lanes, Lanes]:
 
 
 def _multiply(mantissa: Lanes, window: list[Lanes]) -> list[Lanes]:
-    """mantissa * window modulo 2^192, most significant word first, in 32-bit digits so that no target needs a 128-bit
+    """mantissa * window modulo 2^192, most significant word first, in 32-bit limbs so that no target needs a 128-bit
     multiplication."""
     mask = (1 << 32) - 1
     digits = [part for word in reversed(window) for part in (word & mask, word.shift_right_logical(32))]

@@ -1,1 +1,1 @@
-"""Every choice of the CPU code generator that is a matter of speed and not of meaning: a file for each kind of choice."""
+"""Choices of the CPU code generator that affect speed but not results, a file for each kind of choice."""

@@ -37,7 +37,7 @@ def amx_conditions(
         return None
     if tiled.outer or tiled.valid:
         return None  # windows make short runs of the depth and share pixels: reading them directly costs less
-    if not _tile_rows_at_hand(tiled) or not (
+    if not _has_contiguous_operand(tiled) or not (
         tiled.has_contiguous_columns or coefficient(tiled.rhs.offset, tiled.inner) == 1
     ):
         return None
@@ -77,7 +77,7 @@ def fill_tiles(
     return None if any(isinstance(size, int) for size, _ in conditions) else tuple(conditions)
 
 
-def _tile_rows_at_hand(kernel: Tiled) -> bool:
+def _has_contiguous_operand(kernel: Tiled) -> bool:
     if coefficient(kernel.lhs.offset, kernel.inner) == 1:
         return True
     last = kernel.rows[-1]
@@ -142,9 +142,9 @@ TILE_CODE = 1600
 """The most epilogue operations that overlap with the multiplications of a block."""
 
 
-def tile_beside(kernel: Tiled, part: int, depth: int | None) -> int:
-    """Rows of a strip of 32 that are written during the multiplications of a block, if parts of the depth have `part`
-    blocks, of `depth`. It is a power of two, so that the last part has enough blocks for all rows."""
+def overlapped_rows(kernel: Tiled, part: int, depth: int | None) -> int:
+    """Rows of a strip of 32 that are written during the multiplications of a block. A part of the depth has `part`
+    of its `depth` blocks. A power of two, such that the last part has enough blocks for all rows."""
     if depth is None:
         return 0
     last = max(1, depth - (max(1, -(-depth // part)) - 1) * part)
@@ -165,20 +165,20 @@ def tile_held(size: int) -> int:
 
 TILE_SPACE = 10
 """No-ops after each tile instruction. While the core's other hardware thread is busy, tile instructions issued together
-wait for each other: with fewer than 8 instructions between them, contractions take half as long again. Otherwise they
+wait for each other: with fewer than 8 instructions between them, contractions take 1.5 times as long. Otherwise no-ops
 cost nothing."""
 
 
 def across_panels(rows: Dim, columns: Dim) -> bool | tuple[tuple[Dim, int], ...]:
-    """True if threads take panels instead of strips of rows: then each copies all rows, otherwise all columns. If only
-    the run can tell: the sizes to check, each with its minimum."""
+    """True if threads take panels instead of strips of rows: then each copies all rows, otherwise all columns. If that
+    depends on sizes known only at run time: the sizes to check, each with its minimum."""
     more = columns - rows
     return more >= 0 if isinstance(more, int) else ((more, 0),)
 
 
 def tile_groups(units: Dim, others: Dim) -> Dim:
-    """The number of groups into which the other dimension is split, in terms of the number of threads: each thread gets
-    two units, and no group has fewer than two strips or panels."""
+    """The number of groups into which the other dimension is split, as an expression of the number of threads. Each
+    thread gets two units, and no group has fewer than two strips or panels."""
     few = ceildiv(2 * THREADS, dim_max(units, 1))
     return dim_max(1, dim_min(few, floordiv(others, 2)))
 

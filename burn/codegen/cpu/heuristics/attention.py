@@ -1,4 +1,4 @@
-"""Attention: its register tiles, its blocks of rows and keys."""
+"""Heuristics for attention: register tiles, blocks of rows and keys."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ def prepares_once(kernel: AttentionKernel, rows: Dim, block: int) -> bool:
 
 
 def attention_tile(rows: Dim, target: Target) -> tuple[int, int]:
-    """(rows, vectors) of a register tile. Loop on loop of two vectors beside eight rows keeps the multiply-adds busy."""
+    """(rows, vectors) of a register tile. Two vectors with eight rows keep the multiply-add units busy."""
     most, vectors = gradient_tile(target)
     return (max(1, min(rows, most)) if isinstance(rows, int) else most), vectors
 
 
 def weighed_rows(tile: int) -> int:
-    """Rows of a tile whose scores become weights together: the row maximum is known last, and an exponential is a long
-    dependence chain."""
+    """Rows of a tile whose softmax weights are computed together: an exponential is a long dependence chain that starts
+    only after the row's maximum is known."""
     return next(n for n in (3, 2, 1) if tile % n == 0)
 
 
@@ -48,8 +48,8 @@ def gradient_tile(target: Target) -> tuple[int, int]:
 
 
 def gradient_rows(tile: int, bounded: bool) -> int:
-    """Rows whose probabilities are held together. Few if row positions mask keys, because a block processes all keys
-    that any of its rows sees. Otherwise enough that the key gradients are seldom loaded and stored."""
+    """Rows whose probabilities are in memory at a time. Few if masks depend on the row, because a block processes the
+    unmasked keys of all its rows. Otherwise enough that key gradients are seldom loaded and stored."""
     return (4 if bounded else 8) * tile
 
 

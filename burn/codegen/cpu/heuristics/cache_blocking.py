@@ -44,7 +44,7 @@ def held_tiles(kernel: Tiled, rows: Dim, tile: int, block: int | None) -> int:
     most = HELD // (tile * kernel.width * DTYPES[kernel.dtype].size)
     if not isinstance(tiles, int):
         return most
-    tiles = max(1, tiles)  # of a batch without rows
+    tiles = max(1, tiles)  # a batch without rows
     return tiles * max(1, min(most // tiles, panels) if isinstance(panels, int) else most // tiles)
 
 
@@ -85,8 +85,8 @@ def row_block(kernel: Tiled, rows: Dim, tile: int, part: int | None) -> int | No
 
 
 def rows_outside(kernel: Tiled, block: int | None) -> bool:
-    """True if all batches of a block of rows are multiplied before the next block: batches are groups of neighbouring
-    elements of a row, and their rhs fit in a cache together. A thread then has whole rows, like in neighbouring
+    """True if all batches of a block of rows are multiplied before the next block. Batches are then groups of
+    neighbouring elements of a row, and all their rhs fit in a cache. A thread processes whole rows, as in neighbouring
     kernels."""
     right = (
         product([v.extent for v in kernel.batch])
@@ -126,10 +126,10 @@ def fetches_ahead(kernel: Tiled, tile: int, vectors: int, block: int | None) -> 
     return kernel.packed and kernel.panel.extent != 1 and block != 1 and in_place and tile * vectors >= 8
 
 
-TURNED_TILES = 8
+TRANSPOSED_TILES = 8
 """Tiles of rows transposed together if the depth is known only at run time."""
 
-TURNED_PLACES = 8
+TRANSPOSED_DEPTH = 8
 """The depth transposed at a time: its rows may all share one cache set."""
 
 
@@ -151,7 +151,7 @@ def transposes_rows(kernel: Tiled, tile: int, target: Target) -> bool:
 def transposed_block(kernel: Tiled, rows: Dim, tile: int, part: int | None) -> int:
     """Tiles of rows transposed together; all panels are read once for each of these blocks."""
     depth = part or product([v.extent for v in (*kernel.outer, kernel.inner)])
-    block = TURNED_TILES
+    block = TRANSPOSED_TILES
     if isinstance(depth, int):
         block = max(1, L2_BLOCK // max(1, depth * tile * DTYPES[kernel.dtype].size))
     return max(1, min(block, -(-rows // tile))) if isinstance(rows, int) else block

@@ -18,8 +18,8 @@ def fetches_epilogue(kernel: Tiled) -> bool:
 
 
 ROLLED = 12
-"""Operations per element from which an epilogue is a loop instead of unrolled for each vector of a tile: straight-line
-code beyond the instruction cache is fetched anew for every tile."""
+"""Operations per element from which an epilogue is a loop instead of being unrolled for each vector of a tile. Unrolled
+code larger than the instruction cache is fetched again for every tile."""
 
 
 def rolls_epilogue(kernel: Tiled, vectors: int) -> bool:

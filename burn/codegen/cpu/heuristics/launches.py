@@ -1,4 +1,4 @@
-"""How work is cut for threads."""
+"""Heuristics for splitting a launch among threads."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ CHUNK = 2048
 
 
 def chunk_for(kernel: LoopKernel, lane: LoopVar | None) -> int | None:
-    """How the lane's loop is cut for a launch; None for one piece."""
+    """Elements of the vectorised loop per iteration of a launch; None if the loop is not split."""
     if lane is None or (isinstance(lane.extent, int) and lane.extent <= CHUNK):
         return None
     return CHUNK
 
 
 def work(kernel: LoopKernel, lane: str, chunk: int | None) -> Dim:
-    """Roughly how many scalar operations one iteration of a launch does."""
+    """An estimate of the scalar operations of one iteration of a launch."""
     total: Dim = 0
     for stage in kernel.stages:
         cost = 0
@@ -39,4 +39,4 @@ def grain_for(work: Dim, least: int = 1) -> Dim:
     """Iterations that make a range worth a thread: GRAIN / work, at least `least`. Symbolic where the work is."""
     if isinstance(work, int):
         return max(least, GRAIN // max(work, 1))
-    return dim_max(least, floordiv(GRAIN, work + 1))  # no work for an empty size, which max(1, work) would not help
+    return dim_max(least, floordiv(GRAIN, work + 1))  # an empty size has no work: max(1, work) alone would not do

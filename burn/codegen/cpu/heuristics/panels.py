@@ -46,8 +46,8 @@ def interleaved_width(matmul: PackedMatmul, target: Target) -> int:
 
 
 def panel_width(kernel: ContractionKernel, target: Target) -> int:
-    """Columns of a panel of an unpacked rhs. One row or two leave registers for more vectors, and longer runs of the
-    rhs are read at a time."""
+    """Columns of a panel of an unpacked rhs. With one or two rows there are registers for more vectors, so that longer
+    runs of the rhs are read at a time."""
     columns, lanes = kernel.column.extent, target.lanes(DTYPES[kernel.dtype].size)
     rows = product([v.extent for v in kernel.rows])
     default = panel_vectors(target)
@@ -64,7 +64,7 @@ SPARED = 1 / 8
 
 
 def last_vectors(columns: Dim, width: int, lanes: int) -> int | None:
-    """Vectors with columns in the last panel, if it is worth leaving out the others."""
+    """Vectors with columns in the last panel, if separate code for them pays."""
     if not isinstance(columns, int) or columns == 0:
         return None
     vectors, panels = width // lanes, -(-columns // width)

@@ -8,8 +8,7 @@ from burn.codegen.cpu.target import Target
 from burn.kernels.parameters import SMALL
 
 SHORT_WORK = 16384
-"""The most bytes and matmul operations of a program that count as a moment, in all: about a microsecond. See code_size.py.
-"""
+"""The most bytes and matmul operations of a program that runs briefly (code_size.py): about a microsecond."""
 
 FEW_KERNELS = 12
 """Up to this many groups, few kernels are shared, so that constants in the code are shorter than arguments."""

@@ -40,7 +40,7 @@ is no multiply-add delays one."""
 
 def unroll_factor(target: Target) -> int:
     """The unroll factor; 1 for size-optimised code."""
-    return 1 if target.small or target.is_slender else TOGETHER
+    return 1 if target.small or target.is_size_bound else TOGETHER
 
 
 def split_depth(tile: int, vectors: int, target: Target) -> int:
@@ -58,8 +58,8 @@ stored, which successive tiles read from a cache."""
 
 @dataclass(frozen=True)
 class LimbRows:
-    """Up to `most` rows are multiplied as int8 limbs rather than floats (gemv.py), `together` at a time; `sums`
-    accumulators for each limb, row and vector of columns are in registers beside the weights. If the number of rows is
+    """Up to `most` rows are multiplied as int8 limbs rather than floats (gemv.py), `together` at a time. Registers hold
+    `sums` accumulators, one for each limb, row and vector of columns, beside the weights. If the number of rows is
     known only at run time, all below FEW_ROWS use limbs: most often there is one row."""
 
     most: int
@@ -71,14 +71,14 @@ class LimbRows:
         return LimbRows(16, 4, 24) if target.vector_registers >= 32 else LimbRows(3, 1, 9)
 
     def beside(self, vectors: int, sums: int) -> int:
-        """Vectors of columns, with `sums` accumulators each, that are computed at a time: equally many in each group."""
+        """Vectors of columns, with `sums` accumulators each, that are computed at a time. Groups have equal sizes."""
         groups = -(-vectors // max(1, self.sums // sums))
         return -(-vectors // groups)
 
 
 def few_rows(rows: Dim, kernel: Tiled, target: Target, limbs: bool) -> int | None:
-    """Rows that are accumulated together while weights are converted in registers: all of a few; one if the number is
-    known only at run time, or limbs are better for the others; None for many."""
+    """Rows that are accumulated together while weights are converted in registers. All rows if there are few; one if
+    their number is known only at run time, or if limbs are faster for more; None if there are many."""
     vectors = kernel.width // min(target.lanes(4), kernel.width)
     if not isinstance(rows, int):
         return 1
@@ -88,5 +88,5 @@ def few_rows(rows: Dim, kernel: Tiled, target: Target, limbs: bool) -> int | Non
 
 
 def more_rows(target: Target, limbs: bool) -> int:
-    """The number of rows that counts as many, if it is known only at run time."""
+    """The number of rows from which a contraction is compiled for many rows, if the number is known only at run time."""
     return max(FEW_ROWS, LimbRows.of(target).most + 1 if limbs else 0)

@@ -6,7 +6,7 @@ from burn.dialect.dims import LoopVar, coefficient
 from burn.kernels.body import Fetched, Load, LoopKernel, Stage, Where, Write, loop_atoms, walk
 
 TRANSPOSED_NODES = 48
-"""The most nodes of a body that is printed once for every row of a square."""
+"""The most nodes of a body that is printed once for every row of a transposed block."""
 
 
 def choose_across(kernel: LoopKernel, lane: LoopVar, lanes: int) -> tuple[LoopVar, int] | None:
@@ -24,8 +24,8 @@ def choose_across(kernel: LoopKernel, lane: LoopVar, lanes: int) -> tuple[LoopVa
 
 
 def crosswise(kernel: LoopKernel, lane: LoopVar) -> dict[LoopVar, list[Load]]:
-    """Loads with strided lanes, by the parallel loop along which they are contiguous: loaded in squares and transposed
-    in registers, each cache line is read once, as a whole. Conditional loads are excluded."""
+    """Loads with strided lanes, by the parallel loop along which they are contiguous. Square blocks of them are loaded
+    and transposed in registers, so that each cache line is read once. Conditional loads are excluded."""
     nodes = list(walk(*(scalar for stage in kernel.stages for scalar in stage.scalars)))
     guarded = {id(n) for w in nodes if isinstance(w, Where) for n in walk(w.then, w.otherwise)}
     found: dict[LoopVar, list[Load]] = {}
@@ -44,7 +44,7 @@ SHORT_LANES = 4
 
 
 def short_lanes(lane: LoopVar, most: int) -> int | None:
-    """The lanes that hold all of a short loop (three colour channels), if fewer than all lanes do: smaller squares
+    """The number of lanes for a short loop (three colour channels) that needs fewer than all lanes: smaller blocks
     avoid gathers."""
     few = isinstance(lane.extent, int) and SHORT_LANES // 2 < lane.extent <= SHORT_LANES < most
     return SHORT_LANES if few else None
@@ -56,7 +56,7 @@ INTERLEAVED_ROWS = range(2, SHORT_LANES + 1)
 
 def interleaved_rows(kernel: LoopKernel, lane: LoopVar, lanes: int) -> LoopVar | None:
     """The loop over a few rows (channel groups of an image, parts of complex numbers) whose elements a copy
-    interleaves: it loads whole vectors of every row, and stores them contiguously."""
+    interleaves. The copy loads whole vectors of every row and stores them contiguously."""
     match kernel.stages:
         case (Stage(loops=(), reductions=(), writes=(Write(value=Load() as load) as write,), order="parallel"),):
             pass

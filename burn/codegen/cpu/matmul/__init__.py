@@ -1,12 +1,12 @@
 """Contraction kernels (matmul and convolution) of the CPU back end.
 
     tiling            a kernel as panels of columns, with operands that advance by constant steps
-    packing           where operands are read: in place, converted, or copied to panels
+    packing           reads operands: in place, converted, or from copied panels
     gemm              the register-tiled kernel of vector instructions
     gemv              few rows with weights of a few bits
     blockwise         weights of a few bits with a scale for each block, and their conversion to floats
     int8_activations  rows of floats as 24-bit integers in int8 limbs, for weights of a few bits
-    vnni              instructions that multiply bytes and add up neighbouring products
+    vnni              instructions that multiply bytes and add neighbouring results
     amx               the kernel of AMX tile registers
     amx_instructions  AMX's instructions
     amx_int8          operands of int8 AMX
@@ -14,6 +14,6 @@
     amx_fallback      float32 sums of tiles with elements that are not finite
     epilogue          writes a tile's accumulators
 
-`burn/codegen/cpu/kernels.py` chooses between `gemm`, `gemv` and `amx`; every choice that is only about speed is in
+`burn/codegen/cpu/kernels.py` chooses between `gemm`, `gemv` and `amx`; choices that affect only speed are in
 `burn/codegen/cpu/heuristics/`.
 """

@@ -1,16 +1,15 @@
 """Prints contraction kernels for AMX: 32 rows x 32 columns of accumulators at a time, in four tile registers.
 
-Products of bytes are summed exactly, as they are (amx_int8.py). For float32 a register multiplies bfloat16 and sums in
-float32: each operand is split into three bfloat16 (bf16_split.py), and the six largest of their nine products are summed. The
-rest is below a unit in float32's last place, and the sum of a word's two products is rounded once, so that the error is no
-larger than that of float32 multiply-adds. Infinities split into NaN: a tile with an element that is not finite is summed once
-more in float32 (amx_fallback.py). Numbers below 2 ** -126, also as parts of others, count as zero, as everywhere on these
-registers.
+Int8 contractions are exact (amx_int8.py). A float32 operand is split into three bfloat16 parts (bf16_split.py), which tile
+instructions multiply and accumulate in float32. Of the nine combinations of parts the six largest are computed; the others
+are below one ULP of float32. Two neighbouring terms are added before rounding, so that the error is no larger than that of
+float32 multiply-adds. The parts of an infinity are NaN: a tile with an element that is not finite is accumulated again in
+float32 (amx_fallback.py). Numbers and parts below 2 ** -126 count as zero, as in all AMX instructions.
 
-A thread copies a block of rows, as large as a cache holds, and panel after panel, and uses them for all that it sums. While
-strips of rows are multiplied by one panel, the next one is copied and the accumulators of the previous strip are written. A
-core looks only some hundred instructions ahead, and tile instructions take long: so the copies stand between them, a few
-behind each. `emit` is the entry point; `heuristics/amx.py` says when it pays.
+A thread copies a block of rows that fits in a cache, then one panel after another. While strips of rows are multiplied with
+one panel, other instructions copy the next panel and store the accumulators of the previous strip. Tile instructions take
+long, and a core reorders only some hundred instructions, so the copies are interleaved with them. `emit` is the entry point;
+`heuristics/amx.py` decides when AMX pays.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from burn.codegen.cpu import math
 from burn.codegen.cpu.head import open_kernel, scratch
 from burn.codegen.cpu.heuristics.amx import (
     TILE_SPACE,
-    tile_beside,
+    overlapped_rows,
     tile_copies,
     tile_held,
     tile_panels,
@@ -33,7 +32,7 @@ from burn.codegen.cpu.heuristics.amx import (
     tile_strips,
 )
 from burn.codegen.cpu.matmul.amx_fallback import sum_rows
-from burn.codegen.cpu.matmul.amx_instructions import apart, configure, tile
+from burn.codegen.cpu.matmul.amx_instructions import configure, pad, tile
 from burn.codegen.cpu.matmul.amx_int8 import Int8Rows
 from burn.codegen.cpu.matmul.bf16_split import BLOCK, BYTES, LINES, PARTS, Bf16Split, units
 from burn.codegen.cpu.matmul.epilogue import Epilogue
@@ -53,9 +52,9 @@ SUMS = WIDTH * WIDTH * 4
 
 
 class TileOperands(Protocol):
-    """Both operands in registers: `part_pairs` lists which part of lhs and of rhs to multiply, small ones first, by
-    `instruction`. A register's rows are `strides` apart in memory, a part BYTES after the previous one, and blocks of
-    the depth are `steps` apart."""
+    """Both operands in tile registers. `part_pairs` lists the parts of lhs and rhs that `instruction` multiplies, small
+    ones first. `strides` are the distances in memory between the rows of a register, `steps` those between blocks of
+    the depth; parts are BYTES apart."""
 
     @property
     def instruction(self) -> str: ...
@@ -72,7 +71,7 @@ class TileOperands(Protocol):
 
     @property
     def units(self) -> int:
-        """In how many units each block of a panel is copied."""
+        """The number of units in which a block of a panel is copied."""
         ...
 
     def between(self, start: Int, stop: Int) -> None: ...
@@ -88,11 +87,12 @@ class TileOperands(Protocol):
 class Schedule:
     """The depth is processed in parts of `part` elements; `parts`: there may be several; `ragged`: the last block of a
     part may be short. `strips` of rows are copied together; accumulators are stored for `held` panels between parts.
-    During each block's multiplications, `copies` units of the next panel are copied (0: `panels` are copied together
-    beforehand), and `rows` of the previous strip are written (0: a strip is written when it is complete).
+    The multiplications of each block overlap with the copies of `copies` units of the next panel (0: `panels` are copied
+    together beforehand). They also overlap with stores of `rows` rows of the previous strip (0: a strip is stored when
+    it is complete).
 
-    A launch iterates over strips, or across them: over panels. The other dimension is split into groups, which each
-    iteration processes in turn. One function serves both; its last arguments select.
+    A launch iterates over strips, or across them, over panels. The other dimension is split into groups, which each
+    iteration processes one after another. The last arguments of the function select one of the two.
     """
 
     part: int
@@ -111,7 +111,7 @@ class Schedule:
             blocks = kernel.byte_blocks
             assert isinstance(blocks, int)
             strips = tile_strips(ceildiv(rows, WIDTH), blocks * 2 * BYTES)
-            return Schedule(blocks * BLOCK, False, False, strips, 1, 0, 1, tile_beside(kernel, blocks, blocks))
+            return Schedule(blocks * BLOCK, False, False, strips, 1, 0, 1, overlapped_rows(kernel, blocks, blocks))
         part = tile_part(depth, BLOCK)
         parts = not isinstance(depth, int) or depth > part
         strips = tile_strips(ceildiv(rows, WIDTH), part * WIDTH * PARTS * 2)
@@ -119,7 +119,7 @@ class Schedule:
         ragged = factor(depth) % BLOCK != 0
         copies = tile_copies(kernel, units(kernel), strips)
         panels = tile_panels(kernel, part * WIDTH * PARTS * 2)
-        beside = tile_beside(kernel, part // BLOCK, -(-depth // BLOCK) if isinstance(depth, int) else None)
+        beside = overlapped_rows(kernel, part // BLOCK, -(-depth // BLOCK) if isinstance(depth, int) else None)
         return Schedule(part, parts, ragged, strips, held, copies, panels, beside)
 
     @staticmethod
@@ -131,7 +131,7 @@ class Schedule:
 
 
 ACROSS, GROUPS = "across", "groups"
-"""The last arguments: whether a launch iterates over panels, and the number of groups of the other dimension."""
+"""The last arguments: 1 if a launch iterates over panels, and the number of groups of the other dimension."""
 
 
 def emit(kernel: ContractionKernel, schedule: Schedule, target: Target, sites: list[str]) -> str:
@@ -213,10 +213,13 @@ class _Printer:
                 self._parts(block.iv, strips, group.iv, end)
 
     def _parts(self, first: Int, strips: Int, panel: Int, panels: Int) -> None:
-        """Part of the depth after part, for a block of strips and a group of panels."""
+        """Accumulates a block of strips and a group of panels, one part of the depth after another."""
         code, emitter, kernel = self.code, self.emitter, self.kernel
         depth = emitter.dim(kernel.inner.extent)
-        with code.for_(0, code.max(depth, 1), self.schedule.part) as part, emitter.scope():  # of nothing, one
+        with (
+            code.for_(0, code.max(depth, 1), self.schedule.part) as part,
+            emitter.scope(),
+        ):  # an empty depth has one part
             self._between(part.iv, code.min(code.add(part.iv, self.schedule.part), depth))
             self._part(first, strips, panel, panels)
 
@@ -246,13 +249,13 @@ class _Printer:
 
     # ---- a strip and a panel -------------------------------------------------------------------------------------------
     def _strip(self, first: Int, strips: Int, strip: Int, panel_index: Int, slots: Int | None, later: Int) -> None:
-        """Sums the strip `strip` of those from `first` on with the panel `panel_index` of those in memory. Meanwhile the
-        strip before it is written, and units of panel `later` are copied."""
+        """Accumulates strip number `strip` from `first` on and panel `panel_index` of those in memory. Overlaps with stores
+        of the previous strip and copies of units of panel `later`."""
         code, emitter, schedule, operands = self.code, self.emitter, self.schedule, self.operands
         sums, others = (self._sums(slots, s) for s in (strip, code.max(code.sub(strip, 1), 0)))
         start, last, rows = self._first(), self._last(), code.mul(code.add(first, strip), WIDTH)
         corners = [(t, code.gep(sums, t // 2 * LINES * WIDTH + t % 2 * LINES, "f32")) for t in range(4)]
-        apart = code.const(4 * WIDTH)
+        stride = code.const(4 * WIDTH)
         if start is None:
             for t, _ in corners:
                 tile(self.code, "tilezero", t)
@@ -262,7 +265,7 @@ class _Printer:
                     tile(self.code, "tilezero", t)
             with code.else_():
                 for t, at in corners:
-                    tile(self.code, "tileloadd64", t, at, apart)
+                    tile(self.code, "tileloadd64", t, at, stride)
         if not schedule.rows:
             with self._if(last), code.for_(rows, code.add(rows, WIDTH)) as row, emitter.scope():
                 self.epilogue.fetch([row.iv])
@@ -295,20 +298,20 @@ class _Printer:
 
         self._multiply(operands.bases(strip, panel_index), checked, beside)
         for t, at in corners:
-            tile(self.code, "tilestored64", t, at, apart)
+            tile(self.code, "tilestored64", t, at, stride)
         over = code.cmp("eq", strip, code.sub(strips, 1)) if schedule.rows else None
         with self._if(both(code, over, last)), emitter.scope():
             self._write(rows, sums)
 
     def _sums(self, slots: Int | None, strip: Int) -> Value:
-        """Where the sums of a strip and the current panel lie."""
+        """The address of the accumulators of a strip and the current panel."""
         code = self.code
         slot = code.urem(strip, 2) if slots is None else code.add(slots, strip)
         return code.gep(self.sums, code.mul(slot, SUMS), "i8")
 
     def _multiply(self, bases: tuple[Value, ...], before: Callable[[Int], None], beside: Callable[[Int], None]) -> None:
-        """Multiplies one part of the depth. The work beside each block is spread among its instructions: a core's
-        window holds few instructions, and should hold some of both kinds at any time."""
+        """Multiplies one part of the depth. The work of `beside` is interleaved with each block's instructions, because a
+        core's reorder window is short and should contain both kinds."""
         code, operands = self.code, self.operands
         strides = tuple(code.const(stride) for stride in operands.strides)
         parts = max(max(pair) for pair in operands.part_pairs) + 1
@@ -330,10 +333,10 @@ class _Printer:
                 tile(self.code, name, *registers)
                 few = list(islice(left_over, share))
                 self.code.lines += few
-                apart(self.code, max(0, TILE_SPACE - len(few)), self._newest(few))
+                pad(self.code, max(0, TILE_SPACE - len(few)), self._newest(few))
 
     def _newest(self, pieces: list[str]) -> Value | None:
-        """The last vector that these lines compute; LLVM would delay it until it is stored."""
+        """The last vector that these lines compute; LLVM would move its computation down to its store."""
         names = [piece.split(" = ", 1)[0].strip() for piece in pieces]
         types = [(name, self.code.types.get(name, "")) for name in names]
         return next(
@@ -341,7 +344,7 @@ class _Printer:
         )
 
     def _if(self, condition: Value | None) -> AbstractContextManager[None]:
-        """Around what is done where a condition holds; None holds."""
+        """Runs the body if the condition holds; always for None."""
         return nullcontext() if condition is None else self.code.if_(condition)
 
     def _first(self) -> Value | None:
@@ -356,7 +359,7 @@ class _Printer:
         return self.code.cmp("eq", self.stop, self.emitter.dim(self.kernel.inner.extent))
 
     def _write(self, first: Int, sums: Value) -> None:
-        """Writes the rows of a strip, those that exist."""
+        """Writes the existing rows of a strip."""
         code, emitter = self.code, self.emitter
         left = code.min(code.sub(emitter.dim(self.row_count), first), WIDTH)
         if self.checks:
@@ -365,7 +368,7 @@ class _Printer:
         self.epilogue.rolled(first, left, sums)
 
     def _write_few(self, first: Int, sums: Value, begin: Int, inside: Value | None) -> None:
-        """Writes a few rows of a strip, from row `begin` of it on, if they are to be written."""
+        """Writes a few rows of a strip from its row `begin` on, under the condition `inside`."""
         code = self.code
         kept = code.gep(sums, code.mul(begin, WIDTH), "f32")
         rows: list[Int] = [code.add(first, i) for i in range(self.schedule.rows)]
@@ -376,7 +379,7 @@ class _Printer:
         sum_rows(self.kernel, self.narrow, LINES, first, count, sums, self.emitter)
 
     def _is_not_finite(self, sums: Value, count: int) -> Value:
-        """True if an element of `count` rows (an even number) is not finite: zero times it is not zero."""
+        """True if an element of `count` rows (an even number) is not finite: multiplied by zero it is not zero."""
         code, type_ = self.code, self.epilogue.type
         zero = code.const(0, type_)
         with code.for_(0, count, 2, [zero] * 4) as row:

@@ -32,7 +32,7 @@ def sum_rows(
 
 
 def _sum(kernel: Tiled, lanes: int, column: Int, emitter: ScalarEmitter) -> Value:
-    """Of vector number `column` of the panel."""
+    """The accumulator of vector number `column` of the panel."""
     code, zero = emitter.code, emitter.code.const(0, vector(lanes, "f32"))
     mask = panel_mask(emitter, kernel, column, lanes)
     emitter.lane, emitter.lanes = kernel.within, lanes
@@ -48,7 +48,7 @@ def _sum(kernel: Tiled, lanes: int, column: Int, emitter: ScalarEmitter) -> Valu
 
 
 def _sum_blocks(kernel: Tiled, blocks: Blockwise, emitter: ScalarEmitter) -> Value:
-    """Of the panel, whose numbers become floats once more."""
+    """The accumulators of a panel of few-bit weights, which are converted to floats again."""
     code, lanes, words = emitter.code, kernel.width, emitter.dim(blocks.words)
     reader, zero = BlockReader(blocks, lanes, 1, emitter), code.const(0, vector(lanes, "f32"))
     with code.for_(0, emitter.dim(blocks.loops[0].extent), 1, [zero]) as block, emitter.scope():

@@ -6,7 +6,7 @@ from burn.codegen.host.emit import Function, Value
 
 
 def configure(code: Function) -> None:
-    """Tells the CPU that tile registers are 16 rows of 64 bytes."""
+    """Configures tile registers as 16 rows of 64 bytes."""
     shape = code.alloca(8, "i64")
     columns, rows = 64 * 0x0001000100010001, 16 * 0x0101010101010101
     for word, value in enumerate((1, 0, columns, columns, 0, 0, rows, 0)):
@@ -21,8 +21,8 @@ def tile(code: Function, name: str, *operands: Value | int) -> None:
     code.line(f'llvm.call_intrinsic "llvm.x86.{name}"({", ".join(map(str, values))}) : ({types}) -> ()')
 
 
-def apart(code: Function, count: int, known: Value | None = None) -> None:
-    """So many instructions that do nothing, between others of tile registers. The vector `known` has been computed before."""
+def pad(code: Function, count: int, known: Value | None = None) -> None:
+    """Inserts `count` no-ops between tile instructions, after the vector `known` is computed."""
     nothing = r"\0A".join(["nop"] * count)
     constraint, operand, type_ = ("v", f" {known}", known.type) if known is not None else ("", "", "")
     code.line(f'llvm.inline_asm has_side_effects "{nothing}", "{constraint}"{operand} : ({type_}) -> ()')

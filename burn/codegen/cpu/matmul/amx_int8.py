@@ -1,9 +1,9 @@
 """Operands of int8 AMX kernels.
 
-A register holds 16 lines of 64 bytes. Of the left operand a line is 64 neighbouring elements of a row's depth; strips of rows
-are copied, because rows of a convolution are not contiguous, and rows past the end repeat the last one. Of the right operand a
-line is a run of four neighbours for each of 16 columns, which is how the pass `pack` lays panels out, so nothing of it is
-copied.
+A register holds 16 lines of 64 bytes. For the lhs a line is 64 neighbouring elements along the depth of one row. Strips of
+rows are copied, because the rows of a convolution are not contiguous; rows past the end repeat the last one. For the rhs a
+line has four neighbouring depth elements of each of 16 columns. The pass `pack` lays panels out like this, so that the rhs
+is not copied.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ class Int8Rows:
     units = 0
 
     def between(self, start: Int, stop: Int) -> None:
-        """The depth is taken as a whole."""
+        """Nothing to do: the depth is one part."""
 
     def copy_left(self, first: Int, tiles: Int) -> None:
-        """So many tiles of rows, from row `first` on."""
+        """Copies `tiles` tiles of rows from row `first` on."""
         code, emitter, kernel = self.code, self.emitter, self.kernel
         last = code.sub(emitter.dim(self.row_count), 1)
         sizes = [emitter.dim(loop.extent) for loop in kernel.rows]
@@ -73,13 +73,13 @@ class Int8Rows:
             code.store(loaded, target, code.mul(code.add(first, block.iv), BYTES))
 
     def copy_panels(self, panel: Int, end: Int, into: Int, first: Int, stop: Int) -> None:
-        """Panels are read where they lie."""
+        """Nothing to do: panels are read in place."""
 
     def copy_unit(self, panel: Int, unit: Int, into: Int) -> None:
-        """The same."""
+        """Nothing to do: panels are read in place."""
 
     def bases(self, strip: Int, panel_index: Int) -> tuple[Value, ...]:
-        """Where the blocks of the current panel, and of a strip's rows, begin."""
+        """The addresses of the first blocks of a strip's rows and of the current panel."""
         code, emitter, kernel = self.code, self.emitter, self.kernel
         with emitter.scope():
             emitter.bindings |= dict.fromkeys((*kernel.outer, kernel.inner), 0)

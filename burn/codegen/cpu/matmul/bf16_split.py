@@ -2,9 +2,9 @@
 
 A float32 is the sum of three bfloat16: itself rounded, the remainder rounded, and the remainder of that (Henry, Tang,
 Heinecke, Leveraging the bfloat16 Artificial Intelligence Datatype For Higher-Precision Computations, arXiv 1904.06376). A tile
-register holds 16 rows of 16 words, and a word holds two neighbouring elements of the depth. Which elements are neighbours is
-free, as long as both operands agree: element j of a block of 32 stands beside element j + 16, so that the two halves of a word
-come from two whole vectors. `Bf16Split` is the entry point.
+register holds 16 rows of 16 words, and a word holds two elements of the depth. Any pairing is correct if both operands use it.
+Here a word has the elements j and j + 16 of a block of 32, so that its low and high parts come from two whole vectors.
+`Bf16Split` is the entry point.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ PARTS = 3
 """Numbers of bfloat16 that make a float32."""
 
 BYTES = 1024
-"""Of a tile register."""
+"""Bytes of a tile register."""
 
 LINE = 64
-"""Bytes from one of its rows to the next."""
+"""Bytes from one row of a tile register to the next."""
 
 PART_PAIRS = ((2, 0), (1, 0), (1, 1), (0, 1), (0, 2), (0, 0))
 """Which parts of lhs and rhs are multiplied, small ones first. Neighbours share an operand, which stays in its
@@ -44,9 +44,9 @@ _WORDS = "vector<16xi32>"
 
 class Bf16Split:
     """`left` and `right` have room for `blocks` blocks of the depth for every tile of rows, or of columns. Copies cover
-    `start` to `stop` of the innermost contraction loop. `ragged`: the depth is not a multiple of a block. `transposed_rows` has
-    room for a transposed block. `narrow` is the kernel in panels as wide as a tile, if its rhs has weights of a few
-    bits, which are packed in panels several tiles wide. See `TileOperands`."""
+    `start` to `stop` of the innermost contraction loop. `ragged`: the depth is not a multiple of a block.
+    `transposed_rows` has room for a transposed block. If the rhs has weights of a few bits, packed in panels several
+    tiles wide, `narrow` is the kernel in panels as wide as a tile. See `TileOperands`."""
 
     instruction = "tdpbf16ps"
     part_pairs = PART_PAIRS
@@ -87,17 +87,16 @@ class Bf16Split:
         return left, self.code.gep(left, size, "i8"), right, self.code.gep(right, size, "i8")
 
     def left_tile(self, tile: Int) -> Value:
-        """Where the blocks of a tile of rows begin."""
+        """The address of the first block of a tile of rows."""
         return self.code.gep(self.left, self.code.mul(tile, self.blocks * PARTS * BYTES), "i8")
 
     def right_tile(self, tile: Int) -> Value:
-        """Where the blocks of a tile of columns begin."""
+        """The address of the first block of a tile of columns."""
         return self.code.gep(self.right, self.code.mul(tile, self.blocks * PARTS * BYTES), "i8")
 
-    # ---- both operands
-    # -------------------------------------------------------------------------------------------------------
+    # ---- both operands -------------------------------------------------------------------------------------------------
     def copy_left(self, first: Int, tiles: Int) -> None:
-        """So many tiles of rows, from row `first` on."""
+        """Copies `tiles` tiles of rows from row `first` on."""
         (self._rows_straight if is_depth_contiguous(self.kernel, self.kernel.lhs) else self._rows_transposed)(
             first, tiles
         )
@@ -123,7 +122,7 @@ class Bf16Split:
             self._tile_transposed(panel, block, which, into)
 
     def _rows_straight(self, first: Int, tiles: Int) -> None:
-        """A row's elements lie side by side: a block of them is a row of a tile."""
+        """Copies rows whose elements are contiguous: a block of them is a row of a tile."""
         code, emitter, kernel = self.code, self.emitter, self.kernel
         last = code.sub(emitter.dim(self.row_count), 1)
         with code.for_(0, code.mul(tiles, LINES)) as row, emitter.scope():
@@ -141,7 +140,7 @@ class Bf16Split:
                 self._store(pair, target, block.iv)
 
     def _rows_transposed(self, first: Int, tiles: Int) -> None:
-        """Neighbouring rows lie side by side: squares of rows and depth are turned."""
+        """Copies rows if neighbouring rows instead of a row's elements are contiguous: transposes square blocks."""
         code, emitter, kernel = self.code, self.emitter, self.kernel
         step = self._advance(kernel.lhs, kernel.inner)
         with code.for_(0, self.here) as block, emitter.scope(), code.for_(0, tiles) as tile, emitter.scope():
@@ -168,7 +167,7 @@ class Bf16Split:
                 self._store(pair, code.gep(target, code.mul(line.iv, LINES), "i32"), block.iv)
 
     def _line_straight(self, panel: Int, block: Int, line: Int, into: Int) -> None:
-        """Neighbouring columns are contiguous, like the words of a tile's row."""
+        """Copies a line of a panel whose columns are contiguous, like the words of a tile's row."""
         code, emitter, kernel = self.code, self.emitter, self.kernel
         step = self._advance(kernel.rhs, kernel.inner)
         begin = code.add(code.add(self.start, code.mul(block, BLOCK)), line)
@@ -189,10 +188,10 @@ class Bf16Split:
             self._store(pair, code.gep(self.right_tile(tile), code.mul(line, LINES), "i32"), block)
 
     def _words(self, narrow: Tiled, blocks: Blockwise, panel: Int, block: Int, which: Int, into: Int) -> None:
-        """Numbers of a few bits: those of two words of a tile's columns, half a block of the depth apart, become floats."""
+        """Converts few-bit weights to floats: those of two words of a tile's columns, half a block of the depth apart."""
         code, words = self.code, self.emitter.dim(blocks.words)
         column, upper = code.urem(which, 2), code.udiv(which, 2)
-        last = code.sub(self.emitter.dim(narrow.panel.extent), 1)  # what lies behind it may not have been packed
+        last = code.sub(self.emitter.dim(narrow.panel.extent), 1)  # memory after it may not have been packed
         self.emitter.bindings[narrow.panel] = code.min(code.add(code.mul(panel, 2), column), last)
         reader = BlockReader(blocks, LINES, 1, self.emitter)
         first = code.add(code.udiv(code.add(self.start, code.mul(block, BLOCK)), blocks.each), upper)
@@ -208,7 +207,7 @@ class Bf16Split:
             self._store(list(pair), code.gep(tile, code.mul(line, LINES), "i32"), block)
 
     def _tile_transposed(self, panel: Int, block: Int, which: Int, into: Int) -> None:
-        """A column's elements lie side by side along the depth: squares are turned."""
+        """Copies a tile whose columns are contiguous along the depth: transposes square blocks."""
         code, emitter, kernel = self.code, self.emitter, self.kernel
         step = self._advance(kernel.rhs, kernel.within)
         columns = emitter.dim(kernel.column.extent)
@@ -230,7 +229,7 @@ class Bf16Split:
             self._store(pair, code.gep(target, code.mul(line.iv, LINES), "i32"), block)
 
     def _source(self, panel: Int) -> Value:
-        """Where a panel is copied from."""
+        """The address that a panel is copied from."""
         emitter, kernel = self.emitter, self.kernel
         with emitter.scope():
             emitter.bindings[kernel.panel], emitter.bindings[kernel.inner] = panel, 0
@@ -265,7 +264,7 @@ class Bf16Split:
         mixed = code.raw(f"vector.shuffle {both}, {both} {order} : {int16s}, {int16s}", int16s)
         return code.raw(f"vector.bitcast {mixed} : {int16s} to {_WORDS}", _WORDS)
 
-    # ---- what exists ---------------------------------------------------------------------------------------------------
+    # ---- masks ---------------------------------------------------------------------------------------------------------
     def _below(self, count: Int) -> Value:
         """The first `count` lanes."""
         return self.code.cmp("slt", self.code.lane_ids(LINES), self.code.splat(self.code.value(count), LINES))
@@ -276,7 +275,7 @@ class Bf16Split:
         return self._below(code.sub(code.sub(self.stop, self.start), index)) if self.ragged else None
 
     def _in_depth(self, index: Int) -> Value | None:
-        """True in all lanes if an index of the depth exists."""
+        """True in all lanes if the index is in the depth."""
         return self.code.splat(self.code.cmp("slt", index, self.stop), LINES) if self.ragged else None
 
     def _advance(self, operand: Load, loop: LoopVar) -> Int:
@@ -287,7 +286,8 @@ class Bf16Split:
 
 
 def units(kernel: Tiled) -> int:
-    """In how many units each block of a panel is copied: lines of both tiles, tiles, or what a word holds of a tile's columns."""
+    """The number of units in which a block of a panel is copied. A unit is a line of both tiles, a tile, or, for few-bit
+    weights, the numbers of one word of a tile's columns."""
     if kernel.blocks is not None:
         return 2 * LINES // kernel.blocks.each
     return LINES if kernel.has_contiguous_columns else 2

@@ -1,8 +1,8 @@
 """Weights of a few bits in blocks with a scale each, and their conversion to floats.
 
-A lane of a vector is a column. Its word of 32 bits holds neighbours along the depth, in two's complement. On CPUs with
-vpermps, which looks only at an index's low bits, four bits at a time index a table of sixteen floats. Elsewhere a number is
-shifted to the word's upper end and back, which extends its sign, and converted.
+A lane of a vector is a column. Its 32-bit word holds neighbours along the depth, in two's complement. On CPUs with vpermps,
+which ignores the high bits of an index, four bits at a time index a table of sixteen floats. On others a number is shifted
+to the upper end of the word and back, which extends its sign, and then converted.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ WORD = 4
 """Bytes of a word."""
 
 BLOCK_WORDS = 4
-"""Words of most blocks: for each word so much less of a block's parameters is read."""
+"""Words of most blocks."""
 
 
 @dataclass(frozen=True, eq=False)
 class Blockwise:
-    """(number - zero) * scale, in float32. loops: of the depth, over blocks, words of a block, bytes of a word, and what a byte
-    holds."""
+    """(number - zero) * scale, in float32. loops: those of the depth, over blocks, words of a block, bytes of a word, and
+    numbers of a byte."""
 
     bits: int
     weight: Load
@@ -71,7 +71,7 @@ class Blockwise:
 
     @property
     def words(self) -> Dim:
-        """Of a block."""
+        """Words of a block."""
         return self.loops[1].extent
 
     def is_even(self, kernel: ContractionKernel) -> bool:
@@ -108,7 +108,7 @@ def _load(operand: Scalar) -> Load | None:
 
 @dataclass(frozen=True)
 class Parameters:
-    """Of a block, for each vector of columns: scales and zero points."""
+    """A block's scales and zero points, for each vector of columns."""
 
     scales: Sequence[Value]
     zeros: Sequence[Value] | None
@@ -140,7 +140,7 @@ class BlockReader:
         return [conversions.convert(code, value, operand.dtype, "float32") for value in loaded]
 
     def word(self, block: Int, word: Int, columns: range | None = None) -> list[Value]:
-        """A word of each column; columns: the vectors that are wanted, all of them by default."""
+        """A word of each column. columns: the vectors to read, by default all."""
         code, emitter, operand = self.code, self.emitter, self.blocks.weight
         columns, size = columns or range(self.vectors), self.lanes * WORD
         emitter.bindings[self.blocks.loops[0]], emitter.bindings[self.blocks.loops[1]] = block, word
@@ -154,7 +154,7 @@ class BlockReader:
         return found
 
     def plain(self, held: Sequence[Value], index: int) -> list[Value]:
-        """The numbers at a place of the words, as floats."""
+        """The number at an index of each word, as floats."""
         return [self._number(word, index) for word in held]
 
     def scaled(self, held: Sequence[Value], index: int, parameters: Parameters) -> list[Value]:

@@ -18,7 +18,7 @@ from burn.kernels.body import Accumulator, Load, Rewriter, Write, children, loop
 
 
 class Epilogue:
-    """That of one kernel, whose panels are vectors of so many `lanes`. compact: it is to be short, whatever time it takes."""
+    """The epilogue of a kernel whose panels are vectors of `lanes`. compact: the shortest code, however slow."""
 
     def __init__(self, kernel: Tiled, lanes: int, element: str, emitter: ScalarEmitter, compact: bool = False) -> None:
         self.kernel, self.lanes, self.element, self.compact = kernel, lanes, element, compact
@@ -57,8 +57,8 @@ class Epilogue:
         only: Value | None = None,
         masked: bool = True,
     ) -> None:
-        """Writes sums out of registers: for every vector of columns, what does not depend on the row once, then row by row. All
-        under the mask `only`; without `masked` all columns of the panel are known to exist."""
+        """Writes accumulators from registers. For every vector of columns, first computes the values that do not depend on
+        the row, then writes row by row, under the mask `only`. Without `masked` the panel has all its columns."""
         code, emitter, kernel = self.code, self.emitter, self.kernel
         lane = LoopVar("lane", self.lanes)
         for c in range(self.vectors):
@@ -121,7 +121,7 @@ class Epilogue:
         return any(coefficient(w.offset, self.kernel.column) != 1 for w in self.kernel.epilogue)
 
     def _hoist(self, writes: list[Write]) -> None:
-        """Computes what is the same for every row of the tile (a bias, say) once."""
+        """Computes the values that are the same for every row of the tile, such as a bias."""
         rows = set(self.kernel.rows)
         dependent: set[int] = set()
         for write in writes:

@@ -1,7 +1,7 @@
-"""Prints contraction kernels: one register tile of rows x columns after another, with all accumulators in registers.
+"""Prints contraction kernels as register tiles of rows x columns, with all accumulators in registers.
 
-Each step broadcasts one element of the left operand and multiplies it by vectors of neighbouring columns of the right operand.
-A long depth is summed in parts, many tiles at a time, so that both operands stay in a cache. `emit` is the entry point;
+Each step broadcasts one element of the lhs and multiplies it by vectors of neighbouring columns of the rhs. A long depth is
+accumulated in parts, many tiles at a time, so that both operands stay in a cache. `emit` is the entry point;
 `packing.py` reads the operands, `heuristics/` chooses tile sizes and their order.
 """
 
@@ -31,7 +31,7 @@ from burn.codegen.cpu.heuristics.panels import last_vectors
 from burn.codegen.cpu.heuristics.registers import split_depth, tile_rows, unroll_factor
 from burn.codegen.cpu.matmul import vnni
 from burn.codegen.cpu.matmul.epilogue import Epilogue
-from burn.codegen.cpu.matmul.packing import Operands, both, know_rows
+from burn.codegen.cpu.matmul.packing import Operands, both, increment_rows
 from burn.codegen.cpu.matmul.tiling import Tiled
 from burn.codegen.cpu.target import Target
 from burn.codegen.cpu.unroll import behind, unrolled
@@ -44,7 +44,7 @@ from burn.kernels.parameters import argument_names
 
 @dataclass(frozen=True)
 class Order:
-    """The order of a matmul's tiles: the other fields of its `Schedule`, which also has these, follow from it."""
+    """The order of a matmul's tiles: the fields of a `Schedule` from which the others follow."""
 
     tile: int
     part: int | None
@@ -89,7 +89,7 @@ class Schedule:
 
     @staticmethod
     def of(kernel: Tiled, target: Target, one_by_one: bool = False) -> Schedule:
-        """one_by_one: rows, however many there are, are summed as if there was one."""
+        """one_by_one: each row is accumulated as if it were the only one."""
         rows = 1 if one_by_one else product([v.extent for v in kernel.rows])
         vectors = kernel.width // vector_lanes(kernel, target)
         if target.compact:
@@ -107,8 +107,8 @@ class Schedule:
 
     @staticmethod
     def ordered(kernel: Tiled, target: Target, rows: Dim, order: Order) -> Schedule:
-        """The one with this order of tiles, and what follows from it. A block that is turned is a number, and panels that do not
-        lie side by side are copied; else any order is right. A block has no more tiles than there are."""
+        """The schedule with this order of tiles. If rows are transposed, the block must be a number; panels without
+        contiguous columns are copied. Otherwise any order is correct. A block has no more tiles than there are."""
         tile, part, block = order.tile, order.part, order.block
         tiles = ceildiv(rows, tile)
         if block is not None and isinstance(tiles, int):
@@ -138,13 +138,13 @@ class Schedule:
 
     @staticmethod
     def plain(kernel: Tiled, vectors: int) -> Schedule:
-        """The one with the least code: row by row, and nothing copied but columns that lie apart."""
+        """The schedule with the least code: row by row, with copies only of columns that are not contiguous."""
         copies = not kernel.has_contiguous_columns or kernel.blocks is not None
         return Schedule(kernel.width, 1, 1, None, True, copies, False, False, vectors > 1, None, 0, False, 1, False)
 
     @property
     def least(self) -> int:
-        """Iterations of a launch that share what is copied for them."""
+        """Iterations of a launch that share copies."""
         if self.transposes and self.block:
             return self.block * COPIED_TILES
         return COPIED_TILES if self.copies else 1
@@ -189,7 +189,7 @@ class _Printer:
         self.type = vector(self.lanes, self.element)
         self.parts_masks = parts_masks(target)
         self.epilogue = Epilogue(tiled, self.lanes, self.element, self.emitter, target.compact)
-        self.tile_in_block: Int = 0  # the tile's, among the `in_block` that read a panel one after the other
+        self.tile_in_block: Int = 0  # index among the `in_block` tiles that read a panel consecutively
         self.in_block: Int = 1
         transposes = schedule.block if schedule.transposes else None
         self.read = Operands(
@@ -206,7 +206,7 @@ class _Printer:
             depth = emitter.dim(self.kernel.inner.extent)
             with code.for_(code.sub(begin, code.urem(begin, held)), end, held) as group, emitter.scope():
                 first, stop = code.max(group.iv, begin), code.min(code.add(group.iv, held), end)
-                with code.for_(0, code.max(depth, 1), part) as parts, emitter.scope():  # without depth, one of nothing
+                with code.for_(0, code.max(depth, 1), part) as parts, emitter.scope():  # an empty depth has one part
                     read.start, read.stop = parts.iv, code.min(code.add(parts.iv, part), depth)
                     self._tiles(first, stop)
         code.return_()
@@ -260,7 +260,7 @@ class _Printer:
                 self._of_panel(panel, first, slot)
 
     def _of_panel(self, panel: Int, first: Int, slot: Int) -> None:
-        """The same tile of any panel, and of the last one without the vectors that it has no columns for."""
+        """A tile of a panel; the last panel may need fewer vectors."""
         code, emitter, narrow = self.code, self.emitter, self.schedule.narrow
         if narrow is None:
             self._tile(first, slot)
@@ -275,7 +275,8 @@ class _Printer:
             self._tile(first, slot)
 
     def _tile(self, first: Int, slot: Int) -> None:
-        """The tile of rows from `first` on, which is number `slot` of those whose sums are held between parts of the depth."""
+        """The tile of rows from `first` on. `slot` is its number among the tiles whose accumulators are stored between parts
+        of the depth."""
         code, emitter = self.code, self.emitter
         exact = self.schedule.even
         rows: list[Int] = []
@@ -284,7 +285,7 @@ class _Printer:
             row = code.add(first, r)
             rows.append(row if exact or r == 0 else code.min(row, code.sub(total, 1)))
         there = None if exact else [code.cmp("slt", code.add(first, r), total) for r in range(self.tile)]
-        know_rows(emitter, self.kernel.rows, rows, there)
+        increment_rows(emitter, self.kernel.rows, rows, there)
         last = self.read.last()
         if self.schedule.fetches:
             with code.if_(last) if last is not None else nullcontext():
@@ -301,14 +302,14 @@ class _Printer:
                 code.store(value, address, 0)
 
     def _held(self, slot: Int) -> list[Value]:
-        """Where a tile's sums lie between two parts of the depth."""
+        """The addresses of a tile's accumulators between two parts of the depth."""
         code, held = self.code, self.read.held
         assert held is not None
         base = code.gep(held, code.mul(slot, self.tile * self.kernel.width), self.element)
         return [code.gep(base, index * self.lanes, self.element) for index in range(self.tile * self.vectors)]
 
     def _continued(self, sums: list[Value], slot: Int) -> list[Value]:
-        """The sums with those of the parts before."""
+        """The accumulators plus those of the previous parts."""
         code, zero = self.code, self.code.const(0, self.type)
         first = code.cmp("eq", self.read.start, 0)
         before = [code.select(first, zero, code.load(address, 0, self.type)) for address in self._held(slot)]
@@ -342,9 +343,9 @@ class _Printer:
         with code.else_(), self.emitter.scope():
             self.epilogue.written(rows, sums, exists)
 
-    # ---- the sum -------------------------------------------------------------------------------------------------------
+    # ---- accumulation --------------------------------------------------------------------------------------------------
     def _sum(self, rows: list[Int]) -> list[Value]:
-        """The tile's accumulators, row by row, after all of the contraction."""
+        """The tile's accumulators, row by row, after the whole depth."""
         zero = self.code.const(0, self.type)
         start = [zero] * (self.tile * self.vectors * self.split)
         sums = self._depth(list(self.kernel.outer), start, rows)

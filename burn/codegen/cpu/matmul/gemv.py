@@ -1,9 +1,9 @@
-"""Prints contractions of few rows with weights of a few bits, which are read once, as they are stored.
+"""Prints contractions of few rows with weights of a few bits, which are read once, in packed form.
 
 Memory bandwidth bounds such a kernel, so the work for each weight must be small. Few rows become int8 limbs and are multiplied
-as bytes (int8_activations.py). Otherwise, and for rows that do not fit limbs, weights become floats in registers: for one row
-a block is summed first and its sum scaled; for more rows each weight is scaled once for all of them. `emit` is the entry
-point. For many rows gemm.py reads panels of floats, which `Operands` writes.
+as bytes (int8_activations.py). Rows that cannot, or do not fit limbs, are multiplied with weights that become floats in
+registers. For one row the sum of a block is scaled; for more rows each weight is scaled once for all of them. `emit` is the
+entry point. For many rows gemm.py reads panels of floats, which `Operands` writes.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ AHEAD = 4096
 """The prefetch distance in bytes. Hardware prefetchers stop at the end of a page and fetch little at once."""
 
 SPLIT = 2
-"""Sums that a row has of a block, so that multiply-adds do not wait for each other."""
+"""Accumulators of a row for each block, so that multiply-adds do not wait for each other."""
 
 TOGETHER = 4
 """Rows that are accumulated together, in floats, if the number of rows is known only at run time or exceeds the
@@ -64,7 +64,8 @@ class Schedule:
 
 
 def steps_of(kernel: Tiled, target: Target) -> Steps | None:
-    """None where rows are not taken apart: sums are to be as they stand, code short, or rows do not lie in one piece."""
+    """The steps for rows in limbs. None if rows stay floats: for exact sums, for size-optimised code, or if rows are not
+    contiguous."""
     assert kernel.blocks is not None
     lanes = target.lanes(4)
     if target.exact or target.small or target.compact:
@@ -139,7 +140,7 @@ class _Printer:
             some(list(range(first, min(first + together, count))))
 
     def _limb_rows(self, rows: list[Int], limbs: Int8Activations, memory: Value, length: Int) -> None:
-        """Some rows of the panel, all of them at once, a few vectors of columns after the other."""
+        """Accumulates some rows of the panel together, a few vectors of columns at a time."""
         code, emitter = self.code, self.emitter
         beside = self.schedule.limbs.beside(self.vectors, LIMBS * len(rows))
         starts = [code.gep(memory, code.mul(row, length), "i8") for row in rows]
@@ -164,7 +165,7 @@ class _Printer:
             self._all_rows(TOGETHER, self._rows)
 
     def _all_rows(self, together: int, some: Callable[[list[Int]], None]) -> None:
-        """So many at a time as long as there are so many, and one by one."""
+        """Runs `some` for `together` rows at a time, then for the remaining rows one by one."""
         code, rows = self.code, self._row_count
         whole = code.mul(code.udiv(rows, together), together) if together > 1 else 0
         if together > 1:
@@ -174,7 +175,7 @@ class _Printer:
             some([loop.iv])
 
     def _rows(self, rows: list[Int]) -> None:
-        """Some rows of the panel, all of them at once."""
+        """Accumulates some rows of the panel together."""
         code, emitter = self.code, self.emitter
         addresses = [self._row(row) for row in rows]
         blocks, words = (emitter.dim(loop.extent) for loop in self.blocks.loops[:2])
@@ -188,7 +189,7 @@ class _Printer:
         self.epilogue.written(rows, loop.results, None)
 
     def _row(self, row: Int) -> Value:
-        """Where a row begins."""
+        """The address of a row."""
         code, emitter, operand = self.code, self.emitter, self.kernel.lhs
         with emitter.scope():
             bind_rows(emitter, self.kernel.rows, row)
@@ -201,7 +202,7 @@ class _Printer:
         operand = self.kernel.lhs
         step = coefficient(operand.offset, self.kernel.inner)
         if step is None:
-            raise CompileError("internal: a product's left side does not advance evenly")
+            raise CompileError("internal: the lhs of a contraction does not advance evenly")
         at = self.code.mul(k, self.emitter.dim(step))
         loaded = self.code.load(row, at, conversions.element_type(operand.dtype))
         return conversions.convert(self.code, loaded, operand.dtype, "float32")
@@ -240,7 +241,7 @@ class _Printer:
     def _several_rows(
         self, block: Int, words: Int, start: Int, rows: list[Value], parameters: Parameters, total: Sequence[Value]
     ) -> list[Value]:
-        """The sums with those of a block, number by number."""
+        """The accumulators with those of a block, one number after another."""
         code, emitter, each = self.code, self.emitter, self.blocks.each
         with code.for_(0, words, 1, total) as loop, emitter.scope():
             sums = list(loop.carried)
@@ -257,7 +258,7 @@ class _Printer:
         return loop.results
 
     def _together(self, parts: Sequence[Value], count: int) -> list[Value]:
-        """Sums of `count` values each, from the parts that they were split in."""
+        """Adds the split accumulators: `count` values."""
         made = list(parts[:count])
         for first in range(count, len(parts), count):
             made = [self._add(a, b) for a, b in zip(made, parts[first : first + count], strict=True)]

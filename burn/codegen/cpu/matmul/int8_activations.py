@@ -5,12 +5,12 @@ block is an integer below 2^23. That has three limbs, int8, of base 256. The sum
 sums of bytes times bytes, combined once per block. An instruction multiplies and adds four pairs in each lane, or two
 (vnni.py). So this is half the work of converting weights to floats.
 
-The error is that of the unit: a number is off by 2^-23 of its block's largest (and a hundredth of that). A sum is off
-by at most that times the sum of the weights' magnitudes. Blocks with numbers that are not finite, or too large or small
-for float intermediate results, are not written; the caller then accumulates floats.
+The error of a number is that of the unit: 2^-23 of its block's largest number (and a hundredth of that). The error of a
+sum is at most that times the sum of the weights' magnitudes. Blocks with numbers that are not finite, or too large or
+too small for float intermediate results, are not written; the caller then accumulates floats.
 
-A row's record of a block has its limbs, the highest first, each in the order of the weights' words; the start values of
-the three sums; the sum of the row's numbers, and the unit, in floats.
+The record of a row's block has the limbs, the highest first, each in the order of the weights' words. Then come the
+initial values of the three accumulators, and as floats the sum of the row's numbers and the unit.
 """
 
 from __future__ import annotations
@@ -27,13 +27,14 @@ from burn.codegen.cpu.target import Target
 from burn.codegen.host.emit import Int, Value, vector
 
 LIMBS = 3
-"""Of a whole number, in base 256."""
+"""Limbs of an integer, in base 256."""
 
-PLACES = 22
+UNIT_BITS = 22
 """Binary digits of a unit below the largest number's highest bit: the number is below 2^23 units."""
 
 ROOM = 0x020000
-"""Of a float's mantissa: a number so near to the next power of two counts as one, as its highest digit would not be an int8."""
+"""Added to a float's bits: a number this close to the next power of two counts as that, because its highest limb would not
+fit an int8."""
 
 SMALLEST, LARGEST = 127 - 100, 127 + 100
 """Exponents, as floats hold them, between which a block's largest number lies."""
@@ -44,19 +45,19 @@ MOST, MOST_OF_PAIRS = 1 << 31, 1 << 15
 
 @dataclass(frozen=True)
 class Steps:
-    """Decisions made while sizes are numbers: the words of a block per unrolled iteration, in int16 if pairs are added,
-    and the numbers written at a time for each position in a byte."""
+    """Decisions made while sizes are numbers. words: those of a block per unrolled iteration, in int16 if pairs are added.
+    written: the numbers written at a time for each position in a byte."""
 
     words: int
     written: int
 
     @staticmethod
     def of(blocks: Blockwise, lanes: int, target: Target) -> Steps | None:
-        """None where sums do not fit, or there is no instruction."""
+        """None if sums do not fit, or the target has no instruction."""
         words = blocks.words
         if not isinstance(words, int) or words == 0 or target.byte_run == 1:
             return None
-        largest = 128 * ((1 << blocks.bits) - 1)  # of one multiplication
+        largest = 128 * ((1 << blocks.bits) - 1)  # lanes of one multiplication
         if words * blocks.each * largest >= MOST:
             return None
         size = words * WORD
@@ -64,9 +65,7 @@ class Steps:
         if target.byte_run == vnni.VNNI:
             return Steps(1, written)
         if lanes * WORD != vnni.FEW_BITS:
-            return (
-                None  # longer vectors without VNNI are as quick in floats, which one instruction makes (blockwise.py)
-            )
+            return None  # without VNNI longer vectors are as fast in floats, to which one instruction converts (blockwise.py)
         most = (MOST_OF_PAIRS - 1) // (largest * blocks.each // 2)
         count = next((n for n in range(most, 0, -1) if words % n == 0), None)
         return None if count is None else Steps(count, written)
@@ -91,7 +90,7 @@ class Int8Activations:
 
     @property
     def _parts(self) -> int:
-        """Numbers of a byte."""
+        """Numbers per byte."""
         return 8 // self.blocks.bits
 
     @property
@@ -102,7 +101,7 @@ class Int8Activations:
 
     # ---- writing ---------------------------------------------------------------------------------------------------------------
     def write(self, row: Value, memory: Value) -> Value:
-        """The records of a row's blocks; whether all of them are."""
+        """Writes the records of a row's blocks; true if all could be written."""
         code, emitter = self.emitter.code, self.emitter
         every = code.const(True, "i1")
         with code.for_(0, emitter.dim(self.blocks.loops[0].extent), 1, [every]) as loop, emitter.scope():
@@ -121,9 +120,9 @@ class Int8Activations:
             for value in self._chunk(numbers, loop.iv, lanes):
                 largest = code.op("arith.maxsi", largest, (value.as_int() & 0x7FFFFFFF).value)
             loop.yield_(largest)
-        largest = Lanes(code, self._reduced("maxsi", loop.results[0]))  # of floats without a sign, as integers
+        largest = Lanes(code, self._reduced("maxsi", loop.results[0]))  # magnitudes of floats, as integers
         exponent = (largest + ROOM) & 0x7F800000
-        into_units = ((127 + 127 + PLACES) << 23) - exponent
+        into_units = ((127 + 127 + UNIT_BITS) << 23) - exponent
         factor_ = Lanes(code, code.splat(into_units.as_float().value, lanes))
         with code.for_(0, chunks, 1, [code.const(0, integers)] * LIMBS) as loop, self.emitter.scope():
             sums = [Lanes(code, v) for v in loop.carried]
@@ -140,7 +139,7 @@ class Int8Activations:
         sums = [Lanes(code, self._reduced("add", v)) for v in loop.results]
         for limb, total in enumerate(sums):
             code.store((total * -(1 << self.blocks.bits - 1)).value, ends, limb)
-        unit = (exponent - (PLACES << 23)).as_float()
+        unit = (exponent - (UNIT_BITS << 23)).as_float()
         code.store(self._joined(sums).value, ends, LIMBS)
         code.store(unit.value, ends, LIMBS + 1)
         is_held = largest.below(LARGEST << 23) & ~largest.below(SMALLEST << 23)
@@ -170,7 +169,7 @@ class Int8Activations:
     def summed(
         self, records: Sequence[Value], reader: BlockReader, block: Int, columns: range
     ) -> list[Sequence[Value]]:
-        """A block's sums by row, and of each by digit and vector of columns."""
+        """A block's accumulators by row, then by limb and vector of columns."""
         each = LIMBS * len(columns)
         sums = self._summed(records, reader, block, columns)
         return [sums[first : first + each] for first in range(0, len(sums), each)]
@@ -198,7 +197,7 @@ class Int8Activations:
         return loop.results
 
     def _starts(self, record: Value, vectors: int) -> list[Value]:
-        """Weights are read as they are without their zero point, which these make up for."""
+        """Initial values of the accumulators, which correct for weights that are read without their zero point."""
         code, ends = self.emitter.code, self._ends(record)
         found: list[Value] = []
         for limb in range(LIMBS):
@@ -238,7 +237,7 @@ class Int8Activations:
         self, record: Value, parameters: Parameters, sums: Sequence[Value], total: Value, column: int
     ) -> Value:
         """The total of a vector of columns with a block's sums, in floats: (sum - zero * x's sum) * unit * scale. `sums` are
-        those of its digits."""
+        those of its limbs."""
         code, ends = self.emitter.code, self._ends(record)
         x, unit = (Lanes(code, code.splat(code.load(ends, LIMBS + i, "f32"), self.lanes)) for i in range(2))
         joined = self._joined([Lanes(code, value) for value in sums])
@@ -247,7 +246,7 @@ class Int8Activations:
         return (joined * unit).mad(Lanes(code, parameters.scales[column]), Lanes(code, total)).value
 
     def _joined(self, limbs: Sequence[Lanes]) -> Lanes:
-        """The number that has these digits, or sums of digits."""
+        """The number with these limbs, or sums of limbs."""
         highest, *rest = (limb.to_float("f32") for limb in limbs)
         for limb in rest:
             highest = highest.mad(256.0, limb)

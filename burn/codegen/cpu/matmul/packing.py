@@ -1,9 +1,13 @@
 """Reads the operands of a contraction kernel, in place where possible.
 
 There is no im2col. Padding of a convolution costs nothing in the inner loop, because pixels outside of the image are read from
-a row of zeros. Copied are: rows whose element type differs from the accumulator's (a stretch at a time), an unpacked right
-operand that enough rows read (panel by panel), and a left operand whose rows, not its depth, are contiguous (transposed, a
-block of tiles at a time). `Operands` is the entry point.
+a row of zeros. Three kinds of operands are copied:
+
+- rows whose element type differs from the accumulator's, in pieces
+- an unpacked rhs that enough rows read, panel by panel
+- an lhs whose rows instead of its depth are contiguous: transposed, a block of tiles at a time
+
+`Operands` is the entry point.
 """
 
 from __future__ import annotations
@@ -13,7 +17,7 @@ from collections.abc import Sequence
 from burn.codegen.cpu import convert as conversions
 from burn.codegen.cpu.counting import following, split
 from burn.codegen.cpu.head import scratch
-from burn.codegen.cpu.heuristics.cache_blocking import STAGE, TURNED_PLACES
+from burn.codegen.cpu.heuristics.cache_blocking import STAGE, TRANSPOSED_DEPTH
 from burn.codegen.cpu.matmul import vnni
 from burn.codegen.cpu.matmul.blockwise import BlockReader, Blockwise
 from burn.codegen.cpu.matmul.tiling import Tiled
@@ -111,7 +115,7 @@ class Operands:
         return self.code.cmp("eq", self.stop, self.emitter.dim(self.kernel.inner.extent))
 
     def copy_panel(self) -> None:
-        """Copies the panel's columns, those that exist, one place of the depth after another."""
+        """Copies the panel's existing columns, one depth element after another."""
         assert self.copied is not None
         if self.kernel.blocks is not None:
             self._copy_blocks(self.kernel.blocks, self.copied)
@@ -119,7 +123,7 @@ class Operands:
             self._copy((*self.kernel.outer, self.kernel.inner), self.copied)
 
     def _copy_blocks(self, blocks: Blockwise, copied: Value) -> None:
-        """Writes what numbers of a few bits stand for, from one word to the next."""
+        """Writes the dequantised numbers, word by word."""
         code, emitter = self.code, self.emitter
         stop = emitter.dim(self.kernel.inner.extent) if self.stop is None else self.stop
         words = emitter.dim(blocks.words)
@@ -157,7 +161,7 @@ class Operands:
             code.store(loaded, target, c * self.lanes)
 
     def _gathered(self, first: int, mask: Value | None) -> Value:
-        """Columns of the panel that do not lie side by side."""
+        """Gathers columns of the panel that are not contiguous."""
         emitter, kernel = self.emitter, self.kernel
         emitter.lane, emitter.lanes = kernel.within, self.lanes
         with emitter.under(mask):
@@ -168,7 +172,7 @@ class Operands:
         return loaded
 
     def run_start(self) -> Dim:
-        """At which place of the whole depth the innermost contraction loop begins."""
+        """The index in the whole depth at which the innermost contraction loop begins."""
         outer = self.kernel.outer
         return linear([Expr.of(v) for v in outer], [v.extent for v in outer]) * self.kernel.inner.extent
 
@@ -190,8 +194,8 @@ class Operands:
             return
         lanes = 1 << (self.tile - 1).bit_length()
         end = emitter.dim(kernel.inner.extent) if self.stop is None else self.stop
-        with code.for_(self.start, end, TURNED_PLACES) as part, emitter.scope():
-            stop = code.min(code.add(part.iv, TURNED_PLACES), end)
+        with code.for_(self.start, end, TRANSPOSED_DEPTH) as part, emitter.scope():
+            stop = code.min(code.add(part.iv, TRANSPOSED_DEPTH), end)
             with code.for_(0, tiles) as loop, emitter.scope():
                 first = code.mul(code.add(tile, loop.iv), self.tile)
                 bind_rows(emitter, kernel.rows, first)
@@ -208,14 +212,14 @@ class Operands:
                     code.store(loaded, target, code.mul(code.sub(index.iv, self.start), self.tile), whole)
 
     def column_address(self) -> Value:
-        """Where the panel's elements begin, at the current place of the outer loops and the inner one's first."""
+        """The address of the panel's elements, at the current indices of the outer loops and the start of the inner one."""
         emitter = self.emitter
         if self.copied is not None:
             return self.code.gep(self.copied, emitter.dim(self.run_start() * self.kernel.width), self.right)
         return self.code.gep(emitter.pointers[self.kernel.rhs.buffer], emitter.dim(self.kernel.rhs_start), self.right)
 
     def row_addresses(self, rows: list[Int]) -> list[Value]:
-        """Where the elements of a tile's rows begin, at the current place of the outer loops."""
+        """The addresses of a tile's rows, at the current indices of the outer loops."""
         if self.transposed_rows is None:
             return [self.row_address(row) for row in rows]
         start = self.code.mul(self.tile_in_block, self.emitter.dim(self.depth))
@@ -224,13 +228,13 @@ class Operands:
         return [self.code.gep(base, r, self.element) for r in range(len(rows))]
 
     def left_step(self) -> Int:
-        """How far apart a row's elements, or runs of bytes, lie along the innermost contraction loop, where they are read."""
+        """The stride of a row's elements, or of runs of bytes, along the innermost contraction loop, as they are read."""
         if self.kernel.run > 1:
             return 1
         return self.advance(self.kernel.lhs) if self.transposed_rows is None else self.tile
 
     def row_address(self, row: Int) -> Value:
-        """Where a row's elements begin, at the current place of the outer loops."""
+        """The address of a row, at the current indices of the outer loops."""
         code, emitter, kernel = self.code, self.emitter, self.kernel
         with emitter.scope():
             bind_rows(emitter, kernel.rows, row)
@@ -247,7 +251,7 @@ class Operands:
             return code.select(inside, address, self.zeros)
 
     def advance(self, operand: Load) -> Int:
-        """How far apart a side's elements lie along the innermost contraction loop."""
+        """The stride of an operand's elements along the innermost contraction loop."""
         step = coefficient(operand.offset, self.kernel.inner)
         if step is None:
             raise CompileError("internal: a contraction's operand does not advance evenly")
@@ -258,7 +262,7 @@ class Operands:
         return self.advance(self.kernel.rhs) if self.copied is None else self.kernel.width
 
     def stage(self, lefts: list[Value], start: Int, length: Int) -> list[Value]:
-        """The rows' elements from `start` on, converted side by side; returns where each row's begin."""
+        """Converts the rows' elements from `start` on to contiguous memory; returns the address of each row."""
         code, kernel = self.code, self.kernel
         assert self.staged is not None
         step = self.advance(kernel.lhs) if kernel.run == 1 else 1
@@ -280,7 +284,7 @@ class Operands:
         return rows
 
     def masks(self) -> list[Value] | None:
-        """Which columns of each vector exist, where the last panel may be short."""
+        """The masks of existing columns, if the last panel may be short."""
         found = [self.mask(c) for c in range(self.vectors)]
         return [mask for mask in found if mask is not None] or None
 
@@ -289,7 +293,7 @@ class Operands:
 
 
 def panel_mask(emitter: ScalarEmitter, kernel: Tiled, which: Int, lanes: int) -> Value | None:
-    """Which columns of a vector of the panel exist; None where all of them do."""
+    """The mask of existing columns of a vector of the panel; None if all exist."""
     code, columns = emitter.code, kernel.column.extent
     if exact_div(columns, kernel.width) is not None:
         return None
@@ -304,13 +308,13 @@ def bind_rows(emitter: ScalarEmitter, rows: Sequence[LoopVar], row: Int) -> None
 
 
 def row_indices(emitter: ScalarEmitter, rows: Sequence[LoopVar], row: Int) -> Sequence[Int]:
-    """The indices of the row loops, from `know_rows` or by division."""
+    """The indices of the row loops, from `increment_rows` or by division."""
     if row not in emitter.rows:
         return split(emitter.code, row, [emitter.dim(loop.extent) for loop in rows])
     return emitter.rows[row]
 
 
-def know_rows(
+def increment_rows(
     emitter: ScalarEmitter, loops: Sequence[LoopVar], rows: Sequence[Int], there: Sequence[Value] | None
 ) -> None:
     """Computes the indices of neighbouring rows by incrementing the first: divisions take longer than the row. `there`:
@@ -329,7 +333,7 @@ def know_rows(
 
 
 def both(code: Function, a: Value | None, b: Value | None) -> Value | None:
-    """A condition, or a mask, that two make together; None always holds."""
+    """The conjunction of two conditions or masks; None always holds."""
     if a is None or b is None:
         return a or b
     return code.op("arith.andi", a, b)

@@ -1,7 +1,7 @@
 """Tiling of a contraction: panels of a few vectors of columns, and operands as loads that advance by constant steps.
 
-The kernel's description has neither. An operand that the pass `pack` laid out in panels keeps them; for others the printer
-chooses the width. `Tiled.of` is the entry point. It returns None for kernels that are printed as plain loops instead.
+An operand that the pass `pack` laid out in panels keeps them; for others the printer chooses the width. `Tiled.of` is the
+entry point. It returns None for kernels that are printed as plain loops instead.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Tiled:
 
     @staticmethod
     def of(kernel: ContractionKernel, width: int) -> Tiled | None:
-        """The kernel in panels of `width` columns; None where a side is more than a load, or jumps."""
+        """The kernel in panels of `width` columns; None if an operand is more than a load, or has no constant strides."""
         blocks = Blockwise.of(kernel)
         if blocks is not None:
             return _of_blocks(kernel, blocks, width)
@@ -62,7 +62,7 @@ class Tiled:
         packed = kernel.buffers[right.buffer].panels == width
         run = _run(left, right, kernel.depth, within) if packed else 1
         if fill and left.dtype != "uint8":
-            return None  # what is read outside are bytes of one value
+            return None  # only bytes can have a padding value
         kept = kernel.depth[:-1] if run > 1 else kernel.depth
         depth = (*(v for v in kept[:-1] if v.extent != 1), kept[-1])
         first: dict[Atom, Dim] = {v: 0 for v in kernel.depth if v not in depth}
@@ -75,7 +75,7 @@ class Tiled:
 
     @property
     def depth_elements(self) -> Dim:
-        """Of the whole depth."""
+        """Elements of the whole depth."""
         return product([v.extent for v in (*self.outer, self.inner)]) * self.run
 
     @property
@@ -85,7 +85,7 @@ class Tiled:
 
     @property
     def byte_blocks(self) -> Dim | None:
-        """Blocks of 64 bytes of the depth, which lie one behind the other in packed panels; None where the depth has no such."""
+        """Blocks of 64 bytes of the depth, which are contiguous in packed panels; None if the depth has no such blocks."""
         lines = exact_div(self.inner.extent * self.run, 64)
         loops = (*self.outer, self.inner)
         steps = [product([self.run * self.width, *(v.extent for v in loops[i + 1 :])]) for i in range(len(loops))]
@@ -100,7 +100,7 @@ class Tiled:
 
 
 def _of_blocks(kernel: ContractionKernel, blocks: Blockwise, width: int) -> Tiled | None:
-    """The same for numbers of a few bits, which `blocks` says where to find."""
+    """The same for weights of a few bits, which `blocks` reads."""
     left = _load(kernel.lhs)
     if left is None:
         return None
@@ -138,7 +138,7 @@ def panels_of(kernel: ContractionKernel) -> int:
 
 
 def _padded(operand: Scalar) -> tuple[Scalar, Ranges, int]:
-    """A side, where it counts, and the byte that it is elsewhere."""
+    """An operand without its padding, the ranges in which it is read, and the padding value."""
     match operand:
         case Where(ranges=ranges, then=then, otherwise=Const(value=value)) if 0 <= value < 256 and value == int(value):
             return then, ranges, int(value)
@@ -150,11 +150,11 @@ READ_AS = {
     "float64": "float64",
     **dict.fromkeys(("int32", "int16", "uint16", "int8", "uint8"), "int32"),
 }
-"""Element types that are read as they are, and the type that each is multiplied in."""
+"""Element types that are loaded directly, and the type in which each is multiplied."""
 
 
 def _load(operand: Scalar) -> Load | None:
-    """The load that a side is, but for a conversion that the printer does on its way."""
+    """The load of an operand, without a conversion that the printer does itself."""
     if isinstance(operand, Convert) and READ_AS.get(operand.arg.dtype) == operand.dtype:
         operand = operand.arg
     return operand if isinstance(operand, Load) and operand.dtype in READ_AS else None

@@ -1,8 +1,8 @@
 """Byte instructions: every int32 lane accumulates a run of neighbours along the depth, uint8 times int8.
 
-AVX-512's VNNI multiplies runs of four (vpdpbusd, which does not saturate). Elsewhere on x86-64 both operands are
-widened to 16 bits, the lhs beforehand, and runs of two are accumulated exactly (pmaddwd). pmaddubsw, on bytes,
-saturates, but not with weights of a few bits. `Target.byte_run` is the length of a CPU's runs.
+AVX-512's VNNI multiplies runs of four (vpdpbusd, which does not saturate). Other x86-64 CPUs widen both operands to 16
+bits, the lhs beforehand, and accumulate runs of two exactly (pmaddwd). On bytes, pmaddubsw saturates, except with weights
+of a few bits. `Target.byte_run` is the length of a CPU's runs.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""All speed-related choices of the Triton code generator, which do not change results: a file for each kind of choice."""
+"""Choices of the Triton code generator that affect speed but not results, a file for each kind of choice."""

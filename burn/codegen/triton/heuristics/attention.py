@@ -12,7 +12,7 @@ from burn.dialect.dims import Dim
 
 @dataclass(frozen=True)
 class Block:
-    """Rows and keys of a block of attention, the warps that share it, and the blocks of keys that are on their way at once."""
+    """Rows and keys of a block of attention, the warps that share it, and the blocks of keys in flight."""
 
     rows: int
     keys: int
@@ -34,10 +34,10 @@ def attention_block(dtype: str, is_half: bool, rows: Dim, depth: int) -> Block:
 
 @dataclass(frozen=True)
 class WarpSpecialised:
-    """A warp-specialised attention kernel: the elements in a block of the walked axis, the blocks in flight, the groups
-    of 64 elements of the other axis, and the registers of a group's threads and of all threads at entry. ahead: a
+    """A warp-specialised attention kernel: the elements in a block of the walked axis, the blocks in flight, and the groups
+    of 64 elements of the other axis. Then the registers of a group's threads, and of all threads at entry. ahead: a
     block's scores overlap with the matmul of the previous block's values, which takes registers. least: the rows and
-    keys from which it gains, as these kernels take longer to start."""
+    keys from which it gains, because these kernels take longer to start."""
 
     walked: int
     stages: int
@@ -52,7 +52,7 @@ WARP_SPECIALISED = {
     64: WarpSpecialised(128, 3, 3, 160, 128, False, 4096),
     128: WarpSpecialised(128, 2, 2, 240, 168, True, 2048),
 }
-"""By the size of a head. The registers are those of 65,536 that the warp that copies leaves."""
+"""Kernels by the size of a head. The registers are those of 65,536 that the producer warp leaves."""
 
 WARP_SPECIALISED_GRADIENT = {128: WarpSpecialised(64, 3, 2, 240, 168, False, 2048)}
 """The same for the gradients of keys and values. With heads of 64, blocks of 128 keys shared by all warps are faster.
@@ -62,7 +62,7 @@ WARP_SPECIALISED_GRADIENT = {128: WarpSpecialised(64, 3, 2, 240, 168, False, 204
 def warp_specialised(
     table: Mapping[int, WarpSpecialised], rows: Dim, keys: Dim, depth: int, columns: int
 ) -> WarpSpecialised | None:
-    """The table's entry for attention of so many rows and keys, if specialisation gains there. depth, columns: see `padded`."""
+    """The table's entry for attention with these numbers of rows and keys, if it gains. depth, columns: see `padded`."""
     shape = table.get(max(depth, columns)) if {depth, columns} <= table.keys() else None
     enough = shape is not None and all(isinstance(n, int) and n >= shape.least for n in (rows, keys))
     return shape if enough else None

@@ -1,4 +1,4 @@
-"""Sums down the rows: how many rows a program goes through, and how."""
+"""Heuristics for column reductions: the rows of a program, and the rows loaded at a time."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ AHEAD = 64 * 1024
 
 
 def column_block(length: int, block: Dim, bytes_: int) -> tuple[LoopBlock, int]:
-    """Of rows that are gone through one after another, in blocks of `block`; and of how many steps what they read is on its
-    way at once. bytes_: that are read for each element of a row."""
+    """The block of a program that iterates over `block` rows of `length` elements, and its pipeline stages. bytes_: bytes that
+    are read for each element of a row."""
     columns = power_of_two(length)
     rows = up_to(block, max(1, FOLDED // columns))
     elements = rows * columns
@@ -29,12 +29,12 @@ def column_block(length: int, block: Dim, bytes_: int) -> tuple[LoopBlock, int]:
 
 
 SUMMING = 1.5
-"""The most programs for each processor that sum columns: a quarter of those that run at once, as a symbolic size may
-well be four times as large. Few programs with many rows are faster than many: each has a prologue and an epilogue, and
-their results are summed."""
+"""The most programs per processor for column sums: a quarter of those that run at once, because a symbolic size may be
+four times as large. Few programs with many rows are faster than many: each has a prologue and an epilogue, and their
+results are summed."""
 
 LONGEST, NAMED = 32, 8
-"""Steps of such a program at most, and where it is not known how many rows there are."""
+"""The most steps of such a program, and the steps if the number of rows is symbolic."""
 
 JOINED = 128
 """The number of blocks up to which more programs pay, for a known number of rows: their results are small compared with
@@ -42,8 +42,8 @@ their operands."""
 
 
 def summed_rows(kept: int, rows: Dim, hints: SizeHints = UNKNOWN, processors: int = USUAL_ABILITIES.processors) -> int:
-    """Rows of a block for column sums: a whole number of steps. Symbolic sizes count as small, and programs of many
-    rows as many: twice the rows would need a second wave, half of them would leave half of the GPU idle."""
+    """Rows of a block for column sums: a whole number of steps. A symbolic size counts as small: twice as many rows would
+    need a second wave of programs, half as many would leave half of the GPU idle."""
     size = likely(rows, hints)
     blocks = max(1, int(SUMMING * processors) * SIDE // max(SIDE, kept))
     steps = ceil(estimate(size, TYPICAL // 2) / (blocks * SIDE))

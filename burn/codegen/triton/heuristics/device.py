@@ -1,9 +1,9 @@
-"""Facts that all GPUs share, as far as choices go."""
+"""Constants of heuristics that hold for all GPUs."""
 
 from __future__ import annotations
 
 WARPS = 4
-"""That share a program's block, where nothing else is said."""
+"""Warps of a program, by default."""
 
 STAGES = 3
 """Pipeline stages of a matmul: blocks being loaded at once."""

@@ -11,8 +11,8 @@ from burn.dialect.dims import Dim
 
 @dataclass(frozen=True)
 class LoopBlock:
-    """The block of a loop kernel's program: iterations of the parallel loops, iterations of a stage's loops (or, for a
-    transposed block, of the other axis), and the warps that share it."""
+    """The block of a loop kernel's program. rows: iterations of the parallel loops; columns: iterations of a stage's loops,
+    or of the other axis of a transposed block; warps: those that share it."""
 
     rows: int
     columns: int = 1
@@ -23,19 +23,19 @@ ELEMENTS = 1024
 """Elements of a block without inner loops: eight per thread, 16 bytes in half precision."""
 
 FEW = 256
-"""The same where there is little to do."""
+"""The same if a kernel has too few elements to keep the GPU busy."""
 
 TILE = 2048
 """Elements of a block of rows and columns."""
 
 HELD = 16384
-"""A row of up to so many elements is held as a whole, so that nothing is read twice."""
+"""Rows of up to this many elements are kept in registers, so that nothing is read twice."""
 
 NEAR = 4
-"""Steps in memory, in elements, up to which neighbours share what is fetched."""
+"""The largest stride, in elements, with which neighbours share memory transactions."""
 
 APART = 8
-"""Steps from which on they do not."""
+"""The stride from which on they do not."""
 
 TRANSPOSED_LENGTH = 8
 """Length of an axis from which on blocks are transposed in shared memory."""
@@ -44,11 +44,11 @@ TRANSPOSED_EDGE = 64
 """The edge of a transposed block: 128 bytes, a memory transaction, in half precision."""
 
 SIDE = 64
-"""Columns of a block that are summed downwards, side by side."""
+"""Contiguous columns of a block whose rows are summed."""
 
 
 def _warps(elements: int) -> int:
-    """16 elements a thread, or fewer where there are no more than four warps then."""
+    """The warps of a block: 16 elements per thread, or fewer for at most four warps."""
     return max(1, min(4, elements // 64), min(16, elements // 512))
 
 
@@ -77,7 +77,7 @@ def transposed_block(rows: Dim, columns: Dim, others: Dim, processors: int) -> L
 
 
 def held(length: Dim, transposed: bool, shared: bool) -> bool:
-    """True if rows are held as a whole. shared: more than one stage iterates over them."""
+    """True if whole rows are kept in registers. shared: more than one stage iterates over them."""
     if not isinstance(length, int) or length < 1:
         return False
     if transposed:
@@ -92,8 +92,8 @@ SHORT_ROW = 16
 
 
 def is_short_row(length: Dim) -> bool:
-    """True if a row has few elements (those of a window): beside its neighbours, each is loaded as long contiguous
-    runs."""
+    """True if a row has few elements (those of a window). The elements of neighbouring rows are then loaded in long
+    contiguous runs."""
     return isinstance(length, int) and 1 < length <= SHORT_ROW
 
 
@@ -115,7 +115,7 @@ def rows_and_columns(rows: Dim, length: Dim, transposed: bool, shared: bool, pro
 
 
 def ragged(rows: Dim, transposed: bool, processors: int) -> LoopBlock:
-    """Rows whose lengths are read from data, most of them of one element or none: a long one is gone through in many steps."""
+    """The block for rows whose lengths are read from data. Most have one element or none; a long row takes many steps."""
     wide, columns = (256, 8) if transposed else (64, 32)
     while wide > 16 and _few(rows, wide, processors):
         wide //= 2
@@ -123,14 +123,14 @@ def ragged(rows: Dim, transposed: bool, processors: int) -> LoopBlock:
 
 
 STEPS = 4
-"""Blocks of a row that is summed, on their way from memory at once."""
+"""Blocks of a reduced row that are loaded at once."""
 
 WAITING = 32768
-"""Bytes of a processor's shared memory for these, at most: six programs beside each other have that much."""
+"""The most bytes of shared memory for them: room for six programs per processor."""
 
 
 def ahead(bytes_: int) -> int:
-    """How many such blocks of so many bytes."""
+    """The number of blocks of `bytes_` bytes that are loaded at once."""
     return min(STEPS, WAITING // max(1, bytes_))
 
 

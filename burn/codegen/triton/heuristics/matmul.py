@@ -1,4 +1,4 @@
-"""The tile of a matmul, by a cost model; which matmuls use split-K, or sum column by column."""
+"""Heuristics for matmuls: the tile, by a cost model, split-K, and sums of single columns."""
 
 from __future__ import annotations
 
@@ -71,32 +71,32 @@ SINGLES = (
 RATES = {8: 1e7, 16: 6e6}
 
 SINGLE_RATE = 2.5e5
-"""Operations that a processor does in a microsecond at speed 1: on tensor cores, by the bits of an element, and without."""
+"""Operations per microsecond of a processor at speed 1: with tensor cores, by the bits of an element, and without."""
 
 LATENCY = 2.0
 """Microseconds before a kernel's first multiplication, and of its epilogue."""
 
 FINISH = 1.7e-4
-"""Microseconds in which a processor takes one element of a tile's sums to memory, what is read beside it included."""
+"""Microseconds in which a processor stores one element of a tile, including the epilogue's loads."""
 
 BYTES = 2.5e6
-"""Bytes that the GPU's memory moves in a microsecond."""
+"""Bytes per microsecond of GPU memory."""
 
 ALONE = 128 * 256
-"""Elements of a tile beside which a processor has room for no other."""
+"""Elements of a tile that fills a processor, so that no other program runs there."""
 
 ANY = 4096
-"""The least value that an unknown size counts as."""
+"""The least value assumed for a symbolic size."""
 
 SHALLOW = 32
-"""A tile's depth at least, where it is cut to divide a loop's."""
+"""The least depth of a tile that is reduced to divide a loop's extent."""
 
 ROOM = 64
-"""The most elements of a tile per thread if expensive functions follow: they need registers beside the accumulators,
-and spills take up to three times the time of the whole matmul."""
+"""The most elements of a tile per thread if expensive functions follow. They need registers besides the accumulators, and
+spills take up to three times the time of the whole matmul."""
 
 GROUP = 8
-"""Rows of tiles that are gone through together, column by column, so that what they read is still near."""
+"""Rows of tiles that are processed together, column by column, so that their operands stay in the cache."""
 
 WORTH = 0.85
 """Split-K is used if it takes at most this fraction of the unsplit time."""
@@ -116,7 +116,7 @@ def _times(
         area = tile.rows * tile.columns
         rounds = -(-m // tile.rows) * -(-n // tile.columns) * max(1, times) / processors
         full = max(1, ceil(rounds))
-        if area < ALONE:  # tiles beside each other fill each other's gaps
+        if area < ALONE:  # concurrent tiles hide each other's latency
             full = (max(1.0, rounds) + full) / 2
         return LATENCY + full * area * (2 * k / (rate * tile.speed) + FINISH * tile.finish)
 
@@ -155,7 +155,7 @@ def matmul_tile(
 
 
 def fitted(best: Tile, depth: Sequence[LoopVar], bits: int) -> Tile:
-    """A tile as deep as suits the loops of a depth."""
+    """A tile with a depth that suits the contraction's loops."""
     k = _size(product([v.extent for v in depth]))
     shallow = max(2 * LEAST if bits == 8 else LEAST, min(best.depth, power_of_two(k)))
     loops = [v.extent for v in depth if v.extent != 1]
@@ -181,7 +181,7 @@ def by_columns(kernel: ContractionKernel, processors: int) -> bool:
 @dataclass(frozen=True)
 class Shared:
     """A warp-specialised tile: groups of 64 rows, `across` times `block_columns` columns, the depth of a block and the pipeline
-    stages; the registers of a group's threads and of all threads at entry. `speed`, `finish`: like those of `Tile`."""
+    stages. Then the registers of a group's threads, and of all threads at entry. `speed`, `finish`: as in `Tile`."""
 
     groups: int
     across: int
@@ -225,7 +225,7 @@ def _may_be_specialised(depth: int, columns: int) -> bool:
 
 
 def _shared_times(m: int, n: int, k: int, times: int, processors: int) -> list[tuple[Shared, float]]:
-    """As `_times`, of warp-specialised tiles."""
+    """Like `_times`, for warp-specialised tiles."""
 
     def time(shape: Shared) -> float:
         high, wide = shape.groups * 64, shape.across * shape.block_columns

@@ -32,9 +32,9 @@ PREFERENCES = Preferences(
     costly_behind=1 << 21,
     parts=split_count,
 )
-"""A row's values stay in registers, and strided columns are read as they are. A launch costs microseconds, in which thousands of
-elements are converted, and a program alone needs ten of them for a row of 65,536 elements. An update that waits for its turn
-takes 0.2 of them, in which 65,536 numbers are compared."""
+"""A row's values stay in registers, and strided columns are read directly. A launch takes microseconds, enough to convert
+thousands of elements; a single program takes ten for a row of 65,536 elements. A serialised update takes 0.2 microseconds,
+enough to compare 65,536 numbers."""
 
 
 def preferences(hints: SizeHints, abilities: Abilities) -> Preferences:

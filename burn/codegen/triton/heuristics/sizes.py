@@ -17,15 +17,15 @@ def hinted_sizes(sizes: Mapping[str, int]) -> SizeHints:
 
 
 def likely(size: Dim, hints: SizeHints) -> Dim:
-    """The usual value of a size, if known."""
+    """The hinted value of a size, if there is one."""
     return substitute(size, hints) if hints else size
 
 
 def power_of_two(number: int) -> int:
-    """The next one upwards."""
+    """The next power of two that is at least `number`."""
     return 1 << max(0, number - 1).bit_length()
 
 
 def up_to(size: Dim, most: int) -> int:
-    """The side of a block along an axis of such a size."""
+    """The length of a block along an axis of this size: a power of two up to `most`."""
     return min(most, power_of_two(size)) if isinstance(size, int) else most

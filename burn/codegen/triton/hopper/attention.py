@@ -28,8 +28,8 @@ from burn.kernels.rewrite import fetches
 def emit(
     kernel: AttentionKernel, values: Mapping[str, Dim], sizes: AttentionKernel, sites: list[str]
 ) -> Printed | None:
-    """values: what the kernel's sizes stand for; sizes: the kernel with them in place. None for attention of another kind, or too
-    small to gain."""
+    """values: the values of the kernel's sizes; sizes: the kernel with these values. None for attention of another kind,
+    or too small to gain."""
     made = _Attention(kernel, values, sizes, sites) if kernel.rows else None
     return made.print() if made and made.fits() else None
 
@@ -73,10 +73,8 @@ class _Attention(WarpSpecialisedPrinter):
         return self.launched(parts, shape, constants, sizes.rows[-1].extent, batch)
 
     def _main(self) -> str:
-        """A row that stands later sees more keys, where it matters which one it is."""
-        about = (
-            "A block of rows each, over the keys with a softmax on the way: warps that multiply, and one that copies."
-        )
+        """The kernel's function. If masks depend on the row, later rows see more keys and start first."""
+        about = "A block of rows each, over the keys with an online softmax: consumer groups, and a producer warp."
         printer, head = self.main([*SIZES, "AHEAD"], about, late=self.sizes.stop != self.sizes.key.extent)
         full, stop = self.bounds(printer, self.kernel.stop, self.kernel.key)
         assert self.keys is not None and self.mixed is not None
@@ -94,7 +92,7 @@ class _Attention(WarpSpecialisedPrinter):
         return text(head, printer)
 
     def _seen(self, keys: int) -> str:
-        printer, head = self.inner("seen", ["start", "x"], f"Which keys of a block {GROUP} rows see.")
+        printer, head = self.inner("seen", ["start", "x"], f"The mask of a block of keys for {GROUP} rows.")
         self.along(printer, whole=True)
         self.across(printer, "k", self.kernel.key, keys, "start + ")
         tests = [printer.axes["k"].mask, *(printer.tests(self.score.ranges) if isinstance(self.score, Where) else [])]
@@ -102,7 +100,7 @@ class _Attention(WarpSpecialisedPrinter):
         return text(head, printer)
 
     def _write(self) -> str:
-        printer, head = self.inner("write", ["x", "norm", "total"], f"Stores what {GROUP} rows come to.")
+        printer, head = self.inner("write", ["x", "norm", "total"], f"Stores the results of {GROUP} rows.")
         with printer.scope():
             self.along(printer, across="")
             printer.accumulator = (f"norm.to({self.type})", frozenset("x"))

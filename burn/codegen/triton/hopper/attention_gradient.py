@@ -1,4 +1,4 @@
-"""Prints warp-specialised gradients of keys and values, for many rows. `emit` is the entry point; it returns None for kernels
+"""Prints warp-specialised kernels for the gradients of keys and values. `emit` is the entry point; it returns None for kernels
 that burn/codegen/triton/attention_gradient.py prints.
 """
 
@@ -78,7 +78,7 @@ class _Gradient(WarpSpecialisedPrinter):
         return self.launched(parts, shape, constants, sizes.key.extent, product([v.extent for v in sizes.batch]))
 
     def _main(self) -> str:
-        about = "What a block of keys and values is owed each, over the rows: warps that multiply, and one that copies."
+        about = "The gradients of a block of keys and values each, over the rows: consumer groups, and a producer warp."
         printer, head = self.main(SIZES, about, late=False)
         begin, full = self.bounds(printer, self.kernel.begin, self.kernel.row)
         assert (
@@ -90,8 +90,10 @@ class _Gradient(WarpSpecialisedPrinter):
         functions = "KERNEL_own, KERNEL_seen, KERNEL_norm, KERNEL_dot, KERNEL_write"
         factors = f"{self.scale()}, {float(self.kernel.score_derivative.value)!r}"
         end, sizes = f"{printer.dim(self.kernel.row.extent)}.to(tl.int32)", ", ".join(SIZES)
-        printer.code.line(f"places = (x.to(tl.int32), {begin}, {full}, {end})")
-        printer.code.line(f"owe({queries}, {output_gradient}, own, places, {functions}, {factors}, {sizes})")
+        printer.code.line(f"bounds = (x.to(tl.int32), {begin}, {full}, {end})")
+        printer.code.line(
+            f"attend_gradient({queries}, {output_gradient}, own, bounds, {functions}, {factors}, {sizes})"
+        )
         return text(head, printer)
 
     def _own(self) -> str:
@@ -109,7 +111,7 @@ class _Gradient(WarpSpecialisedPrinter):
         return text(head, printer)
 
     def _seen(self, rows: int) -> str:
-        printer, head = self.inner("seen", ["start", "x"], f"Which rows of a block see {GROUP} keys.")
+        printer, head = self.inner("seen", ["start", "x"], f"The mask of a block of rows for {GROUP} keys.")
         self.along(printer, whole=True)
         self.across(printer, "k", self.kernel.row, rows, "start + ")
         tests = [printer.axes["k"].mask, *(printer.tests(self.score.ranges) if isinstance(self.score, Where) else [])]
@@ -117,7 +119,7 @@ class _Gradient(WarpSpecialisedPrinter):
         return text(head, printer)
 
     def _kept(self, rows: int) -> Iterator[str]:
-        """Per-row values. Zeros past the last row, where all summands are zero."""
+        """Functions that load per-row values; zero past the last row, where all terms are zero."""
         for name, node in (("norm", self.kernel.norm), ("dot", self.kernel.dot)):
             printer, head = self.inner(name, ["start"], f"The {name} of each row of a block.")
             index = printer.code.let(f"(start + tl.arange(0, {rows})).to(INT)", "k")
@@ -126,7 +128,9 @@ class _Gradient(WarpSpecialisedPrinter):
             yield text(head, printer)
 
     def _write(self) -> str:
-        printer, head = self.inner("write", ["x", "total", "mixed"], f"Stores what {GROUP} keys and values are owed.")
+        printer, head = self.inner(
+            "write", ["x", "total", "mixed"], f"Stores the gradients of {GROUP} keys and values."
+        )
         kernel = self.kernel
         results = (
             ("total", "d", kernel.depth, self.depth, kernel.key_writes),

@@ -1,5 +1,5 @@
-"""Prints persistent, warp-specialised matmuls in half precision: a program for each processor goes through the tiles, and
-loads the next blocks while accumulators are written. `emit` is the entry point; it returns None for kernels that contract.py
+"""Prints persistent, warp-specialised matmuls in half precision. One program per processor iterates over tiles, and
+loads the next blocks while accumulators are stored. `emit` is the entry point; it returns None for kernels that contract.py
 prints.
 """
 
@@ -36,7 +36,7 @@ from burn.kernels.rewrite import fetches
 BLOCK = 64
 """The depth of a block; split-K parts are multiples of it."""
 
-CONSTANTS = ("TOGETHER", "DEPTH", "SIDE", "ACROSS", "STAGES", "GROUPS", "REGISTERS")
+CONSTANTS = ("GROUP_SIZE", "DEPTH", "BLOCK_COLUMNS", "ACROSS", "STAGES", "GROUPS", "REGISTERS")
 
 
 def emit(
@@ -47,7 +47,7 @@ def emit(
     processors: int,
     hints: SizeHints = UNKNOWN,
 ) -> Printed | None:
-    """values: the values of the kernel's sizes; sizes: the kernel with these values; processors: of the GPU; usual:
+    """values: the values of the kernel's sizes; sizes: the kernel with these values; processors: of the GPU; hints:
     size hints. None for matmuls of another kind, or without a gain."""
     made = _Matmul(kernel, values, sizes, sites, processors, hints)
     return made.print() if made.fits() else None
@@ -99,13 +99,13 @@ class _Matmul:
         return bool(self.lhs and self.rhs)
 
     def _matrix(self, operand: Load, rows: LoopVar, columns: LoopVar) -> tuple[Matrix | None, bool]:
-        """(A side as a matrix, whether it is turned)."""
+        """(The matrix of an operand, True if it is transposed)."""
         found = matrix(operand, rows, columns, self.values)
         return (found, False) if found else (matrix(operand, columns, rows, self.values), True)
 
     def _whole(self, operand: Scalar) -> tuple[Load, LoopVar] | None:
-        """A side whose depth is one loop, and that: parts of it follow each other, in whole blocks, and what is behind its end is
-        zero."""
+        """An operand as a load over one depth loop, and that loop. Parts of the depth are contiguous and consist of whole
+        blocks; elements past the end are zero. None if that is not possible."""
         (deep,) = self.depth
         extent: Dim = deep.extent
         if self.part is not None:
@@ -132,7 +132,7 @@ class _Matmul:
         return replace(operand, offset=substitute(offset, {deep: Expr.of(whole)})), whole
 
     def _flat(self, operand: Load) -> Load:
-        """A side whose rows are one loop, where all of them are equally far apart."""
+        """An operand with its rows as one loop, if they have one stride."""
         loops = [v for v in self.kernel.rows if v.extent != 1]
         if not loops:
             return operand
@@ -152,8 +152,8 @@ class _Matmul:
         m, n, parts = (product([v.extent for v in loops]) for loops in (sizes.rows, [sizes.column], sizes.batch))
         tiles = parts * ceildiv(m, shape.groups * ROWS) * ceildiv(n, shape.across * shape.block_columns)
         constants = {
-            "TOGETHER": GROUP, "DEPTH": shape.depth, "SIDE": shape.block_columns, "ACROSS": shape.across, "STAGES": shape.stages,
-            "GROUPS": shape.groups, "REGISTERS": shape.registers,
+            "GROUP_SIZE": GROUP, "DEPTH": shape.depth, "BLOCK_COLUMNS": shape.block_columns, "ACROSS": shape.across,
+            "STAGES": shape.stages, "GROUPS": shape.groups, "REGISTERS": shape.registers,
         }  # fmt: skip
         return Printed(
             "KERNEL", in_gluon(functions), tuple(self.arguments), constants, dim_min(tiles, self.processors), 4, 1,

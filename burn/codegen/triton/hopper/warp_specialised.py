@@ -34,7 +34,7 @@ from burn.kernels.body import (
 )
 
 GROUP = 64
-"""Elements of a group's axis: as many rows as four warps multiply at once."""
+"""Elements of a group's axis: the rows that four warps multiply at once."""
 
 FUNCTIONS = ("add", "sub", "mul", "neg", "fma", "exp", "exp2", "log", "log2", "erf", "sigmoid", "eq", "select")
 """Element types that Gluon supports."""
@@ -43,11 +43,11 @@ FLOATS = ("float32", *HALVES)
 """Types of operands, accumulators and results."""
 
 SIZES = ("WALKED", "DEPTH", "COLUMNS", "STAGES", "GROUPS", "REGISTERS")
-"""Constants of every such kernel."""
+"""Constants of every warp-specialised kernel."""
 
 
 class WarpSpecialisedPrinter(Attended):
-    """batch: loops of which each program has one index; mine: the loop that is divided among groups."""
+    """batch: loops with one index per program; mine: the loop that is divided among groups."""
 
     def __init__(
         self,
@@ -77,8 +77,8 @@ class WarpSpecialisedPrinter(Attended):
     def launched(
         self, parts: Sequence[str], shape: WarpSpecialised, constants: Mapping[str, int], count: Dim, batch: Dim
     ) -> Printed:
-        """The printed functions, the first of which is the kernel. count: the extent of the own axis; batch: of the
-        others."""
+        """The printed kernel, from the texts of its functions, the kernel first. count: the extent of the own axis; batch: of
+        the others."""
         text = in_gluon(parts)
         programs = batch * ceildiv(count, shape.groups * GROUP)
         sizes = {"WALKED": shape.walked, "STAGES": shape.stages, "GROUPS": shape.groups, "REGISTERS": shape.registers}
@@ -102,7 +102,7 @@ class WarpSpecialisedPrinter(Attended):
         )
 
     def inner(self, name: str, parameters: Sequence[str], about: str) -> tuple[ScalarPrinter, str]:
-        """A printer of a function that finds all arguments of the kernel, and the program's batch, in `own`; and its head."""
+        """A printer of a function whose argument `own` has all arguments of the kernel and the program's batch, and its head."""
         printer = opened(self.buffers, self.sites)
         printer.code.line(f"{', '.join(self.own)} = own")
         printer.code.line("INT: tl.constexpr = batch.dtype")
@@ -115,7 +115,7 @@ class WarpSpecialisedPrinter(Attended):
         self.put(printer, "x", self.mine, index, whole)
 
     def across(self, printer: ScalarPrinter, name: str, loop: LoopVar, size: int, begin: str = "") -> None:
-        """Another axis, as the second one."""
+        """Adds another loop as the second axis."""
         index = printer.code.let(f"({begin}tl.arange(0, {size})[None, :]).to(INT)", name)
         self.put(printer, name, loop, index)
 
@@ -157,8 +157,8 @@ def matrix_text(printer: ScalarPrinter, found: Matrix) -> str:
 
 
 def rises(bound: Dim, loop: LoopVar) -> bool:
-    """True if a bound is constant or grows with the index, so that a block's first and last index determine what all of
-    them see."""
+    """True if a bound is constant or grows with the index, so that the first and last index of a block determine the
+    bounds of all."""
     step = substitute(bound, {loop: Expr.of(loop) + 1}) + bound * -1
     return isinstance(step, int) and step >= 0
 
@@ -174,7 +174,7 @@ def printable(value: Scalar) -> bool:
             case Accumulator() | Load():
                 fine = node.dtype in FLOATS
             case Const(dtype=dtype):
-                fine = dtype == "float32"  # numbers of other types are no plain ones
+                fine = dtype == "float32"  # constants of other types are not plain numbers
             case _:
                 fine = False
         if not fine:
@@ -189,6 +189,6 @@ def rounds(value: Scalar, dtype: str) -> bool:
 
 
 def is_rounding(value: Scalar, dtype: str) -> bool:
-    """True if a value is an accumulator rounded to that type at once, and nothing else."""
+    """True if a value is only an accumulator rounded to that type."""
     only = all(isinstance(node, Convert | Accumulator) for node in walk(value))
     return only and printable(value) and rounds(value, dtype)

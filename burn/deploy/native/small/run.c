@@ -20,7 +20,7 @@ void *burn_rt_input(burn_run *run, int64_t index) {
 int64_t burn_rt_input_dim(burn_run *run, int64_t index, int64_t axis) { return run->inputs[index].dims[axis]; }
 
 void *burn_rt_constant(burn_run *run, int64_t index) {
-    return (void *)(run->model->weights.data + (int64_t)places[index] * BURN_ALIGNMENT);
+    return (void *)(run->model->weights.data + (int64_t)offsets[index] * BURN_ALIGNMENT);
 }
 
 void *burn_rt_output(burn_run *run, int64_t index, int64_t rank, const int64_t *dims, int64_t bytes) {
