@@ -97,7 +97,7 @@ class Fetched(LoopVar):
         return self.name
 
 
-Role = Literal["read", "write", "scratch"]
+Access = Literal["read", "write", "scratch"]
 """A kernel's access to a buffer. Scratch is private to an iteration of the parallel loops. A kernel may also read a
 buffer that it writes, in a stage that states its order."""
 
@@ -110,7 +110,7 @@ class Buffer:
     maps do not show the packing."""
 
     dtype: str
-    role: Role
+    access: Access
     elements: Dim = 0
     panels: int = 0
 
@@ -173,11 +173,11 @@ class ColumnReduction:
 class LoopKernel:
     """Runs the stages in order for every iteration of the parallel loops, which are independent of each other.
 
-    Folds combine blocks of `block` iterations in loop order (the last loop fastest). The last block may be shorter.
+    Column reductions combine blocks of `block` iterations in loop order (the last loop fastest). The last block may be shorter.
     """
 
     MERGED: ClassVar[tuple[str, ...]] = ("parallel",)
-    """The fields with loops that `rewrite.collapse` may merge, first come first."""
+    """The fields with loops that `rewrite.collapse` may merge, in order of preference."""
 
     parallel: tuple[LoopVar, ...]
     stages: tuple[Stage, ...]

@@ -120,14 +120,14 @@ class _Machine:
                 raise unreachable(kernel)
 
     def fresh_scratch(self) -> None:
-        """Scratch memory holds nothing from one iteration to the next."""
+        """Replaces scratch memory: no values pass from one iteration to the next."""
         self.buffers = [
             np.zeros(self.dim(b.elements), numpy_dtype(b.dtype)) if given is None else given
             for b, given in zip(self.kernel.buffers, self.given, strict=True)
         ]
 
     def walk(self, loops: Sequence[LoopVar], backwards: bool = False) -> Iterator[None]:
-        """Every index of the loops, the last loop fastest."""
+        """Iterates over every index of the loops, the last loop fastest."""
         spans = [range(self.dim(v.extent)) for v in loops]
         for index in itertools.product(*(reversed(s) if backwards else s for s in spans)):
             self.indices.update(zip(loops, index, strict=True))
@@ -173,7 +173,7 @@ class _Machine:
 
     def put(self, write: Write, element: int, value: Any) -> None:
         self.buffers[write.buffer][element] = value
-        self.memo.clear()  # a load may now give another value
+        self.memo.clear()  # memory has changed: loads may give other values
 
     def contract(self, kernel: ContractionKernel) -> None:
         total = _Total(Reduction("acc", "sum", kernel.dtype, kernel.lhs))
@@ -326,7 +326,7 @@ def _number(element: Any, dtype: str) -> Number:
             return bool(element)
         case "int" | "uint":
             return int(element)
-        case "complex" | "string" | "list":  # these are moved and compared as they are
+        case "complex" | "string" | "list":  # these are only moved and compared
             return element
     return float(element)
 
@@ -341,7 +341,7 @@ INDEX_FUNCTIONS: dict[str, Callable[..., int]] = {
 
 
 def softmax(scores: np.ndarray) -> np.ndarray:
-    """Zeros where every score is minus infinity."""
+    """The softmax of a row; zeros if every score is minus infinity."""
     with np.errstate(all="ignore"):
         top = scores.max(initial=-np.inf)
         e = np.exp(scores - (0 if top == -np.inf else top))

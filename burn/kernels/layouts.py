@@ -1,4 +1,4 @@
-"""Memory layouts that kernels of a back end read: `Layouts`, which passes query, and the facts that it decides by."""
+"""Memory layouts that kernels of a back end read: `Layouts`, which passes query, and the descriptions of their ops."""
 
 from __future__ import annotations
 
@@ -41,17 +41,17 @@ class Convolution:
 
 @dataclass(frozen=True)
 class Layouts:
-    """The layouts of a back end whose kernels read operands as they are. `device`: its name, for messages."""
+    """The layouts of a back end whose kernels read unpacked operands. `device`: its name, for messages."""
 
     device: str
 
     @property
     def byte_run(self) -> int:
-        """Adjacent depth elements that one instruction multiplies and sums for uint8 by int8; 1: there is no such instruction."""
+        """Adjacent depth elements that one uint8 by int8 instruction multiplies and sums; 1 without such an instruction."""
         return 1
 
     def panel_width(self, matmul: PackedMatmul) -> int:
-        """Columns of a panel, for a matmul whose rhs the pass `pack` lays out in panels. Raises CompileError if kernels read no
+        """Columns of a panel, for a matmul whose rhs the pass `pack` packs in panels. Raises CompileError if no kernel reads
         panels."""
         raise CompileError(f"kernels for {self.device} read no panels", ["leave out the pass 'pack'"])
 

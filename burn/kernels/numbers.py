@@ -60,7 +60,7 @@ def apply(function: str, dtype: str, *args: Number) -> Number:
 
 
 def meaning(function: str) -> Callable[..., Any]:
-    """A function of floats on numpy scalars."""
+    """A function of floats, computed on numpy scalars."""
     found = BY_NAME[function].numpy
     assert found is not None, function
     return found
@@ -76,7 +76,7 @@ def reinterpret(value: Number, source: str, target: str) -> Number:
 
 
 def convert(value: Number, source: str, target: str, saturate: bool = True) -> Number:
-    """ONNX's Cast; for implementation-defined cases that of `codegen/cpu/convert.py`."""
+    """ONNX's Cast; implementation-defined cases are as in `codegen/cpu/convert.py`."""
     kind = DTYPES[target].kind
     if kind == "bool":
         return bool(value != 0)
@@ -139,7 +139,7 @@ def _once_single(number: float) -> float:
 
 
 def _power_of_two(number: float, saturate: bool) -> float:
-    """float8_e8m0fnu: the next power of two upwards."""
+    """Converts to float8_e8m0fnu: the next larger power of two."""
     if math.isnan(number) or number < 0 or (not saturate and number < 2.0**-127):
         return math.nan
     if number <= 2.0**-127:
@@ -156,7 +156,7 @@ Rule = Callable[..., Any]
 
 
 def _quotient(a: int, b: int) -> int:
-    """Truncated; x / 0 is 0."""
+    """The quotient truncated towards zero; x / 0 is 0."""
     return 0 if b == 0 else abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
 
 

@@ -15,7 +15,7 @@ class Preferences:
 
     `keep_rows`: keep an expensive value that two stages of a row need in scratch memory instead of recomputing it.
 
-    `columns_apart`: read a matmul's rhs through a view with strided columns; otherwise a kernel copies it first.
+    `strided_columns`: read a matmul's rhs through a view with strided columns; otherwise a kernel copies it first.
 
     `reduce_block`: reduce a whole tensor, or its leading axes, in parallel blocks of about this many elements. A second
     kernel combines the partial results, so the result does not depend on the number of threads. 0: one block.
@@ -25,12 +25,12 @@ class Preferences:
 
     `repeat_reads`: recompute a value in a consumer from tensors already in memory if that moves fewer bytes.
 
-    `sums_together`: fuse reductions of the same rows that read a common tensor, even if one depends on the other.
+    `fuse_reductions`: fuse reductions of the same rows that read a common tensor, even if one depends on the other.
 
-    `joined_parts`: lower a concat of up to this many tensors, with the cheap ops around it, to one elementwise kernel.
+    `concat_operands`: lower a concat of up to this many tensors, with the cheap ops around it, to one elementwise kernel.
     A longer concat copies each operand with a kernel of its own.
 
-    `parts_in_place`: the kernel of a matmul or loop whose only user is a concat writes into the concat's result.
+    `concat_in_place`: the kernel of a matmul or loop whose only user is a concat writes into the concat's result.
 
     `fused_gradients`: one kernel computes the gradients of an attention's queries, keys and values, and forms the
     probabilities once. Otherwise there are two, for the queries and for keys and values, each with many independent
@@ -54,15 +54,15 @@ class Preferences:
     `scatter_collisions`: scatter in parallel, without conflicts, if at most this many updates per element of a row may have one
     target. The kernels compare the updates with each other. 0: apply updates one after another, which suits one thread.
 
-    `costly_behind`: for half-precision matmuls of at least this many elements, put expensive epilogue functions into a
+    `separate_epilogue`: for half-precision matmuls of at least this many elements, put expensive epilogue functions into a
     kernel of their own. In the epilogue the tensor cores would wait for them. 0: never.
 
-    `parts`: chooses split-K: given a matmul and the possible numbers of splits of its depth, returns one of them, or 1
+    `split_depth`: chooses split-K: given a matmul and the possible numbers of splits of its depth, returns one of them, or 1
     for none. None: matmuls are never split.
     """
 
     keep_rows: bool = True
-    columns_apart: bool = False
+    strided_columns: bool = False
     reduce_block: int = 0
     reduce_rows: Callable[[int, Dim], int] | None = None
     long_rows: int = 0
@@ -71,14 +71,14 @@ class Preferences:
     column_reduction_rows: int = 1
     repeat_small: bool = False
     repeat_reads: bool = False
-    sums_together: bool = False
-    joined_parts: int = 0
-    parts_in_place: bool = False
+    fuse_reductions: bool = False
+    concat_operands: int = 0
+    concat_in_place: bool = False
     fused_gradients: bool = False
     split_keys: int = 0
     split_rows: int = 0
     split_programs: int = 0
     scatter_collisions: int = 0
     small_dtypes: tuple[str, ...] = ()
-    costly_behind: int = 0
-    parts: Callable[[ContractionKernel, Sequence[int]], int] | None = None
+    separate_epilogue: int = 0
+    split_depth: Callable[[ContractionKernel, Sequence[int]], int] | None = None

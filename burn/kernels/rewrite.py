@@ -90,7 +90,7 @@ def _with_fetched(dims: list[Dim]) -> list[Dim]:
 
 
 def kernel_loops(kernel: Kernel) -> list[LoopVar]:
-    """Every loop of a kernel, from outside in."""
+    """Every loop of a kernel, outer loops first."""
     found: list[LoopVar] = []
     for kind, value in parts(kernel):
         match kind:
@@ -136,7 +136,7 @@ def map_kernel(
     }
     order = sorted(
         field_kinds(type(kernel)), key=lambda field: field[1] is not FieldKind.BUFFERS
-    )  # `dim` may number what it meets
+    )  # `dim` may number expressions in the order in which it is called
     changed = {name: mapped[kind](getattr(kernel, name)) for name, kind in order if kind in mapped}
     return replace(kernel, **changed)
 
@@ -152,7 +152,7 @@ def as_loops(kernel: ContractionKernel) -> LoopKernel:
 
 
 def collapse(kernel: Kernel) -> Kernel:
-    """Merges neighbouring parallel (batch, row) or depth loops that every index map walks as one."""
+    """Merges neighbouring parallel (batch, row) or depth loops if every index map advances through them as through one."""
     while (pair := _mergeable(kernel)) is not None:
         outer, inner = pair
         merged = LoopVar(inner.name, outer.extent * inner.extent)
@@ -174,14 +174,14 @@ def copied(kernel: LoopKernel) -> tuple[int, int] | None:
 
 
 def lengthen(kernel: LoopKernel, least: int) -> LoopKernel:
-    """Merges the last parallel loops if the innermost is shorter than `least` and every write walks them as one. Reads
-    in another order divide the merged index."""
+    """Merges the last parallel loops if the innermost is shorter than `least` and every write advances through them as
+    through one loop. Reads in another order divide the merged index."""
     while (
         len(kernel.parallel) > 1
         and not any(s.loops or s.reductions or s.order != "parallel" for s in kernel.stages)
         and isinstance(kernel.parallel[-1].extent, int)
         and 1 < kernel.parallel[-1].extent < least
-        and all(_walks_as_one(w.offset, *kernel.parallel[-2:]) for s in kernel.stages for w in s.writes)
+        and all(_advances_as_one(w.offset, *kernel.parallel[-2:]) for s in kernel.stages for w in s.writes)
     ):
         outer, inner = kernel.parallel[-2:]
         merged = LoopVar(inner.name, outer.extent * inner.extent)
@@ -190,7 +190,7 @@ def lengthen(kernel: LoopKernel, least: int) -> LoopKernel:
         apart: dict[Atom, Dim] = {outer: floordiv(flat, inner.extent), inner: mod(flat, inner.extent)}
         longer = map_kernel(
             kernel,
-            lambda d, o=outer, i=inner, t=together, a=apart: substitute(d, t if _walks_as_one(d, o, i) else a),
+            lambda d, o=outer, i=inner, t=together, a=apart: substitute(d, t if _advances_as_one(d, o, i) else a),
             lambda old, o=outer, i=inner, m=merged: tuple(m if v == i else v for v in old if v != o),
         )
         assert isinstance(longer, LoopKernel)
@@ -229,12 +229,12 @@ def _mergeable(kernel: Kernel) -> tuple[LoopVar, LoopVar] | None:
     dims = kernel_dims(kernel)
     for name in kernel.MERGED:
         for outer, inner in pairwise(getattr(kernel, name)):
-            if all(_walks_as_one(d, outer, inner) for d in dims):
+            if all(_advances_as_one(d, outer, inner) for d in dims):
                 return outer, inner
     return None
 
 
-def _walks_as_one(dim: Dim, outer: LoopVar, inner: LoopVar) -> bool:
+def _advances_as_one(dim: Dim, outer: LoopVar, inner: LoopVar) -> bool:
     """True if an expression advances by outer exactly when inner wraps around."""
     a, b = coefficient(dim, outer), coefficient(dim, inner)
     return a is not None and b is not None and a == b * inner.extent

@@ -16,9 +16,9 @@
       }
     }
 
-A value's line says what it is, not when it is computed: one that only the `then` of an `if` reads is computed where the
-condition holds. The text is complete, so two kernels with one text are one kernel: the printers of code rely on that. Enter
-at `kernel_text` for one kernel, `program_text` for all of a fused program.
+A line defines a value, but not when it is computed: a value that only the `then` of an `if` reads is computed only if the
+condition holds. The text is complete: kernels with the same text are equal, which code generators rely on. The entry points
+are `kernel_text` for one kernel and `program_text` for those of a fused program.
 """
 
 from __future__ import annotations
@@ -272,7 +272,7 @@ class _Writer:
 
 def _buffer(buffer: Buffer) -> str:
     size = "" if buffer.elements == 0 else f"[{buffer.elements}]"
-    return f"{buffer.role} {buffer.dtype}{size}{f' in panels of {buffer.panels}' if buffer.panels else ''}"
+    return f"{buffer.access} {buffer.dtype}{size}{f' in panels of {buffer.panels}' if buffer.panels else ''}"
 
 
 def _loops(loops: Sequence[LoopVar]) -> str:

@@ -49,6 +49,6 @@ class Fuse:
             choice.run()
         if preferences.repeat_reads:
             repeat(choice)
-        if preferences.sums_together:
+        if preferences.fuse_reductions:
             fuse_horizontally(choice)
         Rebuild(choice).run()

@@ -150,7 +150,7 @@ def test_bytes_by_the_range_of_a_whole_tensor_are_made_side_by_side(rows: Dim, a
     bytes_made = [
         k
         for k in made
-        if isinstance(k, LoopKernel) and any(b.dtype == "uint8" and b.role == "write" for b in k.buffers)
+        if isinstance(k, LoopKernel) and any(b.dtype == "uint8" and b.access == "write" for b in k.buffers)
     ]
     assert [bool(kernel.parallel) for kernel in bytes_made] == [apart]
 

@@ -20,14 +20,14 @@ def open_kernel(
         "KERNEL", arguments, attributes=target.attributes, internal=True, integer_halves=target.integer_halves
     )
     worker, args = code.arguments[:2]
-    passed = [i for i, b in enumerate(buffers) if b.role != "scratch"]
+    passed = [i for i, b in enumerate(buffers) if b.access != "scratch"]
     values = {name: code.argument(args, len(passed) + i) for i, name in enumerate(sizes)}
     pointers: dict[int, Value] = {i: code.argument(args, word, PTR) for word, i in enumerate(passed)}
     emitter = ScalarEmitter(code, buffers, [], values, worker, sites)
     offset: Int = 0
     offsets: dict[int, Int] = {}
     for i, buffer in enumerate(buffers):
-        if buffer.role == "scratch":
+        if buffer.access == "scratch":
             offsets[i] = offset
             size = code.mul(emitter.dim(buffer.elements), DTYPES[buffer.dtype].size)
             offset = code.add(offset, code.mul(code.udiv(code.add(size, 63 + 64), 64), 64))

@@ -69,7 +69,10 @@ class Steps(Calls):
 
     def __init__(self, entry: EntryBuilder) -> None:
         super().__init__(entry)
-        self.words, self.held = self.code.fresh(PTR), self.code.fresh(PTR)  # of the last executed step, and of the frame
+        self.words, self.held = (
+            self.code.fresh(PTR),
+            self.code.fresh(PTR),
+        )  # of the last executed step, and of the frame
         self._most, self._room = 0, 0
         self._slots: dict[str, int] = {}  # frame slots of values, by name
         self._outputs: set[int] = set()  # slots of their addresses

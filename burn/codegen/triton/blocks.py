@@ -36,7 +36,7 @@ def layout(kernel: LoopKernel) -> Layout:
     if any(s.loops for s in kernel.stages if s.order == "parallel"):
         fast = _contiguous_loop(kernel)
         return Layout(tuple(order)) if fast is None else Layout(_last(order, fast), transposed=True)
-    pair = _pair(kernel) if parallel and not any(b.role == "scratch" for b in kernel.buffers) else None
+    pair = _pair(kernel) if parallel and not any(b.access == "scratch" for b in kernel.buffers) else None
     if pair is None:
         return Layout(tuple(order))
     along, across = pair

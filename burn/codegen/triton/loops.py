@@ -137,7 +137,7 @@ class Loops:
         kernel, printer, code = self.kernel, self.printer, self.code
         programs = self._transposed_indices() if self.layout.across is not None else self._flat_indices()
         for number, buffer in enumerate(kernel.buffers):
-            if buffer.role == "scratch":
+            if buffer.access == "scratch":
                 printer.private[number] = code.let(f"workspace{number} + x * {printer.dim(buffer.elements)}", "own")
         if self.short:
             self.row()

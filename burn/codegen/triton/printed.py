@@ -72,7 +72,7 @@ def given(
     """The arguments of a kernel and their names: buffers, then sizes. values, iterations: see `closed`."""
     names, arguments = [], []
     for number, buffer in enumerate(kernel.buffers):
-        if buffer.role != "scratch":
+        if buffer.access != "scratch":
             names.append(f"b{number}")
             arguments.append(Argument("buffer", number))
         else:

@@ -41,7 +41,7 @@ BUILDERS: dict[str, Callable[[Group, Preferences], list[Call]]] = {
 
 
 KEPT = 256
-"""Groups whose kernels are kept: `donate` and the code generator need the same ones, and programs have layers in common."""
+"""Groups whose kernels are cached: `donate` and the code generator need the same ones, and layers repeat in programs."""
 
 _known: dict[Hashable, list[Call]] = {}
 
@@ -52,7 +52,7 @@ def kernels(group: Group, preferences: Preferences) -> list[Call]:
     calls = _known.get(key)
     if calls is None:
         calls = BUILDERS[group.kind](group, preferences)
-        if all(call.section is None for call in calls):  # a section refers to the ops of this very group
+        if all(call.section is None for call in calls):  # a section refers to the ops of its own group
             if len(_known) >= KEPT:
                 _known.clear()
             _known[key] = calls

@@ -188,7 +188,7 @@ def _unless(x: Scalar, bad: float, other: float) -> Scalar:
 
 
 def window(op: Op, row: Dim, total: Dim) -> tuple[Dim, Dim]:
-    """The range of keys that the row's position leaves unmasked, as far as the compiler can tell."""
+    """The range of keys that a row may see, as far as it is known at compile time."""
     first: Dim = 0
     stop: Dim = total
     if op.lengths is not None:

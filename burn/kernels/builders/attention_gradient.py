@@ -1,7 +1,8 @@
 """Backward pass of attention. It recomputes the probabilities instead of storing them.
 
-Three kernels. One computes for every query the dot product of its result and that result's gradient. The others compute the
-gradient of the queries, and those of keys and values. The last two are one kernel if the target prefers that.
+There are three kernels. The first computes for every query the dot product of its result and that result's gradient. The
+second computes the gradient of the queries, the third those of keys and values. The last two are one kernel if the target
+prefers that.
 """
 
 from __future__ import annotations
@@ -134,7 +135,7 @@ def _behind_views(value: ir.Value) -> ir.Value:
 
 
 def _rows(op: Op, key: Dim, total: Dim) -> tuple[Dim, Dim]:
-    """The rows for which a key's position leaves it unmasked; `window` is the counterpart for the keys of a row."""
+    """The range of rows that may see a key; `window` is the counterpart for the keys of a row."""
     begin: Dim = 0
     end: Dim = total
     if op.lengths is not None:

@@ -1,4 +1,4 @@
-"""Matmuls with weights of a few bits, which are unpacked and scaled where they are multiplied."""
+"""Matmuls with weights of a few bits, which are unpacked and scaled when they are multiplied."""
 
 from __future__ import annotations
 

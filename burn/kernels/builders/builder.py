@@ -12,7 +12,7 @@ from burn.dialect.op import Op
 from burn.dialect.query import op_of
 from burn.dialect.shape import Reshape, Transpose
 from burn.dialect.types import DTYPES, type_of
-from burn.kernels.body import Buffer, Convert, Kernel, Role, Scalar
+from burn.kernels.body import Access, Buffer, Convert, Kernel, Scalar
 from burn.kernels.lower import Indices, Lowering, reshape_index
 from burn.kernels.rewrite import map_kernel, used_buffers
 
@@ -153,9 +153,9 @@ class Builder:
     def scratch(self, dtype: str, elements: Dim) -> int:
         return self.low.new_buffer(Buffer(dtype, "scratch", elements))
 
-    def shared(self, number: int, dtype: str, elements: Dim, role: Role) -> int:
+    def shared(self, number: int, dtype: str, elements: Dim, access: Access) -> int:
         """A buffer that another kernel of the group writes or reads."""
-        buffer = self.low.new_buffer(Buffer(dtype, role, elements))
+        buffer = self.low.new_buffer(Buffer(dtype, access, elements))
         self.shared_ids[buffer] = number
         return buffer
 

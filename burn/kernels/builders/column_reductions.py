@@ -47,7 +47,7 @@ class _ColumnReductions:
         return not of_rows or any(uses(value, op.operation.results[0]) for op in self.across)
 
     def calls(self) -> list[Call]:
-        return self._in_blocks() if self.preferences.column_reduction_width else self._apart()
+        return self._in_blocks() if self.preferences.column_reduction_width else self._separate()
 
     def _reductions(self) -> list[Reduction]:
         rows = self.rows
@@ -70,9 +70,9 @@ class _ColumnReductions:
         )
         first = builder.call(lambda buffers: LoopKernel(rows.kept, tuple(rows.stages), buffers, summed, block))
         flat = LoopVar("block", blocks)
-        return [first, self._joined(reductions, blocks, flat)]
+        return [first, self._combined(reductions, blocks, flat)]
 
-    def _joined(self, reductions: Sequence[Reduction], blocks: Dim, flat: LoopVar) -> Call:
+    def _combined(self, reductions: Sequence[Reduction], blocks: Dim, flat: LoopVar) -> Call:
         """The combined blocks, and the results derived from them."""
         inner, builder = self.rows.inner, Builder(self.group)
         here = linear((Expr.of(flat), *loop_index(inner)), (blocks, *(v.extent for v in inner)))
@@ -84,7 +84,7 @@ class _ColumnReductions:
         return builder.call(lambda buffers: LoopKernel(inner, stages, buffers))
 
     def _last(self, builder: Builder) -> Stage:
-        """Writes what is made of the columns' sums."""
+        """Writes the results that are derived from the columns' sums."""
         for number, op in enumerate(self.across):
             dtype = type_of(op.x).dtype
             out = convert(Reduced(accumulate_type(dtype), f"c{number}"), dtype)
@@ -98,7 +98,7 @@ class _ColumnReductions:
             writes.append(Write(builder.out(number), offset, builder.low.at(value, index)))
         return Stage((), (), tuple(writes))
 
-    def _apart(self) -> list[Call]:
+    def _separate(self) -> list[Call]:
         """A row kernel that stores its reductions, then a column kernel that reads them."""
         rows, builder = self.rows, self.rows.builder
         reductions = self._reductions()
@@ -117,7 +117,9 @@ class _ColumnReductions:
         )
         columns = (Stage(rows.kept, tuple(replace(r, body=read(r.body)) for r in reductions)), last)
         call = builder.call(lambda buffers: LoopKernel(rows.kept, stages, buffers))
-        buffers = tuple(replace(b, role="read") if n in held.values() else b for n, b in enumerate(call.kernel.buffers))
+        buffers = tuple(
+            replace(b, access="read") if n in held.values() else b for n, b in enumerate(call.kernel.buffers)
+        )
         return [
             with_used_buffers(call.kernel, call.bindings),
             with_used_buffers(LoopKernel(rows.inner, columns, buffers), call.bindings),

@@ -44,8 +44,10 @@ def build(group: Group, preferences: Preferences) -> list[Call]:
             section = _section(ops, arguments, x)
             made = MAKERS[section.kind](section, preferences)
             for call in made:
-                kernel = _placed(call, size * inner, shape[axis] * inner, before * inner)
-                bindings = tuple(("shared", b[1] + shared_count) if b and b[0] == "shared" else b for b in call.bindings)
+                kernel = _into_result(call, size * inner, shape[axis] * inner, before * inner)
+                bindings = tuple(
+                    ("shared", b[1] + shared_count) if b and b[0] == "shared" else b for b in call.bindings
+                )
                 calls.append(Call(kernel, bindings, section))
             shared_count += len(shared_buffers(made))
         before = before + size
@@ -64,7 +66,7 @@ def _section(ops: list[Op], arguments: list[ir.Value], value: ir.Value) -> Secti
     return Section(kinds[0] if kinds else "loop", needed[::-1], [value], arguments)
 
 
-def _placed(call: Call, part: Dim, whole: Dim, before: Dim) -> Kernel:
+def _into_result(call: Call, part: Dim, whole: Dim, before: Dim) -> Kernel:
     """An operand's kernel, writing into the concat's result: runs of `part` elements, one in each run of `whole`, after
     `before` others."""
 

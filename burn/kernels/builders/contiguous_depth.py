@@ -17,7 +17,7 @@ def with_contiguous_depth(call: Call, dtypes: Collection[str]) -> list[Call]:
     for name in ("lhs", "rhs"):
         kernel = call.kernel
         assert isinstance(kernel, ContractionKernel)
-        load = _lies_apart(getattr(kernel, name), kernel.depth[-1], dtypes)
+        load = _strided_operand(getattr(kernel, name), kernel.depth[-1], dtypes)
         if load is not None:
             own = kernel.rows if name == "lhs" else (kernel.column,)
             copy, call = _transposed(call, kernel, name, load, own, len(calls))
@@ -25,7 +25,7 @@ def with_contiguous_depth(call: Call, dtypes: Collection[str]) -> list[Call]:
     return [*calls, call]
 
 
-def _lies_apart(operand: Scalar, depth: LoopVar, dtypes: Collection[str]) -> Load | None:
+def _strided_operand(operand: Scalar, depth: LoopVar, dtypes: Collection[str]) -> Load | None:
     load = operand.arg if isinstance(operand, Convert) else operand
     if not isinstance(load, Load) or load.dtype not in dtypes or depth.extent == 1:
         return None
@@ -44,6 +44,6 @@ def _transposed(
     stage = Stage((), (), (Write(1, offset, Load(load.dtype, 0, load.offset)),))
     copy = Call(LoopKernel(loops, (stage,), (read, written)), (call.bindings[load.buffer], ("shared", number)))
     operand = Convert(kernel.dtype, Load(load.dtype, len(kernel.buffers), offset))
-    buffers = (*kernel.buffers, replace(written, role="read"))
+    buffers = (*kernel.buffers, replace(written, access="read"))
     lhs, rhs = (operand, kernel.rhs) if name == "lhs" else (kernel.lhs, operand)
     return copy, Call(replace(kernel, lhs=lhs, rhs=rhs, buffers=buffers), (*call.bindings, ("shared", number)))

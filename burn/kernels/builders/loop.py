@@ -33,7 +33,7 @@ def build(group: Computation, preferences: Preferences) -> list[Call]:
 
 def _is_fused(group: Computation, root: Op, preferences: Preferences) -> bool:
     """True if a concat and the producers of its operands are one loop."""
-    return len(root.xs) <= preferences.joined_parts and any(isinstance(op, Pointwise) for op in group.ops)
+    return len(root.xs) <= preferences.concat_operands and any(isinstance(op, Pointwise) for op in group.ops)
 
 
 def _concat(group: Computation, root: Op) -> list[Call]:

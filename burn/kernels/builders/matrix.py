@@ -164,8 +164,8 @@ def _packed_conv_operands(builder: Builder, op: Op, dtype: str) -> Operands:
 class _ConvLhs:
     """The loops of a channels-last convolution as a matmul, and the element of its input.
 
-    depth: the sizes of the window, and the channels of a group. run: adjacent channels in the weight; `within` loops over them if
-    there are several."""
+    depth: the sizes of the window, and the channels of a group. run: adjacent channels in the weight; `within` loops
+    over them if there are several."""
 
     def __init__(
         self, builder: Builder, op: Op, dtype: str, depth: tuple[Dim, ...], outputs: Dim, run: int = 1

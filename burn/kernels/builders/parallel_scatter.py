@@ -96,21 +96,20 @@ class _ParallelScatter:
         (axis,) = self.named
         return (*line[:axis], candidate, *line[axis:])
 
-    def apart(self, here: Indices) -> tuple[Indices, Indices, Indices, Ranges]:
+    def split_index(self, here: Indices) -> tuple[Indices, Indices, Indices, Ranges]:
         """Splits an index of x into its line, its target index and its index in the rest; the ranges limit x to lines
         with updates."""
         line, named = tuple(here[i] for i in self.lines), tuple(here[i] for i in self.named)
         shorter = tuple((p, d) for p, d, i in zip(line, self.high, self.lines, strict=True) if d != self.x.shape[i])
         return line, named, () if self.elements else here[len(self.named) :], shorter
 
-    # ---- few candidates
-    # ----------------------------------------------------------------------------------------------------
+    # ---- few candidates ------------------------------------------------------------------------------------------------
     def compared(self) -> Call:
         """Compares every element with each candidate in order."""
         assert isinstance(self.count, int)
         builder, variables = Builder(self.group), loops(self.x.shape)
         here = loop_index(variables)
-        line, named, rest, shorter = self.apart(here)
+        line, named, rest, shorter = self.split_index(here)
         value = old = builder.low.at(self.op.x, here)
         for candidate in range(self.count):
             mine = tuple((p - t, 1) for p, t in zip(named, self.target(builder, line, candidate), strict=True))
@@ -120,7 +119,7 @@ class _ParallelScatter:
         value = Where(value.dtype, shorter, value, old) if shorter else value
         return self._kernel(builder, variables, (Write(builder.out(0), linear(here, self.x.shape), value),))
 
-    # ---- many --------------------------------------------------------------------------------------------------------------
+    # ---- many candidates -----------------------------------------------------------------------------------------------
     def ranked(self) -> list[Call]:
         combined = self.reduction != "none"
         return [
@@ -128,7 +127,7 @@ class _ParallelScatter:
             self._keys(),
             self._ranks(),
             *([self._totals()] if combined else []),
-            self._picked_up(),
+            self._read_totals(),
         ]
 
     def _kernel(self, builder: Builder, parallel: tuple[LoopVar, ...], writes: Sequence[Write], *before: Stage) -> Call:
@@ -208,11 +207,11 @@ class _ParallelScatter:
         )
         return self._kernel(builder, variables, (total,), Stage((step,), (Reduction("total", kind, self.dtype, body),)))
 
-    def _picked_up(self) -> Call:
+    def _read_totals(self) -> Call:
         builder, variables = Builder(self.group), loops(self.x.shape)
         low, site = builder.low, full_name(self.op)
         here = loop_index(variables)
-        line, named, rest, shorter = self.apart(here)
+        line, named, rest, shorter = self.split_index(here)
         slot = low.load(self._shared(builder, SLOTS), self._slot_offset(line, linear(named, self.target_shape)))
         rank = low.fetch(slot, self.count + 1, site) - 1
         old = low.at(self.op.x, here)

@@ -56,19 +56,19 @@ class Cut:
 def split_k(call: Call, preferences: Preferences) -> list[Call]:
     """The kernels of a matmul, split as the target prefers."""
     shares = any(binding is not None and binding[0] == "shared" for binding in call.bindings)
-    if preferences.parts is None or shares or not isinstance(call.kernel, ContractionKernel):
+    if preferences.split_depth is None or shares or not isinstance(call.kernel, ContractionKernel):
         return [call]
     kernel = collapse(call.kernel)
     assert isinstance(kernel, ContractionKernel)
     choices: dict[int, tuple[Cut, ...]] = {}
     for cuts in sorted(_choices(kernel.depth), key=lambda cuts: sum((c.pieces > 1) + 2 * c.guarded for c in cuts)):
         choices.setdefault(prod(c.pieces for c in cuts), cuts)
-    count = preferences.parts(kernel, sorted(choices))
+    count = preferences.split_depth(kernel, sorted(choices))
     return [call] if count == 1 else _calls(replace(call, kernel=kernel), kernel, choices[count], count)
 
 
 def _choices(depth: Sequence[LoopVar]) -> Iterator[tuple[Cut, ...]]:
-    """Ways to split the loops such that each part still has something to sum."""
+    """Splits of the loops in which no part is empty."""
     for cuts in combinations(*(_cuts(v, v == depth[-1]) for v in depth)):
         if 1 < prod(c.pieces for c in cuts) <= MOST:
             left = product([c.length if c.pieces > 1 else c.loop.extent for c in cuts])
@@ -129,7 +129,7 @@ def _calls(call: Call, kernel: ContractionKernel, cuts: Sequence[Cut], count: in
     joined = LoopKernel(
         batch,
         (Stage((part,), (added,)), Stage((), (), epilogue)),
-        (*kernel.buffers, replace(memory, role="read")),
+        (*kernel.buffers, replace(memory, access="read")),
     )
     return [with_used_buffers(sums, bindings), with_used_buffers(joined, bindings)]
 

@@ -6,7 +6,7 @@ rows in parallel; the other combines the partial results and computes the values
 write full-size results become kernels of their own, over all elements. The result does not depend on the number of
 threads. A few long rows are split in the same way if the target prefers that.
 
-If a target chooses the rows of a block, a variance does not wait for its mean (`variances.py`).
+If a target chooses the rows of a block, a variance does not wait for its mean (`variance.py`).
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ FEW_KEPT = 64
 
 def split_reduction(call: Call, preferences: Preferences, downwards: bool) -> list[Call]:
     """Splits a reduction kernel into blocks of about `preferences.reduce_block` elements. Returns the kernel itself if that
-    gains nothing, or if its stages pass rows on. `downwards`: the kernel reduces leading axes."""
+    gains nothing, or if its stages pass whole rows to later ones. `downwards`: the kernel reduces leading axes."""
     kernel = call.kernel
     if not isinstance(kernel, LoopKernel):
         return [call]
@@ -73,7 +73,7 @@ def _pays(kernel: LoopKernel, kept: int, preferences: Preferences, downwards: bo
         return False
     if not downwards and not (isinstance(rows, int) and rows >= preferences.long_rows > 0):
         return False
-    if any(b.role == "scratch" for b in kernel.buffers):
+    if any(b.access == "scratch" for b in kernel.buffers):
         return False
     kinds = {r.kind for s in kernel.stages for r in s.reductions}
     few = isinstance(rows, int) and rows * kept < 4 * _block(kept, rows, preferences, downwards)
@@ -154,7 +154,7 @@ class _SplitReduction:
             kernels.append(Write(partial, here, part))
             loads[name] = Load(part.dtype, partial, there)
         if around:
-            both = around.joined(stage.reductions, loads, self._near((flat,)), self._rows_of((flat,)), self._reader())
+            both = around.combined(stage.reductions, loads, self._near((flat,)), self._rows_of((flat,)), self._reader())
             joined = [Stage((flat,), tuple(each)) for each in both]
         else:
             joined = [Stage((flat,), tuple(replace(r, body=loads[r.name]) for r in stage.reductions))]
@@ -232,7 +232,7 @@ class _SplitReduction:
         used = sorted(written | read)
         number = {buffer: i for i, buffer in enumerate(used)}
         scalar = Rewriter(lambda d: d, buffer=number.__getitem__)
-        buffers = tuple(replace(self.buffers[b], role="write" if b in written else "read") for b in used)
+        buffers = tuple(replace(self.buffers[b], access="write" if b in written else "read") for b in used)
         made = tuple(
             Stage(
                 s.loops,

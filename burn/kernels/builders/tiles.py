@@ -57,7 +57,7 @@ def join(group: Computation, preferences: Preferences) -> list[Call]:
     """One `join_tiles` with its epilogue: a kernel for whole tiles, and others for the partial tiles at the borders."""
     op = anchor_of(group, "join")
     parts = [_parts(size, op.size) for size in op.sizes]
-    return [_joined(group, down, along) for down in parts[0] for along in parts[1]]
+    return [_combined(group, down, along) for down in parts[0] for along in parts[1]]
 
 
 Part = tuple[int, int, int]
@@ -69,7 +69,7 @@ def _parts(size: int, tile: int) -> list[Part]:
     return [part for part in ((0, whole, tile), (whole, 1, left)) if part[1] and part[2]]
 
 
-def _joined(group: Computation, down: Part, along: Part) -> Call:
+def _combined(group: Computation, down: Part, along: Part) -> Call:
     op = anchor_of(group, "join")
     x, result = type_of(op.x), op.operation.results[0]
     points = len(op.matrix) // op.size

@@ -36,7 +36,7 @@ KINDS = ("float32", "float64")
 
 
 Near = Callable[[Reduction], Scalar]
-"""Gives the value that a reduction adds at the first row of a block."""
+"""Returns the value that a reduction adds at the first row of a block."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Variances:
         self, formed: Sequence[Reduction], near: Near, rows: Dim, guarded: Callable[[Scalar, Scalar], Scalar]
     ) -> tuple[list[Reduction], dict[str, Scalar]]:
         """The reductions of a block of `rows` rows, made from the first stage's, and the block's partial results by
-        name. `guarded`: gives a body, or a replacement for rows that do not exist."""
+        name. `guarded`: guards a body with a replacement for rows that do not exist."""
         shifted = {s.of: s for s in self.each}
         made = [replace(r, body=guarded(r.body, identity_of(r))) for r in formed if r.name not in shifted]
         parts: dict[str, Scalar] = {r.name: Reduced(r.dtype, r.name) for r in formed}
@@ -70,7 +70,7 @@ class Variances:
                 parts[variance.name] = _binary("sub", Reduced(r.dtype, variance.name), off)
         return made, parts
 
-    def joined(
+    def combined(
         self, first: Sequence[Reduction], parts: Mapping[str, Scalar], near: Near, rows: Dim, read: Rewriter
     ) -> tuple[list[Reduction], list[Reduction]]:
         """Both stages' reductions over the blocks. `parts`: a block's partial results by name; `rows`: its number of
@@ -120,7 +120,7 @@ def identity_of(r: Reduction) -> Scalar:
 
 
 def _finite(scalar: Scalar) -> Scalar:
-    """The value itself, or 0 for an infinity, which deviations cannot be measured from."""
+    """The value itself, or 0 instead of an infinity, because deviations from that would be NaN."""
     zero = Const(scalar.dtype, 0.0)
     known = Apply("bool", "eq", (_binary("sub", scalar, scalar), zero))
     return Apply(scalar.dtype, "select", (known, scalar, zero))

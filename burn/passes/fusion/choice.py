@@ -83,7 +83,7 @@ class Choice:
                 return
         cluster = self._start(op)
         self._unite(op, cluster, new=True)
-        if isinstance(op, Concat) and self.preferences.parts_in_place:
+        if isinstance(op, Concat) and self.preferences.concat_in_place:
             self._take_parts(op, cluster)
 
     def _widens(self, op: Op) -> bool:
@@ -218,7 +218,7 @@ class Choice:
 
     def joins_parts(self, op: Op) -> bool:
         """True if a concat is lowered elementwise, fused with the producers of its operands."""
-        return isinstance(op, Concat) and len(op.xs) <= self.preferences.joined_parts
+        return isinstance(op, Concat) and len(op.xs) <= self.preferences.concat_operands
 
     def _serves(self, other: Cluster, op: Op, cluster: Cluster | None = None, views: bool = False) -> bool:
         """True if only a cluster, and the op that joins it, reads what another computes. views: also through views."""
@@ -367,7 +367,7 @@ class Choice:
                 return False
             if user.has(Trait.PACKED) and value != user.operands[0]:
                 return False  # panels must be in memory
-            return contiguous(user, value, self.stands, self.preferences.columns_apart)
+            return contiguous(user, value, self.stands, self.preferences.strided_columns)
         if cluster in self.crowded and isinstance(op, Transpose) and not user.has(Trait.VIEW):
             return self._keeps_columns(op) or self._computes_behind(cluster, op)
         if user.has(Trait.ATTENTION) and not any(value == x for x in (user.mask, user.lengths) if x is not None):

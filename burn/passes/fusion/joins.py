@@ -210,7 +210,7 @@ def _is_costly(choice: Choice, op: Op, cluster: Cluster) -> bool:
 
 def _is_large(choice: Choice, cluster: Cluster) -> bool:
     """True if a group is a half-precision matmul that the target prefers without an expensive epilogue."""
-    first, most = cluster.members[0], choice.preferences.costly_behind
+    first, most = cluster.members[0], choice.preferences.separate_epilogue
     result = type_of(first.operation.results[0])
     return most > 0 and isinstance(first, DotGeneral) and result.dtype in HALVES and estimate(result.elements) >= most
 

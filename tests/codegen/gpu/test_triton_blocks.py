@@ -260,9 +260,9 @@ LAYOUTS = [
     (turn(2, 1, 0), (33, 3, 9), Layout((1, 2), across=0)),
     (turn(1, 0), (67, 3), Layout((0, 1))),  # too narrow to pay
     (lambda x: ops.neg(x), (67, 70), Layout((0,))),
-    (total(0), (50, 33), Layout((0,), turned=True)),
+    (total(0), (50, 33), Layout((0,), transposed=True)),
     (total(1), (50, 33), Layout((0,))),
-    (lambda x: total(1)(ops.transpose(x, permutation=(2, 1, 0))), (9, 3, 33), Layout((1, 0), turned=True)),
+    (lambda x: total(1)(ops.transpose(x, permutation=(2, 1, 0))), (9, 3, 33), Layout((1, 0), transposed=True)),
 ]
 
 
@@ -287,4 +287,4 @@ def test_what_a_row_has_once_does_not_outvote_its_elements(rows: int | str) -> N
     def function(x: Any, mean: Any, deviation: Any) -> Any:
         return total(1)(ops.mul(ops.sub(x, mean), deviation))
 
-    assert layout_of(function, (3, rows, 33), (3, rows, 1), (3, rows, 1)) == Layout((0, 1), turned=True)
+    assert layout_of(function, (3, rows, 33), (3, rows, 1), (3, rows, 1)) == Layout((0, 1), transposed=True)

@@ -51,7 +51,7 @@ ROUNDING = {"float32": 1e-5, "float16": 4e-3, "bfloat16": 2e-2}
 def check(made: Program, want: Callable[..., Any], parts: Choose, cut: bool = True, **sizes: int) -> None:
     """In parts, against torch in float64."""
     arrays = [random(t, sizes, i) for i, t in enumerate(made.input_types)]
-    preferences = replace(PREFERENCES, parts=parts)
+    preferences = replace(PREFERENCES, split_depth=parts)
     with context():
         (calls,) = [kernels(group, preferences) for group in groups(made.block)]
     assert (len(calls) == 2) == cut
@@ -166,8 +166,8 @@ def test_parts_as_they_are_described() -> None:
     function, _ = convolution(*PLAIN)
     made = program(function, (1, 3, 2, 48), (3, 3, 48, 2), dtype="float32")
     arrays = [random(t, {}, i) for i, t in enumerate(made.input_types)]
-    whole = interpreted(made, arrays, preferences=replace(PREFERENCES, parts=None))
-    agree(interpreted(made, arrays, preferences=replace(PREFERENCES, parts=most)), whole)
+    whole = interpreted(made, arrays, preferences=replace(PREFERENCES, split_depth=None))
+    agree(interpreted(made, arrays, preferences=replace(PREFERENCES, split_depth=most)), whole)
 
 
 def test_costly_epilogues_have_registers() -> None:

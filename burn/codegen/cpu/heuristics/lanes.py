@@ -22,7 +22,7 @@ def possible_lanes(kernel: LoopKernel) -> list[LoopVar]:
     inner = {s.loops[-1] for s in kernel.stages if s.loops}
     if any(s.order != "parallel" for s in kernel.stages):
         inner = set()
-    scratch = any(b.role == "scratch" for b in kernel.buffers)  # scratch holds one row: rows cannot be lanes
+    scratch = any(b.access == "scratch" for b in kernel.buffers)  # scratch holds one row: rows cannot be lanes
     candidates = [] if scratch else list(kernel.parallel[-1:])
     if any(r.kind.startswith("arg") for s in kernel.stages for r in s.reductions):
         pass  # positions are compared one by one: only a parallel loop can be vectorised

@@ -13,7 +13,7 @@ from burn.kernels.preferences import Preferences
 
 PREFERENCES = Preferences(
     keep_rows=False,
-    columns_apart=True,
+    strided_columns=True,
     reduce_block=16384,
     reduce_rows=summed_rows,
     long_rows=65536,
@@ -22,15 +22,15 @@ PREFERENCES = Preferences(
     column_reduction_rows=4,
     repeat_small=True,
     repeat_reads=True,
-    sums_together=True,
-    joined_parts=4,
+    fuse_reductions=True,
+    concat_operands=4,
     split_keys=128,
     split_rows=64,
     split_programs=USUAL_ABILITIES.processors,
     scatter_collisions=65536,
     small_dtypes=("float8_e4m3fn", "float8_e5m2"),
-    costly_behind=1 << 21,
-    parts=split_count,
+    separate_epilogue=1 << 21,
+    split_depth=split_count,
 )
 """A row's values stay in registers, and strided columns are read directly. A launch takes microseconds, enough to convert
 thousands of elements; a single program takes ten for a row of 65,536 elements. A serialised update takes 0.2 microseconds,
@@ -41,7 +41,7 @@ def preferences(hints: SizeHints, abilities: Abilities) -> Preferences:
     """Preferences for a program with these size hints, on a GPU with these abilities."""
     return replace(
         PREFERENCES,
-        parts=partial(split_count, hints=hints, abilities=abilities),
+        split_depth=partial(split_count, hints=hints, abilities=abilities),
         reduce_rows=partial(summed_rows, hints=hints, processors=abilities.processors),
         split_programs=abilities.processors,
     )
