@@ -3,8 +3,8 @@
 The scores of 50,257 tokens in half precision start at odd addresses, and a GPU then reads two bytes at a time. Matmuls
 cannot prefetch, and row-wise kernels take several times as long. If a matmul's result feeds another matmul (a language
 model's head in training), the pass pads its rows. The rhs gets columns of zeros, and pointwise ops also compute the
-padding. Other readers do not see it: a reduction along a row reads its identity there, a matmul adds zeros, and all
-others read rows without padding. If no matmul reads the result, its rows are read once and stay unpadded.
+padding. For other readers the padding is neutral: a reduction along a row reads its identity there, a matmul adds
+zeros, and all others read rows without padding. If no matmul reads the result, its rows are read once and stay unpadded.
 """
 
 from __future__ import annotations
@@ -207,8 +207,7 @@ class _Rows:
         result.replace_all_uses_with(_first(made, type_of(result).shape))
         return True
 
-    # ---- padding
-    # -----------------------------------------------------------------------------------------------------------
+    # ---- padding -------------------------------------------------------------------------------------------------------
     def _padded(self, value: ir.Value, axis: int) -> ir.Value:
         type_ = type_of(value)
         high = tuple(self.longer - self.length if i == axis else 0 for i in range(type_.rank))

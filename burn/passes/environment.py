@@ -41,4 +41,4 @@ class Environment:
 
 
 ANYWHERE = Environment()
-"""For passes that need neither."""
+"""The environment of passes that need neither a target nor evaluation."""

@@ -117,8 +117,7 @@ class _Rewriting:
                 if made is not None:
                     op.operation.results[0].replace_all_uses_with(made)
 
-    # ---- contractions
-    # ------------------------------------------------------------------------------------------------------
+    # ---- contractions --------------------------------------------------------------------------------------------------
     def _contraction(self, op: Op) -> ir.Value | None:
         left, right = (
             _Bytes(v, None, None) if type_of(v).dtype in BYTES else _bytes_of(v) for v in op.operation.operands

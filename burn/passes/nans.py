@@ -1,7 +1,7 @@
-"""Checks for NaN and infinity behind every op that computes floats: `burn.debug.nans`.
+"""Checks for NaN and infinity after every op that computes floats: `burn.debug.nans`.
 
-The pass runs before all others, on the ops that the user's code or the model's file has. Each check has its op's location, so an
-error names the op and the line. Constants, views and control flow make no numbers of their own and are not checked.
+The pass runs before all others, on the ops of the user's code or the model's file. Each check has its op's location, so that
+an error names the op and the line. Constants, views and control flow compute no numbers and are not checked.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ CHECKED = ("float64", "float32", "float16", "bfloat16")
 @register
 @dataclass(frozen=True)
 class Nans:
-    """Ends a run at the first op that makes a NaN of operands without one; with `infinite` also an infinity."""
+    """Ends a run at the first op that produces a NaN from operands without one; with `infinite` also an infinity."""
 
     name: ClassVar[str] = "nans"
     infinite: bool = False

@@ -24,7 +24,7 @@ Counts = Mapping[str, int]
 """Numbers that a pass reports of its run, by name: {"laws applied": 12}."""
 
 LIMIT = "stopped at its limit"
-"""The count of a pass that ended before its work was done. The program is correct all the same."""
+"""The count of a pass that stopped before its work was done. The program is correct, but not fully rewritten."""
 
 
 class Pass(Protocol):

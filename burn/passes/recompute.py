@@ -26,8 +26,8 @@ from burn.passes.pipeline import register
 from burn.passes.sketch import Sketch, apply
 from burn.runtime import _native
 
-BEHIND = "fuse,release,donate"
-"""The passes that make kernels after this one."""
+LATER = "fuse,release,donate"
+"""The passes after this one that form kernels."""
 
 STOPS = 24
 """The number of choices that are estimated before the best of them is refined."""
@@ -115,7 +115,7 @@ class _Search:
         program = self.program.copy()
         sketch = self.options.sketch(program)
         apply(sketch, sketch.steps(self.dropped(count)))
-        pipeline.run(pipeline.parse(BEHIND), program, self.env)
+        pipeline.run(pipeline.parse(LATER), program, self.env)
         live = Liveness(program.block)
         outputs = live.written_directly(program.outputs)
         buffers = [v for v in live.buffers if v not in outputs]

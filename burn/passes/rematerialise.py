@@ -28,7 +28,7 @@ from burn.passes.environment import ANYWHERE, Environment
 from burn.passes.pipeline import register
 from burn.passes.sketch import read_late
 
-PRODUCTS = ("conv", "dot_general", "packed_conv", "packed_dot", "join_tiles")
+MATMULS = ("conv", "dot_general", "packed_conv", "packed_dot", "join_tiles")
 """Ops whose kernels fuse pointwise ops after them."""
 
 
@@ -106,7 +106,7 @@ class _Block:
         if not isinstance(op, Pointwise) or _bytes(value) < self.options.least:
             return False
         large = [x for x in op.operation.operands if _bytes(x) > _bytes(value) // 8]
-        matmul = is_named(large[0], *PRODUCTS) if len(large) == 1 else None
+        matmul = is_named(large[0], *MATMULS) if len(large) == 1 else None
         return matmul is not None and len(list(large[0].uses)) == 1
 
     def _home(self, op: Op) -> int | None:

@@ -152,13 +152,13 @@ def pad_before_conv(rewriter: Rewriter, op: Op) -> ir.Value | None:
     return ops.conv(pad.x, op.weight, **(op.attrs | {"low": low, "high": high}))
 
 
-SIDES = (("lhs", "lhs_batch", "lhs_contract"), ("rhs", "rhs_batch", "rhs_contract"))
+OPERANDS = (("lhs", "lhs_batch", "lhs_contract"), ("rhs", "rhs_batch", "rhs_contract"))
 
 
 @law("dot_general")
 def transpose_before_dot(rewriter: Rewriter, op: Op) -> ir.Value | None:
     """dot(transpose(x), y) = dot(x, y) over other axes, if the transpose keeps the order of x's free axes"""
-    for operand, batch, contract in SIDES:
+    for operand, batch, contract in OPERANDS:
         inner = is_named(getattr(op, operand), "transpose")
         if inner is None:
             continue

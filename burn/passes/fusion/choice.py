@@ -75,16 +75,16 @@ class Choice:
     # ---- choosing ------------------------------------------------------------------------------------------------------
     def _assign(self, op: Op) -> None:
         for cluster in self._candidates(op) if not self._widens(op) else ():
-            if self._left_to_sums(op, cluster):
+            if self._deferred_to_reduction(op, cluster):
                 continue
             if len(cluster.members) < self.max_ops and not cluster.closed and self._joins(op, cluster):
                 self._join(op, cluster)
-                self._unite(op, cluster)
+                self._merge_producers(op, cluster)
                 return
         cluster = self._start(op)
-        self._unite(op, cluster, new=True)
+        self._merge_producers(op, cluster, new=True)
         if isinstance(op, Concat) and self.preferences.concat_in_place:
-            self._take_parts(op, cluster)
+            self._take_operands(op, cluster)
 
     def _widens(self, op: Op) -> bool:
         """True if an op widens bytes that a matmul reads from memory: other readers should also read the bytes."""
@@ -95,7 +95,7 @@ class Choice:
             isinstance(user, Op) and user.has(Trait.CONTRACTION) for user in users
         )
 
-    def _left_to_sums(self, op: Op, cluster: Cluster) -> bool:
+    def _deferred_to_reduction(self, op: Op, cluster: Cluster) -> bool:
         """True if a cheap op after a matmul is computed in a reduction of its result, from values that the matmul
         stores for another reduction anyway. A norm's backward pass then stores one tensor instead of three."""
         if cluster.kind != "contract" or not isinstance(op, Pointwise) or op.FUNCTION in EXPENSIVE:
@@ -104,7 +104,7 @@ class Choice:
             return False  # recomputation is decided at the end if the target prefers it
         return any(self.cluster_of(v) is cluster and _is_summed(v) for v in op.operation.operands)
 
-    def _unite(self, op: Op, cluster: Cluster, new: bool = False) -> None:
+    def _merge_producers(self, op: Op, cluster: Cluster, new: bool = False) -> None:
         """Merges the loops that compute the op's other operands, if the cluster's kernel can compute them, and the
         producers of a concat's operands. new: the op started the cluster because it could join none."""
         todo = [op]
@@ -118,15 +118,15 @@ class Choice:
                         other.kind == "reduce"
                         or (reader is op and not new and self._computes(other, op, cluster))
                         or (reader is op and self._repeats(other, op, cluster))
-                        or self._makes_part(other, op, cluster)
+                        or self._computes_operand(other, op, cluster)
                     )
                     and len(cluster.members) + len(other.members) <= self.max_ops
                     and not leads_to(cluster.needs - {other}, other)
                 ):
-                    todo += other.members if self.joins_parts(op) else []
+                    todo += other.members if self.lowers_elementwise(op) else []
                     self.merge(other, cluster)
 
-    def _take_parts(self, op: Op, cluster: Cluster) -> None:
+    def _take_operands(self, op: Op, cluster: Cluster) -> None:
         """Moves a concat's operand, if the concat is its only reader, into the concat's cluster: its kernel writes into
         the result."""
         axis = op.axis % len(cluster.space)
@@ -211,12 +211,12 @@ class Choice:
             and self._serves(other, op, cluster)
         )
 
-    def _makes_part(self, other: Cluster, op: Op, cluster: Cluster) -> bool:
+    def _computes_operand(self, other: Cluster, op: Op, cluster: Cluster) -> bool:
         """True if a loop computes an operand of a concat and is cheap enough to be evaluated for all elements of the
         result."""
-        return self.joins_parts(op) and _is_little(other) and self._serves(other, op, cluster, views=True)
+        return self.lowers_elementwise(op) and _is_little(other) and self._serves(other, op, cluster, views=True)
 
-    def joins_parts(self, op: Op) -> bool:
+    def lowers_elementwise(self, op: Op) -> bool:
         """True if a concat is lowered elementwise, fused with the producers of its operands."""
         return isinstance(op, Concat) and len(op.xs) <= self.preferences.concat_operands
 
@@ -227,7 +227,7 @@ class Choice:
         while todo:
             for use in todo.pop().uses:
                 user = use.owner.opview
-                if views and isinstance(user, Op) and user.has(Trait.VIEW) and not self.stands(user):
+                if views and isinstance(user, Op) and user.has(Trait.VIEW) and not self.is_materialised(user):
                     todo.append(user.operation.results[0])
                 elif user.operation not in inside:
                     return False
@@ -270,7 +270,7 @@ class Choice:
     def local(self, op: Op) -> bool:
         return op.operation in self.position
 
-    def stands(self, op: Op) -> bool:
+    def is_materialised(self, op: Op) -> bool:
         """True if a view has a cluster of its own, or is in another block."""
         return not self.local(op) or op.operation in self.cluster
 
@@ -363,15 +363,15 @@ class Choice:
         if op is None or not self.local(op) or not has_rule(op) or not op.has(FREE):
             return False
         if user.has(Trait.CONTRACTION):
-            if not op.has(Trait.VIEW) or not affine(value, self.stands):
+            if not op.has(Trait.VIEW) or not affine(value, self.is_materialised):
                 return False
             if user.has(Trait.PACKED) and value != user.operands[0]:
                 return False  # panels must be in memory
-            return contiguous(user, value, self.stands, self.preferences.strided_columns)
+            return contiguous(user, value, self.is_materialised, self.preferences.strided_columns)
         if cluster in self.crowded and isinstance(op, Transpose) and not user.has(Trait.VIEW):
             return self._keeps_columns(op) or self._computes_behind(cluster, op)
         if user.has(Trait.ATTENTION) and not any(value == x for x in (user.mask, user.lengths) if x is not None):
-            return op.has(Trait.VIEW) and affine(value, self.stands)
+            return op.has(Trait.VIEW) and affine(value, self.is_materialised)
         return True
 
     def _streams(self, cluster: Cluster) -> int:

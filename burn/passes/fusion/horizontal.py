@@ -18,7 +18,7 @@ from burn.passes.fusion.cluster import Cluster, leads_to
 from burn.passes.fusion.joins import JOINS
 
 MORE = 2
-"""Such a group may have this many times the usual number of ops: most of them compute one number per row."""
+"""Such a group may have this multiple of `max-ops`: most of its ops compute one number per row."""
 
 
 def fuse_horizontally(choice: Choice) -> None:

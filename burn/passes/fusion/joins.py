@@ -48,13 +48,13 @@ def _direct(choice: Choice, op: Op, cluster: Cluster) -> bool:
 def _joins_loop(choice: Choice, op: Op, cluster: Cluster) -> bool:
     if op.has(Trait.REDUCTION):
         return (
-            type_of(op.x).shape == cluster.space and choice.cluster_of(op.x) is cluster and _worth_joining(cluster, op)
+            type_of(op.x).shape == cluster.space and choice.cluster_of(op.x) is cluster and _pays_to_join(cluster, op)
         )
     if op.KERNEL or isinstance(op, Concat):
         return False
     if _shape(op) != cluster.space:
         return False
-    if any(isinstance(m, Concat) and not choice.joins_parts(m) for m in cluster.members):
+    if any(isinstance(m, Concat) and not choice.lowers_elementwise(m) for m in cluster.members):
         return False
     return _direct(choice, op, cluster)
 
@@ -64,7 +64,7 @@ def reads_rows(choice: Choice, op: Op, cluster: Cluster) -> bool:
     return _direct(choice, op, cluster) or (isinstance(op, Pointwise) and _joins_reduce(choice, op, cluster))
 
 
-def _worth_joining(cluster: Cluster, op: Op) -> bool:
+def _pays_to_join(cluster: Cluster, op: Op) -> bool:
     """A reduction of a whole tensor runs on one thread: the ops before it should not."""
     kept = [d for i, d in enumerate(cluster.space) if i not in axes_of(op)]
     return any(d != 1 for d in kept)
@@ -196,7 +196,7 @@ def _joins_epilogue(choice: Choice, op: Op, cluster: Cluster) -> bool:
     return isinstance(op, Pointwise) and _shape(op) == cluster.space and _direct(choice, op, cluster)
 
 
-def _joins_sums(choice: Choice, op: Op, cluster: Cluster) -> bool:
+def _joins_contraction(choice: Choice, op: Op, cluster: Cluster) -> bool:
     return _joins_epilogue(choice, op, cluster) and not (_is_costly(choice, op, cluster) and _is_large(choice, cluster))
 
 
@@ -219,7 +219,7 @@ JOINS: dict[str, Callable[[Choice, Op, Cluster], bool]] = {
     "loop": _joins_loop,
     "reduce": _joins_reduce,
     "window": _joins_epilogue,
-    "contract": _joins_sums,
+    "contract": _joins_contraction,
     "attention": _joins_epilogue,
     "attention_gradient": lambda *_: False,
     "cumulative": lambda *_: False,

@@ -17,10 +17,10 @@ from burn.kernels.builders.builder import loop_index, loops
 from burn.kernels.lower import Lowering
 
 
-def affine(value: ir.Value, stands: Callable[[Op], bool]) -> bool:
+def affine(value: ir.Value, is_materialised: Callable[[Op], bool]) -> bool:
     """True if element (i, j, ..) of a view has an affine address: no division, no condition. stands: tells if a view is
     computed elsewhere and read directly here."""
-    load = _load_of(value, stands)
+    load = _load_of(value, is_materialised)
     return load is not None and not any(isinstance(a, Call) for m, _ in _terms(load.offset) for a in m)
 
 
@@ -28,25 +28,25 @@ def _terms(dim: Dim) -> Iterable[tuple[tuple, int]]:
     return () if isinstance(dim, int) else dim.terms
 
 
-def _load_of(value: ir.Value, stands: Callable[[Op], bool]) -> Load | None:
+def _load_of(value: ir.Value, is_materialised: Callable[[Op], bool]) -> Load | None:
     def inside(v: ir.Value) -> bool:
         op = op_of(v)
-        return op is not None and op.has(Trait.VIEW) and not stands(op)
+        return op is not None and op.has(Trait.VIEW) and not is_materialised(op)
 
     scalar = Lowering(inside).at(value, loop_index(loops(type_of(value).shape)))
     return scalar if isinstance(scalar, Load) else None
 
 
-def contiguous(user: Op, value: ir.Value, stands: Callable[[Op], bool], apart: bool) -> bool:
-    """For the rhs of a dot product: True if the columns are contiguous, or `apart` allows strided ones."""
+def contiguous(user: Op, value: ir.Value, is_materialised: Callable[[Op], bool], strided: bool) -> bool:
+    """For the rhs of a dot product: True if the columns are contiguous, or `strided` allows strided ones."""
     if not isinstance(user, DotGeneral) or user.rhs != value:
         return not isinstance(user, (Conv, PackedConv))
-    if apart:
+    if strided:
         return True
     shape = type_of(value).shape
     columns = [a for a in range(len(shape)) if a not in (*user.rhs_batch, *user.rhs_contract)]
     if not columns:
         return True
-    load = _load_of(value, stands)
+    load = _load_of(value, is_materialised)
     assert load is not None
     return shape[columns[-1]] == 1 or coefficient(load.offset, LoopVar(f"i{columns[-1]}", shape[columns[-1]])) == 1

@@ -27,11 +27,11 @@ class Rebuild:
 
     def run(self) -> None:
         for op in self.choice.ops[:-1]:
-            if self._stands(op):
+            if self._is_materialised(op):
                 self._emit(self._unit(op))
         # An operation's Python hash changes with its operands, so all lookups precede the replacement of uses.
         replaced = [
-            op.operation for op in self.choice.ops[:-1] if op.operation in self.choice.cluster or self._dissolves(op)
+            op.operation for op in self.choice.ops[:-1] if op.operation in self.choice.cluster or self._is_inlined(op)
         ]
         for old, new in self.values.items():
             old.replace_all_uses_with(new)
@@ -39,13 +39,13 @@ class Rebuild:
             if not is_used(operation):
                 operation.erase()
 
-    def _dissolves(self, op: Op) -> bool:
+    def _is_inlined(self, op: Op) -> bool:
         return op.operation not in self.choice.cluster and op.has(FREE) and has_rule(op)
 
     def _unit(self, op: Op) -> object:
         return self.choice.cluster.get(op.operation, op)
 
-    def _stands(self, op: Op) -> bool:
+    def _is_materialised(self, op: Op) -> bool:
         return op.operation in self.choice.cluster or not op.has(FREE) or isinstance(op, Reshape) or not has_rule(op)
 
     def _emit(self, unit: object) -> None:
@@ -101,7 +101,7 @@ class Rebuild:
             if operation in members:
                 continue
             op = operation.opview
-            if not (operation in self.choice.position and isinstance(op, Op) and self._dissolves(op)):
+            if not (operation in self.choice.position and isinstance(op, Op) and self._is_inlined(op)):
                 return True
             inner = op.operation.results[0]
             for reader in inner.uses:

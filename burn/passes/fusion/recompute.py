@@ -25,7 +25,7 @@ LONG = 12
 """The most ops of a recomputed value."""
 
 MORE = 2
-"""A group with recomputed ops may have this many times the usual number of ops."""
+"""A group with recomputed ops may have this multiple of `max-ops`."""
 
 SMALL = 8
 """A tensor this many times smaller than the value counts as free."""
@@ -90,7 +90,7 @@ class Recomputation:
 
 
 def repeat(choice: Choice) -> None:
-    """Gives every group that reads such a value its own ops for it. A value that one group then reads is in memory for
+    """Copies the ops of such a value into every group that reads it. A value that one group then loads is in memory for
     the others."""
     for _ in range(ROUNDS):
         if not _repeat(choice):
@@ -169,12 +169,12 @@ def _best(choice: Choice, value: ir.Value, readers: list[Cluster]) -> tuple[Reco
 def _can(choice: Choice, recomputation: Recomputation, reader: Cluster) -> bool:
     fits = len(recomputation.steps) <= LONG and len(reader.members) + len(recomputation.steps) <= MORE * choice.max_ops
     return fits and all(
-        JOINS[reader.kind](choice, op, reader) or _stands_alone(choice, op, reader)
+        JOINS[reader.kind](choice, op, reader) or _is_small_broadcast(choice, op, reader)
         for op in recomputation.steps.values()
     )
 
 
-def _stands_alone(choice: Choice, op: Op, reader: Cluster) -> bool:
+def _is_small_broadcast(choice: Choice, op: Op, reader: Cluster) -> bool:
     """True if an op is small and computed where its result is broadcast: a converted weight of a norm."""
     result = op.operation.results[0]
     cheap = isinstance(op, Pointwise) and op.FUNCTION not in EXPENSIVE

@@ -229,7 +229,7 @@ def _repeated(value: ir.Value) -> ir.Value | None:
 
 
 @pattern("attention")
-def spread_mask(rewriter: Rewriter, op: Op) -> ir.Value | None:
+def broadcast_mask(rewriter: Rewriter, op: Op) -> ir.Value | None:
     """attention(.., broadcast(mask)) = attention(.., mask)"""
     spread = is_named(op.mask, "broadcast_to") if op.mask is not None else None
     if spread is None:
@@ -363,16 +363,16 @@ def _mask(rewriter: Rewriter, mask: ir.Value | None, rank: int) -> ir.Value | No
     if mask is None:
         return None
     choice = is_named(mask, "select")
-    hides = choice is not None and splat(choice.on_true) == 0 and splat(choice.on_false) == -math.inf
-    if choice is not None and hides and type_of(choice.condition).shape == type_of(mask).shape:
+    masked = choice is not None and splat(choice.on_true) == 0 and splat(choice.on_false) == -math.inf
+    if choice is not None and masked and type_of(choice.condition).shape == type_of(mask).shape:
         mask = choice.condition
-    elif _is_zero_or_hides(known_array(mask, rewriter.weights) if type_of(mask).dtype in FLOATS else None):
+    elif _is_zero_or_infinite(known_array(mask, rewriter.weights) if type_of(mask).dtype in FLOATS else None):
         mask = ops.eq(mask, number_like(0.0, mask))
     shape = type_of(mask).shape
     return reshape(mask, (shape[0], 1, *shape[1:])) if rank == 3 and len(shape) == 3 else mask
 
 
-def _is_zero_or_hides(numbers: np.ndarray | None) -> bool:
+def _is_zero_or_infinite(numbers: np.ndarray | None) -> bool:
     """True if an added mask contains only zeros and minus infinities; None is an unknown mask."""
     return numbers is not None and bool(((numbers == 0) | (numbers == -math.inf)).all())
 
