@@ -82,7 +82,7 @@ class Hosted(ABC):
             with context():
                 outputs, events = self.execute(inputs, bound(self.types, inputs), watch, bytes or None)
         except Failed as error:
-            raise error.told(self.sites) from None
+            raise error.error(self.sites) from None
         finally:
             with self._lock:
                 self._runs.discard(cancelled)

@@ -344,7 +344,7 @@ class Times:
 NOWHERE = Book(None)
 
 
-@pytest.mark.parametrize("by_turns", [True, False])
+@pytest.mark.parametrize("interleaved", [True, False])
 def test_the_fastest_is_taken(interleaved: bool) -> None:
     times = Times({0: 1.0, 1: 0.5, 2: 0.7, 5: 1.0, 6: 1.1})
     assert search(Parts(interleaved=interleaved), "full", NOWHERE, times) == {"a": Size(1), "b": Size(5)}
