@@ -365,7 +365,7 @@ def _shared_library(model: Model) -> Path:
 
 
 def library_beside_process(model: Model) -> list[float]:
-    """Least milliseconds of a call in this process, and of the shared library's, by turns."""
+    """Least milliseconds of a call in this process, and of the shared library's, interleaved."""
     from tests.deploy.making import Library, feeds_of
 
     executable = burn.load(model.path, threads=1)
@@ -399,13 +399,13 @@ COLUMNS: dict[str, tuple[str, Callable[[float], str]]] = {
 
 
 NOTES = """
-emx-onnx-cgen writes plain loops over arrays of fixed sizes and nothing else: no threads, no other sizes, no errors; how long its
-code is depends on how GCC unrolls for a CPU. "burn, small" is `burn-compile --optimize size`.
+emx-onnx-cgen writes only plain loops over arrays of fixed sizes: no threads, no other sizes, no errors. The size of its code
+depends on how GCC unrolls loops for a CPU. "burn, small" is `burn-compile --optimize size`.
 
-Linkers begin sections at pages of memory unless they are told not to, which hides what differs between programs of this size:
-with the linker's usual flags mnist's small program has 18.9 KB, and emx-onnx-cgen's 18.0 or 22.1, by what is left of a page
-behind the weights that are in it. Not counted: burn's file of weights has them in panels of whole vectors, which for mnist are
-6.5 KB more than the ONNX file's numbers, and those 0.4 KB that the ONNX file says of them besides.
+By default, linkers align sections to pages of memory, which hides differences between programs of this size. With default
+flags mnist's small program has 18.9 KB, and emx-onnx-cgen's 18.0 or 22.1, depending on the rest of a page after its weights.
+Not counted: burn's file has weights in panels of whole vectors. For mnist these are 6.5 KB larger than the ONNX file's
+numbers.
 """
 
 
@@ -415,17 +415,17 @@ def page(figures: Mapping[str, Any]) -> str:
         "# Compiled models beside other engines",
         "",
         f"Written by `python benchmarks/binaries.py` on {figures['date']}: {figures['cpu']}; {versions}.",
-        "One thread, one process for each answer; every engine's first output is burn's within 0.1 %. burn's static library,",
-        "ONNX Runtime's and tract's C libraries and emx-onnx-cgen's C code (`gcc -O3 -march=native`) are linked to one small",
-        "program (`peers/peer.c`); IREE is `iree-run-module` (for times `iree-benchmark-module`) with a module for this CPU.",
-        f"All is stripped, and programs in C are linked with `{UNPADDED}`.",
-        "The size is that of all files that are needed, but for the system's libraries and the weights: those in the ONNX file,",
-        "and the file that burn puts them into. Memory is the resident set, with the weights in it.",
+        "One thread, one process for each result; every engine's first output equals burn's within 0.1 %. One small program in C",
+        "(`peers/peer.c`) is linked to burn's static library, ONNX Runtime's and tract's C libraries, and emx-onnx-cgen's C code",
+        "(`gcc -O3 -march=native`). IREE is `iree-run-module` (for times `iree-benchmark-module`) with a module for this CPU.",
+        f"All files are stripped, and programs in C are linked with `{UNPADDED}`.",
+        "The size includes all required files except the system's libraries and the weights (the ONNX file's, and burn's file of",
+        "weights). Memory is the resident set, including the weights.",
         "",
     ]
     for key, (title, shown) in COLUMNS.items():
         lines += [f"## {title}", "", table(figures["models"], key, shown), ""]
-    lines += ["## The shared library beside `burn.load`, ms (least, by turns)", ""]
+    lines += ["## The shared library beside `burn.load`, ms (least, interleaved)", ""]
     lines += ["| | `burn.load` | library | ratio |", "| --- | --- | --- | --- |"]
     for name, row in figures["models"].items():
         ours, library = row[LIBRARY]

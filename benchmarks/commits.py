@@ -1,4 +1,4 @@
-"""Two checkouts of the project by turns, on the same models: is a later commit slower than an earlier one?
+"""Times two checkouts of the project, interleaved, on the same models: is a later commit slower than an earlier one?
 
     git worktree add ../before COMMIT && make -C ../before develop
     python benchmarks/commits.py ../before --models "mnist minilm train:cnn" --threads 2 --json FIGURES.json
@@ -146,7 +146,7 @@ def prepared(name: str, folder: Path) -> str:
 
 
 def compared(job: str, before: Path, threads: int, plan: Plan) -> Figures:
-    """Blocks by turns, the order reversed every other round."""
+    """Interleaved blocks; every other round runs in reverse order."""
     workers = {"before": Worker(before, job, threads), "after": Worker(HERE, job, threads)}
     figures = Figures()
     for number in range(plan.rounds):

@@ -1,7 +1,7 @@
 """Compile times of large graphs, stage by stage: `python benchmarks/compile_time.py [--nodes 1000 10000]`.
 
-There are five shapes: a deep chain of matmuls and pointwise ops, a transformer as exporters write it, and graphs of mostly
-shape arithmetic, of many branches, and of many small constants. It prints a row for each shape and size. A row has
+There are five shapes of graphs: a deep chain of matmuls and pointwise ops, a transformer as exporters write it, mostly shape
+arithmetic, many branches, and many small constants. It prints a row for each shape and size. A row has
 seconds of CPU time in all and by stage, peak memory, and the growth of time: the exponent p of nodes^p since the size before.
 Then it times two models of real size, BERT-base and an encoder of 48 layers, with random weights and an empty cache. The time
 is from the start of a process to the compiled program, read from a file.

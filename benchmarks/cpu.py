@@ -1,4 +1,4 @@
-"""burn on the CPU beside ONNX Runtime, OpenVINO and torch.compile: whole models, by turns in one process. Writes a table.
+"""burn on the CPU beside ONNX Runtime, OpenVINO and torch.compile: whole models, interleaved in one process. Writes a table.
 
     python benchmarks/cpu.py --figures FIGURES.json --models "seeded_vgg19 minilm" --threads 2     # a part, added to the figures
     python benchmarks/cpu.py --figures FIGURES.json --models minilm --target avx2 --threads 2,1   # another
@@ -193,14 +193,13 @@ def _row_number(label: str) -> int:
 
 INTRODUCTION = (
     "# burn on the CPU, beside its peers",
-    "Written by `python benchmarks/cpu.py`: float32, one call at a time. Medians by turns in one process; in "
-    "brackets burn's time over that peer's, and in the last column over the fastest peer's: below 1 burn is ahead. "
-    "A target (`vnni` is AVX-512 with products of bytes, `amx` has tile registers) restricts burn; its peers take all "
-    "instructions that the CPU has, which is named with the widest target that it can stand in for, and what it was "
-    "seen as where they could not. Models from PyTorch and `seeded` "
-    "ones have random weights.",
+    "Written by `python benchmarks/cpu.py`: float32, one call at a time. Medians of interleaved runs in one process. In "
+    "brackets is burn's time over that peer's, and in the last column over the fastest peer's: below 1 burn is ahead. "
+    "A target (`vnni` is AVX-512 with int8 instructions, `amx` has tile registers) restricts burn; its peers use all "
+    "instructions of the CPU. A section names the CPU with the widest target that it supports, and the CPU that peers "
+    "detected if that was restricted. Models from PyTorch and `seeded` ones have random weights.",
 )
-"""Of the page."""
+"""The page's heading and first paragraph."""
 
 
 def document(figures: Sequence[Figure], before: str = "") -> str:

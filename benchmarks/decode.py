@@ -1,4 +1,4 @@
-"""Tokens a second of language models on the CPU, at batch 1: burn, ONNX Runtime and torch.compile by turns in one process.
+"""Tokens a second of language models on the CPU, at batch 1: burn, ONNX Runtime and torch.compile, interleaved in one process.
 
     python benchmarks/decode.py --files FOLDER --write benchmarks/decode.md
     python benchmarks/decode.py --files FOLDER --models gpt2-small --threads 1        # a part of it, printed
@@ -40,11 +40,11 @@ ROUNDED = 0.1
 LEVELS = {0: "onnxruntime", 4: "onnxruntime, level 4"}
 """Files of matmuls: at level 4 ONNX Runtime rounds activations to 8 bits."""
 
-PRODUCT_ROWS = (1, 8, 16, 64, 128, 512)
+MATMUL_ROWS = (1, 8, 16, 64, 128, 512)
 
 PLAN = Plan(runs=24, rounds=6)
 
-PRODUCT = DECODERS["llama-1b-int4"]
+MATMUL = DECODERS["llama-1b-int4"]
 """Whose hidden layer is multiplied."""
 
 TURNS = 3
@@ -115,12 +115,12 @@ def matmuls(shape: Shape, folder: Path, threads: int) -> list[MatmulFigure]:
             runs["burn"] = burn.load(path, threads=threads).run
         runs[engine] = PEERS["onnxruntime"].load(Subject("product", path, {}, {}), threads, None)
     rng, figures = np.random.default_rng(0), []
-    for rows in PRODUCT_ROWS:
+    for rows in MATMUL_ROWS:
         given = {"x": rng.standard_normal((rows, shape.width), np.float32)}
         results = {engine: run(given) for engine, run in runs.items()}
         for (engine, result), most in zip(results.items(), (0.0, SAME, ROUNDED), strict=True):
             if not (apart := difference(results["burn"], result)) <= most:
-                raise BurnError(f"{engine}: products differ", [f"by {apart:.1e} of the largest"])
+                raise BurnError(f"{engine}: matmuls differ", [f"by {apart:.1e} of the largest"])
         calls: dict[str, Callable[[], Any]] = {e: (lambda run=run, given=given: run(given)) for e, run in runs.items()}
         timings = interleave(calls, PLAN).timings
         figures.append(MatmulFigure(rows, {engine: timing.median for engine, timing in timings.items()}))
@@ -132,7 +132,7 @@ def matmuls_table(shape: Shape, figures: list[MatmulFigure]) -> list[str]:
     head = ["rows", "burn", "GFLOP/s", *engines]
     lines = [f"| {' | '.join(head)} |", f"|{' --- |' * len(head)}", *(f.row(engines, each * f.rows) for f in figures)]
     return [
-        f"Products of so many rows with a weight of 4 bits, {shape.width} by {shape.hidden}, as a prompt has them:",
+        f"Matmuls of several rows, as in a prompt, with a 4-bit weight of {shape.width} by {shape.hidden}:",
         "\n".join(lines),
     ]
 
@@ -164,8 +164,9 @@ def document(figures: list[Figure], threads: int, past: int, more: list[str]) ->
     lines = [
         "# Tokens a second on the CPU, beside its peers",
         f"Written by `python benchmarks/decode.py` on {datetime.date.today()}: {processor()}, {threads} threads, {versions}. "
-        f"Tokens a second at batch 1, behind {past} tokens, random weights; medians by turns in one process. Weights are what a "
-        "step reads; beside them, of the memory's bandwidth, what burn reaches. In brackets a peer's time over burn's. In files "
+        f"Tokens a second at batch 1, after {past} tokens, random weights; medians of interleaved runs in one process. "
+        "Weights are the bytes that a step reads, and next to them burn's share of the memory bandwidth. In brackets is a peer's "
+        "time over burn's. In files "
         "of level 4 ONNX Runtime rounds activations to 8 bits, which burn does not.",
         f"| {' | '.join(['model', 'weights', 'burn', 'reads', *engines])} |\n|{' --- |' * (4 + len(engines))}\n"
         + "\n".join(f.row(engines) for f in figures),
@@ -188,7 +189,7 @@ def main() -> None:
     for name in args.models:
         figures.append(measured(name, args.files, threads, args.past))
         print(figures[-1].row(list(figures[-1].times)[1:]), flush=True)
-    table = matmuls_table(PRODUCT, matmuls(PRODUCT, args.files, threads))
+    table = matmuls_table(MATMUL, matmuls(MATMUL, args.files, threads))
     print(*table, sep="\n")
     if args.write:
         args.write.write_text(document(figures, threads, args.past, table))

@@ -23,15 +23,15 @@ from rows.timing import Row, attempt, table
 
 from burn.bench.interleave import Plan
 from burn.bench.training import Setting, measure
-from burn.bench.twins import CARD_CASES
+from burn.bench.twins import GPU_CASES
 from burn.runtime.device import device
 
-_WAITED = "One call, waited for, from tensors on the card to tensors on the card; `torch.compile` in its mode `reduce-overhead`."
+_WAITED = "One synchronised call on tensors in GPU memory; `torch.compile` in its mode `reduce-overhead`."
 
 CALLS = {
-    "kernels": ("Many calls in a row, on the card's clock.", kernels.cases),
+    "kernels": ("Many calls in a row, timed by the GPU's clock.", kernels.cases),
     "models": (_WAITED, models.cases),
-    "decoding": (f"{_WAITED} Keys and values lie in tensors of one size.", decoding.cases),
+    "decoding": (f"{_WAITED} Keys and values are in tensors of fixed size.", decoding.cases),
 }
 PARTS = (*CALLS, "training")
 
@@ -50,7 +50,7 @@ def training(names: Sequence[str], peers: list[str]) -> list[Row]:
             continue
         times = {peer: timing.median for peer, timing in found.timings.items()}
         print(f"{name}: {times}, losses {found.losses}", flush=True)
-        shape = "x".join(map(str, CARD_CASES[name].shape))
+        shape = "x".join(map(str, GPU_CASES[name].shape))
         rows.append(Row(f"{name} {shape}", times.pop("burn"), times))
     return rows
 
@@ -60,7 +60,7 @@ def main() -> None:
     parser.add_argument("--output", type=Path, help="where to write the tables")
     parser.add_argument("--part", action="append", choices=PARTS, help="only that; repeatable")
     parser.add_argument(
-        "--model", action="append", choices=list(CARD_CASES), help="of those that are trained; repeatable"
+        "--model", action="append", choices=list(GPU_CASES), help="of those that are trained; repeatable"
     )
     parser.add_argument(
         "--row", default="", help="only rows of kernels, models and decoding whose names this pattern finds"
@@ -73,7 +73,7 @@ def main() -> None:
     torch.set_grad_enabled(False)
     facts = device("cuda").facts()
     parts = [
-        "# burn on a card, beside PyTorch",
+        "# burn on a GPU, beside PyTorch",
         f"Written by `python benchmarks/gpu.py` on {datetime.date.today()}: {facts['name']}, driver's interface "
         f"{facts['driver'] // 1000}.{facts['driver'] % 1000 // 10}, PyTorch {torch.__version__.split('+')[0]}. Smaller is "
         "better; torch's time is that of its fastest way.",
@@ -83,7 +83,7 @@ def main() -> None:
             parts += [f"## {name.capitalize()}\n\n{about}", table(attempt(cases(), args.row))]
     if "training" in wanted:
         about = "Steps of AdamW in bfloat16 in a row, each until its loss is read (torch: autocast, fused AdamW)."
-        rows = training(args.model or list(CARD_CASES), args.peers.split(","))
+        rows = training(args.model or list(GPU_CASES), args.peers.split(","))
         parts += [f"## Training\n\n{about}", table(rows)]
     text = "\n\n".join(parts) + "\n"
     print(text)

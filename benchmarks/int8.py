@@ -72,7 +72,7 @@ class _Reader:
         return next(self.left, None)
 
 
-PRODUCTS = ("MatMul", "Gemm")
+MATMULS = ("MatMul", "Gemm")
 """The quantised operators of transformers. ONNX Runtime's default, all operators, gives masked scores of attention, -3.4e38, a
 scale of 1e36: all other scores become 0, in any engine."""
 
@@ -136,8 +136,8 @@ MAKERS: dict[str, dict[str, Maker]] = {
     "bert_base": {
         "burn static": _burn_static,
         "burn dynamic": _burn_dynamic,
-        "onnxruntime QDQ int8": _ort_static("QDQ", "QInt8", PRODUCTS),
-        "onnxruntime QDQ uint8": _ort_static("QDQ", "QUInt8", PRODUCTS),
+        "onnxruntime QDQ int8": _ort_static("QDQ", "QInt8", MATMULS),
+        "onnxruntime QDQ uint8": _ort_static("QDQ", "QUInt8", MATMULS),
         "onnxruntime dynamic": _ort_dynamic,
     },
 }
@@ -293,17 +293,16 @@ def _table(found: Sequence[Time], known: dict[tuple[str, str, str], Accuracy]) -
 INTRODUCTION = (
     "# Quantised models on the CPU, burn beside ONNX Runtime",
     "Written by `python benchmarks/int8.py`: ResNet-50 (one picture of 224 by 224) and BERT-base (one sentence of 128 "
-    "tokens), quantised to 8 bits by `burn quantize` and by ONNX Runtime's tools, each file run by both engines. Of "
-    "BERT, ONNX Runtime's static tool quantises products alone: by default it also quantises attention's masked scores "
-    "(-3.4e38), and what it writes answers nothing. Medians by turns in one process; the "
+    "tokens), quantised to 8 bits by `burn quantize` and by ONNX Runtime's tools, each file run by both engines. For "
+    "BERT, ONNX Runtime's static tool quantises only matmuls: by default it also quantises attention's masked scores "
+    "(-3.4e38), and the file gives useless results. Medians of interleaved runs in one process; the "
     "ratio is burn's time over ONNX Runtime's: below 1 burn is ahead.",
-    "The weights are random, but for batch norms, which have the statistics of inputs as they are drawn here, and the "
-    "last layer, which is fitted to tell 100 classes of synthetic pictures or sentences apart "
-    "(`benchmarks/rows/decided.py`). So the float model's scores are decided, and the share of fresh inputs for which a "
-    "quantised model ranks the same class first (same top 1) means something; what trained networks would answer to "
-    "pictures and texts it does not say.",
+    "The weights are random, with two exceptions (`benchmarks/rows/decided.py`). Batch norms have the statistics of the "
+    "drawn inputs. The last layer is fitted to distinguish 100 classes of synthetic pictures or sentences. So the float "
+    "model's scores are clear, and the fraction of fresh inputs with the same top 1 is meaningful. It does not predict "
+    "the accuracy of trained networks on real data.",
 )
-"""Of the page."""
+"""The page's heading and first paragraphs."""
 
 
 def document(times: Sequence[Time], accuracies: Sequence[Accuracy], before: str = "") -> str:

@@ -1,19 +1,17 @@
 """Checks the language of pages, docstrings and comments against CONTRIBUTING.md, section "Words and sentences".
 
-    python docs/prose.py                 # all tracked files, against docs/prose.json
-    python docs/prose.py FILE ...        # every finding of these files
-    python docs/prose.py --update        # lowers the counts in docs/prose.json
+    python docs/prose.py                 # every finding of all tracked files
+    python docs/prose.py FILE ...        # of these files
+    python docs/prose.py --rules         # also counts the findings by rule
 
-A finding is a private word (in prose or in a name), an opener ("What ...", "Whether ..."), a clause left out ("..., too."), or a
-passive chain. Sentences of more than 30 words also count. docs/prose.json holds how many findings a file had when the check was
-introduced. A file may not have more, and a new file may have none.
+A finding is a private word (in prose, in a name or in a message), an opener ("What ...", "Whether ..."), a clause left out ("...,
+too."), or a passive chain. Sentences of more than 30 words also count. No file may have a finding.
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
-import json
 import re
 import subprocess
 import sys
@@ -23,7 +21,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-ALLOWED = Path(__file__).with_name("prose.json")
 FOLDERS = ("burn", "docs", "examples", "benchmarks", "release", "tests")
 GENERATED = ("docs/reference/", "docs/dev/status.md", "docs/dev/architectures.md", "tests/exporters/python/golden/")
 LONGEST = 30  # words of a sentence
@@ -37,6 +34,18 @@ SENTENCE = re.compile(
 )
 SHAPES = re.compile(r"\b\w+\[[^]]*\]|\[[^]]*\]|\([^()]*[-+*/=][^()]*\)|\S+ = [^.;]*")  # do not count as words
 C_COMMENT = re.compile(r"/\*(.*?)\*/|//([^\n]*)", re.DOTALL)
+C_NAME = re.compile(r"\b[A-Za-z_]\w*\b")
+C_TEXT = re.compile(r'"(?:[^"\\\n]|\\.)*"')
+NAME_PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+USUAL_NAMES = {
+    "burn/dialect/dims/expression.py": {"product"},  # of sizes
+    "burn/optim/schedule.py": {"product"},  # of schedules
+    "burn/runtime/native/elf.c": {"place", "FROM_PLACE"},  # ELF's term for the address of a relocated field
+    "burn/runtime/native/elf_aarch64.c": {"FROM_PLACE"},
+    "burn/runtime/native/elf_machine.h": {"FROM_PLACE"},
+    "burn/runtime/native/elf_x86_64.c": {"FROM_PLACE"},
+}
+"""Names that are the field's terms in their file."""
 COMMENT = re.compile(
     r"""#([^\n]*)|\"{3}(?:[^\\]|\\.)*?\"{3}|'{3}(?:[^\\]|\\.)*?'{3}|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'""",
     re.DOTALL,
@@ -108,12 +117,13 @@ def passages(path: str, text: str, nodes: Iterable[ast.AST] | None = None) -> It
             line += paragraph.count("\n")
     elif path.endswith("Makefile"):
         yield from _comments(text)
-    elif path.endswith(".py"):
+    elif path.endswith((".py", ".pyi")):
         yield from _docstrings(ast.walk(ast.parse(text)) if nodes is None else nodes)
         yield from _comments(text)
     else:
         for match in C_COMMENT.finditer(text):
-            yield text.count("\n", 0, match.start()) + 1, re.sub(r"\n\s*\*? ?", "\n", match[1] or match[2] or "")
+            comment = re.sub(r"\n *\* {4,}\S[^\n]*", "\n", match[1] or match[2] or "")
+            yield text.count("\n", 0, match.start()) + 1, re.sub(r"\n\s*\*? ?", "\n", comment)
 
 
 def _docstrings(nodes: Iterable[ast.AST]) -> Iterator[tuple[int, str]]:
@@ -153,9 +163,12 @@ def _comments(text: str) -> Iterator[tuple[int, str]]:
 
 def check(path: str, text: str, banned: list[Word]) -> Iterator[Finding]:
     """The findings of a file. Quoted code (between backticks) is not looked at."""
-    nodes = list(ast.walk(ast.parse(text))) if path.endswith(".py") else []
+    nodes = list(ast.walk(ast.parse(text))) if path.endswith((".py", ".pyi")) else []
     if nodes:
-        yield from identifiers(path, nodes, banned)
+        yield from identifiers(path, defined_names(nodes), banned)
+        yield from messages(path, nodes, banned)
+    elif path.endswith((".c", ".h", ".cpp")):
+        yield from identifiers(path, c_names(text), banned)
     for line, passage in passages(path, text, nodes):
         prose = re.sub(r"`[^`]*`", "`_`", passage)
         offset = 0
@@ -166,20 +179,51 @@ def check(path: str, text: str, banned: list[Word]) -> Iterator[Finding]:
                 yield Finding(path, at, rule, sentence)
 
 
-def identifiers(path: str, nodes: Iterable[ast.AST], banned: list[Word]) -> Iterator[Finding]:
-    """Private words in the names that Python code defines and in its file's name."""
-    defined = [(Path(path).stem, 1)]
-    for node in nodes:
-        match node:
-            case ast.FunctionDef(name=name) | ast.ClassDef(name=name) | ast.arg(arg=name):
-                defined.append((name, node.lineno))
-            case ast.Name(id=name, ctx=ast.Store()) | ast.Attribute(attr=name, ctx=ast.Store()):
-                defined.append((name, node.lineno))
-    for name, line in dict(defined).items():
-        parts = [part.lower() for part in re.findall(r"[a-z]+|[A-Z][a-z]*", name)]
+def identifiers(path: str, names: Iterable[tuple[str, int]], banned: list[Word]) -> Iterator[Finding]:
+    """Private words in the names that code defines, given with their lines, and in its file's name."""
+    for name, line in dict([(Path(path).stem, 1), *names]).items():
+        parts = [part.lower() for part in NAME_PARTS.findall(name)]
+        if name in USUAL_NAMES.get(path, ()):
+            continue
         for word in banned:
             if word.names.intersection(parts) and word.found(" ".join(parts)):
                 yield Finding(path, line, f"private name ({word.terms})", name)
+
+
+def defined_names(nodes: Iterable[ast.AST]) -> Iterator[tuple[str, int]]:
+    """(name, line) of the functions, classes, parameters, variables and attributes that Python code defines."""
+    for node in nodes:
+        match node:
+            case ast.FunctionDef(name=name) | ast.ClassDef(name=name) | ast.arg(arg=name):
+                yield name, node.lineno
+            case ast.Name(id=name, ctx=ast.Store()) | ast.Attribute(attr=name, ctx=ast.Store()):
+                yield name, node.lineno
+
+
+def c_names(text: str) -> Iterator[tuple[str, int]]:
+    """(name, line) of all names of C or C++ code, without comments and strings."""
+    blank = re.compile(f"{C_COMMENT.pattern}|{C_TEXT.pattern}", re.DOTALL)
+    code = blank.sub(lambda match: "\n" * match[0].count("\n"), text)
+    for number, line in enumerate(code.splitlines(), 1):
+        for match in C_NAME.finditer(line):
+            yield match[0], number
+
+
+def messages(path: str, nodes: Iterable[ast.AST], banned: list[Word]) -> Iterator[Finding]:
+    """Private words in the texts of raised errors: calls of `fail`, of `Problem`, and of exceptions in `raise`."""
+    for node in nodes:
+        match node:
+            case ast.Raise(exc=ast.Call() as call):
+                pass
+            case ast.Call(func=ast.Name(id="Problem" | "fail") | ast.Attribute(attr="fail" | "refuse")) as call:
+                pass
+            case _:
+                continue
+        for part in ast.walk(call):
+            if isinstance(part, ast.Constant) and isinstance(part.value, str) and " " in part.value.strip():
+                for word in banned:
+                    if word.found(re.sub(r"`[^`]*`|'[^']*'", "_", part.value)):
+                        yield Finding(path, part.lineno, f"private word in a message ({word.terms})", part.value)
 
 
 def rules(sentence: str, banned: list[Word]) -> Iterator[str]:
@@ -202,7 +246,7 @@ def tracked() -> list[str]:
     listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split(
         "\n"
     )
-    suffixes = (".md", ".py", ".c", ".h", ".cpp", ".js", "Makefile")
+    suffixes = (".md", ".py", "_native.pyi", ".c", ".h", ".cpp", ".js", "Makefile")
     return [
         path
         for path in listed
@@ -216,33 +260,20 @@ def tracked() -> list[str]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("files", nargs="*")
-    parser.add_argument("--update", action="store_true", help="lower the counts that are allowed")
     parser.add_argument("--rules", action="store_true", help="count the findings by rule")
     options = parser.parse_args()
     banned = words((ROOT / "CONTRIBUTING.md").read_text())
-    allowed: dict[str, int] = json.loads(ALLOWED.read_text()) if ALLOWED.exists() else {}
-    counts: Counter[str] = Counter()
     kinds: Counter[str] = Counter()
-    failed = False
     for path in options.files or tracked():
         if not (ROOT / path).is_file():
             continue
         found = list(check(path, (ROOT / path).read_text(), banned))
-        counts[path] = len(found)
         kinds.update(finding.rule for finding in found)
-        if options.files or (len(found) > allowed.get(path, 0) and not options.update):
-            failed = failed or bool(found)
-            print(*found, sep="\n")
-            if not options.files:
-                print(f"{path}: {len(found)} findings, {allowed.get(path, 0)} allowed (docs/prose.json)")
+        for finding in found:
+            print(finding)
     if options.rules:
         print(*(f"{count:6} {rule}" for rule, count in kinds.most_common()), sep="\n")
-    if options.update and not options.files:
-        first = not allowed
-        kept = {path: min(n, n if first else allowed.get(path, 0)) for path, n in sorted(counts.items()) if n}
-        ALLOWED.write_text(json.dumps({path: n for path, n in kept.items() if n}, indent=0) + "\n")
-        return 0
-    return int(failed)
+    return int(bool(kinds))
 
 
 if __name__ == "__main__":

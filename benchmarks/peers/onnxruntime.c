@@ -25,7 +25,7 @@ static void *session, *values[MOST_INPUTS], *output;
 static const char *names[MOST_INPUTS];
 static char *output_name;
 
-#define CALL(place, ...) check(((function)api[place])(__VA_ARGS__))
+#define CALL(entry, ...) check(((function)api[entry])(__VA_ARGS__))
 
 static void check(status *failed) {
     if (failed)

@@ -22,7 +22,7 @@ const char *tract_get_last_error(void);
 enum { MOST_OUTPUTS = 64 };
 static void *runnable, *outputs[MOST_OUTPUTS];
 static size_t output_count;
-static int place[MOST_INPUTS]; /* the model's inputs: which of ours each is */
+static int input_of[MOST_INPUTS]; /* the model's inputs: which of ours each is */
 
 static void check(int failed) {
     if (failed)
@@ -38,7 +38,7 @@ void peer_open(const char *path, const input *inputs, int count) {
         check(tract_inference_model_input_name(read, (size_t)i, &name));
         for (int j = 0; j < count; j++)
             if (strcmp(inputs[j].name, name) == 0)
-                place[i] = j;
+                input_of[i] = j;
     }
     check(tract_inference_model_into_model(&read, &model));
     check(tract_model_into_runnable(&model, &runnable));
@@ -50,7 +50,7 @@ void peer_open(const char *path, const input *inputs, int count) {
 const void *peer_run(const input *inputs, int count, size_t *bytes) {
     void *given[MOST_INPUTS];
     for (int i = 0; i < count; i++) {
-        const input *in = &inputs[place[i]];
+        const input *in = &inputs[input_of[i]];
         check(tract_tensor_from_bytes(in->is_int64 ? INT64 : FLOAT32, in->rank, (const size_t *)in->dims, in->data, &given[i]));
     }
     for (size_t i = 0; i < output_count; i++)

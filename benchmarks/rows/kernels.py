@@ -20,7 +20,7 @@ TOLERANCE = 0.05
 """Of the largest number: bfloat16 keeps 8 bits, and sums differ."""
 
 OF_A_COPY = 0.85
-OF_PRODUCTS = 0.9
+OF_MATMULS = 0.9
 OF_ATTENTION = 0.85
 
 ROWS, COLUMNS = 8192, 4096
@@ -142,7 +142,7 @@ def memory_bound(name: str, function: Any, peer: Any, arguments: str, moves: flo
 def matmul(n: int) -> Row:
     peers = {"torch": torch.matmul, "torch.compile": torch.compile(torch.matmul)}
     made = row(f"product bf16 {n} cubed", lambda a, b: a @ b, peers, half(n, n), half(n, n), work=2 * n**3, unit="TF/s")
-    made.of_peers("cuBLAS", OF_PRODUCTS, "torch")
+    made.of_peers("cuBLAS", OF_MATMULS, "torch")
     return made
 
 

@@ -23,7 +23,7 @@ from rich.table import Table
 
 from burn.bench.cold import peak_memory
 from burn.bench.interleave import Plan, Timing, interleave
-from burn.bench.twins import CARD_CASES, CASES, Case, Kit
+from burn.bench.twins import CASES, GPU_CASES, Case, Kit
 from burn.errors import BurnError
 from burn.runtime.device import device
 
@@ -162,7 +162,7 @@ class Trained:
 
 def measure(name: str, steppers: list[str], setting: Setting, plan: Plan, memory: bool) -> Trained:
     """memory: also what a step takes of the host's. Raises BurnError where losses differ: then it is not the same work."""
-    case = {**CASES, **CARD_CASES}[name]
+    case = {**CASES, **GPU_CASES}[name]
     weights = _weights(case)
     steps = {stepper: STEPPERS[stepper](case, setting, weights) for stepper in steppers}
     close = CLOSE[setting.precision]

@@ -217,7 +217,7 @@ CASES = {
     "minilm": Case(minilm, (8, 128), 2, below=30522),
 }
 
-CARD_CASES = {
+GPU_CASES = {
     "bert-base": Case(BERT, (32, 128), 2, below=30522),
     "gpt2": Case(GPT2, (8, 1024), 50257, below=50257, each=True),
     "resnet50": Case(bottlenecks, (64, 3, 224, 224), 1000),

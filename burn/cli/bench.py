@@ -21,7 +21,7 @@ from burn.bench.report import Result, Row, as_json, difference, show
 from burn.bench.subject import Feeds, Subject, find
 from burn.bench.training import CLOSE, STEPPERS, Setting, Trained, show_trained
 from burn.bench.training import measure as trained
-from burn.bench.twins import CARD_CASES, CASES
+from burn.bench.twins import CASES, GPU_CASES
 from burn.cli.common import Size, Terminal
 from burn.cli.profile import profiled, show_profile
 from burn.cli.profile import roofline as measured
@@ -122,7 +122,7 @@ def models(
         if cold and where != Where():
             raise BurnError("fresh processes are timed on the CPU in fp32 only, as they are by default")
         if roofline and not where.is_host:
-            raise BurnError("--roofline is for the CPU: what a card reaches is not measured yet")
+            raise BurnError("--roofline is for the CPU: the peak throughput of GPUs is not measured")
         cpus = bind(threads) if where.is_host else threads
         if cpus < threads:
             log.print(f"note: {threads} threads share {cpus} CPUs")
@@ -150,7 +150,7 @@ def models(
 
 
 @main.command(context_settings={"help_option_names": ["-h", "--help"]})
-@click.argument("names", nargs=-1, type=click.Choice([*CASES, *CARD_CASES]), metavar="MODEL...")
+@click.argument("names", nargs=-1, type=click.Choice([*CASES, *GPU_CASES]), metavar="MODEL...")
 @click.option("--peers", type=Peers(STEPPERS), default=",".join(STEPPERS), show_default=True, help="which of them")
 @click.option("--threads", type=click.IntRange(1), default=2, show_default=True, help="for every one of them")
 @click.option("--runs", type=click.IntRange(1), default=15, show_default=True, help="counted steps, at least")
@@ -179,7 +179,7 @@ def train(
     try:
         if setting.is_host:
             bind(threads)
-        for name in names or (CASES if setting.is_host else CARD_CASES):
+        for name in names or (CASES if setting.is_host else GPU_CASES):
             log.print(name)
             results.append(trained(name, peers, setting, Plan(runs, rounds), memory and setting.is_host))
     except BurnError as error:

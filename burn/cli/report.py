@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from burn.runtime.profile import Profile, ProfileRow
 
 PAGE = Path(__file__).with_suffix(".html")
-PLACE = "/*DATA*/"
+PLACEHOLDER = "/*DATA*/"
 MOST_STEPS = 2000
 """Of the memory's curve: more would be finer than a screen."""
 
@@ -105,7 +105,7 @@ def page(
         ]
         found["checks"] = {"with": checks["with"], "outputs": rows}
     text = json.dumps(found, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
-    return PAGE.read_text(encoding="utf-8").replace(PLACE, text)
+    return PAGE.read_text(encoding="utf-8").replace(PLACEHOLDER, text)
 
 
 def layer(sources: Sequence[str], modules: Mapping[str, Sequence[SourceModule]]) -> str:

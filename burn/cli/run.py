@@ -50,7 +50,7 @@ TOLERANCE = 1e-4  # largest difference, relative to an output's largest value
 @click.option(
     "--repeat", type=click.IntRange(1), default=1, show_default=True, help="runs, of which the median is shown"
 )
-@click.option("--device", default="cpu", show_default=True, help="cpu, or a card: cuda, cuda:1")
+@click.option("--device", default="cpu", show_default=True, help="cpu, or a GPU: cuda, cuda:1")
 @click.option(
     "--precision", type=click.Choice(["fp32", "bf16", "fp16"]), default="fp32", help="of products", show_default=True
 )

@@ -35,9 +35,7 @@ INTERRUPTED = 130
     show_default=True,
     help="auto: the dashboard in a terminal, else a line",
 )
-@click.option(
-    "--device", help="what to train on: cpu, or a card: cuda, cuda:1  [default: where the experiment puts it]"
-)
+@click.option("--device", help="what to train on: cpu, or a GPU: cuda, cuda:1  [default: where the experiment puts it]")
 @click.option("--config", "print_config", is_flag=True, help="print the configuration as YAML and train nothing")
 def main(
     experiment: str,

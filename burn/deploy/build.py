@@ -263,7 +263,7 @@ def _parts(
     if images.pieces:
         sources.append(embedded(f"{name}_kernels", images.pieces, options.platform, scratch))
     if is_whole:
-        sources.append(small.HALVES)
+        sources.append(small.HALF_SOURCE)
     smaller = chain.smallest if options.small else ()
     flags = [*native_runtime.flags(), f"-D{name.upper()}_{_API}", *["-DBURN_PROGRAM"] * is_command, *smaller]
     flags += [*small.flags(name), *["-DBURN_STATIC"] * is_static] if is_whole else []

@@ -29,12 +29,12 @@ _NO_GPU = ("no_gpu",)
 _COLD = ("cpu", "files", "heap", "lib_list", "main", "model", "npz", "run_profile", "sizes", "system", "weights")
 """Sources that run once, or once per call, and not for each element: compiled for size."""
 
-_HALVES = ("truncdfhf2", "truncsfhf2", "truncdfbf2", "truncsfbf2", "extendhfsf2")
+_HALF_CONVERSIONS = ("truncdfhf2", "truncsfhf2", "truncdfbf2", "truncsfbf2", "extendhfsf2")
 
 
 def flags() -> list[str]:
     """Flags for files that include the runtime's headers. LLVM has its own names for conversions of fp16 and bf16."""
-    return [f"-I{OWN}", f"-I{SHARED}", *(f"-Dburn_{name}=__{name}" for name in _HALVES)]
+    return [f"-I{OWN}", f"-I{SHARED}", *(f"-Dburn_{name}=__{name}" for name in _HALF_CONVERSIONS)]
 
 
 def sources(command: bool, gpus: bool = False) -> list[Path]:

@@ -21,7 +21,7 @@ from burn.runtime.artefact import Artefact
 
 FOLDER = native_runtime.OWN / "small"
 
-HALVES = native_runtime.SHARED / "half.c"
+HALF_SOURCE = native_runtime.SHARED / "half.c"
 """Functions that a compiler may call implicitly. The linker drops unused ones."""
 
 _OFFERED = """input input_dim constant output plan alloc free grow mark release scratch copy read write launch steps enter leave

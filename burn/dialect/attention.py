@@ -12,7 +12,7 @@ from burn.dialect.dims import Dim, exact_div, product
 from burn.dialect.mlir import ir
 from burn.dialect.op import Agreement, DTypeName, Op, Operand, same_type
 from burn.dialect.traits import Trait
-from burn.dialect.types import FLOATS, HALVES, TensorType, may_equal, may_spread, type_of
+from burn.dialect.types import FLOATS, HALF_DTYPES, TensorType, may_equal, may_spread, type_of
 from burn.errors import TypeMismatch
 
 NEGATIVE_INFINITY = float("-inf")
@@ -115,7 +115,7 @@ def scores(q: ir.Value, k: ir.Value, scale: float) -> ir.Value:
     type_, keys = type_of(q), type_of(k)
     batch, heads, length, depth = type_.shape
     groups = keys.shape[1]
-    if type_.dtype in HALVES:
+    if type_.dtype in HALF_DTYPES:
         root = number(scale**0.5, type_.dtype)
         q, k = ops.mul(q, root), ops.mul(k, root)
     elif scale != 1.0:

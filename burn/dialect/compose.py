@@ -8,7 +8,7 @@ from typing import Any
 from burn.dialect import ops
 from burn.dialect.dims import Dim, decide, plain, symbols
 from burn.dialect.mlir import ir
-from burn.dialect.types import DTYPES, HALVES, INTEGERS, TensorType, type_of
+from burn.dialect.types import DTYPES, HALF_DTYPES, INTEGERS, TensorType, type_of
 from burn.errors import TypeMismatch
 
 
@@ -107,7 +107,7 @@ def along(x: ir.Value, axis: int, rank: int) -> ir.Value:
     type_ = type_of(x)
     if type_.rank != 1:
         raise TypeMismatch(
-            "not a vector", [f"a vector is wanted, one number for each place on axis {axis}, not {type_}"]
+            "not a vector", [f"it must be a vector with one number for each index of axis {axis}, not {type_}"]
         )
     (size,) = type_.shape
     return reshape(x, tuple(size if i == axis % rank else 1 for i in range(rank)))
@@ -115,7 +115,7 @@ def along(x: ir.Value, axis: int, rank: int) -> ir.Value:
 
 def wide(dtype: str) -> str:
     """The element type for sums and statistics of `dtype`: float32 for the 16-bit floats."""
-    return "float32" if dtype in HALVES else dtype
+    return "float32" if dtype in HALF_DTYPES else dtype
 
 
 def count(x: TensorType, axes: tuple[int, ...]) -> Dim:

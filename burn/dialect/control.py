@@ -59,8 +59,8 @@ class Loop(Op, name="loop", pure=False):
 
     Shapes: trips [] int64, condition [] bool, carried... -> carried..., stacked... The region's arguments are the
     iteration [] int64, the condition [] bool, carried... It yields the next condition, the next carried..., and `scans`
-    slices [s..], which the results [n, s..] stack. n is the number of iterations: a dim in `symbols`, or the trip count
-    if no condition can end the loop earlier.
+    slices [s..]. The results [n, s..] stack the slices. n is the number of iterations: a dim in `symbols`, or the trip
+    count if no condition can end the loop earlier.
 
     A carried value may change its shape. It then has symbols for the varying dims in the region argument's type (the
     size in this iteration), and others in the result's (the final size). All are listed in `symbols`. Other dims never

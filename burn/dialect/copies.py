@@ -80,7 +80,7 @@ def seen_now() -> tuple[Copies, ...]:
 
 
 def seen(value: Any) -> Any:
-    """What stands for a value here: the value itself outside of `seeing`."""
+    """The current copy of a value; the value itself outside of `seeing`."""
     for copies in _seen.get():
         value = copies.get(value, value)
     return value

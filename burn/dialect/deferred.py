@@ -175,7 +175,7 @@ def is_remembering() -> bool:
 
 
 def remembered() -> list[Application]:
-    """What was recorded since the outermost `remembering` began."""
+    """The applications recorded since the outermost `remembering` began."""
     return _remembered.get() or []
 
 

@@ -118,7 +118,7 @@ class GatherND(Op, name="gather_nd", traits=Trait.INDEXED):
         _check_indices(cls, indices)
         depth = indices.shape[-1] if indices.rank else 0
         if not 0 <= batch_dims < max(indices.rank, 1):
-            cls.fail(f"{batch_dims} axes of {indices} are no batch: the last one holds places", "batch_dims")
+            cls.fail(f"{batch_dims} axes of {indices} are no batch: the last one has the indices", "batch_dims")
         if not isinstance(depth, int) or not 0 <= depth <= x.rank - batch_dims:
             cls.fail(f"the last axis of the indices, {depth}, must be at most {x.rank - batch_dims}")
         return x.with_shape((*indices.shape[:-1], *x.shape[batch_dims + depth :]))

@@ -84,7 +84,7 @@ def splat(value: ir.Value) -> float | int | bool | None:
     while op is not None and op.has(Trait.VIEW):
         op = op_of(op.x)
     number = None if op is None else _number_of(op)
-    # a view's operand may be replaced by an equal one, of which the number is known
+    # a view's operand may later be replaced by an equal one with a known number
     if known is not None and (number is not None or op is source):
         known.numbers[value] = number
     return number

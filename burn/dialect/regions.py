@@ -29,8 +29,9 @@ class Form:
     """The operators' differences.
 
     bins: along the height, along the width. scale: pixels per unit of the boxes' coordinates. shift: subtracted from
-    them, in pixels. least: the smallest extent of a region, in pixels; None accepts any, including 0 and less. by_bin:
-    position-sensitive pooling (arXiv:1605.06409), in which channel i of the result in bin b reads channel i * bins + b.
+    them, in pixels. least: the smallest extent of a region, in pixels; None accepts any, including 0 and less.
+
+    by_bin: position-sensitive pooling (arXiv:1605.06409): channel i of the result in bin b reads channel i * bins + b.
     """
 
     bins: tuple[Dim, Dim]

@@ -14,7 +14,7 @@ from burn.dialect.compose import check_equal, dim_value, number, reshape
 from burn.dialect.dims import Dim
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op, Operand, same_type
-from burn.dialect.types import FLOATS, HALVES, TensorType, may_equal, type_of
+from burn.dialect.types import FLOATS, HALF_DTYPES, TensorType, may_equal, type_of
 
 DIRECT = 48
 """Lengths up to this are not factorised: one matmul of that size is cheaper than two and a twiddle."""
@@ -50,7 +50,7 @@ class Dft(Op, name="dft"):
         if im is not None:
             check_equal(type_of(im).shape, type_.shape, "the real and the imaginary part have one shape")
             im = reshape(im, type_.shape)
-        working = "float32" if type_.dtype in HALVES else type_.dtype
+        working = "float32" if type_.dtype in HALF_DTYPES else type_.dtype
         parts = [None if p is None else ops.cast(p, dtype=working) if working != type_.dtype else p for p in (re, im)]
         real, imaginary = transform((parts[0], parts[1]), n, 1.0 if inverse else -1.0)
         results = [real, imaginary]

@@ -73,7 +73,7 @@ DTYPES: dict[str, DType] = {
 }
 _BY_MLIR = {d.mlir: d.name for d in DTYPES.values()}
 FLOATS = tuple(n for n, d in DTYPES.items() if d.kind == "float")
-HALVES = ("float16", "bfloat16")
+HALF_DTYPES = ("float16", "bfloat16")
 INTEGERS = tuple(n for n, d in DTYPES.items() if d.kind in ("int", "uint"))
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from burn.dialect.functions import BY_NAME
-from burn.dialect.types import DTYPES, HALVES, numpy_dtype
+from burn.dialect.types import DTYPES, HALF_DTYPES, numpy_dtype
 
 Number = int | float | bool
 
@@ -47,7 +47,7 @@ def apply(function: str, dtype: str, *args: Number) -> Number:
     with np.errstate(all="ignore"):
         if kind == "float":
             result = meaning(function)(*(np.float64(a) for a in args))
-            half = dtype in HALVES
+            half = dtype in HALF_DTYPES
             return rounded(np.float32(result) if half else result, dtype)
         if kind == "bool":
             return bool(BOOLS[function](*map(bool, args)))
@@ -85,7 +85,7 @@ def convert(value: Number, source: str, target: str, saturate: bool = True) -> N
     number = float(value)
     if kind == "small":
         return _small(number, target, saturate)
-    if target in HALVES and not isinstance(value, bool):
+    if target in HALF_DTYPES and not isinstance(value, bool):
         return _once(number, target)
     return rounded(number, target)
 

@@ -142,7 +142,7 @@ class LBFGS(Optimizer):
         """All parameters' elements, or gradients, one after the other."""
         missing = [f"'{path}' is missing" for path in self.parameters if path not in tensors]
         if missing:
-            raise TypeMismatch("LBFGS wants the gradients of all its parameters", missing)
+            raise TypeMismatch("LBFGS needs the gradients of all its parameters", missing)
         return concat([constant(tensors[path]).reshape(-1) for path in self.parameters]) * 1
 
     def _move(self, point: Tensor, d: Tensor, length: float) -> None:

@@ -42,7 +42,7 @@ class Precision:
 
     def run(self, program: Program, env: Environment = ANYWHERE) -> None:
         if self.to not in LARGEST:
-            raise CompileError(f"precision{{to={self.to}}}: halves are {' and '.join(LARGEST)}")
+            raise CompileError(f"precision{{to={self.to}}}: half precision is {' or '.join(LARGEST)}")
         narrow(program, self.to)
 
 

@@ -81,7 +81,7 @@ def plan(live_ranges: Sequence[tuple[int, int]], sizes: Sequence[int]) -> tuple[
     """Offsets of buffers in an arena, and the arena's bytes."""
 
 def symbols() -> dict[str, int]:
-    """What compiled programs may call: addresses by name."""
+    """The addresses of functions that compiled programs may call, by name."""
 
 def from_dlpack(capsule: Any) -> tuple[np.ndarray, int, int]:
     """An array of raw elements over the tensor's memory, and DLPack's type code and bits."""

@@ -33,7 +33,7 @@ class Unfit(Exception):
 
 
 class Array:
-    """A dense array in this process's memory, to be handed on through DLPack: `torch.from_dlpack(array)`."""
+    """A dense array in this process's memory, to be passed through DLPack: `torch.from_dlpack(array)`."""
 
     __slots__ = ("_array",)
 

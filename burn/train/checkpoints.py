@@ -209,7 +209,9 @@ def newest_whole(folder: Path) -> tuple[Saved | None, list[DamagedCheckpoint]]:
             errors.append(error)
     if errors:
         hint = "overwrite=True begins anew"
-        raise DamagedCheckpoint(errors[0].summary, [*errors[0].problems, Problem("so are all before it", hint=hint)])
+        raise DamagedCheckpoint(
+            errors[0].summary, [*errors[0].problems, Problem("all previous checkpoints are damaged", hint=hint)]
+        )
     return None, []
 
 

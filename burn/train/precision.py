@@ -23,7 +23,7 @@ from burn.nn.parameter import Buffer, Parameter
 from burn.tensors import Tensor, constant, trees
 from burn.tensors.concatenation import where
 
-HALVES = ("bfloat16", "float16")
+HALF_PRECISIONS = ("bfloat16", "float16")
 FULL = "float32"
 FIRST, LARGEST, FACTOR, PATIENCE = 2.0**15, 2.0**24, 2.0, 2000
 """The factor at first and at most, what it is divided by after an overflow, and how many steps without one multiply it by
@@ -53,10 +53,10 @@ class Rounded(Parameter):
 
 
 def checked(precision: str) -> str:
-    """The element type. Raises TypeMismatch for one that is none of `HALVES`."""
-    if precision not in (FULL, *HALVES):
+    """The element type. Raises TypeMismatch for one that is none of `HALF_PRECISIONS`."""
+    if precision not in (FULL, *HALF_PRECISIONS):
         raise TypeMismatch(
-            f"there is no training in {precision}", [f"precision is one of {', '.join((FULL, *HALVES))}"]
+            f"there is no training in {precision}", [f"precision is one of {', '.join((FULL, *HALF_PRECISIONS))}"]
         )
     return precision
 

@@ -113,10 +113,10 @@ def attended(
     q, k, v = (x.astype(np.float64) for x in sides)
     k, v = (np.repeat(x, case.h // case.g, axis=1) for x in (k, v))
     score = 0.4 * q @ k.swapaxes(2, 3)
-    steepness = np.full_like(score, 0.4)
+    score_derivative = np.full_like(score, 0.4)
     if case.softcap:
         bent = np.tanh(score / case.softcap)
-        score, steepness = case.softcap * bent, 0.4 * (1 - bent**2)
+        score, score_derivative = case.softcap * bent, 0.4 * (1 - bent**2)
     key = np.arange(case.t)
     ends = np.full(case.b, case.t) if lengths is None else lengths
     position = np.arange(case.s)[None, :] + (case.offset if lengths is None else ends[:, None] - case.s)
@@ -135,16 +135,16 @@ def attended(
     score = np.where(seen, score, -np.inf)
     top = score.max(-1, keepdims=True, initial=-1e30)
     p = np.exp(score - top)
-    return p / np.maximum(p.sum(-1, keepdims=True), 1e-300), steepness, v
+    return p / np.maximum(p.sum(-1, keepdims=True), 1e-300), score_derivative, v
 
 
 def reference(case: Case, sides: Sequence[np.ndarray], g: np.ndarray, **extra: np.ndarray) -> list[np.ndarray]:
     """The gradients by the definition, in float64."""
-    p, steepness, v = attended(case, sides, **extra)
+    p, score_derivative, v = attended(case, sides, **extra)
     share, g = case.h // case.g, g.astype(np.float64)
     q, k = (x.astype(np.float64) for x in sides[:2])
     slope = g @ v.swapaxes(2, 3)
-    slope = p * (slope - (p * slope).sum(-1, keepdims=True)) * steepness
+    slope = p * (slope - (p * slope).sum(-1, keepdims=True)) * score_derivative
     dk, dv = slope.swapaxes(2, 3) @ q, p.swapaxes(2, 3) @ g
     dk, dv = (x.reshape(case.b, case.g, share, case.t, -1).sum(2) if case.t else x[:, : case.g] for x in (dk, dv))
     return [slope @ np.repeat(k, share, axis=1), dk, dv]

@@ -100,7 +100,7 @@ def close(got: Any, want: np.ndarray, least: float = 2e-6) -> None:
 
 # ---- every form is right -----------------------------------------------------------------------------------------------------
 
-PRODUCTS = [
+MATMULS = [
     (1, 7, 5),
     (3, 1, 17),
     (8, 64, 48),
@@ -115,7 +115,7 @@ PRODUCTS = [
 
 @pytest.mark.covering
 @pytest.mark.parametrize("target", HERE)
-@pytest.mark.parametrize("sizes", PRODUCTS, ids=str)
+@pytest.mark.parametrize("sizes", MATMULS, ids=str)
 def test_matmuls(sizes: tuple[int, int, int], target: str) -> None:
     m, k, n = sizes
     x, w = random(m, k), random(k, n)

@@ -165,7 +165,7 @@ def test_slices_of_no_elements_where_the_length_is_found() -> None:
 
 
 def test_an_outer_value_carried_on() -> None:
-    """The body hands on a value from outside, and reads it in every iteration."""
+    """The body yields a value from outside, and reads it in every iteration."""
 
     def build(x, y, trips):
         outer = ops.mul(y, number(3.0))
@@ -377,7 +377,7 @@ def test_nested_loops_whose_sizes_change() -> None:
 
 
 def test_a_branch_in_a_loop() -> None:
-    """Either branch may hand on a value from outside, a carried one, or one of a size of its own."""
+    """Either branch may yield a value from outside, a carried one, or one of a size of its own."""
 
     def build(x, trips):
         doubled = ops.mul(x, number(2.0))

@@ -40,7 +40,7 @@ def test_loads_across_the_lanes(dtype: str) -> None:
 @pytest.mark.covering
 @pytest.mark.parametrize("target", [target.name for target in host_targets(features())])
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int8", "int64", "float16"])
-def test_rows_that_are_woven(dtype: str, target: str) -> None:
+def test_interleaved_rows(dtype: str, target: str) -> None:
     """One element of each row after the other, interleaved. The index may also be divided, as in a channel shuffle. Rows have one
     vector, several, a partial last vector, or less than a vector."""
     batch = symbol("n")
@@ -64,7 +64,7 @@ def test_rows_that_are_woven(dtype: str, target: str) -> None:
 @pytest.mark.parametrize("target", [target.name for target in host_targets(features())])
 @pytest.mark.parametrize("count", [2, 3, 5])
 def test_rows_that_are_repeated(count: int, target: str) -> None:
-    """An element several times behind each other: the rows that are woven are one and the same."""
+    """An element several times behind each other: the interleaved rows are the same."""
     program = Program.create(
         [("x", TensorType("float32", (symbol("n"), 37, 1))), ("z", TensorType("float32", (64, 1)))]
     )

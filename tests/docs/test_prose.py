@@ -60,6 +60,27 @@ def test_passages(prose: ModuleType) -> None:
     assert list(prose.passages("a.py", 'x = \'#\' """\n\'#""" # three\n')) == [(2, "three")]
     page = "# Title\n\nText.\n\n```python\nWhat\n```\n\n    What code\n\n| What | table |\n"
     assert [text.strip() for _, text in prose.passages("a.md", page)] == ["Text."]
-    nodes = list(ast.walk(ast.parse(code)))
-    found = list(prose.identifiers("owed.py", nodes, prose.words((ROOT / "CONTRIBUTING.md").read_text())))
-    assert [(f.line, f.text) for f in found] == [(1, "owed"), (7, "is_card")]
+
+
+def test_names(prose: ModuleType) -> None:
+    banned = prose.words((ROOT / "CONTRIBUTING.md").read_text())
+    code = "is_card = 2\nMOST_PLACES = 3\n"
+    found = list(prose.identifiers("owed.py", prose.defined_names(ast.walk(ast.parse(code))), banned))
+    assert [(f.line, f.text) for f in found] == [(1, "owed"), (1, "is_card"), (2, "MOST_PLACES")]
+    native = '/* card */\nstruct CardArray *new_card(void); // card\nconst char *text = "a card";\n'
+    assert [f.text for f in prose.identifiers("a.c", prose.c_names(native), banned)] == ["CardArray", "new_card"]
+    assert list(prose.identifiers("burn/optim/schedule.py", [("product", 1)], banned)) == []
+
+
+def test_messages(prose: ModuleType) -> None:
+    banned = prose.words((ROOT / "CONTRIBUTING.md").read_text())
+    code = 'raise TypeError("no card here")\nnode.fail(f"at place {i}")\nprint("a card")\nraise ValueError("no \'card\' here")\n'
+    found = list(prose.messages("a.py", ast.walk(ast.parse(code)), banned))
+    assert [(f.line, f.text) for f in found] == [(1, "no card here"), (2, "at place ")]
+
+
+def test_pages_are_clean(prose: ModuleType) -> None:
+    """Pages have no finding. `make lint` also reads the code."""
+    banned = prose.words((ROOT / "CONTRIBUTING.md").read_text())
+    pages = [path for path in prose.tracked() if path.endswith(".md")]
+    assert [str(f) for path in pages for f in prose.check(path, (ROOT / path).read_text(), banned)] == []

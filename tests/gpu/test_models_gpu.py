@@ -20,7 +20,7 @@ from tests.models import MODELS, Unavailable, is_slow, model_path, random_inputs
 pytest.importorskip("triton")
 
 SINGLE = 1e-4
-HALVES = {"bf16": 4e-2, "fp16": 6e-3}
+BOUNDS = {"bf16": 4e-2, "fp16": 6e-3}
 """Tolerances against the CPU's float32 numbers, relative to the largest element of an output. One rounding is 2^-9 and 2^-12, and
 models are a few layers deep."""
 
@@ -112,7 +112,7 @@ def test_half_precision(name: str) -> None:
     model, x, _ = _made(name)
     model.eval()
     want = burn.compile(model, (x,), cache=False)(x)
-    for precision, bound in HALVES.items():
+    for precision, bound in BOUNDS.items():
         run = burn.compile(model, (x,), dynamic={"x": {0: "batch"}}, precision=precision, device="cuda", cache=False)
         assert_near([run(x)], [want], bound)
         rows = len(want) // len(x)

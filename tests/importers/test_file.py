@@ -47,7 +47,7 @@ def read_back(proto: onnx.ModelProto, tmp_path: Path, how: str) -> OnnxFile:
         (b"\x08" + b"\xff" * 11, "a number has more than ten bytes"),
         (b"\x08", "the bytes end within a number"),
         (b"\x00\x00", "a field has number 0"),
-        (b"\x3b\x3c", "wire type 3 has no place in an ONNX model"),
+        (b"\x3b\x3c", "wire type 3 is not valid in an ONNX model"),
         (b"\x0d\x00", "a fixed-width field goes beyond"),
     ],
 )

@@ -434,5 +434,5 @@ def test_a_gradient_of_what_depends_on_it_is_refused() -> None:
         opset=12,
         domains={"ai.onnx.preview.training": 1},
     )
-    with pytest.raises(BurnError, match="'c' depends on what this node computes of it"):
+    with pytest.raises(BurnError, match="'c' depends on this node's own result"):
         load_onnx(proto.SerializeToString())

@@ -74,7 +74,7 @@ def _fan_in(random: np.random.Generator, shape: tuple[int, ...]) -> Array:
     return random.standard_normal(shape) * math.sqrt(2 / math.prod(shape[1:]))
 
 
-ROLES: dict[tuple[str, int], Callable[[np.random.Generator, tuple[int, ...]], Array]] = {
+GENERATORS: dict[tuple[str, int], Callable[[np.random.Generator, tuple[int, ...]], Array]] = {
     ("Conv", 1): _fan_in,
     ("Gemm", 1): _fan_in,
     ("BatchNormalization", 1): _positive,
@@ -96,7 +96,7 @@ def seed_weights(model: onnx.ModelProto, seed: int = 0) -> onnx.ModelProto:
             users.setdefault(through.get(name, name), (node.op_type, operand))
     for name, node in filled.items():
         shape = tuple(int(size) for size in numpy_helper.to_array(tensors[node.input[0]]))
-        draw = ROLES.get(users[name], _centred)
+        draw = GENERATORS.get(users[name], _centred)
         graph.initializer.append(numpy_helper.from_array(draw(random, shape).astype(np.float32), name))
         graph.node.remove(node)
     for node in graph.node:

@@ -31,7 +31,7 @@ def test_ops(case: Case) -> None:
 
 
 def test_a_type_that_is_no_half() -> None:
-    with pytest.raises(CompileError, match="halves are bfloat16 and float16"):
+    with pytest.raises(CompileError, match="half precision is bfloat16 or float16"):
         pipeline.run(pipeline.parse("precision{to=int8}"), read(CASES[0]), ANYWHERE)
 
 

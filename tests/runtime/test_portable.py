@@ -12,7 +12,7 @@ from tests.runtime.sanitizers import NATIVE
 
 pytest.importorskip("ziglang")
 
-PLACES = {
+SYSTEMS = {
     "linux": ("x86_64-linux-musl", "-D_GNU_SOURCE"),
     "macos": ("aarch64-macos",),
     "windows": ("x86_64-windows-gnu",),
@@ -23,14 +23,14 @@ HERE_ALONE = {"elf.c", "symbols.c"}
 """They load objects into a process that compiles."""
 
 
-@pytest.mark.parametrize("folder", PLACES)
+@pytest.mark.parametrize("folder", SYSTEMS)
 def test_the_runtime_compiles(folder: str, tmp_path: Path) -> None:
     with_gpus = {path.name for pattern in ("device*.c", "driver*.c") for path in NATIVE.glob(pattern)}
     with_gpus |= {"run_device.c", "run_recorded.c"}
     files = [str(p) for p in NATIVE.glob("*.c") if p.name not in HERE_ALONE | with_gpus]
     warnings = ["-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Wstrict-prototypes", "-Werror"]
-    told = ["-target", PLACES[folder][0], "-lc", "--name", "runtime", "-static"]
-    flags = ["-cflags", "-std=c11", *PLACES[folder][1:], *warnings, "--"]
+    told = ["-target", SYSTEMS[folder][0], "-lc", "--name", "runtime", "-static"]
+    flags = ["-cflags", "-std=c11", *SYSTEMS[folder][1:], *warnings, "--"]
     command = [sys.executable, "-m", "ziglang", "build-lib", *told, *flags, *files]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 0, done.stderr

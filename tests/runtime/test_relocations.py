@@ -19,7 +19,7 @@ from tests.runtime.sanitizers import NATIVE, compiler_with
 FAR = 0x123456789A  # as in images.c
 PAGE = 4096
 AARCH64, X86_64 = 183, 62
-PLACE = 16  # in .text, of the relocation
+FIELD = 16  # the offset of the relocated field in .text
 ABSOLUTE = 0xFFF1
 SYMBOLS = ("", "here", "data", "far", "number")  # .text + 0, .rodata + 32, undefined, an absolute one
 
@@ -44,15 +44,15 @@ class Image:
 
     @property
     def location(self) -> int:
-        return self.base + PLACE
+        return self.base + FIELD
 
 
 def an_object(
-    machine: int, kind: int, symbol: str, addend: int = 0, word: int = 0, number: int = 0, offset: int = PLACE
+    machine: int, kind: int, symbol: str, addend: int = 0, word: int = 0, number: int = 0, offset: int = FIELD
 ) -> bytes:
     """One relocation of a kind at the offset of `word`."""
     text = bytearray(64)
-    struct.pack_into("<Q", text, PLACE, word)
+    struct.pack_into("<Q", text, FIELD, word)
     names = b"\0" + b"".join(name.encode() + b"\0" for name in SYMBOLS[1:])
     at = {name: names.index(b"\0" + name.encode() + b"\0") + 1 for name in SYMBOLS[1:]}
     table = struct.pack("<IBBHQQ", 0, 0, 0, 0, 0, 0)
@@ -194,8 +194,8 @@ def test_jumps(loaders: dict[int, Loader], kind: int, word: int, bits: int, at: 
     assert made.location + 4 * signed(made.word >> at, bits) == made.base + 8
     assert "odd place" in refusal(loaders[AARCH64], AARCH64, kind, "here", 2, word=word)
     reach = 1 << (bits + 1)  # backwards; four less forwards
-    assert "too far" in refusal(loaders[AARCH64], AARCH64, kind, "here", PLACE + reach, word=word)
-    made = image(loaders[AARCH64], AARCH64, kind, "here", PLACE - reach, word=word)
+    assert "too far" in refusal(loaders[AARCH64], AARCH64, kind, "here", FIELD + reach, word=word)
+    made = image(loaders[AARCH64], AARCH64, kind, "here", FIELD - reach, word=word)
     assert 4 * signed(made.word >> at, bits) == -reach
 
 
@@ -286,7 +286,7 @@ def test_refusals(loaders: dict[int, Loader], machine: int) -> None:
     for other in {AARCH64, X86_64} - {machine}:
         assert "not a relocatable" in refusal(loader, other, good, "data")
     named = bytearray(an_object(machine, good, "data"))
-    at = bytes(named).index(struct.pack("<QQ", PLACE, SYMBOLS.index("data") << 32 | good))
+    at = bytes(named).index(struct.pack("<QQ", FIELD, SYMBOLS.index("data") << 32 | good))
     struct.pack_into("<Q", named, at + 8, len(SYMBOLS) << 32 | good)
     (told,) = loader([bytes(named)])
     assert told == "a relocation names symbol 5 of 5"

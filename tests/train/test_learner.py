@@ -504,7 +504,7 @@ def test_damaged_checkpoints_are_not_resumed_from(tmp_path: Path) -> None:
     assert bits(resumed) == bits(uninterrupted)
     for left in checkpoints.found(tmp_path).values():
         left.write_bytes(left.read_bytes()[:-100])
-    with pytest.raises(checkpoints.DamagedCheckpoint, match="so are all before it"):
+    with pytest.raises(checkpoints.DamagedCheckpoint, match="all previous checkpoints are damaged"):
         made(folder=tmp_path).fit(BATCHES, epochs=4, resume=True)
     assert not before.exists() or before.stat().st_size
 

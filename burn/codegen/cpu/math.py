@@ -23,7 +23,7 @@ from burn.codegen.cpu.elementary import (
 )
 from burn.codegen.cpu.lanes import Lanes
 from burn.codegen.host.emit import Function, Value
-from burn.dialect.types import HALVES
+from burn.dialect.types import HALF_DTYPES
 from burn.errors import CompileError
 
 Emit = Callable[..., Lanes]
@@ -46,14 +46,14 @@ def apply(code: Function, name: str, dtype: str, *values: Value) -> Value:
     has the same type, or is i1 for a predicate. Raises `CompileError` if the function is not defined for the type."""
     rule = FUNCTIONS.get(name)
     if rule is None:
-        raise CompileError(f"the CPU back end knows no pointwise function '{name}'")
+        raise CompileError(f"the CPU back end has no pointwise function '{name}'")
     if len(values) != rule.arity:
         raise CompileError(f"'{name}' takes {rule.arity} operands, not {len(values)}")
     kind = _KINDS.get(dtype)
     emit = getattr(rule, kind) if kind else None
     if emit is None:
         raise CompileError(f"'{name}' is not defined for elements of type {dtype}")
-    half = dtype in HALVES and not rule.any_width
+    half = dtype in HALF_DTYPES and not rule.any_width
     if half:
         values = tuple(convert(code, v, dtype, "float32") for v in values)
     lanes = [Lanes(code, v) for v in values]

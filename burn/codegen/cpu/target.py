@@ -144,7 +144,7 @@ def host_target(features: frozenset[str]) -> Target:
     """The widest target of `host_targets`. Raises CompileError if there is none."""
     found = host_targets(features)
     if not found:
-        raise CompileError("burn does not compile on this machine", [f"it knows no {architecture()} CPU"])
+        raise CompileError("burn does not compile on this machine", [f"it has no target for {architecture()} CPUs"])
     return found[0]
 
 
@@ -170,7 +170,7 @@ def compact(target: Target) -> Target:
 def find(name: str, extra: Sequence[str] = ()) -> Target:
     """The CPU of a name, with `extra` features in LLVM's names. Raises CompileError."""
     if name not in TARGETS:
-        raise CompileError(f"there is no CPU '{name}'", [Problem("not one that burn knows", hint=near(name, TARGETS))])
+        raise CompileError(f"there is no CPU '{name}'", [Problem("burn has no such target", hint=near(name, TARGETS))])
     target = TARGETS[name]
     known = FEATURES.get(target.architecture, frozenset(extra))
     unknown = [name for name in extra if name not in known]

@@ -18,7 +18,7 @@ from burn.codegen.triton.heuristics.sizes import UNKNOWN, SizeHints, likely
 from burn.codegen.triton.printed import Printed, closed, opened
 from burn.codegen.tuning.choices import NO_CHOICE, Choice
 from burn.dialect.dims import Dim, ceildiv, product
-from burn.dialect.types import DTYPES, HALVES
+from burn.dialect.types import DTYPES, HALF_DTYPES
 from burn.kernels.body import EXPENSIVE, Apply, Const, ContractionKernel, Load, Scalar, Where, walk
 
 DOTS = ("float32",)
@@ -54,7 +54,9 @@ class _Contraction:
         self.rows = product([v.extent for v in sizes.rows])
         self.depth = product([v.extent for v in sizes.depth])
         batch = product([v.extent for v in sizes.batch])
-        narrow = narrowed((kernel.lhs, kernel.rhs), kernel.dtype, (*HALVES, *EIGHTS) if abilities.eights else HALVES)
+        narrow = narrowed(
+            (kernel.lhs, kernel.rhs), kernel.dtype, (*HALF_DTYPES, *EIGHTS) if abilities.eights else HALF_DTYPES
+        )
         self.left, self.right = narrow or (kernel.lhs, kernel.rhs)
         bits = DTYPES[self.left.dtype].bits
         costly = any(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from burn.codegen.formats import EXPONENT, INTEGERS, SMALL, Small
 from burn.codegen.triton.functions import triton_type
-from burn.dialect.types import HALVES
+from burn.dialect.types import HALF_DTYPES
 
 
 def convert(x: str, source: str, target: str, saturate: bool = True) -> str:
@@ -22,7 +22,7 @@ def convert(x: str, source: str, target: str, saturate: bool = True) -> str:
     if number not in ("float32", "float16"):
         exact = number == "bool" or INTEGERS.get(number, 64) <= 16
         plain = f"{plain}.to(tl.float32)" if exact else f"rounded_to_odd({plain}.to(tl.float64))"
-    if target in HALVES:
+    if target in HALF_DTYPES:
         return f"{plain}.to({to})"
     if target == EXPONENT:
         return f"to_exponent({plain}, {saturate})"
@@ -31,7 +31,7 @@ def convert(x: str, source: str, target: str, saturate: bool = True) -> str:
 
 def _decoded(x: str, source: str) -> tuple[str, str]:
     """Decodes to a type with arithmetic: (value, type)."""
-    if source in HALVES:
+    if source in HALF_DTYPES:
         return f"{x}.to(tl.float32)", "float32"
     if source in SMALL:
         return f"from_small({x}, {_format(SMALL[source])})", "float32"

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from burn.codegen.formats import EXPONENT, INTEGERS, SMALL
 from burn.codegen.triton.code import Unprintable
-from burn.dialect.types import DTYPES, HALVES
+from burn.dialect.types import DTYPES, HALF_DTYPES
 from burn.kernels.body import Const, Convert, Scalar, Where
 
 TYPES = {
@@ -39,7 +39,7 @@ def triton_type(dtype: str) -> str:
     return TYPES[dtype]
 
 
-def narrowed(operands: Sequence[Scalar], total: str, narrow: Collection[str] = HALVES) -> list[Scalar] | None:
+def narrowed(operands: Sequence[Scalar], total: str, narrow: Collection[str] = HALF_DTYPES) -> list[Scalar] | None:
     """The operands in the type of `narrow` from which all were widened, for a float32 accumulator: multiplications stay
     exact. None for other operands."""
     found = [_narrow(operand, narrow) for operand in operands] if total == "float32" else []
@@ -75,7 +75,7 @@ def apply(name: str, dtype: str, *operands: str, rough: bool = False) -> str:
     """A pointwise function of operands of that type (for `select`, of the two after the condition). `rough`: the last bits do
     not matter. Raises CompileError if the function is not defined for the type."""
     rule, text = _rule(name, dtype)
-    half = dtype in HALVES and not rule.any_width
+    half = dtype in HALF_DTYPES and not rule.any_width
     if half:
         operands = tuple(f"{x}.to(tl.float32)" for x in operands)
     if half or rough or dtype == "float64":

@@ -91,7 +91,7 @@ def compile_each(sources: Sequence[Source], machine: Machine) -> list[KernelImag
     """The images, or for each kernel that fails the reason."""
     if importlib.util.find_spec("triton") is None:
         hint = "pip install 'burn-mlir[gpu]'"
-        raise CompileError("kernels for cards need Triton", [Problem("it is not installed here", hint=hint)])
+        raise CompileError("GPU kernels need Triton", [Problem("it is not installed here", hint=hint)])
     workers = min(max(1, len(sources) // 2), os.cpu_count() or 1)
     if len(sources) <= ALONE:
         return [_tried(source, machine) for source in sources]
@@ -145,7 +145,7 @@ def _compiled(source: Source, machine: Machine) -> KernelImage:
     made = triton.compile(make(function, signature, constants, attributes), target=target, options=options)
     facts = made.metadata
     if (wanted := getattr(facts, "global_scratch_size", 0)) > source.scratch:
-        raise CompileError(f"the kernel wants {wanted} bytes of scratch memory, it gets {source.scratch}")
+        raise CompileError(f"the kernel needs {wanted} bytes of scratch memory instead of {source.scratch}")
     return KernelImage(facts.name, made.asm[machine.code], facts.shared, facts.num_warps * machine.warp)
 
 

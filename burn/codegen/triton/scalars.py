@@ -15,7 +15,7 @@ from burn.codegen.triton.code import NONE, Axes, Axis, Code, Guard
 from burn.codegen.triton.convert import convert
 from burn.codegen.triton.functions import QUOTIENTS, apply, calls, triton_type
 from burn.dialect.dims import Atom, Call, Dim, Expr, LoopVar, Symbol, non_negative, product, symbols
-from burn.dialect.types import DTYPES, HALVES
+from burn.dialect.types import DTYPES, HALF_DTYPES
 from burn.errors import CompileError
 from burn.kernels.body import (
     Accumulator,
@@ -272,7 +272,7 @@ class ScalarPrinter:
 
     def _before(self, dtype: str, arg: Scalar) -> str:
         """Converts to `dtype`. A quotient that is only converted to half precision need not be rounded exactly."""
-        once = dtype in HALVES and arg.dtype == "float32" and self._known(id(arg)) is None
+        once = dtype in HALF_DTYPES and arg.dtype == "float32" and self._known(id(arg)) is None
         if once and isinstance(arg, Apply) and arg.function in QUOTIENTS:
             return self.code.let(apply(arg.function, arg.dtype, *self._operands(arg.function, arg.args), rough=True))
         return self.value(arg)
@@ -338,7 +338,7 @@ def constant(dtype: str, value: float | int | bool) -> str:
         value = float(value)
     if kind == "small":
         return convert(f"tl.full((), {literal(value)}, tl.float32)", "float32", dtype)
-    if dtype in HALVES:
+    if dtype in HALF_DTYPES:
         return f"tl.full((), {literal(value)}, tl.float32).to({triton_type(dtype)})"
     return f"tl.full((), {literal(value)}, {triton_type(dtype)})"
 

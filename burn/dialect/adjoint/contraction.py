@@ -165,7 +165,7 @@ def kernel_gradient(
 
 def _by_convolution(few: Value, many: Value, strides: Any, dilations: Any, groups: int) -> Value:
     """The same for a kernel of named sizes, whose windows cannot be enumerated: a convolution of `many` with `few` as
-    kernel. Batch and channels change roles, like strides and dilations."""
+    kernel. Batch and channels are exchanged, like strides and dilations."""
     n = len(strides)
     batch, b, *space = type_of(many).shape
     few = transpose(few, (1, 0, *range(2, n + 2)))

@@ -22,9 +22,9 @@ from burn.errors import Problem, TypeMismatch
 
 @dataclass(frozen=True)
 class Custom:
-    """Values with a backward function of their own. backward(operands, residuals, cotangents, wanted) takes a cotangent
-    or None for each of `results`, and returns one or None for each of `operands`; those that are not `wanted` need
-    none.
+    """Values with a custom backward function. `backward(operands, residuals, cotangents, wanted)` takes a cotangent or
+    None for each of `results`. It returns a cotangent or None for each of `operands`; only those that are `wanted` need
+    one.
 
     All these values are aliases built along with the results (`sections.alias`): nothing replaces them in the program,
     and a copy of the ops around the results has copies of them. copies: the maps of the tensors that `backward` holds

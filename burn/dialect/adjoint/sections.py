@@ -47,7 +47,7 @@ def alias(value: Value) -> Value:
 
 
 class Section(ABC):
-    """operands: values that it depends on, the function's arguments first; results: aliases of what the function returned."""
+    """operands: values that it depends on, the function's arguments first; results: aliases of the function's results."""
 
     operands: tuple[Value, ...]
     results: tuple[Value, ...]
@@ -87,7 +87,7 @@ def _reached(
     inside: Callable[[Value], T | None],
     uses: Callable[[T], Iterable[Value]],
 ) -> tuple[set[T], list[Value]]:
-    """What made the values that `ends` depend on, between them and `stops`, and the values from outside that it uses."""
+    """Returns the makers of the values that `ends` depend on, up to `stops`, and the values from outside that they use."""
     found: set[T] = set()
     outside: dict[Any, None] = {}
     seen: set[Any] = set(stops)
@@ -132,7 +132,7 @@ class _Built(Section):
         return [op.operation for op in map(op_of, self.results) if op is not None]
 
     def holds(self, op: Op | None) -> bool:
-        """Whether an op was built in the section, not in a region of one of its ops."""
+        """True if an op was built in the section itself, not in a region of one of its ops."""
         if op is None or op.operation.block != self.start.block:
             return False
         return self.start.is_before_in_block(op.operation) and op.operation.is_before_in_block(self._ends[0])
@@ -160,8 +160,8 @@ class _Built(Section):
 
 
 class _Copied(dict[Any, Any]):
-    """The values of a section that was built again. What nothing in the program used is built when a backward function that
-    captured it asks for it."""
+    """The values of a copied section. A value that the program did not use is built when a backward function that captured
+    it requests it."""
 
     def __init__(self, section: _Built, values: Sequence[Value]) -> None:
         super().__init__(zip(section.operands, values, strict=True))
@@ -183,7 +183,7 @@ def _order(a: ir.Operation, b: ir.Operation) -> int:
 
 
 def _is_constant(op: Op) -> bool:
-    """Whether an op may be built again anywhere, and nothing is differentiated by its results."""
+    """True if an op can be copied anywhere, and its results have no derivatives."""
     return (
         op.PURE
         and not len(op.operation.operands)
@@ -193,7 +193,7 @@ def _is_constant(op: Op) -> bool:
 
 
 def _defines(op: Op) -> bool:
-    """Whether sizes are defined by an op or in its regions."""
+    """True if an op or its regions define sizes."""
     return bool(defined_symbols(op)) or any(map(region_symbols, op.operation.regions))
 
 

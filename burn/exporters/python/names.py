@@ -23,7 +23,7 @@ VAGUE = frozenset(
 )
 """Names of modules without information about their content."""
 WORDS = {"attn": "attention", "mlp": "MLP", "ffn": "feed_forward", "ff": "feed_forward", "norm": "norm", "conv": "conv"}
-ROLES = frozenset({
+PARAMETER_NAMES = frozenset({
     "weight", "bias", "kernel", "gamma", "beta", "scale", "mean", "var", "running_mean", "running_var",
     "w", "b", "W", "B", "R", "slope", "alpha",
 })  # fmt: skip
@@ -66,7 +66,7 @@ def parameter_path(name: str, whole: bool = False) -> list[str]:
     if len(parts) > 2 and parts[-2] in ("weight", "bias") and parts[-1] in ("values", "scale", "zero_point"):
         return parts[:-2]
     parts[-1] = QUANTISED.sub("", parts[-1])
-    if parts[-1] in ROLES or RECURRENT.fullmatch(parts[-1]):
+    if parts[-1] in PARAMETER_NAMES or RECURRENT.fullmatch(parts[-1]):
         return parts[:-1]
     return [*parts[:-1], SUFFIX.sub("", parts[-1])]
 

@@ -12,12 +12,12 @@ from burn.dialect.dims import Dim, Expr, interpret
 from burn.dialect.types import DTYPES
 from burn.exporters.python.graph import Value
 
-COMPARE, BITOR, BITXOR, BITAND, SHIFT, SUM, PRODUCT, UNARY, POWER, ATOM = range(10)
+COMPARE, BITOR, BITXOR, BITAND, SHIFT, SUM, MULTIPLY, UNARY, POWER, ATOM = range(10)
 """How tightly an expression's outermost operator binds."""
 
 BINARY = {
-    "add": ("+", SUM), "sub": ("-", SUM), "mul": ("*", PRODUCT), "div": ("/", PRODUCT),
-    "floordiv": ("//", PRODUCT), "mod": ("%", PRODUCT), "matmul": ("@", PRODUCT),
+    "add": ("+", SUM), "sub": ("-", SUM), "mul": ("*", MULTIPLY), "div": ("/", MULTIPLY),
+    "floordiv": ("//", MULTIPLY), "mod": ("%", MULTIPLY), "matmul": ("@", MULTIPLY),
     "and": ("&", BITAND), "or": ("|", BITOR), "xor": ("^", BITXOR),
     "eq": ("==", COMPARE), "ne": ("!=", COMPARE), "lt": ("<", COMPARE), "le": ("<=", COMPARE),
     "gt": (">", COMPARE), "ge": (">=", COMPARE),

@@ -7,7 +7,7 @@ import math
 from burn.dialect import ops
 from burn.dialect.compose import convert
 from burn.dialect.deferred import Value
-from burn.dialect.types import HALVES, type_of
+from burn.dialect.types import HALF_DTYPES, type_of
 from burn.importers.lax.scalars import bits_of, like, unsigned
 
 MANTISSA = {"float64": 52, "float32": 23, "float16": 10, "bfloat16": 7}
@@ -74,7 +74,7 @@ def exp2(x: Value) -> Value:
 def reduce_precision(x: Value, exponent_bits: int, mantissa_bits: int) -> Value:
     """x rounded (ties to even) to a format with fewer bits; too large numbers become infinite, too small ones 0."""
     dtype = type_of(x).dtype
-    if dtype in HALVES:
+    if dtype in HALF_DTYPES:
         return convert(reduce_precision(convert(x, "float32"), exponent_bits, mantissa_bits), dtype)
     width, mantissa = bits_of(x), MANTISSA[dtype]
     exponent = width - mantissa - 1

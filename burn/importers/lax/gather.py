@@ -1,7 +1,7 @@
-"""gather and scatter: slices of an operand, read from or written to positions that the data give.
+"""gather and scatter: slices of an operand, read from or written to positions that are read from data.
 
-Both take the axes of the operand that indices address (one entry of an index vector each), those that are batches of operand and
-indices alike, and the axes of a slice that the result (or the updates) keeps. They become one `gather_nd` or `scatter_nd` over an
+There are three kinds of axes: the operand's axes that an index vector addresses, batch axes of operand and indices, and
+axes of a slice that the result (or the updates) keeps. Both become one `gather_nd` or `scatter_nd` over an
 operand whose addressed axes come first, with a grid of index vectors: one for every position of a slice along these axes.
 """
 
@@ -25,7 +25,7 @@ from burn.importers.lax.slicing import clamped
 Combine = Callable[[Value, Value], Value]
 
 MODES = ("clip", "fill", "promise")
-"""What happens to a slice that is not inside of the operand: its start is clamped; it is all `fill` (a scatter drops it); it does
+"""Treatments of a slice that is not inside of the operand: its start is clamped; it is all `fill` (a scatter drops it); it does
 not occur."""
 
 

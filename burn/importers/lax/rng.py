@@ -34,7 +34,7 @@ def rng_bit_generator(state: Value, algorithm: str, shape: Sequence[int], dtype:
     if not all(isinstance(d, int) for d in shape):
         raise TypeMismatch("random bits are of fixed sizes", [f"not {list(shape)}"])
     bits = DTYPES[dtype].bits
-    key = _halves(reshape(part(state, 0, 0, 1), ()))
+    key = _split_words(reshape(part(state, 0, 0, 1), ()))
     counter = [reshape(part(state, 0, i, 1), ()) for i in range(1, size)]
     draw = _threefry if algorithm == "THREE_FRY" else _philox
     wide = "uint64" if bits == 64 else "uint32"
@@ -47,7 +47,7 @@ def _narrow(x: Value, bits: int) -> Value:
     return convert(x, f"uint{bits}")
 
 
-def _halves(word: Value) -> tuple[Value, Value]:
+def _split_words(word: Value) -> tuple[Value, Value]:
     """The lower and the upper 32 bits of uint64."""
     low = convert(ops.and_(word, number(2**32 - 1, "uint64")), "uint32")
     return low, convert(ops.shift_right(word, number(32, "uint64")), "uint32")
@@ -72,7 +72,7 @@ def _threefry(
     if dtype == "uint64":
         count = _count(shape)
         inputs = ops.add(counter[0], reshape(ops.iota(shape=(count,), axis=0, dtype="uint64"), shape))
-        return [ops.add(counter[0], number(count, "uint64"))], _joined(*threefry2x32(key, _halves(inputs)))
+        return [ops.add(counter[0], number(count, "uint64"))], _joined(*threefry2x32(key, _split_words(inputs)))
     if not shape:
         after, found = _threefry(key, counter, (2,), dtype)
         return after, reshape(part(found, 0, 0, 1), ())
@@ -82,7 +82,7 @@ def _threefry(
     count = _count(half)
     inputs = ops.add(counter[0], reshape(ops.iota(shape=(count,), axis=0, dtype="uint64"), half))
     apart = (*half[: axis + 1], 1, *half[axis + 1 :])
-    pair = [reshape(word, apart) for word in threefry2x32(key, _halves(inputs))]
+    pair = [reshape(word, apart) for word in threefry2x32(key, _split_words(inputs))]
     whole = tuple(2 * size if a == axis else size for a, size in enumerate(half))
     found = reshape(ops.concat(pair, axis=axis + 1), whole)
     return [ops.add(counter[0], number(count, "uint64"))], part(found, axis, 0, shape[axis])
@@ -115,7 +115,7 @@ def _philox(
     low, high = counter if len(counter) == 2 else (counter[0], _joined(*key))  # as XLA extends a short state
     step = ops.iota(shape=(blocks,), axis=0, dtype="uint64")
     lows, highs = _sum128(low, high, step)
-    rounds = philox4x32(key, (*_halves(lows), *_halves(highs)))
+    rounds = philox4x32(key, (*_split_words(lows), *_split_words(highs)))
     columns = list(rounds) if dtype == "uint32" else [_joined(*rounds[:2]), _joined(*rounds[2:])]
     table = ops.concat([reshape(c, (blocks, 1)) for c in columns], axis=1)
     flat = reshape(table, (blocks * len(columns),))
@@ -135,8 +135,8 @@ def philox4x32(key: tuple[Value, Value], words: Sequence[Value]) -> tuple[Value,
     a, b, c, d = words
     first, second = key
     for _ in range(10):
-        low_a, high_a = _product(a, _PHILOX[0])
-        low_c, high_c = _product(c, _PHILOX[1])
+        low_a, high_a = _multiply_wide(a, _PHILOX[0])
+        low_c, high_c = _multiply_wide(c, _PHILOX[1])
         a, b, c, d = (
             ops.xor(ops.xor(high_c, b), first),
             low_c,
@@ -147,8 +147,8 @@ def philox4x32(key: tuple[Value, Value], words: Sequence[Value]) -> tuple[Value,
     return a, b, c, d
 
 
-def _product(x: Value, factor: int) -> tuple[Value, Value]:
-    return _halves(ops.mul(convert(x, "uint64"), number(factor, "uint64")))
+def _multiply_wide(x: Value, factor: int) -> tuple[Value, Value]:
+    return _split_words(ops.mul(convert(x, "uint64"), number(factor, "uint64")))
 
 
 def _count(shape: Sequence[int]) -> int:

@@ -47,7 +47,7 @@ def select_and_scatter(
     values = pad(x, like(0, x), low, high, none)
     count = product(type_.shape)
     numbers = reshape(ops.iota(shape=(count,), axis=0), type_.shape)
-    places = pad(numbers, number(-1, "int64"), low, high, none)
+    indices = pad(numbers, number(-1, "int64"), low, high, none)
     shape = window_shape(type_of(values).shape, window, strides, (1,) * type_.rank)
     if is_empty(shape) or is_empty(type_.shape) or 0 in window:
         return initial
@@ -55,10 +55,10 @@ def select_and_scatter(
     chosen = broadcast_to(number(-1, "int64"), shape)
     best = broadcast_to(like(0, x), shape)
     for at in itertools.product(*(range(n) for n in window)):
-        value, place = (ops.slice(v, starts=at, sizes=shape, steps=tuple(strides)) for v in (values, places))
+        value, index = (ops.slice(v, starts=at, sizes=shape, steps=tuple(strides)) for v in (values, indices))
         first = ops.lt(chosen, number(0, "int64"))
-        takes = ops.and_(ops.ge(place, number(0, "int64")), ops.or_(first, ops.not_(keep(best, value))))
-        chosen, best = ops.select(takes, place, chosen), ops.select(takes, value, best)
+        takes = ops.and_(ops.ge(index, number(0, "int64")), ops.or_(first, ops.not_(keep(best, value))))
+        chosen, best = ops.select(takes, index, chosen), ops.select(takes, value, best)
     total = product(shape)
     how = Addressing(offset=(), collapsed=(0,), addressed=(0,), vector=1)
     flat = scatter(

@@ -39,8 +39,8 @@ def sort(xs: Sequence[Value], axis: int, keys: Sequence[Key]) -> list[Value]:
         column = _sortable(xs[key.operand], key)
         if order is not None:
             column = ops.gather_elements(column, order, axis=axis)
-        _, places = ops.sort(column, axis=axis)
-        order = places if order is None else ops.gather_elements(order, places, axis=axis)
+        _, indices = ops.sort(column, axis=axis)
+        order = indices if order is None else ops.gather_elements(order, indices, axis=axis)
     return list(xs) if order is None else [ops.gather_elements(x, order, axis=axis) for x in xs]
 
 
@@ -77,8 +77,8 @@ def sort_by(xs: Sequence[Value], axis: int, before: Before) -> list[Value]:
     square = (*rest, n, n)
     own = [broadcast_to(reshape(r, (*rest, n, 1)), square) for r in rows]
     other = [broadcast_to(reshape(r, (*rest, 1, n)), square) for r in rows]
-    places = ops.iota(shape=(n,), axis=0)
-    earlier = ops.lt(reshape(places, (1, n)), reshape(places, (n, 1)))
+    indices = ops.iota(shape=(n,), axis=0)
+    earlier = ops.lt(reshape(indices, (1, n)), reshape(indices, (n, 1)))
     ahead = ops.or_(before(other, own), ops.and_(ops.not_(before(own, other)), earlier))
     position = ops.reduce(convert(broadcast_to(ahead, square), "int64"), kind="sum", axes=(rank,))
     back = tuple(order.index(i) for i in range(rank))
@@ -92,6 +92,6 @@ def top_k(x: Value, k: Dim, total: bool = True) -> tuple[Value, Value]:
     shape = (*type_of(x).shape[:-1], k)
     if is_empty(shape):
         return broadcast_to(like(0, x), shape), broadcast_to(number(0, "int64"), shape)
-    _, places = ops.sort(_sortable(x, Key(0, True, total)), axis=axis)
-    first = part(places, axis, 0, k)
+    _, indices = ops.sort(_sortable(x, Key(0, True, total)), axis=axis)
+    first = part(indices, axis, 0, k)
     return ops.gather_elements(x, first, axis=axis), first

@@ -198,7 +198,9 @@ class Importer:
         items = run_list(value, declared)
         if items is None:
             self.problems.found.append(
-                Problem(f"output '{output.name}' is a sequence or an optional of what the model does not say")
+                Problem(
+                    f"output '{output.name}' is a sequence or an optional whose element type the model does not declare"
+                )
             )
             return FAILED
         self.program.output_containers[index] = items.container
@@ -335,7 +337,7 @@ class Importer:
             node.fail(f"there is no tensor '{name}'")
         between = nodes_between(nodes, given, name, self._scope)
         if node.proto in between or len(self._building_again) > MOST_NESTED:
-            node.fail(f"'{name}' depends on what this node computes of it")
+            node.fail(f"'{name}' depends on this node's own result")
         outer = self._scope
         self._scope = outer.new_child(dict(given))
         self._building_again.append(name)

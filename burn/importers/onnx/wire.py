@@ -93,7 +93,7 @@ class _Stripper:
                 if position > end:
                     raise _malformed(field_start, "a fixed-width field goes beyond the end of its message")
             else:
-                raise _malformed(field_start, f"wire type {wire} has no place in an ONNX model")
+                raise _malformed(field_start, f"wire type {wire} is not valid in an ONNX model")
         pieces.append(data[kept:end])
         return pieces
 

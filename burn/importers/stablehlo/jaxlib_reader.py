@@ -30,7 +30,7 @@ def main(kind: str, path: str) -> int:
 
 
 def _exported(data: bytes) -> tuple[dict[str, Any], bytes]:
-    """What jax.export notes beside the program, and the program's bytecode."""
+    """The metadata of jax.export, and the program's bytecode."""
     export = importlib.import_module("jax.export")
     tree = importlib.import_module("jax.tree_util")
     exported = export.deserialize(bytearray(data))

@@ -115,8 +115,8 @@ def _run(command: Sequence[str], path: Path) -> subprocess.CompletedProcess[byte
     """Runs a parser within the rest of the budget."""
     limits = left()
     # The folder in which this process runs may hold files of the model's author: no module is imported from it.
-    places = [place for place in sys.path if place]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(places), "JAX_PLATFORMS": "cpu"}
+    positions = [position for position in sys.path if position]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(positions), "JAX_PLATFORMS": "cpu"}
     process = subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment
     )

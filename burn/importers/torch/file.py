@@ -268,7 +268,7 @@ def _in_json(content: Any, name: str) -> Iterator[Problem]:
             yield Problem(f"'{name}' has the pickled tensor '{value.get('path_name')}', which could run code")
         target = value.get("target")
         if isinstance(target, str) and "inputs" in value and not TARGET.fullmatch(target):
-            yield Problem(f"'{name}' has a node that calls '{target}', which is no operator that burn knows")
+            yield Problem(f"'{name}' has a node that calls '{target}', which is no operator that burn supports")
         expression = value.get("expr_str")
         if expression is not None and not _is_size(expression):
             yield Problem(f"'{name}' has the size expression {expression!r}, which is no arithmetic of sizes")

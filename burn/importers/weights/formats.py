@@ -97,7 +97,7 @@ def recognise(path: Path) -> str:
         return "safetensors"
     if start[:1] == b"\x08":
         _refuse(path, strangers.Stranger("an ONNX model", "burn.load and burn-import read it"))
-    raise ModelError(f"{path} is not a weight file that burn knows", [f"it reads {KNOWN}"])
+    raise ModelError(f"{path} is not a weight file that burn can read", [f"it reads {KNOWN}"])
 
 
 def _refuse(path: Path, found: strangers.Stranger | None) -> None:

@@ -403,7 +403,7 @@ def load(data: memoryview, what: str, position: int = 0, script: bool = False) -
         names = [Problem(f"{name} is not allowed", hint=_hint(name)) for name in list(machine.refused)[:MAX_REFUSED]]
         if len(machine.refused) > MAX_REFUSED:
             names.append(Problem("and more"))
-        raise ModelError(f"{what} is a pickle that wants to run code; nothing of it was run", names)
+        raise ModelError(f"{what} is a pickle that would run code; burn ran none of it", names)
     if broken:
         raise ModelError(f"{what} is malformed", [f"its pickle: {broken}"])
     return value, machine.position

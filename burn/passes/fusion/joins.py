@@ -14,7 +14,7 @@ from burn.dialect.query import op_of
 from burn.dialect.reduction import ArgReduce
 from burn.dialect.shape import BroadcastTo, Concat, Reshape
 from burn.dialect.traits import Trait
-from burn.dialect.types import HALVES, type_of
+from burn.dialect.types import HALF_DTYPES, type_of
 from burn.kernels.builders.rows import reduced_axes
 from burn.kernels.builders.split_reduction import DIVIDING
 from burn.passes.fusion.cluster import Cluster
@@ -212,7 +212,9 @@ def _is_large(choice: Choice, cluster: Cluster) -> bool:
     """True if a group is a half-precision matmul that the target prefers without an expensive epilogue."""
     first, most = cluster.members[0], choice.preferences.separate_epilogue
     result = type_of(first.operation.results[0])
-    return most > 0 and isinstance(first, DotGeneral) and result.dtype in HALVES and estimate(result.elements) >= most
+    return (
+        most > 0 and isinstance(first, DotGeneral) and result.dtype in HALF_DTYPES and estimate(result.elements) >= most
+    )
 
 
 JOINS: dict[str, Callable[[Choice, Op, Cluster], bool]] = {

@@ -72,11 +72,16 @@ int32_t burn_rt_launch(burn_run *run, int64_t kernel_id, burn_kernel kernel, con
                        int64_t grain);
 /* Interprets a table of steps: memory plans, outputs and launches of a program that must be small. Returns the run's status.
  *
- * The table is a sequence of LEB128 numbers (seven bits a byte, lowest first, highest bit set if more follow):
+ * The table is a sequence of LEB128 numbers (seven bits a byte, lowest first, highest bit set if more follow).
+ *
  *     the kernel_id of the first launch, then for each step: its kind, its number of words, its words
+ *
  * Kinds: 0 end, 1 plan, 2 output, 3 + k a launch of kernel k.
- * The two lowest bits of a word say how the remaining number n is read:
+ *
+ * The two lowest bits of a word select the meaning of the remaining number n.
+ *
  *     0: n itself   1: held[n]   2: the address of constant n   3: the address of input n
+ *
  * Words by kind:
  *     plan    the sizes; the buffers' addresses are stored in held[0], held[1] ...
  *     output  its sizes, its bytes, its index, and the index in `held` that receives its address
@@ -125,7 +130,7 @@ enum burn_status {
     BURN_EMPTY_REDUCTION = 6,
     BURN_LOOP_LIMIT = 7,         /* value: the limit */
     BURN_CHECK_FAILED = 8,       /* value: the lhs of the condition; the site has its text */
-    BURN_SIZE_OVERFLOW = 9,      /* the product of sizes does not fit 64 bits */
+    BURN_SIZE_OVERFLOW = 9,      /* a number of elements or bytes does not fit 64 bits */
     BURN_INPUT_MISMATCH = 10,    /* value: the input that does not fit the program */
     BURN_SHARED_MEMORY = 11,     /* value: the donated input that shares memory with another one */
     BURN_INTERRUPTED = 12,       /* the host asked for it */

@@ -169,7 +169,7 @@ static int part_of(const section_header *section) {
     return section->flags & EXECUTE ? CODE : section->flags & WRITE ? DATA : READ_ONLY;
 }
 
-static int place_sections(loader *l) {
+static int lay_out_sections(loader *l) {
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), at = 0;
     l->placed = malloc(l->section_count * sizeof *l->placed);
     if (!l->placed)
@@ -298,7 +298,7 @@ static void write_field(const elf_relocation *row, uint8_t *place, uint64_t valu
     uint64_t mask = row->bits < 64 ? ((uint64_t)1 << row->bits) - 1 : UINT64_MAX, word = 0;
     uint64_t field = value >> row->shift & mask;
     memcpy(&word, place, row->bytes);
-    if (row->at == HALVES)
+    if (row->at == SPLIT_FIELD)
         word = (word & ~((uint64_t)3 << 29 | mask >> 2 << 5)) | (field & 3) << 29 | field >> 2 << 5;
     else
         word = (word & ~(mask << row->at)) | field << row->at;
@@ -384,7 +384,7 @@ burn_image *burn_image_load(const void *object, size_t size, char *error, size_t
     loader l = {.file = object, .file_size = size, .error = error, .error_size = error_size};
     l.image = calloc(1, sizeof *l.image);
     int ok = l.image ? 1 : refuse(&l, "out of memory");
-    ok = ok && read_sections(&l) && read_symbols(&l) && place_sections(&l) && resolve_symbols(&l) &&
+    ok = ok && read_sections(&l) && read_symbols(&l) && lay_out_sections(&l) && resolve_symbols(&l) &&
          apply_relocations(&l) && protect(&l);
     free(l.sections);
     free(l.placed);

@@ -5,7 +5,7 @@
 #define DATA(type, from, bytes, range) {type, OF_SYMBOL, from, bytes, 0, 8 * (bytes), 0, range, 0}
 #define MOVE(type, part, range) {type, OF_SYMBOL, FROM_ZERO, 4, 16 * (part), 16, 5, range, 0}
 #define LOW(type, of, scale) {type, of, FROM_ZERO, 4, scale, 12 - (scale), 10, ANY, 1}
-#define PAGE(type, of, range) {type, of, FROM_PAGE, 4, 12, 21, HALVES, range, 0}
+#define PAGE(type, of, range) {type, of, FROM_PAGE, 4, 12, 21, SPLIT_FIELD, range, 0}
 #define JUMP(type, of, bits, at) {type, of, FROM_PLACE, 4, 2, bits, at, SIGNED, 1}
 
 static const elf_relocation relocations[] = {
@@ -23,7 +23,7 @@ static const elf_relocation relocations[] = {
     MOVE(268, 2, ANY),                /* MOVW_UABS_G2_NC */
     MOVE(269, 3, ANY),                /* MOVW_UABS_G3 */
     JUMP(273, OF_SYMBOL, 19, 5),      /* LD_PREL_LO19 */
-    {274, OF_SYMBOL, FROM_PLACE, 4, 0, 21, HALVES, SIGNED, 0}, /* ADR_PREL_LO21 */
+    {274, OF_SYMBOL, FROM_PLACE, 4, 0, 21, SPLIT_FIELD, SIGNED, 0}, /* ADR_PREL_LO21 */
     PAGE(275, OF_SYMBOL, SIGNED),     /* ADR_PREL_PG_HI21 */
     PAGE(276, OF_SYMBOL, ANY),        /* ADR_PREL_PG_HI21_NC */
     LOW(277, OF_SYMBOL, 0),           /* ADD_ABS_LO12_NC */

@@ -28,7 +28,7 @@ typedef enum {
     EITHER,   /* one or the other */
 } elf_range;
 
-enum { HALVES = 0xff }; /* of `at`: the lowest two bits at bit 29, the others at bit 5 (AArch64's ADR and ADRP) */
+enum { SPLIT_FIELD = 0xff }; /* of `at`: the lowest two bits at bit 29, the others at bit 5 (AArch64's ADR and ADRP) */
 
 typedef struct {
     uint32_t type;

@@ -63,7 +63,7 @@ void *burn_lib_list_at(burn_run *run, int64_t site, const int64_t *list, int64_t
     return (void *)item->data;
 }
 
-static int64_t product(const int64_t *dims, int64_t begin, int64_t end) {
+static int64_t elements(const int64_t *dims, int64_t begin, int64_t end) {
     int64_t total = 1;
     for (int64_t axis = begin; axis < end; axis++)
         total = burn_lib_bytes(total, dims[axis]);
@@ -98,8 +98,8 @@ void *burn_lib_list_concat(burn_run *run, int64_t site, const int64_t *list, int
         }
         dims[a] = size;
     }
-    int64_t each = burn_lib_element_bytes(dtype), outer = product(dims, 0, axis);
-    int64_t stride = burn_lib_bytes(product(dims, axis, rank), each), filled = 0;
+    int64_t each = burn_lib_element_bytes(dtype), outer = elements(dims, 0, axis);
+    int64_t stride = burn_lib_bytes(elements(dims, axis, rank), each), filled = 0;
     char *joined = burn_rt_alloc(run, burn_lib_bytes(outer, stride));
     for (int64_t i = 0; joined && i < count; i++) {
         const burn_item *item = burn_list_item(*list, i);
@@ -118,7 +118,7 @@ enum { ALIKE = -1, SLICES = -2 };
 int32_t burn_lib_list_split(burn_run *run, int64_t site, int64_t dtype, int64_t rank, const int64_t *dims, int64_t axis,
                             int64_t keep, int64_t count, const int64_t *sizes, const char *x, int64_t *result) {
     int64_t part[BURN_MAX_RANK], length = dims[axis], at = 0, each = burn_lib_element_bytes(dtype);
-    int64_t outer = product(dims, 0, axis), inner = burn_lib_bytes(product(dims, axis + 1, rank), each);
+    int64_t outer = elements(dims, 0, axis), inner = burn_lib_bytes(elements(dims, axis + 1, rank), each);
     int64_t list = 0;
     if (count == ALIKE && sizes[0] < 1)
         return failed(run, BURN_SHAPE_MISMATCH, site, sizes[0]);

@@ -6,7 +6,7 @@
 #include "lib.h"
 #include "lib_keys.h"
 
-static int64_t product(const int64_t *dims, int64_t count) {
+static int64_t elements(const int64_t *dims, int64_t count) {
     int64_t total = 1;
     for (int64_t i = 0; i < count; i++)
         total *= dims[i];
@@ -53,7 +53,7 @@ static int64_t find_nonzero(int64_t dtype, const void *x, int64_t start, int64_t
 int64_t burn_lib_nonzero(burn_run *run, int64_t dtype, int64_t rank, const int64_t *dims, const void *x,
                          int64_t **indices) {
     unsigned char found[CHUNK];
-    int64_t total = product(dims, rank), count = 0, at = 0;
+    int64_t total = elements(dims, rank), count = 0, at = 0;
     for (int64_t start = 0; start < total; start += CHUNK)
         count += find_nonzero(dtype, x, start, total - start < CHUNK ? total - start : CHUNK, found);
     int64_t rows = rank ? rank : 1; /* a scalar counts as one element on one axis */

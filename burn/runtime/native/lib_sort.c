@@ -6,7 +6,7 @@
 
 enum { ARG_DTYPE, ARG_N, ARG_INNER, ARG_DESCENDING, ARG_X, ARG_VALUES, ARG_INDICES, ARGS };
 
-#define PLACE(type)                                                                                                    \
+#define SCATTER(type)                                                                                                  \
     for (int64_t i = 0; i < n; i++)                                                                                    \
         memcpy(values + (start + i * inner) * (int64_t)sizeof(type),                                                   \
                x + (start + sorted[i].index * inner) * (int64_t)sizeof(type), sizeof(type));
@@ -35,16 +35,16 @@ static void sort_rows(burn_worker *worker, const int64_t *args, int64_t begin, i
             indices[start + i * inner] = sorted[i].index;
         switch (bytes) {
         case 1:
-            PLACE(uint8_t)
+            SCATTER(uint8_t)
             break;
         case 2:
-            PLACE(uint16_t)
+            SCATTER(uint16_t)
             break;
         case 4:
-            PLACE(uint32_t)
+            SCATTER(uint32_t)
             break;
         default:
-            PLACE(uint64_t)
+            SCATTER(uint64_t)
         }
     }
 }

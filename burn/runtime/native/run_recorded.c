@@ -94,7 +94,7 @@ static int same(const burn_recording *a, const burn_recording *b) {
 }
 
 /* Memory for the outputs of a call like a recorded one. 0: the run has failed. */
-static int place_outputs(burn_run *run, const burn_recording *like) {
+static int set_outputs(burn_run *run, const burn_recording *like) {
     const burn_program_info *info = &run->program->info;
     for (int64_t i = 0; i < info->outputs; i++) {
         burn_output *output = &run->outputs[i];
@@ -135,7 +135,7 @@ static void keep(burn_run *run, burn_recording *recording) {
         }
 }
 
-static int32_t plainly(burn_run *run) {
+static int32_t run_unrecorded(burn_run *run) {
     run->touched = 0;
     int32_t status = run->program->info.entry(run);
     if (run->touched)
@@ -202,14 +202,14 @@ static int32_t record(burn_run *run, burn_recording *recording) {
 int32_t burn_recorded_entry(burn_run *run) {
     burn_program *program = run->program;
     if (run->options.profile || program->unrecordable || program->made_in || program->made_out)
-        return plainly(run);
+        return run_unrecorded(run);
     burn_recording *call = new_recording(run), *found = run->recordings;
     if (!call)
-        return plainly(run);
+        return run_unrecorded(run);
     while (found && !same(found, call))
         found = found->next;
     if (!found) { /* the first time */
-        int32_t status = plainly(run);
+        int32_t status = run_unrecorded(run);
         if (status != BURN_OK || program->unrecordable || burn_run_failed(run)) {
             delete_recording(run, call);
             return status;
@@ -218,7 +218,7 @@ int32_t burn_recorded_entry(burn_run *run) {
         keep(run, call);
         return status;
     }
-    if (!place_outputs(run, found)) {
+    if (!set_outputs(run, found)) {
         delete_recording(run, call);
         return burn_rt_status(run);
     }

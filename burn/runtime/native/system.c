@@ -110,8 +110,8 @@ void burn_sleepers_forget(void) {}
 #ifdef __wasm_atomics__
 /* JavaScript has instantiated the module in several workers, over one memory. A page's main thread must not sleep, so locks,
  * which are held for a few instructions, spin. */
-enum { INSTANCES = 64, NOBODY = 0, WAITING = 1 };
-static _Atomic uint32_t instances[INSTANCES]; /* state of each: `NOBODY`, `WAITING`, or the address of its task */
+enum { INSTANCES = 64, UNUSED = 0, WAITING = 1 };
+static _Atomic uint32_t instances[INSTANCES]; /* state of each: `UNUSED`, `WAITING`, or the address of its task */
 
 void burn_lock_take(burn_lock *lock) {
     while (atomic_flag_test_and_set_explicit(lock, memory_order_acquire))

@@ -9,20 +9,20 @@ from burn.dialect.dims import Dim, Expr, LoopVar, symbol
 from burn.kernels.body import Load
 
 ROW, COLUMN, BATCH = LoopVar("k", symbol("_0")), LoopVar("d", 64), LoopVar("b", 3)
-PLACE, FEATURE, BEFORE = (Expr.of(loop) for loop in (ROW, COLUMN, BATCH))
+INDEX, FEATURE, BEFORE = (Expr.of(loop) for loop in (ROW, COLUMN, BATCH))
 
 
 @pytest.mark.parametrize(
     ("offset", "values", "fits"),
     [
-        (BEFORE * 4096 + PLACE * 64 + FEATURE, {}, True),
-        (PLACE * symbol("_1") + FEATURE, {"_1": symbol("heads") * 64}, True),
-        (PLACE * symbol("_1") + FEATURE, {"_1": symbol("wide")}, False),
-        (BEFORE * 4 + PLACE * 64 + FEATURE, {}, False),
-        (PLACE * 60 + FEATURE, {}, False),
-        (PLACE * 64 + FEATURE * 2, {}, False),
-        (FEATURE * 64 + PLACE, {}, False),
-        (PLACE * PLACE * 64 + FEATURE, {}, False),
+        (BEFORE * 4096 + INDEX * 64 + FEATURE, {}, True),
+        (INDEX * symbol("_1") + FEATURE, {"_1": symbol("heads") * 64}, True),
+        (INDEX * symbol("_1") + FEATURE, {"_1": symbol("wide")}, False),
+        (BEFORE * 4 + INDEX * 64 + FEATURE, {}, False),
+        (INDEX * 60 + FEATURE, {}, False),
+        (INDEX * 64 + FEATURE * 2, {}, False),
+        (FEATURE * 64 + INDEX, {}, False),
+        (INDEX * INDEX * 64 + FEATURE, {}, False),
         (FEATURE, {}, False),
         (0, {}, False),
     ],
@@ -31,4 +31,4 @@ def test_which_sides_are_matrices(offset: Dim, values: dict[str, Dim], fits: boo
     found = matrix(Load("float16", 0, offset), ROW, COLUMN, values)
     assert (found is not None) == fits
     if found is not None:
-        assert found.begin + found.stride * PLACE + FEATURE == offset
+        assert found.begin + found.stride * INDEX + FEATURE == offset

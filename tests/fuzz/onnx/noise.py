@@ -30,9 +30,9 @@ MOVES = frozenset(
 )
 # Sums and multiplications of numbers with few bits are exact in any order.
 EXACT = MOVES | frozenset(words("Add Sub Mul MatMul Gemm ReduceSum Conv CumSum Sum ReduceSumSquare ReduceL1 Cast"))
-PRODUCTS = frozenset(words("MatMul Gemm Conv ConvTranspose Einsum LSTM GRU RNN Attention"))
+MATMULS = frozenset(words("MatMul Gemm Conv ConvTranspose Einsum LSTM GRU RNN Attention"))
 # The error of a sum is one of its terms' size, not of its own.
-SUMS = PRODUCTS | frozenset(
+SUMS = MATMULS | frozenset(
     words(
         "ReduceSum ReduceMean ReduceLogSum ReduceLogSumExp CumSum Softmax LogSoftmax AveragePool GlobalAveragePool"
         " LRN Sum Mean LayerNormalization BatchNormalization InstanceNormalization GroupNormalization"
@@ -70,7 +70,7 @@ def disturb(
     if ops & SUMS:
         sizes = [largest(value.arrays[at]) for value in floats]
         sizes += map(largest, numbers)
-        scale = max([scale, *sizes, float(np.prod(sizes)) if ops & PRODUCTS else 0.0])
+        scale = max([scale, *sizes, float(np.prod(sizes)) if ops & MATMULS else 0.0])
     with np.errstate(all="ignore"):
         error = EPSILON[array.dtype.name] * (np.abs(twin.astype(np.float64)) + scale) / 2
         return np.asarray(twin + error * rng.choice([-1, 1], array.shape), array.dtype)

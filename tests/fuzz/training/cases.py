@@ -291,7 +291,7 @@ def theirs(
 
 
 MOST_SKIPPED = 4
-"""Steps of a training that may overflow: each halves the loss scale, which is 2^15 at first."""
+"""Steps of a training that may overflow: each divides the loss scale by two, which is 2^15 at first."""
 TRIALS, SPREADS = 8, 3.0
 """Trainings with noise, and how many times as far as they differ from the exact one burn's may."""
 

@@ -193,9 +193,9 @@ def test_sort(number: int) -> None:
 
 def test_sort_descending_in_total_order() -> None:
     x = np.array([1, -np.nan, 0.0, np.nan, -0.0, -np.inf, 0.0], "f4")
-    values, places = compiled(lambda x: sort([x, ops.iota(shape=(7,), axis=0)], 0, [Key(0, True, True)]), x)
-    np.testing.assert_array_equal(places, [3, 0, 2, 6, 4, 5, 1])
-    np.testing.assert_array_equal(values, x[places])
+    values, indices = compiled(lambda x: sort([x, ops.iota(shape=(7,), axis=0)], 0, [Key(0, True, True)]), x)
+    np.testing.assert_array_equal(indices, [3, 0, 2, 6, 4, 5, 1])
+    np.testing.assert_array_equal(values, x[indices])
 
 
 @pytest.mark.parametrize("dtype", ["float32", "int32", "bfloat16"])

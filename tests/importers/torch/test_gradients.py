@@ -17,7 +17,7 @@ import burn.adapters.torch  # noqa: E402, F401
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 Case = tuple[Callable[..., Any], tuple[int, ...]] | tuple[Callable[..., Any], tuple[int, ...], tuple[int, ...]]
-IMAGE, PLACES = (2, 3, 5, 7), (2, 4, 3, 2)
+IMAGE, INDICES = (2, 3, 5, 7), (2, 4, 3, 2)
 TABLE, BAGS = (10, 3), {"input": torch.tensor([1, 2, 4, 5, 4, 3, 2, 9]), "offsets": torch.tensor([0, 4, 4])}
 
 
@@ -66,7 +66,7 @@ GROUPS: dict[str, dict[str, Case]] = {
         "rows": (lambda w: F.embedding_bag(torch.tensor([[1, 2, 4], [4, 4, 2]]), w, mode="mean"), TABLE),
     },
     "places in images": {
-        f"{mode} {padding} {align}": (grid(mode, padding, align), IMAGE, PLACES)
+        f"{mode} {padding} {align}": (grid(mode, padding, align), IMAGE, INDICES)
         for mode, padding, align in (
             ("bilinear", "zeros", False),
             ("bilinear", "reflection", True),
@@ -74,7 +74,7 @@ GROUPS: dict[str, dict[str, Case]] = {
         )
     },
     "smooth places in images": {
-        f"{padding} {align}": (grid("bicubic", padding, align), IMAGE, PLACES)
+        f"{padding} {align}": (grid("bicubic", padding, align), IMAGE, INDICES)
         for padding, align in (("zeros", False), ("border", True), ("reflection", False))
     },
     "places in volumes": {

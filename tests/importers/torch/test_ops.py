@@ -275,7 +275,7 @@ def test_reductions() -> None:
     check({k: v for k, v in REDUCTIONS.items() if k in ("sum", "mean", "truth", "softmax")}, randn(0, 4, 7))
 
 
-PRODUCTS = {
+MATMULS = {
     "matmul": lambda a, b, v: (a @ b, b.mT @ a.mT, v @ b, a @ v, v @ v, b.mT @ v),
     "linear": lambda a, b, v: (F.linear(a, b[0].T), F.linear(a, b[0].T, torch.ones(4))),
     "bmm": lambda a, b, v: torch.bmm(a[0], b.expand(3, -1, -1)),
@@ -299,7 +299,7 @@ PRODUCTS = {
 
 
 def test_matmuls() -> None:
-    check(PRODUCTS, randn(2, 3, 5, 7), randn(1, 7, 4), randn(7))
+    check(MATMULS, randn(2, 3, 5, 7), randn(1, 7, 4), randn(7))
 
 
 ACTIVATIONS = {

@@ -30,7 +30,7 @@ class Tile:
     finish: float = 1.0
 
 
-HALVES = (
+HALF_TILES = (
     Tile(128, 256, 64, 8, 3, 1.0, 1.4),
     Tile(128, 128, 64, 8, 3, 0.65),
     Tile(64, 256, 64, 4, 4, 0.7, 1.6),
@@ -121,7 +121,9 @@ def _times(
         return LATENCY + full * area * (2 * k / (rate * tile.speed) + FINISH * tile.finish)
 
     tiles = [
-        t for t in {8: EIGHTS, 16: HALVES}.get(bits, SINGLES) if not costly or t.rows * t.columns <= ROOM * 32 * t.warps
+        t
+        for t in {8: EIGHTS, 16: HALF_TILES}.get(bits, SINGLES)
+        if not costly or t.rows * t.columns <= ROOM * 32 * t.warps
     ]
     return sorted(((tile, time(tile)) for tile in tiles), key=lambda timed: timed[1])
 

@@ -29,7 +29,7 @@ from burn.dialect.dims import (
     product,
     substitute,
 )
-from burn.dialect.types import HALVES
+from burn.dialect.types import HALF_DTYPES
 from burn.kernels.body import ContractionKernel, Load, Scalar, Where
 from burn.kernels.rewrite import fetches
 
@@ -68,7 +68,7 @@ class _Matmul:
         self.kernel, self.values, self.sizes, self.sites = kernel, values, sizes, sites
         self.processors, self.hints = processors, hints
         self.known: dict[Atom, Dim] = {Symbol(name): value for name, value in values.items()}
-        self.narrow_operands = narrowed((kernel.lhs, kernel.rhs), kernel.dtype, HALVES)
+        self.narrow_operands = narrowed((kernel.lhs, kernel.rhs), kernel.dtype, HALF_DTYPES)
         self.rows = LoopVar("rows", product([v.extent for v in kernel.rows]))
         self.batch, self.depth = ([v for v in loops if v.extent != 1] for loops in (kernel.batch, kernel.depth))
         self.part = self.batch[0] if self.batch else None

@@ -18,7 +18,7 @@ from burn.codegen.triton.printed import Printed, given, opened
 from burn.codegen.triton.scalars import ScalarPrinter
 from burn.codegen.triton.tensor_maps import BYTES, Matrix
 from burn.dialect.dims import Dim, Expr, LoopVar, ceildiv, substitute
-from burn.dialect.types import HALVES
+from burn.dialect.types import HALF_DTYPES
 from burn.kernels.body import (
     Accumulator,
     Apply,
@@ -39,7 +39,7 @@ GROUP = 64
 FUNCTIONS = ("add", "sub", "mul", "neg", "fma", "exp", "exp2", "log", "log2", "erf", "sigmoid", "eq", "select")
 """Element types that Gluon supports."""
 
-FLOATS = ("float32", *HALVES)
+FLOATS = ("float32", *HALF_DTYPES)
 """Types of operands, accumulators and results."""
 
 SIZES = ("WALKED", "DEPTH", "COLUMNS", "STAGES", "GROUPS", "REGISTERS")

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from burn.dialect.types import FLOATS, HALVES
+from burn.dialect.types import FLOATS, HALF_DTYPES
 from burn.exporters.python.graph import Node, Value
 from burn.exporters.python.layers.rule import Context, Layer, numbers, pads, rule, same_or_each
 from burn.exporters.python.spell import is_size
@@ -100,7 +100,7 @@ def _mean(node: Node, context: Context) -> Layer | None:
     if node.attrs["kind"] != "sum" or last is None or last.op not in ("div", "mul") or last.operands[0] != node.result:
         return None
     x, count = node.operands[0], last.operands[1]
-    if x.type.dtype not in FLOATS or x.type.dtype in HALVES or count.type.shape != ():
+    if x.type.dtype not in FLOATS or x.type.dtype in HALF_DTYPES or count.type.shape != ():
         return None  # the method adds up 16-bit floats in float32
     total: Any = 1
     for axis in node.attrs["axes"]:

@@ -32,7 +32,7 @@ def grid_sample(node: Node) -> ir.Value:
     indices = type_of(grid).shape[1:-1]
     named = type_of(grid).shape[-1]
     if isinstance(named, int) and named != len(sizes):
-        node.fail(f"a grid {type_of(grid)} does not name places in {len(sizes)} spatial axes")
+        node.fail(f"a grid {type_of(grid)} does not have coordinates for {len(sizes)} spatial axes")
     working = wide(type_of(grid).dtype)
     count = product(indices)
     positions = []

@@ -75,7 +75,7 @@ def _target(node: Node, target: Sequence[Dim]) -> tuple[Dim, ...]:
         for i, d in enumerate(result):
             if d == 0:
                 if i >= x.rank:
-                    node.fail(f"size 0 at place {i} keeps a size that {x} does not have")
+                    node.fail(f"size 0 at index {i} keeps a size that {x} does not have")
                 result[i] = x.shape[i]
     inferred = [i for i, d in enumerate(result) if d == -1]
     if len(inferred) > 1 or any(isinstance(d, int) and d < -1 for d in result):

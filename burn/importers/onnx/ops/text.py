@@ -51,7 +51,7 @@ def tf_idf_vectorizer(node: Node) -> ir.Value:
         if low <= length <= high and len(grams):
             skips = range(min(most, _useful(type_of(x).shape[1], length)) + 1) if length > 1 else range(1)
             if len(skips) > MAX_SKIPS:
-                node.fail(f"asks for {len(skips)} distances between tokens, more than {MAX_SKIPS}", "max_skip_count")
+                node.fail(f"needs {len(skips)} distances between tokens, more than {MAX_SKIPS}", "max_skip_count")
             occurrences = [_occurrences(node, x, grams, skip + 1) for skip in skips]
             total = occurrences[0]
             for other in occurrences[1:]:
@@ -63,7 +63,7 @@ def tf_idf_vectorizer(node: Node) -> ir.Value:
     columns.append(ops.full(shape=(rows, 1), dtype="float32"))  # what no n-gram that is counted stands for
     width = max(indexes, default=0) + 1
     if width > MAX_COLUMNS:
-        node.fail(f"asks for {width} columns, more than {MAX_COLUMNS}", "ngram_indexes")
+        node.fail(f"needs {width} columns, more than {MAX_COLUMNS}", "ngram_indexes")
     source = [len(covered)] * width
     for column, gram in enumerate(covered):
         source[indexes[gram]] = column

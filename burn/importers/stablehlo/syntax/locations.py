@@ -20,7 +20,7 @@ _MOST = 64
 
 
 def read_location(text: str, aliases: Mapping[str, str]) -> Location:
-    """The location that a text (or an alias) stands for. The first file is the innermost: a call's place comes after it."""
+    """The location that a text (or an alias) stands for. The first file is the innermost; the location of its call follows."""
     names: list[str] = []
     pending, seen = [text], 0
     while pending and seen < _MOST:

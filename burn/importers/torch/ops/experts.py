@@ -27,7 +27,7 @@ def grouped_mm(
     - [g, m, k] by [g, k, n] -> [g, m, n]."""
     ranks = type_of(a).rank, type_of(b).rank
     if bias is not None:
-        node.fail("a bias in a grouped product is not supported")
+        node.fail("a bias in a grouped matmul is not supported")
     if offs is None:
         return node.as_result(batched(a, b, 1))
     ends = _ends(node, offs)
