@@ -73,7 +73,7 @@ func.func @main(%x: tensor<256x256xf16>, %w: tensor<256x256xf16>) -> tensor<256x
 // CHECK:        total = tl.dot(left0, right0, total, input_precision="ieee")
 // CHECK-NOT:  mask
 
-// ----- attention: a softmax on the way over the keys
+// ----- attention: an online softmax over the keys
 func.func @main(%q: tensor<1x2x?x16xf32, ["1", "2", "n", "16"]>, %k: tensor<1x2x?x16xf32, ["1", "2", "m", "16"]>, %v: tensor<1x2x?x16xf32, ["1", "2", "m", "16"]>) -> tensor<1x2x?x16xf32, ["1", "2", "n", "16"]> {
   %0 = "burn.attention"(%q, %k, %v) {scale = 0.25 : f64, causal = true, segments = array<i64: 1, 1, 1, 0, 0>} : (tensor<1x2x?x16xf32, ["1", "2", "n", "16"]>, tensor<1x2x?x16xf32, ["1", "2", "m", "16"]>, tensor<1x2x?x16xf32, ["1", "2", "m", "16"]>) -> tensor<1x2x?x16xf32, ["1", "2", "n", "16"]>
   "burn.return"(%0) : (tensor<1x2x?x16xf32, ["1", "2", "n", "16"]>) -> ()
@@ -190,20 +190,20 @@ func.func @main(%x: tensor<2x9x9x32xf16>) -> tensor<2x5x5x32xf16> {
 // CHECK:        tl.load(b0 + {{.*}}, mask=inside & here0, other=0.0)
 // CHECK:        total0 = greatest(total0, v2.to(tl.float32))
 
-// ----- attention and its way back: norms are kept, and keys go over the rows of every head that they serve
+// ----- attention and its backward pass: norms are kept, and keys go over the rows of every head that they serve
 func.func @main(%q: tensor<1x4x?x16xbf16, ["1", "4", "n", "16"]>, %k: tensor<1x2x?x16xbf16, ["1", "2", "n", "16"]>, %v: tensor<1x2x?x16xbf16, ["1", "2", "n", "16"]>, %g: tensor<1x4x?x16xbf16, ["1", "4", "n", "16"]>) -> (tensor<1x4x?x16xbf16, ["1", "4", "n", "16"]>, tensor<1x4x?x16xbf16, ["1", "4", "n", "16"]>, tensor<1x2x?x16xbf16, ["1", "2", "n", "16"]>, tensor<1x2x?x16xbf16, ["1", "2", "n", "16"]>) {
   %0:2 = "burn.attention_forward"(%q, %k, %v) {scale = 0.25 : f64, causal = true, segments = array<i64: 1, 1, 1, 0, 0>} : (tensor<1x4x?x16xbf16, ["1", "4", "n", "16"]>, tensor<1x2x?x16xbf16, ["1", "2", "n", "16"]>, tensor<1x2x?x16xbf16, ["1", "2", "n", "16"]>) -> (tensor<1x4x?x16xbf16, ["1", "4", "n", "16"]>, tensor<1x4x?xf32, ["1", "4", "n"]>)
   %1:3 = "burn.attention_backward"(%q, %k, %v, %0#0, %0#1, %g) {scale = 0.25 : f64, causal = true, segments = array<i64: 1, 1, 1, 0, 0, 1, 1, 1>} : (tensor<1x4x?x16xbf16, ["1", "4", "n", "16"]>, tensor<1x2x?x16xbf16, ["1", "2", "n", "16"]>, tensor<1x2x?x16xbf16, ["1", "2", "n", "16"]>, tensor<1x4x?x16xbf16, ["1", "4", "n", "16"]>, tensor<1x4x?xf32, ["1", "4", "n"]>, tensor<1x4x?x16xbf16, ["1", "4", "n", "16"]>) -> (tensor<1x4x?x16xbf16, ["1", "4", "n", "16"]>, tensor<1x2x?x16xbf16, ["1", "2", "n", "16"]>, tensor<1x2x?x16xbf16, ["1", "2", "n", "16"]>)
   "burn.return"(%0#0, %1#0, %1#1, %1#2) : (tensor<1x4x?x16xbf16, ["1", "4", "n", "16"]>, tensor<1x4x?x16xbf16, ["1", "4", "n", "16"]>, tensor<1x2x?x16xbf16, ["1", "2", "n", "16"]>, tensor<1x2x?x16xbf16, ["1", "2", "n", "16"]>) -> ()
 }
 // CHECK:      norm = tl.where(weight > 0, top + tl.log2(weight), float("-inf"))
-// CHECK:      """What a block of rows is owed each."""
+// CHECK:      """The gradients of a block of rows each."""
 // CHECK:      x = (down - 1 - program % down) * ROWS
 // CHECK:      for start in range(0, end0, KEYS):
 // CHECK:        p = tl.exp2({{.*}} - v{{[0-9]+}})
 // CHECK-NEXT:   slope = p * (tl.dot(own1, tl.trans(other1), {{.*}}) - {{.*}})
 // CHECK-NEXT:   total = tl.dot(slope.to(tl.bfloat16), other0, total, input_precision="ieee")
-// CHECK:      """What a block of keys and values is owed each."""
+// CHECK:      """The gradients of a block of keys and values each."""
 // CHECK:      for head0 in range(0, 2):
 // CHECK:        for start in range(first{{.*}}, begin{{.*}}, ROWS):
 // CHECK:          mixed = tl.dot(p.to(tl.bfloat16), {{.*}}, mixed, input_precision="ieee")
