@@ -95,10 +95,14 @@ def load(
 ) -> Any:
     """Loads a model's file as an executable.
 
-    path: an ONNX model, a program of torch.export (.pt2, which needs PyTorch), a StableHLO program (text as .mlir or .stablehlo,
-    bytecode, or an artefact of jax.export, which need jaxlib), burn's IR as text (.mlir, with weights in a .safetensors file
-    beside it), or a compiled program (.burn). Also a model in memory: an `onnx.ModelProto`, a `jax.export.Exported`, or the bytes
-    of ONNX or StableHLO.
+    path: one of these files, or a model in memory (an `onnx.ModelProto`, a `jax.export.Exported`, or the bytes of ONNX or
+    StableHLO).
+
+    - an ONNX model
+    - a program of torch.export (.pt2, which needs PyTorch)
+    - a StableHLO program: text as .mlir or .stablehlo, bytecode, or an artefact of jax.export; they need jaxlib
+    - burn's IR as text (.mlir, with weights in a .safetensors file beside it)
+    - a compiled program (.burn)
 
     No model file runs code of its own, except for a compiled program. That is machine code with all rights of this process: load
     only those that you would run.

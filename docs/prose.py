@@ -39,6 +39,7 @@ C_TEXT = re.compile(r'"(?:[^"\\\n]|\\.)*"')
 NAME_PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 USUAL_NAMES = {
     "burn/dialect/dims/expression.py": {"product"},  # of sizes
+    "burn/importers/jax/ops/linalg.py": {"householder_product", "symmetric_product"},  # JAX's primitives
     "burn/optim/schedule.py": {"product"},  # of schedules
     "burn/runtime/native/elf.c": {"place", "FROM_PLACE"},  # ELF's term for the address of a relocated field
     "burn/runtime/native/elf_aarch64.c": {"FROM_PLACE"},

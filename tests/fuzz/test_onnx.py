@@ -50,7 +50,7 @@ def test_graphs_compute_what_onnx_runtime_computes(mode: str) -> None:
             pytest.skip("node is not here")
     seeds = [*FIXED[: GRAPHS[mode]], *range(FRESH, FRESH + COUNT)]
     plan = Plan(mode, TARGET, threads=1, length=None if COUNT else 12)
-    # JAX has threads, so a process that has used it must not fork one that uses it as well
+    # JAX has threads: a process that has used it must not fork another one that uses it
     found = map(partial(run, plan=plan), seeds) if mode == "xla" else outcomes(seeds, plan, min(JOBS, len(seeds)))
     failed = [o for o in found if o.failed or o.kind in ("crash", "timeout")]
     assert not failed, f"{len(failed)} of {len(seeds)}\n" + "\n".join(

@@ -139,7 +139,7 @@ def kernel_gradient(
     n = len(kernel)
     batch, a, *sizes = type_of(few).shape
     b = type_of(many).shape[1]
-    # Only a run's sizes tell whether rows are missing at the end or left over. What is left over is removed below.
+    # Rows may be missing at the end or left over, depending on a run's sizes. Excess rows are removed below.
     high = tuple(p if isinstance(p, int) or non_negative(p) else dim_max(p, 0) for p in high)
     if any((*low, *high)):
         many = ops.pad(many, number_like(0, many), low=(0, 0, *low), high=(0, 0, *high))

@@ -126,10 +126,10 @@ class Importer:
         return None
 
     def _raise_problems(self) -> None:
-        for op, places in self._missing.items():
-            sources = list(dict.fromkeys(places))
+        for op, locations in self._missing.items():
+            sources = list(dict.fromkeys(locations))
             shown = ", ".join(sources[:SHOWN]) + (f" and {len(sources) - SHOWN} more" * (len(sources) > SHOWN))
-            times = f"{len(places)} time{'s' * (len(places) > 1)}"
+            times = f"{len(locations)} time{'s' * (len(locations) > 1)}"
             reason = REFUSED.get(op, "is not supported")
             self.problems.add(Problem(f"{reason}; used {times}{f' in {shown}' if shown else ''}", op=op))
         self._missing.clear()
@@ -284,9 +284,9 @@ class Importer:
         shape = tuple(a if b is None else b for a, b in zip(have.shape, declared.shape, strict=True))
         return reshape(value, shape)
 
-    # ---- places ------------------------------------------------------------------------------------------------------
+    # ---- source locations --------------------------------------------------------------------------------------------
     def where(self, op: Operation) -> str:
-        """The place of an op in the source, as an error names it."""
+        """The source location of an op, as an error names it."""
         return str(read_location(op.location, self.module.locations)) or f"op {op.number}"
 
     @contextmanager

@@ -4,8 +4,8 @@
     def transpose(node: Node) -> ir.Value:
         return compose.transpose(node.x(0), node.ints("permutation"))
 
-A rule builds at the insertion point and returns one value, or a list of values. It reads every attribute that has an effect: one
-that nobody reads is an error (`unread`).
+A rule builds at the insertion point and returns one value, or a list of values. It reads every attribute that has an effect: an
+unread attribute is an error (`unread`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Regions of scalars: what they compute, found from their ops. Enter at `combination`, `extreme`, `comparator`.
 
-A region that only compares its arguments with each other and chooses between them is known by its results for all orders of its
-arguments: it is evaluated on a grid of values with every such order (`evaluate`), and compared with the functions that burn has.
+If a region only compares its arguments and selects among them, its results for all orders of the arguments determine it. It is
+evaluated on a grid of values with every such order (`evaluate`), and compared with burn's functions.
 """
 
 from __future__ import annotations

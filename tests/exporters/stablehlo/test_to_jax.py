@@ -69,16 +69,16 @@ def test_numbers_and_gradients(name: str) -> None:
 
 
 def test_a_loop_that_data_ends_has_no_derivative_in_reverse_mode() -> None:
-    def halves(x: burn.Tensor) -> burn.Tensor:
+    def parts(x: burn.Tensor) -> burn.Tensor:
         return burn.while_loop(lambda s: s[0].sum() > 1.0, lambda s: (s[0] * 0.5,), (x * x,))[0].sum()
 
     x = np.array([1.0, 2.0, 3.0], "f4")
-    made = burn.to_jax(halves, ["float32[n]"])
-    close(jax.jit(made)(x), burn.compile(halves, ["float32[n]"])(x))
+    made = burn.to_jax(parts, ["float32[n]"])
+    close(jax.jit(made)(x), burn.compile(parts, ["float32[n]"])(x))
     with pytest.raises(ValueError, match="Reverse-mode differentiation"):
         jax.grad(made)(x)
     with pytest.raises(CompileError, match="depend on data"):
-        burn.to_jax(halves, ["float32[n]"], derivative="burn")
+        burn.to_jax(parts, ["float32[n]"], derivative="burn")
 
 
 @burn.custom_vjp

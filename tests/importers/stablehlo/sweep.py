@@ -67,7 +67,7 @@ TOLERANCE = {
 
 
 def difference(have: np.ndarray, want: np.ndarray, loose: float) -> str:
-    """What differs, "" if nothing does."""
+    """Describes the difference of two arrays; "" if they are equal."""
     if have.dtype != want.dtype or have.shape != want.shape:
         return f"{have.dtype}{have.shape} instead of {want.dtype}{want.shape}"
     if have.dtype.kind in "iub":
@@ -87,7 +87,7 @@ def difference(have: np.ndarray, want: np.ndarray, loose: float) -> str:
 
 
 def run(group: Sequence[Case]) -> dict[int, str]:
-    """What is wrong, by the number of the case."""
+    """Runs cases; returns the failures by the number of the case."""
     from tests.importers.stablehlo.reference import by_interpreter, by_xla
 
     text, args = module(group)
@@ -132,10 +132,10 @@ def main() -> None:
     found = draw(arguments.seed, arguments.count, arguments.family)
     wrong, ops = Counter(), Counter(case.op for case in found)
     for numbers in together(found):
-        for place, text in run([found[i] for i in numbers]).items():
-            case = found[numbers[place]]
+        for index, text in run([found[i] for i in numbers]).items():
+            case = found[numbers[index]]
             wrong[case.op] += 1
-            print(f"{case.op} (case {numbers[place]}): {text}", flush=True)
+            print(f"{case.op} (case {numbers[index]}): {text}", flush=True)
     print(
         f"{sum(ops.values()) - sum(wrong.values())} of {sum(ops.values())} right; {len(ops)} ops; wrong: {dict(wrong)}"
     )

@@ -72,7 +72,7 @@ def test_text_of_burn_is_not_taken_for_stablehlo() -> None:
 
 
 # ---- errors ------------------------------------------------------------------------------------------------------------
-def test_everything_unsupported_is_listed_at_once_with_its_place(tmp_path: Path) -> None:
+def test_everything_unsupported_is_listed_with_its_location(tmp_path: Path) -> None:
     text = body(
         '%a = stablehlo.custom_call @my_kernel(%x) : (tensor<3xf32>) -> tensor<3xf32> loc("model.py":12:4)\n'
         " %t = stablehlo.create_token : !stablehlo.token\n"

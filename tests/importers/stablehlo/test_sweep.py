@@ -19,8 +19,8 @@ def test_drawn_ops_give_the_numbers_of_xla() -> None:
     families = list(FAMILIES)[::step] if len(FAMILIES) > COUNT else ()
     found = draw(SEED, COUNT, families)
     wrong = [
-        f"{found[numbers[place]].op}: {text}"
+        f"{found[numbers[index]].op}: {text}"
         for numbers in together(found)
-        for place, text in run([found[i] for i in numbers]).items()
+        for index, text in run([found[i] for i in numbers]).items()
     ]
     assert not wrong, "\n".join(wrong)

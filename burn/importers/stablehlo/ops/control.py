@@ -105,7 +105,7 @@ class Counter:
 
 @rule("while")
 def while_(node: Node) -> list[Any]:
-    """Values that the body hands on unchanged are not carried, and a loop that counts up to a bound has a trip count."""
+    """Values that the body returns unchanged are not carried, and a loop that counts up to a bound has a trip count."""
     test, body = node.block(0), node.block(1)
     given = list(node.operands)
     if not body.ops or len(body.ops[-1].operands) != len(given):
@@ -172,7 +172,7 @@ def _whole(node: Node, block: Block, arguments: Sequence[Any]) -> list[Any]:
 
 
 def _is_outside(node: Node, value: Any, returned: str, body: Block) -> bool:
-    """True if the body hands on the very value that came in, which stands outside of it."""
+    """True if the body returns the very value that it receives, which is defined outside of it."""
     inside = {name for op in body.ops for name in op.results} | {name for name, _, _ in body.arguments}
     return returned not in inside and node.importer.lookup(returned) is value
 

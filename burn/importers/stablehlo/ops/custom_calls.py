@@ -119,8 +119,8 @@ def _filled(message: str, values: list[Any]) -> str:
     text = message.split(" Using the following polymorphic")[0].strip()
 
     def size(found: re.Match[str]) -> str:
-        place = int(found[1])
-        value = values[place] if place < len(values) else None
+        index = int(found[1])
+        value = values[index] if index < len(values) else None
         return str(value[()]) if value is not None and not value.shape else found[0]
 
     return _HOLE.sub(size, text)
@@ -276,8 +276,8 @@ def dynamic_top_k(node: Node) -> list[Value]:
     count = node.sizes(1)[0] if len(node.operands) > 1 else node.result(0).shape[-1]
     if count is None:
         node.fail("selects a number of elements that is not known")
-    values, places = lax_sort.top_k(node.x(0), count)
-    return [values, convert(places, "int32")]
+    values, indices = lax_sort.top_k(node.x(0), count)
+    return [values, convert(indices, "int32")]
 
 
 @target("ApproxTopK", "PartialReduce", "stablehlo.dynamic_approx_top_k")
@@ -285,12 +285,12 @@ def approx_top_k(node: Node) -> list[Value]:
     """The exact answer is an allowed one."""
     node.no_effect("called_computations")
     config = _config(node)
-    x, places = node.x(0), node.x(1)
+    x, indices = node.x(0), node.x(1)
     axis, k = int(config.get("reduction_dim", -1)), int(config.get("top_k", 0))
     axis %= type_of(x).rank
     names = node.attribute("called_computations")
     largest = isinstance(names, list) and any("gt" in str(name) for name in names)
     if not largest and not (isinstance(names, list) and any("lt" in str(name) for name in names)):
         node.fail("has an unknown comparator")
-    ordered = lax_sort.sort([x, places], axis, [lax_sort.Key(0, largest)])
+    ordered = lax_sort.sort([x, indices], axis, [lax_sort.Key(0, largest)])
     return [part(v, axis, 0, k) for v in ordered]

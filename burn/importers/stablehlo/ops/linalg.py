@@ -169,10 +169,10 @@ def reflections(a: Value, taus: Value) -> Value:
     start = made(unit(full(type_of(flat.value), 0)))
 
     def apply(step: Any, going: Any, q: Any) -> tuple[Any, ...]:
-        place = made(ops.dim_values(dims=(k,), scalar=True)) - 1 - step
-        column = (columns == place).where(flat, 0.0).sum(2)
-        tau = (steps == place).where(factors, 0.0).sum(1, keepdims=True)
-        v = (rows == place).where(1.0, (rows > place).where(column, 0.0))
+        index = made(ops.dim_values(dims=(k,), scalar=True)) - 1 - step
+        column = (columns == index).where(flat, 0.0).sum(2)
+        tau = (steps == index).where(factors, 0.0).sum(1, keepdims=True)
+        v = (rows == index).where(1.0, (rows > index).where(column, 0.0))
         share = (v.unsqueeze(2) * q).sum(1, keepdims=True) * tau.unsqueeze(2)
         return going, q - v.unsqueeze(2) * share
 

@@ -56,8 +56,8 @@ def _extreme(
 ) -> list[Value] | None:
     """The extreme and its index, if the indices are 0, 1, 2 .. along the axis, as argmax and argmin write them. The initial pair
     takes part as one more element."""
-    x, places = xs
-    made = places.owner
+    x, indices = xs
+    made = indices.owner
     operation = made.opview if isinstance(made, ir.Operation) else made
     if getattr(operation, "OP_NAME", "") == "cast":
         made = operation.operands[0].owner
@@ -68,7 +68,7 @@ def _extreme(
     found = ops.arg_reduce(
         convert(x, "uint8") if type_of(x).dtype == "bool" else x, kind=name, axis=axis, last=not lowest
     )
-    index = convert_element_type(found, type_of(places).dtype)
+    index = convert_element_type(found, type_of(indices).dtype)
     shape = type_of(found).shape
     here = reshape(found, (*shape[:axis], 1, *shape[axis:]))
     value = reshape(ops.gather_elements(x, here, axis=axis), shape)

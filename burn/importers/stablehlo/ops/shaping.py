@@ -98,7 +98,7 @@ def dynamic_iota(node: Node) -> Value:
 
 @rule("dynamic_pad")
 def dynamic_pad(node: Node) -> Value:
-    """Padding that is read while the program runs may be negative, as that which is known."""
+    """Padding that is read at run time may be negative, like static padding."""
     low, high, interior = (node.sizes(i, minimum=None) for i in (2, 3, 4))
     if any(isinstance(n, Expr) for n in interior):
         node.fail("padding between elements must be known when the program is imported")

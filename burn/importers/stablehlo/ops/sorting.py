@@ -35,6 +35,6 @@ def sort(node: Node) -> list[Value]:
 @rule("top_k", dialect="chlo")
 def top_k(node: Node) -> list[Value]:
     """In descending total order, the earlier of equal elements first."""
-    values, places = lax.top_k(node.x(0), node.integer("k"))
+    values, indices = lax.top_k(node.x(0), node.integer("k"))
     index = node.result(1).element
-    return [values, convert(places, index if isinstance(index, str) else "int32")]
+    return [values, convert(indices, index if isinstance(index, str) else "int32")]
