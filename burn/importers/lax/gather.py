@@ -1,7 +1,7 @@
 """gather and scatter: slices of an operand, read from or written to positions that are read from data.
 
-There are three kinds of axes: the operand's axes that an index vector addresses, batch axes of operand and indices, and
-axes of a slice that the result (or the updates) keeps. Both become one `gather_nd` or `scatter_nd` over an
+There are three kinds of axes: axes that an index vector addresses, batch axes, and axes of a slice that the result (or the
+updates) keeps. Both become one `gather_nd` or `scatter_nd` over an
 operand whose addressed axes come first, with a grid of index vectors: one for every position of a slice along these axes.
 """
 
