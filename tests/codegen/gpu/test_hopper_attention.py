@@ -114,4 +114,4 @@ def test_what_kernels_get_for_maps() -> None:
 def test_more_scratch_memory_than_a_kernel_says_is_refused() -> None:
     (source, *_) = [s for s in Attention(s=67, t=67, back=True).sources() if s.scratch]
     (made,) = compile_each([replace(source, scratch=BYTES)], HOPPER)
-    assert isinstance(made, str) and "256 bytes of scratch memory, it gets 128" in made
+    assert isinstance(made, str) and "256 bytes of scratch memory instead of 128" in made
