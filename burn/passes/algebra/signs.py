@@ -62,8 +62,10 @@ def _passed_on(op: Op) -> list[ir.Value] | None:
     return list(op.xs) if isinstance(op, Concat) else None
 
 
-def has_no_negative_zero(value: ir.Value, depth: int = DEPTH) -> bool:
-    """True if no element of a float is known to be -0.0."""
+def has_no_negative_zero(value: ir.Value, depth: int = DEPTH, without: ir.Value | None = None) -> bool:
+    """True if no element of a float is known to be -0.0. without: a value that a law replaces, of which nothing is known."""
+    if without is not None and value == without:
+        return False
     number = splat(value)
     if number is not None:
         return number != 0 or math.copysign(1, number) > 0
@@ -73,34 +75,40 @@ def has_no_negative_zero(value: ir.Value, depth: int = DEPTH) -> bool:
     if op.has(Trait.CONTRACTION):
         return True
     if op.has(Trait.VIEW) or isinstance(op, Barrier):
-        return has_no_negative_zero(op.x, depth - 1)
+        return has_no_negative_zero(op.x, depth - 1, without)
     rule = RULES.get(op.OP_NAME)
     if rule is not None:
-        return rule(op, depth - 1)
+        return rule(op, lambda operand: has_no_negative_zero(operand, depth - 1, without))
     return is_positive(value, depth)
 
 
-def _any_of_sum(op: Op, depth: int) -> bool:
+Known = Callable[[ir.Value], bool]
+"""Of an operand: True if no element is known to be -0.0."""
+
+
+def _any_of_sum(op: Op, known: Known) -> bool:
     """a + b is -0.0 only if both are."""
-    return has_no_negative_zero(op.lhs, depth) or has_no_negative_zero(op.rhs, depth)
+    return known(op.lhs) or known(op.rhs)
 
 
-def _of_cast(op: Op, depth: int) -> bool:
-    return DTYPES[type_of(op.x).dtype].kind in ("int", "uint", "bool") or has_no_negative_zero(op.x, depth)
+def _of_cast(op: Op, known: Known) -> bool:
+    return DTYPES[type_of(op.x).dtype].kind in ("int", "uint", "bool") or known(op.x)
 
 
-RULES: dict[str, Callable[[Op, int], bool]] = {
+RULES: dict[str, Callable[[Op, Known], bool]] = {
     "add": _any_of_sum,
-    "sub": lambda op, depth: has_no_negative_zero(op.lhs, depth),
+    "sub": lambda op, known: known(op.lhs),
     "cast": _of_cast,
-    "reduce": lambda op, depth: op.kind == "sum" or is_positive(op.operation.results[0], depth),
+    "reduce": lambda op, known: op.kind == "sum" or is_positive(op.operation.results[0]),
 }
 
 
-def hides_sign_of_zero(value: ir.Value, depth: int = 4) -> bool:
-    """True if everything that reads a value gives the same for 0.0 and -0.0."""
+def hides_sign_of_zero(value: ir.Value, depth: int = 4, replaced: ir.Value | None = None) -> bool:
+    """True if everything that reads a value gives the same for 0.0 and -0.0. replaced: the value of which `value` is a view;
+    itself by default."""
     if depth == 0:
         return False
+    replaced = value if replaced is None else replaced
     uses = list(value.uses)
     for use in uses:
         op = use.owner.opview
@@ -108,9 +116,10 @@ def hides_sign_of_zero(value: ir.Value, depth: int = 4) -> bool:
             return False
         if op.OP_NAME in BLIND or op.has(Trait.CONTRACTION) or (isinstance(op, Reduce) and op.kind == "sum"):
             continue
-        if op.has(Trait.VIEW) and hides_sign_of_zero(op.operation.results[0], depth - 1):
+        if op.has(Trait.VIEW) and hides_sign_of_zero(op.operation.results[0], depth - 1, replaced):
             continue
-        if isinstance(op, Add) and has_no_negative_zero(op.operation.operands[1 - use.operand_number]):
+        other = op.operation.operands[1 - use.operand_number] if isinstance(op, Add) else None
+        if other is not None and has_no_negative_zero(other, without=replaced):
             continue
         return False
     return bool(uses)
