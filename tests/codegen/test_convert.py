@@ -36,7 +36,7 @@ def by_integers(source: str, target: str) -> Lanewise:
     """The conversion as targets whose compiler cannot compare float16 make it."""
 
     def emit(code: Function, value: Value) -> Value:
-        code.integer_halves = True
+        code.soft_float16 = True
         return convert(code, value, source, target)
 
     return Lanewise(emit, [source], target)
@@ -113,7 +113,7 @@ def test_float_to_float(compiled: Compiled, source: str, target: str) -> None:
 
 
 @pytest.mark.parametrize(("source", "target"), [*((s, "float16") for s in FLOATS), *(("float16", t) for t in FLOATS)])
-def test_halves_by_integers(compiled: Compiled, source: str, target: str) -> None:
+def test_soft_float16(compiled: Compiled, source: str, target: str) -> None:
     x = patterns(source)
     wide = x if source in ("float64", "float32") else x.astype(np.float32)
     check(compiled(f"{source}_{target}_integers", x), once(wide, target) if source != target else x, x)

@@ -166,8 +166,8 @@ def test_other_types_and_failures(tmp_path: Path) -> None:
     assert got["again"] == [0, 3]
 
 
-def test_comparisons_of_halves(tmp_path: Path) -> None:
-    """LLVM's WebAssembly back end crashes on a comparison of vectors of halves, or does not end."""
+def test_comparisons_of_float16(tmp_path: Path) -> None:
+    """LLVM's WebAssembly back end crashes on a comparison of float16 vectors, or does not end."""
 
     def compared(x: burn.Tensor, y: burn.Tensor) -> dict[str, burn.Tensor]:
         return {"positive": burn.relu(x), "equal": x == y, "largest": burn.maximum(x, y)}

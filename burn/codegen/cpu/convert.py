@@ -62,7 +62,7 @@ def convert(
     if number.element == "f64":
         number = _round_to_odd(number)
     if target == "float16":
-        if code.integer_halves:
+        if code.soft_float16:
             return _to_small(number, HALF, saturate=False).cast("arith.bitcast", "f16").value
         return number.narrow("f16").value
     if target == "bfloat16":
@@ -75,7 +75,7 @@ def convert(
 def _decode(x: Lanes, source: str) -> Lanes:
     """The value as f32 or f64, as an integer with all bits significant, or as i1."""
     if source == "float16":
-        return _from_small(x.as_int(), HALF) if x.code.integer_halves else x.widen("f32")
+        return _from_small(x.as_int(), HALF) if x.code.soft_float16 else x.widen("f32")
     if source == "bfloat16":
         return (x.as_int().resize("i32", signed=False) << 16).as_float()
     if source in SMALL:

@@ -52,9 +52,9 @@ class Target:
         return self.compact or self.architecture in ("wasm32", "thumbv7em")
 
     @property
-    def integer_halves(self) -> bool:
-        """True if float16 is converted by integer arithmetic. LLVM 22 simplifies a comparison of two extended halves to one of
-        halves, and its WebAssembly back end crashes on it or does not end."""
+    def soft_float16(self) -> bool:
+        """True if float16 is converted by integer arithmetic. LLVM 22 simplifies a comparison of two extended float16 to one of
+        float16, and its WebAssembly back end crashes on it or does not end."""
         return self.architecture == "wasm32"
 
     @property

@@ -77,7 +77,7 @@ class Function:
 
     `lines` are its text after a `head`. `constants` are found by literal and type, and `types` maps value names to
     types. `cuts` are positions at which another function may start (parts.py). An `internal` function has no symbol.
-    `integer_halves`: float16 is converted by integer arithmetic.
+    `soft_float16`: float16 is converted by integer arithmetic.
     """
 
     def __init__(
@@ -87,11 +87,11 @@ class Function:
         result: str = "",
         attributes: str = "",
         internal: bool = False,
-        integer_halves: bool = False,
+        soft_float16: bool = False,
     ) -> None:
         self.name = name
         self.internal = internal
-        self.integer_halves = integer_halves
+        self.soft_float16 = soft_float16
         self.arguments = [Value(f"%{argument}", type_) for argument, type_ in arguments]
         self.result = result
         self.attributes = attributes

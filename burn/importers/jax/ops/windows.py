@@ -144,7 +144,7 @@ def by_functions(
     window_strides: Any,
     padding: Any,
 ) -> Value:
-    """By the user's functions of two elements: the selection, and the combination of what is scattered."""
+    """Selects, and combines scattered elements, by the user's functions of two elements."""
     pads = [eqn.sizes(pair) for pair in padding]
     return select_and_scatter(
         x,

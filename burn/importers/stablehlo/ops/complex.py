@@ -249,18 +249,18 @@ def contraction(node: Node) -> Complex:
     """Of both parts with both."""
     a, b = (of(v) for v in node.operands)
 
-    def product(x: Value, y: Value) -> Value:
+    def multiply(x: Value, y: Value) -> Value:
         part = part_node(node, "real")
         part.operands = [x, y]
         return RULES[node.op.name](part)
 
-    real = ops.sub(product(a.real, b.real), product(a.imag, b.imag))
-    return Complex(real, ops.add(product(a.real, b.imag), product(a.imag, b.real)))
+    real = ops.sub(multiply(a.real, b.real), multiply(a.imag, b.imag))
+    return Complex(real, ops.add(multiply(a.real, b.imag), multiply(a.imag, b.real)))
 
 
 @complex_rule("reduce", "reduce_window")
 def reduce(node: Node) -> Any:
-    """Sums, of each part; products and other regions are not supported."""
+    """Sums of each part; multiplications and other regions are not supported."""
     count = len(node.operands) // 2
     if combination(node, count) != ["add"] * count:
         node.fail("a reduction of complex numbers is a sum, or is not supported")
