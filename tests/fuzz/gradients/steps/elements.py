@@ -21,7 +21,8 @@ ACTIVATIONS = {
     "leaky_relu(0.2)": "F.leaky_relu({x}, 0.2)", "hard_sigmoid()": "F.relu6({x} + 3.0) / 6.0",
     "hard_swish()": "F.hardswish({x})",
 }  # fmt: skip
-KINKED = {"elu(0.7)": "F.elu({x}, 0.7)", "celu(1.3)": "F.celu({x}, 1.3)", "selu()": "F.selu({x})"}
+# torch rounds 1 / alpha of celu to float32 in the backward pass.
+KINKED = {"elu(0.7)": "F.elu({x}, 0.7)", "celu(0.5)": "F.celu({x}, 0.5)", "selu()": "F.selu({x})"}
 """The second derivative jumps at 0, where burn takes the other side's (tests/points): they are moved off it."""
 
 
