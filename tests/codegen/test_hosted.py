@@ -341,7 +341,8 @@ def test_library_ops_agree_with_the_runtime(draw: Callable[[str, np.random.Gener
         with pytest.raises(CompileError, match="string"):
             draw(other, np.random.default_rng(0))
         return
-    for seed in (*range(3), *range(SEED, SEED + COUNT // len(DRAWN))):
+    fixed = 3 if other == "reference" else 1  # XLA compiles each for a second
+    for seed in (*range(fixed), *range(SEED, SEED + COUNT // len(DRAWN))):
         try:
             draw(other, np.random.default_rng(seed))
         except (AssertionError, Exception) as error:

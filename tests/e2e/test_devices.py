@@ -39,7 +39,8 @@ def test_xla_and_jax_compute_what_the_cpu_computes(name: str, exporter: Exporter
     assert_close({n: np.asarray(x) for n, x in zip(want, outputs, strict=True)}, want)
 
 
-@pytest.mark.parametrize(("name", "exporter"), ALL)
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "exporter"), instances())
 def test_gradients_through_jax(name: str, exporter: Exporter | None) -> None:
     """Of the squares of all outputs, by each input of floats."""
     path, feeds = _path(name, exporter), feeds_of(name)

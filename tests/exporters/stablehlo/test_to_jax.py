@@ -48,7 +48,10 @@ def arrays(types: list[str], n: int) -> list[np.ndarray]:
     return [rng.standard_normal(shape).astype("f4") for shape in shapes]
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
+QUICK = ("matmul and softmax", "a loop")
+
+
+@pytest.mark.parametrize("name", [n if n in QUICK else pytest.param(n, marks=pytest.mark.slow) for n in FUNCTIONS])
 def test_numbers_and_gradients(name: str) -> None:
     function, types = FUNCTIONS[name]
     made, own = burn.to_jax(function, types), burn.compile(function, types)
@@ -106,7 +109,7 @@ class Net(nn.Module):
         return self.last(burn.relu(self.norm(self.first(x))))
 
 
-@pytest.mark.parametrize("derivative", ["jax", "burn"])
+@pytest.mark.parametrize("derivative", [pytest.param("jax", marks=pytest.mark.slow), "burn"])
 def test_parameters_of_modules(derivative: str) -> None:
     net = Net().train()
     function, params = burn.to_jax(net, ["float32[batch, 4]"], parameters=True, derivative=derivative)
