@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from burn.dialect.dims import Atom, Call, Dim, LoopVar, Symbol
+from burn.dialect.dims import Atom, Call, Dim, Expr, LoopVar, Symbol
 from burn.dialect.indexing import FROM_START
 from burn.dialect.types import DTYPES, numpy_dtype
 from burn.errors import BurnError, unreachable
@@ -79,7 +79,9 @@ class _Machine:
         watch: Callable[[], None],
     ) -> None:
         self.kernel, self.watch = kernel, watch
-        self.indices: dict[Atom, int] = {Symbol(name): size for name, size in sizes.items()}
+        self.slots: dict[Atom, int] = {Symbol(name): slot for slot, name in enumerate(sizes)}  # of `current`
+        self.current: list[Any] = list(sizes.values())  # of sizes and loop variables
+        self.dims: dict[int, tuple[Dim, Callable[[list[Any]], int]]] = {}  # prepared index expressions
         self.memo: dict[int, tuple[Scalar, Number]] = {}  # values of scalars in the current iteration
         self.results: dict[str, Number] = {}
         self.accumulator: Number = 0
@@ -129,8 +131,10 @@ class _Machine:
     def walk(self, loops: Sequence[LoopVar], backwards: bool = False) -> Iterator[None]:
         """Iterates over every index of the loops, the last loop fastest."""
         spans = [range(self.dim(v.extent)) for v in loops]
+        slots = [self.slot(v) for v in loops]
         for index in itertools.product(*(reversed(s) if backwards else s for s in spans)):
-            self.indices.update(zip(loops, index, strict=True))
+            for slot, number in zip(slots, index, strict=True):
+                self.current[slot] = number
             self.memo.clear()
             if backwards:
                 self.watch()
@@ -165,7 +169,7 @@ class _Machine:
         """The linear index of the loops' current iteration."""
         number = 0
         for loop in loops:
-            number = number * self.dim(loop.extent) + self.indices[loop]
+            number = number * self.dim(loop.extent) + self.index(loop)
         return number
 
     def write(self, write: Write) -> None:
@@ -192,15 +196,13 @@ class _Machine:
             self.accumulator = total.result
             self.memo.clear()
             scores.append(self.value(kernel.score))
-            if scores[-1] != -math.inf and not self.dim(kernel.first) <= self.indices[kernel.key] < self.dim(
-                kernel.stop
-            ):
+            if scores[-1] != -math.inf and not self.dim(kernel.first) <= self.index(kernel.key) < self.dim(kernel.stop):
                 raise ValueError(f"a key outside of {kernel.first} .. {kernel.stop} is not hidden")
         weights = softmax(np.array(scores, np.longdouble))
         for _ in self.walk((kernel.column,)):
             total = _Total(Reduction("acc", "sum", kernel.dtype, kernel.values))
             for _ in self.walk((kernel.key,)):
-                weight = weights[self.indices[kernel.key]]
+                weight = weights[self.index(kernel.key)]
                 total.take(weight * np.longdouble(self.value(kernel.values)) if weight != 0 else 0.0)
             self.finish(total, kernel.epilogue)
         wide = np.array(scores, np.longdouble)
@@ -231,8 +233,8 @@ class _Machine:
             score = np.longdouble(self.value(kernel.score))
             if score == -np.inf:
                 continue
-            seen = self.dim(kernel.first) <= self.indices[kernel.key] < self.dim(kernel.stop)
-            if not seen or not self.dim(kernel.begin) <= self.indices[kernel.row] < self.dim(kernel.end):
+            seen = self.dim(kernel.first) <= self.index(kernel.key) < self.dim(kernel.stop)
+            if not seen or not self.dim(kernel.begin) <= self.index(kernel.row) < self.dim(kernel.end):
                 raise ValueError("a key outside of a row's bounds is not hidden, or a row outside of a key's")
             p = np.exp(score - np.longdouble(self.value(kernel.norm)) * LN2)
             slope = p * (out_gradient @ values - self.value(kernel.dot)) * self.value(kernel.score_derivative)
@@ -242,7 +244,7 @@ class _Machine:
         ways = ((kernel.depth, kernel.row_writes), (kernel.column, ())) if of_rows else keys_ways
         for (loop, writes), totals in zip(ways, sums, strict=True):
             for _ in self.walk((loop,)):
-                self.accumulator = numbers.rounded(totals[self.indices[loop]], kernel.dtype)
+                self.accumulator = numbers.rounded(totals[self.index(loop)], kernel.dtype)
                 for write in writes:
                     self.write(write)
 
@@ -259,20 +261,38 @@ class _Machine:
     def dim(self, dim: Dim) -> int:
         if isinstance(dim, int):
             return dim
-        total = 0
-        for monomial, count in dim.terms:
-            term = count
-            for atom in monomial:
-                term *= self.atom(atom)
-            total += term
-        return total
+        if id(dim) not in self.dims:
+            self.dims[id(dim)] = (dim, self.prepared(dim))
+        return self.dims[id(dim)][1](self.current)
 
-    def atom(self, atom: Atom) -> int:
+    def prepared(self, dim: Expr) -> Callable[[list[Any]], int]:
+        """An index expression as a function of `current`: an element takes a few of them."""
+        atoms: list[Atom] = []
+
+        def factor(atom: Atom) -> str:
+            if not isinstance(atom, Fetched | Call):
+                return f"current[{self.slot(atom)}]"
+            atoms.append(atom)
+            return f"atom(atoms[{len(atoms) - 1}])"
+
+        terms = ["*".join([str(count), *map(factor, monomial)]) for monomial, count in dim.terms]
+        return eval(f"lambda current: {' + '.join(terms) or 0}", {"atom": self.atom, "atoms": atoms})
+
+    def slot(self, atom: Atom) -> int:
+        """The position in `current` of a size or a loop variable."""
+        if atom not in self.slots:
+            self.slots[atom] = len(self.current)
+            self.current.append(None)
+        return self.slots[atom]
+
+    def index(self, loop: LoopVar) -> int:
+        """The loop's current iteration."""
+        return self.current[self.slots[loop]]
+
+    def atom(self, atom: Fetched | Call) -> int:
         if isinstance(atom, Fetched):
             return self.fetch(atom)
-        if isinstance(atom, Call):
-            return INDEX_FUNCTIONS[atom.op](*map(self.dim, atom.args))
-        return self.indices[atom]
+        return INDEX_FUNCTIONS[atom.op](*map(self.dim, atom.args))
 
     def fetch(self, atom: Fetched) -> int:
         index, extent = int(self.value(atom.source)), self.dim(atom.extent)
@@ -291,9 +311,9 @@ class _Machine:
 
     # ---- scalars -------------------------------------------------------------------------------------------------------
     def value(self, node: Scalar) -> Number:
-        if id(node) not in self.memo:
-            self.memo[id(node)] = (node, self.compute(node))
-        return self.memo[id(node)][1]
+        if (known := self.memo.get(id(node))) is None:
+            known = self.memo[id(node)] = (node, self.compute(node))
+        return known[1]
 
     def compute(self, node: Scalar) -> Number:
         match node:

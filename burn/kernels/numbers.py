@@ -8,6 +8,7 @@ through float32, like in the back ends) and rounded to their type; integers wrap
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -17,6 +18,11 @@ from burn.dialect.functions import BY_NAME
 from burn.dialect.types import DTYPES, HALF_DTYPES, numpy_dtype
 
 Number = int | float | bool
+
+ARITHMETIC: dict[str, Callable[..., float]] = {"add": operator.add, "sub": operator.sub, "mul": operator.mul}
+"""Functions of floats that are Python's own, which has no warnings to silence."""
+FINITE = 2.0**127
+"""Smaller numbers are finite in float32."""
 
 
 def rounded(value: Any, dtype: str) -> Number:
@@ -29,9 +35,11 @@ def rounded(value: Any, dtype: str) -> Number:
     if info.kind in ("int", "uint"):
         low = int(value) & ((1 << info.bits) - 1)
         return low - (1 << info.bits) if info.kind == "int" and low >> (info.bits - 1) else low
+    if dtype == "float64":
+        return float(value)
+    if dtype == "float32" and abs(value) < FINITE:  # no warning to silence
+        return float(np.float32(value))
     with np.errstate(all="ignore"):
-        if dtype == "float64":
-            return float(value)
         if dtype == "float32":
             return float(np.float32(value))
         return float(np.float32(value).astype(numpy_dtype(dtype)))
@@ -44,6 +52,8 @@ def apply(function: str, dtype: str, *args: Number) -> Number:
     if function in PREDICATES:
         return bool(PREDICATES[function](*args))
     kind = DTYPES[dtype].kind
+    if kind == "float" and function in ARITHMETIC and dtype not in HALF_DTYPES:
+        return rounded(ARITHMETIC[function](*map(float, args)), dtype)
     with np.errstate(all="ignore"):
         if kind == "float":
             result = meaning(function)(*(np.float64(a) for a in args))
