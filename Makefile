@@ -5,7 +5,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 PACKAGES := $(BIN)/python .ci/packages.py
 BUILD_TOOLS := scikit-build-core nanobind numpy cmake ninja
-NEEDED := 'import sys, tomllib; project = tomllib.load(open("pyproject.toml", "rb"))["project"]; \
+NEEDED := 'import sys; toml = __import__("tomllib" if sys.version_info >= (3, 11) else "pip._vendor.tomli", fromlist=["load"]); project = toml.load(open("pyproject.toml", "rb"))["project"]; \
 	print(*project["dependencies"], *(r for e in sys.argv[1:] for r in project["optional-dependencies"][e]), sep="\n")'
 NATIVE := CMakeLists.txt pyproject.toml constraints.txt $(wildcard burn/runtime/native/*)
 

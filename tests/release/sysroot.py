@@ -18,7 +18,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import tomllib
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    from pip._vendor import tomli as tomllib
 
 ROOT = Path(__file__).parents[2]
 FOLDER = Path(os.environ.get("BURN_AARCH64", ROOT / "build" / "aarch64"))
