@@ -29,7 +29,7 @@ from burn.exporters.python.names import (
 from burn.exporters.python.sequences import ACTIVATIONS
 from burn.exporters.python.spell import reshape_form
 from burn.exporters.python.text import literal, number
-from burn.exporters.python.uses import role_of_linear, used_as, users_of
+from burn.exporters.python.uses import Users, role_of_linear, used_as, users_of
 from burn.nn.module import Module
 
 POSITIONAL = frozenset({
@@ -116,7 +116,8 @@ class ModuleWriter:
         users = users_of(self.nodes)
         for value in self._free_constants():
             path = self._parameter_path(value, whole=True)
-            role = {"mask": "attention_bias", None: "table"}.get(used := used_as(value, users), used) or "table"
+            used = used_as(value, users)
+            role = "attention_bias" if used == "mask" else used or _factor(value, users) or "table"
             attribute = self.names.from_path([p for p in path if p != "weight"] or path, role)
             self.paths[value] = attribute
             shape = (self.block.shapes if self.block else {}).get(value, value.type.shape)
@@ -397,6 +398,12 @@ class ModuleWriter:
                 targets = [sizes.variables[d] if i in firsts else "_" for i, d in enumerate(shape)]
                 lines.append(Line(f"{', '.join(targets)} = {parameter}.shape", indent=2))
         return lines
+
+
+def _factor(value: Value, users: Users) -> str | None:
+    """The name of a parameter that is only multiplied or only added."""
+    ops = {node.op for node, _ in users.get(value, ())}
+    return {"mul": "scale", "add": "bias"}.get(ops.pop()) if len(ops) == 1 else None
 
 
 def _heads_of(value: Value) -> Node | None:

@@ -341,6 +341,19 @@ def scale_of_queries(rewriter: Rewriter, op: Op) -> ir.Value | None:
     return type(op).build(value, op.k, op.v, op.mask, op.lengths, **{**op.attrs, "scale": scale})
 
 
+@_law("attention")
+def narrow_mask(rewriter: Rewriter, op: Op) -> ir.Value | None:
+    """attention(.., select(broadcast(c), a, b)) = attention(.., select(c, a, b)) for numbers a and b: attention broadcasts"""
+    choice = is_named(op.mask, "select") if op.mask is not None else None
+    spread = is_named(choice.condition, "broadcast_to") if choice is not None else None
+    if choice is None or spread is None or type_of(spread.x).rank != type_of(op.mask).rank:
+        return None
+    if any(type_of(v).rank for v in (choice.on_true, choice.on_false)):
+        return None
+    mask = ops.select(spread.x, choice.on_true, choice.on_false)
+    return type(op).build(op.q, op.k, op.v, mask, op.lengths, **op.attrs)
+
+
 _law("attention")(shared_heads)
 _law("attention")(causal_mask)
 

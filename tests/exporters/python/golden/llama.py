@@ -51,14 +51,14 @@ class Model(nn.Module):
         self.layers = nn.ModuleList(Block() for _ in range(3))
         self.norm = nn.RMSNorm(64, eps=1e-06)
         self.lm_head = nn.Linear(64, 101, bias=False)
-        self.table = nn.Parameter((8,))
+        self.scale = nn.Parameter((8,))
 
     def forward(self, input_ids: burn.Tensor, attention_mask: burn.Tensor) -> burn.Tensor:
         batch, length = input_ids.shape
         mask = attention_mask.astype("bool").reshape(batch, 1, 1, length)  # bool[batch, 1, 1, length]
         x = self.embed_tokens(input_ids)  # [batch, length, 64]
         positions = burn.arange(length).reshape(1, length, 1).astype("float32")  # [1, length, 1]
-        scaled = positions * self.table  # [1, length, 8]
+        scaled = positions * self.scale  # [1, length, 8]
         cos = ops.cos(scaled)
         sin = ops.sin(scaled)
         for layer in self.layers:

@@ -21,7 +21,7 @@ class Model(nn.Module):
         self.dense_0 = nn.Parameter((1, 1, 64))
         self.layer_norm_0 = nn.Parameter((1, 512, 1))
         self.magika_v2_layer_norm_0 = nn.Parameter((1, 512, 1))
-        self.table2 = nn.Parameter((1, 512, 1))
+        self.bias = nn.Parameter((1, 512, 1))
         self.layer_norm_1 = nn.Parameter((1, 512))
         self.magika_v2_layer_norm_1 = nn.Parameter((1, 512))
         self.magika_v2_dense_1 = nn.Parameter((1, 214))
@@ -36,7 +36,7 @@ class Model(nn.Module):
         mean2 = x.mean(1, keepdims=True)  # [unk__214, 1, 256]
         scale = ops.rsqrt(ops.max(mean - mean2 * mean2, burn.constant(0.0, "float32")) + 1e-06)
         x = ((x - mean2) * (scale * self.layer_norm_0) + self.magika_v2_layer_norm_0).unsqueeze(3)
-        x = ops.gelu(self.conv_0(x.transpose(1, 2)).flatten(2) + self.table2, approximate="tanh")
+        x = ops.gelu(self.conv_0(x.transpose(1, 2)).flatten(2) + self.bias, approximate="tanh")  # [unk__214, 512, 508]
         x = x.max(2, keepdims=True)  # [unk__214, 512, 1]
         peak = x.flatten(1)  # [unk__214, 512]
         mean = x.mean(1, keepdims=True)  # [unk__214, 1, 1]

@@ -102,9 +102,9 @@ class Model(nn.Module):
         self.extras_0_2_2 = nn.Conv2d(64, 256, 1)
         self.classification_headers_3 = nn.Conv2d(256, 6, 3, padding=1)
         self.regression_headers_3 = nn.Conv2d(256, 12, 3, padding=1)
-        self.table = nn.Parameter((1, 4420, 2))
-        self.table2 = nn.Parameter((1, 4420, 2))
-        self.table3 = nn.Parameter((1, 4420, 2))
+        self.scale = nn.Parameter((1, 4420, 2))
+        self.bias = nn.Parameter((1, 4420, 2))
+        self.scale2 = nn.Parameter((1, 4420, 2))
 
     def forward(self, input: burn.Tensor) -> tuple[burn.Tensor, burn.Tensor]:
         x = ops.relu(self.base_net_0_1(self.base_net_0_0(input)))  # [1, 16, 120, 160]
@@ -168,6 +168,6 @@ class Model(nn.Module):
         x = ops.concat([regression_headers_0_2, regression_headers_1_2, regression_headers_2_2, x], axis=1)
         scores = ops.softmax(joined, axis=2)
         first, second = x.chunk(2, 2)  # each [1, 4420, 2]
-        x = first * 0.1 * self.table + self.table2
-        scaled = ops.exp(second * 0.2) * self.table3 * 0.5
+        x = first * 0.1 * self.scale + self.bias
+        scaled = ops.exp(second * 0.2) * self.scale2 * 0.5
         return scores, ops.concat([x - scaled, x + scaled], axis=2)
