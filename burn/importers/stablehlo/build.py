@@ -25,8 +25,8 @@ from burn.dialect.weights import array_weight
 from burn.errors import ModelError, Problem
 from burn.importers.core import FAILED, SHOWN, Problems, Skipped
 from burn.importers.stablehlo.complexes import COMPLEX, Complex, computes_with_complex, real_type
-from burn.importers.stablehlo.known import folded, materialise
-from burn.importers.stablehlo.node import POINTWISE, REFUSED, RULES, Node, Rule
+from burn.importers.stablehlo.known import folded, materialise, mentions
+from burn.importers.stablehlo.node import POINTWISE, REFUSED, RULES, Node, RowWrite, Rule
 from burn.importers.stablehlo.ops import load_rules
 from burn.importers.stablehlo.parsing import as_file, generic_form
 from burn.importers.stablehlo.recognition import recognise
@@ -87,6 +87,9 @@ class Importer:
         self.problems = Problems(SUMMARY)
         self.count = 0
         self._known: dict[ir.Value, np.ndarray] = {}
+        self.steps: set[str] = set()
+        """Symbols of iterations of loops: arithmetic knows them, and the program does not."""
+        self.rows: dict[ir.Value, RowWrite] = {}
         self._scope: ChainMap[str, Any] = ChainMap()
         self._missing: dict[str, list[str]] = {}
         self._calls: list[str] = []
@@ -214,7 +217,8 @@ class Importer:
             raise Skipped
         with self.problems.building(node), self._location(op):
             elements = None if self._lifted is not None else self._folded(node)
-            value = None if elements is None else materialise(elements, node.dtype)
+            unnamed = elements is not None and mentions(elements, self.steps)
+            value = None if elements is None or unnamed else materialise(elements, node.dtype)
             if value is None:
                 result = rule(node)
                 values = list(result) if isinstance(result, (list, tuple)) else [] if result is None else [result]
@@ -246,6 +250,12 @@ class Importer:
         self._known[value] = elements
 
     def known(self, value: ir.Value) -> np.ndarray | None:
+        """The elements of a tensor, if they are known and the program can name them."""
+        found = self._known.get(value)
+        return None if found is None or mentions(found, self.steps) else found
+
+    def in_loop(self, value: ir.Value) -> np.ndarray | None:
+        """As `known`; elements may be expressions over iterations (`steps`)."""
         return self._known.get(value)
 
     @property

@@ -11,6 +11,7 @@ Enter at `Known.fold`. Elements are an array of objects: int, bool, Expr or Cond
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,7 @@ import numpy as np
 
 from burn.dialect import ops
 from burn.dialect.compose import convert, number, reshape, signed
-from burn.dialect.dims import Dim, Expr, decide, dim_max, dim_min, floordiv, mod, non_negative
+from burn.dialect.dims import Dim, Expr, decide, dim_max, dim_min, floordiv, mod, non_negative, symbols
 from burn.dialect.mlir import ir
 from burn.dialect.types import DTYPES, INTEGERS
 from burn.importers.stablehlo.syntax.module import Elements, Ranked
@@ -83,6 +84,17 @@ def folded(node: Node, operands: Sequence[np.ndarray | None]) -> np.ndarray | No
     if found.size > MOST or (type_.shape != found.shape and None not in type_.shape):
         return None
     return _elementwise(lambda e: _wrapped(e, str(type_.element)), found)
+
+
+def mentions(elements: np.ndarray, names: AbstractSet[str]) -> bool:
+    """True if an element depends on one of these symbols."""
+    if not names:
+        return False
+    for element in elements.reshape(-1):
+        parts = [d for a, _, b in element.parts for d in (a, b)] if isinstance(element, Condition) else [element]
+        if any(isinstance(d, Expr) and not symbols(d).isdisjoint(names) for d in parts):
+            return True
+    return False
 
 
 def materialise(elements: np.ndarray, dtype: str) -> ir.Value | None:

@@ -86,6 +86,19 @@ TOKEN = Token()
 _MISSING = object()
 
 
+@dataclass(frozen=True)
+class RowWrite:
+    """The result of dynamic_update_slice that replaces one index of one axis. index: over iterations of loops. alone: True if
+    nothing else has used `x` so far; uses: how many operands are x after it."""
+
+    x: ir.Value
+    axis: int
+    index: Dim
+    update: ir.Value
+    alone: bool
+    uses: int
+
+
 def rule(*names: str, dialect: str = "stablehlo") -> Callable[[Rule], Rule]:
     """Enters a rule into the table under one or more names."""
 

@@ -10,7 +10,7 @@ pytest.importorskip("jax")
 from tests.importers.stablehlo.cases import FAMILIES
 from tests.importers.stablehlo.sweep import draw, run, together
 
-COUNT = int(os.environ.get("BURN_SWEEP", "16"))
+COUNT = int(os.environ.get("BURN_SWEEP", "12"))
 SEED = int(os.environ.get("BURN_SWEEP_SEED", "0"))
 
 

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from burn.dialect import ops
-from burn.dialect.compose import convert, transpose
+from burn.dialect.compose import broadcast_to, convert, transpose
 from burn.dialect.mlir import ir
-from burn.dialect.types import type_of
+from burn.dialect.types import broadcast_shapes, type_of
 from burn.fft import irfft
 from burn.importers.lax.scalars import full, like
 from burn.importers.stablehlo.complexes import COMPLEX, PARTS, Complex, by_parts, complex_rule, part_node
@@ -212,6 +212,14 @@ def conj(node: Node) -> Complex:
 @complex_rule("complex")
 def complex_(node: Node) -> Complex:
     return Complex(node.x(0), node.x(1))
+
+
+@complex_rule("broadcast_complex", dialect="chlo")
+def broadcast_complex(node: Node) -> Complex:
+    """Real and imaginary parts of shapes that broadcast, aligned at the last axis."""
+    node.no_effect("broadcast_dimensions")
+    shape = broadcast_shapes(node.shape(0), node.shape(1))
+    return Complex(*(broadcast_to(x, shape) for x in node.xs))
 
 
 @complex_rule("compare")

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from burn.dialect import ops
-from burn.dialect.compose import convert, dim_value, number, reshape
-from burn.dialect.dims import Dim, Expr, dim_max
+from burn.dialect.compose import convert, dim_value, disconnect, number, reshape, transpose
+from burn.dialect.dims import Dim, Expr, decide, dim_max
 from burn.dialect.mlir import ir
-from burn.dialect.types import INTEGERS, type_of
+from burn.dialect.types import INTEGERS, TensorType, type_of
 from burn.errors import BurnError
 from burn.importers.core import Skipped
+from burn.importers.lax.shaping import rev
 from burn.importers.stablehlo.complexes import leaves, rebuilt
 from burn.importers.stablehlo.known import of_elements
 from burn.importers.stablehlo.node import TOKEN, Node, Token, rule
@@ -139,16 +143,17 @@ def while_(node: Node) -> list[Any]:
     if counter is not None:
         known = counter
 
-        def step(iteration: Any, going: Any, *carried: Any) -> tuple[Any, ...]:
-            count = ops.add(convert(iteration.value, type_of(known.start).dtype), known.start)
-            new = _whole(node, body, full([c.value for c in carried], count))
-            return going, *map(made, after(new))
+        def turned(iteration: Any, carried: Sequence[Value]) -> list[Value]:
+            count = ops.add(convert(iteration, type_of(known.start).dtype), known.start)
+            with _counting(node, count, known) as step_size:
+                steps.append(step_size)
+                return after(_whole(node, body, full(carried, count)))
 
-        trips = known.trips if isinstance(known.trips, (int, Expr)) else made(known.trips)
-        found = _run(lambda: loop(step, list(map(made, states)), trips=trips)) if states or body.ops else ()
+        steps: list[Dim | None] = []
+        found = _run(lambda: _counted(node, known, states, turned, steps, body))
         count = dim_value(known.trips) if isinstance(known.trips, (int, Expr)) else known.trips
         last = ops.add(convert(count, type_of(known.start).dtype), known.start)
-        return full([tensor.value for tensor in found], last)
+        return full(found, last)
 
     def going_on(values: Sequence[Any]) -> Value:
         return reshape(_build(node, test, values)[0], ())
@@ -161,6 +166,97 @@ def while_(node: Node) -> list[Any]:
         return loop(turn, list(map(made, states)), condition=made(going_on(given)))
 
     return full([tensor.value for tensor in _run(run)], None)
+
+
+@contextmanager
+def _counting(node: Node, count: Value, counter: Counter) -> Iterator[Dim | None]:
+    """Inside of a loop's body: the counter is known as its first value plus a symbol that stands for the iteration."""
+    if not isinstance(counter.first, int) or counter.first < 0:
+        yield None
+        return
+    tracer = node.importer.tracer
+    step = tracer.new_size(tracer.fresh("step"))  # a name that no size of the program has
+    node.importer.steps.add(str(step))
+    element = np.empty((), object)
+    value = step + counter.first
+    element[()] = value
+    node.importer.note(count, element)
+    yield value
+
+
+Turn = Callable[[Value, Sequence[Value]], list[Value]]
+
+
+def _counted(
+    node: Node, counter: Counter, states: Sequence[Value], turned: Turn, steps: list[Dim | None], body: Block
+) -> list[Value]:
+    """The final states of a loop with a trip count. A state of which each iteration writes one row, and reads none, is not
+    carried: the rows are stacked at the end, as in the loops that jax.lax.scan makes."""
+    trips = counter.trips if isinstance(counter.trips, (int, Expr)) else made(counter.trips)
+    rows = _stacked(node, counter, states, turned, steps) if _may_write(node, body) else {}
+    kept = [i for i in range(len(states)) if i not in rows]
+
+    def step(iteration: Any, going: Any, *carried: Any) -> tuple[Any, ...]:
+        values = list(states)  # those that are stacked are written, and not read
+        for i, value in zip(kept, carried, strict=True):
+            values[i] = value.value
+        new = turned(iteration.value, values)
+        slices = []
+        for i, (axis, _) in rows.items():
+            update = node.importer.rows[new[i]].update
+            slices.append(reshape(update, tuple(d for a, d in enumerate(type_of(update).shape) if a != axis)))
+        return going, *(made(new[i]) for i in kept), *map(made, slices)
+
+    found = [t.value for t in loop(step, [made(states[i]) for i in kept], trips=trips, scans=len(rows))]
+    results = dict(zip(kept, found, strict=False))
+    for stack, (i, (axis, backwards)) in zip(found[len(kept) :], rows.items(), strict=True):
+        rank = type_of(stack).rank
+        order = (*range(1, axis + 1), 0, *range(axis + 1, rank))
+        results[i] = transpose(rev(stack, (0,)) if backwards else stack, order)
+    return [results[i] for i in range(len(states))]
+
+
+def _may_write(node: Node, body: Block, depth: int = 4) -> bool:
+    """True if the body, or a function that it calls, has a dynamic_update_slice."""
+    for op in body.ops:
+        if op.name == "stablehlo.dynamic_update_slice":
+            return True
+        function = node.importer.module.functions.get(str(op.attributes.get("callee", "")).removeprefix("@"))
+        called = op.name == "func.call" and depth > 0 and function is not None and len(function.regions) > 0
+        if called and function is not None and _may_write(node, function.regions[0][0], depth - 1):
+            return True
+    return False
+
+
+def _stacked(
+    node: Node, counter: Counter, states: Sequence[Value], turned: Turn, steps: list[Dim | None]
+) -> dict[int, tuple[int, bool]]:
+    """By the number of a state whose every row is written by one iteration: its axis, and True if the last row is written
+    first. The body is built once to find out, and discarded."""
+    if not isinstance(counter.trips, (int, Expr)) or counter.first != 0:
+        return {}
+    holder = ir.Module.create()
+    types = [TensorType("int64", ()), *map(type_of, states)]
+    block = holder.operation.regions[0].blocks.append(*(t.to_mlir() for t in types))
+    found: dict[int, tuple[int, bool]] = {}
+    try:
+        with ir.InsertionPoint(block):
+            given = list(block.arguments)[1:]
+            new = turned(block.arguments[0], given)
+            for i, (argument, value) in enumerate(zip(given, new, strict=True)):
+                write = node.importer.rows.get(value)
+                step = steps[-1]
+                if write is None or step is None or write.x != argument or not write.alone:
+                    continue
+                length = type_of(argument).shape[write.axis]
+                if len(list(argument.uses)) != write.uses or decide(length, "==", counter.trips) is not True:
+                    continue
+                if write.index == step or write.index == length - 1 - step:
+                    found[i] = (write.axis, write.index != step)
+            ops.yield_([])
+    finally:
+        disconnect(holder.operation)
+    return found
 
 
 def _whole(node: Node, block: Block, arguments: Sequence[Any]) -> list[Any]:
@@ -276,3 +372,28 @@ def get_tuple_element(node: Node) -> list[Any]:
 def after_all(node: Node) -> list[Any]:
     """Tokens order effects, and no op with effects is imported."""
     return [TOKEN]
+
+
+# ---- chlo's scan -----------------------------------------------------------------------------------------------------------
+@rule("scan", dialect="chlo")
+def scan(node: Node) -> list[Value]:
+    """A region of (slices of the inputs, carries) -> (slices of the outputs, carries), along an axis."""
+    node.no_effect("is_associative", "resultSegmentSizes")
+    count = node.ints("operandSegmentSizes")[0]
+    axis, backwards = node.integer("dimension"), node.flag("is_reverse")
+    inputs, states = node.xs[:count], node.xs[count:]
+    length: Dim = type_of(inputs[0]).shape[axis] if inputs else node.integer("scan_dim_size")
+    node.no_effect("scan_dim_size")
+    outputs = len(node.op.type.results) - len(states)
+
+    def step(iteration: Any, going: Any, *carried: Any) -> tuple[Any, ...]:
+        at = ops.sub(dim_value(length - 1), iteration.value) if backwards else iteration.value
+        slices = [ops.gather(x, at, axis=axis) for x in inputs]
+        found = _build(node, node.block(), [*slices, *(c.value for c in carried)])
+        return going, *map(made, found[outputs:]), *map(made, found[:outputs])
+
+    found = [t.value for t in _run(lambda: loop(step, list(map(made, states)), trips=length, scans=outputs))]
+    stacks = found[len(states) :]
+    order = [(*range(1, axis + 1), 0, *range(axis + 1, type_of(s).rank)) for s in stacks]
+    rows = [transpose(rev(s, (0,)) if backwards else s, o) for s, o in zip(stacks, order, strict=True)]
+    return [*rows, *found[: len(states)]]

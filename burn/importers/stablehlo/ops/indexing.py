@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from burn.dialect import ops
-from burn.dialect.dims import Dim
+from burn.dialect.dims import Dim, Expr, decide
 from burn.dialect.mlir import ir
 from burn.dialect.types import type_of
 from burn.importers.lax import gather as lax
 from burn.importers.lax import slicing
 from burn.importers.lax.gather import Addressing
-from burn.importers.stablehlo.node import Node, rule
+from burn.importers.stablehlo.node import Node, RowWrite, rule
 from burn.importers.stablehlo.regions import combination
 
 Value = ir.Value
@@ -22,7 +22,28 @@ def dynamic_slice(node: Node) -> Value:
 
 @rule("dynamic_update_slice")
 def dynamic_update_slice(node: Node) -> Value:
-    return slicing.dynamic_update_slice(node.x(0), node.x(1), node.xs[2:])
+    x, update = node.x(0), node.x(1)
+    before = len(list(x.uses))
+    result = slicing.dynamic_update_slice(x, update, node.xs[2:])
+    written = _row(node, x, update)
+    if written is not None and isinstance(result, ir.Value):
+        axis, index = written
+        node.importer.rows[result] = RowWrite(x, axis, index, update, before == 0, len(list(x.uses)))
+    return result
+
+
+def _row(node: Node, x: Value, update: Value) -> tuple[int, Dim] | None:
+    """(axis, index) if the update replaces one index of one axis, which depends on an iteration, and all of the others."""
+    own, given = type_of(x).shape, type_of(update).shape
+    found: list[tuple[int, Dim]] = []
+    for axis, start in enumerate(node.xs[2:]):
+        known = node.importer.in_loop(start)
+        element = known[()] if known is not None and not known.shape else None
+        if isinstance(element, Expr) and given[axis] == 1:
+            found.append((axis, element))
+        elif decide(given[axis], "==", own[axis]) is not True:
+            return None
+    return found[0] if len(found) == 1 else None
 
 
 def _list(fields: dict[str, object], name: str) -> tuple[int, ...]:

@@ -27,7 +27,6 @@ REFUSED.update(
         "sdy.all_reduce": _SEVERAL,
         "sdy.all_gather": _SEVERAL,
         "chlo._asin_acos_kernel": "is of complex numbers, which are not supported here",
-        "chlo.broadcast_complex": "makes complex numbers, which are not supported here",
     }
 )
 
