@@ -87,3 +87,25 @@ def test_what_is_refused(tmp_path: Path) -> None:
     with pytest.raises(CompileError, match="nonzero"):
         burn.export(lambda x: burn.nonzero(x), tmp_path / "m.jax", ["float32[n]"])
     assert not (tmp_path / "m.jax").exists() and not (tmp_path / "m.mlir").exists()
+
+
+IREE = {
+    "llvm-cpu": ["--iree-llvmcpu-target-cpu=generic"],
+    "vulkan-spirv": [],
+    "metal-spirv": [],
+    "rocm": ["--iree-rocm-target=gfx942"],
+}
+
+
+@pytest.mark.parametrize("target", IREE)
+def test_iree_compiles_a_training_step(target: str, tmp_path: Path) -> None:
+    """From the portable artefact; where iree-base-compiler is installed."""
+    compiler = pytest.importorskip("iree.compiler")
+
+    def step(w: burn.Tensor, x: burn.Tensor, y: burn.Tensor) -> tuple[burn.Tensor, burn.Tensor]:
+        loss, gradient = burn.value_and_grad(lambda w: burn.nn.CrossEntropyLoss()(burn.gelu(x @ w), y))(w)
+        return loss, w - 0.1 * gradient
+
+    burn.export(step, tmp_path / "step.stablehlo", ["float32[4, 3]", "float32[8, 4]", "int64[8]"])
+    options = {"input_type": "stablehlo", "target_backends": [target], "extra_args": IREE[target]}
+    assert len(compiler.compile_file(str(tmp_path / "step.stablehlo"), **options)) > 1000

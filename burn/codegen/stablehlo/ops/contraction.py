@@ -56,9 +56,8 @@ def conv(site: Site) -> Value:
         pads = ((0, 0),) * len(pads)
     kept = _moving(b, x, weight, pads, last)
     x, weight = _without(b, x, kept, 1 if last else 2), _without(b, weight, kept, 0 if last else 2)
-    form = Convolution(
-        *(tuple(values[i] for i in kept) for values in (op.strides, pads, op.dilations)), op.groups, last
-    )
+    strides, dilations = (tuple(values[i] for i in kept) for values in (op.strides, op.dilations))
+    form = Convolution(strides, tuple(pads[i] for i in kept), dilations, op.groups, last)
     made = b.reshape(b.convolution(x, weight, form, sums), site.shape())
     return cast(b, made, sums, site.result().dtype)
 
