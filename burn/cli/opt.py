@@ -132,13 +132,20 @@ def read(source: str) -> Program:
     """The program in a file, or on standard input. Raises ModelError."""
     if source == "-":
         return parse_text(sys.stdin.read())
+    from burn.importers.stablehlo.recognition import recognise
+
     path = Path(source)
     if path.suffix == ".onnx":
         from burn.importers.onnx import import_onnx
 
         return import_onnx(path)
     try:
-        text = path.read_text()
+        content = path.read_bytes()
+        if recognise(content, path.name):
+            from burn.importers.stablehlo.build import import_stablehlo
+
+            return import_stablehlo(path)
+        text = content.decode()
     except (OSError, UnicodeDecodeError) as error:
         raise ModelError(f"cannot read {path}", [getattr(error, "strerror", None) or str(error)]) from None
     return parse_text(text, weights_beside(path), source)

@@ -265,3 +265,70 @@ def test_modules_beside_the_file_are_not_imported(
     path.write_bytes(exported.mlir_module_serialized)
     monkeypatch.chdir(tmp_path)
     assert import_stablehlo(path).output_names
+
+
+# ---- other readers -------------------------------------------------------------------------------------------------------------
+def test_commands_read_the_same_files(tmp_path: Path) -> None:
+    from burn.cli.opt import read
+
+    assert read(str(written(tmp_path, TEXT, "m.stablehlo"))).output_names == ["result"]
+
+
+def test_what_burn_exports_comes_back(tmp_path: Path) -> None:
+    pytest.importorskip("jax")
+    path = tmp_path / "m.stablehlo"
+    function = lambda x, y: ((x @ y).tanh(), x.sum(0))  # noqa: E731
+    burn.export(function, path, ("float32[n, 4]", "float32[4, 3]"))
+    program = import_stablehlo(path)
+    assert [t.rank for t in program.output_types] == [2, 1]
+    model, own = burn.load(path), burn.compile(function, ("float32[n, 4]", "float32[4, 3]"))
+    x, y = np.random.default_rng(0).standard_normal((5, 4)).astype("f4"), np.ones((4, 3), "f4")
+    for a, b in zip(model(x, y), own(x, y), strict=True):
+        np.testing.assert_allclose(np.asarray(a), np.asarray(b), rtol=1e-6)
+
+
+# ---- ops of CHLO that XLA does not run -------------------------------------------------------------------------------
+SCAN = """
+"builtin.module"() ({
+ "func.func"() <{function_type = (tensor<2x5xf32>, tensor<2xf32>) -> (tensor<2x5xf32>, tensor<2xf32>), sym_name = "main"}> ({
+ ^bb0(%x: tensor<2x5xf32>, %c: tensor<2xf32>):
+  %0, %1 = "chlo.scan"(%x, %c) <{dimension = 1 : i64, is_reverse = true, operandSegmentSizes = array<i32: 1, 1>,
+      resultSegmentSizes = array<i32: 1, 1>}> ({
+   ^bb0(%a: tensor<2xf32>, %b: tensor<2xf32>):
+    %s = "stablehlo.add"(%a, %b) : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
+    %t = "stablehlo.multiply"(%s, %s) : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
+    "stablehlo.return"(%t, %s) : (tensor<2xf32>, tensor<2xf32>) -> ()
+  }) : (tensor<2x5xf32>, tensor<2xf32>) -> (tensor<2x5xf32>, tensor<2xf32>)
+  "func.return"(%0, %1) : (tensor<2x5xf32>, tensor<2xf32>) -> ()
+ }) : () -> ()
+}) : () -> ()
+"""
+
+
+def test_scan_of_chlo(tmp_path: Path) -> None:
+    pytest.importorskip("jax")  # text that is newer than torch-mlir
+    x, carry = np.arange(10, dtype="f4").reshape(2, 5), np.ones(2, "f4")
+    rows, last = burn.load(written(tmp_path, SCAN))(x, carry)
+    want = np.zeros_like(x)
+    for i in reversed(range(5)):
+        carry = carry + x[:, i]
+        want[:, i] = carry * carry
+    np.testing.assert_array_equal(np.asarray(rows), want)
+    np.testing.assert_array_equal(np.asarray(last), carry)
+
+
+def test_ragged_dot_of_chlo(tmp_path: Path) -> None:
+    axes = (
+        "#chlo.ragged_dot<lhs_contracting_dimensions = [1], rhs_contracting_dimensions = [1], lhs_ragged_dimensions = [0], "
+        "rhs_group_dimensions = [0]>"
+    )
+    takes, gives = "%x: tensor<6x3xf32>, %w: tensor<2x3x4xf32>, %n: tensor<2xi64>", "tensor<6x4xf32>"
+    line = (
+        f'%r = "chlo.ragged_dot"(%x, %w, %n) <{{ragged_dot_dimension_numbers = {axes}}}> : '
+        f"(tensor<6x3xf32>, tensor<2x3x4xf32>, tensor<2xi64>) -> {gives}"
+    )
+    model = burn.load(written(tmp_path, body(line, takes, gives)))
+    rng = np.random.default_rng(0)
+    x, w = rng.standard_normal((6, 3)).astype("f4"), rng.standard_normal((2, 3, 4)).astype("f4")
+    want = np.concatenate([x[:2] @ w[0], x[2:5] @ w[1], np.zeros((1, 4), "f4")])
+    np.testing.assert_allclose(np.asarray(model(x, w, np.array([2, 3]))), want, atol=1e-6)
