@@ -18,6 +18,8 @@ class Model:
     parameters: Any
     inputs: tuple[Any, ...]
     specs: tuple[str, ...]
+    any_rows: bool = True
+    """False for a function that JAX traces for fixed sizes only, which the step of burn.train does not give it."""
 
 
 def _linen(module: Any, inputs: tuple[Any, ...], specs: tuple[str, ...]) -> Model:
@@ -176,7 +178,7 @@ def haiku_lstm() -> Model:
 
     transformed = hk.without_apply_rng(hk.transform(forward))
     x = jax.random.normal(jax.random.key(1), (5, 2, 4))
-    return Model(transformed.apply, transformed.init(jax.random.key(0), x), (x,), ("float32[5, 2, 4]",))
+    return Model(transformed.apply, transformed.init(jax.random.key(0), x), (x,), ("float32[5, 2, 4]",), False)
 
 
 MODELS: dict[str, Callable[[], Model]] = {

@@ -237,3 +237,14 @@ def test_export_to_onnx(tmp_path: Path) -> None:
 def test_gives_up_memory() -> None:
     compiled = burn.compile(jax.jit(lambda x: x + 1), ("float32[4]",), donate=("x",))
     same(compiled(np.zeros(4, np.float32)), np.ones(4))
+
+
+def test_indices_out_of_range_are_treated_as_by_jax() -> None:
+    x = jnp.arange(12.0).reshape(4, 3)
+
+    def function(x: Any, i: Any) -> Any:
+        read = x.at[i].get(mode="promise_in_bounds"), x[jnp.array([9])], x.at[i].get(mode="fill", fill_value=-1)
+        return read, x.at[i].add(1.0, mode="promise_in_bounds"), x.at[i].set(7.0, mode="clip")
+
+    indices = jnp.array([0, 5, 3])
+    same(burn.compile(jax.jit(function), (x, indices))(x, indices), jax.jit(function)(x, indices))

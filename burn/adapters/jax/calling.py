@@ -22,7 +22,7 @@ from burn.importers.jax.dtypes import is_key
 from burn.options import Options
 from burn.runtime import Executable
 from burn.runtime.arrays import Array
-from burn.tensors import trees
+from burn.tensors import Tensor, trees
 from burn.tensors.base import Base, made
 from burn.tensors.tracer import Tracer, tracing
 from burn.tracing.arguments import Arguments, bound, described, donated_names
@@ -118,7 +118,7 @@ def _typed(leaf: Any, kinds: list[Any]) -> Any:
     if not _is_input(leaf):
         return leaf
     dtype = getattr(leaf, "dtype", None)
-    if isinstance(leaf, (jax.Array, jax.ShapeDtypeStruct)) and is_key(dtype):
+    if dtype is not None and isinstance(leaf, (jax.Array, jax.ShapeDtypeStruct)) and is_key(dtype):
         kinds.append((dtype, False))
         return TensorType("uint32", (*leaf.shape, *dtype._impl.key_shape))
     if isinstance(leaf, (int, float)) and not isinstance(leaf, np.generic):
@@ -267,7 +267,7 @@ def _shown(result: Any, key: Any, as_jax: bool) -> Any:
 
 def _as_jax(result: Any) -> Any:
     """An output as a JAX array, over its own memory where DLPack has the type."""
-    if isinstance(result, Base):
+    if isinstance(result, Tensor):
         result = result.numpy()
     try:
         given = result if isinstance(result, Array) else Array(np.asarray(result))

@@ -126,7 +126,9 @@ def _first(
 
 
 def _inner(size: Dim, dilation: int) -> Dim:
-    return size if dilation == 1 else (size - 1) * dilation + 1
+    if dilation == 1 or (isinstance(size, int) and size == 0):  # nothing is between no elements
+        return size
+    return (size - 1) * dilation + 1
 
 
 def _transposed(

@@ -97,18 +97,24 @@ def _tall(name: str, function: Callable[[Any], Any]) -> Callable[[Draw], Case]:
     return build
 
 
+def _svd(x: Any, full_matrices: bool = True) -> Any:
+    return jnp.linalg.svd(x, full_matrices=full_matrices)
+
+
+def _qr(x: Any, mode: str = "reduced") -> Any:
+    return jnp.linalg.qr(x, mode=mode)
+
+
 def _restored(q: Any, r: Any) -> Any:
     return q @ r, jnp.abs(r), jnp.swapaxes(q, -1, -2) @ q
 
 
 TALL: dict[str, Callable[[Any], Any]] = {
-    "qr": lambda x: _restored(*jnp.linalg.qr(x)),
-    "qr_complete": lambda x: (lambda q, r: (q @ r, jnp.swapaxes(q, -1, -2) @ q))(*jnp.linalg.qr(x, mode="complete")),
-    "qr_r": lambda x: jnp.abs(jnp.linalg.qr(x, mode="r")),
-    "svd": lambda x: (lambda u, s, v: ((u * s[..., None, :]) @ v, s))(*jnp.linalg.svd(x, full_matrices=False)),
-    "svd_full": lambda x: (lambda u, s, v: (s, jnp.swapaxes(u, -1, -2) @ u, v @ jnp.swapaxes(v, -1, -2)))(
-        *jnp.linalg.svd(x)
-    ),
+    "qr": lambda x: _restored(*_qr(x)),
+    "qr_complete": lambda x: _restored(*_qr(x, "complete"))[::2],
+    "qr_r": lambda x: jnp.abs(_qr(x, "r")),
+    "svd": lambda x: (lambda u, s, v: ((u * s[..., None, :]) @ v, s))(*_svd(x, full_matrices=False)),
+    "svd_full": lambda x: (lambda u, s, v: (s, jnp.swapaxes(u, -1, -2) @ u, v @ jnp.swapaxes(v, -1, -2)))(*_svd(x)),
     "lstsq": lambda x: jnp.linalg.lstsq(x.reshape(-1, x.shape[-1]), x.reshape(-1, x.shape[-1])[:, :2])[0],
     "pinv_tall": lambda x: jnp.linalg.pinv(x),
     "lu_tall": lambda x: lax.linalg.lu(x),

@@ -82,7 +82,8 @@ reduces(
     WIDE,
     empty=False,
 )
-for _order in (1, 2, 3, jnp.inf, -jnp.inf, 0):
+_orders: tuple[Any, ...] = (1, 2, 3, jnp.inf, -jnp.inf, 0)
+for _order in _orders:
     reduces(
         f"jnp.linalg.vector_norm_{_order}",
         lambda x, axis, o=_order: jnp.linalg.vector_norm(x, axis=axis, ord=o),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from burn.dialect import ops
@@ -29,14 +30,17 @@ def dynamic_update_slice(eqn: Equation, x: Value, update: Value, *starts: Value)
 
 
 # ---- gather and scatter ------------------------------------------------------------------------------------------------------
-MODES = {"CLIP": "clip", "FILL_OR_DROP": "fill", "PROMISE_IN_BOUNDS": "promise", "ONE_HOT": "fill"}
+READS = {"CLIP": "clip", "FILL_OR_DROP": "fill", "PROMISE_IN_BOUNDS": "clip", "ONE_HOT": "fill"}
+WRITES = {"CLIP": "clip", "FILL_OR_DROP": "fill", "PROMISE_IN_BOUNDS": "fill"}
+"""How indices out of range are treated. A promise that there are none is not relied on: XLA clamps such reads, and drops such
+writes."""
 
 
-def _mode(eqn: Equation, mode: Any) -> str:
+def _mode(eqn: Equation, mode: Any, modes: Mapping[str, str]) -> str:
     name = getattr(mode, "name", str(mode))
-    if name not in MODES:
+    if name not in modes:
         eqn.fail(f"the mode {name} is not supported")
-    return MODES[name]
+    return modes[name]
 
 
 @primitive("gather")
@@ -55,7 +59,7 @@ def gather(
         tuple(numbers.start_indices_batching_dims),
     )
     fill = None if fill_value is None else number(fill_value, type_of(x).dtype)
-    return gathered(x, indices, how, (*eqn.sizes(slice_sizes), *words), _mode(eqn, mode), fill)
+    return gathered(x, indices, how, (*eqn.sizes(slice_sizes), *words), _mode(eqn, mode, READS), fill)
 
 
 REDUCTIONS = {
@@ -95,7 +99,7 @@ def scatter(
     reduction: Any = REDUCTIONS[eqn.op]
     if eqn.op == "scatter" and update_jaxpr is not None and not _takes_the_update(update_jaxpr):
         reduction = lambda a, b: eqn.elementwise(update_jaxpr, [a, b], update_consts)[0]  # noqa: E731
-    return scattered(x, indices, updates, how, reduction, _mode(eqn, mode), whole=True)
+    return scattered(x, indices, updates, how, reduction, _mode(eqn, mode, WRITES), whole=True)
 
 
 def _takes_the_update(jaxpr: Any) -> bool:

@@ -7,12 +7,18 @@ from typing import Any
 from burn.dialect import ops
 from burn.dialect.compose import number
 from burn.dialect.deferred import Value
+from burn.dialect.dims import Dim
 from burn.dialect.types import type_of
 from burn.importers.jax.equation import Equation, primitive
 from burn.importers.lax.reduction import identity
 from burn.importers.lax.scalars import like
 from burn.importers.lax.select_and_scatter import select_and_scatter
 from burn.importers.lax.windows import reduce_window, reduce_window_with
+
+
+def _pads(eqn: Equation, padding: Any) -> list[tuple[Dim, Dim]]:
+    return [(low, high) for low, high in map(eqn.sizes, padding)]
+
 
 KINDS = {"reduce_window_sum": "sum", "reduce_window_max": "max", "reduce_window_min": "min"}
 
@@ -28,7 +34,7 @@ def of_kind(
     base_dilation: Any,
     window_dilation: Any,
 ) -> Value:
-    pads = [eqn.sizes(pair) for pair in padding]
+    pads = _pads(eqn, padding)
     return reduce_window(
         x,
         KINDS[eqn.op],
@@ -36,7 +42,7 @@ def of_kind(
         window_strides,
         pads,
         base_dilation,
-        window_dilation,  # type: ignore[arg-type]
+        window_dilation,
     )
 
 
@@ -62,7 +68,7 @@ def by_function(
         operands[count:],
         window_dimensions,
         window_strides,
-        [eqn.sizes(pair) for pair in padding],  # type: ignore[misc]
+        _pads(eqn, padding),
         base_dilation,
         window_dilation,
         combine,
@@ -96,7 +102,7 @@ def select_and_gather_add(
         starts,
         window_dimensions,
         window_strides,
-        [eqn.sizes(pair) for pair in padding],  # type: ignore[misc]
+        _pads(eqn, padding),
         base_dilation,
         window_dilation,
         combine,
@@ -115,7 +121,7 @@ def select_and_scatter_add(
     padding: Any,
 ) -> Value:
     """Adds each window's number to the window's extreme: the gradient of a maximum pool."""
-    pads = [eqn.sizes(pair) for pair in padding]
+    pads = _pads(eqn, padding)
     start = like(0, source)
     return select_and_scatter(
         x,
@@ -125,7 +131,7 @@ def select_and_scatter_add(
         "add",
         window_dimensions,
         window_strides,
-        pads,  # type: ignore[arg-type]
+        pads,
     )
 
 
@@ -145,7 +151,7 @@ def by_functions(
     padding: Any,
 ) -> Value:
     """Selects, and combines scattered elements, by the user's functions of two elements."""
-    pads = [eqn.sizes(pair) for pair in padding]
+    pads = _pads(eqn, padding)
     return select_and_scatter(
         x,
         source,
@@ -154,5 +160,5 @@ def by_functions(
         lambda a, b: eqn.elementwise(scatter_jaxpr, [a, b], scatter_consts)[0],
         window_dimensions,
         window_strides,
-        pads,  # type: ignore[arg-type]
+        pads,
     )
