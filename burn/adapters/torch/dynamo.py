@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from importlib.metadata import entry_points
 from typing import Any
@@ -23,20 +23,20 @@ import torch
 from torch import fx
 from torch._dynamo.backends.common import aot_autograd
 from torch._dynamo.backends.registry import register_backend
-from torch._functorch import config
 from torch._guards import TracingContext
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 
+from burn.adapters.torch.input_views import forget_replays, layouts_of_views, parts_of_inputs
 from burn.adapters.torch.layouts import (
     ELEMENTS,
     LAYOUT_ONLY,
     Layout,
     contiguous,
     memory_order,
+    outputs_of,
     renewed,
     requirements,
     shared,
-    storage_of,
 )
 from burn.caching import executable
 from burn.dialect.compose import reshape, transpose
@@ -83,19 +83,7 @@ def backend(
         inference_compiler=partial(compile_graph, options=asked, freeze=freeze, inference=True),
         decompositions=for_autograd(),
     )
-    with config.patch(
-        view_replay_for_aliased_outputs=config.view_replay_for_aliased_outputs and not _alias(example_inputs)
-    ):
-        return compiler(graph, example_inputs)
-
-
-def _alias(inputs: Sequence[Any]) -> bool:
-    """True if two inputs share a storage.
-
-    AOTAutograd then may replace them by one base, and replays on that base the views that the graph took of an input: it
-    crashes or returns another view. Without the replay it reads sizes, strides and offset, which are right."""
-    storages = [storage for value in inputs if (storage := storage_of(value)) is not None]
-    return len(set(storages)) < len(storages)
+    return compiler(graph, example_inputs)
 
 
 if not entry_points(group="torch_dynamo_backends", name="burn"):
@@ -117,18 +105,31 @@ def compile_graph(
     context = TracingContext.try_get()
     metadata = context.fw_metadata if context is not None else None
     static = tuple(metadata.static_input_indices or ()) if freeze and metadata is not None else ()
-    count = len(_outputs(graph))
+    count = len(outputs_of(graph))
     required = (
         dict.fromkeys(range(count), ELEMENTS) if backward else requirements(metadata) if metadata is not None else {}
     )
-    updates = renewed(metadata) if metadata is not None and not backward else {}
-    compiled = CompiledGraph(graph, static, required, options, aliases=not backward, views=inference, updates=updates)
+    aliases = Aliases()
+    if metadata is not None and not backward:
+        forget_replays(graph, metadata)
+        aliases = Aliases(renewed(metadata), layouts_of_views(graph, metadata), parts_of_inputs(graph, metadata))
+    compiled = CompiledGraph(graph, static, required, options, aliases=None if backward else aliases, views=inference)
 
     def call(arguments: list[Any]) -> list[Any]:
         return compiled(arguments)
 
     call._boxed_call = True  # type: ignore[attr-defined]  # torch hands over its arguments in a list that may be emptied
     return call
+
+
+@dataclass(frozen=True)
+class Aliases:
+    """The outputs of a forward graph that torch or burn makes of an input. updates: see `layouts.renewed`. placed: see
+    `input_views.layouts_of_views`. parts: see `input_views.parts_of_inputs`."""
+
+    updates: Mapping[int, int] = field(default_factory=dict)
+    placed: Mapping[int, torch.Tensor] = field(default_factory=dict)
+    parts: Mapping[int, tuple[int, torch.Tensor]] = field(default_factory=dict)
 
 
 class CompiledGraph:
@@ -141,15 +142,14 @@ class CompiledGraph:
         required: Mapping[int, str],
         options: Options | None,
         *,
-        aliases: bool = True,
+        aliases: Aliases | None = Aliases(),
         views: bool = False,
-        updates: Mapping[int, int] | None = None,
     ) -> None:
-        """required: see `layouts.requirements`. options: compilation options. aliases: outputs share memory as in the graph;
-        torch tracks gradients itself. views: autograd treats such outputs as views. updates: see `layouts.renewed`."""
+        """required: see `layouts.requirements`. options: compilation options. aliases: None if no outputs share memory, because
+        torch tracks gradients itself. views: autograd treats outputs that share memory as views."""
         self.aliases = aliases
         self.views = views
-        self.bases = _Bases(graph, updates or {})
+        self.bases = _Bases(graph, aliases.updates if aliases else {})
         self.graph = graph
         self.static = tuple(static)
         self.required = required
@@ -249,6 +249,8 @@ class _Program:
             return layout.viewing(owner, known) if self.views else layout.over(owner, known)
         if isinstance(output, _InputView):
             return output.layout.within(known[output.index], known)
+        if isinstance(output, _InputPart):
+            return output.layout.over(known[output.index], known)
         return output.empty(known) if isinstance(output, Layout) else output  # or a constant
 
     @property
@@ -304,6 +306,15 @@ class _InputView:
     layout: Layout
 
 
+@dataclass(frozen=True)
+class _InputPart:
+    """An output in the memory of an input, by number, that torch writes after the call. Autograd would forbid that for a view, so
+    the output is a tensor of its own."""
+
+    index: int
+    layout: Layout
+
+
 NUMBERS: dict[str, Callable[[Any], Any]] = {"SymInt": int, "SymFloat": float, "SymBool": bool}
 """torch's numbers of a graph -> what it takes for one when the graph runs."""
 
@@ -317,12 +328,14 @@ class _Build:
         graph: fx.GraphModule,
         constants: Mapping[int, torch.Tensor],
         required: Mapping[int, str],
-        aliases: bool = True,
+        aliases: Aliases | None,
     ) -> None:
         self.graph = graph
         self.constants = constants
         self.required = required
         self.aliases = aliases
+        self.placed = aliases.placed if aliases else {}
+        self.parts = aliases.parts if aliases else {}
         self.sizes = Sizes()
         self.placeholders = [n for n in graph.graph.nodes if n.op == "placeholder"]
         self.tokens = {i for i, n in enumerate(self.placeholders) if any(_orders(user, n) for user in n.users)}
@@ -336,10 +349,11 @@ class _Build:
         self.positions = list(inputs)
         importer = Importer(list(inputs.values()), self.sizes)
         values = dict(zip(inputs, importer.program.inputs, strict=True))
-        returned = _outputs(self.graph)
+        returned = outputs_of(self.graph)
         self.firsts = self._firsts(returned)
         kept = {i: n for i, n in enumerate(returned) if isinstance(n, fx.Node) and self.required.get(i) == ELEMENTS}
-        sharing = shared(kept) if self.aliases else {}
+        apart = {**self.placed, **self.parts}
+        sharing = shared({i: n for i, n in kept.items() if i not in apart}) if self.aliases is not None else {}
         of_inputs = {i: self.placeholders.index(n) for i, n in sharing.items() if n.op == "placeholder"}
         owners = list(dict.fromkeys(n for n in sharing.values() if n.op != "placeholder"))
         with tracing(importer.tracer):
@@ -352,13 +366,21 @@ class _Build:
                 layout_only = (
                     i < len(returned) and self.required.get(i) == LAYOUT_ONLY and isinstance(_meta(node), torch.Tensor)
                 )
-                if not layout_only and i not in sharing and not _is_constant(value, _meta(node)):
-                    made[i] = _Output.of(value, _meta(node), i in kept or i >= len(returned))
+                if (
+                    not layout_only
+                    and i not in sharing
+                    and i not in self.parts
+                    and not _is_constant(value, _meta(node))
+                ):
+                    made[i] = _Output.of(value, self.placed.get(i, _meta(node)), i in kept or i >= len(returned))
         sources = [*map(_meta, self.placeholders), *(m.source for m in made.values())]
         placed = {i: m.placed(number, sources) for number, (i, m) in enumerate(made.items())}
         for i, node in enumerate(returned):
             if i in placed:
                 self.outputs.append(placed[i])
+            elif i in self.parts:
+                index, meta = self.parts[i]
+                self.outputs.append(_InputPart(index, _layout(meta, sources, i)))
             elif i in of_inputs:
                 start = _meta(self.placeholders[of_inputs[i]]).storage_offset()
                 self.outputs.append(_InputView(of_inputs[i], _layout(_meta(node), sources, i, start)))
@@ -366,7 +388,8 @@ class _Build:
                 self.outputs.append(_View(owners.index(sharing[i]), _layout(_meta(node), sources, i)))
             else:
                 layout_only = self.required.get(i) == LAYOUT_ONLY and isinstance(_meta(node), torch.Tensor)
-                self.outputs.append(_layout(_meta(node), sources, i) if layout_only else results[i])
+                meta = self.placed.get(i, _meta(node))
+                self.outputs.append(_layout(meta, sources, i) if layout_only else results[i])
         self.owners = [placed[len(returned) + i] for i in range(len(owners))]
         return importer.finish([(f"output_{i}", m.value) for i, m in made.items()])
 
@@ -376,7 +399,7 @@ class _Build:
         found: dict[Any, int] = {}
         firsts = []
         for i, node in enumerate(returned):
-            same = self.aliases and _is_tensor(node) and self.required.get(i) != LAYOUT_ONLY
+            same = self.aliases is not None and _is_tensor(node) and self.required.get(i) != LAYOUT_ONLY
             firsts.append(found.setdefault(node, i) if same else i)
         return firsts
 
@@ -484,12 +507,6 @@ def _layout(meta: torch.Tensor, sources: Sequence[Any], number: int, start: Any 
     except KeyError as error:
         reason = f"it is a view, and where it lies depends on {error}, a size that the graph computes"
         raise ModelError(SUMMARY, [Problem(f"output {number}: {reason}", hint="return a .clone() of it")]) from None
-
-
-def _outputs(graph: fx.GraphModule) -> list[Any]:
-    """A graph's results, in order."""
-    output = next(n for n in reversed(graph.graph.nodes) if n.op == "output")
-    return list(output.args[0])
 
 
 def _meta(value: Any) -> Any:

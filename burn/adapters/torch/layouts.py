@@ -56,6 +56,12 @@ def renewed(metadata: ViewAndMutationMeta) -> dict[int, int]:
     return dict(enumerate(metadata.mutated_inp_runtime_indices, len(metadata.tokens)))
 
 
+def outputs_of(graph: fx.GraphModule) -> list[Any]:
+    """A graph's results, in order."""
+    output = next(n for n in reversed(graph.graph.nodes) if n.op == "output")
+    return list(output.args[0])
+
+
 # ---- shared memory ------------------------------------------------------------------------------------------------------
 def shared(outputs: Mapping[int, fx.Node]) -> dict[int, fx.Node]:
     """Output -> the call whose result is the memory that it shares with another output, or the input that it is a view of;

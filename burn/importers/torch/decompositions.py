@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch._decomp import decomposition_table
+from torch._prims_common import suggest_memory_format
 
 from burn.importers.torch.complexes import COMPLEX
 from burn.importers.torch.gradients import GRADIENTS
@@ -69,10 +70,13 @@ def group_norm_backward(grad: Tensor, x: Tensor, *rest: Any) -> Any:
 
 def roll(x: Tensor, shifts: Sequence[Any], dims: Sequence[int] = ()) -> Tensor:
     """torch's selects by index, which gives contiguous strides; eager mode joins two parts, which keeps channels last."""
-    # Parts of named sizes would leave Dynamo guards on sizes without a source.
-    symbolic = any(not isinstance(n, int) for n in x.shape)
-    if symbolic or len(shifts) != 1 or len(dims) != 1 or not x.dim() or x.numel() == 0:
-        return decomposition_table[torch.ops.aten.roll.default](x, shifts, dims)
+    whole = decomposition_table[torch.ops.aten.roll.default]
+    if len(shifts) != 1 or len(dims) != 1 or not x.dim() or x.numel() == 0:
+        return whole(x, shifts, dims)
+    if any(not isinstance(n, int) for n in x.shape):
+        # Parts of named sizes would leave Dynamo guards on sizes without a source.
+        rolled, kept = whole(x, shifts, dims), suggest_memory_format(x)
+        return rolled if kept is torch.contiguous_format else rolled.clone(memory_format=kept)
     size = x.shape[dims[0]]
     start = (size - shifts[0]) % size
     return torch.cat([x.narrow(dims[0], start, size - start), x.narrow(dims[0], 0, start)], dims[0])

@@ -154,6 +154,84 @@ PROGRAMS: dict[str, Program] = {
         False,
         15,
     ),
+    "channels last, rolled, with sizes that vary": Program(
+        [(2, 3, 5, 4)],
+        ["t.contiguous(memory_format=torch.channels_last)"],
+        ["v1 = v0.roll(1, 0)", "v2 = v0.roll(-7, -1)", "v3 = v0.roll((1, 2), (1, 3))", "v4 = v0.roll(3)"],
+        ["v1", "v2", "v3", "v4"],
+        False,
+        True,
+        16,
+    ),
+    "a view of a written input that begins later, beside two inputs that alias": Program(
+        [(1,), (3, 2), (4,)],
+        ["t", "torch.stack([t, t], -1)[..., 1]", "made[0][1:]"],
+        [
+            "v3 = v0.view(-1)",
+            "v2.add_(1)",
+            "v1.transpose(0, -1)[0].mul_(2)",
+            "v4 = v1.transpose(-1, -2)",
+            "v2.fill_(3)",
+        ],
+        ["v4", "v1", "v3"],
+        False,
+        False,
+        17,
+    ),
+    "a view of a written input that begins later, whose sizes vary": Program(
+        [(5, 4, 3)],
+        ["torch.cat([t, t])[2:-1]"],
+        ["v0.mul_(2)", "v1 = v0.transpose(0, 1)", "v2 = v0.view(v0.shape[0] * v0.shape[1], -1)", "v3 = v0.split(3)[1]"],
+        ["v1", "v2", "v3"],
+        False,
+        True,
+        18,
+    ),
+    "a view of a written input with other strides, whose sizes vary": Program(
+        [(5, 4, 3)],
+        ["torch.stack([t, t], -1)[..., 1].transpose(0, 2)"],
+        ["v0.fill_(2)", "v1 = v0.unsqueeze(0)", "v2 = v0.diagonal(1, 1, 2)", "v3 = v0.narrow(0, 1, v0.shape[0] - 1)"],
+        ["v1", "v2", "v3"],
+        False,
+        True,
+        19,
+    ),
+    "views of inputs that alias, whose elements and axes change": Program(
+        [(5, 4), (2, 3)],
+        ["torch.stack([t, t], -1)[..., 1]", "made[0][1:]"],
+        ["v1.add_(1)", "v1.t_()", "v2 = v1[1:]", "v3 = v0.unbind(0)[1]", "v4 = v0.diagonal()"],
+        ["v2", "v3", "v4", "v1", "v0"],
+        False,
+        False,
+        20,
+    ),
+    "views of an input and of its part, with gradients": Program(
+        [(5, 4), (2, 3)],
+        ["t", "torch.stack([t, t], -1)[..., 1]"],
+        ["v2 = v0 * 2", "v3 = v2[1:]", BREAK, "v3.add_(v1.sum())", "v4 = v2[1]", "v5 = v3.t()", "v1.mul_(2)"],
+        ["v2", "v4", "v5", "v1"],
+        True,
+        False,
+        21,
+    ),
+    "one of the rows of a written input that has gradients": Program(
+        [(5, 4)],
+        ["t"],
+        ["v1 = v0 * 2", "v2 = v1[1:]", BREAK, "v2.mul_(3)", "v3 = v1.unbind(0)[1]", "v4 = v2.sin()"],
+        ["v1", "v3", "v4"],
+        True,
+        False,
+        22,
+    ),
+    "one of the columns of a written input that begins later, with gradients": Program(
+        [(5, 4)],
+        ["t"],
+        ["v1 = (v0 * 2)[2:]", BREAK, "v1.mul_(3)", "v2 = v1.split(3, -1)[1]", "v3 = v2.sin()"],
+        ["v1", "v2", "v3"],
+        True,
+        True,
+        23,
+    ),
 }
 
 
@@ -249,3 +327,18 @@ def test_a_part_that_one_call_gave_with_others_is_not_written() -> None:
         part = run(torch.ones(2, 2, requires_grad=True) * 1)
         with pytest.raises(RuntimeError, match="is a view and is being modified inplace"):
             part.mul_(2)
+
+
+def test_a_view_as_another_type_of_an_input_that_aliases_a_written_one_is_refused() -> None:
+    """torch would count the layout of the halves in elements of the base."""
+
+    def f(x: Any, y: Any) -> Any:
+        x.add_(1)
+        return y.view(torch.float16)
+
+    torch._dynamo.reset()
+    whole = torch.ones(4, 3)
+    with pytest.raises(
+        torch._dynamo.exc.BackendCompilerFailed, match=r"a view as torch\.float16 of an input of torch\.float32"
+    ):
+        torch.compile(f, backend="burn")(whole[1:], whole[:3])
