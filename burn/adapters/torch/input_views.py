@@ -100,7 +100,10 @@ def _views(metadata: ViewAndMutationMeta) -> dict[int, tuple[int, bool]]:
     }
     for output, made in enumerate(metadata.output_info, len(metadata.tokens) + len(updates)):
         if made.output_type is OutputType.alias_of_input and made.base_idx is not None:
-            found[output] = made.base_idx, made.view_meta_sequence is not None
+            chain = made.view_meta_sequence
+            # torch drops a chain with symbolic sizes once the graph is compiled.
+            replayed = chain is not None and not any(view.has_symbolic_inputs for view in chain.sequence)
+            found[output] = made.base_idx, replayed
     return found
 
 
@@ -130,9 +133,9 @@ class _Replay:
     def _value(self, node: fx.Node) -> Any:
         """A node's value where the input has its own layout."""
         given = self.input.meta["val"]
-        viewed = () if node in self.ends else _viewed(node)
-        if node is self.input:
+        if node is self.input or node in self.ends:
             return given
+        viewed = _viewed(node)
         if not viewed:  # the new value of the input
             value = node.meta["val"]
             if value.dtype != given.dtype or _numbers(value.shape) != _numbers(given.shape):

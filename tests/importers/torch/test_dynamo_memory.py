@@ -214,6 +214,15 @@ PROGRAMS: dict[str, Program] = {
         False,
         21,
     ),
+    "an input written through a view whose sizes are computed from those that vary": Program(
+        [(1, 4, 4, 1)],
+        ["torch.cat([t, t])[1:]"],
+        ["v1 = v0.flatten()", "v1.masked_fill_(v1 > 1, -1)", "v0.neg_()", "v1[v1 > 1] = 0"],
+        ["v1", "v0"],
+        False,
+        True,
+        24,
+    ),
     "one of the rows of a written input that has gradients": Program(
         [(5, 4)],
         ["t"],
