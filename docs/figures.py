@@ -172,7 +172,7 @@ def groups() -> list[list[str]]:
 
 
 def fusion(kernels: list[list[str]]) -> Picture:
-    """The ops on the left, each of which would write its result to memory, and the kernels on the right."""
+    """The ops are on the left: alone, each would write its result to memory. The kernels are on the right."""
     row, width, left, right = 22, 860, 40, 470
     count = sum(map(len, kernels))
     top = 78

@@ -60,9 +60,10 @@ def layouts_of_views(graph: fx.GraphModule, metadata: ViewAndMutationMeta) -> di
 
 
 def parts_of_inputs(graph: fx.GraphModule, metadata: ViewAndMutationMeta) -> dict[int, tuple[int, torch.Tensor]]:
-    """Output -> the placeholder that it shares memory with, by number, and a fake tensor with its layout there, for outputs that
-    are views of the new value of an input, and that torch does not make from the input: results of `unbind`, `split` and
-    `chunk` in a graph with gradients."""
+    """Output -> the number of the placeholder that it shares memory with, and a fake tensor with its layout there.
+
+    These outputs are views of the new value of an input. torch does not make them from the input. They are results of `unbind`,
+    `split` and `chunk` in a graph with gradients."""
     inputs, returned = _arguments(graph, metadata), outputs_of(graph)
     updates = {o: i for o, i in renewed(metadata).items() if not metadata.input_info[i].mutates_metadata}
     first = len(metadata.tokens) + len(metadata.mutated_inp_runtime_indices)
@@ -91,7 +92,7 @@ def _arguments(graph: fx.GraphModule, metadata: ViewAndMutationMeta) -> list[fx.
 
 def _views(metadata: ViewAndMutationMeta) -> dict[int, tuple[int, bool]]:
     """Output -> the input that it is a view of, and true if torch applies the views instead of reading the layout. The new value
-    of an input with another shape or other strides is such a view, too."""
+    of an input with another shape or other strides is also such a view."""
     updates, info = renewed(metadata), metadata.input_info
     found = {
         output: (i, False)

@@ -88,7 +88,7 @@ class Importer:
         self.count = 0
         self._known: dict[ir.Value, np.ndarray] = {}
         self.steps: set[str] = set()
-        """Symbols of iterations of loops: arithmetic knows them, and the program does not."""
+        """Symbols of iterations of loops. Arithmetic uses them, and the program has no such sizes."""
         self.rows: dict[ir.Value, RowWrite] = {}
         self._scope: ChainMap[str, Any] = ChainMap()
         self._missing: dict[str, list[str]] = {}

@@ -63,7 +63,7 @@ def _passed_on(op: Op) -> list[ir.Value] | None:
 
 
 def has_no_negative_zero(value: ir.Value, depth: int = DEPTH, without: ir.Value | None = None) -> bool:
-    """True if no element of a float is known to be -0.0. without: a value that a law replaces, of which nothing is known."""
+    """True if no element of a float is known to be -0.0. without: a value that a law replaces. Its sign counts as unknown."""
     if without is not None and value == without:
         return False
     number = splat(value)
@@ -104,8 +104,8 @@ RULES: dict[str, Callable[[Op, Known], bool]] = {
 
 
 def hides_sign_of_zero(value: ir.Value, depth: int = 4, replaced: ir.Value | None = None) -> bool:
-    """True if everything that reads a value gives the same for 0.0 and -0.0. replaced: the value of which `value` is a view;
-    itself by default."""
+    """True if everything that reads a value gives the same for 0.0 and -0.0. replaced: the value that a law replaces, if `value`
+    is a view of it; `value` itself by default."""
     if depth == 0:
         return False
     replaced = value if replaced is None else replaced

@@ -339,7 +339,7 @@ def test_a_part_that_one_call_gave_with_others_is_not_written() -> None:
 
 
 def test_a_view_as_another_type_of_an_input_that_aliases_a_written_one_is_refused() -> None:
-    """torch would count the layout of the halves in elements of the base."""
+    """torch would count the layout of the view in elements of the base."""
 
     def f(x: Any, y: Any) -> Any:
         x.add_(1)

@@ -190,8 +190,10 @@ Turn = Callable[[Value, Sequence[Value]], list[Value]]
 def _counted(
     node: Node, counter: Counter, states: Sequence[Value], turned: Turn, steps: list[Dim | None], body: Block
 ) -> list[Value]:
-    """The final states of a loop with a trip count. A state of which each iteration writes one row, and reads none, is not
-    carried: the rows are stacked at the end, as in the loops that jax.lax.scan makes."""
+    """The final states of a loop with a trip count.
+
+    If each iteration writes one row of a state and reads none, the state is not carried. The rows are stacked at the end, as
+    in the loops that jax.lax.scan makes."""
     trips = counter.trips if isinstance(counter.trips, (int, Expr)) else made(counter.trips)
     rows = _stacked(node, counter, states, turned, steps) if _may_write(node, body) else {}
     kept = [i for i in range(len(states)) if i not in rows]
