@@ -86,7 +86,7 @@ class Options:
     @property
     def changes_code(self) -> bool:
         """True if an option would change the generated code of a program that is already compiled."""
-        chosen = not (self.autotune.is_off or self.autotune.wished)
+        chosen = not (self.autotune.is_off or self.autotune.requested)
         return bool(self.target or self.exact or chosen) or self.precision != FULL
 
     def identity(self) -> tuple[str, ...]:

@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 import burn
 from burn.lazy import evaluate
 from burn.tensors.functions import NAMES, methods
-from tests.api import test_creation, test_linalg, test_random, test_tensor_objects
+from tests.api import test_attention_function, test_creation, test_linalg, test_random, test_tensor_objects
 from tests.api.rows import BOOL, CONVERSIONS, FLOATS, INTS, ROWS, UINTS, Row
 
 EPSILON = {"float64": 2.0**-52, "float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
@@ -35,6 +35,7 @@ ELSEWHERE = {
     **dict.fromkeys(("random." + n for n in burn.random.__all__), test_random),
     **dict.fromkeys(("linalg.lu", "linalg.qr", "linalg.lstsq", "linalg.svd", "linalg.eigh"), test_linalg),
     **dict.fromkeys(("from_dlpack",), test_creation),
+    "scaled_dot_product_attention": test_attention_function,
     **dict.fromkeys(
         ("Tensor." + n for n in ("numpy", "item", "tolist", "evaluate", "to", "cpu", *CONVERSIONS)), test_tensor_objects
     ),

@@ -60,9 +60,9 @@ def drawn(draw: random.Random, x: ir.Value) -> ir.Value:
             draw.shuffle(order)
             x = transpose(x, tuple(order))
         elif kind < 0.5 and any(isinstance(d, int) and d > 1 for d in shape):
-            axis = draw.choice([i for i, d in enumerate(shape) if isinstance(d, int) and d > 1])
-            size = draw.randint(1, shape[axis])
-            start = draw.randint(0, shape[axis] - size)
+            axis, known = draw.choice([(i, d) for i, d in enumerate(shape) if isinstance(d, int) and d > 1])
+            size = draw.randint(1, known)
+            start = draw.randint(0, known - size)
             x = ops.slice(
                 x,
                 starts=tuple(start if i == axis else 0 for i in range(len(shape))),
