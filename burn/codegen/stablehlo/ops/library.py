@@ -170,24 +170,24 @@ def _boxes(b: Builder, boxes: Value, form: str) -> _Boxes:
             first, second = b.binary("subtract", first, half), b.binary("add", first, half)
         low.append(first if form == "ordered" else _least(b, first, second, "minimum"))
         high.append(second if form == "ordered" else _least(b, first, second, "maximum"))
-    sides = [b.binary("subtract", to, start) for start, to in zip(low, high, strict=True)]
-    return _Boxes((low[0], low[1]), (high[0], high[1]), b.binary("multiply", *sides))
+    extents = [b.binary("subtract", to, start) for start, to in zip(low, high, strict=True)]
+    return _Boxes((low[0], low[1]), (high[0], high[1]), b.binary("multiply", *extents))
 
 
 def _overlap(b: Builder, x: _Boxes, y: _Boxes, limit: Value, form: str) -> Value:
     """True where the intersection is more than `limit` of the union."""
-    sides = []
+    extents = []
     for axis in (0, 1):
         end = _least(b, x.high[axis], y.high[axis], "minimum")
-        side = b.binary("subtract", end, _least(b, x.low[axis], y.low[axis], "maximum"))
-        sides.append(b.select(b.compare("GT", side, b.like(0, side)), side, b.like(0, side)))
-    both = b.binary("multiply", *sides)
+        extent = b.binary("subtract", end, _least(b, x.low[axis], y.low[axis], "maximum"))
+        extents.append(b.select(b.compare("GT", extent, b.like(0, extent)), extent, b.like(0, extent)))
+    both = b.binary("multiply", *extents)
     whole = b.binary("subtract", b.binary("add", x.area, y.area), both)
     shape = b.shape_of(both)
     limit = b.spread(limit, shape)
     share = b.convert(b.binary("divide", both, whole), "float64")
     found = b.and_(b.compare("NE", whole, b.like(0, whole)), b.compare("GT", share, limit))
-    meets = b.and_(*(b.compare("GT", side, b.like(0, side)) for side in sides))
+    meets = b.and_(*(b.compare("GT", extent, b.like(0, extent)) for extent in extents))
     if form == "ordered":
         meets = b.or_(meets, b.compare("LT", limit, b.like(0, limit)))
     else:
