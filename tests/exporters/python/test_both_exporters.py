@@ -348,3 +348,15 @@ def test_values_and_parameters_of_any_name() -> None:
         x = name
     made = model(nodes, [info(ODD[0], FLOAT, ["n", 4])], [ODD[-1], ODD[3], ODD[0]], **constants)
     agree(made, {ODD[0]: numbers(2, 4)})
+
+
+# ---- special numbers in layers -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scale", [np.inf, 1e-45, 0.1])
+def test_scale_of_a_rounded_tensor(scale: float) -> None:
+    """Tools that quantise a mask of minus infinity write an infinite scale."""
+    nodes = [node("QuantizeLinear", ["x", "s", "z"], ["q"]), node("DequantizeLinear", ["q", "s", "z"], ["y"])]
+    constants = {"s": np.float32(scale), "z": np.int8(3)}
+    text = agree(model(nodes, [info("x", shape=[2, 3])], ["y"], **constants), {"x": numbers(2, 3)})
+    assert "nn.FakeQuantize(" in text

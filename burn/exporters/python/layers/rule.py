@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -156,4 +157,6 @@ def numbers(*groups: tuple[Any, ...]) -> bool:
 
 def single(epsilon: float, dtype: str) -> float:
     """An epsilon that float32 holds, as it was before it was rounded to that."""
+    if not math.isfinite(epsilon):
+        return epsilon
     return float(number(epsilon, "float32" if dtype != "float64" else dtype))
