@@ -212,11 +212,12 @@ def cholesky(x: Any) -> Tensor:
 def _substitute(x: Tensor, b: Tensor) -> Tensor:
     """Forward substitution with lower triangular matrices."""
     _, n, _ = x.type.shape
-    row = _index(n, 1, -1, 1)
+    row, column = _index(n, 1, -1, 1), _index(n, 1, -1)
 
     def solve_row(step: Tensor, going: Tensor, solution: Tensor) -> tuple:
-        here = _row(x, step)  # the rows of the solution that are not known yet are zero
-        known = (here.unsqueeze(2) * solution).sum(1)
+        here = _row(x, step)
+        left = (column < step).where(here, 0.0)  # the upper triangle may hold anything, NaN included
+        known = (left.unsqueeze(2) * solution).sum(1)
         value = (_row(b, step) - known) / here.take(step, 1).unsqueeze(1)
         return going, (row == step).where(value.unsqueeze(1), solution)
 

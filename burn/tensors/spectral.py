@@ -2,8 +2,8 @@
 
 Step-by-step differentiation of Jacobi's rotations would lose the gradients through pairs of columns that are never rotated: at
 diagonal matrices, the derivatives with respect to all off-diagonal elements. If a formula divides by a difference of equal
-eigenvalues, the derivative does not exist,
-and the result is NaN or infinite, as in PyTorch. Sources: Giles, "Collected matrix derivative results" (2008); Townsend,
+eigenvalues, the derivative does not exist, and the result is NaN or infinite, as in PyTorch. Two vectors whose cotangents are
+zero are not divided, so that the first components of a matrix of low rank have derivatives. Sources: Giles, "Collected matrix derivative results" (2008); Townsend,
 "Differentiating the singular value decomposition" (2016); Golub and Pereyra, "The differentiation of pseudo-inverses" (1973).
 """
 
@@ -27,7 +27,7 @@ def eigh_gradient(
     values, vectors = results
     inner = None if cotangents[0] is None else _diagonal(cotangents[0])
     if cotangents[1] is not None:
-        turned = _skew(vectors.mT @ cotangents[1]) * _inverse_gaps(values) * 0.5
+        turned = _skew(vectors.mT @ cotangents[1]) * _inverse_gaps(values, cotangents[1]) * 0.5
         inner = turned if inner is None else inner + turned
     assert inner is not None
     return (vectors @ inner @ vectors.mT,)
@@ -44,16 +44,15 @@ def svd_gradient(
     u = whole._cut(2, 0, n)
     inner = None if cotangents[1] is None else _diagonal(cotangents[1])
     of_u = None if cotangents[0] is None else cotangents[0]._cut(2, 0, n)
-    gaps = None if of_u is None and cotangents[2] is None else _inverse_gaps(s * s)
     for vectors, g, left in ((u, of_u, False), (v, cotangents[2], True)):
-        if g is None or gaps is None:
+        if g is None:
             continue
-        turned = _skew(vectors.mT @ g) * gaps * s.unsqueeze(2 if left else 1)
+        turned = _skew(vectors.mT @ g) * _inverse_gaps(s * s, g) * s.unsqueeze(2 if left else 1)
         inner = turned if inner is None else inner + turned
     assert inner is not None
     result = u @ inner
     if of_u is not None and x.type.shape[1] != n:
-        beside = of_u / s.unsqueeze(1)
+        beside = (of_u == 0).where(0.0, of_u / s.unsqueeze(1))
         result = result + (beside - u @ (u.mT @ beside))
     return (result @ v.mT,)
 
@@ -76,12 +75,13 @@ def _skew(x: Tensor) -> Tensor:
     return x - x.mT
 
 
-def _inverse_gaps(values: Tensor) -> Tensor:
-    """1 / (value j - value i), 0 on the diagonal: [batch, n] -> [batch, n, n]."""
-    n = values.type.shape[1]
-    own = eye(n, dtype="bool")
-    gaps = own.where(1.0, values.unsqueeze(1) - values.unsqueeze(2))
-    return own.where(0.0, gaps.reciprocal())
+def _inverse_gaps(values: Tensor, cotangent: Tensor) -> Tensor:
+    """1 / (value j - value i): [batch, n] -> [batch, n, n]. It is 0 on the diagonal, and where columns i and j of the vectors'
+    cotangent [batch, m, n] are both zero."""
+    unused = (cotangent == 0).all(1)
+    zero = eye(values.type.shape[1], dtype="bool") | (unused.unsqueeze(1) & unused.unsqueeze(2))
+    gaps = zero.where(1.0, values.unsqueeze(1) - values.unsqueeze(2))
+    return zero.where(0.0, gaps.reciprocal())
 
 
 def _diagonal(x: Tensor) -> Tensor:

@@ -222,3 +222,33 @@ def test_svd_in_traced_functions() -> None:
 def test_nan_ends() -> None:
     x = np.full((3, 3), np.nan)
     assert np.isnan(linalg.svdvals(x).numpy()).all() and np.isnan(linalg.eigvalsh(x).numpy()).all()
+
+
+@pytest.mark.parametrize("upper", [False, True])
+def test_triangle_that_is_not_read(upper: bool) -> None:
+    """NaN in the other triangle reaches neither the solution nor the gradients."""
+    rng = np.random.default_rng(5)
+    full = rng.standard_normal((5, 5)) + 4 * np.eye(5)
+    read = np.triu(full) if upper else np.tril(full)
+    given = np.where(np.triu(np.ones((5, 5)), 1).T if upper else np.triu(np.ones((5, 5)), 1), np.nan, full)
+    right = rng.standard_normal((5, 2))
+
+    def solved(a: burn.Tensor) -> burn.Tensor:
+        return burn.linalg.solve_triangular(a, burn.constant(right), upper).square().sum()
+
+    np.testing.assert_allclose(burn.jit(solved)(given), burn.jit(solved)(read), rtol=1e-12)
+    np.testing.assert_allclose(burn.jit(burn.grad(solved))(given), burn.jit(burn.grad(solved))(read), rtol=1e-12)
+
+
+def test_first_components_of_low_rank() -> None:
+    """Vectors of equal singular values that are not used do not spoil the derivatives of those that are."""
+    rng = np.random.default_rng(6)
+    x = np.outer(rng.standard_normal(5), rng.standard_normal(4))
+
+    def first(x: burn.Tensor) -> burn.Tensor:
+        u, s, vh = burn.linalg.svd(x, full_matrices=False)
+        return ((u[:, :1] * s[:1].sin()) @ vh[:1]).square().sum()
+
+    u, s, vh = np.linalg.svd(x)
+    want = 2 * np.sin(s[0]) * np.cos(s[0]) * np.outer(u[:, 0], vh[0])
+    np.testing.assert_allclose(burn.jit(burn.grad(first))(x), want, rtol=1e-9, atol=1e-12)

@@ -20,6 +20,7 @@ class Reason:
     parts: tuple[str, ...]
     why: str
     imported: bool = False  # of programs that come from PyTorch alone
+    rounding: bool = False  # depends on the machine's matmuls: may not be seen
 
     def covers(self, function: str, point: str, part: str) -> bool:
         return fnmatchcase(function, self.functions) and point in self.points and part in self.parts

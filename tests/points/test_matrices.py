@@ -79,7 +79,7 @@ def test_matrices(name: str) -> None:
 @pytest.mark.skipif(not ALL, reason="BURN_SWEEP: all functions have to be run")
 def test_every_reason_is_needed() -> None:
     needed = {_reason(name, label, part) for name in NAMES for label, part, _ in _differing(name)}
-    assert not [r for r in EXPLAINED if r not in needed]
+    assert not [r for r in EXPLAINED if r not in needed and not r.rounding]
 
 
 def test_recorded() -> None:
