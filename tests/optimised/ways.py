@@ -64,7 +64,10 @@ def write(case: Case, folder: Path) -> Path:
     source = folder / f"{case.model}.{case.exporter}.onnx"
     optimised, path = (folder / f"{case.name.replace('/', '.')}.{i}.onnx" for i in range(2))
     if not source.exists():
-        export(model.case, case.exporter, source, model.build())
+        try:
+            export(model.case, case.exporter, source, model.build())
+        except Exception as error:  # of another release of torch than the one that the tests are pinned to
+            raise Unfit(f"torch.onnx.export: {type(error).__name__}: {' '.join(str(error).split())[:200]}") from error
     try:
         OPTIMISERS[case.optimiser](model, source, optimised)
         QUANTISERS[case.quantiser](model, optimised, path)

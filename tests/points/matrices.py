@@ -121,12 +121,16 @@ EXPLAINED: tuple[Reason, ...] = (
     Reason("[qr]", DEFICIENT, DERIVATIVES, RANK),
     Reason("qr of a *", DEFICIENT, DERIVATIVES, RANK),
     Reason("det", ("rank 1",), ("second",), TWICE),
-    Reason("det", ("zero",), ("second",), "the determinant is cubic: its second derivative at 0 is 0; PyTorch's is NaN"),
+    Reason(
+        "det", ("zero",), ("second",), "the determinant is cubic: its second derivative at 0 is 0; PyTorch's is NaN"
+    ),
     Reason("cond", EQUAL, DERIVATIVES, "the largest and the smallest of equal singular values: burn's share evenly"),
     Reason("cond", DEFICIENT, ALL, "divided by a singular value that is 0, or a rounding error", rounding=True),
     Reason("slogdet", ("singular",), ALL, "the logarithm of a pivot that is 0, or a rounding error", rounding=True),
     Reason("solve_triangular, *", ("zero row", "rank 1"), ("second",), "the solution is infinite"),
-    Reason("lu", DEFICIENT, DERIVATIVES, "PyTorch solves with the singular factor; burn differentiates the elimination"),
+    Reason(
+        "lu", DEFICIENT, DERIVATIVES, "PyTorch solves with the singular factor; burn differentiates the elimination"
+    ),
     Reason("lstsq", DEFICIENT, ALL, FULL),
     Reason("2-norm", EQUAL, DERIVATIVES, CHOICE, rounding=True),
     Reason("nuclear norm", DEFICIENT, DERIVATIVES, NONE),
