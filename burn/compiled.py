@@ -106,7 +106,7 @@ def is_torch(function: Any) -> bool:
     return isinstance(function, (torch.nn.Module, exported))
 
 
-def from_jax(function: Any, parameters: Any = None) -> Any:
+def from_jax(function: Any, parameters: Any = None, state: Any = None) -> Any:
     """A JAX function as a function of burn's tensors, for burn.compile, burn.jit, burn.export, burn.grad, and for calls in
     functions that burn traces.
 
@@ -114,6 +114,9 @@ def from_jax(function: Any, parameters: Any = None) -> Any:
     Flax NNX, or one of Equinox.
     parameters: the function's first argument, a pytree of arrays: `burn.from_jax(model.apply, variables)`. Their names are
     their paths. A module's arrays, and those bound by functools.partial, are parameters without this argument.
+    state: the function's second argument, a pytree of arrays that are not trained: running statistics, keys. The function then
+    returns its result and the state afterwards, as Haiku's `transform_with_state` has it. A module that burn trains keeps the
+    state in buffers, and those of Flax NNX need no `state`. Elsewhere a function that changes its state raises TypeMismatch.
 
     burn.compile and the like take a jitted function (`jax.jit(f)`), a transformed one (`jax.vmap(f)`), or a module as it is.
     A plain Python function needs from_jax, because it might be one of burn's tensors. Numbers that are no arrays, strings and
@@ -122,7 +125,7 @@ def from_jax(function: Any, parameters: Any = None) -> Any:
     ModelError with everything that burn does not have."""
     from burn.adapters.jax import wrapped
 
-    return wrapped(function, parameters)
+    return wrapped(function, parameters, state)
 
 
 JAX_PACKAGES = ("jax", "jaxlib", "flax", "equinox", "haiku", "optax")

@@ -4,7 +4,7 @@ JAX of it."""
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -108,10 +108,24 @@ def to_jax(
     An index out of range is clamped, as in JAX. A program that draws random numbers takes `random_state=(seed, number)`.
 
     Raises CompileError that lists every op without a form in StableHLO."""
-    from burn.adapters.to_jax import Lowered, function_of
+    from burn.adapters.to_jax import Lowered
 
     if derivative not in (None, "jax", "burn"):
         raise TypeMismatch("a derivative is by 'jax' or by 'burn'", [f"not {derivative!r}"])
+    return jax_function(function, example_inputs, dynamic, parameters, derivative, Lowered.of)
+
+
+def jax_function(
+    function: Any,
+    example_inputs: Any,
+    dynamic: Dynamic | None,
+    parameters: bool,
+    derivative: str | None,
+    lower: Callable[[Program], Any],
+) -> Any:
+    """`to_jax` for any way to run a program on JAX's arrays (`burn.adapters.to_jax.Runs`), which `lower` makes of it."""
+    from burn.adapters.to_jax import function_of
+
     if isinstance(function, Program) or is_torch(function):
         if derivative == "burn" or parameters:
             hint = "burn.compile(module, train=True) makes a module of a PyTorch module"
@@ -120,16 +134,16 @@ def to_jax(
                 [Problem("this is a program", hint=hint)],
             )
         program = function if isinstance(function, Program) else program_of(function, example_inputs, dynamic)
-        return function_of(Lowered.of(program), None, lambda out: out[0] if len(out) == 1 else tuple(out))
+        return function_of(lower(program), None, lambda out: out[0] if len(out) == 1 else tuple(out))
     arguments = arguments_of(function, example_inputs, dynamic)
     with own_derivatives() as customs:
         traced = trace_call(function, arguments, opens=parameters)
-    lowered = Lowered.of(traced.program)
+    lowered = lower(traced.program)
     owners = [*traced.tracer.parameters]
     names = [owner.name for owner in owners] if parameters else []
     backward = None
     if derivative == "burn" or (derivative is None and customs):
-        backward = _backward(function, arguments, traced, parameters)
+        backward = _backward(function, arguments, traced, parameters, lower)
 
     def shaped(outputs: list[Any]) -> Any:
         count = len(outputs) - len(traced.assigned)
@@ -153,9 +167,11 @@ def _of_containers(inner: Any, arguments: Arguments, parameters: bool) -> Any:
     return called
 
 
-def _backward(function: Any, arguments: Arguments, forward: Traced, opens: bool) -> Any:
+def _backward(
+    function: Any, arguments: Arguments, forward: Traced, opens: bool, lower: Callable[[Program], Any]
+) -> Any:
     """burn's own derivative of a traced function (`burn.adapters.to_jax.Backward`)."""
-    from burn.adapters.to_jax import Backward, Lowered
+    from burn.adapters.to_jax import Backward
 
     types = list(arguments.types.items())
     wanted = [i for i, (_, type_) in enumerate(types) if type_.dtype in FLOATS]
@@ -188,7 +204,7 @@ def _backward(function: Any, arguments: Arguments, forward: Traced, opens: bool)
     number = {id(owner): len(types) + i for i, owner in enumerate(owners)}
     of_parameters = [number[id(owner)] for owner in owners if id(owner) in trained]
     taken = [number[id(owner)] for owner in own]
-    return Backward(Lowered.of(program), len(types), list(outputs), taken, [*wanted, *of_parameters])
+    return Backward(lower(program), len(types), list(outputs), taken, [*wanted, *of_parameters])
 
 
 def program_of(function: Any, example_inputs: Any = None, dynamic: Dynamic | None = None) -> Program:

@@ -18,8 +18,8 @@ class Model:
     parameters: Any
     inputs: tuple[Any, ...]
     specs: tuple[str, ...]
-    any_rows: bool = True
-    """False for a function that JAX traces for fixed sizes only, which the step of burn.train does not give it."""
+    batch_axis: int = 0
+    """The axis of the batch in the inputs; the step of burn.train takes it first."""
 
 
 def _linen(module: Any, inputs: tuple[Any, ...], specs: tuple[str, ...]) -> Model:
@@ -178,7 +178,7 @@ def haiku_lstm() -> Model:
 
     transformed = hk.without_apply_rng(hk.transform(forward))
     x = jax.random.normal(jax.random.key(1), (5, 2, 4))
-    return Model(transformed.apply, transformed.init(jax.random.key(0), x), (x,), ("float32[5, 2, 4]",), False)
+    return Model(transformed.apply, transformed.init(jax.random.key(0), x), (x,), ("float32[5, batch, 4]",), 1)
 
 
 MODELS: dict[str, Callable[[], Model]] = {

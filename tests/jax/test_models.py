@@ -15,6 +15,7 @@ import burn
 from burn.exporters.python.generate import generate
 from burn.exporting import program_of
 from burn.importers.jax.tracing import is_float
+from tests.deploy.making import Library, make
 from tests.jax.models import MODELS, Model
 
 QUICK = ("nnx_mlp", "equinox_vit")
@@ -55,28 +56,25 @@ def test_is_trained(made: dict[str, Model], name: str) -> None:
     trained = burn.compile(function, model.specs, train=True)
     inputs = [np.asarray(x) for x in model.inputs]
 
+    axis = model.batch_axis
+
     def loss(m: Any, *xs: Any) -> Any:
-        return (m(*xs) ** 2).mean()
+        return (m(*(x.transpose(0, axis) if axis else x for x in xs)) ** 2).mean()
 
     def loss_of_jax(p: Any) -> Any:
         return jnp.mean(model.function(p, *model.inputs) ** 2)
 
-    if not model.any_rows:
-        value, given = burn.value_and_grad(loss)(trained, *map(burn.constant, inputs))
-        want = jax.value_and_grad(loss_of_jax)(model.parameters)
-        near(value.numpy(), want[0])
-        for path, gradient in zip(function.parameters.names, jax.tree.leaves(want[1]), strict=True):
-            near(given[path].numpy(), gradient)
-        return
     step = burn.train.step(trained, loss, burn.optim.SGD(trained, lr=0.1))
     before = {n: p.numpy().copy() for n, p in trained.named_parameters()}
+    inputs = [np.moveaxis(x, axis, 0) for x in inputs]
     first = float(step(*inputs))
     value, gradients = jax.value_and_grad(loss_of_jax, allow_int=True)(model.parameters)
     near(first, value)
     parameters = function.parameters
     found = dict(trained.named_parameters())
-    for path, array, gradient in zip(parameters.names, parameters.arrays, jax.tree.leaves(gradients), strict=True):
-        if is_float(array.dtype):
+    given = zip(parameters.names, parameters.trained, parameters.arrays, jax.tree.leaves(gradients), strict=True)
+    for path, moves, array, gradient in given:
+        if moves and is_float(array.dtype):
             near(found[path].numpy(), before[path] - 0.1 * np.asarray(gradient))
     assert float(step(*inputs)) < first
 
@@ -91,21 +89,24 @@ def test_becomes_onnx(made: dict[str, Model], name: str, tmp_path: Path) -> None
     near(session.run(None, feeds)[0], want)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", list(MODELS))
+@pytest.mark.parametrize("name", NAMES)
 def test_becomes_a_c_library(made: dict[str, Model], name: str, tmp_path: Path) -> None:
-    from burn.deploy import platforms
-    from burn.deploy.build import build
-    from burn.deploy.options import Options
+    """Called through its C interface, at the size that JAX ran and at another one."""
+    model, function, want = model_of(made, name)
+    program = program_of(function, model.specs)
+    reference = burn.compile(function, model.specs).executable
+    library = Library(make("shared", program, tmp_path / "model.so"), "model", reference.outputs)
+    inputs = [np.asarray(x) for x in model.inputs]
+    (found,) = library.run(_given(reference, inputs))
+    near(found, want)
+    rows = [np.take(x, [0, 1, 0], model.batch_axis) for x in inputs]
+    (found,) = library.run(_given(reference, rows))
+    near(found, jax.jit(model.function)(model.parameters, *rows))
+    library.close()
 
-    model, function, _ = model_of(made, name)
-    files = build(
-        "shared",
-        program_of(function, model.specs),
-        tmp_path / "lib",
-        Options(platforms.find(platforms.HOST), name="model"),
-    )
-    assert any(f.suffix == ".h" for f in files) and any(f.suffix == ".so" for f in files)
+
+def _given(program: burn.Executable, inputs: list[Any]) -> list[Any]:
+    return [(np.ascontiguousarray(x), spec.dtype) for x, spec in zip(inputs, program.inputs, strict=True)]
 
 
 def test_layers_of_the_source() -> None:

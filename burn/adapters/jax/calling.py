@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -145,7 +145,7 @@ class Built:
     keys: tuple[Any, ...]
 
 
-def build(function: JaxFunction, call: Called) -> Built:
+def build(function: Callable[..., Any], call: Called) -> Built:
     """The program of a call. Raises ModelError with everything that cannot be imported."""
     tracer = Tracer(list(call.types.items()))
     with tracing(tracer):

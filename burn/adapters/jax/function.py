@@ -82,20 +82,29 @@ class JaxFunction:
         except (TypeError, ValueError):
             generic = inspect.Parameter("args", inspect.Parameter.VAR_POSITIONAL)
             return inspect.Signature([generic])
-        if self.parameters is None or self.parameters.whole:
-            return signature
+        taken = 0 if self.parameters is None else self.parameters.form.taken
         kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
         own = list(signature.parameters.values())
-        return signature.replace(parameters=own[1:] if own and own[0].kind in kinds else own)
+        for _ in range(taken):
+            own = own[1:] if own and own[0].kind in kinds else own
+        return signature.replace(parameters=own)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Calls the function with tensors, arrays and numbers. Raises ModelError with everything that burn does not have, and
-        where JAX refuses the call."""
+        where JAX refuses the call; TypeMismatch for a function that changes its state."""
         given = [] if self.parameters is None else list(self.parameters.arrays)
-        return self.applied(given, args, kwargs)
+        result, changed = self.applied(given, args, kwargs)
+        if self.parameters is not None and changed:
+            hint = "compile it as it infers, such as after model.eval(); burn.compile(.., train=True) keeps its state"
+            problems = [Problem(f"it changes '{self.parameters.names[i]}'", hint=hint) for i in changed]
+            raise TypeMismatch(f"{name_of(self.function)} has a state", problems)
+        return result
 
-    def applied(self, parameters: Sequence[Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        """The call with other parameters (tensors or arrays), in the order of `parameters.arrays`."""
+    def applied(
+        self, parameters: Sequence[Any], args: Sequence[Any], kwargs: Mapping[str, Any], mode: bool | None = None
+    ) -> tuple[Any, dict[int, Any]]:
+        """The call with other parameters (tensors or arrays), in the order of `parameters.arrays`, and the new values of those
+        that it changes, by number. mode: as for `Form.call`."""
         leaves, structure = tree_util.tree_flatten((tuple(args), dict(kwargs)), is_leaf=_is_tensor)
         arrays = [leaf for leaf in leaves if _is_array(leaf)]
         rest = tuple(None if _is_array(leaf) else leaf for leaf in leaves)
@@ -107,12 +116,12 @@ class JaxFunction:
             filled = [next(found) if m else r for m, r in zip(moving, rest, strict=True)]
             args, kwargs = tree_util.tree_unflatten(structure, filled)
             if self.parameters is None:
-                return self.function(*args, **kwargs)
-            return self.parameters.call(self.function, own, args, kwargs)
+                return self.function(*args, **kwargs), {}
+            return self.parameters.call(self.function, own, args, kwargs, mode)
 
         functools.update_wrapper(flat, self.function, updated=())
         operands = [_operand(leaf) for leaf in (*parameters, *arrays)]
-        kept = self._program(flat, operands, (structure, rest, tuple(moving)))
+        kept = self._program(flat, operands, (structure, rest, tuple(moving), mode))
         results = self._run(kept, operands)
         return tree_util.tree_unflatten(kept.program.results, results)
 
@@ -232,14 +241,14 @@ def _value(operand: Any, type_: Any, evaluator: Evaluator) -> Value:
     return convert(evaluator.constant(operand), dtype_name(type_.dtype))
 
 
-def wrapped(function: Any, parameters: Any = None) -> JaxFunction:
+def wrapped(function: Any, parameters: Any = None, state: Any = None) -> JaxFunction:
     """As `burn.from_jax`."""
-    if isinstance(function, JaxFunction) and parameters is None:
+    if isinstance(function, JaxFunction) and parameters is None and state is None:
         return function
     if not callable(function):
         problem = Problem(f"not a {type(function).__name__}", hint="give a function or a module")
         raise TypeMismatch("burn.from_jax takes a function of JAX's arrays", [problem])
-    own, found = separated(function, parameters)
+    own, found = separated(function, parameters, state)
     return JaxFunction(own, found)
 
 

@@ -8,52 +8,79 @@ from typing import Any
 import jax
 import numpy as np
 
-from burn.adapters.jax.function import JaxFunction
+from burn.adapters.jax.forms import WithState
+from burn.adapters.jax.function import JaxFunction, Typed
 from burn.errors import Problem, TypeMismatch
 from burn.importers.jax.dtypes import is_key
 from burn.importers.jax.tracing import is_float, name_of
 from burn.nn import Module
-from burn.nn.parameter import Parameter
+from burn.nn.parameter import Buffer, Parameter
 from burn.tensors import constant
 
 
 class JaxModule(Module):
     """A JAX function as a module of burn's, whose parameters are the function's. It is called as the function is, with
-    tensors. Floats are trained; other arrays are constants.
+    tensors. Floats are trained; other arrays are constants. State is in buffers, and a call assigns them.
 
-    Derivatives are JAX's. A function that behaves differently in training and in inference is two functions: give the one
-    that is trained, and `copy_to` the other's parameters."""
+    Derivatives are JAX's. A module of Flax NNX follows `training`. Any other function that behaves differently in training and
+    in inference is two modules of the same names: `other.load_state_dict(trained.state_dict())`."""
 
     def __init__(self, function: JaxFunction) -> None:
         super().__init__()
         if function.parameters is None:
             hint = "burn.from_jax(model.apply, variables) says which arrays are its parameters"
             raise TypeMismatch("a function without parameters is not trained", [Problem(name_of(function), hint=hint)])
-        self._function = function
+        self._function, self._given = function, function.parameters
         self._paths: list[str | None] = []
-        for name, array in zip(function.parameters.names, function.parameters.arrays, strict=True):
-            trainable = not is_key(array.dtype) and is_float(array.dtype)
-            self._paths.append(name if trainable else None)
-            if trainable:
-                _attach(self, name.split("."), Parameter(constant(np.array(array))))
+        for name, array, trained in zip(self._given.names, self._given.arrays, self._given.trained, strict=True):
+            kept = not trained or is_float(array.dtype)
+            self._paths.append(name if kept else None)
+            if kept:
+                elements = constant(np.array(jax.random.key_data(array) if is_key(array.dtype) else array))
+                _attach(self, name.split("."), (Parameter if trained else Buffer)(elements))
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         found = dict(self.named_parameters())
-        parameters = self._function.parameters
-        assert parameters is not None
-        given = [a if p is None else found[p] for a, p in zip(parameters.arrays, self._paths, strict=True)]
-        return self._function.applied(given, args, kwargs)
+        given = [
+            array if path is None else Typed(found[path], array.dtype) if is_key(array.dtype) else found[path]
+            for array, path in zip(self._given.arrays, self._paths, strict=True)
+        ]
+        result, changed = self._function.applied(given, args, kwargs, self.training)
+        for number, value in changed.items():
+            path = self._paths[number]
+            if path is None or not isinstance(found[path], Buffer):
+                name = self._given.names[number]
+                raise TypeMismatch(f"{name_of(self._function)} changes a parameter", [Problem(f"'{name}' is no state")])
+            found[path].assign(value.tensor if isinstance(value, Typed) else value)
+        return result
 
     def parameters_of_jax(self) -> Any:
-        """The parameters as they are now, as JAX's arrays in the function's own pytree."""
+        """The parameters as they are now, as JAX's arrays in the function's own pytree. For a module of Flax NNX it is its
+        whole state: `nnx.update(model, trained.parameters_of_jax())`."""
+        tree = self._tree()
+        return tree[0] if isinstance(self._given.form, WithState) else tree
+
+    def state_of_jax(self) -> Any:
+        """The state as it is now, in the pytree that `burn.from_jax` was given. Raises TypeMismatch for a function without."""
+        if not isinstance(self._given.form, WithState):
+            raise TypeMismatch(
+                f"{name_of(self._function)} has no state of its own", ["parameters_of_jax has all arrays"]
+            )
+        return self._tree()[1]
+
+    def _tree(self) -> Any:
         found = dict(self.named_parameters())
-        parameters = self._function.parameters
-        assert parameters is not None
-        arrays = [
-            a if p is None else jax.numpy.asarray(found[p].numpy())
-            for a, p in zip(parameters.arrays, self._paths, strict=True)
-        ]
-        return parameters.tree(arrays)
+        return self._given.tree(
+            [
+                array if path is None else _as_jax(found[path], array.dtype)
+                for array, path in zip(self._given.arrays, self._paths, strict=True)
+            ]
+        )
+
+
+def _as_jax(parameter: Parameter, dtype: Any) -> Any:
+    array = jax.numpy.asarray(parameter.numpy())
+    return jax.random.wrap_key_data(array, impl=dtype._impl.name) if is_key(dtype) else array
 
 
 def _attach(module: Module, path: list[str], parameter: Parameter) -> None:
@@ -83,5 +110,6 @@ def to_train(
     if examples is not None or kwargs:
         from burn.adapters.jax.calling import build, called
 
-        build(function, called(function, examples, kwargs, dynamic))
+        build(module.train(), called(function, examples, kwargs, dynamic))
+        module.eval()
     return module

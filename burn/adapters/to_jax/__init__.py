@@ -6,6 +6,6 @@ imported when one is made.
 
 from __future__ import annotations
 
-from burn.adapters.to_jax.function import Backward, Lowered, function_of
+from burn.adapters.to_jax.function import Backward, Lowered, Runs, function_of
 
-__all__ = ["Backward", "Lowered", "function_of"]
+__all__ = ["Backward", "Lowered", "Runs", "function_of"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -21,6 +21,26 @@ from burn.dialect.types import TensorType, numpy_dtype
 from burn.errors import InputError, Problem
 from burn.exporters.stablehlo.export import prepared
 from burn.runtime.abi import MESSAGES
+
+
+class Runs(Protocol):
+    """A program that runs on JAX's arrays."""
+
+    @property
+    def program(self) -> Program: ...
+
+    @property
+    def names(self) -> list[str]:
+        """Of the inputs, without the random state."""
+        ...
+
+    @property
+    def types(self) -> list[TensorType]: ...
+
+    def __call__(self, arrays: Sequence[Any]) -> list[Any]:
+        """The outputs for arrays of the declared element types, the random state included. Raises InputError for shapes that do
+        not fit."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -51,7 +71,7 @@ class Lowered:
         not fit."""
         from burn.adapters.to_jax.builder import LaxBuilder
 
-        program, b = self.program, LaxBuilder(_sizes(self.names, self.types, arrays))
+        program, b = self.program, LaxBuilder(sizes_of(self.names, self.types, arrays))
 
         def weight(op: Op) -> Any:
             return b.dense(carried(program.weights.get(op.key), op.dtype), carrier(op.dtype))
@@ -70,7 +90,7 @@ class Lowered:
             return [leaving(b, emission.values[v], t.dtype) for v, t in zip(program.outputs, types, strict=True)]
 
 
-def _sizes(names: Sequence[str], types: Sequence[TensorType], arrays: Sequence[Any]) -> dict[str, Any]:
+def sizes_of(names: Sequence[str], types: Sequence[TensorType], arrays: Sequence[Any]) -> dict[str, Any]:
     """The sizes of the inputs, numbers or symbolic sizes of JAX. Raises InputError."""
     sizes: dict[str, Any] = {}
     axes: list[tuple[str, Dim, Any]] = []
@@ -111,7 +131,7 @@ class Backward:
     outputs numbered `outputs`, and the forward program's inputs numbered `parameters`. Its outputs are the gradients of the
     inputs numbered `wanted`."""
 
-    lowered: Lowered
+    lowered: Runs
     count: int
     outputs: Sequence[int]
     parameters: Sequence[int]
@@ -119,7 +139,7 @@ class Backward:
 
 
 def function_of(
-    lowered: Lowered, backward: Backward | None, shaped: Callable[[list[Any]], Any], parameters: Sequence[str] = ()
+    lowered: Runs, backward: Backward | None, shaped: Callable[[list[Any]], Any], parameters: Sequence[str] = ()
 ) -> Callable[..., Any]:
     """The function of JAX. It takes the program's inputs by position or name, or with `parameters` a dictionary of the last
     inputs, by these names, and then the others. shaped: what it returns for the outputs."""
@@ -196,7 +216,7 @@ def _canonical(x: Any) -> Any:
 
 # ---- burn's own derivative ---------------------------------------------------------------------------------------------
 def _with_derivative(
-    compute: Callable[[Sequence[Any]], list[Any]], lowered: Lowered, backward: Backward
+    compute: Callable[[Sequence[Any]], list[Any]], lowered: Runs, backward: Backward
 ) -> Callable[[Sequence[Any]], list[Any]]:
     import jax
 

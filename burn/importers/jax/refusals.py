@@ -17,7 +17,7 @@ REASONS: dict[str, str] = {
     "outfeed": _CALLBACK,
     **dict.fromkeys(
         (
-            "all_gather", "all_to_all", "axis_index", "pmax", "pmin", "ppermute", "psum", "psum_invariant",
+            "all_gather", "all_to_all", "axis_index", "ppermute", "psum_invariant",
             "ragged_all_to_all", "reduce_scatter", "shard_map", "pbroadcast", "pvary",
         ),
         _DEVICES,

@@ -29,6 +29,17 @@ def reduce_(eqn: Equation, x: Value, *, axes: Sequence[int], out_sharding: Any =
     return reduction.reduce(x, KINDS[eqn.op], axes)
 
 
+COLLECTIVES = {"psum": "sum", "pmax": "max", "pmin": "min"}
+
+
+@primitive(*COLLECTIVES)
+def over_mapped_axes(eqn: Equation, *xs: Value, axes: Sequence[Any], axis_index_groups: Any = None) -> list[Value]:
+    """Collectives over the axis of a `jax.vmap`, such as the batch statistics of Equinox: the axes are numbers then."""
+    if not all(isinstance(axis, int) for axis in axes):
+        eqn.fail("it communicates between devices", "import the function of one device")
+    return [reduction.reduce(x, COLLECTIVES[eqn.op], axes) for x in xs]
+
+
 @primitive("reduce")
 def reduce_with(eqn: Equation, *operands: Value, computation: Any, jaxpr: Any, dimensions: Sequence[int]) -> Any:
     """By a function of the user's, which the jaxpr is of scalars."""
