@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -12,81 +12,144 @@ import numpy as np
 
 import burn
 from burn.errors import BurnError
-
-BOUNDS = {"float64": 1e-11, "float32": 2e-5, "bfloat16": 3e-2, "float16": 4e-3}
-"""Allowed errors, relative to the largest of 1 and the expected number's size."""
+from tests.jax.accuracy import Reference, verdict
 
 
 @dataclass(frozen=True)
 class Case:
     """function(*operands); differentiable: its float results have a gradient with respect to its float operands that JAX and
-    burn both define. bound: a factor of the error allowed."""
+    burn both define. bound: a factor of the error allowed. pointwise: a result's element depends on one element of each operand.
+    x64: JAX computes in 64 bits. own: burn's function of tensors, if it is not burn.compile(function)."""
 
     name: str
     function: Callable[..., Any]
     operands: tuple[Any, ...]
     differentiable: bool = False
     bound: float = 1.0
-    exact: bool = False
+    pointwise: bool = False
+    x64: bool = False
+    own: Callable[..., Any] | None = None
 
     def __repr__(self) -> str:
-        return f"{self.name}({', '.join(f'{x.dtype}{list(x.shape)}' for x in self.operands)})"
+        return f"{self.name}({', '.join(f'{x.dtype}{list(x.shape)}' for x in self.operands)}){' x64' * self.x64}"
 
 
 @dataclass(frozen=True)
 class Result:
-    """kind: "right", "refused", "wrong", "error", or "skipped" where JAX itself refuses."""
+    """kind: "right", "refused", "wrong", "error", or "skipped" where JAX itself refuses; "complex": refused, and JAX computes it
+    with complex numbers."""
 
     kind: str
     detail: str = ""
 
 
-def loss_of(case: Case) -> tuple[Callable[..., Any], list[int]] | None:
-    """A float scalar of the case's results, and the numbers of its float operands."""
+def _scalar(leaves: Sequence[Any]) -> Any:
+    """A sum of the float results with weights of different size and sign."""
+    total: Any = 0.0
+    for number, leaf in enumerate(leaves):
+        if jnp.issubdtype(leaf.dtype, jnp.floating):
+            weights = np.cos(np.arange(int(np.prod(leaf.shape))) * 0.37 + number).reshape(leaf.shape)
+            kind = jnp.promote_types(leaf.dtype, jnp.float32)
+            total = total + jnp.sum(jnp.asarray(weights, kind) * leaf.astype(kind))
+    return total
+
+
+def derivative(case: Case, order: int = 1) -> Case | None:
+    """The gradient of a scalar of the case's results with respect to its float operands; order 2: the gradient, with respect to
+    the first of them, of a scalar of that. None if there is nothing to differentiate."""
     wanted = [i for i, x in enumerate(case.operands) if jnp.issubdtype(x.dtype, jnp.floating) and x.size]
     if not case.differentiable or not wanted:
         return None
 
     def loss(*operands: Any) -> Any:
-        total = jnp.float32(0)
-        for number, leaf in enumerate(jax.tree.leaves(case.function(*operands))):
-            if jnp.issubdtype(leaf.dtype, jnp.floating):
-                size = int(np.prod(leaf.shape))
-                weights = (jnp.arange(size, dtype=jnp.float32) * 0.37 + number).reshape(leaf.shape)
-                total = total + jnp.sum(jnp.cos(weights) * leaf.astype(jnp.float32))
-        return total
+        return _scalar(jax.tree.leaves(case.function(*operands)))
 
-    return loss, wanted
-
-
-def outcome(case: Case, gradient: bool = False) -> Result:
-    """How one case went. gradient: of a scalar of its results, by burn.grad against jax.grad."""
-    if gradient:
-        made = loss_of(case)
-        if made is None:
-            return Result("skipped")
-        loss, wanted = made
-        expected = _try(lambda: jax.jit(jax.grad(loss, wanted))(*case.operands))
-        if isinstance(expected, Exception):
-            return Result("skipped", str(expected)[:200])
-        differentiated = burn.grad(burn.from_jax(loss), tuple(wanted))
-        types = tuple(str(burn.spec(x.dtype.name, x.shape)) for x in case.operands)
-        named = {f"x{i}": t for i, t in enumerate(types)}
-        given = _try(lambda: _compiled(differentiated, named)(*map(np.asarray, case.operands)))
+    own = burn.from_jax(loss)
+    if order == 1:
+        function, theirs = jax.grad(loss, wanted), burn.grad(own, tuple(wanted))
     else:
+        first = wanted[0]
+        function = jax.grad(lambda *xs: _scalar([jax.grad(loss, first)(*xs)]), first)
+        shape = np.shape(case.operands[first])
+        weights = np.cos(np.arange(int(np.prod(shape))) * 0.37).reshape(shape)
+
+        def again(*xs: Any) -> Any:
+            inner = burn.grad(own, first)(*xs)
+            return (inner * burn.constant(weights.astype(inner.dtype))).sum()
+
+        theirs = burn.grad(again, first)
+    alike = len({np.shape(x) for x in case.operands}) == 1
+    return replace(
+        case,
+        name=f"{'gradient' if order == 1 else 'second derivative'} of {case.name}",
+        function=function,
+        own=theirs,
+        bound=case.bound * 4,
+        pointwise=case.pointwise and alike,
+    )
+
+
+def has_complex(case: Case) -> bool:
+    """True if JAX computes the case with complex numbers, or with primitives that have complex results."""
+
+    def inside(jaxpr: Any) -> bool:
+        variables = [*jaxpr.invars, *jaxpr.constvars, *(v for eqn in jaxpr.eqns for v in eqn.outvars)]
+        if any(jnp.issubdtype(getattr(v.aval, "dtype", np.float32), jnp.complexfloating) for v in variables):
+            return True
+        return any(inside(sub) for eqn in jaxpr.eqns for value in eqn.params.values() for sub in _jaxprs(value))
+
+    with jax.enable_x64(case.x64):
+        found = _try(lambda: jax.make_jaxpr(case.function)(*case.operands).jaxpr)
+        return not isinstance(found, Exception) and inside(found)
+
+
+def _jaxprs(value: Any) -> list[Any]:
+    if isinstance(value, (tuple, list)):
+        return [jaxpr for each in value for jaxpr in _jaxprs(each)]
+    return [value.jaxpr] if hasattr(value, "jaxpr") else [value] if hasattr(value, "eqns") else []
+
+
+def outcome(case: Case) -> Result:
+    """How one case went."""
+    with jax.enable_x64(case.x64):
         expected = _try(lambda: jax.jit(case.function)(*case.operands))
         if isinstance(expected, Exception):
             return Result("skipped", str(expected)[:200])
-        given = _try(lambda: burn.compile(jax.jit(case.function), case.operands, cache=False)(*case.operands))
-    if isinstance(given, BurnError):
-        return Result("refused", str(given)[:600])
-    if isinstance(given, Exception):
-        return Result("error", f"{type(given).__name__}: {str(given)[:600]}")
-    return compared(case, jax.tree.leaves(expected), _leaves(given), gradient)
+        given = _try(lambda: _by_burn(case))
+        if isinstance(given, Exception):
+            if has_complex(case):
+                return Result("complex" if isinstance(given, BurnError) else "error", str(given)[:600])
+            if isinstance(given, BurnError):
+                return Result("refused", str(given)[:600])
+            return Result("error", f"{type(given).__name__}: {str(given)[:600]}")
+        return compared(case, jax.tree.leaves(expected), _leaves(given))
+
+
+def _by_burn(case: Case) -> Any:
+    if case.own is None:
+        return burn.compile(jax.jit(case.function), case.operands, cache=False)(*case.operands)
+    types = tuple(str(burn.spec(x.dtype.name, x.shape)) for x in case.operands)
+    text = ", ".join(f"x{i}" for i in range(len(types)))
+    scope: dict[str, Any] = {"function": case.own}
+    exec(f"def call({text}): return function({text})", scope)
+    return burn.compile(scope["call"], types, cache=False)(*map(np.asarray, case.operands))
 
 
 def together(cases: Sequence[Case]) -> list[Result]:
-    """As `outcome` of each, forward, in one program of JAX and one of burn, which is much faster; each alone if that fails."""
+    """As `outcome` of each, forward, of all that need x64 or none: in one program of JAX and one of burn, which is much faster;
+    each alone if that fails. Those with complex numbers, and those that JAX refuses, are run alone."""
+    alone = {i: outcome(case) for i, case in enumerate(cases) if has_complex(case) or _refused(case)}
+    rest = [case for i, case in enumerate(cases) if i not in alone]
+    results = iter(_together(rest) if rest else ())
+    return [alone[i] if i in alone else next(results) for i in range(len(cases))]
+
+
+def _refused(case: Case) -> bool:
+    with jax.enable_x64(case.x64):
+        return isinstance(_try(lambda: jax.jit(case.function).trace(*case.operands)), Exception)
+
+
+def _together(cases: Sequence[Case]) -> list[Result]:
     counts = [len(case.operands) for case in cases]
 
     def function(*operands: Any) -> list[Any]:
@@ -95,22 +158,14 @@ def together(cases: Sequence[Case]) -> list[Result]:
         return [jax.tree.leaves(case.function(*xs)) for case, xs in zip(cases, given, strict=True)]
 
     operands = tuple(x for case in cases for x in case.operands)
-    expected = _try(lambda: jax.jit(function)(*operands))
-    if isinstance(expected, Exception):
-        return [outcome(case) for case in cases]
-    given = _try(lambda: burn.compile(jax.jit(function), operands, cache=False)(*operands))
-    if isinstance(given, Exception):
-        return [outcome(case) for case in cases]
-    return [compared(case, w, h, False) for case, w, h in zip(cases, expected, given, strict=True)]
-
-
-def _compiled(function: Callable[..., Any], named: dict[str, str]) -> Any:
-    count = len(named)
-    text = ", ".join(named)
-    scope: dict[str, Any] = {"function": function}
-    exec(f"def call({text}): return function({text})", scope)
-    assert count
-    return burn.compile(scope["call"], tuple(named.values()), cache=False)
+    with jax.enable_x64(cases[0].x64):
+        expected = _try(lambda: jax.jit(function)(*operands))
+        if isinstance(expected, Exception):
+            return [outcome(case) for case in cases]
+        given = _try(lambda: burn.compile(jax.jit(function), operands, cache=False)(*operands))
+        if isinstance(given, Exception):
+            return [outcome(case) for case in cases]
+        return [compared(case, w, h) for case, w, h in zip(cases, expected, given, strict=True)]
 
 
 def _leaves(given: Any) -> list[Any]:
@@ -124,50 +179,20 @@ def _try(call: Callable[[], Any]) -> Any:
         return error
 
 
-def compared(case: Case, expected: Sequence[Any], given: Sequence[Any], gradient: bool) -> Result:
+def compared(case: Case, expected: Sequence[Any], given: Sequence[Any]) -> Result:
     if len(expected) != len(given):
         return Result("wrong", f"{len(given)} results, not {len(expected)}")
+    keys = any(jnp.issubdtype(x.dtype, jax.dtypes.prng_key) for x in case.operands)
+    reference = Reference(case.function, () if keys else case.operands, case.x64)
     for number, (want, have) in enumerate(zip(expected, given, strict=True)):
         if jnp.issubdtype(want.dtype, jax.dtypes.prng_key):
             want, have = jax.random.key_data(want), jax.random.key_data(have)
         want, have = np.asarray(want), np.asarray(have)
         if want.shape != have.shape or want.dtype != have.dtype:
             return Result("wrong", f"result {number} is {have.dtype}{have.shape}, not {want.dtype}{want.shape}")
-        if not np.issubdtype(want.dtype, np.floating) and want.dtype.name not in BOUNDS:
-            if not np.array_equal(want, have):
-                return Result("wrong", f"result {number}: {_shown(want, have)}")
-            continue
-        bound = BOUNDS.get(want.dtype.name, 0.3) * case.bound * (4 if gradient else 1)
-        if close(want, have, bound):
-            continue
-        exact = None if gradient else _in_float64(case, number)
-        if exact is None or not close(exact, have, bound):
+        if not verdict(want, have, number, reference, case.bound, case.pointwise):
             return Result("wrong", f"result {number}: {_shown(want, have)}")
     return Result("right")
-
-
-def close(want: Any, have: Any, bound: float) -> bool:
-    want, have = np.asarray(want, np.float64), np.asarray(have, np.float64)
-    if want.shape != have.shape:
-        return False
-    with np.errstate(all="ignore"):
-        same = (want == have) | (np.isnan(want) & np.isnan(have))
-        finite = np.isfinite(want) & np.isfinite(have)
-        size = np.maximum(np.abs(want), 1.0)
-        near = finite & (np.abs(np.where(finite, want, 0) - np.where(finite, have, 0)) <= bound * size)
-    return bool(np.all(same | near))
-
-
-def _in_float64(case: Case, number: int) -> Any:
-    """The same result computed by JAX in float64; None where it cannot be."""
-    with jax.enable_x64(True):
-        wide = [
-            np.asarray(x, np.float64) if jnp.issubdtype(x.dtype, jnp.floating) else np.asarray(x)
-            for x in case.operands
-            if not jnp.issubdtype(x.dtype, jax.dtypes.prng_key)
-        ]
-        result = _try(lambda: jax.tree.leaves(jax.jit(case.function)(*wide))[number])
-        return None if isinstance(result, Exception) else np.asarray(result)
 
 
 def _shown(want: Any, have: Any) -> str:

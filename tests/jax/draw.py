@@ -15,9 +15,11 @@ SHAPES = ((), (1,), (7,), (3, 5), (2, 3, 4), (1, 6), (0, 3), (4, 1, 3), (13,), (
 
 
 class Draw:
-    """Draws that a seed decides. dtypes: of this case, chosen once."""
+    """Draws that a seed decides. dtypes: the catalogue's element types, all by default; tame: finite operands, with points where
+    derivatives have edges."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, dtypes: tuple[str, ...] = (), tame: bool = False) -> None:
+        self.dtypes, self.tame = dtypes, tame
         self.random = random.Random(seed)
         self.numpy = np.random.default_rng(seed)
 

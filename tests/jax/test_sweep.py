@@ -5,17 +5,30 @@ from __future__ import annotations
 import pytest
 
 from tests.fuzz.runner import check, sweep
-from tests.jax.families import load
-from tests.jax.sweep import run
+from tests.jax.case import together
+from tests.jax.sweep import drawn, names, one, run
 
-COUNT = len(load())
-CHOSEN = [*range(0, COUNT, 29), *(2 * COUNT + i for i in range(7, COUNT, 41))]
-"""Seeds of every 29th function forward, and of every 41st one's gradient."""
+COUNT = len(names())
+CHOSEN = {order: range(first, COUNT, step) for order, first, step in ((0, 3, 47), (1, 5, 181), (2, 11, 421))}
+"""Order of the derivative -> seeds: every 47th function forward, and so on."""
+TOGETHER = 20
 
 
-@pytest.mark.parametrize("seed", CHOSEN)
-def test_function(seed: int) -> None:
-    check(run, seed)
+@pytest.mark.parametrize("start", range(0, len(CHOSEN[0]), TOGETHER))
+@pytest.mark.parametrize("x64", [False, True])
+def test_functions(start: int, x64: bool) -> None:
+    cases = [case for seed in CHOSEN[0][start : start + TOGETHER] if (case := drawn(seed)) and case.x64 is x64]
+    results = together(cases)
+    failed = [f"{case!r}: {r.kind}: {r.detail}" for case, r in zip(cases, results, strict=True) if r.kind in FAILURES]
+    assert not failed, "\n".join(failed)
+
+
+FAILURES = ("wrong", "error", "refused")
+
+
+@pytest.mark.parametrize(("order", "seed"), [(order, seed) for order in (1, 2) for seed in CHOSEN[order]])
+def test_derivative(order: int, seed: int) -> None:
+    check(lambda seed: one(seed, order), seed)
 
 
 test_more = sweep(run, timeout=240.0, preload=("burn", "jax"))

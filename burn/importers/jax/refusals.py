@@ -24,7 +24,7 @@ REASONS: dict[str, str] = {
     ),
     **dict.fromkeys(("fft", "eig", "complex", "real", "imag", "conj"), _COMPLEX),
     **dict.fromkeys(("get", "swap", "addupdate", "run_state", "new_ref", "freeze", "empty_ref"), _REF),
-    **dict.fromkeys(("hessenberg", "schur", "tridiagonal", "geqp3"), _LAPACK),
+    **dict.fromkeys(("schur",), _LAPACK),
     "rng_uniform": "its numbers are not reproducible: draw with jax.random",
     "custom_partitioning": _DEVICES,
     "call_exported": "burn.load reads jax.export's artefacts",

@@ -71,6 +71,12 @@ def exp2(x: Value) -> Value:
     return ops.pow(like(2.0, x), x)
 
 
+def log2(x: Value) -> Value:
+    """In float64, so that powers of two have whole logarithms."""
+    wide = convert(x, "float64")
+    return convert(ops.div(ops.log(wide), like(math.log(2), wide)), type_of(x).dtype)
+
+
 def reduce_precision(x: Value, exponent_bits: int, mantissa_bits: int) -> Value:
     """x rounded (ties to even) to a format with fewer bits; too large numbers become infinite, too small ones 0."""
     dtype = type_of(x).dtype

@@ -55,9 +55,11 @@ def shift_right_logical(a: Value, b: Value) -> Value:
 
 
 def shift_right_arithmetic(a: Value, b: Value) -> Value:
-    """Filled with the sign."""
+    """Filled with the highest bit, which of a signed integer is the sign."""
     if kind_of(a) == "uint":
-        return shift_right_logical(a, b)
+        signed = f"int{bits_of(a)}"
+        moved = shift_right_arithmetic(ops.bitcast(a, dtype=signed), ops.bitcast(b, dtype=signed))
+        return ops.bitcast(moved, dtype=type_of(a).dtype)
     count = ops.select(_out_of_range(b), like(bits_of(b) - 1, b), b)
     negative = ops.lt(a, like(0, a))
     magnitude = ops.select(negative, ops.not_(a), a)  # not negative, so that zeros are shifted in
@@ -126,15 +128,16 @@ def _clz_small(word: Value, dtype: str) -> Value:
 def multiply_high(a: Value, b: Value) -> Value:
     """The upper half of the double-width result of a * b."""
     bits, dtype = bits_of(a), type_of(a).dtype
+    upper = shift_right_logical if kind_of(a) == "uint" else shift_right_arithmetic
     if bits < 64:
         wide = f"{kind_of(a)}64"
         whole = ops.mul(convert(a, wide), convert(b, wide))
-        return convert(shift_right_arithmetic(whole, like(bits, whole)), dtype)
+        return convert(upper(whole, like(bits, whole)), dtype)
     low_bits, half = like(2**32 - 1, a), like(32, a)
-    a_low, a_high = ops.and_(a, low_bits), shift_right_arithmetic(a, half)
-    b_low, b_high = ops.and_(b, low_bits), shift_right_arithmetic(b, half)
+    a_low, a_high = ops.and_(a, low_bits), upper(a, half)
+    b_low, b_high = ops.and_(b, low_bits), upper(b, half)
     low = shift_right_logical(ops.mul(a_low, b_low), half)
     first = ops.add(ops.mul(a_high, b_low), low)
     second = ops.add(ops.mul(a_low, b_high), ops.and_(first, low_bits))
-    carried = ops.add(shift_right_arithmetic(first, half), shift_right_arithmetic(second, half))
+    carried = ops.add(upper(first, half), upper(second, half))
     return ops.add(ops.mul(a_high, b_high), carried)

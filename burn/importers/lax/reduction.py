@@ -60,6 +60,8 @@ def reduce_with(xs: Sequence[Value], starts: Sequence[Value], axes: Sequence[int
 
     Neighbours are combined pairwise. Raises TypeMismatch for a size that is not known."""
     axes = tuple(sorted(axes))
+    if not axes:
+        return list(xs)
     rank = type_of(xs[0]).rank
     kept = tuple(i for i in range(rank) if i not in axes)
     shape = type_of(xs[0]).shape

@@ -103,6 +103,16 @@ def zeta(s: Value, q: Value) -> Value:
     return _where(ops.lt(s, one), math.nan, total)
 
 
+def zeta_of_xla(s: Value, q: Value) -> Value:
+    """`zeta` in the operands' element type. At the poles q = 0, -1, .. it is infinite for an even s, and NaN for any other."""
+    wide_s, wide_q = convert(s, "float64"), convert(q, "float64")
+    pole = ops.and_(ops.le(wide_q, _c(0.0, wide_q)), _whole(wide_q))
+    even = ops.eq(ops.mod(wide_s, _c(2.0, wide_s)), _c(0.0, wide_s))
+    at_pole = ops.select(even, _c(math.inf, wide_s), _c(math.nan, wide_s))
+    value = ops.select(pole, at_pole, zeta(wide_s, wide_q))
+    return convert(_where(ops.eq(wide_s, _c(1.0, wide_s)), math.inf, value), type_of(s).dtype)
+
+
 def _sum(s: Value, q: Value) -> Value:
     """`zeta` for q > 0: ten terms, then Euler and Maclaurin's formula (25.11.5) with seven."""
     power = ops.neg(s)
@@ -131,20 +141,26 @@ TAIL = (*TAIL, 0.00943887047, 1.00167406, 2.83297682)
 """Giles' polynomials for the inverse error function, good to 1e-7 (GPU Computing Gems, 2011, chapter 10)."""
 
 
-LEVELS = 40
-"""Of the continued fraction of erfc (7.9.2), which from 2 on reach float64."""
+SCALED = (1.2329951186255526, -0.1396211168405625, 0.015379652102620043, 0.0680970542546915, -0.10103906603632531)
+SCALED = (*SCALED, 0.09373283499839856, -0.06633036581163801, 0.03716751553659459, -0.016197734066131217)
+SCALED = (*SCALED, 0.005031969986384833, -0.000757773217833116, -0.00019925673873841222, 0.00015062129738671902)
+SCALED = (*SCALED, -2.4399088847660157e-05, -1.1220714057028525e-05, 5.70959085941704e-06, 2.9080103880439256e-07)
+SCALED = (*SCALED, -8.256328662721886e-07, 7.912967211230534e-08, 1.110147131556594e-07, -2.216855318558915e-08)
+SCALED = (*SCALED, -1.5513315617886106e-08, 4.200305215266063e-09, 2.2478113664913687e-09, -6.732709696571896e-10)
+SCALED = (*SCALED, -2.899582157475778e-10, 8.518664541403873e-11, 2.2591543236660944e-11, -6.196918288183327e-12)
+"""(1 + 2 x) erfcx(x) for x >= 0 as a polynomial in t = (x - 4) / (x + 4), the lowest power first: Chebyshev's expansion of
+degree 28, which has an error of 5e-16. This form of the argument is M. M. Shepherd's and J. G. Laframboise's (Mathematics of
+Computation 36, 1981)."""
 
 
 def erfcx(x: Value) -> Value:
-    """exp(x^2) erfc(x): as it stands below 2, from there on as a continued fraction."""
-    y = ops.max(x, _c(2.0, x))
-    level: Any = y
-    for k in range(LEVELS, 0, -1):
-        level = ops.add(y, ops.div(_c(k / 2, y), level))
-    far = ops.div(_c(1 / math.sqrt(math.pi), y), level)
-    low = ops.min(x, _c(2.0, x))
-    near = ops.mul(ops.exp(ops.mul(low, low)), ops.sub(_c(1.0, x), ops.erf(low)))
-    return _where(ops.isnan(x), math.nan, ops.select(ops.lt(x, _c(2.0, x)), near, far))
+    """exp(x^2) erfc(x)."""
+    y = ops.abs(x)
+    t = ops.sub(_c(1.0, x), ops.div(_c(8.0, x), ops.add(y, _c(4.0, x))))
+    above = ops.div(_series(t, *SCALED), ops.add(ops.mul(_c(2.0, x), y), _c(1.0, x)))
+    low = ops.min(x, _c(0.0, x))
+    below = ops.sub(ops.mul(_c(2.0, x), ops.exp(ops.mul(low, low))), above)
+    return _where(ops.isnan(x), math.nan, ops.select(ops.lt(x, _c(0.0, x)), below, above))
 
 
 def _erfc_inverse(c: Value) -> Value:
@@ -247,7 +263,10 @@ def polygamma(n: int, x: Value) -> Value:
 
 
 def erfc(x: Value) -> Value:
-    """1 - erf(x), without cancellation."""
-    far = ops.mul(ops.exp(ops.neg(ops.mul(x, x))), erfcx(x))
-    far = _where(ops.gt(x, _c(30.0, x)), 0.0, far)  # where exp(x^2) overflows
+    """1 - erf(x), without cancellation. x is float64."""
+    high = convert(convert(x, "float32"), "float64")  # its square is exact
+    rest = ops.mul(ops.sub(x, high), ops.add(x, high))
+    falling = ops.mul(ops.exp(ops.neg(ops.mul(high, high))), ops.exp(ops.neg(rest)))
+    far = ops.mul(falling, erfcx(x))
+    far = _where(ops.gt(x, _c(30.0, x)), 0.0, far)  # where the square of x may overflow
     return ops.select(ops.lt(x, _c(0.5, x)), ops.sub(_c(1.0, x), ops.erf(x)), far)

@@ -4,6 +4,7 @@ from burn.importers.jax.ops import (
     calls,
     contraction,
     control,
+    householder,
     indexing,
     linalg,
     pointwise,
@@ -16,6 +17,6 @@ from burn.importers.jax.ops import (
 )
 
 __all__ = [
-    "calls", "contraction", "control", "indexing", "linalg", "pointwise", "random", "reduction", "shaping", "sorting",
-    "special", "windows",
+    "calls", "contraction", "control", "householder", "indexing", "linalg", "pointwise", "random", "reduction", "shaping",
+    "sorting", "special", "windows",
 ]  # fmt: skip

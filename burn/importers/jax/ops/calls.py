@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax
+
 from burn.dialect import ops
 from burn.dialect.deferred import Value
 from burn.importers.jax.equation import Equation, primitive
@@ -29,8 +31,18 @@ def remat_opt(eqn: Equation, *operands: Value, fwd_jaxpr: Any, **params: Any) ->
 
 
 @primitive("composite")
-def composite(eqn: Equation, *operands: Value, jaxpr: Any, **params: Any) -> list[Value]:
-    return eqn.inner(jaxpr, operands)
+def composite(eqn: Equation, *operands: Value, **params: Any) -> list[Value]:
+    return eqn.inner(params.get("call_jaxpr") or params["jaxpr"], operands)
+
+
+@primitive("call_hi_primitive")
+def call_hi_primitive(eqn: Equation, *operands: Value, _prim: Any) -> list[Value]:
+    """A primitive that JAX writes in others (`HiPrim`, JAX 0.11): custom_root is one."""
+
+    def function(*xs: Any) -> list[Any]:
+        return jax.tree.leaves(_prim.expand(*jax.tree.unflatten(_prim.in_tree, xs)))
+
+    return eqn.expand(function, *operands)
 
 
 @primitive("custom_lin")

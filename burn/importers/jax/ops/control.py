@@ -93,12 +93,15 @@ def scan(
     eqn: Equation,
     *operands: Value,
     length: Any,
-    num_consts: int,
-    num_carry: int,
     jaxpr: Any,
     reverse: bool,
-    unroll: Any,
+    num_consts: int = 0,
+    num_carry: int = 0,
+    ft_in: Any = None,
+    ft_out: Any = None,
 ) -> list[Value]:
+    if ft_in is not None:  # from JAX 0.11 on: the operands' structure (constants, carry, rows)
+        num_consts, num_carry = (len(part) for part in ft_in.unpack()[:2])
     consts = operands[:num_consts]
     carry = operands[num_consts : num_consts + num_carry]
     xs = operands[num_consts + num_carry :]

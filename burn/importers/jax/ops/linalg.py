@@ -13,6 +13,8 @@ from burn.dialect import ops
 from burn.dialect.deferred import Value
 from burn.dialect.types import type_of
 from burn.importers.jax.equation import Equation, primitive
+from burn.importers.jax.ops.empty import empty
+from burn.importers.jax.ops.householder import pivoted_qr
 from burn.importers.lax.scalars import full, is_empty, like
 from burn.tensors.base import made
 
@@ -35,13 +37,6 @@ def unit_diagonal(x: Value) -> Value:
     rows, columns = type_of(x).shape[-2:]
     on = ops.eq(ops.iota(shape=(rows, 1), axis=0), ops.iota(shape=(1, columns), axis=1))
     return ops.select(on, like(1, x), x)
-
-
-def empty(eqn: Equation) -> list[Value] | None:
-    """The results if they have no elements, or depend on none."""
-    if any(is_empty(eqn.evaluator.sizes.shape(v.aval.shape)) for v in eqn.eqn.invars):
-        return [full(eqn.type_of(v.aval), 0) for v in eqn.eqn.outvars]
-    return None
 
 
 @primitive("cholesky")
@@ -116,74 +111,12 @@ def lu_pivots_to_permutation(eqn: Equation, pivots: Value, *, permutation_size: 
 @primitive("qr")
 def qr(eqn: Equation, x: Value, *, pivoting: bool, full_matrices: bool, **params: Any) -> list[Value]:
     if pivoting:
-        eqn.fail("a QR decomposition with pivoting is not supported")
+        return pivoted_qr(eqn, x, full_matrices)
     if is_empty(type_of(x).shape):
         q = full(eqn.type_of(eqn.aval(0)), 0)
         return [unit_diagonal(q) if not is_empty(type_of(q).shape) else q, full(eqn.type_of(eqn.aval(1)), 0)]
     q, r = linalg.qr(made(x), mode="complete" if full_matrices else "reduced")
     return [q.value, r.value]
-
-
-@primitive("householder_product")
-def householder_columns(eqn: Equation, a: Value, taus: Value) -> Any:
-    """The first columns of all reflectors I - tau v v^T multiplied in order, each v below the diagonal of a."""
-    found = empty(eqn)
-    if found is not None:
-        return found
-
-    def function(a: Any, taus: Any) -> Any:
-        m, n = a.shape[-2:]
-        count = taus.shape[-1]
-        eye = jnp.broadcast_to(jnp.eye(m, n, dtype=a.dtype), a.shape)
-        rows = jnp.arange(m)
-
-        def apply(step: Any, q: Any) -> Any:
-            k = count - 1 - step
-            column = jnp.take(a, k, axis=-1)
-            v = jnp.where(rows == k, 1, jnp.where(rows > k, column, 0)).astype(a.dtype)
-            share = jnp.einsum("...i,...ij->...j", v, q) * jnp.take(taus, k, axis=-1)[..., None]
-            return q - v[..., :, None] * share[..., None, :]
-
-        return jax.lax.fori_loop(0, count, apply, eye)
-
-    return eqn.expand(function, a, taus)
-
-
-@primitive("geqrf")
-def geqrf(eqn: Equation, x: Value, **params: Any) -> Any:
-    """R above the diagonal, Householder's vectors below it, and their factors."""
-    found = empty(eqn)
-    if found is not None:
-        return found
-
-    def function(x: Any) -> Any:
-        m, n = x.shape[-2:]
-        rows, columns = jnp.arange(m), jnp.arange(n)
-
-        def reflect(k: Any, state: Any) -> Any:
-            a, taus = state
-            column = jnp.take(a, k, axis=-1)
-            below = jnp.where(rows > k, column, 0)
-            alpha = jnp.take(column, k, axis=-1)
-            rest = jnp.sum(below * below, axis=-1)
-            norm = jnp.sqrt(alpha * alpha + rest)
-            beta = jnp.where(rest == 0, alpha, jnp.where(alpha >= 0, -norm, norm))
-            plain = rest == 0
-            tau = jnp.where(plain, 0, (beta - alpha) / jnp.where(plain, 1, beta))
-            scale = jnp.where(plain, 1, alpha - beta)
-            v = jnp.where(rows == k, 1, below / scale[..., None])
-            share = jnp.einsum("...i,...ij->...j", v, a) * tau[..., None]
-            updated = a - v[..., :, None] * share[..., None, :]
-            updated = jnp.where(columns >= k, updated, a)
-            stored = jnp.where(rows == k, beta[..., None], jnp.where(rows > k, v, jnp.take(updated, k, axis=-1)))
-            stored = jnp.where(plain[..., None], column, stored)
-            a = jnp.where(columns == k, stored[..., None], updated)
-            return a, jnp.where(jnp.arange(taus.shape[-1]) == k, tau[..., None], taus)
-
-        taus = jnp.zeros((*x.shape[:-2], min(m, n)), x.dtype)
-        return jax.lax.fori_loop(0, min(m, n), reflect, (x, taus))
-
-    return eqn.expand(function, x)
 
 
 @primitive("eigh")

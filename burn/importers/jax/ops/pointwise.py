@@ -41,6 +41,8 @@ UNARY: dict[str, Callable[[Value], Value]] = {
     "expm1": lambda x: ops.expm1(x),
     "log": lambda x: ops.log(x),
     "log1p": lambda x: ops.log1p(x),
+    "log2": floats.log2,
+    "one_minus_square": lambda x: ops.mul(ops.add(like(1, x), x), ops.sub(like(1, x), x)),
     "sqrt": lambda x: ops.sqrt(x),
     "rsqrt": lambda x: ops.rsqrt(x),
     "cbrt": special.rounded(special.cbrt),

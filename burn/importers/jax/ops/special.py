@@ -11,18 +11,24 @@ from jax import lax
 from jax._src.lax import special as jax_special
 
 from burn.dialect import ops
-from burn.dialect.compose import convert, number_like, where
+from burn.dialect.compose import number_like, where
 from burn.dialect.deferred import Value
-from burn.dialect.types import type_of
 from burn.importers.jax.equation import Equation, primitive
 from burn.importers.lax import special
+
+
+def _digamma(x: Value) -> Value:
+    """JAX before 0.11 has NaN at 0, later versions an infinity of the other sign."""
+    value = special.digamma(x)
+    return value if jax.__version_info__ >= (0, 11) else where(ops.ne(x, number_like(0.0, x)), value, math.nan)
+
 
 UNARY: dict[str, Callable[[Value], Value]] = {
     "erf": lambda x: ops.erf(x),
     "erfc": special.rounded(special.erfc),
     "erf_inv": special.rounded(special.erfinv),
     "lgamma": special.rounded(special.lgamma),
-    "digamma": special.rounded(lambda x: where(ops.ne(x, number_like(0.0, x)), special.digamma(x), math.nan)),
+    "digamma": special.rounded(_digamma),
     "bessel_i0e": special.rounded(special.scaled_bessel(0)),
     "bessel_i1e": special.rounded(special.scaled_bessel(1)),
 }
@@ -32,7 +38,7 @@ for _name, _function in UNARY.items():
 
 @primitive("zeta")
 def zeta(eqn: Equation, s: Value, q: Value) -> Value:
-    return convert(special.zeta(convert(s, "float64"), convert(q, "float64")), type_of(s).dtype)
+    return special.zeta_of_xla(s, q)
 
 
 @primitive("polygamma")

@@ -108,7 +108,7 @@ def polygamma(n: Value, x: Value) -> Value:
 
 
 def zeta(s: Value, q: Value) -> Value:
-    return convert(special.zeta(convert(s, "float64"), convert(q, "float64")), type_of(s).dtype)
+    return special.zeta_of_xla(s, q)
 
 
 CHLO_BINARY: dict[str, Callable[[Value, Value], Value]] = {
