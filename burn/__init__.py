@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any
 from burn import evaluation
 
 if TYPE_CHECKING:
-    from burn import data, debug, errors, fft, generation, linalg, nn, ops, optim, random, train
+    from burn import data, debug, distributed, errors, fft, generation, linalg, nn, ops, optim, random, train
     from burn.compiled import compile, from_jax
     from burn.dialect.spec import spec
+    from burn.distributed.mesh import Mesh
     from burn.errors import BurnError, CompileError, DataError, InputError, ModelError, RunError, TypeMismatch
     from burn.exporting import export, to_jax
     from burn.fft import blackman_window, hamming_window, hann_window
@@ -42,6 +43,8 @@ __all__ = [
     "Tensor", "tensor", "constant", "from_numpy", "explain", "Dim", "spec", "ops", "nn", "compile", "jit",
     "cond", "loop", "while_loop", "fori_loop", "scan", "read_dim", "check_size",
     "random", "linalg", "fft", "optim", "train", "data", "debug", "generation", "manual_seed",
+    # many devices and hosts
+    "Mesh", "distributed",
     "hann_window", "hamming_window", "blackman_window",
     # what language models write
     "generate",
@@ -74,13 +77,27 @@ _HOMES = {
     "burn.random": ("manual_seed",),
     "burn.fft": ("hann_window", "hamming_window", "blackman_window"),
     "burn.dialect.spec": ("spec",),
+    "burn.distributed.mesh": ("Mesh",),
     "burn.compiled": ("compile", "from_jax"),
     "burn.jitted": ("jit",),
     "burn.exporting": ("export", "to_jax"),
     "burn.errors": ("BurnError", "ModelError", "TypeMismatch", "CompileError", "InputError", "RunError", "DataError"),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
-_MODULES = ("data", "debug", "errors", "fft", "generation", "linalg", "nn", "ops", "optim", "random", "train")
+_MODULES = (
+    "data",
+    "debug",
+    "distributed",
+    "errors",
+    "fft",
+    "generation",
+    "linalg",
+    "nn",
+    "ops",
+    "optim",
+    "random",
+    "train",
+)
 
 evaluation.provide(
     evaluate=lambda: import_module("burn.lazy").evaluate,

@@ -119,6 +119,10 @@ class DeviceError(BurnError, RuntimeError):
     """A device is not there, or its driver cannot be used."""
 
 
+class DistributedError(RunError):
+    """A process of a training on several hosts did not come up, ended, or does not answer; or the processes disagree."""
+
+
 class DataError(BurnError, ValueError):
     """A row of a dataset cannot be read, or rows do not make a batch."""
 

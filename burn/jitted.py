@@ -141,6 +141,16 @@ class Jit:
         leaves = [leaf for name, value in given.items() for leaf in self._leaves(name, value)]
         if is_remembering() or any(isinstance(leaf, Tensor) and leaf.is_traced for leaf in leaves):
             return self._function(*args, **kwargs)  # the call becomes part of the outer trace or derivative
+        program = self._program(given, leaves)
+        return program.run([leaf if trees.is_array(leaf) else as_array(leaf) for leaf in leaves])
+
+    def program_of(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Any, list[Any]]:
+        """The program for a call, compiled if there is none yet, and the tensors in the arguments."""
+        given = bound(self._signature, args, kwargs, name_of(self._function))
+        leaves = [leaf for name, value in given.items() for leaf in self._leaves(name, value)]
+        return self._program(given, leaves), leaves
+
+    def _program(self, given: Mapping[str, Any], leaves: Sequence[Any]) -> _Program:
         arguments = described(self._signature, given, self._dynamic, static=self._static)
         key = (arguments.names, arguments.structures, tuple(arguments.types.items()), checked())
         devices = frozenset(found for leaf in leaves if (found := _device_of(leaf)) is not None)
@@ -157,7 +167,7 @@ class Jit:
                     self._keep(key, program)
                     program.elements  # noqa: B018  drawn now if they never were: that takes memory, too
                     trim_memory()
-        return program.run([leaf if trees.is_array(leaf) else as_array(leaf) for leaf in leaves])
+        return program
 
     def _leaves(self, name: str, value: Any) -> list[Any]:
         """The tensors of an argument. Raises TypeMismatch for a static argument without a hash or equality."""
@@ -195,7 +205,7 @@ class Jit:
 
     def _compiled(self, arguments: Arguments, devices: frozenset[Device]) -> _Program:
         whole = [self._function] if is_module(self._function) else []
-        owners = {id(v): v for v in (*whole, *_fixed(arguments.structures))}
+        owners = {id(v): v for v in (*whole, *fixed_values(arguments.structures))}
         self._forget_what_varied()
         self._varied = self._varied or any(getattr(v, "training", False) for v in owners.values())
         try:
@@ -281,13 +291,13 @@ def difference(signatures: Mapping[Any, None], key: Any) -> Reason:
     return Reason("burn.debug.nans was switched") if checks != old_checks else Reason("another signature")
 
 
-def _fixed(structures: Sequence[trees.Structure]) -> Iterator[Any]:
+def fixed_values(structures: Sequence[trees.Structure]) -> Iterator[Any]:
     """The non-tensor values in a call's arguments."""
     for structure in structures:
         if isinstance(structure, trees.Fixed):
             yield structure.value
         elif isinstance(structure, trees.Node):
-            yield from _fixed(structure.children)
+            yield from fixed_values(structure.children)
 
 
 def jit(

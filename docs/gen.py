@@ -63,7 +63,17 @@ TABLES: dict[str, Callable[[], str]] = {
 SECTIONS = {
     "Functions and tensors": ("run", "run-torch", "run-jax", "tensor", "tensor-*", "control", "gradients"),
     "Families of functions": ("linalg", "fft", "random"),
-    "Models and training": ("nn", "nn-*", "optim", "train", "train-*", "data", "generation", "quantization"),
+    "Models and training": (
+        "nn",
+        "nn-*",
+        "optim",
+        "train",
+        "train-*",
+        "distributed",
+        "data",
+        "generation",
+        "quantization",
+    ),
     "Examples": ("gallery",),
     "Tools": ("debug", "errors", "commands", "environment"),
     "Ops and operators": ("operators-*", "ops", "ops-*", "derivatives", "passes"),

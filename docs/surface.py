@@ -51,6 +51,7 @@ class Entry:
 MODULES: Mapping[str, str] = {
     "burn.data": "data",
     "burn.debug": "debug",
+    "burn.distributed": "distributed",
     "burn.fft": "fft",
     "burn.generation": "generation",
     "burn.linalg": "linalg",

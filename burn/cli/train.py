@@ -13,6 +13,9 @@ from burn.cli.common import Named, command, echo
 from burn.cli.objects import find
 from burn.errors import BurnError, Problem
 
+OF_LAUNCHER = ("processes", "hosts", "number", "timeout")
+"""The options that start processes. Their parameters are not passed to these."""
+
 INTERRUPTED = 130
 """The exit status of a training that Ctrl-C or SIGTERM has ended, in good order."""
 
@@ -36,6 +39,24 @@ INTERRUPTED = 130
     help="auto: the dashboard in a terminal, else a line",
 )
 @click.option("--device", help="what to train on: cpu, or a GPU: cuda, cuda:1  [default: where the experiment puts it]")
+@click.option(
+    "--processes", type=click.IntRange(1), help="trains in so many processes on this machine, or on each host"
+)
+@click.option(
+    "--hosts",
+    help="names of all hosts, the first with a port: a:17310,b,c. Run the same command on each, with its --host",
+)
+@click.option(
+    "--host", "number", type=click.IntRange(0), help="which of --hosts this one is, from 0  [default: by its name]"
+)
+@click.option(
+    "--mesh",
+    "axes",
+    help="sizes of the mesh's axes: data=4,model=2; -1: all devices left  [default: data=-1 in processes]",
+)
+@click.option(
+    "--timeout", type=float, help="seconds after which a process that does not come up or answer is lost  [60]"
+)
 @click.option("--config", "print_config", is_flag=True, help="print the configuration as YAML and train nothing")
 def main(
     experiment: str,
@@ -46,6 +67,11 @@ def main(
     overwrite: bool,
     show: str,
     device: str | None,
+    processes: int | None,
+    hosts: str | None,
+    number: int | None,
+    axes: str | None,
+    timeout: float | None,
     print_config: bool,
 ) -> None:
     """Train EXPERIMENT, "package.module:name" or "file.py:name": a burn.train.Experiment, or a class of them."""
@@ -53,6 +79,15 @@ def main(
         raise click.UsageError("--resume goes with --dir")
     if resume and overwrite:
         raise click.UsageError("--resume and --overwrite exclude each other")
+    if processes is None and hosts is None and (number is not None or timeout is not None):
+        raise click.UsageError("--host and --timeout go with --processes or --hosts")
+    from burn.distributed import processes as own
+
+    if (processes or hosts) and not print_config and not own.is_launched():
+        sys.exit(_launched(processes or 1, hosts, number, timeout))
+    if own.is_launched() and not print_config:
+        own.initialize()
+        show = show if show == "none" else "line"
     from burn.train.experiment import FILE, changed
 
     made = _experiment(experiment)
@@ -63,9 +98,77 @@ def main(
         echo(made.to_yaml(), nl=False)
         return
     options: dict[str, Any] = {"fit": fit} if (fit := _shown(show)) is not None else {}
+    if axes is not None:
+        options["mesh"] = _mesh(made, axes)
     summary = made.run(folder, resume=resume, overwrite=overwrite, progress=show != "none", device=device, **options)
     if summary.reason in ("interrupted", "terminated"):
         sys.exit(INTERRUPTED)
+
+
+def _launched(processes: int, hosts: str | None, number: int | None, timeout: float | None) -> int:
+    """Starts this host's processes with the command's own arguments; the exit status of the first. Raises DistributedError."""
+    from burn.distributed import launch
+
+    names = hosts.split(",") if hosts else ["127.0.0.1:0"]
+    if any(not name for name in names):
+        raise click.UsageError("--hosts has an empty name")
+    here = _host(names, number) if len(names) > 1 else 0
+    first = names[0] if ":" in names[0] else f"{names[0]}:{launch.PORT}"
+    return launch.launch(
+        [sys.executable, "-m", "burn.cli.main", "train", *_arguments()],
+        processes,
+        first=here * processes,
+        total=len(names) * processes,
+        coordinator=first,
+        good=lambda status: status in (0, INTERRUPTED),
+        **({} if timeout is None else {"timeout": timeout}),
+    )
+
+
+def _arguments() -> list[str]:
+    """The arguments of this command, for the processes that it starts."""
+    context, found = click.get_current_context(), list[str]()
+    for parameter in context.command.params:
+        value = context.params[str(parameter.name)]
+        if parameter.name in OF_LAUNCHER or value is None or value is False:
+            continue
+        for one in value if parameter.multiple else [value]:  # type: ignore[attr-defined]
+            text = "=".join(one) if isinstance(one, tuple) else str(one)
+            if isinstance(parameter, click.Argument):
+                found.append(text)
+            else:
+                found += [parameter.opts[0], *([] if one is True else [text])]
+    return found
+
+
+def _host(names: list[str], number: int | None) -> int:
+    if number is not None:
+        if number >= len(names):
+            raise click.UsageError(f"--host is {number}, and --hosts has {len(names)}")
+        return number
+    import socket
+
+    own = {socket.gethostname(), socket.getfqdn(), socket.gethostname().partition(".")[0]}
+    found = [i for i, name in enumerate(names) if name.partition(":")[0] in own]
+    if len(found) != 1:
+        raise click.UsageError(
+            f"this host is {socket.gethostname()}, which --hosts does not name; say which with --host"
+        )
+    return found[0]
+
+
+def _mesh(experiment: Any, text: str) -> Any:
+    """The mesh of the experiment's Learner with these sizes, or a new one. Raises BurnError."""
+    from burn.distributed.mesh import Mesh
+
+    axes: dict[str, int] = {}
+    for entry in text.split(","):
+        name, equals, size = entry.partition("=")
+        if not equals or not size.lstrip("-").isdecimal():
+            raise click.UsageError(f"--mesh is {text!r}; write axes and sizes: data=4,model=2")
+        axes[name.strip()] = int(size)
+    known = experiment.mesh()
+    return Mesh(axes) if known is None else known.with_axes(axes)
 
 
 def _experiment(text: str) -> Any:

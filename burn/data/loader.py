@@ -13,12 +13,13 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from burn.data.collate import collate
 from burn.data.dataset import Indexed
 from burn.data.memory import Memory
-from burn.data.plan import Augment, Plan
+from burn.data.plan import Augment, Part, Piece, Plan, uneven
 from burn.data.workers import Pool
 from burn.errors import DataError, Problem
 
@@ -88,6 +89,27 @@ class Loader:
 
     def __iter__(self) -> Iterator[Any]:
         """An epoch from its first batch; after `load_state_dict`, what is left of that one."""
+        return (piece.values for piece in self._iterated(Part()))
+
+    def parts(self, part: Part) -> Iterator[Piece]:
+        """The same epoch, but this process reads only a part of each batch. Order, augmentation and position are those of whole
+        batches, so they do not depend on the number of processes. Batches of other collations than the default are read whole.
+        Raises DataError if a batch has no equal blocks, or if the loader has a `world` already."""
+        plan = self._plan
+        if plan.world > 1:
+            problem = Problem("a mesh divides batches itself", hint="leave out rank and world")
+            raise DataError("this loader reads for one rank", [problem])
+        plain = plan.join is collate and not part.whole_rest
+        if plain and plan.batch_size % part.blocks:
+            raise uneven(plan.batch_size, part.blocks, "another batch size")
+        if plain and plan.indexed and len(self) and plan.size(len(self) - 1) % part.blocks:
+            raise uneven(plan.size(len(self) - 1), part.blocks)
+        return self._iterated(part)
+
+    def _iterated(self, part: Part) -> Iterator[Piece]:
+        if part != self._plan.part:
+            self.close()
+            self._plan = replace(self._plan, part=part)
         start, self._loaded = (self._batch if self._loaded else 0), False
         self._batch, self._turn = start, self._turn + 1
         batches = self._pooled().batches(self.epoch, start) if self._workers else self._plan.batches(self.epoch, start)

@@ -7,21 +7,59 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
 from burn.data import order
 from burn.data.collate import collate
 from burn.data.dataset import Indexed, gather, location, read
-from burn.errors import DataError
+from burn.errors import DataError, Problem
 
 Augment = Callable[[Any, np.random.Generator], Any]
 
 
 @dataclass(frozen=True)
+class Part:
+    """The blocks [first, last) of `blocks` equal ones, of each batch. whole_rest: a batch without equal blocks is read whole."""
+
+    first: int = 0
+    last: int = 1
+    blocks: int = 1
+    whole_rest: bool = False
+
+    def of(self, rows: int) -> tuple[int, int]:
+        """The rows [start, end) of a batch. Raises DataError if it has no equal blocks."""
+        if rows % self.blocks:
+            if not self.whole_rest:
+                raise uneven(rows, self.blocks)
+            return 0, rows
+        each = rows // self.blocks
+        return each * self.first, each * self.last
+
+
+class Piece(NamedTuple):
+    """The rows of a batch that this process reads: [start, end) of `total`."""
+
+    values: Any
+    start: int
+    end: int
+    total: int
+
+    @property
+    def is_whole(self) -> bool:
+        return self.end - self.start == self.total
+
+
+def uneven(rows: int, blocks: int, hint: str = "drop_last=True, or another batch size") -> DataError:
+    """The error of a batch without equal blocks."""
+    problem = Problem(f"a batch of {rows} rows does not divide over {blocks} devices", hint=hint)
+    return DataError("the batches do not fit the mesh", [problem])
+
+
+@dataclass(frozen=True)
 class Plan:
-    """`rows` are batches' rows for one rank of `world`."""
+    """`rows` are batches' rows for one rank of `world`. part: the rows of each batch that this process reads."""
 
     rows: Indexed | Iterable[Any]
     batch_size: int
@@ -32,6 +70,7 @@ class Plan:
     augment: Augment | None
     rank: int
     world: int
+    part: Part = Part()
 
     @property
     def indexed(self) -> bool:
@@ -42,7 +81,7 @@ class Plan:
         rows = len(range(self.rank, len(cast(Indexed, self.rows)), self.world))
         return rows // self.batch_size if self.drop_last else -(-rows // self.batch_size)
 
-    def batches(self, epoch: int, start: int, step: int = 1) -> Iterator[Any]:
+    def batches(self, epoch: int, start: int, step: int = 1) -> Iterator[Piece]:
         """An epoch's batches number start, start + step ..."""
         if not self.indexed:
             yield from self._streamed(epoch, start)
@@ -52,7 +91,20 @@ class Plan:
         positions = positions[self.rank :: self.world]
         for number in range(start, self.count(), step):
             first = number * self.batch_size
-            yield self._batch(source, positions[first : first + self.batch_size], epoch, first)
+            rows = self.size(number)
+            begin, end = self.part_of(rows)
+            values = self._batch(source, positions[first + begin : first + end], epoch, first + begin)
+            yield Piece(values, begin, end, rows)
+
+    def size(self, number: int) -> int:
+        """The rows of a batch."""
+        rows = len(range(self.rank, len(cast(Indexed, self.rows)), self.world))
+        return min(self.batch_size, rows - number * self.batch_size)
+
+    def part_of(self, rows: int) -> tuple[int, int]:
+        """The rows [start, end) of a batch that this process reads. A collation of the user's own receives all rows, because its
+        result may depend on each."""
+        return (0, rows) if self.join is not collate else self.part.of(rows)
 
     def _batch(self, source: Indexed, chosen: np.ndarray, epoch: int, first: int) -> Any:
         whole = gather(source, chosen) if self.join is collate and self.augment is None else None
@@ -71,7 +123,7 @@ class Plan:
         except Exception as error:
             raise DataError(f"{where} cannot be augmented", [f"{type(error).__name__}: {error}"]) from error
 
-    def _streamed(self, epoch: int, start: int) -> Iterator[Any]:
+    def _streamed(self, epoch: int, start: int) -> Iterator[Piece]:
         """Batches of an iterable."""
         rows = islice(iter(cast(Iterable[Any], self.rows)), self.rank, None, self.world)
         number = start * self.batch_size
@@ -88,8 +140,11 @@ class Plan:
                 raise DataError(f"{where} cannot be read", [f"{type(error).__name__}: {error}"]) from error
             if not taken or (self.drop_last and len(taken) < self.batch_size):
                 return
+            count = len(taken)
+            begin, end = self.part_of(count)
+            own = taken[begin:end]
             if self.augment is not None:
-                name = f"of {type(self.rows).__name__}"
-                taken = [self._augmented(r, epoch, number + i, f"row {number + i} {name}") for i, r in enumerate(taken)]
-            number += len(taken)
-            yield self.join(taken)
+                name, first = f"of {type(self.rows).__name__}", number + begin
+                own = [self._augmented(r, epoch, first + i, f"row {first + i} {name}") for i, r in enumerate(own)]
+            number += count
+            yield Piece(self.join(own), begin, end, count)

@@ -41,7 +41,8 @@ class Parameter(Tensor):
     random generator of its own."""
 
     __slots__ = (
-        "_alone", "_device", "_init", "_leaf", "_on_device", "_stream", "_trainable", "_type", "_weight", "mover", "name",
+        "_alone", "_device", "_init", "_leaf", "_on_device", "_on_mesh", "_stream", "_trainable", "_type", "_weight", "mover",
+        "name",
     )  # fmt: skip
 
     def __init__(self, data: Any, dtype: str = "float32", init: Init | Simple | None = None):
@@ -54,6 +55,7 @@ class Parameter(Tensor):
         self._leaf: Deferred | None = None
         self._device = CPU
         self._on_device: DeviceArray | None = None  # its elements on the GPU; `_weight` is then a copy
+        self._on_mesh: Any = None  # its elements on the devices of a mesh (burn/distributed); `_weight` is then a copy
         self._tracer = None
         self._alone = False  # no other reference to its elements exists: a program may overwrite them
         if isinstance(data, (tuple, list)) and all(isinstance(d, (int, np.integer)) for d in data):
@@ -104,13 +106,15 @@ class Parameter(Tensor):
     def weight(self) -> Weight:
         """Its elements as a weight, in memory or mapped."""
         weight = self._own()
-        if self._on_device is None:
+        if self._on_device is None and self._on_mesh is None:
             self._alone = False
         return weight
 
     def _own(self) -> Weight:
         """Its elements in host memory."""
-        if self._weight is None and self._on_device is not None:
+        if self._weight is None and self._on_mesh is not None:
+            self._weight = array_weight(self._on_mesh.numpy())
+        elif self._weight is None and self._on_device is not None:
             self._weight = array_weight(self._on_device.numpy())
         elif self._weight is None:
             drawn = init.drawn(self._init or init.zeros, self.shape, np.random.default_rng(self._stream))
@@ -147,12 +151,24 @@ class Parameter(Tensor):
         """Moves its elements to a device. Raises DeviceError for a device that does not exist, and MemoryError."""
         if where == self._device:
             return
-        known = self._weight is not None or self._on_device is not None
-        if self._on_device is not None:
+        known = self._weight is not None or self._on_device is not None or self._on_mesh is not None
+        if self._on_device is not None or self._on_mesh is not None:
             self._own()  # copied to the host
-        self._device, self._on_device, self._leaf = CPU if where == CPU else where, None, None
+        self._device, self._on_device, self._on_mesh, self._leaf = CPU if where == CPU else where, None, None, None
         if known:
             _ = self.elements
+
+    @property
+    def on_mesh(self) -> Any:
+        """Its elements on the devices of a mesh, a `burn.distributed.engine.Held`; None if they are elsewhere."""
+        return self._on_mesh
+
+    def put_on_mesh(self, held: Any) -> None:
+        """Sets its elements, which are now on the devices of a mesh, and drops those in host memory. A device that it was moved
+        to no longer counts."""
+        self._on_mesh, self._alone = held, True
+        self._weight = self._leaf = self._on_device = None
+        self._device = CPU
 
     @property
     def count(self) -> int:
@@ -174,7 +190,7 @@ class Parameter(Tensor):
             data = data.numpy()
         weight = data if isinstance(data, Weight) else array_weight(own_copy(array := np.asarray(data), array.dtype))
         self._must_fit(TensorType(weight.dtype, weight.shape))
-        self._weight, self._leaf, self._alone = weight, None, weight is not data
+        self._weight, self._leaf, self._on_mesh, self._alone = weight, None, None, weight is not data
 
     def _assign_on_gpu(self, data: Any) -> None:
         held = data._held() if isinstance(data, Tensor) else data.array() if isinstance(data, Weight) else data
@@ -194,27 +210,28 @@ class Parameter(Tensor):
     def become(self, weight: Weight) -> None:
         """Assigns other elements, which may have another element type."""
         self._type = TensorType(weight.dtype, weight.shape)
-        self._weight, self._leaf, self._on_device, self._alone = weight, None, None, False
+        self._weight, self._leaf, self._on_device, self._on_mesh, self._alone = weight, None, None, None, False
 
     def reset(self, init: Init | Simple, seed: int | None = None) -> None:
         """Draws new elements at the next use: from the process's generator, or from a generator with this seed."""
         self._init, self._stream = init, process.draw() if seed is None else (seed, 0)
-        self._weight = self._leaf = self._on_device = None
+        self._weight = self._leaf = self._on_device = self._on_mesh = None
         self._alone = False
 
     def convert(self, dtype: str) -> None:
         """Converts it to another float type, with rounding. Raises TypeMismatch for other types."""
         if dtype not in FLOATS or self._type.dtype not in FLOATS:
             raise TypeMismatch(f"{self._type} does not become {dtype}", [f"float types are {', '.join(FLOATS)}"])
-        if self._weight is not None or self._on_device is not None:
+        if self._weight is not None or self._on_device is not None or self._on_mesh is not None:
             self._weight = array_weight(self.array.astype(numpy_dtype(dtype)))
-        self._type, self._leaf, self._on_device = self._type.with_dtype(dtype), None, None
+        self._type, self._leaf, self._on_device, self._on_mesh = self._type.with_dtype(dtype), None, None, None
 
     def copy(self) -> Parameter:
         """A copy; both share the elements until one is assigned."""
         other = type(self)(self.shape, self.dtype)
         other.name, other._init, other._stream, other._trainable = self.name, self._init, self._stream, self._trainable
         other._weight, other._on_device, other._device = self._weight, self._on_device, self._device
+        other._on_mesh = self._on_mesh
         self._alone = False  # neither may be overwritten
         return other
 
@@ -277,13 +294,19 @@ def given_up(parameters: Sequence[Parameter]) -> list[bool]:
 def renew(parameters: Sequence[Parameter], arrays: Sequence[np.ndarray | DeviceArray], where: Device) -> None:
     """Assigns elements that a program computed, on their device; the parameters then own them."""
     for parameter, array in zip(parameters, arrays, strict=True):
-        parameter._leaf, parameter._alone = None, True
+        parameter._leaf, parameter._on_mesh, parameter._alone = None, None, True
         if isinstance(array, DeviceArray):
             parameter._weight, parameter._on_device, parameter._device = None, array, where
         else:
             weight = Weight(parameter._type.dtype, array.shape, array)
             parameter._weight, parameter._on_device = weight, None
             parameter._device = where if _is_host(where) else CPU
+
+
+def renew_on_mesh(parameters: Sequence[Parameter], elements: Sequence[Any]) -> None:
+    """Assigns elements that a program computed on the devices of a mesh; the parameters then own them."""
+    for parameter, held in zip(parameters, elements, strict=True):
+        parameter.put_on_mesh(held)
 
 
 class Buffer(Parameter):

@@ -44,7 +44,8 @@ _KINDS = {1: MemoryRunError, 2: IndexRunError, 5: DivisionRunError, Status.CANCE
 """Statuses whose errors are also Python's own exception types."""
 
 
-def _failed(code: Any, site: str, value: int, what: str) -> RunError:
+def run_failure(code: Any, site: str, value: int, what: str) -> RunError:
+    """The error of a run that ended with a status at a source node."""
     text = MESSAGES.get(code, f"error {code} with value {{value}}")
     problem = Problem(text.format(value=value, site=site), node="" if "{site}" in text else site)
     return _KINDS.get(code, RunError)(what, [problem])
@@ -53,7 +54,7 @@ def _failed(code: Any, site: str, value: int, what: str) -> RunError:
 _native.set_image_decoder(images.decode)
 _native.set_debug_host(debugging.called)
 _native.set_reported_error(
-    lambda code, site, value: _failed(code, site, value, "a program failed on the GPU, in this call or one before")
+    lambda code, site, value: run_failure(code, site, value, "a program failed on the GPU, in this call or one before")
 )
 
 
@@ -271,7 +272,7 @@ class Executable:
         if code in (Status.TOO_LONG, Status.TOO_LARGE):
             return self._over_budget(code, value)
         node = self.artefact.sites[site] if 0 <= site < len(self.artefact.sites) else ""
-        return _failed(code, node, value, "the program failed while it ran")
+        return run_failure(code, node, value, "the program failed while it ran")
 
     def _over_budget(self, code: int, value: int) -> RunError:
         if code == Status.TOO_LONG:

@@ -14,7 +14,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from burn.data import Loader
 from burn.dialect.spec import as_array
+from burn.distributed.mesh import Mesh
+from burn.distributed.rows import batches as mesh_batches
 from burn.errors import InputError, Problem, TypeMismatch
 from burn.runtime.arrays import on_host
 from burn.tensors import trees
@@ -23,10 +26,11 @@ Data: TypeAlias = Iterable[Any] | Callable[..., Iterable[Any]]
 
 
 class Source:
-    """Where batches come from. what: "training" or "validation", for errors."""
+    """Where batches come from. what: "training" or "validation", for errors. mesh: if it divides the batches, each process reads
+    only its rows of a loader's."""
 
-    def __init__(self, data: Data, what: str) -> None:
-        self.data, self.what = data, what
+    def __init__(self, data: Data, what: str, mesh: Mesh | None = None) -> None:
+        self.data, self.what, self._mesh = data, what, mesh
         if _is_whole(data):
             hint = "burn.data.Loader((inputs, targets), batch_size=64) makes batches of them"
             problem = Problem("these arrays are all of it at once", hint=hint)
@@ -64,6 +68,8 @@ class Source:
 
     def batches(self, epoch: int) -> Iterator[Any]:
         """The batches of an epoch."""
+        if self._mesh is not None and isinstance(self.data, Loader):
+            return mesh_batches(self._mesh, self.data, whole_rest=self.what == "validation")
         if hasattr(self.data, "__iter__"):
             return iter(self.data)  # type: ignore[arg-type]
         make: Any = self.data

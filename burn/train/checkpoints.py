@@ -32,11 +32,16 @@ from burn.runtime.arrays import on_host
 KEY = "burn.train"
 CHECKSUMS = "burn.train.checksums"
 FORMAT = 2
+IN_PARTS = 3
+"""The format of a checkpoint whose divided tensors are in files of the processes that wrote them (parts.py)."""
 WITHOUT_CHECKSUMS = 1
 """The format before, which is read as it is."""
+PARTS = "burn.train.parts"
+"""The metadata of the blocks of divided tensors: their files and positions."""
 FOLDER = "checkpoints"
 LOCK = ".lock"
 _NAME = re.compile(r"step-(\d{8,})\.safetensors")
+_PART = re.compile(r"(step-\d{8,})\.\w+\.rank-\d+\.safetensors")
 
 
 class DamagedCheckpoint(ModelError):
@@ -98,10 +103,13 @@ def path_of(folder: Path, step: int) -> Path:
     return folder / FOLDER / f"step-{step:08}.safetensors"
 
 
-def write(path: Path, tensors: Mapping[str, Weight], facts: Mapping[str, Any]) -> None:
-    """Raises ModelError where it cannot be written; what was there before is there still."""
+def write(
+    path: Path, tensors: Mapping[str, Weight], facts: Mapping[str, Any], parts: Mapping[str, Any] | None = None
+) -> None:
+    """parts: where the blocks of divided tensors are (`parts.Table`). Raises ModelError where it cannot be written; what was
+    there before is there still."""
     try:
-        text = json.dumps({"format": FORMAT, **facts})
+        text = json.dumps({"format": IN_PARTS if parts else FORMAT, **facts})
     except (TypeError, ValueError) as error:
         cause = f"what an observer or the data remembers is no plain value: {error}"
         raise ModelError(f"cannot write {path}", [cause]) from None
@@ -110,8 +118,9 @@ def write(path: Path, tensors: Mapping[str, Weight], facts: Mapping[str, Any]) -
     except OSError as error:
         raise ModelError(f"cannot write {path}", [error.strerror or str(error)]) from None
     checksums = {name: _checksum(name, w) for name, w in tensors.items()}
-    checksums[KEY] = _texts({"producer": PRODUCER, KEY: text})
-    safetensors.write(path, tensors, {KEY: text, CHECKSUMS: json.dumps(checksums)})
+    texts = {KEY: text, **({PARTS: json.dumps(parts)} if parts else {})}
+    checksums[KEY] = _texts({"producer": PRODUCER, **texts})
+    safetensors.write(path, tensors, {**texts, CHECKSUMS: json.dumps(checksums)})
 
 
 def _texts(metadata: Mapping[str, str]) -> int:
@@ -125,7 +134,7 @@ def _checksum(name: str, weight: Weight) -> int:
     return zlib.crc32(np.ascontiguousarray(weight.array()).reshape(-1).view(np.uint8).data, zlib.crc32(head))
 
 
-def _verify(path: str | os.PathLike[str], tensors: Checkpoint) -> None:
+def verify(path: str | os.PathLike[str], tensors: Checkpoint) -> None:
     """Raises DamagedCheckpoint if a checksum is missing or wrong."""
     try:
         written = json.loads(tensors.metadata[CHECKSUMS])
@@ -183,10 +192,14 @@ def read(path: str | os.PathLike[str]) -> Saved:
     except (ValueError, RecursionError) as error:
         raise DamagedCheckpoint(f"{path} is malformed", [f"metadata {KEY}: {error}"]) from None
     number = facts.get("format") if isinstance(facts, dict) else None
-    if number not in (FORMAT, WITHOUT_CHECKSUMS):
+    if number not in (FORMAT, IN_PARTS, WITHOUT_CHECKSUMS):
         raise ModelError(f"{path} is a checkpoint of another version", [f"format {number!r}, not {FORMAT}"])
-    if number == FORMAT or CHECKSUMS in tensors.metadata:
-        _verify(path, tensors)
+    if number != WITHOUT_CHECKSUMS or CHECKSUMS in tensors.metadata:
+        verify(path, tensors)
+    if number == IN_PARTS:
+        from burn.train import parts
+
+        tensors.update(parts.read(Path(path), tensors.metadata.get(PARTS, "")))
     return Saved(Path(path), tensors, facts)
 
 
@@ -227,6 +240,13 @@ def tidy(folder: Path, step: int, last: int, best: Sequence[int]) -> None:
     for s, path in steps.items():
         if s not in stay:
             path.unlink(missing_ok=True)
+            for part in parts_of(path):
+                part.unlink(missing_ok=True)
+
+
+def parts_of(path: Path) -> list[Path]:
+    """The files of the parts of a checkpoint, also of one that was never completed."""
+    return sorted(path.parent.glob(f"{path.stem}.*.rank-*.safetensors"))
 
 
 def clear(folder: Path, everything: bool) -> None:
@@ -234,5 +254,7 @@ def clear(folder: Path, everything: bool) -> None:
     with suppress(OSError):
         for path in (folder / FOLDER).iterdir():
             half = path.name.startswith(".step-") and path.name.endswith(".tmp")
-            if half or (everything and _NAME.fullmatch(path.name)):
+            part = _PART.fullmatch(path.name)
+            lost = part is not None and not (path.parent / f"{part[1]}.safetensors").is_file()
+            if half or lost or (everything and (part is not None or _NAME.fullmatch(path.name))):
                 path.unlink(missing_ok=True)

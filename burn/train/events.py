@@ -194,4 +194,7 @@ class Control:
 
 
 Observer: TypeAlias = Callable[[Event, Control], None]
-"""A function of each event. It may request a stop or a checkpoint through the `Control`."""
+"""A function of each event. It may request a stop or a checkpoint through the `Control`.
+
+In a training on several processes each calls its own observers with equal values, so they must decide alike. An observer with an
+attribute `only_first` that is true is called in rank 0 alone, and its requests are passed to the others."""

@@ -27,6 +27,8 @@ from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import burn.random
+from burn.distributed import processes
+from burn.distributed.mesh import REST, Mesh
 from burn.errors import Problem, near
 from burn.nn.checks import Range
 from burn.nn.config import Config, ConfigError
@@ -55,6 +57,11 @@ class Experiment(Config):
         """The training data, and the validation data or None."""
         raise NotImplementedError(f"{type(self).__qualname__} has no data")
 
+    def mesh(self) -> Mesh | None:
+        """The devices, and the layouts of parameters on them; None for one device, or in several processes for batches divided
+        over all devices."""
+        return None
+
     def run(
         self,
         folder: str | os.PathLike[str] | None = None,
@@ -63,16 +70,23 @@ class Experiment(Config):
         overwrite: bool = False,
         progress: bool = True,
         device: str | Device | None = None,
+        mesh: Mesh | None = None,
         fit: Callable[..., Summary] = Learner.fit,
     ) -> Summary:
         """Trains. folder: of the configuration, logs and checkpoints. resume, overwrite: see `Learner.fit`. fit: a replacement
-        for `Learner.fit` with the same arguments. device: overrides the device of `learner`.
+        for `Learner.fit` with the same arguments. device: overrides the device of `learner`. mesh: overrides the mesh of
+        `mesh()`. A training on several processes without any divides batches over all devices.
 
         Raises DeviceError for a device that does not exist."""
         burn.random.manual_seed(self.seed)
         learner = self.learner()
         if device is not None:
             learner.to(device)
+        mesh = mesh or self.mesh()
+        if mesh is None and learner.mesh is None and processes.current() is not None:
+            mesh = Mesh({"data": REST})
+        if mesh is not None:
+            learner.shard(mesh)
         learner.progress = learner.progress and progress
         if folder is not None:
             learner.folder = Path(folder)
@@ -80,7 +94,8 @@ class Experiment(Config):
         if learner.folder is not None:
             learner.must_be_free(resume, overwrite)
             learner.folder.mkdir(parents=True, exist_ok=True)
-            self.save(learner.folder / FILE)
+            if processes.rank() == 0:
+                self.save(learner.folder / FILE)
         return fit(learner, train, valid, epochs=self.epochs, resume=resume, overwrite=overwrite)
 
 

@@ -17,9 +17,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from burn.distributed import processes
 from burn.errors import BurnError, ModelError, Problem, TypeMismatch
+from burn.nn.parameter import Parameter
 from burn.runtime.arrays import on_host
-from burn.train import batches, checkpoints, events, randomness
+from burn.train import batches, checkpoints, events, parts, randomness
 from burn.train.batches import Source
 from burn.train.events import Control, Event, Observer, Summary
 from burn.train.metrics import Tally
@@ -43,19 +45,30 @@ class Fitting:
         self.learner, self.train, self.valid, self.epochs = learner, train, valid, epochs
         self.folder = learner.folder
         self.control = Control()
-        self.observers: list[Observer] = [*learner.observers, *_usual(learner)]
+        self.own = processes.current() if learner.mesh is not None else None
+        self.requests = self.control if self.own is None else Control()
+        """Requests that one process alone has, which the others must learn of: of signals, and of observers in rank 0."""
+        self.observers: list[Observer] = [o for o in (*learner.observers, *_usual(learner)) if self._is_called(o)]
         self.at = Position(learner, train, valid)
         self.checkpoint: Path | None = None
         self.began = time.perf_counter()
         self._warned = False
+        self._saves = 0  # requests for a checkpoint that were served
         self._damaged: list[checkpoints.DamagedCheckpoint] = []  # newer than the checkpoint that is resumed from
         self._readings: dict[str, float] = {}  # the gauges', summed over the steps of the epoch
         self._steps, self._examples, self._seconds = 0, 0, 0.0
 
     # ---- the whole -----------------------------------------------------------------------------------------------------
     def run(self, resume: Any, overwrite: bool) -> Summary:
-        with checkpoints.alone(self.folder):
+        if self.own is None:
+            with checkpoints.alone(self.folder):
+                return self._run(resume, overwrite)
+        with ExitStack() as stack:
+            self.own.on_first("the folder's lock", lambda: stack.enter_context(checkpoints.alone(self.folder)))
             return self._run(resume, overwrite)
+
+    def _is_called(self, observer: Observer) -> bool:
+        return self.own is None or self.own.rank == 0 or not getattr(observer, "only_first", False)
 
     def _run(self, resume: Any, overwrite: bool) -> Summary:
         train, valid = self.train, self.valid
@@ -176,6 +189,7 @@ class Fitting:
 
     def _between(self) -> None:
         """The work between two steps: checkpoints and warnings."""
+        self._agree_on_requests()
         every = self.learner.keep.every
         if self.folder is not None and (self.control.save_wanted or (every and self.at.step % every == 0)):
             why = "asked for" if self.control.save_wanted else f"step {self.at.step}"
@@ -185,6 +199,23 @@ class Fitting:
             self._warned = True
             count, cure = self.learner.programs, "batches should differ in the size of their first axis alone"
             self._tell(events.Warned(f"the step has been compiled {count} times: {cure}", self.at.step))
+
+    def _agree_on_requests(self) -> None:
+        """Takes over the requests of single processes, at the same step in all. A process publishes a request between two steps,
+        as one of the end of the next step. No other can end that step without this process, so all see the request in time."""
+        own = self.own
+        if own is None:
+            return
+        for name, wanted in (("stop", self.requests.reason), ("save", self.requests.save_wanted)):
+            number = self._saves if name == "save" else 0
+            key = f"{name} {number}"
+            found = own.first(key, [self.at.step + 1, wanted]) if wanted else own.peek(key)
+            if found is not None and found[0] <= self.at.step:
+                if name == "stop":
+                    self.control.stop(str(found[1]))
+                else:
+                    self.control.save_wanted, self.requests.save_wanted = True, False
+                    self._saves += 1
 
     def _validate(self) -> tuple[dict[str, float], dict[str, np.ndarray]] | None:
         """Values and tables of the validation set: empty without one, None if training stops meanwhile."""
@@ -256,13 +287,17 @@ class Fitting:
             self.at.ends[of_epoch] = self.at.step
         path = checkpoints.path_of(self.folder, self.at.step)
         try:
-            checkpoints.write(path, self.at.tensors(), self.at.facts())
+            if self.own is None:
+                checkpoints.write(path, self.at.tensors(), self.at.facts())  # type: ignore[arg-type]  # in host memory
+            else:
+                parts.write(path, self.at.tensors(), self.at.facts(), self.own)
         except ModelError as error:
             raise ModelError(error.summary, [*error.problems, self._last_good()]) from None
         self.checkpoint = path
         epochs = [self.at.best(name)[1] for name in self.learner.keep.metrics]
         best = [self.at.ends[e] for e in epochs if e in self.at.ends]
-        checkpoints.tidy(self.folder, self.at.step, self.learner.keep.last, best)
+        if self.own is None or self.own.rank == 0:
+            checkpoints.tidy(self.folder, self.at.step, self.learner.keep.last, best)
         self._tell(events.Saved(path, why, of_epoch or self.at.epoch, self.at.step, time.perf_counter() - began))
 
     def _must_be_finite(self) -> None:
@@ -270,8 +305,14 @@ class Fitting:
             Problem(f"'{path}' holds NaN or infinity")
             for o in self.learner.optimizers.values()
             for path, p in o.parameters.items()
-            if not np.isfinite(on_host(p.elements)).all()
+            if not _is_finite(p)
         ]
+        if self.own is not None:
+            wrong = [
+                Problem(text)
+                for found in self.own.gather("spoiled parameters", [str(p) for p in wrong])
+                for text in found
+            ]
         if wrong:
             raise TrainingError(f"step {self.at.step} has spoiled parameters", [*wrong, Problem(self._last_good())])
 
@@ -283,12 +324,22 @@ class Fitting:
             if resume:
                 raise ModelError("there is nothing to resume", ["the Learner has no folder"])
             return None
-        self.learner.must_be_free(resume, overwrite)
-        checkpoints.clear(self.folder, everything=overwrite and not resume)
+        folder = self.folder
+
+        def prepared() -> None:
+            self.learner.must_be_free(resume, overwrite)
+            checkpoints.clear(folder, everything=overwrite and not resume)
+
+        if self.own is None:
+            prepared()
+        else:
+            self.own.on_first("the folder", prepared)
         if not resume:
             return None
-        saved, damaged = checkpoints.newest_whole(self.folder)
+        saved, damaged = checkpoints.newest_whole(folder)
         self._damaged = damaged
+        if self.own is not None:
+            self.own.agree("the checkpoint to resume from", None if saved is None else saved.path.name)
         return saved
 
     def _newest_step(self) -> int | None:
@@ -316,16 +367,25 @@ class Fitting:
 
     def _tell(self, event: Event) -> None:
         for observer in self.observers:
-            observer(event, self.control)
+            observer(event, self._control_of(observer))
+
+    def _control_of(self, observer: Observer) -> Control:
+        return self.requests if getattr(observer, "only_first", False) else self.control
 
     def _tell_end(self, summary: Summary) -> None:
         """Tells all observers, whatever one of them raises: each may have something to give back."""
         with ExitStack() as stack:
             for observer in reversed(self.observers):
-                stack.callback(observer, events.Finished(summary), self.control)
+                stack.callback(observer, events.Finished(summary), self._control_of(observer))
 
 
 _END = object()
+
+
+def _is_finite(p: Parameter) -> bool:
+    """True if all elements that this process has are finite."""
+    blocks = [on_host(p.elements)] if p.on_mesh is None else [block for _, block in p.on_mesh.shards()]
+    return all(bool(np.isfinite(block).all()) for block in blocks)
 
 
 def _usual(learner: Learner) -> list[Observer]:
@@ -346,9 +406,9 @@ def _signals(fitting: Fitting) -> Iterator[None]:
     names = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
 
     def ask(number: int, frame: Any) -> None:
-        if fitting.control.stopping:
+        if fitting.requests.stopping:
             raise KeyboardInterrupt
-        fitting.control.stop(names[signal.Signals(number)])
+        fitting.requests.stop(names[signal.Signals(number)])
 
     before = {number: signal.signal(number, ask) for number in names}
     try:

@@ -17,6 +17,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from burn.distributed.communication import Communication
+from burn.distributed.mesh import Mesh
+from burn.distributed.partition import Partition
 from burn.errors import ModelError, Problem, TypeMismatch, near
 from burn.jitted import Jit
 from burn.nn.module import Module
@@ -56,7 +59,8 @@ class Learner:
     - `progress`: shows a progress line, and a table at the end.
     - `step`: your own step instead of `burn.train.step`, called with each batch; it updates the parameters and returns the
       result of a loss function.
-    - `clip_norm`, `clip_value`, `accumulate`, `precision`, `device`: see `burn.train.step`.
+    - `clip_norm`, `clip_value`, `accumulate`, `precision`, `device`, `mesh`: see `burn.train.step`. With a mesh over several
+      processes (`burn.distributed`) each process makes the same Learner. Rank 0 logs; all write their parts of checkpoints.
     - `name`: of the run; default: the folder's name.
 
     Raises TypeMismatch, which lists all incompatible arguments."""
@@ -78,6 +82,7 @@ class Learner:
         accumulate: int = 1,
         precision: str = FULL,
         device: str | Device | None = None,
+        mesh: Mesh | None = None,
         name: str = "",
     ) -> None:
         self.model, self.objective = model, Objective(loss)
@@ -91,11 +96,17 @@ class Learner:
         how = {"clip_norm": clip_norm, "clip_value": clip_value, "accumulate": accumulate, "precision": precision}
         usual = {"accumulate": 1, "precision": FULL}
         self._check(metrics, step, [name for name, value in how.items() if value != usual.get(name)])
+        if mesh is not None and device is not None:
+            raise TypeMismatch("this makes no Learner", ["device: a mesh has its own devices"])
         if device is not None:
             self.to(device)
-        self._own_step = step
+        self._own_step, self._how = step, how
         self.lacks_targets = False  # true if a loss layer of the last step had no target that counts
-        self._step = None if step is not None else self._compiled_step(how)
+        self.mesh: Mesh | None = None
+        if mesh is not None:
+            self.shard(mesh)
+        else:
+            self._step = None if step is not None else self._compiled_step(how)
         self._valid: Jit | None = None
         self._counting: Jit | None = None
         model.train()
@@ -105,6 +116,23 @@ class Learner:
         there."""
         move_to(self.model, self.optimizers.values(), device)
         return self
+
+    def shard(self, mesh: Mesh) -> Learner:
+        """Divides the model's parameters, the optimizers' states and batches over a mesh from now on. Raises TypeMismatch for a
+        mesh that does not fit, and if the Learner has a step of its own."""
+        if self._own_step is not None:
+            hint = "pass a loss, or give your own burn.train.step the mesh"
+            raise TypeMismatch("a Learner with a step of its own runs on one device", [Problem("step=", hint=hint)])
+        self.mesh = mesh
+        self._step, self._valid = self._compiled_step(self._how), None
+        return self
+
+    def gather(self) -> None:
+        """Brings parameters and the optimizers' states to this process's memory, where divided ones can be read. Every process of
+        the training calls it."""
+        for _, tensor in [*self.model.named_parameters(), *self.named_buffers()]:
+            if (held := tensor.on_mesh) is not None:
+                tensor.assign(held.gathered())
 
     def _check(self, metrics: Sequence[Any], step: Any, how: Sequence[str]) -> None:
         names = ["loss", RATE, *(m.name for m in metrics if isinstance(m, (Metric, Gauge)))]
@@ -150,8 +178,8 @@ class Learner:
 
         if not isinstance(epochs, int) or epochs < 1:
             raise TypeMismatch("fit trains for at least one epoch", [f"not {epochs!r}"])
-        held_out = None if valid is None else Source(valid, "validation")
-        return Fitting(self, Source(train, "training"), held_out, epochs).run(resume, overwrite)
+        held_out = None if valid is None else Source(valid, "validation", self.mesh)
+        return Fitting(self, Source(train, "training", self.mesh), held_out, epochs).run(resume, overwrite)
 
     def must_be_free(self, resume: Any = False, overwrite: bool = False) -> None:
         """Raises ModelError for a folder with a training, unless `resume` or `overwrite` is set."""
@@ -165,7 +193,7 @@ class Learner:
         """The loss and metrics of the model as it is, over all batches, in inference mode."""
         tally = Tally(self.metrics)
         with self.inference():
-            for batch in Source(data, "validation").batches(1):
+            for batch in Source(data, "validation", self.mesh).batches(1):
                 self.valid_step(batch, tally)
         return tally.values()
 
@@ -202,7 +230,10 @@ class Learner:
                 outcome = self.objective.outcome(self.model, args, kwargs, zero=True)
                 return outcome.loss, {**outcome.counts(self.metrics), LOSS: outcome.shares((args, kwargs))}
 
-            self._valid = of_batches(valid, self.objective.signature, "validation", given)
+            partition = None if self.mesh is None else Partition.of(self.mesh, self.model, self.optimizers.values())
+            self._valid = of_batches(
+                valid, self.objective.signature, "validation", given, partition=partition, whole_rest=True
+            )
         loss, counts = self._valid(*args, **kwargs)
         return tally.add(float(host(loss)), batches.examples(args, kwargs), counts)
 
@@ -228,7 +259,7 @@ class Learner:
         own = [*self.objective.signature.parameters.values()]
         counted.__signature__ = self.objective.signature.replace(parameters=[_MODEL, *own])  # type: ignore[attr-defined]
         counted.__name__ = self.objective.name
-        return make_step(self.model, counted, optimizer, has_aux=True, **how)
+        return make_step(self.model, counted, optimizer, has_aux=True, mesh=self.mesh, **how)
 
     def _counts(self, outcome: Outcome) -> Any:
         """The metrics' counts of a custom step's outcome, computed by a small separate program."""
@@ -262,6 +293,12 @@ class Learner:
     def programs(self) -> int:
         """How many programs the step was compiled to: more than a few cost more than they give."""
         return self._step.programs if self._step is not None else 0
+
+    def communication(self, *args: Any, **kwargs: Any) -> Communication:
+        """See `Step.communication`."""
+        if self._step is None:
+            raise TypeMismatch("a step of one's own says itself what it sends", ["see burn.train.Step.communication"])
+        return self._step.communication(*args, **kwargs)
 
     @property
     def better(self) -> dict[str, Better]:

@@ -8,7 +8,10 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from burn.dialect.weights import Weight
+from burn.distributed import processes
+from burn.distributed.engine import Held
 from burn.errors import BurnError, ModelError
+from burn.nn.parameter import Parameter
 from burn.train import randomness
 from burn.train.batches import Source
 from burn.train.checkpoints import Saved, lent, weight
@@ -55,10 +58,17 @@ class Position:
         return (min if less else max)(known, key=lambda pair: pair[0]) if known else (math.nan, 0)
 
     # ---- into a checkpoint ---------------------------------------------------------------------------------------------
-    def tensors(self) -> dict[str, Weight]:
-        """To be written at once: the next step writes over them."""
-        found = {f"model.{path}": lent(p) for path, p in self._learner.model.named_parameters()}
-        found |= {name: lent(buffer) for name, buffer in self._learner.named_buffers()}
+    def named(self) -> Iterator[tuple[str, Parameter]]:
+        """Parameters and buffers by their names in a checkpoint."""
+        yield from ((f"model.{path}", p) for path, p in self._learner.model.named_parameters())
+        yield from self._learner.named_buffers()
+
+    def tensors(self) -> dict[str, Weight | Held]:
+        """To be written at once: the next step writes over them. Of a training on several processes, as they lie on the mesh."""
+        found: dict[str, Weight | Held] = {}
+        for name, p in self.named():
+            held = p.on_mesh
+            found[name] = lent(p) if held is None or processes.current() is None else held
         return found | {f"metrics.{name}": weight(array) for name, array in self.tally.state_dict().items()}
 
     def facts(self) -> dict[str, Any]:
@@ -91,6 +101,8 @@ class Position:
     def restore(self, saved: Saved) -> None:
         """Puts model, optimizers, data and all else where they were. Raises ModelError, and leaves model and optimizers as they
         are then."""
+        if processes.current() is not None:
+            self._learner.gather()  # what is divided cannot be put back after an error
         with self._unchanged(saved):
             self._learner.model.load(saved.part("model"), adapter=None)
             self._freeze(saved.facts.get("frozen"))

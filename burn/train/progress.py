@@ -26,6 +26,8 @@ EVERY = 0.1  # seconds between two looks of the line
 class ProgressLine:
     """Writes to a stream, stdout unless another is given."""
 
+    only_first = True  # see Observer
+
     def __init__(self, stream: TextIO | None = None) -> None:
         self._given = stream
         self._started: Started | None = None

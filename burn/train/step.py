@@ -7,6 +7,14 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
 
+import numpy as np
+
+from burn.dialect.spec import spec
+from burn.dialect.types import numpy_dtype
+from burn.distributed.communication import Communication
+from burn.distributed.mesh import Mesh
+from burn.distributed.partition import Partition
+from burn.distributed.program import MeshJit
 from burn.errors import Problem, TypeMismatch
 from burn.jitted import Jit
 from burn.nn.module import Module
@@ -47,6 +55,7 @@ class Step:
         parts: int = 1,
         precision: str = FULL,
         memory: int | None = None,
+        mesh: Mesh | None = None,
     ) -> None:
         if isinstance(loss, Module):
             hint = f"lambda model, x, y: nn.{type(loss).__name__}()(model(x), y); a burn.train.Learner takes the layer itself"
@@ -70,22 +79,43 @@ class Step:
         strangers = [Problem(f"'{path}'") for path, p in optimizer.parameters.items() if id(p) not in own]
         if strangers:
             raise TypeMismatch("the optimizer moves parameters that are not the model's", strangers)
+        self.mesh = mesh
+        if mesh is not None:
+            Partition.of(mesh, model, (optimizer,))  # finds sizes that do not divide
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The loss, of the parameters as they were before. Batches of other sizes are no other program: the first axis of every
         tensor may have another size at the next call, the same in all. A step that fails (a label out of range) leaves
         parameters and the optimizer's state as they were; running statistics may have moved. Raises InputError, RunError and
         TypeMismatch."""
+        compiled = self._jit(args, kwargs)
         several = isinstance(self.optimizer, LBFGS)
-        split = Split.of(args, kwargs, self._parts)
-        compiled = self._compiled.get(split)
-        if compiled is None:
-            name = getattr(self.loss, "__name__", "step")
-            function = self._evaluated if several else partial(self._moved, split)
-            batch = bound(self.signature, args, kwargs, name)
-            compiled = self._compiled[split] = of_batches(function, self.signature, name, batch, self._memory)
-            self.compiled = self.compiled or compiled
         return self._evaluating(compiled, args, kwargs) if several else compiled(*args, **kwargs)
+
+    def _jit(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Jit:
+        """The jitted function for batches that are taken in as many parts as this one."""
+        split = Split.of(args, kwargs, self._parts)
+        if split not in self._compiled:
+            name = getattr(self.loss, "__name__", "step")
+            function = self._evaluated if isinstance(self.optimizer, LBFGS) else partial(self._moved, split)
+            batch = bound(self.signature, args, kwargs, name)
+            partition = None if self.mesh is None else Partition.of(self.mesh, self.model, (self.optimizer,))
+            made = of_batches(function, self.signature, name, batch, self._memory, partition)
+            self._compiled[split] = made
+            self.compiled = self.compiled or made
+        return self._compiled[split]
+
+    def communication(self, *args: Any, **kwargs: Any) -> Communication:
+        """The collectives of a step on a mesh, in bytes. args, kwargs: a batch, as arrays or types ("float32[64, 8]"), for which
+        the step is compiled and not run, so the devices may be simulated ones. Without them: of the last step. Raises
+        TypeMismatch without a mesh, and before the first call."""
+        if self.mesh is None:
+            raise TypeMismatch("a step on one device does not communicate", ["burn.train.step(..., mesh=)"])
+        args, kwargs = described_batch(args, kwargs)
+        jitted = self._jit(args, kwargs) if args or kwargs else self.compiled
+        if not isinstance(jitted, MeshJit):
+            raise TypeMismatch("nothing is compiled yet", ["give a batch, or its types: 'float32[64, 8]'"])
+        return jitted.communication(*args, **kwargs)
 
     @property
     def programs(self) -> int:
@@ -111,7 +141,10 @@ class Step:
 
     @property
     def executable(self) -> Executable:
-        """The compiled step: `burn.explain(step)` lists its kernels. Raises TypeMismatch in front of the first call."""
+        """The compiled step: `burn.explain(step)` lists its kernels. Raises TypeMismatch before the first call, and on a mesh,
+        whose kernels are XLA's."""
+        if self.mesh is not None:
+            raise TypeMismatch("a step on a mesh has no executable of burn's", ["see Step.communication"])
         if self.compiled is None:
             raise TypeMismatch("nothing is compiled yet", ["the step was never called"])
         return self.compiled.executable
@@ -191,10 +224,12 @@ def of_batches(
     name: str,
     batch: Mapping[str, Any],
     memory: int | None = None,
+    partition: Partition | None = None,
+    whole_rest: bool = False,
 ) -> Jit:
     """A function of batches as one program for every batch size: the first axes of all tensors are one size with a name.
     Parameters are inputs. batch: the arguments of the first call, by name; memory: bytes that results may take meanwhile, with
-    a batch as large as that one."""
+    a batch as large as that one. partition: the program runs on its mesh, which divides batches; whole_rest: see `MeshJit`."""
 
     def whole(*args: Any, **kwargs: Any) -> Any:
         return function(*args, **kwargs)
@@ -203,6 +238,8 @@ def of_batches(
     whole.__name__ = name
     leaves = {name: trees.flatten(value)[0] for name, value in batch.items()}
     shared = {name: {0: BATCH} for name, found in leaves.items() if found and all(_has_axes(v) for v in found)}
+    if partition is not None:
+        return MeshJit(whole, shared, partition, BATCH, whole_rest)
     sizes = {v.shape[0] for name in shared for v in leaves[name]}
     at = f" at={BATCH}:{max(sizes)}" if sizes else ""
     budget = "" if memory is None else f"memory={memory}{at}"
@@ -211,6 +248,21 @@ def of_batches(
 
 def _has_axes(leaf: Any) -> bool:
     return trees.is_array(leaf) and len(getattr(leaf, "shape", ())) > 0
+
+
+def described_batch(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """A batch whose types as text ("float32[64, 8]") are arrays that take no memory."""
+
+    def array(value: Any) -> Any:
+        if not isinstance(value, str):
+            return value
+        type_ = spec(value)
+        sizes = [size for size in type_.shape if isinstance(size, int)]
+        if len(sizes) != type_.rank:
+            raise TypeMismatch("a batch on a mesh has sizes that are numbers", [value])
+        return np.broadcast_to(np.zeros((), numpy_dtype(type_.dtype)), tuple(sizes))
+
+    return tuple(map(array, args)), {name: array(value) for name, value in kwargs.items()}
 
 
 def move_to(model: Module, optimizers: Iterable[Optimizer], device: str | Device) -> None:
@@ -234,6 +286,7 @@ def step(
     precision: str = FULL,
     memory: int | str | None = None,
     device: str | Device | None = None,
+    mesh: Mesh | None = None,
 ) -> Step:
     """The training step of a model as one compiled program. Puts the model into training mode.
 
@@ -249,6 +302,9 @@ def step(
     - `memory`: maximum bytes ("200 MB") of intermediate results, without parameters, the optimizer's state and the batch. Results
       that do not fit are recomputed in the backward pass. Counted for batches of the first batch's size.
     - `device`: moves the model's parameters and the optimizer's state to this device; the step runs on their device.
+    - `mesh`: runs the step on all devices of a `burn.Mesh`, which divide the batch, and by its rules parameters and state. These
+      stay on the devices between steps. The loss and the other results are whole in every process. Results equal those of one
+      device up to the order of sums; random numbers are the same. Not with `device`, `memory` and LBFGS.
 
     Frozen parameters, and those that the loss does not depend on, do not change, not even by weight decay. A computed gradient of
     zero does count.
@@ -260,10 +316,23 @@ def step(
             raise TypeMismatch("a limit for gradients is more than 0", [f"{name} is {limit}"])
     if accumulate < 1:
         raise TypeMismatch("a batch is taken in at least one part", [f"accumulate is {accumulate}"])
+    if mesh is not None:
+        check_mesh(mesh, (optimizer,), {"device": device, "memory": memory})
     if device is not None:
         move_to(model, (optimizer,), device)
     clipped = (clip_norm or 0.0, clip_value or 0.0)
-    return Step(model.train(), loss, optimizer, has_aux, *clipped, accumulate, precision, limit_of(memory, accumulate))
+    limit = limit_of(memory, accumulate)
+    return Step(model.train(), loss, optimizer, has_aux, *clipped, accumulate, precision, limit, mesh)
+
+
+def check_mesh(mesh: Mesh, optimizers: Iterable[Any], options: Mapping[str, Any]) -> None:
+    """Raises TypeMismatch for what a step on a mesh does not support."""
+    problems = [] if isinstance(mesh, Mesh) else [Problem(f"mesh is {mesh!r}", hint='burn.Mesh({"data": 4})')]
+    problems += [Problem("it decides on one device", attribute=n) for n, value in options.items() if value is not None]
+    if any(isinstance(optimizer, LBFGS) for optimizer in optimizers):
+        problems.append(Problem("LBFGS evaluates the loss several times a step", hint="use another optimizer"))
+    if problems:
+        raise TypeMismatch("a step on a mesh does not take these options", problems)
 
 
 def limit_of(memory: int | str | None, accumulate: int) -> int | None:

@@ -69,6 +69,14 @@ class Lowered:
     def __call__(self, arrays: Sequence[Any]) -> list[Any]:
         """The outputs for arrays of the declared element types, the random state included. Raises InputError for shapes that do
         not fit."""
+        return self._emitted(arrays, checks=False)[0]
+
+    def checked(self, arrays: Sequence[Any]) -> tuple[list[Any], tuple[Any, Any] | None, Sequence[str]]:
+        """The outputs, with the failure of the first check on data (see `Emission`) and the source nodes that it numbers. None
+        if the program has no checks."""
+        return self._emitted(arrays, checks=True)
+
+    def _emitted(self, arrays: Sequence[Any], checks: bool) -> tuple[list[Any], tuple[Any, Any] | None, Sequence[str]]:
         from burn.adapters.to_jax.builder import LaxBuilder
 
         program, b = self.program, LaxBuilder(sizes_of(self.names, self.types, arrays))
@@ -76,7 +84,7 @@ class Lowered:
         def weight(op: Op) -> Any:
             return b.dense(carried(program.weights.get(op.key), op.dtype), carrier(op.dtype))
 
-        emission = Emission(b, weight)
+        emission = Emission(b, weight, checks)
         with context():
             for value, array, type_ in zip(program.inputs, arrays, self.types, strict=True):
                 emission.values[value] = entering(b, array, type_.dtype)
@@ -87,7 +95,8 @@ class Lowered:
                 node = "" if "{site}" in MESSAGES[error.status] else error.site
                 raise InputError("the inputs do not fit the program", [Problem(text, node=node)]) from None
             types = program.output_types
-            return [leaving(b, emission.values[v], t.dtype) for v, t in zip(program.outputs, types, strict=True)]
+            outputs = [leaving(b, emission.values[v], t.dtype) for v, t in zip(program.outputs, types, strict=True)]
+            return outputs, emission.failure, emission.sites
 
 
 def sizes_of(names: Sequence[str], types: Sequence[TensorType], arrays: Sequence[Any]) -> dict[str, Any]:
