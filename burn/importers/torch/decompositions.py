@@ -19,6 +19,7 @@ from burn.importers.torch.complexes import COMPLEX
 from burn.importers.torch.gradients import GRADIENTS
 from burn.importers.torch.node import BUILDERS
 from burn.importers.torch.ops import load_builders
+from burn.importers.torch.strides import MISTAKEN, is_elementwise, with_eager_strides
 
 
 @cache
@@ -38,7 +39,9 @@ def for_export() -> Any:
 def for_autograd() -> dict[Any, Callable[..., Any]]:
     """The table for AOTAutograd, which has already decomposed composite operators."""
     load_builders()
-    return {**_registered(), torch.ops.aten.roll.default: roll}
+    table = {**_registered(), torch.ops.aten.roll.default: roll}
+    elementwise = {op: with_eager_strides(op, function) for op, function in table.items() if is_elementwise(op)}
+    return {**table, **elementwise, **{op: with_eager_strides(op) for op in MISTAKEN}}
 
 
 def _registered() -> dict[Any, Callable[..., Any]]:
