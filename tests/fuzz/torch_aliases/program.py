@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +17,17 @@ TRIES = 6
 LARGE = 400
 HUGE = 1e4
 BREAK = "torch._dynamo.graph_break()"
+SHARING, DYNAMIC, VIEW_OF_WRITTEN = 0.4, 0.4, 0.3
+"""Shares of inputs that share memory with an earlier one, of programs with dynamic sizes, and of lines that view what was just
+written."""
+PARTS = (
+    "made[{}]",
+    "made[{}][1:]",
+    "made[{}].flatten()",
+    "made[{}].transpose(0, -1)",
+    "made[{}][..., ::2]",
+    "made[{}][:1]",
+)
 
 
 @dataclass
@@ -65,7 +77,7 @@ def drawn(seed: int) -> Program:
         shape = tuple(chance.choice(SIZES) for _ in range(chance.choice((1, 2, 2, 3, 4))))
         shapes.append(shape)
         forms.append(_form(chance, shape, i))
-    program = Program(shapes, forms, [], [], chance.random() < 0.4, chance.random() < 0.3, seed)
+    program = Program(shapes, forms, [], [], chance.random() < 0.4, chance.random() < DYNAMIC, seed)
     number = len(forms)
     for _ in range(chance.randint(2, LONGEST)):
         if chance.random() < 0.15:
@@ -86,13 +98,13 @@ def drawn(seed: int) -> Program:
 
 
 def _form(chance: random.Random, shape: Sequence[int], i: int) -> str:
+    if i and chance.random() < SHARING:
+        return chance.choice(PARTS).format(chance.randrange(i))
     forms = ["t", "t", "t", "torch.cat([t, t])[::2][: t.shape[0]]", "torch.stack([t, t], -1)[..., 1]"]
     if len(shape) > 1:
         forms += ["t.transpose(0, 1)", "t.transpose(0, -1).contiguous().transpose(0, -1)", "t[0].expand(t.shape)"]
     if len(shape) == 4:
         forms += ["t.contiguous(memory_format=torch.channels_last)"] * 3
-    if i:
-        forms += ["made[0]", "made[0][1:]", "made[0].flatten()", "made[0].transpose(0, -1)"]
     return chance.choice(forms)
 
 
@@ -119,7 +131,8 @@ MADE = (
     "{a} * 2", "{a} + 1", "{a} + {b}", "{a} * {b}", "{a}.relu()", "{a}.clone()", "torch.zeros_like({a})",
     "torch.zeros(2, 3)", "torch.cat([{a}, {b}])", "torch.where({a} > 0, {a}, {b})", "{a}.sum(0)",
     "{a}.new_ones({a}.shape)", "{a}.t() + 1", "torch.stack([{a}, {a}], -1)", "{a} @ {b}", "{a}.clamp(-2, 2)",
-    "{a}.sum()", "-{a}", "{a}.transpose(0, -1) * 2",
+    "{a}.sum()", "-{a}", "{a}.transpose(0, -1) * 2", "torch.copysign({a}, {b})", "{a} // 2", "torch.ldexp({a}, {b})",
+    "torch.logaddexp({a}, {b})", "torch.xlogy({a}, {b}.abs())", "{a}.transpose(0, -1).clone()", "2 ** {a}",
 )  # fmt: skip
 WRITES = (
     "{a}.mul_(2)", "{a}.add_({b})", "{a}.add_(1)", "{a}.copy_({b})", "{a}.zero_()", "{a}.fill_(3)", "{a}[{i}] = 2",
@@ -139,5 +152,13 @@ def _line(chance: random.Random, number: int, program: Program) -> str:
         "k": chance.choice((0, -1)),
     }
     kind = chance.choices((VIEWS, MADE, WRITES), (5, 3, 4))[0]
+    written = [line.split("[")[0].split(".")[0] for line in program.lines[-1:] if _writes(line)]
+    if written and chance.random() < VIEW_OF_WRITTEN:
+        kind, names["a"] = VIEWS, written[0]
     text = chance.choice(kind).format(**names)
     return text if kind is WRITES else f"v{number} = {text}"
+
+
+def _writes(line: str) -> bool:
+    """True for a statement that writes in place."""
+    return line != BREAK and not re.match(r"v\d+ = ", line)
