@@ -109,14 +109,14 @@ def _attention(make: Maker, x: str, width: int, heads: int) -> str:
     parts = [make.op("Unsqueeze", v, make.constant(np.array([0]))) for v in (batch, length)]
     split = make.op("Concat", *parts, make.constant(np.array([heads, width // heads])), axis=0)
     merged = make.op("Concat", *parts, make.constant(np.array([width])), axis=0)
-    sides = []
+    operands = []
     for _ in range(3):
         y = make.op("Add", make.op("MatMul", x, make.weight(width, width)), make.weight(width))
-        sides.append(make.op("Transpose", make.op("Reshape", y, split), perm=[0, 2, 1, 3]))
-    scores = make.op("MatMul", sides[0], make.op("Transpose", sides[1], perm=[0, 1, 3, 2]))
+        operands.append(make.op("Transpose", make.op("Reshape", y, split), perm=[0, 2, 1, 3]))
+    scores = make.op("MatMul", operands[0], make.op("Transpose", operands[1], perm=[0, 1, 3, 2]))
     scores = make.op("Div", scores, make.constant(np.array(math.sqrt(width // heads), np.float32)))
     scores = make.op("Softmax", scores, axis=-1)
-    y = make.op("Reshape", make.op("Transpose", make.op("MatMul", scores, sides[2]), perm=[0, 2, 1, 3]), merged)
+    y = make.op("Reshape", make.op("Transpose", make.op("MatMul", scores, operands[2]), perm=[0, 2, 1, 3]), merged)
     return _normalized(make, make.op("Add", make.op("MatMul", y, make.weight(width, width)), x), width)
 
 

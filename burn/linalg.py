@@ -230,7 +230,7 @@ def _triangular(x: Tensor, b: Tensor, upper: bool) -> Tensor:
 
 
 def _systems(name: str, a: Any, b: Any) -> tuple[Tensor, Tensor, Callable[[Tensor], Tensor]]:
-    """Matrices [batch, n, n], right sides [batch, n, k], and how a solution becomes a result."""
+    """Matrices [batch, n, n], right-hand sides [batch, n, k], and how a solution becomes a result."""
     left, right = together(constant(a), constant(b), floating=True)
     if left.ndim < 2 or left.type.shape[-1] != left.type.shape[-2]:
         raise TypeMismatch(f"{name} is of square matrices", [f"not of {left.type}"])
@@ -238,7 +238,7 @@ def _systems(name: str, a: Any, b: Any) -> tuple[Tensor, Tensor, Callable[[Tenso
     if not right.ndim or (
         (size := right.type.shape[0 if vector else -2]) != n and isinstance(size, int) and isinstance(n, int)
     ):
-        raise TypeMismatch(f"{name} needs right sides of {n} rows", [f"not {right.type} for {left.type}"])
+        raise TypeMismatch(f"{name} needs right-hand sides of {n} rows", [f"not {right.type} for {left.type}"])
     columns = right.unsqueeze(-1) if vector else right
     try:
         batch = broadcast_shapes(left.type.shape[:-2], columns.type.shape[:-2])

@@ -94,7 +94,7 @@ def test_only_square_matrices(name: str) -> None:
 
 
 def test_what_is_refused() -> None:
-    with pytest.raises(TypeMismatch, match="right sides of 3 rows"):
+    with pytest.raises(TypeMismatch, match="right-hand sides of 3 rows"):
         linalg.solve(np.eye(3), np.ones((4, 2)))
     with pytest.raises(TypeMismatch, match="reduced or complete"):
         linalg.qr(np.eye(3), "raw")

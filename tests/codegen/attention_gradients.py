@@ -62,11 +62,11 @@ class Case:
         given += [("lengths", TensorType("int64", (self.b,)))] if self.lengths else []
         program = Program.create(given)
         inputs = dict(zip((name for name, _ in given), program.inputs, strict=True))
-        sides = [inputs[name] for name in "qkv"]
+        operands = [inputs[name] for name in "qkv"]
         with program.building("node"):
-            turned = [ops.transpose(x, permutation=(0, 2, 1, 3)) for x in sides] if self.turned else sides
+            turned = [ops.transpose(x, permutation=(0, 2, 1, 3)) for x in operands] if self.turned else operands
             y = ops.attention(*turned, inputs.get("mask"), inputs.get("lengths"), **self.settings())
-            found = [x for x in gradients([y], [inputs["g"]], sides) if x is not None]
+            found = [x for x in gradients([y], [inputs["g"]], operands) if x is not None]
         program.finish([(f"d{name}", x) for name, x in zip("qkv", found, strict=True)])
         return program
 
@@ -75,15 +75,15 @@ CASES = [
     Case("plain"),
     Case("more than a block", h=1, g=1, s=150, t=131, dtype="bfloat16"),
     Case("causal", s=70, t=70, causal=True),
-    Case("causal in halves", s=70, t=70, causal=True, dtype="float16"),
+    Case("causal in float16", s=70, t=70, causal=True, dtype="float16"),
     Case("causal behind a prefix", s=21, t=70, causal=True, offset=49),
     Case("rows that see no key", s=40, t=40, causal=True, offset=-7),
     Case("grouped queries", h=6, g=2, s=37, t=41, causal=True, offset=4),
-    Case("grouped queries in halves", b=2, h=4, g=2, s=35, t=35, causal=True, dtype="bfloat16"),
+    Case("grouped queries in bfloat16", b=2, h=4, g=2, s=35, t=35, causal=True, dtype="bfloat16"),
     Case("blocks that begin between those of the other side", h=1, g=1, s=256, t=256, causal=True, dtype="bfloat16"),
     Case("a window to the left alone, in whole blocks", s=64, t=64, left=9),
     Case("a window", s=67, t=67, causal=True, left=9),
-    Case("a window to both sides", s=67, t=67, left=5, right=3),
+    Case("a window to the left and the right", s=67, t=67, left=5, right=3),
     Case("an additive mask", mask="float32"),
     Case("a boolean mask", mask="bool", causal=True),
     Case("lengths", b=2, s=9, t=23, lengths=(23, 11), causal=True),
@@ -107,10 +107,10 @@ CASES = [
 
 
 def attended(
-    case: Case, sides: Sequence[np.ndarray], mask: np.ndarray | None = None, lengths: np.ndarray | None = None
+    case: Case, operands: Sequence[np.ndarray], mask: np.ndarray | None = None, lengths: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Probabilities by the definition, the derivatives of scores, and the values of every head, in float64."""
-    q, k, v = (x.astype(np.float64) for x in sides)
+    q, k, v = (x.astype(np.float64) for x in operands)
     k, v = (np.repeat(x, case.h // case.g, axis=1) for x in (k, v))
     score = 0.4 * q @ k.swapaxes(2, 3)
     score_derivative = np.full_like(score, 0.4)
@@ -138,11 +138,11 @@ def attended(
     return p / np.maximum(p.sum(-1, keepdims=True), 1e-300), score_derivative, v
 
 
-def reference(case: Case, sides: Sequence[np.ndarray], g: np.ndarray, **extra: np.ndarray) -> list[np.ndarray]:
+def reference(case: Case, operands: Sequence[np.ndarray], g: np.ndarray, **extra: np.ndarray) -> list[np.ndarray]:
     """The gradients by the definition, in float64."""
-    p, score_derivative, v = attended(case, sides, **extra)
+    p, score_derivative, v = attended(case, operands, **extra)
     share, g = case.h // case.g, g.astype(np.float64)
-    q, k = (x.astype(np.float64) for x in sides[:2])
+    q, k = (x.astype(np.float64) for x in operands[:2])
     slope = g @ v.swapaxes(2, 3)
     slope = p * (slope - (p * slope).sum(-1, keepdims=True)) * score_derivative
     dk, dv = slope.swapaxes(2, 3) @ q, p.swapaxes(2, 3) @ g

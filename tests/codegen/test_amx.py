@@ -1,4 +1,4 @@
-"""Contractions in tile registers: float32 to float32's accuracy out of bfloat16, whatever the sides, sizes and numbers."""
+"""Contractions in tile registers: float32 to float32's accuracy out of bfloat16, for all operands, sizes and numbers."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def matmul_of(m: Dim, k: Dim, n: Dim, turned: str, batch: tuple[Dim, ...] = ()) 
     return program.finish([("y", y)])
 
 
-def sides(rng: np.random.Generator, m: int, k: int, n: int, batch: tuple[int, ...] = ()) -> list[np.ndarray]:
+def random_pair(rng: np.random.Generator, m: int, k: int, n: int, batch: tuple[int, ...] = ()) -> list[np.ndarray]:
     return [rng.standard_normal((*batch, *shape), np.float32) for shape in ((m, k), (k, n))]
 
 
@@ -90,7 +90,7 @@ def test_sides(compiled, turned: str) -> None:
         (290, 0, 290, 1),
         (0, 140, 170, 2),
     ]:
-        a, b = sides(rng, m, k, n, (g,))
+        a, b = random_pair(rng, m, k, n, (g,))
         check(run(*laid_out(a, b, turned)), a, b)
 
 
@@ -99,14 +99,14 @@ def test_sizes_that_are_known(compiled, turned: str) -> None:
     """A depth in one part, and in several; strips of rows and panels of columns shared out among threads."""
     rng = np.random.default_rng(2)
     for m, k, n in [(64, 128, 128), (1031, 129, 133), (261, 930, 259), (67, 131, 1031)]:
-        a, b = sides(rng, m, k, n)
+        a, b = random_pair(rng, m, k, n)
         check(compiled(matmul_of(m, k, n, turned))(*laid_out(a, b, turned)), a, b)
 
 
 def test_a_last_part_of_one_row(compiled) -> None:
     """Rows of the last part of a split contraction are written completely next to those of the only block."""
     depth = 11 * TILE_PART + 1
-    a, b = sides(np.random.default_rng(6), 290, depth, 129)
+    a, b = random_pair(np.random.default_rng(6), 290, depth, 129)
     check(compiled(matmul_of(290, depth, 129, ""))(a, b), a, b)
 
 
@@ -115,15 +115,15 @@ def test_whole_blocks_of_an_unknown_number(compiled) -> None:
     length = symbol("batch") * 256
     rows, depth = compiled(matmul_of(length, 128, 129, "")), compiled(matmul_of(259, length, 129, "a"))
     for batch in (0, 1, 3):
-        a, b = sides(np.random.default_rng(batch), 256 * batch, 128, 129)
+        a, b = random_pair(np.random.default_rng(batch), 256 * batch, 128, 129)
         check(rows(a, b), a, b)
-        a, b = sides(np.random.default_rng(batch), 259, 256 * batch, 129)
+        a, b = random_pair(np.random.default_rng(batch), 259, 256 * batch, 129)
         check(depth(*laid_out(a, b, "a")), a, b)
 
 
 def test_errors_are_those_of_float32(compiled) -> None:
     """No larger, in the mean, than that of one multiply-add in float32 after the other."""
-    a, b = sides(np.random.default_rng(3), 256, 1024, 128)
+    a, b = random_pair(np.random.default_rng(3), 256, 1024, 128)
     want = a.astype("f8") @ b
     made = compiled(matmul_of(256, 1024, 128, ""))(a, b), one_by_one(a, b)
     error, plain = (np.sqrt(np.mean((y - want) ** 2)) for y in made)
@@ -134,7 +134,7 @@ def test_errors_are_those_of_float32(compiled) -> None:
 def test_numbers_that_do_not_split(compiled, turned: str) -> None:
     """Infinities, NaN, the largest numbers, and sums that overflow come out as float32 has them; the smallest count as zero."""
     m, k, n = 260, 129, 131
-    a, b = sides(np.random.default_rng(4), m, k, n)
+    a, b = random_pair(np.random.default_rng(4), m, k, n)
     largest = np.finfo(np.float32).max
     a[3, 5], a[40, 7], b[20, 80] = np.inf, np.nan, -np.inf
     a[70] = b[:, 0] = largest
@@ -184,7 +184,7 @@ def test_threads_share_panels_or_strips(compiled, threads: int) -> None:
     burn.set_num_threads(threads)
     try:
         for m in (64, 65, 250, 900):
-            a, b = sides(np.random.default_rng(m), m, 131, 451)
+            a, b = random_pair(np.random.default_rng(m), m, 131, 451)
             check(run(a, b), a, b)
     finally:
         burn.set_num_threads(before)

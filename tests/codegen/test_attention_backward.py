@@ -25,7 +25,7 @@ MORE = [
     Case("many blocks of keys", h=1, g=1, s=37, t=300, d=40, e=33),
     Case("many blocks of rows", h=2, g=1, s=140, t=131, d=16, e=48, causal=True, offset=-9),
     Case("a window over many blocks", h=1, g=1, s=300, t=300, d=8, e=8, causal=True, left=40),
-    Case("halves of many features", h=1, g=1, s=35, t=70, d=70, e=80, dtype="float16"),
+    Case("float16, many features", h=1, g=1, s=35, t=70, d=70, e=80, dtype="float16"),
     Case("one feature", d=1, e=1),
 ]
 

@@ -128,7 +128,7 @@ def test_matmuls(sizes: tuple[int, int, int], target: str) -> None:
 
 @pytest.mark.parametrize("turned", ["", "left", "right"])
 def test_matmuls_of_runtime_sizes(turned: str) -> None:
-    """One program for all sizes; sides as they lie and on their side."""
+    """One program for all sizes; operands contiguous and transposed."""
 
     def function(x: Any, w: Any) -> Any:
         return (x.T if turned == "left" else x) @ (w.T if turned == "right" else w)
@@ -249,8 +249,8 @@ def test_attention_on_its_way_back(rows: int) -> None:
     q, k, v = (random(1, 2, rows, 20) for _ in range(3))
 
     def function(q: Any, k: Any, v: Any) -> Any:
-        def total(*sides: Any) -> Any:
-            return (ops.attention(*sides, causal=False, scale=20**-0.5) ** 2.0).sum()
+        def total(*operands: Any) -> Any:
+            return (ops.attention(*operands, causal=False, scale=20**-0.5) ** 2.0).sum()
 
         return burn.grad(total, argnums=(0, 1, 2))(q, k, v)
 

@@ -104,13 +104,13 @@ def test_matmuls_along_any_axis(target: str, axis: int, rows: int) -> None:
     program = Program.create([("x", TensorType("float32", (2, n, 128)))])
     with program.building("products"):
         x = program.inputs[0]
-        sides = {"lhs_batch": (), "rhs_batch": (), "lhs_contract": (2,), "rhs_contract": (0,)}
+        axes = {"lhs_batch": (), "rhs_batch": (), "lhs_contract": (2,), "rhs_contract": (0,)}
         parts = [
-            ops.relu(ops.dot_general(x, weights(program, a), **sides)),
+            ops.relu(ops.dot_general(x, weights(program, a), **axes)),
             ops.exp(ops.mul(x, x))
             if axis == 2
             else ops.concat([x, ops.slice(x, starts=(0, 0, 0), sizes=(2, n, 2), steps=(1, 1, 1))], axis=2),
-            ops.dot_general(x, weights(program, b), **sides),
+            ops.dot_general(x, weights(program, b), **axes),
         ]
         y = ops.concat(parts, axis=axis)
     program.finish([("y", y)])
@@ -128,10 +128,10 @@ def test_a_part_that_another_part_is_made_of(swapped: bool) -> None:
     rng = np.random.default_rng(4)
     first, second = rng.standard_normal((16, 16)).astype("f4"), rng.standard_normal((16, 32)).astype("f4")
     program = Program.create([("x", TensorType("float32", (64, 16)))])
-    sides = {"lhs_batch": (), "rhs_batch": (), "lhs_contract": (1,), "rhs_contract": (0,)}
+    axes = {"lhs_batch": (), "rhs_batch": (), "lhs_contract": (1,), "rhs_contract": (0,)}
     with program.building("parts"):
-        y = ops.dot_general(program.inputs[0], weights(program, first), **sides)
-        parts = [ops.dot_general(y, weights(program, second), **sides), ops.tanh(y)]
+        y = ops.dot_general(program.inputs[0], weights(program, first), **axes)
+        parts = [ops.dot_general(y, weights(program, second), **axes), ops.tanh(y)]
         whole = ops.concat(parts[::-1] if swapped else parts, axis=1)
     run = executable(program.finish([("y", whole)]))
     given = rng.standard_normal((64, 16)).astype("f4")
@@ -156,11 +156,11 @@ def test_profiles_tell_of_each_part() -> None:
     """A launch has the nodes, operations and bytes of the part that it makes, and not of all."""
     a, b = (np.ones((16, c), "f4") for c in (16, 32))
     program = Program.create([("x", TensorType("float32", (64, 16)))])
-    sides = {"lhs_batch": (), "rhs_batch": (), "lhs_contract": (1,), "rhs_contract": (0,)}
+    axes = {"lhs_batch": (), "rhs_batch": (), "lhs_contract": (1,), "rhs_contract": (0,)}
     with program.building("left"):
-        left = ops.dot_general(program.inputs[0], weights(program, a), **sides)
+        left = ops.dot_general(program.inputs[0], weights(program, a), **axes)
     with program.building("right"):
-        right = ops.dot_general(program.inputs[0], weights(program, b), **sides)
+        right = ops.dot_general(program.inputs[0], weights(program, b), **axes)
     with program.building("whole"):
         whole = ops.concat([left, right], axis=1)
     program.finish([("y", whole)])

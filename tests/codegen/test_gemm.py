@@ -44,7 +44,7 @@ TYPES = [
 def traits(types: Types, target: str) -> tuple[object, ...]:
     """Each kind of sum on each kind of CPU."""
     is_half = types.lhs in ("float16", "bfloat16")
-    return target, "int" if "int" in types.result else "halves" if is_half else types.result
+    return target, "int" if "int" in types.result else "half" if is_half else types.result
 
 
 EPSILON = {"float16": 2.0**-11, "bfloat16": 2.0**-8, "float32": 2.0**-24, "float64": 2.0**-53}

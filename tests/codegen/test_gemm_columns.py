@@ -1,4 +1,4 @@
-"""Right sides however they lie: columns side by side or apart, in panels or not, one of everything."""
+"""The rhs in every layout: columns contiguous or strided, in panels or not, one of everything."""
 
 from __future__ import annotations
 

@@ -109,7 +109,7 @@ def test_a_depth_that_varies_is_summed_in_parts(target: str) -> None:
 
 @pytest.mark.parametrize("target", RUNNABLE)
 def test_any_number_of_rows(target: str) -> None:
-    """Rows that only a run can count: one of them has code of its own. Small and large right sides, and rows of two axes."""
+    """Numbers of rows known at run time: one row has code of its own. Small and large rhs, and rows of two axes."""
     rng = np.random.default_rng(8)
     shapes = [(31, 70), (1600, 33), (64, 128)]
     weights = [rng.standard_normal(shape).astype("f4") for shape in shapes]

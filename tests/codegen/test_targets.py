@@ -124,10 +124,10 @@ def matmuls(dtype: str, shapes: list[tuple[int, int, int]]) -> Program:
     ]
     program = Program.create(types)
     with program.building("products"):
-        sides = list(program.inputs)
+        factors = list(program.inputs)
         made = [
             ops.dot_general(a, b, lhs_contract=(1,), rhs_contract=(0,))
-            for a, b in zip(sides[::2], sides[1::2], strict=True)
+            for a, b in zip(factors[::2], factors[1::2], strict=True)
         ]
     return program.finish([(f"y{i}", y) for i, y in enumerate(made)])
 

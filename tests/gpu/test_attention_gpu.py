@@ -57,9 +57,9 @@ def test_attention_and_gradients(torch: Any, case: Case) -> None:
     torch.manual_seed(0)
     e = case.e or case.d
     shapes = [(case.b, case.h, case.s, case.d), (case.b, case.g, case.t, case.d), (case.b, case.g, case.t, e)]
-    sides = [torch.randn(shape, device="cuda").to(getattr(torch, case.dtype)) for shape in shapes]
-    cotangent = torch.randn((case.b, case.h, case.s, e), device="cuda").to(sides[0].dtype)
-    given = [x.transpose(1, 2).contiguous() for x in sides] if case.turned else sides
+    operands = [torch.randn(shape, device="cuda").to(getattr(torch, case.dtype)) for shape in shapes]
+    cotangent = torch.randn((case.b, case.h, case.s, e), device="cuda").to(operands[0].dtype)
+    given = [x.transpose(1, 2).contiguous() for x in operands] if case.turned else operands
     settings: dict[str, Any] = {"scale": case.d**-0.5, "causal": case.causal, "offset": case.offset}
 
     def forward(q: Any, k: Any, v: Any) -> Any:
@@ -73,16 +73,16 @@ def test_attention_and_gradients(torch: Any, case: Case) -> None:
     types = [f"{case.dtype}[{', '.join(map(str, x.shape))}]" for x in (*given, cotangent)]
     y, *slopes = burn.compile(both, types, cache=False, device="cuda")(*given, cotangent)
     slopes = [x.transpose(1, 2) for x in slopes] if case.turned else slopes
-    for got, want in zip((y, *slopes), _wanted(torch, case, sides, cotangent), strict=True):
+    for got, want in zip((y, *slopes), _wanted(torch, case, operands, cotangent), strict=True):
         assert_near(got, want)
     alone = burn.compile(forward, types[:3], cache=False, device="cuda")(*given)
     assert_near(alone, y.double())
 
 
-def _wanted(torch: Any, case: Case, sides: list[Any], cotangent: Any) -> tuple[Any, ...]:
+def _wanted(torch: Any, case: Case, operands: list[Any], cotangent: Any) -> tuple[Any, ...]:
     """By the definition, in float64; a row that sees no key gives zeros."""
     with torch.enable_grad():
-        q, k, v = (x.double().requires_grad_() for x in sides)
+        q, k, v = (x.double().requires_grad_() for x in operands)
         keys, values = (x.repeat_interleave(case.h // case.g, 1) for x in (k, v))
         score = q @ keys.mT * case.d**-0.5
         row, key = (torch.arange(n, device="cuda") for n in (case.s, case.t))

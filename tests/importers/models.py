@@ -40,5 +40,5 @@ def model(
 
 def node(op: str, inputs: str, outputs: str, name: str = "", **attributes: Any) -> onnx.NodeProto:
     """A node; operands are separated by spaces, a dash stands for one that is left out."""
-    sides = [["" if word == "-" else word for word in side.split()] for side in (inputs, outputs)]
-    return helper.make_node(op, *sides, name=name or None, **attributes)
+    names = [["" if word == "-" else word for word in side.split()] for side in (inputs, outputs)]
+    return helper.make_node(op, *names, name=name or None, **attributes)

@@ -7,7 +7,7 @@ from tests.points.explained import DERIVATIVES, ZERO, Reason
 
 CLIP = "exported as Clip, whose derivative at a bound is that of PyTorch's clamp; PyTorch's hardtanh and its kin have 0 there"
 BRANCH = "in the formula the branch that is not taken overflows or divides by 0, and 0 times infinity is NaN"
-KINK = "the formula has a kink, where both sides' derivatives are shared or the second derivative is lost"
+KINK = "the formula has a kink, where the one-sided derivatives are averaged or the second derivative is lost"
 ROOT = "the formula divides by a root, which is 0"
 TIES = "the formula compares with a maximum so far: equal elements share the cotangent, PyTorch gives it to one"
 CLAMPED = "PyTorch clamps the variance behind autograd's back; the export has Max"

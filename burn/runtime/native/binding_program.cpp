@@ -82,7 +82,7 @@ int call_debug_host(burn_run *, int64_t function, const char *text, int64_t byte
         PyObject *sizes = PyTuple_New(static_cast<Py_ssize_t>(rank));
         for (int64_t axis = 0; sizes && axis < rank; axis++) {
             size *= dims[axis];
-            PyTuple_SET_ITEM(sizes, static_cast<Py_ssize_t>(axis), PyLong_FromLongLong(dims[axis]));
+            PyTuple_SetItem(sizes, static_cast<Py_ssize_t>(axis), PyLong_FromLongLong(dims[axis]));
         }
         PyObject *item = sizes ? Py_BuildValue("LNy#", static_cast<long long>(words[1]), sizes,
                                                reinterpret_cast<const char *>(static_cast<uintptr_t>(words[0])),

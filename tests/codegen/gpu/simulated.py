@@ -139,8 +139,10 @@ def _reduce(self: Any, given: tuple[Any, ...]) -> list[Any]:
     inputs, axis = self.unravel(given, self.axis)
     rows = [np.moveaxis(x.handle.data, axis, 0) for x in inputs]
     while (count := len(rows[0]) // 2 * 2) > 0:
-        sides = [self.to_tensor(row[n:count:2], x.dtype) for n in (0, 1) for row, x in zip(rows, inputs, strict=True)]
-        made = self.combine_fn.fn(*sides)
+        neighbours = [
+            self.to_tensor(row[n:count:2], x.dtype) for n in (0, 1) for row, x in zip(rows, inputs, strict=True)
+        ]
+        made = self.combine_fn.fn(*neighbours)
         pairs = [x.handle.data if isinstance(x, tensor) else x for x in (made if isinstance(made, tuple) else (made,))]
         rows = [np.concatenate([np.asarray(p, r.dtype), r[count:]]) for p, r in zip(pairs, rows, strict=True)]
     totals = [row[0] for row in rows]

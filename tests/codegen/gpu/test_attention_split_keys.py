@@ -26,7 +26,7 @@ PREFERENCES = replace(GPU().preferences, split_keys=32)
 
 CASES = [
     Case("one query", s=1, t=150),
-    Case("halves", s=1, t=128, dtype="bfloat16"),
+    Case("bfloat16", s=1, t=128, dtype="bfloat16"),
     Case("a few queries behind a prefix", s=5, t=101, causal=True, offset=96),
     Case("grouped queries", b=2, h=6, g=2, s=1, t=99, causal=True, offset=98),
     Case("queries that see only the first part, or nothing", s=3, t=100, causal=True, offset=-1),
@@ -50,8 +50,8 @@ def test_parts(case: Case) -> None:
     program = Program.create(inputs)
     with program.building("node"):
         named = dict(zip((name for name, _ in inputs), program.inputs, strict=True))
-        sides = [named.get(name) for name in ("q", "k", "v", "mask", "lengths")]
-        y = ops.exp(ops.attention(*sides, **case.settings()))
+        operands = [named.get(name) for name in ("q", "k", "v", "mask", "lengths")]
+        y = ops.exp(ops.attention(*operands, **case.settings()))
     program.finish([("y", y)])
     pipeline.run(pipeline.parse("decompose{keep=attention},fuse"), program, Environment(GPU()))
     assert program_text(program, PREFERENCES).count("kernel {") == 2

@@ -40,17 +40,21 @@ class Attention:
         shapes = [(2, n, s, self.d) for n, s in ((self.h, self.s), (self.g, self.t), (self.g, self.t))]
         shapes = [(b, s, h, d) for b, h, s, d in shapes] if self.transposed else shapes
         given = [(name, TensorType(self.dtype, shape)) for name, shape in zip("qkv", shapes, strict=True)]
-        given += [("owed", TensorType(self.dtype, (2, self.h, self.s, self.d)))] if self.back else []
+        given += [("cotangent", TensorType(self.dtype, (2, self.h, self.s, self.d)))] if self.back else []
         given += [("mask", TensorType(self.dtype, (self.s, self.t)))] if self.mask else []
         program = Program.create(given)
         inputs = dict(zip((name for name, _ in given), program.inputs, strict=True))
         with program.building("node"):
-            sides = [inputs[name] for name in "qkv"]
-            read = [ops.transpose(x, permutation=(0, 2, 1, 3)) for x in sides] if self.transposed else sides
+            inputs_of_loss = [inputs[name] for name in "qkv"]
+            read = (
+                [ops.transpose(x, permutation=(0, 2, 1, 3)) for x in inputs_of_loss]
+                if self.transposed
+                else inputs_of_loss
+            )
             y = ops.attention(*read, inputs.get("mask"), None, scale=0.125, **self.settings)
             made = [("y", y)]
             if self.back:
-                cotangent = zip("qkv", gradients([y], [inputs["owed"]], sides), strict=True)
+                cotangent = zip("qkv", gradients([y], [inputs["cotangent"]], inputs_of_loss), strict=True)
                 made += [(f"d{name}", x) for name, x in cotangent if x is not None]
         program.finish(made)
         return program

@@ -180,7 +180,7 @@ def test_what_goes_with_the_columns(shape: tuple[int, ...]) -> None:
         decay = builders.neg(w)
         gradient = builders.add(builders.reduce(y, kind="sum", axes=leading), decay)
         best = builders.reduce(y, kind="max", axes=(len(shape) - 1,), keepdims=True)
-    program.finish([("y", y), ("decay", decay), ("owed", gradient), ("best", best)])
+    program.finish([("y", y), ("decay", decay), ("gradient", gradient), ("best", best)])
     pipeline.run(pipeline.parse("fuse"), program, Environment(SmallGPU()))
     assert 1 in folding(program) and len(folding(program)) <= 3
     given = [random(t, {}, i) for i, t in enumerate(program.input_types)]

@@ -56,7 +56,7 @@ def test_one_of_each_kind_for_another_maker() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["a padded convolution of halves", "a weight's gradient in parts of a batch with a name"]
+    "name", ["a padded convolution of float16", "a weight's gradient in parts of a batch with a name"]
 )
 def test_both_operands_of_a_matmul_are_prefetched(name: str) -> None:
     """A side that the compiler cannot copy in whole words is waited for at every step; such a kernel has less shared memory."""

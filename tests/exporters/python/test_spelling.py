@@ -87,9 +87,9 @@ def function(draw: random.Random, values: list[ir.Value]) -> ir.Value:
     x = pick(draw, values, lambda t: DTYPES[t.dtype].kind in row.kinds)
     dtype = type_of(x).dtype
     builder = getattr(ops, row.name + "_" * (row.name in ("and", "or", "not")))
-    sides = [x, operand(draw, values, dtype)][: row.arity]
-    draw.shuffle(sides)
-    return builder(*sides)
+    arguments = [x, operand(draw, values, dtype)][: row.arity]
+    draw.shuffle(arguments)
+    return builder(*arguments)
 
 
 def reduced(draw: random.Random, values: list[ir.Value]) -> ir.Value:

@@ -73,7 +73,7 @@ class Draft:
         self.named = named
         self.program = Program()
         self.values: list[Value] = []
-        self.sides = [Numpy(), *(Numpy(np.random.default_rng([seed, i])) for i in range(TWINS))]
+        self.libraries = [Numpy(), *(Numpy(np.random.default_rng([seed, i])) for i in range(TWINS))]
         self.extents = [*self.random.sample(SIZES, 3), 1]
         if self.random.random() < 0.12:
             self.extents.append(0)
@@ -131,7 +131,7 @@ class Draft:
         scopes = [{v.name: v.array for v in self.values}]
         scopes += [{v.name: v.twins[i] for v in self.values} for i in range(TWINS)]
         try:
-            results = [eval(expression, {"m": s}, scope) for s, scope in zip(self.sides, scopes, strict=True)]
+            results = [eval(expression, {"m": s}, scope) for s, scope in zip(self.libraries, scopes, strict=True)]
         except (ValueError, IndexError, TypeError, ZeroDivisionError, np.linalg.LinAlgError, OverflowError) as error:
             raise Unfit from error
         many = isinstance(results[0], (list, tuple))

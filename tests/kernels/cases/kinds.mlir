@@ -87,7 +87,7 @@ func.func @main(%x: tensor<1x8xf32>) -> tensor<1x8xf32> {
 // CHECK-NEXT: if 0 <= i1 + w1 - 1 < 8 then
 // CHECK-NEXT: r0 = max
 
-// ----- contract: sides that are converted, and an epilogue
+// ----- contract: operands that are converted, and an epilogue
 func.func @main(%x: tensor<2x6x4xf16>, %w: tensor<2x4x8xf16>, %b: tensor<8xf16>) -> tensor<2x6x8xf16> {
   %0 = "burn.dot_general"(%x, %w) {lhs_batch = array<i64: 0>, rhs_batch = array<i64: 0>, lhs_contract = array<i64: 2>, rhs_contract = array<i64: 1>} : (tensor<2x6x4xf16>, tensor<2x4x8xf16>) -> tensor<2x6x8xf16>
   %1 = "burn.add"(%0, %b) : (tensor<2x6x8xf16>, tensor<8xf16>) -> tensor<2x6x8xf16>

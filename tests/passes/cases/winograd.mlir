@@ -17,7 +17,7 @@ func.func @main(%x: tensor<?x7x9x2xf64, ["n", "7", "9", "2"]>, %w: tensor<3x3x2x
 // CHECK-SAME: sizes = array<i64: 7, 8>
 // CHECK-NOT: burn.conv
 
-// ----- what a filter is owed is summed at the points
+// ----- the gradient of a filter is summed in the Winograd domain
 // rounds
 func.func @main(%x: tensor<?x5x6x2xf64, ["n", "5", "6", "2"]>, %g: tensor<?x5x5x3xf64, ["n", "5", "5", "3"]>) -> tensor<3x3x2x3xf64> {
   %zero = "burn.full"() {dtype = "float64", shape = [], value = 0.0 : f64} : () -> tensor<f64>

@@ -1,6 +1,6 @@
 // passes: fuse
 
-// ----- sums of what a normalisation is owed, and what it then owes, read that once
+// ----- sums of a normalisation's cotangent, and the gradient that depends on them, read the cotangent once
 func.func @main(%x: tensor<640x32xbf16>, %g: tensor<640x32xbf16>, %m: tensor<1x32xf32>) -> (tensor<1x32xf32>, tensor<640x32xf32>) {
   %0 = "burn.cast"(%g) {dtype = "float32", saturate = true} : (tensor<640x32xbf16>) -> tensor<640x32xf32>
   %1 = "burn.reduce"(%0) {axes = array<i64: 0>, keepdims = true, kind = "sum"} : (tensor<640x32xf32>) -> tensor<1x32xf32>

@@ -16,7 +16,7 @@ func.func @main(%x: tensor<2048x256xbf16>, %y: tensor<256x1024xbf16>, %b: tensor
 // CHECK: burn.mul
 // CHECK-NOT: burn.group
 
-// ----- so is what belongs with it: the slope of a function by what is owed
+// ----- the multiplication by a function's derivative is in the group of the function
 func.func @main(%x: tensor<2048x256xbf16>, %y: tensor<256x1024xbf16>, %z: tensor<2048x1024xbf16>) -> tensor<2048x1024xbf16> {
   %0 = "burn.exp"(%z) : (tensor<2048x1024xbf16>) -> tensor<2048x1024xbf16>
   %1 = "burn.dot_general"(%x, %y) {lhs_batch = array<i64>, lhs_contract = array<i64: 1>, rhs_batch = array<i64>, rhs_contract = array<i64: 0>} : (tensor<2048x256xbf16>, tensor<256x1024xbf16>) -> tensor<2048x1024xbf16>

@@ -63,7 +63,7 @@ func.func @main(%x: tensor<?x32xf32, ["n", "32"]>, %w: tensor<32x20xf32>, %b: te
 // CHECK-NEXT: v{{.*}} = total + v{{.*}}
 // CHECK-NEXT: tl.store({{.*}}, mask=inside_x0 & inside_y0)
 
-// ----- contraction: halves stay halves for the block products, and tiles that come out even need no mask
+// ----- contraction: half precision is kept for the block products, and tiles that come out even need no mask
 func.func @main(%x: tensor<256x256xf16>, %w: tensor<256x256xf16>) -> tensor<256x256xf16> {
   %0 = "burn.dot_general"(%x, %w) {lhs_batch = array<i64>, rhs_batch = array<i64>, lhs_contract = array<i64: 1>, rhs_contract = array<i64: 0>} : (tensor<256x256xf16>, tensor<256x256xf16>) -> tensor<256x256xf16>
   "burn.return"(%0) : (tensor<256x256xf16>) -> ()
@@ -97,7 +97,7 @@ func.func @main(%x: tensor<5x?xf32, ["5", "n"]>) -> tensor<5x?xf32, ["5", "n"]> 
 // CHECK:        tl.store(b0 + {{.*}}, mask=inside)
 // CHECK-NEXT:   tl.debug_barrier()
 
-// ----- halves are computed in float32
+// ----- half precision is computed in float32
 func.func @main(%x: tensor<?xf16, ["n"]>) -> tensor<?xf16, ["n"]> {
   %0 = "burn.tanh"(%x) : (tensor<?xf16, ["n"]>) -> tensor<?xf16, ["n"]>
   "burn.return"(%0) : (tensor<?xf16, ["n"]>) -> ()
@@ -144,7 +144,7 @@ func.func @main(%x: tensor<?x48xf32, ["n", "48"]>) -> tensor<48xf32> {
 // CHECK:      r0 = (start + tl.arange(0, COLUMNS)[:, None]).to(INT)
 // CHECK:      max0 = tl.reduce(total0, 0, greatest)[None, :]
 
-// ----- contraction: a padded convolution of halves reads zeros outside, found once for a block of channels
+// ----- contraction: a padded convolution of float16 reads zeros outside, found once for a block of channels
 func.func @main(%x: tensor<1x9x9x64xf16>, %w: tensor<3x3x64x64xf16>) -> tensor<1x9x9x64xf16> {
   %0 = "burn.conv"(%x, %w) {strides = array<i64: 1, 1>, dilations = array<i64: 1, 1>, low = ["1", "1"], high = ["1", "1"], groups = 1 : i64, layout = "last"} : (tensor<1x9x9x64xf16>, tensor<3x3x64x64xf16>) -> tensor<1x9x9x64xf16>
   "burn.return"(%0) : (tensor<1x9x9x64xf16>) -> ()

@@ -43,9 +43,9 @@ def by_itself(graph: Graph, value: Value) -> None:
         raise Reject("rank")
     order = list(range(value.rank))
     order[-2:] = order[-1], order[-2]
-    sides = [value.name, *graph.node("Transpose", value, perm=order)]
-    graph.random.shuffle(sides)
-    graph.node("MatMul", *sides)
+    operands = [value.name, *graph.node("Transpose", value, perm=order)]
+    graph.random.shuffle(operands)
+    graph.node("MatMul", *operands)
 
 
 def by_other(graph: Graph, value: Value) -> None:

@@ -43,9 +43,9 @@ class Body:
             if kind < 0.4:
                 value = self.node(graph.choice(["Tanh", "Relu", "Abs", "Neg", "Sigmoid"]), value)
             elif kind < 0.7 and outer:
-                sides = [value, graph.choice(outer)]
-                graph.random.shuffle(sides)
-                value = self.node(graph.choice(["Add", "Mul", "Sub", "Max"]), *sides)
+                arguments = [value, graph.choice(outer)]
+                graph.random.shuffle(arguments)
+                value = self.node(graph.choice(["Add", "Mul", "Sub", "Max"]), *arguments)
             else:
                 value = self.node(
                     graph.choice(["Add", "Mul"]), value, self.constant(graph.choice([0.5, 2, -1]), np.float32)

@@ -124,9 +124,9 @@ def logic(graph: Graph) -> None:
 @step(5)
 def where(graph: Graph) -> None:
     condition, value = graph.pick(is_bool), graph.pick(is_number)
-    sides = [value, partner(graph, value)]
-    graph.random.shuffle(sides)
-    graph.node("Where", condition, *sides)
+    branches = [value, partner(graph, value)]
+    graph.random.shuffle(branches)
+    graph.node("Where", condition, *branches)
 
 
 @step(1)
