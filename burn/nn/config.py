@@ -69,9 +69,8 @@ class Config:
         for name in inspect.get_annotations(cls):
             if isinstance(cls.__dict__.get(name), (list, dict)):
                 setattr(cls, name, frozen(cls.__dict__[name]))
-            if isinstance(cls.__dict__.get(name), Mapping):  # dataclasses take no default that has no hash
-                table = cls.__dict__[name]
-                setattr(cls, name, dataclasses.field(default_factory=lambda table=table: table))
+            if isinstance(cls.__dict__.get(name), Mapping):
+                setattr(cls, name, _default(cls.__dict__[name]))
         dataclasses.dataclass(frozen=True, repr=False)(cls)
         for field in dataclasses.fields(cls):  # type: ignore[arg-type]
             if f"with_{field.name}" not in cls.__dict__:
@@ -223,13 +222,20 @@ def derived(cls: type, base: type[LayerConfig] = LayerConfig, without: Collectio
         annotations[parameter.name] = hint
         keyword = parameter.kind is inspect.Parameter.KEYWORD_ONLY
         if default is not inspect.Parameter.empty:
-            space[parameter.name] = dataclasses.field(default=default, kw_only=keyword)
+            space[parameter.name] = _default(default, keyword)
         elif keyword:
             space[parameter.name] = dataclasses.field(kw_only=True)
     space["__annotations__"] = annotations
     space["__qualname__"] = f"{cls.__qualname__}.Config"
     space["__doc__"] = f"The arguments of `{cls.__qualname__}`."
     return type("Config", (base,), space)
+
+
+def _default(value: Any, kw_only: bool = False) -> Any:
+    """A field with a default. dataclasses refuse values without a hash, and in Python 3.10 all dictionaries."""
+    if isinstance(value, Mapping):
+        return dataclasses.field(default_factory=lambda: value, kw_only=kw_only)
+    return dataclasses.field(default=value, kw_only=kw_only)
 
 
 def _constructor_hints(cls: type) -> dict[str, Any]:
