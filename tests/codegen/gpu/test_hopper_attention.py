@@ -45,16 +45,12 @@ class Attention:
         program = Program.create(given)
         inputs = dict(zip((name for name, _ in given), program.inputs, strict=True))
         with program.building("node"):
-            inputs_of_loss = [inputs[name] for name in "qkv"]
-            read = (
-                [ops.transpose(x, permutation=(0, 2, 1, 3)) for x in inputs_of_loss]
-                if self.transposed
-                else inputs_of_loss
-            )
+            qkv = [inputs[name] for name in "qkv"]
+            read = [ops.transpose(x, permutation=(0, 2, 1, 3)) for x in qkv] if self.transposed else qkv
             y = ops.attention(*read, inputs.get("mask"), None, scale=0.125, **self.settings)
             made = [("y", y)]
             if self.back:
-                cotangent = zip("qkv", gradients([y], [inputs["cotangent"]], inputs_of_loss), strict=True)
+                cotangent = zip("qkv", gradients([y], [inputs["cotangent"]], qkv), strict=True)
                 made += [(f"d{name}", x) for name, x in cotangent if x is not None]
         program.finish(made)
         return program

@@ -21,7 +21,7 @@ from burn.codegen.triton.hopper.warp_specialised import (
 from burn.codegen.triton.printed import Printed
 from burn.codegen.triton.tensor_maps import matrix
 from burn.dialect.dims import Dim, product
-from burn.kernels.body import AttentionKernel, Load, Where
+from burn.kernels.body import AttentionKernel, Load
 from burn.kernels.rewrite import fetches
 
 
@@ -67,7 +67,12 @@ class _Attention(WarpSpecialisedPrinter):
     def print(self) -> Printed:
         sizes, shape = self.sizes, self.shape
         assert shape is not None
-        parts = [self._main(), self._queries(), self._seen(shape.walked), self._write()]
+        parts = [
+            self._main(),
+            self._queries(),
+            self.seen(self.kernel.key, shape.walked, f"The mask of a block of keys for {GROUP} rows."),
+            self._write(),
+        ]
         constants = {"DEPTH": self.depth, "COLUMNS": self.columns, "AHEAD": int(shape.ahead)}
         batch = product([v.extent for v in (*sizes.batch, *sizes.rows[:-1])])
         return self.launched(parts, shape, constants, sizes.rows[-1].extent, batch)
@@ -89,14 +94,6 @@ class _Attention(WarpSpecialisedPrinter):
         self.along(printer)
         self.across(printer, "d", self.kernel.depth, self.depth)
         printer.code.line(f"return {printer.value(self.query)}")
-        return text(head, printer)
-
-    def _seen(self, keys: int) -> str:
-        printer, head = self.inner("seen", ["start", "x"], f"The mask of a block of keys for {GROUP} rows.")
-        self.along(printer, whole=True)
-        self.across(printer, "k", self.kernel.key, keys, "start + ")
-        tests = [printer.axes["k"].mask, *(printer.tests(self.score.ranges) if isinstance(self.score, Where) else [])]
-        printer.code.line(f"return {' & '.join(tests)}")
         return text(head, printer)
 
     def _write(self) -> str:

@@ -21,7 +21,7 @@ from burn.codegen.triton.hopper.warp_specialised import (
 from burn.codegen.triton.printed import Printed
 from burn.codegen.triton.tensor_maps import matrix
 from burn.dialect.dims import Dim, product
-from burn.kernels.body import AttentionGradientKernel, Const, Load, Where
+from burn.kernels.body import AttentionGradientKernel, Const, Load
 from burn.kernels.rewrite import fetches
 
 
@@ -73,7 +73,13 @@ class _Gradient(WarpSpecialisedPrinter):
     def print(self) -> Printed:
         sizes, shape = self.sizes, self.shape
         assert shape is not None
-        parts = [self._main(), self._own(), self._seen(shape.walked), *self._kept(shape.walked), self._write()]
+        parts = [
+            self._main(),
+            self._own(),
+            self.seen(self.kernel.row, shape.walked, f"The mask of a block of rows for {GROUP} keys."),
+            *self._kept(shape.walked),
+            self._write(),
+        ]
         constants = {"DEPTH": self.depth, "COLUMNS": self.columns}
         return self.launched(parts, shape, constants, sizes.key.extent, product([v.extent for v in sizes.batch]))
 
@@ -108,14 +114,6 @@ class _Gradient(WarpSpecialisedPrinter):
                 self.across(printer, axis, loop, size)
                 found.append(printer.value(operand))
         printer.code.line(f"return {', '.join(found)}")
-        return text(head, printer)
-
-    def _seen(self, rows: int) -> str:
-        printer, head = self.inner("seen", ["start", "x"], f"The mask of a block of rows for {GROUP} keys.")
-        self.along(printer, whole=True)
-        self.across(printer, "k", self.kernel.row, rows, "start + ")
-        tests = [printer.axes["k"].mask, *(printer.tests(self.score.ranges) if isinstance(self.score, Where) else [])]
-        printer.code.line(f"return {' & '.join(tests)}")
         return text(head, printer)
 
     def _kept(self, rows: int) -> Iterator[str]:

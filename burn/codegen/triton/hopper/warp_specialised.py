@@ -119,6 +119,15 @@ class WarpSpecialisedPrinter(Attended):
         index = printer.code.let(f"({begin}tl.arange(0, {size})[None, :]).to(INT)", name)
         self.put(printer, name, loop, index)
 
+    def seen(self, loop: LoopVar, size: int, about: str) -> str:
+        """The function for the mask of a block of another loop. about: its docstring."""
+        printer, head = self.inner("seen", ["start", "x"], about)
+        self.along(printer, whole=True)
+        self.across(printer, "k", loop, size, "start + ")
+        tests = [printer.axes["k"].mask, *(printer.tests(self.score.ranges) if isinstance(self.score, Where) else [])]
+        printer.code.line(f"return {' & '.join(tests)}")
+        return text(head, printer)
+
     def put(self, printer: ScalarPrinter, name: str, loop: LoopVar, index: str, whole: bool = False) -> None:
         mask = "" if whole else printer.code.let(f"{index} < {printer.dim(loop.extent)}", "inside")
         printer.axes[name] = Axis(index, mask)

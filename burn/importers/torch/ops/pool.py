@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 from typing import Any
 
@@ -62,7 +63,7 @@ def _n(node: Node) -> int:
     return int(node.op.split(".")[1].split("pool")[1][0])
 
 
-@aten(*(f"max_pool{n}d.default" for n in (1, 2, 3)))
+@aten(*(f"max_pool{n}d.default" for n in (1, 2, 3)), *(f"max_pool{n}d_with_indices.default" for n in (2, 3)))
 def max_pool(
     node: Node,
     x: ir.Value,
@@ -71,23 +72,25 @@ def max_pool(
     padding: Any = (0,),
     dilation: Any = (1,),
     ceil: bool = False,
-) -> ir.Value:
-    return Windows(type_of(x), kernel, stride, padding, dilation, ceil, _n(node)).slide(x, "max")
-
-
-@aten(*(f"max_pool{n}d_with_indices.default" for n in (2, 3)))
-def max_pool_with_indices(
-    node: Node,
-    x: ir.Value,
-    kernel: Any,
-    stride: Any = (),
-    padding: Any = (0,),
-    dilation: Any = (1,),
-    ceil: bool = False,
-) -> list[Any]:
+) -> Any:
+    """The maxima, and with indices the index of each in the flattened spatial axes."""
     w = Windows(type_of(x), kernel, stride, padding, dilation, ceil, _n(node))
     best = w.slide(x, "max")
+    if "with_indices" not in node.op:
+        return best
     return [best, _flat_index(x, w) if node.uses(1) else None]
+
+
+def _gathered(cells: ir.Value, lead: int, shape: tuple[Dim, ...]) -> ir.Value:
+    """[*lead, d1, k1 .. dn, kn], the elements of windows beside each spatial axis, as [*lead, d1 .. dn, k1 * .. * kn]."""
+    outer, inner = (range(first, type_of(cells).rank, 2) for first in (lead, lead + 1))
+    return reshape(transpose(cells, (*range(lead), *outer, *inner)), shape)
+
+
+def _step(inside: ir.Value, kernel: Sequence[Dim], axis: int) -> ir.Value:
+    """The index along one axis of a window's element, of its index in the flattened window."""
+    after = dim_value(product(kernel[axis + 1 :]))
+    return ops.mod(ops.div(inside, after), dim_value(kernel[axis]))
 
 
 def _flat_index(x: ir.Value, w: Windows) -> ir.Value:
@@ -99,13 +102,11 @@ def _flat_index(x: ir.Value, w: Windows) -> ir.Value:
         starts = ops.mul(ops.iota(shape=(sizes[i], 1), axis=0), number(w.strides[i], "int64"))
         steps = ops.mul(ops.iota(shape=(1, w.kernel[i]), axis=1), number(w.dilations[i], "int64"))
         cells = ops.gather(cells, ops.add(starts, steps), axis=lead + 2 * i)
-    cells = transpose(cells, (*range(lead), *(lead + 2 * i for i in range(n)), *(lead + 1 + 2 * i for i in range(n))))
-    cells = reshape(cells, (*type_of(x).shape[:lead], *sizes, product(w.kernel)))
+    cells = _gathered(cells, lead, (*type_of(x).shape[:lead], *sizes, product(w.kernel)))
     inside = ops.arg_reduce(cells, kind="max", axis=lead + n)
     index: Any = number(0, "int64")
     for i in range(n):
-        after = prod(w.kernel[i + 1 :])
-        step = ops.mod(ops.div(inside, number(after, "int64")), number(w.kernel[i], "int64"))
+        step = _step(inside, w.kernel, i)
         window = along(ops.iota(shape=(sizes[i],), axis=0), lead + i, lead + n)
         begin = ops.sub(ops.mul(window, number(w.strides[i], "int64")), number(w.low[i], "int64"))
         coordinate = ops.add(begin, ops.mul(step, number(w.dilations[i], "int64")))
@@ -241,15 +242,14 @@ def adaptive_max_pool(node: Node, x: ir.Value, size: list[Dim]) -> list[Any]:
         cells = ops.select(reshape(inside, where), cells, lowest)
         lengths.append(length)
         at.append(index)
-    cells = transpose(cells, (*range(lead), *(lead + 2 * i for i in range(n)), *(lead + 1 + 2 * i for i in range(n))))
-    cells = reshape(cells, (*type_of(x).shape[:lead], *size, product(lengths)))
+    cells = _gathered(cells, lead, (*type_of(x).shape[:lead], *size, product(lengths)))
     best = ops.reduce(cells, kind="max", axes=(lead + n,))
     if not node.uses(1):
         return [best, None]
     inside = ops.arg_reduce(cells, kind="max", axis=lead + n)
     total: Any = number(0, "int64")
     for i in range(n):
-        step = ops.mod(ops.div(inside, dim_value(product(lengths[i + 1 :]))), dim_value(lengths[i]))
+        step = _step(inside, lengths, i)
         first = along(
             reshape(ops.slice(at[i], starts=(0, 0), sizes=(size[i], 1), steps=(1, 1)), (size[i],)),
             lead + i,
