@@ -61,7 +61,7 @@ def cases() -> list[Case]:
 def write(case: Case, folder: Path) -> Path:
     """The case's file. Raises Unfit where the tools do not make it, or ONNX Runtime does not run it."""
     model = MODELS[case.model]
-    source = folder / f"{case.model}.{case.exporter}.onnx"
+    source = _exported(case, folder)
     optimised, path = (folder / f"{case.name.replace('/', '.')}.{i}.onnx" for i in range(2))
     if not source.exists():
         try:
@@ -77,6 +77,11 @@ def write(case: Case, folder: Path) -> Path:
     except Exception as error:
         raise Unfit(f"ONNX Runtime's tools: {type(error).__name__}: {' '.join(str(error).split())[:200]}") from error
     return path
+
+
+def _exported(case: Case, folder: Path) -> Path:
+    """The model as it was exported, in floats."""
+    return folder / f"{case.model}.{case.exporter}.onnx"
 
 
 def _session(path: Path) -> onnxruntime.InferenceSession:
@@ -110,7 +115,10 @@ WAYS: dict[str, Callable[[onnx.ModelProto, str | None, int, Given | None], Calla
 
 
 def differences(case: Case, path: Path, chosen: list[str]) -> Iterator[tuple[str, float, str]]:
-    """(way, the largest relative error, what was raised or "") of each way; inf where shapes or types differ."""
+    """(way, the largest relative error, what was raised or "") of each way; inf where shapes or types differ.
+
+    Without VNNI, ONNX Runtime adds pairs of products of 8 bits in 16 bits, with saturation, on x86. So a quantised model may also
+    be nearer to the exported one than ONNX Runtime is, by a factor of four."""
     model, session, bound = onnx.load(path), _session(path), BOUNDS[case.quantiser == "float"]
     sizes = [{}, {"batch": 1}, {"batch": 3, "seq": 4} if "seq" in MODELS[case.model].case.sizes else {"batch": 3}]
     feeds = [random_inputs(MODELS[case.model].case, 7 + i, **given) for i, given in enumerate(sizes)]
@@ -121,7 +129,14 @@ def differences(case: Case, path: Path, chosen: list[str]) -> Iterator[tuple[str
     for way in chosen:
         try:
             run = WAYS[way](model, None, EXPORT_OPSET, dims)
-            error = max(_error(run(feed), want) for feed, want in zip(feeds, wanted, strict=True))
+            found = [run(feed) for feed in feeds]
+            error = max(map(_error, found, wanted))
+            if error > bound and case.quantiser != "float":
+                plain = _session(_exported(case, path.parent))
+                exact = [dict(zip(wanted[0], plain.run(None, feed), strict=True)) for feed in feeds]
+                ours = max(map(_error, found, exact))
+                if 4 * ours < max(map(_error, wanted, exact)):
+                    error = ours
             yield way, error, "" if error <= bound else f"error {error:.3g}"
         except Exception as raised:
             yield way, np.inf, f"{type(raised).__name__}: {' '.join(str(raised).split())[:300]}"
