@@ -2,7 +2,7 @@
 
 A number is right if it is within a few ulps of JAX's own or of JAX's in float64. Beyond that, the allowance is
 what one rounding of each operand changes in float64 (the condition of the function there), and JAX's own error. For functions of
-elements both are taken element by element; elsewhere, the largest over the result.
+elements both are taken element by element; elsewhere, the largest over the result, and an ulp of the largest operand is added.
 """
 
 from __future__ import annotations
@@ -36,6 +36,8 @@ class Reference:
     def __init__(self, function: Callable[..., Any], operands: Sequence[Any], x64: bool) -> None:
         self.function, self.operands, self.x64 = function, operands, x64
         self.floats = any(jnp.issubdtype(np.asarray(x).dtype, jnp.inexact) for x in operands)
+        sizes = [np.max(np.abs(wide(x)), initial=0, where=np.isfinite(wide(x))) for x in operands]
+        self.size = float(max(sizes, default=0.0))
         self._results: list[Any] | None = None
         self._changes: list[Any] | None = None
 
@@ -104,9 +106,11 @@ def verdict(want: Any, have: Any, number: int, reference: Reference, factor: flo
         change = np.asarray(reference.change(number))
         error = np.abs(own - exact)
         error = np.where(np.isfinite(error), error, 0)
+        floor = tiny
         if not pointwise and error.size:
             change, error = np.max(change), np.max(error)
-        allowed = ulps * eps * np.abs(exact) + CONDITION * factor * change + OWN * error + tiny
+            floor = eps * reference.size  # what cancels to zero leaves about an ulp of the operands
+        allowed = ulps * eps * np.abs(exact) + CONDITION * factor * change + OWN * error + floor
         return bool(np.all(near | _near(narrow, mine, allowed)))
 
 

@@ -53,7 +53,7 @@ def test_zeta_at_poles() -> None:
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "uint32", "int64", "uint64"])
-def test_arithmetic_shifts_and_high_halves_of_multiplications(dtype: str) -> None:
+def test_arithmetic_shifts_and_upper_words_of_multiplications(dtype: str) -> None:
     """A shift of an unsigned integer repeats its highest bit."""
     info, draws = np.iinfo(dtype), np.random.default_rng(0)
     a, b = (draws.integers(info.min, info.max, 99, dtype=dtype, endpoint=True) for _ in range(2))

@@ -18,7 +18,7 @@ from burn.caching import executable
 from burn.dialect.program import Program
 from burn.dialect.types import TensorType, numpy_dtype
 from burn.errors import InputError, Problem, TypeMismatch
-from burn.importers.jax.dtypes import is_key
+from burn.importers.jax.dtypes import COMPLEX, is_key
 from burn.options import Options
 from burn.runtime import Executable
 from burn.runtime.arrays import Array
@@ -70,11 +70,25 @@ def called(function: JaxFunction, examples: Any, kwargs: Mapping[str, Any] | Non
     if not args:  # as JAX's functions are called: by position where that is possible
         args, by_name = _by_position(signature, by_name)
     kinds: list[Any] = []
+    for name, value in given.items():
+        _refuse_types(name, value)
     nested = {name: _nested(value, kinds) for name, value in given.items()}
     described_ = described(signature, nested, dynamic or {}, _is_input)
     leaves, structure = tree_util.tree_flatten((args, by_name), is_leaf=_is_input)
     fixed = tuple(ARRAY if _is_input(leaf) else leaf for leaf in leaves)
     return Called(described_.types, structure, fixed, _owners(described_), tuple(kinds))
+
+
+def _refuse_types(name: str, value: Any) -> None:
+    """Raises TypeMismatch for float64 that is asked for while JAX computes in 32 bits, and for complex numbers."""
+    for leaf in tree_util.tree_leaves(value, is_leaf=_is_input):
+        dtype = leaf.partition("[")[0].strip() if isinstance(leaf, str) else str(getattr(leaf, "dtype", ""))
+        if dtype.startswith("complex"):
+            raise TypeMismatch("a JAX function cannot be compiled", [Problem(COMPLEX, node=name)])
+        if dtype == "float64" and isinstance(leaf, (str, TensorType)) and not jax.config.read("jax_enable_x64"):
+            hint = 'call jax.config.update("jax_enable_x64", True), or say float32'
+            problem = Problem("float64, and JAX computes in 32 bits", node=name, hint=hint)
+            raise TypeMismatch("a JAX function cannot be compiled", [problem])
 
 
 def _by_position(signature: inspect.Signature, given: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:

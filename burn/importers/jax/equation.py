@@ -66,7 +66,7 @@ class Equation:
         return self.evaluator.scope(self.eqn)
 
     def problem(self, message: str, hint: str = "") -> Problem:
-        where = ": ".join(filter(None, (self.name, source_line(self.eqn))))
+        where = ": ".join(filter(None, (self.name, source_line(self.eqn) or self.evaluator.caller)))
         return Problem(message, node=where, op=self.op, hint=hint)
 
     def located(self, problem: Problem) -> Problem:

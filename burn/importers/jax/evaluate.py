@@ -28,6 +28,7 @@ from burn.importers.jax.equation import RULES, SUMMARY, Equation
 from burn.importers.jax.locations import module_path, source_line, source_location
 from burn.importers.jax.refusals import REASONS
 from burn.importers.jax.sizes import Sizes
+from burn.importers.jax.tracing import told
 from burn.tensors import constant
 from burn.tensors.tracer import active
 
@@ -39,6 +40,12 @@ class Evaluator:
         self.sizes = sizes
         self._names = names or {}
         self._scope: list[str] = []
+        self._lines: list[str] = []
+
+    @property
+    def caller(self) -> str:
+        """The user's line of the innermost call that has one: JAX's own functions have none inside."""
+        return next((line for line in reversed(self._lines) if line), "")
 
     def type_of(self, aval: Any) -> TensorType:
         """JAX's type in burn's terms. Raises ModelError."""
@@ -78,6 +85,7 @@ class Evaluator:
     def _equation(self, eqn: Any, operands: Sequence[Value]) -> list[Value]:
         here = Equation(eqn, self)
         with self._located(here):
+            self._lines.append(source_line(eqn))
             try:
                 result = here.call(RULES[eqn.primitive.name], operands)
                 results = list(result) if isinstance(result, (list, tuple)) else [result]
@@ -86,6 +94,8 @@ class Evaluator:
                 if any(p.op == here.op or (p.node and p.op) for p in error.problems):
                     raise
                 raise ModelError(SUMMARY, [here.located(p) for p in error.problems]) from error
+            finally:
+                self._lines.pop()
 
     def _fit(self, here: Equation, value: Value, aval: Any) -> Value:
         """Holds a rule to what JAX says of the result: element type, rank, sizes."""
@@ -139,8 +149,8 @@ class Evaluator:
     def expand(self, function: Callable[..., Any], avals: Sequence[Any], operands: Sequence[Value]) -> list[Value]:
         """The results of a function of JAX's arrays. avals: the types that it is traced for."""
         given = [jax.ShapeDtypeStruct(a.shape, a.dtype, weak_type=getattr(a, "weak_type", False)) for a in avals]
-        program = jax.make_jaxpr(function)(*given)
-        check(program.jaxpr)
+        program = told(lambda: jax.make_jaxpr(function)(*given), self.caller)
+        check(program.jaxpr, self.caller)
         return self.closed(program, operands, self._scope[-1] if self._scope else "")
 
     def elementwise(self, jaxpr: Any, consts: Sequence[Any], operands: Sequence[Value], scope: str = "") -> list[Value]:
@@ -158,15 +168,15 @@ class Evaluator:
 
 
 # ---- what is missing -----------------------------------------------------------------------------------------------------
-def check(jaxpr: Jaxpr) -> None:
-    """Raises ModelError that lists every primitive without a rule, and every complex number."""
-    missing: dict[str, list[Any]] = {}
-    complex_: list[Any] = []
-    for eqn in equations(jaxpr):
+def check(jaxpr: Jaxpr, caller: str = "") -> None:
+    """Raises ModelError that lists every primitive without a rule, and complex numbers. caller: the user's line around it."""
+    missing: dict[str, list[tuple[Any, str]]] = {}
+    complex_: list[tuple[Any, str]] = []
+    for eqn, line in equations(jaxpr, caller):
         if eqn.primitive.name not in RULES:
-            missing.setdefault(eqn.primitive.name, []).append(eqn)
-        elif any(_is_complex(v.aval) for v in (*eqn.invars, *eqn.outvars)):
-            complex_.append(eqn)
+            missing.setdefault(eqn.primitive.name, []).append((eqn, line))
+        elif any(_is_complex(v.aval) for v in (*eqn.invars, *eqn.outvars)) and not _calls(eqn):
+            complex_.append((eqn, line))
     problems = [
         Problem(
             f"is not supported; used {_times(eqns)}",
@@ -176,7 +186,7 @@ def check(jaxpr: Jaxpr) -> None:
         for name, eqns in missing.items()
     ]
     if complex_:
-        names = ", ".join(dict.fromkeys(e.primitive.name for e in complex_))
+        names = ", ".join(dict.fromkeys(e.primitive.name for e, _ in complex_))
         problems.append(Problem(f"{COMPLEX}; used {_times(complex_)}", op=names))
     if problems:
         raise ModelError(SUMMARY, problems)
@@ -187,25 +197,30 @@ def _is_complex(aval: Any) -> bool:
     return dtype is not None and not is_key(dtype) and np.dtype(dtype).kind == "c"
 
 
-def _times(eqns: Sequence[Any]) -> str:
+def _times(eqns: Sequence[tuple[Any, str]]) -> str:
     """Twice in model.py:3, model.py:7."""
-    sources = list(
-        dict.fromkeys(": ".join(filter(None, (module_path(e), source_line(e)))) or "JAX itself" for e in eqns)
-    )
+    sources = list(dict.fromkeys(": ".join(filter(None, (module_path(e), line))) or "JAX itself" for e, line in eqns))
     shown = ", ".join(sources[:SHOWN]) + (f" and {len(sources) - SHOWN} more" * (len(sources) > SHOWN))
     return f"{len(eqns)} time{'s' * (len(eqns) > 1)} in {shown}"
 
 
-def equations(jaxpr: Jaxpr) -> Iterator[Any]:
-    """Every equation of a jaxpr, and of the jaxprs in its parameters that are run."""
+def equations(jaxpr: Jaxpr, caller: str = "") -> Iterator[tuple[Any, str]]:
+    """Every equation of a jaxpr, and of the jaxprs in its parameters that are run, with the user's line: its own, or that of the
+    innermost call around it."""
     for eqn in jaxpr.eqns:
-        yield eqn
+        line = source_line(eqn) or caller
+        yield eqn, line
         if eqn.primitive.name in RULES:
             skipped = getattr(RULES[eqn.primitive.name], "skips", ())
             for name, value in eqn.params.items():
                 if name not in skipped:
                     for inner in _jaxprs(value):
-                        yield from equations(inner)
+                        yield from equations(inner, line)
+
+
+def _calls(eqn: Any) -> bool:
+    """True if an equation runs other jaxprs, whose equations are listed themselves."""
+    return any(True for value in eqn.params.values() for _ in _jaxprs(value))
 
 
 def _jaxprs(value: Any) -> Iterator[Jaxpr]:

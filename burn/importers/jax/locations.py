@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import os
 import re
+from pathlib import Path
 from typing import Any
 
 from jax._src import source_info_util
 
+OWN = f"{Path(__file__).parents[2]}{os.sep}"
 _TRANSFORMS = re.compile(r"^(?:jvp|transpose|vmap|jit|pjit|remat|checkpoint|custom_\w+|rematted_computation)\b")
 
 
 def source_location(eqn: Any) -> tuple[str, int]:
-    """The innermost file and line outside of JAX; ("", 0) if there is none."""
-    frame = source_info_util.user_frame(eqn.source_info.traceback)
-    return ("", 0) if frame is None else (frame.file_name, frame.start_line)
+    """The innermost file and line outside of JAX and of burn; ("", 0) if there is none."""
+    for frame in source_info_util.user_frames(eqn.source_info.traceback):
+        if not frame.file_name.startswith(OWN):
+            return frame.file_name, frame.start_line
+    return "", 0
 
 
 def source_line(eqn: Any) -> str:

@@ -29,6 +29,9 @@ def convert_element_type(x: Value, dtype: str) -> Value:
 def _saturated(x: Value, dtype: str) -> Value:
     """A float of 32 or 64 bits as an integer."""
     low, high = extreme(dtype, False), extreme(dtype, True)
+    if DTYPES[dtype].bits < 8:
+        limited = ops.min(ops.max(x, like(float(low), x)), like(float(high), x))
+        return ops.cast(ops.select(ops.isnan(x), like(0.0, x), limited), dtype=dtype)
     outside = ops.or_(ops.isnan(x), ops.or_(ops.le(x, like(float(low), x)), ops.ge(x, like(float(high), x))))
     inside = ops.cast(ops.select(outside, like(0.0, x), x), dtype=dtype)
     result = ops.select(ops.ge(x, like(float(high), x)), like(high, inside), inside)

@@ -241,7 +241,8 @@ def lax_square(s: Sample, f: Any) -> Built:
     x = s.tame(s.square())
     name = f.__name__
     if name == "cholesky":
-        return lambda x: f(_definite(x), symmetrize_input=s.pick(True, False)), (x,)
+        symmetric = s.pick(True, False)
+        return lambda x: f(_definite(x), symmetrize_input=symmetric), (x,)
     if name == "lu":
         return f, (s.tame(s.pick(x.shape, (5, 3), (3, 5), (2, 4, 3))),)
     if name == "eigh":
@@ -264,7 +265,8 @@ def lax_square(s: Sample, f: Any) -> Built:
 
         return rebuilt, (x,)
     if name == "tridiagonal":
-        return lambda x: f(_definite(x), lower=s.pick(True, False))[1:3], (x,)
+        lower = s.pick(True, False)
+        return lambda x: f(_definite(x), lower=lower)[1:3], (x,)
     if name == "qdwh":
         return lambda x: f(_definite(x))[0], (s.tame(s.square(False)),)
     if name == "householder_product":

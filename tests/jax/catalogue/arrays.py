@@ -308,7 +308,8 @@ def iota(s: Sample, f: Any) -> Built:
     n = s.integer(0, 9)
     if f is lax.iota:
         return lambda x: f(s.dtype, n) + x, (s.a(()),)
-    return lambda x: f(s.dtype, (n, 3, 2), s.pick(0, 1, 2)) + x, (s.a(()),)
+    axis = s.pick(0, 1, 2)
+    return lambda x: f(s.dtype, (n, 3, 2), axis) + x, (s.a(()),)
 
 
 @recipe("lax", "optimization_barrier")

@@ -154,8 +154,8 @@ def glu(s: Sample, f: Any) -> Built:
 
 @recipe("nn", "one_hot")
 def one_hot(s: Sample, f: Any) -> Built:
-    axis, count = s.pick(-1, 0), s.integer(0, 7)
-    return lambda x: f(x, count, axis=axis, dtype=s.pick("float32", "int32")), (s.a(),)
+    axis, count, dtype = s.pick(-1, 0), s.integer(0, 7), s.pick("float32", "int32")
+    return lambda x: f(x, count, axis=axis, dtype=dtype), (s.a(),)
 
 
 @recipe("nn", "dot_product_attention", bound=4)

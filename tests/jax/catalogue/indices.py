@@ -90,7 +90,8 @@ def static(s: Sample, f: Any) -> Built:
     limits = tuple(s.integer(a, d) for a, d in zip(starts, shape, strict=True))
     axis = s.integer(0, len(shape) - 1)
     if f is lax.slice_in_dim:
-        return lambda x: f(x, starts[axis], limits[axis], s.pick(1, 2), axis), (s.a(shape),)
+        step = s.pick(1, 2)
+        return lambda x: f(x, starts[axis], limits[axis], step, axis), (s.a(shape),)
     if f is lax.index_in_dim:
         i, keep = s.integer(-shape[axis], shape[axis] - 1), s.pick(True, False)
         return lambda x: f(x, i, axis, keep), (s.a(shape),)

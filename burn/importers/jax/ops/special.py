@@ -18,9 +18,9 @@ from burn.importers.lax import special
 
 
 def _digamma(x: Value) -> Value:
-    """JAX before 0.11 has NaN at 0, later versions an infinity of the other sign."""
-    value = special.digamma(x)
-    return value if jax.__version_info__ >= (0, 11) else where(ops.ne(x, number_like(0.0, x)), value, math.nan)
+    """At 0 and -0 JAX has NaN before 0.11, and -inf in later versions."""
+    at_zero = -math.inf if jax.__version_info__ >= (0, 11) else math.nan
+    return where(ops.ne(x, number_like(0.0, x)), special.digamma(x), at_zero)
 
 
 UNARY: dict[str, Callable[[Value], Value]] = {
