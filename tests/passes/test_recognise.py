@@ -13,7 +13,7 @@ from burn.dialect.compose import mean, number_like, transpose
 from burn.dialect.dims import symbol
 from burn.dialect.mlir import ir
 from burn.dialect.program import Program
-from burn.dialect.types import TensorType
+from burn.dialect.types import TensorType, type_of
 from burn.passes import pipeline
 from tests.passes.cases import PLAIN, inputs, run
 
@@ -138,6 +138,56 @@ def test_layer_norm(squeeze: bool, power: bool) -> None:
 
 def test_layer_norm_over_two_axes() -> None:
     assert recognised(lambda x: norm(x, (1, 2)), TensorType("float32", (N, 3, 10))) == ["layer_norm"]
+
+
+def moments(x: ir.Value, scale: ir.Value | None, axes: tuple[int, ...] = (1,), of: ir.Value | None = None) -> ir.Value:
+    """Flax's layer norm: the variance is the mean of squares less the square of the mean. of: what its mean is of."""
+    centre, squares = mean(x if of is None else of, axes, keepdims=True), mean(ops.mul(x, x), axes, keepdims=True)
+    variance = ops.max(ops.sub(squares, ops.mul(centre, centre)), c(squares, 0))
+    root = ops.rsqrt(ops.add(variance, c(variance, 1e-3)))
+    return ops.mul(ops.sub(x, centre), root if scale is None else ops.mul(root, scale))
+
+
+VECTOR = TensorType("float32", (10,))
+
+
+def test_layer_norm_of_moments() -> None:
+    spread = lambda v: ops.reshape(v, shape=(1, 10))  # noqa: E731
+    assert recognised(lambda x: moments(x, None), ROWS) == ["layer_norm"]
+    assert recognised(lambda x, s: moments(x, spread(s)), ROWS, VECTOR)[-1:] == ["layer_norm"]
+    assert recognised(lambda x, s, b: ops.add(moments(x, spread(s)), spread(b)), ROWS, VECTOR, VECTOR)[-1:] == [
+        "layer_norm"
+    ]
+    cube = TensorType("float32", (N, 2, 5))
+    assert recognised(lambda x: moments(x, None, (1, 2)), cube) == ["layer_norm"]
+    for similar in (
+        lambda x: moments(x, None, (1,)),  # the inner axis of three
+        lambda x: moments(x, None, (1, 2), ops.abs(x)),  # another mean
+    ):
+        assert "layer_norm" not in recognised(similar, cube)
+
+
+def test_batch_norm() -> None:
+    image = TensorType("float32", (N, 4, 3, 10))
+
+    def normed(x: ir.Value, *vectors: ir.Value, axis: int = 3, other: int | None = None) -> ir.Value:
+        def along(v: ir.Value, axis: int) -> ir.Value:
+            return ops.reshape(v, shape=tuple(type_of(v).shape[0] if i == axis else 1 for i in range(4)))
+
+        mean_, scale = along(vectors[0], axis), along(vectors[2], axis)
+        bias = along(vectors[3], axis if other is None else other)
+        variance = along(ops.mul(vectors[1], vectors[1]), axis)
+        root = ops.rsqrt(ops.add(variance, c(variance, 1e-3)))
+        return ops.add(ops.mul(ops.sub(x, mean_), ops.mul(root, scale)), bias)
+
+    assert "batch_norm" in recognised(normed, image, *[VECTOR] * 4)
+    four = TensorType("float32", (4,))
+    found = recognised(lambda *v: normed(*v, axis=1), image, *[four] * 4)
+    assert "batch_norm" in found and "transpose" not in found
+    square = TensorType("float32", (N, 4, 3, 4))
+    assert "batch_norm" not in recognised(lambda *v: normed(*v, axis=3, other=1), square, *[four] * 4)
+    rows = TensorType("float32", (10, 1, 1, 10))  # a vector along the axis of the batch
+    assert "batch_norm" not in recognised(lambda *v: normed(*v, axis=0), rows, *[VECTOR] * 4)
 
 
 def test_norm_over_inner_axis_stays() -> None:

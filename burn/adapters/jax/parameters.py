@@ -17,6 +17,7 @@ from jax import tree_util
 from burn.adapters.jax.forms import First, Form, Itself, Nnx, WithState
 from burn.errors import Problem, TypeMismatch
 from burn.importers.jax.tracing import name_of
+from burn.importers.weights.flax import PARAMETERS, dotted
 
 
 @dataclass(frozen=True)
@@ -56,9 +57,6 @@ class Parameters:
 
 
 _ARRAY: Any = object()
-
-PARAMETERS = "params"
-"""Flax's collection of what is trained. Other collections of a model's variables are its state."""
 
 
 def parameters_of(tree: Any, form: Form | None = None, is_state: Callable[[Any], bool] | None = None) -> Parameters:
@@ -102,8 +100,7 @@ def named(path: Sequence[Any]) -> str:
                 break
         else:
             parts.append(str(key))
-    text = ".".join(part for part in parts if part not in ("value", "_value") or len(parts) == 1)
-    return text.replace("/~/", ".").replace("/", ".")
+    return dotted([part for part in parts if part not in ("value", "_value") or len(parts) == 1])
 
 
 def separated(function: Any, parameters: Any = None, state: Any = None) -> tuple[Callable[..., Any], Parameters | None]:

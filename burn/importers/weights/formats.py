@@ -9,18 +9,28 @@ from pathlib import Path
 from burn.dialect.weights import MappedFile, Weight
 from burn.errors import ModelError, Problem, printable
 from burn.importers import strangers
-from burn.importers.weights import burnpack, numpy_file, safetensors, sharded, torch_file
+from burn.importers.weights import burnpack, flax, numpy_file, orbax, safetensors, sharded, torch_file
 from burn.importers.weights.archive import Archive
 from burn.importers.weights.checkpoint import Checkpoint
 
-KNOWN = "safetensors, an index of its shards, torch's .pt/.pth/.bin, burnpack (.bpk), .npz and .npy"
+KNOWN = (
+    "safetensors, an index of its shards, torch's .pt/.pth/.bin, burnpack (.bpk), .npz and .npy, Flax's msgpack, orbax"
+)
 
 WRITERS: dict[str, Callable[[Path, Mapping[str, Weight]], None]] = {
     ".safetensors": safetensors.write,
     ".bpk": burnpack.write,
     ".npz": numpy_file.write,
+    ".msgpack": flax.write,
 }
 """By the ending of the file's name."""
+
+_READERS: dict[str, Callable[[Path], Checkpoint]] = {
+    "safetensors": safetensors.read,
+    "burnpack": burnpack.read,
+    "numpy": numpy_file.read,
+    "flax": flax.read,
+}
 
 
 def read(path: str | os.PathLike[str], top_level_key: str | None = None) -> Checkpoint:
@@ -30,6 +40,8 @@ def read(path: str | os.PathLike[str], top_level_key: str | None = None) -> Chec
     top_level_key: where the state dict is in a torch checkpoint that holds more ("state_dict"); see
     `torch_file.read`. Raises ModelError, listing everything that is wrong with the file."""
     path = Path(path)
+    if path.is_dir() and orbax.folder_of(path) is not None:
+        return orbax.read(path)
     if path.is_dir():
         raise ModelError(f"{path} is a folder", [Problem("give a weight file", hint=_inside(path))])
     kind = recognise(path)
@@ -46,7 +58,7 @@ def read(path: str | os.PathLike[str], top_level_key: str | None = None) -> Chec
 
 
 def _read_flat(path: Path, kind: str) -> Checkpoint:
-    return {"safetensors": safetensors.read, "burnpack": burnpack.read, "numpy": numpy_file.read}[kind](path)
+    return _READERS[kind](path)
 
 
 def _read_shard(path: Path) -> Checkpoint:
@@ -58,7 +70,7 @@ def _read_shard(path: Path) -> Checkpoint:
 
 
 def write(path: str | os.PathLike[str], tensors: Mapping[str, Weight]) -> None:
-    """Writes tensors to a .safetensors, .bpk or .npz file, whole or not at all. Raises ModelError."""
+    """Writes tensors to a .safetensors, .bpk, .npz or .msgpack file, whole or not at all. Raises ModelError."""
     check_ending(path)
     wrong = [Problem("it is no text", node=name) for name in tensors if printable(name) != name]
     if wrong:
@@ -73,7 +85,7 @@ def check_ending(path: str | os.PathLike[str]) -> None:
 
 
 def recognise(path: Path) -> str:
-    """Which format a file has: "safetensors", "sharded", "torch", "burnpack" or "numpy". Raises ModelError for others."""
+    """Which format a file has: "safetensors", "sharded", "torch", "burnpack", "numpy" or "flax". Raises ModelError for others."""
     file = MappedFile(path)
     if not file.size:
         raise ModelError(f"{path} is empty", [Problem("it has no bytes", hint="copy or download it again")])
@@ -90,6 +102,8 @@ def recognise(path: Path) -> str:
         return "sharded"
     if len(start) > 8 and start[8:9] == b"{":
         return "safetensors"
+    if flax.begins(start):
+        return "flax"
     if start[:1] == b"\x80":
         raise ModelError(f"{path} is a pickle that torch.save did not write", ["it cannot be read without running it"])
     _refuse(path, strangers.recognise(start, path))

@@ -77,6 +77,13 @@ def compare_with_itself(rewriter: Rewriter, op: Op) -> ir.Value | None:
 
 
 @law(*INVERSE)
+def compare_numbers(rewriter: Rewriter, op: Op) -> ir.Value | None:
+    """a < b for two numbers is true or false; the same for the other comparisons"""
+    a, b = splat(op.lhs), splat(op.rhs)
+    return None if a is None or b is None else full(COMPARE[op.OP_NAME](a, b), result_type(op))
+
+
+@law(*INVERSE)
 def compare_chosen(rewriter: Rewriter, op: Op) -> ir.Value | None:
     """select(c, a, b) == n for numbers a, b and n is c, not c, true or false; the same for the other comparisons"""
     choice, number = is_named(op.lhs, "select"), splat(op.rhs)

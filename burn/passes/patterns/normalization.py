@@ -9,7 +9,7 @@ from burn.dialect.op import Op
 from burn.dialect.query import is_named, op_of, splat, used_once
 from burn.dialect.types import FLOATS, type_of
 from burn.passes.algebra.law import Rewriter
-from burn.passes.patterns.match import mean_of, pattern
+from burn.passes.patterns.match import Mean, factors, mean_of, pattern
 
 
 @pattern("div")
@@ -31,16 +31,127 @@ def softmax(rewriter: Rewriter, op: Op) -> ir.Value | None:
 
 def _standardised(value: ir.Value) -> tuple[ir.Value, int, float] | None:
     """(x, first axis, epsilon) of 1 / sqrt(mean(x * x) + epsilon), the mean over the last axes."""
+    found = _over_root(value)
+    mean = _mean_of_squares(found[0]) if found is not None else None
+    if found is None or mean is None:
+        return None
+    first = mean.axes[0]
+    return (mean.x, first, found[1]) if mean.axes == tuple(range(first, type_of(mean.x).rank)) else None
+
+
+def _over_root(value: ir.Value) -> tuple[ir.Value, float] | None:
+    """(x, epsilon) of 1 / sqrt(x + epsilon) and of 1 / sqrt(max(x, 0) + epsilon)."""
     root = is_named(value, "rsqrt")
     shifted = is_named(root.x, "add") if root is not None else None
     epsilon = splat(shifted.rhs) if shifted is not None else None
-    mean = mean_of(shifted.lhs) if shifted is not None else None
-    square = is_named(mean.x, "mul") if mean is not None else None
-    if mean is None or square is None or square.lhs != square.rhs or epsilon is None or epsilon < 0:
+    if shifted is None or epsilon is None or epsilon < 0:
         return None
-    rank = type_of(square.lhs).rank
-    first = mean.axes[0]
-    return (square.lhs, first, epsilon) if mean.axes == tuple(range(first, rank)) else None
+    bounded = is_named(shifted.lhs, "max")
+    if bounded is not None and splat(bounded.rhs) == 0:
+        return bounded.lhs, epsilon
+    return shifted.lhs, epsilon
+
+
+def _mean_of_squares(value: ir.Value) -> Mean | None:
+    """The mean of x of mean(x * x)."""
+    mean = mean_of(value)
+    square = is_named(mean.x, "mul") if mean is not None else None
+    if mean is None or square is None or square.lhs != square.rhs:
+        return None
+    return Mean(square.lhs, mean.axes)
+
+
+@pattern("mul")
+def layer_norm_of_moments(rewriter: Rewriter, op: Op) -> ir.Value | None:
+    """(x - mean x) / sqrt(mean(x * x) - mean(x) * mean(x) + epsilon) * scale over the last axes, as Flax writes it. The variance
+    of layer_norm is the mean of squared differences, which rounds less."""
+    found = factors(op)
+    roots = [(f, made) for f in found.factors if (made := _over_root(f)) is not None]
+    if found.number != 1 or len(roots) != 1 or not 2 <= len(found.factors) <= 3:
+        return None
+    root, (variance, epsilon) = roots[0]
+    difference = is_named(variance, "sub")
+    moment = _mean_of_squares(difference.lhs) if difference is not None else None
+    square = is_named(difference.rhs, "mul") if difference is not None else None
+    mean = mean_of(square.lhs) if square is not None and square.lhs == square.rhs else None
+    if moment is None or mean is None or mean != moment:
+        return None
+    x, axis = mean.x, mean.axes[0]
+    others = [f for f in found.factors if f != root]
+    centred = [f for f in others if (s := is_named(f, "sub")) is not None and s.lhs == x and mean_of(s.rhs) == mean]
+    scales = [bare(f) for f in others if f not in centred]
+    if len(centred) != 1 or mean.axes != tuple(range(axis, type_of(x).rank)) or type_of(x).dtype not in FLOATS:
+        return None
+    if any(type_of(s).rank > len(mean.axes) or type_of(s).dtype != type_of(x).dtype for s in scales):
+        return None
+    return ops.layer_norm(x, scales[0] if scales else None, None, axis=axis, epsilon=epsilon)
+
+
+def bare(value: ir.Value) -> ir.Value:
+    """A value without the leading axes of size 1 that a reshape adds."""
+    while (op := is_named(value, "reshape")) is not None:
+        have, want = type_of(op.x).shape, type_of(value).shape
+        added = len(want) - len(have)
+        if added < 0 or want[added:] != have or any(size != 1 for size in want[:added]):
+            break
+        value = op.x
+    return value
+
+
+@pattern("add")
+def batch_norm(rewriter: Rewriter, op: Op) -> ir.Value | None:
+    """(x - mean) / sqrt(variance + epsilon) * scale + bias, each a vector along one axis"""
+    rank = type_of(op.operation.results[0]).rank
+    for value, offset in ((op.lhs, op.rhs), (op.rhs, op.lhs)):
+        inner, bias = is_named(value, "mul"), _vector(offset, rank)
+        found = factors(inner) if inner is not None and bias is not None and rank >= 2 else None
+        roots = [(f, made) for f in found.factors if (made := _over_root(f)) is not None] if found is not None else []
+        if found is None or bias is None or len(roots) != 1 or found.number != 1 or len(found.factors) != 3:
+            continue
+        root, (spread, epsilon) = roots[0]
+        others = [f for f in found.factors if f != root]
+        for scale_of, centred_of in (others, others[::-1]):
+            variance, scale, centred = _vector(spread, rank), _vector(scale_of, rank), _centred(centred_of, rank)
+            if variance is None or scale is None or centred is None:
+                continue
+            x, mean = centred
+            vectors = (scale, bias, mean, variance)
+            axis = bias[1]
+            one_type = len({type_of(v).dtype for v, _ in vectors} | {type_of(x).dtype}) == 1
+            if not one_type or any(
+                v[1] != axis or type_of(v[0]).shape != type_of(x).shape[axis : axis + 1] for v in vectors
+            ):
+                continue
+            order = [0, axis, *(a for a in range(1, rank) if a != axis)]
+            back = tuple(order.index(a) for a in range(rank))
+            moved = x if axis == 1 else ops.transpose(x, permutation=tuple(order))
+            made = ops.batch_norm(moved, *(v for v, _ in vectors), epsilon=epsilon)
+            return made if axis == 1 else ops.transpose(made, permutation=back)
+    return None
+
+
+def _centred(value: ir.Value, rank: int) -> tuple[ir.Value, tuple[ir.Value, int]] | None:
+    """(x, mean) of x - mean, for a vector."""
+    op = is_named(value, "sub", "add")
+    if op is None or type_of(value) != type_of(op.lhs):
+        return None
+    negated = is_named(op.rhs, "neg") if op.OP_NAME == "add" else None
+    if op.OP_NAME == "add" and negated is None:
+        return None
+    mean = _vector(op.rhs if negated is None else negated.x, rank)
+    return None if mean is None else (op.lhs, mean)
+
+
+def _vector(value: ir.Value, rank: int) -> tuple[ir.Value, int] | None:
+    """A vector, and the axis of a tensor of a rank that it is broadcast along; not axis 0, which the batch has."""
+    op = is_named(value, "reshape")
+    inner = op.x if op is not None else value
+    shape = type_of(value).shape
+    if type_of(inner).rank != 1 or len(shape) > rank:
+        return None
+    axes = [axis for axis, size in enumerate(shape) if size != 1]
+    axis = (axes[0] if axes else len(shape) - 1) + rank - len(shape)
+    return (inner, axis) if len(axes) <= 1 and axis >= 1 else None
 
 
 @pattern("mul")
@@ -100,6 +211,7 @@ def scale(rewriter: Rewriter, op: Op) -> ir.Value | None:
     """layer_norm(x) * scale, rms_norm(x) * scale"""
     for value, factor in ((op.lhs, op.rhs), (op.rhs, op.lhs)):
         norm = is_named(value, "layer_norm", "rms_norm")
+        factor = bare(factor)
         if norm is None or norm.scale is not None or not used_once(value) or not _parameter(norm, factor):
             continue
         if isinstance(norm, RmsNorm):
@@ -113,7 +225,7 @@ def scale(rewriter: Rewriter, op: Op) -> ir.Value | None:
 def bias(rewriter: Rewriter, op: Op) -> ir.Value | None:
     """layer_norm(x) * scale + bias"""
     for value, offset in ((op.lhs, op.rhs), (op.rhs, op.lhs)):
-        norm = is_named(value, "layer_norm")
+        norm, offset = is_named(value, "layer_norm"), bare(offset)
         parameter = op_of(offset) is None or rewriter.constant(offset)
         if norm is None or norm.bias is not None or not used_once(value) or not parameter:
             continue

@@ -8,7 +8,7 @@ from burn.dialect.compose import transpose
 from burn.dialect.deferred import Value
 from burn.dialect.types import type_of
 from burn.importers.jax.equation import Equation, primitive
-from burn.importers.jax.ops.layers import is_stored
+from burn.importers.jax.ops.layers import is_stored, linear
 from burn.importers.lax import contraction
 from burn.importers.lax.convolution import Layout, conv_general_dilated
 
@@ -26,9 +26,11 @@ def dot_general(
 ) -> Value:
     contract, batch = dimension_numbers
     if is_stored(lhs) and not is_stored(rhs) and not batch[0]:  # weights go last
-        y = contraction.dot_general(rhs, lhs, tuple(contract[::-1]), ((), ()), eqn.dtype)
+        y = linear(rhs, lhs, (contract[1], contract[0]), eqn.dtype)
         own, other = (type_of(v).rank - len(contract[0]) for v in (lhs, rhs))
         return transpose(y, (*range(other, other + own), *range(other)))
+    if is_stored(rhs) and not is_stored(lhs) and not batch[0] and contract[0]:
+        return linear(lhs, rhs, contract, eqn.dtype)
     return contraction.dot_general(lhs, rhs, contract, batch, eqn.dtype)
 
 

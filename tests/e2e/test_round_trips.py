@@ -1,0 +1,136 @@
+"""Whole models through other compilers' programs and back: burn -> StableHLO -> burn, and JAX -> burn -> JAX, numbers and
+gradients; and JAX's own models through both."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import burn
+from burn.dialect.mlir import context
+from burn.dialect.program import Program
+from burn.importers.onnx import import_onnx
+from burn.loading import read_program
+from burn.tracing.replay import replay
+from tests.e2e.test_devices import ALL, feeds_of, weights_of
+from tests.e2e.test_models import _path, assert_close
+from tests.models.case import Exporter
+
+jax = pytest.importorskip("jax")
+jnp = jax.numpy
+
+FORWARD, GRADIENT = 1e-4, 1e-3
+"""Differences allowed, relative to an output's largest value."""
+
+
+def floats_of(feeds: dict[str, Any]) -> list[str]:
+    return [n for n, x in feeds.items() if x.dtype == np.float32]
+
+
+def weighted(outputs: Any, array: Any) -> Any:
+    """A scalar of all float outputs."""
+    every = outputs if isinstance(outputs, (tuple, list)) else [outputs]
+    return sum(((x * array(weights_of(x.shape))).sum() for x in every if "float" in str(x.dtype)), start=0.0)
+
+
+def by_burn(program: Program, feeds: dict[str, Any]) -> list[Any]:
+    """The gradient of a program by its float inputs."""
+    numbers = [list(feeds).index(n) for n in floats_of(feeds)]
+    gradient = burn.grad(lambda *xs: weighted(replay(program, xs), burn.constant), argnums=numbers)
+    return [np.asarray(g) for g in burn.jit(gradient)(*feeds.values())]
+
+
+def by_jax(function: Any, feeds: dict[str, Any]) -> list[Any]:
+    def loss(floats: Any, rest: Any) -> Any:
+        return weighted(function(**floats, **rest), jnp.asarray)
+
+    names = floats_of(feeds)
+    found = jax.jit(jax.grad(loss))({n: feeds[n] for n in names}, {n: x for n, x in feeds.items() if n not in names})
+    return [np.asarray(found[n]) for n in names]
+
+
+def check(got: list[Any], want: list[Any]) -> None:
+    for number, (have, expected) in enumerate(zip(got, want, strict=True)):
+        assert_close({f"{number}": have}, {f"{number}": expected}, GRADIENT)
+
+
+@pytest.mark.parametrize(("name", "exporter"), ALL)
+def test_burn_stablehlo_burn(name: str, exporter: Exporter | None, tmp_path: Path) -> None:
+    path, feeds = _path(name, exporter), feeds_of(name)
+    want = burn.load(path, cache=False).run(feeds)
+    file = tmp_path / "model.mlir"
+    program = import_onnx(str(path))
+    burn.export(program, file)
+    again = burn.load(file, cache=False)
+    made = again.run(dict(zip((i.name for i in again.inputs), feeds.values(), strict=True)))
+    assert_close(dict(zip(want, made.values(), strict=True)), want, FORWARD)
+    if floats_of(feeds) and not name.startswith("light_"):
+        check(by_burn(read_program(file), feeds), by_burn(program, feeds))
+
+
+@pytest.mark.parametrize(("name", "exporter"), ALL)
+def test_jax_burn_jax(name: str, exporter: Exporter | None) -> None:
+    path, feeds = _path(name, exporter), feeds_of(name)
+    program = import_onnx(str(path))
+    function = burn.to_jax(program)
+    with context():
+        types = [str(t) for t in program.input_types]
+    with jax.enable_x64(True):
+        back = burn.from_jax(lambda *xs: function(*xs))
+        again_program = burn.exporting.program_of(back, tuple(types))
+        again = burn.to_jax(again_program)
+        renamed = dict(zip(again_program.input_names, feeds.values(), strict=True))
+        want, made = jax.jit(lambda x: function(**x))(feeds), jax.jit(lambda x: again(**x))(renamed)
+        for number, (have, expected) in enumerate(zip(jax.tree.leaves(made), jax.tree.leaves(want), strict=True)):
+            assert_close({f"{number}": np.asarray(have)}, {f"{number}": np.asarray(expected)}, FORWARD)
+        if floats_of(feeds) and not name.startswith("light_"):
+            check(by_jax(again, renamed), by_jax(function, feeds))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name", ["transformer", "cnn", "lstm", "unet", "nnx_mlp", "equinox_mlp", "equinox_vit", "haiku_lstm"]
+)
+def test_jax_stablehlo_burn_stablehlo_jax(name: str, tmp_path: Path) -> None:
+    """A model of JAX exported by JAX, read by burn, written by burn and called by JAX, with its derivative."""
+    pytest.importorskip("flax")
+    from jax import export
+
+    from tests.jax.models import MODELS
+
+    model = MODELS[name]()
+    leaves, tree = jax.tree.flatten(model.parameters)
+
+    def function(arrays: Any, *inputs: Any) -> Any:
+        return model.function(jax.tree.unflatten(tree, arrays), *inputs)
+
+    given = (leaves, *model.inputs)
+    (tmp_path / "in.jax").write_bytes(export.export(jax.jit(function))(*given).serialize())
+    program = read_program(tmp_path / "in.jax")
+    written = burn.export(program, tmp_path / "out.jax")
+    flat = jax.tree.leaves(given)
+    want = jax.jit(function)(*given)
+    (have,) = jax.tree.leaves(written.call(*flat))
+    np.testing.assert_allclose(have, want, rtol=1e-4, atol=2e-5)
+    again = burn.to_jax(program)
+    moving = [i for i, x in enumerate(flat) if jnp.issubdtype(x.dtype, jnp.floating)]
+
+    def loss(of: Any) -> Any:
+        def total(floats: Any) -> Any:
+            arrays = list(flat)
+            for i, x in zip(moving, floats, strict=True):
+                arrays[i] = x
+            (result,) = jax.tree.leaves(of(*arrays))
+            return weighted(result, jnp.asarray)
+
+        return total
+
+    floats = [flat[i] for i in moving]
+    rebuilt = jax.tree.structure(given)
+    wanted = jax.jit(jax.grad(loss(lambda *xs: function(*jax.tree.unflatten(rebuilt, xs)))))(floats)
+    for have, expected in zip(jax.jit(jax.grad(loss(again)))(floats), wanted, strict=True):
+        bound = 1e-4 * max(float(np.abs(expected).max(initial=0)), 1e-3)
+        np.testing.assert_allclose(have, expected, rtol=1e-4, atol=bound)
