@@ -96,6 +96,9 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None) -> Te
     else:
         span = ceildiv(last - first, step) if step > 0 else ceildiv(first - last, -step)
         count = dim_max(0, span)
+    own = DTYPES[element_type(dtype)]
+    if not floats and first == 0 and step == 1 and own.kind in ("int", "uint") and own.bits >= 8:
+        return made(build.iota(shape=(count,), axis=0, dtype=element_type(dtype)))
     index = build.iota(shape=(count,), axis=0, dtype="float64" if floats else "int64")
     kind = "float64" if floats else "int64"
     indices = build.mul(index, lift(step, kind).value) if step != 1 else index

@@ -18,6 +18,14 @@ from burn.importers.jax.tracing import is_float
 from tests.deploy.making import Library, make
 from tests.jax.models import MODELS, Model
 
+LAYERS = {
+    "transformer": ("nn.LayerNorm(16, eps=1e-06)", "nn.Embedding(11, 16", "nn.ModuleList(Block()", "nn.Linear(16, 32)"),
+    "cnn": ("nn.BatchNorm2d(6)", "nn.Conv2d(3, 6, 3, padding=1)", "nn.Linear(32, 5)"),
+    "nnx_mlp": ("nn.LayerNorm(8, eps=1e-06)", "nn.Linear(4, 8)"),
+    "equinox_vit": ("nn.LayerNorm(8)", "nn.Linear(8, 16)"),
+}
+"""Layers of a model's source."""
+
 QUICK = ("nnx_mlp", "equinox_vit")
 NAMES = [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in MODELS]
 
@@ -45,6 +53,7 @@ def test_runs_and_becomes_source_that_reloads(made: dict[str, Model], name: str)
     model, function, want = model_of(made, name)
     near(burn.compile(function, model.specs)(*model.inputs), want)
     source = generate(program_of(function, model.specs), "Model", name)
+    assert all(layer in source.text for layer in LAYERS.get(name, ())), source.text
     module = source.load()
     inputs = [np.asarray(x) for x in model.inputs]
     near(burn.compile(module, tuple(model.specs))(*inputs), want)

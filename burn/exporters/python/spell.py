@@ -194,7 +194,7 @@ def _power(node: Node, scope: Scope) -> Text | None:
 @rule("iota")
 def _counted(node: Node, scope: Scope) -> Text | None:
     shape, dtype = node.attrs["shape"], node.types[0].dtype
-    if len(shape) != 1:
+    if len(shape) != 1 or DTYPES[dtype].kind not in ("int", "uint"):
         return None
     return call("burn.arange", scope.size(shape[0]), dtype=None if dtype == "int64" else quoted(dtype))
 
