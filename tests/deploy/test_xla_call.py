@@ -81,7 +81,7 @@ def test_what_is_refused() -> None:
 
 @pytest.mark.slow
 def test_a_module_trained_by_jax() -> None:
-    """A module's parameters are JAX's: `jax.grad` by them, and float64, booleans and halves as operands."""
+    """A module's parameters are JAX's: `jax.grad` by them, and float64, bool and bfloat16 operands."""
     net = nn.Sequential(nn.Linear(3, 8), nn.GELU(), nn.LayerNorm(8), nn.Linear(8, 1))
     called, plain = (of(net, ("float32[n, 3]",), parameters=True) for of in (to_jax, burn.to_jax))
 

@@ -20,13 +20,13 @@ from burn.errors import ModelError, Problem
 from burn.importers.weights.checkpoint import Checkpoint, replacing, write_weight
 
 PARAMETERS = "params"
-"""Flax's collection of what is trained. Names of parameters begin inside of it."""
+"""Flax's collection of trained arrays. Names of parameters begin inside of it."""
 
 STATE = ("batch_stats", "cache", "spectral_stats")
 """Flax's other collections. Names of their arrays begin with the collection's."""
 
 TRAINING = frozenset({"step", "opt_state", "tx", "rng"})
-"""What a training state holds beside the variables, which no module takes."""
+"""Members of a training state that are no variables: no module takes them."""
 
 ARRAY, COMPLEX, SCALAR = 1, 2, 3
 PIECES = "__msgpack_chunked_array__"
