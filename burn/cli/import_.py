@@ -70,7 +70,8 @@ def main(
     """Write MODEL as a burn.nn module: OUTPUT/model.py and OUTPUT/model.safetensors.
 
     MODEL is an ONNX file, a .pt2 that torch.export saved, or file.py:Name (a PyTorch module or a JAX function, with --input).
-    With --into, load MODEL (weights) into a module of yours and save that: OUTPUT is a .safetensors, .bpk, .npz or .msgpack file."""
+    With --into, load MODEL (weights) into a module of yours and save that:
+    OUTPUT is a .safetensors, .bpk, .npz or .msgpack file."""
     if into is not None:
         load_into(model, into, output, force=force, as_json=as_json, **loading)
         return

@@ -12,6 +12,7 @@ import pytest
 import burn
 from burn.dialect.mlir import context
 from burn.dialect.program import Program
+from burn.exporting import program_of
 from burn.importers.onnx import import_onnx
 from burn.loading import read_program
 from burn.tracing.replay import replay
@@ -80,7 +81,7 @@ def test_jax_burn_jax(name: str, exporter: Exporter | None) -> None:
         types = [str(t) for t in program.input_types]
     with jax.enable_x64(True):
         back = burn.from_jax(lambda *xs: function(*xs))
-        again_program = burn.exporting.program_of(back, tuple(types))
+        again_program = program_of(back, tuple(types))
         again = burn.to_jax(again_program)
         renamed = dict(zip(again_program.input_names, feeds.values(), strict=True))
         want, made = jax.jit(lambda x: function(**x))(feeds), jax.jit(lambda x: again(**x))(renamed)

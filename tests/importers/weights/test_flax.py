@@ -13,8 +13,8 @@ import pytest
 import burn
 from burn.dialect.weights import array_weight
 from burn.errors import ModelError
+from burn.importers.weights import Checkpoint, read, write
 from burn.importers.weights import flax as own
-from burn.importers.weights import read, write
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 serialization = pytest.importorskip("flax.serialization")
@@ -74,7 +74,7 @@ def test_msgpack_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     with pytest.raises(ModelError, match="begins with this one's"):
         write(other, {"a": array_weight(np.ones(2)), "a.b": array_weight(np.ones(2))})
     with pytest.raises(ModelError, match="Flax has no int4"):
-        write(other, {"a": burn.importers.weights.Checkpoint.of({"a": np.ones(2, "int4")})["a"]})
+        write(other, {"a": Checkpoint.of({"a": np.ones(2, "int4")})["a"]})
 
 
 @pytest.mark.parametrize("write_", ["standard", "pytree", "manager", "files"])
@@ -138,6 +138,10 @@ def test_into_a_module_of_jax(tmp_path: Path) -> None:
     module.save(tmp_path / "again.msgpack")
     again = serialization.from_bytes(zeros, (tmp_path / "again.msgpack").read_bytes())
     jax.tree.map(np.testing.assert_array_equal, again, variables)
+
+
+CODES = (0, 0, 255, 0xDF, 0xC6, 0xC9, 0x81)
+"""Codes of msgpack that announce lengths; 0 stands for any byte."""
 
 
 def test_damaged_files(tmp_path: Path) -> None:
