@@ -65,17 +65,21 @@ def _parts(entry: str | Point) -> Iterable[str | Point]:
     return [named.get(part.strip(), part.strip()) for part in entry.split(",") if part.strip()]
 
 
-def pipeline(layouts: str = "", composites: tuple[str, ...] = (), narrow_weights: bool = False) -> Pipeline:
+def pipeline(
+    layouts: str = "", composites: tuple[str, ...] = (), narrow_weights: bool = False, first: str = ""
+) -> Pipeline:
     """The passes of a compilation. Attention and windows are kept whole because kernel printers take them so; convolutions become
     channels-last.
 
-    layouts: the back end's passes at `Point.LAYOUT`. composites: further composites that it has kernels for. narrow_weights: its
-    kernels read weights of a few bits as they are stored."""
+    layouts: the back end's passes at `Point.LAYOUT`. first: its passes before composites are decomposed. composites:
+    further composites that it has kernels for. narrow_weights: its kernels read weights of a few bits as they are
+    stored."""
     kept = "+".join(("attention", "windows", *composites, *(["block_dot"] if narrow_weights else [])))
     return Pipeline.of(
         "simplify{absorb=false},recognise",
         Point.PRECISION,
         "integers,blocks" if narrow_weights else "integers",
+        first,
         f"decompose{{keep={kept}}},simplify,layout,simplify",
         layouts,
         Point.LAYOUT,

@@ -57,6 +57,12 @@ class Preferences:
     `separate_epilogue`: for half-precision matmuls of at least this many elements, put expensive epilogue functions into a
     kernel of their own. In the epilogue the tensor cores would wait for them. 0: never.
 
+    `sliding_windows`: kernels of depthwise convolutions iterate along whichever axis is contiguous, so a group may read and write
+    channels-first tensors without transposes, and pads the operand of a weight's gradient.
+
+    `merged_groups`: for half-precision convolutions with groups of few channels, matmuls over several groups of together
+    this many channels, with a weight that is zero between different groups. 0: each group is a matmul.
+
     `split_depth`: chooses split-K: given a matmul and the possible numbers of splits of its depth, returns one of them, or 1
     for none. None: matmuls are never split.
     """
@@ -81,4 +87,6 @@ class Preferences:
     scatter_collisions: int = 0
     small_dtypes: tuple[str, ...] = ()
     separate_epilogue: int = 0
+    sliding_windows: bool = False
+    merged_groups: int = 0
     split_depth: Callable[[ContractionKernel, Sequence[int]], int] | None = None

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from burn.options import Options
     from burn.runtime.device import Device
 
-PIPELINE = pipeline("align", ("attention_forward", "attention_backward"))
+PIPELINE = pipeline("align", ("attention_forward", "attention_backward"), first="dilate")
 """Nothing is packed: matmul kernels read both operands in place."""
 
 

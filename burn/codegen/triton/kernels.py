@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from burn.codegen.triton import attention, attention_gradient, column_reductions, contract, loops
+from burn.codegen.triton import attention, attention_gradient, column_reductions, contract, loops, window_sums, windows
 from burn.codegen.triton.abilities import USUAL_ABILITIES, Abilities
 from burn.codegen.triton.choices import key
 from burn.codegen.triton.heuristics.matmul import by_columns
@@ -13,6 +13,7 @@ from burn.codegen.triton.hopper import attention as hopper_attention
 from burn.codegen.triton.hopper import attention_gradient as hopper_attention_gradient
 from burn.codegen.triton.hopper import matmul as hopper_matmul
 from burn.codegen.triton.printed import Printed
+from burn.codegen.triton.window_sums import sums_of
 from burn.codegen.tuning.choices import DEFAULT, NO_CHOICE, Choice, Choices
 from burn.errors import unreachable
 from burn.kernels.body import AttentionGradientKernel, AttentionKernel, ContractionKernel, Kernel, LoopKernel
@@ -39,6 +40,8 @@ class KernelPrinter:
     def print(self, kernel: Kernel) -> Printed:
         """The Triton functions of a kernel. Raises Unprintable (a CompileError) if Triton's language cannot express it."""
         match collapse(kernel):
+            case ContractionKernel() as contraction if (sums := sums_of(contraction)) is not None:
+                return self._named(window_sums.emit(sums, self.sites))
             case ContractionKernel() as contraction if contraction.dtype in contract.DOTS and not by_columns(
                 contraction, self.abilities.processors
             ):
@@ -81,6 +84,8 @@ class KernelPrinter:
                 raise unreachable(other)
 
     def _loops(self, kernel: LoopKernel) -> Printed:
+        if (found := windows.windows_of(kernel, self.abilities.processors)) is not None:
+            return self._named(windows.emit(found, self.sites))
         general, values = parametrize(kernel)
         emit = column_reductions.emit if kernel.column_reductions else loops.emit
         return self._named(emit(general, values, kernel, self.sites, self.abilities.processors))

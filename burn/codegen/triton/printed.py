@@ -58,12 +58,12 @@ class Printed:
         return replace(self, text=f'{head}"""\n{test}{body}', arguments=arguments)
 
 
-def opened(buffers: Sequence[Buffer], sites: list[str]) -> ScalarPrinter:
-    """Raises CompileError for buffers of elements that Triton has no type for."""
+def opened(buffers: Sequence[Buffer], sites: list[str], make: type[ScalarPrinter] = ScalarPrinter) -> ScalarPrinter:
+    """A printer of that class. Raises CompileError for buffers of elements that Triton has no type for."""
     for buffer in buffers:
         if buffer.dtype not in TYPES:
             raise Unprintable(f"Triton kernels do not hold elements of type {buffer.dtype}")
-    return ScalarPrinter(Code(), buffers, sites)
+    return make(Code(), buffers, sites)
 
 
 def given(

@@ -28,7 +28,7 @@ def build(group: Computation, preferences: Preferences) -> list[Call]:
     """One contraction, packed or not, with its epilogue. Trailing views determine the order in which it is
     stored."""
     anchor = anchor_of(group, "contract")
-    tiled = matrix_kernel(group, anchor, preferences.small_dtypes)
+    tiled = matrix_kernel(group, anchor, preferences.small_dtypes, preferences.merged_groups)
     if tiled is not None:
         return [
             made

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
-from burn.dialect.contraction import DotGeneral
-from burn.dialect.dims import Dim, Expr, LoopVar, exact_div
+from burn.dialect.contraction import Conv, DotGeneral
+from burn.dialect.dims import Dim, Expr, LoopVar, exact_div, floordiv, mod
 from burn.dialect.op import Op
 from burn.dialect.packed import PackedBlockDot, PackedDot
-from burn.dialect.types import type_of
+from burn.dialect.types import HALF_DTYPES, type_of
 from burn.kernels.body import Accumulator, Const, ContractionKernel, Scalar, Where, Write
 from burn.kernels.builders.blocks import block_operands
 from burn.kernels.builders.builder import (
@@ -52,14 +52,18 @@ def is_matmul(op: Op) -> bool:
     return op.groups == 1 or (isinstance(channels, int) and channels >= MIN_GROUP_CHANNELS)
 
 
-def matrix_kernel(group: Computation, anchor: Op, small: Collection[str] = ()) -> Call | None:
-    """The contraction as rows and columns; None if it lacks either, or its types are not in `READ_AS` or `small`."""
+def matrix_kernel(group: Computation, anchor: Op, small: Collection[str] = (), merged: int = 0) -> Call | None:
+    """The contraction as rows and columns; None if it lacks either, or its types are not in `READ_AS` or `small`. merged: see
+    `Preferences.merged_groups`."""
     result = anchor.operation.results[0]
     dtype = "float32" if isinstance(anchor, PackedBlockDot) else matrix_type(anchor, small)
     if dtype is None:
         return None
     builder = Builder(group)
-    operands = OPERANDS[anchor.OP_NAME](builder, anchor, dtype)
+    if merged and isinstance(anchor, Conv):
+        operands = _conv_operands(builder, anchor, dtype, merged)
+    else:
+        operands = OPERANDS[anchor.OP_NAME](builder, anchor, dtype)
     if operands is None:
         return None
     total = convert(Accumulator(dtype), type_of(result).dtype)
@@ -142,13 +146,28 @@ class _DotLhs:
         return Operands(batch, self.rows, right[-1], depth, self.lhs, convert(rhs, self.dtype), index)
 
 
-def _conv_operands(builder: Builder, op: Op, dtype: str) -> Operands | None:
+def _conv_operands(builder: Builder, op: Op, dtype: str, merged: int = 0) -> Operands | None:
     weight = type_of(op.weight)
-    outputs = exact_div(weight.shape[-1], op.groups)
+    inputs, outputs = weight.shape[-2], exact_div(weight.shape[-1], op.groups)
     if op.layout != "last" or not is_matmul(op) or outputs is None:
         return None
-    conv = _ConvLhs(builder, op, dtype, weight.shape[:-1], outputs)
-    return conv.operands(builder.low.at(op.weight, (*loop_index(conv.window), conv.channel, conv.output)))
+    together = _merged(op, inputs, merged)
+    if together == 1:
+        conv = _ConvLhs(builder, op, dtype, weight.shape[:-1], outputs)
+        return conv.operands(builder.low.at(op.weight, (*loop_index(conv.window), conv.channel, conv.output)))
+    depth = (*weight.shape[:-2], inputs * together)
+    conv = _ConvLhs(builder, op, dtype, depth, outputs * together, groups=op.groups // together)
+    channel, column = Expr.of(conv.depth[-1]), Expr.of(conv.column)
+    element = builder.low.at(op.weight, (*loop_index(conv.window), mod(channel, inputs), conv.output))
+    one_group = (floordiv(channel, inputs) - floordiv(column, outputs), 1)
+    return conv.operands(Where(element.dtype, (one_group,), element, Const(element.dtype, 0)))
+
+
+def _merged(op: Op, inputs: Dim, most: int) -> int:
+    """The number of groups in one matmul: a divisor of all groups, with up to `most` channels."""
+    if op.groups == 1 or not isinstance(inputs, int) or type_of(op.x).dtype not in HALF_DTYPES:
+        return 1
+    return max((n for n in range(1, op.groups + 1) if op.groups % n == 0 and n * inputs <= most), default=1)
 
 
 def _packed_conv_operands(builder: Builder, op: Op, dtype: str) -> Operands:
@@ -165,14 +184,21 @@ class _ConvLhs:
     """The loops of a channels-last convolution as a matmul, and the element of its input.
 
     depth: the sizes of the window, and the channels of a group. run: adjacent channels in the weight; `within` loops
-    over them if there are several."""
+    over them if there are several. groups: of the matmul, those of the op by default."""
 
     def __init__(
-        self, builder: Builder, op: Op, dtype: str, depth: tuple[Dim, ...], outputs: Dim, run: int = 1
+        self,
+        builder: Builder,
+        op: Op,
+        dtype: str,
+        depth: tuple[Dim, ...],
+        outputs: Dim,
+        run: int = 1,
+        groups: int | None = None,
     ) -> None:
         x, self.dtype = type_of(op.x), dtype
-        group, self.column = LoopVar("g", op.groups), LoopVar("o", outputs)
-        self.batch = (group,) if op.groups > 1 else ()
+        group, self.column = LoopVar("g", op.groups if groups is None else groups), LoopVar("o", outputs)
+        self.batch = (group,) if group.extent != 1 else ()
         self.rows = loops(type_of(op.operation.results[0]).shape[:-1])
         self.window = tuple(LoopVar(f"w{i}", k) for i, k in enumerate(depth[:-1]))
         self.depth: tuple[LoopVar, ...] = (*self.window, LoopVar("c", depth[-1]))

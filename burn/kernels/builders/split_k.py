@@ -39,6 +39,9 @@ MOST = 128
 EVEN = 64
 """Parts of a contiguous depth have a multiple of this many elements, so that tiles are full."""
 
+FEW = 128
+"""The most results of one index of the batch that are few."""
+
 PIECES = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 """Numbers of pieces for a loop of unknown extent, or without a suitable divisor."""
 
@@ -104,7 +107,10 @@ def _calls(call: Call, kernel: ContractionKernel, cuts: Sequence[Cut], count: in
         at[cut.loop] = Expr.of(part) * cut.length + inside
         guards += [(at[cut.loop], cut.loop.extent)] if cut.guarded else []
     moved = Rewriter(lambda d: substitute(d, at))
-    batch = (*kernel.batch, *kernel.rows, kernel.column)
+    results = (*kernel.rows, kernel.column)
+    few = product([v.extent for v in results])
+    # With a few results for each index of the batch (the taps of a depthwise kernel), neighbours in the batch are adjacent.
+    batch = (*results, *kernel.batch) if isinstance(few, int) and few <= FEW else (*kernel.batch, *results)
     here, elements = linear(loop_index(batch), [v.extent for v in batch]), product([v.extent for v in batch])
     number = linear(loop_index(tuple(parts)), [v.extent for v in parts])
     partial = len(kernel.buffers)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from itertools import pairwise
 
+from burn.dialect.contraction import Conv, DotGeneral
 from burn.dialect.control import captured, defined_symbols
 from burn.dialect.dims import Dim, product
 from burn.dialect.mentions import used_symbols
@@ -18,6 +19,7 @@ from burn.dialect.traits import Trait
 from burn.dialect.types import type_of
 from burn.kernels.body import EXPENSIVE
 from burn.kernels.builders.concat import MAKERS
+from burn.kernels.builders.matrix import is_matmul
 from burn.kernels.lower import has_rule
 from burn.kernels.preferences import Preferences
 from burn.passes.fusion.cluster import Cluster, Order, leads_to
@@ -29,6 +31,9 @@ FREE = Trait.GENERATED | Trait.VIEW
 
 FEW = 16384
 """Elements that a kernel may store one by one."""
+
+FEW_TAPS = 128
+"""The most results of a channel in the gradient of a depthwise convolution's weight."""
 
 LITTLE = 4
 """The most ops of a loop that is recomputed instead of run as a kernel of its own."""
@@ -119,6 +124,7 @@ class Choice:
                         or (reader is op and not new and self._computes(other, op, cluster))
                         or (reader is op and self._repeats(other, op, cluster))
                         or self._computes_operand(other, op, cluster)
+                        or (reader is op and self._pads(other, op))
                     )
                     and len(cluster.members) + len(other.members) <= self.max_ops
                     and not leads_to(cluster.needs - {other}, other)
@@ -215,6 +221,17 @@ class Choice:
         """True if a loop computes an operand of a concat and is cheap enough to be evaluated for all elements of the
         result."""
         return self.lowers_elementwise(op) and _is_little(other) and self._serves(other, op, cluster, views=True)
+
+    def _pads(self, other: Cluster, op: Op) -> bool:
+        """True if a loop only pads an operand of a depthwise convolution, or of its weight's gradient, whose kernel loads
+        each element once."""
+        if not self.preferences.sliding_windows or not all(isinstance(m, Pad) for m in other.members):
+            return False
+        # A view that is in memory would be a kernel between this loop and its reader.
+        inline = all(
+            affine(v, self.is_materialised) for v in op.operation.operands if self.cluster_of(self.source(v)) is other
+        )
+        return slides(op) and inline and self._serves(other, op, views=True)
 
     def lowers_elementwise(self, op: Op) -> bool:
         """True if a concat is lowered elementwise, fused with the producers of its operands."""
@@ -338,7 +355,7 @@ class Choice:
         cluster = self.cluster_of(op.x)
         if cluster is None or cluster.kind not in TILED or not isinstance(op, Transpose | Reshape):
             return
-        if isinstance(op, Transpose) and not self._keeps_columns(op):
+        if isinstance(op, Transpose) and not self._keeps_columns(op) and not self._slides(cluster):
             return
         alone = len(list(op.x.uses)) == 1 and isinstance(op, Transpose)
         if alone or (isinstance(op, Reshape) and self._then_transposed(op)):
@@ -357,6 +374,10 @@ class Choice:
         elements = type_of(op.x).elements
         return op.permutation[-1] == len(op.permutation) - 1 or (isinstance(elements, int) and elements <= FEW)
 
+    def _slides(self, cluster: Cluster) -> bool:
+        """True if the target's kernel of a group can iterate in any order: that of a depthwise convolution."""
+        return self.preferences.sliding_windows and any(isinstance(m, Conv) and slides(m) for m in cluster.members)
+
     def inlines(self, cluster: Cluster, user: Op, value: ir.Value) -> bool:
         """True if a view or constant is computed inside the cluster rather than read from memory."""
         op = op_of(value)
@@ -365,6 +386,9 @@ class Choice:
         if user.has(Trait.CONTRACTION):
             if not op.has(Trait.VIEW) or not affine(value, self.is_materialised):
                 return False
+            if isinstance(user, Conv) and self._slides(cluster):
+                # The result is stored in the order in which operands are read, or the kernel pads the operand itself.
+                return isinstance(cluster.members[-1], Transpose) or self._computes_behind(cluster, op)
             if user.has(Trait.PACKED) and value != user.operands[0]:
                 return False  # panels must be in memory
             return contiguous(user, value, self.is_materialised, self.preferences.strided_columns)
@@ -426,6 +450,14 @@ class Choice:
                 self._reads_memory(u.owner, op.operation.results[0]) for u in op.operation.results[0].uses
             )
         return True
+
+
+def slides(op: Op) -> bool:
+    """True for a depthwise convolution, and for its weight's gradient: a matmul with a few results for each channel."""
+    if isinstance(op, DotGeneral):
+        results = product(type_of(op.operation.results[0]).shape[len(op.lhs_batch) :])
+        return bool(op.lhs_batch) and isinstance(results, int) and 1 < results <= FEW_TAPS
+    return isinstance(op, Conv) and op.groups > 1 and not is_matmul(op)
 
 
 def is_ordered(op: Op) -> bool:

@@ -7,8 +7,8 @@ from functools import partial
 
 from burn.codegen.triton.abilities import USUAL_ABILITIES, Abilities
 from burn.codegen.triton.heuristics.column_reductions import summed_rows
-from burn.codegen.triton.heuristics.matmul import split_count
 from burn.codegen.triton.heuristics.sizes import SizeHints
+from burn.codegen.triton.window_sums import split_sums
 from burn.kernels.preferences import Preferences
 
 PREFERENCES = Preferences(
@@ -30,7 +30,9 @@ PREFERENCES = Preferences(
     scatter_collisions=65536,
     small_dtypes=("float8_e4m3fn", "float8_e5m2"),
     separate_epilogue=1 << 21,
-    split_depth=split_count,
+    sliding_windows=True,
+    split_depth=split_sums,
+    merged_groups=32,
 )
 """A row's values stay in registers, and strided columns are read directly. A launch takes microseconds, enough to convert
 thousands of elements; a single program takes ten for a row of 65,536 elements. A serialised update takes 0.2 microseconds,
@@ -41,7 +43,7 @@ def preferences(hints: SizeHints, abilities: Abilities) -> Preferences:
     """Preferences for a program with these size hints, on a GPU with these abilities."""
     return replace(
         PREFERENCES,
-        split_depth=partial(split_count, hints=hints, abilities=abilities),
+        split_depth=partial(split_sums, hints=hints, abilities=abilities),
         reduce_rows=partial(summed_rows, hints=hints, processors=abilities.processors),
         split_programs=abilities.processors,
     )
