@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import torch
-from rows import decoding, kernels, models
+from rows import decoding, kernels, models, windows
 from rows.timing import Row, attempt, table
 
 from burn.bench.interleave import Plan
@@ -30,6 +30,10 @@ _WAITED = "One synchronised call on tensors in GPU memory; `torch.compile` in it
 
 CALLS = {
     "kernels": ("Many calls in a row, timed by the GPU's clock.", kernels.cases),
+    "convolutions": (
+        "Layers with groups, drawn from models (fp16). Kernels by the GPU's clock, inputs not in the cache.",
+        windows.cases,
+    ),
     "models": (_WAITED, models.cases),
     "decoding": (f"{_WAITED} Keys and values are in tensors of fixed size.", decoding.cases),
 }
