@@ -9,11 +9,10 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from functools import partial
 
 import pytest
 
-from tests.fuzz.onnx.case import Plan, run
+from tests.fuzz.onnx.case import Plan
 from tests.fuzz.onnx.many import outcomes
 from tests.fuzz.onnx.ways import WAYS
 
@@ -50,8 +49,7 @@ def test_graphs_compute_what_onnx_runtime_computes(mode: str) -> None:
             pytest.skip("node is not here")
     seeds = [*FIXED[: GRAPHS[mode]], *range(FRESH, FRESH + COUNT)]
     plan = Plan(mode, TARGET, threads=1, length=None if COUNT else 12)
-    # JAX has threads: a process that has used it must not fork another one that uses it
-    found = map(partial(run, plan=plan), seeds) if mode == "xla" else outcomes(seeds, plan, min(JOBS, len(seeds)))
+    found = outcomes(seeds, plan, min(JOBS, len(seeds)))
     failed = [o for o in found if o.failed or o.kind in ("crash", "timeout")]
     assert not failed, f"{len(failed)} of {len(seeds)}\n" + "\n".join(
         f"{o.seed}: {o.kind}: {o.text}" for o in failed[:10]

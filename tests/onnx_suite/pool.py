@@ -1,7 +1,8 @@
 """Runs cases in worker processes, so that a crash or a hang fails one case and no other.
 
 A worker is used for case after case and replaced when it dies or runs out of time. Workers are forked from a process
-that has imported the engine but started no thread, which makes replacing one cheap.
+that has imported the engine but started no thread, which makes replacing one cheap. A process that has used JAX has threads:
+its workers are spawned, because a fork may deadlock.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import importlib
 import multiprocessing
 import os
 import signal
+import sys
 import tempfile
 import time
 import traceback
@@ -99,8 +101,8 @@ class Pool(Generic[Task, Answer]):
                 busy.append(worker)
 
     def _start(self, number: int) -> _Worker:
-        methods = multiprocessing.get_all_start_methods()
-        context: Any = multiprocessing.get_context("fork" if "fork" in methods else "spawn")
+        forks = "fork" in multiprocessing.get_all_start_methods() and not jax_was_used()
+        context: Any = multiprocessing.get_context("fork" if forks else "spawn")
         ours, theirs = context.Pipe()
         log = Path(self._logs) / f"worker{number}.log"
         process = context.Process(target=_work, args=(self.function, theirs, log, self.memory), daemon=True)
@@ -116,6 +118,12 @@ class Pool(Generic[Task, Answer]):
         with suppress(OSError):  # it died while idle: the next wait says so
             worker.pipe.send(tasks[worker.task])
         return True
+
+
+def jax_was_used() -> bool:
+    """True if this process has a back end of JAX, whose threads a forked process lacks."""
+    bridge = sys.modules.get("jax._src.xla_bridge")
+    return bridge is not None and bool(bridge.backends_are_initialized())
 
 
 def _work(function: Callable[[Any], Any], pipe: Connection, log: Path, memory: int) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -123,3 +125,23 @@ def test_messages_that_differ_in_detail_have_one_reason() -> None:
     first = "Conv (opset 11), node 'a/b': output [1, 3, 'n'] has rank 4"
     second = "Conv (opset 22), node 'c': output [7] has rank 5"
     assert reason(first) == reason(second)
+
+
+def test_workers_are_spawned_after_jax_was_used() -> None:
+    """A process that has a back end of JAX has threads, and a forked one would inherit their locks."""
+    code = """
+import os
+os.environ["JAX_PLATFORMS"] = "cpu"
+import jax
+from tests.onnx_suite import pool
+assert not pool.jax_was_used()
+jax.numpy.zeros(3).block_until_ready()
+assert pool.jax_was_used()
+if __name__ == "__main__":
+    made = pool.Pool(abs, jobs=1, timeout=120.0)
+    worker = None
+    assert [answer for _, answer in made.run([-1, -2])] == [1, 2]
+"""
+    pytest.importorskip("jax")
+    done = subprocess.run([sys.executable, "-W", "error::RuntimeWarning", "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0 and "fork" not in done.stderr, done.stderr
