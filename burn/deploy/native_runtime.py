@@ -23,7 +23,7 @@ COMMAND = ("main.c", "files.c", "npz.c", "inflate.c")
 """The additional sources of commands."""
 
 _OMITTED = ("elf", "symbols")
-_GPU = ("run_device", "run_recorded", "device", "driver", "gpu")
+_GPU = ("run_device", "run_recorded", "run_traced", "device", "driver", "gpu")
 """Sources of programs with GPU code; others use `_NO_GPU` instead."""
 _NO_GPU = ("no_gpu",)
 _COLD = ("cpu", "files", "heap", "lib_list", "main", "model", "npz", "run_profile", "sizes", "system", "weights")

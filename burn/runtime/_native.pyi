@@ -77,6 +77,40 @@ class Program:
         start, duration, on the GPU), in nanoseconds since the run began. Inputs may be `DeviceArray`s. `keep` leaves the outputs
         on the GPU; by default they stay there if an input is on it. seconds, bytes: the limits of the run, 0: none."""
 
+    def trace(self, shapes: Sequence[Sequence[int]], from_host: Sequence[bool], into: Sequence[int]) -> Traced | None:
+        """The GPU work of runs with inputs of these shapes; None if the host takes part in runs. from_host: the inputs whose
+        elements the host sends at each submission. into: for each output, the input that it is written to, or -1."""
+
+class Traced:
+    """GPU work whose addresses are open, for callers with their own memory and stream. Any number of threads may submit it."""
+
+    @property
+    def arena(self) -> int:
+        """Bytes of GPU memory that a submission needs besides inputs and outputs. The stream's later work may overwrite it."""
+
+    @property
+    def steps(self) -> int:
+        """The number of launches and copies."""
+
+    @property
+    def outputs(self) -> list[tuple[tuple[int, ...], int]]:
+        """The shape of each output, and the input that it is written to, or -1."""
+
+    def submit(
+        self,
+        arena: int,
+        inputs: list[int],
+        from_host: Sequence[Any],
+        outputs: list[int],
+        stream: int,
+        as_graph: bool,
+    ) -> None:
+        """Submits the work to a stream of the driver's.
+
+        inputs: addresses, multiples of 16; any number for inputs that the host sends. from_host: the elements of those, as
+        buffers. outputs: an address for each output that is not written to an input. as_graph: as one CUDA graph, which pays from
+        the second submission on. Raises RuntimeError if the driver fails, and the RunError of an earlier submission."""
+
 def plan(live_ranges: Sequence[tuple[int, int]], sizes: Sequence[int]) -> tuple[list[int], int]:
     """Offsets of buffers in an arena, and the arena's bytes."""
 

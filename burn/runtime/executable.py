@@ -176,6 +176,33 @@ class Executable:
         except _native.RunFailure as failure:
             raise self._run_error(failure) from None
 
+    def run_keeping(self, arrays: Sequence[Any]) -> list[Any]:
+        """All outputs in the memory of the program's device, for inputs by position. Raises RunError."""
+        return self._execute(list(arrays), keep=True)
+
+    def random_state(self) -> np.ndarray | None:
+        """The random state of the next call, uint64[2]; None if the program draws no numbers."""
+        return next(iter(self._state()), None)
+
+    def traced(
+        self, shapes: Sequence[Sequence[int]], from_host: Sequence[bool], into: Sequence[int] = ()
+    ) -> _native.Traced | None:
+        """The GPU work of calls with inputs of these shapes, for a caller with its own memory and stream.
+
+        from_host: for each input, True if its elements are in host memory at each submission. The random state is one more such
+        input, the last. into: for each output, the input whose memory it is written to, or -1. None if the host takes part in
+        runs. Raises InputError for shapes that do not fit, and RunError."""
+        if not isinstance(self._program, _native.Program):
+            return None
+        draws = self.artefact.signature.random_state
+        into = list(into) or [-1] * len(self.outputs)
+        try:
+            return self._program.trace([*shapes, *[(2,)] * draws], [*from_host, *[True] * draws], into)
+        except _native.InputMismatch as mismatch:
+            raise InputError("the inputs do not fit the program", [Problem(f"wrong {mismatch}")]) from None
+        except _native.RunFailure as failure:
+            raise self._run_error(failure) from None
+
     def run(
         self, inputs: Mapping[str, Any], *, donate: Collection[str] = (), keep: bool | None = None
     ) -> dict[str, Any]:

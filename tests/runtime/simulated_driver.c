@@ -97,6 +97,8 @@ typedef struct operation {
     uint64_t *words; /* the arguments */
     unsigned shared, count;
     struct event *event;
+    int to_host;             /* a copy to pinned memory */
+    struct operation *ready; /* of a node: its counterpart in the graph that was made ready last */
 } operation;
 
 typedef struct list {
@@ -139,6 +141,7 @@ static int64_t alive[KINDS];
 static launched on_launch;
 static char fault[256], failing[64];
 static int fail_code, fail_after;
+static int64_t changed_nodes;
 static _Thread_local context *stack[STACK];
 static _Thread_local int depth;
 
@@ -356,6 +359,39 @@ API int64_t burn_simulated_reach(uint64_t address) {
     const block *found = block_of(OF_DEVICE, (const char *)(uintptr_t)address, 1);
     return found ? found->begin + found->bytes - (const char *)(uintptr_t)address : 0;
 }
+/* Memory of this process that plays memory of a device which another library allocated, until it is given back. */
+API void burn_simulated_adopt(uint64_t memory, size_t bytes, int device) {
+    block *made = malloc(sizeof *made);
+    *made = (block){NULL, (char *)(uintptr_t)memory, bytes, device};
+    pthread_mutex_lock(&lock);
+    made->next = blocks[OF_DEVICE];
+    blocks[OF_DEVICE] = made;
+    pthread_mutex_unlock(&lock);
+}
+API void burn_simulated_give_back(uint64_t memory) {
+    pthread_mutex_lock(&lock);
+    block **at = &blocks[OF_DEVICE];
+    while (*at && (*at)->begin != (char *)(uintptr_t)memory)
+        at = &(*at)->next;
+    block *found = *at;
+    if (found)
+        *at = found->next;
+    pthread_mutex_unlock(&lock);
+    free(found);
+}
+/* A stream of another library's. */
+API void *burn_simulated_stream(void) {
+    stream *made = (stream *)new_object(STREAM, sizeof *made);
+    pthread_mutex_lock(&lock);
+    made->next = streams->next;
+    streams->next = made;
+    pthread_mutex_unlock(&lock);
+    return made;
+}
+/* Runs what a stream has been given. */
+API void burn_simulated_finish(void *stream) { flush(stream_of(stream), NULL); }
+/* How many nodes of graphs that are ready got new parameters so far. */
+API int64_t burn_simulated_changed_nodes(void) { return changed_nodes; }
 /* Lets a call of the function fail with that code: the next one after `after` others. */
 API void burn_simulated_fail(const char *name, int code, int after) {
     snprintf(failing, sizeof failing, "%s", name);
@@ -755,7 +791,11 @@ API int cuGraphInstantiateWithFlags(void **ready, void *handle, unsigned long lo
     if (!is(handle, GRAPH) || flags)
         return INVALID_VALUE;
     graph *made = (graph *)new_object(GRAPH, sizeof *made);
-    made->work = ((graph *)handle)->work;
+    for (operation *each = ((graph *)handle)->work.first; each; each = each->next) {
+        operation *own = each->ready = malloc(sizeof *own);
+        *own = *each;
+        append(&made->work, own);
+    }
     *ready = made;
     return SUCCESS;
 }
@@ -768,7 +808,7 @@ API int cuGraphLaunch(void *handle, void *on) {
         return CAPTURE_UNSUPPORTED;
     for (const operation *each = ((graph *)handle)->work.first; each; each = each->next) {
         operation again = *each;
-        if ((again.kind != LAUNCH && !is_device_memory(again.to, again.bytes)) ||
+        if ((again.kind != LAUNCH && !again.to_host && !is_device_memory(again.to, again.bytes)) ||
             (again.kind == COPY && !is_device_memory(again.from, again.bytes)))
             return ILLEGAL_ADDRESS;
         if (again.kind == LAUNCH) {
@@ -780,6 +820,120 @@ API int cuGraphLaunch(void *handle, void *on) {
             return code;
     }
     return SUCCESS;
+}
+
+/* ---- graphs, node by node ---------------------------------------------------------------------------------------- */
+
+typedef struct kernel_node { /* CUDA_KERNEL_NODE_PARAMS_v2 */
+    void *function;
+    unsigned x, y, z, threads, threads_y, threads_z, shared;
+    void **parameters, **extra;
+    void *kernel, *context;
+} kernel_node;
+
+typedef struct copy_end {
+    size_t x, y, z, level;
+    int type;
+    void *host;
+    uint64_t device;
+    void *array, *reserved;
+    size_t pitch, height;
+} copy_end;
+
+typedef struct copy_node { /* CUDA_MEMCPY3D */
+    copy_end from, to;
+    size_t bytes, height, depth;
+} copy_node;
+
+static int operation_of_kernel(operation *made, const kernel_node *node) {
+    const function *it = node->function;
+    if (!is(it, FUNCTION) || !is(it->module, MODULE))
+        return INVALID_HANDLE;
+    if (!node->x || node->y != 1 || node->z != 1 || !node->threads || node->threads > 1024 || node->threads_y != 1 ||
+        node->threads_z != 1 || node->extra || node->kernel || node->shared > it->shared)
+        return found_fault(INVALID_VALUE, "a kernel node with wrong parameters");
+    *made = (operation){.kind = LAUNCH, .function = it, .blocks = node->x, .threads = node->threads, .shared = node->shared};
+    while (node->parameters[made->count])
+        made->count++;
+    made->words = malloc((made->count + 1) * sizeof *made->words);
+    for (unsigned i = 0; i < made->count; i++)
+        memcpy(&made->words[i], node->parameters[i], sizeof *made->words);
+    return SUCCESS;
+}
+
+static int operation_of_copy(operation *made, const copy_node *node, const void *context_) {
+    int to_host = node->to.type == 1;
+    *made = (operation){.kind = COPY, .bytes = node->bytes, .to_host = to_host,
+                        .from = (const char *)(uintptr_t)node->from.device,
+                        .to = to_host ? node->to.host : (char *)(uintptr_t)node->to.device};
+    if (!is(context_, CONTEXT) || node->from.type != 2 || (!to_host && node->to.type != 2) || node->height != 1 ||
+        node->depth != 1 || !is_device_memory(made->from, made->bytes))
+        return found_fault(INVALID_VALUE, "a copy node with wrong parameters");
+    return to_host ? (block_of(OF_HOST, made->to, made->bytes) ? SUCCESS : found_fault(INVALID_VALUE, "not pinned"))
+           : is_device_memory(made->to, made->bytes) ? SUCCESS
+                                                     : INVALID_VALUE;
+}
+
+static int add_node(void **node, void *handle, void *const *after, size_t count, operation made) {
+    graph *to = handle;
+    if (!is(handle, GRAPH))
+        return INVALID_HANDLE;
+    if (count > 1 || (count ? to->work.last != *after : to->work.first != NULL)) /* a chain is all that burn makes */
+        return found_fault(INVALID_VALUE, "a node that does not follow the last");
+    operation *own = malloc(sizeof *own);
+    *own = made;
+    append(&to->work, own);
+    *node = own;
+    return SUCCESS;
+}
+
+static int set_node(void *handle, void *node, operation made) {
+    if (!is(handle, GRAPH))
+        return INVALID_HANDLE;
+    operation *old = ((operation *)node)->ready, *each = ((graph *)handle)->work.first;
+    while (each && each != old)
+        each = each->next;
+    if (!each || old->kind != made.kind || old->function != made.function)
+        return found_fault(INVALID_VALUE, "a node of another graph, or of another kind");
+    made.next = old->next;
+    *old = made;
+    return SUCCESS;
+}
+
+API int cuGraphCreate(void **made, unsigned flags) {
+    BEGIN(1);
+    *made = new_object(GRAPH, sizeof(graph));
+    return flags ? INVALID_VALUE : SUCCESS;
+}
+
+API int cuGraphAddKernelNode_v2(void **node, void *to, void *const *after, size_t count, const kernel_node *params) {
+    operation made;
+    BEGIN(1);
+    int code = operation_of_kernel(&made, params);
+    return code ? code : add_node(node, to, after, count, made);
+}
+
+API int cuGraphExecKernelNodeSetParams_v2(void *ready, void *node, const kernel_node *params) {
+    operation made;
+    BEGIN(1);
+    int code = operation_of_kernel(&made, params);
+    changed_nodes++;
+    return code ? code : set_node(ready, node, made);
+}
+
+API int cuGraphAddMemcpyNode(void **node, void *to, void *const *after, size_t count, const copy_node *params, void *in) {
+    operation made;
+    BEGIN(1);
+    int code = operation_of_copy(&made, params, in);
+    return code ? code : add_node(node, to, after, count, made);
+}
+
+API int cuGraphExecMemcpyNodeSetParams(void *ready, void *node, const copy_node *params, void *in) {
+    operation made;
+    BEGIN(1);
+    int code = operation_of_copy(&made, params, in);
+    changed_nodes++;
+    return code ? code : set_node(ready, node, made);
 }
 
 API int cuGraphDestroy(void *handle) {

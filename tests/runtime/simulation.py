@@ -39,6 +39,8 @@ class Simulation:
         self.library = ctypes.CDLL(path)
         self.library.burn_simulated_alive.restype = ctypes.c_int64
         self.library.burn_simulated_reach.restype = ctypes.c_int64
+        self.library.burn_simulated_changed_nodes.restype = ctypes.c_int64
+        self.library.burn_simulated_stream.restype = ctypes.c_void_p
         self._errors: list[Exception] = []
         self._callback: Any = None
 
@@ -79,6 +81,26 @@ class Simulation:
     def reach(self, address: int) -> int:
         """Bytes from an address on a device to the end of its block; 0 where there is none."""
         return self.library.burn_simulated_reach(ctypes.c_uint64(address))
+
+    def adopt(self, address: int, bytes_: int, device: int = 0) -> None:
+        """Makes memory of this process a device's, as if another library had allocated it."""
+        self.library.burn_simulated_adopt(ctypes.c_uint64(address), ctypes.c_size_t(bytes_), device)
+
+    def give_back(self, address: int) -> None:
+        """The reverse of `adopt`."""
+        self.library.burn_simulated_give_back(ctypes.c_uint64(address))
+
+    def stream(self) -> int:
+        """A stream of another library's."""
+        return self.library.burn_simulated_stream()
+
+    def finish(self, stream: int) -> None:
+        """Runs what a stream has been given."""
+        self.library.burn_simulated_finish(ctypes.c_void_p(stream))
+
+    def changed_nodes(self) -> int:
+        """How many nodes of graphs got new parameters so far."""
+        return self.library.burn_simulated_changed_nodes()
 
     def fail(self, function: str, code: int, after: int = 0) -> None:
         """Lets a call of the driver's function fail: the next one after `after` others."""

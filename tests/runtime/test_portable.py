@@ -26,7 +26,7 @@ HERE_ALONE = {"elf.c", "symbols.c"}
 @pytest.mark.parametrize("folder", SYSTEMS)
 def test_the_runtime_compiles(folder: str, tmp_path: Path) -> None:
     with_gpus = {path.name for pattern in ("device*.c", "driver*.c") for path in NATIVE.glob(pattern)}
-    with_gpus |= {"run_device.c", "run_recorded.c"}
+    with_gpus |= {"run_device.c", "run_recorded.c", "run_traced.c"}
     files = [str(p) for p in NATIVE.glob("*.c") if p.name not in HERE_ALONE | with_gpus]
     warnings = ["-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Wstrict-prototypes", "-Werror"]
     told = ["-target", SYSTEMS[folder][0], "-lc", "--name", "runtime", "-static"]

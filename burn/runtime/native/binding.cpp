@@ -67,6 +67,7 @@ NB_MODULE(_native, m) {
     m.attr("ANY_DIM") = BURN_ANY_DIM;
 
     bind_programs(m);
+    bind_traced(m);
     bind_devices(m);
     bind_arrays(m);
     bind_dlpack(m);

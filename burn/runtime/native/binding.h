@@ -111,6 +111,8 @@ nanobind::object fetch_new(burn_device *device, burn_device_moment *moment, cons
 // Raises a failure that a kernel of an earlier run reported, if one has come to the host.
 void heed(burn_device *device);
 
+void bind_traced(nanobind::module_ &m);
+
 void bind_devices(nanobind::module_ &m);
 
 // ---- binding_array.cpp ----------------------------------------------------------------------------------------------

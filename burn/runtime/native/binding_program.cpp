@@ -1,5 +1,6 @@
 // Compiled programs as Python sees them. Nothing here computes; it checks arguments against a program's signature and releases
 // the interpreter's lock around the run.
+#include "binding_traced.h"
 #include "binding_values.h"
 
 #include <nanobind/stl/optional.h>
@@ -214,6 +215,43 @@ class Program {
         return nb::make_tuple(results, timings, moments);
     }
 
+    // For inputs of these sizes. None: the host takes part in runs.
+    nb::object trace(nb::object self, const std::vector<std::vector<int64_t>> &shapes, const std::vector<bool> &from_host,
+                     std::vector<int64_t> into) {
+        size_t count = inputs_.size();
+        if (shapes.size() != count || from_host.size() != count)
+            mismatch("wrong number of inputs");
+        if (into.size() != outputs_.size())
+            throw nb::value_error("into: one number an output");
+        for (int64_t index : into)
+            if (index >= static_cast<int64_t>(count))
+                throw nb::index_error("into: no such input");
+        std::vector<burn_input> inputs(count);
+        std::vector<int32_t> sent(count);
+        std::vector<int64_t> bytes(count);
+        for (size_t i = 0; i < count; i++) {
+            bytes[i] = bytes_of(inputs_[i].dtype);
+            for (int64_t size : shapes[i])
+                if (size < 0 || __builtin_mul_overflow(bytes[i], size, &bytes[i]))
+                    mismatch("dims");
+            inputs[i] = {nullptr, bytes[i], static_cast<int64_t>(shapes[i].size()), shapes[i].data(), 0, 1};
+            sent[i] = from_host[i];
+        }
+        burn_failure failure;
+        burn_traced *traced =
+            unlocked([&] { return burn_program_trace(program_, inputs.data(), sent.data(), into.data(), &failure); });
+        if (failure.code == BURN_INPUT_MISMATCH)
+            mismatch("dims");
+        if (failure.code != BURN_OK) {
+            PyErr_SetObject(run_failure, nb::make_tuple(failure.code, failure.site, failure.value).ptr());
+            throw nb::python_error();
+        }
+        if (!traced)
+            return nb::none();
+        return nb::cast(new Traced(traced, device_, std::move(self), count, outputs_.size(), std::move(sent), std::move(bytes)),
+                        nb::rv_policy::take_ownership);
+    }
+
   private:
     void describe(const std::vector<std::pair<nb::object, std::vector<int64_t>>> &inputs,
                   const std::vector<nb::object> &outputs, const std::vector<Containers> &input_containers,
@@ -399,6 +437,10 @@ void bind_programs(nb::module_ &m) {
              "sites"_a = std::vector<std::string>())
         .def("arena_bytes", &Program::arena_bytes)
         .def("cancel", &Program::cancel)
+        .def("trace", [](nb::object self, const std::vector<std::vector<int64_t>> &shapes, const std::vector<bool> &from_host,
+                         std::vector<int64_t> into) {
+            return nb::inst_ptr<Program>(self)->trace(self, shapes, from_host, std::move(into));
+        }, "shapes"_a, "from_host"_a, "into"_a)
         .def("run", &Program::run, "inputs"_a, "donated"_a = nb::none(), "profile"_a = false,
              "keep"_a = nb::none(), "seconds"_a = 0.0, "bytes"_a = 0);
     m.def("set_image_decoder", [](nb::object decoder) {

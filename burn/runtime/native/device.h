@@ -21,6 +21,7 @@ typedef struct burn_device burn_device;
 typedef struct burn_device_module burn_device_module;     /* machine code of one kernel, loaded */
 typedef struct burn_device_function burn_device_function; /* what can be launched; lives as long as its module */
 typedef struct burn_device_graph burn_device_graph;       /* launches and copies recorded, to be submitted at once */
+typedef struct burn_device_list burn_device_list;         /* work whose addresses are filled in when it is submitted */
 typedef struct burn_device_moment burn_device_moment;     /* of the device's work: when all before it is done */
 
 enum { BURN_DEVICE_ALIGNMENT = 256 };
@@ -31,6 +32,8 @@ enum { BURN_DEVICE_ALIGNMENT = 256 };
 int32_t burn_device_count(const char *kind, const char *library, char *error, size_t error_size);
 /* The device with that number; the same one at every call. NULL: see `error`. */
 burn_device *burn_device_open(const char *kind, int32_t index, const char *library, char *error, size_t error_size);
+
+typedef struct burn_report burn_report; /* see "failures that kernels report" */
 
 typedef struct burn_device_facts {
     char name[128];         /* "NVIDIA H100 80GB HBM3" */
@@ -98,10 +101,33 @@ burn_device_graph *burn_device_recorded(burn_device *device); /* NULL: see burn_
 int32_t burn_device_replay(burn_device *device, burn_device_graph *graph);
 void burn_device_graph_delete(burn_device *device, burn_device_graph *graph); /* accepts NULL */
 
-/* ---- failures that kernels report -------------------------------------------------------------------------------- */
-/* A word on the device, 0 until a kernel writes it. */
-typedef struct burn_report burn_report;
+/* ---- work with open addresses ------------------------------------------------------------------------------------ */
+/* A word of a launch: a number, or an address: so many bytes behind the start of a region. Each submission says where the regions
+ * start. */
+typedef struct burn_word {
+    int64_t value;
+    int32_t region; /* -1: the value is a number */
+} burn_word;
 
+/* Work is appended in order, then sealed, then submitted any number of times. Submissions go to a stream of the caller's. The first
+ * three return 0 if this process is out of memory. */
+burn_device_list *burn_list_new(burn_device *device, int32_t regions); /* NULL: out of memory */
+int burn_list_launch(burn_device_list *list, burn_device_function *function, int64_t blocks, int32_t threads,
+                     const burn_word *words, int32_t count);
+int burn_list_copy(burn_device_list *list, burn_word to, burn_word from, int64_t bytes);
+/* At the end of each submission, the report's word is copied to the host: burn_device_reported. */
+int burn_list_seal(burn_device_list *list, burn_report *report);
+int64_t burn_list_steps(const burn_device_list *list);
+/* regions: where each starts. as_graph: as one CUDA graph. Its nodes are changed if an address is another than in the submission
+ * before. Otherwise one step after the other, which is cheaper for work that is submitted once. A burn_status. */
+int32_t burn_list_submit(burn_device_list *list, const int64_t *regions, void *stream, int as_graph);
+/* Orders later work of the device's own stream behind the submissions. */
+void burn_list_delete(burn_device_list *list); /* accepts NULL */
+/* Copies to the device by a stream's work; when it returns, `from` may be written again. */
+int32_t burn_device_send_by(burn_device *device, void *stream, void *to, const void *from, int64_t bytes);
+
+/* ---- failures that kernels report -------------------------------------------------------------------------------- */
+/* A report is a word on the device, 0 until a kernel writes it. */
 typedef struct burn_reported {
     int32_t code;        /* a burn_status */
     int64_t site, value; /* as burn_failure has them */

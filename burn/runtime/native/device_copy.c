@@ -122,6 +122,26 @@ int32_t burn_device_send(burn_device *device, void *to, const void *from, int64_
     return burn_device_end(device, doing, entered, code);
 }
 
+/* The driver has read ordinary memory when it returns, see send_large. */
+int32_t burn_device_send_by(burn_device *device, void *stream, void *to, const void *from, int64_t bytes) {
+    static const char doing[] = "sending elements to it";
+    int entered, code = 0, type = 0;
+    int32_t status = burn_device_begin_now(device, doing, &entered);
+    if (status != BURN_OK)
+        return status;
+    if (bytes > 0) {
+        code = device->driver->send((uint64_t)(uintptr_t)to, from, (size_t)bytes, stream);
+        if (!code && !device->driver->about(&type, BURN_DRIVER_MEMORY_TYPE, (uint64_t)(uintptr_t)from)) {
+            burn_waiter *waiter = take_waiter(device, &code);
+            if (waiter) {
+                code = wait_for_all(device, waiter, stream);
+                give_waiter(device, waiter);
+            }
+        }
+    }
+    return burn_device_end(device, doing, entered, code);
+}
+
 /* By a stream's work, behind all that it was given. */
 static int fetch_by(burn_device *device, void *stream, void *to, const void *from, int64_t bytes) {
     int code = 0;
@@ -178,6 +198,11 @@ int32_t burn_device_fill(burn_device *device, void *to, uint8_t byte, int64_t by
 }
 
 /* ---- other streams ----------------------------------------------------------------------------------------------- */
+
+int burn_device_follow(burn_device *device, void *stream) {
+    int code = device->driver->record(device->order, stream);
+    return code ? code : device->driver->wait_for(device->stream, device->order, 0);
+}
 
 /* Later work of `second` waits for all present work of `first`. A stream captures the event it waits for, so one
  * event can be reused. */

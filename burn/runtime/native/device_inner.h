@@ -81,7 +81,19 @@ int32_t burn_device_failed(const burn_device *device, const char *doing, int cod
 /* ... and for what burn itself finds. */
 int32_t burn_device_refuse(const burn_device *device, int32_t status, const char *format, ...);
 
+struct burn_device_function {
+    struct burn_device_function *next; /* of the same module */
+    void *handle;
+    int64_t shared;
+    char name[];
+};
+
 int32_t burn_store_init(burn_store *store);
+/* Later work of the device's own stream waits for all present work of another: device_copy.c. The lock is held. A code of the driver's. */
+int burn_device_follow(burn_device *device, void *stream);
+/* The copy of a report's word to the host, and a word that a copy was submitted: device_report.c. */
+burn_driver_copy burn_report_fetch(const burn_report *report);
+void burn_report_queued(burn_report *report, void *stream);
 /* The driver's event: device_launch.c. */
 void *burn_device_event(const burn_device_moment *moment);
 /* Pinned memory and events: device_copy.c. A code of the driver's. */

@@ -9,13 +9,6 @@
 enum { MOST_ARGUMENTS = 1024, MOST_THREADS = 1024 };
 static const int64_t MOST_BLOCKS = INT32_MAX;
 
-struct burn_device_function {
-    struct burn_device_function *next; /* of the same module */
-    void *handle;
-    int64_t shared;
-    char name[];
-};
-
 struct burn_device_module {
     burn_device *device;
     burn_device_module *next; /* among the dead */

@@ -22,6 +22,8 @@ struct burn_report {
     void *word;              /* in GPU memory */
     volatile int64_t *copied;  /* its copy in host memory */
     int queued;              /* a copy may be under way */
+    int elsewhere;           /* by a stream of the caller's: */
+    void *stream;
     const char *const *sites;
     int64_t site_count;
 };
@@ -67,7 +69,7 @@ burn_report *burn_report_new(burn_device *device, const char *const *sites, int6
         free(report);
         return NULL;
     }
-    *report = (burn_report){NULL, device, word, NULL, 0, sites, site_count};
+    *report = (burn_report){.device = device, .word = word, .sites = sites, .site_count = site_count};
     int entered, code = 0;
     int32_t status = burn_device_begin_now(device, doing, &entered);
     if (status == BURN_OK) {
@@ -100,6 +102,15 @@ int32_t burn_report_copy(burn_report *report) {
     return burn_device_end(device, doing, entered, code);
 }
 
+burn_driver_copy burn_report_fetch(const burn_report *report) {
+    return (burn_driver_copy){(uint64_t)(uintptr_t)report->copied, (uint64_t)(uintptr_t)report->word, sizeof(int64_t), 1};
+}
+
+void burn_report_queued(burn_report *report, void *stream) {
+    report->queued = report->elsewhere = 1;
+    report->stream = stream;
+}
+
 static void explain(const burn_report *report, int64_t word, burn_reported *found) {
     int64_t site = (word >> INDEX_BITS) - 1;
     found->code = BURN_INDEX_OUT_OF_RANGE;
@@ -110,10 +121,14 @@ static void explain(const burn_report *report, int64_t word, burn_reported *foun
 
 /* Waits, so that no copy is under way; then the word is as it was at first. */
 static int32_t clear(burn_report *report, int64_t *word) {
+    if (report->elsewhere)
+        burn_device_wait_for(report->device, report->stream);
     int32_t status = burn_device_fetch(report->device, word, report->word, sizeof *word);
     report->queued = 0;
     *report->copied = 0;
-    return status == BURN_OK && *word ? burn_device_fill(report->device, report->word, 0, sizeof *word) : status;
+    if (status == BURN_OK && *word)
+        status = burn_device_fill(report->device, report->word, 0, sizeof *word);
+    return status == BURN_OK && report->elsewhere ? burn_device_wait(report->device) : status;
 }
 
 int32_t burn_report_read(burn_report *report, burn_reported *found) {

@@ -11,6 +11,20 @@
 
 typedef struct burn_driver burn_driver;
 
+/* A launch as a node of a graph. */
+typedef struct burn_driver_launch {
+    void *function;
+    unsigned blocks, threads, shared;
+    void **parameters;
+} burn_driver_launch;
+
+/* A copy as a node of a graph: within the device, or to pinned memory of the host. */
+typedef struct burn_driver_copy {
+    uint64_t to, from;
+    size_t bytes;
+    int to_host;
+} burn_driver_copy;
+
 /* Numbers that CUDA and HIP share. */
 enum {
     BURN_DRIVER_OUT_OF_MEMORY = 2,
@@ -78,6 +92,15 @@ struct burn_driver {
     int (*graph_launch)(void *ready, void *stream);
     int (*graph_release)(void *graph);
     int (*ready_release)(void *ready);
+
+    /* Graphs that are built node by node. A node follows `after`, if that is not NULL. set_*: replaces the launch or copy of a node in a
+     * graph that is ready. Later launches of the graph use it. */
+    int (*graph_new)(void **graph, unsigned flags);
+    int (*add_launch)(const burn_driver *driver, void **node, void *graph, void *after, const burn_driver_launch *launch);
+    int (*set_launch)(const burn_driver *driver, void *ready, void *node, const burn_driver_launch *launch);
+    int (*add_copy)(const burn_driver *driver, void **node, void *graph, void *after, const burn_driver_copy *copy, void *context);
+    int (*set_copy)(const burn_driver *driver, void *ready, void *node, const burn_driver_copy *copy, void *context);
+    void *own[4]; /* functions of the library for these four */
 };
 
 /* The driver of a kind from a library (NULL: the usual one), ready for use; the same one at every call. NULL: see error. */

@@ -39,3 +39,15 @@ int64_t burn_device_between(burn_device_moment *first, burn_device_moment *last)
 }
 
 void burn_device_moment_delete(burn_device_moment *moment) { (void)moment; }
+
+void *burn_trace_plan(burn_run *run, const int64_t *sizes, int64_t count, int64_t *offsets) {
+    (void)run, (void)sizes, (void)count, (void)offsets;
+    return NULL;
+}
+
+void *burn_trace_output(burn_run *run, int64_t index) {
+    (void)run, (void)index;
+    return NULL;
+}
+
+void burn_trace_end(burn_run *run) { (void)run; }

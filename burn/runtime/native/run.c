@@ -138,6 +138,7 @@ int64_t burn_rt_threads(burn_run *run) {
 int32_t burn_rt_launch(burn_run *run, int64_t kernel_id, burn_kernel kernel, const int64_t *args, int64_t count,
                        int64_t grain) {
     run->touched = 1;
+    burn_trace_end(run);
     burn_run_poll(run, count > grain || grain <= 1);
     if (burn_run_failed(run))
         return burn_rt_status(run);

@@ -17,6 +17,7 @@ typedef struct allocation {
 
 typedef struct burn_recording burn_recording;
 typedef struct burn_timed burn_timed;
+typedef struct burn_trace burn_trace;
 
 /* Memory from burn_rt_device_alloc. */
 typedef struct burn_device_block {
@@ -62,6 +63,7 @@ struct burn_run {
     int touched;               /* the host took part in this inference */
     burn_recording *recordings; /* the latest first: see run_recorded.c */
     burn_recording *recording; /* what the entry function submits goes there */
+    burn_trace *trace;         /* what the entry function would submit is noted there: see run_traced.c */
 };
 
 struct burn_program {
@@ -133,5 +135,18 @@ void burn_recordings_clear(burn_run *run);   /* as what they refer to is no more
 void burn_recording_ready(burn_run *run, int64_t output);
 /* Memory that the run gives up while it is being recorded. */
 void burn_recording_hold(burn_recording *recording, burn_device_block *block);
+
+
+/* ---- run_traced.c ---------------------------------------------------------------------------------------------------- */
+/* Counterparts of burn_rt_* for a run that is traced. They return addresses that stand for regions. */
+void *burn_trace_plan(burn_run *run, const int64_t *sizes, int64_t count, int64_t *offsets);
+void *burn_trace_alloc(burn_run *run, int64_t bytes);
+void burn_trace_free(burn_run *run, void *memory);
+void *burn_trace_output(burn_run *run, int64_t index);
+void *burn_trace_failure(burn_run *run);
+void burn_trace_copy(burn_run *run, void *to, const void *from, int64_t bytes);
+void burn_trace_launch(burn_run *run, int64_t kernel, const int64_t *args, int64_t count, int64_t blocks);
+/* The host takes part in the run, which therefore cannot be traced: it fails. */
+void burn_trace_end(burn_run *run);
 
 #endif

@@ -175,7 +175,9 @@ void *burn_rt_output(burn_run *run, int64_t index, int64_t rank, const int64_t *
     int on_device = info->device && burn_is_plain(info->output_specs[index].kind);
     if (output->data && output->taken_from < 0) { /* asked for a second time, with another size */
         run->taken -= output->bytes;
-        if (on_device)
+        if (run->trace)
+            ; /* its region is the same */
+        else if (on_device)
             burn_device_free(info->device, output->data);
         else
             burn_memory_free(output->data);
@@ -200,6 +202,8 @@ void *burn_rt_output(burn_run *run, int64_t index, int64_t rank, const int64_t *
     } else if (fits_in && (uintptr_t)donor->data % BURN_ALIGNMENT == 0) {
         output->data = donor->data;
         output->taken_from = from;
+    } else if (run->trace) {
+        output->data = burn_trace_output(run, index);
     } else if (!burn_run_take(run, bytes)) {
         return NULL;
     } else {

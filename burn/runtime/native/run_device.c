@@ -25,6 +25,8 @@ static int check(burn_run *run, int32_t status, int64_t bytes) {
 
 /* Memory of the device, or NULL: then the run has failed. */
 static void *take(burn_run *run, int64_t bytes) {
+    if (run->trace)
+        return burn_trace_alloc(run, bytes);
     if (!burn_run_take(run, bytes))
         return NULL;
     void *memory = burn_device_alloc(run->program->info.device, bytes);
@@ -118,6 +120,11 @@ static burn_device_block **find(burn_run *run, const void *memory) {
 
 /* Memory that recorded work uses is not handed out to anybody else. */
 static void let_go(burn_run *run, burn_device_block *block) {
+    if (run->trace) {
+        burn_trace_free(run, block->memory);
+        free(block);
+        return;
+    }
     run->taken -= block->bytes;
     if (run->recording) {
         burn_recording_hold(run->recording, block);
@@ -151,9 +158,15 @@ void *burn_rt_device_grow(burn_run *run, void *memory, int64_t bytes) {
     if (!larger)
         return NULL;
     run->touched = 1;
-    int copied = check(run, burn_device_copy(device, larger, memory, block->bytes), 0);
-    burn_device_free(device, memory);
-    run->taken -= block->bytes;
+    int copied = 1;
+    if (run->trace) {
+        burn_trace_copy(run, larger, memory, block->bytes);
+        burn_trace_free(run, memory);
+    } else {
+        copied = check(run, burn_device_copy(device, larger, memory, block->bytes), 0);
+        burn_device_free(device, memory);
+        run->taken -= block->bytes;
+    }
     block->memory = larger;
     block->bytes = size;
     return copied ? larger : NULL;
@@ -179,6 +192,8 @@ void burn_device_run_end(burn_run *run) {
 
 void *burn_rt_device_failure(burn_run *run) {
     const burn_program_info *info = &run->program->info;
+    if (run->trace)
+        return burn_trace_failure(run);
     if (!run->report && !burn_run_failed(run)) {
         run->report = burn_report_new(info->device, info->sites, info->site_count);
         if (!run->report)
@@ -206,7 +221,7 @@ void burn_device_ready(burn_run *run, int64_t output) {
 }
 
 void burn_rt_device_ready(burn_run *run, int64_t output) {
-    if (burn_run_failed(run) || !burn_run_has(run, output, run->program->info.outputs))
+    if (burn_run_failed(run) || run->trace || !burn_run_has(run, output, run->program->info.outputs))
         return;
     if (run->recording)
         burn_recording_ready(run, output);
@@ -217,13 +232,16 @@ void burn_rt_device_ready(burn_run *run, int64_t output) {
 /* ---- data -------------------------------------------------------------------------------------------------------- */
 
 void burn_rt_device_copy(burn_run *run, void *to, const void *from, int64_t bytes) {
-    if (bytes > 0 && to != from && !burn_run_failed(run))
+    if (run->trace)
+        burn_trace_copy(run, to, from, bytes);
+    else if (bytes > 0 && to != from && !burn_run_failed(run))
         check(run, burn_device_copy(run->program->info.device, to, from, bytes), 0);
 }
 
 int64_t burn_rt_device_read(burn_run *run, const void *from, int64_t bytes) {
     int64_t word = 0;
     run->touched = 1;
+    burn_trace_end(run);
     burn_device_look(run);
     if (burn_run_failed(run) || !check(run, burn_device_fetch(run->program->info.device, &word, from, bytes), 0))
         return 0;
@@ -232,12 +250,14 @@ int64_t burn_rt_device_read(burn_run *run, const void *from, int64_t bytes) {
 
 void burn_rt_device_write(burn_run *run, void *to, int64_t value, int64_t bytes) {
     run->touched = 1;
+    burn_trace_end(run);
     if (!burn_run_failed(run))
         check(run, burn_device_send(run->program->info.device, to, &value, bytes), 0);
 }
 
 void *burn_rt_fetch(burn_run *run, const void *from, int64_t bytes) {
     run->touched = 1;
+    burn_trace_end(run);
     burn_device_look(run);
     void *to = burn_rt_alloc(run, bytes);
     if (to && bytes > 0 && !check(run, burn_device_fetch(run->program->info.device, to, from, bytes), 0))
@@ -247,6 +267,7 @@ void *burn_rt_fetch(burn_run *run, const void *from, int64_t bytes) {
 
 void burn_rt_send(burn_run *run, void *to, const void *from, int64_t bytes) {
     run->touched = 1;
+    burn_trace_end(run);
     if (bytes > 0 && !burn_run_failed(run))
         check(run, burn_device_send(run->program->info.device, to, from, bytes), 0);
 }
@@ -259,6 +280,10 @@ int32_t burn_rt_device_launch(burn_run *run, int64_t kernel_id, int64_t kernel, 
     burn_run_poll(run, 0);
     if (burn_run_failed(run) || !burn_run_has(run, kernel, info->device_kernel_count))
         return burn_rt_status(run);
+    if (run->trace) {
+        burn_trace_launch(run, kernel, args, count, blocks);
+        return burn_rt_status(run);
+    }
     burn_timed *span = burn_profile_open(run, kernel_id);
     check(run, burn_device_launch(info->device, run->program->functions[kernel], blocks,
                                   info->device_kernels[kernel].threads, args, (int32_t)count), 0);

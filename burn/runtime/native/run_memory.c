@@ -24,6 +24,8 @@ void *burn_rt_plan(burn_run *run, const int64_t *sizes, int64_t count, int64_t *
         return NULL;
     if (count != info->buffers)
         return burn_run_fail(run, BURN_SHAPE_MISMATCH, count);
+    if (run->trace)
+        return burn_trace_plan(run, sizes, count, offsets);
     size_t table = (size_t)count * sizeof *sizes;
     if (!run->have_plan || (table && memcmp(sizes, run->sizes, table) != 0)) {
         if (run->planned) /* a second plan within a run would move buffers that are in use */

@@ -172,6 +172,29 @@ int32_t burn_program_texts(burn_program *program, int64_t constant, int64_t byte
  * `options` may be NULL. */
 burn_failure burn_program_run(burn_program *program, const burn_input *inputs, burn_output *outputs,
                               const burn_options *options);
+
+/* ---- run_traced.c: runs on a GPU with the caller's memory and stream ---------------------------------------------- */
+/* A program's GPU work for inputs of certain sizes. Belongs to the program, and is deleted before it. */
+typedef struct burn_traced burn_traced;
+
+/* inputs: their sizes; `data` is not read. from_host: of each input, true if the host sends its elements at each submission. into: of each
+ * output, the input that it is written to, or -1. NULL with the code BURN_OK: the host takes part in the program's runs. Not
+ * thread-safe for one burn_traced. */
+burn_traced *burn_program_trace(burn_program *program, const burn_input *inputs, const int32_t *from_host,
+                                const int64_t *into, burn_failure *failure);
+int64_t burn_traced_arena(const burn_traced *traced); /* bytes of GPU memory that a submission needs besides inputs and outputs */
+int64_t burn_traced_steps(const burn_traced *traced); /* launches and copies */
+/* Its sizes, and in taken_from the input that it is written to, or -1. */
+const burn_output *burn_traced_output(const burn_traced *traced, int64_t index);
+/* The address of an input, which the caller sets before a submission: a multiple of 16. */
+int64_t *burn_traced_input(burn_traced *traced, int64_t index);
+/* Submits the work to a stream. from_host: elements of the inputs that the host sends. outputs: GPU memory for each output that is not
+ * written to an input. arena: GPU memory, which the stream's later work may overwrite, as soon as this returns. as_graph: see
+ * burn_list_submit. A burn_status. */
+int32_t burn_traced_submit(burn_traced *traced, void *arena, const void *const *from_host, void *const *outputs, void *stream,
+                           int as_graph);
+void burn_traced_delete(burn_traced *traced); /* accepts NULL */
+
 /* Ends the runs of a program that are under way, from any thread: they fail with BURN_CANCELLED, at the next range of iterations
  * of a kernel at the latest. Later runs are not touched. */
 void burn_program_cancel(burn_program *program);
