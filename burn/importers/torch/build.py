@@ -40,6 +40,9 @@ NO_EFFECT = {
     "aten.sym_constrain_range_for_size.default",
 }
 
+UPDATES = {"aten.copy_.default"}
+"""Writes to inputs at the end of a graph of AOTAutograd's. The caller of `run` makes outputs of the new values."""
+
 
 class Importer:
     """The state of one import: a graph's placeholders have been given values, `run` builds the rest."""
@@ -117,7 +120,10 @@ class Importer:
         return self.constant(value, str(node.target)) if isinstance(value, torch.Tensor) else value
 
     def constant(self, tensor: torch.Tensor, name: str) -> Any:
-        """A parameter, buffer or lifted constant; the program reads the tensor's own memory."""
+        """A parameter, buffer or lifted constant; the program reads the tensor's own memory, or a copy of one on
+        a GPU."""
+        if tensor.device.type == "cuda":
+            tensor = tensor.cpu()
         if tensor.is_complex():
             parts = [
                 self.constant(p.contiguous(), f"{name}.{n}") for n, p in (("real", tensor.real), ("imag", tensor.imag))
@@ -149,6 +155,8 @@ class Importer:
             return _checked(values[source])[index]  # type: ignore[index]
         op = op_name(node.target)
         meta = node.meta.get("val")
+        if op in UPDATES:
+            return values[node.args[0]]  # type: ignore[index]
         if op in NO_EFFECT:
             return None
         builder = (COMPLEX if computes_with_complex(node) else BUILDERS).get(op)

@@ -7,7 +7,7 @@ patterns for them. Rare operators are decomposed. With this one rule a new build
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import torch
@@ -41,7 +41,7 @@ def for_autograd() -> dict[Any, Callable[..., Any]]:
     load_builders()
     table = {**_registered(), torch.ops.aten.roll.default: roll}
     elementwise = {op: with_eager_strides(op, function) for op, function in table.items() if is_elementwise(op)}
-    return {**table, **elementwise, **{op: with_eager_strides(op) for op in MISTAKEN}}
+    return {**table, **elementwise, **{op: with_eager_strides(op) for op in MISTAKEN}, **_of_lists()}
 
 
 def _registered() -> dict[Any, Callable[..., Any]]:
@@ -51,6 +51,61 @@ def _registered() -> dict[Any, Callable[..., Any]]:
         for op, function in (*decomposition_table.items(), *GRADIENTS.items(), *MENDED.items())
         if isinstance(op, torch._ops.OpOverload) and not _is_whole(op)
     }
+
+
+NAMED = ("alpha", "value", "dtype")
+"""Arguments that operators take by name alone where their counterparts for lists take them by position."""
+RENAMED = {"norm": "linalg_vector_norm", "zero": "zeros_like", "copy": "copy"}
+"""The operator for one tensor, by the name of that for lists without "_foreach_", where the names differ."""
+
+
+def _of_lists() -> dict[Any, Callable[..., Any]]:
+    """Operators for lists of tensors (`_foreach_add`), which optimizers call on GPUs, as calls for each tensor."""
+    found: dict[Any, Callable[..., Any]] = {}
+    for name in dir(torch.ops.aten):
+        single = name.removeprefix("_foreach_")
+        if single == name or single.endswith("_"):
+            continue
+        packet = getattr(torch.ops.aten, name)
+        for overload in packet.overloads():
+            op = getattr(packet, overload)
+            name_of_one = RENAMED.get(single, single)
+            if "out" not in overload and hasattr(torch.ops.aten, name_of_one) and not _is_whole(op):
+                found[op] = partial(_for_each, op, name_of_one)
+    return found
+
+
+def _for_each(op: Any, single: str, *given: Any, **named: Any) -> list[Tensor]:
+    function = getattr(torch.ops.aten, single)
+    names = [a.name for a in op._schema.arguments]
+    lists = {a.name for a in op._schema.arguments if str(a.type).startswith("List[")}
+    arguments = {**dict(zip(names, given, strict=False)), **named}
+    arguments.pop("non_blocking", None)
+    count = next(len(value) for value in arguments.values() if isinstance(value, (list, tuple)))
+    results = []
+    for i in range(count):
+        own = {
+            n: v[i] if n in lists or (n == "scalars" and not isinstance(v, (int, float))) else v
+            for n, v in arguments.items()
+        }
+        if "scalars" in own and single in ("addcmul", "addcdiv"):
+            own["value"] = own.pop("scalars")
+        by_name = {n: own.pop(n) for n in list(own) if n in NAMED and own[n] is not None}
+        own.pop("dtype", None)
+        results.append(_single(function, single, list(own.values()), by_name))
+    return results
+
+
+def _single(function: Any, single: str, operands: list[Any], named: dict[str, Any]) -> Tensor:
+    value = named.get("value")
+    if isinstance(value, Tensor):  # a factor that is an element of a tensor
+        x, first, second = operands
+        made = first * second if single == "addcmul" else first / second
+        return x + value * made
+    if single in ("clamp_min", "clamp_max", "maximum", "minimum") and not isinstance(operands[1], Tensor):
+        bound = {"maximum": "clamp_min", "minimum": "clamp_max"}.get(single, single)
+        return getattr(torch.ops.aten, bound)(*operands)
+    return function(*operands, **named)
 
 
 def _is_whole(op: Any) -> bool:

@@ -5,9 +5,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import torch
+
 from burn.dialect import ops
 from burn.dialect.attention import bias, heads_per_group, probabilities, scores, visible
-from burn.dialect.compose import broadcast_to, convert, dim_value, number_like, reshape, transpose
+from burn.dialect.attention_gradient import LOG2E, has_kernels
+from burn.dialect.compose import broadcast_to, convert, dim_value, number, number_like, reshape, transpose
 from burn.dialect.dims import Dim, exact_div, product
 from burn.dialect.mlir import ir
 from burn.dialect.types import type_of
@@ -168,8 +171,22 @@ def flash_attention_backward(
     attn_mask: ir.Value | None = None,
     scale: float | None = None,
 ) -> list[ir.Value]:
-    """The gradients of q, k and v (arXiv:2205.14135, appendix B.2): with p the probabilities, dp = grad v^T,
-    ds = p * (dp - sum(grad * out))."""
+    return _written_out(node, grad, q, k, v, out, causal, attn_mask, scale)[:3]
+
+
+def _written_out(
+    node: Node,
+    grad: ir.Value,
+    q: ir.Value,
+    k: ir.Value,
+    v: ir.Value,
+    out: ir.Value,
+    causal: bool,
+    attn_mask: ir.Value | None,
+    scale: float | None,
+) -> list[ir.Value]:
+    """The gradients of q, k, v and the scores [b, h, s, t] (arXiv:2205.14135, appendix B.2): with p the probabilities,
+    dp = grad v^T, ds = p * (dp - sum(grad * out))."""
     shapes = [type_of(x).shape for x in (k, v)]
     k, v = (_fitted(q, x) for x in (k, v))
     factor = _scale(node, q, scale)
@@ -181,7 +198,214 @@ def flash_attention_backward(
     axes = {"lhs_batch": (0, 1), "rhs_batch": (0, 1)}
     dv = ops.dot_general(p, grad, lhs_contract=(2,), rhs_contract=(2,), **axes)
     dp = ops.dot_general(grad, v, lhs_contract=(3,), rhs_contract=(3,), **axes)
-    ds = ops.mul(ops.mul(p, ops.sub(dp, row)), node.scalar(factor, type_of(q).dtype))
+    dx = ops.mul(p, ops.sub(dp, row))
+    ds = ops.mul(dx, node.scalar(factor, type_of(q).dtype))
     dq = ops.dot_general(ds, k, lhs_contract=(3,), rhs_contract=(2,), **axes)
     dk = ops.dot_general(ds, q, lhs_contract=(2,), rhs_contract=(2,), **axes)
-    return [reshape(dq, shape), *(_gathered_gradient(g, s) for g, s in zip((dk, dv), shapes, strict=True))]
+    gradients = [_gathered_gradient(g, s) for g, s in zip((dk, dv), shapes, strict=True)]
+    return [reshape(dq, shape), *gradients, reshape(dx, (*shape[:3], type_of(k).shape[2]))]
+
+
+# ---- the kernels that torch has for GPUs --------------------------------------------------------------------------------
+def _fused(
+    node: Node,
+    q: ir.Value,
+    k: ir.Value,
+    v: ir.Value,
+    mask: ir.Value | None,
+    dropout: float,
+    causal: bool,
+    scale: float | None,
+    results: int,
+) -> list[Any]:
+    """The output, log(sum(exp(scores))) of every query, and further results that only torch's own backward kernels use."""
+    if dropout:
+        node.fail("dropout inside of attention is not supported in this form", 'use torch.compile(backend="burn")')
+    k, v = (_fitted(q, x) for x in (k, v))
+    q, factor = _scaled(q, _scale(node, q, scale))
+    mask = None if mask is None else _typed(mask, q)
+    nothing = [_zeros(node, i) for i in range(2, results)]
+    if not node.uses(1):
+        return [ops.attention(q, k, v, mask, scale=factor, causal=causal), None, *nothing]
+    out, norms = ops.attention_forward(q, k, v, mask, None, scale=factor, causal=causal)
+    norms = ops.mul(norms, number_like(1 / LOG2E, norms))
+    want = node.result_type(1).shape  # torch's kernels pad the queries, or add an axis
+    have = type_of(norms).shape
+    if len(want) == 3 and want[2] != have[2]:
+        norms = ops.pad(norms, number_like(0, norms), low=(0, 0, 0), high=(0, 0, want[2] - have[2]))
+    return [out, reshape(norms, want), *nothing]
+
+
+def _zeros(node: Node, index: int) -> ir.Value | None:
+    """For a result that is saved for the backward pass, and that burn does not use there."""
+    if not isinstance(node.meta[index], torch.Tensor) or not node.uses(index):
+        return None
+    type_ = node.result_type(index)
+    return ops.broadcast_to(number(0, type_.dtype), shape=type_.shape)
+
+
+def _summed_to(x: ir.Value, shape: tuple[Dim, ...]) -> ir.Value:
+    """The gradient of a tensor of that shape that was broadcast to x's."""
+    have = type_of(x).shape
+    lead = len(have) - len(shape)
+    axes = tuple(a for a, d in enumerate(have) if a < lead or (shape[a - lead] == 1 and d != 1))
+    return reshape(ops.reduce(x, kind="sum", axes=axes) if axes else x, shape)
+
+
+def _fused_backward(
+    node: Node,
+    grad: ir.Value,
+    q: ir.Value,
+    k: ir.Value,
+    v: ir.Value,
+    mask: ir.Value | None,
+    out: ir.Value,
+    logsumexp: ir.Value,
+    dropout: float,
+    causal: bool,
+    scale: float | None,
+    of_mask: bool = False,
+) -> list[Any]:
+    """The gradients of q, k, v, and of the mask if `of_mask`."""
+    if dropout:
+        node.fail("dropout inside of attention is not supported in this form", 'use torch.compile(backend="burn")')
+    if of_mask or not has_kernels(type_of(q), type_of(v), None):
+        dq, dk, dv, dx = _written_out(node, grad, q, k, v, out, causal, mask, scale)
+        return [dq, dk, dv, _summed_to(dx, node.result_type(3).shape) if of_mask else None]
+    shapes = [type_of(x).shape for x in (k, v)]
+    k, v = (_fitted(q, x) for x in (k, v))
+    scaled, factor = _scaled(q, _scale(node, q, scale))
+    shape = type_of(q).shape[:3]
+    norms = logsumexp
+    if type_of(norms).rank == 3 and type_of(norms).shape[2] != shape[2]:
+        norms = ops.slice(norms, starts=(0, 0, 0), sizes=shape, steps=(1, 1, 1))
+    norms = ops.mul(reshape(norms, shape), number_like(LOG2E, norms))
+    mask = None if mask is None else _typed(mask, q)
+    dq, dk, dv = ops.attention_backward(scaled, k, v, mask, None, out, norms, grad, scale=factor, causal=causal)
+    if scaled is not q:
+        dq = ops.mul(dq, node.scalar(_scale(node, q, scale), type_of(q).dtype))
+    return [dq, *(_gathered_gradient(g, s) for g, s in zip((dk, dv), shapes, strict=True)), None]
+
+
+@aten("_scaled_dot_product_flash_attention.default")
+def cuda_flash_attention(
+    node: Node,
+    q: ir.Value,
+    k: ir.Value,
+    v: ir.Value,
+    dropout: float = 0.0,
+    causal: bool = False,
+    debug: bool = False,
+    *,
+    scale: float | None = None,
+) -> list[Any]:
+    """[b, h, s, d] -> the output, log(sum(exp(scores))) of every query [b, h, s], and seven results for torch's own kernels."""
+    results = _fused(node, q, k, v, None, dropout, causal, scale, 9)
+    results[4:6] = [type_of(x).shape[2] for x in (q, k)]
+    return results
+
+
+@aten("_scaled_dot_product_flash_attention_backward.default")
+def cuda_flash_attention_backward(
+    node: Node,
+    grad: ir.Value,
+    q: ir.Value,
+    k: ir.Value,
+    v: ir.Value,
+    out: ir.Value,
+    logsumexp: ir.Value,
+    _starts_q: Any,
+    _starts_k: Any,
+    _most_q: Any,
+    _most_k: Any,
+    dropout: float,
+    causal: bool,
+    _seed: Any,
+    _offset: Any,
+    *,
+    scale: float | None = None,
+) -> list[Any]:
+    return _fused_backward(node, grad, q, k, v, None, out, logsumexp, dropout, causal, scale)[:3]
+
+
+@aten("_scaled_dot_product_efficient_attention.default")
+def efficient_attention(
+    node: Node,
+    q: ir.Value,
+    k: ir.Value,
+    v: ir.Value,
+    mask: ir.Value | None,
+    _norms: bool,
+    dropout: float = 0.0,
+    causal: bool = False,
+    *,
+    scale: float | None = None,
+) -> list[Any]:
+    return _fused(node, q, k, v, mask, dropout, causal, scale, 4)
+
+
+@aten("_scaled_dot_product_efficient_attention_backward.default")
+def efficient_attention_backward(
+    node: Node,
+    grad: ir.Value,
+    q: ir.Value,
+    k: ir.Value,
+    v: ir.Value,
+    mask: ir.Value | None,
+    out: ir.Value,
+    logsumexp: ir.Value,
+    _seed: Any,
+    _offset: Any,
+    dropout: float,
+    wanted: list[bool],
+    causal: bool = False,
+    *,
+    scale: float | None = None,
+) -> list[Any]:
+    if mask is not None and type_of(mask).shape == (0,):  # an undefined tensor
+        mask = None
+    of_mask = wanted[3] and mask is not None
+    return _fused_backward(node, grad, q, k, v, mask, out, logsumexp, dropout, causal, scale, of_mask)
+
+
+@aten("_scaled_dot_product_cudnn_attention.default")
+def cudnn_attention(
+    node: Node,
+    q: ir.Value,
+    k: ir.Value,
+    v: ir.Value,
+    mask: ir.Value | None,
+    _norms: bool,
+    dropout: float = 0.0,
+    causal: bool = False,
+    debug: bool = False,
+    *,
+    scale: float | None = None,
+) -> list[Any]:
+    results = _fused(node, q, k, v, mask, dropout, causal, scale, 9)
+    results[4:6] = [type_of(x).shape[2] for x in (q, k)]
+    return results
+
+
+@aten("_scaled_dot_product_cudnn_attention_backward.default")
+def cudnn_attention_backward(
+    node: Node,
+    grad: ir.Value,
+    q: ir.Value,
+    k: ir.Value,
+    v: ir.Value,
+    out: ir.Value,
+    logsumexp: ir.Value,
+    _seed: Any,
+    _offset: Any,
+    mask: ir.Value | None,
+    _starts_q: Any,
+    _starts_k: Any,
+    _most_q: Any,
+    _most_k: Any,
+    dropout: float,
+    causal: bool,
+    *,
+    scale: float | None = None,
+) -> list[Any]:
+    return _fused_backward(node, grad, q, k, v, mask, out, logsumexp, dropout, causal, scale)[:3]

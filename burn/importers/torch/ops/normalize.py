@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from burn.dialect import ops
-from burn.dialect.compose import convert, mean, number_like, reshape, wide
+from burn.dialect.compose import convert, mean, number, number_like, reshape, wide
 from burn.dialect.mlir import ir
 from burn.dialect.types import type_of
 from burn.importers.torch.node import Node, aten
@@ -91,5 +91,9 @@ def batch_norm(
     ones = ops.full(shape=type_.shape, dtype=type_.dtype, value=1.0) if weight is None else weight
     zeros = ops.full(shape=type_.shape, dtype=type_.dtype, value=0.0) if bias is None else bias
     result = ops.batch_norm(x, ones, zeros, centre, variance, epsilon=epsilon)
-    empty = ops.full(shape=(0,), dtype=node.result_type(1).dtype, value=0.0)  # torch's versions differ in it
-    return [result, empty, empty]
+    dtype = node.result_type(1).dtype
+    if node.result_type(1).shape == (0,):  # on CPUs
+        empty = ops.full(shape=(0,), dtype=dtype, value=0.0)
+        return [result, empty, empty]
+    scale = ops.rsqrt(ops.add(convert(variance, dtype), number(epsilon, dtype)))
+    return [result, convert(centre, dtype), scale]
