@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib.metadata import entry_points
 from typing import Any
@@ -25,8 +26,11 @@ from torch._dynamo.backends.common import aot_autograd
 from torch._dynamo.backends.registry import register_backend
 from torch._guards import TracingContext
 from torch._subclasses.fake_tensor import unset_fake_temporarily
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from burn.adapters.torch.input_views import forget_replays, layouts_of_views, parts_of_inputs
+from burn.adapters.torch import gpu_memory
+from burn.adapters.torch.gpu import KINDS, GPUCalls, Input, Result, as_burn, device_of, loaded
+from burn.adapters.torch.input_views import assigned, forget_replays, layouts_of_views, parts_of_inputs
 from burn.adapters.torch.layouts import (
     ELEMENTS,
     LAYOUT_ONLY,
@@ -77,13 +81,25 @@ def backend(
         )
     freeze = bool((options or {}).get("freeze", False))
     asked = Options.of(target=(options or {}).get("target"))
+    on_gpu = any(isinstance(x, torch.Tensor) and gpu_memory.where(x).type in KINDS for x in example_inputs)
     compiler = aot_autograd(
         fw_compiler=partial(compile_graph, options=asked),
         bw_compiler=partial(compile_graph, options=asked, backward=True),
         inference_compiler=partial(compile_graph, options=asked, freeze=freeze, inference=True),
         decompositions=for_autograd(),
+        keep_inference_input_mutations=on_gpu,
     )
-    return compiler(graph, example_inputs)
+    with sdpa_kernel(SDPBackend.MATH) if _drops_attention(graph) else nullcontext():
+        return compiler(graph, example_inputs)
+
+
+def _drops_attention(graph: fx.GraphModule) -> bool:
+    """True for attention with dropout. torch's kernels for GPUs would draw the mask a second time, with their own numbers, in the
+    backward pass."""
+    calls = [n for n in graph.graph.nodes if n.op == "call_function"]
+    attention = [n for n in calls if getattr(n.target, "__name__", "") == "scaled_dot_product_attention"]
+    rates = [n.kwargs.get("dropout_p", n.args[4] if len(n.args) > 4 else 0.0) for n in attention]
+    return any(rate != 0.0 for rate in rates)
 
 
 if not entry_points(group="torch_dynamo_backends", name="burn"):
@@ -102,6 +118,9 @@ def compile_graph(
 ) -> Callable[[list[Any]], Any]:
     """A functional ATen graph as a function of a list of its inputs. It empties the list, as torch requires. inference: the
     graph is called outside of an autograd function, so its outputs may be views of each other."""
+    device = device_of(graph)
+    if device is not None:
+        options = replace(options or Options(), device=as_burn(device), target=None)
     context = TracingContext.try_get()
     metadata = context.fw_metadata if context is not None else None
     static = tuple(metadata.static_input_indices or ()) if freeze and metadata is not None else ()
@@ -113,7 +132,15 @@ def compile_graph(
     if metadata is not None and not backward:
         forget_replays(graph, metadata)
         aliases = Aliases(renewed(metadata), layouts_of_views(graph, metadata), parts_of_inputs(graph, metadata))
-    compiled = CompiledGraph(graph, static, required, options, aliases=None if backward else aliases, views=inference)
+    compiled = CompiledGraph(
+        graph,
+        static,
+        required,
+        options,
+        aliases=None if backward else aliases,
+        views=inference,
+        device=device,
+    )
 
     def call(arguments: list[Any]) -> list[Any]:
         return compiled(arguments)
@@ -144,9 +171,12 @@ class CompiledGraph:
         *,
         aliases: Aliases | None = Aliases(),
         views: bool = False,
+        device: torch.device | None = None,
     ) -> None:
         """required: see `layouts.requirements`. options: compilation options. aliases: None if no outputs share memory, because
-        torch tracks gradients itself. views: autograd treats outputs that share memory as views."""
+        torch tracks gradients itself. views: autograd treats outputs that share memory as views. device: the GPU of the graph's
+        tensors."""
+        self.device = device
         self.aliases = aliases
         self.views = views
         self.bases = _Bases(graph, aliases.updates if aliases else {})
@@ -180,7 +210,8 @@ class CompiledGraph:
         return self.general
 
     def _compiled(self, constants: Mapping[int, torch.Tensor]) -> _Program:
-        return _Program(_Build(self.graph, constants, self.required, self.aliases), self.options, self.views)
+        build = _Build(self.graph, constants, self.required, self.aliases, self.device)
+        return _Program(build, self.options, self.views, self.device)
 
 
 class _Bases:
@@ -199,7 +230,11 @@ class _Bases:
 
     def read(self, values: list[Any]) -> list[Any]:
         """The graph's inputs, as long as they were traced."""
-        return [v[: self._lengths[i]] if i in self._lengths else v for i, v in enumerate(values)]
+        return (
+            values
+            if not self._lengths
+            else [v[: self._lengths[i]] if i in self._lengths else v for i, v in enumerate(values)]
+        )
 
     def extended(self, outputs: list[Any], values: Sequence[Any]) -> list[Any]:
         """The graph's outputs, with new values for the whole of each base."""
@@ -218,22 +253,42 @@ def _stamp(tensor: torch.Tensor) -> tuple[int, int] | None:
 class _Program:
     """One compiled program with the graph's calling convention."""
 
-    def __init__(self, build: _Build, options: Options | None, views: bool = False) -> None:
+    def __init__(
+        self,
+        build: _Build,
+        options: Options | None,
+        views: bool = False,
+        device: torch.device | None = None,
+    ) -> None:
         with unset_fake_temporarily():  # a graph's own constants are true tensors
             program = build.run()
-        self.executable: Executable = executable(program, options)
-        self.positions = build.positions
+            make = partial(executable, program, options)
+            self.executable: Executable = make() if device is None else loaded(make)
+        self.inputs = build.inputs(device)
         self.outputs = build.outputs
         self.owners = build.owners
         self.firsts = build.firsts
         self.views = views
         self.executable.draw_from(draw_state)
+        self.on_gpu: GPUCalls | None = None
+        self.orders: list[tuple[int, tuple[int, ...]]] = []  # of results that sizes are read from
+        if device is not None and self.computed:
+            results = [build.results[i] for i in range(len(self.executable.outputs))]
+            self.on_gpu = GPUCalls(self.executable, device, self.inputs, results, build.into)
+            if build.sizes.symbols:
+                self.orders = [(i, r.order) for i, r in enumerate(results) if r.order is not None]
 
     def __call__(self, values: Sequence[Any]) -> list[Any]:
-        arrays = [_array(values[i]) for i in self.positions]
-        results = self.executable(*arrays) if self.computed else ()
-        results = results if isinstance(results, tuple) else (results,)
+        if self.on_gpu is not None:
+            results: Any = self.on_gpu(values)
+        elif self.computed:
+            results = self.executable(*[_array(values[i.index], i) for i in self.inputs])
+            results = results if isinstance(results, tuple) else (results,)
+        else:
+            results = ()
         known = [*values, *results]
+        for i, order in self.orders:
+            known[len(values) + i] = results[i].permute(order)
         owners = [owner.of(results, known) for owner in self.owners]
         made: list[Any] = []
         for i, output in enumerate(self.outputs):
@@ -249,6 +304,8 @@ class _Program:
             return layout.viewing(owner, known) if self.views else layout.over(owner, known)
         if isinstance(output, _InputView):
             return output.layout.within(known[output.index], known)
+        if isinstance(output, _Passed):
+            return known[output.index]
         if isinstance(output, _InputPart):
             return output.layout.over(known[output.index], known)
         return output.empty(known) if isinstance(output, Layout) else output  # or a constant
@@ -256,18 +313,20 @@ class _Program:
     @property
     def computed(self) -> bool:
         """True if there is anything to compute."""
-        return bool(self.owners) or any(isinstance(o, _Made) for o in self.outputs)
+        return bool(self.executable.outputs)
 
 
 def _is_tensor(node: Any) -> bool:
     return isinstance(node, fx.Node) and isinstance(_meta(node), torch.Tensor)
 
 
-def _array(value: Any) -> Any:
-    """An input as the program takes it: complex numbers as pairs."""
+def _array(value: Any, spec: Input) -> Any:
+    """An input as the program takes it: complex numbers as pairs, axes in the order in which they lie in memory."""
     if not isinstance(value, torch.Tensor):
         return value
-    return to_array(torch.view_as_real(value.detach().resolve_conj()) if value.is_complex() else value)
+    value = value.detach().resolve_conj() if value.is_complex() else value
+    value = value.permute(spec.order) if spec.order is not None else value
+    return to_array(torch.view_as_real(value) if value.is_complex() else value)
 
 
 @dataclass(frozen=True)
@@ -278,16 +337,27 @@ class _Made:
     kind: str  # "tensor"; "pairs", of complex numbers; or one of NUMBERS
     layout: Layout | None = None
     ordered: bool = False  # the array is the memory that the layout says, element after element
+    device: torch.device | None = None  # that torch takes it to be on, where that is another than the program's
 
     def of(self, results: Sequence[Any], known: Sequence[Any]) -> Any:
         """The output, of the executable's results. known: the values that sizes are read from."""
         if self.kind in NUMBERS:
             return NUMBERS[self.kind](results[self.result])
-        tensor = to_tensor(results[self.result])
+        given = results[self.result]
+        on_gpu = isinstance(given, torch.Tensor)
+        tensor = given if on_gpu else to_tensor(given)
+        if self.device is not None:
+            tensor = tensor.to(self.device)
         tensor = torch.view_as_complex(tensor) if self.kind == "pairs" else tensor
         if self.layout is None:
             return tensor
-        return self.layout.over(tensor, known) if self.ordered else self.layout.holding(tensor, known)
+        if not self.ordered:
+            return self.layout.holding(tensor, known)
+        return (
+            tensor
+            if on_gpu and self.kind == "tensor" and self.layout.is_of(tensor, known)
+            else self.layout.over(tensor, known)
+        )
 
 
 @dataclass(frozen=True)
@@ -307,6 +377,13 @@ class _InputView:
 
 
 @dataclass(frozen=True)
+class _Passed:
+    """An output that is saved for the backward pass, and is the graph's input of that number."""
+
+    index: int
+
+
+@dataclass(frozen=True)
 class _InputPart:
     """An output in the memory of an input, by number, that torch writes after the call. Autograd would forbid that for a view, so
     the output is a tensor of its own."""
@@ -318,10 +395,17 @@ class _InputPart:
 NUMBERS: dict[str, Callable[[Any], Any]] = {"SymInt": int, "SymFloat": float, "SymBool": bool}
 """torch's numbers of a graph -> what it takes for one when the graph runs."""
 
+DTYPES_OF_NUMBERS = {"SymInt": torch.int64, "SymFloat": torch.float64, "SymBool": torch.bool}
+"""The element types in which the program returns them."""
+
 
 class _Build:
-    """From a functional graph to a program. `positions`: the graph's inputs that the program takes, in order. `firsts`: by
-    output, the first that is the same tensor: what a graph returns twice is one object, as in eager mode."""
+    """From a functional graph to a program.
+
+    `positions`: the graph's inputs that the program takes, in order, and the order of their axes in memory if it is another than
+    the rows'. `results`: how each output of the program is allocated. `firsts`: by output, the first that is the same tensor:
+    what a graph returns twice is one object, as in eager mode. `assigned`: the graph's inputs, by number, that it writes itself,
+    and their new values. `into`: by output of the program, the graph's input that it is written to."""
 
     def __init__(
         self,
@@ -329,7 +413,9 @@ class _Build:
         constants: Mapping[int, torch.Tensor],
         required: Mapping[int, str],
         aliases: Aliases | None,
+        device: torch.device | None = None,
     ) -> None:
+        self.device = device
         self.graph = graph
         self.constants = constants
         self.required = required
@@ -339,14 +425,17 @@ class _Build:
         self.sizes = Sizes()
         self.placeholders = [n for n in graph.graph.nodes if n.op == "placeholder"]
         self.tokens = {i for i, n in enumerate(self.placeholders) if any(_orders(user, n) for user in n.users)}
-        self.positions: list[int] = []
+        self.positions: dict[int, tuple[int, ...] | None] = {}
+        self.results: list[Result] = []
         self.outputs: list[Any] = []
         self.owners: list[_Made] = []
         self.firsts: list[int] = []
+        self.assigned = assigned(graph)
+        self.into: dict[int, int] = {}
 
     def run(self) -> Any:
         inputs = self._inputs()
-        self.positions = list(inputs)
+        self.positions = {i: self._order(i) for i in inputs}
         importer = Importer(list(inputs.values()), self.sizes)
         values = dict(zip(inputs, importer.program.inputs, strict=True))
         returned = outputs_of(self.graph)
@@ -359,24 +448,36 @@ class _Build:
         with tracing(importer.tracer):
             self._read_sizes(importer, values)
             arguments = [self._argument(importer, i, values) for i in range(len(self.placeholders))]
-            results = importer.run(self.graph, arguments, owners)
+            further = [*owners, *self.assigned.values()]
+            results = importer.run(self.graph, arguments, further)
             importer.raise_problems()
             made: dict[int, _Output] = {}  # what the program computes: outputs by number, then owners
-            for i, (node, value) in enumerate(zip((*returned, *owners), results, strict=True)):
+            passed = self._passed(returned)
+            for i, (node, value) in enumerate(
+                zip((*returned, *owners), results[: len(returned) + len(owners)], strict=True)
+            ):
                 layout_only = (
                     i < len(returned) and self.required.get(i) == LAYOUT_ONLY and isinstance(_meta(node), torch.Tensor)
                 )
                 if (
                     not layout_only
+                    and i not in passed
                     and i not in sharing
                     and i not in self.parts
                     and not _is_constant(value, _meta(node))
                 ):
                     made[i] = _Output.of(value, self.placed.get(i, _meta(node)), i in kept or i >= len(returned))
+            updates = results[len(returned) + len(owners) :]
+            for i, (index, value) in enumerate(zip(self.assigned, updates, strict=True), len(returned) + len(owners)):
+                self.into[len(made)] = index
+                made[i] = _Output.of(value, _meta(self.placeholders[index]), True, self._order(index))
+        self.results = [m.result for m in made.values()]
         sources = [*map(_meta, self.placeholders), *(m.source for m in made.values())]
-        placed = {i: m.placed(number, sources) for number, (i, m) in enumerate(made.items())}
+        placed = {i: self._on_device(m.placed(number, sources), m.meta) for number, (i, m) in enumerate(made.items())}
         for i, node in enumerate(returned):
-            if i in placed:
+            if i in passed:
+                self.outputs.append(_Passed(passed[i]))
+            elif i in placed:
                 self.outputs.append(placed[i])
             elif i in self.parts:
                 index, meta = self.parts[i]
@@ -391,7 +492,53 @@ class _Build:
                 meta = self.placed.get(i, _meta(node))
                 self.outputs.append(_layout(meta, sources, i) if layout_only else results[i])
         self.owners = [placed[len(returned) + i] for i in range(len(owners))]
-        return importer.finish([(f"output_{i}", m.value) for i, m in made.items()])
+        program = importer.finish([(f"output_{i}", m.value) for i, m in made.items()])
+        numbers = {index: number for number, index in enumerate(self.positions)}
+        renewed = {output: numbers[index] for output, index in self.into.items() if index in numbers}
+        program.renews, program.given_up = renewed, tuple(renewed.values())
+        return program
+
+    def _passed(self, returned: Sequence[Any]) -> dict[int, int]:
+        """Output -> the input that it is, for what is saved for the backward pass."""
+        if self.aliases is None:
+            return {}
+        free = (i for i in range(len(returned)) if i not in self.required and i not in self.aliases.updates)
+        return {i: self.placeholders.index(returned[i]) for i in free if returned[i] in self.placeholders}
+
+    def _on_device(self, made: _Made, meta: Any) -> _Made:
+        """An output where torch takes it to be."""
+        if self.device is None or not isinstance(meta, torch.Tensor) or gpu_memory.where(meta) == self.device:
+            return made
+        return replace(made, device=gpu_memory.where(meta))
+
+    def inputs(self, device: torch.device | None) -> list[Input]:
+        """The program's inputs. device: the program's GPU."""
+        found = []
+        for i, order in self.positions.items():
+            meta = self.placeholders[i].meta["val"]
+            if not isinstance(meta, torch.Tensor):
+                dtype = (
+                    "int64"
+                    if isinstance(meta, torch.SymInt)
+                    else "float64"
+                    if isinstance(meta, torch.SymFloat)
+                    else "bool"
+                )
+                found.append(Input(i, dtype, device is not None, True, False, None, ()))
+                continue
+            varies = any(isinstance(n, torch.SymInt) for n in meta.shape)
+            from_host = device is not None and gpu_memory.where(meta) != device
+            shape = None if varies else tuple(meta.shape)
+            found.append(Input(i, dtype_name(meta.dtype.to_real()), from_host, False, meta.is_complex(), order, shape))
+        return found
+
+    def _order(self, index: int) -> tuple[int, ...] | None:
+        """The axes of an input as they lie in memory, if they fill it in another order than the rows'."""
+        meta = self.placeholders[index].meta["val"]
+        if not isinstance(meta, torch.Tensor) or meta.dim() < 2 or meta.is_neg():
+            return None
+        order = memory_order(meta, anywhere=True)
+        return None if order is None or order == tuple(range(meta.dim())) else order
 
     def _firsts(self, returned: Sequence[Any]) -> list[int]:
         """Maps every output to the first that is the same object. An output with the requirement LAYOUT_ONLY has no elements. An
@@ -419,10 +566,10 @@ class _Build:
                     continue
                 if isinstance(value, torch.Tensor) and i not in self.constants:
                     shape = tuple(self._size(d, f"input_{i}_{axis}") for axis, d in enumerate(value.shape))
-                    if value.is_complex():
-                        inputs[i] = (name, TensorType(dtype_name(value.dtype.to_real()), (*shape, 2)))
-                    else:
-                        inputs[i] = (name, TensorType(dtype_name(value.dtype), shape))
+                    order = self._order(i)
+                    shape = shape if order is None else tuple(shape[axis] for axis in order)
+                    pair = (2,) * value.is_complex()
+                    inputs[i] = (name, TensorType(dtype_name(value.dtype.to_real()), (*shape, *pair)))
                 elif isinstance(value, torch.SymInt) and not self._is_known(value):
                     inputs[i] = (name, TensorType("int64", ()))
                 elif isinstance(value, (torch.SymFloat, torch.SymBool)):
@@ -460,7 +607,13 @@ class _Build:
             return importer.constant(self.constants[index], node.name)
         if index not in values or not isinstance(meta, torch.Tensor):
             return values.get(index, meta)
-        value = reshape(values[index], (*map(self.sizes.dim, meta.shape), *(2,) * meta.is_complex()))
+        order = self._order(index)
+        sizes, pair = tuple(map(self.sizes.dim, meta.shape)), (2,) * meta.is_complex()
+        lying = sizes if order is None else tuple(sizes[axis] for axis in order)
+        value = reshape(values[index], (*lying, *pair))
+        if order is not None:
+            back = sorted(range(len(order)), key=order.__getitem__)
+            value = transpose(value, (*back, len(order)) if pair else tuple(back))
         return of_pairs(value) if meta.is_complex() else value
 
 
@@ -479,16 +632,26 @@ class _Output:
     order: tuple[int, ...] | None
 
     @classmethod
-    def of(cls, value: Any, meta: Any, lies: bool) -> _Output:
-        """lies: where torch says, unless that is contiguous anyway."""
+    def of(cls, value: Any, meta: Any, lies: bool, order: tuple[int, ...] | None = None) -> _Output:
+        """lies: where torch says, unless that is contiguous anyway. order: of the axes in memory; torch's by default."""
         number = type(meta).__name__
         kind = number if number in NUMBERS else "pairs" if isinstance(value, Complex) else "tensor"
         made = as_pairs(value) if isinstance(value, Complex) else as_output(value)
-        lies = lies and isinstance(meta, torch.Tensor) and not contiguous(meta)
-        order = memory_order(meta) if lies else None
+        dense = isinstance(meta, torch.Tensor) and not contiguous(meta)
+        order = order or (memory_order(meta) if dense else None)
+        lies = dense and (lies or order is not None)
         if order is not None:
             made = transpose(made, (*order, len(order)) if kind == "pairs" else order)
         return cls(made, meta, kind, lies, order)
+
+    @property
+    def result(self) -> Result:
+        dtype = DTYPES_OF_NUMBERS.get(self.kind) or (
+            self.meta.dtype.to_real() if self.kind == "pairs" else self.meta.dtype
+        )
+        if not isinstance(self.meta, torch.Tensor) and self.kind not in NUMBERS:
+            raise ModelError(SUMMARY, [Problem(f"an output is neither a tensor nor a number: {self.meta!r}")])
+        return Result(dtype, None if self.order is None or self.kind == "pairs" else self.order)
 
     @property
     def source(self) -> Any:

@@ -26,6 +26,13 @@ BASES = (SyntheticBaseAOTInput, ViewBaseAOTInput)
 views of."""
 
 
+def assigned(graph: fx.GraphModule) -> dict[int, fx.Node]:
+    """Placeholder -> its new value, for inputs that the graph writes itself, at its end."""
+    numbers = {n: i for i, n in enumerate(n for n in graph.graph.nodes if n.op == "placeholder")}
+    writes = (n for n in graph.graph.nodes if n.target is torch.ops.aten.copy_.default)
+    return {numbers[n.args[0]]: n.args[1] for n in writes}
+
+
 def forget_replays(graph: fx.GraphModule, metadata: ViewAndMutationMeta) -> None:
     """Makes torch read the layouts of outputs that are views of a base, see `BASES`.
 
@@ -43,13 +50,15 @@ def layouts_of_views(graph: fx.GraphModule, metadata: ViewAndMutationMeta) -> di
     Raises ModelError for an output whose layout the graph does not tell."""
     inputs, returned = _arguments(graph, metadata), outputs_of(graph)
     updates = {output: index for output, index in renewed(metadata).items() if isinstance(returned[output], fx.Node)}
+    written = {i - len(metadata.tokens): node for i, node in assigned(graph).items()}
     found: dict[int, torch.Tensor] = {}
     for output, (index, replayed) in _views(metadata).items():
         node, metadata_too = returned[output], metadata.input_info[index].mutates_metadata
         if not isinstance(node, fx.Node) or not isinstance(node.meta.get("val"), torch.Tensor):
             continue
         # The new value of an input that also has another shape is itself a view.
-        ends = () if metadata_too else [returned[o] for o, i in updates.items() if i == index]
+        ends = [] if metadata_too else [returned[o] for o, i in updates.items() if i == index]
+        ends += [written[index]] if index in written else []
         try:
             found[output] = _Replay(inputs[index], frozenset(ends)).of(node)
         except _UnknownError as error:
@@ -65,16 +74,17 @@ def parts_of_inputs(graph: fx.GraphModule, metadata: ViewAndMutationMeta) -> dic
     These outputs are views of the new value of an input. torch does not make them from the input. They are results of `unbind`,
     `split` and `chunk` in a graph with gradients."""
     inputs, returned = _arguments(graph, metadata), outputs_of(graph)
-    updates = {o: i for o, i in renewed(metadata).items() if not metadata.input_info[i].mutates_metadata}
+    updates = [(returned[o], i) for o, i in renewed(metadata).items() if not metadata.input_info[i].mutates_metadata]
+    updates += [(node, i - len(metadata.tokens)) for i, node in assigned(graph).items()]
     first = len(metadata.tokens) + len(metadata.mutated_inp_runtime_indices)
     found: dict[int, tuple[int, torch.Tensor]] = {}
     for output, info in enumerate(metadata.output_info, first):
         node = returned[output]
         if info.output_type is not OutputType.non_alias or not isinstance(node, fx.Node):
             continue
-        for update, index in updates.items():
-            if node is not returned[update] and _root(node) is returned[update]:
-                layout = _Replay(inputs[index], frozenset({returned[update]})).of(node)
+        for update, index in updates:
+            if node is not update and _root(node) is update:
+                layout = _Replay(inputs[index], frozenset({update})).of(node)
                 found[output] = index + len(metadata.tokens), layout
     return found
 

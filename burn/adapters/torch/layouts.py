@@ -98,8 +98,9 @@ def _viewed(node: fx.Node, storage: int) -> fx.Node | None:
 
 
 # ---- strides ------------------------------------------------------------------------------------------------------------
-def memory_order(meta: torch.Tensor) -> tuple[int, ...] | None:
-    """The axes as they lie in memory, the outermost first; None where the tensor's elements do not fill its memory."""
+def memory_order(meta: torch.Tensor, anywhere: bool = False) -> tuple[int, ...] | None:
+    """The axes as they lie in memory, the outermost first; None where the tensor's elements do not fill its memory.
+    anywhere: from any offset of the memory on."""
     sizes, strides = ([_plain(n) for n in numbers] for numbers in (meta.shape, meta.stride()))
     usual = [s.xreplace(dict.fromkeys(s.free_symbols, sympy.Integer(USUAL))) for s in strides]
     rows = tuple(range(len(sizes)))
@@ -112,7 +113,7 @@ def memory_order(meta: torch.Tensor) -> tuple[int, ...] | None:
                 break
             expected = expected * sizes[axis]
         else:
-            return order if _plain(meta.storage_offset()) == 0 else None
+            return order if anywhere or _plain(meta.storage_offset()) == 0 else None
     return None
 
 
@@ -143,6 +144,7 @@ class Layout:
         """sources: what the sizes of a call are read from: torch's views of the values that `at` gets. start: what the offset is
         counted from. Raises KeyError, with the symbol, for what depends on more."""
         self.dtype = meta.dtype
+        self.device = meta.device
         self._rank = meta.dim()
         offset = expression_of(meta.storage_offset()) - expression_of(start)
         self._numbers = (*map(expression_of, (*meta.shape, *meta.stride())), offset)
@@ -164,13 +166,20 @@ class Layout:
         """A tensor that lies so, and says nothing else."""
         size, stride, offset = self.at(values)
         last = 0 if 0 in size else 1 + sum((n - 1) * step for n, step in zip(size, stride, strict=True))
-        return self.over(torch.empty(offset + last, dtype=self.dtype), values)
+        return self.over(torch.empty(offset + last, dtype=self.dtype, device=self.device), values)
+
+    def is_of(self, tensor: torch.Tensor, values: Sequence[Any]) -> bool:
+        """True if a tensor has this layout."""
+        size, stride, offset = self.at(values)
+        return (size, stride, offset) == (tensor.shape, tensor.stride(), tensor.storage_offset())
 
     def over(self, memory: torch.Tensor, values: Sequence[Any]) -> torch.Tensor:
         """A tensor with this layout in another's memory. It is not a view for autograd, because torch forbids writes to a view
         that a compiled graph returns with others."""
         size, stride, offset = self.at(values)
-        return torch.empty(0, dtype=self.dtype).set_(memory.untyped_storage(), offset, size, stride)
+        return torch.empty(0, dtype=self.dtype, device=memory.device).set_(
+            memory.untyped_storage(), offset, size, stride
+        )
 
     def viewing(self, memory: torch.Tensor, values: Sequence[Any]) -> torch.Tensor:
         """Another tensor, or a view of it, with this layout. Writes to either have gradients as in eager mode, except for a view

@@ -1,0 +1,201 @@
+"""`torch.compile(backend="burn")` on a simulated GPU: CPU tensors play CUDA's, see `torch_on_gpu`."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+pytest.importorskip("triton")
+torch = pytest.importorskip("torch")
+
+from torch.nn import functional as F  # noqa: E402
+
+from burn.errors import IndexRunError  # noqa: E402
+from tests.codegen.gpu.simulated_gpu import SimulatedGPU  # noqa: E402
+from tests.codegen.gpu.torch_on_gpu import FakeCUDA  # noqa: E402
+from tests.runtime.simulation import simulation  # noqa: E402
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+@pytest.fixture
+def cuda(gpu: SimulatedGPU, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCUDA]:
+    torch._dynamo.reset()
+    yield FakeCUDA(simulation(), monkeypatch)
+    torch._dynamo.reset()
+
+
+def compiled(function: Callable[..., Any], **more: Any) -> Callable[..., Any]:
+    return torch.compile(function, backend="burn", **more)
+
+
+def same(got: Any, wanted: Any) -> None:
+    torch.testing.assert_close(got, wanted, rtol=1e-4, atol=1e-5)
+    pairs = zip(got, wanted, strict=True) if isinstance(got, (list, tuple)) else ((got, wanted),)
+    for a, b in pairs:
+        assert a.stride() == b.stride()
+
+
+class Net(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv, self.norm = torch.nn.Conv2d(2, 4, 3, padding=1), torch.nn.BatchNorm2d(4)
+        self.head = torch.nn.Linear(4, 3)
+
+    def forward(self, x: Any) -> Any:
+        return self.head(F.relu(self.norm(self.conv(x))).mean((2, 3)))
+
+
+def test_calls_repeat_as_one_graph(cuda: FakeCUDA, gpu: SimulatedGPU) -> None:
+    """The second call makes a graph. Later ones change the nodes that use tensors at new addresses."""
+    model = Net().eval()
+    run = compiled(model)
+    driver = simulation()
+    graphs = driver.alive("graph")
+    with torch.no_grad():
+        for n in range(4):
+            x = torch.randn(2, 2, 5, 5)
+            same(run(x), model(x))
+            assert (driver.alive("graph") > graphs) == (n > 0)
+        assert gpu.launched
+        changed = driver.changed_nodes()
+        kept = [torch.randn(2, 2, 5, 5) for _ in range(3)]
+        for x in kept:
+            same(run(x), model(x))
+        assert driver.changed_nodes() > changed
+        model.conv.weight = torch.nn.Parameter(torch.randn(4, 2, 3, 3))
+        same(run(x), model(x))
+
+
+def test_training(cuda: FakeCUDA) -> None:
+    model = Net()
+    twin = copy.deepcopy(model)
+    run = compiled(model)
+    for _ in range(3):
+        x = torch.randn(3, 2, 4, 5)
+        for module, call in ((model, run), (twin, twin)):
+            module.zero_grad()
+            call(x).square().sum().backward()
+        for p, q in zip(model.parameters(), twin.parameters(), strict=True):
+            torch.testing.assert_close(p.grad, q.grad, rtol=2e-3, atol=2e-4)
+    for a, b in zip(model.buffers(), twin.buffers(), strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-4)
+
+
+CASES: dict[str, tuple[Callable[..., Any], Callable[[], tuple[Any, ...]]]] = {
+    "views of an input": (lambda x: (x * 2, x[1:], x.t()), lambda: (torch.randn(3, 4),)),
+    "an input that is written": (lambda x: (x.mul_(2).sum(), x), lambda: (torch.randn(3, 4),)),
+    "a view of a written input": (lambda x: (x.add_(1).t(), x[0] * 2), lambda: (torch.randn(3, 4),)),
+    "a part that is written": (lambda x, y: x[:, 1].copy_(y) + 1, lambda: (torch.randn(3, 4).t(), torch.randn(4))),
+    "channels last": (
+        lambda x: torch.relu(x) + 1,
+        lambda: (torch.randn(2, 3, 4, 5).contiguous(memory_format=torch.channels_last),),
+    ),
+    "a transposed input": (lambda x, y: x @ y, lambda: (torch.randn(4, 3).t(), torch.randn(4, 2))),
+    "an input with gaps": (lambda x: x + 1, lambda: (torch.randn(4, 6)[:, ::2],)),
+    "an input that begins anywhere": (lambda x: x + 1, lambda: (torch.randn(4, 3)[1:],)),
+    "a number on the host": (lambda x, s: x * s, lambda: (torch.randn(3), torch.tensor(2.0, dtype=torch.float64))),
+    "nothing in it": (lambda x: torch.cat([x, x + 1]), lambda: (torch.randn(0, 3),)),
+    "complex numbers": (lambda x: x * x.conj(), lambda: (torch.randn(3, dtype=torch.complex64),)),
+    "sizes from the data": (lambda x: x[x > 0] * 2, lambda: (torch.randn(5),)),
+    "half precision": (lambda x: F.softmax(x.half(), -1), lambda: (torch.randn(3, 4),)),
+    "integers": (lambda x: (x // 3, x > 2, x.sum()), lambda: (torch.arange(7),)),
+    "one tensor twice": (lambda x: (y := x + 1, y), lambda: (torch.randn(3),)),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_it_does_what_eager_does(cuda: FakeCUDA, name: str) -> None:
+    function, inputs = CASES[name]
+    run = compiled(function)
+    for seed in range(3):
+        torch.manual_seed(seed)
+        given = inputs()
+        theirs = copy.deepcopy(given)
+        same(run(*given), function(*theirs))
+        torch.testing.assert_close(given, theirs)
+
+
+def test_sizes_that_vary(cuda: FakeCUDA) -> None:
+    model = torch.nn.Linear(3, 2)
+    run = compiled(lambda x: model(x).relu().t(), dynamic=True)
+    for n in (2, 5, 2, 7, 5):
+        x = torch.randn(n, 3)
+        same(run(x), model(x).relu().t())
+
+
+def test_work_is_of_the_current_stream(cuda: FakeCUDA) -> None:
+    """It runs behind what the stream was given before."""
+    run = compiled(lambda x: x.cumsum(0) * 2)
+    x = torch.ones(4)
+    same(run(x), x.cumsum(0) * 2)
+    cuda.streams.append(simulation().stream())
+    with cuda.lazily():
+        y = run(x)
+        assert not torch.equal(y, torch.tensor([2.0, 4.0, 6.0, 8.0]))
+        cuda.finish()
+        same(y, torch.tensor([2.0, 4.0, 6.0, 8.0]))
+
+
+def test_memory_is_torchs(cuda: FakeCUDA) -> None:
+    model = torch.nn.Sequential(torch.nn.Linear(3, 64), torch.nn.ReLU(), torch.nn.Linear(64, 2))
+    run = compiled(model)
+    x = torch.randn(5, 3)
+    with torch.no_grad():
+        run(x)
+        used, given = simulation().alive("memory"), cuda.given
+        for _ in range(3):
+            run(x)
+    assert simulation().alive("memory") == used
+    assert cuda.given == given + 6  # an output and an arena
+
+
+def test_out_of_memory(cuda: FakeCUDA) -> None:
+    run = compiled(lambda x: x.cumsum(0) * 2)
+    x = torch.ones(1000)
+    run(x)
+    cuda.room = 100
+    with pytest.raises(torch.OutOfMemoryError):
+        run(x)
+    cuda.room = None
+    same(run(x), x.cumsum(0) * 2)
+
+
+def test_an_index_out_of_range_is_raised_by_a_later_call(cuda: FakeCUDA) -> None:
+    run = compiled(lambda x, i: x[i] + 1)
+    x = torch.randn(4)
+    same(run(x, torch.tensor([1, 3])), x[[1, 3]] + 1)
+    with pytest.raises(IndexRunError, match="index 9 is out of range"):
+        run(x, torch.tensor([9, 3]))
+        run(x, torch.tensor([1, 3]))
+    same(run(x, torch.tensor([1, 3])), x[[1, 3]] + 1)
+
+
+def test_random_numbers_repeat_with_the_seed(cuda: FakeCUDA) -> None:
+    run = compiled(lambda x: F.dropout(x, 0.5))
+    x = torch.ones(100)
+    seen = []
+    for seed in (0, 0, 1, 1):
+        torch.manual_seed(seed)
+        seen.append(run(x))
+    assert torch.equal(seen[0], seen[1]) and torch.equal(seen[2], seen[3]) and not torch.equal(seen[1], seen[2])
+    assert 20 < int((seen[0] == 0).sum()) < 80 and set(seen[0].tolist()) == {0.0, 2.0}
+
+
+@pytest.mark.parametrize("name", ["AdamW", "SGD"])
+def test_optimizers_write_parameters_in_place(cuda: FakeCUDA, name: str) -> None:
+    models = [torch.nn.Linear(3, 2)]
+    models.append(copy.deepcopy(models[0]))
+    optimizers = [getattr(torch.optim, name)(m.parameters(), lr=0.1, weight_decay=0.1) for m in models]
+    steps = [compiled(optimizers[0].step), optimizers[1].step]
+    for _ in range(4):
+        x = torch.randn(3, 3)
+        for model, optimizer, step in zip(models, optimizers, steps, strict=True):
+            optimizer.zero_grad()
+            model(x).square().sum().backward()
+            step()
+    for a, b in zip(models[0].parameters(), models[1].parameters(), strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
