@@ -6,6 +6,8 @@
     python -m tests.architectures --list                 # the names
     python -m tests.architectures --table [--update]     # what the results say; --update writes docs/dev/architectures.md
 
+With BURN_ARCHITECTURES_DEVICE=cuda the ways forward and backward run on the GPU.
+
 Packages that are not installed are left out. Results are written as they come, by name and way, into a JSON-lines file,
 so that a run that was ended goes on. A way that crashes, hangs or runs out of memory costs itself only.
 """
@@ -22,12 +24,13 @@ from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-os.environ["CUDA_VISIBLE_DEVICES"] = ""  # every way runs on CPUs, in forked processes, where CUDA cannot start
+if os.environ.get("BURN_ARCHITECTURES_DEVICE", "cpu") == "cpu":
+    os.environ["CUDA_VISIBLE_DEVICES"] = ""  # every way runs on CPUs, in forked processes
 
 from tests.architectures.drawn import PACKAGES, listed
 from tests.architectures.table import table, update
 from tests.architectures.tasks import Tasks
-from tests.architectures.ways import WAYS
+from tests.architectures.ways import DEVICE, ON_GPU, WAYS
 
 RESULTS = Path("build/architectures.jsonl")
 MEMORY = 32
@@ -81,7 +84,8 @@ def main() -> int:
     elif not options.names:
         done = {name for name, _ in results}
         chosen = [name for name in chosen if name not in done][: options.count]
-    tasks = Tasks(tuple(options.way or WAYS), options.timeout, int(options.memory * 2**30))
+    memory = int(options.memory * 2**30) if DEVICE == "cpu" else 0  # CUDA reserves all addresses that it may need
+    tasks = Tasks(tuple(options.way or (WAYS if DEVICE == "cpu" else ON_GPU)), options.timeout, memory)
     options.results.parent.mkdir(parents=True, exist_ok=True)
     failed = 0
     for found in tasks.run(chosen, options.jobs):

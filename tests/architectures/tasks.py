@@ -23,7 +23,7 @@ SLACK = 60.0
 
 @dataclass(frozen=True)
 class Tasks:
-    """timeout: seconds for a way, and for making the model. memory: bytes of addresses for a process."""
+    """timeout: seconds for a way, and for making the model. memory: bytes of addresses for a process, 0 for any."""
 
     ways: tuple[str, ...]
     timeout: float
@@ -67,7 +67,8 @@ class Tasks:
                 yield message
 
     def _quietly(self) -> None:
-        resource.setrlimit(resource.RLIMIT_AS, (self.memory, self.memory))
+        if self.memory:
+            resource.setrlimit(resource.RLIMIT_AS, (self.memory, self.memory))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         warnings.simplefilter("ignore")
         logging.disable(logging.WARNING)

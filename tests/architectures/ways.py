@@ -7,13 +7,15 @@ one, enter it into `WAYS`.
 from __future__ import annotations
 
 import copy
+import os
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import torch
 import torch._dynamo
+from torch.utils import _pytree as pytree
 
 import burn
 from burn.adapters.torch import dynamo
@@ -28,6 +30,12 @@ from tests.onnx_suite.pool import Died
 OURS, THEIRS = "burn", "aot_eager"
 if OURS not in torch._dynamo.list_backends():  # burn is not installed, only found on the path
     torch._dynamo.register_backend(dynamo.backend, name=OURS)
+DEVICE = os.environ.get("BURN_ARCHITECTURES_DEVICE", "cpu")
+os.environ.setdefault(
+    "PYTORCH_NVML_BASED_CUDA_CHECK", "1"
+)  # else the driver starts before processes are forked, which ends it
+ON_GPU = ("forward", "backward")
+"""The ways that are also for models on a GPU."""
 BATCH, OTHER = 2, 3
 NEW_TOKENS = 3
 
@@ -94,7 +102,7 @@ def backward(case: Made, backend: str) -> str:
         if not outputs:
             raise Inapplicable("no output depends on a parameter")
         generator = torch.Generator().manual_seed(5)
-        weights = [torch.randn(t.shape, generator=generator).to(t.dtype) / max(t.numel(), 1) ** 0.5 for t in outputs]
+        weights = [torch.randn(t.shape, generator=generator).to(t) / max(t.numel(), 1) ** 0.5 for t in outputs]
         torch.autograd.backward(outputs, weights)
         grads = [p.grad for p in (*owner.parameters(), *floats)]
         return [t.detach() for t in found] + [g.clone() for g in grads if g is not None]
@@ -121,6 +129,10 @@ def backward(case: Made, backend: str) -> str:
         case.model.eval()
 
 
+def _random_state() -> torch.Tensor:
+    return torch.get_rng_state() if DEVICE == "cpu" else torch.cuda.get_rng_state()
+
+
 def _repeats(case: Made) -> bool:
     """True if two runs in training mode are equal, so that nothing is random."""
     twin = copy.deepcopy(case.model).train()
@@ -129,9 +141,9 @@ def _repeats(case: Made) -> bool:
             states = []
             for seed in (1, 2):
                 torch.manual_seed(seed)
-                before = torch.get_rng_state()
+                before = _random_state()
                 twin(**case.inputs(BATCH))
-                states.append(torch.equal(before, torch.get_rng_state()))
+                states.append(torch.equal(before, _random_state()))
         return all(states)
     except Exception:
         return False
@@ -225,6 +237,9 @@ def results(name: str, ways: tuple[str, ...], timeout: float) -> Iterator[Result
         text = str(error) if isinstance(error, Unmade) else told(error)
         yield Result(name, "", "unmade", text[:SHOWN], time.monotonic() - start)
         return
+    if DEVICE != "cpu":  # a driver that has started does not outlast a fork, and making the model may have started it
+        yield from (_result(name, case, way) for way in ways)
+        return
     for group in GROUPS:
         waiting = [way for way in group if way in ways]
         while waiting:
@@ -275,12 +290,20 @@ def run(name: str, ways: tuple[str, ...]) -> list[dict[str, Any]]:
     return [asdict(found) for way in ways if (found := _result(name, case, way)) is not None]
 
 
+def _on_device(case: Made) -> Made:
+    def inputs(batch: int) -> Inputs:
+        return pytree.tree_map_only(torch.Tensor, lambda t: t.to(DEVICE), case.inputs(batch))
+
+    torch.backends.cudnn.allow_tf32 = False
+    return replace(case, model=case.model.to(DEVICE), inputs=inputs)
+
+
 def _result(name: str, case: Made, way: str) -> Result | None:
     start, reason = time.monotonic(), ""
     for backend in (OURS, THEIRS):
         torch._dynamo.reset()
         try:
-            detail = WAYS[way](case, backend)
+            detail = WAYS[way](case if DEVICE == "cpu" else _on_device(case), backend)
             seconds = time.monotonic() - start
             return (
                 Result(name, way, "ours", reason, seconds) if reason else Result(name, way, "agrees", detail, seconds)

@@ -13,7 +13,7 @@ import torch
 import torch._dynamo
 
 from tests.fuzz.runner import Outcome
-from tests.fuzz.torch_aliases.program import Program, drawn
+from tests.fuzz.torch_aliases.program import DEVICE, Program, drawn
 
 
 @dataclass
@@ -36,6 +36,7 @@ def case(seed: int) -> Outcome:
     warnings.simplefilter("ignore")
     logging.disable(logging.CRITICAL)
     torch.set_num_threads(1)
+    torch.set_default_device(DEVICE)
     program = drawn(seed)
     if not program.lines:
         return Outcome("skipped", "no line fitted")

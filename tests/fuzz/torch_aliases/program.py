@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import re
 from collections.abc import Callable, Sequence
@@ -11,6 +12,8 @@ from typing import Any
 
 import torch
 
+DEVICE = os.environ.get("BURN_FUZZ_DEVICE", "cpu")
+"""Of all tensors."""
 SIZES = (1, 2, 3, 4, 5)
 LONGEST = 9
 TRIES = 6
@@ -59,10 +62,10 @@ class Program:
 
     def inputs(self) -> list[torch.Tensor]:
         """Fresh inputs, always the same: small whole numbers, so that nothing is rounded."""
-        generator = torch.Generator().manual_seed(self.seed)
+        generator = torch.Generator("cpu").manual_seed(self.seed)
         made: list[torch.Tensor] = []
         for shape, form in zip(self.shapes, self.forms, strict=True):
-            t = torch.randint(-3, 4, shape, generator=generator).float()
+            t = torch.randint(-3, 4, shape, generator=generator, device="cpu").float().to(DEVICE)
             made.append(eval(form, {"t": t, "made": made, "torch": torch}))
         if self.gradients:
             made = [m.detach().requires_grad_(i == 0) for i, m in enumerate(made)]
