@@ -1,7 +1,7 @@
 """Size-optimised code for programs that run for only a moment, and for very long ones, because it compiles faster.
 
 LLVM unrolls loops, and copies take a fifth of a small program's compilation. A run that touches a few kilobytes takes
-less time than the call that starts it.
+less time than the call that starts it. So LLVM's IR passes are left out as well (`host/object.py`).
 """
 
 from __future__ import annotations

@@ -38,8 +38,10 @@ class CPUPrinter(Printer):
                 f"this machine makes no objects for {self.target.name}", ["ask for LLVM's text (as_text)"]
             )
         with context():
+            brief = self._is_brief(program) and not self.target.compact
             entry, chosen = self._entry(program)
-            code = (compile_text if self.as_text else compile_object)(entry.functions)
+            functions = entry.functions
+            code = compile_text(functions) if self.as_text else compile_object(functions, brief)
         return replace(entry.built(code), chosen=chosen)
 
     def describe(self, program: Program) -> None:
@@ -52,10 +54,13 @@ class CPUPrinter(Printer):
         with context():
             return module_text(self._entry(program)[0].functions)
 
+    def _is_brief(self, program: Program) -> bool:
+        """If variants are drawn (`Choices.seed`), no program is brief, so that small ones use them."""
+        return self.choices.seed is None and runs_briefly(program)
+
     def _entry(self, program: Program) -> tuple[Entry, Mapping[int, str]]:
-        """The printed program, and the choices that its launches depend on. If variants are drawn (`Choices.seed`), even
-        small programs use them."""
-        target = replace(self.target, small=runs_briefly(program) and self.choices.seed is None)
+        """The printed program, and the choices that its launches depend on."""
+        target = replace(self.target, small=self._is_brief(program))
         groups = sum(isinstance(op.opview, Group) for op in program.block.operations)
         kernels = KernelPrinter(target, small=written_numbers(target, groups), choices=self.choices)
         as_table = target.compact or is_long(program)
