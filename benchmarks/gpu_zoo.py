@@ -1,14 +1,14 @@
 """Models whose names are drawn from packages' lists, on a GPU: burn against PyTorch. Writes benchmarks/gpu_zoo.md.
 
-    python benchmarks/gpu_zoo.py list --output models.json                     # draws the names
-    python benchmarks/gpu_zoo.py run --models models.json --results rows.jsonl --jobs 12 --seconds 500
+    python benchmarks/gpu_zoo.py list --output benchmarks/zoo_models.json      # draws the names
+    python benchmarks/gpu_zoo.py run --models benchmarks/zoo_models.json --results rows.jsonl --seconds 500
     python benchmarks/gpu_zoo.py run ... --batch 1 --dtype bfloat16            # other settings append to the same file
     python benchmarks/gpu_zoo.py run ... --training                            # steps instead of inference
     python benchmarks/gpu_zoo.py write --results rows.jsonl --output benchmarks/gpu_zoo.md
 
 Needs a GPU, PyTorch, timm, torchvision and transformers; diffusers adds its models. Weights are random. Each model runs in a
-process of its own: several compile at once, and a lock keeps all but one from the GPU while it is timed. A time is that of a
-synchronised call on the host's clock, from device tensors to device tensors; figures are medians of alternating calls.
+process of its own: `--jobs` of them compile at once, and are then timed one after another. A time is that of a synchronised
+call on the host's clock, from device tensors to device tensors; figures are medians of alternating calls.
 
 The bound of a kernel is the larger of its bytes over the bandwidth of a copy and its operations over the rate of a large matmul.
 The share of the roofline is the sum of the bounds over that of the times. The worst kernel is furthest above its bound.
@@ -18,16 +18,17 @@ from __future__ import annotations
 
 import argparse
 import datetime
-import fcntl
 import json
 import math
 import os
 import random
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor, wait
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +41,7 @@ DRAWN = {"timm": 70, "torchvision": 12, "encoder": 6, "decoder": 6, "encoder-dec
 MOST_PARAMETERS = 4e8
 TIMEOUT = 280
 ROUNDS, CALLS = 5, 8
-LOCK = "/tmp/burn-zoo.lock"
+READY = "ready"
 
 
 # ---- names ---------------------------------------------------------------------------------------------------------------
@@ -49,7 +50,7 @@ def smallest_of_family(module: str) -> tuple[str, int] | None:
     import timm
 
     best: tuple[str, int] | None = None
-    names = timm.list_models(module=module)
+    names = [n for n in timm.list_models(module=module) if not n.startswith("test_")]  # of timm's own tests
     for name in random.Random(SEED).sample(names, min(len(names), 40)):
         try:
             with torch.device("meta"):
@@ -215,7 +216,8 @@ def rates(dtype: torch.dtype) -> tuple[float, float]:
     """Bytes per second of a copy, and operations per second of a large matmul."""
     big, square = torch.randn(1 << 28, device="cuda", dtype=dtype), torch.randn(8192, 8192, device="cuda", dtype=dtype)
     copy, multiply = big.clone, lambda: square @ square
-    copy(), multiply()
+    copy()
+    multiply()
     return 2 * big.nbytes / waited(copy), 2 * 8192**3 / waited(multiply)
 
 
@@ -238,19 +240,17 @@ def one(entry: Mapping[str, str], args: argparse.Namespace) -> dict[str, Any]:
     row: dict[str, Any] = {**entry, "batch": args.batch, "dtype": args.dtype, "training": args.training}
     module, inputs = made(entry, args.batch, torch.float32 if args.training else dtype)
     parts = trained(module, inputs, args, row) if args.training else inferred(module, inputs, args, row)
-    with open(LOCK, "w") as lock:
-        start = time.perf_counter()
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        row["waited"] = time.perf_counter() - start
-        times: dict[str, list[float]] = {}
-        for _ in range(ROUNDS):
-            for name, call in parts.items():
-                times.setdefault(name, []).append(waited(call))
-        row["seconds"] = {name: sorted(each)[len(each) // 2] for name, each in times.items()}
-        if not args.training and "burn" in parts:
-            bandwidth, rate = rates(dtype)
-            row |= bounds(row.pop("profile")(), bandwidth, rate) | {"bandwidth": bandwidth, "rate": rate}
-        row["device"] = torch.cuda.get_device_name()
+    print(READY, flush=True)
+    sys.stdin.readline()  # until the others have compiled, and those before it are timed
+    times: dict[str, list[float]] = {}
+    for _ in range(ROUNDS):
+        for name, call in parts.items():
+            times.setdefault(name, []).append(waited(call))
+    row["seconds"] = {name: sorted(each)[len(each) // 2] for name, each in times.items()}
+    if not args.training and "burn" in parts:
+        bandwidth, rate = rates(dtype)
+        row |= bounds(row.pop("profile")(), bandwidth, rate) | {"bandwidth": bandwidth, "rate": rate}
+    row["device"] = torch.cuda.get_device_name()
     row.pop("profile", None)
     return row
 
@@ -351,38 +351,72 @@ def trained(module: Any, inputs: Any, args: argparse.Namespace, row: dict[str, A
 
 # ---- all of them -----------------------------------------------------------------------------------------------------------
 def run(args: argparse.Namespace) -> None:
-    """Runs models in processes of their own until the time is over, and appends rows to the results."""
+    """Runs models in processes of their own, a wave at a time, until the time is over, and appends rows to the results."""
     entries = json.loads(args.models.read_text())[args.first :]
     end = time.monotonic() + args.seconds
+    with args.results.open("a") as file:
+        for start in range(0, len(entries), args.jobs):
+            if time.monotonic() > end:
+                print(f"{len(entries) - start} models are left: --first {args.first + start}")
+                break
+            for row in wave(entries[start : start + args.jobs], args, end):
+                print(shown(row), flush=True)
+                file.write(json.dumps(row) + "\n")
+                file.flush()
 
-    def process(entry: Mapping[str, str]) -> dict[str, Any]:
-        left = end - time.monotonic()
-        row = {**entry, "batch": args.batch, "dtype": args.dtype, "training": args.training}
-        if left < 20:
-            return row | {"failed": "no time was left"}
-        command = [
-            sys.executable,
-            __file__,
-            "one",
-            json.dumps(entry),
-            "--batch",
-            str(args.batch),
-            "--dtype",
-            args.dtype,
+
+def wave(entries: Sequence[Mapping[str, str]], args: argparse.Namespace, end: float) -> Iterator[dict[str, Any]]:
+    """The rows of some models, which compile at once."""
+    settings = ["--batch", str(args.batch), "--dtype", args.dtype, *(["--training"] * args.training)]
+    settings += [x for mode in args.mode for x in ("--mode", mode)]
+    with ExitStack() as stack:
+        errors = [stack.enter_context(tempfile.TemporaryFile("w+")) for _ in entries]
+        running = [
+            subprocess.Popen(
+                [sys.executable, __file__, "one", json.dumps(entry), *settings],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=error,
+                text=True,
+            )
+            for entry, error in zip(entries, errors, strict=True)
         ]
-        command += ["--training"] * args.training + [x for mode in args.mode for x in ("--mode", mode)]
-        try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=min(left, TIMEOUT), check=False)
-        except subprocess.TimeoutExpired:
-            return row | {"failed": "the time was over"}
-        lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
-        return json.loads(lines[-1]) if lines else row | {"failed": done.stderr[-600:]}
+        pool = stack.enter_context(ThreadPoolExecutor(len(running)))
+        ready = [pool.submit(_until_ready, process) for process in running]
+        wait(ready, max(0.0, min(end - time.monotonic(), TIMEOUT)))
+        late = [process for process, state in zip(running, ready, strict=True) if not state.done()]
+        for process in late:
+            process.kill()
+        for entry, process, error in zip(entries, running, errors, strict=True):
+            row = {**entry, "batch": args.batch, "dtype": args.dtype, "training": args.training}
+            if process in late:
+                yield row | {"failed": f"compiling took more than {TIMEOUT} s or the time that was left"}
+            elif timed := _timed(process, pool):
+                yield json.loads(timed)
+            else:
+                error.seek(0)
+                yield row | {"failed": error.read()[-600:]}
 
-    with ThreadPoolExecutor(args.jobs) as pool, args.results.open("a") as file:
-        for row in pool.map(process, entries):
-            print(shown(row), flush=True)
-            file.write(json.dumps(row) + "\n")
-            file.flush()
+
+def _until_ready(process: subprocess.Popen[str]) -> bool:
+    """Reads a process's output until its model is compiled; False if it ended."""
+    assert process.stdout is not None
+    return any(line.strip() == READY for line in process.stdout)
+
+
+def _timed(process: subprocess.Popen[str], pool: ThreadPoolExecutor) -> str | None:
+    """Lets a process time its model; returns the row as text, None if it failed."""
+    assert process.stdin is not None and process.stdout is not None
+    try:
+        process.stdin.write("\n")
+        process.stdin.flush()
+        output = pool.submit(process.stdout.read).result(TIMEOUT)
+    except (BrokenPipeError, TimeoutError):
+        return None
+    finally:
+        if process.poll() is None:
+            process.kill()
+    return next((line for line in output.splitlines() if line.startswith("{")), None)
 
 
 def shown(row: Mapping[str, Any]) -> str:

@@ -114,7 +114,7 @@ def ours(layer: Layer, kind: str, last: bool) -> tuple[Callable[..., Any], tuple
     def of_input(g: Any, w: Any) -> Any:
         rows = zip(layer.y[2:], layer.strides, layer.weight[2:], layer.padding, layer.x[2:], strict=True)
         high = tuple((e - 1) * s + k - p - d for e, s, k, p, d in rows)
-        options = layer.options | {"high": high, "extra": (0,) * len(high)}
+        options: dict[str, Any] = layer.options | {"high": high, "extra": (0,) * len(high)}
         return back(ops.conv_transpose(first(g, last), w, **options), last)
 
     def of_weight(x: Any, g: Any, w: Any) -> Any:
