@@ -68,6 +68,10 @@ def write(path: Path, tensors: Mapping[str, Weight | Held], facts: Mapping[str, 
             if n not in divided
         }
         checkpoints.write(path, whole, facts, found)
+        present = {part["file"] for part in written}
+        for part in checkpoints.parts_of(path):  # of a checkpoint of the same step that this one replaces
+            if part.name not in present:
+                part.unlink(missing_ok=True)
 
     try:
         own.on_first("the completion of a checkpoint", complete)

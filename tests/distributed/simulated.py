@@ -6,6 +6,7 @@ it found as a line of JSON."""
 from __future__ import annotations
 
 import json
+import os
 import sys
 import tempfile
 from collections.abc import Callable
@@ -247,6 +248,72 @@ def hosts() -> dict[str, Any]:
     assert found["data parallel"]["arguments"] >= 12 * count > 16 * found["fully sharded"]["arguments"]
     assert found["fully sharded"]["bytes"]["all-gather"] >= 4 * 2 * 256 * 512
     return found
+
+
+def drawn(seed: int, devices: int) -> dict[str, Any]:
+    """A random model on a random mesh with random rules."""
+    rng = np.random.default_rng(seed)
+    width = int(rng.choice([4, 6, 8, 12]))
+    layers: list[nn.Module] = [nn.Linear(8, width)]
+    for _ in range(int(rng.integers(1, 4))):
+        kinds: list[Callable[[], nn.Module]] = [
+            lambda: nn.Linear(width, width, bias=bool(rng.integers(2))),
+            lambda: nn.LayerNorm(width),
+            lambda: nn.BatchNorm1d(width),
+            lambda: nn.Dropout(0.3),
+            nn.GELU,
+            nn.Tanh,
+        ]
+        layers.append(kinds[rng.integers(len(kinds))]())
+    burn.manual_seed(seed)
+    model = nn.Sequential(*layers, nn.Linear(width, 4))
+    start = model.state_dict()
+    split = int(rng.choice([n for n in (1, 2, 4, 8) if devices % n == 0]))
+    axes = {"data": split, "model": devices // split}
+    if rng.integers(4) == 0:
+        axes = dict(reversed(axes.items()))
+    rules = []
+    for path, p in model.named_parameters():
+        free = [name for name in axes if rng.integers(3) == 0]
+        layout: list[Any] = [None] * p.ndim
+        for name in free:
+            axis = int(rng.integers(p.ndim))
+            if layout[axis] is None and p.shape[axis] % axes[name] == 0:
+                layout[axis] = name
+        if any(layout):
+            rules.append((f"^{path.replace('.', '[.]')}$", tuple(layout)))
+    sharded = [None, "data", "model", ("data", "model")]
+    options = {"fully_sharded": sharded[rng.integers(4)], "sharded_state": sharded[rng.integers(4)], "rules": rules}
+    mesh = burn.Mesh(axes, batch=("data", "model") if rng.integers(4) == 0 else "data", **options)
+    make = [
+        lambda m: optim.SGD(m, lr=0.1, momentum=0.9),
+        lambda m: optim.Lion(m, lr=0.01),
+        lambda m: optim.Adam(m, lr=0.01),
+    ]
+    optimizer = make[rng.integers(3)]
+    values = []
+    for where in (None, mesh):
+        model.load_state_dict(start)
+        burn.manual_seed(seed)
+        cross = lambda m, x, y: nn.CrossEntropyLoss()(m(x), y)  # noqa: E731
+        step = burn.train.step(model, cross, optimizer(model), clip_norm=1.0, mesh=where)
+        values.append([float(step(x, y)) for x, _, y in batches(3)])
+    # one step apart: the first loss is of equal parameters; Adam and Lion scale up rounding errors of gradients that are zero
+    np.testing.assert_allclose(values[1], values[0], rtol=0, atol=2e-5, err_msg=f"seed {seed}: {mesh} {model}")
+    return {"seed": seed, "apart": float(np.abs(np.subtract(*values)).max()), "mesh": repr(mesh)}
+
+
+@case
+def sweep() -> dict[str, Any]:
+    """BURN_SWEEP models (8), from BURN_SWEEP_SEED on."""
+    import jax
+
+    count, seed = int(os.environ.get("BURN_SWEEP") or 8), int(os.environ.get("BURN_SWEEP_SEED") or 0)
+    found = []
+    for number in range(seed, seed + count):
+        found.append(drawn(number, jax.device_count()))
+        print(json.dumps(found[-1]), file=sys.stderr, flush=True)
+    return {"count": count, "apart": max(one["apart"] for one in found)}
 
 
 if __name__ == "__main__":

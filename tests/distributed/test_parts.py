@@ -84,6 +84,13 @@ def test_round_trip(count: int, tmp_path: Path) -> None:
     assert saved.part("model").keys() == {"w", "b", "grid", "empty"}
 
 
+def test_a_checkpoint_of_the_same_step_is_replaced(tmp_path: Path) -> None:
+    before = checkpoints.parts_of(written(tmp_path, 3))
+    path = written(tmp_path, 2)
+    assert len(checkpoints.parts_of(path)) == 2 and not set(before) & set(checkpoints.parts_of(path))
+    assert checkpoints.read(path).tensors.keys() == WHOLE.keys()
+
+
 def test_without_divided_tensors_it_is_a_plain_checkpoint(tmp_path: Path) -> None:
     path = checkpoints.path_of(tmp_path, 1)
     whole = {"a": checkpoints.weight(WHOLE["model.w"])}

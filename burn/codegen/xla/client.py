@@ -30,7 +30,7 @@ def check_installed() -> None:
 
 
 class Client:
-    """JAX's first device. Enter at `client`."""
+    """The first device that this process has in JAX. Enter at `client`."""
 
     def __init__(self) -> None:
         check_installed()
@@ -38,7 +38,7 @@ class Client:
 
         xla_client: Any = importlib.import_module("jax._src.lib").xla_client
         self._xla = xla_client
-        self.device = jax.devices()[0]
+        self.device = jax.local_devices()[0]
         self._sharding = jax.sharding.SingleDeviceSharding(self.device)
         self._array = jax.core.ShapedArray
 
