@@ -11,7 +11,7 @@ import click
 
 from burn.cli.common import Named, command, echo
 from burn.cli.objects import find
-from burn.errors import BurnError, Problem
+from burn.errors import BurnError, DistributedError, Problem
 
 OF_LAUNCHER = ("processes", "hosts", "number", "timeout")
 """The options that start processes. Their parameters are not passed to these."""
@@ -100,7 +100,15 @@ def main(
     options: dict[str, Any] = {"fit": fit} if (fit := _shown(show)) is not None else {}
     if axes is not None:
         options["mesh"] = _mesh(made, axes)
-    summary = made.run(folder, resume=resume, overwrite=overwrite, progress=show != "none", device=device, **options)
+    try:
+        summary = made.run(
+            folder, resume=resume, overwrite=overwrite, progress=show != "none", device=device, **options
+        )
+    except DistributedError as error:
+        if not own.is_launched():
+            raise
+        echo(f"error: {error}", err=True)
+        sys.exit(own.EXIT)  # the launcher tells causes from consequences
     if summary.reason in ("interrupted", "terminated"):
         sys.exit(INTERRUPTED)
 

@@ -34,15 +34,17 @@ def launch(
     total: int | None = None,
     coordinator: str = "127.0.0.1:0",
     timeout: float = TIMEOUT,
+    engine: str | None = "xla",
     good: Callable[[int], bool] = lambda status: status == 0,
 ) -> int:
     """Runs a command in `count` processes, as ranks first, first + 1 ... of `total`, and waits for them. Returns the exit status
     of the first of them. Output of rank 0 is this process's; lines of the others go to its standard error, with their rank.
 
-    good: exit statuses that are no failure. Raises DistributedError, which names the rank that failed first and how."""
+    good: exit statuses that are no failure. engine: see `burn.distributed.initialize`. Raises DistributedError, which names the
+    rank that failed first and how."""
     total = count if total is None else total
     if first == 0:
-        _, coordinator = start_coordinator(coordinator, total, timeout)
+        _, coordinator = start_coordinator(coordinator, total, timeout, engine=engine)
     environment = {
         **os.environ,
         "BURN_COORDINATOR": coordinator,
@@ -65,18 +67,21 @@ def launch(
         finally:
             _end(started.values())
     if failed is not None:
-        others = [rank for rank in started if rank != failed]
+        rank, how = failed
+        others = [other for other in started if other != rank]
         rest = f"; {len(others)} others on this host were ended" if others else ""
         hint = "--resume goes on from the last checkpoint, with any number of processes"
         raise DistributedError(
-            f"rank {failed} of {total} failed",
-            [Problem(f"{_how(started[failed].returncode)}{rest}", hint=hint)],
+            f"rank {rank} of {total} failed",
+            [Problem(f"{how}{rest}", hint=hint)],
         )
     return started[first].returncode
 
 
-def _waited(started: dict[int, subprocess.Popen[str]], good: Callable[[int], bool], timeout: float) -> int | None:
-    """The rank that failed first; None if none did. Those that only ended because another was lost come last."""
+def _waited(
+    started: dict[int, subprocess.Popen[str]], good: Callable[[int], bool], timeout: float
+) -> tuple[int, str] | None:
+    """The rank that failed first, and how; None if none did. Ranks that only ended because another was lost come last."""
     failed: list[int] = []
     deadline = float("inf")
     while time.monotonic() < deadline:
@@ -90,7 +95,11 @@ def _waited(started: dict[int, subprocess.Popen[str]], good: Callable[[int], boo
         time.sleep(LOOK)
     causes = [rank for rank in failed if started[rank].returncode != EXIT]
     killed = [rank for rank in causes if started[rank].returncode < 0]
-    return next(iter([*killed, *causes, *failed]), None)
+    running = [rank for rank, process in started.items() if failed and process.returncode is None]
+    found = next(iter([*killed, *causes, *running, *failed]), None)
+    if found is None:
+        return None
+    return found, "it does not answer" if found in running else _how(started[found].returncode)
 
 
 def _how(status: int) -> str:
