@@ -74,8 +74,8 @@ def test_training(cuda: FakeCUDA) -> None:
     model = Net()
     twin = copy.deepcopy(model)
     run = compiled(model)
-    for _ in range(3):
-        x = torch.randn(3, 2, 4, 5)
+    for _ in range(2):
+        x = torch.randn(2, 2, 3, 4)
         for module, call in ((model, run), (twin, twin)):
             module.zero_grad()
             call(x).square().sum().backward()
@@ -107,7 +107,11 @@ CASES: dict[str, tuple[Callable[..., Any], Callable[[], tuple[Any, ...]]]] = {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
+USUAL = ("an input that is written", "channels last", "a number on the host", "sizes from the data")
+"""The cases that every run of the tests has."""
+
+
+@pytest.mark.parametrize("name", [n if n in USUAL else pytest.param(n, marks=pytest.mark.slow) for n in CASES])
 def test_it_does_what_eager_does(cuda: FakeCUDA, name: str) -> None:
     function, inputs = CASES[name]
     run = compiled(function)
@@ -155,7 +159,7 @@ def test_memory_is_torchs(cuda: FakeCUDA) -> None:
 
 def test_out_of_memory(cuda: FakeCUDA) -> None:
     run = compiled(lambda x: x.cumsum(0) * 2)
-    x = torch.ones(1000)
+    x = torch.ones(64)
     run(x)
     cuda.room = 100
     with pytest.raises(torch.OutOfMemoryError):
@@ -176,16 +180,16 @@ def test_an_index_out_of_range_is_raised_by_a_later_call(cuda: FakeCUDA) -> None
 
 def test_random_numbers_repeat_with_the_seed(cuda: FakeCUDA) -> None:
     run = compiled(lambda x: F.dropout(x, 0.5))
-    x = torch.ones(100)
+    x = torch.ones(48)
     seen = []
     for seed in (0, 0, 1, 1):
         torch.manual_seed(seed)
         seen.append(run(x))
     assert torch.equal(seen[0], seen[1]) and torch.equal(seen[2], seen[3]) and not torch.equal(seen[1], seen[2])
-    assert 20 < int((seen[0] == 0).sum()) < 80 and set(seen[0].tolist()) == {0.0, 2.0}
+    assert 8 < int((seen[0] == 0).sum()) < 40 and set(seen[0].tolist()) == {0.0, 2.0}
 
 
-@pytest.mark.parametrize("name", ["AdamW", "SGD"])
+@pytest.mark.parametrize("name", ["SGD", pytest.param("AdamW", marks=pytest.mark.slow)])
 def test_optimizers_write_parameters_in_place(cuda: FakeCUDA, name: str) -> None:
     models = [torch.nn.Linear(3, 2)]
     models.append(copy.deepcopy(models[0]))
