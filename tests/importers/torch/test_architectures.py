@@ -7,14 +7,26 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from tests.importers.torch.architectures import run
+from tests.importers.torch.architectures import WAYS, run
 from tests.models.architectures import ARCHITECTURES
 
 pytestmark = pytest.mark.filterwarnings("ignore")
-QUICK = ("Qwen2",)  # shared keys, a cache, one layer: torch traces those of Llama for twice as long
+QUICK = "Qwen2"
+"""Shared keys, a cache, one layer: torch traces those of Llama for twice as long."""
 
 
-@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] * (n not in QUICK)) for n in ARCHITECTURES])
+def test_one_agrees_with_torch() -> None:
+    """`generate()` compiles the forward pass, of a prompt and of a token; test_models.py runs transformers through `burn.compile`
+    and forward at several sizes."""
+    _agrees(QUICK, ["backward", "`generate()`"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ARCHITECTURES)
 def test_agrees_with_torch(name: str) -> None:
-    failed = [cell.text for cell in run(name) if cell.fault == "ours"]
+    _agrees(name, list(WAYS))
+
+
+def _agrees(name: str, ways: list[str]) -> None:
+    failed = [cell.text for cell in run(name, ways) if cell.fault == "ours"]
     assert not failed, "\n".join(failed)
