@@ -86,6 +86,8 @@ def suggestion(owner: str, name: str, names: Iterable[str]) -> str:
     )
     if text_found:
         return f"; {text_found}"
+    if name.startswith("_"):  # what IPython, pytest and others look for in every object
+        return ""
     public = [n for n in names if not n.startswith("_")]
     same = [n for n in public if n.lower() == name.lower()]
     close = same or difflib.get_close_matches(name, public, 1, 0.75)
