@@ -49,7 +49,7 @@ SOURCE, WEIGHTS = "model.py", "model.safetensors"
 @click.option("--dtype", help="element type for float parameters, or 'cast' to convert to what they are")
 @click.option(
     "--adapter",
-    type=click.Choice(["auto", "torch", "burn", "none"]),
+    type=click.Choice(["auto", "torch", "burn", "flax", "none"]),
     default="auto",
     show_default=True,
     help="whose names and layouts the weights have",

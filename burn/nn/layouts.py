@@ -16,7 +16,8 @@ import numpy as np
 from burn.importers.weights.layouts import Clash, Part, Shape, needless, rule
 from burn.nn.activation import PReLU
 from burn.nn.attention import MultiheadAttention
-from burn.nn.linear import Linear
+from burn.nn.convolution import _Conv
+from burn.nn.linear import Embedding, Linear
 from burn.nn.module import Module
 from burn.nn.norm import GroupNorm, InstanceNorm, LayerNorm, RMSNorm, _BatchNorm
 from burn.nn.recurrent import GRU, LSTM, RNN, _Recurrent
@@ -60,6 +61,49 @@ needless(_BatchNorm, {"num_batches_tracked": "a count of training steps"})
 @rule(PReLU, "burn")
 def _prelu(layer: PReLU) -> Iterator[Part]:
     yield Part("weight", ("alpha",), (layer.weight.shape,))
+
+
+# ---- Flax ------------------------------------------------------------------------------------------------------------------
+
+
+@rule(Linear, "flax")
+def _linear_flax(layer: Linear) -> Iterator[Part]:
+    """Flax's kernels are [in, out]."""
+    if layer.transposed:
+        yield Part("weight", ("kernel",), (layer.weight.shape,))
+    else:
+        yield Part("weight", ("kernel",), (layer.weight.shape[::-1],), np.transpose, "transposed")
+
+
+@rule(_Conv, "flax")
+def _conv_flax(layer: _Conv) -> Iterator[Part]:
+    """Flax's kernels are [k.., in / groups, out]."""
+    out, inner, *kernel = layer.weight.shape
+    yield Part("weight", ("kernel",), ((*kernel, inner, out),), _channels_first, "channels first")
+
+
+def _channels_first(kernel: np.ndarray) -> np.ndarray:
+    return np.ascontiguousarray(np.transpose(kernel, (kernel.ndim - 1, kernel.ndim - 2, *range(kernel.ndim - 2))))
+
+
+@rule(Embedding, "flax")
+def _embedding_flax(layer: Embedding) -> Iterator[Part]:
+    yield Part("weight", ("embedding",), (layer.weight.shape,))
+
+
+FLAX_NORMS = {"weight": "scale", "running_mean": "mean", "running_var": "var"}
+
+
+def _norm_flax(layer: Module) -> Iterator[Part]:
+    """Flax's names. Statistics are in the collection batch_stats, whose name a remap takes off."""
+    own = dict(layer.named_parameters())
+    for name, other in FLAX_NORMS.items():
+        if name in own:
+            yield Part(name, (other,), (own[name].shape,))
+
+
+for _kind in (LayerNorm, RMSNorm, _BatchNorm, GroupNorm):
+    rule(_kind, "flax")(_norm_flax)
 
 
 # ---- attention -----------------------------------------------------------------------------------------------------------

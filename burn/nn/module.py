@@ -341,9 +341,8 @@ class Module:
         - `partial`: permits missing parameters and unused tensors.
         - `dtype`: "cast" converts floats to the parameters' types. An element type ("float16") converts float parameters to that
           type. A mapping from patterns to either, or to None, takes the first pattern found in the parameter's name.
-        - `adapter`: names and layouts of the tensors, "torch", "burn" (Rust) or None for this module's own. "auto" uses the
-        file's
-          metadata, else names and shapes.
+        - `adapter`: names and layouts of the tensors, "torch", "burn" (Rust), "flax" or None for this module's own. "auto" uses
+          the file's metadata, else names and shapes.
         - `top_level_key`: key of the state dict in a torch checkpoint.
 
         Returns a report of every tensor. Raises ModelError with the report, and loads nothing, if a parameter is missing, a

@@ -56,17 +56,19 @@ def _spelled(names: Sequence[str]) -> dict[str, str]:
 
 
 def _text(dim: Dim, names: dict[str, str]) -> str:
-    """A size in JAX's syntax."""
+    """A size in JAX's syntax, which has no parentheses: a sum of products."""
 
-    def leaf(atom: Any) -> str:
+    def leaf(atom: Any) -> list[str]:
         assert isinstance(atom, Symbol)
-        return names[atom.name]
+        return [names[atom.name]]
 
-    def operation(op: str, a: str, b: str) -> str:
-        if op in ("add", "mul"):
-            return f"({a} {'+' if op == 'add' else '*'} {b})"
+    def operation(op: str, a: list[str], b: list[str]) -> list[str]:
+        if op == "add":
+            return [*a, *b]
+        if op == "mul":
+            return [f"{x}*{y}" for x in a for y in b]
         if op == "broadcast":
             raise CompileError("the program cannot be exported", [f"an input's size is broadcast({a}, {b})"])
-        return f"{op}({a}, {b})"
+        return [f"{op}({' + '.join(a)}, {' + '.join(b)})"]
 
-    return interpret(dim, leaf, str, operation)
+    return " + ".join(interpret(dim, leaf, lambda number: [str(number)], operation))

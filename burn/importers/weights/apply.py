@@ -23,7 +23,7 @@ Remap = Mapping[str, str] | Sequence[tuple[str, str]]
 Filter = str | Sequence[str] | Callable[[str], bool]
 DTypes = str | Mapping[str, str | None]
 
-ADAPTERS = ("auto", "torch", "burn", None)
+ADAPTERS = ("auto", "torch", "burn", "flax", None)
 CAST = "cast"
 MAX_PREFIXES = 20  # that are tried for a hint
 WRAPPERS = {"_orig_mod.": "torch.compile", "module.": "DataParallel"}
@@ -45,7 +45,7 @@ def load_into(
 
     Raises LoadError (a ModelError, with the report) when something does not fit; the module is as it was then."""
     if adapter not in ADAPTERS:
-        raise ModelError(f"there is no adapter '{adapter}'", ["'auto', 'torch', 'burn' or None"])
+        raise ModelError(f"there is no adapter '{adapter}'", ["'auto', 'torch', 'burn', 'flax' or None"])
     report = Report(type(module).__name__, checkpoint.path.name or "weights")
     report.ignored, report.notes = dict(checkpoint.ignored), list(checkpoint.notes)
     tensors, original = _renamed(checkpoint, remap)

@@ -27,7 +27,7 @@ class Checkpoint(dict[str, Weight]):
 
     `metadata`: the file's own, text by key. `ignored`: other contents that are not tensors, by path (an epoch, an optimizer's
     settings). `notes`: decisions of the reader that the user may want to see. `layout`: the convention of names and axes:
-    "own" (burn.nn), "burn" (the Rust framework), "torch", or "" if the file does not say."""
+    "own" (burn.nn), "burn" (the Rust framework), "torch", "flax", or "" if the file does not say."""
 
     def __init__(
         self, tensors: Iterable[tuple[str, Weight]] = (), path: str | os.PathLike[str] = "", kind: str = ""

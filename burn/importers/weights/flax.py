@@ -62,7 +62,9 @@ def read(path: str | os.PathLike[str]) -> Checkpoint:
     except ModelError as error:
         problem = Problem("; ".join([error.summary, *map(str, error.problems)]), node=f"byte {reader.at}")
         raise ModelError(f"{path} is malformed", [problem]) from None
-    return checkpoint_of(content, Checkpoint(path=path, kind="flax"))
+    checkpoint = Checkpoint(path=path, kind="flax")
+    checkpoint.layout = "flax"
+    return checkpoint_of(content, checkpoint)
 
 
 def checkpoint_of(content: Mapping[Any, Any], checkpoint: Checkpoint) -> Checkpoint:

@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 
 Shape = tuple[int, ...]
-LAYOUTS = ("torch", "burn")
-"""Whose: PyTorch's, and those of Burn, the Rust framework."""
+LAYOUTS = ("torch", "burn", "flax")
+"""Whose: PyTorch's, those of Burn, the Rust framework, and Flax's."""
 
 
 @dataclass(frozen=True)

@@ -45,7 +45,7 @@ def slots(module: Any) -> list[Slot]:
 
 
 def match(module: Any, tensors: Mapping[str, Weight], layout: str) -> list[Slot]:
-    """The slots of a module with the parts that fill them. layout: "own", "torch", "burn", or "" when it is not known."""
+    """The slots of a module with the parts that fill them. layout: "own", "torch", "burn", "flax", or "" when it is not known."""
     found = slots(module)
     by_path = {path: slot for slot in found for path in slot.paths}
     for kind in {"": ("torch",), OWN: ()}.get(layout, (layout,)):

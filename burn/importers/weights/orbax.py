@@ -53,6 +53,7 @@ def read(path: str | os.PathLike[str]) -> Checkpoint:
     left = inflatable(sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()))
     whole: dict[str, Any] = {}
     checkpoint = Checkpoint(path=path, kind="orbax")
+    checkpoint.layout = "flax"
     problems = []
     for keys in _arrays(folder, metadata):
         name = ".".join(keys)

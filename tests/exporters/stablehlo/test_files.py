@@ -47,6 +47,21 @@ def test_named_sizes_are_symbols_of_jax(tmp_path: Path) -> None:
         np.testing.assert_allclose(got, own(*sample(rows)), rtol=1e-6, atol=1e-6)
 
 
+def test_sizes_that_are_expressions(tmp_path: Path) -> None:
+    """JAX's syntax of sizes has no parentheses: a decoder's mask has past + seq columns."""
+    pytest.importorskip("jax")
+
+    def both(past: burn.Tensor, seq: burn.Tensor, mask: burn.Tensor) -> burn.Tensor:
+        return burn.concatenate([past, seq]) * mask.sum(axis=0)
+
+    types = ("float32[past]", "float32[seq]", "float32[2*seq - 1, past + seq]")
+    burn.export(both, tmp_path / "m.mlir", types)
+    run = burn.load(tmp_path / "m.mlir")
+    for past, seq in ((3, 2), (1, 1)):
+        given = [np.ones(past, np.float32), np.ones(seq, np.float32), np.ones((2 * seq - 1, past + seq), np.float32)]
+        np.testing.assert_array_equal(run(*given), np.full(past + seq, 2 * seq - 1))
+
+
 def test_text_of_fixed_sizes_needs_no_jax(tmp_path: Path) -> None:
     text = burn.export(function, tmp_path / "m.mlir", ["float32[2, 3]", "int64[2]"])
     assert (tmp_path / "m.mlir").read_text() == text and "func.func public @main(%arg0: tensor<2x3xf32>" in text

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import burn
+from burn import nn
 from burn.dialect.weights import array_weight
 from burn.errors import ModelError
 from burn.importers.weights import Checkpoint, read, write
@@ -138,6 +139,28 @@ def test_into_a_module_of_jax(tmp_path: Path) -> None:
     module.save(tmp_path / "again.msgpack")
     again = serialization.from_bytes(zeros, (tmp_path / "again.msgpack").read_bytes())
     jax.tree.map(np.testing.assert_array_equal, again, variables)
+
+
+def test_into_layers_of_burn(tmp_path: Path) -> None:
+    """Dense, Conv, Embed, LayerNorm and BatchNorm of Flax compute the same as burn's layers with their weights."""
+    linen = pytest.importorskip("flax.linen")
+    ids, image, rows = np.arange(4) % 5, RANDOM.normal(size=(2, 5, 6, 4)).astype(np.float32), RANDOM.normal(size=(2, 6))
+    cases: list[tuple[Any, Any, Any, bool]] = [
+        (linen.Dense(3), nn.Linear(6, 3), rows.astype(np.float32), False),
+        (linen.Dense(3), nn.Linear(6, 3, transposed=True), rows.astype(np.float32), False),
+        (linen.Conv(6, (3, 2), padding="VALID", feature_group_count=2), nn.Conv2d(4, 6, (3, 2), groups=2), image, True),
+        (linen.Embed(5, 3), nn.Embedding(5, 3), ids, False),
+        (linen.LayerNorm(epsilon=1e-5), nn.LayerNorm(6), rows.astype(np.float32), False),
+        (linen.BatchNorm(use_running_average=True), nn.BatchNorm2d(4), image, True),
+    ]
+    for theirs, ours, x, last in cases:
+        made = theirs.init(jax.random.key(0), x)
+        variables = jax.tree.map(lambda v: jnp.asarray(RANDOM.uniform(0.5, 1.5, v.shape), v.dtype), made)
+        (tmp_path / "m.msgpack").write_bytes(serialization.to_bytes(variables))
+        assert ours.load(tmp_path / "m.msgpack", remap=[(r"^batch_stats\.", "")]).complete
+        y = ours(burn.constant(np.moveaxis(x, -1, 1) if last else x)).numpy()
+        want = np.asarray(theirs.apply(variables, x))
+        np.testing.assert_allclose(np.moveaxis(y, 1, -1) if last else y, want, rtol=1e-4, atol=1e-5)
 
 
 CODES = (0, 0, 255, 0xDF, 0xC6, 0xC9, 0x81)
