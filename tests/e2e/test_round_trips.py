@@ -23,6 +23,12 @@ from tests.models.case import Exporter
 jax = pytest.importorskip("jax")
 jnp = jax.numpy
 
+NUMBERS = {
+    "silero_vad": "JAX cannot compare its sizes, quotients of the named length, with 1",
+    "lstm": "a loop over a named size is a while loop in JAX, which has no derivative in reverse mode",
+}
+"""Models that JAX traces for sizes that are numbers, and why."""
+
 FORWARD, GRADIENT = 1e-4, 1e-3
 """Differences allowed, relative to an output's largest value."""
 
@@ -60,6 +66,8 @@ def check(got: list[Any], want: list[Any]) -> None:
 
 @pytest.mark.parametrize(("name", "exporter"), ALL)
 def test_burn_stablehlo_burn(name: str, exporter: Exporter | None, tmp_path: Path) -> None:
+    if name == "silero_vad":
+        pytest.skip(NUMBERS[name])
     path, feeds = _path(name, exporter), feeds_of(name)
     want = burn.load(path, cache=False).run(feeds)
     file = tmp_path / "model.mlir"
@@ -79,6 +87,8 @@ def test_jax_burn_jax(name: str, exporter: Exporter | None) -> None:
     function = burn.to_jax(program)
     with context():
         types = [str(t) for t in program.input_types]
+    if name in NUMBERS:
+        types = [str(burn.spec(x.dtype.name, x.shape)) for x in feeds.values()]
     with jax.enable_x64(True):
         back = burn.from_jax(lambda *xs: function(*xs))
         again_program = program_of(back, tuple(types))
