@@ -250,17 +250,22 @@ class custom_vjp:  # named as it is used: a decorator
 
 
 def with_derivative(
-    function: Callable[..., tuple[Tensor, ...]], backward: Callable[..., tuple[Tensor, ...]], *operands: Tensor
+    function: Callable[..., tuple[Tensor, ...]],
+    backward: Callable[..., Sequence[Tensor | None]],
+    *operands: Tensor,
+    plain: Callable[..., tuple[Tensor, ...]] | None = None,
 ) -> tuple[Tensor, ...]:
     """function(*operands), differentiated by a rule of its own: backward(operands, results, cotangents), with None for the
     cotangent of a result that nothing uses, returns a cotangent for each operand. Unlike with `custom_vjp`, the results that it
-    is given have this rule too, so that second derivatives do not go through the function."""
+    is given have this rule too, so that second derivatives do not go through the function.
+
+    plain: called instead where nothing is differentiated; `function` may then return further results, which are residuals, and
+    operands are not computed at once outside of traces."""
     customs = _customs.get()
     if customs is None:
-        return function(*operands)
-    given = (
-        operands if active() is not None else [constant(t.numpy()) for t in operands]
-    )  # computed at once outside of traces
+        return (plain or function)(*operands)
+    lazy = active() is not None or plain is not None
+    given = operands if lazy else [constant(t.numpy()) for t in operands]  # computed at once outside of traces
     results = tuple(_alias(t).value for t in function(*given))
 
     def back(
@@ -270,7 +275,8 @@ def with_derivative(
         wanted: Sequence[bool],
     ) -> list[Value | None]:
         cotangents = [None if g is None else made(g) for g in of_results]
-        return [t.value for t in backward(tuple(map(made, values)), tuple(map(made, kept)), cotangents)]
+        found = backward(tuple(map(made, values)), tuple(map(made, kept)), cotangents)
+        return [None if t is None else t.value for t in found]
 
     _enter(customs, results, (alias(t.value) for t in operands), results, back)
     return tuple(map(made, results))

@@ -180,8 +180,8 @@ def _looped(draw: Draw, batched: bool) -> tuple[str, Callable[[Array], Array]]:
 
 def _step(draw: Draw, shapes: Sequence[tuple[Any, ...]], batched: bool) -> Step:
     """The next function, of values with these shapes. The first axis of the first value may be named."""
-    at = draw.pick(len(shapes) - 1, draw.integer(0, len(shapes) - 1))
-    shape = shapes[at]
+    at: int = draw.pick(len(shapes) - 1, draw.integer(0, len(shapes) - 1))
+    shape: tuple[Any, ...] = shapes[at]
     rank = len(shape)
     kinds = ["alike", "alike", "pair"]
     if rank:

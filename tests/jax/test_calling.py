@@ -179,6 +179,29 @@ def test_second_derivatives() -> None:
     same(twice(burn.constant(x)).numpy(), want)
 
 
+@pytest.mark.parametrize("order", [2, 3])
+def test_derivatives_of_any_order_have_the_rules_of_jax(order: int) -> None:
+    """Not those of the ops: lgamma and digamma are series here, hard_silu has an edge at 3."""
+
+    def function(x: Any) -> Any:
+        return jnp.sum(jax.scipy.special.gammaln(jnp.abs(x) + 0.5) + halved(x) * jnp.sin(x) + jax.nn.hard_silu(x))
+
+    theirs, ours = function, burn.from_jax(function)
+    for _ in range(order):
+        theirs = (lambda f: lambda x: jnp.sum(jax.grad(f)(x)))(theirs)
+        ours = (lambda f: lambda x: burn.grad(f)(x).sum())(ours)
+    x = np.array([3.0, -3.0, 0.7, 1.0], np.float32)
+    got = burn.compile(burn.grad(lambda x: ours(x)), ("float32[4]",), cache=False)(x)
+    same(got, jax.grad(theirs)(x), 1e-4)
+
+
+def test_a_second_derivative_where_the_first_is_infinite() -> None:
+    x = np.array([1.0, -1.0, 0.5], np.float32)
+    twice = burn.grad(lambda x: burn.grad(burn.from_jax(lambda x: jnp.sum(jnp.arccos(x))))(x).sum())
+    want = jax.grad(lambda x: jnp.sum(jax.grad(lambda x: jnp.sum(jnp.arccos(x)))(x)))(x)
+    np.testing.assert_allclose(burn.compile(twice, ("float32[3]",), cache=False)(x), want, 1e-5)
+
+
 def test_gradient_through_burn_and_jax() -> None:
     inner = burn.from_jax(lambda x: jax.lax.scan(lambda c, r: (jnp.tanh(c + r), c), jnp.zeros(3), x)[0])
     x = np.linspace(-1, 1, 12, dtype=np.float32).reshape(4, 3)

@@ -20,6 +20,7 @@ import jax
 import numpy as np
 from jax import tree_util
 
+from burn.adapters.jax.derivatives import Differentiable
 from burn.adapters.jax.parameters import Parameters, separated
 from burn.dialect.compose import convert, number
 from burn.dialect.deferred import Value
@@ -29,10 +30,9 @@ from burn.importers.jax.dtypes import dtype_name, is_key, key_shape
 from burn.importers.jax.evaluate import Evaluator
 from burn.importers.jax.ops import calls  # noqa: F401  enters the rules
 from burn.importers.jax.sizes import Sizes
-from burn.importers.jax.tracing import Derivative, Program, differentiated, is_float, name_of, traced
+from burn.importers.jax.tracing import Program, is_float, name_of, traced
 from burn.tensors import Tensor, constant
 from burn.tensors.base import Base, made
-from burn.tensors.gradients import custom_vjp
 
 KEPT = 64
 """Programs that a function keeps."""
@@ -127,7 +127,7 @@ class JaxFunction:
 
     def _program(self, flat: Callable[..., Any], operands: Sequence[Any], key: Any) -> _Kept:
         own = tuple(_identity(v) for v in operands)
-        whole = (key, own, jax.config.jax_enable_x64)  # type: ignore[attr-defined]
+        whole = (key, own, jax.config.read("jax_enable_x64"))
         try:
             known = self._kept.get(whole)
         except TypeError:  # an argument without a hash
@@ -147,7 +147,7 @@ class JaxFunction:
         evaluator = Evaluator(kept.sizes, self._names())
         values = [_value(v, t, evaluator) for v, t in zip(operands, kept.types, strict=True)]
         if any(isinstance(v, (Base, Typed)) and is_float(t.dtype) for v, t in zip(operands, kept.types, strict=True)):
-            results = _Differentiable(evaluator, kept, name_of(self.function))(values)
+            results = Differentiable(evaluator, kept.program, kept.types, name_of(self.function))(values)
         else:
             results = list(map(made, evaluator.run(kept.program.jaxpr, values)))
         return [Typed(r, t.dtype) if is_key(t.dtype) else r for r, t in zip(results, kept.program.shapes, strict=True)]
@@ -159,45 +159,6 @@ class JaxFunction:
 
     def __repr__(self) -> str:
         return f"burn.from_jax({name_of(self.function)})"
-
-
-class _Differentiable:
-    """One call, with JAX's derivative."""
-
-    def __init__(self, evaluator: Evaluator, kept: _Kept, name: str) -> None:
-        self.evaluator, self.kept, self.name = evaluator, kept, name
-        self._derivative: Derivative | None = None
-
-    def __call__(self, values: Sequence[Value]) -> list[Tensor]:
-        own = custom_vjp(self._plain)
-        own.defvjp(self._forward, self._backward)
-        return list(own(*map(made, values)))
-
-    @property
-    def derivative(self) -> Derivative:
-        if self._derivative is None:
-            self._derivative = differentiated(self.kept.program, self.kept.types, self.name)
-        return self._derivative
-
-    def _plain(self, *tensors: Tensor) -> tuple[Tensor, ...]:
-        return tuple(map(made, self.evaluator.run(self.kept.program.jaxpr, [t.value for t in tensors])))
-
-    def _forward(self, *tensors: Tensor) -> tuple[tuple[Tensor, ...], Any]:
-        """The results, and the residuals with the operands' types."""
-        found = list(map(made, self.evaluator.run(self.derivative.forward, [t.value for t in tensors])))
-        floats = self.derivative.floats
-        first, others = sum(floats), len(floats) - sum(floats)
-        end = len(found) - others
-        own, rest = iter(found[:first]), iter(found[end:])
-        results = tuple(next(own) if f else next(rest) for f in floats)
-        return results, found[first:end]
-
-    def _backward(self, residuals: Sequence[Tensor], cotangents: Sequence[Tensor]) -> tuple[Any, ...]:
-        floats = [g for g, f in zip(cotangents, self.derivative.floats, strict=True) if f]
-        values = [t.value for t in (*residuals, *floats)]
-        given = map(made, self.evaluator.run(self.derivative.backward, values))
-        by_number = dict(zip(self.derivative.wanted, given, strict=True))
-        return tuple(by_number.get(i) for i in range(len(self.kept.types)))
 
 
 # ---- operands --------------------------------------------------------------------------------------------------------------

@@ -51,7 +51,7 @@ class JaxJit:
         leaves, structure = tree_util.tree_flatten((args, kwargs), is_leaf=lambda v: isinstance(v, Base))
         if any(isinstance(leaf, Base) and leaf.is_traced for leaf in leaves):
             return self._function(*args, **kwargs)  # the call becomes part of the outer trace
-        key = (structure, tuple(map(_signature, leaves)), jax.config.jax_enable_x64)  # type: ignore[attr-defined]
+        key = (structure, tuple(map(_signature, leaves)), jax.config.read("jax_enable_x64"))
         program = self.programs.get(key)
         if program is None:
             with self._lock:

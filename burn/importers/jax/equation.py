@@ -30,6 +30,9 @@ Rule = Callable[..., Any]
 RULES: dict[str, Rule] = {}
 """A primitive's name -> its rule."""
 
+SKIPPED: dict[str, frozenset[str]] = {}
+"""A primitive's name -> its parameters with jaxprs that are not run."""
+
 IRRELEVANT = frozenset({"precision", "accuracy", "name", "unroll", "indices_are_sorted", "unique_indices", "is_stable"})
 """Parameters that ask for speed, or for no less accuracy than there is; sorts are stable."""
 

@@ -24,7 +24,7 @@ from burn.dialect.weights import array_weight
 from burn.errors import BurnError, ModelError, Problem
 from burn.importers.core import SHOWN
 from burn.importers.jax.dtypes import COMPLEX, dtype_name, is_key, key_shape
-from burn.importers.jax.equation import RULES, SUMMARY, Equation
+from burn.importers.jax.equation import RULES, SKIPPED, SUMMARY, Equation
 from burn.importers.jax.locations import module_path, source_line, source_location
 from burn.importers.jax.refusals import REASONS
 from burn.importers.jax.sizes import Sizes
@@ -211,7 +211,7 @@ def equations(jaxpr: Jaxpr, caller: str = "") -> Iterator[tuple[Any, str]]:
         line = source_line(eqn) or caller
         yield eqn, line
         if eqn.primitive.name in RULES:
-            skipped = getattr(RULES[eqn.primitive.name], "skips", ())
+            skipped = SKIPPED.get(eqn.primitive.name, frozenset())
             for name, value in eqn.params.items():
                 if name not in skipped:
                     for inner in _jaxprs(value):

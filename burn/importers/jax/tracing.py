@@ -102,3 +102,32 @@ def differentiated(program: Program, types: Sequence[Any], name: str) -> Derivat
 
     backward_jaxpr = told(lambda: jax.make_jaxpr(backward)(residuals, results), name)
     return Derivative(forward_jaxpr, backward_jaxpr, floats, wanted)
+
+
+@dataclass(frozen=True)
+class Pullback:
+    """A program of a jaxpr's operands and the cotangents of some results, for the cotangents of its float operands.
+
+    wanted: the numbers of the float operands."""
+
+    jaxpr: Any
+    wanted: tuple[int, ...]
+
+
+def pullback(jaxpr: Any, given: Sequence[bool], name: str) -> Pullback:
+    """given: the results that have cotangents. Raises ModelError where JAX has no derivative."""
+    wanted = tuple(i for i, t in enumerate(jaxpr.in_avals) if is_float(t.dtype))
+    run, count = jax.extend.core.jaxpr_as_fun(jaxpr), len(jaxpr.in_avals)
+
+    def function(*operands: Any) -> Any:
+        def of_floats(*own: Any) -> list[Any]:
+            filled = list(operands[:count])
+            for i, x in zip(wanted, own, strict=True):
+                filled[i] = x
+            return [r for r, used in zip(run(*filled), given, strict=True) if used]
+
+        return jax.vjp(of_floats, *(operands[i] for i in wanted))[1](list(operands[count:]))
+
+    types = [*jaxpr.in_avals, *(t for t, used in zip(jaxpr.out_avals, given, strict=True) if used)]
+    shapes = [jax.ShapeDtypeStruct(t.shape, t.dtype) for t in types]
+    return Pullback(told(lambda: jax.make_jaxpr(function)(*shapes), name), wanted)

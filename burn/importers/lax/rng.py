@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from burn.dialect import ops
 from burn.dialect.compose import convert, number, part, reshape
 from burn.dialect.deferred import Value
+from burn.dialect.dims import Dim
 from burn.dialect.types import DTYPES, type_of
 from burn.errors import TypeMismatch
 
@@ -22,7 +23,7 @@ _PHILOX = (0xD2511F53, 0xCD9E8D57)
 _WEYL = (0x9E3779B9, 0xBB67AE85)
 
 
-def rng_bit_generator(state: Value, algorithm: str, shape: Sequence[int], dtype: str) -> tuple[Value, Value]:
+def rng_bit_generator(state: Value, algorithm: str, shape: Sequence[Dim], dtype: str) -> tuple[Value, Value]:
     """(the next state, random bits of an unsigned type). Shapes: state [2] or [3] uint64 -> the same, `shape`.
 
     algorithm: "THREE_FRY", "PHILOX" or "DEFAULT", which is Philox, as on XLA's CPU. Raises TypeMismatch."""
@@ -31,14 +32,15 @@ def rng_bit_generator(state: Value, algorithm: str, shape: Sequence[int], dtype:
     (size,) = type_of(state).shape
     if type_of(state).dtype != "uint64" or not isinstance(size, int) or size not in (2, 3):
         raise TypeMismatch("a random state is 2 or 3 numbers of uint64", [f"not {type_of(state)}"])
-    if not all(isinstance(d, int) for d in shape):
+    sizes = tuple(d for d in shape if isinstance(d, int))
+    if len(sizes) != len(shape):
         raise TypeMismatch("random bits are of fixed sizes", [f"not {list(shape)}"])
     bits = DTYPES[dtype].bits
     key = _split_words(reshape(part(state, 0, 0, 1), ()))
     counter = [reshape(part(state, 0, i, 1), ()) for i in range(1, size)]
     draw = _threefry if algorithm == "THREE_FRY" else _philox
     wide = "uint64" if bits == 64 else "uint32"
-    after, found = draw(key, counter, tuple(shape), wide)
+    after, found = draw(key, counter, sizes, wide)
     rows = [part(state, 0, 0, 1), *(reshape(word, (1,)) for word in after)]
     return ops.concat(rows, axis=0), ops.bitcast(_narrow(found, bits), dtype=dtype)
 

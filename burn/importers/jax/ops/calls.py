@@ -12,7 +12,7 @@ import jax
 
 from burn.dialect import ops
 from burn.dialect.deferred import Value
-from burn.importers.jax.equation import Equation, primitive
+from burn.importers.jax.equation import SKIPPED, Equation, primitive
 
 
 @primitive("jit", "pjit", "closed_call", "core_call", "call", "xla_call", "eval_jaxpr")
@@ -107,6 +107,10 @@ def tie(eqn: Equation, *operands: Value) -> Any:
     return operands[-1]
 
 
-for _rule, _names in ((call, ()), (custom, ("fwd", "bwd", "jvp_jaxpr_fun", "jvp_fun")), (custom_linear_solve, ())):
-    _rule.skips = frozenset(_names)  # type: ignore[attr-defined]
-linear_call.skips = frozenset({"transpose"})  # type: ignore[attr-defined]
+SKIPPED.update(
+    dict.fromkeys(
+        ("custom_jvp_call", "custom_vjp_call", "custom_vmap_call"),
+        frozenset({"fwd", "bwd", "jvp_jaxpr_fun", "jvp_fun"}),
+    )
+)
+SKIPPED["linear_call"] = frozenset({"transpose"})

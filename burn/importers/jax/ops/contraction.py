@@ -53,12 +53,12 @@ def convolution(
     layout = Layout(
         tuple(dimension_numbers.lhs_spec), tuple(dimension_numbers.rhs_spec), tuple(dimension_numbers.out_spec)
     )
-    pads = tuple(tuple(eqn.sizes(pair)) for pair in padding)
+    pads = tuple((low, high) for low, high in map(eqn.sizes, padding))
     return conv_general_dilated(
         lhs,
         rhs,
         window_strides,
-        pads,  # type: ignore[arg-type]
+        pads,
         lhs_dilation,
         rhs_dilation,
         layout,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from burn.dialect import ops
@@ -36,11 +36,15 @@ def cond(eqn: Equation, index: Value, *operands: Value, branches: Sequence[Any],
 
 
 def _chosen(eqn: Equation, index: Value, branches: Sequence[Any], operands: Sequence[Value], first: int) -> list[Any]:
-    here = lambda branch: lambda: tuple(_tensors(eqn.inner(branch, operands)))  # noqa: E731
+    def here() -> tuple[Any, ...]:
+        return tuple(_tensors(eqn.inner(branches[0], operands)))
+
+    def rest() -> tuple[Any, ...]:
+        return tuple(_chosen(eqn, index, branches[1:], operands, first + 1))
+
     if len(branches) == 1 or not eqn.eqn.outvars:
-        return list(here(branches[0])())
-    rest: Callable[[], Any] = lambda: tuple(_chosen(eqn, index, branches[1:], operands, first + 1))  # noqa: E731
-    return list(if_(made(ops.le(index, like(first, index))), here(branches[0]), rest))
+        return list(here())
+    return list(if_(made(ops.le(index, like(first, index))), here, rest))
 
 
 @primitive("platform_index")

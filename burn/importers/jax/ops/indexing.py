@@ -96,9 +96,12 @@ def scatter(
     )
     if eqn.op == "scatter-sub":
         updates = ops.neg(updates)
-    reduction: Any = REDUCTIONS[eqn.op]
-    if eqn.op == "scatter" and update_jaxpr is not None and not _takes_the_update(update_jaxpr):
-        reduction = lambda a, b: eqn.elementwise(update_jaxpr, [a, b], update_consts)[0]  # noqa: E731
+
+    def by_jaxpr(a: Value, b: Value) -> Value:
+        return eqn.elementwise(update_jaxpr, [a, b], update_consts)[0]
+
+    own = eqn.op == "scatter" and update_jaxpr is not None and not _takes_the_update(update_jaxpr)
+    reduction: Any = by_jaxpr if own else REDUCTIONS[eqn.op]
     return scattered(x, indices, updates, how, reduction, _mode(eqn, mode, WRITES), whole=True)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import jax
@@ -104,8 +105,7 @@ def _blocked_lu(x: Any) -> Any:
 
 @primitive("lu_pivots_to_permutation")
 def lu_pivots_to_permutation(eqn: Equation, pivots: Value, *, permutation_size: int) -> Any:
-    function = lambda p: jax_linalg._generic_lu_pivots_to_permutation(p, permutation_size=permutation_size)  # noqa: E731
-    return eqn.expand(function, pivots)
+    return eqn.expand(partial(jax_linalg._generic_lu_pivots_to_permutation, permutation_size=permutation_size), pivots)
 
 
 @primitive("qr")

@@ -106,5 +106,5 @@ def rng_bit_generator(
     narrow = type_of(key).dtype == "uint32"
     state = bitcast_convert(reshape(key, (2, 2)), "uint64") if narrow else key
     name = str(getattr(algorithm, "name", algorithm)).removeprefix("RNG_")
-    after, found = generate(state, name, list(eqn.sizes(shape)), dtype_name(dtype))  # type: ignore[arg-type]
+    after, found = generate(state, name, list(eqn.sizes(shape)), dtype_name(dtype))
     return [reshape(bitcast_convert(after, "uint32"), (4,)) if narrow else after, found]
