@@ -40,6 +40,8 @@ class Rows:
         return self.array
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        if copy is None:  # numpy 1 does not know the value
+            return np.asarray(self.array, dtype=dtype)
         return np.array(self.array, dtype=dtype, copy=copy)
 
     def __repr__(self) -> str:

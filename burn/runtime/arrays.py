@@ -53,6 +53,8 @@ class Array:
         return self._array
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        if copy is None:  # numpy 1 does not know the value
+            return np.asarray(self._array, dtype=dtype)
         return np.array(self._array, dtype=dtype, copy=copy)
 
     def __dlpack__(self, **options: Any) -> Any:

@@ -113,6 +113,8 @@ class Tensor(Updates):
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         self._must_have_elements("numpy array")
+        if copy is None:  # numpy 1 does not know the value
+            return np.asarray(self.numpy(), dtype=dtype)
         return np.array(self.numpy(), dtype=dtype, copy=copy)
 
     def __dlpack__(self, **options: Any) -> Any:
