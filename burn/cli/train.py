@@ -116,6 +116,7 @@ def main(
 def _launched(processes: int, hosts: str | None, number: int | None, timeout: float | None) -> int:
     """Starts this host's processes with the command's own arguments; the exit status of the first. Raises DistributedError."""
     from burn.distributed import launch
+    from burn.distributed.processes import TIMEOUT
 
     names = hosts.split(",") if hosts else ["127.0.0.1:0"]
     if any(not name for name in names):
@@ -129,7 +130,7 @@ def _launched(processes: int, hosts: str | None, number: int | None, timeout: fl
         total=len(names) * processes,
         coordinator=first,
         good=lambda status: status in (0, INTERRUPTED),
-        **({} if timeout is None else {"timeout": timeout}),
+        timeout=TIMEOUT if timeout is None else timeout,
     )
 
 
