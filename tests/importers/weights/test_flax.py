@@ -176,9 +176,8 @@ def test_damaged_files(tmp_path: Path) -> None:
     for _ in range(int(os.environ.get("BURN_SWEEP", "300"))):
         changed = bytearray(data)
         for _ in range(random.integers(1, 4)):
-            changed[random.integers(2, len(data))] = random.choice(
-                [0, 255, 0xDF, 0xC6, 0xC9, 0x81, random.integers(256)]
-            )
+            code = CODES[random.integers(len(CODES))]
+            changed[random.integers(2, len(data))] = code or int(random.integers(256))
         file.write_bytes(changed[: random.integers(20, len(data))] if random.random() < 0.2 else changed)
         try:
             for weight in read(file).values():
