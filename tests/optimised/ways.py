@@ -117,8 +117,8 @@ WAYS: dict[str, Callable[[onnx.ModelProto, str | None, int, Given | None], Calla
 def differences(case: Case, path: Path, chosen: list[str]) -> Iterator[tuple[str, float, str]]:
     """(way, the largest relative error, what was raised or "") of each way; inf where shapes or types differ.
 
-    Without VNNI, ONNX Runtime adds pairs of products of 8 bits in 16 bits, with saturation, on x86. So a quantised model may also
-    be nearer to the exported one than ONNX Runtime is, by a factor of four."""
+    On x86 without VNNI, ONNX Runtime's 8-bit matmuls saturate in 16 bits. So a quantised model may also be nearer to the exported
+    one than ONNX Runtime is, by a factor of four."""
     model, session, bound = onnx.load(path), _session(path), BOUNDS[case.quantiser == "float"]
     sizes = [{}, {"batch": 1}, {"batch": 3, "seq": 4} if "seq" in MODELS[case.model].case.sizes else {"batch": 3}]
     feeds = [random_inputs(MODELS[case.model].case, 7 + i, **given) for i, given in enumerate(sizes)]
