@@ -1,8 +1,8 @@
 """Strides of elementwise results, as eager mode has them. Start at `with_eager_strides`.
 
 Eager mode's elementwise operators order the axes of a result by the strides of their operands, the first operand first. Some of
-torch's decompositions and shape functions give the result other strides: they compute it in several steps, or from the operands
-in another order. torch.compile promises the strides of eager mode to what reads a result, so that for instance
+torch's decompositions and shape functions give the result other strides. They compute it in several steps, or from operands in
+another order. torch.compile promises the strides of eager mode to what reads a result, so that for instance
 `.view(-1)` is a view in both. Here a result with other strides becomes a transposed contiguous tensor, which costs no copy: burn
 computes its elements in that order.
 """
