@@ -206,9 +206,15 @@ class LayerConfig(Config):
         return self._module(*rest, **fields, **named)
 
 
+def signature(cls: type) -> inspect.Signature:
+    """That of a class's __init__, without self. inspect takes __new__ in Python 3.10, which modules have."""
+    _, *parameters = inspect.signature(cls.__init__).parameters.values()
+    return inspect.Signature(parameters)
+
+
 def derived(cls: type, base: type[LayerConfig] = LayerConfig, without: Collection[str] = ()) -> type[LayerConfig]:
     """The configuration class of a constructor: a field for each parameter except those in `without`."""
-    parameters = [p for p in inspect.signature(cls).parameters.values() if p.name not in without]
+    parameters = [p for p in signature(cls).parameters.values() if p.name not in without]
     hints = _constructor_hints(cls)
     annotations: dict[str, Any] = {}
     space: dict[str, Any] = {"_module": cls, "_derived": True, "__module__": cls.__module__}

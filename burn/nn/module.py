@@ -19,7 +19,6 @@ constructor, unless a class defines a configuration. Modules are in inference mo
 from __future__ import annotations
 
 import copy
-import inspect
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -38,7 +37,7 @@ from burn.importers.weights.apply import DTypes, Filter, Remap, load_into
 from burn.importers.weights.checkpoint import Checkpoint
 from burn.importers.weights.report import Report
 from burn.nn.checks import frozen
-from burn.nn.config import Config, ConfigError, LayerConfig, derived
+from burn.nn.config import Config, ConfigError, LayerConfig, derived, signature
 from burn.nn.hooks import After, Before, Handle, Hooks
 from burn.nn.parameter import Buffer, Parameter
 from burn.nn.summary import observer, table
@@ -180,9 +179,9 @@ class Module:
         elif len(args) == 1 and not kwargs and isinstance(args[0], Config):
             return args[0]  # a class that is made of a configuration has that one
         try:
-            bound = inspect.signature(cls).bind(*args, **kwargs)
+            bound = signature(cls).bind(*args, **kwargs)
         except TypeError as error:
-            taken = list(inspect.signature(cls).parameters)
+            taken = list(signature(cls).parameters)
             known = {
                 **{n: f"'{n}' is called '{here}' here" for n, here in TORCH.items() if here in taken},
                 **self._elsewhere,
