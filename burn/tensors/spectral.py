@@ -3,8 +3,9 @@
 Step-by-step differentiation of Jacobi's rotations would lose the gradients through pairs of columns that are never rotated: at
 diagonal matrices, the derivatives with respect to all off-diagonal elements. If a formula divides by a difference of equal
 eigenvalues, the derivative does not exist, and the result is NaN or infinite, as in PyTorch. Two vectors whose cotangents are
-zero are not divided, so that the first components of a matrix of low rank have derivatives. Sources: Giles, "Collected matrix derivative results" (2008); Townsend,
-"Differentiating the singular value decomposition" (2016); Golub and Pereyra, "The differentiation of pseudo-inverses" (1973).
+zero are not divided, so that the first components of a matrix of low rank have derivatives. Sources: Giles, "Collected matrix
+derivative results" (2008); Townsend, "Differentiating the singular value decomposition" (2016); Golub and Pereyra, "The
+differentiation of pseudo-inverses" (1973).
 """
 
 from __future__ import annotations

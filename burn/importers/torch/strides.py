@@ -2,9 +2,9 @@
 
 Eager mode's elementwise operators order the axes of a result by the strides of their operands, the first operand first. Some of
 torch's decompositions and shape functions give the result other strides. They compute it in several steps, or from operands in
-another order. torch.compile promises the strides of eager mode to what reads a result, so that for instance
-`.view(-1)` is a view in both. Here a result with other strides becomes a transposed contiguous tensor, which costs no copy: burn
-computes its elements in that order.
+another order. torch.compile promises the strides of eager mode to the readers of a result. For instance, `.view(-1)` is a view in
+both. Here a result with other strides becomes a transposed contiguous tensor, which costs no copy: burn computes its elements in
+that order.
 """
 
 from __future__ import annotations
