@@ -55,7 +55,7 @@ class FakeCUDA:
         made = torch.empty_strided(size, stride, dtype=dtype)
         if self.room is not None and made.untyped_storage().nbytes() > self.room:
             raise torch.OutOfMemoryError("CUDA out of memory")
-        made.untyped_storage().fill_(0x7F)
+        torch.empty(0, dtype=torch.uint8).set_(made.untyped_storage()).fill_(0x7F)
         self.given += 1
         return made
 
