@@ -100,5 +100,5 @@ class History:
             f"{subject} was compiled {len(self.reasons)} times, {count} of them because {kind}{latest}. Name sizes that vary "
             "with dynamic=, and pass numbers that vary as tensors; BURN_LOG=compile lists all compilations",
             RecompileWarning,
-            stacklevel=3,
+            stacklevel=4,  # the caller of the compiled function
         )

@@ -49,8 +49,9 @@ the result is contiguous."""
 
 
 def is_elementwise(op: Any) -> bool:
-    """True for an operator with a new result, elementwise in its operands."""
-    return (torch.Tag.pointwise in op.tags or op in ALSO_ELEMENTWISE) and not op._schema.is_mutable
+    """True for an operator with a new tensor, elementwise in its operands. torch tags `equal`, too, whose result is a bool."""
+    elementwise = torch.Tag.pointwise in op.tags or op in ALSO_ELEMENTWISE
+    return elementwise and not op._schema.is_mutable and "Tensor" in str(op._schema.returns[0].type)
 
 
 def with_eager_strides(op: Any, decomposition: Callable[..., Any] | None = None) -> Callable[..., Any]:
