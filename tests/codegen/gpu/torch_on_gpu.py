@@ -55,7 +55,8 @@ class FakeCUDA:
         made = torch.empty_strided(size, stride, dtype=dtype)
         if self.room is not None and made.untyped_storage().nbytes() > self.room:
             raise torch.OutOfMemoryError("CUDA out of memory")
-        torch.empty(0, dtype=torch.uint8).set_(made.untyped_storage()).fill_(0x7F)
+        storage: Any = made.untyped_storage()  # torch's stubs lack fill_
+        storage.fill_(0x7F)
         self.given += 1
         return made
 
