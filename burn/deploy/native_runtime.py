@@ -51,10 +51,15 @@ def sources(command: bool, gpus: bool = False) -> list[Path]:
 
 @contextmanager
 def objects(
-    chain: Toolchain, command: bool = False, gpus: bool = False, told: Sequence[str] = ()
+    chain: Toolchain,
+    command: bool = False,
+    gpus: bool = False,
+    told: Sequence[str] = (),
+    more: Sequence[Path] = (),
 ) -> Iterator[list[Path]]:
-    """The runtime's objects, valid inside the block. told: further compiler flags. Raises CompileError."""
-    files = sources(command, gpus)
+    """The runtime's objects, valid inside the block. told: further compiler flags. more: C files beside the runtime's that no
+    model changes. Raises CompileError."""
+    files = [*sources(command, gpus), *more]
     names = [f"{path.stem}.o" for path in files]
     with tempfile.TemporaryDirectory() as scratch:
         kept = _kept(chain, files, told)

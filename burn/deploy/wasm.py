@@ -105,9 +105,9 @@ def _module(artefact: Artefact, weights: stored.Weights, chain: Toolchain) -> by
         folder = Path(scratch)
         (folder / "code.ll").write_bytes(artefact.code)
         (folder / "tables.c").write_text(tables.module(artefact, weights))
-        own = [folder / "code.ll", folder / "tables.c", NATIVE / "module.c"]
+        own = [folder / "code.ll", folder / "tables.c"]
         made = chain.compile(own, folder, (f"-I{NATIVE}", "-Wno-override-module", *native_runtime.flags()))
-        with native_runtime.objects(chain) as runtime:
+        with native_runtime.objects(chain, more=[NATIVE / "module.c"]) as runtime:
             chain.module([*made, *runtime], folder / "model.wasm")
         return (folder / "model.wasm").read_bytes()
 

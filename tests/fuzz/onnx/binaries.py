@@ -7,10 +7,14 @@ The binaries of one process go to one folder, which is gone when the process end
 from __future__ import annotations
 
 import atexit
+import functools
 import json
+import os
+import select
 import shutil
 import subprocess
 import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -32,24 +36,93 @@ Run = Callable[[Feed], dict[str, Any]]
 SECONDS = 120.0  # for one run of a binary
 
 SCRIPT = """
-import { load } from "./index.js";
+import { createInterface } from "node:readline";
 import { readFileSync, writeFileSync } from "node:fs";
-const feeds = JSON.parse(readFileSync("feeds.json"));
 const made = { Float32Array, Float64Array, Int8Array, Int16Array, Int32Array, Uint8Array, Uint16Array, Uint32Array,
                BigInt64Array, BigUint64Array };
-const model = await load();
-const inputs = {};
-for (const { name, file, dims, array } of feeds) {
-  const bytes = readFileSync(file);
-  inputs[name] = { data: new made[array](new Uint8Array(bytes).buffer), dims };
+let last = "", model;
+async function run(folder, feeds) {
+  if (folder !== last) model = await (await import(`${folder}/index.js`)).load();
+  last = folder;
+  const inputs = {};
+  for (const { name, file, dims, array } of feeds) {
+    const bytes = readFileSync(`${folder}/${file}`);
+    inputs[name] = { data: new made[array](new Uint8Array(bytes).buffer), dims };
+  }
+  const outputs = [];
+  for (const [name, { data, dims }] of Object.entries(model.run(inputs))) {
+    writeFileSync(`${folder}/out${outputs.length}`, new Uint8Array(data.buffer, data.byteOffset, data.byteLength));
+    outputs.push({ name, dims });
+  }
+  return { outputs, specs: model.outputs };
 }
-const outputs = [];
-for (const [name, { data, dims }] of Object.entries(model.run(inputs))) {
-  writeFileSync(`out${outputs.length}`, new Uint8Array(data.buffer, data.byteOffset, data.byteLength));
-  outputs.push({ name, dims });
+for await (const line of createInterface({ input: process.stdin })) {
+  const { folder, feeds } = JSON.parse(line);
+  console.log(JSON.stringify(await run(folder, feeds).catch((error) => ({ error: error.stack }))));
 }
-console.log(JSON.stringify({ outputs, specs: model.outputs }));
 """
+
+
+class Node:
+    """A process of Node that runs packages, until it has loaded `MODELS` of them: it frees no module that it has imported."""
+
+    MODELS = 25
+    SECONDS = 40.0  # for one run; a worker of the fuzzer has 60
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+        self._folder, self._models = Path(), 0
+
+    def run(self, folder: Path, feeds: list[dict[str, Any]]) -> dict[str, Any]:
+        """What the script says of a run. Raises RuntimeError with what Node said, if it failed."""
+        if folder != self._folder:
+            self._folder, self._models = folder, self._models + 1
+            if self._models > self.MODELS:
+                self.close()
+        if self._process is None:
+            words = ["node", "--input-type=module", "-e", SCRIPT]
+            self._process = subprocess.Popen(
+                words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+            )
+            self._models = 1
+        said = self._asked(self._process, json.dumps({"folder": str(folder), "feeds": feeds}))
+        try:
+            told = json.loads(said)
+        except json.JSONDecodeError:
+            self.close()
+            raise RuntimeError(f"Node said: {said}") from None
+        if "error" in told:
+            raise RuntimeError(told["error"])
+        return told
+
+    def _asked(self, process: subprocess.Popen[bytes], line: str) -> str:
+        """The answer to a line; everything that Node wrote, if it ended or is stuck."""
+        assert process.stdin is not None and process.stdout is not None
+        process.stdin.write(line.encode() + b"\n")
+        process.stdin.flush()
+        said, until = b"", time.monotonic() + self.SECONDS
+        while not said.endswith(b"}\n"):
+            if not select.select([process.stdout], [], [], max(0.0, until - time.monotonic()))[0]:
+                return f"{said.decode(errors='replace')} (no answer after {self.SECONDS:g} seconds)"
+            part = os.read(process.stdout.fileno(), 1 << 16)
+            if not part:
+                return f"{said.decode(errors='replace')} (exit status {process.wait()})"
+            said += part
+        return said.decode(errors="replace")
+
+    def close(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.communicate()
+            self._process = None
+
+
+@functools.cache
+def _node(process: int) -> Node:
+    """The one of a process, by its number: a forked worker has another."""
+    node = Node()
+    atexit.register(node.close)
+    return node
 
 
 def command(model: onnx.ModelProto, target: str | None, opset: int) -> Run:
@@ -94,7 +167,6 @@ def wasm(model: onnx.ModelProto, target: str | None, opset: int) -> Run:
 
     folder = _folder()
     build("wasm", import_onnx(model.SerializeToString()), folder, Options(platforms.find("wasm32")))
-    (folder / "run.mjs").write_text(SCRIPT)
 
     def run(feed: Feed) -> dict[str, Any]:
         feeds = []
@@ -102,9 +174,7 @@ def wasm(model: onnx.ModelProto, target: str | None, opset: int) -> Run:
             (folder / f"in{number}").write_bytes(array.tobytes())
             kind = ARRAYS.get(array.dtype.name, "Uint8Array")
             feeds.append({"name": name, "file": f"in{number}", "dims": array.shape, "array": kind})
-        (folder / "feeds.json").write_text(json.dumps(feeds))
-        done = subprocess.run(["node", "run.mjs"], capture_output=True, text=True, timeout=SECONDS, cwd=folder)
-        told = json.loads(_ended(done))
+        told = _node(os.getpid()).run(folder, feeds)
         dtypes = {spec["name"]: spec["dtype"] for spec in told["specs"]}
         return {
             output["name"]: np.frombuffer(
