@@ -133,7 +133,7 @@ def _work(function: Callable[[Any], Any], pipe: Connection, log: Path, memory: i
         import resource
 
         if memory:  # 0: as much as there is
-            resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+            resource.setrlimit(resource.RLIMIT_AS, (memory, resource.getrlimit(resource.RLIMIT_AS)[1]))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     faulthandler.enable(output)

@@ -10,6 +10,7 @@ import atexit
 import functools
 import json
 import os
+import resource
 import select
 import shutil
 import subprocess
@@ -84,6 +85,9 @@ class Node:
             self._process = subprocess.Popen(
                 words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
             )
+            most = resource.getrlimit(resource.RLIMIT_AS)[1]
+            # Node reserves 10 GB of addresses for each module, more than a worker may have.
+            resource.prlimit(self._process.pid, resource.RLIMIT_AS, (most, most))
             self._models = 1
         said = self._asked(self._process, json.dumps({"folder": str(folder), "feeds": feeds}))
         try:
