@@ -14,6 +14,7 @@ from burn.errors import BurnError, ModelError
 from burn.importers.stablehlo.build import import_stablehlo
 from burn.importers.stablehlo.recognition import recognise
 from burn.importers.stablehlo.syntax.locations import read_location
+from tests.importers.stablehlo.tools import NEEDS_TORCH_MLIR_OPT
 
 TEXT = """
 module {
@@ -36,6 +37,7 @@ def body(lines: str, takes: str = "%x: tensor<3xf32>", gives: str = "tensor<3xf3
     return f"module {{\n func.func @main({takes}) -> {gives} {{\n {lines}\n return {result} : {gives}\n }}\n}}"
 
 
+@NEEDS_TORCH_MLIR_OPT
 @pytest.mark.parametrize("name", ["m.mlir", "m.stablehlo"])
 def test_text_needs_no_jaxlib(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     from burn.importers.stablehlo import parsing
@@ -160,6 +162,7 @@ def test_locations() -> None:
 
 
 # ---- quantized types, and what a size must be --------------------------------------------------------------------------------
+@NEEDS_TORCH_MLIR_OPT
 def test_quantized_tensors(tmp_path: Path) -> None:
     q = "tensor<4x!quant.uniform<i8:f32, 5.000000e-01:3>>"
     lines = (

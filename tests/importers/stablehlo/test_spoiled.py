@@ -11,10 +11,12 @@ pytest.importorskip("jax")
 from burn.importers.stablehlo import parsing
 from tests.importers.stablehlo.reference import bytecode
 from tests.importers.stablehlo.spoiled import bytecode_case, generic, generic_case, sources, text_case
+from tests.importers.stablehlo.tools import NEEDS_TORCH_MLIR_OPT
 
 COUNT = int(os.environ.get("BURN_FUZZ_CASES", "0"))
 
 
+@NEEDS_TORCH_MLIR_OPT
 def test_spoiled_text_is_read_or_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parsing, "_has_jaxlib", lambda: False)
     texts = sources(8)

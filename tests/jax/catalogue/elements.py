@@ -13,8 +13,8 @@ from tests.jax.catalogue.sample import REALS, Sample
 
 Built = tuple[Callable[..., Any], tuple[Any, ...]]
 LAX_ONE = """abs acos acosh asin asinh atan atanh bessel_i0e bessel_i1e bitwise_not cbrt ceil clz cos cosh digamma erf erf_inv
-    erfc exp exp2 expm1 floor is_finite lgamma log log1p logistic neg population_count reciprocal rsqrt sign sin sinh sqrt square
-    stop_gradient tan tanh conj real imag"""
+    erfc exp exp2 expm1 floor is_finite lgamma log log1p log2 logistic neg one_minus_square population_count reciprocal rsqrt
+    sign sin sinh sqrt square stop_gradient tan tanh conj real imag"""
 LAX_TWO = """add atan2 bitwise_and bitwise_or bitwise_xor div eq ge gt le lt max min mul mulhi ne nextafter pow rem
     shift_left shift_right_arithmetic shift_right_logical sub complex"""
 JNP_ONE = """abs absolute acos acosh angle arccos arccosh arcsin arcsinh arctan arctanh asin asinh atan atanh bitwise_count

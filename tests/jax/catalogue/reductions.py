@@ -29,6 +29,20 @@ def reduced(s: Sample, f: Any) -> Built:
     return lambda x, m: f(x, axis=axis, keepdims=keep, where=m, **initial), (x, mask)
 
 
+@recipe("jnp", "minmax")
+def both_extremes(s: Sample, f: Any) -> Built:
+    axis, keep = s.axes(s.shape), s.pick(True, False)
+    return lambda x: f(x, axis=axis, keepdims=keep), (s.a(),)
+
+
+@recipe("jnp", "top_k")
+def largest(s: Sample, f: Any) -> Built:
+    shape = s.ranked(1)
+    axis, mode = s.axis(shape), s.pick("largest", "smallest")
+    k = s.integer(0, shape[axis])
+    return lambda x: f(x, k, axis=axis, mode=mode), (s.a(shape),)
+
+
 @recipe("jnp", "std var nanstd nanvar")
 def spread(s: Sample, f: Any) -> Built:
     axis, ddof = s.axes(s.shape), s.pick(0, 1)

@@ -74,9 +74,9 @@ EXPORTED const char *burn_xla_error(void) {
 }
 
 EXPORTED XLA_FFI_Error *burn_xla_call(XLA_FFI_CallFrame *frame) {
-    const XLA_FFI_Extension_Base *extension = frame->extension_start;
-    if (extension && extension->type == XLA_FFI_Extension_Metadata) { /* XLA queries the version at registration */
-        XLA_FFI_Metadata *metadata = ((XLA_FFI_Metadata_Extension *)(void *)extension)->metadata;
+    /* XLA queries the version at registration. The type of extensions has another name from JAX 0.11 on. */
+    if (frame->extension_start && frame->extension_start->type == XLA_FFI_Extension_Metadata) {
+        XLA_FFI_Metadata *metadata = ((XLA_FFI_Metadata_Extension *)(void *)frame->extension_start)->metadata;
         metadata->api_version.major_version = XLA_FFI_API_MAJOR;
         metadata->api_version.minor_version = XLA_FFI_API_MINOR;
         metadata->traits = 0;

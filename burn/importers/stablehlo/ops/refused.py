@@ -23,6 +23,7 @@ REFUSED.update(
         "stablehlo.set_dimension_size": _BOUNDED,
         "stablehlo.all_to_all": _SEVERAL,
         "stablehlo.collective_permute": _SEVERAL,
+        "stablehlo.collective_reduce": _SEVERAL,
         "sdy.manual_computation": _SEVERAL,
         "sdy.all_reduce": _SEVERAL,
         "sdy.all_gather": _SEVERAL,
