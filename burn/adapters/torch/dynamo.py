@@ -48,8 +48,8 @@ from burn.dialect.dims import Dim, symbol
 from burn.dialect.mlir import ir
 from burn.dialect.types import TensorType
 from burn.errors import ModelError, Problem
+from burn.importers.lax.complexes import Complex, as_pairs, of_pairs
 from burn.importers.torch.build import SUMMARY, Importer, as_output, read_size
-from burn.importers.torch.complexes import Complex, as_pairs, of_pairs
 from burn.importers.torch.decompositions import for_autograd
 from burn.importers.torch.dtypes import dtype_name, to_array, to_tensor
 from burn.importers.torch.random import draw_state

@@ -24,7 +24,8 @@ from burn.dialect.types import type_of
 from burn.dialect.weights import array_weight
 from burn.errors import ModelError, Problem
 from burn.importers.core import FAILED, SHOWN, Problems, Skipped
-from burn.importers.stablehlo.complexes import COMPLEX, Complex, computes_with_complex, real_type
+from burn.importers.lax.complexes import Complex
+from burn.importers.stablehlo.complexes import COMPLEX, computes_with_complex, real_type
 from burn.importers.stablehlo.known import folded, materialise, mentions
 from burn.importers.stablehlo.node import POINTWISE, REFUSED, RULES, Node, RowWrite, Rule
 from burn.importers.stablehlo.ops import load_rules

@@ -7,24 +7,13 @@ the same to both parts: `by_parts`. A program's inputs and outputs are never com
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
-from burn.dialect.mlir import ir
+from burn.importers.lax import complexes
+from burn.importers.lax.complexes import PARTS, Complex, part_of
 from burn.importers.stablehlo.node import RULES, Node, Rule
 from burn.importers.stablehlo.syntax.module import FunctionType, Operation, Ranked
-
-PARTS = {"complex64": "float32", "complex128": "float64"}
-"""The element type of a part."""
-
-
-@dataclass(frozen=True)
-class Complex:
-    """A tensor of complex numbers: the parts are alike."""
-
-    real: ir.Value
-    imag: ir.Value
-
 
 COMPLEX: dict[str, Rule] = {}
 """An op's full name -> its rule for complex tensors."""
@@ -58,10 +47,6 @@ def real_type(type_: Any) -> Any:
     return replace(type_, element=PARTS[type_.element]) if is_complex(type_) else type_
 
 
-def part_of(value: Any, name: str) -> Any:
-    return getattr(value, name) if isinstance(value, Complex) else value
-
-
 def part_node(node: Node, name: str) -> Node:
     """The op as one of its parts sees it: real where it is complex."""
     type_ = FunctionType(tuple(map(real_type, node.op.type.inputs)), tuple(map(real_type, node.op.type.results)))
@@ -80,12 +65,6 @@ def _listed(result: Any) -> Sequence[Any]:
     return result if isinstance(result, (list, tuple)) else [result]
 
 
-def leaves(values: Sequence[Any]) -> list[Any]:
-    """The values with complex ones as two."""
-    return [leaf for v in values for leaf in ((v.real, v.imag) if isinstance(v, Complex) else (v,))]
-
-
 def rebuilt(flat: Sequence[Any], types: Sequence[Any]) -> list[Any]:
     """The reverse of `leaves`, for values of these types."""
-    rest = iter(flat)
-    return [Complex(next(rest), next(rest)) if is_complex(t) else next(rest) for t in types]
+    return complexes.rebuilt(flat, list(map(is_complex, types)))

@@ -23,7 +23,8 @@ from burn.dialect.program import Program
 from burn.dialect.types import DTYPES, TensorType, type_of
 from burn.errors import BurnError, ModelError, Problem
 from burn.importers.core import FAILED, SHOWN, Problems, Skipped
-from burn.importers.torch.complexes import COMPLEX, Complex, computes_with_complex, real_meta
+from burn.importers.lax.complexes import Complex
+from burn.importers.torch.complexes import COMPLEX, computes_with_complex, real_meta
 from burn.importers.torch.dtypes import dtype_name, to_weight
 from burn.importers.torch.node import BUILDERS, Node, module_path, source_line, source_location
 from burn.importers.torch.refusals import COMPLEX as COMPLEX_REASON

@@ -9,41 +9,13 @@ stand at its edges, put there by torch.compile's adapter. Constants may be. The 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import fx
 
-from burn.dialect import ops
-from burn.dialect.compose import reshape
-from burn.dialect.mlir import ir
-from burn.dialect.types import type_of
+from burn.importers.lax.complexes import Complex
 from burn.importers.torch.node import BUILDERS, Builder, Node
-
-
-@dataclass(frozen=True)
-class Complex:
-    """A tensor of complex numbers: the parts are alike."""
-
-    real: ir.Value
-    imag: ir.Value
-
-
-def of_pairs(x: ir.Value) -> Complex:
-    """From a real tensor [.., 2], as torch.view_as_real makes it."""
-    *shape, _ = type_of(x).shape
-    parts = [
-        ops.slice(x, starts=(*[0] * len(shape), i), sizes=(*shape, 1), steps=(1,) * (len(shape) + 1)) for i in (0, 1)
-    ]
-    return Complex(*(reshape(p, tuple(shape)) for p in parts))
-
-
-def as_pairs(z: Complex) -> ir.Value:
-    """The real tensor [.., 2] of real and imaginary parts, as in torch.view_as_real."""
-    shape = type_of(z.real).shape
-    return ops.concat([reshape(p, (*shape, 1)) for p in (z.real, z.imag)], axis=len(shape))
-
 
 COMPLEX: dict[str, Builder] = {}
 """An operator overload's name -> its builder for complex tensors."""

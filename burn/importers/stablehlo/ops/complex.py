@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from burn.dialect import ops
-from burn.dialect.compose import broadcast_to, convert, transpose
+from burn.dialect.compose import broadcast_to, convert
 from burn.dialect.mlir import ir
-from burn.dialect.types import broadcast_shapes, type_of
-from burn.fft import irfft
-from burn.importers.lax.scalars import full, like
-from burn.importers.stablehlo.complexes import COMPLEX, PARTS, Complex, by_parts, complex_rule, part_node
+from burn.dialect.types import broadcast_shapes
+from burn.importers.lax import fourier
+from burn.importers.lax.complexes import FUNCTIONS, PARTS, Complex, as_complex, divided, equal, power, times
+from burn.importers.stablehlo.complexes import COMPLEX, by_parts, complex_rule, part_node
 from burn.importers.stablehlo.node import RULES, Node
 from burn.importers.stablehlo.regions import combination
 from burn.importers.stablehlo.syntax.module import Elements
-from burn.tensors.base import made
 
 Value = ir.Value
 
@@ -54,159 +53,27 @@ for _name in ("tuple", "get_tuple_element", "optimization_barrier", "composite")
 COMPLEX["func.call"] = lambda node: RULES[node.op.name](node)
 
 
-def of(value: Any) -> Complex:
-    """A complex operand; a real one has the imaginary part 0."""
-    return value if isinstance(value, Complex) else Complex(value, full(type_of(value), 0))
-
-
-def times(a: Complex, b: Complex) -> Complex:
-    real = ops.sub(ops.mul(a.real, b.real), ops.mul(a.imag, b.imag))
-    return Complex(real, ops.add(ops.mul(a.real, b.imag), ops.mul(a.imag, b.real)))
-
-
-def divided(a: Complex, b: Complex) -> Complex:
-    """Smith's algorithm (Communications of the ACM 5(8), 1962): no overflow where the quotient has none."""
-    wide = ops.ge(ops.abs(b.real), ops.abs(b.imag))
-    large, small = (ops.select(wide, *pair) for pair in ((b.real, b.imag), (b.imag, b.real)))
-    ratio = ops.div(small, large)
-    below = ops.add(large, ops.mul(small, ratio))
-    first = ops.select(wide, ops.add(a.real, ops.mul(a.imag, ratio)), ops.add(ops.mul(a.real, ratio), a.imag))
-    second = ops.select(wide, ops.sub(a.imag, ops.mul(a.real, ratio)), ops.sub(ops.mul(a.imag, ratio), a.real))
-    return Complex(ops.div(first, below), ops.div(second, below))
-
-
-def magnitude(z: Complex) -> Value:
-    return ops.hypot(z.real, z.imag)
-
-
-def exponential(z: Complex) -> Complex:
-    scale = ops.exp(z.real)
-    sine = ops.select(ops.eq(z.imag, like(0.0, z.imag)), z.imag, ops.mul(scale, ops.sin(z.imag)))
-    return Complex(ops.mul(scale, ops.cos(z.imag)), sine)
-
-
-def logarithm(z: Complex) -> Complex:
-    return Complex(ops.log(magnitude(z)), ops.atan2(z.imag, z.real))
-
-
-def square_root(z: Complex) -> Complex:
-    """The root with a real part that is not negative. For a negative real part the larger part of the root is computed first."""
-    half = ops.sqrt(ops.mul(ops.add(magnitude(z), ops.abs(z.real)), like(0.5, z.real)))
-    zero = ops.eq(half, like(0.0, half))
-    other = ops.div(ops.mul(z.imag, like(0.5, z.imag)), ops.select(zero, like(1.0, half), half))
-    right = ops.ge(z.real, like(0.0, z.real))
-    signed = ops.select(ops.lt(z.imag, like(0.0, z.imag)), ops.neg(half), half)
-    return Complex(ops.select(right, half, ops.abs(other)), ops.select(right, other, signed))
-
-
-def one(z: Complex) -> Complex:
-    return Complex(full(type_of(z.real), 1), full(type_of(z.real), 0))
-
-
-def _sum(a: Complex, b: Complex) -> Complex:
-    return Complex(ops.add(a.real, b.real), ops.add(a.imag, b.imag))
-
-
-def negated(z: Complex) -> Complex:
-    return Complex(ops.neg(z.real), ops.neg(z.imag))
-
-
-def sine(z: Complex) -> Complex:
-    return Complex(ops.mul(ops.sin(z.real), ops.cosh(z.imag)), ops.mul(ops.cos(z.real), ops.sinh(z.imag)))
-
-
-def cosine(z: Complex) -> Complex:
-    return Complex(ops.mul(ops.cos(z.real), ops.cosh(z.imag)), ops.neg(ops.mul(ops.sin(z.real), ops.sinh(z.imag))))
-
-
-def hyperbolic_tangent(z: Complex) -> Complex:
-    """tanh(x + iy) with t = tan y and u = tanh x: (u + it) / (1 + iut)."""
-    t, u = ops.tan(z.imag), ops.tanh(z.real)
-    return divided(Complex(u, t), Complex(full(type_of(t), 1), ops.mul(u, t)))
-
-
-def tangent(z: Complex) -> Complex:
-    """tan z = -i tanh(iz)."""
-    turned = hyperbolic_tangent(Complex(ops.neg(z.imag), z.real))
-    return Complex(turned.imag, ops.neg(turned.real))
-
-
-def exponential_minus_one(z: Complex) -> Complex:
-    """Without cancellation: exp(x) cos y - 1 = expm1(x) cos y - 2 sin(y / 2)^2."""
-    half = ops.sin(ops.mul(z.imag, like(0.5, z.imag)))
-    real = ops.sub(ops.mul(ops.expm1(z.real), ops.cos(z.imag)), ops.mul(like(2.0, half), ops.mul(half, half)))
-    return Complex(real, exponential(z).imag)
-
-
-def log_plus_one(z: Complex) -> Complex:
-    """log|1 + z| as half of log1p(x (x + 2) + y^2), unless the square overflows."""
-    moved = Complex(ops.add(z.real, like(1.0, z.real)), z.imag)
-    inner = ops.add(ops.mul(z.real, ops.add(z.real, like(2.0, z.real))), ops.mul(z.imag, z.imag))
-    small = ops.lt(ops.max(ops.abs(z.real), ops.abs(z.imag)), like(0.5, z.real))
-    near = ops.mul(like(0.5, inner), ops.log1p(ops.select(small, inner, like(0.0, inner))))
-    found = logarithm(moved)
-    return Complex(ops.select(small, near, found.real), found.imag)
-
-
-def logistic(z: Complex) -> Complex:
-    return divided(one(z), _sum(one(z), exponential(negated(z))))
-
-
-def sign(z: Complex) -> Complex:
-    size = magnitude(z)
-    size = ops.select(ops.eq(size, like(0.0, size)), like(1.0, size), size)
-    return Complex(ops.div(z.real, size), ops.div(z.imag, size))
-
-
-UNARY: dict[str, Callable[[Complex], Any]] = {
-    "abs": magnitude,
-    "cosine": cosine,
-    "exponential": exponential,
-    "exponential_minus_one": exponential_minus_one,
-    "imag": lambda z: z.imag,
-    "log": logarithm,
-    "log_plus_one": log_plus_one,
-    "logistic": logistic,
-    "real": lambda z: z.real,
-    "rsqrt": lambda z: divided(one(z), square_root(z)),
-    "sign": sign,
-    "sine": sine,
-    "sqrt": square_root,
-    "tan": tangent,
-    "tanh": hyperbolic_tangent,
+UNARY = {
+    **{name: FUNCTIONS[name] for name in ("abs", "imag", "logistic", "real", "rsqrt", "sign", "sqrt", "tan", "tanh")},
+    "cosine": FUNCTIONS["cos"],
+    "exponential": FUNCTIONS["exp"],
+    "exponential_minus_one": FUNCTIONS["expm1"],
+    "log": FUNCTIONS["log"],
+    "log_plus_one": FUNCTIONS["log1p"],
+    "sine": FUNCTIONS["sin"],
 }
-BINARY: dict[str, Callable[[Complex, Complex], Complex]] = {
-    "divide": divided,
-    "multiply": times,
-    "power": lambda a, b: _power(a, b),
-}
-
-
-def _power(a: Complex, b: Complex) -> Complex:
-    """exp(b log a); 0 to a power is 0, and 1 to the power 0."""
-    found = exponential(times(b, logarithm(a)))
-    zero = ops.eq(magnitude(a), like(0.0, a.real))
-    empty = ops.eq(magnitude(b), like(0.0, b.real))
-    at = ops.select(empty, like(1.0, a.real), like(0.0, a.real))
-    return Complex(ops.select(zero, at, found.real), ops.select(zero, like(0.0, a.real), found.imag))
-
+BINARY: dict[str, Callable[[Complex, Complex], Complex]] = {"divide": divided, "multiply": times, "power": power}
 
 for _name, _function in UNARY.items():
-    complex_rule(_name)(lambda node, function=_function: function(of(node.operands[0])))
+    complex_rule(_name)(lambda node, function=_function: function(as_complex(node.operands[0])))
 for _name, _two in BINARY.items():
-    complex_rule(_name)(lambda node, function=_two: function(of(node.operands[0]), of(node.operands[1])))
+    complex_rule(_name)(
+        lambda node, function=_two: function(as_complex(node.operands[0]), as_complex(node.operands[1]))
+    )
 
 
-@complex_rule("square", dialect="chlo")
-def square(node: Node) -> Complex:
-    z = of(node.operands[0])
-    return times(z, z)
-
-
-@complex_rule("conj", dialect="chlo")
-def conj(node: Node) -> Complex:
-    z = of(node.operands[0])
-    return Complex(z.real, ops.neg(z.imag))
+for _name in ("square", "conj", "acos", "acosh", "asin", "asinh", "atan", "atanh", "cosh", "sinh"):
+    complex_rule(_name, dialect="chlo")(lambda node, function=FUNCTIONS[_name]: function(as_complex(node.operands[0])))
 
 
 @complex_rule("complex")
@@ -225,9 +92,9 @@ def broadcast_complex(node: Node) -> Complex:
 @complex_rule("compare")
 def compare(node: Node) -> Value:
     node.no_effect("compare_type")
-    a, b = (of(v) for v in node.operands)
+    a, b = (as_complex(v) for v in node.operands)
     direction = node.word("comparison_direction")
-    same = ops.and_(ops.eq(a.real, b.real), ops.eq(a.imag, b.imag))
+    same = equal(a, b)
     if direction not in ("EQ", "NE"):
         node.fail(f"complex numbers have no order, and it compares by {direction}")
     return same if direction == "EQ" else ops.not_(same)
@@ -236,7 +103,7 @@ def compare(node: Node) -> Value:
 @complex_rule("convert")
 def convert_(node: Node) -> Any:
     """To real numbers: the real part."""
-    z, element = of(node.operands[0]), str(node.result().element)
+    z, element = as_complex(node.operands[0]), str(node.result().element)
     if element in PARTS:
         return Complex(*(convert(part, PARTS[element]) for part in (z.real, z.imag)))
     return RULES[node.op.name](part_node(node, "real"))
@@ -255,15 +122,14 @@ def constant(node: Node) -> Complex:
 @complex_rule("dot_general", "convolution")
 def contraction(node: Node) -> Complex:
     """Of both parts with both."""
-    a, b = (of(v) for v in node.operands)
+    a, b = (as_complex(v) for v in node.operands)
 
     def multiply(x: Value, y: Value) -> Value:
         part = part_node(node, "real")
         part.operands = [x, y]
         return RULES[node.op.name](part)
 
-    real = ops.sub(multiply(a.real, b.real), multiply(a.imag, b.imag))
-    return Complex(real, ops.add(multiply(a.real, b.imag), multiply(a.imag, b.real)))
+    return times(a, b, multiply)
 
 
 @complex_rule("reduce", "reduce_window")
@@ -287,34 +153,4 @@ def scatter(node: Node) -> Any:
 @complex_rule("fft")
 def fft(node: Node) -> Any:
     """Over the last axes, as many as there are lengths."""
-    kind, lengths = node.word("fft_type"), node.ints("fft_length")
-    z = of(node.operands[0])
-    rank = type_of(z.real).rank
-    axes = list(range(rank - len(lengths), rank))
-    if kind == "RFFT":
-        size = lengths[-1] // 2 + 1
-        shape = type_of(z.real).shape
-        re, im = _along(z, axes[-1], inverse=False, real=True)
-        cut = [ops.slice(p, starts=(0,) * rank, sizes=(*shape[:-1], size), steps=(1,) * rank) for p in (re, im)]
-        return _over(Complex(*cut), axes[:-1], inverse=False)
-    if kind == "IRFFT":
-        z = _over(z, axes[:-1], inverse=True)
-        return irfft((made(z.real), made(z.imag)), n=lengths[-1], axis=axes[-1]).value
-    if kind not in ("FFT", "IFFT"):
-        node.fail(f"has the unknown kind {kind}")
-    return _over(z, axes, inverse=kind == "IFFT")
-
-
-def _over(z: Complex, axes: Sequence[int], inverse: bool) -> Complex:
-    for axis in axes:
-        z = Complex(*_along(z, axis, inverse))
-    return z
-
-
-def _along(z: Complex, axis: int, inverse: bool, real: bool = False) -> tuple[Value, Value]:
-    rank = type_of(z.real).rank
-    order = (*(a for a in range(rank) if a != axis), axis)
-    back = tuple(order.index(a) for a in range(rank))
-    re, im = (transpose(part, order) for part in (z.real, z.imag))
-    found = ops.dft(re, None if real else im, inverse=inverse)
-    return transpose(found[0], back), transpose(found[1], back)
+    return fourier.fft(as_complex(node.operands[0]), node.word("fft_type"), node.ints("fft_length"))

@@ -16,8 +16,9 @@ from burn.dialect.mlir import ir
 from burn.dialect.types import INTEGERS, TensorType, type_of
 from burn.errors import BurnError
 from burn.importers.core import Skipped
+from burn.importers.lax.complexes import leaves
 from burn.importers.lax.shaping import rev
-from burn.importers.stablehlo.complexes import leaves, rebuilt
+from burn.importers.stablehlo.complexes import rebuilt
 from burn.importers.stablehlo.known import of_elements
 from burn.importers.stablehlo.node import TOKEN, Node, Token, rule
 from burn.importers.stablehlo.syntax.module import Block, Elements, Operation

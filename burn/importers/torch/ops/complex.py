@@ -10,7 +10,8 @@ from burn.dialect.compose import convert, dim_value, number, number_like, part, 
 from burn.dialect.dims import Dim, floordiv, product
 from burn.dialect.mlir import ir
 from burn.dialect.types import type_of
-from burn.importers.torch.complexes import Complex, Part, by_parts, complex_aten
+from burn.importers.lax.complexes import FUNCTIONS, Complex, as_pairs, each, magnitude, of_pairs, times
+from burn.importers.torch.complexes import Part, by_parts, complex_aten
 from burn.importers.torch.node import BUILDERS, Node
 from burn.importers.torch.ops import contract, factory, index, reduce, view  # noqa: F401  (their builders are taken)
 
@@ -48,15 +49,13 @@ def zeros_of(x: ir.Value) -> ir.Value:
 @complex_aten("aten.view_as_real.default", "aten.view_as_real_copy.default")
 def view_as_real(node: Node, z: Complex) -> ir.Value:
     """[..] -> [.., 2]"""
-    shape = (*type_of(z.real).shape, 1)
-    return ops.concat([reshape(z.real, shape), reshape(z.imag, shape)], axis=len(shape) - 1)
+    return as_pairs(z)
 
 
 @complex_aten("aten.view_as_complex.default", "aten.view_as_complex_copy.default")
 def view_as_complex(node: Node, x: ir.Value) -> Complex:
     """[.., 2] -> [..]"""
-    *shape, _ = type_of(x).shape
-    return Complex(*(reshape(part(x, len(shape), i, 1), tuple(shape)) for i in (0, 1)))
+    return of_pairs(x)
 
 
 @complex_aten("aten.complex.default")
@@ -95,29 +94,47 @@ def imag(node: Node, z: Complex) -> ir.Value:
     return z.imag
 
 
-@complex_aten("aten.abs.default")
-def magnitude(node: Node, z: Complex) -> ir.Value:
-    return ops.hypot(z.real, z.imag)
-
-
 @complex_aten("aten.angle.default")
 def angle(node: Node, z: Complex) -> ir.Value:
     return ops.atan2(z.imag, z.real)
 
 
-@complex_aten("aten.sgn.default")
-def direction(node: Node, z: Complex) -> Complex:
-    """z / |z|, and 0 where it is 0."""
-    size = ops.hypot(z.real, z.imag)
-    zero, one = number_like(0, size), number_like(1, size)
-    size = ops.select(ops.eq(size, zero), one, size)
-    return Complex(ops.div(z.real, size), ops.div(z.imag, size))
-
-
 # ---- arithmetic -------------------------------------------------------------------------------------------------------------
-@complex_aten("aten._conj.default", "aten.conj_physical.default", "prims.conj.default", "aten._conj_physical.default")
-def conjugate(node: Node, z: Complex) -> Complex:
-    return Complex(z.real, ops.neg(z.imag))
+def _function(name: str) -> Callable[..., Any]:
+    return lambda node, z: FUNCTIONS[name](z)
+
+
+SAME = {
+    "conj": ("aten._conj.default", "aten.conj_physical.default", "prims.conj.default", "aten._conj_physical.default"),
+    "exp": ("aten.exp.default",),
+    "sign": ("aten.sgn.default",),
+    **{
+        name: (f"aten.{name}.default",)
+        for name in (
+            "acos",
+            "acosh",
+            "asin",
+            "asinh",
+            "atan",
+            "atanh",
+            "cos",
+            "cosh",
+            "log",
+            "rsqrt",
+            "sin",
+            "sinh",
+            "sqrt",
+            "square",
+            "tan",
+            "tanh",
+        )
+    },
+    "logistic": ("aten.sigmoid.default",),
+}
+"""Functions of one complex tensor -> the operators."""
+for _own, _names in SAME.items():
+    complex_aten(*_names)(_function(_own))
+complex_aten("aten.abs.default")(lambda node, z: magnitude(z))
 
 
 @complex_aten("aten.resolve_conj.default", "aten.resolve_neg.default")
@@ -133,14 +150,6 @@ def add(node: Node, a: Any, b: Any, alpha: Any = 1, **keywords: Any) -> Complex:
         b = times(b, as_complex(node, alpha))
     function = ops.add if "add" in node.op else ops.sub
     return Complex(function(a.real, b.real), function(a.imag, b.imag))
-
-
-def times(a: Complex, b: Complex, multiply: Callable[[ir.Value, ir.Value], ir.Value] = ops.mul) -> Complex:
-    """A complex multiplication from a bilinear real one: elementwise, or a matmul."""
-    return Complex(
-        ops.sub(multiply(a.real, b.real), multiply(a.imag, b.imag)),
-        ops.add(multiply(a.real, b.imag), multiply(a.imag, b.real)),
-    )
 
 
 @complex_aten("aten.mul.Tensor", "aten.mul.Scalar")
@@ -164,11 +173,6 @@ def div(node: Node, a: Any, b: Any) -> Complex:
     top = times(a, Complex(b.real, ops.neg(b.imag)))
     bottom = ops.add(ops.mul(b.real, b.real), ops.mul(b.imag, b.imag))
     return Complex(ops.div(top.real, bottom), ops.div(top.imag, bottom))
-
-
-@complex_aten("aten.exp.default")
-def exp(node: Node, z: Complex) -> Complex:
-    return polar(node, ops.exp(z.real), z.imag)
 
 
 @complex_aten("aten.mm.default", "aten.bmm.default", "aten.mv.default", "aten.dot.default", "aten.matmul.default")
@@ -213,16 +217,12 @@ def normalised(x: ir.Value, sizes: list[Dim], normalization: int) -> ir.Value:
     return ops.mul(x, convert(ops.reciprocal(divisor), type_of(x).dtype))
 
 
-def _both(z: Complex, function: Callable[[ir.Value], ir.Value]) -> Complex:
-    return Complex(function(z.real), function(z.imag))
-
-
 @complex_aten("aten._fft_c2c.default")
 def fft_c2c(node: Node, z: Complex, dims: list[int], normalization: int, forward: bool) -> Complex:
     sizes = [type_of(z.real).shape[d] for d in dims]
     for d in dims:
         z = transformed(z, node.axis(d, z.real), not forward)
-    return _both(z, lambda x: normalised(x, sizes, normalization))
+    return each(z, lambda x: normalised(x, sizes, normalization))
 
 
 @complex_aten("aten._fft_r2c.default")
@@ -232,10 +232,10 @@ def fft_r2c(node: Node, x: ir.Value, dims: list[int], normalization: int, onesid
     last = node.axis(dims[-1], x)
     z = transformed(Complex(x, zeros_of(x)), last, False)
     if onesided:
-        z = _both(z, lambda p: part(p, last, 0, floordiv(sizes[-1], 2) + 1))
+        z = each(z, lambda p: part(p, last, 0, floordiv(sizes[-1], 2) + 1))
     for d in dims[:-1]:
         z = transformed(z, node.axis(d, x), False)
-    return _both(z, lambda p: normalised(p, sizes, normalization))
+    return each(z, lambda p: normalised(p, sizes, normalization))
 
 
 @complex_aten("aten._fft_c2r.default")

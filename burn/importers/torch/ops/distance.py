@@ -9,7 +9,8 @@ from burn.dialect import ops
 from burn.dialect.compose import convert, number_like, part, reshape, wide
 from burn.dialect.mlir import ir
 from burn.dialect.types import type_of
-from burn.importers.torch.complexes import Complex, complex_aten
+from burn.importers.lax.complexes import Complex
+from burn.importers.torch.complexes import complex_aten
 from burn.importers.torch.node import Node, aten
 
 
