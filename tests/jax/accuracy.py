@@ -81,6 +81,14 @@ class Reference:
         return wide(x) * (1 + eps * draws.choice([-1.0, 1.0], x.shape))
 
 
+def _size(x: Any) -> Any:
+    """|x|; of a complex number with a part that is not finite, the size of the other one."""
+    if not np.iscomplexobj(x):
+        return np.abs(x)
+    real, imag = (np.where(np.isfinite(part), np.abs(part), 0) for part in (x.real, x.imag))
+    return np.where(np.isfinite(x), np.abs(x), np.maximum(real, imag))
+
+
 def verdict(want: Any, have: Any, number: int, reference: Reference, factor: float, pointwise: bool) -> bool:
     """True if `have` is right where JAX gives `want`. Integers and bools must be equal to JAX's, here or in float64."""
     with np.errstate(all="ignore"):
@@ -93,14 +101,14 @@ def verdict(want: Any, have: Any, number: int, reference: Reference, factor: flo
         eps, tiny = float(info.eps), float(info.tiny)
         ulps = ULPS.get(want.dtype.name, 16.0) * factor
         own, mine = wide(want), wide(have)
-        near = _near(own, mine, ulps * eps * np.abs(own) + tiny)
+        near = _near(own, mine, ulps * eps * _size(own) + tiny)
         if np.all(near):
             return True
         exact = reference.result(number)
         if exact is None or exact.shape != mine.shape:
             return False
         narrow = wide(exact.astype(want.dtype))  # overflow as in the narrow type
-        near |= _near(narrow, mine, ulps * eps * np.abs(exact) + tiny)
+        near |= _near(narrow, mine, ulps * eps * _size(exact) + tiny)
         if np.all(near):
             return True
         change = np.asarray(reference.change(number))
@@ -110,11 +118,20 @@ def verdict(want: Any, have: Any, number: int, reference: Reference, factor: flo
         if not pointwise and error.size:
             change, error = np.max(change), np.max(error)
             floor = eps * reference.size  # what cancels to zero leaves about an ulp of the operands
-        allowed = ulps * eps * np.abs(exact) + CONDITION * factor * change + OWN * error + floor
+        allowed = ulps * eps * _size(exact) + CONDITION * factor * change + OWN * error + floor
         return bool(np.all(near | _near(narrow, mine, allowed)))
 
 
 def _near(want: Any, have: Any, allowed: Any) -> Any:
+    """Complex numbers are near as a whole, or, where a part is not finite, part by part."""
+    if np.iscomplexobj(want) and np.iscomplexobj(have):
+        infinite = ~(np.isfinite(want) & np.isfinite(have))
+        parts = _near(want.real, have.real, allowed) & _near(want.imag, have.imag, allowed)
+        return _whole_near(want, have, allowed) | (infinite & parts)
+    return _whole_near(want, have, allowed)
+
+
+def _whole_near(want: Any, have: Any, allowed: Any) -> Any:
     finite = np.isfinite(want) & np.isfinite(have)
     gap = np.abs(np.where(finite, want, 0) - np.where(finite, have, 0))
     same = (want == have) | (np.isnan(want) & np.isnan(have))

@@ -36,8 +36,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Result:
-    """kind: "right", "refused", "wrong", "error", or "skipped" where JAX itself refuses; "complex": refused, and JAX computes it
-    with complex numbers."""
+    """kind: "right", "refused", "wrong", "error", or "skipped" where JAX itself refuses."""
 
     kind: str
     detail: str = ""
@@ -89,26 +88,6 @@ def derivative(case: Case, order: int = 1) -> Case | None:
     )
 
 
-def has_complex(case: Case) -> bool:
-    """True if JAX computes the case with complex numbers, or with primitives that have complex results."""
-
-    def inside(jaxpr: Any) -> bool:
-        variables = [*jaxpr.invars, *jaxpr.constvars, *(v for eqn in jaxpr.eqns for v in eqn.outvars)]
-        if any(jnp.issubdtype(getattr(v.aval, "dtype", np.float32), jnp.complexfloating) for v in variables):
-            return True
-        return any(inside(sub) for eqn in jaxpr.eqns for value in eqn.params.values() for sub in _jaxprs(value))
-
-    with jax.enable_x64(case.x64):
-        found = _try(lambda: jax.make_jaxpr(case.function)(*case.operands).jaxpr)
-        return not isinstance(found, Exception) and inside(found)
-
-
-def _jaxprs(value: Any) -> list[Any]:
-    if isinstance(value, (tuple, list)):
-        return [jaxpr for each in value for jaxpr in _jaxprs(each)]
-    return [value.jaxpr] if hasattr(value, "jaxpr") else [value] if hasattr(value, "eqns") else []
-
-
 def outcome(case: Case) -> Result:
     """How one case went."""
     with jax.enable_x64(case.x64):
@@ -117,8 +96,6 @@ def outcome(case: Case) -> Result:
             return Result("skipped", str(expected)[:200])
         given = _try(lambda: _by_burn(case))
         if isinstance(given, Exception):
-            if has_complex(case):
-                return Result("complex" if isinstance(given, BurnError) else "error", str(given)[:600])
             if isinstance(given, BurnError):
                 return Result("refused", str(given)[:600])
             return Result("error", f"{type(given).__name__}: {str(given)[:600]}")
@@ -137,8 +114,8 @@ def _by_burn(case: Case) -> Any:
 
 def together(cases: Sequence[Case]) -> list[Result]:
     """As `outcome` of each, forward, of all that need x64 or none: in one program of JAX and one of burn, which is much faster;
-    each alone if that fails. Those with complex numbers, and those that JAX refuses, are run alone."""
-    alone = {i: outcome(case) for i, case in enumerate(cases) if has_complex(case) or _refused(case)}
+    each alone if that fails. Those that JAX refuses are run alone."""
+    alone = {i: outcome(case) for i, case in enumerate(cases) if _refused(case)}
     rest = [case for i, case in enumerate(cases) if i not in alone]
     results = iter(_together(rest) if rest else ())
     return [alone[i] if i in alone else next(results) for i in range(len(cases))]
@@ -198,7 +175,8 @@ def compared(case: Case, expected: Sequence[Any], given: Sequence[Any]) -> Resul
 def _shown(want: Any, have: Any) -> str:
     with np.errstate(all="ignore"):
         a, b = np.asarray(want).reshape(-1), np.asarray(have).reshape(-1)
-        wide, other = a.astype(np.float64), b.astype(np.float64)
+        kind = np.complex128 if "c" in a.dtype.kind + b.dtype.kind else np.float64
+        wide, other = a.astype(kind), b.astype(kind)
         gap = np.abs(wide - other)
         gap = np.where((wide == other) | (np.isnan(wide) & np.isnan(other)), -1, np.where(np.isnan(gap), np.inf, gap))
     worst = [int(i) for i in np.argsort(-gap)[:3] if gap[i] >= 0]

@@ -39,13 +39,10 @@ CASES: dict[str, tuple[Callable[..., Any], str]] = {
     "debug_callback": (lambda x: (jax.debug.callback(print, x), x)[1], "cannot call Python"),
     "debug_print": (lambda x: (jax.debug.print("{}", x), x)[1], "burn.debug.print"),
     "ffi_call": (lambda x: jax.ffi.ffi_call("mine", VECTOR)(x), "XLA's"),
-    "fft": (lambda x: jnp.abs(jnp.fft.fft(x)), "complex"),
-    "real": (lambda x: jnp.real(x * (1 + 2j)), "complex"),
-    "mul": (lambda x: jnp.abs(x * (1 + 2j)), "complex"),
     "new_ref": (lambda x: jax.new_ref(x)[...], "mutable"),
     "rng_uniform": (lambda x: x + lax.rng_uniform(0.0, 1.0, (4,)), "jax.random"),
     "pallas_call": (_pallas, "Pallas"),
-    "eig": (lambda x: jnp.abs(jnp.linalg.eigvals(x[:, None] * x)), "complex"),
+    "eig": (lambda x: jnp.abs(jnp.linalg.eigvals(x[:, None] * x)), "does not have this decomposition"),
 }
 
 
@@ -65,14 +62,15 @@ def test_everything_is_listed_at_once_from_inside_of_loops_and_branches() -> Non
             return c, c
 
         y = lax.scan(body, 0.0, x)[1]
-        z = lax.cond(y.sum() > 0, lambda v: jnp.abs(jnp.fft.fft(v)), lambda v: v, y)
+        z = lax.cond(y.sum() > 0, lambda v: jnp.abs(jnp.linalg.eigvals(v[:, None] * v)), lambda v: v, y)
         jax.debug.print("{}", z)
         return jax.jit(lambda v: jax.experimental.io_callback(np.sin, VECTOR, v))(z)
 
     text = message(program, "float32[4]")
     _, first = inspect.getsourcelines(program)
-    for name, offset in {"pure_callback": 2, "fft": 6, "debug_print": 7, "io_callback": 8}.items():
-        assert f"{name}: is not supported; used 1 time in test_refused.py:{first + offset}" in text, text
+    for name, offset in {"pure_callback": 2, "eig": 6, "debug_print": 7, "io_callback": 8}.items():
+        kind = " for complex numbers" * (name == "eig")
+        assert f"{name}: is not supported{kind}; used 1 time in test_refused.py:{first + offset}" in text, text
 
 
 def test_a_callback_in_a_derivative() -> None:
@@ -85,9 +83,9 @@ def test_a_callback_in_a_derivative() -> None:
         burn.compile(burn.grad(burn.from_jax(lambda x: own(x).sum())), ("float32[4]",))
 
 
-@pytest.mark.parametrize("spec", ["float64[4]", "complex64[4]"])
+@pytest.mark.parametrize("spec", ["float64[4]", "complex128[4]"])
 def test_types_of_inputs(spec: str) -> None:
-    with pytest.raises(TypeMismatch, match=r"node 'angle'.*(jax_enable_x64|complex)"):
+    with pytest.raises(TypeMismatch, match=r"node 'angle'.*jax_enable_x64"):
         burn.compile(jax.jit(lambda angle: angle), (spec,), cache=False)
 
 

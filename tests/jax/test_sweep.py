@@ -19,11 +19,17 @@ TOGETHER = 20
 def test_functions(start: int, x64: bool) -> None:
     cases = [case for seed in CHOSEN[0][start : start + TOGETHER] if (case := drawn(seed)) and case.x64 is x64]
     results = together(cases)
-    failed = [f"{case!r}: {r.kind}: {r.detail}" for case, r in zip(cases, results, strict=True) if r.kind in FAILURES]
+    failed = [
+        f"{case!r}: {r.kind}: {r.detail}"
+        for case, r in zip(cases, results, strict=True)
+        if r.kind in FAILURES and not (r.kind == "refused" and ABSENT in r.detail)
+    ]
     assert not failed, "\n".join(failed)
 
 
 FAILURES = ("wrong", "error", "refused")
+ABSENT = "burn.linalg does not have this decomposition"
+"""The reason why eig and schur are refused."""
 
 
 @pytest.mark.parametrize(("order", "seed"), [(order, seed) for order in (1, 2) for seed in CHOSEN[order]])

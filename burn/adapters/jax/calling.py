@@ -12,13 +12,15 @@ import jax
 import numpy as np
 from jax import tree_util
 
-from burn.adapters.jax.function import JaxFunction, Typed
+from burn.adapters.jax.function import JaxFunction, Typed, apart, joined
 from burn.adapters.jax.parameters import named
 from burn.caching import executable
 from burn.dialect.program import Program
+from burn.dialect.spec import spec
 from burn.dialect.types import TensorType, numpy_dtype
 from burn.errors import InputError, Problem, TypeMismatch
-from burn.importers.jax.dtypes import COMPLEX, is_key
+from burn.importers.jax.dtypes import is_complex, is_key
+from burn.importers.lax.complexes import PARTS
 from burn.options import Options
 from burn.runtime import Executable
 from burn.runtime.arrays import Array
@@ -80,14 +82,17 @@ def called(function: JaxFunction, examples: Any, kwargs: Mapping[str, Any] | Non
 
 
 def _refuse_types(name: str, value: Any) -> None:
-    """Raises TypeMismatch for float64 that is asked for while JAX computes in 32 bits, and for complex numbers."""
+    """Raises TypeMismatch for float64 or complex128 that is asked for while JAX computes in 32 bits, and for complex tensors of
+    burn's, which are not computed with."""
     for leaf in tree_util.tree_leaves(value, is_leaf=_is_input):
         dtype = leaf.partition("[")[0].strip() if isinstance(leaf, str) else str(getattr(leaf, "dtype", ""))
-        if dtype.startswith("complex"):
-            raise TypeMismatch("a JAX function cannot be compiled", [Problem(COMPLEX, node=name)])
-        if dtype == "float64" and isinstance(leaf, (str, TensorType)) and not jax.config.read("jax_enable_x64"):
-            hint = 'call jax.config.update("jax_enable_x64", True), or say float32'
-            problem = Problem("float64, and JAX computes in 32 bits", node=name, hint=hint)
+        if isinstance(leaf, Base) and dtype in PARTS:
+            problem = Problem("a complex tensor", node=name, hint="give an array of JAX or numpy")
+            raise TypeMismatch("a JAX function cannot be compiled", [problem])
+        narrow = {"float64": "float32", "complex128": "complex64"}.get(dtype)
+        if narrow and isinstance(leaf, (str, TensorType)) and not jax.config.read("jax_enable_x64"):
+            hint = f'call jax.config.update("jax_enable_x64", True), or say {narrow}'
+            problem = Problem(f"{dtype}, and JAX computes in 32 bits", node=name, hint=hint)
             raise TypeMismatch("a JAX function cannot be compiled", [problem])
 
 
@@ -108,7 +113,7 @@ def _is_input(value: Any) -> bool:
     if isinstance(value, str):
         return "[" in value
     return isinstance(value, (TensorType, Base, np.ndarray, np.generic, jax.Array, jax.ShapeDtypeStruct)) or (
-        isinstance(value, (int, float)) and not isinstance(value, bool)
+        isinstance(value, (int, float, complex)) and not isinstance(value, bool)
     )
 
 
@@ -128,21 +133,31 @@ def _nested(value: Any, kinds: list[Any]) -> Any:
 
 
 def _typed(leaf: Any, kinds: list[Any]) -> Any:
-    """An input's type: keys are their words, and wide numbers are narrow unless x64 is on."""
+    """An input's type: keys are their words, complex numbers their parts, and wide numbers are narrow unless x64 is on."""
     if not _is_input(leaf):
         return leaf
     dtype = getattr(leaf, "dtype", None)
     if dtype is not None and isinstance(leaf, (jax.Array, jax.ShapeDtypeStruct)) and is_key(dtype):
         kinds.append((dtype, False))
         return TensorType("uint32", (*leaf.shape, *dtype._impl.key_shape))
-    if isinstance(leaf, (int, float)) and not isinstance(leaf, np.generic):
+    if isinstance(leaf, (int, float, complex)) and not isinstance(leaf, np.generic):
         name = _narrow(np.result_type(type(leaf)))
         kinds.append((np.dtype(name), True))
-        return TensorType(name, ())
-    kinds.append(None)
+        return _real(TensorType(name, ()))
     if isinstance(leaf, (np.ndarray, np.generic, jax.Array, jax.ShapeDtypeStruct)):
-        return TensorType(_narrow(np.dtype(dtype)), tuple(leaf.shape))
-    return leaf.type if isinstance(leaf, Base) else leaf
+        type_ = TensorType(_narrow(np.dtype(dtype)), tuple(leaf.shape))
+    elif isinstance(leaf, TensorType) or (isinstance(leaf, str) and leaf.strip().startswith(tuple(PARTS))):
+        type_ = spec(leaf)
+    else:
+        kinds.append(None)
+        return leaf.type if isinstance(leaf, Base) else leaf
+    kinds.append((np.dtype(type_.dtype), False) if type_.dtype in PARTS else None)
+    return _real(type_)
+
+
+def _real(type_: TensorType) -> TensorType:
+    """A type of complex numbers as that of their parts [.., 2]; any other as it is."""
+    return TensorType(PARTS[type_.dtype], (*type_.shape, 2)) if type_.dtype in PARTS else type_
 
 
 def _narrow(dtype: Any) -> str:
@@ -152,11 +167,11 @@ def _narrow(dtype: Any) -> str:
 # ---- programs --------------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Built:
-    """A program, and the structure of its results. keys: the element types of results that are typed keys."""
+    """A program, and the structure of its results. kinds: the element types of results that are typed keys or complex."""
 
     program: Program
     results: Any
-    keys: tuple[Any, ...]
+    kinds: tuple[Any, ...]
 
 
 def build(function: Callable[..., Any], call: Called) -> Built:
@@ -169,14 +184,14 @@ def build(function: Callable[..., Any], call: Called) -> Built:
         args, kwargs = call.filled(operands)
         result = function(*args, **kwargs)
         pairs, structure = tree_util.tree_flatten_with_path(result, is_leaf=_is_tensor)
-        keys = tuple(leaf.dtype if isinstance(leaf, Typed) else None for _, leaf in pairs)
+        kinds = tuple(leaf.dtype if isinstance(leaf, Typed) else None for _, leaf in pairs)
         tensors = [leaf.tensor if isinstance(leaf, Typed) else leaf for _, leaf in pairs]
         values = [t.value for t in tensors]
     names = [named(path) for path, _ in pairs]
     single = len(names) == 1 and not names[0]
     by_position = [f"output_{n}" if n.split(".")[0].isdigit() else n for n in names]
     outputs = ["output"] if single else by_position
-    return Built(tracer.program.finish(list(zip(outputs, values, strict=True))), structure, keys)
+    return Built(tracer.program.finish(list(zip(outputs, values, strict=True))), structure, kinds)
 
 
 def _is_tensor(value: Any) -> bool:
@@ -228,13 +243,14 @@ class CompiledJax:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Runs the function. Raises InputError if the arguments differ in structure or type from the examples, and RunError."""
         leaves = self._leaves(args, kwargs)
-        arrays = [_array(leaf, spec.dtype) for leaf, spec in zip(leaves, self.executable.inputs, strict=True)]
+        wanted = zip(leaves, self.executable.inputs, self._call.kinds, strict=True)
+        arrays = [_array(leaf, spec, kind) for leaf, spec, kind in wanted]
         results = self.executable(*arrays)
         listed = results if isinstance(results, tuple) else (results,)
         as_jax = not any(isinstance(leaf, (np.ndarray, Base)) for leaf in leaves) or any(
             isinstance(leaf, jax.Array) for leaf in leaves
         )
-        shown = [_shown(r, k, as_jax) for r, k in zip(listed, self._built.keys, strict=True)]
+        shown = [_shown(r, k, as_jax) for r, k in zip(listed, self._built.kinds, strict=True)]
         return tree_util.tree_unflatten(self._built.results, shown)
 
     def _leaves(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
@@ -261,8 +277,17 @@ class CompiledJax:
         return f"CompiledJax({self.executable!r})"
 
 
-def _array(leaf: Any, dtype: str) -> Any:
-    """An argument as the executable takes it."""
+def _array(leaf: Any, spec: Any, kind: Any) -> Any:
+    """An argument as the executable takes it. Raises InputError for a real one that stands for complex numbers."""
+    dtype = spec.dtype
+    if kind is not None and is_complex(kind[0]):
+        elements = np.asarray(leaf)
+        if elements.dtype.kind != "c" and not kind[1]:
+            problem = Problem(f"{elements.dtype} elements, not {kind[0]}", node=spec.name)
+            raise InputError("these arguments are not what the function was compiled for", [problem])
+        if kind[1] or _narrow(elements.dtype) == kind[0].name:  # as JAX narrows it
+            elements = elements.astype(kind[0], copy=False)
+        return apart(elements)
     if isinstance(leaf, jax.Array):
         if is_key(leaf.dtype):
             leaf = jax.random.key_data(leaf)
@@ -272,11 +297,14 @@ def _array(leaf: Any, dtype: str) -> Any:
     return leaf
 
 
-def _shown(result: Any, key: Any, as_jax: bool) -> Any:
-    if not as_jax and key is None:
+def _shown(result: Any, kind: Any, as_jax: bool) -> Any:
+    if is_complex(kind):
+        elements = joined(np.asarray(result.numpy() if isinstance(result, Tensor) else result), kind)
+        return jax.numpy.asarray(elements) if as_jax else elements
+    if not as_jax and kind is None:
         return result
     array = result if isinstance(result, jax.Array) else _as_jax(result)
-    return array if key is None else jax.random.wrap_key_data(array, impl=key._impl.name)
+    return jax.random.wrap_key_data(array, impl=kind._impl.name) if is_key(kind) else array
 
 
 def _as_jax(result: Any) -> Any:

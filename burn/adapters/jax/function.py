@@ -26,11 +26,11 @@ from burn.dialect.compose import convert, number
 from burn.dialect.deferred import Value
 from burn.dialect.types import numpy_dtype
 from burn.errors import Problem, TypeMismatch
-from burn.importers.jax.dtypes import dtype_name, is_key, key_shape
+from burn.importers.jax.dtypes import dtype_name, further_shape, is_complex, is_key, part_dtype
 from burn.importers.jax.evaluate import Evaluator
 from burn.importers.jax.ops import calls  # noqa: F401  enters the rules
 from burn.importers.jax.sizes import Sizes
-from burn.importers.jax.tracing import Program, is_float, name_of, traced
+from burn.importers.jax.tracing import Program, is_inexact, name_of, traced
 from burn.tensors import Tensor, constant
 from burn.tensors.base import Base, made
 
@@ -40,8 +40,8 @@ KEPT = 64
 
 @dataclass(frozen=True, eq=False)
 class Typed:
-    """A tensor with another type in JAX: typed keys, whose words (uint32) it holds, or a Python number, whose type gives way to
-    that of arrays (`weak`)."""
+    """A tensor with another type in JAX: typed keys, whose words (uint32) it holds, complex numbers, whose parts it holds
+    (float32[.., 2]), or a Python number, whose type gives way to that of arrays (`weak`)."""
 
     tensor: Tensor
     dtype: Any
@@ -52,9 +52,16 @@ class Typed:
         return self.tensor.type
 
     @property
-    def words(self) -> int:
-        """The number of axes that a key's words have."""
-        return len(key_shape(self.dtype)) if is_key(self.dtype) else 0
+    def further(self) -> int:
+        """The number of axes that a key's words or a complex number's parts have."""
+        return len(further_shape(self.dtype))
+
+    def numpy(self) -> Any:
+        """The elements: of keys, their words."""
+        return joined(self.tensor.numpy(), self.dtype)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        return np.asarray(self.numpy(), dtype)
 
 
 @dataclass(frozen=True)
@@ -146,11 +153,14 @@ class JaxFunction:
     def _run(self, kept: _Kept, operands: Sequence[Any]) -> list[Any]:
         evaluator = Evaluator(kept.sizes, self._names())
         values = [_value(v, t, evaluator) for v, t in zip(operands, kept.types, strict=True)]
-        if any(isinstance(v, (Base, Typed)) and is_float(t.dtype) for v, t in zip(operands, kept.types, strict=True)):
+        if any(isinstance(v, (Base, Typed)) and is_inexact(t.dtype) for v, t in zip(operands, kept.types, strict=True)):
             results = Differentiable(evaluator, kept.program, kept.types, name_of(self.function))(values)
         else:
             results = list(map(made, evaluator.run(kept.program.jaxpr, values)))
-        return [Typed(r, t.dtype) if is_key(t.dtype) else r for r, t in zip(results, kept.program.shapes, strict=True)]
+        return [
+            Typed(r, t.dtype) if further_shape(t.dtype) else r
+            for r, t in zip(results, kept.program.shapes, strict=True)
+        ]
 
     def _names(self) -> dict[int, str]:
         if self.parameters is None:
@@ -184,7 +194,7 @@ def _operand(value: Any) -> Any:
 def _type(value: Any, sizes: Sizes) -> Any:
     """An operand's type in JAX's terms: int64 and float64 are 32 bits wide unless x64 is on."""
     if isinstance(value, Typed):
-        shape = tuple(map(sizes.to_jax, value.type.shape[: value.type.rank - value.words]))
+        shape = tuple(map(sizes.to_jax, value.type.shape[: value.type.rank - value.further]))
         return jax.ShapeDtypeStruct(shape, value.dtype, weak_type=value.weak)
     if isinstance(value, Base):
         shape = tuple(map(sizes.to_jax, value.type.shape))
@@ -199,7 +209,22 @@ def _value(operand: Any, type_: Any, evaluator: Evaluator) -> Value:
         operand = operand.tensor
     if isinstance(operand, Base):
         return convert(constant(operand).value, dtype_name(type_.dtype))
+    if is_complex(operand.dtype):
+        operand = apart(np.asarray(operand))
     return convert(evaluator.constant(operand), dtype_name(type_.dtype))
+
+
+def apart(elements: Any) -> Any:
+    """numpy's complex array as its parts [.., 2], over the same memory."""
+    elements = np.require(elements, requirements="C")
+    return elements.reshape(-1).view(part_dtype(elements.dtype)).reshape(*elements.shape, 2)
+
+
+def joined(elements: Any, dtype: Any) -> Any:
+    """The reverse of `apart` for an array of JAX's type; any other as it is."""
+    if not is_complex(dtype):
+        return elements
+    return np.require(elements, requirements="C").reshape(-1).view(dtype).reshape(elements.shape[:-1])
 
 
 def wrapped(function: Any, parameters: Any = None, state: Any = None) -> JaxFunction:

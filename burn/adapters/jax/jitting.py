@@ -70,4 +70,4 @@ class JaxJit:
 def _signature(leaf: Any) -> Any:
     if isinstance(leaf, (Base, np.ndarray, np.generic, jax.Array)):
         return tuple(leaf.shape), str(leaf.dtype)
-    return type(leaf) if isinstance(leaf, (int, float)) and not isinstance(leaf, bool) else leaf
+    return type(leaf) if isinstance(leaf, (int, float, complex)) and not isinstance(leaf, bool) else leaf

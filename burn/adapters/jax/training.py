@@ -9,10 +9,10 @@ import jax
 import numpy as np
 
 from burn.adapters.jax.forms import WithState
-from burn.adapters.jax.function import JaxFunction, Typed
+from burn.adapters.jax.function import JaxFunction, Typed, apart, joined
 from burn.errors import Problem, TypeMismatch
-from burn.importers.jax.dtypes import is_key
-from burn.importers.jax.tracing import is_float, name_of
+from burn.importers.jax.dtypes import further_shape, is_complex, is_key
+from burn.importers.jax.tracing import is_inexact, name_of
 from burn.nn import Module
 from burn.nn.parameter import Buffer, Parameter
 from burn.tensors import constant
@@ -33,16 +33,16 @@ class JaxModule(Module):
         self._function, self._given = function, function.parameters
         self._paths: list[str | None] = []
         for name, array, trained in zip(self._given.names, self._given.arrays, self._given.trained, strict=True):
-            kept = not trained or is_float(array.dtype)
+            kept = not trained or is_inexact(array.dtype)
             self._paths.append(name if kept else None)
             if kept:
-                elements = constant(np.array(jax.random.key_data(array) if is_key(array.dtype) else array))
+                elements = constant(np.array(_elements(array)))
                 _attach(self, name.split("."), (Parameter if trained else Buffer)(elements))
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         found = dict(self.named_parameters())
         given = [
-            array if path is None else Typed(found[path], array.dtype) if is_key(array.dtype) else found[path]
+            array if path is None else Typed(found[path], array.dtype) if further_shape(array.dtype) else found[path]
             for array, path in zip(self._given.arrays, self._paths, strict=True)
         ]
         result, changed = self._function.applied(given, args, kwargs, self.training)
@@ -78,8 +78,15 @@ class JaxModule(Module):
         )
 
 
+def _elements(array: Any) -> Any:
+    """Of keys, their words; of complex numbers, their parts [.., 2]."""
+    if is_key(array.dtype):
+        return jax.random.key_data(array)
+    return apart(np.asarray(array)) if is_complex(array.dtype) else array
+
+
 def _as_jax(parameter: Parameter, dtype: Any) -> Any:
-    array = jax.numpy.asarray(parameter.numpy())
+    array = jax.numpy.asarray(joined(parameter.numpy(), dtype))
     return jax.random.wrap_key_data(array, impl=dtype._impl.name) if is_key(dtype) else array
 
 

@@ -120,6 +120,10 @@ class Equation:
         """The results of a jaxpr of scalars for the elements of operands of one shape."""
         return self.evaluator.elementwise(jaxpr, consts, operands, self.name)
 
+    def with_parameters(self, **changed: Any) -> Equation:
+        """The equation with other values of some parameters."""
+        return Equation(self.eqn.replace(params={**self.eqn.params, **changed}), self.evaluator)
+
     def call(self, rule: Rule, operands: Any) -> Any:
         """Calls a rule with the parameters. Raises ModelError for one that it does not take."""
         params = dict(self.eqn.params)

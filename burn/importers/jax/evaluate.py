@@ -23,12 +23,14 @@ from burn.dialect.types import TensorType, numpy_dtype, type_of
 from burn.dialect.weights import array_weight
 from burn.errors import BurnError, ModelError, Problem
 from burn.importers.core import SHOWN
-from burn.importers.jax.dtypes import COMPLEX, dtype_name, is_key, key_shape
-from burn.importers.jax.equation import RULES, SKIPPED, SUMMARY, Equation
+from burn.importers.jax.complexes import computes_with_complex, rule_of
+from burn.importers.jax.dtypes import dtype_name, is_complex, is_key, key_shape
+from burn.importers.jax.equation import SKIPPED, SUMMARY, Equation
 from burn.importers.jax.locations import module_path, source_line, source_location
 from burn.importers.jax.refusals import REASONS
 from burn.importers.jax.sizes import Sizes
 from burn.importers.jax.tracing import told
+from burn.importers.lax.complexes import Complex, each
 from burn.tensors import constant
 from burn.tensors.tracer import active
 
@@ -48,7 +50,7 @@ class Evaluator:
         return next((line for line in reversed(self._lines) if line), "")
 
     def type_of(self, aval: Any) -> TensorType:
-        """JAX's type in burn's terms. Raises ModelError."""
+        """JAX's type in burn's terms; of complex numbers, that of a part. Raises ModelError."""
         words = key_shape(aval.dtype) if is_key(aval.dtype) else ()
         return TensorType(dtype_name(aval.dtype), (*self.sizes.shape(aval.shape), *words))
 
@@ -87,7 +89,9 @@ class Evaluator:
         with self._located(here):
             self._lines.append(source_line(eqn))
             try:
-                result = here.call(RULES[eqn.primitive.name], operands)
+                rule = rule_of(eqn)
+                assert rule is not None, f"`check` let {eqn.primitive.name} pass"
+                result = here.call(rule, operands)
                 results = list(result) if isinstance(result, (list, tuple)) else [result]
                 return [self._fit(here, v, a.aval) for v, a in zip(results, eqn.outvars, strict=True)]
             except BurnError as error:
@@ -101,6 +105,8 @@ class Evaluator:
         """Holds a rule to what JAX says of the result: element type, rank, sizes."""
         if not hasattr(aval, "shape"):  # a token
             return value
+        if isinstance(value, Complex) and is_complex(aval.dtype):
+            return each(value, lambda part: self._fit(here, part, aval))
         have, want = type_of(value), self.type_of(aval)
         if have == want:
             return value
@@ -130,6 +136,9 @@ class Evaluator:
         if value.ndim:
             return self.constant(atom.val)
         dtype = dtype_name(atom.aval.dtype)
+        if is_complex(atom.aval.dtype):
+            whole = complex(value.item())
+            return Complex(number(whole.real, dtype), number(whole.imag, dtype))
         return number(bool(value) if dtype == "bool" else value.item(), dtype)
 
     def constant(self, array: Any) -> Value:
@@ -139,6 +148,10 @@ class Evaluator:
             array = jax.random.key_data(array)
         elements = np.asarray(array)
         dtype_name(elements.dtype)  # refuses what burn does not have
+        if is_complex(elements.dtype):
+            return Complex(
+                *(self.constant(np.ascontiguousarray(part)) for part in (np.real(elements), np.imag(elements)))
+            )
         tracer = active()
         if tracer is None:
             return constant(elements).value
@@ -156,45 +169,43 @@ class Evaluator:
     def elementwise(self, jaxpr: Any, consts: Sequence[Any], operands: Sequence[Value], scope: str = "") -> list[Value]:
         """The results of a jaxpr of scalars for the elements of operands of one shape."""
         function = jax.extend.core.jaxpr_as_fun(jaxpr if isinstance(jaxpr, ClosedJaxpr) else ClosedJaxpr(jaxpr, consts))
-        for _ in range(type_of(operands[0]).rank):
+        avals = [self._type_in_jax(v) for v in operands]
+        for _ in avals[0].shape:
             function = jax.vmap(function)
-        types = [type_of(v) for v in operands]
-        avals = [jax.ShapeDtypeStruct(tuple(map(self.sizes.to_jax, t.shape)), numpy_dtype(t.dtype)) for t in types]
         self._scope.append(scope)
         try:
             return self.expand(function, avals, operands)
         finally:
             self._scope.pop()
 
+    def _type_in_jax(self, value: Value) -> Any:
+        pair = isinstance(value, Complex)
+        type_ = type_of(value.real if pair else value)
+        dtype = np.result_type(numpy_dtype(type_.dtype), np.complex64) if pair else numpy_dtype(type_.dtype)
+        return jax.ShapeDtypeStruct(tuple(map(self.sizes.to_jax, type_.shape)), dtype)
+
 
 # ---- what is missing -----------------------------------------------------------------------------------------------------
 def check(jaxpr: Jaxpr, caller: str = "") -> None:
-    """Raises ModelError that lists every primitive without a rule, and complex numbers. caller: the user's line around it."""
-    missing: dict[str, list[tuple[Any, str]]] = {}
-    complex_: list[tuple[Any, str]] = []
+    """Raises ModelError that lists every primitive without a rule. caller: the user's line around it."""
+    missing: dict[tuple[str, bool], list[tuple[Any, str]]] = {}
     for eqn, line in equations(jaxpr, caller):
-        if eqn.primitive.name not in RULES:
-            missing.setdefault(eqn.primitive.name, []).append((eqn, line))
-        elif any(_is_complex(v.aval) for v in (*eqn.invars, *eqn.outvars)) and not _calls(eqn):
-            complex_.append((eqn, line))
+        if rule_of(eqn) is None:
+            missing.setdefault((eqn.primitive.name, computes_with_complex(eqn)), []).append((eqn, line))
     problems = [
         Problem(
-            f"is not supported; used {_times(eqns)}",
+            f"is not supported{' for complex numbers' * complex_}; used {_times(eqns)}",
             op=name,
-            hint=REASONS.get(name, "write it in other functions, or register a rule with burn.importers.jax.primitive"),
+            hint=REASONS.get(name, COMPLEX_HINT if complex_ else HINT),
         )
-        for name, eqns in missing.items()
+        for (name, complex_), eqns in missing.items()
     ]
-    if complex_:
-        names = ", ".join(dict.fromkeys(e.primitive.name for e, _ in complex_))
-        problems.append(Problem(f"{COMPLEX}; used {_times(complex_)}", op=names))
     if problems:
         raise ModelError(SUMMARY, problems)
 
 
-def _is_complex(aval: Any) -> bool:
-    dtype = getattr(aval, "dtype", None)
-    return dtype is not None and not is_key(dtype) and np.dtype(dtype).kind == "c"
+HINT = "write it in other functions, or register a rule with burn.importers.jax.primitive"
+COMPLEX_HINT = "compute with real and imaginary parts"
 
 
 def _times(eqns: Sequence[tuple[Any, str]]) -> str:
@@ -210,17 +221,12 @@ def equations(jaxpr: Jaxpr, caller: str = "") -> Iterator[tuple[Any, str]]:
     for eqn in jaxpr.eqns:
         line = source_line(eqn) or caller
         yield eqn, line
-        if eqn.primitive.name in RULES:
+        if rule_of(eqn) is not None:
             skipped = SKIPPED.get(eqn.primitive.name, frozenset())
             for name, value in eqn.params.items():
                 if name not in skipped:
                     for inner in _jaxprs(value):
                         yield from equations(inner, line)
-
-
-def _calls(eqn: Any) -> bool:
-    """True if an equation runs other jaxprs, whose equations are listed themselves."""
-    return any(True for value in eqn.params.values() for _ in _jaxprs(value))
 
 
 def _jaxprs(value: Any) -> Iterator[Jaxpr]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 _CALLBACK = "a compiled program cannot call Python: leave the callback out"
 _DEVICES = "it communicates between devices: import the function of one device"
-_COMPLEX = "its results are complex numbers, which are not supported"
 _LAPACK = "burn.linalg does not have this decomposition"
 _REF = "mutable arrays are not supported: return the new array instead"
 
@@ -22,9 +21,8 @@ REASONS: dict[str, str] = {
         ),
         _DEVICES,
     ),
-    **dict.fromkeys(("fft", "eig", "complex", "real", "imag", "conj"), _COMPLEX),
     **dict.fromkeys(("get", "swap", "addupdate", "run_state", "new_ref", "freeze", "empty_ref"), _REF),
-    **dict.fromkeys(("schur",), _LAPACK),
+    **dict.fromkeys(("eig", "schur"), _LAPACK),
     "rng_uniform": "its numbers are not reproducible: draw with jax.random",
     "custom_partitioning": _DEVICES,
     "call_exported": "burn.load reads jax.export's artefacts",

@@ -1,4 +1,7 @@
-"""JAX functions become jaxprs: `traced`, and the derivative of one, `differentiated`."""
+"""JAX functions become jaxprs: `traced`, and the derivative of one, `differentiated`.
+
+Operands and results of these jaxprs are real: complex numbers are pairs [.., 2] there, which the jaxpr itself joins and takes
+apart. A derivative with respect to a complex operand is therefore the pair of those with respect to both parts."""
 
 from __future__ import annotations
 
@@ -9,19 +12,20 @@ from typing import Any
 import jax
 import jax.extend
 import numpy as np
-from jax import tree_util
+from jax import lax, tree_util
 
 from burn.errors import BurnError, ModelError, Problem
+from burn.importers.jax.dtypes import is_complex, part_dtype
 
 
 @dataclass(frozen=True)
 class Program:
-    """A jaxpr of flat operands, and the structure of its results."""
+    """A jaxpr of flat operands, and the structure of its results. Complex numbers are pairs."""
 
     jaxpr: Any
     results: Any
     shapes: tuple[Any, ...]
-    """JAX's types of the results."""
+    """JAX's types of the function's own results."""
 
 
 SUMMARY = "the JAX function cannot be traced"
@@ -33,7 +37,34 @@ def traced(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, 
     jitted = function if hasattr(function, "trace") else jax.jit(function)
     made = told(lambda: jitted.trace(*args, **kwargs), name_of(function))
     leaves, structure = tree_util.tree_flatten(made.out_info)
-    return Program(made.jaxpr, structure, tuple(leaves))
+    operands = [jax.ShapeDtypeStruct(t.shape, t.dtype, weak_type=t.weak_type) for t in made.jaxpr.in_avals]
+    if not any(is_complex(t.dtype) for t in (*operands, *leaves)):
+        return Program(made.jaxpr, structure, tuple(leaves))
+    run = jax.extend.core.jaxpr_as_fun(made.jaxpr)
+
+    def of_pairs(*pairs: Any) -> list[Any]:
+        return list(map(paired, run(*(unpaired(x, t.dtype) for x, t in zip(pairs, operands, strict=True)))))
+
+    jaxpr = told(lambda: jax.make_jaxpr(of_pairs)(*map(paired_type, operands)), name_of(function))
+    return Program(jaxpr, structure, tuple(leaves))
+
+
+def paired(x: Any) -> Any:
+    """A complex array as its pairs [.., 2]; any other as it is."""
+    return lax.stack([lax.real(x), lax.imag(x)], axis=x.ndim) if is_complex(x.dtype) else x
+
+
+def unpaired(x: Any, dtype: Any) -> Any:
+    """The reverse of `paired` for an array of this type."""
+    if not is_complex(dtype):
+        return x
+    return lax.complex(*(lax.index_in_dim(x, i, axis=-1, keepdims=False) for i in (0, 1)))
+
+
+def paired_type(type_: Any) -> Any:
+    if not is_complex(type_.dtype):
+        return type_
+    return jax.ShapeDtypeStruct((*type_.shape, 2), part_dtype(type_.dtype))
 
 
 def told(call: Callable[[], Any], name: str) -> Any:
@@ -70,11 +101,17 @@ def is_float(dtype: Any) -> bool:
     return jax.dtypes.issubdtype(dtype, np.floating)
 
 
+def is_inexact(dtype: Any) -> bool:
+    """True for floats and complex numbers."""
+    return is_float(dtype) or is_complex(dtype)
+
+
 def differentiated(program: Program, types: Sequence[Any], name: str) -> Derivative:
     """The derivative of a program with respect to its float operands, by JAX's rules and the user's own. types: of the flat
     operands. Raises ModelError where JAX has no derivative."""
+    types = [paired_type(t) for t in types]
     wanted = tuple(i for i, t in enumerate(types) if is_float(t.dtype))
-    floats = tuple(is_float(t.dtype) for t in program.shapes)
+    floats = tuple(is_float(t.dtype) for t in program.jaxpr.out_avals)
     run = jax.extend.core.jaxpr_as_fun(program.jaxpr)
 
     def parts(*operands: Any) -> tuple[list[Any], list[Any]]:
@@ -84,6 +121,8 @@ def differentiated(program: Program, types: Sequence[Any], name: str) -> Derivat
             [r for r, f in zip(results, floats, strict=True) if not f],
         )
 
+    kinds: list[Any] = []  # the structure of residuals, and their element types: they are pairs between the programs
+
     def forward(*operands: Any) -> Any:
         def of_floats(*own: Any) -> Any:
             given = list(operands)
@@ -91,14 +130,18 @@ def differentiated(program: Program, types: Sequence[Any], name: str) -> Derivat
                 given[i] = x
             return parts(*given)
 
-        return jax.vjp(of_floats, *(operands[i] for i in wanted), has_aux=True)
+        results, pull, rest = jax.vjp(of_floats, *(operands[i] for i in wanted), has_aux=True)
+        kept, structure = tree_util.tree_flatten(pull)
+        kinds[:] = [structure, *(x.dtype for x in kept)]
+        return results, list(map(paired, kept)), rest
 
     forward_jaxpr, shapes = told(lambda: jax.make_jaxpr(forward, return_shape=True)(*types), name)
-    results, pull, _ = shapes
-    residuals, structure = tree_util.tree_flatten(pull)
+    results, residuals, _ = shapes
+    structure, *dtypes = kinds
 
     def backward(kept: Any, cotangents: Any) -> Any:
-        return tree_util.tree_unflatten(structure, kept)(cotangents)
+        whole = [unpaired(x, dtype) for x, dtype in zip(kept, dtypes, strict=True)]
+        return tree_util.tree_unflatten(structure, whole)(cotangents)
 
     backward_jaxpr = told(lambda: jax.make_jaxpr(backward)(residuals, results), name)
     return Derivative(forward_jaxpr, backward_jaxpr, floats, wanted)

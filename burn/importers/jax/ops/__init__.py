@@ -2,6 +2,8 @@
 
 from burn.importers.jax.ops import (
     calls,
+    complex_linalg,
+    complexes,
     contraction,
     control,
     householder,
@@ -17,6 +19,6 @@ from burn.importers.jax.ops import (
 )
 
 __all__ = [
-    "calls", "contraction", "control", "householder", "indexing", "linalg", "pointwise", "random", "reduction", "shaping",
-    "sorting", "special", "windows",
+    "calls", "complex_linalg", "complexes", "contraction", "control", "householder", "indexing", "linalg", "pointwise",
+    "random", "reduction", "shaping", "sorting", "special", "windows",
 ]  # fmt: skip

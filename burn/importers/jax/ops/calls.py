@@ -13,6 +13,7 @@ import jax
 from burn.dialect import ops
 from burn.dialect.deferred import Value
 from burn.importers.jax.equation import SKIPPED, Equation, primitive
+from burn.importers.lax.complexes import Complex, leaves, rebuilt
 
 
 @primitive("jit", "pjit", "closed_call", "core_call", "call", "xla_call", "eval_jaxpr")
@@ -54,8 +55,9 @@ def custom_lin(eqn: Equation, *operands: Value, **params: Any) -> list[Value]:
 def checkpoint(eqn: Equation, *operands: Value, jaxpr: Any, prevent_cse: Any, differentiated: bool, policy: Any) -> Any:
     """In a backward pass the body is computed again, after the cotangents are there."""
     if differentiated and _any(prevent_cse) and operands:
-        after = operands[-1]
-        operands = (*(ops.barrier(x, after) for x in operands[:-1]), after)
+        *before, after = leaves(operands)
+        held = [*(ops.barrier(x, after) for x in before), after]
+        operands = tuple(rebuilt(held, [isinstance(x, Complex) for x in operands]))
     return eqn.evaluator.open(jaxpr, [], operands, eqn.name)
 
 

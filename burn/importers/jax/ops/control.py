@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from burn.dialect import ops
@@ -10,7 +10,10 @@ from burn.dialect.compose import reshape
 from burn.dialect.deferred import Value
 from burn.dialect.dims import Dim, dim_max
 from burn.dialect.types import type_of
+from burn.importers.jax.complexes import zeros
+from burn.importers.jax.dtypes import is_complex
 from burn.importers.jax.equation import Equation, primitive
+from burn.importers.lax.complexes import Complex, each, leaves, rebuilt
 from burn.importers.lax.reduction import reduce
 from burn.importers.lax.scalars import full, like
 from burn.importers.lax.shaping import rev
@@ -19,12 +22,14 @@ from burn.tensors.control import cond as if_
 from burn.tensors.control import loop
 
 
-def _tensors(values: Sequence[Value]) -> list[Any]:
-    return [made(v) for v in values]
+def _tensors(values: Sequence[Any]) -> list[Any]:
+    """The values as tensors; complex ones are two."""
+    return [made(v) for v in leaves(values)]
 
 
-def _values(tensors: Sequence[Any]) -> list[Value]:
-    return [t.value for t in tensors]
+def _values(tensors: Sequence[Any], variables: Sequence[Any]) -> list[Any]:
+    """The values of variables of a jaxpr."""
+    return rebuilt([t.value for t in tensors], [is_complex(v.aval.dtype) for v in variables])
 
 
 @primitive("cond")
@@ -32,7 +37,7 @@ def cond(eqn: Equation, index: Value, *operands: Value, branches: Sequence[Any],
     """Branch number `index`, clamped. A bool chooses between two."""
     if type_of(index).dtype == "bool":
         index = ops.cast(index, dtype="int32")
-    return _values(_chosen(eqn, index, branches, operands, 0))
+    return _values(_chosen(eqn, index, branches, operands, 0), eqn.eqn.outvars)
 
 
 def _chosen(eqn: Equation, index: Value, branches: Sequence[Any], operands: Sequence[Value], first: int) -> list[Any]:
@@ -64,6 +69,7 @@ def while_(
     of_cond = operands[:cond_nconsts]
     of_body = operands[cond_nconsts : cond_nconsts + body_nconsts]
     state = operands[cond_nconsts + body_nconsts :]
+    variables = eqn.eqn.outvars
 
     def holds(values: Sequence[Value]) -> Value:
         return eqn.inner(cond_jaxpr, [*of_cond, *values])[0]
@@ -74,16 +80,17 @@ def while_(
         return made(reduce(condition, "or", range(type_of(condition).rank)))
 
     def step(iteration: Any, go_on: Any, *carried: Any) -> tuple[Any, ...]:
-        before = _values(carried)
+        before = _values(carried, variables)
         new = eqn.inner(body_jaxpr, [*of_body, *before])
         if cond_jaxpr.out_avals[0].shape:  # a loop that has ended keeps its state
             condition = holds(before)
-            new = [ops.select(_spread(condition, n), n, b) for n, b in zip(new, before, strict=True)]
+            pairs = zip(leaves(new), leaves(before), strict=True)
+            return going(new), *(made(ops.select(_spread(condition, n), n, b)) for n, b in pairs)
         return going(new), *_tensors(new)
 
     if not state:
         return []
-    return _values(loop(step, _tensors(state), condition=going(state)))
+    return _values(loop(step, _tensors(state), condition=going(state)), variables)
 
 
 def _spread(condition: Value, x: Value) -> Value:
@@ -111,14 +118,20 @@ def scan(
     xs = operands[num_consts + num_carry :]
     count: Dim = eqn.sizes((length,))[0]
     if reverse:
-        xs = tuple(rev(x, (0,)) for x in xs)
+        xs = tuple(_each(x, lambda part: rev(part, (0,))) for x in xs)
+    variables = eqn.eqn.outvars
     if count == 0:
-        return [*carry, *(full(eqn.type_of(v.aval), 0) for v in eqn.eqn.outvars[num_carry:])]
+        return [*carry, *(zeros(eqn, v.aval) for v in variables[num_carry:])]
 
     def step(iteration: Any, going: Any, *carried: Any) -> tuple[Any, ...]:
-        rows = [ops.gather(x, iteration.value, axis=0) for x in xs]
-        return going, *_tensors(eqn.inner(jaxpr, [*consts, *_values(carried), *rows]))
+        rows = [_each(x, lambda part: ops.gather(part, iteration.value, axis=0)) for x in xs]
+        before = _values(carried, variables[:num_carry])
+        return going, *_tensors(eqn.inner(jaxpr, [*consts, *before, *rows]))
 
-    results = _values(loop(step, _tensors(carry), trips=dim_max(0, count), scans=None))
+    results = _values(loop(step, _tensors(carry), trips=dim_max(0, count), scans=None), variables)
     ys = results[num_carry:]
-    return [*results[:num_carry], *((rev(y, (0,)) for y in ys) if reverse else ys)]
+    return [*results[:num_carry], *((_each(y, lambda part: rev(part, (0,))) for y in ys) if reverse else ys)]
+
+
+def _each(value: Any, function: Callable[[Value], Value]) -> Any:
+    return each(value, function) if isinstance(value, Complex) else function(value)

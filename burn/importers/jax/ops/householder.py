@@ -1,6 +1,7 @@
 """Decompositions by Householder's reflectors, in LAPACK's packed forms: QR with and without pivoting, Hessenberg and tridiagonal.
 
-A reflector is I - tau v v^T; v is 1 at its first element and stored below it. Matrices are [..., m, n].
+A reflector is I - tau v v^H; v is 1 at its first element and stored below it. LAPACK applies the adjoint from the left, with the
+conjugate of tau. Matrices are [..., m, n].
 """
 
 from __future__ import annotations
@@ -16,28 +17,33 @@ from burn.importers.jax.equation import Equation, primitive
 from burn.importers.jax.ops.empty import empty
 
 
-def _reflector(column: Any, k: Any) -> tuple[Any, Any, Any]:
+def reflector(column: Any, k: Any) -> tuple[Any, Any, Any]:
     """(v, beta, tau) of the reflector that makes elements after k of columns [..., m] zero, and element k beta."""
     rows = jnp.arange(column.shape[-1])
     below = jnp.where(rows > k, column, 0)
     alpha = jnp.take(column, k, axis=-1)
-    rest = jnp.sum(below * below, axis=-1)
-    norm = jnp.sqrt(alpha * alpha + rest)
-    plain = rest == 0
-    beta = jnp.where(plain, alpha, jnp.where(alpha >= 0, -norm, norm))
+    rest = jnp.sum(_square(below), axis=-1)
+    norm = jnp.sqrt(_square(alpha) + rest)
+    plain = (rest == 0) & (jnp.imag(alpha) == 0)
+    beta = jnp.where(plain, alpha, jnp.where(jnp.real(alpha) >= 0, -norm, norm).astype(alpha.dtype))
     tau = jnp.where(plain, 0, (beta - alpha) / jnp.where(plain, 1, beta))
     scale = jnp.where(plain, 1, alpha - beta)
     return jnp.where(rows == k, 1, below / scale[..., None]), beta, tau
 
 
-def _from_left(a: Any, v: Any, tau: Any) -> Any:
-    share = jnp.einsum("...i,...ij->...j", v, a) * tau[..., None]
+def _square(x: Any) -> Any:
+    """|x|^2"""
+    return jnp.real(x * jnp.conj(x))
+
+
+def from_left(a: Any, v: Any, tau: Any) -> Any:
+    share = jnp.einsum("...i,...ij->...j", jnp.conj(v), a) * tau[..., None]
     return a - v[..., :, None] * share[..., None, :]
 
 
-def _from_right(a: Any, v: Any, tau: Any) -> Any:
+def from_right(a: Any, v: Any, tau: Any) -> Any:
     share = jnp.einsum("...ij,...j->...i", a, v) * tau[..., None]
-    return a - share[..., :, None] * v[..., None, :]
+    return a - share[..., :, None] * jnp.conj(v)[..., None, :]
 
 
 def _stored(a: Any, at: Any, k: Any, v: Any, beta: Any) -> Any:
@@ -53,8 +59,8 @@ def _with(taus: Any, k: Any, tau: Any) -> Any:
 
 def _qr_step(k: Any, a: Any, taus: Any) -> tuple[Any, Any]:
     column = jnp.take(a, k, axis=-1)
-    v, beta, tau = _reflector(column, k)
-    updated = jnp.where(jnp.arange(a.shape[-1]) >= k, _from_left(a, v, tau), a)
+    v, beta, tau = reflector(column, k)
+    updated = jnp.where(jnp.arange(a.shape[-1]) >= k, from_left(a, v, jnp.conj(tau)), a)
     return _stored(updated, k, k, v, beta), _with(taus, k, tau)
 
 
@@ -88,7 +94,7 @@ def geqp3(eqn: Equation, x: Value, pivots: Value, **params: Any) -> Any:
         def step(k: Any, state: Any) -> Any:
             a, order, taus = state
             below = jnp.where((rows >= k)[:, None], a, 0)
-            lengths = jnp.where(columns >= k, jnp.sum(below * below, axis=-2), -1)
+            lengths = jnp.where(columns >= k, jnp.sum(_square(below), axis=-2), -1)
             longest = jnp.argmax(lengths, axis=-1)[..., None]
             moved = jnp.where(columns == k, longest, jnp.where(columns == longest, k, columns))
             a = jnp.take_along_axis(a, moved[..., None, :], axis=-1)
@@ -123,7 +129,7 @@ def householder_columns(eqn: Equation, a: Value, taus: Value) -> Any:
         def apply(step: Any, q: Any) -> Any:
             k = count - 1 - step
             v = jnp.where(rows == k, 1, jnp.where(rows > k, jnp.take(a, k, axis=-1), 0)).astype(a.dtype)
-            return _from_left(q, v, jnp.take(taus, k, axis=-1))
+            return from_left(q, v, jnp.take(taus, k, axis=-1))
 
         return lax.fori_loop(0, count, apply, jnp.broadcast_to(jnp.eye(m, n, dtype=a.dtype), a.shape))
 
@@ -133,9 +139,9 @@ def householder_columns(eqn: Equation, a: Value, taus: Value) -> Any:
 def _similar(k: Any, state: Any) -> Any:
     """One step of gehrd: H A H with the reflector of column k below the subdiagonal."""
     a, taus = state
-    v, beta, tau = _reflector(jnp.take(a, k, axis=-1), k + 1)
-    updated = jnp.where(jnp.arange(a.shape[-1]) > k, _from_left(a, v, tau), a)
-    return _stored(_from_right(updated, v, tau), k, k + 1, v, beta), _with(taus, k, tau)
+    v, beta, tau = reflector(jnp.take(a, k, axis=-1), k + 1)
+    updated = jnp.where(jnp.arange(a.shape[-1]) > k, from_left(a, v, jnp.conj(tau)), a)
+    return _stored(from_right(updated, v, tau), k, k + 1, v, beta), _with(taus, k, tau)
 
 
 @primitive("hessenberg")
@@ -160,9 +166,9 @@ def tridiagonal(eqn: Equation, x: Value, *, lower: bool) -> Any:
         n = x.shape[-1]
         flip = (lambda a: a) if lower else (lambda a: a[..., ::-1, ::-1])
         own = jnp.tril(flip(x))
-        whole = own + jnp.swapaxes(jnp.tril(own, -1), -1, -2)
+        whole = own + jnp.conj(jnp.swapaxes(jnp.tril(own, -1), -1, -2))
         a, taus = lax.fori_loop(0, n - 1, _similar, (whole, jnp.zeros((*x.shape[:-2], n - 1), x.dtype)))
-        d, e = jnp.diagonal(a, 0, -2, -1), jnp.diagonal(a, -1, -2, -1)
+        d, e = jnp.real(jnp.diagonal(a, 0, -2, -1)), jnp.real(jnp.diagonal(a, -1, -2, -1))
         packed = flip(jnp.where(jnp.tril(jnp.ones((n, n), bool)), a, flip(x)))
         return (packed, d, e, taus) if lower else (packed, d[..., ::-1], e[..., ::-1], taus[..., ::-1])
 

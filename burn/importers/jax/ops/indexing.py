@@ -84,28 +84,41 @@ def scatter(
     update_jaxpr: Any,
     update_consts: Any,
 ) -> Value:
-    words, numbers = eqn.key_axes(), dimension_numbers
-    rank = len(eqn.operand(2).shape)
-    how = Addressing(
-        (*numbers.update_window_dims, *range(rank, rank + len(words))),
-        tuple(numbers.inserted_window_dims),
-        tuple(numbers.scatter_dims_to_operand_dims),
-        type_of(indices).rank - 1,
-        tuple(numbers.operand_batching_dims),
-        tuple(numbers.scatter_indices_batching_dims),
-    )
     if eqn.op == "scatter-sub":
         updates = ops.neg(updates)
 
     def by_jaxpr(a: Value, b: Value) -> Value:
         return eqn.elementwise(update_jaxpr, [a, b], update_consts)[0]
 
-    own = eqn.op == "scatter" and update_jaxpr is not None and not _takes_the_update(update_jaxpr)
+    own = eqn.op == "scatter" and update_jaxpr is not None and not takes_the_update(update_jaxpr)
     reduction: Any = by_jaxpr if own else REDUCTIONS[eqn.op]
+    return scattered_with(eqn, x, indices, updates, eqn.key_axes(), reduction, dimension_numbers, mode)
+
+
+def scattered_with(
+    eqn: Equation,
+    x: Value,
+    indices: Value,
+    updates: Value,
+    further: tuple[int, ...],
+    reduction: Any,
+    numbers: Any,
+    mode: Any,
+) -> Value:
+    """A scatter by a function of (element, update), or by the name of one. further: sizes of axes after those of JAX's types."""
+    rank = len(eqn.operand(2).shape)
+    how = Addressing(
+        (*numbers.update_window_dims, *range(rank, rank + len(further))),
+        tuple(numbers.inserted_window_dims),
+        tuple(numbers.scatter_dims_to_operand_dims),
+        type_of(indices).rank - 1,
+        tuple(numbers.operand_batching_dims),
+        tuple(numbers.scatter_indices_batching_dims),
+    )
     return scattered(x, indices, updates, how, reduction, _mode(eqn, mode, WRITES), whole=True)
 
 
-def _takes_the_update(jaxpr: Any) -> bool:
+def takes_the_update(jaxpr: Any) -> bool:
     """True if a scatter's function of (element, update) is the update."""
     jaxpr = getattr(jaxpr, "jaxpr", jaxpr)
     return not jaxpr.eqns and jaxpr.outvars[0] is jaxpr.invars[1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from burn.dialect import ops
@@ -10,7 +11,7 @@ from burn.dialect.deferred import Value
 from burn.dialect.dims import Dim
 from burn.dialect.types import type_of
 from burn.importers.jax.equation import Equation, primitive
-from burn.importers.lax.reduction import identity
+from burn.importers.lax.reduction import Combine, identity
 from burn.importers.lax.scalars import like
 from burn.importers.lax.select_and_scatter import select_and_scatter
 from burn.importers.lax.windows import reduce_window, reduce_window_with
@@ -52,20 +53,33 @@ def by_function(
     *operands: Value,
     jaxpr: Any,
     consts: Any,
-    window_dimensions: Any,
-    window_strides: Any,
     padding: Any,
-    base_dilation: Any,
-    window_dilation: Any,
+    **window: Any,
 ) -> list[Value]:
     count = len(operands) // 2
 
     def combine(a: Any, b: Any) -> list[Value]:
         return eqn.elementwise(jaxpr, [*a, *b], consts)
 
+    return reduced(eqn, operands[:count], operands[count:], padding, combine, **window)
+
+
+def reduced(
+    eqn: Equation,
+    xs: Sequence[Value],
+    starts: Sequence[Value],
+    padding: Any,
+    combine: Combine,
+    *,
+    window_dimensions: Any,
+    window_strides: Any,
+    base_dilation: Any,
+    window_dilation: Any,
+) -> list[Value]:
+    """A reduction by any function of two lists of elements."""
     return reduce_window_with(
-        operands[:count],
-        operands[count:],
+        xs,
+        starts,
         window_dimensions,
         window_strides,
         _pads(eqn, padding),
