@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any
 from burn import evaluation
 
 if TYPE_CHECKING:
-    from burn import data, debug, distributed, errors, fft, generation, linalg, nn, ops, optim, random, train
+    from burn import custom, data, debug, distributed, errors, fft, generation, linalg, nn, ops, optim, random, train
     from burn.compiled import compile, from_jax
+    from burn.custom import custom_op
     from burn.dialect.spec import spec
     from burn.distributed.mesh import Mesh
     from burn.errors import BurnError, CompileError, DataError, InputError, ModelError, RunError, TypeMismatch
@@ -50,6 +51,8 @@ __all__ = [
     "generate",
     # derivatives
     "grad", "value_and_grad", "vjp", "jvp", "stop_gradient", "custom_vjp", "checkpoint",
+    # operators of one's own
+    "custom_op", "custom",
     # JAX's functions
     "from_jax",
     # out again
@@ -78,6 +81,7 @@ _HOMES = {
     "burn.fft": ("hann_window", "hamming_window", "blackman_window"),
     "burn.dialect.spec": ("spec",),
     "burn.distributed.mesh": ("Mesh",),
+    "burn.custom": ("custom_op",),
     "burn.compiled": ("compile", "from_jax"),
     "burn.jitted": ("jit",),
     "burn.exporting": ("export", "to_jax"),
@@ -85,6 +89,7 @@ _HOMES = {
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 _MODULES = (
+    "custom",
     "data",
     "debug",
     "distributed",

@@ -28,7 +28,8 @@ def artefact_of(identity: Sequence[str] | None, make: Callable[[], Program], opt
     artefact = logged(lambda: store.get(key), _kernels, cached=True)
     if artefact is None:
         artefact = _compile(make, options)
-        store.put(key, artefact)
+        if artefact.is_portable:
+            store.put(key, artefact)
     return artefact
 
 

@@ -32,7 +32,7 @@ from burn.runtime import debugging
 from burn.tensors import Tensor, constant, trees
 from burn.tensors.tracer import active
 
-__all__ = ["callback", "nans", "print"]
+__all__ = ["bounds", "callback", "nans", "print"]
 
 _CONVERSIONS = "efgEFG"
 
@@ -85,6 +85,17 @@ def nans(infs: bool = False) -> AbstractContextManager[None]:
     `burn.load` and `burn.compile` return keeps its checks. Every intermediate result is written to memory and read, so programs
     are several times slower. BURN_DEBUG_NANS=1 (or inf) in the environment does the same for a whole process."""
     return debugging.checking("inf" if infs else "nan")
+
+
+def bounds() -> AbstractContextManager[None]:
+    """Inside of `with burn.debug.bounds():`, custom ops in C (`burn.custom_op`) work on copies of their tensors with 4096 known
+    bytes on both ends, and new results are filled with bytes of 255. After each call these bytes and the operands are compared.
+    A run in which they changed ends with a RunError that names the op, the line of your code, and the number of the tensor, its
+    operands first.
+
+    It holds for all threads, without a new compilation, on CPUs and for the parts of a GPU's program that run on the host.
+    BURN_DEBUG_BOUNDS=1 in the environment does the same for a process, and for a command or library that burn-compile makes."""
+    return debugging.bounded()
 
 
 def _is_traced(tensors: Sequence[Tensor]) -> bool:

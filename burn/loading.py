@@ -366,7 +366,14 @@ def _identity(path: Path, content: mmap.mmap | bytes, dims: Given | None) -> lis
         hashlib.sha256(content).hexdigest(),
         *(f"{file.name} {_stamp(file)}" for file in companions),
         *_sizes_given(dims),
+        *_custom_ops(),
     ]
+
+
+def _custom_ops() -> list[str]:
+    """The versions of custom ops, which a file's nodes may name."""
+    defined = sys.modules.get("burn.dialect.custom")  # there are none if it was not imported
+    return [] if defined is None else defined.versions()
 
 
 def _sizes_given(dims: Given | None) -> list[str]:

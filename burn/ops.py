@@ -32,10 +32,11 @@ STRUCTURAL = frozenset(
         "debug_print",
         "debug_call",
         "check_finite",
+        "custom",
     }
 )
-"""Ops that are not functions of tensors: see burn.cond, burn.loop, burn.read_dim, burn.check_size, burn.debug
-and burn.nn.Parameter."""
+"""Ops that are not functions of tensors: see burn.cond, burn.loop, burn.read_dim, burn.check_size, burn.debug,
+burn.custom_op and burn.nn.Parameter."""
 
 NUMBERS_LIKE: dict[str, tuple[str, ...]] = {"select": ("on_true", "on_false")}
 """Operands whose element type numbers take, where these are not all of the op's operands."""

@@ -16,6 +16,7 @@ VARIABLES: Mapping[str, str] = {
     "BURN_COORDINATOR": "the address HOST:PORT at which the processes of a training meet, as `burn train` sets it",
     "BURN_COPY_FILES": "1 reads model files into memory, where they are memory-mapped otherwise",
     "BURN_CUDA_DRIVER": "the path of the CUDA driver library, if it is not in its usual place",
+    "BURN_DEBUG_BOUNDS": "1 checks custom ops in C for writes outside of their tensors, as burn.debug.bounds() does",
     "BURN_DEBUG_NANS": "1 checks every program for NaN as burn.debug.nans() does, inf also for infinities",
     "BURN_DUMP_MLIR": "a file that the MLIR text of each compiled CPU program is written to",
     "BURN_LOG": "compile prints each compilation to standard error: the function, the reason, the seconds",

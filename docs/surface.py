@@ -49,6 +49,7 @@ class Entry:
 
 
 MODULES: Mapping[str, str] = {
+    "burn.custom": "custom",
     "burn.data": "data",
     "burn.debug": "debug",
     "burn.distributed": "distributed",

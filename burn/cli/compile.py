@@ -15,7 +15,6 @@ from rich.table import Column, Table
 from burn.cli.common import Named, Progress, Size, command, console, print_json
 from burn.cli.export import read
 from burn.codegen.cpu.target import TARGETS
-from burn.deploy import platforms
 from burn.deploy.build import KINDS, build, kind_of
 from burn.deploy.gpus import find as gpu
 from burn.deploy.gpus import names_device
@@ -24,6 +23,7 @@ from burn.deploy.options import Options
 from burn.deploy.report import Report
 from burn.errors import BurnError, Problem
 from burn.runtime.registry import architectures
+from burn.toolchain import platforms
 
 _SHOWN = 4
 

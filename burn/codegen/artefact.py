@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from burn.codegen.backend import Backend, Built
 from burn.dialect.constants import constant_array
+from burn.dialect.custom import Custom
 from burn.dialect.program import Program
 from burn.dialect.types import Container, TensorType
-from burn.runtime.artefact import Artefact, Constant, KernelInfo, Signature, ValueSpec
+from burn.runtime.artefact import Artefact, Constant, KernelInfo, Library, Signature, ValueSpec
+
+_ELF = b"\x7fELF"
 
 
 def artefact_of(program: Program, built: Built, backend: Backend) -> Artefact:
@@ -33,7 +38,22 @@ def artefact_of(program: Program, built: Built, backend: Backend) -> Artefact:
         ),
         sites=tuple(built.sites),
         images=tuple(built.images),
+        libraries=_libraries(program, built),
     )
+
+
+def _libraries(program: Program, built: Built) -> tuple[Library, ...]:
+    """The functions of custom ops. Code that is text is for another compiler, which links them."""
+    is_linked = not bytes(built.code[:4]).startswith(_ELF)
+    made = {}
+    for operation in built.operations:
+        op = operation.opview
+        if isinstance(op, Custom) and op.body == "c":
+            definition: Any = op.definition
+            if definition.symbol not in made:
+                data = b"" if is_linked else definition.c.library(definition.symbol)
+                made[definition.symbol] = Library(definition.symbol, op.called, data)
+    return tuple(made[symbol] for symbol in built.customs)
 
 
 def _value_spec(

@@ -51,7 +51,8 @@ class Record(Protocol):
 class Built:
     """Code of a program for a device. constants: the values of its constants, by index. live_ranges, buffers: the lifetime and
     the bytes of each planned buffer. records, operations: its launches and the op of each. sites: the source nodes that run-time
-    errors name. chosen: by a launch's number, the keys of the choices behind its kernel's variant."""
+    errors name. chosen: by a launch's number, the keys of the choices behind its kernel's variant.
+    customs: the functions of custom ops that it calls: symbols, and the ops' names."""
 
     code: bytes
     constants: Sequence[ir.Value]
@@ -62,6 +63,7 @@ class Built:
     sites: Sequence[str]
     images: Sequence[KernelImage] = ()
     chosen: Mapping[int, str] = field(default_factory=dict)
+    customs: Mapping[str, str] = field(default_factory=dict)
 
 
 class Printer(Protocol):
@@ -106,6 +108,11 @@ class Backend(Protocol):
     @property
     def layouts(self) -> Layouts:
         return Layouts(self.name)
+
+    @property
+    def custom_bodies(self) -> tuple[str, ...]:
+        """The kinds of bodies of custom ops that run there, best first (`burn.dialect.custom.BODIES`)."""
+        return ("functions", "python")
 
     @property
     def printer(self) -> Printer: ...

@@ -20,7 +20,6 @@ from burn.compiler import compile_program
 from burn.deploy import weights as stored
 from burn.deploy.interface import Interface
 from burn.deploy.report import Report, footprint
-from burn.deploy.toolchain import Toolchain
 from burn.deploy.weights import Weights
 from burn.dialect.program import Program
 from burn.errors import CompileError, Problem
@@ -29,6 +28,7 @@ from burn.options import Options as CompileOptions
 from burn.runtime import _native
 from burn.runtime.artefact import Artefact, ValueSpec
 from burn.runtime.dtypes import numpy_dtype
+from burn.toolchain import Toolchain
 
 NATIVE = Path(__file__).parent / "native" / "bare"
 RUNTIME = Path(__file__).parents[1] / "runtime" / "native"

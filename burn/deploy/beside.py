@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from burn.deploy.interface import Interface, Parameter
-from burn.deploy.platforms import Platform
+from burn.toolchain.platforms import Platform
 
 _EXAMPLE_SIZE = 1
 

@@ -11,9 +11,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+from burn import toolchain
 from burn.codegen.cpu.target import Target
 from burn.compiler import compile_program, listing
-from burn.deploy import bare, beside, header, native_runtime, objects, platforms, small, tables, toolchain, wasm
+from burn.deploy import bare, beside, header, native_runtime, objects, small, tables, wasm
 from burn.deploy import gpus as gpus_
 from burn.deploy import weights as stored
 from burn.deploy.embedded import embedded
@@ -21,7 +22,6 @@ from burn.deploy.gpus import GpuTarget
 from burn.deploy.interface import Interface, model_name
 from burn.deploy.options import Options
 from burn.deploy.report import Report
-from burn.deploy.toolchain import Toolchain
 from burn.deploy.weights import Weights
 from burn.dialect.program import Program
 from burn.errors import CompileError, Problem
@@ -30,6 +30,7 @@ from burn.runtime import _native, files, package, registry, signing
 from burn.runtime.artefact import Artefact, Constant
 from burn.runtime.device import Device
 from burn.runtime.package import COMPILED
+from burn.toolchain import Toolchain, platforms
 
 MOST_EMBEDDED = 1 << 30
 """Bytes of weights in a binary: code reaches across 2 GiB of one and no further."""

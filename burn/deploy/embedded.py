@@ -6,9 +6,9 @@ import hashlib
 from collections.abc import Iterable
 from pathlib import Path
 
-from burn.deploy.platforms import Platform
 from burn.deploy.weights import ALIGNMENT
 from burn.runtime.artefact import Buffer
+from burn.toolchain.platforms import Platform
 
 
 def embedded(name: str, pieces: Iterable[Buffer], platform: Platform, scratch: Path) -> Path:

@@ -14,8 +14,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from burn.deploy.toolchain import Toolchain
 from burn.runtime.cache import Cache, make_private
+from burn.toolchain import Toolchain
 
 OWN = Path(__file__).parent / "native"
 SHARED = Path(__file__).parents[1] / "runtime" / "native"

@@ -8,14 +8,15 @@ from pathlib import Path
 
 from burn.codegen.cpu import target as cpus
 from burn.codegen.cpu.target import Target
-from burn.deploy import objects, platforms
+from burn.deploy import objects
 from burn.deploy.gpus import GpuTarget
-from burn.deploy.platforms import Platform
 from burn.deploy.report import Report
 from burn.errors import CompileError, Problem
 from burn.options import OFF
 from burn.options import Options as CompileOptions
 from burn.runtime.host import features
+from burn.toolchain import platforms
+from burn.toolchain.platforms import Platform
 
 
 @dataclass(frozen=True)

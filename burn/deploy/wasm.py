@@ -16,13 +16,13 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from burn import toolchain
 from burn.codegen.cpu.target import Target
 from burn.compiler import compile_program
-from burn.deploy import native_runtime, platforms, tables, toolchain
+from burn.deploy import native_runtime, tables
 from burn.deploy import weights as stored
 from burn.deploy.interface import Interface
 from burn.deploy.report import Report
-from burn.deploy.toolchain import Toolchain
 from burn.dialect.program import Program
 from burn.errors import CompileError, Problem
 from burn.options import OFF
@@ -30,6 +30,7 @@ from burn.options import Options as CompileOptions
 from burn.runtime import files
 from burn.runtime.abi import MESSAGES
 from burn.runtime.artefact import Artefact, ValueSpec
+from burn.toolchain import Toolchain, platforms
 
 NATIVE = Path(__file__).parent / "native" / "wasm"
 ARRAYS = {

@@ -21,9 +21,9 @@ from typing import Any
 
 import jax
 
+from burn import toolchain
 from burn.adapters.to_jax.builder import LaxBuilder
 from burn.adapters.to_jax.function import sizes_of
-from burn.deploy import platforms, toolchain
 from burn.deploy.build import build
 from burn.deploy.options import Options
 from burn.dialect.dims import symbols
@@ -32,6 +32,7 @@ from burn.dialect.program import Program
 from burn.dialect.types import TensorType, numpy_dtype
 from burn.errors import CompileError, InputError, Problem
 from burn.exporting import jax_function
+from burn.toolchain import platforms
 from burn.tracing.trace import Dynamic
 
 HANDLER = Path(__file__).parent / "native" / "xla" / "call.c"

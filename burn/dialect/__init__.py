@@ -31,6 +31,7 @@ FAMILIES = (
     "sequence",
     "image",
     "debug",
+    "custom",
     "adjoint.marks",
     "adjoint.apart",
 )

@@ -57,6 +57,11 @@ class Application:
                 self.results[index] = weakref.ref(made)
         return results  # type: ignore[return-value]
 
+    @property
+    def shown_as(self) -> str:
+        """The op's name in errors and profiles."""
+        return self.attrs["called"] if self.op.OP_NAME == "custom" else self.op.OP_NAME
+
     def values(self) -> list[Deferred]:
         """The operands as a flat list, without absent ones."""
         flat: list[Deferred] = []

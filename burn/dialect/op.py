@@ -482,7 +482,10 @@ def source_name(operation: ir.Operation | ir.OpView) -> str:
 
 def _op_name(operation: ir.Operation | ir.OpView) -> str:
     """The op's name in profiles, without the dialect's prefix."""
-    name = (operation.operation if isinstance(operation, ir.OpView) else operation).name.removeprefix("burn.")
+    operation = operation.operation if isinstance(operation, ir.OpView) else operation
+    name = operation.name.removeprefix("burn.")
+    if name == "custom":
+        return ir.StringAttr(operation.attributes["called"]).value
     return REGISTRY[name].SHOWN_AS if name in REGISTRY else name
 
 

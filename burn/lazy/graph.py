@@ -54,7 +54,7 @@ class Graph:
         with program.building():
             for number, application in enumerate(self.applications):
                 line = ir.Location.file(RECORDED, number, 0)
-                with context(), ir.Location.name(application.op.OP_NAME, line):
+                with context(), ir.Location.name(application.shown_as, line):
                     if application.op is Full:
                         full += 1
                         if full in given:
@@ -76,7 +76,7 @@ class Graph:
             return name
         application = self.applications[int(match[1])]
         line = application.line
-        return named(application.source_name or application.op.OP_NAME, "" if line is None else str(line))
+        return named(application.source_name or application.shown_as, "" if line is None else str(line))
 
     @staticmethod
     def _define(values: dict[Deferred, ir.Value], application: Application, results: list[ir.Value]) -> None:

@@ -27,6 +27,14 @@ class Device(Protocol):
     @property
     def layouts(self) -> Layouts: ...
 
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def custom_bodies(self) -> tuple[str, ...]:
+        """The kinds of bodies of custom ops that run there, best first (`burn.dialect.custom.BODIES`)."""
+        ...
+
 
 @dataclass(frozen=True)
 class Environment:

@@ -17,6 +17,15 @@ class RunFailure(RuntimeError):
 def set_debug_host(function: Any) -> None:
     """Calls `function(number, text, tensors)` for programs that print or call back: see debugging.py."""
 
+def set_custom_host(function: Any) -> None:
+    """Calls `function(number, inputs, outputs)` for custom ops in Python: see burn/custom/host.py."""
+
+def custom_check(is_on: bool) -> None:
+    """Checks custom ops in C for writes outside of their tensors, or not; the environment decides by default."""
+
+def add_symbol(name: str, address: int) -> None:
+    """A function that programs may call by this name, from now on."""
+
 def set_image_decoder(decoder: Any) -> None:
     """`decoder(data, form)` gives the pixels of an image file, uint8[height, width, channels]: see images.py."""
 

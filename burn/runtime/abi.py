@@ -36,6 +36,8 @@ class Status(IntEnum):
     TOO_LONG = 20
     TOO_LARGE = 21
     NOT_FINITE = 22
+    CUSTOM_FAILED = 23
+    OUT_OF_BOUNDS = 24
 
 
 MESSAGES = {
@@ -61,6 +63,8 @@ MESSAGES = {
     Status.TOO_LONG: "the run takes longer than its limit",
     Status.TOO_LARGE: "the run would take {value} bytes, more than its limit",
     Status.NOT_FINITE: "element {value} of its result is NaN (or infinite, if that is checked), and no operand has one",
+    Status.CUSTOM_FAILED: "the custom op's function failed and returned {value}",
+    Status.OUT_OF_BOUNDS: "the custom op's function wrote outside of tensor {value}, or to an operand (operands come first)",
 }
 """The message of each failure, with {value} for its number and {site} for its name."""
 
@@ -139,6 +143,8 @@ FUNCTIONS = {
     "burn_lib_text_read": Function(("ptr", "i64", "i64", "i64", "ptr", "ptr"), "i32", "status"),
     "burn_lib_debug_print": Function(("ptr", "i64", "i64", "ptr", "i64", "ptr"), "i32", "status"),
     "burn_lib_debug_call": Function(("ptr", "i64", "i64", "i64", "ptr"), "i32", "status"),
+    "burn_lib_custom": Function(("ptr", "i64", "ptr", "ptr", "i64", "i64", "ptr"), "i32", "status"),
+    "burn_lib_custom_host": Function(("ptr", "i64", "i64", "i64", "i64", "ptr"), "i32", "status"),
     "burn_lib_check_finite": Function(("ptr", "i64", "i64", "i64", "i64", "ptr"), "i32", "status"),
 }
 """All that burn_rt.h and lib.h declare."""

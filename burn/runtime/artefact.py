@@ -126,6 +126,23 @@ class KernelImage:
 
 
 @dataclass(frozen=True)
+class Library:
+    """The function of a custom op that a program calls, by its symbol. data: a shared library for the program's CPU that
+    defines it; empty for code that is linked. op: the op's name."""
+
+    symbol: str
+    op: str
+    data: Buffer = field(default=b"", repr=False)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Library, (self.symbol, self.op, memoryview(self.data).tobytes())
+
+
+PYTHON = "python: "
+"""Begins the name of a kernel that is a Python function of this process: a custom op's."""
+
+
+@dataclass(frozen=True)
 class Target:
     """The target of the code: a CPU, and for a program with GPU kernels a GPU architecture."""
 
@@ -153,6 +170,7 @@ class Artefact:
     kernels: tuple[KernelInfo, ...] = ()
     sites: tuple[str, ...] = ()  # source nodes, by the index in run-time errors
     images: tuple[KernelImage, ...] = ()  # GPU kernels, by the number in the entry function's launches
+    libraries: tuple[Library, ...] = ()  # of custom ops
     entry: str = "burn_entry"
     burn_version: str = _native.__version__
 
@@ -166,11 +184,19 @@ class Artefact:
         kernels = tuple(replace(k, sources=tuple(map(resolved, k.sources))) for k in self.kernels)
         return replace(self, sites=tuple(map(resolved, self.sites)), kernels=kernels)
 
+    @property
+    def is_portable(self) -> bool:
+        """False for a program that calls functions of this process."""
+        return not any(_calling(kernel.name) for kernel in self.kernels)
+
     def check_portable(self) -> None:
         """Raises RunError for a program that calls functions of this process (`burn.debug.callback`): no other has them."""
-        calls = [kernel for kernel in self.kernels if kernel.name == "burn_lib_debug_call"]
-        if calls:
-            problems = [Problem("burn.debug.callback calls a Python function", node=k.sources[0]) for k in calls]
+        problems = [
+            Problem(f"{what} a Python function", node=kernel.sources[0])
+            for kernel in self.kernels
+            if (what := _calling(kernel.name))
+        ]
+        if problems:
             raise RunError("this program runs in this process alone", problems)
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -199,6 +225,12 @@ class Artefact:
             section = {"offset": code_at + len(code), "bytes": size}
             images.append({"name": image.name, "shared": image.shared, "threads": image.threads} | section)
             code += image.data
+        libraries = []
+        for library in self.libraries:
+            code += bytes(-len(code) % CODE_ALIGNMENT)
+            size = memoryview(library.data).nbytes
+            libraries.append({"symbol": library.symbol, "op": library.op, "offset": code_at + len(code), "bytes": size})
+            code += library.data
         header: dict[str, Any] = {name: asdict(getattr(self, name)) for name in ("signature", "target")} | {
             "kernels": [asdict(kernel) for kernel in self.kernels],
             "live_ranges": self.live_ranges,
@@ -207,6 +239,7 @@ class Artefact:
             "entry": self.entry,
             "code": {"offset": code_at, "bytes": memoryview(self.code).nbytes},
             "images": images,
+            "libraries": libraries,
             "burn_version": self.burn_version,
             "constants": [
                 {
@@ -220,6 +253,12 @@ class Artefact:
             ],
         }
         return header, bytes(code)
+
+
+def _calling(kernel: str) -> str:
+    if kernel == "burn_lib_debug_call":
+        return "burn.debug.callback calls"
+    return f"the custom op {kernel.removeprefix(PYTHON)} calls" if kernel.startswith(PYTHON) else ""
 
 
 # ---- the header ------------------------------------------------------------------------------------------------------
@@ -302,6 +341,11 @@ def _image(value: Any, code: memoryview) -> KernelImage:
     return KernelImage(_text(value["name"]), data, _count(value["shared"]), _count(value["threads"]))
 
 
+def _library(value: Any, code: memoryview) -> Library:
+    data = _part(code, _count(value["offset"]), _count(value["bytes"]))
+    return Library(_text(value["symbol"]), _text(value["op"]), data)
+
+
 def decode(header: Any, code: memoryview, constants: memoryview) -> Artefact:
     """A program from its header and the file's sections."""
     if header["buffers"] and len(header["buffers"]) != len(header["live_ranges"]):
@@ -311,6 +355,7 @@ def decode(header: Any, code: memoryview, constants: memoryview) -> Artefact:
         target=_target(header["target"]),
         code=_part(code, _count(header["code"]["offset"]), _count(header["code"]["bytes"])),
         images=tuple(_image(value, code) for value in header["images"]),
+        libraries=tuple(_library(value, code) for value in header.get("libraries", ())),
         constants=tuple(_constant(value, constants) for value in header["constants"]),
         live_ranges=tuple((_count(first), _count(last)) for first, last in header["live_ranges"]),
         buffers=tuple(sizes.parse(_text(size)).text for size in header["buffers"]),

@@ -7,6 +7,7 @@ is valid in this process alone, so programs with callbacks are neither cached no
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
@@ -14,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from burn.runtime import _native
 from burn.runtime.dtypes import CODES, numpy_dtype
 from burn.variables import variable
 
@@ -94,6 +96,26 @@ def checking(kind: str) -> Iterator[None]:
         yield
     finally:
         _nans.reset(token)
+
+
+_bounded = 0
+_bounds_lock = threading.Lock()
+
+
+@contextmanager
+def bounded() -> Iterator[None]:
+    """Inside, custom ops in C are checked for writes outside of their tensors (lib_custom.c)."""
+    global _bounded
+    with _bounds_lock:
+        _bounded += 1
+        _native.custom_check(True)
+    try:
+        yield
+    finally:
+        with _bounds_lock:
+            _bounded -= 1
+            if not _bounded:
+                _native.custom_check(bool(variable("BURN_DEBUG_BOUNDS") not in (None, "0")))
 
 
 def checked() -> str:

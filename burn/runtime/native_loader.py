@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from burn.errors import Problem
-from burn.runtime import _native, sizes
+from burn.runtime import _native, libraries, sizes
 from burn.runtime.artefact import CONTAINERS, Artefact, Signature, Target, ValueSpec
 from burn.runtime.dtypes import CODES, numpy_dtype
 from burn.runtime.host import missing_features
@@ -27,6 +27,8 @@ class NativeLoader:
         return missing_features(target) + device.cannot_run(target)
 
     def load(self, artefact: Artefact, device: Device) -> _native.Program:
+        """Raises ValueError for code that cannot be loaded."""
+        libraries.open_all(artefact.libraries)
         signature, memory = artefact.signature, device.memory
         aliases = [-1] * len(signature.outputs)
         for index, spec in enumerate(signature.inputs):

@@ -147,6 +147,15 @@ class Tracer:
             name = f"{hint}_{number}"
         return name
 
+    def reserve(self, names: Iterable[str]) -> None:
+        """Names that new sizes of the program must not have."""
+        self._sizes.update(names)
+
+    @property
+    def reserved(self) -> frozenset[str]:
+        """The names of sizes that it has."""
+        return frozenset(self._sizes)
+
     def saw(self, owner: object) -> None:
         """Records that the program depends on an object's attributes besides its tensors: a module, an optimizer."""
         self.modules.setdefault(id(owner), owner)

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import burn
-from burn import nn, optim
-from burn.deploy import build, toolchain
+from burn import nn, optim, toolchain
+from burn.deploy import build
 from burn.deploy.options import Options as DeployOptions
 from burn.dialect.text import to_text
 from burn.tracing.trace import trace

@@ -6,8 +6,8 @@ import subprocess
 from pathlib import Path
 
 from burn.codegen.cpu.target import Target
-from burn.deploy.toolchain import zig
 from burn.runtime.artefact import Buffer
+from burn.toolchain import zig
 
 ZIG = {
     "x86_64": ("x86_64-linux-musl",),

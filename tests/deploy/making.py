@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 import burn
-from burn.deploy import platforms
 from burn.deploy.build import build
 from burn.deploy.options import Options
 from burn.dialect.program import Program
@@ -20,6 +19,7 @@ from burn.exporting import program_of
 from burn.loading import read_program
 from burn.runtime.artefact import ValueSpec
 from burn.runtime.dtypes import CODES, numpy_dtype
+from burn.toolchain import platforms
 from tests.models import instances
 
 DIGITS = Path(__file__).parents[2] / "examples" / "digits" / "digits.onnx"

@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 import burn
-from burn.deploy import platforms
 from burn.deploy.build import build
 from burn.deploy.options import Options
 from burn.deploy.report import Report, footprint
 from burn.errors import CompileError
 from burn.loading import read_program
+from burn.toolchain import platforms
 from tests.deploy.making import DIGITS, traced
 
 pytest.importorskip("ziglang")

@@ -20,11 +20,11 @@ from burn.cli.compile import main
 from burn.codegen.triton import printer
 from burn.compiler import executable
 from burn.deploy import gpus as known
-from burn.deploy import platforms
 from burn.deploy.build import build
 from burn.deploy.options import Options
 from burn.errors import CompileError
 from burn.runtime.artefact import Artefact, KernelImage, Signature, Target
+from burn.toolchain import platforms
 from tests.deploy.making import DIGITS, Array, digits, make, refusal, traced
 
 pytest.importorskip("triton")

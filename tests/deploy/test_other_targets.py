@@ -12,10 +12,10 @@ import pytest
 
 import burn
 import burn.compiler
-from burn.deploy import platforms
 from burn.deploy.build import build
 from burn.deploy.options import Options
 from burn.errors import CompileError
+from burn.toolchain import platforms
 from tests.deploy.making import DIGITS, Array, digits, traced
 
 pytest.importorskip("ziglang")

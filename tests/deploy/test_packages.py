@@ -15,12 +15,12 @@ import burn
 from burn.cli.compile import main as compile_
 from burn.cli.inspect import main as inspect
 from burn.cli.run import main as run_
-from burn.deploy import platforms
 from burn.deploy.build import build
 from burn.deploy.options import Options
 from burn.errors import BurnError, CompileError, ModelError, RunError
 from burn.runtime import host, package
 from burn.runtime.artefact import Target
+from burn.toolchain import platforms
 from tests.deploy.making import DIGITS, Array, digits, options
 
 HOST = platforms.find().name

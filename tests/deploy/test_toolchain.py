@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from burn.deploy import platforms, toolchain
-from burn.deploy.toolchain import Toolchain
+from burn import toolchain
 from burn.errors import CompileError
+from burn.toolchain import Toolchain, platforms
 
 MAIN = '#include <stdio.h>\nint twice(int);\nint main(void) { printf("%d\\n", twice(21)); return 0; }\n'
 TWICE = "__attribute__((visibility({}))) int twice(int x) {{ return 2 * x; }}\n"

@@ -15,12 +15,12 @@ import pytest
 
 import burn
 import burn.compiler
-from burn.deploy import platforms
 from burn.deploy.build import build
 from burn.deploy.options import Options
 from burn.errors import CompileError
 from burn.nn import Conv2d
 from burn.runtime.abi import MESSAGES
+from burn.toolchain import platforms
 from tests.deploy.making import DIGITS, digits, traced
 
 pytest.importorskip("ziglang")

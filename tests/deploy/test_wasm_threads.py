@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import burn
-from burn.deploy import platforms
 from burn.deploy.build import build
 from burn.deploy.options import Options
+from burn.toolchain import platforms
 from tests.deploy.browser import browser, served
 from tests.deploy.making import DIGITS, digits, traced
 from tests.deploy.test_wasm import node

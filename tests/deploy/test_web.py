@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from PIL import Image, ImageOps
 
-from burn.deploy import platforms
 from burn.deploy.build import build
 from burn.deploy.options import Options
 from burn.loading import read_program
+from burn.toolchain import platforms
 from tests.deploy.browser import Browser, browser, served
 from tests.deploy.making import DIGITS
 from tests.models import Unavailable, model_path

@@ -16,9 +16,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from burn.deploy import platforms
 from burn.deploy.build import build
 from burn.deploy.options import Options
+from burn.toolchain import platforms
 from release import wheels
 from tests.deploy.making import DIGITS, digits
 from tests.e2e.test_models import assert_close

@@ -49,6 +49,10 @@ class CPU(Backend):
         return CPULayouts(self.name, self.target, self.choices)
 
     @property
+    def custom_bodies(self) -> tuple[str, ...]:
+        return ("c", "functions", "python")
+
+    @property
     def printer(self) -> CPUPrinter:
         return CPUPrinter(self.target, self.as_text, self.choices)
 

@@ -33,9 +33,10 @@ from burn.codegen.host.entry import EntryBuilder, some
 from burn.codegen.host.launches import THREADS, Launch, Launches
 from burn.codegen.tuning.choices import DEFAULT, NO_CHOICE, Choice, Choices, digest
 from burn.dialect.control import Group
+from burn.dialect.custom import Custom
 from burn.dialect.dims import Dim, factor, product, symbol, symbols
 from burn.dialect.types import DTYPES
-from burn.errors import unreachable
+from burn.errors import CompileError, unreachable
 from burn.kernels.body import AttentionGradientKernel, AttentionKernel, ContractionKernel, Kernel, LoopKernel
 from burn.kernels.builders import kernels
 from burn.kernels.builders.builder import shared_buffers
@@ -189,6 +190,9 @@ class KernelPrinter:
         shared = tuple(b.elements * DTYPES[b.dtype].size for b in shared_buffers(calls))
         launches = tuple((self.print(call.kernel), tuple(call.bindings)) for call in calls)
         return Launches(launches, shared, sections=tuple(call.section for call in calls))
+
+    def custom(self, entry: EntryBuilder, op: Custom) -> None:
+        raise CompileError(f"internal: {op.called} has kernels of another device")
 
     def variant(self, group: Group) -> None:
         """CPU kernels have no variant for a whole group."""

@@ -14,13 +14,13 @@ copied back. Strings and lists stay in host memory.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeVar
 
 from burn.codegen.backend import Built
-from burn.codegen.host import checks, control, inputs, library, memory  # noqa: F401  they register their emitters
+from burn.codegen.host import checks, control, custom, inputs, library, memory  # noqa: F401  they register their emitters
 from burn.codegen.host.calls import END, Address, Calls
 from burn.codegen.host.early_outputs import early_outputs
 from burn.codegen.host.emit import PTR, Function, Int, Value
@@ -67,11 +67,20 @@ class Entry:
     records: list[KernelRecord]
     operations: list[ir.Operation]  # the op of each record
     sites: list[str]
+    functions_of_user: Mapping[str, str]  # symbols of custom ops in C -> their names
 
     def built(self, code: bytes, images: Sequence[KernelImage] = ()) -> Built:
         """Includes the machine code of its functions, and that of GPU kernels."""
         return Built(
-            code, self.constants, self.live_ranges, self.buffers, self.records, self.operations, self.sites, images
+            code,
+            self.constants,
+            self.live_ranges,
+            self.buffers,
+            self.records,
+            self.operations,
+            self.sites,
+            images,
+            customs=self.functions_of_user,
         )
 
 
@@ -100,6 +109,7 @@ class EntryBuilder:
         self._words = 1
         self._fails = False
         self._texts: list[str] = []
+        self.functions_of_user: dict[str, str] = {}  # symbols of custom ops -> their names
         self._op: Op | None = None
         self.calls = (Steps if as_table else Calls)(self)
 
@@ -119,9 +129,17 @@ class EntryBuilder:
         ranges = [self.live.range(v) for v in self.planned]
         ranges += [(step, step) for step in (self.live.range(v)[0] for v, _ in self.shared)]
         functions = [*self.kernels.functions, *tables, *self._texts, *(part.text() for part in parts)]
+        functions += [f"llvm.func @{name}(!llvm.ptr) -> i32" for name in self.functions_of_user]
         records = self.records
         return Entry(
-            functions, list(self.constants), ranges, self._buffers, records.all, records.operations, self.sites
+            functions,
+            list(self.constants),
+            ranges,
+            self._buffers,
+            records.all,
+            records.operations,
+            self.sites,
+            self.functions_of_user,
         )
 
     def pass_threads(self) -> None:
@@ -234,11 +252,11 @@ class EntryBuilder:
         self.sizes.overflowed = []
         self.fail_if(bad, Status.SIZE_OVERFLOW, full_name(self._op) if self._op else "", 0)
 
-    def text(self, data: bytes) -> Value:
+    def text(self, data: bytes, alignment: int = 1) -> Value:
         """The address of constant bytes."""
         name = f"text{len(self._texts)}"
         written = "".join(f"\\{byte:02X}" for byte in data or b"\0")
-        self._texts.append(f'llvm.mlir.global internal constant @{name}("{written}") {{alignment = 1 : i64}}')
+        self._texts.append(f'llvm.mlir.global internal constant @{name}("{written}") {{alignment = {alignment} : i64}}')
         return self.code.raw(f"llvm.mlir.addressof @{name} : {PTR}", PTR)
 
     def site(self, name: str) -> int:

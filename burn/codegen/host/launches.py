@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from burn.dialect.control import Group
+from burn.dialect.custom import Custom
 from burn.dialect.dims import Dim, Expr, Symbol
 from burn.kernels.builders.builder import Section
 from burn.runtime.memory import HOST, MemorySpace
@@ -66,6 +67,10 @@ class Kernels(Protocol):
 
     def group(self, group: Group) -> Launches:
         """A group's launches. Raises CompileError if it has no kernel."""
+        ...
+
+    def custom(self, entry: EntryBuilder, op: Custom) -> None:
+        """Prints the launches of a custom op whose body is kernels of the device."""
         ...
 
     def variant(self, group: Group) -> Hashable:

@@ -31,6 +31,7 @@ KEPT = 16 << 20
 """Bytes of objects that stay in memory: those of thousands of small programs, or of tens of networks."""
 
 _CALLED = re.compile(r"@(burn_\w+)\(")
+_CUSTOM = re.compile(r"llvm\.func @(burn_custom_\w+)\(")
 _own = threading.local()
 _recent = Recent(KEPT)
 
@@ -100,7 +101,7 @@ def _compiled(text: str, level: int) -> bytes:
     with context():
         engine = ExecutionEngine(_lowered(text), opt_level=level, enable_object_dump=True)
         address = ctypes.cast(ctypes.CFUNCTYPE(None)(lambda: None), ctypes.c_void_p)  # the loader resolves it again
-        for name in (*FUNCTIONS, *LIBC):
+        for name in (*FUNCTIONS, *LIBC, *dict.fromkeys(_CUSTOM.findall(text))):
             engine.raw_register_runtime(name, address)
         engine.raw_lookup(ENTRY)  # generates the code; kernels have no symbols that the engine could ask for by itself
         with os.fdopen(os.memfd_create("object"), "rb") as file:  # a file in memory alone

@@ -10,6 +10,7 @@ import numpy as np
 
 from burn.codegen.reference.machine import Machine
 from burn.codegen.reference.operators import runs
+from burn.dialect.custom import Custom
 from burn.dialect.op import Agreement, Op, full_name
 from burn.dialect.types import type_of
 from burn.runtime import images
@@ -157,3 +158,14 @@ def _image_decode(machine: Machine, op: Op) -> None:
     """Raises RunError, which names the node as it is."""
     data = bytes(machine.read(op.x))
     machine.give(op, images.decode(data, images.FORMATS.index(op.form)))
+
+
+@runs("custom")
+def _custom(machine: Machine, op: Op) -> None:
+    """The body in Python of a custom op."""
+    from burn.custom.host import results_of
+
+    assert isinstance(op, Custom)
+    types = [(type_of(result).dtype, machine.shape(result)) for result in op.operation.results]
+    operands = [machine.read(value).copy() for value in op.values]
+    machine.give(op, *results_of(op.definition, op.shown, operands, types))

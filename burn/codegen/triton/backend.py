@@ -66,6 +66,11 @@ class GPU(Backend):
         return preferences(self.hints, self.abilities)
 
     @property
+    def custom_bodies(self) -> tuple[str, ...]:
+        """A body for the host gets copies of its operands, which profiles show."""
+        return ("triton", "functions", "c", "python")
+
+    @property
     def printer(self) -> GPUPrinter:
         return GPUPrinter(
             self.host,

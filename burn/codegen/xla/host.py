@@ -11,6 +11,7 @@ import numpy as np
 from burn.codegen.failure import failed
 from burn.codegen.xla.machine import Held, Machine, TensorList
 from burn.dialect.control import If, Loop, yielded
+from burn.dialect.custom import Custom
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op, full_name
 from burn.dialect.types import type_of
@@ -159,6 +160,18 @@ def _debug_print(machine: Machine, op: Op) -> None:
 @runs("debug_call")
 def _debug_call(machine: Machine, op: Op) -> None:
     _call(machine, op, op.function, "")
+
+
+@runs("custom")
+def _custom(machine: Machine, op: Op) -> None:
+    """The body in Python of a custom op."""
+    from burn.custom.host import results_of
+
+    assert isinstance(op, Custom)
+    types = [(type_of(result).dtype, tuple(machine.shape(result))) for result in op.operation.results]
+    operands = [np.array(machine.fetch(machine.read(value))) for value in op.values]
+    made = results_of(op.definition, op.shown, operands, types)
+    machine.give(op, *(machine.put(array, dtype) for array, (dtype, _) in zip(made, types, strict=True)))
 
 
 @runs("image_decode")

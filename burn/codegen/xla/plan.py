@@ -15,7 +15,7 @@ from burn.dialect.mlir import ir
 from burn.dialect.op import Op
 
 HOST = frozenset({
-    "read_dim", "if", "loop", "debug_print", "debug_call", "image_decode", "list_empty", "list_insert", "list_erase",
+    "read_dim", "if", "loop", "debug_print", "debug_call", "custom", "image_decode", "list_empty", "list_insert", "list_erase",
     "list_length", "list_at", "list_concat", "list_split", "yield", "return",
 })  # fmt: skip
 """The ops that the host can run (`host.py`): control flow only where sizes or lists depend on data."""

@@ -18,7 +18,7 @@ Rule: TypeAlias = "Callable[..., Cotangents]"
 """rule(g, y, *operands, **attributes): g is the cotangent of the result y; both are lists for an op with several
 results."""
 
-FAMILIES = ("pointwise", "shape", "reduction", "contraction", "indexing", "composite", "marks")
+FAMILIES = ("pointwise", "shape", "reduction", "contraction", "indexing", "composite", "marks", "custom")
 
 _rules: dict[str, Rule] = {}
 

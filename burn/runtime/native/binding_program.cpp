@@ -105,6 +105,49 @@ int call_debug_host(burn_run *, int64_t function, const char *text, int64_t byte
     return failed;
 }
 
+PyObject *custom_host = nullptr; // of a function's number, operands and results: tuples of dtype, sizes and a view of the memory
+
+// A list of tensors, whose elements Python sees in place; words is moved behind them.
+PyObject *views(int64_t count, const int64_t *&words, int flags) {
+    PyObject *tensors = PyList_New(0);
+    for (int64_t i = 0; tensors && i < count; i++) {
+        const int64_t *dims = words + 3, rank = words[2];
+        int64_t size = burn_lib_element_bytes(words[1]);
+        PyObject *sizes = PyTuple_New(static_cast<Py_ssize_t>(rank));
+        for (int64_t axis = 0; sizes && axis < rank; axis++) {
+            size *= dims[axis];
+            PyTuple_SetItem(sizes, static_cast<Py_ssize_t>(axis), PyLong_FromLongLong(dims[axis]));
+        }
+        PyObject *view = PyMemoryView_FromMemory(reinterpret_cast<char *>(static_cast<uintptr_t>(words[0])),
+                                                 static_cast<Py_ssize_t>(size), flags);
+        PyObject *item = sizes && view ? Py_BuildValue("LOO", static_cast<long long>(words[1]), sizes, view) : nullptr;
+        Py_XDECREF(sizes);
+        Py_XDECREF(view);
+        if (!item || PyList_Append(tensors, item) < 0)
+            Py_CLEAR(tensors);
+        Py_XDECREF(item);
+        words += 3 + rank;
+    }
+    return tensors;
+}
+
+// As decode_image. The views are valid until it returns: the host copies what it keeps.
+int call_custom_host(burn_run *, int64_t function, int64_t inputs, int64_t outputs, const int64_t *words) {
+    PyGILState_STATE state = PyGILState_Ensure();
+    PyObject *given = views(inputs, words, PyBUF_READ);
+    PyObject *made = given ? views(outputs, words, PyBUF_WRITE) : nullptr;
+    PyObject *result =
+        made ? PyObject_CallFunction(custom_host, "LOO", static_cast<long long>(function), given, made) : nullptr;
+    Py_XDECREF(given);
+    Py_XDECREF(made);
+    Py_XDECREF(result);
+    bool failed = PyErr_Occurred() != nullptr;
+    if (failed)
+        keep_host_error();
+    PyGILState_Release(state);
+    return failed;
+}
+
 constexpr size_t MOST_EVENTS = 100000; // recorded individually in a profiled run
 
 class Program {
@@ -451,6 +494,15 @@ void bind_programs(nb::module_ &m) {
         exchange(debug_host, function.release().ptr());
         burn_set_debug_host(call_debug_host);
     }, "function"_a);
+    m.def("set_custom_host", [](nb::object function) {
+        exchange(custom_host, function.release().ptr());
+        burn_set_custom_host(call_custom_host);
+    }, "function"_a);
+    m.def("custom_check", [](bool is_on) { burn_custom_check(is_on); }, "is_on"_a);
+    m.def("add_symbol", [](const std::string &name, uintptr_t address) {
+        if (!burn_symbol_add(name.c_str(), reinterpret_cast<burn_function>(address)))
+            throw std::bad_alloc();
+    }, "name"_a, "address"_a);
     m.def("plan", &plan, "live_ranges"_a, "sizes"_a);
     m.def("new_bytes", &new_bytes, "count"_a);
 }

@@ -143,7 +143,9 @@ enum burn_status {
     BURN_CANCELLED = 19,         /* burn_program_cancel */
     BURN_TOO_LONG = 20,          /* the run's deadline passed; value: nanoseconds beyond it */
     BURN_TOO_LARGE = 21,         /* the run would take more bytes than its limit; value: those that it would */
-    BURN_NOT_FINITE = 22         /* an op made a NaN, or an infinity; value: the index of the element */
+    BURN_NOT_FINITE = 22,        /* an op made a NaN, or an infinity; value: the index of the element */
+    BURN_CUSTOM_FAILED = 23,     /* a custom op's function failed; value: the number that it returned */
+    BURN_OUT_OF_BOUNDS = 24      /* a custom op wrote where it must not; value: the tensor, its operands first */
 };
 
 #ifdef __cplusplus

@@ -56,6 +56,12 @@ int32_t burn_lib_debug_print(burn_run *run, int64_t site, int64_t bytes, const c
 int32_t burn_lib_debug_call(burn_run *run, int64_t site, int64_t function, int64_t count, const int64_t *words);
 int32_t burn_lib_check_finite(burn_run *run, int64_t site, int64_t infinite, int64_t results, int64_t count,
                               const int64_t *words);
+/* See lib_custom.c. `function`: an int (const burn_custom_call *); `attributes`: a table (burn_custom.h). */
+int32_t burn_lib_custom(burn_run *run, int64_t site, const void *function, const void *attributes, int64_t inputs,
+                        int64_t outputs, const int64_t *words);
+/* The host's function of a number. */
+int32_t burn_lib_custom_host(burn_run *run, int64_t site, int64_t function, int64_t inputs, int64_t outputs,
+                             const int64_t *words);
 int32_t burn_lib_text_read(burn_run *run, int64_t site, int64_t dtype, int64_t count, const int64_t *x, void *numbers);
 
 #endif

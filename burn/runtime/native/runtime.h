@@ -213,6 +213,14 @@ typedef int (*burn_debug_host)(burn_run *run, int64_t function, const char *text
                                const int64_t *words);
 void burn_set_debug_host(burn_debug_host function);
 
+/* ---- lib_custom.c --------------------------------------------------------------------------------------------------- */
+/* Calls the host's function of a number with tensors (lib_custom.c), and writes its results. Returns 0 if that worked. */
+typedef int (*burn_custom_host)(burn_run *run, int64_t function, int64_t inputs, int64_t outputs, const int64_t *words);
+void burn_set_custom_host(burn_custom_host function);
+/* 1: custom ops in C get copies of their tensors with zones around them, which are checked after each call. 0: they do not.
+ * By default the environment's BURN_DEBUG_BOUNDS decides. */
+void burn_custom_check(int32_t is_on);
+
 /* ---- elf.c: a program's object code in memory -------------------------------------------------------------------- */
 typedef struct burn_image burn_image;
 
@@ -229,6 +237,9 @@ typedef struct burn_symbol {
 
 extern const burn_symbol burn_symbols[]; /* ends with a NULL name */
 burn_function burn_symbol_find(const char *name);
+/* A function of a library that the host has opened, such as a custom op's, which stays open. Returns 0 if there is no memory.
+ * Thread-safe. */
+int burn_symbol_add(const char *name, burn_function function);
 
 /* ---- cpu.c ------------------------------------------------------------------------------------------------------- */
 /* Calls `found` with the LLVM name of each instruction-set extension that this CPU and its operating system offer. */

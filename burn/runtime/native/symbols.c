@@ -1,5 +1,7 @@
 /* The functions that compiled programs may call, by name. A new library function needs a line here and a declaration in lib.h. */
 #include <math.h>
+#include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "half.h"
@@ -69,6 +71,8 @@ const burn_symbol burn_symbols[] = {
     FUNCTION(burn_lib_debug_print),
     FUNCTION(burn_lib_debug_call),
     FUNCTION(burn_lib_check_finite),
+    FUNCTION(burn_lib_custom),
+    FUNCTION(burn_lib_custom_host),
     /* libc, which LLVM calls for copies and fills */
     FUNCTION(memcpy),
     FUNCTION(memmove),
@@ -92,7 +96,31 @@ const burn_symbol burn_symbols[] = {
     {NULL, NULL},
 };
 
+typedef struct added {
+    struct added *next;
+    burn_function function;
+    char name[];
+} added;
+
+static _Atomic(added *) more;
+
+int burn_symbol_add(const char *name, burn_function function) {
+    size_t bytes = strlen(name) + 1;
+    added *symbol = malloc(sizeof *symbol + bytes);
+    if (!symbol)
+        return 0;
+    memcpy(symbol->name, name, bytes);
+    symbol->function = function;
+    symbol->next = atomic_load(&more);
+    while (!atomic_compare_exchange_weak(&more, &symbol->next, symbol))
+        ;
+    return 1;
+}
+
 burn_function burn_symbol_find(const char *name) {
+    for (const added *symbol = atomic_load(&more); symbol; symbol = symbol->next)
+        if (strcmp(symbol->name, name) == 0)
+            return symbol->function;
     for (const burn_symbol *symbol = burn_symbols; symbol->name; symbol++)
         if (strcmp(symbol->name, name) == 0)
             return symbol->function;

@@ -12,13 +12,13 @@ import burn
 from burn import ops
 from burn.adapters.onnx import load_onnx
 from burn.codegen.triton import launches
-from burn.deploy import platforms
 from burn.deploy.build import build
 from burn.deploy.gpus import find
 from burn.deploy.options import Options
 from burn.errors import DeviceError, IndexRunError, RunError
 from burn.loading import read_program
 from burn.runtime.device import device
+from burn.toolchain import platforms
 
 pytest.importorskip("triton")
 pytest.importorskip("torch")

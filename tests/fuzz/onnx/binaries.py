@@ -23,11 +23,11 @@ from typing import Any
 import numpy as np
 import onnx
 
-from burn.deploy import platforms
 from burn.deploy.build import build
 from burn.deploy.options import Options
 from burn.importers.onnx import import_onnx
 from burn.runtime.dtypes import numpy_dtype
+from burn.toolchain import platforms
 from tests.deploy.making import Library
 
 from .values import Array

@@ -20,7 +20,6 @@ import burn
 from burn.codegen.cpu.heuristics import programs
 from burn.codegen.cpu.target import compact, find, host_target
 from burn.compiler import executable as compiled
-from burn.deploy import platforms
 from burn.deploy.build import build
 from burn.deploy.options import Options
 from burn.exporters.onnx import write
@@ -31,6 +30,7 @@ from burn.importers.weights import safetensors
 from burn.options import Options as CompileOptions
 from burn.runtime.device import Device
 from burn.runtime.host import features
+from burn.toolchain import platforms
 
 from . import binaries, reference
 from .values import Array

@@ -19,7 +19,7 @@ class Platform:
     """A platform.
 
     - `triple`: clang's triple, with the oldest supported C library ("x86_64-linux-gnu.2.28").
-    - `compiling`, `linking`: flags besides the common ones (toolchain.py).
+    - `compiling`, `linking`: flags besides the common ones (`burn.toolchain`).
     - `libraries`: for linking programs and shared libraries, and for users of a static library.
     - `program`, `shared`, `static`: a file's name from a model's, or None if there is no such kind of file.
     - `cpu`: the default CPU by the code generator's name; "" for this machine's.

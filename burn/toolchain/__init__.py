@@ -31,9 +31,9 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-from burn.deploy import platforms
-from burn.deploy.platforms import Platform
 from burn.errors import CompileError, Problem
+from burn.toolchain import platforms
+from burn.toolchain.platforms import Platform
 from burn.variables import variable
 
 _COMPILING = (

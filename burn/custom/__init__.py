@@ -1,0 +1,10 @@
+"""Ops of one's own: `burn.custom_op`, and what its bodies are made of.
+
+`op.py` is the public class, `definition.py` one version of an op, `signature.py` its types, `digest.py` the digest of its
+functions. `native.py` compiles C, `host.py` calls Python, `launches.py` describes launches of Triton kernels.
+"""
+
+from burn.custom.launches import Buffer, Launch, scratch
+from burn.custom.op import CustomOp, custom_op
+
+__all__ = ["Buffer", "CustomOp", "Launch", "custom_op", "scratch"]
