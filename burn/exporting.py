@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from burn.compiled import is_jax, is_torch
+from burn.dialect.custom import keeping_whole
 from burn.dialect.dims import symbols
 from burn.dialect.mlir import context
 from burn.dialect.program import Program
@@ -50,7 +51,11 @@ def export(
     Raises TypeMismatch for operands that do not fit each other, and ModelError for what cannot be imported from PyTorch or JAX.
     Lists every op that ONNX does not have in that opset in a ModelError, or that StableHLO does not have in a CompileError. Then
     no file is written."""
-    program = function if isinstance(function, Program) else program_of(function, example_inputs, dynamic)
+    if Path(path).suffix not in STABLEHLO:
+        with keeping_whole():  # a custom op is a node of its domain
+            program = function if isinstance(function, Program) else program_of(function, example_inputs, dynamic)
+    else:
+        program = function if isinstance(function, Program) else program_of(function, example_inputs, dynamic)
     if Path(path).suffix in STABLEHLO:
         if opset is not None or external_data is not None:
             raise TypeMismatch("opset and external_data are of ONNX models", [f"not of {path}"])

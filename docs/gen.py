@@ -74,6 +74,7 @@ SECTIONS = {
         "generation",
         "quantization",
     ),
+    "Operators of one's own": ("custom",),
     "Examples": ("gallery",),
     "Tools": ("debug", "errors", "commands", "environment"),
     "Ops and operators": ("operators-*", "ops", "ops-*", "derivatives", "passes"),

@@ -15,6 +15,7 @@ from burn.errors import CompileError, Problem
 from burn.runtime.cache import Cache
 from burn.runtime.files import whole
 from burn.toolchain import Toolchain, platforms
+from burn.toolchain.platforms import Platform
 
 HEADER = Path(__file__).parents[1] / "runtime" / "native" / "burn_custom.h"
 LANGUAGES = {".c": "c", ".cc": "c++", ".cpp": "c++", ".cxx": "c++", ".o": "object", ".obj": "object"}
@@ -92,11 +93,10 @@ class CBody:
         return digest.hexdigest()
 
     # ---- for this process ----------------------------------------------------------------------------------------------
-    def library(self, symbol: str) -> bytes:
-        """A shared library with a function `symbol`, compiled at the first use on this machine. Raises CompileError with the
-        compiler's messages, and if there is no compiler."""
-        host = platforms.find()
-        chain = toolchain.find(host)
+    def library(self, symbol: str, platform: Platform | None = None) -> bytes:
+        """A shared library with a function `symbol`, for this machine or another platform, compiled at the first use. Raises
+        CompileError with the compiler's messages, and if there is no compiler."""
+        chain = toolchain.find(platform or platforms.find())
         cache = Cache.from_environment()
         name = hashlib.sha256(f"{self.digest}\n{symbol}\n{chain.identity}".encode()).hexdigest()
         kept = cache.folder("custom") / f"{name}.so" if cache.size else None

@@ -60,11 +60,11 @@ def custom_op(
     """An op of one's own, by a name "domain::name". It is a decorator of a function of types, or with `types` the op itself.
 
     The function takes the type of each operand, with `dtype`, `shape`, `rank` and `elements`, and returns the type of each
-    result: one of the operands', `x.with_shape((n, 3))`, or text such as "float32[batch, 3]". Sizes may be named, and
-    arithmetic on them is too. Its keyword-only parameters are the op's attributes: numbers, texts, or tuples of numbers.
+    result: one of the operands', `x.with_shape((n, 3))`, or text such as "float32[batch, 3]". Sizes may be named, and the
+    function may compute with them. Its keyword-only parameters are the op's attributes: numbers, texts, or tuples of numbers.
 
     types: the same as text: "T[n, k], T[k, m] -> T[n, m]". T is any element type, "..." any axes. Operands that share a name
-    must have equal sizes; those that only a run knows are compared there, before the body runs. attributes: then, their
+    must have equal sizes; a run compares sizes that are unknown before it. attributes: then, their
     defaults. parameters: candidates of tuning parameters by name, the default first. Bodies get them: burn functions and
     Triton's by keyword, C as macros.
 
@@ -125,8 +125,8 @@ class CustomOp:
 
     def triton(self, function: Function) -> Function:
         """Decorates the body by Triton kernels, for GPUs: a function of `burn.custom.Buffer`s, first the operands, then the
-        results, and of attributes by keyword. It returns one `burn.custom.Launch`, or a list of them, which run in order. It is
-        called when a program is compiled; sizes may be named, and the launch computes with them at each run."""
+        results, and of attributes by keyword. It returns one `burn.custom.Launch`, or a list of them, which run in order.
+        Compilation calls it. Sizes may be named: each run computes the launch for its own."""
         return self._set("triton", function)
 
     def vjp(self, function: Function) -> Function:

@@ -153,7 +153,7 @@ class Text:
 
 @dataclass
 class _Match:
-    """What names stand for in a call."""
+    """The values of names in a call."""
 
     of: Text
     dtypes: dict[str, str]

@@ -104,6 +104,7 @@ def _check(interface: Interface, artefact: Artefact) -> None:
     if interface.random_state:
         problems.append(Problem("the program draws random numbers"))
     called = set(_CALLED.findall(bytes(artefact.code).decode()))
+    problems += [Problem(f"a custom op in C is not supported here: {library.op}") for library in artefact.libraries]
     problems += [Problem(f"the program needs {name}") for name in sorted(called - OFFERED)]
     if problems:
         raise CompileError("this program does not run without an operating system", problems)

@@ -14,7 +14,7 @@ from pathlib import Path
 from burn import toolchain
 from burn.codegen.cpu.target import Target
 from burn.compiler import compile_program, listing
-from burn.deploy import bare, beside, header, native_runtime, objects, small, tables, wasm
+from burn.deploy import bare, beside, customs, header, native_runtime, objects, small, tables, wasm
 from burn.deploy import gpus as gpus_
 from burn.deploy import weights as stored
 from burn.deploy.embedded import embedded
@@ -80,6 +80,7 @@ def kind_of(output: Path) -> str:
 def _object(program: Program, output: Path, options: Options) -> list[Path]:
     name = model_name(options.name or output.stem)
     artefact = compile_program(program, options.compilation(options.target)).resolved()
+    customs.refuse_all(artefact, "an object file")
     with tempfile.TemporaryDirectory() as scratch:
         made = _code(artefact, f"{name}_entry", options, Path(scratch))
         return _written(output, made.read_bytes())
@@ -117,7 +118,13 @@ def _versions(program: Program, options: Options) -> list[Artefact]:
     if not options.is_foreign:
         return made
     with tempfile.TemporaryDirectory() as scratch:
-        return [replace(version, code=_code(version, _ENTRY, options, Path(scratch)).read_bytes()) for version in made]
+        return [
+            replace(
+                customs.for_platform(version, options.platform),
+                code=_code(version, _ENTRY, options, Path(scratch)).read_bytes(),
+            )
+            for version in made
+        ]
 
 
 def _written(output: Path, data: bytes) -> list[Path]:
@@ -140,6 +147,7 @@ class _Parts:
     objects: list[Path]
     chain: Toolchain
     told: tuple[str, ...]  # to the compiler of the runtime
+    linking: list[str]  # the linker's flags that custom ops need
     is_whole: bool  # true if the runtime is among the objects
 
 
@@ -151,14 +159,14 @@ def _exe(program: Program, output: Path, options: Options) -> list[Path]:
         parts = _parts(program, output, options, Path(scratch), is_command=True)
         with native_runtime.objects(parts.chain, command=True, gpus=bool(options.gpus), told=parts.told) as runtime:
             made = Path(scratch) / "program"
-            parts.chain.program([*parts.objects, *runtime], made)
+            parts.chain.program([*parts.objects, *runtime], made, parts.linking)
             return [_placed(made, output), *_weights_file(parts, output.parent)]
 
 
 def _shared(program: Program, output: Path, options: Options) -> list[Path]:
     def link(parts: _Parts, runtime: Sequence[Path], made: Path) -> None:
         exports = [f"{parts.interface.name}_{function.verb}" for function in header.functions(parts.interface)]
-        parts.chain.shared([*parts.objects, *runtime], made, exports)
+        parts.chain.shared([*parts.objects, *runtime], made, exports, parts.linking)
 
     return _library(program, output, options, options.platform.shared, link)
 
@@ -235,6 +243,7 @@ def _parts(
     interface = Interface.of(options.name or output.stem, artefact.signature)
     called = _called(artefact)
     _refuse_python(called)
+    customs.refuse_python(artefact)
     name = interface.name
     (gpu, target), *others = kinds
     is_whole = not (gpu or others or is_command) and small.runs(artefact, target, called)
@@ -268,8 +277,9 @@ def _parts(
     smaller = chain.smallest if options.small else ()
     flags = [*native_runtime.flags(), f"-D{name.upper()}_{_API}", *["-DBURN_PROGRAM"] * is_command, *smaller]
     flags += [*small.flags(name), *["-DBURN_STATIC"] * is_static] if is_whole else []
-    made_of = [*code, *chain.compile(sources, scratch, flags)]
-    return _Parts(interface, artefact, weights, file, made_of, chain, smaller, is_whole)
+    own, linking = customs.objects(made, chain, scratch)
+    made_of = [*code, *chain.compile(sources, scratch, flags), *own]
+    return _Parts(interface, artefact, weights, file, made_of, chain, smaller, linking, is_whole)
 
 
 def _compiled(program: Program, gpu: GpuTarget | None, options: CompileOptions) -> Artefact:

@@ -19,7 +19,7 @@ from pathlib import Path
 from burn import toolchain
 from burn.codegen.cpu.target import Target
 from burn.compiler import compile_program
-from burn.deploy import native_runtime, tables
+from burn.deploy import customs, native_runtime, tables
 from burn.deploy import weights as stored
 from burn.deploy.interface import Interface
 from burn.deploy.report import Report
@@ -69,6 +69,7 @@ def package(
 ) -> list[Path]:
     """Writes the folder of the package; gives its files, the ES module first. Raises CompileError."""
     artefact = compile_program(program, CompileOptions(target, as_text=True, autotune=OFF)).resolved()
+    customs.refuse_python(artefact)
     asked = set(re.findall(r"@(burn_lib_\w+)\(", bytes(artefact.code).decode()))
     if problems := [Problem(why, hint="burn.load runs it") for function, why in _REFUSED.items() if function in asked]:
         raise CompileError("this model does not run in WebAssembly", problems)
@@ -108,8 +109,9 @@ def _module(artefact: Artefact, weights: stored.Weights, chain: Toolchain) -> by
         (folder / "tables.c").write_text(tables.module(artefact, weights))
         own = [folder / "code.ll", folder / "tables.c"]
         made = chain.compile(own, folder, (f"-I{NATIVE}", "-Wno-override-module", *native_runtime.flags()))
+        own, _ = customs.objects([artefact], chain, folder)
         with native_runtime.objects(chain, more=[NATIVE / "module.c"]) as runtime:
-            chain.module([*made, *runtime], folder / "model.wasm")
+            chain.module([*made, *own, *runtime], folder / "model.wasm")
         return (folder / "model.wasm").read_bytes()
 
 

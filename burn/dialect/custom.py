@@ -96,6 +96,11 @@ def named(name: str) -> Definition | None:
     return _NEWEST[name]() if name in _NEWEST else None
 
 
+def names() -> list[str]:
+    """The names of all ops."""
+    return list(_NEWEST)
+
+
 def versions() -> list[str]:
     """The newest versions of all ops that have a body: their names and digests."""
     found = []
@@ -105,16 +110,13 @@ def versions() -> list[str]:
     return found
 
 
-def domains() -> frozenset[str]:
-    return frozenset(name.partition("::")[0] for name in _NEWEST)
-
-
-def suggestion(name: str) -> str:
-    """A hint for an op of a domain that has no op of this name; "" for a domain that no custom op has."""
-    domain = name.partition("::")[0]
-    if domain not in domains():
-        return ""
-    return near(name, [known for known in _NEWEST if known.startswith(f"{domain}::")]) or "burn.custom_op defines it"
+def suggestion(domain: str, operator: str) -> str:
+    """A hint for an operator that is not defined: a custom op of a similar name, or how to define it."""
+    name = f"{domain}::{operator}"
+    return (
+        near(name, [known for known in _NEWEST if known.startswith(f"{domain}::")])
+        or f'burn.custom_op("{name}") defines it'
+    )
 
 
 def version(name: str, key: str) -> Definition:

@@ -21,9 +21,7 @@ def open_all(libraries: Iterable[Library]) -> None:
         for library in libraries:
             if library.symbol in _open:
                 continue
-            file = os.memfd_create(
-                library.symbol
-            )  # it stays open: the loader takes a path that it knows for an open library
+            file = os.memfd_create(library.symbol)  # it stays open: equal paths give one library
             with os.fdopen(file, "wb", closefd=False) as target:
                 target.write(library.data)
             try:

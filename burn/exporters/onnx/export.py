@@ -33,7 +33,7 @@ DEFAULT_OPSET = 21
 
 FAMILIES = (
     "fused", "pointwise", "shape", "indexing", "reduction", "window", "contraction", "library", "control", "activation",
-    "normalization", "attention", "recurrent", "resize", "quantize", "signal",
+    "normalization", "attention", "recurrent", "resize", "quantize", "signal", "custom",
 )  # fmt: skip
 """The modules of emitters, in `ops/`."""
 
@@ -102,6 +102,7 @@ class Exporter:
         if program.output_keys:
             outputs = self._with_maps(outputs)
             imports.append(helper.make_opsetid(ML, 1))
+        imports += [helper.make_opsetid(domain, 1) for domain in sorted(self.graph.domains)]
         nodes = prune(self.graph.scopes[0].nodes, set(program.output_names))
         used = used_names(nodes)
         weights = {name: weight for name, weight in self.graph.initializers.items() if name in used}
@@ -178,7 +179,7 @@ class Exporter:
             self.names[value] = name
 
     def _problem(self, op: Any, reason: str, hint: str = "") -> None:
-        name = op.operation.name.removeprefix("burn.")
+        name = op.called if op.operation.name == "burn.custom" else op.operation.name.removeprefix("burn.")
         self.problems.append(Problem(reason, node=source_name(op), op=name, opset=self.opset, hint=hint))
 
     def _emit(self, op: Any) -> list[str] | None:

@@ -112,6 +112,7 @@ class GraphWriter:
         self.depth = 0  # the scope that nodes go to
         self.source = ""  # the source node that nodes are written for
         self.dtypes: dict[str, str] = {}
+        self.domains: set[str] = set()  # of foreign nodes
         self.initializers: dict[str, Weight] = {}
         self._literals: dict[Any, str] = {}
         self._numbers: dict[str, int] = {}
@@ -248,8 +249,26 @@ class GraphWriter:
         assert len(types) == 1 or known.name in ("If", "Loop"), f"the type of {known.name}'s result is not said"
         return next(iter(types))
 
+    def foreign(
+        self, domain: str, operator: str, inputs: Sequence[str], dtypes: Sequence[str], attributes: Mapping[str, Any]
+    ) -> list[str]:
+        """Writes a node of another domain, whose version is 1; returns the names of its results, of these element types."""
+        if wrong := [dtype for dtype in dtypes if dtype not in CODES]:
+            raise Refused(f"ONNX has no element type {wrong[0]}")
+        results = self._add(operator, list(inputs), len(dtypes), dict(attributes), False, len(inputs), domain)
+        self.domains.add(domain)
+        self.dtypes.update(zip(results, dtypes, strict=True))
+        return results
+
     def _add(
-        self, operator: str, inputs: list[str | None], outputs: int, attrs: dict, shared: bool, least: int
+        self,
+        operator: str,
+        inputs: list[str | None],
+        outputs: int,
+        attrs: dict,
+        shared: bool,
+        least: int,
+        domain: str = "",
     ) -> list[str]:
         key = (operator, tuple(inputs), tuple(sorted((k, str(v)) for k, v in attrs.items())))
         if shared:
@@ -258,7 +277,7 @@ class GraphWriter:
                     return list(scope.known[key])
         name = self._node_name(operator)
         results = [self.fresh(f"{name}_output_{i}") for i in range(outputs)]
-        made = NodeProto(op_type=operator, name=name)
+        made = NodeProto(op_type=operator, name=name, domain=domain)
         while len(inputs) > least and not inputs[-1]:
             inputs.pop()
         made.input.extend(n or "" for n in inputs)

@@ -27,6 +27,7 @@ from burn.dialect.types import Container, TensorType, type_of
 from burn.dialect.weights import Weight, array_weight
 from burn.errors import BurnError, ModelError, Problem
 from burn.importers.core import FAILED, Problems, Skipped
+from burn.importers.onnx import custom
 from burn.importers.onnx.check import check_model
 from burn.importers.onnx.choices import Choices, Progress, search
 from burn.importers.onnx.contents import Content, Unknown, materialise, wanted
@@ -125,7 +126,7 @@ def _search(make: Callable[[Choices], Importer]) -> tuple[Importer, Program]:
 def _checked(source: Source) -> OnnxFile:
     load_builders()
     file = read_model(source)
-    check_model(file, BUILDERS.keys())
+    check_model(file, BUILDERS.keys() | custom.known())
     inline_functions(file.proto)
     return file
 
@@ -382,7 +383,7 @@ class Importer:
             except Unknown:
                 pass
         node.reads.clear()
-        builder = BUILDERS.get((node.domain, node.op))
+        builder = BUILDERS.get((node.domain, node.op)) or custom.builder(node)
         results = self._expand(node) if builder is None else as_list(builder(node))
         self.problems.found += node.unread()
         missing = [o for i, o in enumerate(node.outputs) if o and (i >= len(results) or results[i] is None)]

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import onnx
 from onnx import AttributeProto
 
+from burn.dialect import custom
 from burn.errors import Problem
 from burn.importers.onnx.functions import FunctionKey, call_key, domain_name
 from burn.importers.onnx.schemas import (
@@ -100,7 +101,8 @@ def check_node(
         if (domain, node.op_type) not in context.known:
             known_domain = newest_version(domain) is not None
             message = UNKNOWN_OPERATOR if known_domain else f"{UNKNOWN_OPERATOR} of domain '{domain}'"
-            problems.append(context.problem(node, message, hint=suggestion(node.op_type, domain)))
+            hint = suggestion(node.op_type, domain) or ("" if known_domain else custom.suggestion(domain, node.op_type))
+            problems.append(context.problem(node, message, hint=hint))
         return []
     if definition.deprecated and (domain, node.op_type) not in RUN_STILL:
         problems.append(context.problem(node, f"the operator is deprecated since opset {definition.since}"))

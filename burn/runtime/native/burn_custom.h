@@ -58,8 +58,9 @@ struct burn_custom_call {
     void *run; /* the runtime's */
 };
 
-/* ---- attributes: numbers, texts, and lists of numbers, by name ---------------------------------------------------------
- * A table: how many there are, then of each the offset in bytes of its name, its kind, how many values, and their offset. */
+/* ---- attributes by name: numbers, texts, lists of numbers -------------------------------------------------------------- */
+/* The table begins with their number. Four words follow for each: the offset of its name, its kind, the number of its values,
+ * the offset of the values. Offsets are in bytes. */
 enum { BURN_CUSTOM_INTS = 0, BURN_CUSTOM_FLOATS = 1, BURN_CUSTOM_TEXT = 2 };
 
 static inline const int64_t *burn_custom_find(const burn_custom_call *call, const char *name, int64_t kind) {

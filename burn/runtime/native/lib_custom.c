@@ -60,7 +60,7 @@ static int is_filled(const unsigned char *zone) {
     return 1;
 }
 
-/* The index of the first tensor outside of which something was written, or of the first input that was written to; -1. */
+/* The index of the first tensor with a changed zone, or of the first changed input; -1 if there is none. */
 static int64_t first_damaged(const burn_custom_tensor *own, const burn_custom_tensor *fenced, int64_t inputs, int64_t count) {
     for (int64_t i = 0; i < count; i++) {
         const unsigned char *data = fenced[i].data;
