@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dis
 import functools
 import hashlib
 import types
@@ -16,6 +17,7 @@ DEEPEST = 12
 """Functions that call each other are followed so far."""
 
 _PLAIN = (type(None), bool, int, float, complex, str, bytes)
+_GLOBALS = ("LOAD_GLOBAL", "LOAD_NAME")
 _LIBRARIES = ("burn.", "numpy.", "torch.", "jax.", "triton.")
 
 
@@ -72,7 +74,7 @@ def _function(function: types.FunctionType, seen: set[int], depth: int) -> Itera
     for code in _codes(function.__code__):
         constants = [c for c in code.co_consts if not isinstance(c, types.CodeType)]
         yield f"{code.co_code.hex()} {constants!r} {code.co_names} {code.co_varnames} {code.co_freevars}"
-        names.update(dict.fromkeys(code.co_names))
+        names.update(dict.fromkeys(i.argval for i in dis.get_instructions(code) if i.opname in _GLOBALS))
     yield from _parts((function.__defaults__, function.__kwdefaults__), seen, depth - 1)
     for cell in function.__closure__ or ():
         try:

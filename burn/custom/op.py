@@ -100,6 +100,7 @@ class CustomOp:
         self._c: dict[str, Any] | None = None
         self._changes = _changes.setdefault(name, _Changes())
         self._version: Version | None = None
+        self._is_digesting = False
         self._changed()
 
     def __repr__(self) -> str:
@@ -183,8 +184,14 @@ class CustomOp:
         return self._version
 
     def custom_digest(self) -> str:
-        """The digest of everything that its results depend on."""
-        return f"{self.name} {self.version.key}"
+        """The digest of everything that its results depend on; its name alone inside of its own functions."""
+        if self._is_digesting:
+            return self.name
+        self._is_digesting = True
+        try:
+            return f"{self.name} {self.version.key}"
+        finally:
+            self._is_digesting = False
 
     @property
     def parameters(self) -> dict[str, Any]:

@@ -113,10 +113,8 @@ def versions() -> list[str]:
 def suggestion(domain: str, operator: str) -> str:
     """A hint for an operator that is not defined: a custom op of a similar name, or how to define it."""
     name = f"{domain}::{operator}"
-    return (
-        near(name, [known for known in _NEWEST if known.startswith(f"{domain}::")])
-        or f'burn.custom_op("{name}") defines it'
-    )
+    known = [other for other in _NEWEST if other.startswith(f"{domain}::")]
+    return near(name, known) if known else f'burn.custom_op("{name}") defines it'
 
 
 def version(name: str, key: str) -> Definition:

@@ -19,7 +19,7 @@ ANYWHERE = ("functions",)
 
 
 def choose_bodies(program: Program, env: Environment) -> bool:
-    """Decides the body of each custom op that has none yet. Burn functions are built in the op's place. Returns True if it
+    """Decides the body of each custom op that has none yet. Burn functions replace the op. Returns True if it
     built some: they may hold composites and further custom ops. Raises CompileError that names every op without a body for the
     back end."""
     customs = [op for op in _ops(program.block) if isinstance(op, Custom) and not op.body]

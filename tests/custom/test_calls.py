@@ -293,3 +293,16 @@ def test_the_function_of_types_counts(change: Callable[..., Any]) -> None:
     for op in (first, second):
         op.python(lambda x, a: x)
     assert first.version.key != second.version.key
+
+
+def test_bodies_that_name_ops_and_their_own_op() -> None:
+    inner = burn.custom_op("tests::inner", "float32[] -> float32[]").c(COUNT.format(1), "count")
+    outer = burn.custom_op("tests::outer", "float32[] -> float32[]")
+    outer.python(lambda x: x if x > 0 else np.abs(outer(-x).numpy()))
+    around = burn.custom_op("tests::around", "float32[] -> float32[]")
+    around.functions(lambda x: inner(x) + outer(x))
+    before = around.version.key
+    assert around(2.0).item() == 3 and outer(-3.0).item() == 3
+    inner.c(COUNT.format(5), "count")
+    around.functions(lambda x: inner(x) + outer(x))
+    assert around.version.key != before and around(2.0).item() == 7

@@ -25,6 +25,7 @@ from burn.errors import BurnError, ModelError, Problem
 from burn.importers.core import FAILED, SHOWN, Problems, Skipped
 from burn.importers.lax.complexes import Complex
 from burn.importers.torch.complexes import COMPLEX, computes_with_complex, real_meta
+from burn.importers.torch.custom import builder as custom_builder
 from burn.importers.torch.dtypes import dtype_name, to_weight
 from burn.importers.torch.node import BUILDERS, Node, module_path, source_line, source_location
 from burn.importers.torch.refusals import COMPLEX as COMPLEX_REASON
@@ -83,7 +84,7 @@ class Importer:
             sources = dict.fromkeys(": ".join(filter(None, (module_path(n), source_line(n)))) or n.name for n in nodes)
             shown = ", ".join(list(sources)[:SHOWN]) + (f" and {len(sources) - SHOWN} more" * (len(sources) > SHOWN))
             times = f"{len(nodes)} time{'s' * (len(nodes) > 1)}"
-            hint = "write it in other operators, or register a builder with burn.importers.torch.aten"
+            hint = "write it in other operators, or bind a custom op of this name: burn.custom_op(..).torch()"
             if any(map(computes_with_complex, nodes)):
                 hint = COMPLEX_REASON
             hint = REASONS.get(op.split(".")[1] if "." in op else op, hint)
@@ -160,7 +161,7 @@ class Importer:
             return values[node.args[0]]  # type: ignore[index]
         if op in NO_EFFECT:
             return None
-        builder = (COMPLEX if computes_with_complex(node) else BUILDERS).get(op)
+        builder = (COMPLEX if computes_with_complex(node) else BUILDERS).get(op) or custom_builder(op)
         here = Node(node, self, op)
         if builder is None and isinstance(meta, (torch.SymInt, torch.SymFloat, torch.SymBool, int, float)):
             return self._number(here, meta)
