@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib.metadata import entry_points
@@ -26,9 +25,9 @@ from torch._dynamo.backends.common import aot_autograd
 from torch._dynamo.backends.registry import register_backend
 from torch._guards import TracingContext
 from torch._subclasses.fake_tensor import unset_fake_temporarily
-from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from burn.adapters.torch import gpu_memory
+from burn.adapters.torch.attention import keep_attention
 from burn.adapters.torch.gpu import KINDS, GPUCalls, Input, Result, as_burn, device_of, loaded
 from burn.adapters.torch.input_views import assigned, forget_replays, layouts_of_views, parts_of_inputs
 from burn.adapters.torch.layouts import (
@@ -42,6 +41,7 @@ from burn.adapters.torch.layouts import (
     requirements,
     shared,
 )
+from burn.adapters.torch.partition import SAVED, partition
 from burn.caching import executable
 from burn.dialect.compose import reshape, transpose
 from burn.dialect.dims import Dim, symbol
@@ -87,19 +87,12 @@ def backend(
         bw_compiler=partial(compile_graph, options=asked, backward=True),
         inference_compiler=partial(compile_graph, options=asked, freeze=freeze, inference=True),
         decompositions=for_autograd(),
+        partition_fn=partial(partition, recompute=on_gpu),
         keep_inference_input_mutations=on_gpu,
     )
-    with sdpa_kernel(SDPBackend.MATH) if _drops_attention(graph) else nullcontext():
-        return compiler(graph, example_inputs)
-
-
-def _drops_attention(graph: fx.GraphModule) -> bool:
-    """True for attention with dropout. torch's kernels for GPUs would draw the mask a second time, with their own numbers, in the
-    backward pass."""
-    calls = [n for n in graph.graph.nodes if n.op == "call_function"]
-    attention = [n for n in calls if getattr(n.target, "__name__", "") == "scaled_dot_product_attention"]
-    rates = [n.kwargs.get("dropout_p", n.args[4] if len(n.args) > 4 else 0.0) for n in attention]
-    return any(rate != 0.0 for rate in rates)
+    if on_gpu:
+        keep_attention(graph)
+    return compiler(graph, example_inputs)
 
 
 if not entry_points(group="torch_dynamo_backends", name="burn"):
@@ -181,11 +174,12 @@ class CompiledGraph:
         self.views = views
         self.bases = _Bases(graph, aliases.updates if aliases else {})
         self.graph = graph
-        self.static = tuple(static)
+        self.static = list(static)
         self.required = required
         self.options = options
         self.frozen: _Program | None = None
-        self.stamps: tuple[Any, ...] = ()
+        self.versions: list[int] | None = None
+        self.addresses: list[int] = []
         self.general: _Program | None = None
         if not self.static:
             self.general = self._compiled({})
@@ -198,13 +192,17 @@ class CompiledGraph:
 
     def _program(self, values: Sequence[Any]) -> _Program:
         if self.static:
-            stamps = tuple(_stamp(values[i]) for i in self.static)
-            if self.frozen is None and self.general is None and None not in stamps:
+            versions = _versions(values, self.static)
+            if self.frozen is None and self.general is None and versions is not None:
                 self.frozen = self._compiled({i: values[i] for i in self.static})
-                self.stamps = stamps
-            if self.frozen is not None and stamps == self.stamps:
+                self.versions, self.addresses = versions, [0] * (1 + max(self.static))
+                for i in self.static:
+                    self.addresses[i] = gpu_memory.address(values[i])
+            unwritten = self.frozen is not None and versions == self.versions
+            if unwritten and gpu_memory.same(values, self.addresses, self.static):
+                assert self.frozen is not None
                 return self.frozen
-            self.frozen, self.static = None, ()  # they do change, so that constants would not stay true
+            self.frozen, self.static = None, []  # they do change, so that constants would not stay true
         if self.general is None:
             self.general = self._compiled({})
         return self.general
@@ -245,9 +243,12 @@ class _Bases:
         return outputs
 
 
-def _stamp(tensor: torch.Tensor) -> tuple[int, int] | None:
-    """A value that changes when a tensor is written in place or replaced; None if torch keeps no version."""
-    return None if tensor.is_inference() else (tensor._version, tensor.data_ptr())
+def _versions(values: Sequence[Any], indices: Sequence[int]) -> list[int] | None:
+    """Numbers that change when tensors are written in place; None if torch keeps none."""
+    try:
+        return [values[i]._version for i in indices]
+    except RuntimeError:  # of an inference tensor
+        return None
 
 
 class _Program:
@@ -466,7 +467,7 @@ class _Build:
                     and i not in self.parts
                     and not _is_constant(value, _meta(node))
                 ):
-                    made[i] = _Output.of(value, self.placed.get(i, _meta(node)), i in kept or i >= len(returned))
+                    made[i] = _Output.of(value, self._lying(i, node), i in kept or i >= len(returned))
             updates = results[len(returned) + len(owners) :]
             for i, (index, value) in enumerate(zip(self.assigned, updates, strict=True), len(returned) + len(owners)):
                 self.into[len(made)] = index
@@ -497,6 +498,12 @@ class _Build:
         renewed = {output: numbers[index] for output, index in self.into.items() if index in numbers}
         program.renews, program.given_up = renewed, tuple(renewed.values())
         return program
+
+    def _lying(self, output: int, node: Any) -> Any:
+        """torch's view of an output in the memory that it is to have."""
+        if output in self.placed or output in self.required or not isinstance(node, fx.Node):
+            return self.placed.get(output, _meta(node))
+        return node.meta.get(SAVED, _meta(node))
 
     def _passed(self, returned: Sequence[Any]) -> dict[int, int]:
         """Output -> the input that it is, for what is saved for the backward pass."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -131,7 +131,7 @@ def window_reduce(
     low: tuple[Dim, ...],
     high: tuple[Dim, ...],
 ) -> Value:
-    windows = _Windows(type_of(x).shape, type_of(y).shape, window, strides, dilations, low, high)
+    windows = ReducedWindows(type_of(x).shape, type_of(y).shape, window, strides, dilations, low, high)
     if kind == "sum":
         return windows.spread_sum(g)
     if kind == "prod":
@@ -139,7 +139,7 @@ def window_reduce(
     return windows.spread_extreme(g, y, x, kind)
 
 
-class _Windows:
+class ReducedWindows:
     """The windows of one reduction: their elements, and the scatter of their cotangents."""
 
     def __init__(
@@ -184,10 +184,7 @@ class _Windows:
     def spread_extreme(self, g: Value, y: Value, x: Value, kind: str) -> Value:
         """A window's cotangent goes to the first element that equals its extreme. The forward pass only keeps that
         element's number."""
-        offsets = [
-            tuple(i * t for i, t in zip(position, self.dilations, strict=True))
-            for position in itertools.product(*map(range, self.window))
-        ]
+        offsets = self._offsets
         dtype = "uint8" if len(offsets) <= MOST_BYTE else "int32"
         outside = reshape(limit(type_of(x).dtype, highest=kind == "min"), ())
         high = tuple(p - d - a for p, d, a in zip(self.padded, self.shape, self.low, strict=True))
@@ -198,14 +195,32 @@ class _Windows:
             under = ops.slice(padded, starts=offset, sizes=self.positions, steps=self.strides)
             reached = ops.or_(ops.eq(under, y), ops.isnan(under))
             taken = ops.select(reached, number(i, dtype), taken)
-        total = None
-        for i, offset in enumerate(offsets):
+        return self._spread(g, lambda i, reach: ops.eq(self._at(taken, none, reach), number(i, dtype)))
+
+    def spread_by_index(self, g: Value, indices: Value, own: Value) -> Value:
+        """A window's cotangent goes to the element whose number is the window's index. own: the elements' numbers, not negative,
+        broadcast to the operand's shape."""
+        none = number(-1, type_of(indices).dtype)
+        return self._spread(g, lambda _, reach: ops.eq(self._at(indices, none, reach), own))
+
+    @property
+    def _offsets(self) -> list[tuple[int, ...]]:
+        """Of the elements of a window, from its first one."""
+        return [
+            tuple(i * t for i, t in zip(position, self.dilations, strict=True))
+            for position in itertools.product(*map(range, self.window))
+        ]
+
+    def _spread(self, g: Value, takes: Callable[[int, Sequence[_Reach]], Value]) -> Value:
+        """The sum of the cotangents that an element takes. takes: an element's number in the window, and its reach -> True where
+        it takes the cotangent of the window that it has this number in."""
+        zero, total = number_like(0.0, g), None
+        for i, offset in enumerate(self._offsets):
             reach = [self._reach(axis, o) for axis, o in enumerate(offset)]
             if all(r.count != 0 for r in reach):
-                mine = ops.eq(self._at(taken, none, reach), number(i, dtype))
-                part = where(mine, self._at(g, number_like(0.0, g), reach))
+                part = where(takes(i, reach), self._at(g, zero, reach))
                 total = part if total is None else ops.add(total, part)
-        return zeros_like(x) if total is None else total
+        return ops.full(shape=self.shape, dtype=type_of(g).dtype, value=0.0) if total is None else total
 
     def _reach(self, axis: int, offset: int) -> _Reach:
         """With static sizes, windows whose element is padding are excluded beforehand; otherwise their contributions

@@ -24,10 +24,14 @@ def mm(node: Node, a: ir.Value, b: ir.Value) -> ir.Value:
     return dot(a, b)
 
 
-@aten("_int_mm.default", "mm.dtype")
+@aten("_int_mm.default", "mm.dtype", "bmm.dtype")
 def wide_mm(node: Node, a: ir.Value, b: ir.Value, *rest: Any) -> ir.Value:
     """A matmul with accumulation in the result's wider type."""
-    return dot(node.as_result(a), node.as_result(b))
+    batch, dtype = tuple(range(type_of(a).rank - 2)), node.result_type().dtype
+    if not dtype.startswith("float"):
+        a, b = node.as_result(a), node.as_result(b)
+    axes = {"lhs_batch": batch, "rhs_batch": batch, "lhs_contract": (len(batch) + 1,), "rhs_contract": (len(batch),)}
+    return ops.dot_general(a, b, **axes, dtype=dtype)
 
 
 @aten("_trilinear.default")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from math import prod
 from typing import Any
 
 from burn.dialect import ops
+from burn.dialect.adjoint.reduction import ReducedWindows
 from burn.dialect.compose import along, convert, dim_value, limit, mean, number, reshape, transpose, wide
 from burn.dialect.dims import Dim, ceildiv, dim_max, dim_min, product
 from burn.dialect.mlir import ir
@@ -14,6 +16,9 @@ from burn.dialect.reduction import window_size
 from burn.dialect.types import TensorType, type_of
 from burn.importers.torch.node import Node, aten
 from burn.importers.torch.ops.contract import each
+
+UNROLLED = 64
+"""Elements of a window that are written one by one."""
 
 # Every builder works on [.., d1 .. dn]: leading axes, batch and channels or more or less, are left alone.
 
@@ -94,24 +99,55 @@ def _step(inside: ir.Value, kernel: Sequence[Dim], axis: int) -> ir.Value:
 
 
 def _flat_index(x: ir.Value, w: Windows) -> ir.Value:
-    """Every window written out along a last axis; where its first maximum lies in the flattened spatial axes."""
-    lead, n, sizes = w.lead, w.n, w.sizes
+    """Where each window's first maximum lies in the flattened spatial axes. A window without a number above the lowest has its
+    first element in the image."""
+    inside = convert(_compared(x, w) if prod(w.kernel) <= UNROLLED else _written_out(x, w), "int64")
+    index: Any = number(0, "int64")
+    for i in range(w.n):
+        step = _step(inside, w.kernel, i)
+        window = along(ops.iota(shape=(w.sizes[i],), axis=0), w.lead + i, w.lead + w.n)
+        begin = ops.sub(ops.mul(window, number(w.strides[i], "int64")), number(w.low[i], "int64"))
+        dilation = number(w.dilations[i], "int64")
+        coordinate = ops.add(begin, ops.mul(step, dilation))
+        if w.low[i]:
+            first = ops.sub(begin, ops.mul(ops.floordiv(begin, dilation), dilation))
+            coordinate = ops.select(ops.lt(coordinate, number(0, "int64")), first, coordinate)
+        index = ops.add(ops.mul(index, dim_value(w.dims[i])), coordinate)
+    return index
+
+
+def _padded(x: ir.Value, w: Windows) -> ir.Value:
+    if not any((*w.low, *w.high)):
+        return x
     lowest = limit(type_of(x).dtype, highest=False)
-    cells = ops.pad(x, lowest, low=(*[0] * lead, *w.low), high=(*[0] * lead, *w.high)) if any((*w.low, *w.high)) else x
+    return ops.pad(x, lowest, low=(*[0] * w.lead, *w.low), high=(*[0] * w.lead, *w.high))
+
+
+def _compared(x: ir.Value, w: Windows) -> ir.Value:
+    """The number of the first maximum in its window: the window's elements one by one, as slices."""
+    best, cells, dtype = w.slide(x, "max"), _padded(x, w), "uint8"
+    floating = type_of(x).dtype.startswith(("float", "bfloat"))
+    shape = type_of(best).shape
+    taken: Any = number(0, dtype)
+    positions = list(itertools.product(*map(range, w.kernel)))
+    for i, position in reversed(list(enumerate(positions))):
+        starts = tuple(p * t for p, t in zip(position, w.dilations, strict=True))
+        under = ops.slice(cells, starts=(*[0] * w.lead, *starts), sizes=shape, steps=(*[1] * w.lead, *w.strides))
+        reached = ops.eq(under, best)
+        reached = ops.or_(reached, ops.isnan(under)) if floating else reached
+        taken = ops.select(reached, number(i, dtype), taken)
+    return taken
+
+
+def _written_out(x: ir.Value, w: Windows) -> ir.Value:
+    """The same, by every window written out along a last axis."""
+    lead, n, sizes, cells = w.lead, w.n, w.sizes, _padded(x, w)
     for i in range(n):
         starts = ops.mul(ops.iota(shape=(sizes[i], 1), axis=0), number(w.strides[i], "int64"))
         steps = ops.mul(ops.iota(shape=(1, w.kernel[i]), axis=1), number(w.dilations[i], "int64"))
         cells = ops.gather(cells, ops.add(starts, steps), axis=lead + 2 * i)
     cells = _gathered(cells, lead, (*type_of(x).shape[:lead], *sizes, product(w.kernel)))
-    inside = ops.arg_reduce(cells, kind="max", axis=lead + n)
-    index: Any = number(0, "int64")
-    for i in range(n):
-        step = _step(inside, w.kernel, i)
-        window = along(ops.iota(shape=(sizes[i],), axis=0), lead + i, lead + n)
-        begin = ops.sub(ops.mul(window, number(w.strides[i], "int64")), number(w.low[i], "int64"))
-        coordinate = ops.add(begin, ops.mul(step, number(w.dilations[i], "int64")))
-        index = ops.add(ops.mul(index, dim_value(w.dims[i])), coordinate)
-    return index
+    return ops.arg_reduce(cells, kind="max", axis=lead + n)
 
 
 @aten(*(f"max_pool{n}d_with_indices_backward.default" for n in (2, 3)))
@@ -126,16 +162,29 @@ def max_pool_backward(
     ceil: bool,
     indices: ir.Value,
 ) -> ir.Value:
-    """Every window's gradient goes to the place of its maximum."""
-    n = _n(node)
-    shape = type_of(x).shape
-    lead, image = shape[: len(shape) - n], product(shape[len(shape) - n :])
-    flat = (product(lead), image)
-    windows = (flat[0], product(type_of(grad).shape[len(shape) - n :]))
-    zeros = ops.full(shape=flat, dtype=type_of(grad).dtype, value=0.0)
-    return reshape(
-        ops.scatter_elements(zeros, reshape(indices, windows), reshape(grad, windows), axis=1, reduction="add"), shape
-    )
+    """Every window's gradient goes to its maximum: an element sums the gradients of windows whose index it is. Large windows
+    scatter."""
+    n, dtype = _n(node), type_of(grad).dtype
+    w = Windows(type_of(x), kernel, stride, padding, dilation, ceil, n)
+    image = product(w.dims)
+    if prod(w.kernel) <= UNROLLED:
+        own = reshape(ops.iota(shape=(image,), axis=0), (*[1] * w.lead, *w.dims))
+        one, none = (1,) * w.lead, (0,) * w.lead
+        windows = ReducedWindows(
+            type_of(x).shape,
+            type_of(grad).shape,
+            (*one, *w.kernel),
+            (*one, *w.strides),
+            (*one, *w.dilations),
+            (*none, *w.low),
+            (*none, *w.high),
+        )
+        return convert(windows.spread_by_index(convert(grad, wide(dtype)), indices, own), dtype)
+    flat = (product(type_of(x).shape[: w.lead]), image)
+    rows = (flat[0], product(type_of(grad).shape[w.lead :]))
+    zeros = ops.full(shape=flat, dtype=dtype, value=0.0)
+    made = ops.scatter_elements(zeros, reshape(indices, rows), reshape(grad, rows), axis=1, reduction="add")
+    return reshape(made, type_of(x).shape)
 
 
 @aten(*(f"avg_pool{n}d.default" for n in (1, 2, 3)))
