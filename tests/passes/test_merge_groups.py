@@ -10,7 +10,7 @@ import pytest
 from burn.caching import executable
 from burn.dialect.adjoint.contraction import kernel_gradient
 from burn.dialect.program import Program
-from burn.dialect.types import TensorType
+from burn.dialect.types import TensorType, type_of
 from burn.passes import merge_groups
 from burn.passes.merge_groups import MergeGroups
 
@@ -42,7 +42,8 @@ def test_numbers(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     made = gradient(*CASES[name])
     assert MergeGroups().run(made) == {"merged": 1}
     rng = np.random.default_rng(0)
-    few, many = (rng.standard_normal(spec.shape).astype(np.float16) for spec in map(merge_groups.type_of, made.inputs))
+    shapes: Any = [type_of(v).shape for v in made.inputs]
+    few, many = (rng.standard_normal(shape).astype(np.float16) for shape in shapes)
     got = executable(made)(few, many)
     weight = torch.zeros(groups * outputs, inputs, 3, 3, dtype=torch.float64, requires_grad=True)
     x = torch.nn.functional.pad(torch.tensor(many).double(), (1, 2 - strides[1], 1, 2 - strides[0]))

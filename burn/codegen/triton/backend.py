@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from burn.options import Options
     from burn.runtime.device import Device
 
-PIPELINE = pipeline("align", ("attention_forward", "attention_backward"), first="dilate,merge_groups")
+PIPELINE = pipeline("align", ("attention_forward", "attention_backward"), first="dilate,merge_groups,space_to_depth")
 """Nothing is packed: matmul kernels read both operands in place."""
 
 
