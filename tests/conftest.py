@@ -20,6 +20,18 @@ if "PYTEST_XDIST_WORKER" in os.environ:
     )  # PyTorch's: each worker has a CPU, and threads that wait for others spin
 
 
+OPTIMISED = ("tests/codegen/", "tests/deploy/", "tests/e2e/", "tests/fuzz/", "tests/onnx_suite/", "tests/runtime/")
+"""Tests whose programs go through LLVM's IR passes. The others compile a fifth faster without them; BURN_OPTIMIZE=speed in the
+environment turns the passes on for all."""
+CHOSEN = "BURN_OPTIMIZE" in os.environ
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if not CHOSEN:
+        os.environ["BURN_OPTIMIZE"] = "speed" if item.nodeid.startswith(OPTIMISED) else "compile-time"
+
+
 @pytest.fixture
 def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A cache of the test's own, which is empty."""

@@ -32,6 +32,7 @@ def test_forms_that_users_write() -> None:
     [
         ({"precison": "bf16"}, TypeMismatch, "did you mean 'precision'"),
         ({"precision": "int8"}, TypeMismatch, "there is no precision 'int8'"),
+        ({"optimize": "much"}, TypeMismatch, "there is no optimization 'much'"),
         ({"autotune": "slow"}, TypeMismatch, "there is no autotuning 'slow'"),
         ({"device": "tpu"}, DeviceError, "there is no device 'tpu'"),
     ],
@@ -39,6 +40,12 @@ def test_forms_that_users_write() -> None:
 def test_what_is_unknown_is_refused_by_name(given: dict, error: type[BurnError], words: str) -> None:
     with pytest.raises(error, match=words):
         Options.of(**given)
+
+
+def test_a_malformed_environment_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BURN_OPTIMIZE", "fast")
+    with pytest.raises(BurnError, match=r"BURN_OPTIMIZE is malformed(.|\n)*'fast' is none of speed, compile-time"):
+        Options()
 
 
 def test_adapters_refuse_unknown_options() -> None:
@@ -68,10 +75,12 @@ OTHERS = {
     "passes": "fuse",
     "as_text": True,
     "nans": "nan",
+    "optimize": "compile-time",
 }
 
 
-def test_identity_tells_options_apart() -> None:
+def test_identity_tells_options_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("BURN_OPTIMIZE", raising=False)
     usual = Options(autotune=OFF)
     made = [usual, *(replace(usual, **{name: value}) for name, value in OTHERS.items())]
     made += [Options.of(autotune="fast"), Options.of(autotune="full")]

@@ -9,7 +9,10 @@ import numpy as np
 import pytest
 
 import burn
+from burn.codegen.host import object as object_file
+from burn.codegen.host.compilation_cache import Recent
 from burn.compiler import executable
+from burn.options import Options
 from burn.tracing.trace import trace
 
 GIVEN: dict[str, tuple[Callable[..., burn.Tensor], dict[str, str], bool]] = {
@@ -48,3 +51,16 @@ def test_short_code_computes_the_same(case: str) -> None:
     x = np.linspace(-3, 3, 143, dtype=np.float32).reshape(11, 13)
     short, general = (executable(trace(SAME[case], {"x": f"float32[{n}, 13]"})) for n in (11, "n"))
     np.testing.assert_array_equal(np.asarray(short(x)), np.asarray(general(x)))
+
+
+@pytest.mark.parametrize("case", SAME)
+def test_compile_time_gives_the_same_bits(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    levels: list[int] = []
+    compiled = object_file._compiled
+    monkeypatch.setattr(object_file, "_compiled", lambda text, level: levels.append(level) or compiled(text, level))
+    monkeypatch.setattr(object_file, "_recent", Recent(1 << 20))
+    x = np.linspace(-3, 3, 143, dtype=np.float32).reshape(11, 13)
+    program = trace(SAME[case], {"x": "float32[n, 13]"})
+    fast, optimised = (executable(program.copy(), Options(optimize=goal)) for goal in ("compile-time", "speed"))
+    assert levels[-1] == 3 and 0 in levels
+    np.testing.assert_array_equal(np.asarray(fast(x)), np.asarray(optimised(x)))

@@ -22,11 +22,13 @@ from burn.runtime.artefact import Target as ArtefactTarget
 
 @dataclass(frozen=True)
 class CPUPrinter(Printer):
-    """See `Printer`. as_text: code is LLVM's text instead of an object. choices: the variants of kernels."""
+    """See `Printer`. as_text: code is LLVM's text instead of an object. choices: the variants of kernels. fast_compile:
+    without LLVM's IR passes."""
 
     target: Target
     as_text: bool
     choices: Choices
+    fast_compile: bool = False
 
     @property
     def runs_on(self) -> ArtefactTarget:
@@ -38,10 +40,10 @@ class CPUPrinter(Printer):
                 f"this machine makes no objects for {self.target.name}", ["ask for LLVM's text (as_text)"]
             )
         with context():
-            brief = self._is_brief(program) and not self.target.compact
+            plain = (self.fast_compile or self._is_brief(program)) and not self.target.compact
             entry, chosen = self._entry(program)
             functions = entry.functions
-            code = compile_text(functions) if self.as_text else compile_object(functions, brief)
+            code = compile_text(functions) if self.as_text else compile_object(functions, optimized=not plain)
         return replace(entry.built(code), chosen=chosen)
 
     def describe(self, program: Program) -> None:

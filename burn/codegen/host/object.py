@@ -1,5 +1,5 @@
-"""From MLIR text to an object file: the lowering pipeline and LLVM at -O3, or without IR passes for programs that run
-briefly. For other machines, to LLVM's text."""
+"""From MLIR text to an object file: the lowering pipeline and LLVM at -O3, or without IR passes where compile time matters
+more. For other machines, to LLVM's text."""
 
 from __future__ import annotations
 
@@ -58,16 +58,16 @@ def lowering() -> PassManager:
     return _own.lowering
 
 
-def compile_object(functions: list[str], brief: bool = False) -> bytes:
+def compile_object(functions: list[str], optimized: bool = True) -> bytes:
     """The relocatable object that defines the given `llvm.func`s, cached for recent texts.
 
-    brief: a run takes so little time that compile time matters more. LLVM's IR passes are left out; they take two fifths of
-    a small program's compilation. Code generation is that of -O2 either way. No instruction has a fast-math flag, so the
-    results have the same bits.
+    optimized: with LLVM's IR passes, which take two fifths to a half of LLVM's time. Programs do without them where a run takes
+    so little time that compile time matters more, or where the user says so. Code generation is that of -O2 either way. No
+    instruction has a fast-math flag, so the results have the same bits.
 
     Raises CompileError, with the failing text, if MLIR or LLVM refuses: that is a bug of the code generator.
     """
-    level = 0 if brief else 3
+    level = 3 if optimized else 0
     return _recent.get(f"// -O{level}\n{module_text(functions)}", lambda text: _compiled(text, level))
 
 
