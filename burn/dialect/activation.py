@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from burn.dialect import ops
+from burn.dialect.batching.rules import elementwise, leading, spread
 from burn.dialect.compose import check_spreads, convert, number_like, wide
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op, Operand, normalize_axis, same_type
@@ -37,7 +38,7 @@ def in_wide(function: Callable[..., ir.Value], *xs: ir.Value) -> ir.Value:
     return convert(function(*(convert(x, wide(dtype)) for x in xs)), dtype)
 
 
-class Relu(Op, name="relu", traits=Trait.FOLLOWS_PRECISION):
+class Relu(Op, name="relu", traits=Trait.FOLLOWS_PRECISION, batching=elementwise):
     """max(x, 0); NaN stays NaN. Shapes: x [...] -> [...], any number type."""
 
     x: Operand
@@ -51,7 +52,7 @@ class Relu(Op, name="relu", traits=Trait.FOLLOWS_PRECISION):
         return ops.max(x, number_like(0, x))
 
 
-class LeakyRelu(Op, name="leaky_relu", traits=Trait.FOLLOWS_PRECISION):
+class LeakyRelu(Op, name="leaky_relu", traits=Trait.FOLLOWS_PRECISION, batching=elementwise):
     """x for x > 0, else alpha * x. Shapes: x [...] -> [...]."""
 
     x: Operand
@@ -66,7 +67,7 @@ class LeakyRelu(Op, name="leaky_relu", traits=Trait.FOLLOWS_PRECISION):
         return ops.select(ops.gt(x, number_like(0, x)), x, ops.mul(x, number_like(alpha, x)))
 
 
-class Prelu(Op, name="prelu", traits=Trait.FOLLOWS_PRECISION):
+class Prelu(Op, name="prelu", traits=Trait.FOLLOWS_PRECISION, batching=spread):
     """x for x > 0, else slope * x. Shapes: x [...], slope broadcast to it -> [...], any number type."""
 
     x: Operand
@@ -85,7 +86,7 @@ class Prelu(Op, name="prelu", traits=Trait.FOLLOWS_PRECISION):
         return ops.select(ops.gt(x, number_like(0, x)), x, ops.mul(x, slope))
 
 
-class ThresholdedRelu(Op, name="thresholded_relu"):
+class ThresholdedRelu(Op, name="thresholded_relu", batching=elementwise):
     """x if x > alpha, else 0. Shapes: x [...] -> [...]."""
 
     x: Operand
@@ -100,7 +101,7 @@ class ThresholdedRelu(Op, name="thresholded_relu"):
         return ops.select(ops.gt(x, number_like(alpha, x)), x, number_like(0, x))
 
 
-class Clip(Op, name="clip", traits=Trait.FOLLOWS_PRECISION):
+class Clip(Op, name="clip", traits=Trait.FOLLOWS_PRECISION, batching=leading()):
     """min(max(x, low), high); either bound (a scalar) may be absent. The derivative at a bound is 1, as for torch's
     clamp; with `strict` it is 0, as for torch's hardtanh. Shapes: x [...], low [], high [] -> [...]."""
 
@@ -127,7 +128,7 @@ class Clip(Op, name="clip", traits=Trait.FOLLOWS_PRECISION):
         return x
 
 
-class Elu(Op, name="elu"):
+class Elu(Op, name="elu", batching=elementwise):
     """x for x >= 0, alpha * (exp(x) - 1) below (arXiv:1511.07289). Shapes: x [...] -> [...]."""
 
     x: Operand
@@ -142,7 +143,7 @@ class Elu(Op, name="elu"):
         return in_wide(lambda v: _elu(v, alpha, 1.0, 1.0), x)
 
 
-class Selu(Op, name="selu"):
+class Selu(Op, name="selu", batching=elementwise):
     """gamma * elu(x, alpha) (arXiv:1706.02515). Shapes: x [...] -> [...]."""
 
     x: Operand
@@ -158,7 +159,7 @@ class Selu(Op, name="selu"):
         return in_wide(lambda v: _elu(v, alpha, gamma, 1.0), x)
 
 
-class Celu(Op, name="celu"):
+class Celu(Op, name="celu", batching=elementwise):
     """x for x >= 0, alpha * (exp(x / alpha) - 1) below (arXiv:1704.07483). Shapes: x [...] -> [...]."""
 
     x: Operand
@@ -181,7 +182,7 @@ def _elu(x: ir.Value, alpha: float, gamma: float, width: float) -> ir.Value:
     return ops.select(ops.lt(x, number_like(0, x)), below, above)
 
 
-class HardSigmoid(Op, name="hard_sigmoid", traits=Trait.FOLLOWS_PRECISION):
+class HardSigmoid(Op, name="hard_sigmoid", traits=Trait.FOLLOWS_PRECISION, batching=elementwise):
     """alpha * x + beta, clamped to [0, 1]. Shapes: x [...] -> [...]."""
 
     x: Operand
@@ -197,7 +198,7 @@ class HardSigmoid(Op, name="hard_sigmoid", traits=Trait.FOLLOWS_PRECISION):
         return in_wide(lambda v: _hard_sigmoid(v, alpha, beta), x)
 
 
-class HardSwish(Op, name="hard_swish", traits=Trait.FOLLOWS_PRECISION):
+class HardSwish(Op, name="hard_swish", traits=Trait.FOLLOWS_PRECISION, batching=elementwise):
     """x * hard_sigmoid(x, 1/6, 1/2) (arXiv:1905.02244). Shapes: x [...] -> [...]."""
 
     x: Operand
@@ -216,7 +217,7 @@ def _hard_sigmoid(x: ir.Value, alpha: float, beta: float) -> ir.Value:
     return ops.max(ops.min(line, number_like(1, x)), number_like(0, x))
 
 
-class Silu(Op, name="silu", traits=Trait.FOLLOWS_PRECISION):
+class Silu(Op, name="silu", traits=Trait.FOLLOWS_PRECISION, batching=elementwise):
     """x * sigmoid(alpha * x), also called swish (arXiv:1710.05941). Shapes: x [...] -> [...]."""
 
     x: Operand
@@ -234,7 +235,7 @@ class Silu(Op, name="silu", traits=Trait.FOLLOWS_PRECISION):
         return in_wide(silu, x)
 
 
-class Gelu(Op, name="gelu", traits=Trait.FOLLOWS_PRECISION):
+class Gelu(Op, name="gelu", traits=Trait.FOLLOWS_PRECISION, batching=elementwise):
     """x times the cumulative distribution function of the standard normal distribution (arXiv:1606.08415): by erf
     ("none") or by tanh ("tanh"). Shapes: x [...] -> [...]."""
 
@@ -260,7 +261,7 @@ class Gelu(Op, name="gelu", traits=Trait.FOLLOWS_PRECISION):
         return in_wide(gelu, x)
 
 
-class Softplus(Op, name="softplus"):
+class Softplus(Op, name="softplus", batching=elementwise):
     """log(1 + exp(x)), written so that exp does not overflow. Shapes: x [...] -> [...]."""
 
     x: Operand
@@ -278,7 +279,7 @@ def _softplus(x: ir.Value) -> ir.Value:
     return ops.add(ops.max(x, number_like(0, x)), ops.log1p(ops.exp(ops.neg(ops.abs(x)))))
 
 
-class Mish(Op, name="mish", traits=Trait.FOLLOWS_PRECISION):
+class Mish(Op, name="mish", traits=Trait.FOLLOWS_PRECISION, batching=elementwise):
     """x * tanh(softplus(x)) (arXiv:1908.08681). Shapes: x [...] -> [...]."""
 
     x: Operand
@@ -292,7 +293,7 @@ class Mish(Op, name="mish", traits=Trait.FOLLOWS_PRECISION):
         return in_wide(lambda v: ops.mul(v, ops.tanh(_softplus(v))), x)
 
 
-class Softsign(Op, name="softsign", traits=Trait.FOLLOWS_PRECISION):
+class Softsign(Op, name="softsign", traits=Trait.FOLLOWS_PRECISION, batching=elementwise):
     """x / (1 + |x|). Shapes: x [...] -> [...]."""
 
     x: Operand
@@ -306,7 +307,7 @@ class Softsign(Op, name="softsign", traits=Trait.FOLLOWS_PRECISION):
         return in_wide(lambda v: ops.div(v, ops.add(ops.abs(v), number_like(1, v))), x)
 
 
-class Softmax(Op, name="softmax"):
+class Softmax(Op, name="softmax", batching=leading("axis")):
     """exp(x) / sum of exp(x) along `axis`, with the maximum subtracted first. Shapes: x [...] -> [...]."""
 
     x: Operand
@@ -326,7 +327,7 @@ class Softmax(Op, name="softmax"):
         return in_wide(softmax, x)
 
 
-class LogSoftmax(Op, name="log_softmax"):
+class LogSoftmax(Op, name="log_softmax", batching=leading("axis")):
     """log(softmax(x)) along `axis`, without the division. Shapes: x [...] -> [...]."""
 
     x: Operand
@@ -355,7 +356,7 @@ def _centred(x: ir.Value, axis: int) -> ir.Value:
     return ops.sub(x, _over(x, "max", axis))
 
 
-class Hypot(Op, name="hypot"):
+class Hypot(Op, name="hypot", batching=elementwise):
     """sqrt(lhs^2 + rhs^2). Shapes: lhs, rhs broadcast to [...] -> [...], floats."""
 
     lhs: Operand
@@ -371,7 +372,7 @@ class Hypot(Op, name="hypot"):
         return in_wide(_length, lhs, rhs)
 
 
-class Root(Op, name="root"):
+class Root(Op, name="root", batching=elementwise):
     """x^(1/degree), for x a sum of powers. If the result is 0, the derivative is 0, the subgradient of least norm.
     Shapes: x [...] -> [...], floats."""
 

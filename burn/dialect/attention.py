@@ -7,6 +7,7 @@ also returns an intermediate value.
 from __future__ import annotations
 
 from burn.dialect import ops
+from burn.dialect.batching.contraction import attention, rotary
 from burn.dialect.compose import check_equal, check_spreads, convert, dim_value, number, number_like, reshape
 from burn.dialect.dims import Dim, exact_div, product
 from burn.dialect.mlir import ir
@@ -19,7 +20,11 @@ NEGATIVE_INFINITY = float("-inf")
 
 
 class Attention(
-    Op, name="attention", traits=Trait.ATTENTION | Trait.REPEATABLE | Trait.LOW_PRECISION, kernel="attention"
+    Op,
+    name="attention",
+    traits=Trait.ATTENTION | Trait.REPEATABLE | Trait.LOW_PRECISION,
+    kernel="attention",
+    batching=attention,
 ):
     """softmax(q k^T * scale + mask) v, in every head. A query whose keys are all masked gives zeros.
 
@@ -200,7 +205,7 @@ def mix(p: ir.Value, v: ir.Value) -> ir.Value:
     return out if groups == heads else reshape(out, (batch, heads, length, depth))
 
 
-class RotaryEmbedding(Op, name="rotary_embedding"):
+class RotaryEmbedding(Op, name="rotary_embedding", batching=rotary):
     """Rotates pairs of features by an angle that depends on the position (RoPE, arXiv 2104.09864).
 
     Shapes: x [b, h, s, d], cos and sin [b or 1, s, r / 2] -> [b, h, s, d]. The pairs are features (i, r / 2 + i), or (2

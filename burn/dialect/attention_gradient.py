@@ -10,6 +10,7 @@ from typing import Any
 
 from burn.dialect import ops
 from burn.dialect.attention import NEGATIVE_INFINITY, Attention, attended, bias, scores, soft_cap, visible
+from burn.dialect.batching.contraction import attention
 from burn.dialect.compose import convert, number, reshape
 from burn.dialect.dims import Dim
 from burn.dialect.mlir import ir
@@ -36,7 +37,9 @@ def _norm_type(q: TensorType) -> TensorType:
     return TensorType("float64" if q.dtype == "float64" else "float32", q.shape[:3])
 
 
-class AttentionForward(Op, name="attention_forward", traits=Trait.ATTENTION | Trait.REPEATABLE, kernel="attention"):
+class AttentionForward(
+    Op, name="attention_forward", traits=Trait.ATTENTION | Trait.REPEATABLE, kernel="attention", batching=attention
+):
     """burn.attention and, for each query, log2 of the sum of the exponentials of its scores (0 if all keys are masked).
     The backward pass recomputes probabilities from it.
 
@@ -86,7 +89,9 @@ def _norms(x: ir.Value) -> ir.Value:
     return reshape(norms, type_.shape[:3])
 
 
-class AttentionBackward(Op, name="attention_backward", traits=Trait.ATTENTION, kernel="attention_gradient"):
+class AttentionBackward(
+    Op, name="attention_backward", traits=Trait.ATTENTION, kernel="attention_gradient", batching=attention
+):
     """The gradients of an attention's queries, keys and values: y and norms are the results of burn.attention_forward,
     g the gradient of y.
 

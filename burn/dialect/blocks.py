@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from burn.dialect import ops
+from burn.dialect.batching.contraction import block_dot
 from burn.dialect.compose import convert, number, reshape, wide
 from burn.dialect.dims import Dim, ceildiv
 from burn.dialect.mlir import ir
@@ -20,7 +21,7 @@ BITS = (2, 4, 8)
 """Bits of a number."""
 
 
-class BlockDot(Op, name="block_dot", traits=Trait.CONTRACTION):
+class BlockDot(Op, name="block_dot", traits=Trait.CONTRACTION, batching=block_dot):
     """x times the transpose of a weight (q - zero) * scale, whose numbers q have `bits` bits; `block` neighbours along
     the depth share scale and zero. Shapes: x [.., k], weight uint8[n, blocks, block * bits / 8], the first number in a
     byte's lowest bits, scale and zero [n, blocks], blocks = ceil(k / block) -> [.., n], of x's type. `zero` holds

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from burn.dialect.batching.contraction import conv, dot_general
 from burn.dialect.dims import Dim, product
 from burn.dialect.op import Agreement, Op, Operand, same_type
 from burn.dialect.reduction import check_windows, window_size, windows_fit
@@ -10,7 +11,11 @@ from burn.dialect.types import TensorType, is_symbolic, type_of
 
 
 class DotGeneral(
-    Op, name="dot_general", traits=Trait.CONTRACTION | Trait.REPEATABLE | Trait.LOW_PRECISION, kernel="contract"
+    Op,
+    name="dot_general",
+    traits=Trait.CONTRACTION | Trait.REPEATABLE | Trait.LOW_PRECISION,
+    kernel="contract",
+    batching=dot_general,
 ):
     """A contraction: multiplies and sums over the contracting axes, for every index of the batch axes.
 
@@ -63,7 +68,9 @@ def _known(a: Dim, b: Dim) -> Dim:
     return b if is_symbolic(a) else a
 
 
-class Conv(Op, name="conv", traits=Trait.CONTRACTION | Trait.REPEATABLE | Trait.LOW_PRECISION, kernel="contract"):
+class Conv(
+    Op, name="conv", traits=Trait.CONTRACTION | Trait.REPEATABLE | Trait.LOW_PRECISION, kernel="contract", batching=conv
+):
     """Convolution (cross-correlation, as in ONNX and torch) over 1 to 3 spatial axes.
 
     `layout` "first": x [N, C, d..], weight [O, C / groups, k..] -> [N, O, e..]; "last": x [N, d.., C], weight [k.., C /

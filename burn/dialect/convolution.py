@@ -9,6 +9,8 @@ from math import gcd, prod
 from typing import Any
 
 from burn.dialect import ops
+from burn.dialect.batching.contraction import conv_transpose
+from burn.dialect.batching.rules import leading
 from burn.dialect.compose import number_like, reshape, transpose
 from burn.dialect.dims import Dim, ceildiv, dim_max, dim_min, floordiv, non_negative, product
 from burn.dialect.mlir import ir
@@ -17,7 +19,7 @@ from burn.dialect.traits import Trait
 from burn.dialect.types import TensorType, type_of
 
 
-class ConvTranspose(Op, name="conv_transpose", traits=Trait.LOW_PRECISION):
+class ConvTranspose(Op, name="conv_transpose", traits=Trait.LOW_PRECISION, batching=conv_transpose):
     """The gradient of `conv` with respect to its input, also called deconvolution, over 1 to 3 spatial axes.
 
     Shapes: x [N, C, d..], weight [C, O / groups, k..] -> [N, O, e..], e = (d - 1) * stride + extra + (k - 1) * dilation
@@ -184,7 +186,7 @@ def _cropped(x: ir.Value, before: list[Dim], after: list[Dim], padded: list[Dim]
     return ops.slice(x, starts=(0, 0, *starts), sizes=(*shape[:2], *sizes), steps=(1,) * len(shape))
 
 
-class Windows(Op, name="windows", traits=Trait.VIEW | Trait.REPEATABLE):
+class Windows(Op, name="windows", traits=Trait.VIEW | Trait.REPEATABLE, batching=leading("axis")):
     """The elements under a sliding window at each position, over as many axes from `axis` on as the window has. Shapes:
     x [a.., d.., b..] -> [a.., e.., k.., b..], e = (d - (k - 1) * dilation - 1) // stride + 1."""
 

@@ -4,6 +4,7 @@ regions, leaves them out (`Trait.OBSERVES`)."""
 
 from __future__ import annotations
 
+from burn.dialect.batching.rules import observed
 from burn.dialect.op import Op, Operand, Variadic  # noqa: F401  annotations are read
 from burn.dialect.traits import Trait
 from burn.dialect.types import DTYPES, TensorType
@@ -22,7 +23,13 @@ def _check(cls: type[Op], values: list[TensorType]) -> list[TensorType]:
     return []
 
 
-class DebugPrint(Op, name="debug_print", pure=False, traits=Trait.OBSERVES | Trait.ORDERED):
+class DebugPrint(
+    Op,
+    name="debug_print",
+    pure=False,
+    traits=Trait.OBSERVES | Trait.ORDERED,
+    batching="it would show all examples at once; show what vmap returns",
+):
     """Prints `text` with the values in its fields. Shapes: values [...]... -> nothing."""
 
     values: Variadic
@@ -33,7 +40,13 @@ class DebugPrint(Op, name="debug_print", pure=False, traits=Trait.OBSERVES | Tra
         return _check(cls, values)
 
 
-class DebugCall(Op, name="debug_call", pure=False, traits=Trait.OBSERVES | Trait.ORDERED):
+class DebugCall(
+    Op,
+    name="debug_call",
+    pure=False,
+    traits=Trait.OBSERVES | Trait.ORDERED,
+    batching="it would pass all examples at once; call it with what vmap returns",
+):
     """Calls a Python function of this process, by its number, with the values as arrays. Shapes: values [...]... -> nothing."""
 
     values: Variadic
@@ -44,7 +57,7 @@ class DebugCall(Op, name="debug_call", pure=False, traits=Trait.OBSERVES | Trait
         return _check(cls, values)
 
 
-class CheckFinite(Op, name="check_finite", pure=False, traits=Trait.ORDERED):
+class CheckFinite(Op, name="check_finite", pure=False, traits=Trait.ORDERED, batching=observed):
     """Ends the run if one of the first `made` values has a NaN (with `infinite` also an infinity) and none of the others. The
     others are the operands of the op that made the first. Shapes: values [...]... -> nothing."""
 

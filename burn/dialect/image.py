@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from burn.dialect.batching.rules import COUNTED
 from burn.dialect.dims import symbol
 from burn.dialect.op import Op, Operand
 from burn.dialect.types import TensorType
@@ -10,7 +11,7 @@ PIXEL_FORMATS = {"RGB": 3, "BGR": 3, "Grayscale": 1}
 """The forms of pixels, with their numbers of channels."""
 
 
-class ImageDecode(Op, name="image_decode"):
+class ImageDecode(Op, name="image_decode", batching=COUNTED):
     """The pixels of an image file. Shapes: x [bytes] uint8 -> [height, width, channels] uint8; height and width are the new
     `symbols`, the channels those of `form`: RGB, BGR or Grayscale."""
 

@@ -4,6 +4,8 @@ of range is an error at run time."""
 from __future__ import annotations
 
 from burn.dialect import ops
+from burn.dialect.batching.indexing import gather, gather_elements, gather_nd, scatter_elements, scatter_nd
+from burn.dialect.batching.rules import elementwise
 from burn.dialect.compose import convert, number
 from burn.dialect.dims import Dim, at_most
 from burn.dialect.mlir import ir
@@ -47,7 +49,7 @@ FROM_START = 2**62
 keeps only the lower 48 bits, in which it is 0."""
 
 
-class FromStart(Op, name="from_start"):
+class FromStart(Op, name="from_start", batching=elementwise):
     """Indices that never count from the end: a negative one is out of range for any use, as in PyTorch's embedding and
     gather. Shapes: indices [...] integers -> [...] int64."""
 
@@ -68,7 +70,7 @@ class FromStart(Op, name="from_start"):
         return ops.select(ops.lt(indices, zero), ops.sub(indices, number(FROM_START, "int64")), indices)
 
 
-class Gather(Op, name="gather", traits=Trait.REPEATABLE | Trait.INDEXED | Trait.FOLLOWS_PRECISION):
+class Gather(Op, name="gather", traits=Trait.REPEATABLE | Trait.INDEXED | Trait.FOLLOWS_PRECISION, batching=gather):
     """Slices of x along `axis` at the given indices (numpy.take). Shapes: x [a.., d, b..], indices [i..] -> [a.., i..,
     b..]."""
 
@@ -86,7 +88,7 @@ class Gather(Op, name="gather", traits=Trait.REPEATABLE | Trait.INDEXED | Trait.
         return _reached(self, _axis(self), type_of(self.operation.results[0]))
 
 
-class GatherElements(Op, name="gather_elements", traits=Trait.INDEXED):
+class GatherElements(Op, name="gather_elements", traits=Trait.INDEXED, batching=gather_elements):
     """out[i, j, ..] = x[i, indices[i, j, ..], ..] with the index on `axis`. Shapes: x [..], indices [s..] -> [s..]."""
 
     x: Operand
@@ -105,7 +107,7 @@ class GatherElements(Op, name="gather_elements", traits=Trait.INDEXED):
         return [*_within(self), *_reached(self, _axis(self), type_of(self.indices))]
 
 
-class GatherND(Op, name="gather_nd", traits=Trait.INDEXED):
+class GatherND(Op, name="gather_nd", traits=Trait.INDEXED, batching=gather_nd):
     """The last axis of indices addresses x's axes after `batch_dims`. Shapes: x [n.., d1, .., dk, r..], indices [n..,
     s.., k] -> [n.., s.., r..]."""
 
@@ -130,7 +132,7 @@ class GatherND(Op, name="gather_nd", traits=Trait.INDEXED):
         return [*(Agreement(x[k], indices[k]) for k in range(self.batch_dims)), *reached]
 
 
-class ScatterElements(Op, name="scatter_elements", traits=Trait.INDEXED, kernel="scatter"):
+class ScatterElements(Op, name="scatter_elements", traits=Trait.INDEXED, kernel="scatter", batching=scatter_elements):
     """A copy of x in which x[i, indices[i, j, ..], ..] is combined with updates[i, j, ..], `reduction` none (the last
     update wins), add, mul, max or min. Shapes: x [..], indices and updates [s..] -> x's."""
 
@@ -155,7 +157,7 @@ class ScatterElements(Op, name="scatter_elements", traits=Trait.INDEXED, kernel=
         return [*same, *_within(self), *_reached(self, _axis(self), type_of(self.updates))]
 
 
-class ScatterND(Op, name="scatter_nd", traits=Trait.INDEXED, kernel="scatter"):
+class ScatterND(Op, name="scatter_nd", traits=Trait.INDEXED, kernel="scatter", batching=scatter_nd):
     """A copy of x in which slices addressed by the last axis of indices are combined with updates. Shapes: x [d1, ..,
     dk, r..], indices [s.., k], updates [s.., r..] -> x's."""
 

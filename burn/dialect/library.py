@@ -5,13 +5,14 @@ The runtime's library computes them, with one call per op.
 
 from __future__ import annotations
 
+from burn.dialect.batching.rules import COUNTED, leading
 from burn.dialect.dims import Dim, symbol
 from burn.dialect.op import Op, Operand, normalize_axis
 from burn.dialect.traits import Trait
 from burn.dialect.types import TensorType
 
 
-class Sort(Op, name="sort", traits=Trait.WRITES_IN_PLACE):
+class Sort(Op, name="sort", traits=Trait.WRITES_IN_PLACE, batching=leading("axis")):
     """Sorts along `axis`, stably; also returns the elements' original indices. NaN sorts last (largest). Shapes: x
     [...] -> values [...], indices [...] int64."""
 
@@ -25,7 +26,7 @@ class Sort(Op, name="sort", traits=Trait.WRITES_IN_PLACE):
         return [x, x.with_dtype("int64")]
 
 
-class NonZero(Op, name="nonzero"):
+class NonZero(Op, name="nonzero", batching=COUNTED):
     """The indices of the non-zero elements in row-major order, one column each. Shapes: x [d1, .., dr] -> [r, count],
     int64; `count` is a new symbol."""
 
@@ -37,7 +38,7 @@ class NonZero(Op, name="nonzero"):
         return TensorType("int64", (max(x.rank, 1), symbol(count)))
 
 
-class Unique(Op, name="unique", traits=Trait.WRITES_IN_PLACE):
+class Unique(Op, name="unique", traits=Trait.WRITES_IN_PLACE, batching=COUNTED):
     """The distinct elements (or slices along `axis`), sorted or in order of first appearance.
 
     Shapes: x [...] -> values [count] or [.., count, ..], first index of each [count], for every element the index of
@@ -67,7 +68,7 @@ FORMS = ("corners", "center", "ordered")
 order of lib_detect.c."""
 
 
-class NonMaxSuppression(Op, name="non_max_suppression"):
+class NonMaxSuppression(Op, name="non_max_suppression", batching=COUNTED):
     """Selects boxes by decreasing score and drops those that overlap a better one too much (ONNX NonMaxSuppression,
     torchvision nms).
 

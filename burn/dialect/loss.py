@@ -6,6 +6,7 @@ Both reduce `loss[n, d..] = -weight[target] * log_p[n, target, d..]`; elements w
 from __future__ import annotations
 
 from burn.dialect import ops
+from burn.dialect.batching.rules import by_entry, elementwise
 from burn.dialect.compose import check_equal, convert, dim_value, number, number_like, reshape
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op, Operand, same_type
@@ -64,7 +65,7 @@ def picked_loss(
     return ops.div(total, ops.reduce(share, kind="sum", axes=axes))
 
 
-class NllLoss(Op, name="nll_loss"):
+class NllLoss(Op, name="nll_loss", batching=by_entry(log_p=0, target=0)):
     """The negative log likelihood. Shapes: log_p [n, classes, d..], target [n, d..], weight [classes] -> [n, d..], or
     [] for a sum or (weighted) mean. Source: ONNX NegativeLogLikelihoodLoss."""
 
@@ -83,7 +84,7 @@ class NllLoss(Op, name="nll_loss"):
         return picked_loss(log_p, target, weight, reduction, ignore)
 
 
-class CrossEntropy(Op, name="cross_entropy"):
+class CrossEntropy(Op, name="cross_entropy", batching=by_entry(scores=0, target=0)):
     """The negative log likelihood of a softmax over axis 1. Shapes: scores [n, classes, d..], target [n, d..], weight
     [classes] -> the loss [n, d..] or [], and the log probabilities [n, classes, d..].
     Source: ONNX SoftmaxCrossEntropyLoss."""
@@ -108,7 +109,7 @@ LEAST_LOG = -100.0
 """The lower limit of logarithms of probabilities, as in PyTorch."""
 
 
-class BinaryCrossEntropy(Op, name="binary_cross_entropy"):
+class BinaryCrossEntropy(Op, name="binary_cross_entropy", batching=elementwise):
     """-(target log x + (1 - target) log(1 - x)), with logarithms of at least -100. Shapes: x and target broadcast to
     [...] -> [...], floats. Source: torch.nn.BCELoss."""
 

@@ -6,6 +6,7 @@ Statistics of 16-bit floats are computed in float32. Variances are means of squa
 from __future__ import annotations
 
 from burn.dialect import ops
+from burn.dialect.batching.rules import by_channel, folded, leading
 from burn.dialect.compose import along, check_equal, check_spreads, convert, mean, number_like, reshape, wide
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op, Operand, normalize_axis
@@ -80,7 +81,7 @@ def _spatial(x: ir.Value) -> tuple[int, ...]:
     return tuple(range(2, type_of(x).rank))
 
 
-class Variance(Op, name="variance"):
+class Variance(Op, name="variance", batching=leading("axes")):
     """The mean squared deviation from the mean over `axes`, computed in float32 for 16-bit floats.
 
     Shapes: x [d, ...] -> x's, without the axes or with size 1.
@@ -111,7 +112,7 @@ def centred(x: ir.Value, axes: tuple[int, ...]) -> ir.Value:
     return ops.sub(x, reshape(mean(x, axes), kept))
 
 
-class LayerNorm(Op, name="layer_norm"):
+class LayerNorm(Op, name="layer_norm", batching=leading("axis")):
     """(x - mean) / sqrt(variance + epsilon) over axes `axis` to the last, then times scale, plus bias
     (arXiv:1607.06450).
 
@@ -137,7 +138,7 @@ class LayerNorm(Op, name="layer_norm"):
         return convert(_affine(result, scale, bias), type_.dtype)
 
 
-class RmsNorm(Op, name="rms_norm"):
+class RmsNorm(Op, name="rms_norm", batching=leading("axis")):
     """x / sqrt(mean of x^2 + epsilon) over axes `axis` to the last, then times scale (arXiv:1910.07467).
 
     Shapes: x [a.., b..], scale broadcast to it -> [a.., b..]."""
@@ -163,7 +164,7 @@ class RmsNorm(Op, name="rms_norm"):
         return convert(_affine(result, scale, None), type_.dtype)
 
 
-class BatchNorm(Op, name="batch_norm"):
+class BatchNorm(Op, name="batch_norm", batching=by_channel):
     """scale * (x - mean) / sqrt(variance + epsilon) + bias with given statistics, one number per channel
     (arXiv:1502.03167).
 
@@ -195,7 +196,7 @@ class BatchNorm(Op, name="batch_norm"):
         return convert(ops.add(ops.mul(convert(x, dtype), factor), offset), type_.dtype)
 
 
-class InstanceNorm(Op, name="instance_norm"):
+class InstanceNorm(Op, name="instance_norm", batching=by_channel):
     """Centres and scales each channel of each sample by its own statistics (arXiv:1607.08022).
 
     Shapes: x [N, C, d..], scale and bias [C] -> [N, C, d..].
@@ -219,7 +220,7 @@ class InstanceNorm(Op, name="instance_norm"):
         return convert(_affine(result, scale, bias), type_.dtype)
 
 
-class GroupNorm(Op, name="group_norm"):
+class GroupNorm(Op, name="group_norm", batching=by_channel):
     """Centres and scales groups of channels of each sample by their own statistics (arXiv:1803.08494).
 
     Shapes: x [N, C, d..], scale and bias [C] -> [N, C, d..]; `groups` divides C.
@@ -249,7 +250,7 @@ class GroupNorm(Op, name="group_norm"):
         return convert(_affine(result, scale, bias), type_.dtype)
 
 
-class LpNorm(Op, name="lp_norm"):
+class LpNorm(Op, name="lp_norm", batching=leading("axis")):
     """x / its p-norm along `axis` (p 1 or 2); 0 if the norm is 0. Shapes: x [...] -> [...]."""
 
     x: Operand
@@ -275,7 +276,7 @@ class LpNorm(Op, name="lp_norm"):
         return convert(ops.select(ops.eq(norm, zero), zero, ops.div(value, norm)), type_.dtype)
 
 
-class Lrn(Op, name="lrn"):
+class Lrn(Op, name="lrn", batching=folded(x=0)):
     """Local response normalisation: x / (bias + alpha / size * sum of x^2 over `size` neighbouring channels)^beta.
 
     Shapes: x [N, C, d..] -> [N, C, d..]. (Krizhevsky et al. 2012.)"""

@@ -11,7 +11,8 @@
         @classmethod
         def decompose(cls, x, axis): ...      # only composites: the same thing in other ops
 
-The class defines the MLIR op, the builder (`Softmax.build(x, axis=1)`, also `dialect.ops.softmax`), accessors
+Further facts are keywords of the class: `traits`, `kernel` (the kind that computes it) and `batching` (its rule under
+`burn.vmap`). The class defines the MLIR op, the builder (`Softmax.build(x, axis=1)`, also `dialect.ops.softmax`), accessors
 (`op.x`, `op.axis`), the verifier and the reference page. Operands are annotated `Operand`, `Operand | None` or
 `Variadic`; attributes with a Python type from the table `CODECS`; regions `Region`. Attributes with a default may be left out.
 """
@@ -35,6 +36,9 @@ from burn.dialect.traits import Trait
 from burn.dialect.types import TensorType, type_of
 from burn.errors import Problem, TypeMismatch
 from burn.runtime import origins
+
+if typing.TYPE_CHECKING:
+    from burn.dialect.batching.rules import Rule
 
 
 class Burn(ext.Dialect, name="burn"):
@@ -217,12 +221,15 @@ class Op(Burn.Operation):
         TRAITS: ClassVar[Trait]
         KERNEL: ClassVar[str]
         SHOWN_AS: ClassVar[str]
+        BATCHING: ClassVar[Rule | str | None]
 
     TRAITS = Trait.NONE
     KERNEL = ""
     """The kind of kernel that computes it (`kernels.builders.BUILDERS`); "" for ops that fuse into any kernel."""
     SHOWN_AS = ""
     """The name in profiles and listings."""
+    BATCHING = None
+    """The batching rule (`batching/rules.py`), or the reason why there is none. Composites without a rule are decomposed."""
 
     def __init_subclass__(
         cls,
@@ -233,8 +240,11 @@ class Op(Burn.Operation):
         traits: Trait = Trait.NONE,
         kernel: str = "",
         shown_as: str = "",
+        batching: Rule | str | None = None,
     ) -> None:
         cls.TRAITS, cls.KERNEL, cls.SHOWN_AS = cls.TRAITS | traits, kernel or cls.KERNEL, shown_as or name
+        if batching is not None:
+            cls.BATCHING = staticmethod(batching) if callable(batching) else batching
         if not name:  # a family's base class
             cls.__annotations__ = {}
             super().__init_subclass__()

@@ -16,7 +16,9 @@ from burn.dialect.traits import Trait
 from burn.dialect.types import TensorType, type_of
 
 
-class Packed(Op, traits=Trait.CONTRACTION | Trait.PACKED, kernel="contract"):
+class Packed(
+    Op, traits=Trait.CONTRACTION | Trait.PACKED, kernel="contract", batching="operands are packed after tracing"
+):
     """The family. Every member has the attribute `columns`; `interleaved` is 1 for members without it."""
 
     columns: int

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from burn.dialect.batching.rules import elementwise
 from burn.dialect.functions import FUNCTIONS, Function
 from burn.dialect.op import Agreement, DTypeName, Op, Operand, same_type
 from burn.dialect.traits import Trait
 from burn.dialect.types import DTYPES, TensorType, broadcast_shapes, type_of
 
 
-class Pointwise(Op, traits=Trait.REPEATABLE):
+class Pointwise(Op, traits=Trait.REPEATABLE, batching=elementwise):
     """Base of the pointwise ops: `FUNCTION` is the scalar function's name for the code generators."""
 
     FUNCTION = ""

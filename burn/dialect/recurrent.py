@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from burn.dialect import ops
+from burn.dialect.batching.rules import folded
 from burn.dialect.compose import check_equal, dim_value, number, number_like, reshape
 from burn.dialect.dims import Dim
 from burn.dialect.mlir import ir
@@ -289,7 +290,7 @@ def resolve_activations(defaults: tuple[str, ...], options: dict) -> list[Functi
     return functions
 
 
-class Rnn(_Recurrent, name="rnn"):
+class Rnn(_Recurrent, name="rnn", batching=folded((2, 1), x=1, lengths=0, h=1)):
     """h' = f(x w^T + h r^T + b). Shapes: x [steps, batch, input], w [dirs, hidden, input], r [dirs, hidden, hidden],
     b [dirs, 2 hidden], lengths [batch], h [dirs, batch, hidden] -> [steps, dirs, batch, hidden], last h.
     Source: ONNX RNN."""
@@ -323,7 +324,7 @@ class Rnn(_Recurrent, name="rnn"):
         return [f(part.limited(ops.add(x, part.recur(states[0], 0, 1))))]
 
 
-class Gru(_Recurrent, name="gru"):
+class Gru(_Recurrent, name="gru", batching=folded((2, 1), x=1, lengths=0, h=1)):
     """z = f(..), r = f(..), n = g(x wn^T + (r * h) rn^T + b), h' = (1 - z) n + z h; gates in the order z, r, n.
 
     With `reset_after`, n = g(x wn^T + r * (h rn^T + rbn) + wbn). Shapes: as for rnn with 3 hidden instead of hidden in
@@ -376,7 +377,7 @@ class Gru(_Recurrent, name="gru"):
         return [ops.add(n, ops.mul(z, ops.sub(h, n)))]
 
 
-class Lstm(_Recurrent, name="lstm"):
+class Lstm(_Recurrent, name="lstm", batching=folded((2, 1, 1), x=1, lengths=0, h=1, c=1)):
     """i, o, f = f(..), c' = f c + i g(..), h' = o h(c'); gates in the order i, o, f, c.
 
     Shapes: as for rnn with 4 hidden instead of hidden in the weights and 8 hidden in b; c as h; peephole [dirs, 3

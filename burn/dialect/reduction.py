@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from burn.dialect.batching.rules import leading, windowed
 from burn.dialect.dims import Dim, at_most, dim_max, dim_min, floordiv, product
 from burn.dialect.op import Agreement, Op, Operand, normalize_axis
 from burn.dialect.traits import Trait
@@ -19,7 +20,7 @@ def _check_kind(cls: type[Op], kind: str, x: TensorType) -> None:
         cls.fail(f"'{kind}' does not take {x.dtype}", "kind")
 
 
-class Reduce(Op, name="reduce", traits=Trait.REDUCTION | Trait.REPEATABLE, kernel="reduce"):
+class Reduce(Op, name="reduce", traits=Trait.REDUCTION | Trait.REPEATABLE, kernel="reduce", batching=leading("axes")):
     """sum, prod, max, min, any or all over `axes`. Shapes: x [...] -> [...] without the axes, or with size 1 (`keepdims`).
     float16 and bfloat16 accumulate in float32. An empty max or min is minus or plus infinity (the type's limit)."""
 
@@ -46,7 +47,7 @@ def least_reduced(shape: Sequence[Dim], axes: Sequence[int]) -> tuple[Dim, Dim]:
     return reduced, dim_min(1, product(d for i, d in enumerate(shape) if i not in axes))
 
 
-class ArgReduce(Op, name="arg_reduce", traits=Trait.REDUCTION, kernel="reduce"):
+class ArgReduce(Op, name="arg_reduce", traits=Trait.REDUCTION, kernel="reduce", batching=leading("axis")):
     """The index along `axis` of the first (or last) maximum or minimum. Shapes: x [.., d, ..] -> [.., 1, ..] or without the
     axis; result int64. NaN counts as the extreme."""
 
@@ -65,7 +66,7 @@ class ArgReduce(Op, name="arg_reduce", traits=Trait.REDUCTION, kernel="reduce"):
         return TensorType("int64", (*x.shape[:axis], *kept, *x.shape[axis + 1 :]))
 
 
-class Scan(Op, name="cumulative", kernel="cumulative"):
+class Scan(Op, name="cumulative", kernel="cumulative", batching=leading("axis")):
     """Running sum, prod, max or min along `axis`, optionally exclusive of the current element or from the end.
     Shapes: x [...] -> [...]."""
 
@@ -84,7 +85,7 @@ class Scan(Op, name="cumulative", kernel="cumulative"):
         return x
 
 
-class WindowReduce(Op, name="window_reduce", traits=Trait.FOLLOWS_PRECISION, kernel="window"):
+class WindowReduce(Op, name="window_reduce", traits=Trait.FOLLOWS_PRECISION, kernel="window", batching=windowed):
     """sum, prod, max or min over a sliding window of the last (or, channels-last, middle) spatial axes.
 
     Every entry of `window`, `strides`, `dilations`, `low`, `high` belongs to one axis of x (1, 1, 1, 0, 0 for axes

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from burn.dialect import ops
+from burn.dialect.batching.rules import leading
 from burn.dialect.compose import along, convert, dim_value, number, number_like
 from burn.dialect.dims import Dim, ceildiv
 from burn.dialect.mlir import ir
@@ -145,7 +146,7 @@ class Filter:
 FILTERS = {"linear": Filter(_triangle, 1), "cubic": Filter(_keys, 2)}
 
 
-class Resize(Op, name="resize"):
+class Resize(Op, name="resize", batching=leading("axes")):
     """Resamples `axes` to `sizes`. Shapes: x [...], scales [n] float, roi [2 n] float (starts, then ends) -> [...] with
     `sizes` at `axes`; n is the number of axes.
 

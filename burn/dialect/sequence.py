@@ -8,6 +8,7 @@ these ops.
 
 from __future__ import annotations
 
+from burn.dialect.batching.rules import LISTS
 from burn.dialect.dims import Dim, symbol
 from burn.dialect.op import DTypeName, Op, Operand, normalize_axis
 from burn.dialect.types import DTYPES, TensorType
@@ -43,7 +44,7 @@ class ListEmpty(Op, name="list_empty"):
         return LIST
 
 
-class ListInsert(Op, name="list_insert"):
+class ListInsert(Op, name="list_insert", batching=LISTS):
     """The list with a tensor inserted at a position (by default at the end; a negative one counts from the end).
     Shapes: list, x [...], position [] int64 -> list."""
 
@@ -57,7 +58,7 @@ class ListInsert(Op, name="list_insert"):
         return LIST
 
 
-class ListErase(Op, name="list_erase"):
+class ListErase(Op, name="list_erase", batching=LISTS):
     """The list without the element at a position, by default the last. Shapes: list, position [] int64 -> list."""
 
     list: Operand
@@ -69,7 +70,7 @@ class ListErase(Op, name="list_erase"):
         return LIST
 
 
-class ListLength(Op, name="list_length"):
+class ListLength(Op, name="list_length", batching=LISTS):
     """The number of elements. Shapes: list -> [] int64."""
 
     list: Operand
@@ -80,7 +81,7 @@ class ListLength(Op, name="list_length"):
         return POSITION
 
 
-class ListAt(Op, name="list_at"):
+class ListAt(Op, name="list_at", batching=LISTS):
     """The tensor at a position; without a position, that of an optional. It must have the given element type and sizes;
     each -1 is one of the new `symbols`. Shapes: list, position [] int64 -> sizes."""
 
@@ -98,7 +99,7 @@ class ListAt(Op, name="list_at"):
         return found(cls, dtype, sizes, symbols)
 
 
-class ListConcat(Op, name="list_concat"):
+class ListConcat(Op, name="list_concat", batching=LISTS):
     """Concatenates all tensors along an axis, a new one if `stack`. `sizes` are the result's; each -1 is one of the new
     `symbols`. Shapes: list -> sizes."""
 
@@ -119,7 +120,7 @@ class ListConcat(Op, name="list_concat"):
         return found(cls, dtype, sizes, symbols)
 
 
-class ListSplit(Op, name="list_split"):
+class ListSplit(Op, name="list_split", batching=LISTS):
     """Splits a tensor along an axis into parts of the lengths `parts`. If that is one number, all parts have that
     length (the last may be shorter). Without it the parts are slices, which lose the axis unless `keep`. Shapes: x
     [...], parts [n] or [] int64 -> list."""

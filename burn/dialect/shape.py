@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from burn.dialect.batching.rules import broadcast, joined, padded, reshaped, sliced, transposed
 from burn.dialect.dims import RELATIONS, Dim, Expr, at_most, ceildiv, dim_max, dim_min, floordiv, non_negative, product
 from burn.dialect.op import Agreement, DTypeName, Op, Operand, Variadic, normalize_axis
 from burn.dialect.traits import Trait
@@ -78,7 +79,7 @@ class DimValues(Op, name="dim_values", traits=Trait.CONSTANT | Trait.GENERATED):
         return TensorType("int64", () if scalar else (len(dims),))
 
 
-class ReadDim(Op, name="read_dim", pure=False):
+class ReadDim(Op, name="read_dim", pure=False, batching="a size cannot differ between examples"):
     """Defines the size `symbol` as element `position` (in memory order) of an integer tensor, read at run time. It must lie
     in [minimum, maximum]. Shapes: x [...] -> nothing."""
 
@@ -110,7 +111,9 @@ class CheckSize(Op, name="check_size", pure=False):
         return []
 
 
-class BroadcastTo(Op, name="broadcast_to", traits=Trait.VIEW | Trait.REPEATABLE | Trait.FOLLOWS_PRECISION):
+class BroadcastTo(
+    Op, name="broadcast_to", traits=Trait.VIEW | Trait.REPEATABLE | Trait.FOLLOWS_PRECISION, batching=broadcast
+):
     """Repeats axes of size 1 (and missing leading axes) to `shape`. Shapes: x -> shape."""
 
     x: Operand
@@ -133,7 +136,9 @@ class BroadcastTo(Op, name="broadcast_to", traits=Trait.VIEW | Trait.REPEATABLE 
         ]
 
 
-class Reshape(Op, name="reshape", traits=Trait.VIEW | Trait.REPEATABLE | Trait.FOLLOWS_PRECISION | Trait.ALIAS):
+class Reshape(
+    Op, name="reshape", traits=Trait.VIEW | Trait.REPEATABLE | Trait.FOLLOWS_PRECISION | Trait.ALIAS, batching=reshaped
+):
     """The same elements in row-major order with another shape. Shapes: x -> shape, of as many elements."""
 
     x: Operand
@@ -150,7 +155,9 @@ class Reshape(Op, name="reshape", traits=Trait.VIEW | Trait.REPEATABLE | Trait.F
         return [Agreement(type_of(self.x).elements, type_of(self.operation.results[0]).elements)]
 
 
-class Transpose(Op, name="transpose", traits=Trait.VIEW | Trait.REPEATABLE | Trait.FOLLOWS_PRECISION):
+class Transpose(
+    Op, name="transpose", traits=Trait.VIEW | Trait.REPEATABLE | Trait.FOLLOWS_PRECISION, batching=transposed
+):
     """Result axis i is operand axis `permutation[i]`."""
 
     x: Operand
@@ -163,7 +170,7 @@ class Transpose(Op, name="transpose", traits=Trait.VIEW | Trait.REPEATABLE | Tra
         return x.with_shape(tuple(x.shape[p] for p in permutation))
 
 
-class Slice(Op, name="slice", traits=Trait.VIEW | Trait.REPEATABLE | Trait.FOLLOWS_PRECISION):
+class Slice(Op, name="slice", traits=Trait.VIEW | Trait.REPEATABLE | Trait.FOLLOWS_PRECISION, batching=sliced):
     """Elements start, start + step, ... (`sizes` of them) of every axis; negative steps walk backwards.
     Shapes: x [d0, ...] -> sizes. The caller has clamped starts and sizes into range."""
 
@@ -197,7 +204,7 @@ class Slice(Op, name="slice", traits=Trait.VIEW | Trait.REPEATABLE | Trait.FOLLO
         return needs
 
 
-class Pad(Op, name="pad", traits=Trait.FOLLOWS_PRECISION):
+class Pad(Op, name="pad", traits=Trait.FOLLOWS_PRECISION, batching=padded):
     """`value` (a scalar tensor) before, after and, `interior` times, between the elements of every axis. Pads are >= 0.
     Shapes: x [d, ...], value [] -> [low + d + (d - 1) * interior + high, ...]."""
 
@@ -220,7 +227,7 @@ class Pad(Op, name="pad", traits=Trait.FOLLOWS_PRECISION):
         return x.with_shape(tuple(shape))
 
 
-class Concat(Op, name="concat", traits=Trait.FOLLOWS_PRECISION):
+class Concat(Op, name="concat", traits=Trait.FOLLOWS_PRECISION, batching=joined):
     """Concatenates the operands along `axis`. Shapes: [.., di, ..] -> [.., sum of di, ..]."""
 
     xs: Variadic

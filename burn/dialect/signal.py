@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 
 from burn.dialect import ops
+from burn.dialect.batching.rules import together
 from burn.dialect.compose import check_equal, dim_value, number, reshape
 from burn.dialect.dims import Dim
 from burn.dialect.mlir import ir
@@ -23,7 +24,7 @@ Pair = tuple[ir.Value, "ir.Value | None"]
 """Real and imaginary part; None for zero."""
 
 
-class Dft(Op, name="dft"):
+class Dft(Op, name="dft", batching=together):
     """sum over t of x[t] exp(-2 pi i k t / n) along the last axis; `inverse` uses the sign + and divides by n.
 
     Shapes: re and im [.., n] -> real and imaginary part [.., n]. An absent im is zero. Source: ONNX DFT.

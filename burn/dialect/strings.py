@@ -4,6 +4,7 @@ library computes them."""
 
 from __future__ import annotations
 
+from burn.dialect.batching.rules import COUNTED, elementwise, looked_up, together
 from burn.dialect.dims import symbol
 from burn.dialect.op import DTypeName, Op, Operand
 from burn.dialect.types import DTYPES, TensorType
@@ -20,7 +21,7 @@ def check_strings(cls: type[Op], *types_: TensorType) -> None:
             cls.fail(f"takes strings, not {type_}")
 
 
-class StringConcat(Op, name="string_concat"):
+class StringConcat(Op, name="string_concat", batching=together):
     """Concatenates each string of lhs with that of rhs. Shapes: lhs, rhs [...] -> [...]."""
 
     lhs: Operand
@@ -34,7 +35,7 @@ class StringConcat(Op, name="string_concat"):
         return lhs
 
 
-class StringCase(Op, name="string_case"):
+class StringCase(Op, name="string_case", batching=looked_up):
     """Each string with its characters mapped by the table: upper or lower case.
 
     Shapes: x [...], table [n, 4] int32, rows sorted by code point, each with up to three code points that replace it ->
@@ -52,7 +53,7 @@ class StringCase(Op, name="string_case"):
         return x
 
 
-class StringSplit(Op, name="string_split"):
+class StringSplit(Op, name="string_split", batching=COUNTED):
     """Splits each string at delimiters (without a delimiter at runs of white space) into at most `maximum` + 1 pieces,
     unless it is negative. Rows are padded with empty strings.
 
@@ -73,7 +74,7 @@ class StringSplit(Op, name="string_split"):
         return [x.with_shape((*x.shape, symbol(count))), x.with_dtype("int64")]
 
 
-class StringMatch(Op, name="string_match"):
+class StringMatch(Op, name="string_match", batching=looked_up):
     """True if a regular expression matches the whole string. Shapes: x [...], program [n, 3] int64, from
     `regex.compile` -> [...] bool."""
 
@@ -88,7 +89,7 @@ class StringMatch(Op, name="string_match"):
         return x.with_dtype("bool")
 
 
-class StringTokens(Op, name="string_tokens"):
+class StringTokens(Op, name="string_tokens", batching=COUNTED):
     """The successive matches of a regular expression in each string; with `between` the substrings between those.
     Matches of fewer than `least` characters do not count; rows are padded with empty strings. Of the matches that begin
     at one character the longest counts.
@@ -113,7 +114,7 @@ class StringTokens(Op, name="string_tokens"):
         return [x.with_shape((*x.shape, symbol(count))), x.with_dtype("int64")]
 
 
-class StringFind(Op, name="string_find"):
+class StringFind(Op, name="string_find", batching=looked_up):
     """The first index of each string among the keys, or -1. Shapes: x [...], keys [n] -> [...] int64."""
 
     x: Operand
@@ -127,7 +128,7 @@ class StringFind(Op, name="string_find"):
         return x.with_dtype("int64")
 
 
-class StringRank(Op, name="string_rank"):
+class StringRank(Op, name="string_rank", batching="it ranks the strings of all examples together"):
     """The number of elements before each string in the order of their code points. Shapes: x [...] -> [...] int64."""
 
     x: Operand
@@ -138,7 +139,7 @@ class StringRank(Op, name="string_rank"):
         return x.with_dtype("int64")
 
 
-class NumberToString(Op, name="number_to_string"):
+class NumberToString(Op, name="number_to_string", batching=elementwise):
     """Numbers as text; floats have the fewest digits from which the element type `precision` reads them back. Shapes: x
     [...] float64, int64, uint64 or bool -> [...]."""
 
@@ -154,7 +155,7 @@ class NumberToString(Op, name="number_to_string"):
         return x.with_dtype("string")
 
 
-class StringToNumber(Op, name="string_to_number"):
+class StringToNumber(Op, name="string_to_number", batching=elementwise):
     """Parses strings as decimal numbers, ignoring blanks around them. A string that is no number aborts the run.
     Shapes: x [...] -> [...] of `dtype`: float64, int64 or uint64."""
 

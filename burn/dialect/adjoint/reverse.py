@@ -41,8 +41,17 @@ class Custom:
 Backward: TypeAlias = Callable[
     [Sequence[Value], Sequence[Value], Sequence["Value | None"], Sequence[bool]], "Sequence[Value | None]"
 ]
-Customs = dict[Any, Custom]
-"""By each of the results. The backward pass of a region with such results adds its own."""
+
+
+class Customs(dict[Any, Custom]):
+    """By each of the results. The backward pass of a region with such results adds its own.
+
+    kept: what owns values among the keys, or values that backward functions hold. MLIR's values do not keep their ops alive, and
+    a new op may get the address of one that is freed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.kept: list[object] = []
 
 
 def move_customs(customs: Customs, copies: Copies, around: tuple[Copies, ...] = ()) -> None:
@@ -67,7 +76,7 @@ def gradients(
     composites and loops are replaced in the program by ops that compute the same results and further values for the
     backward pass. Raises TypeMismatch naming every op on the path that has no derivative.
     """
-    walk = _Walk(inputs, {} if customs is None else customs)
+    walk = _Walk(inputs, Customs() if customs is None else customs)
     order = walk.order(outputs)
     walk.refuse(order)
     for value, g in zip(outputs, cotangents, strict=True):

@@ -225,3 +225,41 @@ class _Recorded(Section):
             copies.update(zip(application.all(), results, strict=True))
         move_customs(self.customs, copies)
         return [copied(v) for v in self.outputs]
+
+
+def rebuilt(
+    outputs: Sequence[Deferred], inputs: Sequence[Value], customs: Customs, given: Callable[[Value], Value]
+) -> tuple[list[Value], list[Value]]:
+    """Builds recorded ops in the program under construction. Returns the values that stand for outputs and for inputs. given: the
+    value of an operand from elsewhere."""
+
+    def inside(value: Deferred) -> Application | None:
+        return value.origin or value.application
+
+    _, outside = _reached(outputs, inputs, customs, inside, Application.values)
+    copies: dict[Any, Any] = {v: alias(given(v)) for v in inputs}
+    copies.update((v, given(v)) for v in outside)
+
+    def build(value: Deferred) -> None:
+        """Operands first."""
+        stack = [value]
+        while stack:
+            last = stack[-1]
+            maker = None if last in copies else inside(last)
+            waiting = [] if maker is None else [v for v in maker.values() if v not in copies]
+            stack += waiting
+            if waiting:
+                continue
+            stack.pop()
+            if maker is not None:
+                operands = [[copies[v] for v in o] if isinstance(o, list) else copies.get(o) for o in maker.operands]
+                results = maker.op.build(*operands, result_types=maker.types, **maker.attrs)
+                copies.update(zip(maker.all(), results if isinstance(results, list) else [results], strict=True))
+
+    for value in outputs:
+        build(value)
+    for custom in {id(c): c for v in list(copies) if (c := customs.get(v)) is not None}.values():
+        for value in (*custom.results, *custom.operands, *custom.residuals):
+            build(value)  # type: ignore[arg-type]  # recorded, as the outputs are
+    move_customs(customs, copies)
+    return [copies[v] for v in outputs], [copies[v] for v in inputs]
