@@ -31,9 +31,13 @@ if TYPE_CHECKING:
     from burn.random import manual_seed
     from burn.runtime import Executable
     from burn.tensors import Dim, Tensor, constant, from_numpy, tensor
+    from burn.tensors.associative import associative_scan
     from burn.tensors.control import check_size, cond, fori_loop, loop, read_dim, scan, while_loop
     from burn.tensors.functions import *  # noqa: F403
     from burn.tensors.gradients import checkpoint, custom_vjp, grad, jvp, stop_gradient, value_and_grad, vjp
+    from burn.tensors.linear import custom_jvp, linearize
+    from burn.transforms.jacobians import hessian, jacfwd, jacrev
+    from burn.transforms.mapping import vmap
 
     __version__: str
 
@@ -53,6 +57,8 @@ __all__ = [
     "grad", "value_and_grad", "vjp", "jvp", "stop_gradient", "custom_vjp", "checkpoint",
     # operators of one's own
     "custom_op", "custom",
+    # maps over examples, Jacobians
+    "vmap", "jacfwd", "jacrev", "hessian", "linearize", "custom_jvp", "associative_scan",
     # JAX's functions
     "from_jax",
     # out again
@@ -76,6 +82,10 @@ _HOMES = {
         "custom_vjp",
         "checkpoint",
     ),
+    "burn.tensors.linear": ("custom_jvp", "linearize"),
+    "burn.tensors.associative": ("associative_scan",),
+    "burn.transforms.mapping": ("vmap",),
+    "burn.transforms.jacobians": ("hessian", "jacfwd", "jacrev"),
     "burn.generation": ("generate",),
     "burn.random": ("manual_seed",),
     "burn.fft": ("hann_window", "hamming_window", "blackman_window"),

@@ -44,6 +44,7 @@ TITLES = {
     "tensor": ("Tensor", "burn.tensors.tensor"),
     "control": ("Control flow", "burn.tensors.control"),
     "gradients": ("Gradients", "burn.tensors.gradients"),
+    "transforms": ("Transforms", "burn.transforms"),
     "errors": ("Errors", "burn.errors"),
     **{page: (path, path) for path, page in MODULES.items()},
 }
@@ -54,6 +55,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "operators-onnx-runtime": tables.vendor_page,
     "operators-torch": tables.torch_page,
     "derivatives": tables.derivative_page,
+    "batching": tables.batching_page,
     "passes": tables.pass_page,
     "commands": tables.command_page,
     "gallery": tables.gallery_page,
@@ -61,7 +63,16 @@ TABLES: dict[str, Callable[[], str]] = {
 }
 
 SECTIONS = {
-    "Functions and tensors": ("run", "run-torch", "run-jax", "tensor", "tensor-*", "control", "gradients"),
+    "Functions and tensors": (
+        "run",
+        "run-torch",
+        "run-jax",
+        "tensor",
+        "tensor-*",
+        "control",
+        "gradients",
+        "transforms",
+    ),
     "Families of functions": ("linalg", "fft", "random"),
     "Models and training": (
         "nn",
@@ -77,7 +88,7 @@ SECTIONS = {
     "Operators of one's own": ("custom",),
     "Examples": ("gallery",),
     "Tools": ("debug", "errors", "commands", "environment"),
-    "Ops and operators": ("operators-*", "ops", "ops-*", "derivatives", "passes"),
+    "Ops and operators": ("operators-*", "ops", "ops-*", "derivatives", "batching", "passes"),
 }
 """Sections of the index, and their pages in order; `x-*` is every page of that beginning."""
 

@@ -74,6 +74,7 @@ CORE: Mapping[str, tuple[str, ...]] = {
     "tensor": ("Tensor", "tensor", "constant", "from_numpy", "Dim"),
     "control": ("cond", "while_loop", "fori_loop", "loop", "scan", "read_dim", "check_size"),
     "gradients": ("grad", "value_and_grad", "vjp", "jvp", "stop_gradient", "custom_vjp", "checkpoint"),
+    "transforms": ("vmap", "jacfwd", "jacrev", "hessian", "linearize", "custom_jvp", "associative_scan"),
 }  # fmt: skip
 """Pages of the names that `burn` itself defines, in the order of each page."""
 

@@ -15,6 +15,7 @@ from entries import markdown, module
 
 from burn import ops
 from burn.dialect.adjoint import rules
+from burn.dialect.batching import walk
 from burn.dialect.op import REGISTRY
 from burn.dialect.types import DTYPES
 from burn.variables import VARIABLES
@@ -53,6 +54,18 @@ def derivative_page() -> str:
     rows = [(f"`{name}`", derivative_of(name)) for name in names]
     head = ["# Derivatives", "", *module(import_module("burn.dialect.adjoint"))]
     return "\n".join([*head, *table(("op", "derivative"), rows)])
+
+
+BATCHING = {"rule": "rule", "composite": "through its decomposition", "shared": "all examples share it"}
+
+
+def batching_page() -> str:
+    """How burn.vmap maps every op."""
+    names = [name for name in sorted(REGISTRY) if name not in ops.STRUCTURAL - {"if", "loop"}]
+    kinds = [(name, walk.kind(name)) for name in names]
+    rows = [(f"`{name}`", BATCHING.get(kind, f"none: {REGISTRY[name].BATCHING}")) for name, kind in kinds]
+    head = ["# Batching", "", *module(import_module("burn.dialect.batching"))]
+    return "\n".join([*head, *table(("op", "under `burn.vmap`"), rows)])
 
 
 KINDS = {"float": "floats", "int": "ints", "uint": "uints", "bool": "bools"}

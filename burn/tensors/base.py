@@ -83,12 +83,15 @@ class Base:
         value = self._value
         tracer = active()
         if not isinstance(value, Deferred):
-            if tracer is None or self._tracer is not tracer:
+            copy = seen(value)
+            if copy is not value:
+                return copy
+            if tracer is None or not (self._tracer is tracer or tracer.sees(self._tracer)):
                 self._must_be_alive()
                 if tracer is None or self._tracer is not None:
                     raise TypeMismatch("this tensor belongs to another traced function", ["pass it as an argument"])
-            return seen(value)
-        return value if tracer is None else tracer.constant(value, array_weight(self._elements()), "constant")
+            return value
+        return value if tracer is None else tracer.captured(value, lambda: array_weight(self._elements()))
 
     @property
     def type(self) -> TensorType:

@@ -22,7 +22,7 @@ from burn.dialect.adjoint import gradients, sections
 from burn.dialect.adjoint.reverse import Backward, Custom, Customs
 from burn.dialect.adjoint.sections import alias
 from burn.dialect.copies import seen_now
-from burn.dialect.deferred import Value, make_kin, remembering
+from burn.dialect.deferred import Deferred, Value, make_kin, remembering
 from burn.dialect.types import FLOATS, TensorType, type_of
 from burn.errors import Problem, TypeMismatch
 from burn.tensors.base import Base, made
@@ -31,23 +31,28 @@ from burn.tensors.tensor import Tensor
 from burn.tensors.tracer import active
 from burn.tensors.trees import Structure, flatten, is_array, is_leaf, paths, unflatten
 
-_customs: ContextVar[dict[Any, Custom] | None] = ContextVar("customs", default=None)
+_customs: ContextVar[Customs | None] = ContextVar("customs", default=None)
 
 
 @contextmanager
-def _differentiating(keep: bool = False) -> Iterator[dict[Any, Custom]]:
+def _differentiating(keep: bool = False) -> Iterator[Customs]:
     """Collects the custom rules that functions called inside register for their results. keep: for a later backward pass."""
     customs = _customs.get()
     if customs is not None:
         yield customs
         return
-    customs = {}
+    customs = Customs()
     token = _customs.set(customs)
     try:
         with remembering(keep):
             yield customs
     finally:
         _customs.reset(token)
+
+
+def registered() -> Customs | None:
+    """The custom rules collected so far; None if nothing is differentiated."""
+    return _customs.get()
 
 
 class Gradients(dict[str, Tensor]):
@@ -106,7 +111,7 @@ def value_and_grad(
 
 
 @contextmanager
-def own_derivatives() -> Iterator[dict[Any, Custom]]:
+def own_derivatives() -> Iterator[Customs]:
     """Inside, functions register their own derivatives (`custom_vjp`) as if they were differentiated."""
     with _differentiating() as customs:
         yield customs
@@ -147,10 +152,21 @@ def vjp(function: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[[Any
             raise TypeMismatch("the cotangent has another structure than the result", [f"{own}, not {structure}"])
         cotangents = [_like(g, leaf) for g, leaf in zip(given, leaves, strict=True)]
         with _differentiating(keep=True):
-            found = iter(gradients([leaf.value for leaf in leaves], cotangents, values, customs))
+            found = iter(_pulled(leaves, cotangents, values, customs))
             return tuple(part.result([_or_zeros(next(found), v) for v in part.values]) for part in parts)
 
     return result, back
+
+
+def _pulled(
+    outputs: Sequence[Tensor], cotangents: Sequence[Value | None], inputs: Sequence[Value], customs: Customs
+) -> list[Value | None]:
+    """The cotangents of inputs, given those of outputs. Ops that were recorded before the present traced function began are built
+    in it first."""
+    if active() is None or not any(isinstance(t._value, Deferred) for t in outputs):
+        return gradients([t.value for t in outputs], cotangents, inputs, customs)
+    built, sources = sections.rebuilt([t._value for t in outputs], inputs, customs, lambda v: made(v).value)
+    return gradients(built, cotangents, sources, customs)
 
 
 def jvp(function: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:

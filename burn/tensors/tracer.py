@@ -6,6 +6,7 @@ region can use them. Each parameter is one constant, for any number of uses.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -16,6 +17,7 @@ import numpy as np
 
 from burn.dialect import ops
 from burn.dialect.compose import signed
+from burn.dialect.deferred import Deferred
 from burn.dialect.dims import Expr, symbol, symbols
 from burn.dialect.mlir import context, ir
 from burn.dialect.op import PROGRAM, user_lines
@@ -72,6 +74,8 @@ class Tracer:
         self.modules: dict[int, object] = {}
         self._carried: set[int] = set()  # parameters carried by a surrounding loop
         self.ended = False  # its values may be deleted
+        self.outer: Tracer | None = None  # for a tracer of a region: that of the code around it
+        self.holder: object = None  # keeps the region's values alive
         self._constants: dict[int, tuple[object, ir.Value]] = {}  # id -> (what keeps the id taken, the value)
         self._last_constant: ir.Operation | None = None
         self._sizes = {name for _, t in inputs for dim in t.shape for name in symbols(dim)}
@@ -82,6 +86,19 @@ class Tracer:
         if known is None:
             known = self._constants[id(owner)] = (owner, self.literal(weight, hint))
         return known[1]
+
+    def captured(self, value: Deferred, weight: Callable[[], Weight]) -> ir.Value:
+        """The value of a lazy tensor that the function uses: a constant of its elements."""
+        return self.constant(value, weight(), "constant")
+
+    def sees(self, other: Tracer | None) -> bool:
+        """True if values of a tracer can be used: its own, and those of the code around it."""
+        tracer: Tracer | None = self
+        while tracer is not None:
+            if tracer is other:
+                return True
+            tracer = tracer.outer
+        return False
 
     def parameter(self, owner: Owned) -> ir.Value:
         """The value of a parameter: its last assigned value, else an input of the program or a constant, made at the first
@@ -102,7 +119,7 @@ class Tracer:
         """Assigns a parameter, for the following ops and after the run. Raises TypeMismatch in a region."""
         if ir.InsertionPoint.current.block != self.program.block and id(owner) not in self._carried:
             raise TypeMismatch(
-                "a parameter is not assigned inside of burn.cond, burn.scan and the like",
+                "a parameter is not assigned inside of burn.cond, burn.scan, burn.vmap and the like",
                 [f"'{owner.name}'; return its new elements, and assign them outside"],
             )
         self.parameter(owner)
@@ -192,6 +209,22 @@ def tracing(tracer: Tracer) -> Iterator[Tracer]:
             yield tracer
     finally:
         tracer.ended = True  # passes will rewrite the program
+        _current.reset(token)
+
+
+@contextmanager
+def nested() -> Iterator[Tracer]:
+    """A tracer of the same program, for a region whose ops are rewritten when it is complete. Tensors made inside cannot be used
+    after it. Parameters cannot be assigned inside."""
+    outer = current()
+    tracer = copy.copy(outer)
+    tracer.outer, tracer._carried = outer, set()
+    token = _current.set(tracer)
+    try:
+        yield tracer
+    finally:
+        tracer.ended = True
+        outer._last_constant = tracer._last_constant
         _current.reset(token)
 
 

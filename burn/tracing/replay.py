@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from burn.dialect import ops
+from burn.dialect.adjoint.reverse import Customs, move_customs
 from burn.dialect.compose import as_list
 from burn.dialect.compose import check_size as check
 from burn.dialect.control import Return, Yield
@@ -29,10 +30,12 @@ from burn.tensors.control import cond, loop
 from burn.tensors.tracer import active
 
 
-def replay(program: Program, inputs: Sequence[Tensor | None]) -> list[Tensor]:
-    """The outputs that the program has for these inputs (None for one that it does not use, and for the random state). Raises
+def replay(program: Program, inputs: Sequence[Tensor | None], customs: Customs | None = None) -> list[Tensor]:
+    """The outputs that the program has for these inputs (None for one that it does not use, and for the random state).
+
+    customs: values with backward functions. Values of the program pass their functions to the values that stand for them. Raises
     TypeMismatch for inputs that do not fit it."""
-    own = _Replay(program)
+    own = _Replay(program, customs)
     own.bind(program.input_names, program.inputs, inputs)
     return [made(own.values[v]) for v in own.block(program.block)]
 
@@ -40,8 +43,8 @@ def replay(program: Program, inputs: Sequence[Tensor | None]) -> list[Tensor]:
 class _Replay:
     """values: what stands for the program's values here; sizes: for its symbols."""
 
-    def __init__(self, program: Program) -> None:
-        self.program = program
+    def __init__(self, program: Program, customs: Customs | None = None) -> None:
+        self.program, self.customs = program, customs
         self.state = program.inputs[-1] if program.random_state else None
         self.values: dict[Any, Value] = {}
         self.sizes: dict[Atom, Dim] = {}
@@ -87,6 +90,8 @@ class _Replay:
             op = operation.opview
             assert isinstance(op, Op)
             if isinstance(op, Return | Yield):
+                if self.customs:  # at the end of each iteration of a loop, which then has other values
+                    move_customs(self.customs, dict(self.values))
                 return list(operation.operands)
             with op.operation.location:  # what cannot be built or differentiated is named as it is in the model
                 self._op(op)
