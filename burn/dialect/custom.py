@@ -155,7 +155,7 @@ def is_kept_whole() -> bool:
     return _kept.get()
 
 
-class Custom(Op, name="custom"):
+class Custom(Op, name="custom", batching="a custom op is mapped only if burn functions are its one body"):
     """A user's op (`burn.custom_op`). Shapes: values [...]... -> what the op's own inference gives.
 
     called: its name. key: the digest of its definition. settings: its attributes as JSON. body: the body that runs, which the

@@ -18,7 +18,7 @@ def associative_scan(function: Callable[[Any, Any], Any], elems: Any, reverse: b
     """The running reduction of `elems` along `axis` by an associative function: element i of the result combines elements 0 to i.
     With `reverse`, it combines the last to i, in this order.
 
-    function(a, b) combines two stacks of elements of equal shapes, a before b, index by index along `axis`: an elementwise
+    function(a, b) combines two stacks of elements of equal shapes, a before b, index by index along `axis`. It is an elementwise
     function, or one that `burn.vmap` maps. elems is a tensor or a container of tensors whose `axis` has one size n, a number. The
     function is called O(log n) times on O(n) elements in all; `burn.scan` has n steps. Raises TypeMismatch if the sizes differ or
     are symbolic, or if the function changes structure, shape or element type. Source: Blelloch, Prefix sums and their

@@ -32,8 +32,9 @@ def jacrev(function: Callable[..., Any], argnums: int | Sequence[int] = 0, has_a
 
     function: of tensors, containers of them or modules, to a float tensor or a container of them. With `has_aux` it returns a
     pair of that and anything else, which is passed on. The Jacobian has the structure of the function's result, and each leaf of
-    it has that of the argument (for a module, a dictionary by path; for several argnums, a tuple). Shapes: for a result [r..] and
-    an argument [a..], [r.., a..]. Raises TypeMismatch for what is not differentiable."""
+    it has that of the argument. For a module that is a dictionary by path, for several argnums a tuple.
+
+    Shapes: for a result [r..] and an argument [a..], [r.., a..]. Raises TypeMismatch for what is not differentiable."""
     return _jacobian(function, argnums, has_aux, _backward)
 
 

@@ -72,8 +72,8 @@ def vmap(
         results = batched(one, operands, size, randomness)
         (of_result,) = structures
         wanted = _matched(out_axes, of_result, "out_axes", "the result")
-        places = zip(trees.paths(of_result), results, wanted, strict=True)
-        values = [_placed(item, axis, size, path) for path, item, axis in places]
+        outputs = zip(trees.paths(of_result), results, wanted, strict=True)
+        values = [_placed(item, axis, size, path) for path, item, axis in outputs]
         make_kin(values)
         return trees.unflatten(of_result, map(made, values))
 

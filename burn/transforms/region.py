@@ -73,7 +73,7 @@ def _built(function: One, operands: Sequence[Item], size: Dim, randomness: str, 
 
 
 class _Held(dict[Any, Any]):
-    """What stands for values of one example that an earlier walk batched: arguments of the region under construction."""
+    """Stands for values of one example that an earlier walk batched, with arguments of the region under construction."""
 
     def __init__(self, earlier: Walk | None, walk: Walk, block: ir.Block) -> None:
         super().__init__()

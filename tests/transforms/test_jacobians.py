@@ -167,8 +167,8 @@ def test_associative_scan_is_differentiable_and_maps() -> None:
         for m in row[1:]:
             found.append(found[-1] @ m)
     same(burn.jit(burn.vmap(scan))(matmuls), np.array(want))
-    product = lambda x: burn.associative_scan(lambda p, q: p * q, x)[-1]  # noqa: E731
-    same(burn.grad(product)(X[0]), np.prod(X[0]) / X[0])
+    last = lambda x: burn.associative_scan(lambda p, q: p * q, x)[-1]  # noqa: E731
+    same(burn.grad(last)(X[0]), np.prod(X[0]) / X[0])
 
 
 def test_associative_scan_errors() -> None:

@@ -114,7 +114,7 @@ def test_modules_are_shared() -> None:
 
 # ---- derivatives -------------------------------------------------------------------------------------------------------
 def test_gradient_of_captured_tensors() -> None:
-    """What the mapped function captures is reached by derivatives, lazily and in a traced function."""
+    """Derivatives reach the tensors that the mapped function captures, lazily and in a traced function."""
     total = lambda w: burn.vmap(lambda x, y: _loss(w, x, y))(X, Y).sum()  # noqa: E731
     want = sum(burn.grad(_loss)(W, *row).numpy() for row in zip(X, Y, strict=True))
     same(burn.grad(total)(W), want)

@@ -133,8 +133,7 @@ def block_dot(call: Call) -> Any:
 
 # ---- attention ---------------------------------------------------------------------------------------------------------
 def attention(call: Call) -> Any:
-    """The mapped axis joins the batch axis of queries, keys, values, lengths (and results and gradients); a mask that differs
-    between entries of the batch does too."""
+    """The mapped axis joins the batch axis of all operands. A mask that is equal for all entries of the batch is not repeated."""
     operands = call.named()
     batch = operands["q"].type.shape[0]
     given = []

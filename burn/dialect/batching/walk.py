@@ -23,7 +23,7 @@ from burn.errors import Problem, TypeMismatch
 from burn.runtime.origins import resolved
 
 RANDOMNESS = ("error", "different", "same")
-"""What draws without a key do: raise an error, or give each example numbers of its own, or all examples the same."""
+"""Behaviours of draws without a key: they raise an error, give each example numbers of its own, or give all the same."""
 
 Again: TypeAlias = Callable[[Callable[[Sequence[Any], Copies], Sequence[Any]], Sequence[Item], "Walk"], "list[Item]"]
 """again(function, operands, walk): the results, of all examples, of function(values of one example, copies). copies: what stands
