@@ -176,6 +176,11 @@ class LaxBuilder(Builder):
 
     # ---- movement ------------------------------------------------------------------------------------------------------
     def broadcast_in_dim(self, x: Array, shape: Sequence[Any], axes: Sequence[int]) -> Array:
+        """A symbolic size that is another one within a bound, such as min(512, n) where n is at most 512, is taken for it."""
+        for own, axis in enumerate(axes):
+            have, want = x.shape[own], shape[axis]
+            if not (isinstance(have, int) and isinstance(want, int)) and have != want and have != 1:
+                x = jax.numpy.take(x, jax.numpy.arange(want), axis=own, mode="fill")
         return lax.broadcast_in_dim(x, tuple(shape), tuple(axes))
 
     def reshape(self, x: Array, shape: Sequence[Any]) -> Array:

@@ -202,3 +202,15 @@ def test_inputs_that_do_not_fit() -> None:
         burn.to_jax(lambda x: burn.nonzero(x), ["float32[n]"])
     with pytest.raises(TypeMismatch, match="by 'jax' or by 'burn'"):
         burn.to_jax(lambda x: x, ["float32[n]"], derivative="torch")
+
+
+def test_a_size_that_is_another_within_a_bound() -> None:
+    """A table of positions: its first n rows are min(8, n). Beyond the table burn raises an error, and JAX's result is NaN."""
+    table = np.arange(24, dtype="f4").reshape(8, 3)
+    function = burn.to_jax(lambda x: x + burn.constant(table)[: x.shape[0]], ("float32[n, 3]",))
+    given = jax.ShapeDtypeStruct(jax.export.symbolic_shape("n, 3"), jnp.float32)
+    exported = jax.export.export(jax.jit(lambda x: function(x)))(given)
+    for n in (1, 7, 8):
+        x = np.ones((n, 3), "f4")
+        np.testing.assert_array_equal(exported.call(x), x + table[:n])
+    assert np.isnan(np.asarray(exported.call(np.ones((9, 3), "f4")))[8]).all()
