@@ -27,7 +27,8 @@ PATIENCE = 400.0
 
 def start(folder: Path, *options: Any, **environment: str) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "burn.cli.main", "train", "tests/distributed/letters.py:Letters", "--dir", folder]
-    quick = {"XLA_FLAGS": "--xla_backend_optimization_level=0", "JAX_PLATFORMS": "cpu", "PYTHONPATH": str(ROOT)}
+    paths = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
+    quick = {"XLA_FLAGS": "--xla_backend_optimization_level=0", "JAX_PLATFORMS": "cpu", "PYTHONPATH": paths}
     return subprocess.Popen(
         [*map(str, command), *map(str, options)],
         cwd=ROOT, env={**os.environ, **quick, **environment}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,

@@ -16,7 +16,7 @@ from burn.exporting import program_of
 from burn.importers.onnx import import_onnx
 from burn.loading import read_program
 from burn.tracing.replay import replay
-from tests.e2e.test_devices import ALL, feeds_of, weights_of
+from tests.e2e.test_devices import ALL, Gradient, assert_gradients, feeds_of, weights_of
 from tests.e2e.test_models import _path, assert_close
 from tests.models.case import Exporter
 
@@ -29,8 +29,8 @@ NUMBERS = {
 }
 """Models that JAX traces for sizes that are numbers, and why."""
 
-FORWARD, GRADIENT = 1e-4, 1e-3
-"""Differences allowed, relative to an output's largest value."""
+FORWARD = 1e-4
+"""Difference allowed, relative to an output's largest value."""
 
 
 def floats_of(feeds: dict[str, Any]) -> list[str]:
@@ -43,25 +43,25 @@ def weighted(outputs: Any, array: Any) -> Any:
     return sum(((x * array(weights_of(x.shape))).sum() for x in every if "float" in str(x.dtype)), start=0.0)
 
 
-def by_burn(program: Program, feeds: dict[str, Any]) -> list[Any]:
+def by_burn(program: Program, feeds: dict[str, Any]) -> Gradient:
     """The gradient of a program by its float inputs."""
     numbers = [list(feeds).index(n) for n in floats_of(feeds)]
-    gradient = burn.grad(lambda *xs: weighted(replay(program, xs), burn.constant), argnums=numbers)
-    return [np.asarray(g) for g in burn.jit(gradient)(*feeds.values())]
+    gradient = burn.jit(burn.grad(lambda *xs: weighted(replay(program, xs), burn.constant), argnums=numbers))
+    return lambda feeds: [np.asarray(g) for g in gradient(*feeds.values())]
 
 
-def by_jax(function: Any, feeds: dict[str, Any]) -> list[Any]:
+def by_jax(function: Any, feeds: dict[str, Any]) -> Gradient:
     def loss(floats: Any, rest: Any) -> Any:
         return weighted(function(**floats, **rest), jnp.asarray)
 
     names = floats_of(feeds)
-    found = jax.jit(jax.grad(loss))({n: feeds[n] for n in names}, {n: x for n, x in feeds.items() if n not in names})
-    return [np.asarray(found[n]) for n in names]
+    gradient = jax.jit(jax.grad(loss))
 
+    def of(feeds: dict[str, Any]) -> list[Any]:
+        found = gradient({n: feeds[n] for n in names}, {n: x for n, x in feeds.items() if n not in names})
+        return [np.asarray(found[n]) for n in names]
 
-def check(got: list[Any], want: list[Any]) -> None:
-    for number, (have, expected) in enumerate(zip(got, want, strict=True)):
-        assert_close({f"{number}": have}, {f"{number}": expected}, GRADIENT)
+    return of
 
 
 @pytest.mark.parametrize(("name", "exporter"), ALL)
@@ -77,7 +77,7 @@ def test_burn_stablehlo_burn(name: str, exporter: Exporter | None, tmp_path: Pat
     made = again.run(dict(zip((i.name for i in again.inputs), feeds.values(), strict=True)))
     assert_close(dict(zip(want, made.values(), strict=True)), want, FORWARD)
     if floats_of(feeds) and not name.startswith("light_"):
-        check(by_burn(read_program(file), feeds), by_burn(program, feeds))
+        assert_gradients(by_burn(read_program(file), feeds)(feeds), by_burn(program, feeds), feeds)
 
 
 @pytest.mark.parametrize(("name", "exporter"), ALL)
@@ -98,7 +98,7 @@ def test_jax_burn_jax(name: str, exporter: Exporter | None) -> None:
         for number, (have, expected) in enumerate(zip(jax.tree.leaves(made), jax.tree.leaves(want), strict=True)):
             assert_close({f"{number}": np.asarray(have)}, {f"{number}": np.asarray(expected)}, FORWARD)
         if floats_of(feeds) and not name.startswith("light_"):
-            check(by_jax(again, renamed), by_jax(function, feeds))
+            assert_gradients(by_jax(again, renamed)(renamed), by_jax(function, feeds), feeds)
 
 
 @pytest.mark.slow
@@ -142,6 +142,8 @@ def test_jax_stablehlo_burn_stablehlo_jax(name: str, tmp_path: Path) -> None:
     floats = [flat[i] for i in moving]
     rebuilt = jax.tree.structure(given)
     wanted = jax.jit(jax.grad(loss(lambda *xs: function(*jax.tree.unflatten(rebuilt, xs)))))(floats)
+    largest = max(float(np.abs(g).max(initial=0)) for g in wanted)
     for have, expected in zip(jax.jit(jax.grad(loss(again)))(floats), wanted, strict=True):
-        bound = 1e-4 * max(float(np.abs(expected).max(initial=0)), 1e-3)
+        # What cancels to zero, such as the gradient of a bias before a norm, holds the rounding of the others.
+        bound = max(1e-4 * float(np.abs(expected).max(initial=0)), 1e-6 * largest)
         np.testing.assert_allclose(have, expected, rtol=1e-4, atol=bound)
