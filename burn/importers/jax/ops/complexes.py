@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 from jax import lax
+from jax import numpy as jnp
 
 from burn.dialect import ops
 from burn.dialect.compose import broadcast_to
@@ -35,9 +36,11 @@ from burn.importers.lax.complexes import (
     larger,
     leaves,
     logarithm,
+    negated,
     of_pairs,
     power,
     rebuilt,
+    shifted,
     smaller,
     times,
 )
@@ -52,6 +55,7 @@ MOVED = (
     *("add", "add_any", "broadcast_in_dim", "broadcast_to", "concatenate", "copy", "copy_p", "cumsum", "dynamic_slice"),
     *(
         "dynamic_update_slice",
+        "dimension_size",
         "expand_dims",
         "neg",
         "pad",
@@ -85,8 +89,17 @@ ALIKE = (
         "reduced_vary_cast_p",
         "remat_opt",
     ),
-    *("reshard", "scan", "sharding_constraint", "tie", "tie_in", "vary_unreduced_cast_p", "while"),
-    *("with_memory_space_constraint", "xla_call", "cumlogsumexp", "checkpoint", "remat", "remat2"),
+    *(
+        "reshard",
+        "scan",
+        "sharding_constraint",
+        "tie",
+        "tie_in",
+        "ragged_dot_general",
+        "vary_unreduced_cast_p",
+        "while",
+    ),
+    *("with_memory_space_constraint", "xla_call", "checkpoint", "remat", "remat2"),
 )
 """Primitives that run other jaxprs, give their operands, or are expanded into functions of JAX's arrays."""
 for _name in MOVED:
@@ -106,6 +119,8 @@ def _of_two(function: Callable[[Complex, Complex], Any]) -> Callable[..., Any]:
 
 UNARY: dict[str, Callable[[Complex], Any]] = {
     **{name: function for name, function in FUNCTIONS.items() if name != "conj"},
+    "log2": lambda z: each(logarithm(z), lambda x: ops.div(x, like(math.log(2.0), x))),
+    "one_minus_square": lambda z: times(shifted(negated(z), 1.0), shifted(z, 1.0)),
     "exp2": lambda z: exponential(times(z, Complex(like(math.log(2.0), z.real), like(0.0, z.real)))),
 }
 BINARY: dict[str, Callable[[Complex, Complex], Any]] = {
@@ -232,6 +247,17 @@ def reduce_(eqn: Equation, x: Complex, *, axes: Sequence[int], out_sharding: Any
 def cumulative(eqn: Equation, x: Complex, *, axis: int, reverse: bool) -> Any:
     function = {"cumprod": lax.mul, "cummax": lax.max, "cummin": lax.min}[eqn.op]
     return eqn.expand(partial(lax.associative_scan, function, axis=axis, reverse=reverse), x)
+
+
+@complex_primitive("cumlogsumexp")
+def cumlogsumexp(eqn: Equation, x: Complex, *, axis: int, reverse: bool) -> Any:
+    """The sum starts at log 0, so that the first angle too is between -pi and pi."""
+
+    def function(x: Any) -> Any:
+        started = jnp.logaddexp(jnp.full_like(x, -jnp.inf), x)
+        return lax.associative_scan(jnp.logaddexp, started, axis=axis, reverse=reverse)
+
+    return eqn.expand(function, x)
 
 
 def _many(eqn: Equation, operands: Sequence[Any]) -> tuple[list[Any], list[Any], list[bool]]:
