@@ -16,6 +16,7 @@ from burn.dialect.dims import Dim
 from burn.dialect.mlir import ir
 from burn.dialect.op import Agreement, Op, Variadic, current_node
 from burn.dialect.program import Program
+from burn.dialect.traits import Trait
 from burn.dialect.types import TensorType, type_of
 from burn.errors import Problem, TypeMismatch, near
 
@@ -155,7 +156,12 @@ def is_kept_whole() -> bool:
     return _kept.get()
 
 
-class Custom(Op, name="custom", batching="a custom op is mapped only if burn functions are its one body"):
+class Custom(
+    Op,
+    name="custom",
+    traits=Trait.WRITES_IN_PLACE,
+    batching="a custom op is mapped only if burn functions are its one body",
+):
     """A user's op (`burn.custom_op`). Shapes: values [...]... -> what the op's own inference gives.
 
     called: its name. key: the digest of its definition. settings: its attributes as JSON. body: the body that runs, which the

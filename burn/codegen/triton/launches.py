@@ -13,6 +13,7 @@ from burn.codegen.host.calls import Address
 from burn.codegen.host.emit import Int
 from burn.codegen.host.entry import EntryBuilder
 from burn.codegen.host.launches import Kernels, Launches
+from burn.codegen.triton import custom
 from burn.codegen.triton.abilities import USUAL_ABILITIES, Abilities
 from burn.codegen.triton.code import Unprintable
 from burn.codegen.triton.functions import TYPES
@@ -22,6 +23,7 @@ from burn.codegen.triton.kernels import KernelPrinter
 from burn.codegen.triton.printed import Argument, Printed
 from burn.codegen.tuning.choices import DEFAULT, Choices
 from burn.dialect.control import Group
+from burn.dialect.custom import Custom
 from burn.dialect.dims import Dim, exact_div
 from burn.dialect.mlir import ir
 from burn.dialect.op import full_name
@@ -162,6 +164,10 @@ class GPUKernels:
         bound = tuple((x, tuple(c.bindings)) for x, c in zip(launches, calls, strict=True))
         return Launches(bound, shared, self.memory)
 
+    def custom(self, entry: EntryBuilder, op: Custom) -> None:
+        """Prints the user's Triton kernels. Raises CompileError."""
+        custom.print_launches(entry, op, custom.prepared(op, POINTERS, MULTIPLES), self._numbered, UNUSED)
+
     def variant(self, group: Group) -> bool:
         """True if it may write to an input's memory."""
         return any(result in self._in_place for result in group.operation.results)
@@ -201,9 +207,13 @@ class GPUKernels:
         shape = (printed.warps, printed.stages)
         source = Source(printed.name, text, tuple(types), tuple(constants), named, tuple(multiples), wide, *shape)
         source = replace(source, scratch=printed.scratch, registers=printed.registers)
+        return self._numbered(source, nodes)
+
+    def _numbered(self, source: Source, nodes: tuple[str, ...] = ()) -> int:
+        """The number of a kernel in the table."""
         if source not in self._numbers:
             self._numbers[source] = len(self.sources)
-            self.sources.append(replace(source, nodes=nodes))
+            self.sources.append(replace(source, nodes=nodes or source.nodes))
         return self._numbers[source]
 
 
