@@ -68,16 +68,14 @@ def test_gradients(kinds: str, size: int) -> None:
         np.testing.assert_allclose(np.asarray(found[1]), want_w, rtol=2e-5, atol=1e-5)
 
 
-def test_one_result_that_nothing_uses_and_forward_derivatives() -> None:
-    x = np.array([1.0, 2.0], np.float32)
-    i = np.array([1, 3])
-    for kinds in ("f", "cf", "cr"):
-        op = mixed(kinds)
-        np.testing.assert_allclose(burn.grad(lambda x: op(x, 2.0, i)[1].sum())(x).numpy(), [1, 1])
-        _, tangent = burn.jvp(lambda x: op(x, 2.0, i)[0], (x,), (np.ones(2, np.float32),))
-        np.testing.assert_allclose(tangent.numpy(), [4, 24])
-        second = burn.grad(lambda x: burn.grad(lambda x: op(x, 2.0, i)[0].sum())(x).sum())(x)
-        np.testing.assert_allclose(second.numpy(), [4, 12])
+@pytest.mark.parametrize("kinds", ["f", "cf", "cr"])
+def test_one_result_that_nothing_uses_and_forward_derivatives(kinds: str) -> None:
+    x, i, op = np.array([1.0, 2.0], np.float32), np.array([1, 3]), mixed(kinds)
+    np.testing.assert_allclose(burn.grad(lambda x: op(x, 2.0, i)[1].sum())(x).numpy(), [1, 1])
+    _, tangent = burn.jvp(lambda x: op(x, 2.0, i)[0], (x,), (np.ones(2, np.float32),))
+    np.testing.assert_allclose(tangent.numpy(), [4, 24])
+    second = burn.grad(lambda x: burn.grad(lambda x: op(x, 2.0, i)[0].sum())(x).sum())(x)
+    np.testing.assert_allclose(second.numpy(), [4, 12])
 
 
 def test_a_rule_in_loops_branches_and_checkpoints() -> None:
@@ -97,11 +95,14 @@ def test_a_rule_may_call_a_custom_op() -> None:
     forward, backward = (
         burn.custom_op(f"tests::{name}", "float32[n], float32[n] -> float32[n]") for name in ("to", "back")
     )
-    source = (
-        '#include "burn_custom.h"\nint f(const burn_custom_call *c) {{ for (int64_t i = 0; i < c->input[0].elements; i++) {{\n'
-        "float a = ((const float *)c->input[0].data)[i], b = ((const float *)c->input[1].data)[i];\n"
-        "((float *)c->output[0].data)[i] = {}; }} return 0; }}"
-    )
+    source = """#include "burn_custom.h"
+    int f(const burn_custom_call *c) {{
+        for (int64_t i = 0; i < c->input[0].elements; i++) {{
+            float a = ((const float *)c->input[0].data)[i], b = ((const float *)c->input[1].data)[i];
+            ((float *)c->output[0].data)[i] = {};
+        }}
+        return 0;
+    }}"""
     forward.c(source.format("a * a * b"), "f")
     backward.c(source.format("2 * a * b"), "f")
     forward.vjp(lambda g, y, x, w: (backward(x, w) * g, None))
