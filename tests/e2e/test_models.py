@@ -44,7 +44,7 @@ def _marked(pairs: list[Instance]) -> list[Any]:
         pytest.param(
             *pair,
             id=".".join(filter(None, pair)),
-            marks=[pytest.mark.slow] if is_slow(pair[0]) else [],
+            marks=[pytest.mark.slow] if is_slow(*pair) else [],
         )
         for pair in pairs
     ]

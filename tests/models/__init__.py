@@ -195,17 +195,23 @@ SLOW = {
     "zfnet512",
     "seeded_densenet121",
     "seeded_inception_v1",
+    "seeded_inception_v2",
 }
 """Models that take more than a few seconds, with or without the prefix of their family."""
+
+BY_DYNAMO = {"minilm", "gpt2_tiny", "lstm", "mobilenet"}
+"""Torch models whose export by dynamo is in the default run: an encoder, a decoder with a cache, a loop, an image of any size. It
+takes 5 to 10 seconds a model; TorchScript, which exports the others there, takes less than one."""
 
 MODELS: dict[str, ModelCase] = {case.name: case for case in [*_TORCH, *_FILES]}
 
 
-def is_slow(name: str) -> bool:
-    """Is it in SLOW, with or without its family's prefix? The light models are, too: the conformance suite compiles the same
-    files and compares with the same stored outputs, and here are their twins with random weights."""
+def is_slow(name: str, exporter: Exporter | None = None) -> bool:
+    """Is it in SLOW, with or without its family's prefix, or exported by dynamo and not in BY_DYNAMO? The light models are slow,
+    too: the conformance suite compiles the same files and compares with the same stored outputs, and here are their twins with
+    random weights."""
     family, _, rest = name.partition("_")
-    return bool({name, rest} & SLOW) or family == "light"
+    return bool({name, rest} & SLOW) or family == "light" or (exporter == "dynamo" and name not in BY_DYNAMO)
 
 
 def sizes_to_try(symbols: Collection[str]) -> list[dict[str, int]]:

@@ -8,6 +8,8 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+from filelock import FileLock
+
 
 def folder() -> Path:
     """`$BURN_TEST_MODELS`, or `~/.cache/burn/test-models`."""
@@ -19,12 +21,16 @@ def folder() -> Path:
 def cached(stem: str, made_from: object, write: Callable[[Path], None]) -> Path:
     """The file `stem` made from `made_from`, written first if it is not there.
 
-    The file appears under its name only when it is whole, so that two processes may ask for it at once. Files of the
-    same stem made from something else are out of date and go.
+    Two processes may ask for it at once: one writes it while the other waits, and it appears under its name only when it is
+    whole. Files of the same stem made from something else are out of date and go.
     """
     digest = hashlib.sha256(repr(made_from).encode()).hexdigest()[:10]
     path = folder() / f"{stem}.{digest}.onnx"
-    if not path.exists():
+    if path.exists():
+        return path
+    with FileLock(path.parent / f"{stem}.lock"):
+        if path.exists():
+            return path
         with tempfile.TemporaryDirectory(dir=path.parent) as scratch:
             written = Path(scratch) / "model.onnx"
             write(written)

@@ -21,7 +21,7 @@ from burn.exporters.python.text import Text, binary, literal, number, size
 from burn.importers.onnx import import_onnx
 from burn.importers.weights import safetensors
 from burn.tracing.trace import trace
-from tests.models import MODELS, Unavailable, instances, model_path, random_inputs
+from tests.models import MODELS, Unavailable, instances, is_slow, model_path, random_inputs
 from tests.models.case import Exporter
 from tests.onnx_suite.cases import Case, load_cases, without_repeats
 
@@ -92,7 +92,7 @@ def _instances() -> list:
     marked = []
     for name, exporter in instances():
         label = ".".join(filter(None, (name, exporter)))
-        slow = name not in LIGHT
+        slow = name not in LIGHT or (exporter == "dynamo" and is_slow(name, exporter))
         marked.append(pytest.param(name, exporter, id=label, marks=[pytest.mark.slow] if slow else []))
     return marked
 

@@ -70,6 +70,12 @@ def most(kernel: ContractionKernel, counts: Sequence[int]) -> int:
     return counts[-1] if counts else 1
 
 
+def several(kernel: ContractionKernel, counts: Sequence[int]) -> int:
+    """8 parts, or what is next. Of a depth that a call tells there may be 128, each of which the interpreter runs; a few
+    images leave some of the 8 empty, too."""
+    return next((count for count in counts if count >= 8), counts[-1])
+
+
 def convolution(strides: tuple, dilations: tuple, low: tuple, high: tuple, groups: int) -> tuple[Callable, Callable]:
     """A channels-last convolution and its epilogue; the same in torch."""
     attrs = {"strides": strides, "dilations": dilations, "low": low, "high": high, "groups": groups, "layout": "last"}
@@ -121,7 +127,7 @@ def test_convolution(name: str, parts: Choose) -> None:
 @pytest.mark.parametrize("n", [0, 1, 3])
 def test_convolution_of_as_many_images_as_a_call_has(n: int) -> None:
     function, want = convolution(*PLAIN)
-    check(program(function, ("n", 5, 3, 64), (3, 3, 64, 5), dtype="float16"), want, most, n=n)
+    check(program(function, ("n", 5, 3, 64), (3, 3, 64, 5), dtype="float16"), want, several, n=n)
 
 
 def weight_gradient(strides: tuple[int, int]) -> tuple[Callable, Callable]:
@@ -150,7 +156,7 @@ def test_weight_gradient(shapes: tuple[Shape, Shape], strides: tuple[int, int], 
 @pytest.mark.parametrize("n", [0, 1, 5])
 def test_weight_gradient_of_as_many_images_as_a_call_has(n: int) -> None:
     function, want = weight_gradient((1, 1))
-    check(program(function, ("n", 9, 8, 5), ("n", 7, 7, 3), dtype="float16"), want, most, n=n)
+    check(program(function, ("n", 9, 8, 5), ("n", 7, 7, 3), dtype="float16"), want, several, n=n)
 
 
 @pytest.mark.parametrize("n", [0, 1, 63, 64, 131])
