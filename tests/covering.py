@@ -20,6 +20,8 @@ from __future__ import annotations
 import inspect
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Sequence
+from functools import cache
+from heapq import heapify, heappop, heapreplace
 from itertools import combinations
 from typing import Any
 
@@ -36,13 +38,20 @@ def chosen(goals: Sequence[set[Any]]) -> list[int]:
 
     The greedy step takes the first element with most of the remaining goals. Elements whose goals all occur in others are
     dropped at the end."""
-    left, taken = [set(goal) for goal in goals], list[int]()
-    while any(left):
-        best = max(range(len(left)), key=lambda i: len(left[i]))
-        taken.append(best)
-        met = set(left[best])
-        for goal in left:
-            goal -= met
+    met, taken = set[Any](), list[int]()
+    # Numbers of goals that remain only fall: an element whose number is what it was is the best (Minoux, "Accelerated greedy
+    # algorithms for maximizing submodular set functions", 1978).
+    heap = [(-len(goal), i) for i, goal in enumerate(goals)]
+    heapify(heap)
+    while heap and (count := -heap[0][0]):
+        i = heap[0][1]
+        remain = len(goals[i] - met)
+        if remain == count:
+            heappop(heap)
+            taken.append(i)
+            met |= goals[i]
+        else:
+            heapreplace(heap, (-remain, i))
     times = Counter(goal for i in taken for goal in goals[i])
     for i in list(taken):
         if all(times[goal] > 1 for goal in goals[i]):
@@ -60,21 +69,21 @@ def mark_rest(items: Sequence[pytest.Item]) -> None:
             if not item.get_closest_marker("slow"):
                 tables[item.nodeid.partition("::")[0], item.originalname].append(item)
     for table in tables.values():
-        kept = set(chosen([_goals(item) for item in table]))
+        axes = list(dict.fromkeys(_together(table[0], name) for name in sorted(table[0].callspec.params)))
+        kept = set(chosen([_goals(item, axes) for item in table]))
         for index, item in enumerate(table):
             if index not in kept:
                 item.add_marker(pytest.mark.slow)
 
 
-def _goals(item: pytest.Function) -> set[Any]:
-    """The goals that the case covers."""
+def _goals(item: pytest.Function, axes: list[tuple[str, ...]]) -> set[Any]:
+    """The goals that the case covers. axes: the names of each `parametrize` of the test."""
     marker, spec = item.get_closest_marker("covering"), item.callspec
     assert marker is not None and not marker.args and marker.kwargs.keys() <= {"of", "pairs", "each"}, (
         f"{item.nodeid}: {marker}"
     )
     if "each" in marker.kwargs:
         return set(enumerate(_given(item, marker.kwargs["each"])))
-    axes = dict.fromkeys(_together(item, name) for name in sorted(spec.params))
     # values are compared by identity, as they need not be hashable: `parametrize` passes the same object to all of its cases
     values = [(axis, tuple(id(spec.params[name]) for name in axis)) for axis in axes]
     goals: set[Any] = set(values)
@@ -87,7 +96,12 @@ def _goals(item: pytest.Function) -> set[Any]:
 
 def _given(item: pytest.Function, function: Callable[..., Sequence[Hashable]]) -> Sequence[Hashable]:
     """The result of the function for the parameters that it names."""
-    return function(**{name: item.callspec.params[name] for name in inspect.signature(function).parameters})
+    return function(**{name: item.callspec.params[name] for name in _names(function)})
+
+
+@cache
+def _names(function: Callable[..., Any]) -> tuple[str, ...]:
+    return tuple(inspect.signature(function).parameters)
 
 
 def _together(item: pytest.Function, name: str) -> tuple[str, ...]:
