@@ -44,31 +44,42 @@ def load_cases(suites: tuple[str, ...] = SUITES) -> list[Case]:
 
 
 def without_repeats(cases: list[Case]) -> list[Case]:
-    """A covering subset of the cases: everything that `_traits` lists occurs in it as in the whole."""
+    """A covering subset of the cases: everything that `_traits` lists occurs in it as in the whole.
+
+    An expansion is a test of an operator that has cases of its own, by operators that have, too. Of an operator's expansions
+    there is one; all of them together have each operator and each element type that some expansion has."""
     goals = []
     for case in cases:
         model = onnx.load_from_string(case.model)
-        traits = _traits_of_expansion(model.graph) if "_expanded" in case.name else _traits(model)
-        goals.append({(case.suite, case.family, *trait) for trait in traits})
+        if "_expanded" in case.name:
+            traits = {
+                ("expansion", case.family),
+                *(("expansion", *trait) for trait in _traits_of_expansion(model.graph)),
+            }
+        else:
+            traits = {(case.family, *trait) for trait in _traits(model)}
+        goals.append({(case.suite, *trait) for trait in traits})
     return [cases[index] for index in chosen(goals)]
 
 
 def _traits_of_expansion(graph: onnx.GraphProto) -> list[tuple[Any, ...]]:
-    """An expansion is also a test of the operator itself, so these are few: operators, element types and the length."""
-    traits: list[tuple[Any, ...]] = [("operator", node.op_type) for node in graph.node]
-    return [*traits, *(("type", t.elem_type) for t in _types(graph.input)), ("length", len(graph.node))]
+    """Operators and the element types of inputs."""
+    return [*(("operator", node.op_type) for node in graph.node), *(("type", t.elem_type) for t in _types(graph.input))]
 
 
 def _traits(model: onnx.ModelProto) -> list[tuple[Any, ...]]:
     """The traits of an operator's case: its versions, each value of each attribute, and the set of present attributes.
 
-    Also the present operands and results, element types, ranks, and the axes of no or one element."""
+    Also the present operands and results, and of each its element type (for a conversion, from which to which), its rank, and its
+    axes of no or one element."""
     graph = model.graph
+    types = [type_.elem_type for type_ in (*_types(graph.input), *_types(graph.output))]
     shapes = [tuple(min(dim.dim_value, 2) for dim in type_.shape.dim) for type_ in _types(graph.input)]
+    converts = any(node.op_type == "Cast" for node in graph.node)
     traits: list[tuple[Any, ...]] = [
         ("versions", *((entry.domain, entry.version) for entry in model.opset_import)),
-        ("types", *(type_.elem_type for type_ in (*_types(graph.input), *_types(graph.output)))),
-        ("sizes", *shapes),
+        *([("types", *types)] if converts else [("type", *pair) for pair in enumerate(types)]),
+        *(("sizes", *pair) for pair in enumerate(shapes)),
         ("length", len(graph.node)),
     ]
     for node in graph.node:
