@@ -160,6 +160,8 @@ def test_gradients() -> None:
 
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_query_heads_that_share_keys(dynamic: bool) -> None:
+    """Of known sizes: the gradients alone, as torch traces anew at every size."""
+
     def attend(q: Any, k: Any, v: Any, mask: Any) -> Any:
         causal = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
         return F.scaled_dot_product_attention(causal, k, v, mask, scale=0.3, enable_gqa=True)
@@ -171,13 +173,13 @@ def test_query_heads_that_share_keys(dynamic: bool) -> None:
         return [out.detach(), *(t.grad for t in leaves)]
 
     compiled = torch.compile(attend, backend="burn", dynamic=dynamic)
-    for batch, queries, keys in ((2, 5, 3), (3, 4, 7)):
+    for batch, queries, keys in ((2, 5, 3), (3, 4, 7))[: 1 + dynamic]:
         tensors = [torch.randn(batch, h, s, 8) for h, s in ((6, queries), (2, keys), (2, keys))]
         mask = torch.rand(batch, 1, queries, keys) < 0.8
-        with torch.no_grad():
-            q, k, v = tensors
-            got, want = compiled(q, k, v, mask), attend(q, k, v, mask)
-            torch.testing.assert_close(got, want, rtol=1e-4, atol=1e-5)
+        if dynamic:
+            with torch.no_grad():
+                q, k, v = tensors
+                torch.testing.assert_close(compiled(q, k, v, mask), attend(q, k, v, mask), rtol=1e-4, atol=1e-5)
         for got, want in zip(run(compiled, tensors, mask), run(attend, tensors, mask), strict=True):
             torch.testing.assert_close(got, want, rtol=1e-4, atol=1e-5)
 

@@ -67,8 +67,10 @@ def test_small_models(name: str) -> None:
     check_compile(MODELS[name], true_size=False)
 
 
-@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] * (n != "BERT-base")) for n in MODELS])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", MODELS)
 def test_small_models_through_torch_compile(name: str) -> None:
+    """In every run, Qwen2 comes through torch.compile (test_architectures.py), forward and backward."""
     check_backend(MODELS[name], true_size=False)
 
 

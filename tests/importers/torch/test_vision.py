@@ -2,7 +2,7 @@
 
 The definitions are those of tests/architectures/vision_ops.py, or the compiled ones of a torchvision that fits torch. Boxes are
 drawn among special ones: of no extent, with exchanged corners, on pixel borders, outside of the image. BURN_SWEEP=300 draws so
-many sets of boxes for each operator, from BURN_SWEEP_SEED on."""
+many more sets of boxes for each operator, from BURN_SWEEP_SEED on."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.architectures import vision_ops  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
-COUNT = int(os.environ.get("BURN_SWEEP", "3"))
+COUNT = int(os.environ.get("BURN_SWEEP", "0"))
 SEED = int(os.environ.get("BURN_SWEEP_SEED", "29"))
 HEIGHT, WIDTH, BATCH = 7, 11, 2
 
@@ -89,13 +89,23 @@ def _agree(name: str, x: Any, boxes: Any) -> None:
 
 @pytest.mark.parametrize("name", POOLS)
 def test_pooling_and_its_gradient(name: str) -> None:
-    """Random boxes in float64, in which torchvision and burn round alike, and a few in float32."""
+    """Random boxes in float64, in which torchvision and burn round alike."""
     random = torch.Generator().manual_seed(SEED)
     shape = (BATCH, POOLS[name][1], HEIGHT, WIDTH)
-    for i in range(COUNT):
-        x = torch.randn(shape, generator=random, dtype=torch.float64)
-        _agree(name, x, _boxes(random, (3, 0, 1, 7, 2)[i % 5], special=True))
-    _agree(name, torch.randn(shape, generator=random), _boxes(random, 4, special=False).float())
+    for count in (3, 7, *((3, 0, 1, 7, 2)[i % 5] for i in range(COUNT))):
+        _agree(name, torch.randn(shape, generator=random, dtype=torch.float64), _boxes(random, count, special=True))
+
+
+@pytest.mark.covering(pairs=False)
+@pytest.mark.parametrize(("count", "dtype"), [(0, torch.float64), (1, torch.float64), (4, torch.float32)], ids=str)
+@pytest.mark.parametrize("name", POOLS)
+def test_pooling_that_torch_traces_again(name: str, count: int, dtype: Any) -> None:
+    """Of no box, of one, and in another element type: each is a program of its own, and another one for the gradient."""
+    _compiled.cache_clear()  # torch gives up a function that it has traced eight times
+    random = torch.Generator().manual_seed(SEED)
+    shape = (BATCH, POOLS[name][1], HEIGHT, WIDTH)
+    x = torch.randn(shape, generator=random, dtype=dtype)
+    _agree(name, x, _boxes(random, count, special=dtype == torch.float64).to(dtype))
 
 
 def test_roi_pool_says_which_pixels_it_took() -> None:
@@ -124,6 +134,7 @@ def _detections(random: Any, count: int, dtype: Any) -> tuple[Any, Any]:
     return boxes, scores
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("threshold", [0.3, 0.5, 0.0, -0.5])
 def test_nms(threshold: float, dtype: Any) -> None:
@@ -133,7 +144,7 @@ def test_nms(threshold: float, dtype: Any) -> None:
     )
     random = torch.Generator().manual_seed(SEED)
     with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
-        for i in range(COUNT * 5):
+        for i in range((COUNT or 3) * 5):
             boxes, scores = _detections(random, (40, 7, 0, 1, 150)[i % 5], dtype)
             want = torch.ops.torchvision.nms(boxes, scores, threshold)
             assert made(boxes, scores).tolist() == want.tolist()
@@ -167,6 +178,7 @@ CONVOLUTIONS = {
 }
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("still", [False, True], ids=["moved", "at pixels"])
 @pytest.mark.parametrize("name", CONVOLUTIONS)
 def test_deformable_convolution_and_its_gradients(name: str, still: bool) -> None:
