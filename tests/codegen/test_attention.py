@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from burn.codegen.cpu.passes import PIPELINE
-from burn.codegen.cpu.target import host_targets
 from burn.compiler import compile_program, environment, executable
 from burn.dialect import ops
 from burn.dialect.dims import symbol
@@ -22,11 +21,10 @@ from burn.kernels.text import program_text
 from burn.options import Options
 from burn.passes import pipeline
 from burn.runtime.executable import Executable
-from burn.runtime.host import features
+from tests.codegen.cpus import FLOAT_TARGETS
 from tests.codegen.running import call, compiled
 from tests.kernels.interpreting import interpreted
 
-RUNNABLE = [target.name for target in host_targets(features())]
 DEFAULTS: dict[str, Any] = {
     "causal": False, "offset": 0, "left": -1, "right": -1, "softcap": 0.0, "precision": None
 }  # fmt: skip
@@ -176,7 +174,7 @@ def test_numbers(name: str) -> None:
 @pytest.mark.parametrize(
     "name", ["several blocks", "odd vectors", "two queries of shared heads", "float64", "everything"]
 )
-@pytest.mark.parametrize("target", RUNNABLE[1:])
+@pytest.mark.parametrize("target", FLOAT_TARGETS[1:])
 def test_targets(name: str, target: str) -> None:
     case = CASES[name]
     arrays = case.arrays()

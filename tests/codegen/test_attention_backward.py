@@ -7,7 +7,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from burn.codegen.cpu.target import host_targets
 from burn.compiler import compile_program, environment
 from burn.dialect.mlir import context
 from burn.dialect.program import Program
@@ -15,11 +14,10 @@ from burn.kernels.text import program_text
 from burn.options import Options
 from burn.passes import pipeline
 from burn.runtime.executable import Executable
-from burn.runtime.host import features
 from tests.codegen.attention_gradients import CASES, Case, arrays_of, check, reference
+from tests.codegen.cpus import FLOAT_TARGETS
 from tests.kernels.interpreting import interpreted
 
-TARGETS = [target.name for target in host_targets(features())]
 PASSES = "decompose{keep=attention+attention_forward+attention_backward},fuse,release"
 MORE = [
     Case("many blocks of keys", h=1, g=1, s=37, t=300, d=40, e=33),
@@ -37,7 +35,7 @@ def traits(case: Case, target: str) -> tuple[object, ...]:
 
 
 @pytest.mark.covering(of=traits)
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("target", FLOAT_TARGETS)
 @pytest.mark.parametrize("case", [*CASES, *MORE], ids=lambda case: case.name)
 def test_gradients(case: Case, target: str) -> None:
     program, given, want = given_and_wanted(case)

@@ -20,7 +20,7 @@ from burn.codegen.artefact import artefact_of
 from burn.codegen.backend import Built
 from burn.codegen.cpu.backend import CPU
 from burn.codegen.cpu.candidates import Panel, Points
-from burn.codegen.cpu.target import TARGETS, host_targets
+from burn.codegen.cpu.target import TARGETS
 from burn.codegen.tuning import clock
 from burn.codegen.tuning.book import Book
 from burn.codegen.tuning.choices import Choices, Variant
@@ -32,10 +32,9 @@ from burn.options import Options
 from burn.passes import pipeline
 from burn.runtime import versions
 from burn.runtime.executable import Executable
-from burn.runtime.host import features
 from burn.tracing.trace import arguments_of, trace_call
+from tests.codegen.cpus import FLOAT_TARGETS
 
-HERE = [target.name for target in host_targets(features())]
 rng = np.random.default_rng(0)
 
 
@@ -114,7 +113,7 @@ MATMULS = [
 
 
 @pytest.mark.covering
-@pytest.mark.parametrize("target", HERE)
+@pytest.mark.parametrize("target", FLOAT_TARGETS)
 @pytest.mark.parametrize("sizes", MATMULS, ids=str)
 def test_matmuls(sizes: tuple[int, int, int], target: str) -> None:
     m, k, n = sizes
@@ -295,7 +294,9 @@ def test_exact_sums_stay_as_they_stand() -> None:
 
 def test_what_is_small_has_no_choice() -> None:
     program = traced(lambda x: x @ x, ["float32[4, 4]"])
-    assert not [f for f in seen(program, CPU(TARGETS[HERE[0]])).values() if not isinstance(f[0], (Panel, Points))]
+    assert not [
+        f for f in seen(program, CPU(TARGETS[FLOAT_TARGETS[0]])).values() if not isinstance(f[0], (Panel, Points))
+    ]
 
 
 # ---- the search --------------------------------------------------------------------------------------------------------------

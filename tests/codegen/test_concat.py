@@ -8,7 +8,7 @@ import pytest
 
 from burn.codegen.cpu.backend import CPU
 from burn.codegen.cpu.passes import PIPELINE
-from burn.codegen.cpu.target import TARGETS, host_targets
+from burn.codegen.cpu.target import TARGETS
 from burn.compiler import compile_program, environment, executable
 from burn.dialect import ops
 from burn.dialect.control import Group
@@ -19,9 +19,8 @@ from burn.dialect.types import TensorType
 from burn.options import Options
 from burn.passes import pipeline
 from burn.runtime.executable import Executable
-from burn.runtime.host import features
+from tests.codegen.cpus import FLOAT_TARGETS
 
-RUNNABLE = [target.name for target in host_targets(features())]
 WINOGRAD = PIPELINE.text.replace("winograd", "winograd{always}")
 
 
@@ -42,7 +41,7 @@ def convolved(x: np.ndarray, weight: np.ndarray, groups: int = 1, pad: int = 0) 
 
 
 @pytest.mark.covering
-@pytest.mark.parametrize("target", RUNNABLE)
+@pytest.mark.parametrize("target", FLOAT_TARGETS)
 @pytest.mark.parametrize("images", [0, 1, 3])
 def test_branches_of_convolutions(target: str, images: int) -> None:
     """As in an inception block: 1x1, 3x3 by Winograd, grouped, pooled, and the input itself."""
@@ -92,7 +91,7 @@ def test_branches_of_convolutions(target: str, images: int) -> None:
 
 
 @pytest.mark.covering
-@pytest.mark.parametrize("target", RUNNABLE)
+@pytest.mark.parametrize("target", FLOAT_TARGETS)
 @pytest.mark.parametrize("axis", [0, 1, 2])
 @pytest.mark.parametrize("rows", [0, 1, 2, 65, 131])
 def test_matmuls_along_any_axis(target: str, axis: int, rows: int) -> None:

@@ -42,9 +42,12 @@ TYPES = [
 
 
 def traits(types: Types, target: str) -> tuple[object, ...]:
-    """Each kind of sum on each kind of CPU."""
-    is_half = types.lhs in ("float16", "bfloat16")
-    return target, "int" if "int" in types.result else "half" if is_half else types.result
+    """Each kind of sum on each kind of CPU. With VNNI floats are summed as with AVX-512, and tile registers sum no float64."""
+    if "int" in types.result:
+        return target, "int"
+    kind = "half" if types.lhs in ("float16", "bfloat16") else types.result
+    as_others = target == "vnni" or (target == "amx" and kind == "float64")
+    return "avx512" if as_others else target, kind
 
 
 EPSILON = {"float16": 2.0**-11, "bfloat16": 2.0**-8, "float32": 2.0**-24, "float64": 2.0**-53}

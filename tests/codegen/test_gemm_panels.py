@@ -12,7 +12,7 @@ from burn.codegen.cpu.heuristics.panels import packed_width
 from burn.codegen.cpu.heuristics.preferences import PREFERENCES
 from burn.codegen.cpu.matmul.gemm import Schedule
 from burn.codegen.cpu.matmul.tiling import Tiled
-from burn.codegen.cpu.target import TARGETS, host_targets
+from burn.codegen.cpu.target import TARGETS
 from burn.compiler import compile_program
 from burn.dialect import ops
 from burn.dialect.control import Group
@@ -27,9 +27,7 @@ from burn.options import Options
 from burn.passes import pipeline
 from burn.runtime import _native
 from burn.runtime.executable import Executable
-from burn.runtime.host import features
-
-RUNNABLE = [target.name for target in host_targets(features())]
+from tests.codegen.cpus import FLOAT_TARGETS
 
 
 @pytest.mark.parametrize(
@@ -118,7 +116,7 @@ def threads() -> Iterator[None]:
 
 @pytest.mark.usefixtures("threads")
 @pytest.mark.covering
-@pytest.mark.parametrize("target", RUNNABLE)
+@pytest.mark.parametrize("target", FLOAT_TARGETS)
 @pytest.mark.parametrize("batch", [(), (5,)], ids=["one", "batch"])
 @pytest.mark.parametrize("depth", [40, 1600])
 @pytest.mark.parametrize("columns", [23, 47, 72, 200])
@@ -134,7 +132,7 @@ def test_rows_of_runtime_size(columns: int, depth: int, batch: tuple[int, ...], 
 
 @pytest.mark.usefixtures("threads")
 @pytest.mark.covering
-@pytest.mark.parametrize("target", RUNNABLE)
+@pytest.mark.parametrize("target", FLOAT_TARGETS)
 @pytest.mark.parametrize("rows", [1, 3, 16, 49])
 def test_batches_of_few_rows(rows: int, target: str) -> None:
     random = np.random.default_rng(8)

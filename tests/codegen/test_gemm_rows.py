@@ -7,16 +7,13 @@ import math
 import numpy as np
 import pytest
 
-from burn.codegen.cpu.target import host_targets
 from burn.compiler import executable
 from burn.dialect import ops
 from burn.dialect.dims import symbol
 from burn.dialect.program import Program
 from burn.dialect.types import TensorType
 from burn.options import Options
-from burn.runtime.host import features
-
-RUNNABLE = [target.name for target in host_targets(features())]
+from tests.codegen.cpus import FLOAT_TARGETS
 
 
 @pytest.mark.parametrize("rows", [1, 2, 5, 17, 97, 200])
@@ -39,7 +36,7 @@ SIZES = [(1, 9, 3), (5, 1, 7), (8, 40, 16), (21, 17, 1), (67, 150, 70), (64, 256
 
 
 @pytest.mark.covering
-@pytest.mark.parametrize("target", RUNNABLE)
+@pytest.mark.parametrize("target", FLOAT_TARGETS)
 @pytest.mark.parametrize("turned", [False, True], ids=["rows", "columns"])
 def test_long_epilogues(turned: bool, target: str) -> None:
     """The epilogue of a matmul is a loop over a tile; the lhs is also read by columns. All sizes in one program."""
@@ -68,7 +65,7 @@ DEEP = [(64, 70, 1600, "float32"), (65, 33, 2600, "float16"), (100, 64, 1537, "i
 
 
 @pytest.mark.covering
-@pytest.mark.parametrize("target", RUNNABLE)
+@pytest.mark.parametrize("target", FLOAT_TARGETS)
 @pytest.mark.parametrize("turned", [False, True], ids=["rows", "columns"])
 def test_deep_matmuls(turned: bool, target: str) -> None:
     """A long depth is summed part by part, also in batches."""
@@ -93,7 +90,7 @@ def test_deep_matmuls(turned: bool, target: str) -> None:
         np.testing.assert_allclose(number.astype("f8"), want, rtol=bound, atol=bound)
 
 
-@pytest.mark.parametrize("target", RUNNABLE)
+@pytest.mark.parametrize("target", FLOAT_TARGETS)
 def test_a_depth_that_varies_is_summed_in_parts(target: str) -> None:
     depth = symbol("depth")
     program = Program.create([("a", TensorType("float32", (depth, 67))), ("b", TensorType("float32", (depth, 150)))])
@@ -107,7 +104,7 @@ def test_a_depth_that_varies_is_summed_in_parts(target: str) -> None:
         np.testing.assert_allclose(run(a, b), a.astype("f8").T @ b.astype("f8"), rtol=1e-3, atol=1e-3)
 
 
-@pytest.mark.parametrize("target", RUNNABLE)
+@pytest.mark.parametrize("target", FLOAT_TARGETS)
 def test_any_number_of_rows(target: str) -> None:
     """Numbers of rows known at run time: one row has code of its own. Small and large rhs, and rows of two axes."""
     rng = np.random.default_rng(8)
@@ -130,7 +127,7 @@ def test_any_number_of_rows(target: str) -> None:
 
 
 @pytest.mark.covering(of=lambda rows, target: (rows, target))
-@pytest.mark.parametrize("target", RUNNABLE)
+@pytest.mark.parametrize("target", FLOAT_TARGETS)
 @pytest.mark.parametrize("columns", [1, 8, 15, 16, 17, 24, 31, 33, 45, 64])
 @pytest.mark.parametrize("rows", [8, 37])
 def test_long_epilogues_of_columns_that_do_not_fill_vectors(rows: int, columns: int, target: str) -> None:
@@ -151,7 +148,7 @@ def test_long_epilogues_of_columns_that_do_not_fill_vectors(rows: int, columns: 
 
 
 @pytest.mark.covering
-@pytest.mark.parametrize("target", RUNNABLE)
+@pytest.mark.parametrize("target", FLOAT_TARGETS)
 @pytest.mark.parametrize(("groups", "each", "made"), [(1, 5, 7), (3, 10, 11), (4, 34, 33), (5, 1, 2), (2, 300, 400)])
 def test_groups_of_channels(groups: int, each: int, made: int, target: str) -> None:
     """Convolutions of one pixel in groups: rows before groups where all filters stay in a cache; any number of images."""

@@ -98,6 +98,14 @@ def reference(x: np.ndarray, weight: np.ndarray, matrix: np.ndarray) -> np.ndarr
     return shifted / shifted.sum(-1, keepdims=True)
 
 
+def test_vnni_differs_from_avx512_for_bytes_alone() -> None:
+    """So that tests of floats run on one of them (cpus.py)."""
+    vnni, avx512 = TARGETS["vnni"], TARGETS["avx512"]
+    same = replace(vnni, name=avx512.name, features=avx512.features)
+    assert same == avx512 and set(vnni.features) - set(avx512.features) == {"avx512vnni"}
+    assert (vnni.byte_run, avx512.byte_run) == (4, 2)
+
+
 @pytest.mark.covering
 @pytest.mark.parametrize("target", [*RUNNABLE, ONE_LANE], ids=lambda t: getattr(t, "name", t))
 @pytest.mark.parametrize("batch", [0, 1, 3, 8])

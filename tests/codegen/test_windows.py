@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from burn.codegen.cpu.target import host_targets
 from burn.compiler import executable
 from burn.dialect import ops
 from burn.dialect.dims import Dim, symbol
@@ -13,9 +12,8 @@ from burn.dialect.program import Program
 from burn.dialect.types import TensorType
 from burn.options import Options
 from burn.runtime.executable import Executable
-from burn.runtime.host import features
+from tests.codegen.cpus import FLOAT_TARGETS
 
-RUNNABLE = [target.name for target in host_targets(features())]
 Pair = tuple[int, int]
 
 # channels, window, strides, dilations, low, high
@@ -76,7 +74,7 @@ def check(
 
 
 @pytest.mark.covering
-@pytest.mark.parametrize("target", RUNNABLE)
+@pytest.mark.parametrize("target", FLOAT_TARGETS)
 @pytest.mark.parametrize("window", WINDOWS, ids=str)
 def test_windows(window: tuple[int, Pair, Pair, Pair, Pair, Pair], target: str) -> None:
     """Sizes that are numbers, and sizes that only a run tells."""
