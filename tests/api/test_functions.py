@@ -53,7 +53,7 @@ def chosen(row: Row) -> list[str]:
     """Some of the element types that the row takes, others in each row: one of each kind, float32 always. Where elements
     only move, one beside float32 will do."""
     turn = zlib.crc32(row.key.encode())
-    kinds = [[d for d in row.dtypes if d in kind] for kind in (FLOATS, INTS, UINTS, BOOL)]
+    kinds = [[d for d in row.dtypes if d in kind] for kind in (FLOATS, (*INTS, *UINTS), BOOL)]
     picked = [kind[turn % len(kind)] for kind in kinds if kind]
     picked = [row.dtypes[turn % len(row.dtypes)]] if row.exact else picked
     return list(dict.fromkeys([*(["float32"] if "float32" in row.dtypes else []), *picked]))
