@@ -25,8 +25,8 @@ JOBS = os.cpu_count() or 1
 
 GRAPHS = {
     "load": 4,
-    "import": 4,
-    "export": 4,
+    "import": 2,
+    "export": 2,
     "size": 2,
     "package": 2,
     "folded": 2,

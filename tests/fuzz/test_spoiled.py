@@ -22,7 +22,7 @@ FRESH = random.SystemRandom().randrange(1 << 40)
 
 @pytest.mark.parametrize(
     ("case", "count", "seconds", "memory"),
-    [(models.case, 200, models.SECONDS, models.MEMORY), (weights.case, 1000, weights.SECONDS, weights.MEMORY)],
+    [(models.case, 150, models.SECONDS, models.MEMORY), (weights.case, 600, weights.SECONDS, weights.MEMORY)],
     ids=["models", "weights"],
 )
 def test_what_is_spoiled_is_read_or_refused(

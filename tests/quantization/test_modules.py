@@ -16,7 +16,7 @@ from burn.quantization import quantize_module
 class Gpt(nn.Module):
     def __init__(self) -> None:
         self.embed = nn.Embedding(50, 32)
-        self.body = nn.TransformerEncoder(32, 4, 64, 2, norm_first=True, norm="rms", gated=True, rotary=True)
+        self.body = nn.TransformerEncoder(32, 4, 64, 1, norm_first=True, norm="rms", gated=True, rotary=True)
         self.head = nn.Linear(32, 50, bias=False)
 
     def start(self, batch: int, capacity: int | None = None) -> Any:
