@@ -29,7 +29,7 @@ LAYERS = {
 QUICK = ("nnx_mlp", "equinox_vit")
 NAMES = [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in MODELS]
 TRAINED = [pytest.param(name, marks=() if name == "nnx_mlp" else pytest.mark.slow) for name in MODELS]
-"""A program of JAX is differentiated as burn's ops, each of which has a test in tests/dialect/adjoint."""
+"""The larger models are slow: burn differentiates its own ops, and tests/dialect/adjoint tests the rule of each."""
 
 
 @pytest.fixture(scope="module")

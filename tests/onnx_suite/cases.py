@@ -46,8 +46,8 @@ def load_cases(suites: tuple[str, ...] = SUITES) -> list[Case]:
 def without_repeats(cases: list[Case]) -> list[Case]:
     """A covering subset of the cases: everything that `_traits` lists occurs in it as in the whole.
 
-    An expansion is a test of an operator that has cases of its own, by operators that have, too. Of an operator's expansions
-    there is one; all of them together have each operator and each element type that some expansion has."""
+    An expansion repeats the cases of its operator in the form of other operators. Of the expansions of an operator there is one;
+    all of them together have each operator and each element type that some expansion has."""
     goals = []
     for case in cases:
         model = onnx.load_from_string(case.model)
