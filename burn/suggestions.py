@@ -57,6 +57,8 @@ ALTERNATIVES: Mapping[str, Mapping[str, str]] = {
     },
     "burn": {
         "functional": "functions are burn's own: burn.relu(x)",
+        "jacobian": "burn.jacrev(f) and burn.jacfwd(f) are functions that return Jacobians",
+        "pmap": "burn.vmap maps over examples; burn.Mesh is for several devices",
         "no_grad": "nothing is recorded for a derivative unless burn.grad asks for one, so there is nothing to switch off",
         "inference_mode": "nothing is recorded for a derivative unless burn.grad asks for one; model.eval() sets the mode",
         "autograd": "burn.grad, burn.value_and_grad, burn.vjp and burn.jvp differentiate functions",

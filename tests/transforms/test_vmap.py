@@ -82,6 +82,20 @@ def test_is_one_batched_program() -> None:
     assert names.count("burn.dot_general") == 2  # x @ w, and the gradient of w for each example
 
 
+def test_attention_keeps_its_kernels() -> None:
+    """The forward and the backward pass stay ops with kernels; their examples join the batch."""
+    one = lambda q, k, m: burn.ops.attention(q, k, k, m, None, scale=0.5).square().sum()  # noqa: E731
+    step = burn.vmap(burn.grad(one, (0, 1)), (0, None, 0))
+    program = trace(step, {"q": "float32[n, 2, 4, 5, 8]", "k": "float32[2, 2, 6, 8]", "m": "float32[n, 5, 6]"})
+    erase_dead(program.block)
+    names = [op.operation.name for block in blocks(program.block) for op in block.operations]
+    assert {"burn.attention_forward", "burn.attention_backward"} <= set(names) and "burn.exp" not in names
+    q, k, m = (RNG.standard_normal(s).astype(np.float32) for s in ((3, 2, 4, 5, 8), (2, 2, 6, 8), (3, 5, 6)))
+    for got, i in zip(burn.jit(step)(q, k, m), range(2), strict=True):
+        want = np.stack([burn.grad(one, i)(q[n], k, m[n]).numpy() for n in range(3)])
+        np.testing.assert_allclose(got, want, rtol=1e-3, atol=1e-4)
+
+
 def test_symbolic_size_under_compile() -> None:
     function = burn.compile(
         burn.vmap(burn.grad(_loss), (None, 0, -1)), ("float64[3, 4]", "float64[n, 3]", "float64[4, n]")
