@@ -144,6 +144,6 @@ def test_jax_stablehlo_burn_stablehlo_jax(name: str, tmp_path: Path) -> None:
     wanted = jax.jit(jax.grad(loss(lambda *xs: function(*jax.tree.unflatten(rebuilt, xs)))))(floats)
     largest = max(float(np.abs(g).max(initial=0)) for g in wanted)
     for have, expected in zip(jax.jit(jax.grad(loss(again)))(floats), wanted, strict=True):
-        # What cancels to zero, such as the gradient of a bias before a norm, holds the rounding of the others.
+        # A sum that cancels to zero, such as the gradient of a bias before a norm, has the rounding errors of the others.
         bound = max(1e-4 * float(np.abs(expected).max(initial=0)), 1e-6 * largest)
         np.testing.assert_allclose(have, expected, rtol=1e-4, atol=bound)

@@ -37,8 +37,8 @@ LIGHT = (
     "silero_vad",
     "mobilenet",
     "minilm",
-    "light_squeezenet",
 )
+"""Models of every run. Those of the onnx package are slow: their ops are in its node tests, and their names in `test_names`."""
 
 
 def load_source(source: Source, folder: Path) -> tuple[ModuleType, nn.Module]:

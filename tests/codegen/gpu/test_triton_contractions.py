@@ -71,8 +71,8 @@ def most(kernel: ContractionKernel, counts: Sequence[int]) -> int:
 
 
 def several(kernel: ContractionKernel, counts: Sequence[int]) -> int:
-    """8 parts, or what is next. Of a depth that a call tells there may be 128, each of which the interpreter runs; a few
-    images leave some of the 8 empty, too."""
+    """8 parts or more. A depth that is known at run time allows 128, and the interpreter runs each. 8 parts of a few images
+    include empty ones."""
     return next((count for count in counts if count >= 8), counts[-1])
 
 

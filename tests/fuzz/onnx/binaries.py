@@ -75,7 +75,7 @@ class Node:
         self._folder, self._models = Path(), 0
 
     def run(self, folder: Path, feeds: list[dict[str, Any]]) -> dict[str, Any]:
-        """What the script says of a run. Raises RuntimeError with what Node said, if it failed."""
+        """The script's answer to a run. Raises RuntimeError with Node's error if it failed."""
         if folder != self._folder:
             self._folder, self._models = folder, self._models + 1
             if self._models > self.MODELS:

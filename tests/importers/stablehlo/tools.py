@@ -1,4 +1,4 @@
-"""What the tests need of the installation."""
+"""Tools of the installation that the tests need."""
 
 from __future__ import annotations
 
