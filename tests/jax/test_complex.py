@@ -138,6 +138,21 @@ def test_programs(name: str) -> None:
         np.testing.assert_allclose(a, b, rtol=2e-5, atol=2e-5)
 
 
+@pytest.mark.parametrize("shape", [(0, 0), (2, 0, 0), (0, 3), (3, 0)])
+def test_matrices_without_elements(shape: tuple[int, ...]) -> None:
+    square = shape[-1] == shape[-2]
+    functions = [jnp.linalg.qr, jnp.linalg.svd, *((jnp.linalg.slogdet, jnp.linalg.inv) if square else ())]
+
+    def function(a: Any) -> Any:
+        return [f(a) for f in functions]
+
+    a = np.zeros(shape, np.complex64)
+    want, have = jax.jit(function)(a), burn.compile(jax.jit(function), (a,), cache=False)(a)
+    for x, y in zip(jax.tree.leaves(have), jax.tree.leaves(want), strict=True):
+        assert x.dtype == y.dtype
+        np.testing.assert_array_equal(x, y)
+
+
 NUMBERS = (0.0, 1.0, -1.0, 0.5, -2.0, np.inf, -np.inf, 1e-5, 1e10, -1e10, 5.0, -100.0, 1e4, 2.5e38)
 FUNCTIONS = (
     *(

@@ -22,7 +22,7 @@ def fft(z: Complex, kind: str, lengths: Sequence[Dim]) -> Complex | Value:
     shape = type_of(z.real).shape
     rank = len(shape)
     axes = list(range(rank - len(lengths), rank))
-    if is_empty(shape):
+    if is_empty((*shape, *lengths)):
         return _of_nothing(z, kind, (*shape[: axes[0]], *lengths))
     if kind == "RFFT":
         re, im = _along(z, axes[-1], inverse=False, real=True)

@@ -10,11 +10,15 @@ from jax import lax
 from jax import numpy as jnp
 from jax._src.lax import linalg as jax_linalg
 
+from burn.dialect.types import type_of
 from burn.importers.jax.complexes import as_it_is, complex_primitive
 from burn.importers.jax.equation import Equation
 from burn.importers.jax.ops import householder, linalg  # noqa: F401  enter the rules for all values
 from burn.importers.jax.ops.empty import empty
 from burn.importers.jax.ops.householder import from_left, from_right, reflector
+from burn.importers.jax.ops.linalg import unit_diagonal
+from burn.importers.lax.complexes import Complex
+from burn.importers.lax.scalars import is_empty
 
 for _name in (
     *("cholesky_update", "geqp3", "geqrf", "hessenberg", "householder_product", "lu", "ormqr", "symmetric_product"),
@@ -173,5 +177,10 @@ def svd(
 
     found = empty(eqn)
     if found is not None:
-        return found
+        return [found[0], *map(_unit, found[1:])]
     return eqn.expand(function, x)
+
+
+def _unit(z: Complex) -> Complex:
+    """Zeros with ones on the diagonal."""
+    return z if is_empty(type_of(z.real).shape) else Complex(unit_diagonal(z.real), z.imag)

@@ -88,7 +88,7 @@ def lu(eqn: Equation, x: Value) -> list[Value]:
     """L and U in one matrix, LAPACK's row exchanges, and the permutation that they make."""
     found = empty(eqn)
     if found is not None:
-        rows = type_of(x).shape[-2]
+        rows = eqn.sizes(eqn.operand(0).shape)[-2]
         order = ops.broadcast_to(ops.iota(shape=(rows,), axis=0, dtype="int32"), shape=type_of(found[2]).shape)
         return [*found[:2], order] if not is_empty(type_of(found[2]).shape) else found
     return eqn.expand(_blocked_lu, x)
