@@ -45,6 +45,7 @@ def command(function: Callable[..., Any]) -> click.Command:
 
 
 _BUDGET = (
+    click.Option(["--ops"], multiple=True, metavar="FILE", help="a Python file that defines custom ops; repeatable"),
     click.Option(["--max-seconds"], type=float, help="end when more have passed"),
     click.Option(["--max-memory"], metavar="SIZE", help="end when more is allocated: 500MB, 2GB"),
 )
@@ -53,10 +54,14 @@ _BUDGET = (
 
 @contextmanager
 def _budget(options: dict[str, Any]) -> Iterator[None]:
-    """Enforces a command's --max-memory and --max-seconds, which it takes out of its options."""
+    """Enforces a command's --max-memory and --max-seconds, and runs the files of --ops. It takes these out of its options."""
+    from burn.cli.objects import load
     from burn.runtime.budget import Limits, limited
 
+    files = options.pop("ops")
     with limited(Limits.of(options.pop("max_memory"), options.pop("max_seconds")), "the command"):
+        for file in files:
+            load(existing(file))
         yield
 
 

@@ -21,7 +21,7 @@ def find(text: str) -> Any:
     module_name, colon, name = text.rpartition(":")
     if not colon or not name:
         raise BurnError(f"'{text}' names nothing in Python", ["write file.py:Name or package.module:Name"])
-    module = _load(existing(module_name)) if module_name.endswith(".py") else _import(module_name)
+    module = load(existing(module_name)) if module_name.endswith(".py") else _import(module_name)
     found: Any = module
     for part in name.split("."):
         if not hasattr(found, part):
@@ -42,7 +42,7 @@ def _import(module_name: str) -> ModuleType:
         sys.path.remove("")
 
 
-def _load(path: Path) -> ModuleType:
+def load(path: Path) -> ModuleType:
     """A Python file as a module; files beside it can be imported from it."""
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None and spec.loader is not None

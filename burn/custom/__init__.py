@@ -5,6 +5,6 @@ functions. `native.py` compiles C, `host.py` calls Python, `launches.py` describ
 """
 
 from burn.custom.launches import Buffer, Launch, scratch
-from burn.custom.op import CustomOp, custom_op
+from burn.custom.op import CustomOp, custom_op, find
 
-__all__ = ["Buffer", "CustomOp", "Launch", "custom_op", "scratch"]
+__all__ = ["Buffer", "CustomOp", "Launch", "custom_op", "find", "scratch"]

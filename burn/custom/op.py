@@ -83,6 +83,17 @@ def custom_op(
     return CustomOp(name, Text.of(name, types, attributes or {}), parameters or {}, f"{types}")
 
 
+_ops: dict[str, CustomOp] = {}
+
+
+def find(name: str) -> CustomOp:
+    """The custom op of a name, as `burn.custom_op` defined it last in this process. Raises TypeMismatch if there is none."""
+    if name not in _ops:
+        hint = custom.suggestion(*name.partition("::")[::2])
+        raise TypeMismatch(f"there is no custom op '{name}'", [Problem("no module has defined it", op=name, hint=hint)])
+    return _ops[name]
+
+
 class CustomOp:
     """An op that `burn.custom_op` defines. It is called like a function of tensors.
 
@@ -99,6 +110,7 @@ class CustomOp:
         self._parts: dict[str, Any] = {}
         self._c: dict[str, Any] | None = None
         self._changes = _changes.setdefault(name, _Changes())
+        _ops[name] = self
         self._version: Version | None = None
         self._is_digesting = False
         self._changed()

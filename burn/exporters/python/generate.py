@@ -25,6 +25,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import ModuleType
 
+from burn.dialect.custom import keeping_whole
 from burn.dialect.dims import symbols
 from burn.dialect.program import Program
 from burn.dialect.types import DTYPES
@@ -178,7 +179,8 @@ def _weight(weight: Weight | None) -> Weight:
 def check(source: Source, original: Graph) -> None:
     """Raises CompileError unless tracing the source gives the program that it was written from."""
     model = source.load()
-    program = trace(model, model.inputs, model.outputs)
+    with keeping_whole():
+        program = trace(model, model.inputs, model.outputs)
     if not difference(original, read(program)):
         return
     differs = difference(original, read(program, tidy(program)))

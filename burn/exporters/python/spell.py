@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from burn.dialect.custom import decoded
 from burn.dialect.dims import Dim, Expr, decide, dim_min, product, symbol, symbols
 from burn.dialect.op import REGISTRY
 from burn.dialect.reduction import least_reduced
@@ -54,6 +55,8 @@ def spell(node: Node, scope: Scope) -> Text:
 
 def function(node: Node, scope: Scope) -> Text:
     """`ops.name(operands, attributes)`."""
+    if node.op == "custom":
+        return _custom(node, scope)
     cls = REGISTRY[node.op]
     arguments: list[Text | str] = []
     named: dict[str, Text | str | None] = {}
@@ -179,6 +182,14 @@ def _beside(left: Value, right: Value, scope: Scope) -> tuple[Text, Text]:
         scope.value(left) if not is_number(left) else scope.operand(left),
         scope.value(right) if not is_number(right) else scope.operand(right),
     )
+
+
+@rule("custom")
+def _custom(node: Node, scope: Scope) -> Text:
+    """A user's op by its name, which the module that defines it has entered."""
+    attributes = {name: literal(value) for name, value in decoded(node.attrs["settings"]).items()}
+    found = f"burn.custom.find({quoted(node.attrs['called'])})"
+    return call(found, *(scope.value(v) for v in node.operands[0]), **attributes)
 
 
 @rule("pow")
