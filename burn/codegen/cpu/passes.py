@@ -10,8 +10,8 @@ GRADIENTS = ("attention_forward", "attention_backward")
 """Composites with CPU kernels, besides those of every device."""
 
 
-def _with(layouts: str) -> Pipeline:
-    return pipeline(layouts, GRADIENTS, narrow_weights=True)
+def _with(layouts: str, split_taps: bool = True) -> Pipeline:
+    return pipeline(layouts, GRADIENTS, narrow_weights=True, split_taps=split_taps)
 
 
 PIPELINE = _with("winograd,pack")
@@ -23,13 +23,13 @@ NARROW = _with(f"winograd{{{winograd.NARROW}}},pack")
 PLAIN = _with("pack")
 """Sums are formed in the order of the program."""
 
-SIZE_BOUND = _with("winograd{constants=false},pack{borders=false}")
+SIZE_BOUND = _with("winograd{constants=false},pack{borders=false}", split_taps=False)
 """Size-optimised programs: neither constants nor memory may grow."""
 
-FETCHED = _with(f"winograd{{{winograd.FETCHED}}},pack{{borders=false}}")
+FETCHED = _with(f"winograd{{{winograd.FETCHED}}},pack{{borders=false}}", split_taps=False)
 """Vectors are short, and constants may grow a little."""
 
-COMPACT = _with("pack{borders=false}")
+COMPACT = _with("pack{borders=false}", split_taps=False)
 """Memory may not grow, and either code is short or sums are formed in the order of the program."""
 
 
