@@ -51,9 +51,10 @@ def double(x: float) -> str:
         ("<2 x i1> <i1 true, i1 false>, float 0.0", f"<2 x i1> <i1 true, i1 false>, float {double(0.0)}"),
         ('@a.1.5 = "float 1.5" ; 2.5 inf', '@a.1.5 = "float 1.5" ; 2.5 inf'),
         ("  %1.5 = load float, ptr %0, align 4", "  %1.5 = load float, ptr %0, align 4"),
+        ('!2 = !{!"llvm.loop.vectorize.disable"}', '!2 = !{!"llvm.loop.vectorize.enable", i1 false}'),
     ],
 )
-def test_floats_are_written_by_their_bits(newer: str, wanted: str) -> None:
+def test_text_for_an_older_llvm(newer: str, wanted: str) -> None:
     assert older(newer) == wanted
     assert older(f"a\n{newer}\n\nb") == f"a\n{wanted}\n\nb"
 

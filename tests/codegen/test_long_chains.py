@@ -7,6 +7,12 @@ import sys
 
 import pytest
 
+import burn
+from burn.codegen.cpu.target import TARGETS
+from burn.compiler import compile_program
+from burn.options import Options
+from burn.tracing.trace import trace
+
 CHAIN = """
 import numpy as np, burn
 
@@ -36,3 +42,11 @@ assert np.asarray(burn.compile(least, (x,), cache=False)(x)) == x[:, :, :4].min(
 @pytest.mark.parametrize("program", [CHAIN, UNROLLED], ids=["chain", "unrolled"])
 def test_compiles(program: str) -> None:
     subprocess.run([sys.executable, "-c", program], check=True, timeout=100)
+
+
+def test_compilers_of_other_machines_are_told() -> None:
+    """Their LLVM is older: it knows one spelling of the hint, and ignores others."""
+    program = trace(lambda x: burn.minimum(burn.min(x), 0), {"x": "float32[2, 7, 5]"})
+    text = bytes(compile_program(program, Options(TARGETS["simd128"], as_text=True)).code)
+    assert b'"llvm.loop.vectorize.enable", i1 false' in text
+    assert b"vectorize.disable" not in text

@@ -6,6 +6,9 @@ decimals, `-inf` and `+qnan`. Older text has bits; for a float these are the bit
 every float as bits. A float constant follows its type on the same line, directly or as a later operand of the
 same instruction.
 
+The hint that a loop is not to be vectorised has another name: an older LLVM knows only the negation of its opposite, and
+ignores what it does not know.
+
 All other text is unchanged. A float in an unknown form or position is an error.
 """
 
@@ -59,8 +62,14 @@ _TOKEN = re.compile(
 )
 
 
+_HINTS = {'!{!"llvm.loop.vectorize.disable"}': '!{!"llvm.loop.vectorize.enable", i1 false}'}
+
+
 def older(text: str) -> str:
-    """The text with every float written as bits. Raises CompileError for a float in an unknown form."""
+    """The text with every float written as bits, and hints by their older names. Raises CompileError for a float in an
+    unknown form."""
+    for new, old in _HINTS.items():
+        text = text.replace(new, old)
     return "\n".join(_line(line) for line in text.split("\n"))
 
 
