@@ -109,6 +109,19 @@ def test_a_size_may_be_all_that_is_wanted_of_an_op() -> None:
     same(proto, {"x": numbers(6, 2)})
 
 
+def test_a_constant_choice_gives_a_known_size() -> None:
+    """Later nodes need it: heads of an attention, weights of a convolution."""
+    proto = model(
+        [node("Compress", "x chosen", "y", axis=1)],
+        [value("x", (2, 4))],
+        unknown("y"),
+        [tensor("chosen", np.array([True, False, True]))],
+    )
+    (result,) = load_onnx(proto.SerializeToString()).outputs
+    assert tuple(result.dims) == (2, 2)
+    same(proto, {"x": numbers(2, 4)})
+
+
 # Contractions
 
 

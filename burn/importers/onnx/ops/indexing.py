@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from burn.dialect import ops
 from burn.dialect.compose import along, broadcast_to, check_size, convert, dim_value, number, reshape
 from burn.dialect.dims import Dim
@@ -105,9 +107,12 @@ def non_zero(node: Node) -> ir.Value:
 
 @onnx_op("Compress")
 def compress(node: Node) -> ir.Value:
-    x, chosen = node.required(0), node.required(1)
-    wrapped = ops.nonzero(chosen, count=node.fresh("compress"))
-    wrapped = reshape(wrapped, (type_of(wrapped).shape[1],))
+    x, known = node.required(0), node.constant(1)
+    if known is not None:  # so is the number of elements
+        wrapped = node.array(np.flatnonzero(known), "chosen")
+    else:
+        wrapped = ops.nonzero(node.required(1), count=node.fresh("compress"))
+        wrapped = reshape(wrapped, (type_of(wrapped).shape[1],))
     if not node.has("axis"):
         return ops.gather(reshape(x, (node.type(0).elements,)), wrapped, axis=0)
     return ops.gather(x, wrapped, axis=node.axis(node.int("axis"), node.type(0).rank))
