@@ -43,7 +43,7 @@ KERNELS: dict[str, frozenset[str]] = {
     **dict.fromkeys(("LSTM", "GRU", "RNN"), frozenset({"float32"})),
     "IsNaN": _FLOATS | {"bfloat16"},
     "IsInf": _FLOATS | {"bfloat16"},
-    "Where": _EXTREMES | {"uint32", "string"},
+    "Where": _FLOATS | {"int32", "int64", "uint8", "string"},  # int8 and uint32 from release 1.31 on
     **dict.fromkeys(("ReduceSum", "ReduceProd", "CumSum"), _SUMS),
     **dict.fromkeys(("ReduceMax", "ReduceMin", "ArgMax", "ArgMin"), _EXTREMES),
     "TopK": _FLOATS | {"int8", "int16", "int32", "int64", "uint8"},

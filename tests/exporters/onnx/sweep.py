@@ -38,6 +38,7 @@ from tests.onnx_suite.cases import SUITES, Case, load_cases
 from tests.onnx_suite.compare import Mismatch
 from tests.onnx_suite.outcome import Outcome, reason, verify
 from tests.onnx_suite.pool import Died, Pool
+from tests.releases import release
 
 FAILING = Path(__file__).with_name("failing.txt")
 OPSET = 21
@@ -87,7 +88,11 @@ def ort_session(model: onnx.ModelProto) -> Any:
     ort.set_default_logger_severity(4)
     options = ort.SessionOptions()
     options.intra_op_num_threads = 1
-    return ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    # Before 1.31 this optimiser makes nodes of float64 that have no kernel.
+    left_out = ["QuickGeluFusion"] if release("onnxruntime") < (1, 31) else []
+    return ort.InferenceSession(
+        model.SerializeToString(), options, providers=["CPUExecutionProvider"], disabled_optimizers=left_out
+    )
 
 
 def ort_run(model: onnx.ModelProto, original: onnx.ModelProto) -> Callable[[list[Any]], list[Any]]:

@@ -11,8 +11,11 @@ from burn.errors import ModelError
 from burn.importers.onnx import import_onnx
 from tests.importers.vendor.case import Case, Draw, compiled, judge
 from tests.importers.vendor.references import grouped_attention
+from tests.releases import release
 
 HEADS, DEPTH = 2, 16
+OLD = release("onnxruntime") < (1, 31)
+WRONG_CACHE = "before 1.31, ONNX Runtime does not write new keys into a cache that has room (past_sequence_length)"
 
 
 def grouped(length: int, past: int | None = None, room: int = 0, rows: int = 1, **given: Any) -> Case:
@@ -55,6 +58,7 @@ def test_grouped_attention(name: str) -> None:
     assert outcome.kind == "ok", outcome.detail
 
 
+@pytest.mark.skipif(OLD, reason=WRONG_CACHE)
 def test_a_part_of_the_cache_is_filled() -> None:
     """past_sequence_length of MultiHeadAttention: the cache keeps its size, and keys behind its end are not seen."""
     d = Draw(1)
