@@ -10,9 +10,12 @@ import os
 import shutil
 import time
 
+import numpy as np
 import pytest
+from onnx import TensorProto, helper
 
 from tests.fuzz.onnx.case import Plan
+from tests.fuzz.onnx.judge import ours_is_right
 from tests.fuzz.onnx.many import outcomes
 from tests.fuzz.onnx.ways import WAYS
 
@@ -54,3 +57,25 @@ def test_graphs_compute_what_onnx_runtime_computes(mode: str) -> None:
     assert not failed, f"{len(failed)} of {len(seeds)}\n" + "\n".join(
         f"{o.seed}: {o.kind}: {o.text}" for o in failed[:10]
     )
+
+
+def test_a_fused_activation_is_judged() -> None:
+    """ONNX Runtime's fused sigmoid gives 0 for -20 and -30, and float64 tells them apart: burn's ArgMin is right."""
+    node = helper.make_node
+    model = helper.make_model(
+        helper.make_graph(
+            [
+                node("FusedConv", ["x", "w"], ["y"], domain="com.microsoft", activation="Sigmoid"),
+                node("ArgMin", ["y"], ["z"], axis=2, keepdims=0),
+            ],
+            "fused",
+            [helper.make_tensor_value_info("x", TensorProto.FLOAT, (1, 1, 2))],
+            [helper.make_tensor_value_info("z", TensorProto.INT64, (1, 1))],
+            [helper.make_tensor("w", TensorProto.FLOAT, (1, 1, 1), [1.0])],
+        ),
+        opset_imports=[helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)],
+    )
+    feed = {"x": np.array([[[-20, -30]]], np.float32)}
+    zero, one = ({"z": np.array([[i]])} for i in (0, 1))
+    assert ours_is_right(model, feed, one, zero)
+    assert not ours_is_right(model, feed, zero, one)
