@@ -33,12 +33,20 @@ class Sizes:
         self.symbols: dict[sympy.Symbol, Dim] = {}
         self.floats: dict[sympy.Symbol, ir.Value] = {}
         """The values of float symbols, which were elements of tensors: float64 scalars."""
+        self.general: set[sympy.Symbol] = set()
+        """Sizes of results that torch takes for neither 0 nor 1, and that may be both."""
 
     def bind(self, symint: Any, dim: Dim) -> None:
         """Says what a symbol is. An expression that is no plain symbol is not bound: its symbols have other sources."""
         for expression in (expression_of(symint), asked_of(symint)):
             if isinstance(expression, sympy.Symbol):
                 self.symbols.setdefault(expression, dim)
+
+    def bind_general(self, symint: Any, dim: Dim) -> None:
+        """`bind`, for a size that the operator's fake result takes for at least 2 although it may be smaller."""
+        self.bind(symint, dim)
+        if isinstance(expression := expression_of(symint), sympy.Symbol):
+            self.general.add(expression)
 
     def has(self, value: Any) -> bool:
         """True if every symbol in a size has been bound."""

@@ -17,6 +17,7 @@ from torch.nn import functional as F  # noqa: E402
 from torch.utils import _pytree as pytree  # noqa: E402
 
 from burn.adapters.torch import compile_module  # noqa: E402
+from tests.releases import release  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 TOLERANCE = {torch.float32: 1e-4, torch.float64: 1e-9, torch.float16: 4e-3, torch.bfloat16: 2e-2}
@@ -479,6 +480,8 @@ def test_attention() -> None:
         "grouped": lambda q, k, v, m: F.scaled_dot_product_attention(q, k[:, :1], v[:, :1], enable_gqa=True),
         "no heads": lambda q, k, v, m: F.scaled_dot_product_attention(q[:, :0], k[:, :0], v[:, :0], enable_gqa=True),
     }
+    if release("torch") < (2, 13):
+        del table["no heads"]  # torch 2.11 divides by the number of key heads: SIGFPE
     check(table, q, k, v, mask)
 
 
@@ -503,6 +506,8 @@ def test_sizes_that_vary() -> None:
         "expand": lambda x, y: x[:, :1].expand(-1, y.shape[1], -1) + y,
         "unfold": lambda x, y: x.unfold(1, 2, 1),
     }
+    if release("torch") < (2, 13):
+        del table["pool"]  # torch 2.11 guards on remainders of the length: its own program refuses these lengths
     sizes = (
         (3, 6, 5),
         (2, 3, 4),

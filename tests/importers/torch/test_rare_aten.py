@@ -99,6 +99,24 @@ def test_counting() -> None:
     check(calls, torch.randint(0, 11, (5, 13)), torch.randn(5, 13))
 
 
+def test_windows() -> None:
+    windows = {
+        "hann": torch.hann_window,
+        "hamming": lambda *a, **k: torch.hamming_window(*a, 0.6, 0.3, **k),
+        "blackman": torch.blackman_window,
+        "bartlett": torch.bartlett_window,
+        "kaiser": lambda *a, **k: torch.kaiser_window(*a, 7.5, **k),
+    }
+    calls = {
+        f"{name} of {n}, {periodic}": lambda x, f=f, n=n, p=periodic: f(n, p, dtype=torch.float64) * x
+        for name, f in windows.items()
+        for n in (0, 1, 2, 7, 16)
+        for periodic in (True, False)
+    }
+    calls["their own defaults"] = lambda x: [torch.hann_window(5), torch.hamming_window(5), torch.kaiser_window(5)]
+    check(calls, torch.ones(1, dtype=torch.float64), tolerance=1e-6)
+
+
 def test_sizes_that_depend_on_data_and_vary() -> None:
     calls = {
         "repeats": lambda x, n: torch.repeat_interleave(x, n, 0),

@@ -29,7 +29,9 @@ def bincount(node: Node, x: ir.Value, weights: ir.Value | None = None, minlength
     x = convert(x, "int64")
     top = ops.add(ops.reduce(x, kind="max", axes=(0,)), number(1, "int64"))
     size = node.read_dim(ops.max(top, node.scalar(minlength, "int64")), node.meta.shape[0])
-    return tallied(x, size, ones_like(x, "int64") if weights is None else node.as_result(weights))
+    if weights is None:
+        return tallied(x, size, ones_like(x, "int64"))
+    return tallied(x, size, convert(weights, "float32" if type_of(weights).dtype == "float32" else "float64"))
 
 
 @aten("histc.default")

@@ -28,7 +28,7 @@ def nms(node: Node, boxes: ir.Value, scores: ir.Value, threshold: float) -> ir.V
     if dtype not in ("float32", "float64"):
         node.fail(f"boxes must be float32 or float64, not {dtype}")
     count = node.new_size("kept")
-    node.importer.sizes.bind(node.meta.shape[0], count)
+    node.importer.sizes.bind_general(node.meta.shape[0], count)  # torchvision: ctx.create_unbacked_symint()
     boxes, scores = reshape(boxes, (1, n, 4)), reshape(convert(scores, dtype), (1, 1, n))
     overlap = number(float(threshold), "float64")
     most = number(2**62, "int64")
