@@ -6,6 +6,7 @@ import importlib.util
 import io
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -369,7 +370,9 @@ def test_the_group_lists_its_commands() -> None:
 def test_the_aliases_are_installed() -> None:
     folder = Path(sys.executable).parent
     for name in ("burn", "burn-import", "burn-run"):
-        done = subprocess.run([folder / name, "--help"], capture_output=True, text=True)
+        program = shutil.which(name, path=os.pathsep.join([str(folder), os.environ.get("PATH", "")]))
+        assert program is not None, name
+        done = subprocess.run([program, "--help"], capture_output=True, text=True)
         assert done.returncode == 0, name
 
 

@@ -71,7 +71,10 @@ def test_keys_are_read_first(tmp_path: Path) -> None:
         (["--target", "aarch64-linux", "--feature", "nonsense"], "no feature 'nonsense' of aarch64"),
     ],
 )  # fmt: skip
-def test_what_there_is_not(words: list[str], message: str, tmp_path: Path) -> None:
+def test_what_there_is_not(words: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if "aarch64-linux" in words:  # another machine's compiler is found before its CPU is looked at
+        pytest.importorskip("ziglang")
+        monkeypatch.delenv("CC", raising=False)
     assert message in refusal(DIGITS, *words, "-o", tmp_path / "digits")
     assert not any(tmp_path.iterdir())
 

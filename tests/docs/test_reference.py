@@ -127,14 +127,18 @@ def anchors(text: str) -> set[str]:
 )
 def test_names_in_pages_exist(page: Path) -> None:
     """A code span such as `burn.nn.Linear(4, 2)` names something that exists; `burn.add` may also be an op of the dialect."""
-    unknown = []
+    unknown, absent = [], ""
     for name in SPAN.findall(without_code(page.read_text())):
         try:
             attribute(name)
         except AttributeError:
             if name.removeprefix("burn.") not in REGISTRY:
                 unknown.append(name)
+        except ImportError as error:  # of an extra
+            absent = str(error)
     assert unknown == []
+    if absent:
+        pytest.skip(absent)
 
 
 def test_broken_links_are_found(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("textual")
+pytest.importorskip("textual.pilot")  # which needs further packages
 
 from textual.pilot import Pilot
 from textual.widgets import Footer

@@ -29,6 +29,7 @@ def _said(*words: str | Path) -> str:
 
 
 def test_pyright(program: Path, tmp_path: Path) -> None:
+    pytest.importorskip("pyright")
     settings = {"include": [program.name], "extraPaths": [str(ROOT)], "typeCheckingMode": "standard"}
     (tmp_path / "pyrightconfig.json").write_text(json.dumps(settings))
     said = _said("pyright", "--outputjson", "--project", tmp_path, "--pythonpath", sys.executable)
@@ -40,6 +41,7 @@ def test_pyright(program: Path, tmp_path: Path) -> None:
 
 
 def test_mypy(program: Path, tmp_path: Path) -> None:
+    pytest.importorskip("mypy")
     words = ["--follow-imports=silent", "--python-executable", sys.executable, "--cache-dir", tmp_path / "cache"]
     said = _said("mypy", *words, program)
     found = {int(number) for number in re.findall(r"program\.py:(\d+): error", said)}
