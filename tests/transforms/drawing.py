@@ -64,6 +64,7 @@ def check(
     given: Sequence[np.ndarray],
     examples: Sequence[Sequence[np.ndarray]],
     mapping: Mapping,
+    rtol: float = 1e-9,
 ) -> None:
     """The mapped function against a stack of single calls."""
     got = burn.vmap(function, mapping.axes, mapping.out)(*given).numpy()
@@ -71,7 +72,7 @@ def check(
         assert got.shape[mapping.out] == 0
         return
     want = np.stack([np.asarray(function(*map(burn.constant, own)).numpy()) for own in examples], mapping.out)
-    assert_close(got, want, f"{mapping}")
+    assert_close(got, want, f"{mapping}", rtol, rtol / 10)
 
 
 def weighted(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
