@@ -43,8 +43,13 @@ class Version:
     triton: Callable[..., Any] | None = None
     derivative: Callable[..., Any] | None = None
 
-    @cached_property
+    @property
     def key(self) -> str:
+        """The digest of its types, bodies, derivative and parameters."""
+        return self._key
+
+    @cached_property
+    def _key(self) -> str:
         identity = self.types.identity
         parts = [self.name, identity if isinstance(identity, str) else of_function(identity)]
         parts += [repr(sorted(self.types.attributes.items(), key=str)), repr(sorted(self.parameters.items()))]

@@ -48,8 +48,8 @@ def results_of(
     try:
         made = definition.python(*operands, **settings, **definition.parameters)
     except Exception as error:
-        if hasattr(error, "add_note"):
-            error.add_note(f"in the Python body of the custom op {definition.name}")
+        if add_note := getattr(error, "add_note", None):  # from Python 3.11 on
+            add_note(f"in the Python body of the custom op {definition.name}")
         raise
     results = list(made) if isinstance(made, (tuple, list)) else [made]
     if made is None or len(results) != len(types):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from burn.custom.signature import Text
 from burn.dialect import custom
 from burn.dialect.custom import REQUIRED
 from burn.dialect.dims import Dim, evaluate, symbol
@@ -61,12 +62,15 @@ def bound(op: CustomOp) -> Any:
         made = _faked(op, flat(args), settings)
         return made[0] if len(made) == 1 else tuple(made)
 
+    def derived(cotangents: Any, operands: Any, results: Any, **settings: Any) -> list[torch.Tensor]:
+        return _derived(op, cotangents, operands, results, settings)
+
     forward = torch.library.custom_op(name, run, mutates_args=(), schema=schema)
     forward.register_fake(fake)
     if op.version.has_derivative:
         back = torch.library.custom_op(
             f"{name}{BACKWARD}",
-            lambda *args, **settings: _derived(op, *args, settings),
+            derived,
             mutates_args=(),
             schema=f"(Tensor[] cotangents, Tensor[] operands, Tensor[] results{extra}) -> Tensor[]",
         )
@@ -102,7 +106,7 @@ def _schema(op: CustomOp) -> str:
     version = op.version
     types = version.types
     names: list[str]
-    if hasattr(types, "operands"):
+    if isinstance(types, Text):
         names = [f"Tensor x{i}" for i in range(len(types.operands))]
     else:
         names = ["Tensor[] operands"] if types.most is None else [f"Tensor x{i}" for i in range(types.least)]
@@ -116,7 +120,7 @@ def _schema(op: CustomOp) -> str:
 def _results(op: CustomOp) -> int:
     """How many results it has. A function of types says that for operands, so it is called with ones of a few ranks."""
     types = op.version.types
-    if hasattr(types, "results"):
+    if isinstance(types, Text):
         return len(types.results)
     settings = {name: default for name, default in types.attributes.items() if default is not REQUIRED}
     for rank in range(5):

@@ -189,7 +189,7 @@ class Custom(
         return decoded(self.settings)
 
     def must_agree(self) -> list[Agreement]:
-        types = [type_of(value) for value in self.values]
+        types = [type_of(value) for value in self.operation.operands]
         return [Agreement(have, want) for have, want in self.definition.agreements(types)]
 
 

@@ -54,7 +54,7 @@ def _ops(block: ir.Block) -> Iterator[Op]:
 def _build(op: Custom, program: Program, taken: set[str]) -> None:
     operation = op.operation
     with operation.location, ir.InsertionPoint(operation):
-        values = op.definition.expand(op.values, op.shown, program, taken)
+        values = op.definition.expand(list(operation.operands), op.shown, program, taken)
     for old, new in zip(operation.results, values, strict=True):
         old.replace_all_uses_with(new)
     operation.erase()

@@ -140,6 +140,7 @@ def test_torch_programs() -> None:
     want = f(table, index)
     want.backward()
     gradient, table.grad = table.grad, None
+    assert gradient is not None
     assert gradient.tolist() == [[0, 6, 12], [0, 0, 0], [0, 0, 0], [0, 12, 24]]
     compiled = torch.compile(f, backend="burn", dynamic=True)
     found = compiled(table, index)

@@ -73,10 +73,10 @@ def _described(call: Call, inputs: Sequence[ir.Value], outputs: Sequence[ir.Valu
 @emits("custom")
 def _custom(entry: EntryBuilder, op: Op) -> None:
     assert isinstance(op, Custom)
-    for value in (*op.values, *op.operation.results):
+    for value in (*op.operation.operands, *op.operation.results):
         if type_of(value).dtype in ("string", "list"):
             refuse(op, f"{op.called} has an operand or result of {type_of(value).dtype}, which its body cannot read")
-    if len(op.values) + len(op.operation.results) > MOST:
+    if len(op.operation.operands) + len(op.operation.results) > MOST:
         refuse(op, f"{op.called} has more than {MOST} operands and results")
     entry.check_sizes(op)
     if op.body == "triton":
@@ -94,14 +94,19 @@ def _c(entry: EntryBuilder, op: Custom) -> None:
     call = Call(entry, op).number(entry.site(full_name(op)))
     call.operands.append(code.raw(f"llvm.mlir.addressof @{definition.symbol} : {PTR}", PTR))
     call.operands.append(entry.text(table(op.shown), alignment=_WORD))
-    _run(_described(call, op.values, list(op.operation.results)), op, "burn_lib_custom", op.called)
+    _run(_described(call, list(op.operation.operands), list(op.operation.results)), op, "burn_lib_custom", op.called)
 
 
 def _python(entry: EntryBuilder, op: Custom) -> None:
     from burn.custom.host import number_of
 
     call = Call(entry, op).number(entry.site(full_name(op)), number_of(op.definition, op.settings))
-    _run(_described(call, op.values, list(op.operation.results)), op, "burn_lib_custom_host", PYTHON + op.called)
+    _run(
+        _described(call, list(op.operation.operands), list(op.operation.results)),
+        op,
+        "burn_lib_custom_host",
+        PYTHON + op.called,
+    )
 
 
 _CALLS = {"c": _c, "python": _python}

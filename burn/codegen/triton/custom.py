@@ -49,10 +49,10 @@ def _refuse(op: Custom, message: str, hint: str = "") -> CompileError:
 
 
 def prepared(op: Custom, pointers: Mapping[str, str], multiples: tuple[int, ...]) -> list[Prepared]:
-    """The launches of an op, as its body describes them. pointers: Triton's types of addresses. multiples: known divisors that
-    Triton uses, of which addresses have the first. Raises CompileError that names what the body returns wrongly."""
+    """The launches of an op, as its body describes them. pointers: Triton's types of addresses. multiples: the divisors that
+    Triton uses; an address has the first. Raises CompileError that names what the body returns wrongly."""
     definition: Any = op.definition
-    inputs = [Buffer(type_of(value), "in", number) for number, value in enumerate(op.values)]
+    inputs = [Buffer(type_of(value), "in", number) for number, value in enumerate(op.operation.operands)]
     outputs = [Buffer(type_of(value), "out", number) for number, value in enumerate(op.operation.results)]
     try:
         made = definition.triton(*inputs, *outputs, **op.shown, **definition.parameters)
@@ -196,7 +196,7 @@ def print_launches(
         if not isinstance(argument, Buffer):
             return entry.sizes.dim(argument)
         if argument.kind == "in":
-            return entry.pointer(op.values[argument.number])
+            return entry.pointer(op.operation.operands[argument.number])
         if argument.kind == "out":
             return entry.calls.reached(results[argument.number])
         if argument not in scratch:

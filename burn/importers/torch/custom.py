@@ -19,7 +19,9 @@ def builder(op: str) -> Builder | None:
     if (definition := of_torch(namespace, name)) is not None:
         return lambda node, *operands, **settings: _forward(definition, operands, settings)
     if name.endswith(BACKWARD) and (definition := of_torch(namespace, name.removesuffix(BACKWARD))) is not None:
-        return lambda node, *groups, **settings: _backward(definition, *groups, settings)
+        return lambda node, cotangents, operands, results, **settings: _backward(
+            definition, cotangents, operands, results, settings
+        )
     return None
 
 

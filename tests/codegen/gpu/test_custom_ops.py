@@ -71,6 +71,9 @@ if importlib.util.find_spec("triton") is not None:
         tl.store(out + at, total / weight[:, None], mask=row[:, None] < length)
 
 
+PAIR: Any = (1, 2)
+
+
 def scale() -> Any:
     op = burn.custom_op(
         "tests::scale", "float32[...] -> float32[...]", attributes={"by": 2.0}, parameters={"BLOCK": (64, 16)}
@@ -181,7 +184,7 @@ def test_parameters_and_hosts(gpu: Any) -> None:
         (lambda x, y: 1 / 0, "raised ZeroDivisionError"),
         (lambda x, y: Launch(print, grid=1, args=()), "no kernel of @triton.jit"),
         (lambda x, y: Launch(scale_kernel, grid=1, args=(x, y)), "2 arguments are given"),
-        (lambda x, y: Launch(scale_kernel, grid=(1, 2), args=(x, y, 1, 1.0), constants={"BLOCK": 8}), "one number"),
+        (lambda x, y: Launch(scale_kernel, grid=PAIR, args=(x, y, 1, 1.0), constants={"BLOCK": 8}), "one number"),
         (lambda x, y: Launch(scale_kernel, grid=1, args=(x, y, 1, 1.0), constants={"BLOK": 8}), "no parameter 'BLOK'"),
         (
             lambda x, y: Launch(scale_kernel, grid=1, args=(x, "y", 1, 1.0), constants={"BLOCK": 8}),
