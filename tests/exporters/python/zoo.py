@@ -10,7 +10,7 @@ import logging
 import tempfile
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -30,11 +30,14 @@ Dynamic = Mapping[str, Mapping[int, str]]
 
 @dataclass(frozen=True)
 class Golden:
-    """One model. `layers`: how many layers its author would count, those of one list apart."""
+    """One model. `layers`: how many layers its author would count, those of one list apart. `package`: whose release decides
+    what the source is. `is_measured`: numbers come from a calibration, whose last digit depends on the CPU."""
 
     name: str
     program: Callable[[], Program]
     layers: int
+    package: str = ""
+    is_measured: bool = False
 
 
 def _exported(
@@ -92,7 +95,8 @@ def _transformer(
     name: str, layers: int, given: tuple[str, str, str], inputs: Any, dynamic: Dynamic, **sizes: Any
 ) -> Golden:
     build = partial(_named, *given, tuple(inputs()) if find_spec("torch") else (), **sizes)
-    return _torch(name, layers, inputs, dynamic, build=lambda: _needing(build, "transformers"), outputs=(given[2],))
+    made = _torch(name, layers, inputs, dynamic, build=lambda: _needing(build, "transformers"), outputs=(given[2],))
+    return replace(made, package="transformers")
 
 
 def _normal(*shape: int, name: str = "image") -> Callable[[], Mapping[str, Any]]:
@@ -144,7 +148,8 @@ def _quantised(network: str, shape: tuple[int, ...], name: str, form: str) -> Pr
 
 
 def _quantised_row(name: str, layers: int, *arguments: Any) -> Golden:
-    return Golden(name, lambda: _needing(partial(_quantised, *arguments), "torch", "onnxruntime"), layers)
+    program = partial(_needing, partial(_quantised, *arguments), "torch", "onnxruntime")
+    return Golden(name, program, layers, is_measured=arguments[-1] != "dynamic")
 
 
 SEQUENCE = {0: "batch", 1: "length"}
