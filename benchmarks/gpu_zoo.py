@@ -4,6 +4,7 @@
     python benchmarks/gpu_zoo.py run --models benchmarks/zoo_models.json --results rows.jsonl --seconds 500
     python benchmarks/gpu_zoo.py run ... --batch 1 --dtype bfloat16            # other settings append to the same file
     python benchmarks/gpu_zoo.py run ... --training                            # steps instead of inference
+    python benchmarks/gpu_zoo.py run ... --through torch.compile               # burn as its backend
     python benchmarks/gpu_zoo.py write --results rows.jsonl --output benchmarks/gpu_zoo.md
 
 Needs a GPU, PyTorch, timm, torchvision and transformers; diffusers adds its models. Weights are random. Each model runs in a
@@ -42,6 +43,8 @@ MOST_PARAMETERS = 4e8
 TIMEOUT = 280
 ROUNDS, CALLS = 5, 8
 READY = "ready"
+THROUGH = ("burn.compile", "torch.compile")
+"""How burn gets a model; for training steps the first is `burn.train.step`."""
 
 
 # ---- names ---------------------------------------------------------------------------------------------------------------
@@ -237,7 +240,7 @@ def bounds(profile: Any, bandwidth: float, rate: float) -> dict[str, Any]:
 def one(entry: Mapping[str, str], args: argparse.Namespace) -> dict[str, Any]:
     """Times one model in this process. Failures of an engine are texts in the row."""
     dtype = getattr(torch, args.dtype)
-    row: dict[str, Any] = {**entry, "batch": args.batch, "dtype": args.dtype, "training": args.training}
+    row: dict[str, Any] = {**entry, **setting(args)}
     module, inputs = made(entry, args.batch, torch.float32 if args.training else dtype)
     parts = trained(module, inputs, args, row) if args.training else inferred(module, inputs, args, row)
     print(READY, flush=True)
@@ -247,12 +250,17 @@ def one(entry: Mapping[str, str], args: argparse.Namespace) -> dict[str, Any]:
         for name, call in parts.items():
             times.setdefault(name, []).append(waited(call))
     row["seconds"] = {name: sorted(each)[len(each) // 2] for name, each in times.items()}
-    if not args.training and "burn" in parts:
+    if "burn" in parts and "profile" in row:
         bandwidth, rate = rates(dtype)
         row |= bounds(row.pop("profile")(), bandwidth, rate) | {"bandwidth": bandwidth, "rate": rate}
     row["device"] = torch.cuda.get_device_name()
     row.pop("profile", None)
     return row
+
+
+def setting(args: argparse.Namespace) -> dict[str, Any]:
+    """The part of a row that says how it was made."""
+    return {"batch": args.batch, "dtype": args.dtype, "training": args.training, "through": args.through}
 
 
 def attempted(row: dict[str, Any], name: str, make: Callable[[], Callable[[], Any]]) -> dict[str, Callable[[], Any]]:
@@ -282,10 +290,12 @@ def inferred(module: Any, inputs: Any, args: argparse.Namespace, row: dict[str, 
         kept.append(compiled)
         return lambda: compiled(*given)
 
-    found = attempted(row, "burn", ours)
+    found = attempted(row, "burn", ours) if args.through == THROUGH[0] else {}
     if kept:
         row["profile"] = lambda: profiled(kept[0], given)
     eager = module.cuda()
+    if args.through == THROUGH[1]:
+        found |= attempted(row, "burn", lambda: _compiled_by_torch(eager, None, given, backend="burn"))
     found |= attempted(row, "eager", lambda: lambda: eager(*given))
     for mode in args.mode:
         found |= attempted(row, mode, lambda mode=mode: _compiled_by_torch(eager, mode, given))
@@ -295,8 +305,8 @@ def inferred(module: Any, inputs: Any, args: argparse.Namespace, row: dict[str, 
     return found
 
 
-def _compiled_by_torch(module: Any, mode: str, given: Any) -> Callable[[], Any]:
-    fast = torch.compile(module, mode=mode)
+def _compiled_by_torch(module: Any, mode: str | None, given: Any, backend: str = "inductor") -> Callable[[], Any]:
+    fast = torch.compile(module, mode=mode, backend=backend)
     return lambda: fast(*given)
 
 
@@ -341,8 +351,10 @@ def trained(module: Any, inputs: Any, args: argparse.Namespace, row: dict[str, A
 
         return step
 
-    found = attempted(row, "burn", ours)
+    found = attempted(row, "burn", ours) if args.through == THROUGH[0] else {}
     eager = module.cuda()
+    if args.through == THROUGH[1]:
+        found |= attempted(row, "burn", lambda: theirs(torch.compile(eager, backend="burn")))
     found |= attempted(row, "eager", lambda: theirs(eager))
     for mode in args.mode:
         found |= attempted(row, mode, lambda mode=mode: theirs(torch.compile(eager, mode=mode)))
@@ -367,7 +379,8 @@ def run(args: argparse.Namespace) -> None:
 
 def wave(entries: Sequence[Mapping[str, str]], args: argparse.Namespace, end: float) -> Iterator[dict[str, Any]]:
     """The rows of some models, which compile at once."""
-    settings = ["--batch", str(args.batch), "--dtype", args.dtype, *(["--training"] * args.training)]
+    settings = ["--batch", str(args.batch), "--dtype", args.dtype, "--through", args.through]
+    settings += ["--training"] * args.training
     settings += [x for mode in args.mode for x in ("--mode", mode)]
     with ExitStack() as stack:
         errors = [stack.enter_context(tempfile.TemporaryFile("w+")) for _ in entries]
@@ -388,9 +401,10 @@ def wave(entries: Sequence[Mapping[str, str]], args: argparse.Namespace, end: fl
         for process in late:
             process.kill()
         for entry, process, error in zip(entries, running, errors, strict=True):
-            row = {**entry, "batch": args.batch, "dtype": args.dtype, "training": args.training}
+            row = {**entry, **setting(args)}
             if process in late:
-                yield row | {"failed": f"compiling took more than {TIMEOUT} s or the time that was left"}
+                if time.monotonic() < end:
+                    yield row | {"failed": f"compiling took more than {TIMEOUT} s"}
             elif timed := _timed(process, pool):
                 yield json.loads(timed)
             else:
@@ -471,12 +485,14 @@ def write(args: argparse.Namespace) -> None:
         f"{torch.__version__.split('+')[0]}. Random weights. Ratio: the best time of torch.compile over burn's (eager's if "
         "torch.compile failed). The script says how names are drawn and how the roofline is counted.",
     ]
-    settings = dict.fromkeys((row["training"], row["batch"], row["dtype"]) for row in rows)
-    for training, batch, dtype in settings:
-        mine = [row for row in rows if (row["training"], row["batch"], row["dtype"]) == (training, batch, dtype)]
+    names = ("training", "batch", "dtype", "through")
+    for key in dict.fromkeys(tuple(row[name] for name in names) for row in rows):
+        mine = [row for row in rows if tuple(row[name] for name in names) == key]
+        training, batch, dtype, through = key
         ratios = [r for row in mine if (r := ratio(row)) is not None]
         kind = "Training steps" if training else "Inference"
-        lines.append(f"## {kind}, batch {batch}, {dtype}")
+        by = "" if through == THROUGH[0] else ', `torch.compile(backend="burn")`'
+        lines.append(f"## {kind}, batch {batch}, {dtype}{by}")
         below = sum(r < 1 for r in ratios)
         lines.append(
             f"{len(ratios)} models: geometric mean {mean(ratios):.2f}, {below} below 1. "
@@ -504,6 +520,7 @@ def main() -> None:
         part.add_argument("--batch", type=int, default=32)
         part.add_argument("--dtype", choices=("float16", "bfloat16"), default="float16")
         part.add_argument("--training", action="store_true", help="steps instead of inference")
+        part.add_argument("--through", choices=THROUGH, default=THROUGH[0])
         part.add_argument("--mode", action="append", help="of torch.compile; repeatable")
         if name == "one":
             part.add_argument("entry", type=json.loads)

@@ -19,11 +19,15 @@ from burn.dialect.types import DTYPES, type_of
 from burn.kernels.body import Apply, Const, Convert, Index, LoopKernel, Reduced, Reduction, Scalar, Stage, Where, Write
 from burn.kernels.body import identity as nothing
 from burn.kernels.builders.builder import Builder, Call, accumulate_type, anchor_of, convert, loop_index, loops
+from burn.kernels.builders.split_reduction import split_reduction
 from burn.kernels.lower import Indices, delinear, linear
 from burn.kernels.preferences import Preferences
 
 FEW = 8
 """Numbers of candidates up to this are compared with every element."""
+
+FEW_TARGETS = 4
+"""Up to so many targets, all updates are summed for each of them: the runs of updates with one target are long."""
 
 KINDS = {"add": "sum", "mul": "prod", "max": "max", "min": "min"}
 """The reductions that combine updates."""
@@ -48,6 +52,15 @@ def build(group: Group, preferences: Preferences) -> list[Call]:
     if isinstance(made.count, int) and made.count <= FEW:
         return [made.compared()]
     kind = DTYPES[made.x.dtype].kind
+    targets = product(made.target_shape)
+    if (
+        made.reduction in KINDS
+        and made.named
+        and not made.elements
+        and isinstance(targets, int)
+        and targets <= FEW_TARGETS
+    ):
+        return split_reduction(made.swept(), preferences, downwards=True)
     rows = made.length if isinstance(made.length, int) else 1
     if isinstance(made.count, int) and made.count > preferences.scatter_collisions * max(1, rows):
         return []
@@ -118,6 +131,22 @@ class _ParallelScatter:
             value = Where(value.dtype, mine, new, value) if mine else new
         value = Where(value.dtype, shorter, value, old) if shorter else value
         return self._kernel(builder, variables, (Write(builder.out(0), linear(here, self.x.shape), value),))
+
+    # ---- few targets ---------------------------------------------------------------------------------------------------
+    def swept(self) -> Call:
+        """Combines all updates for each target, those of other targets as nothing."""
+        builder, step = Builder(self.group), LoopVar("step", self.count)
+        variables = loops(self.x.shape)
+        here, (candidate,) = loop_index(variables), loop_index((step,))
+        line, named, rest, _ = self.split_index(here)
+        mine = tuple((p - t, 1) for p, t in zip(named, self.target(builder, line, candidate), strict=True))
+        kind = KINDS[self.reduction]
+        update = convert(self.update(builder, line, candidate, rest), self.dtype)
+        body = Where(self.dtype, mine, update, Const(self.dtype, nothing(kind, self.dtype)))
+        old = convert(builder.low.at(self.op.x, here), self.dtype)
+        total = convert(Apply(self.dtype, self.reduction, (old, Reduced(self.dtype, "total"))), self.x.dtype)
+        write = Write(builder.out(0), linear(here, self.x.shape), total)
+        return self._kernel(builder, variables, (write,), Stage((step,), (Reduction("total", kind, self.dtype, body),)))
 
     # ---- many candidates -----------------------------------------------------------------------------------------------
     def ranked(self) -> list[Call]:

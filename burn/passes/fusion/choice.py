@@ -22,7 +22,7 @@ from burn.kernels.builders.concat import MAKERS
 from burn.kernels.builders.matrix import is_matmul
 from burn.kernels.lower import has_rule
 from burn.kernels.preferences import Preferences
-from burn.passes.fusion.cluster import Cluster, Order, leads_to
+from burn.passes.fusion.cluster import Cluster, Order, leads_to, size_of
 from burn.passes.fusion.joins import JOINS, TILED, axes_of, reads_rows, reduces_columns
 from burn.passes.fusion.reads import affine, contiguous
 
@@ -82,7 +82,7 @@ class Choice:
         for cluster in self._candidates(op) if not self._widens(op) else ():
             if self._deferred_to_reduction(op, cluster):
                 continue
-            if len(cluster.members) < self.max_ops and not cluster.closed and self._joins(op, cluster):
+            if cluster.size < self.max_ops and not cluster.closed and self._joins(op, cluster):
                 self._join(op, cluster)
                 self._merge_producers(op, cluster)
                 return
@@ -126,7 +126,7 @@ class Choice:
                         or self._computes_operand(other, op, cluster)
                         or (reader is op and self._pads(other, op))
                     )
-                    and len(cluster.members) + len(other.members) <= self.max_ops
+                    and cluster.size + other.size <= self.max_ops
                     and not leads_to(cluster.needs - {other}, other)
                 ):
                     todo += other.members if self.lowers_elementwise(op) else []
@@ -148,7 +148,7 @@ class Choice:
                 and makes[id(other)] == 1
                 and len(list(x.uses)) == 1
                 and self._serves(other, op)  # not what makes another part: each part is a kernel of its own
-                and len(cluster.members) + len(other.members) <= self.max_ops
+                and cluster.size + other.size <= self.max_ops
                 and not leads_to(cluster.needs - {other}, other)
             ):
                 self.merge(other, cluster)
@@ -181,9 +181,7 @@ class Choice:
                 continue  # a column reduction holds one number for each column, and no index
             others = dict.fromkeys(c for value in self._read_whole(group) for c in readers[value])
             for other in others:
-                fits = (
-                    len(group.members) + len(other.members) <= self.max_ops and other not in gone and other is not group
-                )
+                fits = group.size + other.size <= self.max_ops and other not in gone and other is not group
                 apart = fits and not leads_to(group.needs, other) and not leads_to(other.needs, group)
                 if apart and reduces_columns(self, other, group.axes) and reduces_columns(self, group, other.axes):
                     other.across = group.axes
@@ -252,6 +250,7 @@ class Choice:
 
     def merge(self, other: Cluster, cluster: Cluster) -> None:
         """Moves another cluster's ops into this one, with its dependences and dependents."""
+        cluster.size += other.size
         cluster.members = sorted([*other.members, *cluster.members], key=lambda m: self.position[m.operation])
         for member in other.members:
             self.cluster[member.operation] = cluster
@@ -326,6 +325,7 @@ class Choice:
 
     def _join(self, op: Op, cluster: Cluster) -> None:
         cluster.members.append(op)
+        cluster.size += size_of(op)
         cluster.last = self.position[op.operation]
         self.cluster[op.operation] = cluster
         self.order.add(cluster, self._reads(op))

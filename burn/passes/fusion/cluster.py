@@ -6,7 +6,19 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from burn.dialect.dims import Dim
+from burn.dialect.mlir import ir
 from burn.dialect.op import Op
+from burn.dialect.types import type_of
+
+OF_BITS = 0.125
+"""What an op on 32-bit words counts: a random number is a long chain of them, which needs few registers and should not be stored
+half done."""
+
+
+def size_of(op: Op) -> float:
+    """What an op counts in a group's size, which is bounded."""
+    bits = [v for v in op.operation.results if isinstance(v.type, ir.RankedTensorType)]
+    return OF_BITS if bits and all(type_of(v).dtype == "uint32" for v in bits) else 1.0
 
 
 @dataclass(eq=False)
@@ -23,6 +35,7 @@ class Cluster:
     users: set[Cluster] = field(default_factory=set)  # clusters that read its results or sizes
     rank: int = 0  # greater than the ranks of all its dependences
     closed: bool = False  # ends with a view: nothing more may join
+    size: float = 0.0  # the number of its members, see `size_of`
 
 
 class Order:

@@ -14,7 +14,7 @@ from burn.dialect.pointwise import Pointwise
 from burn.dialect.reduction import ArgReduce
 from burn.dialect.types import type_of
 from burn.passes.fusion.choice import Choice
-from burn.passes.fusion.cluster import Cluster, leads_to
+from burn.passes.fusion.cluster import Cluster, leads_to, size_of
 from burn.passes.fusion.joins import JOINS
 
 MORE = 2
@@ -60,7 +60,7 @@ def _fit(choice: Choice, first: Cluster, second: Cluster) -> bool:
         first.space == second.space
         and not first.across
         and not second.across
-        and len(members) <= MORE * choice.max_ops
+        and sum(map(size_of, members)) <= MORE * choice.max_ops
         and not any(isinstance(m, ArgReduce) for m in members)
         and not leads_to(second.needs - {first}, first)
         and not leads_to(first.needs - {second}, second)

@@ -18,7 +18,7 @@ from burn.dialect.traits import Trait
 from burn.dialect.types import type_of
 from burn.kernels.body import EXPENSIVE
 from burn.passes.fusion.choice import Choice, is_wider
-from burn.passes.fusion.cluster import Cluster
+from burn.passes.fusion.cluster import Cluster, size_of
 from burn.passes.fusion.joins import JOINS
 
 LONG = 12
@@ -167,7 +167,8 @@ def _best(choice: Choice, value: ir.Value, readers: list[Cluster]) -> tuple[Reco
 
 
 def _can(choice: Choice, recomputation: Recomputation, reader: Cluster) -> bool:
-    fits = len(recomputation.steps) <= LONG and len(reader.members) + len(recomputation.steps) <= MORE * choice.max_ops
+    steps, size = len(recomputation.steps), sum(map(size_of, reader.members))
+    fits = steps <= LONG and size + steps <= MORE * choice.max_ops
     return fits and all(
         JOINS[reader.kind](choice, op, reader) or _is_small_broadcast(choice, op, reader)
         for op in recomputation.steps.values()

@@ -150,6 +150,8 @@ SCATTERS: list[tuple[str, str, str, Shape, Shape, Shape]] = [
     ("scatter_nd", "max", "int32", (4, 5), (13, 2), (13,)),
     ("scatter_nd", "add", "int64", (4, 5), (3, 1), (3, 5)),
     ("scatter_nd", "mul", "float32", (2, 3), (10, 0), (10, 2, 3)),
+    ("scatter_nd", "add", "float32", (2, 5), (40, 30, 1), (40, 30, 5)),
+    ("scatter_nd", "max", "int32", (3, 4), (300, 1), (300, 4)),
     ("scatter_nd", "add", "float32", (4, 5), (0, 1), (0, 5)),
     ("scatter_elements", "add", "float32", (4, 6), (3, 11), (3, 11)),
     ("scatter_elements", "none", "float32", (5, 6), (4, 2), (4, 2)),
