@@ -253,7 +253,7 @@ def one(entry: Mapping[str, str], args: argparse.Namespace) -> dict[str, Any]:
     if "burn" in parts and "profile" in row:
         bandwidth, rate = rates(dtype)
         row |= bounds(row.pop("profile")(), bandwidth, rate) | {"bandwidth": bandwidth, "rate": rate}
-    row["device"] = torch.cuda.get_device_name()
+    row["device"], row["torch"] = torch.cuda.get_device_name(), torch.__version__.split("+")[0]
     row.pop("profile", None)
     return row
 
@@ -479,10 +479,11 @@ def table(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 def write(args: argparse.Namespace) -> None:
     rows = [json.loads(line) for line in args.results.read_text().splitlines()]
     devices = sorted({row["device"] for row in rows if "device" in row})
+    versions = sorted({row["torch"] for row in rows if "torch" in row})
     lines = [
         "# Models drawn from packages' lists, on a GPU",
         f"Written by `python benchmarks/gpu_zoo.py write` on {datetime.date.today()}: {', '.join(devices)}. PyTorch "
-        f"{torch.__version__.split('+')[0]}. Random weights. Ratio: the best time of torch.compile over burn's (eager's if "
+        f"{', '.join(versions)}. Random weights. Ratio: the best time of torch.compile over burn's (eager's if "
         "torch.compile failed). The script says how names are drawn and how the roofline is counted.",
     ]
     names = ("training", "batch", "dtype", "through")
