@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, fx
-from torch._C import _functorch
+from torch._C._functorch import peek_interpreter_stack
 from torch.nn import functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
@@ -47,7 +47,7 @@ def attention(
     expects them."""
     options = {"scale": scale, "enable_gqa": enable_gqa}
     is_learned = dropout_p != 0 and attn_mask is not None and attn_mask.requires_grad
-    others = any(x.dim() != 4 for x in (query, key, value)) or _functorch.peek_interpreter_stack() is not None
+    others = any(x.dim() != 4 for x in (query, key, value)) or peek_interpreter_stack() is not None
     if others or is_learned:
         with sdpa_kernel(SDPBackend.MATH) if dropout_p else nullcontext():
             return functional.scaled_dot_product_attention(
