@@ -247,15 +247,19 @@ def _reshape(op: Op, x: ir.Value, order: Order) -> ir.Value | None:
     before, shape = type_of(op.x).shape, op.shape
     pieces: dict[int, list] = {axis: [] for axis in range(len(before))}
     result_axes: dict[int, list[int]] = {axis: [] for axis in range(len(before))}
+    found: list[tuple[list[int], int | None]] = []
     for mine, theirs in reshape_blocks(shape, before):
         real = [t for t in theirs if before[t] != 1]
         if [order[t] for t in real] != list(range(order[real[0]], order[real[0]] + len(real)) if real else ()):
             return None
-        home = real[0] if real else (theirs[0] if theirs else None)
-        if home is None:
-            return None
-        pieces[home] += [shape[m] for m in mine]
-        result_axes[home] += mine
+        found.append((list(mine), real[0] if real else (theirs[0] if theirs else None)))
+    home = next((home for _, home in reversed(found) if home is not None), None)
+    if home is None:
+        return None
+    for mine, own in reversed(found):  # a new axis of size 1 goes with the axis behind it
+        home = home if own is None else own
+        pieces[home][:0] = [shape[m] for m in mine]
+        result_axes[home][:0] = mine
     moved = inverse(order)
     made = ops.reshape(x, shape=tuple(d for p in moved for d in pieces[p]))
     position: list[int] = [m for p in moved for m in result_axes[p]]

@@ -81,3 +81,28 @@ func.func @main(%x: tensor<7x3xf16>, %y: tensor<7x5xf16>) -> (tensor<5x3xf32>, t
 // CHECK-NEXT: "burn.mul"(%[[WIDE]], %[[WIDE]])
 // CHECK-NEXT: burn.return
 
+
+// ----- a norm of all channels as one group: the new axis goes with the channels, and nothing is transposed
+func.func @main(%x: tensor<2x5x6x3xf32>) -> tensor<2x5x6x3xf32> {
+  %0 = "burn.transpose"(%x) {permutation = array<i64: 0, 3, 1, 2>} : (tensor<2x5x6x3xf32>) -> tensor<2x3x5x6xf32>
+  %1 = "burn.reshape"(%0) {shape = ["2", "1", "3", "5", "6"]} : (tensor<2x3x5x6xf32>) -> tensor<2x1x3x5x6xf32>
+  %2 = "burn.reduce"(%1) {axes = array<i64: 2, 3, 4>, keepdims = true, kind = "max"} : (tensor<2x1x3x5x6xf32>) -> tensor<2x1x1x1x1xf32>
+  %3 = "burn.sub"(%1, %2) : (tensor<2x1x3x5x6xf32>, tensor<2x1x1x1x1xf32>) -> tensor<2x1x3x5x6xf32>
+  %4 = "burn.reshape"(%3) {shape = ["2", "3", "5", "6"]} : (tensor<2x1x3x5x6xf32>) -> tensor<2x3x5x6xf32>
+  %5 = "burn.transpose"(%4) {permutation = array<i64: 0, 2, 3, 1>} : (tensor<2x3x5x6xf32>) -> tensor<2x5x6x3xf32>
+  "burn.return"(%5) : (tensor<2x5x6x3xf32>) -> ()
+}
+// CHECK-NOT: burn.transpose
+// CHECK: burn.reduce
+// CHECK-NOT: burn.transpose
+// CHECK: burn.return
+
+// ----- new axes in front and behind
+func.func @main(%x: tensor<5x3xf32>) -> tensor<1x3x1x5x1xf32> {
+  %0 = "burn.transpose"(%x) {permutation = array<i64: 1, 0>} : (tensor<5x3xf32>) -> tensor<3x5xf32>
+  %1 = "burn.reshape"(%0) {shape = ["1", "3", "1", "5", "1"]} : (tensor<3x5xf32>) -> tensor<1x3x1x5x1xf32>
+  "burn.return"(%1) : (tensor<1x3x1x5x1xf32>) -> ()
+}
+// CHECK: burn.reshape
+// CHECK-NEXT: burn.transpose
+// CHECK-NEXT: burn.return
