@@ -11,12 +11,12 @@ from burn.dialect.op import Op
 from burn.dialect.types import type_of
 
 OF_BITS = 0.125
-"""What an op on 32-bit words counts: a random number is a long chain of them, which needs few registers and should not be stored
+"""The share of an op on 32-bit words: a random number is a long chain of them, which needs few registers and should not be stored
 half done."""
 
 
 def size_of(op: Op) -> float:
-    """What an op counts in a group's size, which is bounded."""
+    """An op's share of a group's size, which is bounded."""
     bits = [v for v in op.operation.results if isinstance(v.type, ir.RankedTensorType)]
     return OF_BITS if bits and all(type_of(v).dtype == "uint32" for v in bits) else 1.0
 
