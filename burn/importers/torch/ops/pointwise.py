@@ -53,6 +53,12 @@ for _name, (_function, _kind) in UNARY.items():
     aten(_name)(_unary(_function, _kind))
 
 
+@aten("square.default")
+def square(node: Node, x: ir.Value) -> ir.Value:
+    x = node.as_result(x)
+    return ops.mul(x, x)
+
+
 @aten(*ROUNDING)
 def rounding(node: Node, x: ir.Value) -> ir.Value:
     """Integers are as they are."""
