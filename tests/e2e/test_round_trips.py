@@ -16,7 +16,7 @@ from burn.exporting import program_of
 from burn.importers.onnx import import_onnx
 from burn.loading import read_program
 from burn.tracing.replay import replay
-from tests.e2e.test_devices import ALL, Gradient, assert_gradients, feeds_of, weights_of
+from tests.e2e.test_devices import ALL, HUGE, Gradient, assert_gradients, feeds_of, weights_of
 from tests.e2e.test_models import _path, assert_close
 from tests.models.case import Exporter
 
@@ -82,6 +82,8 @@ def test_burn_stablehlo_burn(name: str, exporter: Exporter | None, tmp_path: Pat
 
 @pytest.mark.parametrize(("name", "exporter"), ALL)
 def test_jax_burn_jax(name: str, exporter: Exporter | None) -> None:
+    if name in HUGE:
+        pytest.skip(HUGE[name])
     path, feeds = _path(name, exporter), feeds_of(name)
     program = import_onnx(str(path))
     function = burn.to_jax(program)
