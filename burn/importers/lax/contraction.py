@@ -42,7 +42,11 @@ def dot_general(
 
 
 def _computed_in(lhs: str, rhs: str, result: str) -> str:
-    """The element type of both operands: theirs if they agree, else the widest of the three."""
+    """The element type of both operands: theirs if they agree, else the widest of the three. Products of floats are summed as
+    floats, also for a result of integers."""
+    floats = [d for d in (lhs, rhs) if DTYPES[d].kind in ("float", "small")]
+    if floats and DTYPES[result].kind in ("int", "uint"):
+        return max(("float32", *floats), key=lambda d: DTYPES[d].bits)
     if lhs == rhs and DTYPES[lhs].kind in ("float", "int", "uint", "bool"):
         narrow = DTYPES[lhs].kind != DTYPES[result].kind or DTYPES[result].bits > DTYPES[lhs].bits
         return result if narrow and result != "bool" and DTYPES[lhs].bits > 16 else lhs
