@@ -240,6 +240,8 @@ def test_loops_that_end_in_different_iterations() -> None:
         same(counts, np.stack([c.numpy() for _, c in want]))
     want_counted = np.stack([counted(burn.constant(x), int(k)).numpy() for x, k in zip(X, n, strict=True)])
     same(burn.jit(burn.vmap(counted))(X, n), want_counted)
+    with pytest.raises(TypeMismatch, match=r"loop.*different iterations.*burn\.grad of burn\.vmap"):
+        burn.jit(burn.vmap(burn.grad(lambda x: grown(x)[0].sum())))(starts)
     total = burn.jit(burn.grad(lambda x: burn.vmap(grown)(x)[0].sum()))
     same(total(starts), np.stack([np.full(3, 2.0 ** c.item()) for _, c in want]))
 

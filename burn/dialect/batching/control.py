@@ -130,7 +130,10 @@ def draws(operation: ir.Operation) -> bool:
 def _until_all_end(walk: Walk, op: Op) -> list[Any]:
     """A loop whose examples end in different iterations carries a flag for each."""
     if op.scans:
-        walk.refuse(op, "its examples end in different iterations, and it stacks a slice for each iteration")
+        why = (
+            "its examples end in different iterations, and it stacks a slice for each (as a loop with a gradient does)"
+        )
+        walk.refuse(op, f"{why}; differentiate the mapped loop instead: burn.grad of burn.vmap")
     region = op.operation.regions[0]
     arguments = list(region.blocks[0].arguments)
     if op.symbols or any(type_of(a) != type_of(r) for a, r in zip(arguments[2:], op.operation.results, strict=True)):
