@@ -85,6 +85,20 @@ def test_training(cuda: FakeCUDA) -> None:
         torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-4)
 
 
+def test_dropout_and_an_embedding_of_two_rows(cuda: FakeCUDA) -> None:
+    """One kernel draws the numbers; the sums for each row are split into parts."""
+    table, linear = torch.nn.Embedding(2, 8), torch.nn.Linear(8, 8)
+    tokens = torch.randint(0, 2, (6, 50))
+    y = compiled(lambda i: F.dropout(linear(table(i)), 0.5))(tokens)
+    y.sum().backward()
+    kept = (y != 0).float()
+    assert 0.4 < kept.mean() < 0.6
+    gradients = (2 * kept).reshape(-1, 8) @ linear.weight.detach()
+    wanted = torch.zeros(2, 8).index_add(0, tokens.reshape(-1), gradients)
+    torch.testing.assert_close(table.weight.grad, wanted, rtol=1e-3, atol=1e-3)
+    torch.testing.assert_close(linear.bias.grad, 2 * kept.sum((0, 1)), rtol=1e-3, atol=1e-3)
+
+
 CASES: dict[str, tuple[Callable[..., Any], Callable[[], tuple[Any, ...]]]] = {
     "views of an input": (lambda x: (x * 2, x[1:], x.t()), lambda: (torch.randn(3, 4),)),
     "an input that is written": (lambda x: (x.mul_(2).sum(), x), lambda: (torch.randn(3, 4),)),
