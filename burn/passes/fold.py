@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from burn.dialect import ops
 from burn.dialect.compose import signed
+from burn.dialect.custom import Custom
 from burn.dialect.mlir import context, ir
 from burn.dialect.op import Op, source_name
 from burn.dialect.program import Program
@@ -168,7 +169,7 @@ class _Demand:
                 small = (
                     op.has(Trait.CONSTANT) or bytes_ <= self.options.large or bytes_ <= self.options.growth * sources
                 )
-                simple = DTYPES[type_of(v).dtype].kind not in ("string", "complex") and not _is_laid_out(op)
+                simple = DTYPES[type_of(v).dtype].kind not in ("string", "complex") and not _is_bound(op)
                 work = _work(op)
                 self.folds[v] = small and simple and work <= self.work and all(self.folds[o] for o in operands)
                 self.work -= work if self.folds[v] else 0
@@ -219,6 +220,12 @@ def _is_laid_out(op: Op) -> bool:
     """True for a contraction whose rhs is packed for the target. Only the target's own code can read it, because panel
     widths differ between CPUs."""
     return op.has(Trait.PACKED)
+
+
+def _is_bound(op: Op) -> bool:
+    """True for an op that only the program's own target, or only a run, may compute: a Python function may give other results
+    each time."""
+    return _is_laid_out(op) or (isinstance(op, Custom) and op.body == "python")
 
 
 def _work(op: Op) -> int:

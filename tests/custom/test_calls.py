@@ -306,3 +306,19 @@ def test_bodies_that_name_ops_and_their_own_op() -> None:
     inner.c(COUNT.format(5), "count")
     around.functions(lambda x: inner(x) + outer(x))
     assert around.version.key != before and around(2.0).item() == 7
+
+
+@pytest.mark.parametrize("given", [(), (2.0,)])
+def test_a_python_body_runs_at_each_call(given: tuple[float, ...]) -> None:
+    """It is not folded, although its operands are constants."""
+    calls: list[float] = []
+
+    def count(*operands: np.ndarray) -> np.ndarray:
+        calls.append(0.0)
+        return np.float32(len(calls) + sum(operands))
+
+    op = burn.custom_op("tests::counted", f"{'float32[]' if given else ''} -> float32[]")
+    op.python(count)
+    program = burn.compile(lambda x: x + op(*map(burn.constant, given)) * 2, ["float32[n]"])
+    found = [program(np.zeros(1, np.float32))[0] for _ in range(3)]
+    assert found == [2 * (n + sum(given)) for n in (1, 2, 3)]
