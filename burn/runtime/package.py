@@ -184,6 +184,9 @@ def _sections(path: Path, mapped: memoryview, signed_by: Name | None) -> tuple[m
     for name, (offset, length), alignment in zip(("header", "code", "constants"), bounds, alignments, strict=True):
         if offset < _HEADER_AT or offset % alignment or offset > mapped.nbytes or length > mapped.nbytes - offset:
             problems.append(f"the {name} would be {length} bytes at offset {offset}")
+    constants_end = sum(bounds[-1])
+    if constants_end != (signature_at or size):
+        problems.append(f"the constants would end at offset {constants_end}")
     if problems:
         raise _malformed(path, *problems)
     header, code, constants = (mapped[offset : offset + length] for offset, length in bounds)

@@ -60,7 +60,7 @@ CALLS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "undefined": (
         lambda: in_c("extern int none(void); return none();")(X).numpy(),
         burn.CompileError,
-        "undefined symbol: none",
+        "undefined (symbol: none|reference to `none)",
     ),
     "no file": (lambda: in_c("").c(Path("none.c"), "f"), burn.CompileError, "there is no file none.c"),
     "suffix": (lambda: in_c("").c(Path("none.f90"), "f"), burn.CompileError, "the suffix is none of"),
