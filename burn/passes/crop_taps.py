@@ -1,8 +1,9 @@
 """Convolutions without the taps that lie wholly in padding.
 
 A dilated kernel often reaches beyond a small image: of a 3x3 kernel dilated by 24 on 16x16 pixels, eight taps read padding alone.
-Such taps are cropped. With `split`, an axis is divided where the set of taps that read the image changes, if that saves a large
-part of the multiplications: the kernel dilated by 12 has a quarter of its work on 16x16 pixels. Segments have no padding.
+Such taps are cropped. With `split`, an axis is also divided where the set of taps that read the image changes. That happens if it
+saves a large part of the multiplications: the kernel dilated by 12 has a quarter of its work on 16x16 pixels. Segments have no
+padding.
 
 A tap in padding contributes 0 times its weight. Cropping takes that as 0 even where the weight is infinite or NaN.
 """
