@@ -34,7 +34,7 @@ def artefact_of(identity: Sequence[str] | None, make: Callable[[], Program], opt
 
 
 def executable(program: Program, options: Options | None = None) -> Executable:
-    """The program compiled, or as it was compiled before."""
+    """The program, from the cache on disk if it is there, else compiled: `burn.compiler.executable` always compiles."""
     options = options or Options()
     renewed = program.renews.values()  # whether a call gives these up is said by the call
     given_up = [program.input_names[i] for i in program.given_up if i not in renewed]

@@ -113,7 +113,7 @@ def listing(program: Program, options: Options) -> str:
 
 
 def executable(program: Program, options: Options | None = None) -> Executable:
-    """The program compiled, whatever the cache holds."""
+    """The program, compiled now: `burn.caching.executable` also reads and writes the cache on disk."""
     options = options or Options()
     donate = [program.input_names[i] for i in program.given_up]
     return Executable(compile_program(program, options), donate, options.device)

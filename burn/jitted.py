@@ -114,7 +114,7 @@ class Jit:
         size_hints: Mapping[str, int] | None = None,
     ) -> None:
         """As `jit`. opens: whether parameters are inputs from the first program on. budget: options of the pass `recompute`, if
-        programs' memory has a limit; usual: see `Program.size_hints`."""
+        programs' memory has a limit. size_hints: see `Program.size_hints`."""
         functools.update_wrapper(self, function)
         self._function, self._dynamic, self._donate, self._device = function, dynamic or {}, donate, device
         self._signature = signature_of(function)

@@ -116,7 +116,7 @@ def load(
     compilation, with the current number of threads, and keeps the fastest on disk. "off" times none; BURN_AUTOTUNE, or "off", is
     the default. `exact`: no algorithm that changes rounding, which is slower: no Winograd convolutions (within five times a plain
     sum's rounding error), and no float32 as several bfloat16 (AMX). `signed_by`: a file with the Ed25519 public key (PEM) that a
-    compiled program must be signed with; the signature is checked before anything else is read.
+    compiled program must be signed with; the signature is checked before the header, code and constants are read.
     `max_memory, max_seconds`: limits for models from untrusted sources, in bytes (or a text such as "2GB") and seconds. They hold
     for the load, and then for each run (see `Executable.limit`, and the guide on safety). `train`: return a module to be
     trained instead (`burn.nn.Graph`), whose parameters are the model's weights; not for compiled programs. `dynamic`: with

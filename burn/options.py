@@ -30,8 +30,8 @@ PRECISIONS = {"fp32": FULL, "bf16": "bfloat16", "fp16": "float16"}
 """Short names of the element types that matmuls can compute in; the long names are also accepted."""
 
 SPEED, COMPILE_TIME = OPTIMIZATIONS = ("speed", "compile-time")
-"""The goals of LLVM's optimization of CPU code. "compile-time" leaves out LLVM's IR passes: results have the same bits, LLVM
-takes about half of the time, and programs run up to a few percent slower."""
+"""The goals of LLVM's optimization of CPU code. "compile-time" leaves out LLVM's IR passes: they take about half of LLVM's
+time. Results have the same bits, and programs run up to a few percent slower."""
 
 
 def optimization_of(name: str | None = None) -> str:

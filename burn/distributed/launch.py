@@ -1,7 +1,7 @@
 """Starting the processes of a training on this machine: `launch`. On several hosts, each host starts its own.
 
-Each process runs the same command with its rank in the environment. When one fails, the others have some seconds to end with
-their own errors. Then they are ended, and the error names the first one that failed.
+Each process runs the same command with its rank in the environment. When one fails, the others have `timeout` and
+twice `GRACE` seconds to end with their own errors. Then they are ended, and the error names the first one that failed.
 """
 
 from __future__ import annotations

@@ -98,6 +98,8 @@ def recognise(start: bytes, path: Path | None = None) -> Stranger | None:
     """Recognises a file by its first bytes, if it is no program that burn reads. path: where it is, to look into archives.
 
     A program's text is none of these: MLIR, and the protobuf of ONNX."""
+    from burn.importers.weights import torch_file  # imports this module
+
     for offset, magic, stranger in _MAGICS:
         if start.startswith(magic, offset) and (
             offset != 4 or start[2:4] == b"\0\0"
@@ -107,6 +109,8 @@ def recognise(start: bytes, path: Path | None = None) -> Stranger | None:
         return _archive(path)
     if len(start) > 9 and start[8:9] == b"{" and int.from_bytes(start[:8], "little") < 1 << 32:
         return Stranger("weights alone (safetensors)", _ALONE)
+    if start[:1] == b"\x80" and torch_file.is_legacy(start):
+        return Stranger("weights alone (torch.save)", _ALONE)
     if start[:1] == b"\x80" and start[1:2] <= b"\x05" and start[2:3] in b"\x95}](cKX\x8aM\x8c":
         return Stranger("a pickle", "it cannot be read without running it", "it cannot be read without running it")
     return _text(start)

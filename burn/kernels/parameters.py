@@ -23,21 +23,21 @@ K = TypeVar("K", bound=Kernel)
 
 
 def parametrize(
-    kernel: K, tiles: Mapping[LoopVar, int] | None = None, kept: Collection[int] = (), small: int = SMALL
+    kernel: K, tiles: Mapping[LoopVar, int] | None = None, kept: Collection[int] = (), largest_constant: int = SMALL
 ) -> tuple[K, dict[str, Dim]]:
     """(the kernel over arguments, the value of each argument). Arguments are named `_0`, `_1`, ...
 
     `tiles` gives the tile size of a loop. Tile sizes remain constants, and an extent that they divide stays visibly
-    divisible. Numbers in `kept` and numbers up to `small` also remain constants.
+    divisible. Numbers in `kept` and numbers up to `largest_constant` also remain constants.
     """
-    general, values = _Parameters(kernel, tiles or {}, kept, small).result()
+    general, values = _Parameters(kernel, tiles or {}, kept, largest_constant).result()
     assert isinstance(general, type(kernel))
     return general, values
 
 
 class _Parameters:
-    def __init__(self, kernel: Kernel, tiles: Mapping[LoopVar, int], kept: Collection[int], small: int) -> None:
-        self.kernel, self.tiles, self.small = kernel, tiles, small
+    def __init__(self, kernel: Kernel, tiles: Mapping[LoopVar, int], kept: Collection[int], largest: int) -> None:
+        self.kernel, self.tiles, self.largest = kernel, tiles, largest
         self.values: dict[str, Dim] = {}
         self.dims: dict[Dim, Dim] = {}
         self.keep = {*tiles.values(), *kept}
@@ -61,7 +61,7 @@ class _Parameters:
 
     def _value(self, value: Dim) -> Dim:
         """The argument for a value, or the value itself if it is a small number."""
-        if isinstance(value, int) and (abs(value) <= self.small or value in self.keep):
+        if isinstance(value, int) and (abs(value) <= self.largest or value in self.keep):
             return value
         name = f"_{len(self.values)}"
         self.values[name] = value

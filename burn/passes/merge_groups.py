@@ -1,4 +1,4 @@
-"""Weight gradients of convolutions in groups of few channels: several groups as one matmul, of which blocks are kept.
+"""Weight gradients of convolutions in groups of few channels: several groups as one matmul, which keeps some blocks of it.
 
 Each group is a matmul of a few rows and columns, which leaves most of a tensor core's tile unused and reads a few channels of
 each pixel. One matmul over the channels of several groups also multiplies channels of different groups, and is faster all the

@@ -48,7 +48,7 @@ MESSAGES = {
     Status.DIVIDE_BY_ZERO: "integer division by zero",
     Status.EMPTY_REDUCTION: "a reduction over no elements has no value",
     Status.LOOP_LIMIT: "a loop ran more than {value} times",
-    Status.CHECK_FAILED: "{site} does not hold: the left side is {value}",
+    Status.CHECK_FAILED: "{site} does not hold: the lhs is {value}",
     Status.SIZE_OVERFLOW: "sizes multiply to more than 64 bits hold",
     Status.INPUT_MISMATCH: "input {value} does not fit the program",
     Status.SHARED_MEMORY: "input {value} is donated but shares memory with another input",

@@ -14,7 +14,7 @@
 All numbers are little-endian. The header lists the programs: the same model for several CPUs and GPUs, the best first;
 loading takes the first that runs here. Programs share constants. The header has fast checksums of the constants, which every load
 verifies to find damage. A compiled program is machine code: write access to the file is control over the process. Only a required
-signature prevents this; it is verified before anything else is read.
+signature prevents this. It is verified after the magic and the format version, and before anything else is read.
 
 Start at `save` and `load`.
 """

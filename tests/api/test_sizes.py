@@ -145,7 +145,7 @@ def test_the_two_ways_that_the_error_names() -> None:
     assert f(three)[0, 0] == 10 and f(four)[0, 0] == -1
     f = burn.compile(asked, X)
     assert f(three)[0, 0] == 10
-    with pytest.raises(RunError, match=r"n == 3 does not hold: the left side is 4"):
+    with pytest.raises(RunError, match=r"n == 3 does not hold: the lhs is 4"):
         f(four)
 
 

@@ -19,7 +19,7 @@ from burn import ops
 from burn.codegen.artefact import artefact_of
 from burn.codegen.backend import Built
 from burn.codegen.cpu.backend import CPU
-from burn.codegen.cpu.candidates import Panel, Points
+from burn.codegen.cpu.candidates import Panel, Winograd
 from burn.codegen.cpu.target import TARGETS
 from burn.codegen.tuning import clock
 from burn.codegen.tuning.book import Book
@@ -66,11 +66,11 @@ def every(function: Any, types: Sequence[str], target: str | None = None, exact:
     program, plain = traced(function, types), backend_for(Options(target, exact=exact))
     assert isinstance(plain, CPU)
     early = {
-        key: variants for key, variants in seen(program, plain).items() if isinstance(variants[0], (Panel, Points))
+        key: variants for key, variants in seen(program, plain).items() if isinstance(variants[0], (Panel, Winograd))
     }
     for numbers in itertools.product(*(range(n) for n in _counts(early))):
         chosen = {
-            key: variants[min(numbers[isinstance(variants[0], Points)], len(variants) - 1)]
+            key: variants[min(numbers[isinstance(variants[0], Winograd)], len(variants) - 1)]
             for key, variants in early.items()
         }
         backend = replace(plain, choices=Choices(chosen))
@@ -87,7 +87,7 @@ def _counts(early: Mapping[str, Sequence[Variant]]) -> tuple[int, int]:
     def most(kind: type) -> int:
         return max((len(variants) for variants in early.values() if isinstance(variants[0], kind)), default=1)
 
-    return most(Panel), most(Points)
+    return most(Panel), most(Winograd)
 
 
 def close(got: Any, want: np.ndarray, least: float = 2e-6) -> None:
@@ -295,7 +295,7 @@ def test_exact_sums_stay_as_they_stand() -> None:
 def test_what_is_small_has_no_choice() -> None:
     program = traced(lambda x: x @ x, ["float32[4, 4]"])
     assert not [
-        f for f in seen(program, CPU(TARGETS[FLOAT_TARGETS[0]])).values() if not isinstance(f[0], (Panel, Points))
+        f for f in seen(program, CPU(TARGETS[FLOAT_TARGETS[0]])).values() if not isinstance(f[0], (Panel, Winograd))
     ]
 
 

@@ -42,13 +42,13 @@ def test_a_run_ends_where_the_condition_does_not_hold(relation: str) -> None:
         if n in HOLDS[relation]:
             assert program(*feeds)[0].shape == (n,)
         else:
-            with pytest.raises(RunError, match=f"n {relation} 4 does not hold: the left side is {n}"):
+            with pytest.raises(RunError, match=f"n {relation} 4 does not hold: the lhs is {n}"):
                 program(*feeds)
 
 
 def test_a_condition_on_a_size_from_data_stands_where_the_program_has_it() -> None:
     _run(_program(), 3)
-    with pytest.raises(RunError, match=r"m != n does not hold: the left side is 3"):
+    with pytest.raises(RunError, match=r"m != n does not hold: the lhs is 3"):
         _run(_program(), 3, 3)
 
 
@@ -91,7 +91,7 @@ def test_in_a_branch_it_is_asked_when_the_branch_is_taken() -> None:
     run = Executable(compile_program(program))
     assert run(np.zeros(5, np.float32), np.bool_(False)).shape == (5,)
     assert run(np.zeros(4, np.float32), np.bool_(True)).shape == (4,)
-    with pytest.raises(RunError, match="n <= 4 does not hold: the left side is 5"):
+    with pytest.raises(RunError, match="n <= 4 does not hold: the lhs is 5"):
         run(np.zeros(5, np.float32), np.bool_(True))
 
 

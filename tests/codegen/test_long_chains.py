@@ -44,8 +44,8 @@ def test_compiles(program: str) -> None:
     subprocess.run([sys.executable, "-c", program], check=True, timeout=100)
 
 
-def test_compilers_of_other_machines_are_told() -> None:
-    """Their LLVM is older: it knows one spelling of the hint, and ignores others."""
+def test_the_hint_for_compilers_of_other_machines() -> None:
+    """Their LLVM is older: it has one spelling of the hint, and ignores others."""
     program = trace(lambda x: burn.minimum(burn.min(x), 0), {"x": "float32[2, 7, 5]"})
     text = bytes(compile_program(program, Options(TARGETS["simd128"], as_text=True)).code)
     assert b'"llvm.loop.vectorize.enable", i1 false' in text

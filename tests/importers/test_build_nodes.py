@@ -16,25 +16,11 @@ from burn.dialect.op import Op
 from burn.dialect.program import Program
 from burn.errors import BurnError
 from burn.importers.onnx import import_onnx
-from burn.importers.onnx.ops import (
-    activation,
-    constant,
-    contract,
-    indexing,
-    math,
-    normalize,
-    pad,
-    pool,
-    reduce,
-    shape,
-    slice,
-)
 from tests.every import check_every
+from tests.importers.families import modules
 from tests.importers.reference import evaluate
 from tests.onnx_suite.cases import Case, load_cases
 from tests.onnx_suite.compare import compare
-
-FAMILIES = (activation, constant, contract, indexing, math, normalize, pad, pool, reduce, shape, slice)
 
 NOT_THE_SAME = {
     "test_training_dropout": "the mask is that of numpy's generator",
@@ -56,7 +42,7 @@ NOT_SYMBOLIC = (
 def _own_operators() -> set[str]:
     from burn.importers.onnx.node import BUILDERS
 
-    names = {family.__name__ for family in FAMILIES}
+    names = modules(first=True)
     return {op for (domain, op), builder in BUILDERS.items() if domain == "" and builder.__module__ in names}
 
 

@@ -4,7 +4,6 @@ They run as they are, and with every size made symbolic, so that one program ser
 
 from __future__ import annotations
 
-import importlib
 from typing import Any
 
 import numpy as np
@@ -18,16 +17,11 @@ from burn.dialect.program import Program
 from burn.errors import BurnError
 from burn.importers.onnx import import_onnx
 from burn.importers.onnx.node import BUILDERS
-from burn.importers.onnx.ops import load_builders
 from tests.every import check_every
+from tests.importers.families import modules
 from tests.importers.reference import evaluate
 from tests.onnx_suite.cases import Case, load_cases
 from tests.onnx_suite.compare import compare
-
-FAMILIES = (
-    *("attention", "control", "detection", "einsum", "image", "linalg", "loss", "ml", "quantize", "random"),
-    *("recurrent", "resize", "sequence", "signal", "text", "training", "trees"),
-)
 
 NOT_THE_SAME = {
     "test_bernoulli": "the numbers are those of numpy's generator",
@@ -56,13 +50,12 @@ NEED_SIZES = (
 
 
 def _cases() -> list[Case]:
-    load_builders()
-    modules = {importlib.import_module(f"burn.importers.onnx.ops.{family}").__name__ for family in FAMILIES}
+    second = modules(first=False)
     found = []
     for case in load_cases(("node",)):
         nodes = onnx.ModelProto.FromString(case.model).graph.node
         builders = [BUILDERS.get((n.domain, n.op_type)) for n in nodes]
-        own = any(b is not None and b.__module__ in modules for b in builders)
+        own = any(b is not None and b.__module__ in second for b in builders)
         elsewhere = case.name.startswith(ELSEWHERE) or case.name in NOT_THE_SAME or "expanded" in case.name
         if own and not elsewhere and _tensors(case):
             found.append(case)

@@ -40,6 +40,16 @@ FILES = {
     "m.mlmodel": (b"\x08\x01\x12\x04abcd", "a Core ML model", "made from"),
     "saved_model.pb": (b"\x08\x01\x12\x04abcd", "a TensorFlow graph", "tf2onnx"),
     "model.pkl": (b"\x80\x04\x95\x10\0\0\0\0\0\0\0", "a pickle", "without running it"),
+    "old.pt": (
+        b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19.\x80\x02M\xe9\x03.",
+        "weights alone (torch.save)",
+        "module.load",
+    ),
+    "old.onnx": (
+        b"\x80\x04\x95\r\0\0\0\0\0\0\0\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19.",
+        "weights alone",
+        "module.load",
+    ),
     "w.onnx": (b"\x93NUMPY\x01\0", "weights alone", "module.load"),
     "s.onnx": (b"\x08\0\0\0\0\0\0\0{}      ", "weights alone", "module.load"),
 }

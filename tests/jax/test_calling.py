@@ -274,7 +274,7 @@ def test_indices_out_of_range_are_treated_as_by_jax() -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
-def test_sums_of_float_products_become_integers(dtype: str) -> None:
+def test_a_matmul_of_floats_becomes_integers(dtype: str) -> None:
     a, b = np.array([[-1.2, -1.8, 0.9]], dtype), np.array([[-0.4], [2.1], [-2.6]], dtype)
     function = jax.jit(lambda a, b: jax.lax.dot(a, b, preferred_element_type="int32"))
     np.testing.assert_array_equal(burn.compile(function, (a, b), cache=False)(a, b), function(a, b))

@@ -40,8 +40,8 @@ KEPT = 64
 
 @dataclass(frozen=True, eq=False)
 class Typed:
-    """A tensor with another type in JAX: typed keys, whose words (uint32) it holds, complex numbers, whose parts it holds
-    (float32[.., 2]), or a Python number, whose type gives way to that of arrays (`weak`)."""
+    """A tensor that has another type in JAX. For typed keys it has their words (uint32), for complex numbers their parts
+    (float32[.., 2]). For a Python number `weak` is True: arrays decide the type of a result."""
 
     tensor: Tensor
     dtype: Any

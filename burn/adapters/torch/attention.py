@@ -1,7 +1,7 @@
 """`scaled_dot_product_attention` in graphs of a GPU, so that AOTAutograd keeps it whole. Enter at `keep_attention`.
 
-By itself torch chooses one of its kernels while it traces, and for many masks and types the one that is written out in float32
-matmuls. burn's kernels take every mask, so attention is traced as one operator with a gradient of its own. Attention with dropout
+By itself torch chooses one of its kernels while it traces. For many masks and types it chooses the one of float32 matmuls.
+burn's kernels take every mask, so attention is traced as one operator with a gradient of its own. Attention with dropout
 is written out here with matmuls in the operands' type and softmax in float32.
 """
 

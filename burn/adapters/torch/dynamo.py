@@ -113,6 +113,9 @@ def compile_graph(
     graph is called outside of an autograd function, so its outputs may be views of each other."""
     device = device_of(graph)
     if device is not None:
+        if options is not None and options.target is not None:
+            reason = f"the graph's tensors are on {device}, and a target is a CPU"
+            raise ModelError(SUMMARY, [Problem('the option "target": ' + reason, hint="leave it out")])
         options = replace(options or Options(), device=as_burn(device), target=None)
     context = TracingContext.try_get()
     metadata = context.fw_metadata if context is not None else None

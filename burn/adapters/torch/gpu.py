@@ -5,8 +5,9 @@ takes and gives back. So burn has no second pool of memory. torch's rules for st
 call's work is reused by later work of its stream.
 
 A program is traced once for given sizes (`Executable.traced`). The first call submits its launches one by one, later calls one
-CUDA graph. Tensors at other addresses than in the last call change the graph's nodes that use them; nothing is copied. Programs
-whose runs need the host (data-dependent sizes) run on burn's own stream, between torch's earlier and later work.
+CUDA graph. Tensors at other addresses than in the last call change the graph's nodes that use them; nothing is copied. Some
+programs need the host during a run: it reads elements, such as data-dependent sizes, or runs a kernel (a library op, or a group
+that Triton cannot express). They run on burn's own stream, between torch's earlier and later work.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import torch
 from torch import fx
 
 from burn.adapters.torch import gpu_memory
+from burn.codegen.host.records import ON_HOST
 from burn.errors import MemoryRunError, ModelError, Problem, RunError
 from burn.importers.torch.build import SUMMARY
 from burn.importers.torch.dtypes import to_array
@@ -308,9 +310,7 @@ class GPUCalls:
     def _through_host(self, values: Sequence[Any]) -> list[torch.Tensor]:
         """On burn's own stream, and with its memory, which is given back afterwards."""
         if gpu_memory.is_capturing():
-            raise RunError(
-                "the program cannot be captured", [Problem("its sizes depend on data, which the host reads")]
-            )
+            raise RunError("the program cannot be captured", self._needs_of_host())
         native = as_burn(self.device).native
         stream = gpu_memory.stream(self.device)
         native.wait_for(stream)
@@ -346,6 +346,15 @@ class GPUCalls:
             for output, index in self._on_host.items():
                 values[index].copy_(results[output])
         return results
+
+    def _needs_of_host(self) -> list[Problem]:
+        """The reasons why the host takes part in runs."""
+        found = [
+            Problem(f"{kernel.name} runs on the host", node=next(iter(kernel.sources), ""))
+            for kernel in self.executable.artefact.kernels
+            if kernel.kind == ON_HOST
+        ]
+        return found or [Problem("the host reads elements during a run, such as a size that depends on data")]
 
 
 def _dense(shape: Sequence[int]) -> tuple[int, ...]:

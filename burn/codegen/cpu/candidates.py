@@ -165,10 +165,10 @@ class Panel:
 
 
 @dataclass(frozen=True)
-class Points:
-    """The choice to transform a convolution into the Winograd domain (`winograd`)."""
+class Winograd:
+    """The choice to transform a convolution into the Winograd domain (the pass `winograd`)."""
 
-    taken: bool
+    used: bool
 
 
 FEWEST_CHANNELS = 8
@@ -176,9 +176,9 @@ FEWEST_CHANNELS = 8
 it saves."""
 
 
-def points(convolution: Convolution, pays: bool) -> list[Points]:
+def winograd(convolution: Convolution, pays: bool) -> list[Winograd]:
     few = any(isinstance(n, int) and n < FEWEST_CHANNELS for n in (convolution.channels, convolution.outputs))
-    return [] if few and not pays else [Points(not pays)]
+    return [] if few and not pays else [Winograd(not pays)]
 
 
 def panels(matmul: PackedMatmul, target: Target) -> list[Panel]:

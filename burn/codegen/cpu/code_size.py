@@ -1,7 +1,8 @@
-"""Size-optimised code for programs that run for only a moment, and for very long ones, because it compiles faster.
+"""Programs that run for only a moment, and very long ones, for which compile time decides.
 
-LLVM unrolls loops, and copies take a fifth of a small program's compilation. A run that touches a few kilobytes takes
-less time than the call that starts it. So LLVM's IR passes are left out as well (`host/object.py`).
+A run that touches a few kilobytes takes less time than the call that starts it. Such a program gets size-optimised code, because
+LLVM's unrolled loops and copies take a fifth of a small program's compilation. LLVM's IR passes are left out as well
+(`host/object.py`). A very long program keeps the passes; its launches become a table (`host/steps.py`).
 """
 
 from __future__ import annotations

@@ -175,11 +175,11 @@ class KernelPrinter:
     memory = HOST
 
     def __init__(
-        self, target: Target, sites: list[str] | None = None, small: int = SMALL, choices: Choices = DEFAULT
+        self, target: Target, sites: list[str] | None = None, largest_constant: int = SMALL, choices: Choices = DEFAULT
     ) -> None:
-        """small: the largest number that stays constant in the code instead of becoming an argument. choices: the
-        kernels' variants; size-optimised code uses the defaults."""
-        self.target, self.sites, self.small = target, [] if sites is None else sites, small
+        """largest_constant: greater numbers become arguments. choices: the kernels' variants; size-optimised code uses the
+        defaults."""
+        self.target, self.sites, self.largest_constant = target, [] if sites is None else sites, largest_constant
         self.choices = DEFAULT if target.small or target.compact else choices
         self.chosen: dict[int, str] = {}
         self.functions: list[str] = []
@@ -236,7 +236,7 @@ class KernelPrinter:
     def _looped(self, kernel: LoopKernel, schedule: loops.Schedule) -> Emitted:
         iterations = schedule.lanes if schedule.across else 1 if schedule.adjacent is None else schedule.adjacent.count
         grain = grain_for(work(kernel, schedule.lane, schedule.chunk) * iterations)
-        general, values = parametrize(kernel, small=self.small)
+        general, values = parametrize(kernel, largest_constant=self.largest_constant)
         emit = partial(loops.emit, general, schedule, self.target)
         return replace(
             self._emitted(general, schedule, values, emit, schedule.count(kernel), grain), copied=copied(kernel)
@@ -290,7 +290,7 @@ class KernelPrinter:
         assert tiled is not None
         schedule = amx.Schedule.of(tiled)
         general, values = parametrize(
-            kernel, {kernel.column: amx.WIDTH}, {tiled.run, amx.WIDTH * tiled.run}, self.small
+            kernel, {kernel.column: amx.WIDTH}, {tiled.run, amx.WIDTH * tiled.run}, self.largest_constant
         )
         emit = partial(amx.emit, general, schedule, self.target)
 
@@ -316,7 +316,7 @@ class KernelPrinter:
         assert tiled is not None
         grain = grain_for(schedule.work(tiled), schedule.least)
         kept = {width * WORD} if tiled.blocks is not None else {tiled.run, width * tiled.run}
-        general, values = parametrize(kernel, {kernel.column: width}, kept, self.small)
+        general, values = parametrize(kernel, {kernel.column: width}, kept, self.largest_constant)
         emit = partial(gemm.emit, general, schedule, self.target)
         return self._emitted(general, schedule, values, emit, schedule.count(tiled), grain)
 
@@ -375,7 +375,7 @@ class KernelPrinter:
         kept = {
             v: v.extent for v in (kernel.depth, kernel.column) if isinstance(v.extent, int)
         }  # heads need about the same time
-        general, values = parametrize(kernel, kept, small=self.small)
+        general, values = parametrize(kernel, kept, largest_constant=self.largest_constant)
         emit = partial(printer.emit, general, schedule, self.target)
         return self._emitted(general, schedule, values, emit, schedule.count(kernel), grain)
 

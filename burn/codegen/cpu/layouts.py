@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from burn.codegen.cpu import candidates
-from burn.codegen.cpu.candidates import Panel, Points
+from burn.codegen.cpu.candidates import Panel, Winograd
 from burn.codegen.cpu.heuristics.panels import interleaved_width, packed_width
 from burn.codegen.cpu.target import Target
 from burn.codegen.tuning.choices import Choices, digest
@@ -34,8 +34,8 @@ class CPULayouts(Layouts):
     def winograd(self, convolution: Convolution, pays: bool) -> bool:
         if self._has_one_variant:
             return pays
-        choice = self.choices.of(lambda: digest("points", repr(convolution)), convolution.node)
-        return choice.pick(Points(pays), lambda: candidates.points(convolution, pays)).taken
+        choice = self.choices.of(lambda: digest("winograd", repr(convolution)), convolution.node)
+        return choice.pick(Winograd(pays), lambda: candidates.winograd(convolution, pays)).used
 
     @property
     def _has_one_variant(self) -> bool:

@@ -64,7 +64,7 @@ class CPUPrinter(Printer):
         """The printed program, and the choices that its launches depend on."""
         target = replace(self.target, small=self._is_brief(program))
         groups = sum(isinstance(op.opview, Group) for op in program.block.operations)
-        kernels = KernelPrinter(target, small=written_numbers(target, groups), choices=self.choices)
+        kernels = KernelPrinter(target, largest_constant=written_numbers(target, groups), choices=self.choices)
         as_table = target.compact or is_long(program)
         entry = EntryBuilder(program, kernels, target.attributes, as_table).build()
         return entry, kernels.chosen

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from burn.codegen.cpu.backend import CPU
-from burn.codegen.cpu.candidates import Panel, Points
+from burn.codegen.cpu.candidates import Panel, Winograd
 from burn.codegen.tuning.book import Book
 from burn.codegen.tuning.choices import Choices, Variant
 from burn.codegen.tuning.search import Measure, Trial, search
@@ -49,7 +49,7 @@ def with_unique_weights(program: Program) -> Program:
 def passes_tuned(taken: Pass, backend: CPU, mode: str, measure: Measure) -> CPU:
     """The back end with the fastest variants of the passes' decisions."""
     book, seen = Book.of(machine(backend), "cpu"), _seen(taken, backend)
-    for kind in (Points, Panel):
+    for kind in (Winograd, Panel):
         known = {key: variants for key, variants in seen.items() if isinstance(variants[0], kind)}
         found = search(Decided(taken, backend, known), mode, book, measure)
         backend = replace(backend, choices=Choices({**backend.choices.picked, **found}))

@@ -6,8 +6,8 @@ decimals, `-inf` and `+qnan`. Older text has bits; for a float these are the bit
 every float as bits. A float constant follows its type on the same line, directly or as a later operand of the
 same instruction.
 
-The hint that a loop is not to be vectorised has another name: an older LLVM knows only the negation of its opposite, and
-ignores what it does not know.
+The hint that a loop is not to be vectorised has another name: an older LLVM has only the negation of its opposite, and
+ignores any other name.
 
 All other text is unchanged. A float in an unknown form or position is an error.
 """

@@ -61,7 +61,7 @@ def lowering() -> PassManager:
 def compile_object(functions: list[str], optimized: bool = True) -> bytes:
     """The relocatable object that defines the given `llvm.func`s, cached for recent texts.
 
-    optimized: with LLVM's IR passes, which take two fifths to a half of LLVM's time. Programs do without them where a run takes
+    optimized: with LLVM's IR passes, which take about half of LLVM's time. Programs do without them where a run takes
     so little time that compile time matters more, or where the user says so. Code generation is that of -O2 either way. No
     instruction has a fast-math flag, so the results have the same bits.
 

@@ -1,5 +1,5 @@
-"""Element types: burn's names for JAX's. Keys of random numbers are arrays of words here, and complex numbers pairs of real ones:
-two values in a program, and a last axis of two elements in its inputs and outputs."""
+"""Element types: burn's names for JAX's. Keys of random numbers are arrays of words here. Complex numbers are pairs of real
+ones: two values in a program, and a last axis of two elements in its inputs and outputs."""
 
 from __future__ import annotations
 

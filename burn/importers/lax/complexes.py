@@ -1,7 +1,7 @@
 """Complex tensors of importers: pairs of real tensors. There are no complex numbers in a program. Enter at `Complex`.
 
-Functions of JAX and StableHLO are XLA's: the principal values, and products and quotients without a special rule for infinities.
-The Fourier transforms are in fourier.py.
+Functions of JAX and StableHLO are XLA's: the principal values, and multiplication and division without a special rule for
+infinities. The Fourier transforms are in fourier.py.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def conjugate(z: Complex) -> Complex:
 
 
 def times(a: Complex, b: Complex, multiply: Callable[[Value, Value], Value] = ops.mul) -> Complex:
-    """multiply: a product of real tensors, such as a contraction."""
+    """multiply: the multiplication of real tensors, or a contraction of them."""
     real = ops.sub(multiply(a.real, b.real), multiply(a.imag, b.imag))
     return Complex(real, ops.add(multiply(a.real, b.imag), multiply(a.imag, b.real)))
 

@@ -42,8 +42,8 @@ def dot_general(
 
 
 def _computed_in(lhs: str, rhs: str, result: str) -> str:
-    """The element type of both operands: theirs if they agree, else the widest of the three. Products of floats are summed as
-    floats, also for a result of integers."""
+    """The element type of both operands: theirs if they agree, else the widest of the three. A contraction of floats is
+    summed in floats, also for a result of integers."""
     floats = [d for d in (lhs, rhs) if DTYPES[d].kind in ("float", "small")]
     if floats and DTYPES[result].kind in ("int", "uint"):
         return max(("float32", *floats), key=lambda d: DTYPES[d].bits)

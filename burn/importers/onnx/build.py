@@ -385,7 +385,7 @@ class Importer:
         node.reads.clear()
         builder = BUILDERS.get((node.domain, node.op)) or custom.builder(node)
         results = self._expand(node) if builder is None else as_list(builder(node))
-        self.problems.found += node.unread()
+        self.problems.found += node.unread()  # not `add`: the node has results, so the import came further than here
         missing = [o for i, o in enumerate(node.outputs) if o and (i >= len(results) or results[i] is None)]
         if missing:
             node.fail(f"output {', '.join(map(repr, missing))} is not supported")

@@ -13,7 +13,7 @@ torch = pytest.importorskip("torch")
 
 from torch.nn import functional as F  # noqa: E402
 
-from burn.errors import IndexRunError  # noqa: E402
+from burn.errors import IndexRunError, RunError  # noqa: E402
 from tests.codegen.gpu.simulated_gpu import SimulatedGPU  # noqa: E402
 from tests.codegen.gpu.torch_on_gpu import FakeCUDA  # noqa: E402
 from tests.runtime.simulation import simulation  # noqa: E402
@@ -180,6 +180,30 @@ def test_out_of_memory(cuda: FakeCUDA) -> None:
         run(x)
     cuda.room = None
     same(run(x), x.cumsum(0) * 2)
+
+
+@pytest.mark.parametrize(
+    ("function", "reason"),
+    [(lambda x: x.sort().values + 1, "sort runs on the host"), (lambda x: x[x > 0] * 2, "nonzero runs on the host")],
+)
+def test_a_program_that_needs_the_host_is_not_captured(
+    cuda: FakeCUDA, function: Callable[..., Any], reason: str
+) -> None:
+    run = compiled(function)
+    x = torch.randn(5)
+    with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
+        same(run(x), function(x))
+        cuda.capturing = True
+        with pytest.raises(RunError, match=reason):
+            run(x)
+        cuda.capturing = False
+        same(run(x), function(x))
+
+
+def test_a_cpu_as_the_target_is_refused(cuda: FakeCUDA) -> None:
+    run = compiled(lambda x: x + 1, options={"target": "generic"})
+    with pytest.raises(Exception, match='the option "target": the graph\'s tensors are on cuda:0'):
+        run(torch.ones(3))
 
 
 def test_an_index_out_of_range_is_raised_by_a_later_call(cuda: FakeCUDA) -> None:

@@ -10,6 +10,8 @@ from click.testing import CliRunner
 
 import burn
 from burn.cli.main import main
+from burn.codegen.stablehlo.emitter import EMITTERS
+from burn.dialect.functions import FUNCTIONS
 from burn.errors import CompileError, TypeMismatch
 
 jax = pytest.importorskip("jax")
@@ -102,6 +104,13 @@ def test_what_is_refused(tmp_path: Path) -> None:
     with pytest.raises(CompileError, match="nonzero"):
         burn.export(lambda x: burn.nonzero(x), tmp_path / "m.jax", ["float32[n]"])
     assert not (tmp_path / "m.jax").exists() and not (tmp_path / "m.mlir").exists()
+
+
+def test_a_function_without_a_rule_is_refused_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert {row.name for row in FUNCTIONS} <= EMITTERS.keys()
+    monkeypatch.delitem(EMITTERS, "erf")
+    with pytest.raises(CompileError, match=r"burn\.erf has no form in StableHLO"):
+        burn.export(lambda x: burn.erf(x), tmp_path / "m.mlir", ["float32[3]"])
 
 
 IREE = {

@@ -9,7 +9,6 @@ from burn.codegen.stablehlo.builder import Builder, Value
 from burn.codegen.stablehlo.elements import carrier, is_float, is_unsigned, lowest
 from burn.codegen.stablehlo.emitter import Site, emits
 from burn.codegen.stablehlo.ops.casts import cast, wrapped
-from burn.dialect.functions import FUNCTIONS
 from burn.dialect.types import DTYPES
 
 Rule = Callable[..., Value]
@@ -59,7 +58,6 @@ UNARY = {
 COMPARISONS = {name: name.upper() for name in ("eq", "ne", "lt", "le", "gt", "ge")}
 
 
-@emits(*(row.name for row in FUNCTIONS), "select", "cast", "bitcast")
 def pointwise(site: Site) -> Value:
     b, op = site.b, site.op
     shape = site.shape()
@@ -245,3 +243,5 @@ RULES: dict[str, Rule] = {
     "isinf": _isinf,
 }
 """Functions with a form of their own."""
+
+emits(*COMPARISONS, *RULES, *BINARY, *UNARY, "select", "cast", "bitcast")(pointwise)

@@ -146,7 +146,7 @@ def eigh(eqn: Equation, x: Any, *, lower: bool, sort_eigenvalues: bool, subset_b
 def svd(
     eqn: Equation, x: Any, *, full_matrices: bool, compute_uv: bool, subset_by_index: Any = None, **params: Any
 ) -> Any:
-    """Through the real bidiagonal matrix that reflectors from both sides make of it."""
+    """Through the real bidiagonal matrix that reflectors of its rows and of its columns make of it."""
     if subset_by_index is not None:
         eqn.fail("only all singular values are computed", hint="leave subset_by_index out")
 

@@ -208,7 +208,7 @@ def nothing(eqn: Equation, *operands: Any, **params: Any) -> Any:
     return zeros(eqn, eqn.aval())
 
 
-# ---- products ----------------------------------------------------------------------------------------------------------------
+# ---- contractions ------------------------------------------------------------------------------------------------------------
 @complex_primitive("dot_general", "conv_general_dilated")
 def contraction(eqn: Equation, lhs: Any, rhs: Any, **params: Any) -> Complex:
     """Of both parts with both; a real operand has one."""

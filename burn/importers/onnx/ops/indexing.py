@@ -108,7 +108,7 @@ def non_zero(node: Node) -> ir.Value:
 @onnx_op("Compress")
 def compress(node: Node) -> ir.Value:
     x, known = node.required(0), node.constant(1)
-    if known is not None:  # so is the number of elements
+    if known is not None:  # the number of elements is also known
         wrapped = node.array(np.flatnonzero(known), "chosen")
     else:
         wrapped = ops.nonzero(node.required(1), count=node.fresh("compress"))
