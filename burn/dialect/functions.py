@@ -1,9 +1,9 @@
 """Scalar functions: one row holds all facts about a function, except for its code on a device.
 
 A row has the function's name, meaning, element types, derivative, cost, and its names in numpy, ONNX and PyTorch. The
-rows define the pointwise op classes (`pointwise.py`), the differentiation rules, the reference interpreter of kernels,
-methods of `Tensor`, and the tables of importers and exporters. The code for devices is in `codegen/cpu/math.py` and
-`codegen/triton/functions.py`.
+rows define the pointwise op classes (`pointwise.py`), the differentiation rules, the reference interpreter of kernels, and
+ONNX export. For functions of one operand they also define methods of `Tensor` and the tables of importers. The code for devices
+is in `codegen/cpu/math.py`, `codegen/triton/functions.py` and `codegen/stablehlo/ops/pointwise.py`.
 
 A derivative is `f(g, y, x)`, or `f(g, y, a, b)` for two operands: it returns the cotangents of the operands, given the
 result y and its cotangent g. At a corner (abs, max, min) it follows PyTorch: 0 at abs(0), a half for equal operands of
