@@ -315,7 +315,7 @@ def test_a_python_body_runs_at_each_call(given: tuple[float, ...]) -> None:
 
     def count(*operands: np.ndarray) -> np.ndarray:
         calls.append(0.0)
-        return np.float32(len(calls) + sum(operands))
+        return np.asarray(len(calls) + sum(operands), np.float32)
 
     op = burn.custom_op("tests::counted", f"{'float32[]' if given else ''} -> float32[]")
     op.python(count)

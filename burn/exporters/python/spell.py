@@ -9,7 +9,7 @@ from __future__ import annotations
 import keyword
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -45,6 +45,7 @@ class Scope(Protocol):
 
 
 Rule = Callable[[Node, Scope], "Text | None"]
+R = TypeVar("R", bound=Rule)
 
 
 def spell(node: Node, scope: Scope) -> Text:
@@ -130,8 +131,8 @@ def is_size(value: Value) -> bool:
 RULES: dict[str, Rule] = {}
 
 
-def rule(*ops: str) -> Callable[[Rule], Rule]:
-    def enter(function: Rule) -> Rule:
+def rule(*ops: str) -> Callable[[R], R]:
+    def enter(function: R) -> R:
         RULES.update(dict.fromkeys(ops, function))
         return function
 

@@ -107,7 +107,7 @@ def test_windows() -> None:
         "bartlett": torch.bartlett_window,
         "kaiser": lambda *a, **k: torch.kaiser_window(*a, 7.5, **k),
     }
-    calls = {
+    calls: dict[str, Any] = {
         f"{name} of {n}, {periodic}": lambda x, f=f, n=n, p=periodic: f(n, p, dtype=torch.float64) * x
         for name, f in windows.items()
         for n in (0, 1, 2, 7, 16)
