@@ -46,8 +46,24 @@ def _whole(x: Value) -> Value:
 
 
 # ---- the gamma function's family ------------------------------------------------------------------------------------------
+def _zeta_above_one(s: int) -> float:
+    """zeta(s) - 1: 18 terms, then Euler and Maclaurin's formula (25.11.5) at 20."""
+    n = 20.0
+    tail = n ** (1 - s) / (s - 1) + n**-s / 2
+    factor = s * n ** (-s - 1)
+    for k, b in enumerate(BERNOULLI, 1):
+        tail += factor * b / math.factorial(2 * k)
+        factor *= (s + 2 * k - 1) * (s + 2 * k) / n**2
+    return math.fsum([*(j**-s for j in range(2, 20)), tail])
+
+
+AROUND_TWO = (1 - 0.57721566490153286, *((-1) ** k * _zeta_above_one(k) / k for k in range(2, 31)))
+"""log gamma(2 + t) / t as powers of t (5.7.3): Euler's constant, and zeta at whole numbers."""
+
+
 def lgamma(x: Value) -> Value:
-    """log|gamma(x)|: Stirling's series (5.11.1) at x + 10, and the reflection (5.5.3) below 1/2; infinite at 0, -1, .."""
+    """log|gamma(x)|: the series at 2 (5.7.3) from 1/2 to 5/2, where the function has its zeros, Stirling's series (5.11.1) at
+    x + 10 beyond, and the reflection (5.5.3) below 1/2; infinite at 0, -1, .."""
     small = ops.lt(x, _c(0.5, x))
     y = ops.select(small, ops.sub(_c(1.0, x), x), x)
     steps: Any = y
@@ -61,6 +77,11 @@ def lgamma(x: Value) -> Value:
     main = ops.sub(ops.mul(ops.sub(z, _c(0.5, z)), ops.log(z)), z)
     main = ops.add(ops.add(main, _c(0.5 * math.log(2 * math.pi), z)), tail)
     value = _where(ops.eq(y, _c(math.inf, y)), math.inf, ops.sub(main, ops.log(steps)))
+    first = ops.lt(y, _c(1.5, y))
+    t = ops.sub(y, ops.select(first, _c(1.0, y), _c(2.0, y)))
+    near = ops.mul(t, _series(t, *AROUND_TWO))
+    near = ops.select(first, ops.sub(near, ops.log1p(t)), near)
+    value = ops.select(ops.lt(y, _c(2.5, y)), near, value)
     turn = ops.sub(x, ops.floor(x))
     sine = ops.abs(ops.sin(ops.mul(turn, _c(math.pi, x))))
     reflected = ops.sub(ops.sub(_c(math.log(math.pi), x), ops.log(sine)), value)

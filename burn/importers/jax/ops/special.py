@@ -43,12 +43,14 @@ def zeta(eqn: Equation, s: Value, q: Value) -> Value:
 
 @primitive("polygamma")
 def polygamma(eqn: Equation, n: Value, x: Value) -> list[Value]:
+    """Half precision is computed in float32, as in XLA: the factorial overflows early."""
+
     def function(n: Any, x: Any) -> Any:
         sign = 1.0 - 2.0 * lax.rem(n + 1, lax.full_like(n, 2))
         derivative = sign * lax.exp(lax.lgamma(n + 1.0)) * lax.zeta(n + 1.0, x)
         return lax.select(n == 0, lax.digamma(x), derivative)
 
-    return eqn.expand(function, n, x)
+    return eqn.expand(lambda n, x: _in_wide(lambda n, x, dtype: function(n, x), n, x), n, x)
 
 
 EXPANDED: dict[str, Callable[..., Any]] = {
