@@ -150,6 +150,7 @@ import numpy as np
 from burn import data
 
 def main(how):
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # runs in the background ignore it
     loader = data.Loader(np.zeros((40, 50_000), np.float32), 4, workers=2)
     for batch in loader:
         print(*[w.process.pid for w in loader._pool.workers], flush=True)
