@@ -4,7 +4,7 @@
 functions. `native.py` compiles C, `host.py` calls Python, `launches.py` describes launches of Triton kernels.
 """
 
-from burn.custom.launches import Buffer, Launch, scratch
+from burn.custom.launches import Launch, Pointer, scratch
 from burn.custom.op import CustomOp, custom_op, find
 
-__all__ = ["Buffer", "CustomOp", "Launch", "custom_op", "find", "scratch"]
+__all__ = ["CustomOp", "Launch", "Pointer", "custom_op", "find", "scratch"]

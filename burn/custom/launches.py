@@ -1,4 +1,4 @@
-"""Launches of a user's Triton kernels, as the body of a custom op describes them: `Launch`, `Buffer`, `scratch`."""
+"""Launches of a user's Triton kernels, as the body of a custom op describes them: `Launch`, `Pointer`, `scratch`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from burn.dialect.types import TensorType
 
 
 @dataclass(frozen=True, eq=False)
-class Buffer:
+class Pointer:
     """The memory of an operand or a result, dense and row-major: an argument of `Launch`.
 
     kind: "in", "out" or "scratch"; number: which."""
@@ -38,9 +38,9 @@ class Buffer:
         return self.type.elements
 
 
-def scratch(type: TensorType | str) -> Buffer:
+def scratch(type: TensorType | str) -> Pointer:
     """Memory that only the launches of this call use, "float32[n, 64]". Its elements are undefined at first."""
-    return Buffer(spec(type))
+    return Pointer(spec(type))
 
 
 @dataclass(frozen=True, eq=False)

@@ -137,7 +137,7 @@ class CustomOp:
         return self._set("python", function)
 
     def triton(self, function: Function) -> Function:
-        """Decorates the body by Triton kernels, for GPUs: a function of `burn.custom.Buffer`s, first the operands, then the
+        """Decorates the body by Triton kernels, for GPUs: a function of `burn.custom.Pointer`s, first the operands, then the
         results, and of attributes by keyword. It returns one `burn.custom.Launch`, or a list of them, which run in order.
         Compilation calls it. Sizes may be named: each run computes the launch for its own."""
         return self._set("triton", function)

@@ -14,7 +14,7 @@ from burn.codegen.host.emit import Int
 from burn.codegen.host.records import KernelRecord, moved
 from burn.codegen.triton.functions import TYPES
 from burn.codegen.triton.images import Source
-from burn.custom import Buffer, Launch
+from burn.custom import Launch, Pointer
 from burn.dialect.custom import Custom
 from burn.dialect.dims import Expr, exact_div
 from burn.dialect.op import Agreement, full_name
@@ -52,8 +52,8 @@ def prepared(op: Custom, pointers: Mapping[str, str], multiples: tuple[int, ...]
     """The launches of an op, as its body describes them. pointers: Triton's types of addresses. multiples: the divisors that
     Triton uses; an address has the first. Raises CompileError that names what the body returns wrongly."""
     definition: Any = op.definition
-    inputs = [Buffer(type_of(value), "in", number) for number, value in enumerate(op.operation.operands)]
-    outputs = [Buffer(type_of(value), "out", number) for number, value in enumerate(op.operation.results)]
+    inputs = [Pointer(type_of(value), "in", number) for number, value in enumerate(op.operation.operands)]
+    outputs = [Pointer(type_of(value), "out", number) for number, value in enumerate(op.operation.results)]
     try:
         made = definition.triton(*inputs, *outputs, **op.shown, **definition.parameters)
     except Exception as error:
@@ -85,7 +85,7 @@ def _prepared(op: Custom, launch: Launch, pointers: Mapping[str, str], multiples
             constants[name] = argument
             continue
         number = len(kinds)
-        if isinstance(argument, Buffer):
+        if isinstance(argument, Pointer):
             if TYPES.get(argument.dtype) not in pointers:
                 raise _refuse(op, f"Triton has no {argument.dtype}, which '{name}' is")
             kinds.append(pointers[TYPES[argument.dtype]])
@@ -190,10 +190,10 @@ def print_launches(
 ) -> None:
     """Prints the launches of an op, one after another. number_of: the number of a kernel in the artefact's table."""
     results = [entry.made(result) for result in op.operation.results]
-    scratch: dict[Buffer, Any] = {}
+    scratch: dict[Pointer, Any] = {}
 
     def word(argument: Any) -> Int:
-        if not isinstance(argument, Buffer):
+        if not isinstance(argument, Pointer):
             return entry.sizes.dim(argument)
         if argument.kind == "in":
             return entry.pointer(op.operation.operands[argument.number])
