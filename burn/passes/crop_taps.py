@@ -17,12 +17,12 @@ from typing import Any, ClassVar
 from burn.dialect import ops
 from burn.dialect.contraction import Conv
 from burn.dialect.dims import Dim
-from burn.dialect.mlir import context, ir
+from burn.dialect.mlir import ir
 from burn.dialect.program import Program
-from burn.dialect.query import blocks
 from burn.dialect.types import TensorType, type_of
 from burn.passes.environment import ANYWHERE, Environment
 from burn.passes.pipeline import register
+from burn.passes.replace import replace_ops
 
 SAVED = 0.3
 """An axis is split if at least this part of its multiplications is saved."""
@@ -53,15 +53,7 @@ class CropTaps:
     split: bool = False
 
     def run(self, program: Program, env: Environment = ANYWHERE) -> dict[str, int]:
-        count = 0
-        with context():
-            for block in blocks(program.block):
-                for operation in list(block.operations):
-                    if isinstance(operation.opview, Conv) and (made := self._rewritten(operation.opview)) is not None:
-                        operation.results[0].replace_all_uses_with(made)
-                        operation.erase()
-                        count += 1
-        return {"cropped": count}
+        return {"cropped": replace_ops(program, Conv, self._rewritten)}
 
     def _rewritten(self, op: Conv) -> ir.Value | None:
         if op.fill or not all(isinstance(d, int) for d in (*op.low, *op.high)):

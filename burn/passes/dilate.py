@@ -13,14 +13,14 @@ from burn.dialect import ops
 from burn.dialect.compose import number_like, reshape, transpose
 from burn.dialect.convolution import ConvTranspose
 from burn.dialect.dims import Dim
-from burn.dialect.mlir import context, ir
+from burn.dialect.mlir import ir
 from burn.dialect.op import Op
 from burn.dialect.program import Program
-from burn.dialect.query import blocks
 from burn.dialect.types import type_of
 from burn.kernels.builders.matrix import MIN_GROUP_CHANNELS
 from burn.passes.environment import ANYWHERE, Environment
 from burn.passes.pipeline import register
+from burn.passes.replace import replace_ops
 
 
 @register
@@ -31,16 +31,7 @@ class Dilate:
     name: ClassVar[str] = "dilate"
 
     def run(self, program: Program, env: Environment = ANYWHERE) -> dict[str, int]:
-        count = 0
-        with context():
-            for block in blocks(program.block):
-                for operation in list(block.operations):
-                    op = operation.opview
-                    if isinstance(op, ConvTranspose) and (made := _dilated(op)) is not None:
-                        op.operation.results[0].replace_all_uses_with(made)
-                        op.operation.erase()
-                        count += 1
-        return {"dilated": count}
+        return {"dilated": replace_ops(program, ConvTranspose, _dilated)}
 
 
 def _dilated(op: Op) -> ir.Value | None:

@@ -14,12 +14,12 @@ from burn.dialect import ops
 from burn.dialect.compose import number_like, reshape, transpose
 from burn.dialect.contraction import DotGeneral
 from burn.dialect.dims import product
-from burn.dialect.mlir import context, ir
+from burn.dialect.mlir import ir
 from burn.dialect.program import Program
-from burn.dialect.query import blocks
 from burn.dialect.types import HALF_DTYPES, type_of
 from burn.passes.environment import ANYWHERE, Environment
 from burn.passes.pipeline import register
+from burn.passes.replace import replace_ops
 
 MOST = 64
 """Channels of one matmul."""
@@ -39,16 +39,7 @@ class MergeGroups:
     name: ClassVar[str] = "merge_groups"
 
     def run(self, program: Program, env: Environment = ANYWHERE) -> dict[str, int]:
-        count = 0
-        with context():
-            for block in blocks(program.block):
-                for operation in list(block.operations):
-                    op = operation.opview
-                    if isinstance(op, DotGeneral) and (made := _merged(op)) is not None:
-                        op.operation.results[0].replace_all_uses_with(made)
-                        op.operation.erase()
-                        count += 1
-        return {"merged": count}
+        return {"merged": replace_ops(program, DotGeneral, _merged)}
 
 
 def _merged(op: Any) -> ir.Value | None:

@@ -17,12 +17,13 @@ from burn.dialect import ops
 from burn.dialect.compose import number_like, reshape, transpose
 from burn.dialect.contraction import Conv, DotGeneral
 from burn.dialect.convolution import Windows
-from burn.dialect.mlir import context, ir
+from burn.dialect.mlir import ir
 from burn.dialect.program import Program
-from burn.dialect.query import blocks, op_of
+from burn.dialect.query import op_of
 from burn.dialect.types import HALF_DTYPES, type_of
 from burn.passes.environment import ANYWHERE, Environment
 from burn.passes.pipeline import register
+from burn.passes.replace import replace_ops
 
 FEW = 4
 """The most channels of such an image."""
@@ -39,17 +40,8 @@ class SpaceToDepth:
     name: ClassVar[str] = "space_to_depth"
 
     def run(self, program: Program, env: Environment = ANYWHERE) -> dict[str, int]:
-        count = 0
-        with context():
-            for block in blocks(program.block):
-                for operation in list(block.operations):
-                    op = operation.opview
-                    rule = _of_conv if isinstance(op, Conv) else _of_gradient if isinstance(op, DotGeneral) else None
-                    if rule is not None and (made := rule(op)) is not None:
-                        operation.results[0].replace_all_uses_with(made)
-                        operation.erase()
-                        count += 1
-        return {"folded": count}
+        convolutions = replace_ops(program, Conv, _of_conv)
+        return {"folded": convolutions + replace_ops(program, DotGeneral, _of_gradient)}
 
 
 @dataclass(frozen=True)
