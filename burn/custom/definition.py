@@ -102,7 +102,7 @@ class Version:
         if have.shape == type_.shape:
             return result
         check_equal(have.shape, type_.shape, f"a size of result {number} of {self.name}")
-        return made(reshape(result.value, type_.shape))  # type: ignore[arg-type]
+        return made(reshape(result.value, type_.shape))
 
     def _wrong(self, message: str) -> None:
         raise TypeMismatch(f"{self.name}: {message}", [Problem(message, node=current_node(), op=self.name)])

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from burn.dialect.custom import REQUIRED, Settings
-from burn.dialect.dims import Dim, Expr, Symbol, parse, substitute, symbols
+from burn.dialect.dims import Atom, Dim, Expr, Symbol, parse, substitute, symbols
 from burn.dialect.op import current_node
 from burn.dialect.spec import spec
 from burn.dialect.types import DTYPES, TensorType
@@ -197,8 +197,8 @@ class _Match:
             self.agreements.append((have, want))
 
     def _value(self, text: str) -> Dim:
-        values = {Symbol(name): size for name, size in self.sizes.items() if name != _ANY}
-        return substitute(_dim(self.of.name, text), values)  # type: ignore[arg-type]
+        values: dict[Atom, Dim] = {Symbol(name): size for name, size in self.sizes.items() if name != _ANY}
+        return substitute(_dim(self.of.name, text), values)
 
     def dtype(self, name: str) -> str:
         return self.dtypes.get(name, name)
