@@ -77,35 +77,36 @@ class Measured:
 
 def interleave(engines: Mapping[str, Callable[[], object]], plan: Plan) -> Measured:
     """Time each of `engines`, a function that makes one inference, by name."""
-    blocks = {name: plan.runs_per_block(_warm_up(run)) for name, run in engines.items()}
+    blocks = {name: plan.runs_per_block(warm_up(run)) for name, run in engines.items()}
     timings = {name: Timing() for name in engines}
     order, restless, busy = list(engines), False, _Busy()
     for _ in range(plan.rounds):
         for name in order:
-            restless |= not _settle()
+            restless |= not settle()
             run = engines[name]
             run()
-            timings[name].rounds.append([_once(run) for _ in range(blocks[name])])
+            timings[name].rounds.append([once(run) for _ in range(blocks[name])])
         order.reverse()
     return Measured(timings, busy.others(), restless)
 
 
-def _once(run: Callable[[], object]) -> float:
+def once(run: Callable[[], object]) -> float:
+    """Seconds of one run."""
     start = time.perf_counter()
     run()
     return time.perf_counter() - start
 
 
-def _warm_up(run: Callable[[], object]) -> float:
+def warm_up(run: Callable[[], object]) -> float:
     """Run until caches, thread pools and just-in-time compilers have settled; the fastest run's seconds."""
     end, fastest, done = time.perf_counter() + WARM_UP, math.inf, 0
     while done < WARM_UP_RUNS or time.perf_counter() < end:
-        fastest = min(fastest, _once(run))
+        fastest = min(fastest, once(run))
         done += 1
     return fastest
 
 
-def _settle() -> bool:
+def settle() -> bool:
     """Wait until no thread of this process computes; False if one still does after `IDLE_LIMIT`."""
     end = time.perf_counter() + IDLE_LIMIT
     while time.perf_counter() < end:

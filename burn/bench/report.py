@@ -31,6 +31,7 @@ class Row:
     ratio: float = math.nan  # its time over the reference's
     difference: float = math.nan  # largest |a - b| / max|b| over the outputs, b the first other engine's
     cold: Cold | None = None
+    paused: dict[float, Timing] = field(default_factory=dict)  # by seconds of sleep before each call
     absent: str = ""  # why the engine cannot be asked
     error: str = ""  # what it said when it was
 
@@ -70,6 +71,8 @@ def difference(got: Feeds, want: Feeds) -> float:
 
 def show(console: Console, results: Sequence[Result], reference: str, threads: int, cold: bool) -> None:
     console.print(_warm_table(results, reference, threads))
+    if any(row.paused for result in results for row in result.rows):
+        console.print(_paused_table(results))
     if cold:
         console.print(_cold_table(results))
     for (peer, reason), models in _absent(results).items():
@@ -143,6 +146,19 @@ def _cold_table(results: Sequence[Result]) -> Table:
     return table
 
 
+def _paused_table(results: Sequence[Result]) -> Table:
+    pauses = list(next(row.paused for result in results for row in result.rows if row.paused))
+    headings = ["back to back" if not pause else f"{1000 * pause:g} ms" for pause in pauses]
+    table = _table("One call after a pause: p50 / p99 in ms", headings)
+    for result in results:
+        for row in result.rows:
+            if row.paused:
+                cells = (f"{_ms(timing.median)} / {_ms(timing.percentile(0.99))}" for timing in row.paused.values())
+                table.add_row(result.label, row.peer, *cells)
+        table.add_section()
+    return table
+
+
 def as_json(results: Sequence[Result], reference: str, threads: int) -> dict[str, Any]:
     """The tables' figures, in seconds and bytes, with every engine's version."""
     peers = list(dict.fromkeys(row.peer for result in results for row in result.rows))
@@ -176,6 +192,8 @@ def _row(row: Row) -> dict[str, Any]:
         values |= {"median": row.timing.median, "p95": row.timing.percentile(0.95), "rounds": row.timing.rounds}
     if row.cold is not None:
         values["cold"] = asdict(row.cold)
+    if row.paused:
+        values["pauses"] = {f"{pause:g}": timing.rounds for pause, timing in row.paused.items()}
     return values
 
 

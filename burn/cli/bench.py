@@ -7,6 +7,7 @@ import math
 import sys
 import time
 from collections.abc import Callable, Collection
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ import click
 from burn.bench.cold import measure
 from burn.bench.interleave import Plan, bind, interleave
 from burn.bench.load import Others
+from burn.bench.pauses import BUSY, after_pauses, busy_neighbour
 from burn.bench.peers import HOST, PEERS, FilePeer, Where
 from burn.bench.report import Result, Row, as_json, difference, show
 from burn.bench.subject import Feeds, Subject, find
@@ -80,6 +82,12 @@ def main() -> None:
     "--json", "json_path", type=click.Path(dir_okay=False, path_type=Path), help="write the figures there too"
 )
 @click.option("--cold", is_flag=True, help="also time fresh processes, and their peak memory")
+@click.option("--pauses", is_flag=True, help="also single calls after sleeps of 0 to 200 ms: p50 and p99")
+@click.option(
+    "--beside",
+    type=click.Choice([BUSY, *PEERS]),
+    help=f"with --pauses: an engine that runs before each pause, or {BUSY}: a process that computes on the same CPUs",
+)
 @click.option("--roofline", is_flag=True, help="also every kernel of burn's, and what share of the machine it reaches")
 @click.option(
     "--device", default="cpu", show_default=True, help="cpu, or a GPU: cuda, cuda:1 (burn, torch, torch.compile)"
@@ -103,6 +111,8 @@ def models(
     rounds: int,
     json_path: Path | None,
     cold: bool,
+    pauses: bool,
+    beside: str | None,
     roofline: bool,
     device: str,
     precision: str,
@@ -121,6 +131,10 @@ def models(
         where = Where(device, precision, autotune)
         if cold and where != Where():
             raise BurnError("fresh processes are timed on the CPU in fp32 only, as they are by default")
+        if beside and not pauses:
+            raise BurnError("--beside is about calls after pauses: add --pauses")
+        if pauses and not where.is_host:
+            raise BurnError("--pauses is for the CPU")
         if roofline and not where.is_host:
             raise BurnError("--roofline is for the CPU: the peak throughput of GPUs is not measured")
         cpus = bind(threads) if where.is_host else threads
@@ -130,6 +144,8 @@ def models(
         for number, subject in enumerate(subjects, 1):
             log.print(f"[{number}/{len(subjects)}] {subject.label}")
             results.append(_time(subject, peers, reference, threads, Plan(runs, rounds), where))
+            if pauses:
+                _add_pauses(results[-1], subject, threads, where, beside)
             if cold:
                 _add_cold(results[-1], subject, threads)
             if roofline:
@@ -229,6 +245,22 @@ def _time(subject: Subject, peers: list[str], reference: str, threads: int, plan
         rows[name].timing = timing
         rows[name].ratio = timing.ratio(measured.timings[reference]) if reference in measured.timings else math.nan
     return Result(subject.label, str(subject.path), list(rows.values()), measured.others, measured.restless)
+
+
+def _add_pauses(result: Result, subject: Subject, threads: int, where: Where, beside: str | None) -> None:
+    def load(peer: str) -> Callable[[], Feeds]:
+        return partial(PEERS[peer].load(subject, threads, None, where), subject.feeds)
+
+    other = None
+    if beside in PEERS:
+        if reason := PEERS[beside].lacks(subject, where):
+            raise BurnError(f"{beside} cannot run beside the others: {reason}")
+        other = load(beside)
+    engines = {row.peer: load(row.peer) for row in result.rows if row.timing is not None}
+    with busy_neighbour() if beside == BUSY else nullcontext():
+        timings = after_pauses(engines, beside=other)
+    for row in result.rows:
+        row.paused = timings.get(row.peer, {})
 
 
 def _add_cold(result: Result, subject: Subject, threads: int) -> None:

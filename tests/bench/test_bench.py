@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 from onnx import TensorProto, helper
 
-from burn.bench import cold, interleave, report
+from burn.bench import cold, interleave, pauses, report
 from burn.bench.interleave import Plan, Timing
 from burn.bench.subject import find, from_file
 from burn.cli.bench import main
@@ -105,6 +105,33 @@ def test_command_times_a_peer(model: Path, tmp_path: Path) -> None:
     assert result["torch"] == {"absent": "the model has no torch module"}
 
 
+def test_calls_follow_their_pause() -> None:
+    events: list[float] = []
+
+    def run() -> None:
+        events.append(time.perf_counter())
+
+    timings = pauses.after_pauses({"a": run, "b": run}, (0.0, 0.003), beside=lambda: None)
+    assert list(timings) == ["a", "b"] and list(timings["a"]) == [0.0, 0.003]
+    assert sum(map(len, timings["a"][0.0].rounds)) == pauses.CALLS
+    gaps = np.diff(events)
+    assert (gaps >= 0.003).sum() >= 2 * pauses.CALLS
+
+
+@pytest.mark.parametrize("beside", [[], ["--beside", "busy"], ["--beside", "onnxruntime"]])
+def test_command_times_pauses(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, beside: list[str]) -> None:
+    pytest.importorskip("onnxruntime")
+    monkeypatch.setattr(pauses, "CALLS", 4)
+    monkeypatch.setattr(pauses, "FEWEST", 4)
+    monkeypatch.setattr(pauses, "CALL_SECONDS", 0.0)
+    figures = tmp_path / "figures.json"
+    arguments = ("--peers", "burn,onnxruntime", "--batch", 2, "--runs", 2, "--pauses", "--json", figures, *beside)
+    code, output = run(model, *arguments)
+    assert code == 0 and "after a pause" in output, output
+    engines = json.loads(figures.read_text())["models"][0]["engines"]
+    assert all([len(r) for r in engine["pauses"]["0.2"]] == [1] * pauses.ROUNDS for engine in engines.values())
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
@@ -113,6 +140,9 @@ def test_command_times_a_peer(model: Path, tmp_path: Path) -> None:
         (["double.onnx", "--dim", "batch"], 2, "not NAME=NUMBER"),
         (["double.onnx", "--batch", "2", "--dim", "depth=3"], 1, "no model has a size named depth"),
         (["double.onnx", "--batch", "2", "--roofline", "--device", "cuda"], 1, "--roofline is for the CPU"),
+        (["double.onnx", "--batch", "2", "--pauses", "--device", "cuda"], 1, "--pauses is for the CPU"),
+        (["double.onnx", "--batch", "2", "--beside", "busy"], 1, "add --pauses"),
+        (["double.onnx", "--batch", "2", "--runs", "2", "--pauses", "--beside", "torch"], 1, "no torch module"),
     ],
 )
 def test_bad_usage(model: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], code: int, message: str) -> None:
