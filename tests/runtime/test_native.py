@@ -142,6 +142,26 @@ def test_donated_input_becomes_the_output(scale: bytes) -> None:
         donating.run([y], donated=[0])
 
 
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="threads have no affinity here")
+def test_a_thread_leaves_a_cpu(tmp_path: Path) -> None:
+    """And its affinity is otherwise what it was, or what someone else has made of it since."""
+    source = str(Path(__file__).parent / "affinity.c")
+    flags = compiler_with("address,undefined", tmp_path)
+    program = str(tmp_path / "affinity")
+    subprocess.run([*flags, source, str(NATIVE / "system.c"), "-lpthread", "-o", program], check=True)
+    done = subprocess.run([program], capture_output=True, text=True)
+    if done.returncode == 77:
+        pytest.skip("one CPU")
+    first, second = done.stdout.splitlines()[0].split()[1:]
+    assert done.stdout.splitlines()[1:] == [
+        f"avoids first: {second}",
+        f"runs on: {second}",
+        f"avoids second: {first}",
+        f"only second: {second}",
+        f"no such CPU: {second}",
+    ]
+
+
 @pytest.mark.sanitized
 @pytest.mark.parametrize("sanitizer", ["thread", "address,undefined"])
 def test_callers_and_thread_changes_under_a_sanitizer(tmp_path: Path, sanitizer: str) -> None:

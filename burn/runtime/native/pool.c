@@ -36,6 +36,7 @@ static struct {
     int64_t count, least, grain; /* iterations: of all, of a range at least, and of a piece of a range */
     int64_t portions;
     int is_whole;         /* a portion is one range */
+    _Atomic int32_t cpu;  /* that the caller runs on, -1 if unknown */
     /* Who works. */
     _Alignas(64) atomic_flag taken;   /* a launch, or a change of the number of threads, is under way */
     _Atomic int32_t runs;             /* of programs, that are under way */
@@ -172,10 +173,17 @@ static void run_ranges(burn_worker *worker, int32_t index, uint32_t launch) {
     }
 }
 
+/* A woken thread often starts on the CPU of the thread that woke it, and would run instead of the caller. */
+static void leave_callers_cpu(burn_placement *placement) {
+    int32_t cpu = atomic_load_explicit(&pool.cpu, memory_order_relaxed);
+    if (cpu >= 0 && burn_cpu_now() == cpu)
+        burn_avoid_cpu(placement, cpu);
+}
+
 static int launch_to_enter(uint64_t gate, uint32_t last) { return (gate & OPEN) && (uint32_t)(gate >> 32) != last; }
 
 /* Returns when there is a launch other than `last`, or the pool is stopping. *slept says whether it took a nap. */
-static void wait_for_launch(uint32_t last, int *slept) {
+static void wait_for_launch(uint32_t last, burn_placement *placement, int *slept) {
     int64_t until = burn_clock_ns() + SPIN_NS, last_until = until + SPIN_IN_RUN_NS;
     *slept = 0;
     for (unsigned spins = 1;; spins++) {
@@ -188,8 +196,10 @@ static void wait_for_launch(uint32_t last, int *slept) {
         int64_t now = burn_clock_ns();
         if (now > until || now > last_until)
             break;
-        if (atomic_load_explicit(&pool.runs, memory_order_relaxed) > 0)
+        if (atomic_load_explicit(&pool.runs, memory_order_relaxed) > 0) {
+            leave_callers_cpu(placement);
             until = now + SPIN_NS;
+        }
     }
     *slept = 1;
     uint32_t heard = atomic_load(&pool.rings);
@@ -203,15 +213,18 @@ static void wait_for_launch(uint32_t last, int *slept) {
 
 static void worker_main(void) {
     burn_worker worker = {0};
+    burn_placement placement = {0};
     int32_t index = 1 + atomic_fetch_add(&pool.born, 1); /* the caller is 0 */
     uint32_t last = 0;
     int slept;
     for (;;) {
-        wait_for_launch(last, &slept);
+        wait_for_launch(last, &placement, &slept);
         if (atomic_load_explicit(&pool.stopping, memory_order_acquire))
             break;
-        if (slept)
+        if (slept) {
             wake_some(); /* before entering: the caller waits for those inside */
+            leave_callers_cpu(&placement);
+        }
         uint64_t gate = atomic_load_explicit(&pool.gate, memory_order_relaxed);
         int entered = 0;
         while (launch_to_enter(gate, last) && !entered)
@@ -336,6 +349,7 @@ void burn_pool_launch(burn_worker *caller, burn_kernel kernel, const int64_t *ar
     pool.least = least;
     pool.grain = is_whole ? INT64_MAX : grain;
     pool.is_whole = is_whole;
+    atomic_store_explicit(&pool.cpu, burn_cpu_now(), memory_order_relaxed);
     pool.portions = count / least < threads ? count / least : threads;
     atomic_store_explicit(&pool.open, pool.portions, memory_order_relaxed);
     uint32_t number = (uint32_t)(atomic_load_explicit(&pool.gate, memory_order_relaxed) >> 32) + 1;

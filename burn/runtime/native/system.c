@@ -1,7 +1,11 @@
 /* See system.h. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* sched_getcpu, sets of CPUs */
+#endif
 #include "system.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "runtime.h"
 
@@ -46,6 +50,8 @@ void burn_thread_join(burn_thread *thread) {
 }
 
 void burn_yield(void) { SwitchToThread(); }
+int32_t burn_cpu_now(void) { return -1; }
+void burn_avoid_cpu(burn_placement *placement, int32_t cpu) { (void)placement, (void)cpu; }
 
 /* One lock and one condition for all who sleep. WaitOnAddress would need a library that not everyone links. */
 static SRWLOCK asleep = SRWLOCK_INIT;
@@ -105,6 +111,8 @@ int burn_at_fork(void (*before)(void), void (*parent)(void), void (*child)(void)
 }
 
 void burn_yield(void) {}
+int32_t burn_cpu_now(void) { return -1; }
+void burn_avoid_cpu(burn_placement *placement, int32_t cpu) { (void)placement, (void)cpu; }
 void burn_sleepers_forget(void) {}
 
 #ifdef __wasm_atomics__
@@ -229,6 +237,24 @@ void burn_thread_join(burn_thread *thread) { pthread_join(*thread, NULL); }
 void burn_yield(void) { sched_yield(); }
 
 #ifdef __linux__
+int32_t burn_cpu_now(void) { return sched_getcpu(); }
+
+_Static_assert(sizeof(cpu_set_t) == sizeof((burn_placement *)0)->others, "a placement holds a set of CPUs");
+
+void burn_avoid_cpu(burn_placement *placement, int32_t cpu) {
+    cpu_set_t allowed;
+    if (cpu < 0 || cpu >= CPU_SETSIZE || sched_getaffinity(0, sizeof allowed, &allowed) != 0)
+        return;
+    /* The CPU avoided so far is allowed again, unless someone else has changed the thread's affinity since. */
+    if (placement->avoided && memcmp(&allowed, placement->others, sizeof allowed) == 0)
+        CPU_SET(placement->avoided - 1, &allowed);
+    CPU_CLR(cpu, &allowed);
+    if (CPU_COUNT(&allowed) == 0 || sched_setaffinity(0, sizeof allowed, &allowed) != 0)
+        return;
+    placement->avoided = cpu + 1;
+    memcpy(placement->others, &allowed, sizeof allowed);
+}
+
 /* Without a mutex: woken threads would queue for it. */
 void burn_sleep_while(_Atomic uint32_t *word, uint32_t seen) {
     syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, seen, NULL, NULL, 0);
@@ -240,6 +266,9 @@ void burn_wake(_Atomic uint32_t *word, int32_t count) {
 
 void burn_sleepers_forget(void) {}
 #else
+int32_t burn_cpu_now(void) { return -1; }
+void burn_avoid_cpu(burn_placement *placement, int32_t cpu) { (void)placement, (void)cpu; }
+
 static pthread_mutex_t asleep = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t bell = PTHREAD_COND_INITIALIZER;
 

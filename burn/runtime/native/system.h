@@ -59,6 +59,17 @@ int burn_thread_start(burn_thread *thread, const burn_task *task); /* the task s
 void burn_thread_join(burn_thread *thread);
 void burn_yield(void);
 
+/* The CPU that the calling thread runs on; -1 where the system does not tell. */
+int32_t burn_cpu_now(void);
+/* The CPUs that a thread may run on, less one that it avoids. */
+typedef struct burn_placement {
+    int32_t avoided; /* 1 + the CPU's number; 0: none */
+    uint64_t others[16]; /* what is left without it, one bit for each CPU */
+} burn_placement;
+/* Moves the calling thread to another CPU than this one, and keeps it off this one until it avoids another. Has no effect on a thread
+ * that may run on no other, and where threads have no affinity. */
+void burn_avoid_cpu(burn_placement *placement, int32_t cpu);
+
 /* Sleeps until the word is another than `seen`, and perhaps less; and wakes so many of those that sleep, once it has changed. */
 void burn_sleep_while(_Atomic uint32_t *word, uint32_t seen);
 void burn_wake(_Atomic uint32_t *word, int32_t count);
