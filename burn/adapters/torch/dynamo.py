@@ -41,7 +41,8 @@ from burn.adapters.torch.layouts import (
     requirements,
     shared,
 )
-from burn.adapters.torch.partition import SAVED, partition
+from burn.adapters.torch.partition import partition
+from burn.adapters.torch.saved import SAVED, Block, opened_backward, opened_forward
 from burn.caching import executable
 from burn.dialect.compose import reshape, transpose
 from burn.dialect.dims import Dim, symbol
@@ -112,6 +113,7 @@ def compile_graph(
     """A functional ATen graph as a function of a list of its inputs. It empties the list, as torch requires. inference: the
     graph is called outside of an autograd function, so its outputs may be views of each other."""
     device = device_of(graph)
+    read, written = opened_backward(graph), opened_forward(graph)
     if device is not None:
         if options is not None and options.target is not None:
             reason = f"the graph's tensors are on {device}, and a target is a CPU"
@@ -136,6 +138,8 @@ def compile_graph(
         aliases=None if backward else aliases,
         views=inference,
         device=device,
+        read=read,
+        written=written,
     )
 
     def call(arguments: list[Any]) -> list[Any]:
@@ -168,11 +172,15 @@ class CompiledGraph:
         aliases: Aliases | None = Aliases(),
         views: bool = False,
         device: torch.device | None = None,
+        read: Block | None = None,
+        written: Block | None = None,
     ) -> None:
         """required: see `layouts.requirements`. options: compilation options. aliases: None if no outputs share memory, because
         torch tracks gradients itself. views: autograd treats outputs that share memory as views. device: the GPU of the graph's
-        tensors."""
+        tensors. read, written: the blocks of saved tensors that the graph is given and returns."""
         self.device = device
+        self.read = read
+        self.written = written
         self.aliases = aliases
         self.views = views
         self.bases = _Bases(graph, aliases.updates if aliases else {})
@@ -211,7 +219,7 @@ class CompiledGraph:
         return self.general
 
     def _compiled(self, constants: Mapping[int, torch.Tensor]) -> _Program:
-        build = _Build(self.graph, constants, self.required, self.aliases, self.device)
+        build = _Build(self.graph, constants, self.required, self.aliases, self.device, self.read, self.written)
         return _Program(build, self.options, self.views, self.device)
 
 
@@ -269,6 +277,7 @@ class _Program:
             make = partial(executable, program, options)
             self.executable: Executable = make() if device is None else loaded(make)
         self.inputs = build.inputs(device)
+        self.given = build.given
         self.outputs = build.outputs
         self.owners = build.owners
         self.firsts = build.firsts
@@ -276,9 +285,11 @@ class _Program:
         self.executable.draw_from(draw_state)
         self.on_gpu: GPUCalls | None = None
         self.orders: list[tuple[int, tuple[int, ...]]] = []  # of results that sizes are read from
+        self.direct = self._direct() if device is not None else [-1] * len(self.outputs)
         if device is not None and self.computed:
             results = [build.results[i] for i in range(len(self.executable.outputs))]
-            self.on_gpu = GPUCalls(self.executable, device, self.inputs, results, build.into)
+            block = build.written.bytes if build.written is not None else 0
+            self.on_gpu = GPUCalls(self.executable, device, self.inputs, results, build.into, block)
             if build.sizes.symbols:
                 self.orders = [(i, r.order) for i, r in enumerate(results) if r.order is not None]
 
@@ -295,10 +306,29 @@ class _Program:
             known[len(values) + i] = results[i].permute(order)
         owners = [owner.of(results, known) for owner in self.owners]
         made: list[Any] = []
-        for i, output in enumerate(self.outputs):
+        for i, (output, direct) in enumerate(zip(self.outputs, self.direct, strict=True)):
+            if direct >= 0:
+                made.append(known[direct])
+                continue
             first = self.firsts[i]
             made.append(made[first] if first < i else self._output(output, results, known, owners))
         return made
+
+    def _direct(self) -> list[int]:
+        """Of each output: the number of the input or result that it is, inputs first, or -1 for others. There are hundreds in a
+        training step."""
+        first = self.given
+        found = []
+        for output in self.outputs:
+            if isinstance(output, _Passed):
+                found.append(output.index)
+            elif isinstance(output, _Made) and output.is_result:
+                found.append(first + output.result)
+            elif isinstance(output, _SavedBlock):
+                found.append(first + len(self.executable.outputs))
+            else:
+                found.append(-1)
+        return found
 
     def _output(self, output: Any, results: Sequence[Any], known: Sequence[Any], owners: Sequence[torch.Tensor]) -> Any:
         if isinstance(output, _Made):
@@ -342,6 +372,12 @@ class _Made:
     layout: Layout | None = None
     ordered: bool = False  # the array is the memory that the layout says, element after element
     device: torch.device | None = None  # that torch takes it to be on, where that is another than the program's
+
+    @property
+    def is_result(self) -> bool:
+        """True if a GPU's result is allocated as torch takes the output to be, see `Result.layout`."""
+        laid = self.layout is None or (self.ordered and self.layout.fixed is not None)
+        return laid and self.kind == "tensor" and self.device is None
 
     def of(self, results: Sequence[Any], known: Sequence[Any]) -> Any:
         """The output, of the executable's results. known: the values that sizes are read from."""
@@ -388,6 +424,11 @@ class _Passed:
 
 
 @dataclass(frozen=True)
+class _SavedBlock:
+    """An output that is the block of saved tensors, which comes after the results."""
+
+
+@dataclass(frozen=True)
 class _InputPart:
     """An output in the memory of an input, by number, that torch writes after the call. Autograd would forbid that for a view, so
     the output is a tensor of its own."""
@@ -409,7 +450,8 @@ class _Build:
     `positions`: the graph's inputs that the program takes, in order, and the order of their axes in memory if it is another than
     the rows'. `results`: how each output of the program is allocated. `firsts`: by output, the first that is the same tensor:
     what a graph returns twice is one object, as in eager mode. `assigned`: the graph's inputs, by number, that it writes itself,
-    and their new values. `into`: by output of the program, the graph's input that it is written to."""
+    and their new values. `into`: by output of the program, the graph's input that it is written to. `read`, `written`: blocks of
+    saved tensors. `given`: how many inputs the graph has for torch; further ones are members of a block."""
 
     def __init__(
         self,
@@ -418,8 +460,12 @@ class _Build:
         required: Mapping[int, str],
         aliases: Aliases | None,
         device: torch.device | None = None,
+        read: Block | None = None,
+        written: Block | None = None,
     ) -> None:
         self.device = device
+        self.read = read
+        self.written = written
         self.graph = graph
         self.constants = constants
         self.required = required
@@ -428,7 +474,9 @@ class _Build:
         self.parts = aliases.parts if aliases else {}
         self.sizes = Sizes()
         self.placeholders = [n for n in graph.graph.nodes if n.op == "placeholder"]
-        self.tokens = {i for i, n in enumerate(self.placeholders) if any(_orders(user, n) for user in n.users)}
+        self.given = len(self.placeholders) if read is None else read.first
+        self.unread = {i for i, n in enumerate(self.placeholders) if any(_orders(user, n) for user in n.users)}
+        self.unread |= {read.index} if read is not None else set()
         self.positions: dict[int, tuple[int, ...] | None] = {}
         self.results: list[Result] = []
         self.outputs: list[Any] = []
@@ -475,11 +523,16 @@ class _Build:
             for i, (index, value) in enumerate(zip(self.assigned, updates, strict=True), len(returned) + len(owners)):
                 self.into[len(made)] = index
                 made[i] = _Output.of(value, _meta(self.placeholders[index]), True, self._order(index))
-        self.results = [m.result for m in made.values()]
-        sources = [*map(_meta, self.placeholders), *(m.source for m in made.values())]
+        saved = dict(enumerate(self.written.offsets, self.written.first)) if self.written is not None else {}
+        sources = [*map(_meta, self.placeholders[: self.given]), *(m.source for m in made.values())]
         placed = {i: self._on_device(m.placed(number, sources), m.meta) for number, (i, m) in enumerate(made.items())}
+        self.results = [m.result(placed[i].layout, saved.get(i)) for i, m in made.items()]
         for i, node in enumerate(returned):
-            if i in passed:
+            if i in saved:
+                continue
+            if self.written is not None and i == self.written.index:
+                self.outputs.append(_SavedBlock())
+            elif i in passed:
                 self.outputs.append(_Passed(passed[i]))
             elif i in placed:
                 self.outputs.append(placed[i])
@@ -524,8 +577,14 @@ class _Build:
     def inputs(self, device: torch.device | None) -> list[Input]:
         """The program's inputs. device: the program's GPU."""
         found = []
+        offsets = dict(enumerate(self.read.offsets, self.read.first)) if self.read is not None else {}
         for i, order in self.positions.items():
             meta = self.placeholders[i].meta["val"]
+            if i in offsets:
+                assert self.read is not None
+                dtype, shape = dtype_name(meta.dtype), tuple(meta.shape)
+                found.append(Input(self.read.index, dtype, False, False, False, order, shape, offsets[i]))
+                continue
             if not isinstance(meta, torch.Tensor):
                 dtype = (
                     "int64"
@@ -572,7 +631,7 @@ class _Build:
         for i, (node, value) in enumerate(zip(self.placeholders, metas, strict=True)):
             name = f"input_{i}_{re.sub(r'[^0-9a-zA-Z]+', '_', node.name)}"
             try:
-                if i in self.tokens:
+                if i in self.unread:
                     continue
                 if isinstance(value, torch.Tensor) and i not in self.constants:
                     shape = tuple(self._size(d, f"input_{i}_{axis}") for axis, d in enumerate(value.shape))
@@ -609,7 +668,7 @@ class _Build:
     def _argument(self, importer: Importer, index: int, values: Mapping[int, Any]) -> Any:
         node = self.placeholders[index]
         meta = node.meta["val"]
-        if index in self.tokens:
+        if index in self.unread:
             return None
         if isinstance(meta, torch.SymInt):
             return self.sizes.dim(meta)
@@ -654,14 +713,16 @@ class _Output:
             made = transpose(made, (*order, len(order)) if kind == "pairs" else order)
         return cls(made, meta, kind, lies, order)
 
-    @property
-    def result(self) -> Result:
+    def result(self, layout: Layout | None, offset: int | None) -> Result:
+        """offset: in the block of saved tensors."""
         dtype = DTYPES_OF_NUMBERS.get(self.kind) or (
             self.meta.dtype.to_real() if self.kind == "pairs" else self.meta.dtype
         )
         if not isinstance(self.meta, torch.Tensor) and self.kind not in NUMBERS:
             raise ModelError(SUMMARY, [Problem(f"an output is neither a tensor nor a number: {self.meta!r}")])
-        return Result(dtype, None if self.order is None or self.kind == "pairs" else self.order)
+        if self.order is None or self.kind == "pairs":
+            return Result(dtype, offset=offset)
+        return Result(dtype, self.order, layout.fixed if layout is not None else None, offset)
 
     @property
     def source(self) -> Any:

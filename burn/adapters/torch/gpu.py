@@ -22,10 +22,11 @@ import torch
 from torch import fx
 
 from burn.adapters.torch import gpu_memory
+from burn.adapters.torch.saved import part
 from burn.codegen.host.records import ON_HOST
 from burn.errors import MemoryRunError, ModelError, Problem, RunError
 from burn.importers.torch.build import SUMMARY
-from burn.importers.torch.dtypes import to_array
+from burn.importers.torch.dtypes import to_array, torch_dtype
 from burn.runtime import Executable, _native
 from burn.runtime.device import Device
 from burn.runtime.device import device as burn_device
@@ -101,7 +102,7 @@ def loaded(make: Callable[[], Executable]) -> Executable:
 @dataclass(frozen=True)
 class Input:
     """An input of a program. index: among the graph's inputs. order: the axes as the program takes them, None for as they are.
-    shape: None if it is read at each call."""
+    shape: None if it is read at each call. offset: in bytes, if it is a part of that input, a block of saved tensors."""
 
     index: int
     dtype: str
@@ -110,14 +111,18 @@ class Input:
     is_complex: bool
     order: tuple[int, ...] | None
     shape: tuple[int, ...] | None
+    offset: int | None = None
 
 
 @dataclass(frozen=True)
 class Result:
-    """How an output of a program is allocated: `order` says which axis lies where, outermost first."""
+    """How an output of a program is allocated: `order` says which axis lies where, outermost first. layout: torch's sizes and
+    strides, if they are known beforehand. offset: in bytes, in the block of saved tensors."""
 
     dtype: torch.dtype
     order: tuple[int, ...] | None = None
+    layout: tuple[tuple[int, ...], tuple[int, ...]] | None = None
+    offset: int | None = None
 
 
 @dataclass
@@ -126,7 +131,9 @@ class _Call:
 
     traced: _native.Traced
     arena: int
-    shapes: list[tuple[tuple[int, ...], tuple[int, ...], torch.dtype]]  # of the outputs: sizes, strides, type
+    shapes: list[
+        tuple[tuple[int, ...], tuple[int, ...], torch.dtype]
+    ]  # of the outputs to allocate: sizes, strides, type
     used: int = 0
     known: _Known | None = None  # replaced as a whole, because several threads may call
 
@@ -153,8 +160,8 @@ class _Known:
         fixed = [(n, i) for n, i in on_gpu if n not in moved and not i.is_complex]
         steady = [0] * (1 + max((i.index for _, i in on_gpu), default=0))
         for n, i in fixed:
-            steady[i.index] = addresses[n]
-        return _Known(addresses, varying, steady, [i.index for _, i in fixed])
+            steady[i.index] = addresses[n] - (i.offset or 0)
+        return _Known(addresses, varying, steady, list(dict.fromkeys(i.index for _, i in fixed)))
 
 
 class GPUCalls:
@@ -167,14 +174,19 @@ class GPUCalls:
         inputs: Sequence[Input],
         results: Sequence[Result],
         into: Mapping[int, int],
+        block: int = 0,
     ) -> None:
-        """into: output -> the graph's input that it is written to."""
+        """into: output -> the graph's input that it is written to. block: bytes of the block of saved tensors."""
         self.executable = executable
         self.device = device
         self.inputs = tuple(inputs)
         self.results = tuple(results)
         numbers = {spec.index: n for n, spec in enumerate(self.inputs) if not spec.from_host}
         self.into = [numbers.get(into.get(o, -1), -1) for o in range(len(self.results))]
+        self._block = block
+        self._apart = [
+            o for o, r in enumerate(self.results) if self.into[o] < 0 and r.offset is None
+        ]  # own allocations
         self._on_host = {o: i for o, i in into.items() if i not in numbers}  # updates of tensors in host memory
         self._sized = [i for i in self.inputs if i.shape is None and not i.number]
         self._from_host = [i for i in self.inputs if i.from_host]
@@ -183,8 +195,9 @@ class GPUCalls:
         self._calls: dict[Any, _Call | None] = {}
         self._last: tuple[Any, _Call] | None = None
 
-    def __call__(self, values: Sequence[Any]) -> list[torch.Tensor]:
-        """The outputs, dense tensors on the GPU. An output that is written to an input is that input."""
+    def __call__(self, values: Sequence[Any]) -> list[Any]:
+        """The outputs, dense tensors on the GPU. An output that is written to an input is that input. A saved tensor is None, and
+        the block of all of them follows the outputs."""
         key = tuple([values[i.index].shape for i in self._sized])
         if self._last is not None and self._last[0] == key:
             call: _Call | None = self._last[1]
@@ -196,24 +209,39 @@ class GPUCalls:
         kept: list[torch.Tensor] = []  # what must live until the work is submitted
         written: list[tuple[torch.Tensor, torch.Tensor]] = []
         addresses = self._addresses(call, values, kept, written)
-        empty = gpu_memory.empty
-        results = [
-            values[self.inputs[into].index] if into >= 0 else empty(size, stride, dtype, self.device)
-            for (size, stride, dtype), into in zip(call.shapes, self.into, strict=True)
-        ]
-        arena = empty((call.arena,), (1,), torch.uint8, self.device) if call.arena else None
+        results, targets = self._allocated(call, values)
+        arena = gpu_memory.empty((call.arena,), (1,), torch.uint8, self.device) if call.arena else None
         base = gpu_memory.address(arena) if arena is not None else 0
-        address = gpu_memory.address
-        targets = [address(r) for r, into in zip(results, self.into, strict=True) if into < 0]
         as_graph = call.used > 0 and call.traced.steps >= FEWEST and not gpu_memory.is_capturing()
         call.used += 1
         call.traced.submit(base, addresses, self._sent(values), targets, stream, as_graph)
-        with torch.no_grad():
-            for original, copy in written:
-                original.copy_(copy)
-            for output, index in self._on_host.items():
-                values[index].copy_(results[output])
+        if written or self._on_host:
+            with torch.no_grad():
+                for original, copy in written:
+                    original.copy_(copy)
+                for output, index in self._on_host.items():
+                    values[index].copy_(results[output])
         return results
+
+    def _allocated(self, call: _Call, values: Sequence[Any]) -> tuple[list[Any], list[int]]:
+        """The outputs, and the addresses of those that are not written to inputs."""
+        made = gpu_memory.allocated(call.shapes, self.device)
+        targets = list(map(gpu_memory.address, made))
+        if len(made) == len(self.results):
+            return made, targets
+        results: list[Any] = [values[self.inputs[into].index] if into >= 0 else None for into in self.into]
+        for output, tensor in zip(self._apart, made, strict=True):
+            results[output] = tensor
+        if self._block:
+            block = gpu_memory.empty((self._block,), (1,), torch.uint8, self.device)
+            base, own = gpu_memory.address(block), iter(targets)
+            targets = [
+                next(own) if result.offset is None else base + result.offset
+                for result, into in zip(self.results, self.into, strict=True)
+                if into < 0
+            ]
+            results.append(block)
+        return results, targets
 
     # ---- inputs ------------------------------------------------------------------------------------------------------
 
@@ -226,11 +254,19 @@ class GPUCalls:
     ) -> list[int]:
         known = call.known
         if known is not None and gpu_memory.same(values, known.steady, known.indices):
+            if not known.varying:
+                return known.addresses
             addresses, taken = known.addresses[:], known.varying
         else:
             addresses, taken = [0] * (len(self.inputs) + self._drawn), self._on_gpu
+        blocks: dict[int, int] = {}
         for n, spec in taken:
             value = values[spec.index]
+            if spec.offset is not None:
+                if spec.index not in blocks:
+                    blocks[spec.index] = self._block_address(n, value, kept)
+                addresses[n] = blocks[spec.index] + spec.offset
+                continue
             if spec.order is not None:
                 value = value.permute(spec.order)
             if spec.is_complex:
@@ -262,6 +298,13 @@ class GPUCalls:
             written.append((value, made))
         return made
 
+    def _block_address(self, number: int, block: torch.Tensor, kept: list[torch.Tensor]) -> int:
+        """Where a block of saved tensors begins. A hook on saved tensors may have made another of it."""
+        at = gpu_memory.address(block)
+        if block.is_contiguous() and not at % ALIGNMENT:
+            return at
+        return gpu_memory.address(self._copied(number, block, kept, []))
+
     def _sent(self, values: Sequence[Any]) -> list[np.ndarray]:
         """Elements that the host sends: numbers, tensors on the CPU, the random state."""
         if not (self._from_host or self._drawn):
@@ -289,9 +332,12 @@ class GPUCalls:
         if traced is None:
             return None
         made = []
-        for (dims, _), result in zip(traced.outputs, self.results, strict=True):
+        for output in self._apart:
+            (dims, _), result = traced.outputs[output], self.results[output]
             strides = _dense(dims)
-            if result.order is not None:
+            if result.layout is not None:
+                dims, strides = result.layout
+            elif result.order is not None:
                 inverse = sorted(range(len(dims)), key=result.order.__getitem__)
                 dims, strides = tuple(dims[a] for a in inverse), tuple(strides[a] for a in inverse)
             made.append((dims, strides, result.dtype))
@@ -300,7 +346,7 @@ class GPUCalls:
     def _shape(self, spec: Input, value: Any) -> tuple[int, ...]:
         if spec.number:
             return ()
-        shape = tuple(value.shape)
+        shape = tuple(value.shape) if spec.offset is None else spec.shape or ()
         if spec.order is not None:
             shape = tuple(shape[a] for a in spec.order)
         return (*shape, 2) if spec.is_complex else shape
@@ -317,6 +363,10 @@ class GPUCalls:
         arrays: list[Any] = []
         for spec in self.inputs:
             value = values[spec.index]
+            if spec.offset is not None:
+                value = part(value, spec.offset, *_lying(spec), torch_dtype(spec.dtype))
+                arrays.append(gpu_memory.as_array(value, native, stream))
+                continue
             if spec.from_host:
                 arrays.append(host_array(value, spec))
                 continue
@@ -335,9 +385,20 @@ class GPUCalls:
         del outputs, arrays
         if native.facts()["kept"] > gpu_memory.MOST_KEPT:
             native.trim()
-        results = []
+        results: list[Any] = []
+        block = gpu_memory.empty((self._block,), (1,), torch.uint8, self.device) if self._block else None
         for tensor, result, into in zip(made, self.results, self.into, strict=True):
+            if result.offset is not None and block is not None:
+                with torch.no_grad():
+                    part(block, result.offset, tensor.shape, tensor.stride(), tensor.dtype).copy_(tensor)
+                results.append(None)
+                continue
             tensor = tensor if result.order is None else tensor.permute(_inverse(result.order))
+            if result.layout is not None:
+                size, stride = result.layout
+                tensor = torch.empty(0, dtype=tensor.dtype, device=tensor.device).set_(
+                    tensor.untyped_storage(), 0, size, stride
+                )
             if into >= 0:
                 with torch.no_grad():
                     tensor = values[self.inputs[into].index].copy_(tensor)
@@ -345,7 +406,7 @@ class GPUCalls:
         with torch.no_grad():
             for output, index in self._on_host.items():
                 values[index].copy_(results[output])
-        return results
+        return results if block is None else [*results, block]
 
     def _needs_of_host(self) -> list[Problem]:
         """The reasons why the host takes part in runs."""
@@ -355,6 +416,13 @@ class GPUCalls:
             if kernel.kind == ON_HOST
         ]
         return found or [Problem("the host reads elements during a run, such as a size that depends on data")]
+
+
+def _lying(spec: Input) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Sizes and strides of a saved tensor as the program takes it."""
+    shape = spec.shape or ()
+    shape = shape if spec.order is None else tuple(shape[a] for a in spec.order)
+    return shape, _dense(shape)
 
 
 def _dense(shape: Sequence[int]) -> tuple[int, ...]:

@@ -153,6 +153,14 @@ class Layout:
         self._symbols = {symbol: known[symbol] for symbol in symbols}
         self._seen: dict[tuple[int, ...], tuple[tuple[int, ...], tuple[int, ...], int]] = {}
 
+    @property
+    def fixed(self) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+        """Sizes and strides, if they depend on no call and the tensor begins where its memory does."""
+        if self._symbols:
+            return None
+        size, stride, offset = self.at(())
+        return None if offset else (size, stride)
+
     def at(self, values: Sequence[Any]) -> tuple[tuple[int, ...], tuple[int, ...], int]:
         """Sizes, strides and offset where the sources are these."""
         key = tuple(int(values[i] if axis is None else values[i].shape[axis]) for i, axis in self._symbols.values())

@@ -5,7 +5,8 @@ torch's default saves every intermediate tensor that the backward pass reads, al
 ones. On a GPU memory traffic costs more than such ops, so there the backward pass computes them again, as in Inductor.
 
 burn's convolutions are channels-last. A saved image of torch's usual layout would be transposed by the forward graph and
-again by the backward graph, so it is saved channels-last. Only burn's two programs see it.
+again by the backward graph, so it is saved channels-last. Only burn's two programs see it. What is saved becomes one block
+(`saved.py`).
 """
 
 from __future__ import annotations
@@ -19,9 +20,7 @@ from torch import fx
 from torch._functorch.partitioners import default_partition, min_cut_rematerialization_partition
 
 from burn.adapters.torch.layouts import contiguous
-
-IMAGE, SAVED = "burn_image", "burn_saved"
-"""Keys of a node's meta data: that it is an image, and torch's view of it as it is saved."""
+from burn.adapters.torch.saved import IMAGE, SAVED, merge
 
 aten = torch.ops.aten
 CONVOLUTIONS = (aten.convolution.default, aten.convolution_backward.default)
@@ -45,8 +44,8 @@ KEEPING = (
 def partition(
     joint: fx.GraphModule, inputs: Any, *, num_fwd_outputs: int, recompute: bool, **facts: Any
 ) -> tuple[fx.GraphModule, fx.GraphModule]:
-    """The forward and the backward graph. recompute: pointwise ops in the backward pass instead of saving their results. facts:
-    AOTAutograd's own, passed on."""
+    """The forward and the backward graph. recompute: on a GPU; pointwise ops in the backward pass instead of saving their
+    results, and one block of what is saved. facts: AOTAutograd's own, passed on."""
     for node in _images(joint.graph):
         node.meta[IMAGE] = True
     cut = min_cut_rematerialization_partition if recompute else default_partition
@@ -62,6 +61,8 @@ def partition(
     for node in backward.graph.nodes:
         if node.op == "placeholder" and node.name in saved:
             node.meta = {**node.meta, "val": saved[node.name]}
+    if recompute:
+        merge(forward, backward, num_fwd_outputs)
     return forward, backward
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ torch = pytest.importorskip("torch")
 
 from torch.nn import functional as F  # noqa: E402
 
+from burn.adapters.torch.gpu import GPUCalls  # noqa: E402
 from burn.errors import IndexRunError, RunError  # noqa: E402
 from tests.codegen.gpu.simulated_gpu import SimulatedGPU  # noqa: E402
 from tests.codegen.gpu.torch_on_gpu import FakeCUDA  # noqa: E402
@@ -241,3 +243,68 @@ def test_optimizers_write_parameters_in_place(cuda: FakeCUDA, name: str) -> None
             step()
     for a, b in zip(models[0].parameters(), models[1].parameters(), strict=True):
         torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
+
+
+def _layers(x: Any, a: Any, b: Any) -> Any:
+    y = torch.tanh(x @ a)
+    z = torch.tanh(y @ b)
+    return torch.tanh(z @ b) @ b, y
+
+
+def _gradients(run: Callable[..., Any], values: list[Any], around: Any = nullcontext) -> list[Any]:
+    inputs = [v.clone().requires_grad_() for v in values]
+    with around():
+        z, y = run(*inputs)
+    return list(torch.autograd.grad(z.sum() + y.sum() / 3, inputs))
+
+
+def test_saved_tensors_are_one_block(cuda: FakeCUDA) -> None:
+    """A step allocates the outputs, the block, the gradients and two arenas. An output that is also saved stays a tensor."""
+    run = compiled(_layers)
+    values = [torch.randn(2, 3), torch.randn(3, 4), torch.randn(4, 4)]
+    for _ in range(2):
+        same(_gradients(run, values), _gradients(_layers, values))
+    given = cuda.given
+    inputs = [v.clone().requires_grad_() for v in values]
+    z, _ = run(*inputs)
+    of_forward = cuda.given - given
+    saved = [t for t in z.grad_fn.saved_tensors if all(t is not i for i in inputs)]
+    assert sum(t.dtype is torch.uint8 for t in saved) == 1 and len(saved) <= 2
+    assert of_forward <= 4  # two outputs, the block, an arena
+    z.sum().backward()
+    assert cuda.given - given <= of_forward + len(inputs) + 1
+
+
+def test_hooks_on_saved_tensors(cuda: FakeCUDA) -> None:
+    """Hooks of the compilation see each tensor. Those of a call see the block, and may give a copy of it at any address."""
+    values = [torch.randn(2, 3), torch.randn(3, 4), torch.randn(4, 4)]
+    want, seen = _gradients(_layers, values), []
+
+    def moved(t: Any) -> Any:
+        seen.append(t.dtype)
+        other = torch.zeros(2 * t.numel() + 8, dtype=t.dtype)
+        other[1::2][: t.numel()] = t.reshape(-1)
+        return other[1::2][: t.numel()].view(t.shape)
+
+    def around() -> Any:
+        return torch.autograd.graph.saved_tensors_hooks(lambda t: t, moved)
+
+    run = compiled(_layers)
+    same(_gradients(run, values), want)
+    same(_gradients(run, values, around), want)
+    assert torch.uint8 in seen
+    torch._dynamo.reset()
+    seen.clear()
+    run = compiled(_layers)
+    same(_gradients(run, values, around), want)
+    assert seen and torch.uint8 not in seen
+
+
+def test_a_block_of_programs_that_need_the_host(cuda: FakeCUDA, monkeypatch: pytest.MonkeyPatch) -> None:
+    def function(x: Any, a: Any, b: Any) -> Any:
+        y = torch.tanh(x @ a)
+        return torch.exp(y @ b), y
+
+    monkeypatch.setattr(GPUCalls, "_call", lambda *_: None)
+    values = [torch.randn(2, 3), torch.randn(3, 4), torch.randn(4, 4)]
+    same(_gradients(compiled(function), values), _gradients(function, values))
