@@ -56,6 +56,7 @@ MODULES: Mapping[str, str] = {
     "burn.fft": "fft",
     "burn.generation": "generation",
     "burn.linalg": "linalg",
+    "burn.nn.adapt": "nn-adapt",
     "burn.nn.init": "nn-init",
     "burn.optim": "optim",
     "burn.quantization": "quantization",

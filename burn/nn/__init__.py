@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from burn.nn import adapt, init, loss
 from burn.nn import function as _function
-from burn.nn import init, loss
 from burn.nn.activation import PReLU
 from burn.nn.attention import CrossAttention, MultiheadAttention
 from burn.nn.cache import KeyValueCache, LayerCache
@@ -132,7 +132,7 @@ from burn.suggestions import suggestion
 __all__ = [
     # base classes
     "Module", "Layer", "ModuleList", "ModuleDict", "Sequential", "Parameter", "Buffer", "Config", "ConfigError", "Range",
-    "Graph", "init", "loss",
+    "Graph", "adapt", "init", "loss",
     # linear and convolutional
     "Identity", "Linear", "Bilinear", "Embedding", "CosineSimilarity", "PairwiseDistance",
     "Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d", "DeformConv2d",

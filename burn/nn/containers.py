@@ -127,6 +127,17 @@ class Sequential(ModuleList):
         return super().__getattr__(name)  # type: ignore[misc]  # which raises AttributeError
 
 
+def replace(owner: Module, old: Module, name: str, new: Module) -> None:
+    """Puts a module where another one is: `name` is its name in the owner's children."""
+    match owner:
+        case ModuleList():
+            owner[[module is old for module in owner].index(True)] = new
+        case ModuleDict():
+            owner[name] = new
+        case _:
+            setattr(owner, name, new)
+
+
 def _checked(owner: Module, module: Any) -> Module:
     if not isinstance(module, Module):
         raise TypeMismatch(f"a {type(owner).__name__} holds modules", [f"not a {type(module).__name__}"])

@@ -116,7 +116,7 @@ class Graph(Module):
         inputs: list[Tensor | None] = []
         for number, name in enumerate(program.input_names):
             weight = opened.parameters.get(number)
-            inputs.append(given.get(name) if weight is None else vars(self).get(self._paths.get(weight, "")))
+            inputs.append(given.get(name) if weight is None else self._weight(weight))
         results = replay(program, inputs)
         for output, source in program.renews.items():
             name = opened.parameters[source]
@@ -124,6 +124,24 @@ class Graph(Module):
                 vars(self)[self._paths[name]].assign(results[output])
         named = zip(program.output_names, results, strict=True)
         return {name: tensor for i, (name, tensor) in enumerate(named) if i not in program.renews}
+
+    def _weight(self, name: str) -> Tensor | None:
+        """A weight as the program reads it: with its adapter's update, if it has an adapter (`adapters`, `nn.adapt`)."""
+        path = self._paths.get(name, "")
+        adapters = vars(self).get("adapters")
+        if adapters is not None and path in adapters:
+            return adapters[path](vars(self)[path])
+        return vars(self).get(path)
+
+    def weight_uses(self, path: str) -> list[tuple[str, Any]]:
+        """The ops that read a weight in the programs of the model's modes, behind transposes and conversions of its type:
+        (the op's name, the axis of the weight that it contracts, or None)."""
+        found: list[tuple[str, Any]] = []
+        for opened in map(self._forms.of, self._forms.modes):
+            for number, name in opened.parameters.items():
+                if self._paths.get(name) == path:
+                    found += _uses(opened.program.inputs[number], (0, 1))
+        return found
 
     @contextmanager
     def in_precision(self, dtype: str) -> Iterator[None]:
@@ -157,6 +175,28 @@ class Graph(Module):
         memo[id(self)] = made
         vars(made).update({name: copy.deepcopy(value, memo) for name, value in vars(self).items()})
         return made
+
+
+def _uses(value: Any, axes: tuple[int, ...]) -> list[tuple[str, Any]]:
+    """axes: of the weight, for each axis of the value."""
+    found: list[tuple[str, Any]] = []
+    for use in value.uses:
+        op = use.owner
+        name = op.name.removeprefix("burn.")
+        if name == "transpose":
+            order = list(op.attributes["permutation"])
+            found += _uses(op.results[0], tuple(axes[i] for i in order))
+        elif name == "cast":
+            found += _uses(op.results[0], axes)
+        elif name == "dot_general" and len(axes) == 2:
+            side = "lhs" if use.operand_number == 0 else "rhs"
+            contracted = list(op.attributes[f"{side}_contract"]) if f"{side}_contract" in op.attributes else []
+            found.append((name, axes[contracted[0]] if len(contracted) == 1 else None))
+        elif name == "gather" and use.operand_number == 0:
+            found.append((name, None))
+        else:
+            found.append((name, None))
+    return found
 
 
 def _spec(type_: TensorType) -> str:

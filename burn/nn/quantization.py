@@ -170,6 +170,20 @@ class BlockLinear(Layer):
         )
         return y if self.bias is None else y + self.bias
 
+    def dense(self) -> Tensor:
+        """The weight as floats [out, in]: (values - zero_point) * scale."""
+        out, blocks, _ = self.values.shape
+        each = 8 // self.bits
+        factors = constant([float(1 << self.bits * i) for i in range(each)], "float32")
+        below = float(1 << self.bits)
+        numbers = (self.values.astype("float32").unsqueeze(-1) / factors).floor()  # all exact: fewer than 9 bits
+        numbers = (numbers - (numbers / below).floor() * below).reshape(out, blocks, self.block)
+        zero = (
+            float(1 << (self.bits - 1)) if self.zero_point is None else self.zero_point.astype("float32").unsqueeze(-1)
+        )
+        weight = (numbers - zero) * self.scale.astype("float32").unsqueeze(-1)
+        return weight.reshape(out, blocks * self.block)[:, : self.in_features].astype(self.dtype)
+
     def extra_repr(self) -> str:
         return f"{self.in_features}, {self.out_features}, bits={self.bits}, block={self.block}"
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from burn import nn
 from burn.errors import BurnError, Problem, near
+from burn.nn.containers import replace
 from burn.quantization.weights import BITS, in_blocks
 
 M = TypeVar("M", bound=nn.Module)
@@ -45,7 +46,7 @@ def quantize_module(
             if id(layer) not in made:
                 made[id(layer)] = _quantised(layer, BITS[weights], block, zero_points)
             owner, _, name = path.rpartition(".")
-            _replace(owners[owner], layer, name, made[id(layer)])
+            replace(owners[owner], layer, name, made[id(layer)])
     if not made:
         raise BurnError("nothing to quantise: no linear layer in the module")
     return module
@@ -64,13 +65,3 @@ def _quantised(layer: nn.Linear, bits: int, block: int, zero_points: bool) -> nn
     made.load_state_dict(state)
     made.training = layer.training
     return made
-
-
-def _replace(owner: nn.Module, old: nn.Module, name: str, new: nn.Module) -> None:
-    match owner:
-        case nn.ModuleList():
-            owner[[module is old for module in owner].index(True)] = new
-        case nn.ModuleDict():
-            owner[name] = new
-        case _:
-            setattr(owner, name, new)
