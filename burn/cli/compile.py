@@ -6,14 +6,15 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich import box
 from rich.table import Column, Table
 
 from burn.cli.common import Named, Progress, Size, command, console, print_json
-from burn.cli.export import read
+from burn.cli.export import instance, program_from, read, with_weights
+from burn.cli.objects import find, sibling
 from burn.codegen.cpu.target import TARGETS
 from burn.deploy.build import KINDS, build, kind_of
 from burn.deploy.gpus import find as gpu
@@ -24,6 +25,9 @@ from burn.deploy.report import Report
 from burn.errors import BurnError, Problem
 from burn.runtime.registry import architectures
 from burn.toolchain import platforms
+
+if TYPE_CHECKING:
+    from burn.deploy.training import Training
 
 _SHOWN = 4
 
@@ -76,6 +80,10 @@ _SHOWN = 4
     type=click.Path(path_type=Path),
     help="of a module in Python: a file with its weights (.safetensors ...)",
 )
+@click.option(
+    "--predict",
+    help="of a training step: the function or module of the same file for inference, or none; by default the step's model",
+)
 @click.option("--report", "reports", is_flag=True, help="print what every layer costs; for a Cortex-M flash and RAM")
 @click.option("--json", "as_json", is_flag=True, help="report as JSON on stdout")
 def main(
@@ -93,13 +101,17 @@ def main(
     dims: tuple[tuple[str, int], ...],
     inputs: tuple[tuple[str, str], ...],
     parameters: Path | None,
+    predict: str | None,
     reports: bool,
     as_json: bool,
 ) -> None:
     """Compile MODEL into a command, a library with a C interface, or another file that runs without Python.
 
-    MODEL is an .onnx, .mlir or .pt2 file, or file.py:Name or package.module:Name. OUTPUT's ending says what is written: nothing
-    for a command, .o, .ll, .py (Triton) or .burn (a package that burn.load runs); --emit shared, static and wasm make folders."""
+    MODEL is an .onnx, .mlir or .pt2 file, or file.py:Name or package.module:Name. A training step (a burn.train.step, a Learner,
+    a function that assigns parameters) becomes a command or library that trains.
+
+    OUTPUT's ending says what is written: nothing for a command, .o, .ll, .py (Triton) or .burn (a package that burn.load runs);
+    --emit shared, static and wasm make folders."""
     start = time.perf_counter()
     kind = emit or kind_of(output)
     if not output.parent.is_dir():
@@ -116,9 +128,15 @@ def main(
     _spare([Path(model), *([parameters] if parameters else [])], kind, output, options)
     progress = Progress(2)
     progress(f"reading {model}")
-    program = _read(model, dict(dims), dict(inputs), parameters)
+    program, training = _read(model, dict(dims), dict(inputs), parameters, predict)
     progress(f"compiling {KINDS[kind].what}")
-    made = build(kind, program, output, options)
+    if training is None:
+        made = build(kind, program, output, options)
+    else:
+        from burn.deploy import trainers
+
+        KINDS[kind].check_output(output)
+        made = trainers.build(kind, training, output, options)
     report = {
         "emit": kind,
         "files": [{"file": str(path), "bytes": path.stat().st_size} for path in made],
@@ -132,15 +150,50 @@ def main(
     _show(report)
 
 
-def _read(model: str, dims: dict[str, int], inputs: dict[str, str], parameters: Path | None) -> Any:
-    if not dims:
-        return read(model, inputs, parameters)
-    if ":" in Path(model).name:
+def _read(
+    model: str, dims: dict[str, int], inputs: dict[str, str], parameters: Path | None, predict: str | None
+) -> tuple[Any, Training | None]:
+    """The program of a model, or a training."""
+    is_python = ":" in Path(model).name
+    if predict is not None and not is_python:
+        raise BurnError(f"{model} is no training step", [Problem("--predict is for those, file.py:Name")])
+    if dims and is_python:
         raise BurnError(f"{model} has its sizes in --input", [Problem("--dim is for models in files")])
-    from burn.cli.common import existing
-    from burn.loading import read_program
+    if dims:
+        from burn.cli.common import existing
+        from burn.loading import read_program
 
-    return read_program(existing(model), dims)
+        return read_program(existing(model), dims), None
+    if not is_python:
+        return read(model, inputs, parameters), None
+    return _from_python(model, inputs, parameters, predict)
+
+
+def _from_python(
+    model: str, inputs: dict[str, str], parameters: Path | None, predict: str | None
+) -> tuple[Any, Training | None]:
+    from burn.cli.common import existing
+    from burn.deploy import training
+    from burn.tracing.trace import Assigned, is_module
+
+    found = instance(find(model), model)
+    if training.is_step(found):
+        if parameters is not None:
+            found.model.load(existing(parameters))
+        return None, training.of(found, inputs, _inference(model, predict))
+    with_weights(found, model, parameters)
+    try:
+        if predict is None:
+            return program_from(found, inputs), None
+    except Assigned:
+        if is_module(found):
+            raise
+    return None, training.of(found, inputs, _inference(model, predict))
+
+
+def _inference(model: str, predict: str | None) -> Any:
+    """The function for inference; None for the default, False for none."""
+    return {None: None, "none": False}[predict] if predict in (None, "none") else sibling(model, predict)
 
 
 def _check(kind: str, options: Options, reports: bool) -> None:

@@ -150,11 +150,15 @@ def read(model: str, inputs: dict[str, str], weights: Path | None) -> Program:
         from burn.loading import read_program
 
         return read_program(path)
+    return program_from(named_model(model, weights), inputs)
+
+
+def program_from(found: Any, inputs: dict[str, str]) -> Program:
+    """The program of a model in Python. Raises BurnError."""
     from burn.compiled import from_jax, is_torch
     from burn.exporting import program_of
     from burn.tracing.foreign import is_plain_jax
 
-    found = _model(model, weights)
     if is_plain_jax(found):
         found = from_jax(found)
     if not is_torch(found):
@@ -180,12 +184,15 @@ def _torch_examples(inputs: dict[str, str]) -> tuple[dict[str, Any], dict[str, d
     return examples, {name: axes for name, axes in dynamic.items() if axes}
 
 
-def _model(text: str, weights: Path | None) -> Callable[..., Any]:
-    """The module or function named "file.py:Name" or "package.module:Name". A class is instantiated; a function without
-    parameters is called."""
+def named_model(text: str, weights: Path | None = None) -> Callable[..., Any]:
+    """The module or function named "file.py:Name" or "package.module:Name". See `instance`."""
+    return with_weights(instance(find(text), text), text, weights)
+
+
+def instance(found: Any, text: str) -> Any:
+    """A found object; a class is instantiated, and a function without parameters is called. Raises BurnError."""
     from burn.nn import Module
 
-    found = find(text)
     if inspect.isclass(found) or (callable(found) and not isinstance(found, Module) and not _parameters(found)):
         variadic = (
             inspect.Parameter.VAR_POSITIONAL,
@@ -198,6 +205,13 @@ def _model(text: str, weights: Path | None) -> Callable[..., Any]:
                 f"{text} cannot be made without arguments", [Problem(f"it takes {', '.join(needed)}", hint=hint)]
             )
         found = found()
+    return found
+
+
+def with_weights(found: Any, text: str, weights: Path | None) -> Callable[..., Any]:
+    """A model with the weights of a file. Raises BurnError."""
+    from burn.nn import Module
+
     if not callable(found):
         raise BurnError(f"{text} is no model", [f"it is of type {type(found).__name__}, not a Module or a function"])
     if weights is not None:

@@ -22,6 +22,17 @@ def find(text: str) -> Any:
     if not colon or not name:
         raise BurnError(f"'{text}' names nothing in Python", ["write file.py:Name or package.module:Name"])
     module = load(existing(module_name)) if module_name.endswith(".py") else _import(module_name)
+    return _member(module, module_name, name)
+
+
+def sibling(text: str, name: str) -> Any:
+    """Another object of the module that `find` has loaded for a text. Raises BurnError."""
+    module_name = text.rpartition(":")[0]
+    loaded = Path(module_name).stem if module_name.endswith(".py") else module_name
+    return _member(sys.modules[loaded], module_name, name)
+
+
+def _member(module: ModuleType, module_name: str, name: str) -> Any:
     found: Any = module
     for part in name.split("."):
         if not hasattr(found, part):

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import re
-import shutil
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -12,38 +9,37 @@ from functools import partial
 from pathlib import Path
 
 from burn import toolchain
-from burn.codegen.cpu.target import Target
 from burn.compiler import compile_program, listing
-from burn.deploy import bare, beside, customs, header, native_runtime, objects, small, tables, wasm
+from burn.deploy import bare, beside, customs, header, native_runtime, small, tables, wasm
 from burn.deploy import gpus as gpus_
 from burn.deploy import weights as stored
 from burn.deploy.embedded import embedded
-from burn.deploy.gpus import GpuTarget
 from burn.deploy.interface import Interface, model_name
+from burn.deploy.linking import (
+    ENTRY,
+    MOST_EMBEDDED,
+    called,
+    code_of,
+    compiled,
+    entry_name,
+    merged,
+    placed,
+    refuse_python,
+    written,
+)
 from burn.deploy.options import Options
 from burn.deploy.report import Report
 from burn.deploy.weights import Weights
 from burn.dialect.program import Program
 from burn.errors import CompileError, Problem
-from burn.options import Options as CompileOptions
 from burn.runtime import _native, files, package, registry, signing
-from burn.runtime.artefact import Artefact, Constant
+from burn.runtime.artefact import Artefact
 from burn.runtime.device import Device
 from burn.runtime.package import COMPILED
 from burn.toolchain import Toolchain, platforms
 
-MOST_EMBEDDED = 1 << 30
-"""Bytes of weights in a binary: code reaches across 2 GiB of one and no further."""
-
-_PYTHON_ONLY = {
-    "burn_lib_image_decode": "it decodes image files, which Python does for it",
-    "burn_lib_debug_call": "burn.debug.callback calls a Python function",
-}
 _LOADING = ("x86_64-linux", "aarch64-linux")
 """Where burn.load runs compiled programs."""
-_ENTRY = "burn_entry"
-_CALLED = re.compile(r"@(burn_\w+)\(")
-_ELF = b"\x7fELF"
 _API = 'API=__attribute__((visibility("default")))'
 
 
@@ -82,18 +78,18 @@ def _object(program: Program, output: Path, options: Options) -> list[Path]:
     artefact = compile_program(program, options.compilation(options.target)).resolved()
     customs.refuse_all(artefact, "an object file")
     with tempfile.TemporaryDirectory() as scratch:
-        made = _code(artefact, f"{name}_entry", options, Path(scratch))
-        return _written(output, made.read_bytes())
+        made = code_of(artefact, f"{name}_entry", options, Path(scratch))
+        return written(output, made.read_bytes())
 
 
 def _llvm(program: Program, output: Path, options: Options) -> list[Path]:
-    return _written(output, bytes(compile_program(program, options.compilation(options.target, as_text=True)).code))
+    return written(output, bytes(compile_program(program, options.compilation(options.target, as_text=True)).code))
 
 
 def _listing(kind: str, program: Program, output: Path, options: Options) -> list[Path]:
     """The program's code as text, in the language of the back end for a kind of device."""
     asked = replace(options.compilation(options.target), device=Device(kind), architecture=registry.PORTABLE)
-    return _written(output, listing(program, asked).encode() + b"\n")
+    return written(output, listing(program, asked).encode() + b"\n")
 
 
 def _package(program: Program, output: Path, options: Options) -> list[Path]:
@@ -113,7 +109,7 @@ def _versions(program: Program, options: Options) -> list[Artefact]:
         raise CompileError(f"there are no packages for {name}", [f"burn.load runs on {', '.join(_LOADING)}"])
     kinds = [(gpu, target) for gpu in options.gpus or (None,) for target in options.targets]
     made = [
-        _compiled(program.copy(), gpu, options.compilation(target, options.is_foreign, gpu)) for gpu, target in kinds
+        compiled(program.copy(), gpu, options.compilation(target, options.is_foreign, gpu)) for gpu, target in kinds
     ]
     if not options.is_foreign:
         return made
@@ -121,16 +117,10 @@ def _versions(program: Program, options: Options) -> list[Artefact]:
         return [
             replace(
                 customs.for_platform(version, options.platform),
-                code=_code(version, _ENTRY, options, Path(scratch)).read_bytes(),
+                code=code_of(version, ENTRY, options, Path(scratch)).read_bytes(),
             )
             for version in made
         ]
-
-
-def _written(output: Path, data: bytes) -> list[Path]:
-    with files.whole(output) as file:
-        file.write(data)
-    return [output]
 
 
 # ---- binaries --------------------------------------------------------------------------------------------------------
@@ -160,7 +150,7 @@ def _exe(program: Program, output: Path, options: Options) -> list[Path]:
         with native_runtime.objects(parts.chain, command=True, gpus=bool(options.gpus), told=parts.told) as runtime:
             made = Path(scratch) / "program"
             parts.chain.program([*parts.objects, *runtime], made, parts.linking)
-            return [_placed(made, output), *_weights_file(parts, output.parent)]
+            return [placed(made, output), *_weights_file(parts, output.parent)]
 
 
 def _shared(program: Program, output: Path, options: Options) -> list[Path]:
@@ -195,8 +185,8 @@ def _bare(program: Program, output: Path, options: Options) -> list[Path]:
             chain.image(parts, Path(scratch) / "image", f"{made.interface.name}_run")
             options.told(made.report(Path(scratch) / "image"))
         output.mkdir(parents=True, exist_ok=True)
-        placed = _placed(Path(scratch) / library, output / library)
-    return [placed, *_written(output / f"{made.interface.name}.h", made.header().encode())]
+        archive = placed(Path(scratch) / library, output / library)
+    return [archive, *written(output / f"{made.interface.name}.h", made.header().encode())]
 
 
 def _library(
@@ -223,8 +213,8 @@ def _library(
             ),
         ]
         output.mkdir(parents=True, exist_ok=True)
-        made = [_placed(Path(scratch) / library, output / library), *_weights_file(parts, output)]
-        return [*made, *(path for file, text in texts for path in _written(output / file, text.encode()))]
+        made = [placed(Path(scratch) / library, output / library), *_weights_file(parts, output)]
+        return [*made, *(path for file, text in texts for path in written(output / file, text.encode()))]
 
 
 def _parts(
@@ -238,17 +228,17 @@ def _parts(
     chain = toolchain.find(options.linked)  # before the work, as it may not be there
     as_text = options.as_text or (options.small and chain.takes_triple)  # whose LLVM makes smaller code than the engine
     kinds = [(gpu, target) for gpu in options.gpus or (None,) for target in options.targets]
-    made = [_compiled(program.copy(), gpu, options.compilation(target, as_text, gpu)) for gpu, target in kinds]
+    made = [compiled(program.copy(), gpu, options.compilation(target, as_text, gpu)) for gpu, target in kinds]
     artefact = made[-1]
     interface = Interface.of(options.name or output.stem, artefact.signature)
-    called = _called(artefact)
-    _refuse_python(called)
+    asked = called(artefact)
+    refuse_python(asked)
     customs.refuse_python(artefact)
     name = interface.name
     (gpu, target), *others = kinds
-    is_whole = not (gpu or others or is_command) and small.runs(artefact, target, called)
+    is_whole = not (gpu or others or is_command) and small.runs(artefact, target, asked)
     interface = replace(interface, is_small=is_whole)
-    constants, numbers = _merged([version.constants for version in made])
+    constants, numbers = merged([version.constants for version in made])
     if options.told:
         options.told(Report.of(artefact, sum(constant.bytes for constant in constants)))
     beside_it = f"{output.stem if is_command else name}.safetensors"
@@ -256,14 +246,14 @@ def _parts(
     weights = stored.layout(constants, as_file=bool(file))
     images = gpus_.images(made)
     versions = [
-        tables.Version(version, _entry_name(name, *kind), [weights.entries[number] for number in used], kernels)
+        tables.Version(version, entry_name(name, *kind), [weights.entries[number] for number in used], kernels)
         for version, kind, used, kernels in zip(made, kinds, numbers, images.offsets, strict=True)
     ]
     calls = partial(small.renamed, name=name) if is_whole else str
-    code = [_code(version.artefact, version.entry, options, scratch, calls) for version in versions]
+    code = [code_of(version.artefact, version.entry, options, scratch, calls) for version in versions]
     sources = [scratch / f"{name}_model.c"]
     checksum = _native.checksum(weights.joined()) if file else 0
-    own = small.own(versions[0], called) if is_whole else tables.COMMON
+    own = small.own(versions[0], asked) if is_whole else tables.COMMON
     sources[0].write_text(tables.source(interface, versions, weights, file, checksum, options.platform.name, own))
     if weights.bytes and not file:
         if weights.bytes > MOST_EMBEDDED:
@@ -282,48 +272,6 @@ def _parts(
     return _Parts(interface, artefact, weights, file, made_of, chain, smaller, linking, is_whole)
 
 
-def _compiled(program: Program, gpu: GpuTarget | None, options: CompileOptions) -> Artefact:
-    made = compile_program(program, options).resolved()
-    if gpu is not None:
-        gpu.check(made)
-    return made
-
-
-def _entry_name(name: str, gpu: GpuTarget | None, target: Target | None) -> str:
-    kind = [*([gpu.architecture] if gpu else []), *([target.name.replace("-", "_")] if target else [])]
-    return "_".join([name, "entry", *kind])
-
-
-def _merged(versions: Sequence[Sequence[Constant]]) -> tuple[list[Constant], list[list[int]]]:
-    """All constants of several versions, each once, and their numbers in each: what is packed for a CPU's registers differs."""
-    if len(versions) == 1:
-        return list(versions[0]), [list(range(len(versions[0])))]
-    found: dict[tuple[str, tuple[int, ...], bytes], int] = {}
-    constants: list[Constant] = []
-    numbers: list[list[int]] = []
-    for version in versions:
-        numbers.append([])
-        for constant in version:
-            key = (constant.dtype, constant.shape, hashlib.sha256(constant.data).digest())
-            if key not in found:
-                found[key] = len(constants)
-                constants.append(constant)
-            numbers[-1].append(found[key])
-    return constants, numbers
-
-
-def _code(artefact: Artefact, entry: str, options: Options, scratch: Path, calls: Callable[[str], str] = str) -> Path:
-    """The program's object, its entry function called `entry`, and what it calls as `calls` says."""
-    code = bytes(artefact.code)
-    if not code.startswith(_ELF):
-        text, chain = scratch / f"{entry}.ll", toolchain.find(options.platform)
-        text.write_text(calls(re.sub(rf"@{_ENTRY}\b", f"@{entry}", code.decode())))
-        return chain.compile([text], scratch, ["-Wno-override-module", *chain.smallest * options.small])[0]
-    made = scratch / f"{entry}.o"
-    made.write_bytes(objects.linkable(code, _ENTRY, entry, calls))
-    return made
-
-
 def _weights_file(parts: _Parts, folder: Path) -> list[Path]:
     if not parts.file:
         return []
@@ -331,27 +279,6 @@ def _weights_file(parts: _Parts, folder: Path) -> list[Path]:
         for chunk in stored.chunks(parts.weights):
             file.write(chunk)
     return [folder / parts.file]
-
-
-def _placed(made: Path, output: Path) -> Path:
-    """A finished file where it belongs, whole or not at all; as executable as it was made."""
-    mode = made.stat().st_mode & 0o111
-    with files.whole(output) as target, made.open("rb") as source:
-        shutil.copyfileobj(source, target)
-    output.chmod(output.stat().st_mode | mode)
-    return output
-
-
-def _called(artefact: Artefact) -> frozenset[str]:
-    """The functions that a program leaves to others."""
-    code = bytes(artefact.code)
-    return objects.asked_for(code) if code.startswith(_ELF) else frozenset(_CALLED.findall(code.decode()))
-
-
-def _refuse_python(asked: frozenset[str]) -> None:
-    problems = [Problem(why, hint="burn.load runs it") for name, why in _PYTHON_ONLY.items() if name in asked]
-    if problems:
-        raise CompileError("this model needs Python while it runs", problems)
 
 
 # ---- other outputs ---------------------------------------------------------------------------------------------------

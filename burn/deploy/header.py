@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -90,14 +91,26 @@ def functions(interface: Interface) -> list[Function]:
 def header(interface: Interface, version: str) -> str:
     """The C header."""
     name = interface.name
+    lines = [f"The model {name}, made by burn-compile {version}.", "", *described(interface)]
+    counts = {
+        f"{name.upper()}_{kind}": len(of) for kind, of in (("INPUTS", interface.inputs), ("OUTPUTS", interface.outputs))
+    }
+    about = "A model that is ready to run. Any number of threads may call it at once."
+    return header_of(name, lines, counts, about, functions(interface))
+
+
+def header_of(
+    name: str, lines: Sequence[str], counts: Mapping[str, int], about: str, declared: Sequence[Function]
+) -> str:
+    """A C header. lines: its first comment; counts: constants; about: the comment of the type <name>_model."""
     guard = f"{name.upper()}_H"
     shared = (NATIVE / "burn_model.h").read_text()
-    declared = "\n\n".join(f"{_comment(f.comment)}\n{name.upper()}_API {f.prototype};" for f in functions(interface))
-    sized = [
-        (f"{name.upper()}_{kind}", len(of))
-        for kind, of in (("INPUTS", interface.inputs), ("OUTPUTS", interface.outputs))
-    ]
-    return f"""{_about(interface, version)}
+    prototypes = "\n\n".join(f"{_comment(f.comment)}\n{name.upper()}_API {f.prototype};" for f in declared)
+    first, *rest = lines
+    body = "\n".join(f" * {line}".rstrip() for line in rest)
+    return f"""/* {first}
+{body}
+ */
 #ifndef {guard}
 #define {guard}
 
@@ -110,12 +123,12 @@ def header(interface: Interface, version: str) -> str:
 extern "C" {{
 #endif
 
-enum {{ {", ".join(f"{key} = {count}" for key, count in sized)} }};
+enum {{ {", ".join(f"{key} = {count}" for key, count in counts.items())} }};
 
-/* A model that is ready to run. Any number of threads may call it at once. */
+/* {about} */
 typedef struct {name}_model {name}_model;
 
-{declared}
+{prototypes}
 
 #ifdef __cplusplus
 }}
@@ -124,16 +137,16 @@ typedef struct {name}_model {name}_model;
 """
 
 
-def _about(interface: Interface, version: str) -> str:
+def described(interface: Interface, of: str = "") -> list[str]:
+    """A program's sizes, inputs and outputs for people. of: the beginning of each heading."""
     told = [
         c if c == s else f'{c} ("{_quiet(s)}" in the model)'
         for c, s in zip(interface.sizes, interface.symbols, strict=True)
     ]
-    lines = [f"Sizes that a call chooses: {', '.join(told)}.", ""] if told else []
+    lines = [f"{of}Sizes that a call chooses: {', '.join(told)}.", ""] if told else []
     for what, parameters in (("Inputs", interface.inputs), ("Outputs", interface.outputs)):
-        lines += [f"{what}, in row-major order:", *(f"    {_described(p)}" for p in parameters), ""]
-    body = "\n".join(f" * {line}".rstrip() for line in ["", *lines[:-1]])
-    return f"/* The model {interface.name}, made by burn-compile {version}.\n{body}\n */"
+        lines += [f"{of}{what}, in row-major order:", *(f"    {_described(p)}" for p in parameters), ""]
+    return lines[:-1]
 
 
 def _quiet(text: str) -> str:

@@ -19,7 +19,7 @@ from burn.toolchain import Toolchain
 
 OWN = Path(__file__).parent / "native"
 SHARED = Path(__file__).parents[1] / "runtime" / "native"
-COMMAND = ("main.c", "files.c", "npz.c", "inflate.c")
+COMMAND = ("main.c", "crc32.c", "files.c", "npz.c", "inflate.c")
 """The additional sources of commands."""
 
 _OMITTED = ("elf", "symbols")
@@ -59,7 +59,14 @@ def objects(
 ) -> Iterator[list[Path]]:
     """The runtime's objects, valid inside the block. told: further compiler flags. more: C files beside the runtime's that no
     model changes. Raises CompileError."""
-    files = [*sources(command, gpus), *more]
+    with compiled(chain, [*sources(command, gpus), *more], told) as made:
+        yield made
+
+
+@contextmanager
+def compiled(chain: Toolchain, files: Sequence[Path], told: Sequence[str] = ()) -> Iterator[list[Path]]:
+    """The objects of C files that no model changes, valid inside the block; from the cache if they are there. Raises
+    CompileError."""
     names = [f"{path.stem}.o" for path in files]
     with tempfile.TemporaryDirectory() as scratch:
         kept = _kept(chain, files, told)
@@ -80,8 +87,9 @@ def _kept(chain: Toolchain, files: Sequence[Path], told: Sequence[str]) -> Path 
     cache = Cache.from_environment()
     if cache.size == 0:
         return None
-    digest = hashlib.sha256("\n".join([chain.identity, *flags_without_paths(), *_COLD, *told]).encode())
-    for path in (*files, *sorted(OWN.glob("*.h")), *sorted(SHARED.glob("*.h"))):
+    digest = hashlib.sha256("\n".join([chain.identity, *without_paths(flags()), *_COLD, *without_paths(told)]).encode())
+    folders = dict.fromkeys([OWN, SHARED, *(path.parent for path in files)])
+    for path in (*files, *(header for folder in folders for header in sorted(folder.glob("*.h")))):
         digest.update(path.name.encode())
         digest.update(path.read_bytes())
     folder = cache.directory / "native" / digest.hexdigest()
@@ -89,8 +97,8 @@ def _kept(chain: Toolchain, files: Sequence[Path], told: Sequence[str]) -> Path 
     return None if untrusted else folder
 
 
-def flags_without_paths() -> list[str]:
-    return [flag for flag in flags() if not flag.startswith("-I")]
+def without_paths(flags: Sequence[str]) -> list[str]:
+    return [flag for flag in flags if not flag.startswith("-I")]
 
 
 def _files(folder: Path) -> list[Path]:

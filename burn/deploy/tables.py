@@ -51,26 +51,41 @@ def source(
 ) -> str:
     """The C file. versions: the best first. file: the weights' name, "" where they are embedded. target: the platform's name.
     own: what of the runtime is part of the file."""
-    name = interface.name
-    artefact = versions[-1].artefact
     parts = [
         *own.before,
-        header(interface, artefact.burn_version),  # its text, as a file might be called like one of the runtime's
+        # the header's text, as a file might be called like one of the runtime's
+        header(interface, versions[-1].artefact.burn_version),
+        *facts(interface, versions, weights, file, checksum, about(interface, versions, weights, file, target)),
+        *own.behind,
+        _functions(interface),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def facts(
+    interface: Interface,
+    versions: Sequence[Version],
+    weights: Weights,
+    file: str,
+    checksum: int,
+    about: str,
+    declared: str = "static const burn_model_facts facts",
+) -> list[str]:
+    """The tables of a model, which end in its burn_model_facts, declared as `declared`."""
+    name = interface.name
+    return [
         *(f"extern int32_t {version.entry}(burn_run *run);" for version in versions),
         *([] if file or not weights.bytes else [f"extern const unsigned char {name}_weights[];"]),
         *([f"extern const unsigned char {name}_kernels[];"] if any(version.kernels for version in versions) else []),
         *_values("inputs", interface, interface.inputs),
         *_values("outputs", interface, interface.outputs),
         *(part for i, version in enumerate(versions) for part in _version_tables(version, f"_{i}", name)),
-        _table("burn_version", "versions", (_version(version, f"_{i}") for i, version in enumerate(versions))),
-        _table("char *const", "symbols", map(text, interface.symbols)),
-        _table("char *const", "messages", (text(MESSAGES.get(i, "")) for i in range(max(MESSAGES) + 1))),  # type: ignore[call-overload]
-        f"static const char about[] =\n{_long(about(interface, versions, weights, file, target))};",
-        _facts(interface, versions, weights, file, checksum),
-        *own.behind,
-        _functions(interface),
+        table("burn_version", "versions", (_version(version, f"_{i}") for i, version in enumerate(versions))),
+        table("char *const", "symbols", map(text, interface.symbols)),
+        table("char *const", "messages", (text(MESSAGES.get(i, "")) for i in range(max(MESSAGES) + 1))),  # type: ignore[call-overload]
+        f"static const char about[] =\n{long_text(about)};",
+        _facts(interface, versions, weights, file, checksum, declared),
     ]
-    return "\n\n".join(parts) + "\n"
 
 
 def module(artefact: Artefact, weights: Weights) -> str:
@@ -90,9 +105,6 @@ def about(interface: Interface, versions: Sequence[Version], weights: Weights, f
     artefact = versions[-1].artefact
     ran_on = [version.artefact.target for version in versions]
 
-    def described(parameters: Iterable[Parameter]) -> list[dict[str, object]]:
-        return [{"name": p.spec.name, "dtype": p.spec.dtype, "dims": list(p.spec.dims)} for p in parameters]
-
     return json.dumps(
         {
             "name": interface.name,
@@ -109,6 +121,11 @@ def about(interface: Interface, versions: Sequence[Version], weights: Weights, f
     )
 
 
+def described(parameters: Iterable[Parameter]) -> list[dict[str, object]]:
+    """Inputs or outputs, for JSON."""
+    return [{"name": p.spec.name, "dtype": p.spec.dtype, "dims": list(p.spec.dims)} for p in parameters]
+
+
 def text(value: str) -> str:
     """A string of C's. Every byte that is not plain is written as three octal digits, which no digit behind it can join."""
     plain = (
@@ -117,11 +134,11 @@ def text(value: str) -> str:
     return '"' + "".join(plain) + '"'
 
 
-def _long(value: str, width: int = 100) -> str:
+def long_text(value: str, width: int = 100) -> str:
     return "\n".join(f"    {text(value[at : at + width])}" for at in range(0, len(value), width))
 
 
-def _table(type_: str, name: str, rows: Iterable[str]) -> str:
+def table(type_: str, name: str, rows: Iterable[str]) -> str:
     """A table of C's, which has no empty ones."""
     lines = list(rows)
     return f"static const {type_} {name}[] = {{\n" + "".join(f"    {line},\n" for line in lines or ["{0}"]) + "};"
@@ -146,7 +163,7 @@ def _values(which: str, interface: Interface, parameters: Sequence[Parameter]) -
             f"{{{text(spec.name)}, {text(spec.type_text)}, {CODES.index(spec.dtype)}, {len(spec.dims)}, "
             f"{numpy_dtype(spec.dtype).itemsize}, {which}_{number}}}"
         )
-    return [*parts, _table("burn_value", which, rows)]
+    return [*parts, table("burn_value", which, rows)]
 
 
 def _specs(inputs: Sequence[ValueSpec], random_state: bool, suffix: str) -> str:
@@ -165,7 +182,7 @@ def _specs(inputs: Sequence[ValueSpec], random_state: bool, suffix: str) -> str:
         rows.append(
             f"{{{numpy_dtype(dtype).itemsize}, {len(dims)}, input_dims{suffix}_{number}, {{{CODES.index(dtype)}, 0}}}}"
         )
-    return "\n".join([*lines, _table("burn_input_spec", f"input_specs{suffix}", rows)])
+    return "\n".join([*lines, table("burn_input_spec", f"input_specs{suffix}", rows)])
 
 
 def _output_specs(inputs: Sequence[ValueSpec], outputs: Sequence[ValueSpec]) -> Iterable[str]:
@@ -181,7 +198,7 @@ def _stored(stored: Stored) -> str:
 
 
 def _version_tables(version: Version, suffix: str, name: str) -> list[str]:
-    features = _table("char *const", f"features{suffix}", [*map(text, version.artefact.target.features), "0"])
+    features = table("char *const", f"features{suffix}", [*map(text, version.artefact.target.features), "0"])
     gpus = _gpu_tables(version, suffix, name) if version.artefact.target.gpu else []
     return [*_program_tables(version.artefact, version.entries, suffix), features, *gpus]
 
@@ -194,8 +211,8 @@ def _gpu_tables(version: Version, suffix: str, name: str) -> list[str]:
         for image, at in zip(version.artefact.images, version.kernels, strict=True)
     )
     return [
-        _table("int64_t", f"constant_bytes{suffix}", sent),
-        _table("burn_device_kernel", f"device_kernels{suffix}", kernels),
+        table("int64_t", f"constant_bytes{suffix}", sent),
+        table("burn_device_kernel", f"device_kernels{suffix}", kernels),
     ]
 
 
@@ -219,12 +236,12 @@ def _program_tables(artefact: Artefact, entries: Sequence[Stored], suffix: str =
     inputs, outputs = artefact.signature.inputs, artefact.signature.outputs
     return [
         _specs(inputs, artefact.signature.random_state, suffix),
-        _table("burn_output_spec", f"output_specs{suffix}", _output_specs(inputs, outputs)),
-        _table(
+        table("burn_output_spec", f"output_specs{suffix}", _output_specs(inputs, outputs)),
+        table(
             "burn_live_range", f"live_ranges{suffix}", (f"{{{first}, {last}}}" for first, last in artefact.live_ranges)
         ),
-        _table("burn_stored", f"constants{suffix}", map(_stored, entries)),
-        _table("char *const", f"sites{suffix}", map(text, artefact.sites)),
+        table("burn_stored", f"constants{suffix}", map(_stored, entries)),
+        table("char *const", f"sites{suffix}", map(text, artefact.sites)),
     ]
 
 
@@ -246,7 +263,9 @@ def _program(artefact: Artefact, entry: str, suffix: str = "") -> dict[str, obje
     }
 
 
-def _facts(interface: Interface, versions: Sequence[Version], weights: Weights, file: str, checksum: int) -> str:
+def _facts(
+    interface: Interface, versions: Sequence[Version], weights: Weights, file: str, checksum: int, declared: str
+) -> str:
     fields = {
         "name": text(interface.name),
         "about": "about",
@@ -268,7 +287,7 @@ def _facts(interface: Interface, versions: Sequence[Version], weights: Weights, 
         "open_gpu": "burn_gpu_open" if versions[0].artefact.target.gpu else "0",
     }
     lines = "".join(f"    .{key} = {value},\n" for key, value in fields.items())
-    return f"static const burn_model_facts facts = {{\n{lines}}};"
+    return f"{declared} = {{\n{lines}}};"
 
 
 def _functions(interface: Interface) -> str:
@@ -284,14 +303,14 @@ def _functions(interface: Interface) -> str:
         "seed": "burn_model_seed((burn_model *)model, seed);",
         "run": "\n    ".join(
             [
-                _array("const int64_t", "sizes", interface.sizes),
-                _array("const void *const", "burn_in", [p.name for p in interface.inputs]),
-                _array("void *const", "burn_out", [p.name for p in interface.outputs]),
+                array("const int64_t", "sizes", interface.sizes),
+                array("const void *const", "burn_in", [p.name for p in interface.inputs]),
+                array("void *const", "burn_out", [p.name for p in interface.outputs]),
                 "return burn_model_call((burn_model *)model, sizes, burn_in, burn_out);",
             ]
         ),
         "output_dims": "\n    ".join(
-            [_array("const int64_t", "sizes", interface.sizes), "return burn_model_dims(&facts, sizes, number, dims);"]
+            [array("const int64_t", "sizes", interface.sizes), "return burn_model_dims(&facts, sizes, number, dims);"]
         ),
     }
     made = [f"{f.prototype} {{\n    {bodies[f.verb]}\n}}" for f in functions(interface)]
@@ -299,5 +318,5 @@ def _functions(interface: Interface) -> str:
     return "\n\n".join([*made, program])
 
 
-def _array(type_: str, name: str, values: Sequence[str]) -> str:
+def array(type_: str, name: str, values: Sequence[str]) -> str:
     return f"{type_} {name}[] = {{{', '.join(values) or '0'}}};"

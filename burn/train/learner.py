@@ -29,7 +29,7 @@ from burn.runtime.arrays import on_host
 from burn.runtime.device import Device
 from burn.tensors import Tensor, constant
 from burn.tensors.creation import full
-from burn.train import batches, checkpoints
+from burn.train import batches, checkpoints, states
 from burn.train.batches import Data, Source
 from burn.train.checkpoints import Keep
 from burn.train.events import Better, Observer, Summary
@@ -278,11 +278,19 @@ class Learner:
 
     def named_buffers(self) -> Iterator[tuple[str, Buffer]]:
         """The buffers of the optimizers and the step, by their names in a checkpoint."""
-        for name, optimizer in self.optimizers.items():
-            for path, buffer in optimizer.named_buffers().items():
-                yield ".".join(filter(None, ("optimizer", name, path))), buffer
-        for path, buffer in getattr(self._own_step or self._step, "named_buffers", dict)().items():
-            yield f"step.{path}", buffer
+        for name, tensor in states.named(self.model, self.optimizers, self.step):
+            if not name.startswith("model."):
+                yield name, tensor  # type: ignore[misc]  # all but the model's are buffers
+
+    @property
+    def step(self) -> Any:
+        """The function that is called with each batch: `burn.train.step` of the loss, or the given one."""
+        return self._step if self._own_step is None else self._own_step
+
+    @property
+    def has_own_step(self) -> bool:
+        """True if it was given a step, which returns the results of a loss function."""
+        return self._own_step is not None
 
     @property
     def name(self) -> str:

@@ -171,9 +171,11 @@ class Position:
             raise ModelError(f"{saved.path} was made with other observers", [text])
         for observer, (_, state) in zip(self._remembering(), facts["observers"], strict=True):
             observer.load_state_dict(state)
-        self._train.go_to(facts["data"])
-        if self._valid is not None and self._valid.has_position and facts["valid"] is not None:
+        if "data" in facts:  # a step's own checkpoint (states.py) has no position in data
+            self._train.go_to(facts["data"])
+        if self._valid is not None and self._valid.has_position and facts.get("valid") is not None:
             self._valid.go_to(facts["valid"])
         self.validated()
-        randomness.set_others(facts["others"])
+        if "others" in facts:
+            randomness.set_others(facts["others"])
         randomness.go_to(facts["random"])

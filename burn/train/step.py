@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
@@ -30,6 +31,7 @@ from burn.tensors.concatenation import where
 from burn.tensors.gradients import Gradients, value_and_grad
 from burn.tensors.tracer import active
 from burn.tracing.arguments import bound
+from burn.train import states
 from burn.train.accumulate import Split, in_parts
 from burn.train.precision import FULL, LossScale, checked, narrowed, rounded
 
@@ -62,8 +64,8 @@ class Step:
             problem = Problem(f"a {type(loss).__name__} is a layer of predictions and targets", hint=hint)
             raise TypeMismatch("a step's loss is a function of the model and a batch", [problem])
         self.model, self.loss, self.optimizer = model, loss, optimizer
-        self._has_aux, self._norm, self._value, self._parts = has_aux, norm, value, parts
-        self._precision, self._memory = checked(precision), memory
+        self.has_aux, self._norm, self._value, self._parts = has_aux, norm, value, parts
+        self._precision, self.memory = checked(precision), memory
         self.scale = LossScale() if precision == "float16" else None
         self.signature = inspect.Signature(list(inspect.signature(loss).parameters.values())[1:])
         self.compiled: Jit | None = None
@@ -100,7 +102,7 @@ class Step:
             function = self._evaluated if isinstance(self.optimizer, LBFGS) else partial(self._moved, split)
             batch = bound(self.signature, args, kwargs, name)
             partition = None if self.mesh is None else Partition.of(self.mesh, self.model, (self.optimizer,))
-            made = of_batches(function, self.signature, name, batch, self._memory, partition)
+            made = of_batches(function, self.signature, name, batch, self.memory, partition)
             self._compiled[split] = made
             self.compiled = self.compiled or made
         return self._compiled[split]
@@ -137,7 +139,7 @@ class Step:
 
         assert isinstance(self.optimizer, LBFGS)
         loss = self.optimizer.step(closure)
-        return (loss, extras[0]) if self._has_aux else loss
+        return (loss, extras[0]) if self.has_aux else loss
 
     @property
     def executable(self) -> Executable:
@@ -175,7 +177,7 @@ class Step:
             for buffer, before in statistics:
                 if buffer.value is not before.value:
                     buffer.assign(where(finite, buffer * 1, before))
-        return (loss, extra) if self._has_aux else loss
+        return (loss, extra) if self.has_aux else loss
 
     def _gradients(self, *args: Any, **kwargs: Any) -> tuple[Tensor, Any, Gradients]:
         """The loss, the loss function's other result, and the gradients of the optimizer's parameters by path."""
@@ -203,7 +205,7 @@ class Step:
 
     def _loss_of(self, args: Any, kwargs: Any) -> tuple[Any, Any]:
         result = self.loss(self.model, *args, **kwargs)
-        loss, extra = result if self._has_aux else (result, None)
+        loss, extra = result if self.has_aux else (result, None)
         return loss.astype(FULL) if self._precision != FULL and isinstance(loss, Tensor) else loss, extra
 
     def _forward(self, *args: Any, **kwargs: Any) -> Any:
@@ -212,6 +214,16 @@ class Step:
             args, kwargs = narrowed((args, kwargs), self._precision)
         with rounded(self.model, self._precision):
             return self._loss_of(args, kwargs)[0]
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes a checkpoint: the model, the optimizer, the step's own buffers, and the position of burn's random numbers.
+        `Learner.fit(resume=path)` and compiled training binaries also read it. Raises ModelError if it cannot be written."""
+        states.save(self, path)
+
+    def load(self, path: str | os.PathLike[str]) -> None:
+        """Restores the state of a checkpoint: of `save`, of a `Learner`, or of a compiled training binary. The next steps have
+        the bits of the steps that would have followed there. Raises ModelError, and then changes nothing."""
+        states.load(self, path)
 
     def named_buffers(self) -> dict[str, Buffer]:
         """The step's own buffers: float16's loss scale."""

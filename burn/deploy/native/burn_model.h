@@ -35,7 +35,8 @@ enum burn_code {
     BURN_E_ARGUMENT = 64, /* a null pointer, a negative size, an element type that is not the model's */
     BURN_E_WEIGHTS = 65,  /* the file of weights is absent, too short, or another model's */
     BURN_E_CPU = 66,      /* this CPU lacks instructions that the model was compiled to use */
-    BURN_E_GPU = 67      /* there is no driver, or no GPU that the model was compiled for */
+    BURN_E_GPU = 67,     /* there is no driver, or no GPU that the model was compiled for */
+    BURN_E_CHECKPOINT = 68 /* a checkpoint cannot be read or written, is damaged, or is another training's */
 };
 
 /* Element types. Those narrower than a byte take one, bool is 0 or 1, complex numbers are pairs. */

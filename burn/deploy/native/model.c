@@ -300,13 +300,20 @@ static int overlaps(const burn_destination *destination, const burn_model_facts 
 /* Runs with the call's inputs and output memory. Outputs that the program could not write there are copied: if the
  * caller's memory is not aligned, or if it overlaps an input, which is read until the end. A GPU program has its
  * own copy of the inputs. */
-static int32_t run_call(burn_model *model, call *c) {
+static int32_t run_call(burn_model *model, call *c, const burn_further *further) {
     static const int64_t state_dims[] = {2};
     const burn_model_facts *facts = model->facts;
+    const int64_t taken = facts->input_count + (further ? further->input_count : 0);
+    const int64_t made = facts->output_count + (further ? further->output_count : 0);
+    if (further) {
+        size_t in = (size_t)further->input_count, out = (size_t)further->output_count;
+        memcpy(c->inputs + facts->input_count, further->inputs, in * sizeof *c->inputs);
+        memcpy(c->destinations + facts->output_count, further->destinations, out * sizeof *c->destinations);
+    }
     if (facts->random_state) {
-        c->state[0] = atomic_load(&model->seed);
-        c->state[1] = atomic_fetch_add(&model->draws, 1);
-        c->inputs[facts->input_count] = (burn_input){c->state, sizeof c->state, 1, state_dims, 0, 0};
+        c->state[0] = further ? further->random[0] : atomic_load(&model->seed);
+        c->state[1] = further ? further->random[1] : atomic_fetch_add(&model->draws, 1);
+        c->inputs[taken] = (burn_input){c->state, sizeof c->state, 1, state_dims, 0, 0};
     }
     burn_options options = {NULL, NULL, NULL, 0, c->destinations};
     int64_t aside = 0;
@@ -320,19 +327,21 @@ static int32_t run_call(burn_model *model, call *c) {
     for (int64_t i = 0; aside && i < facts->output_count && failure.code == BURN_OK; i++)
         if (c->destinations[i].data && c->destinations[i].bytes < c->outputs[i].bytes)
             failure = (burn_failure){BURN_SMALL_OUTPUT, -1, i};
-    for (int64_t i = 0; i < facts->output_count; i++) {
+    for (int64_t i = 0; i < made; i++) {
         burn_output *output = &c->outputs[i];
         if (!output->data || output->taken_from >= 0)
             continue;
         if (failure.code != BURN_OK) {
             burn_memory_free(output->data);
             output->data = NULL;
-        } else if (c->destinations[i].data) {
+        } else if (i < facts->output_count && c->destinations[i].data) {
             memcpy(c->destinations[i].data, output->data, (size_t)output->bytes);
             burn_memory_free(output->data);
             output->data = c->destinations[i].data;
         }
     }
+    if (further)
+        memcpy(further->outputs, c->outputs + facts->output_count, (size_t)further->output_count * sizeof *c->outputs);
     return failure.code == BURN_OK ? BURN_DONE : run_failed(model, c, failure);
 }
 
@@ -360,6 +369,11 @@ static int32_t take_tensors(const burn_model_facts *facts, call *c, const burn_t
 }
 
 int32_t burn_model_run(burn_model *model, const burn_tensor *inputs, burn_tensor *outputs) {
+    return burn_model_run_with(model, inputs, outputs, NULL);
+}
+
+int32_t burn_model_run_with(burn_model *model, const burn_tensor *inputs, burn_tensor *outputs,
+                            const burn_further *further) {
     if (!model)
         return burn_model_fail(BURN_E_ARGUMENT, "there is no model: a null pointer");
     const burn_model_facts *facts = model->facts;
@@ -370,7 +384,7 @@ int32_t burn_model_run(burn_model *model, const burn_tensor *inputs, burn_tensor
         return no_memory();
     int32_t code = take_tensors(facts, c, inputs, outputs);
     if (code == BURN_DONE)
-        code = run_call(model, c);
+        code = run_call(model, c, further);
     for (int64_t i = 0; i < facts->output_count; i++) {
         const burn_output *from = &c->outputs[i];
         if (code != BURN_DONE && code != BURN_E_SMALL_OUTPUT)
@@ -413,6 +427,15 @@ static int64_t value_bytes(const burn_value *value, const int64_t *symbols, int6
     return total < 0 ? -1 : total;
 }
 
+int64_t burn_model_bytes(const burn_model_facts *facts, const int64_t *symbols, int64_t output) {
+    int64_t dims[BURN_TENSOR_RANK];
+    return value_bytes(&facts->outputs[output], symbols, dims);
+}
+
+const burn_version *burn_model_version(const burn_model *model) { return model->version; }
+
+const unsigned char *burn_model_weights(const burn_model *model) { return model->weights.data; }
+
 static int32_t take_sizes(const burn_model_facts *facts, call *c, const int64_t *symbols, const void *const *inputs,
                           void *const *outputs) {
     for (int64_t i = 0; i < facts->symbol_count; i++)
@@ -443,6 +466,11 @@ static int32_t take_sizes(const burn_model_facts *facts, call *c, const int64_t 
 }
 
 int32_t burn_model_call(burn_model *model, const int64_t *symbols, const void *const *inputs, void *const *outputs) {
+    return burn_model_call_with(model, symbols, inputs, outputs, NULL);
+}
+
+int32_t burn_model_call_with(burn_model *model, const int64_t *symbols, const void *const *inputs, void *const *outputs,
+                             const burn_further *further) {
     if (!model)
         return burn_model_fail(BURN_E_ARGUMENT, "there is no model: a null pointer");
     call *c = take_call(model);
@@ -450,7 +478,7 @@ int32_t burn_model_call(burn_model *model, const int64_t *symbols, const void *c
         return no_memory();
     int32_t code = take_sizes(model->facts, c, symbols, inputs, outputs);
     if (code == BURN_DONE)
-        code = run_call(model, c);
+        code = run_call(model, c, further);
     give_call(model, c);
     return code;
 }

@@ -57,12 +57,32 @@ struct burn_model_facts {
 
 typedef struct burn_model burn_model;
 
+/* Inputs and outputs of a program behind those that its facts list: a training's state (train/train.h). */
+typedef struct burn_further {
+    const burn_input *inputs;
+    int64_t input_count;
+    burn_output *outputs; /* after the call as burn_program_run has them */
+    const burn_destination *destinations;
+    int64_t output_count;
+    const uint64_t *random; /* the random state, if the program has one: a seed and a number */
+} burn_further;
+
 /* Each returns an enum burn_code; burn_model_error then says what went wrong in this thread. */
 BURN_OWN int32_t burn_model_create(const burn_model_facts *facts, const char *weights, burn_model **model);
 BURN_OWN void burn_model_destroy(burn_model *model);
 BURN_OWN int32_t burn_model_run(burn_model *model, const burn_tensor *inputs, burn_tensor *outputs);
 /* The same with a size for every symbol: each output lies in the caller's memory, of the size that these give. */
 BURN_OWN int32_t burn_model_call(burn_model *model, const int64_t *symbols, const void *const *inputs, void *const *outputs);
+/* The same with further inputs and outputs. */
+int32_t burn_model_run_with(burn_model *model, const burn_tensor *inputs, burn_tensor *outputs,
+                            const burn_further *further);
+int32_t burn_model_call_with(burn_model *model, const int64_t *symbols, const void *const *inputs, void *const *outputs,
+                             const burn_further *further);
+/* The program that was chosen for this CPU, and the weights. */
+const burn_version *burn_model_version(const burn_model *model);
+const unsigned char *burn_model_weights(const burn_model *model);
+/* The bytes of an output; -1: they are not known, or do not fit 64 bits. */
+int64_t burn_model_bytes(const burn_model_facts *facts, const int64_t *symbols, int64_t output);
 BURN_OWN int32_t burn_model_dims(const burn_model_facts *facts, const int64_t *symbols, int32_t output, int64_t *dims);
 BURN_OWN void burn_model_seed(burn_model *model, uint64_t seed);
 BURN_OWN void burn_model_free(burn_tensor *tensor);

@@ -5,6 +5,8 @@
  */
 #include "npz.h"
 
+#include "crc32.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -199,24 +201,6 @@ void burn_array_free(burn_array *array) {
 
 /* ---- zip files --------------------------------------------------------------------------------------------------- */
 
-static uint32_t crc_step(uint32_t crc) {
-    for (int bit = 0; bit < 8; bit++)
-        crc = crc >> 1 ^ (crc & 1 ? 0xedb88320u : 0);
-    return crc;
-}
-
-/* Continues a checksum; start with 0. */
-static uint32_t crc32_of(uint32_t crc, const void *data, int64_t bytes) {
-    uint32_t table[256];
-    const unsigned char *at = data;
-    for (uint32_t i = 0; i < 256; i++)
-        table[i] = crc_step(i);
-    crc = ~crc;
-    for (int64_t i = 0; i < bytes; i++)
-        crc = crc >> 8 ^ table[(crc ^ at[i]) & 255];
-    return ~crc;
-}
-
 typedef struct directory {
     uint64_t at, bytes, entries;
 } directory;
@@ -292,7 +276,7 @@ static int unpack(const unsigned char *file, int64_t bytes, const member *m, bur
         *data = array->owned;
     } else
         return refuse(error, "it is compressed in a way that is not read (numpy.savez and savez_compressed are)");
-    if (crc32_of(0, *data, (int64_t)m->size) != m->crc)
+    if (burn_crc32(0, *data, (int64_t)m->size) != m->crc)
         return refuse(error, "its checksum is wrong");
     return 1;
 }
@@ -364,7 +348,7 @@ int burn_npz_write(FILE *file, int count, const char *const *names, const burn_a
         uint64_t length = strlen(names[i]), size = (uint64_t)head_bytes + (uint64_t)arrays[i].bytes;
         unsigned char local[LOCAL_BYTES + EXTRA] = "PK\3\4", *extra = local + LOCAL_BYTES;
         offsets[i] = at;
-        sums[i] = crc32_of(crc32_of(0, head, head_bytes), arrays[i].data, arrays[i].bytes);
+        sums[i] = burn_crc32(burn_crc32(0, head, head_bytes), arrays[i].data, arrays[i].bytes);
         common(local + 4, sums[i], length + 4, EXTRA - 8);
         store(extra, 1, 2);
         store(extra + 2, 16, 2);

@@ -1,0 +1,562 @@
+/* Checkpoints in Python's format (burn/train/checkpoints.py): safetensors, with the content besides tensors as JSON and checksums in
+ * the metadata.
+ *
+ * A file is checked as a whole before any of the state changes. Tensors of other parts of a training ("metrics.loss") are left alone.
+ * A file of weights alone, without the metadata of a training, gives the model's parameters. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "crc32.h"
+#include "json.h"
+#include "train.h"
+#ifndef __wasm__
+#include "files.h"
+#endif
+
+#define KEY "burn.train"
+#define CHECKSUMS "burn.train.checksums"
+#define PARTS "burn.train.parts"
+#define PRODUCER "burn-mlir"
+#define MODEL "model."
+
+enum { HEAD = 8, ALIGNED = 64, MOST_HEADER = 100000000, LARGEST_ITEM = 16, MOST_TEXTS = 16 };
+
+static int32_t no_memory(void) { return burn_model_fail(BURN_E_OUT_OF_MEMORY, "out of memory"); }
+
+/* ---- the content besides tensors --------------------------------------------------------------------------------- */
+
+typedef struct replacement {
+    const char *key;
+    const char *value; /* JSON */
+} replacement;
+
+/* An object with other values for some keys, which are added if they are not there. A value of NULL takes a key away. */
+static void replace(burn_text *out, const char *object, const replacement *with, size_t count) {
+    burn_member member;
+    uint64_t done = 0;
+    const char *comma = "";
+    burn_text_add(out, "{");
+    for (const char *at = object; burn_json_next(&at, &member) > 0;) {
+        const char *value = member.value;
+        size_t bytes = (size_t)(member.value_end - member.value);
+        for (size_t i = 0; i < count; i++)
+            if (burn_json_is(member.key, member.key_end, with[i].key)) {
+                done |= UINT64_C(1) << i;
+                value = with[i].value;
+                bytes = value ? strlen(value) : 0;
+            }
+        if (!value)
+            continue;
+        burn_text_add(out, "%s", comma);
+        burn_text_bytes(out, member.key, (size_t)(member.key_end - member.key));
+        burn_text_add(out, ": ");
+        burn_text_bytes(out, value, bytes);
+        comma = ", ";
+    }
+    for (size_t i = 0; i < count; i++)
+        if (!(done >> i & 1) && with[i].value) {
+            burn_text_add(out, "%s\"%s\": %s", comma, with[i].key, with[i].value);
+            comma = ", ";
+        }
+    burn_text_add(out, "}");
+}
+
+/* The text of a member's value, or an empty one. */
+static burn_member member_of(const char *object, const char *key) {
+    burn_member member;
+    for (const char *at = object; burn_json_next(&at, &member) > 0;)
+        if (burn_json_is(member.key, member.key_end, key))
+            return member;
+    return (burn_member){NULL, NULL, "", NULL};
+}
+
+static int number_of(const char *object, const char *key, uint64_t *number) {
+    burn_member member = member_of(object, key);
+    return member.key && burn_json_number(member.value, member.value_end, number);
+}
+
+static const char *told(const burn_trainer_content *content) {
+    return *content->checkpoint ? *content->checkpoint : content->facts->checkpoint;
+}
+
+void burn_trainer_move(burn_trainer *trainer, const burn_position *position) {
+    char epoch[24], batch[24];
+    burn_text text = {0};
+    burn_trainer_content content = burn_trainer_hold(trainer);
+    snprintf(epoch, sizeof epoch, "%lld", (long long)(position ? position->epoch : 1));
+    snprintf(batch, sizeof batch, "%lld", (long long)(position ? position->batch : 0));
+    const replacement with[] = {
+        {"epoch", epoch}, {"batch", batch}, {"trained", "false"}, {"data", position ? position->data : NULL}};
+    replace(&text, told(&content), with, sizeof with / sizeof *with);
+    if (text.failed)
+        free(text.data); /* the position before stays, as of a training that was killed here */
+    else {
+        free(*content.checkpoint);
+        *content.checkpoint = text.data;
+    }
+    burn_trainer_let(trainer);
+}
+
+burn_position burn_trainer_position(burn_trainer *trainer) {
+    static _Thread_local char data[512];
+    burn_trainer_content content = burn_trainer_hold(trainer);
+    uint64_t epoch = 1, batch = 0;
+    number_of(told(&content), "epoch", &epoch);
+    number_of(told(&content), "batch", &batch);
+    burn_member found = member_of(told(&content), "data");
+    size_t bytes = found.key ? (size_t)(found.value_end - found.value) : 0;
+    const int fits = found.key && bytes < sizeof data && *found.value == '{';
+    if (fits) {
+        memcpy(data, found.value, bytes);
+        data[bytes] = 0;
+    }
+    burn_trainer_let(trainer);
+    return (burn_position){(int64_t)epoch, (int64_t)batch, fits ? data : NULL};
+}
+
+/* ---- checksums --------------------------------------------------------------------------------------------------- */
+
+typedef struct text_of {
+    char *key, *value;
+} text_of;
+
+static int by_key(const void *a, const void *b) { return strcmp(((const text_of *)a)->key, ((const text_of *)b)->key); }
+
+/* Of all metadata but the checksums, sorted by key: the CRC-32 of them as Python's json.dumps writes a list of pairs. */
+static int metadata_checksum(text_of *texts, size_t count, uint32_t *crc) {
+    burn_text text = {0};
+    qsort(texts, count, sizeof *texts, by_key);
+    burn_text_add(&text, "[");
+    for (size_t i = 0; i < count; i++) {
+        burn_text_add(&text, i ? ", [" : "[");
+        burn_text_string(&text, texts[i].key, 1);
+        burn_text_add(&text, ", ");
+        burn_text_string(&text, texts[i].value, 1);
+        burn_text_add(&text, "]");
+    }
+    burn_text_add(&text, "]");
+    const int ok = !text.failed;
+    *crc = ok ? burn_crc32(0, text.data, (int64_t)text.length) : 0;
+    free(text.data);
+    return ok;
+}
+
+static uint32_t tensor_checksum(const char *name, const burn_state *state, const void *data) {
+    char head[32];
+    uint32_t crc = burn_crc32(0, name, (int64_t)strlen(name));
+    crc = burn_crc32(crc, head, snprintf(head, sizeof head, " %s [", state->dtype));
+    for (int32_t axis = 0; axis < state->rank; axis++)
+        crc = burn_crc32(crc, head,
+                         snprintf(head, sizeof head, "%s%lld", axis ? ", " : "", (long long)state->dims[axis]));
+    crc = burn_crc32(crc, "]", 1);
+    return burn_crc32(crc, data, state->bytes);
+}
+
+/* ---- writing ----------------------------------------------------------------------------------------------------- */
+
+/* The header of a checkpoint, with its length in front. */
+static int header(const burn_trainer_content *content, burn_text *out) {
+    const burn_trainer_facts *facts = content->facts;
+    burn_text text = {0}, sums = {0};
+    char steps[24], random[64];
+    snprintf(steps, sizeof steps, "%lld", (long long)*content->steps);
+    snprintf(random, sizeof random, "[%llu, %llu]", (unsigned long long)*content->seed, (unsigned long long)*content->draws);
+    const replacement with[] = {{"step", steps}, {"random", random}};
+    replace(&text, told(content), with, sizeof with / sizeof *with);
+    text_of texts[] = {{KEY, text.data}, {"producer", PRODUCER}};
+    uint32_t crc = 0;
+    if (text.failed || !metadata_checksum(texts, 2, &crc))
+        goto end;
+    burn_text_add(&sums, "{\"%s\": %lu", KEY, (unsigned long)crc);
+    for (int64_t i = 0; i < facts->name_count; i++) {
+        const burn_state_name *name = &facts->names[i];
+        burn_text_add(&sums, ", ");
+        burn_text_string(&sums, name->name, 1);
+        crc = tensor_checksum(name->name, &facts->states[name->state], content->states[name->state]);
+        burn_text_add(&sums, ": %lu", (unsigned long)crc);
+    }
+    burn_text_add(&sums, "}");
+    if (sums.failed)
+        goto end;
+    burn_text_bytes(out, "\0\0\0\0\0\0\0", HEAD);
+    burn_text_add(out, "{\"__metadata__\":{\"producer\":\"%s\",\"%s\":", PRODUCER, KEY);
+    burn_text_string(out, text.data, 1);
+    burn_text_add(out, ",\"%s\":", CHECKSUMS);
+    burn_text_string(out, sums.data, 1);
+    burn_text_add(out, "}");
+    int64_t at = 0;
+    for (int32_t item = LARGEST_ITEM; item; item /= 2) /* the largest elements first: each tensor is aligned to its own */
+        for (int64_t i = 0; i < facts->name_count; i++) {
+            const burn_state *state = &facts->states[facts->names[i].state];
+            if (state->item != item)
+                continue;
+            burn_text_add(out, ",");
+            burn_text_string(out, facts->names[i].name, 1);
+            burn_text_add(out, ":{\"dtype\":\"%s\",\"shape\":[", state->code);
+            for (int32_t axis = 0; axis < state->rank; axis++)
+                burn_text_add(out, "%s%lld", axis ? "," : "", (long long)state->dims[axis]);
+            burn_text_add(out, "],\"data_offsets\":[%lld,%lld]}", (long long)at, (long long)(at + state->bytes));
+            at += state->bytes;
+        }
+    burn_text_add(out, "}");
+    while (!out->failed && out->length % ALIGNED)
+        burn_text_add(out, " ");
+    for (int byte = 0; byte < HEAD && !out->failed; byte++)
+        out->data[byte] = (char)((out->length - HEAD) >> 8 * byte & 0xff);
+end:
+    out->failed |= text.failed | sums.failed | !sums.data;
+    free(text.data);
+    free(sums.data);
+    return !out->failed;
+}
+
+int32_t burn_trainer_save_to(burn_trainer *trainer, burn_sink sink, void *context) {
+    if (!trainer)
+        return burn_model_fail(BURN_E_ARGUMENT, "there is no trainer: a null pointer");
+    burn_trainer_content content = burn_trainer_hold(trainer);
+    const burn_trainer_facts *facts = content.facts;
+    burn_text text = {0};
+    int ok = header(&content, &text), written = ok && sink(context, text.data, text.length);
+    for (int32_t item = LARGEST_ITEM; item; item /= 2)
+        for (int64_t i = 0; i < facts->name_count && written; i++) {
+            const burn_state *state = &facts->states[facts->names[i].state];
+            if (state->item == item && state->bytes)
+                written = sink(context, content.states[facts->names[i].state], (size_t)state->bytes);
+        }
+    free(text.data);
+    burn_trainer_let(trainer);
+    if (!ok)
+        return no_memory();
+    return written ? BURN_DONE : burn_model_fail(BURN_E_CHECKPOINT, "the checkpoint cannot be written");
+}
+
+/* ---- reading ----------------------------------------------------------------------------------------------------- */
+
+typedef struct reading {
+    const burn_trainer_content *content;
+    const char *what; /* the file */
+    char *head;       /* JSON */
+    const unsigned char *tensors;
+    int64_t tensor_bytes;
+    char *told, *sums; /* of the metadata, or NULL */
+    uint32_t crc;      /* of the metadata */
+    const unsigned char **found; /* by name: its elements in the file, or NULL */
+} reading;
+
+static int32_t wrong(const reading *r, const char *text) {
+    return burn_model_fail(BURN_E_CHECKPOINT, "%s: %s", r->what, text);
+}
+
+static int32_t damaged(const reading *r) { return wrong(r, "it is damaged, or no safetensors file"); }
+
+static int32_t read_metadata(reading *r, const char *object) {
+    text_of texts[MOST_TEXTS];
+    size_t count = 0;
+    burn_member member;
+    int32_t code = BURN_DONE;
+    int state = 1;
+    for (const char *at = object; code == BURN_DONE && (state = burn_json_next(&at, &member)) > 0;) {
+        char *key = burn_json_string(member.key, member.key_end);
+        char *value = burn_json_string(member.value, member.value_end);
+        if (!key || !value || count == MOST_TEXTS)
+            code = damaged(r);
+        else if (strcmp(key, PARTS) == 0)
+            code = wrong(r, "its tensors are divided over the files of several processes; burn.train reads it");
+        else if (strcmp(key, CHECKSUMS) == 0) {
+            r->sums = value;
+            value = NULL;
+        } else if (strcmp(key, "burn.dtypes") != 0) {
+            texts[count++] = (text_of){key, value};
+            key = value = NULL;
+        }
+        free(key);
+        free(value);
+    }
+    if (code == BURN_DONE && (state < 0 || !metadata_checksum(texts, count, &r->crc)))
+        code = damaged(r);
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(texts[i].key, KEY) == 0) {
+            r->told = texts[i].value;
+            texts[i].value = NULL;
+        }
+        free(texts[i].key);
+        free(texts[i].value);
+    }
+    return code;
+}
+
+static int begins(const char *text, const char *start) { return strncmp(text, start, strlen(start)) == 0; }
+
+/* Elements, type and sizes of a tensor in the file; 0: malformed. */
+static int entry(const reading *r, const burn_member *member, const burn_state *state, int *fits,
+                 const unsigned char **data, int64_t *bytes) {
+    burn_member item;
+    uint64_t ends[2] = {0, 0}, size;
+    burn_member dtype = member_of(member->value, "dtype"), shape = member_of(member->value, "shape");
+    burn_member offsets = member_of(member->value, "data_offsets");
+    if (!dtype.key || !shape.key || !offsets.key)
+        return 0;
+    int count = 0, rank = 0;
+    for (const char *at = offsets.value; burn_json_next(&at, &item) > 0; count++)
+        if (count == 2 || !burn_json_number(item.value, item.value_end, &ends[count]))
+            return 0;
+    if (count != 2 || ends[0] > ends[1] || ends[1] > (uint64_t)r->tensor_bytes)
+        return 0;
+    *fits = !state || burn_json_is(dtype.value, dtype.value_end, state->code);
+    for (const char *at = shape.value; burn_json_next(&at, &item) > 0; rank++) {
+        if (!burn_json_number(item.value, item.value_end, &size))
+            return 0;
+        *fits &= !state || (rank < state->rank && state->dims[rank] == (int64_t)size);
+    }
+    *fits &= !state || rank == state->rank;
+    *data = r->tensors + ends[0];
+    *bytes = (int64_t)(ends[1] - ends[0]);
+    return !state || !*fits || *bytes == state->bytes;
+}
+
+static int64_t number(const burn_trainer_facts *facts, const char *name) {
+    for (int64_t i = 0; i < facts->name_count; i++)
+        if (strcmp(facts->names[i].name, name) == 0)
+            return i;
+    return -1;
+}
+
+/* 1 for a tensor of a model, an optimizer or a step that this training does not have. A file of weights has only a model's. */
+static int is_strange(const reading *r, const char *name) {
+    return !r->told || begins(name, MODEL) || begins(name, "optimizer.") || begins(name, "step.") || begins(name, "other.");
+}
+
+static int32_t stranger(const reading *r, const char *name) {
+    burn_text text = {0};
+    burn_text_string(&text, name, 1); /* a damaged name may hold any bytes */
+    int32_t code = text.failed ? no_memory()
+                               : burn_model_fail(BURN_E_CHECKPOINT,
+                                                 "%s: the tensor %s is of another training: there is no such tensor here",
+                                                 r->what, text.data);
+    free(text.data);
+    return code;
+}
+
+static int32_t read_entries(reading *r) {
+    const burn_trainer_facts *facts = r->content->facts;
+    burn_member member;
+    int state, fits = 0;
+    int64_t bytes = 0;
+    for (const char *at = r->head; (state = burn_json_next(&at, &member)) > 0;) {
+        const unsigned char *data = NULL;
+        if (!member.key || *member.value != '{')
+            return damaged(r);
+        if (burn_json_is(member.key, member.key_end, "__metadata__"))
+            continue;
+        char *name = burn_json_string(member.key, member.key_end);
+        if (!name)
+            return damaged(r);
+        burn_text full = {0};
+        burn_text_add(&full, "%s%s", r->told ? "" : MODEL, name);
+        free(name);
+        if (full.failed)
+            return no_memory();
+        int64_t found = number(facts, full.data);
+        const burn_state *known = found < 0 ? NULL : &facts->states[facts->names[found].state];
+        int32_t code = BURN_DONE;
+        if (!entry(r, &member, known, &fits, &data, &bytes) || (known && r->found[found]))
+            code = damaged(r);
+        else if (!fits)
+            code = burn_model_fail(BURN_E_CHECKPOINT, "%s: '%s' is not %s: it is of another model", r->what, full.data,
+                                   known->type);
+        else if (known)
+            r->found[found] = data;
+        else if (begins(full.data, "optimizer.") && strstr(full.data, "count.") && bytes == 8)
+            r->found[facts->name_count] = data; /* looked at when all are read */
+        else if (is_strange(r, full.data))
+            code = stranger(r, full.data);
+        free(full.data);
+        if (code != BURN_DONE)
+            return code;
+    }
+    return state < 0 ? damaged(r) : BURN_DONE;
+}
+
+/* Every state has elements. Counts of steps that the file or this training does not keep apart equal the number of all steps. */
+static int32_t complete(reading *r) {
+    const burn_trainer_facts *facts = r->content->facts;
+    const unsigned char *steps = NULL;
+    for (int64_t i = 0; i < facts->name_count; i++) {
+        const burn_state_name *name = &facts->names[i];
+        for (int64_t k = 0; k < facts->name_count && name->counts >= 0 && !r->found[i]; k++)
+            if (facts->names[k].state == name->counts && facts->names[k].counts < 0)
+                r->found[i] = r->found[k];
+        if (!r->found[i] && (r->told || begins(name->name, MODEL)))
+            return burn_model_fail(BURN_E_CHECKPOINT, "%s: '%s' is missing: it is of another training", r->what, name->name);
+        if (strcmp(name->name, "optimizer.steps") == 0)
+            steps = r->found[i];
+        for (int64_t k = 0; k < i; k++)
+            if (facts->names[k].state == name->state && r->found[i] && r->found[k] &&
+                memcmp(r->found[i], r->found[k], (size_t)facts->states[name->state].bytes) != 0)
+                return burn_model_fail(BURN_E_CHECKPOINT, "%s: '%s' and '%s' differ: this training counts both as one", r->what,
+                                       name->name, facts->names[k].name);
+    }
+    const unsigned char *apart = r->found[facts->name_count];
+    if (apart && (!steps || memcmp(apart, steps, 8) != 0))
+        return wrong(r, "it counts the steps of some parameters apart, and this training does not");
+    return BURN_DONE;
+}
+
+static int32_t verify(const reading *r) {
+    const burn_trainer_facts *facts = r->content->facts;
+    uint64_t sum = 0, format = 0;
+    if (!number_of(r->told, "format", &format) || format < 1 || format > 2)
+        return wrong(r, "it is a checkpoint of another version of burn");
+    if (!r->sums)
+        return format == 1 ? BURN_DONE : damaged(r);
+    if (!number_of(r->sums, KEY, &sum) || sum != r->crc)
+        return damaged(r);
+    for (int64_t i = 0; i < facts->name_count; i++) {
+        const burn_state_name *name = &facts->names[i];
+        burn_text key = {0};
+        burn_text_string(&key, name->name, 1);
+        burn_member member;
+        int known = 0, same = 0;
+        for (const char *at = r->sums; !key.failed && burn_json_next(&at, &member) > 0;) {
+            known = member.key && (size_t)(member.key_end - member.key) == key.length &&
+                    memcmp(member.key, key.data, key.length) == 0;
+            if (known && burn_json_number(member.value, member.value_end, &sum))
+                same = sum == tensor_checksum(name->name, &facts->states[name->state], r->found[i]);
+            if (known)
+                break;
+        }
+        free(key.data);
+        if (key.failed)
+            return no_memory();
+        if ((known && !same) || (!known && name->counts < 0))
+            return burn_model_fail(BURN_E_CHECKPOINT, "%s is damaged: the checksum of '%s' is wrong", r->what, name->name);
+    }
+    return BURN_DONE;
+}
+
+/* Which parameters are frozen is part of the program. */
+static int32_t same_frozen(const reading *r) {
+    burn_member own = member_of(r->content->facts->checkpoint, "frozen"), given = member_of(r->told, "frozen");
+    size_t bytes = own.key ? (size_t)(own.value_end - own.value) : 0;
+    if (own.key && given.key &&
+        ((size_t)(given.value_end - given.value) != bytes || memcmp(own.value, given.value, bytes) != 0))
+        return wrong(r, "other parameters are frozen than in the compiled step");
+    return BURN_DONE;
+}
+
+static void take(reading *r) {
+    const burn_trainer_content *content = r->content;
+    const burn_trainer_facts *facts = content->facts;
+    for (int64_t i = 0; i < facts->name_count; i++) {
+        const burn_state *state = &facts->states[facts->names[i].state];
+        if (r->found[i] && state->bytes)
+            memcpy(content->states[facts->names[i].state], r->found[i], (size_t)state->bytes);
+    }
+    if (!r->told)
+        return;
+    burn_member random = member_of(r->told, "random"), item;
+    uint64_t steps = 0, words[2] = {0, 0};
+    if (number_of(r->told, "step", &steps))
+        *content->steps = (int64_t)steps;
+    int count = 0;
+    for (const char *at = random.value; random.key && count < 2 && burn_json_next(&at, &item) > 0;)
+        count += burn_json_number(item.value, item.value_end, &words[count]);
+    if (count == 2) {
+        *content->seed = words[0];
+        *content->draws = words[1];
+    }
+    free(*content->checkpoint);
+    *content->checkpoint = r->told;
+    r->told = NULL;
+}
+
+static int32_t read_checkpoint(reading *r, const unsigned char *data, int64_t bytes) {
+    uint64_t length = 0;
+    for (int byte = 0; byte < HEAD && bytes >= HEAD; byte++)
+        length |= (uint64_t)data[byte] << 8 * byte;
+    if (bytes < HEAD || length > MOST_HEADER || length > (uint64_t)bytes - HEAD)
+        return damaged(r);
+    r->head = malloc((size_t)length + 1);
+    r->found = calloc((size_t)r->content->facts->name_count + 1, sizeof *r->found);
+    if (!r->head || !r->found)
+        return no_memory();
+    memcpy(r->head, data + HEAD, (size_t)length);
+    r->head[length] = 0;
+    r->tensors = data + HEAD + length;
+    r->tensor_bytes = bytes - HEAD - (int64_t)length;
+    burn_member metadata = member_of(r->head, "__metadata__");
+    int32_t code = metadata.key && *metadata.value == '{' ? read_metadata(r, metadata.value) : BURN_DONE;
+    if (code == BURN_DONE)
+        code = read_entries(r);
+    if (code == BURN_DONE)
+        code = complete(r);
+    if (code == BURN_DONE && r->told)
+        code = verify(r);
+    if (code == BURN_DONE && r->told)
+        code = same_frozen(r);
+    if (code == BURN_DONE)
+        take(r);
+    return code;
+}
+
+int32_t burn_trainer_load_from(burn_trainer *trainer, const unsigned char *data, int64_t bytes, const char *what) {
+    if (!trainer || !data)
+        return burn_model_fail(BURN_E_ARGUMENT, "there is no trainer, or no checkpoint: a null pointer");
+    burn_trainer_content content = burn_trainer_hold(trainer);
+    reading r = {.content = &content, .what = what};
+    int32_t code = read_checkpoint(&r, data, bytes);
+    free(r.head);
+    free(r.told);
+    free(r.sums);
+    free((void *)r.found);
+    burn_trainer_let(trainer);
+    return code;
+}
+
+/* ---- files ------------------------------------------------------------------------------------------------------- */
+
+#ifndef __wasm__
+static int into_file(void *context, const void *data, size_t bytes) {
+    return fwrite(data, 1, bytes, (FILE *)context) == bytes;
+}
+
+int32_t burn_trainer_save(burn_trainer *trainer, const char *path) {
+    burn_new_file file;
+    if (!trainer || !path)
+        return burn_model_fail(BURN_E_ARGUMENT, "there is no trainer, or no path: a null pointer");
+    if (burn_file_begin(&file, path) != 0)
+        return burn_model_fail(BURN_E_CHECKPOINT, "%s: %s", path, strerror(errno));
+    int32_t code = burn_trainer_save_to(trainer, into_file, file.stream);
+    if (burn_file_end(&file, code == BURN_DONE) != 0 && code != BURN_E_OUT_OF_MEMORY)
+        return burn_model_fail(BURN_E_CHECKPOINT, "%s: %s", path, strerror(errno));
+    return code;
+}
+
+int32_t burn_trainer_load(burn_trainer *trainer, const char *path) {
+    if (!trainer || !path)
+        return burn_model_fail(BURN_E_ARGUMENT, "there is no trainer, or no path: a null pointer");
+    FILE *file = fopen(path, "rb");
+    if (!file)
+        return burn_model_fail(BURN_E_CHECKPOINT, "%s: %s", path, strerror(errno));
+    size_t room = 1 << 16, used = 0, got;
+    unsigned char *data = malloc(room);
+    while (data && (got = fread(data + used, 1, room - used, file)) > 0) {
+        used += got;
+        if (used == room) {
+            unsigned char *more = room <= SIZE_MAX / 2 ? realloc(data, room *= 2) : NULL;
+            if (!more)
+                free(data);
+            data = more;
+        }
+    }
+    int failed = ferror(file);
+    fclose(file);
+    int32_t code = !data ? no_memory()
+                   : failed ? burn_model_fail(BURN_E_CHECKPOINT, "%s cannot be read", path)
+                            : burn_trainer_load_from(trainer, data, (int64_t)used, path);
+    free(data);
+    return code;
+}
+#endif

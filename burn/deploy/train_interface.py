@@ -1,0 +1,299 @@
+"""The C interface of a compiled training: its header, and the C file with its tables (native/train/train.h)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from burn.deploy import header, tables
+from burn.deploy.header import Function
+from burn.deploy.interface import Interface
+from burn.deploy.training import Part, State, Training
+from burn.importers.weights.safetensors import CODES as SAFETENSORS
+from burn.runtime.dtypes import numpy_dtype
+from burn.train.checkpoints import FORMAT
+
+_CODES = {dtype: code for code, dtype in SAFETENSORS.items()}
+
+OTHERS = "F32"
+"""For states that are in no checkpoint, whose element types safetensors may lack."""
+
+
+@dataclass(frozen=True)
+class TrainInterface:
+    """The functions of a training are named <name>_step and so on. batch: the size that is the first axis of all tensors of a
+    batch which have one, or None: it is a number, or there is none."""
+
+    name: str
+    step: Interface
+    predict: Interface | None
+
+    @property
+    def batch(self) -> str | None:
+        """The first size that is the first axis of a batch's tensor."""
+        firsts = [p.spec.dims[0] for p in self.step.inputs if p.spec.dims]
+        return next((d for d in firsts if isinstance(d, str) and d in self.step.symbols), None)
+
+
+def functions(interface: TrainInterface) -> list[Function]:
+    """Every function of the header, in order."""
+    name, model = interface.name, f"{interface.name}_model *model"
+    made = [
+        (
+            "create",
+            f"int32_t {name}_create({name}_model **model, const char *weights)",
+            "Makes a training in its initial state: that of the Python step when it was compiled. weights: the path of its file "
+            "of weights; NULL if they are in the library. 0, or an error (enum burn_code).",
+        ),
+        ("destroy", f"void {name}_destroy({model})", "Frees it; no call may be under way. Accepts NULL."),
+    ]
+    made += _calls(
+        name,
+        "step",
+        interface.step,
+        "One training step: a batch comes in, the state changes, and the loss of the parameters before the step goes out. A "
+        "call with the sizes of the call before allocates no memory. After an error parameters and the optimizer's state "
+        "are unchanged.",
+    )
+    if interface.predict is not None:
+        made += _calls(
+            name, "predict", interface.predict, "Inference with the current parameters. The state does not change."
+        )
+    made += [
+        ("free", f"void {name}_free(burn_tensor *tensor)", "Frees an output that a call with tensors allocated."),
+        (
+            "save",
+            f"int32_t {name}_save({model}, const char *path)",
+            "Writes a checkpoint: parameters, the optimizer's state, random state. The file appears whole or not at all. It is a "
+            "safetensors file that burn.train reads (Step.load, Learner.fit(resume=path)).",
+        ),
+        (
+            "load",
+            f"int32_t {name}_load({model}, const char *path)",
+            "Restores the state of a checkpoint, also of one that burn.train wrote; or the model's parameters of a safetensors "
+            "file that has nothing else. After an error the state is unchanged.",
+        ),
+        (
+            "read",
+            f"int32_t {name}_read({model}, const char *tensor, void *data, int64_t bytes)",
+            'Copies a tensor of the state by its name in checkpoints ("model.head.weight"), whose bytes must be as many '
+            "as given.",
+        ),
+        (
+            "write",
+            f"int32_t {name}_write({model}, const char *tensor, const void *data, int64_t bytes)",
+            "Replaces a tensor of the state.",
+        ),
+        (
+            "steps",
+            f"int64_t {name}_steps({model})",
+            "How many steps were made, those before the loaded checkpoint among them.",
+        ),
+        (
+            "seed",
+            f"int32_t {name}_seed({model}, uint64_t seed)",
+            "Starts the random numbers of the following calls from a seed, as burn.manual_seed does.",
+        ),
+        ("error", f"const char *{name}_error(void)", "The message of this thread's last call that failed."),
+        ("about", f"const char *{name}_about(void)", "Inputs, outputs, the state's tensors and the target, as JSON."),
+        (
+            "set_threads",
+            f"void {name}_set_threads(int32_t threads)",
+            "The number of threads of a call; at first BURN_NUM_THREADS, or the number of cores.",
+        ),
+    ]
+    return [Function(verb, prototype, comment) for verb, prototype, comment in made]
+
+
+def _calls(name: str, verb: str, of: Interface, comment: str) -> list[tuple[str, str, str]]:
+    sizes = [f"int64_t {size}" for size in of.sizes]
+    made = []
+    if of.is_sized:
+        inputs = [f"const {p.c_type} *{p.name}" for p in of.inputs]
+        outputs = [f"{p.c_type} *{p.name}" for p in of.outputs]
+        arguments = ", ".join([f"{name}_model *model", *sizes, *inputs, *outputs])
+        made.append((verb, f"int32_t {name}_{verb}({arguments})", comment))
+    with_tensors = (
+        f"int32_t {name}_{verb}_tensors({name}_model *model, const burn_tensor *inputs, burn_tensor *outputs)"
+    )
+    more = "The same with tensors, in the order above. An output without data is allocated, and its caller's to free."
+    made.append((f"{verb}_tensors", with_tensors, more if of.is_sized else f"{comment} {more}"))
+    dims = ", ".join([*sizes, "int32_t number", "int64_t *dims"])
+    about = f"The sizes of an output of {verb} by its number; -1 stands for one that only the call can tell."
+    return [*made, (f"{verb}_dims", f"int32_t {name}_{verb}_dims({dims})", about)]
+
+
+def text_of_header(interface: TrainInterface, version: str) -> str:
+    """The C header, which C++ also takes."""
+    parts = [("step", interface.step), *([("predict", interface.predict)] if interface.predict else [])]
+    lines = [f"The training {interface.name}, made by burn-compile {version}."]
+    for verb, of in parts:
+        lines += ["", *header.described(of, f"{verb}: ")]
+    counts = {
+        f"{interface.name.upper()}_{verb.upper()}_{kind}": len(found)
+        for verb, of in parts
+        for kind, found in (("INPUTS", of.inputs), ("OUTPUTS", of.outputs))
+    }
+    about = (
+        "A training: parameters, the optimizer's state, random state. Any number of threads may call it; the calls run one\n"
+        " * after another. Several trainings run at the same time."
+    )
+    return header.header_of(interface.name, lines, counts, about, functions(interface))
+
+
+# ---- tables ----------------------------------------------------------------------------------------------------------
+
+
+def source(
+    interface: TrainInterface,
+    training: Training,
+    offsets: Sequence[int],
+    version: str,
+    about: str,
+) -> str:
+    """The C file of the functions and the tables besides those of the two programs. offsets: where the first elements of each
+    state are in the weights, or -1: they are zeros."""
+    name = interface.name
+    externs = [f"extern const burn_model_facts {name}_{verb}_facts;" for verb in _parts(training)]
+    names = [
+        f"{{{tables.text(n)}, {number}, {_counts(n, training.states)}}}"
+        for number, state in enumerate(training.states)
+        for n in state.names
+    ]
+    parts = [
+        '#include "train.h"',
+        text_of_header(interface, version),
+        *externs,
+        *_states(training.states, offsets),
+        tables.table("burn_state_name", "names", names),
+        *(
+            f"static const int32_t {verb}_{which}[] = {{{', '.join(map(str, numbers)) or '0'}}};"
+            for verb, part in _parts(training).items()
+            for which, numbers in (("takes", part.takes), ("gives", part.gives))
+        ),
+        f"static const char about[] =\n{tables.long_text(about)};",
+        f"static const char checkpoint[] =\n{tables.long_text(json.dumps({'format': FORMAT, **training.facts}))};",
+        _facts(interface, training, len(names)),
+        *_functions(interface),
+        "#ifdef BURN_PROGRAM\nconst burn_trainer_facts *const burn_main_trainer = &facts;\n#endif",
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _parts(training: Training) -> dict[str, Part]:
+    return {"step": training.step} | ({"predict": training.predict} if training.predict else {})
+
+
+def _counts(name: str, states: Sequence[State]) -> int:
+    """The number of the state with all steps of an optimizer, for its count of some parameters' steps; else -1."""
+    head, found, _ = name.partition("count.")
+    if not found or not head.startswith("optimizer."):
+        return -1
+    return next((i for i, s in enumerate(states) if f"{head}steps" in s.names), -1)
+
+
+def _states(states: Sequence[State], offsets: Sequence[int]) -> list[str]:
+    lines, rows = [], []
+    for number, (state, offset) in enumerate(zip(states, offsets, strict=True)):
+        type_ = state.tensor.type
+        dims = [int(d) for d in type_.shape]  # type: ignore[arg-type]  # a parameter's sizes are numbers
+        item, count = numpy_dtype(type_.dtype).itemsize, 1
+        for dim in dims:
+            count *= dim
+        lines.append(f"static const int64_t state_{number}[] = {{{', '.join(f'INT64_C({d})' for d in dims) or '0'}}};")
+        code = _CODES.get(type_.dtype, OTHERS)
+        rows.append(
+            f"{{{tables.text(str(type_))}, {tables.text(type_.dtype)}, {tables.text(code)}, {len(dims)}, {item}, "
+            f"state_{number}, INT64_C({count * item}), INT64_C({offset})}}"
+        )
+    return ["\n".join(lines), tables.table("burn_state", "states", rows)]
+
+
+def _facts(interface: TrainInterface, training: Training, names: int) -> str:
+    fields: dict[str, object] = {
+        verb: f"{{&{interface.name}_{verb}_facts, {verb}_takes, {verb}_gives, {len(part.takes)}, {len(part.gives)}}}"
+        for verb, part in _parts(training).items()
+    }
+    seed, draws = training.random
+    batch = interface.batch
+    fields |= {
+        "about": "about",
+        "states": "states",
+        "state_count": len(training.states),
+        "names": "names",
+        "name_count": names,
+        "seed": f"UINT64_C({seed})",
+        "draws": f"UINT64_C({draws})",
+        "checkpoint": "checkpoint",
+        "steps": f"INT64_C({training.facts['step']})",
+        "batch": "0" if batch is None else tables.text(batch),
+    }
+    lines = "".join(f"    .{key} = {value},\n" for key, value in fields.items())
+    return f"static const burn_trainer_facts facts = {{\n{lines}}};"
+
+
+def _functions(interface: TrainInterface) -> list[str]:
+    trainer = "(burn_trainer *)model"
+    bodies = {
+        "create": "return burn_trainer_create(&facts, weights, (burn_trainer **)model);",
+        "destroy": f"burn_trainer_destroy({trainer});",
+        "free": "burn_model_free(tensor);",
+        "save": f"return burn_trainer_save({trainer}, path);",
+        "load": f"return burn_trainer_load({trainer}, path);",
+        "read": f"return burn_trainer_read({trainer}, tensor, data, bytes);",
+        "write": f"return burn_trainer_write({trainer}, tensor, data, bytes);",
+        "steps": f"return burn_trainer_steps({trainer});",
+        "seed": f"return burn_trainer_seed({trainer}, seed);",
+        "error": "return burn_model_error();",
+        "about": "return about;",
+        "set_threads": "burn_pool_set_threads(threads);",
+    }
+    for verb, of in (("step", interface.step), ("predict", interface.predict)):
+        if of is None:
+            continue
+        sizes = tables.array("const int64_t", "sizes", of.sizes)
+        call = f"return burn_trainer_{verb}({trainer}, sizes, burn_in, burn_out);"
+        inputs = tables.array("const void *const", "burn_in", [p.name for p in of.inputs])
+        outputs = tables.array("void *const", "burn_out", [p.name for p in of.outputs])
+        bodies[verb] = "\n    ".join([sizes, inputs, outputs, call])
+        bodies[f"{verb}_tensors"] = f"return burn_trainer_{verb}_tensors({trainer}, inputs, outputs);"
+        dims = f"return burn_model_dims(&{interface.name}_{verb}_facts, sizes, number, dims);"
+        bodies[f"{verb}_dims"] = f"{sizes}\n    {dims}"
+    return [f"{f.prototype} {{\n    {bodies[f.verb]}\n}}" for f in functions(interface)]
+
+
+def about(
+    interface: TrainInterface,
+    training: Training,
+    version: str,
+    target: str,
+    features: Sequence[str],
+    weights: tuple[int, str],
+) -> str:
+    """The training for machines that ask: JSON. weights: their bytes, and their file or ""."""
+
+    def described(of: Interface) -> dict[str, Any]:
+        return {
+            "sizes": list(of.symbols),
+            "inputs": tables.described(of.inputs),
+            "outputs": tables.described(of.outputs),
+        }
+
+    found = {
+        "name": interface.name,
+        "burn": version,
+        "target": target,
+        "features": list(features),
+        "step": described(interface.step),
+        "predict": None if interface.predict is None else described(interface.predict),
+        "batch": interface.batch,
+        "state": [
+            {"name": name, "dtype": s.tensor.type.dtype, "dims": list(s.tensor.type.shape)}
+            for s in training.states
+            for name in s.names
+        ],
+        "weights": {"bytes": weights[0], "file": weights[1] or None},
+    }
+    return json.dumps(found, separators=(",", ":"))
