@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import math
 import sys
-import time
 from collections.abc import Callable, Collection
 from contextlib import nullcontext
 from functools import partial
@@ -15,11 +13,12 @@ from typing import Any
 import click
 
 from burn.bench.cold import measure
-from burn.bench.interleave import Plan, bind, interleave
+from burn.bench.comparison import compare
+from burn.bench.interleave import Plan, bind
 from burn.bench.load import Others
 from burn.bench.pauses import BUSY, after_pauses, busy_neighbour
-from burn.bench.peers import HOST, PEERS, FilePeer, Where
-from burn.bench.report import Result, Row, as_json, difference, show
+from burn.bench.peers import PEERS, FilePeer, Where
+from burn.bench.report import Result, as_json, show
 from burn.bench.subject import Feeds, Subject, find
 from burn.bench.training import CLOSE, STEPPERS, Setting, Trained, show_trained
 from burn.bench.training import measure as trained
@@ -143,7 +142,7 @@ def models(
         results, profiles = [], {}
         for number, subject in enumerate(subjects, 1):
             log.print(f"[{number}/{len(subjects)}] {subject.label}")
-            results.append(_time(subject, peers, reference, threads, Plan(runs, rounds), where))
+            results.append(compare(subject, peers, reference, threads, Plan(runs, rounds), where))
             if pauses:
                 _add_pauses(results[-1], subject, threads, where, beside)
             if cold:
@@ -214,37 +213,6 @@ def _profiled(subject: Subject, threads: int, precision: str, autotune: str | No
     with Others() as others:
         profile, roof = executable.profile(**subject.feeds, repeat=PROFILED), measured()
     return profiled(profile, roof, others)
-
-
-def _time(subject: Subject, peers: list[str], reference: str, threads: int, plan: Plan, where: Where = HOST) -> Result:
-    """Loads every engine, compares the results, and alternates timed runs; an engine's error goes into its row."""
-    rows = {name: Row(name, absent=PEERS[name].lacks(subject, where)) for name in peers}
-    engines: dict[str, Callable[[], Feeds]] = {}
-    outputs: dict[str, Feeds] = {}
-    for name, row in rows.items():
-        if row.absent:
-            continue
-        start = time.perf_counter()
-        try:
-            run = PEERS[name].load(subject, threads, None, where)
-            row.load = time.perf_counter() - start
-            outputs[name] = {key: value.copy() for key, value in run(subject.feeds).items()}
-            engines[name] = partial(run, subject.feeds)
-        except Exception as error:  # whatever a peer raises belongs in its row
-            row.error = f"{type(error).__name__}: {error}".splitlines()[0]
-    for name in engines:
-        other = next((peer for peer in outputs if peer not in (name, "burn")), None)
-        if other is not None:
-            try:
-                rows[name].difference = difference(outputs[name], outputs[other])
-            except ValueError as error:
-                rows[name].error = f"not the same as {other}: {error}"
-    engines = {name: run for name, run in engines.items() if not rows[name].error}
-    measured = interleave(engines, plan)
-    for name, timing in measured.timings.items():
-        rows[name].timing = timing
-        rows[name].ratio = timing.ratio(measured.timings[reference]) if reference in measured.timings else math.nan
-    return Result(subject.label, str(subject.path), list(rows.values()), measured.others, measured.restless)
 
 
 def _add_pauses(result: Result, subject: Subject, threads: int, where: Where, beside: str | None) -> None:
