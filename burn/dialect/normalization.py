@@ -244,10 +244,15 @@ class GroupNorm(Op, name="group_norm", batching=by_channel):
     def decompose(cls, x: ir.Value, scale, bias, groups: int, epsilon: float) -> ir.Value:
         type_ = type_of(x)
         batch, channels, *spatial = type_.shape
-        grouped = reshape(convert(x, wide(type_.dtype)), (batch, groups, channels // groups, *spatial))
-        result = reshape(standardise(grouped, tuple(range(2, len(spatial) + 3)), epsilon), type_.shape)
-        scale, bias = _by_channel(x, scale, bias)
-        return convert(_affine(result, scale, bias), type_.dtype)
+        check_channels(x, scale, bias)
+        # All ops between the reshapes are of one shape, so that one kernel computes them. One group needs no reshapes.
+        apart = (channels,) if groups == 1 else (groups, channels // groups)
+        ones = (1,) * len(spatial)
+        scale, bias = (v if v is None else reshape(v, (1, *apart, *ones)) for v in (scale, bias))
+        grouped = convert(reshape(x, (batch, *apart, *spatial)), wide(type_.dtype))
+        first = len(apart)
+        result = standardise(grouped, tuple(range(first, first + 1 + len(spatial))), epsilon)
+        return reshape(convert(_affine(result, scale, bias), type_.dtype), type_.shape)
 
 
 class LpNorm(Op, name="lp_norm", batching=leading("axis")):

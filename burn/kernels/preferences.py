@@ -45,7 +45,8 @@ class Preferences:
     These axes are then one axis, and a variance needs one pass over them. None: blocks consist of whole axes if those
     fit.
 
-    `long_rows`: also reduce a few rows of at least this many elements in blocks. 0: never.
+    `long_rows`: also reduce a few rows in blocks if a row has at least this many elements, counted once for each stage that reads
+    it. 0: never.
 
     `column_reduction_width`: compute column reductions in the kernel that already reads the rows, for rows of up to
     this many elements. It processes up to `column_reduction_blocks` blocks of at least `column_reduction_rows` rows,

@@ -118,16 +118,24 @@ def _sunk(op: Op, constant: Constants) -> ir.Value | None:
 
 def _common_order(op: Op, values: Sequence[ir.Value], rank: int, constant: Constants) -> Order | None:
     """The order that the transposed operands share, if moving it costs no new transpose of data. Every other operand
-    must be a constant or have one element along every moved axis. It also suffices if the result is transposed back
+    must be a constant, or its axes must stay in order. It also suffices if the result is transposed back
     later, so that transposing the operand is better."""
     orders = {found[1] for v in values if (found := _behind(v)) is not None and type_of(v).rank == rank}
     if len(orders) != 1:
         return None
     (order,) = orders
     for v in values:
-        if _behind(v) is None and not constant(v) and sum(d != 1 for d in type_of(v).shape) > 1:
+        if _behind(v) is None and not constant(v) and not _is_reshape(v, order, rank):
             return order if _transposed_back(op, order) else None
     return order
+
+
+def _is_reshape(value: ir.Value, order: Order, rank: int) -> bool:
+    """True if the inverse of `order` moves no data of an operand: its axes of more than one element keep their order."""
+    shape = type_of(value).shape
+    long = [axis + rank - len(shape) for axis, d in enumerate(shape) if d != 1]
+    moved = [order[axis] for axis in long]
+    return moved == sorted(moved)
 
 
 def _shared_matmul(values: Sequence[ir.Value]) -> bool:
@@ -188,7 +196,7 @@ def _undo(value: ir.Value, order: Order, rank: int) -> ir.Value:
         value = ops.reshape(value, shape=(*(1,) * (rank - len(shape)), *shape))
     padded = type_of(value).shape
     moved = inverse(order)
-    if sum(d != 1 for d in padded) <= 1:  # one axis of size above 1: a reshape does it
+    if _is_reshape(value, order, rank):
         return ops.reshape(value, shape=tuple(padded[p] for p in moved))
     return transpose(value, moved)
 

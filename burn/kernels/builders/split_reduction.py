@@ -71,7 +71,8 @@ def _pays(kernel: LoopKernel, kept: int, preferences: Preferences, downwards: bo
     rows = product([v.extent for v in inner])
     if not inner or not (1 < kept <= MOST_KEPT if downwards else 0 < kept <= FEW_KEPT):
         return False
-    if not downwards and not (isinstance(rows, int) and rows >= preferences.long_rows > 0):
+    times = sum(bool(s.loops) for s in kernel.stages)  # a norm reads its row for the mean, the variance and the result
+    if not downwards and not (isinstance(rows, int) and rows * times >= preferences.long_rows > 0):
         return False
     if any(b.access == "scratch" for b in kernel.buffers):
         return False

@@ -212,7 +212,7 @@ class Choice:
             and not isinstance(op, Concat)
             and _is_little(other)
             and is_wider(cluster.space, other.space)
-            and self._serves(other, op, cluster)
+            and self._serves(other, op, cluster, views=True)
         )
 
     def _computes_operand(self, other: Cluster, op: Op, cluster: Cluster) -> bool:
@@ -434,9 +434,17 @@ class Choice:
             result = op.operation.results[0]
             wanted = any(self._reads_memory(use.owner, result) for use in result.uses)
             if wanted and not isinstance(op, Reshape):
-                self._start(op)
+                self._take_producer(op, self._start(op))
                 started = True
         return started
+
+    def _take_producer(self, op: Op, cluster: Cluster) -> None:
+        """Computes a cheap loop that only a view in memory reads, such as a weight's cast, where the view reads it."""
+        other = self.cluster_of(self.source(op.x)) if self.preferences.repeat_small else None
+        if other is None or other.kind != "loop" or other.closed or cluster.size + other.size > self.max_ops:
+            return
+        if isinstance(op, Transpose) and _is_little(other) and self._serves(other, op, views=True):
+            self.merge(other, cluster)
 
     def _reads_memory(self, user: ir.Operation | ir.OpView, value: ir.Value) -> bool:
         operation = user.operation

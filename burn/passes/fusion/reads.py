@@ -38,7 +38,14 @@ def _load_of(value: ir.Value, is_materialised: Callable[[Op], bool]) -> Load | N
 
 
 def contiguous(user: Op, value: ir.Value, is_materialised: Callable[[Op], bool], strided: bool) -> bool:
-    """For the rhs of a dot product: True if the columns are contiguous, or `strided` allows strided ones."""
+    """True if a contraction reads a view in place. For the rhs of a dot product: its columns are contiguous, or `strided` allows
+    strided ones. For a convolution's weight: the channels that it sums may also be contiguous, as those of a 1x1 kernel are, if
+    `strided`."""
+    if isinstance(user, Conv) and strided and value == user.weight and value != user.x:
+        load = _load_of(value, is_materialised)
+        assert load is not None
+        last, channels = (_step(load, value, axis) for axis in (-1, -2))
+        return user.layout == "last" and (last == 1 or channels == 1)
     if not isinstance(user, DotGeneral) or user.rhs != value:
         return not isinstance(user, (Conv, PackedConv))
     if strided:
@@ -49,4 +56,10 @@ def contiguous(user: Op, value: ir.Value, is_materialised: Callable[[Op], bool],
         return True
     load = _load_of(value, is_materialised)
     assert load is not None
-    return shape[columns[-1]] == 1 or coefficient(load.offset, LoopVar(f"i{columns[-1]}", shape[columns[-1]])) == 1
+    return _step(load, value, columns[-1]) == 1
+
+
+def _step(load: Load, value: ir.Value, axis: int) -> Dim | None:
+    """Elements between neighbours along an axis; 1 for an axis of one element. None: the address is not linear in it."""
+    shape = type_of(value).shape
+    return 1 if shape[axis] == 1 else coefficient(load.offset, LoopVar(f"i{axis % len(shape)}", shape[axis]))

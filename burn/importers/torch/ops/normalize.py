@@ -77,8 +77,9 @@ def native_group_norm(
 ) -> list[Any]:
     result = ops.group_norm(x, weight, bias, groups=groups, epsilon=epsilon)
     batch, channels, *spatial = type_of(x).shape
-    grouped = reshape(x, (batch, groups, channels // groups, *spatial))
-    return [result, *_statistics(node, grouped, tuple(range(2, len(spatial) + 3)), epsilon)]
+    apart = (channels,) if groups == 1 else (groups, channels // groups)  # as ops.group_norm computes it
+    grouped, first = reshape(x, (batch, *apart, *spatial)), len(apart)
+    return [result, *_statistics(node, grouped, tuple(range(first, first + 1 + len(spatial))), epsilon)]
 
 
 @aten("_native_batch_norm_legit_no_training.default")
