@@ -114,10 +114,11 @@ def main(
     print(f"seeds {seeds.start} to {seeds.stop - 1}", flush=True)
     counts: Counter[str] = Counter()
     failing: list[int] = []
-    start = time.monotonic()
+    start, last = time.monotonic(), ""
     limit = 0 if options.no_limit else memory
     for seed, outcome in outcomes(case, seeds, options.jobs, options.timeout, preload, limit):
         counts[outcome.kind] += 1
+        last = outcome.detail
         if outcome.failed:
             failing.append(seed)
         if outcome.failed or (options.refusals and outcome.kind == "refused"):
@@ -126,4 +127,7 @@ def main(
     print(f"{time.monotonic() - start:.0f} s: {table}")
     if failing:
         print("failing seeds:", *sorted(failing))
+    if counts["skipped"] == sum(counts.values()) > 1:
+        print("every program was skipped; the last one:", last)
+        return 1
     return int(bool(failing))
