@@ -19,14 +19,27 @@ from burn.toolchain import Toolchain
 
 OWN = Path(__file__).parent / "native"
 SHARED = Path(__file__).parents[1] / "runtime" / "native"
-COMMAND = ("main.c", "crc32.c", "files.c", "npz.c", "inflate.c")
+COMMAND = ("main.c", "command.c", "crc32.c", "files.c", "npz.c", "inflate.c")
 """The additional sources of commands."""
 
 _OMITTED = ("elf", "symbols")
 _GPU = ("run_device", "run_recorded", "run_traced", "device", "driver", "gpu")
 """Sources of programs with GPU code; others use `_NO_GPU` instead."""
 _NO_GPU = ("no_gpu",)
-_COLD = ("cpu", "files", "heap", "lib_list", "main", "model", "npz", "run_profile", "sizes", "system", "weights")
+_COLD = (
+    "command",
+    "cpu",
+    "files",
+    "heap",
+    "lib_list",
+    "main",
+    "model",
+    "npz",
+    "run_profile",
+    "sizes",
+    "system",
+    "weights",
+)
 """Sources that run once, or once per call, and not for each element: compiled for size."""
 
 _HALF_CONVERSIONS = ("truncdfhf2", "truncsfhf2", "truncdfbf2", "truncsfbf2", "extendhfsf2")

@@ -48,7 +48,7 @@ def build(kind: str, training: Training, output: Path, options: Options) -> list
     """Writes a training as one of `KINDS`; gives the files, the main one first. Raises CompileError."""
     if kind not in KINDS:
         hint = f"--emit {', '.join(KINDS)}"
-        raise CompileError("a training step is made into a library", [Problem(f"not {kind}", hint=hint)])
+        raise CompileError("a training step is made into a command or a library", [Problem(f"not {kind}", hint=hint)])
     if options.gpus:
         hint = "without --target cuda; burn.train trains on GPUs"
         raise CompileError("training binaries run on CPUs", [Problem(f"the target is {options.gpus[0]}", hint=hint)])
@@ -77,8 +77,6 @@ def _exe(training: Training, output: Path, options: Options) -> list[Path]:
         raise CompileError(f"there are no executables on {options.platform.name}", ["--emit wasm"])
     with tempfile.TemporaryDirectory() as scratch:
         parts = _parts(training, output, options, Path(scratch), is_command=True)
-        if parts.interface.predict is not None and not parts.interface.predict.inputs:
-            raise CompileError("the function for inference takes no inputs", ["--predict none leaves it out"])
         more = [*(NATIVE / name for name in (*LIBRARY, "main.c")), *_own(*_COMMON, *_COMMAND)]
         with _runtime(parts, options, more) as runtime:
             made = Path(scratch) / "program"
@@ -101,7 +99,7 @@ def _static(training: Training, output: Path, options: Options) -> list[Path]:
     return _library(training, output, options, options.platform.static, archive)
 
 
-KINDS: dict[str, Callable[[Training, Path, Options], list[Path]]] = {"shared": _shared, "static": _static}
+KINDS: dict[str, Callable[[Training, Path, Options], list[Path]]] = {"exe": _exe, "shared": _shared, "static": _static}
 
 
 def _library(

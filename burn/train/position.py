@@ -153,6 +153,8 @@ class Position:
 
     def _take_counts(self, saved: Saved) -> None:
         counted = saved.arrays("metrics")
+        if not counted:  # a step's own checkpoint counts nothing: the epoch's values are those of its rest
+            return
         names = {name.rpartition(".")[0] for name in counted if "." in name}
         if saved.facts["batch"] and (differing := names ^ self.tally.metrics.keys()):
             text = f"{', '.join(sorted(differing))}: counted before or from now on, not both"

@@ -314,6 +314,23 @@ int burn_npz_read(const unsigned char *file, int64_t bytes, const char *name, bu
     return -1;
 }
 
+void burn_npz_names(const unsigned char *file, int64_t bytes, char *text, size_t size) {
+    directory found;
+    *text = 0;
+    if (!find_directory(file, bytes, &found))
+        return;
+    const unsigned char *entry = file + found.at, *end = entry + found.bytes;
+    for (size_t used = 0; end - entry >= ENTRY_BYTES && used < size;) {
+        uint64_t names = number(entry + 28, 2), behind = number(entry + 30, 2) + number(entry + 32, 2);
+        if ((uint64_t)(end - entry) < ENTRY_BYTES + names + behind)
+            return;
+        const char *name = (const char *)entry + ENTRY_BYTES;
+        int is_npy = names > 4 && memcmp(name + names - 4, ".npy", 4) == 0;
+        used += (size_t)snprintf(text + used, size - used, "%s%.*s", used ? ", " : "", (int)names - 4 * is_npy, name);
+        entry += ENTRY_BYTES + names + behind;
+    }
+}
+
 /* ---- writing ----------------------------------------------------------------------------------------------------- */
 
 static void store(unsigned char *at, uint64_t value, int bytes) {

@@ -22,6 +22,8 @@ typedef struct burn_array {
 int burn_npy_read(const unsigned char *file, int64_t bytes, burn_array *array, char *error);
 /* -1: there is no array of that name. name NULL: the first one. */
 int burn_npz_read(const unsigned char *file, int64_t bytes, const char *name, burn_array *array, char *error);
+/* The names of all arrays, for people. */
+void burn_npz_names(const unsigned char *file, int64_t bytes, char *text, size_t size);
 void burn_array_free(burn_array *array);
 
 /* The header of a .npy file for a tensor, with its length; text has room for 512 bytes. */
