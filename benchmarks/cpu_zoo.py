@@ -208,7 +208,8 @@ def _save_inputs(path: Path, arrays: Sequence[np.ndarray]) -> None:
     graph = onnx.load(path, load_external_data=False).graph
     weights = {tensor.name for tensor in graph.initializer}
     names = [value.name for value in graph.input if value.name not in weights]
-    np.savez(path.with_suffix(".npz"), **dict(zip(names, arrays, strict=True)))
+    named: dict[str, Any] = dict(zip(names, arrays, strict=True))
+    np.savez(path.with_suffix(".npz"), **named)
 
 
 def subject_of(entry: Entry, batch: int, path: Path) -> Subject:
@@ -284,7 +285,7 @@ def run(args: argparse.Namespace) -> None:
             wave = entries[start : start + args.jobs]
             paths = [Path(folder, f"{start + number}.onnx") for number in range(len(wave))]
             with ThreadPoolExecutor(args.jobs) as pool:
-                ready = list(pool.map(lambda pair: _child("prepare", *pair, args), zip(wave, paths, strict=True)))
+                ready = list(pool.map(lambda entry, path: _child("prepare", entry, path, args), wave, paths))
             for entry, path, (code, output) in zip(wave, paths, ready, strict=True):
                 row = {**entry, "batch": args.batch, "threads": args.threads, "machine": machine()}
                 if code == 0 and time.monotonic() < end:
