@@ -290,7 +290,8 @@ def run(args: argparse.Namespace) -> None:
                 row = {**entry, "batch": args.batch, "threads": args.threads, "machine": machine()}
                 if code == 0 and time.monotonic() < end:
                     code, output = _child("time", entry, path, args)
-                row |= json.loads(output.splitlines()[-1]) if code == 0 else {"error": output[-500:]}
+                lines = [line for line in output.splitlines() if line.startswith("{")]  # engines print other lines
+                row |= json.loads(lines[-1]) if code == 0 else {"error": output[-500:]}
                 print(shown(row), flush=True)
                 file.write(json.dumps(row) + "\n")
                 file.flush()

@@ -1,4 +1,4 @@
-"""Engines on one model: their results compared, their runs timed in turns."""
+"""Engines on one model: their results compared, their runs timed alternately."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Latency of single calls after a pause: a camera's frames, a server's requests.
 
 Back-to-back runs find threads awake and caches filled. After a pause threads sleep, the scheduler chooses CPUs for them
-again, and clocks are lower. The engines alternate by round, each waits until the process is idle, and its calls follow each pause in turn.
+again, and clocks are lower. The engines alternate by round. Each waits until the process is idle, then makes its calls after
+each pause in turn.
 """
 
 from __future__ import annotations
