@@ -30,6 +30,7 @@ from surface import MODULES, Entry, aliases, entries, family  # noqa: E402
 
 TENSOR_FAMILIES = {
     "creation": "Creation", "promotion": "From other libraries", "math": "Functions of elements",
+    "complexes": "Complex numbers",
     "logic": "Comparison, logic and bits", "activations": "Activations", "conversions": "Conversion", "shapes": "Shapes",
     "manipulation": "Rearranging elements", "concatenation": "Concatenation and selection", "reductions": "Reductions",
     "statistics": "Statistics", "contractions": "Matmuls and contractions", "sorting": "Sorting and searching",

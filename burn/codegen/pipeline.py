@@ -80,7 +80,7 @@ def pipeline(
     stored. split_taps: convolutions whose taps lie in padding for a part of the results become several."""
     kept = "+".join(("attention", "windows", *composites, *(["block_dot"] if narrow_weights else [])))
     return Pipeline.of(
-        "simplify{absorb=false},recognise",
+        "lower_complex,simplify{absorb=false},recognise",
         Point.PRECISION,
         "integers,blocks" if narrow_weights else "integers",
         first,
@@ -95,7 +95,7 @@ def pipeline(
     )
 
 
-FOLDING = Pipeline.of("decompose,fuse,release")
+FOLDING = Pipeline.of("lower_complex,decompose,fuse,release")
 """For programs of constants, which run once while another is compiled: quick to compile."""
 
 

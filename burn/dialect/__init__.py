@@ -33,6 +33,7 @@ FAMILIES = (
     "debug",
     "custom",
     "adjoint.marks",
+    "complexes.ops",
     "adjoint.apart",
 )
 """The modules that define ops, primitives first."""

@@ -111,6 +111,7 @@ def _of_angle(g: Value, a: Value, b: Value) -> tuple[Value, Value]:
 _NUMBER = ("float", "int", "uint", "complex")
 _REAL = ("float", "int", "uint")
 _ANY = ("float", "int", "uint", "bool", "complex", "string")
+_FIELD = ("float", "complex")
 _BITS = ("int", "uint", "bool")
 
 FUNCTIONS: tuple[Function, ...] = (
@@ -149,7 +150,7 @@ FUNCTIONS: tuple[Function, ...] = (
         derivative=lambda g, y, a, b: (g, ops.neg(ops.mul(g, ops.floordiv(a, b)))),
     ),
     Function(
-        "pow", 2, "a to the power b, with C pow's edge cases", _REAL,
+        "pow", 2, "a to the power b, with C pow's edge cases", _NUMBER,
         numpy=np.power, expensive=True, onnx="Pow",
         derivative=lambda g, y, a, b: (_of_base(g, a, b), _of_exponent(g, y, a, b)),
     ),
@@ -216,12 +217,12 @@ FUNCTIONS: tuple[Function, ...] = (
         derivative=lambda g, y, x: ops.neg(g),
     ),
     Function(
-        "abs", 1, "the magnitude", _REAL,
+        "abs", 1, "the magnitude, a real number", _NUMBER,
         half=True, numpy=np.abs, onnx="Abs",
         derivative=lambda g, y, x: ops.mul(g, ops.sign(x)),
     ),
     Function(
-        "sign", 1, "-1, 0 or 1; NaN stays NaN", _REAL,
+        "sign", 1, "-1, 0 or 1, of complex numbers a / abs(a); NaN stays NaN", _NUMBER,
         numpy=np.sign, onnx="Sign",
     ),
     Function(
@@ -241,97 +242,97 @@ FUNCTIONS: tuple[Function, ...] = (
         numpy=np.trunc,
     ),
     Function(
-        "sqrt", 1, "the square root",
+        "sqrt", 1, "the square root", _FIELD,
         numpy=np.sqrt, onnx="Sqrt", aten="sqrt", domain=(0, math.inf),
         derivative=lambda g, y, x: ops.div(times(g, 0.5), y),
     ),
     Function(
-        "rsqrt", 1, "1 / sqrt(a)",
+        "rsqrt", 1, "1 / sqrt(a)", _FIELD,
         numpy=_rsqrt, aten="rsqrt", domain=(0, math.inf),
         derivative=lambda g, y, x: ops.mul(times(g, -0.5), ops.mul(y, _square(y))),
     ),
     Function(
-        "reciprocal", 1, "1 / a",
+        "reciprocal", 1, "1 / a", _FIELD,
         numpy=np.reciprocal, onnx="Reciprocal", aten="reciprocal",
         derivative=lambda g, y, x: ops.neg(ops.mul(g, _square(y))),
     ),
     Function(
-        "exp", 1, "e to the power a",
+        "exp", 1, "e to the power a", _FIELD,
         numpy=np.exp, expensive=True, onnx="Exp", aten="exp",
         derivative=lambda g, y, x: ops.mul(g, y),
     ),
     Function(
-        "expm1", 1, "exp(a) - 1 without cancellation",
+        "expm1", 1, "exp(a) - 1 without cancellation", _FIELD,
         numpy=np.expm1, expensive=True, aten="expm1",
         derivative=lambda g, y, x: ops.mul(g, plus(y, 1.0)),
     ),
     Function(
-        "log", 1, "the natural logarithm",
+        "log", 1, "the natural logarithm", _FIELD,
         numpy=np.log, expensive=True, onnx="Log", aten="log", domain=(0, math.inf),
         derivative=lambda g, y, x: ops.div(g, x),
     ),
     Function(
-        "log1p", 1, "log(1 + a) without cancellation",
+        "log1p", 1, "log(1 + a) without cancellation", _FIELD,
         numpy=np.log1p, expensive=True, aten="log1p", domain=(-1, math.inf),
         derivative=lambda g, y, x: ops.div(g, plus(x, 1.0)),
     ),
     Function(
-        "sin", 1, "the sine of a in radians",
+        "sin", 1, "the sine of a in radians", _FIELD,
         numpy=np.sin, expensive=True, onnx="Sin", aten="sin",
         derivative=lambda g, y, x: ops.mul(g, ops.cos(x)),
     ),
     Function(
-        "cos", 1, "the cosine of a in radians",
+        "cos", 1, "the cosine of a in radians", _FIELD,
         numpy=np.cos, expensive=True, onnx="Cos", aten="cos",
         derivative=lambda g, y, x: ops.neg(ops.mul(g, ops.sin(x))),
     ),
     Function(
-        "tan", 1, "the tangent of a in radians",
+        "tan", 1, "the tangent of a in radians", _FIELD,
         numpy=np.tan, expensive=True, onnx="Tan", aten="tan",
         derivative=lambda g, y, x: ops.mul(g, plus(_square(y), 1.0)),
     ),
     Function(
-        "asin", 1, "the arc sine",
+        "asin", 1, "the arc sine", _FIELD,
         numpy=np.arcsin, expensive=True, onnx="Asin", aten="asin", domain=(-1, 1),
         derivative=lambda g, y, x: ops.mul(g, ops.rsqrt(_one_minus_square(x))),
     ),
     Function(
-        "acos", 1, "the arc cosine",
+        "acos", 1, "the arc cosine", _FIELD,
         numpy=np.arccos, expensive=True, onnx="Acos", aten="acos", domain=(-1, 1),
         derivative=lambda g, y, x: ops.neg(ops.mul(g, ops.rsqrt(_one_minus_square(x)))),
     ),
     Function(
-        "atan", 1, "the arc tangent",
+        "atan", 1, "the arc tangent", _FIELD,
         numpy=np.arctan, expensive=True, onnx="Atan", aten="atan",
         derivative=lambda g, y, x: ops.div(g, plus(_square(x), 1.0)),
     ),
     Function(
-        "sinh", 1, "the hyperbolic sine",
+        "sinh", 1, "the hyperbolic sine", _FIELD,
         numpy=np.sinh, expensive=True, onnx="Sinh", aten="sinh",
         derivative=lambda g, y, x: ops.mul(g, ops.cosh(x)),
     ),
     Function(
-        "cosh", 1, "the hyperbolic cosine",
+        "cosh", 1, "the hyperbolic cosine", _FIELD,
         numpy=np.cosh, expensive=True, onnx="Cosh", aten="cosh",
         derivative=lambda g, y, x: ops.mul(g, ops.sinh(x)),
     ),
     Function(
-        "tanh", 1, "the hyperbolic tangent",
+        "tanh", 1, "the hyperbolic tangent", _FIELD,
         half=True, numpy=np.tanh, expensive=True, onnx="Tanh", aten="tanh",
         derivative=lambda g, y, x: ops.mul(g, _one_minus_square(y)),
     ),
     Function(
-        "asinh", 1, "the inverse hyperbolic sine",
+        "asinh", 1, "the inverse hyperbolic sine", _FIELD,
         numpy=np.arcsinh, expensive=True, onnx="Asinh", aten="asinh",
         derivative=lambda g, y, x: ops.mul(g, ops.rsqrt(plus(_square(x), 1.0))),
     ),
     Function(
-        "acosh", 1, "the inverse hyperbolic cosine",
+        "acosh", 1, "the inverse hyperbolic cosine", _FIELD,
         numpy=np.arccosh, expensive=True, onnx="Acosh", aten="acosh", domain=(1, math.inf),
         derivative=lambda g, y, x: ops.mul(g, ops.rsqrt(plus(_square(x), -1.0))),
     ),
     Function(
-        "atanh", 1, "the inverse hyperbolic tangent",
+        "atanh", 1, "the inverse hyperbolic tangent", _FIELD,
         numpy=np.arctanh, expensive=True, onnx="Atanh", aten="atanh", domain=(-1, 1),
         derivative=lambda g, y, x: ops.div(g, _one_minus_square(x)),
     ),
@@ -341,16 +342,16 @@ FUNCTIONS: tuple[Function, ...] = (
         derivative=lambda g, y, x: ops.mul(g, times(ops.exp(ops.neg(_square(x))), 2.0 / math.sqrt(math.pi))),
     ),
     Function(
-        "sigmoid", 1, "1 / (1 + exp(-a))",
+        "sigmoid", 1, "1 / (1 + exp(-a))", _FIELD,
         half=True, numpy=_sigmoid, expensive=True, onnx="Sigmoid", aten="sigmoid",
         derivative=lambda g, y, x: ops.mul(g, ops.mul(y, ops.sub(number_like(1.0, y), y))),
     ),
     Function(
-        "isnan", 1, "whether a is NaN",
+        "isnan", 1, "whether a is NaN", _FIELD,
         predicate=True, onnx="IsNaN",
     ),
     Function(
-        "isinf", 1, "whether a is an infinity",
+        "isinf", 1, "whether a is an infinity", _FIELD,
         predicate=True, onnx="IsInf",
     ),
 )  # fmt: skip

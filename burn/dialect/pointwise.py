@@ -12,7 +12,7 @@ from burn.dialect.batching.rules import elementwise
 from burn.dialect.functions import FUNCTIONS, Function
 from burn.dialect.op import Agreement, DTypeName, Op, Operand, same_type
 from burn.dialect.traits import Trait
-from burn.dialect.types import DTYPES, TensorType, broadcast_shapes, type_of
+from burn.dialect.types import DTYPES, PARTS, TensorType, broadcast_shapes, type_of
 
 
 class Pointwise(Op, traits=Trait.REPEATABLE, batching=elementwise):
@@ -44,7 +44,8 @@ def _make(row: Function) -> type[Op]:
         dtype = operands[0].dtype
         if DTYPES[dtype].kind not in row.kinds:
             cls.fail(f"does not take {dtype}; it takes {', '.join(row.kinds)}")
-        return TensorType("bool" if row.predicate else dtype, broadcast(cls, *operands))
+        result = "bool" if row.predicate else PARTS.get(dtype, dtype) if row.name == "abs" else dtype
+        return TensorType(result, broadcast(cls, *operands))
 
     operands = {1: ("x",), 2: ("lhs", "rhs")}[row.arity]
     shapes = "x [...] -> [...]" if row.arity == 1 else "lhs, rhs broadcast to [...] -> [...]"

@@ -8,7 +8,7 @@ from burn.dialect.batching.rules import leading, windowed
 from burn.dialect.dims import Dim, at_most, dim_max, dim_min, floordiv, product
 from burn.dialect.op import Agreement, Op, Operand, normalize_axis
 from burn.dialect.traits import Trait
-from burn.dialect.types import TensorType, type_of
+from burn.dialect.types import PARTS, TensorType, type_of
 
 KINDS = ("sum", "prod", "max", "min", "any", "all")
 
@@ -18,6 +18,8 @@ def _check_kind(cls: type[Op], kind: str, x: TensorType) -> None:
         cls.fail(f"'{kind}' is none of {', '.join(KINDS)}", "kind")
     if (kind in ("any", "all")) != (x.dtype == "bool"):
         cls.fail(f"'{kind}' does not take {x.dtype}", "kind")
+    if x.dtype in PARTS and kind in ("max", "min"):
+        cls.fail(f"'{kind}' does not take {x.dtype}: complex numbers have no order", "kind")
 
 
 class Reduce(Op, name="reduce", traits=Trait.REDUCTION | Trait.REPEATABLE, kernel="reduce", batching=leading("axes")):

@@ -75,6 +75,11 @@ _BY_MLIR = {d.mlir: d.name for d in DTYPES.values()}
 FLOATS = tuple(n for n, d in DTYPES.items() if d.kind == "float")
 HALF_DTYPES = ("float16", "bfloat16")
 INTEGERS = tuple(n for n, d in DTYPES.items() if d.kind in ("int", "uint"))
+PARTS = {"complex64": "float32", "complex128": "float64"}
+"""The element type of the real and the imaginary part, by the complex one."""
+WHOLES = {part: whole for whole, part in PARTS.items()}
+CONTINUOUS = frozenset((*FLOATS, *PARTS))
+"""The element types with derivatives."""
 
 
 def dtype_of_numpy(dtype: np.dtype[Any]) -> str:

@@ -27,7 +27,7 @@ from burn.runtime.debugging import checked
 from burn.runtime.device import CPU, Device, device
 from burn.runtime.device_array import DeviceArray
 
-PASSES = "simplify{absorb=false},recognise,decompose,simplify,layout,simplify,fuse,release"
+PASSES = "lower_complex,simplify{absorb=false},recognise,decompose,simplify,layout,simplify,fuse,release"
 """No weights: nothing to pack or to fold."""
 
 BAKED = 2

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from burn.dialect.types import FLOATS
+from burn.dialect.types import CONTINUOUS
 from burn.evaluation import compile
 from burn.tensors import trees
 from burn.tensors.gradients import custom_vjp, vjp
@@ -43,12 +43,12 @@ class Algorithm:
 
     def _backward(self, operands: Any, cotangent: Any) -> tuple[Any, ...]:
         """The operands' cotangents."""
-        cotangents = [t for t in trees.flatten(cotangent)[0] if t.dtype in FLOATS]
+        cotangents = [t for t in trees.flatten(cotangent)[0] if t.dtype in CONTINUOUS]
         given = self._pullback(tuple((t.ndim, t.dtype) for t in cotangents))(*operands, *cotangents)
         return given if isinstance(given, tuple) else (given,)
 
     def _floats(self, *operands: Tensor) -> tuple[Tensor, ...]:
-        return tuple(t for t in trees.flatten(self._function(*operands))[0] if t.dtype in FLOATS)
+        return tuple(t for t in trees.flatten(self._function(*operands))[0] if t.dtype in CONTINUOUS)
 
     def _pullback(self, cotangents: tuple[tuple[int, str], ...]) -> Algorithm:
         """The backward algorithm of operands and float cotangents. cotangents: their ranks and element types."""

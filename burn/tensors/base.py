@@ -17,7 +17,7 @@ from burn.dialect.deferred import Deferred, Value
 from burn.dialect.dims import Expr, plain
 from burn.dialect.mlir import ir
 from burn.dialect.spec import element_type
-from burn.dialect.types import DTYPES, TensorType, type_of
+from burn.dialect.types import DTYPES, PARTS, TensorType, type_of
 from burn.dialect.weights import array_weight
 from burn.errors import OutOfRange, TypeMismatch
 from burn.evaluation import evaluate
@@ -167,6 +167,10 @@ class Base:
         if kind not in ("int", "uint", "bool"):
             raise TypeMismatch(f"this function is of floats and integers, not of {self.dtype}", [f"given {self.type}"])
         return made(compose.convert(self.value, "float32"))
+
+    def _field(self) -> Tensor:
+        """Itself if it holds floats or complex numbers; integers and bools as float32."""
+        return self._present() if self.dtype in PARTS else self._floating()
 
     # ---- axes --------------------------------------------------------------------------------------------------------
     def _axis(self, axis: int) -> int:

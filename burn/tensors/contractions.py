@@ -81,8 +81,8 @@ class Contractions(Statistics):
         return _dot(left, right, lhs_contract=(left.ndim - 1,), rhs_contract=(right.ndim - 1,))
 
     def vdot(self, other: Factor) -> Tensor:
-        """The inner product of all elements in row-major order."""
-        return self.ravel().dot(lift(other).ravel())
+        """The inner product of all elements in row-major order, with the conjugates of self."""
+        return self.conj().ravel().dot(lift(other).ravel())
 
     def outer(self, other: Factor) -> Tensor:
         """The outer product of all elements: a matrix."""

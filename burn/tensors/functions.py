@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from burn.tensors import Tensor, attending, concatenation, constant, creation, promotion
+from burn.tensors import Tensor, attending, complexes, concatenation, constant, creation, promotion
 from burn.tensors.aliases import accepting
 from burn.tensors.promotion import together
 
@@ -32,7 +32,8 @@ FREE: dict[str, Callable[..., Any]] = {
         creation.arange, creation.linspace, creation.logspace, creation.eye, creation.tri, creation.meshgrid,
         creation.one_hot, creation.asarray, promotion.from_dlpack, creation.broadcast_tensors, concatenation.concat,
         concatenation.stack, concatenation.hstack, concatenation.vstack, concatenation.where, concatenation.einsum,
-        attending.scaled_dot_product_attention,
+        attending.scaled_dot_product_attention, complexes.complex, complexes.polar, complexes.real, complexes.imag,
+        complexes.is_complex,
     )
 } | {"concatenate": concatenation.concat, "cat": concatenation.concat}  # fmt: skip
 """Functions that are not methods."""

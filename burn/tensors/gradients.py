@@ -23,7 +23,7 @@ from burn.dialect.adjoint.reverse import Backward, Custom, Customs
 from burn.dialect.adjoint.sections import alias
 from burn.dialect.copies import seen_now
 from burn.dialect.deferred import Deferred, Value, make_kin, remembering
-from burn.dialect.types import FLOATS, TensorType, type_of
+from burn.dialect.types import CONTINUOUS, FLOATS, TensorType, type_of
 from burn.errors import Problem, TypeMismatch
 from burn.tensors.base import Base, made
 from burn.tensors.promotion import constant
@@ -347,7 +347,7 @@ class _Part:
     def of(argument: Any, name: str) -> _Part:
         if hasattr(argument, "named_parameters"):
             named = [(path, p) for path, p in argument.named_parameters(buffers=False) if p.trainable]
-            named = [(path, p) for path, p in named if p.dtype in FLOATS]
+            named = [(path, p) for path, p in named if p.dtype in CONTINUOUS]
             if (tracer := active()) is not None:
                 tracer.saw(argument)
             for path, parameter in named:
@@ -358,7 +358,7 @@ class _Part:
         wrong = [
             Problem(f"{path or name} is {t.type}", hint="leave it out of argnums, or convert it")
             for path, t in zip(paths(structure), tensors, strict=True)
-            if t.dtype not in FLOATS
+            if t.dtype not in CONTINUOUS
         ]
         if wrong or not tensors:
             problems = wrong or [Problem(f"{name} holds no tensors")]
@@ -395,7 +395,7 @@ def _loss(result: Any, has_aux: bool) -> Tensor:
 def _tensors(result: Any, what: str) -> tuple[list[Tensor], Structure]:
     leaves, structure = flatten(result)
     tensors = [constant(leaf) for leaf in leaves]
-    wrong = [f"{what} has a tensor {t.type}" for t in tensors if t.dtype not in FLOATS]
+    wrong = [f"{what} has a tensor {t.type}" for t in tensors if t.dtype not in CONTINUOUS]
     if wrong or not tensors:
         raise TypeMismatch("only floats are differentiated", wrong or [f"{what} has no tensors"])
     return tensors, structure

@@ -11,7 +11,7 @@ from burn.dialect.adjoint import gradients
 from burn.dialect.adjoint.sections import alias
 from burn.dialect.compose import zeros_like
 from burn.dialect.deferred import Value
-from burn.dialect.types import FLOATS, type_of
+from burn.dialect.types import CONTINUOUS, type_of
 from burn.errors import TypeMismatch
 from burn.tensors.base import made
 from burn.tensors.gradients import (
@@ -121,15 +121,15 @@ class custom_jvp:  # named as it is used: a decorator
             of_results: Sequence[Value | None],
             wanted: Sequence[bool],
         ) -> list[Value | None]:
-            tangents = [alias(zeros_like(v)) if type_of(v).dtype in FLOATS else v for v in values]
+            tangents = [alias(zeros_like(v)) if type_of(v).dtype in CONTINUOUS else v for v in values]
             given = unflatten(structure, map(made, values))
             directions = unflatten(structure, map(made, tangents))
             with _differentiating() as inner:
                 derivative = self._derivative(rule(*fixed, given, directions), of_result)
                 present = [(t, g) for t, g in zip(derivative, of_results, strict=True) if g is not None]
-                floats = [t for v, t in zip(values, tangents, strict=True) if type_of(v).dtype in FLOATS]
+                floats = [t for v, t in zip(values, tangents, strict=True) if type_of(v).dtype in CONTINUOUS]
                 found = iter(gradients([t for t, _ in present], [g for _, g in present], floats, inner))
-            return [next(found) if type_of(v).dtype in FLOATS else None for v in values]
+            return [next(found) if type_of(v).dtype in CONTINUOUS else None for v in values]
 
         _enter(customs, results, map(alias, operands), (), backward)
         return unflatten(of_result, map(made, results))
@@ -146,7 +146,7 @@ class custom_jvp:  # named as it is used: a decorator
         values = []
         for path, value, given in zip(paths(of_result), primal[0], found[0], strict=True):
             want, have = constant(value).type, constant(given)
-            if have.type.shape != want.shape or (have.dtype not in FLOATS and want.dtype in FLOATS):
+            if have.type.shape != want.shape or (have.dtype not in CONTINUOUS and want.dtype in CONTINUOUS):
                 raise TypeMismatch(
                     f"{who} has the result's type", [f"{path and f'at {path}: '}{have.type}, not {want}"]
                 )

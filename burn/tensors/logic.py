@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from burn.dialect import ops as build
 from burn.errors import TypeMismatch
 from burn.tensors.base import made
-from burn.tensors.math import Math
+from burn.tensors.complexes import Complexes
 from burn.tensors.operators import binary
 from burn.tensors.promotion import Operand, constant, together
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from burn.tensors.tensor import Tensor
 
 
-class Logic(Math):
+class Logic(Complexes):
     """Comparisons and logic."""
 
     __slots__ = ()

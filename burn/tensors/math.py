@@ -13,7 +13,7 @@ import numpy as np
 
 from burn.dialect import compose
 from burn.dialect import ops as build
-from burn.dialect.types import DTYPES, FLOATS, INTEGERS, numpy_dtype
+from burn.dialect.types import CONTINUOUS, DTYPES, FLOATS, INTEGERS, numpy_dtype
 from burn.errors import TypeMismatch
 from burn.tensors.base import made
 from burn.tensors.operators import Operators, binary
@@ -29,8 +29,8 @@ class Math(Operators):
     __slots__ = ()
 
     def _fraction(self, name: str) -> Tensor:
-        """A function of floats."""
-        return made(getattr(build, name)(self._floating().value))
+        """A function of floats and complex numbers."""
+        return made(getattr(build, name)(self._field().value))
 
     def _rounding(self, name: str) -> Tensor:
         return made(self.value) if self.dtype in INTEGERS else self._fraction(name)
@@ -42,7 +42,7 @@ class Math(Operators):
 
     def exp2(self) -> Tensor:
         """2 to the power of each element."""
-        return binary("pow", 2.0, self._floating())
+        return binary("pow", 2.0, self._field())
 
     def expm1(self) -> Tensor:
         """exp(x) - 1, exact near 0."""
@@ -276,11 +276,11 @@ class Math(Operators):
 
     # ---- predicates --------------------------------------------------------------------------------------------------
     def isnan(self) -> Tensor:
-        """True where the element is NaN; integers never are."""
+        """True where the element, or a part of it, is NaN; integers never are."""
         return self._is("isnan")
 
     def isinf(self) -> Tensor:
-        """True where the element is an infinity; integers never are."""
+        """True where the element, or a part of it, is an infinity; integers never are."""
         return self._is("isinf")
 
     def isfinite(self) -> Tensor:
@@ -288,7 +288,7 @@ class Math(Operators):
         return ~(self.isnan() | self.isinf())
 
     def _is(self, name: str) -> Tensor:
-        if self.dtype not in FLOATS:
+        if self.dtype not in CONTINUOUS:
             return made(build.full(shape=self.type.shape, dtype="bool", value=0.0))
         return made(getattr(build, name)(self.value))
 
@@ -307,7 +307,7 @@ class Math(Operators):
         """|self - other| <= atol + rtol * |other|, element by element; infinities are close to themselves."""
         a, b = together(self, other, floating=True)
         close = (a - b).abs() <= atol + rtol * b.abs()
-        result = ((close & b.isfinite()) | (a == b)) if a.dtype in FLOATS else close
+        result = ((close & b.isfinite()) | (a == b)) if a.dtype in CONTINUOUS else close
         return result | (a.isnan() & b.isnan()) if equal_nan else result
 
     def allclose(self, other: Operand, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Tensor:

@@ -14,7 +14,7 @@ import numpy as np
 from burn.dialect import compose
 from burn.dialect.dims import Expr
 from burn.dialect.spec import element_type, spec_of
-from burn.dialect.types import DTYPES, numpy_dtype
+from burn.dialect.types import DTYPES, PARTS, numpy_dtype
 from burn.dialect.weights import array_weight
 from burn.errors import TypeMismatch
 from burn.runtime.arrays import Unfit, is_foreign, to_numpy
@@ -25,7 +25,7 @@ from burn.tensors.tracer import active, current
 if TYPE_CHECKING:
     from burn.tensors.tensor import Tensor
 
-Operand: TypeAlias = "Tensor | bool | int | float | Expr | np.ndarray"
+Operand: TypeAlias = "Tensor | bool | int | float | complex | Expr | np.ndarray"
 
 _RANKS = {"bool": 0, "uint": 1, "int": 1, "float": 2, "complex": 3}
 
@@ -98,6 +98,8 @@ def from_dlpack(data: Any) -> Tensor:
 
 def rounded(value: Any, dtype: str) -> Any:
     """A Python number rounded to the element type, so that passes see the value that the program computes with."""
+    if dtype in PARTS:  # a real number beside complex ones
+        return rounded(value, PARTS[dtype])
     return float(numpy_dtype(dtype).type(value)) if DTYPES[dtype].kind == "float" else value
 
 
@@ -107,10 +109,14 @@ def lift(operand: Any, like: str | None = None) -> Tensor:
         return operand._present()
     if isinstance(operand, (np.ndarray, np.generic)):
         return constant(operand)
-    if like is None and isinstance(operand, (bool, int, float, Expr)):
+    if like is None and isinstance(operand, (bool, int, float, complex, Expr)):
         raise TypeMismatch("the element type of a number is not known here", [f"write burn.constant({operand}, dtype)"])
     if isinstance(operand, Expr):
         return made(compose.dim_value(operand, like or "int64"))
+    if isinstance(operand, complex):
+        if DTYPES[like or ""].kind != "complex":
+            raise TypeMismatch(f"{operand!r} is no {like}", ["a number takes the element type of the tensor beside it"])
+        return of_array(np.asarray(operand, numpy_dtype(like or "")), anywhere=True)
     if isinstance(operand, (bool, int, float)):
         assert like is not None
         kind = DTYPES[like].kind
@@ -202,8 +208,6 @@ def _number_kind(operand: Any) -> str:
 
 
 def _as(operand: Any, dtype: str) -> Tensor:
-    if isinstance(operand, complex):
-        return of_array(np.asarray(operand, numpy_dtype(dtype)))
     if isinstance(operand, bool) and dtype != "bool":
         operand = int(operand)
     elif isinstance(operand, float):

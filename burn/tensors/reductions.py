@@ -14,7 +14,7 @@ from burn.dialect import compose
 from burn.dialect import ops as build
 from burn.dialect.dims import decide, dim_max
 from burn.dialect.reduction import least_reduced
-from burn.dialect.types import DTYPES, FLOATS
+from burn.dialect.types import CONTINUOUS, DTYPES, FLOATS
 from burn.errors import TypeMismatch
 from burn.tensors.base import made
 from burn.tensors.manipulation import Manipulation
@@ -31,8 +31,8 @@ class Reductions(Manipulation):
     __slots__ = ()
 
     def _reduce(self, kind: str, axis: Axes, keepdims: bool) -> Tensor:
-        if DTYPES[self.dtype].kind not in ("float", "int", "uint", "bool"):
-            raise TypeMismatch(f"reductions are of floats, integers and bools, not of {self.dtype}", [f"{self.type}"])
+        if DTYPES[self.dtype].kind not in ("float", "int", "uint", "bool", "complex"):
+            raise TypeMismatch(f"reductions are of numbers and bools, not of {self.dtype}", [f"{self.type}"])
         return made(build.reduce(self.value, kind=kind, axes=self._axes(axis), keepdims=keepdims))
 
     def _must_have_some(self, what: str, axes: Sequence[int]) -> None:
@@ -49,12 +49,12 @@ class Reductions(Manipulation):
 
     def _wide(self) -> Tensor:
         """Itself in the accumulator's float type."""
-        x = self._floating()
+        x = self._field()
         return made(compose.convert(x.value, compose.wide(x.dtype)))
 
     def _narrow(self, x: Tensor) -> Tensor:
         """A result of `_wide` in the result's element type."""
-        return made(compose.convert(x.value, self.dtype if self.dtype in FLOATS else "float32"))
+        return made(compose.convert(x.value, self.dtype if self.dtype in CONTINUOUS else "float32"))
 
     def sum(self, axis: Axes = None, keepdims: bool = False) -> Tensor:
         """The sum; integers as int64 or uint64, as in numpy; for bools, the number of true elements."""
@@ -138,7 +138,7 @@ class Reductions(Manipulation):
         return given.isnan().all(axis, keepdims).where(float("nan"), result) if self.dtype in FLOATS else result
 
     def _without_nan(self, instead: float) -> Tensor:
-        return self.isnan().where(instead, self) if self.dtype in FLOATS else made(self.value)  # type: ignore[arg-type]
+        return self.isnan().where(instead, self) if self.dtype in CONTINUOUS else made(self.value)  # type: ignore[arg-type]
 
     # ---- running -----------------------------------------------------------------------------------------------------
     def cumsum(self, axis: int | None = None) -> Tensor:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from burn.dialect import compose
 from burn.dialect import ops as build
 from burn.dialect.dims import dim_max
+from burn.dialect.types import PARTS
 from burn.errors import TypeMismatch
 from burn.tensors.base import Base, made
 from burn.tensors.promotion import constant, lift, together
@@ -25,17 +26,22 @@ class Statistics(Reductions):
 
     def var(self, axis: Axes = None, ddof: int = 0, keepdims: bool = False) -> Tensor:
         """The mean squared distance from the mean, divided by count - ddof (numpy's default is 0; torch's is 1)."""
-        return self._narrow(self._variance(axis, ddof, keepdims))
+        return self._measured(self._variance(axis, ddof, keepdims))
 
     def std(self, axis: Axes = None, ddof: int = 0, keepdims: bool = False) -> Tensor:
         """The square root of `var`."""
-        return self._narrow(made(build.root(self._variance(axis, ddof, keepdims).value)))
+        return self._measured(made(build.root(self._variance(axis, ddof, keepdims).value)))
+
+    def _measured(self, x: Tensor) -> Tensor:
+        """A real result of `_wide` in the element type of the magnitudes."""
+        return x if self.dtype in PARTS else self._narrow(x)
 
     def _variance(self, axis: Axes, ddof: int, keepdims: bool) -> Tensor:
         x, axes = self._wide(), self._axes(axis)
         distance = x - x.mean(axes, keepdims=True)
         count = compose.count(self.type, axes) - ddof
-        return distance.square().sum(axes, keepdims) / made(compose.dim_value(dim_max(count, 0), x.dtype))
+        square = (distance * distance.conj()).real if x.is_complex else distance.square()
+        return square.sum(axes, keepdims) / made(compose.dim_value(dim_max(count, 0), square.dtype))
 
     def median(self, axis: int | None = None, keepdims: bool = False) -> Tensor:
         """The middle of the sorted elements, or the mean of the two in the middle; NaN if one is."""
@@ -115,14 +121,15 @@ class Statistics(Reductions):
         elif p == 1:
             result = x.sum(axis, keepdims)
         elif p == 2:
-            square = self._wide().square()  # not of the magnitude, which has a kink at 0
+            x = self._wide()
+            square = (x * x.conj()).real if x.is_complex else x.square()  # not of the magnitude, which has a kink at 0
             result = made(build.root(square.sum(axis, keepdims).value))
         else:
             powers = x ** float(p)
             if p < 1:  # the power has an infinite derivative at 0; multiplied by sign(0) it counts as 0
                 powers = (x == 0).where(0.0 if p > 0 else math.inf, (x == 0).where(1.0, x) ** float(p))
             result = made(build.root(powers.sum(axis, keepdims).value, degree=float(p)))
-        return self._narrow(result)
+        return self._measured(result)
 
     def bincount(self, length: Any) -> Tensor:
         """How often each of 0, 1, .. length - 1 occurs among the integers; raises RunError for others."""

@@ -49,7 +49,7 @@ class Tensor(Updates):
     """A tensor: of the traced program, or lazy.
 
     The classes of its methods derive from each other, so each may use those before it: `base`, `conversions`, `operators`,
-    `math`, `logic`, `activations`, `shapes`, `manipulation`, `reductions`, `statistics`, `contractions`, `sorting`,
+    `math`, `complexes`, `logic`, `activations`, `shapes`, `manipulation`, `reductions`, `statistics`, `contractions`, `sorting`,
     `indexing`, `at`."""
 
     __slots__ = ()
@@ -234,7 +234,11 @@ def _method(row: Function) -> Callable[[Tensor], Tensor]:
 
 
 for _row in FUNCTIONS:  # functions of one float that no family of methods defines
-    if (_row.arity, _row.kinds, _row.predicate) == (1, ("float",), False) and not hasattr(Tensor, _row.name):
+    if (
+        (_row.arity, _row.predicate) == (1, False)
+        and {*_row.kinds} <= {"float", "complex"}
+        and not hasattr(Tensor, _row.name)
+    ):
         setattr(Tensor, _row.name, _method(_row))
 
 Base._final = Tensor

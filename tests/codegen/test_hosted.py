@@ -45,7 +45,7 @@ def on(device: str, function: Callable[..., Any], *types: str, **options: Any) -
 
 # ---- programs --------------------------------------------------------------------------------------------------------
 def test_the_pipeline_of_the_reference_simplifies_nothing() -> None:
-    assert str(PIPELINE) == "@precision,decompose,@layout,@memory,fuse,release"
+    assert str(PIPELINE) == "lower_complex,@precision,decompose,@layout,@memory,fuse,release"
 
 
 PROGRAMS: dict[str, tuple[Callable[..., Any], list[str], list[tuple[int, ...]]]] = {

@@ -31,7 +31,7 @@ from burn.passes import pipeline
 from burn.passes.environment import Environment
 
 FOLDER = Path(__file__).parent / "cases"
-PLAIN = "decompose,fuse,release"
+PLAIN = "lower_complex,decompose,fuse,release"
 """The passes without which nothing runs."""
 
 SPECIAL = (np.nan, np.inf, -np.inf, 0.0, 1.0, -1.0)
@@ -111,6 +111,8 @@ def random(type_: TensorType, sizes: Mapping[str, int], seed: int, special: bool
     if kind in ("int", "uint"):
         return generator.integers(0 if kind == "uint" else -3, 4, shape).astype(numpy_dtype(type_.dtype))
     values = generator.standard_normal(shape)
+    if kind == "complex":
+        return (values + 1j * generator.standard_normal(shape)).astype(numpy_dtype(type_.dtype))
     if special:
         values = np.where(generator.random(shape) < 0.4, generator.choice(SPECIAL, shape), values)
     return values.astype(numpy_dtype(type_.dtype))

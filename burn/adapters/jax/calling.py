@@ -17,10 +17,9 @@ from burn.adapters.jax.parameters import named
 from burn.caching import executable
 from burn.dialect.program import Program
 from burn.dialect.spec import spec
-from burn.dialect.types import TensorType, numpy_dtype
+from burn.dialect.types import PARTS, TensorType, numpy_dtype
 from burn.errors import InputError, Problem, TypeMismatch
 from burn.importers.jax.dtypes import is_complex, is_key
-from burn.importers.lax.complexes import PARTS
 from burn.options import Options
 from burn.runtime import Executable
 from burn.runtime.arrays import Array

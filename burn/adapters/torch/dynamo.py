@@ -44,12 +44,12 @@ from burn.adapters.torch.layouts import (
 from burn.adapters.torch.partition import partition
 from burn.adapters.torch.saved import SAVED, Block, opened_backward, opened_forward
 from burn.caching import executable
+from burn.dialect.complexes.pair import Complex, as_pairs, of_pairs
 from burn.dialect.compose import reshape, transpose
 from burn.dialect.dims import Dim, symbol
 from burn.dialect.mlir import ir
 from burn.dialect.types import TensorType
 from burn.errors import ModelError, Problem
-from burn.importers.lax.complexes import Complex, as_pairs, of_pairs
 from burn.importers.torch.build import SUMMARY, Importer, as_output, read_size
 from burn.importers.torch.decompositions import for_autograd
 from burn.importers.torch.dtypes import dtype_name, to_array, to_tensor

@@ -374,7 +374,10 @@ class EntryBuilder:
         if index is not None:
             type_ = type_of(self.results[index])
             if (maker := op_of(self.results[index])) is not None:  # the value must fill the reshaped results
-                self.require(Agreement(type_of(value).elements, type_.elements), full_name(maker))
+                written = type_of(value)
+                alike = written.element_bytes == type_.element_bytes  # a complex element is two real ones
+                sizes = (written.elements, type_.elements) if alike else (written.bytes, type_.bytes)
+                self.require(Agreement(*sizes), full_name(maker))
             self.pointers[value] = self._output(index, type_, type_of(value))
         else:
             self.pointers[value] = self.call_in(self.space(value), "alloc", self.size(value))
@@ -456,9 +459,9 @@ def _nothing(entry: EntryBuilder, op: Op) -> None:
     """Prints nothing: constants are printed at their uses, and terminators by the ops with regions."""
 
 
-@emits("reshape")
+@emits("reshape", "view_as_real", "view_as_complex")
 def _reshape(entry: EntryBuilder, op: Op) -> None:
-    """A reshape shares its operand's memory."""
+    """The result is the operand's memory."""
     entry.check_sizes(op)
 
 

@@ -13,7 +13,7 @@ from burn.errors import CompileError
 if TYPE_CHECKING:
     from burn.options import Options
 
-PIPELINE = Pipeline.of(Point.PRECISION, "decompose", Point.LAYOUT, Point.MEMORY, "fuse,release")
+PIPELINE = Pipeline.of("lower_complex", Point.PRECISION, "decompose", Point.LAYOUT, Point.MEMORY, "fuse,release")
 """No composite stays whole, and nothing is simplified, packed or folded. Ops are fused as for other devices, which checks fusion
 and its kernels."""
 

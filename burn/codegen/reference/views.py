@@ -11,6 +11,7 @@ from burn.codegen.reference.machine import Machine
 from burn.codegen.reference.operators import runs
 from burn.dialect.constants import constant_array
 from burn.dialect.op import Op, full_name
+from burn.dialect.types import numpy_dtype, type_of
 from burn.dialect.weights import WeightStore
 from burn.runtime.abi import Status
 
@@ -44,6 +45,14 @@ def _reshape(machine: Machine, op: Op) -> None:
     machine.check_sizes(op)
     result = op.operation.results[0]
     machine.give(op, machine.read(op.x).reshape(machine.shape(result)))
+
+
+@runs("view_as_real", "view_as_complex", computes=False)
+def _reinterpret(machine: Machine, op: Op) -> None:
+    """The same memory as elements of the result's type."""
+    result = op.operation.results[0]
+    given = np.ascontiguousarray(machine.read(op.operation.operands[0]))
+    machine.give(op, given.view(numpy_dtype(type_of(result).dtype)).reshape(machine.shape(result)))
 
 
 @runs("read_dim", computes=False)

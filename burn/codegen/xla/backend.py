@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from burn.options import Options
 
 SIMPLIFY = "simplify{absorb=false}"
-PIPELINE = Pipeline.of(SIMPLIFY, "recognise", Point.PRECISION, f"decompose,{SIMPLIFY}", Point.LAYOUT, Point.MEMORY)
+PIPELINE = Pipeline.of(
+    "lower_complex", SIMPLIFY, "recognise", Point.PRECISION, f"decompose,{SIMPLIFY}", Point.LAYOUT, Point.MEMORY
+)
 """No composite stays whole, and nothing is packed, folded or fused: XLA does that for its own device."""
 
 

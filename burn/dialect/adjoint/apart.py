@@ -14,6 +14,7 @@ from typing import Any
 
 from burn.dialect import ops
 from burn.dialect.attention_gradient import has_kernels
+from burn.dialect.complexes.lowering import expansion
 from burn.dialect.compose import as_list
 from burn.dialect.deferred import Application, Deferred, Value
 from burn.dialect.mlir import context, ir
@@ -28,14 +29,15 @@ def built(op: Op, result_cotangents: Sequence[Value | None], wanted: Sequence[Va
     """The cotangents of some operands of a composite in a program."""
     from burn.dialect.adjoint.reverse import gradients
 
-    assert op.decompose is not None
+    decompose = expansion(type(op), op.args, op.attrs) or op.decompose
+    assert decompose is not None
     if op.OP_NAME in WHOLE:
         given = _attention(op.args, op.attrs, result_cotangents, wanted, op)
         if given is not None:
             return given
-        return gradients(as_list(op.decompose(*op.args, **op.attrs)), result_cotangents, wanted)
+        return gradients(as_list(decompose(*op.args, **op.attrs)), result_cotangents, wanted)
     with ir.InsertionPoint(op.operation):  # here, the decomposition dominates every use of the results
-        parts = as_list(op.decompose(*op.args, **op.attrs))
+        parts = as_list(decompose(*op.args, **op.attrs))
     for old, new in zip(op.operation.results, parts, strict=True):
         old.replace_all_uses_with(new)
     return gradients(parts, result_cotangents, wanted)
@@ -131,7 +133,6 @@ class Vjp(Op, name="vjp"):
 
         values = _distinct(values)
         made = REGISTRY[of]
-        assert made.decompose is not None
         attrs = {
             k: a.codec.decode(ir.Attribute.parse(text)) if text else None
             for (k, a), text in zip(made.ATTRS.items(), settings, strict=True)
@@ -148,7 +149,9 @@ class Vjp(Op, name="vjp"):
             cotangents[result] = g
         results = _attention(operands, attrs, cotangents, asked) if of in WHOLE else None
         if results is None:
-            parts = as_list(made.decompose(*operands, **attrs))
+            decompose = expansion(made, operands, attrs) or made.decompose
+            assert decompose is not None
+            parts = as_list(decompose(*operands, **attrs))
             results = gradients(parts, [*cotangents, *[None] * (len(parts) - len(cotangents))], asked)
         return [_or_zero(g, values[i]) for g, i in zip(results, wanted, strict=True)]
 

@@ -19,7 +19,7 @@ from burn.dialect.mentions import used_symbols
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op, source_name
 from burn.dialect.query import is_named, op_of
-from burn.dialect.types import FLOATS, TensorType, type_of
+from burn.dialect.types import CONTINUOUS, TensorType, type_of
 from burn.errors import Problem, TypeMismatch
 
 Cotangents = Sequence["ir.Value | None"]
@@ -154,7 +154,7 @@ class _Back:
         self.region = op.operation.regions[0]
         self.count = len(op.carried)
         self.arguments = list(self.region.blocks[0].arguments)
-        self.floats = [i for i, a in enumerate(self.arguments[2:]) if type_of(a).dtype in FLOATS]
+        self.floats = [i for i, a in enumerate(self.arguments[2:]) if type_of(a).dtype in CONTINUOUS]
         taken = [v for v in captured(op) if is_active(v)]
         self.slices = {v: found for v in taken if (found := self._slices_of(v))}
         self.sums = [v for v in taken if v not in self.slices]

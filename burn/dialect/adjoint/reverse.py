@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from burn.dialect import ops
+from burn.dialect.adjoint import complexes
 from burn.dialect.adjoint import rules as table
 from burn.dialect.compose import broadcast_to, convert, reshape
 from burn.dialect.control import captured
@@ -16,7 +17,7 @@ from burn.dialect.deferred import Application, Deferred, Value
 from burn.dialect.dims import floordiv
 from burn.dialect.op import Op, source_name
 from burn.dialect.query import op_of
-from burn.dialect.types import DTYPES, FLOATS, TensorType, type_of
+from burn.dialect.types import CONTINUOUS, DTYPES, PARTS, TensorType, type_of
 from burn.errors import Problem, TypeMismatch
 
 
@@ -163,7 +164,7 @@ class _Walk:
             if node is not None:  # all its dependences have been visited
                 active = any(self.is_active(v) for v in node.values())
                 for result in node.results:
-                    self.active[result] = active and type_of(result).dtype in FLOATS
+                    self.active[result] = active and type_of(result).dtype in CONTINUOUS
                 if any(self.is_active(r) for r in node.results) or (active and _hides(node)):
                     found.append(node)
                 continue
@@ -179,7 +180,7 @@ class _Walk:
         problems = [
             Problem(f"burn.{n.name} cannot be differentiated: {_reason(n)}", op=n.name, node=_source_name(n))
             for n in order
-            if n.name != "custom" and (_hides(n) or table.kind(n.name) in ("none", "discrete"))
+            if n.name != "custom" and (_hides(n) or (table.kind(n.name) in ("none", "discrete") and not _is_complex(n)))
         ]
         if problems:
             raise TypeMismatch("this cannot be differentiated", problems)
@@ -203,7 +204,7 @@ class _Walk:
             with seeing(node.source.copies):
                 given = node.source.backward(node.operands, node.source.residuals, result_cotangents, wanted)
             pairs: Iterable[tuple[Value, Value | None]] = zip(node.operands, given, strict=True)
-        elif node.name in table.ZERO:
+        elif node.name in table.ZERO and not _is_complex(node):
             return
         elif node.name in table.CONTROL:
             from burn.dialect.adjoint import control
@@ -217,10 +218,11 @@ class _Walk:
     def _by_rule(self, node: Node, result_cotangents: list[Value | None]) -> list[tuple[Value, Value | None]]:
         given: Any = NotImplemented
         one = len(node.results) == 1
-        if node.name in table.rules():
+        rule = complexes.rule_of(node.name, node.attrs) if _is_complex(node) else table.rules().get(node.name)
+        if rule is not None:
             g, y = (result_cotangents[0], node.results[0]) if one else (result_cotangents, node.results)
             try:
-                given = table.rules()[node.name](g, y, *node.operands, **node.attrs)
+                given = rule(g, y, *node.operands, **node.attrs)
             except table.NoRule as error:
                 problem = Problem(f"burn.{node.name}: {error}", op=node.name, node=_source_name(node))
                 raise TypeMismatch("this cannot be differentiated", [problem]) from None
@@ -255,8 +257,13 @@ def _source_name(node: Node) -> str:
 
 
 def _hides(node: Node) -> bool:
-    """True if results hold floats without derivatives: in lists, complex numbers, or floats of 8 bits or less."""
-    return node.name in table.HIDES or any(DTYPES[type_of(r).dtype].kind in ("complex", "small") for r in node.results)
+    """True if results hold floats without derivatives: in lists, or floats of 8 bits or less."""
+    return node.name in table.HIDES or any(DTYPES[type_of(r).dtype].kind == "small" for r in node.results)
+
+
+def _is_complex(node: Node) -> bool:
+    """True if an operand or a result is complex."""
+    return any(type_of(v).dtype in PARTS for v in (*_flat(node.operands), *node.results))
 
 
 def _reason(node: Node) -> str:

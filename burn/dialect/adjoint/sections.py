@@ -21,7 +21,7 @@ from burn.dialect.deferred import Application, Deferred, Value, is_deferred, rec
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op
 from burn.dialect.query import op_of
-from burn.dialect.types import FLOATS, type_of
+from burn.dialect.types import CONTINUOUS, type_of
 
 T = TypeVar("T")
 
@@ -72,7 +72,7 @@ class Section(ABC):
         after = next(g for g in cotangents if g is not None)
         # Barriers on the arguments keep CSE from merging the recomputed ops with those of the forward pass. Captured tensors get
         # none: most are parameters, and ops on these alone may be shared. A function without float arguments needs them on all.
-        count = len(self.own) if any(type_of(v).dtype in FLOATS for v in self.own) else len(values)
+        count = len(self.own) if any(type_of(v).dtype in CONTINUOUS for v in self.own) else len(values)
         given = [*(ops.barrier(v, after) for v in values[:count]), *values[count:]]
         found = iter(
             gradients(self.again(given), cotangents, [v for v, w in zip(given, wanted, strict=True) if w], self.customs)
@@ -188,7 +188,7 @@ def _is_constant(op: Op) -> bool:
         op.PURE
         and not len(op.operation.operands)
         and not op.IS_DEFINER
-        and type_of(op.operation.results[0]).dtype not in FLOATS
+        and type_of(op.operation.results[0]).dtype not in CONTINUOUS
     )
 
 

@@ -15,10 +15,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from burn.dialect.complexes.pair import Complex, part_of
 from burn.dialect.deferred import Value
 from burn.importers.jax.dtypes import is_complex
 from burn.importers.jax.equation import RULES, Equation, Rule
-from burn.importers.lax.complexes import Complex, part_of
 from burn.importers.lax.scalars import full
 
 COMPLEX: dict[str, Rule] = {}

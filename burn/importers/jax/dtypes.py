@@ -8,9 +8,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from burn.dialect.types import dtype_of_numpy
+from burn.dialect.types import PARTS, dtype_of_numpy
 from burn.errors import ModelError
-from burn.importers.lax.complexes import PARTS
 
 
 def is_key(dtype: Any) -> bool:

@@ -16,6 +16,7 @@ import jax.extend
 import numpy as np
 from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
 
+from burn.dialect.complexes.pair import Complex, each
 from burn.dialect.compose import number, reshape
 from burn.dialect.deferred import Value
 from burn.dialect.mlir import context, ir
@@ -30,7 +31,6 @@ from burn.importers.jax.locations import module_path, source_line, source_locati
 from burn.importers.jax.refusals import REASONS
 from burn.importers.jax.sizes import Sizes
 from burn.importers.jax.tracing import told
-from burn.importers.lax.complexes import Complex, each
 from burn.tensors import constant
 from burn.tensors.tracer import active
 

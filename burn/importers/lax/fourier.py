@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from burn.dialect import ops
+from burn.dialect.complexes.pair import Complex
 from burn.dialect.compose import transpose
 from burn.dialect.deferred import Value
 from burn.dialect.dims import Dim
 from burn.dialect.types import type_of
 from burn.errors import TypeMismatch
 from burn.fft import irfft
-from burn.importers.lax.complexes import Complex
 from burn.importers.lax.scalars import full, is_empty
 from burn.tensors.base import made
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from burn.dialect.complexes.pair import Complex
 from burn.dialect.compose import reshape
 from burn.dialect.dims import Dim
 from burn.dialect.mlir import ir
@@ -24,7 +25,6 @@ from burn.dialect.types import type_of
 from burn.dialect.weights import array_weight
 from burn.errors import ModelError, Problem
 from burn.importers.core import FAILED, SHOWN, Problems, Skipped
-from burn.importers.lax.complexes import Complex
 from burn.importers.stablehlo.complexes import COMPLEX, computes_with_complex, real_type
 from burn.importers.stablehlo.known import folded, materialise, mentions
 from burn.importers.stablehlo.node import POINTWISE, REFUSED, RULES, Node, RowWrite, Rule

@@ -10,8 +10,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from burn.importers.lax import complexes
-from burn.importers.lax.complexes import PARTS, Complex, part_of
+from burn.dialect.complexes import pair
+from burn.dialect.complexes.pair import Complex, part_of
+from burn.dialect.types import PARTS
 from burn.importers.stablehlo.node import RULES, Node, Rule
 from burn.importers.stablehlo.syntax.module import FunctionType, Operation, Ranked
 
@@ -67,4 +68,4 @@ def _listed(result: Any) -> Sequence[Any]:
 
 def rebuilt(flat: Sequence[Any], types: Sequence[Any]) -> list[Any]:
     """The reverse of `leaves`, for values of these types."""
-    return complexes.rebuilt(flat, list(map(is_complex, types)))
+    return pair.rebuilt(flat, list(map(is_complex, types)))

@@ -16,6 +16,7 @@ import torch
 from torch import fx
 
 from burn.dialect import ops
+from burn.dialect.complexes.pair import Complex
 from burn.dialect.compose import dim_value, number, reshape
 from burn.dialect.dims import Dim
 from burn.dialect.mlir import context, ir
@@ -23,7 +24,6 @@ from burn.dialect.program import Program
 from burn.dialect.types import DTYPES, TensorType, type_of
 from burn.errors import BurnError, ModelError, Problem
 from burn.importers.core import FAILED, SHOWN, Problems, Skipped
-from burn.importers.lax.complexes import Complex
 from burn.importers.torch.complexes import COMPLEX, computes_with_complex, real_meta
 from burn.importers.torch.custom import builder as custom_builder
 from burn.importers.torch.dtypes import dtype_name, to_weight

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from burn.importers.lax.complexes import Complex
+from burn.dialect.complexes.pair import Complex
 from burn.importers.torch.node import BUILDERS, Builder, Node
 
 COMPLEX: dict[str, Builder] = {}

@@ -11,9 +11,9 @@ from typing import Any
 import jax
 
 from burn.dialect import ops
+from burn.dialect.complexes.pair import Complex, leaves, rebuilt
 from burn.dialect.deferred import Value
 from burn.importers.jax.equation import SKIPPED, Equation, primitive
-from burn.importers.lax.complexes import Complex, leaves, rebuilt
 
 
 @primitive("jit", "pjit", "closed_call", "core_call", "call", "xla_call", "eval_jaxpr")

@@ -10,6 +10,7 @@ from jax import lax
 from jax import numpy as jnp
 from jax._src.lax import linalg as jax_linalg
 
+from burn.dialect.complexes.pair import Complex
 from burn.dialect.types import type_of
 from burn.importers.jax.complexes import as_it_is, complex_primitive
 from burn.importers.jax.equation import Equation
@@ -17,7 +18,6 @@ from burn.importers.jax.ops import householder, linalg  # noqa: F401  enter the 
 from burn.importers.jax.ops.empty import empty
 from burn.importers.jax.ops.householder import from_left, from_right, reflector
 from burn.importers.jax.ops.linalg import unit_diagonal
-from burn.importers.lax.complexes import Complex
 from burn.importers.lax.scalars import is_empty
 
 for _name in (

@@ -13,16 +13,8 @@ from jax import lax
 from jax import numpy as jnp
 
 from burn.dialect import ops
-from burn.dialect.compose import broadcast_to
-from burn.dialect.deferred import Value
-from burn.dialect.types import type_of
-from burn.importers.jax.complexes import as_it_is, by_parts, complex_primitive, zeros
-from burn.importers.jax.dtypes import dtype_name, is_complex
-from burn.importers.jax.equation import RULES, Equation
-from burn.importers.jax.ops import calls, control, indexing, reduction, sorting, windows  # noqa: F401  enter rules for all values
-from burn.importers.lax import fourier
-from burn.importers.lax.complexes import (
-    FUNCTIONS,
+from burn.dialect.complexes.functions import FUNCTIONS, exponential, logarithm, power, shifted
+from burn.dialect.complexes.pair import (
     Complex,
     as_complex,
     as_pairs,
@@ -31,19 +23,23 @@ from burn.importers.lax.complexes import (
     divided,
     each,
     equal,
-    exponential,
     integer_power,
     larger,
     leaves,
-    logarithm,
     negated,
     of_pairs,
-    power,
     rebuilt,
-    shifted,
     smaller,
     times,
 )
+from burn.dialect.compose import broadcast_to
+from burn.dialect.deferred import Value
+from burn.dialect.types import type_of
+from burn.importers.jax.complexes import as_it_is, by_parts, complex_primitive, zeros
+from burn.importers.jax.dtypes import dtype_name, is_complex
+from burn.importers.jax.equation import RULES, Equation
+from burn.importers.jax.ops import calls, control, indexing, reduction, sorting, windows  # noqa: F401  enter rules for all values
+from burn.importers.lax import fourier
 from burn.importers.lax.conversion import convert_element_type
 from burn.importers.lax.reduction import reduce_with
 from burn.importers.lax.scalars import like

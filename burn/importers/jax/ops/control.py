@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from burn.dialect import ops
+from burn.dialect.complexes.pair import Complex, each, leaves, rebuilt
 from burn.dialect.compose import reshape
 from burn.dialect.deferred import Value
 from burn.dialect.dims import Dim, dim_max
@@ -13,7 +14,6 @@ from burn.dialect.types import type_of
 from burn.importers.jax.complexes import zeros
 from burn.importers.jax.dtypes import is_complex
 from burn.importers.jax.equation import Equation, primitive
-from burn.importers.lax.complexes import Complex, each, leaves, rebuilt
 from burn.importers.lax.reduction import reduce
 from burn.importers.lax.scalars import full, like
 from burn.importers.lax.shaping import rev

@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 
 from burn.dialect import ops
+from burn.dialect.complexes.functions import FUNCTIONS, power
+from burn.dialect.complexes.pair import Complex, as_complex, divided, equal, times
 from burn.dialect.compose import broadcast_to, convert
 from burn.dialect.mlir import ir
-from burn.dialect.types import broadcast_shapes
+from burn.dialect.types import PARTS, broadcast_shapes
 from burn.importers.lax import fourier
-from burn.importers.lax.complexes import FUNCTIONS, PARTS, Complex, as_complex, divided, equal, power, times
 from burn.importers.stablehlo.complexes import COMPLEX, by_parts, complex_rule, part_node
 from burn.importers.stablehlo.node import RULES, Node
 from burn.importers.stablehlo.regions import combination

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 
 from burn.dialect import ops
+from burn.dialect.complexes.pair import leaves
 from burn.dialect.compose import convert, dim_value, disconnect, number, reshape, transpose
 from burn.dialect.dims import Dim, Expr, decide, dim_max
 from burn.dialect.mlir import ir
 from burn.dialect.types import INTEGERS, TensorType, type_of
 from burn.errors import BurnError
 from burn.importers.core import Skipped
-from burn.importers.lax.complexes import leaves
 from burn.importers.lax.shaping import rev
 from burn.importers.stablehlo.complexes import rebuilt
 from burn.importers.stablehlo.known import of_elements

@@ -6,11 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 from burn.dialect import ops
+from burn.dialect.complexes.functions import FUNCTIONS, magnitude
+from burn.dialect.complexes.pair import Complex, as_pairs, each, of_pairs, times
 from burn.dialect.compose import convert, dim_value, number, number_like, part, reshape, transpose
 from burn.dialect.dims import Dim, floordiv, product
 from burn.dialect.mlir import ir
 from burn.dialect.types import type_of
-from burn.importers.lax.complexes import FUNCTIONS, Complex, as_pairs, each, magnitude, of_pairs, times
 from burn.importers.torch.complexes import Part, by_parts, complex_aten
 from burn.importers.torch.node import BUILDERS, Node
 from burn.importers.torch.ops import contract, factory, index, reduce, view  # noqa: F401  (their builders are taken)

@@ -6,10 +6,10 @@ import math
 from typing import Any
 
 from burn.dialect import ops
+from burn.dialect.complexes.pair import Complex
 from burn.dialect.compose import convert, number_like, part, reshape, wide
 from burn.dialect.mlir import ir
 from burn.dialect.types import type_of
-from burn.importers.lax.complexes import Complex
 from burn.importers.torch.complexes import complex_aten
 from burn.importers.torch.node import Node, aten
 
