@@ -15,7 +15,7 @@ from burn.dialect.control import Group
 from burn.dialect.mlir import context
 from burn.dialect.program import Program
 from burn.kernels.text import group_text
-from burn.options import FULL, OFF, Options
+from burn.options import COMPILE_TIME, FULL, OFF, Options
 from burn.passes import pipeline
 from burn.passes.environment import Environment
 from burn.runtime.artefact import Artefact
@@ -83,8 +83,8 @@ def environment(backend: Backend | None = None) -> Environment:
 
 def _evaluate(program: Program) -> Callable[..., Sequence[np.ndarray]]:
     """A program as a function, on this machine. Sums are taken in order, so that a constant has the same bits in every
-    program, exact ones among them."""
-    options = Options(exact=True, autotune=OFF, nans="")
+    program, exact ones among them. It runs a few times at most, so LLVM's IR passes would take longer than they save."""
+    options = Options(exact=True, autotune=OFF, nans="", optimize=COMPILE_TIME)
     options = replace(options, passes=backend_for(options).folding.text)
     executable = Executable(artefact_of(program, *_built(program, options)))
     executable.limit_to(left())

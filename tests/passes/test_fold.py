@@ -9,6 +9,9 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import burn
+from burn import compiler
+from burn.codegen.cpu import printer
+from burn.codegen.host.object import compile_object
 from burn.codegen.pipeline import FOLDING
 from burn.compiler import compile_program, environment
 from burn.dialect import ops
@@ -189,3 +192,34 @@ def test_sizes_that_only_a_run_gives() -> None:
     graph = helper.make_graph(nodes, "unique", [], [output], constants)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)])
     np.testing.assert_array_equal(burn.load(model, cache=False).run({})["y"], [1, 1, 1])
+
+
+def test_evaluation_leaves_out_the_ir_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An evaluated program runs once, and its elements have the same bits with LLVM's IR passes and without."""
+
+    def constants() -> list[bytes]:
+        generator = np.random.default_rng(0)
+        program = Program.create([("x", TensorType("float32", (64, 75)))])
+        a = program.weights.add_array(generator.standard_normal((75, 61)).astype("f4"), "a")
+        b = program.weights.add_array(generator.standard_normal((61, 67)).astype("f4"), "b")
+        with program.building("node"):
+            (x,) = program.inputs
+            folded = ops.softmax(
+                ops.tanh(ops.dot_general(weight(program, a), weight(program, b), lhs_contract=(1,), rhs_contract=(0,))),
+                axis=-1,
+            )
+            y = ops.dot_general(x, folded, lhs_contract=(1,), rhs_contract=(0,))
+        artefact = compile_program(program.finish([("y", y)]), Options(optimize="speed"))
+        return [bytes(each.data) for each in artefact.constants]
+
+    levels: list[bool] = []
+
+    def recorded(functions: list[str], optimized: bool = True) -> bytes:
+        levels.append(optimized)
+        return compile_object(functions, optimized)
+
+    monkeypatch.setattr(printer, "compile_object", recorded)
+    fast = constants()
+    assert levels[-1] and not any(levels[:-1]) and len(levels) > 1
+    monkeypatch.setattr(compiler, "COMPILE_TIME", "speed")
+    assert constants() == fast
