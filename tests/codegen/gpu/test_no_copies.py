@@ -124,3 +124,8 @@ def test_a_long_row_that_is_read_several_times_is_split(rows: int) -> None:
     long = GPU().preferences.long_rows
     assert count(norm, long // 4) == 1 < count(norm, long // 2)
     assert count(total, long // 2) == 1 < count(total, long)
+
+
+def test_a_constant_in_memory() -> None:
+    made = compiled(lambda x: ops.full(shape=(4, 3), value=2.0, dtype="float32"), TensorType("float32", (4, 3)))
+    assert members(made) == [["full"]]
