@@ -5,7 +5,6 @@ Every text is escaped, as names in a model's file may hold markup. The notebook 
 
 from __future__ import annotations
 
-import html
 from collections.abc import Iterable, Sequence
 
 
@@ -17,6 +16,8 @@ class Markup(str):
 
 def text(value: object) -> Markup:
     """A value's text, escaped."""
+    import html  # on demand: its table of entities takes longer than the rest of this module
+
     return value if isinstance(value, Markup) else Markup(html.escape(str(value)))
 
 

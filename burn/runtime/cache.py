@@ -14,8 +14,6 @@ import functools
 import hashlib
 import os
 import re
-import shutil
-import tempfile
 import time
 import warnings
 from contextlib import suppress
@@ -188,6 +186,9 @@ class Cache:
 @functools.cache
 def _of_this_process() -> Path:
     """A private folder of an unpredictable name that is gone when the process ends."""
+    import shutil  # on demand: both import much, and most processes have a folder for the cache
+    import tempfile
+
     folder = tempfile.mkdtemp(prefix="burn-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return Path(folder)

@@ -6,7 +6,7 @@ reason, the number of kernels and the time. `BURN_LOG=compile` prints the record
 
 from __future__ import annotations
 
-import logging
+import sys
 import time
 import warnings
 from collections import Counter
@@ -14,14 +14,17 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from burn.variables import variable
+
+if TYPE_CHECKING:
+    import logging
 
 MANY = 8
 """Compilations of one function that are worth a warning."""
 
-_LOGGER = logging.getLogger("burn.compile")
+_NAME = "burn.compile"
 _about: ContextVar[tuple[str, str]] = ContextVar("about", default=("", ""))
 T = TypeVar("T")
 
@@ -53,7 +56,8 @@ def about(subject: str, reason: Reason | str) -> Iterator[None]:
 
 def logged(make: Callable[[], T], kernels: Callable[[T], int | None], cached: bool = False) -> T:
     """The result of `make`, with a record of its time. kernels: how many the result has; None for nothing, which is no record."""
-    if not _is_on():
+    logger = _logger()
+    if logger is None:
         return make()
     start = time.perf_counter()
     made = make()
@@ -62,23 +66,25 @@ def logged(make: Callable[[], T], kernels: Callable[[T], int | None], cached: bo
         return made
     took = f"{'from the cache' if cached else 'compiled'} in {(time.perf_counter() - start) * 1e3:.0f} ms"
     size = f"{count} kernel{'s' * (count != 1)}"
-    _LOGGER.info(": ".join(filter(None, (subject or "a program", reason, f"{size}, {took}"))))
+    logger.info(": ".join(filter(None, (subject or "a program", reason, f"{size}, {took}"))))
     return made
 
 
-def _is_on() -> bool:
-    if variable("BURN_LOG") == "compile" and not any(isinstance(h, _Printer) for h in _LOGGER.handlers):
-        _LOGGER.addHandler(_Printer())
-        _LOGGER.setLevel(logging.INFO)
-    return _LOGGER.isEnabledFor(logging.INFO)
+def _logger() -> logging.Logger | None:
+    """The logger of compilations; None if it is off. A process that has not imported `logging` has no handlers."""
+    prints = variable("BURN_LOG") == "compile"
+    if not prints and "logging" not in sys.modules:
+        return None
+    import logging
 
-
-class _Printer(logging.StreamHandler):
-    """Standard error, as "burn: f: ..."."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.setFormatter(logging.Formatter("burn: %(message)s"))
+    logger = logging.getLogger(_NAME)
+    if prints and not any(handler.get_name() == _NAME for handler in logger.handlers):
+        handler = logging.StreamHandler()  # standard error, as "burn: f: ..."
+        handler.set_name(_NAME)
+        handler.setFormatter(logging.Formatter("burn: %(message)s"))
+        logger.addHandler(handler)
+        logger.setLevel(logging.INFO)
+    return logger if logger.isEnabledFor(logging.INFO) else None
 
 
 @dataclass

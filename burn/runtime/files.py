@@ -5,9 +5,7 @@ from __future__ import annotations
 import errno
 import mmap
 import os
-import shutil
 import stat
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -76,6 +74,8 @@ def whole(path: Path, durable: bool = True) -> Iterator[BinaryIO]:
     It is written in the same folder under a random name. It gets the permissions of an existing file; a link is
     replaced, not followed. A device, a pipe, or a standard stream by its path (/dev/stdout) is written directly.
     Raises OSError, which names `path`."""
+    import tempfile  # on demand, as shutil below: a process that only reads needs neither, nor the compressions they import
+
     if is_stream(path):
         with tempfile.TemporaryFile() as file:
             yield file
@@ -145,6 +145,8 @@ def _names_descriptor(path: Path) -> bool:
 
 
 def _pour(file: BinaryIO, path: Path) -> None:
+    import shutil
+
     truncate = os.O_TRUNC if _names_descriptor(path) else 0
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CLOEXEC | os.O_NOCTTY | truncate), "wb") as stream:
         shutil.copyfileobj(file, stream)

@@ -8,9 +8,9 @@ parentheses: "blocks.0.attention (net.py:17)".
 
 from __future__ import annotations
 
+import os
 import re
 import sys
-import sysconfig
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -18,7 +18,7 @@ from types import CodeType, FrameType
 from typing import NamedTuple, TypeVar
 
 _PACKAGE = str(Path(__file__).parents[1]) + "/"
-_STANDARD = sysconfig.get_paths()["stdlib"] + "/"
+_STANDARD = str(Path(os.__file__).parent) + "/"
 _RELATIVE = re.compile(r"\(([^()]+:[^()]+)\+(\d+)\)$")
 _RESOLVED = re.compile(r"\(([^()#]+:\d+)\)$")
 _AMBIGUOUS = -1

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -68,7 +67,7 @@ class Profile:
     @property
     def run_seconds(self) -> float:
         """Time of an inference, while it was profiled: the median."""
-        return statistics.median(self.runs) if self.runs else 0.0
+        return _median(self.runs) if self.runs else 0.0
 
     def save_trace(self, path: str | os.PathLike[str]) -> None:
         """Writes the timeline atomically for chrome://tracing and ui.perfetto.dev (complete events of the Trace Event Format,
@@ -114,7 +113,7 @@ class Profile:
                 ProfileRow(
                     kernel,
                     each,
-                    statistics.median(times),
+                    _median(times),
                     None if flops is None else flops * each,
                     None if moved is None else moved * each,
                     min(times),
@@ -124,6 +123,12 @@ class Profile:
         found = (Event(kernels[k], began / 1e9, took / 1e9, on_gpu) for k, began, took, on_gpu in events)
         ordered = tuple(sorted(found, key=lambda event: event.began))
         return Profile(tuple(rows), len(runs), ordered, dict(symbols), tuple(seconds))
+
+
+def _median(values: Sequence[float]) -> float:
+    from statistics import median  # on demand: every process that runs a program imports this module
+
+    return median(values)
 
 
 def _evaluate(text: str, symbols: Mapping[str, int]) -> int | None:

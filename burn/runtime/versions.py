@@ -53,8 +53,17 @@ def compilers(packages: Collection[str]) -> tuple[str, ...]:
 @functools.cache
 def sources(unrelated: Collection[str] = frozenset()) -> str:
     """burn's Python files, which change in a checkout under one version. unrelated: folders that do not count."""
-    root = Path(__file__).parent.parent
-    folders = [folder for folder in root.iterdir() if folder.is_dir() and folder.name not in unrelated]
-    files = [*root.glob("*.py"), *(file for folder in folders for file in folder.rglob("*.py"))]
-    stats = [file.stat() for file in files]
-    return f"{len(stats)} {max(s.st_mtime_ns for s in stats)} {sum(s.st_size for s in stats)}"
+    count = latest = size = 0
+    folders, skipped = [str(Path(__file__).parent.parent)], ("__pycache__", *unrelated)
+    while folders:
+        with os.scandir(
+            folders.pop()
+        ) as entries:  # pathlib takes four times as long, in each process that loads a program
+            for entry in entries:
+                if entry.name.endswith(".py"):
+                    stat = entry.stat()
+                    count, latest, size = count + 1, max(latest, stat.st_mtime_ns), size + stat.st_size
+                elif entry.name not in skipped and entry.is_dir():
+                    folders.append(entry.path)
+        skipped = ("__pycache__",)
+    return f"{count} {latest} {size}"
