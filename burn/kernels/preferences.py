@@ -28,6 +28,9 @@ class Preferences:
     `fuse_reductions`: fuse reductions of the same rows that read a common tensor, even if one depends on the other.
 
     `concat_operands`: lower a concat of up to this many tensors, with the cheap ops around it, to one elementwise kernel.
+
+    `concat_loads`: the same without the ops that make its operands, for up to this many tensors whose runs in the result are
+    multiples of 16 bytes, so that a thread loads a whole run of one tensor under one condition. 0: never.
     A longer concat copies each operand with a kernel of its own.
 
     `concat_in_place`: the kernel of a matmul or loop whose only user is a concat writes into the concat's result.
@@ -80,6 +83,7 @@ class Preferences:
     repeat_reads: bool = False
     fuse_reductions: bool = False
     concat_operands: int = 0
+    concat_loads: int = 0
     concat_in_place: bool = False
     fused_gradients: bool = False
     split_keys: int = 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from burn.dialect.dims import Dim
+from burn.dialect.dims import Dim, product
 from burn.dialect.op import Op
 from burn.dialect.pointwise import Pointwise
 from burn.dialect.query import op_of
@@ -12,6 +12,9 @@ from burn.kernels.body import LoopKernel, Stage, Write
 from burn.kernels.builders.builder import Builder, Call, Computation, loop_index, loops
 from burn.kernels.lower import linear, reshape_index
 from burn.kernels.preferences import Preferences
+
+VECTOR = 16
+"""Bytes that a thread of a GPU loads at once."""
 
 
 def build(group: Computation, preferences: Preferences) -> list[Call]:
@@ -32,8 +35,19 @@ def build(group: Computation, preferences: Preferences) -> list[Call]:
 
 
 def _is_fused(group: Computation, root: Op, preferences: Preferences) -> bool:
-    """True if a concat and the producers of its operands are one loop."""
-    return len(root.xs) <= preferences.concat_operands and any(isinstance(op, Pointwise) for op in group.ops)
+    """True if a concat, the producers of its operands and what follows are one loop."""
+    few = len(root.xs) <= preferences.concat_operands and any(isinstance(op, Pointwise) for op in group.ops)
+    return few or loads_together(root, preferences)
+
+
+def loads_together(root: Op, preferences: Preferences) -> bool:
+    """True if one loop loads all operands of a concat, see `Preferences.concat_loads`."""
+    if len(root.xs) > preferences.concat_loads:
+        return False
+    result = type_of(root.operation.results[0])
+    axis = root.axis % result.rank
+    runs = [product([type_of(x).shape[axis], *result.shape[axis + 1 :], result.element_bytes]) for x in root.xs]
+    return all(isinstance(run, int) and run % VECTOR == 0 for run in runs)
 
 
 def _concat(group: Computation, root: Op) -> list[Call]:

@@ -19,6 +19,7 @@ from burn.dialect.traits import Trait
 from burn.dialect.types import type_of
 from burn.kernels.body import EXPENSIVE
 from burn.kernels.builders.concat import MAKERS
+from burn.kernels.builders.loop import loads_together
 from burn.kernels.builders.matrix import is_matmul
 from burn.kernels.lower import has_rule
 from burn.kernels.preferences import Preferences
@@ -129,7 +130,7 @@ class Choice:
                     and cluster.size + other.size <= self.max_ops
                     and not leads_to(cluster.needs - {other}, other)
                 ):
-                    todo += other.members if self.lowers_elementwise(op) else []
+                    todo += other.members if self._computes_operands(op) else []
                     self.merge(other, cluster)
 
     def _take_operands(self, op: Op, cluster: Cluster) -> None:
@@ -218,7 +219,7 @@ class Choice:
     def _computes_operand(self, other: Cluster, op: Op, cluster: Cluster) -> bool:
         """True if a loop computes an operand of a concat and is cheap enough to be evaluated for all elements of the
         result."""
-        return self.lowers_elementwise(op) and _is_little(other) and self._serves(other, op, cluster, views=True)
+        return self._computes_operands(op) and _is_little(other) and self._serves(other, op, cluster, views=True)
 
     def _pads(self, other: Cluster, op: Op) -> bool:
         """True if a loop only pads an operand of a depthwise convolution, or of its weight's gradient, whose kernel loads
@@ -232,7 +233,11 @@ class Choice:
         return slides(op) and inline and self._serves(other, op, views=True)
 
     def lowers_elementwise(self, op: Op) -> bool:
-        """True if a concat is lowered elementwise, fused with the producers of its operands."""
+        """True if a concat is lowered elementwise, fused with what follows."""
+        return self._computes_operands(op) or (isinstance(op, Concat) and loads_together(op, self.preferences))
+
+    def _computes_operands(self, op: Op) -> bool:
+        """True if the loop of a concat also has the producers of its operands."""
         return isinstance(op, Concat) and len(op.xs) <= self.preferences.concat_operands
 
     def _serves(self, other: Cluster, op: Op, cluster: Cluster | None = None, views: bool = False) -> bool:

@@ -13,6 +13,7 @@ from burn.dialect import ops
 from burn.dialect.mlir import context
 from burn.dialect.program import Program
 from burn.dialect.types import TensorType
+from burn.kernels.builders import kernels
 from burn.kernels.text import groups
 from burn.passes import pipeline
 from burn.passes.environment import Environment
@@ -37,6 +38,12 @@ def members(made: Program) -> list[list[str]]:
     """The names of the ops of each group."""
     with context():
         return [[o.OP_NAME for o in group.ops] for group in groups(made.block)]
+
+
+def calls(made: Program) -> int:
+    """The number of kernels."""
+    with context():
+        return sum(len(kernels(group, GPU().preferences)) for group in groups(made.block))
 
 
 def agrees(made: Program, want: Callable[..., Any], tolerance: float) -> None:
@@ -108,12 +115,9 @@ def test_a_group_norm_of_half_precision_is_one_kernel(groups_: int, last: bool) 
 @pytest.mark.parametrize("rows", [1, 3])
 def test_a_long_row_that_is_read_several_times_is_split(rows: int) -> None:
     """A norm reads a row three times, so that shorter rows are split than for a sum."""
-    from burn.kernels.builders import kernels
 
     def count(function: Callable[[Any], Any], length: int) -> int:
-        made = compiled(function, TensorType("float32", (rows, 1, length)))
-        with context():
-            return sum(len(kernels(group, GPU().preferences)) for group in groups(made.block))
+        return calls(compiled(function, TensorType("float32", (rows, 1, length))))
 
     def total(x: Any) -> Any:
         return ops.reduce(x, kind="sum", axes=(2,))
@@ -129,3 +133,26 @@ def test_a_long_row_that_is_read_several_times_is_split(rows: int) -> None:
 def test_a_constant_in_memory() -> None:
     made = compiled(lambda x: ops.full(shape=(4, 3), value=2.0, dtype="float32"), TensorType("float32", (4, 3)))
     assert members(made) == [["full"]]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "count"), [((16, 8, 24, 8, 8), 1), ((8,) * 64, 1), ((8,) * 65, 66), ((16, 8, 4, 8, 8), 6)]
+)
+def test_a_concat_of_many_tensors_is_one_kernel(sizes: tuple[int, ...], count: int) -> None:
+    """With what follows, if threads load whole runs of 16 bytes. Otherwise each tensor is copied by itself."""
+
+    def function(scale: Any, *xs: Any) -> Any:
+        return ops.relu(ops.mul(ops.concat(xs, axis=2), scale))
+
+    made = compiled(
+        function, TensorType("float16", (sum(sizes),)), *(TensorType("float16", (3, 5, size)) for size in sizes)
+    )
+    assert calls(made) == count
+    if len(sizes) < 10:
+        agrees(made, lambda scale, *xs: (torch.cat(xs, 2) * scale).relu(), 2e-3)
+
+
+def test_a_concat_alone_is_one_kernel() -> None:
+    made = compiled(lambda *xs: ops.concat(xs, axis=1), *[TensorType("float16", (3, 2, 8))] * 3)
+    assert calls(made) == 1
+    agrees(made, lambda *xs: torch.cat(xs, 1), 1e-6)

@@ -24,6 +24,7 @@ PREFERENCES = Preferences(
     repeat_reads=True,
     fuse_reductions=True,
     concat_operands=4,
+    concat_loads=64,
     split_keys=128,
     split_rows=64,
     split_programs=USUAL_ABILITIES.processors,
