@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from burn.deploy import header, tables
+from burn.deploy import header, tables, wasm
 from burn.deploy.header import Function
-from burn.deploy.interface import Interface
+from burn.deploy.interface import Interface, Parameter
 from burn.deploy.training import Part, State, Training
 from burn.importers.weights.safetensors import CODES as SAFETENSORS
 from burn.runtime.dtypes import numpy_dtype
@@ -289,11 +289,82 @@ def about(
         "step": described(interface.step),
         "predict": None if interface.predict is None else described(interface.predict),
         "batch": interface.batch,
-        "state": [
-            {"name": name, "dtype": s.tensor.type.dtype, "dims": list(s.tensor.type.shape)}
-            for s in training.states
-            for name in s.names
-        ],
+        "state": tensors(training),
         "weights": {"bytes": weights[0], "file": weights[1] or None},
     }
     return json.dumps(found, separators=(",", ":"))
+
+
+def tensors(training: Training) -> list[dict[str, object]]:
+    """The state's tensors by their names, for JSON."""
+    return [
+        {"name": name, "dtype": s.tensor.type.dtype, "dims": list(s.tensor.type.shape)}
+        for s in training.states
+        for name in s.names
+    ]
+
+
+def typescript(interface: TrainInterface) -> str:
+    """The types of the ES module (native/train/index.js)."""
+
+    def named(title: str, parameters: Sequence[Parameter], form: str) -> str:
+        return f"export interface {title} {{\n{wasm.fields([p.spec for p in parameters], form)}}}\n"
+
+    step, predict = interface.step, interface.predict
+    scalars, others = [p for p in step.outputs if not p.dims], [p for p in step.outputs if p.dims]
+    kinds = {"int64": "bigint", "uint64": "bigint"}
+    numbers = "".join(
+        f"  /** {p.spec.type_text} */\n  {json.dumps(p.spec.name)}: {kinds.get(p.spec.dtype, 'number')};\n"
+        for p in scalars
+    )
+    results = f"export interface Results {{\n{numbers}{wasm.fields([p.spec for p in others], 'Tensor<{0}>')}}}\n"
+    inference = "" if predict is None else named("Inputs", predict.inputs, "{0} | Tensor<{0}>")
+    inference += "" if predict is None else "\n" + named("Outputs", predict.outputs, "Tensor<{0}>")
+    call = (
+        ""
+        if predict is None
+        else "\n  /** Inference with the current parameters. */\n  predict(inputs: Inputs): Outputs;"
+    )
+    return f"""/** A tensor: elements in row-major order, and sizes. */
+export interface Tensor<Data> {{
+  data: Data;
+  dims: number[];
+}}
+
+{named("Batch", step.inputs, "{0} | Tensor<{0}>")}
+{results}
+{inference}
+/** An input, an output or a tensor of the state. */
+export interface Value {{
+  name: string;
+  dtype: string;
+  dims: (number | string)[];
+}}
+
+export interface Trainer {{
+  readonly inputs: Value[];
+  readonly outputs: Value[];
+  readonly state: Value[];
+  /** How many steps were made, those before a loaded checkpoint among them. */
+  readonly steps: number;
+  /** One training step; throws an Error, and parameters are unchanged then. */
+  step(batch: Batch): Results;{call}
+  /** Starts the random numbers of the following steps from a seed. */
+  seed(seed: bigint | number): void;
+  /** A checkpoint (safetensors), which burn.train reads. */
+  save(): Uint8Array;
+  /** Restores the state of a checkpoint, or takes the parameters of a safetensors file. */
+  load(checkpoint: Uint8Array | ArrayBuffer): void;
+  /** A copy of a tensor of the state, by its name in a checkpoint. */
+  read(name: string): Tensor<ArrayBufferView>;
+  write(name: string, data: ArrayBufferView): void;
+}}
+
+export interface Options {{
+  /** Receives the number of bytes that have been read, and of all. */
+  progress?: (loaded: number, total: number) => void;
+}}
+
+/** Loads the training. base: the folder of its files; default: this module's. */
+export function load(base?: string | URL, options?: Options): Promise<Trainer>;
+"""

@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 
 from burn import toolchain
-from burn.deploy import beside, customs, native_runtime, tables, train_interface
+from burn.deploy import beside, customs, native_runtime, tables, train_interface, wasm
 from burn.deploy import weights as stored
 from burn.deploy.embedded import embedded
-from burn.deploy.interface import Interface, model_name
+from burn.deploy.interface import Interface, Parameter, model_name
 from burn.deploy.linking import (
     MOST_EMBEDDED,
     called,
@@ -48,7 +48,10 @@ def build(kind: str, training: Training, output: Path, options: Options) -> list
     """Writes a training as one of `KINDS`; gives the files, the main one first. Raises CompileError."""
     if kind not in KINDS:
         hint = f"--emit {', '.join(KINDS)}"
-        raise CompileError("a training step is made into a command or a library", [Problem(f"not {kind}", hint=hint)])
+        raise CompileError(
+            "a training step is made into a command, a library or a module of WebAssembly",
+            [Problem(f"not {kind}", hint=hint)],
+        )
     if options.gpus:
         hint = "without --target cuda; burn.train trains on GPUs"
         raise CompileError("training binaries run on CPUs", [Problem(f"the target is {options.gpus[0]}", hint=hint)])
@@ -99,7 +102,43 @@ def _static(training: Training, output: Path, options: Options) -> list[Path]:
     return _library(training, output, options, options.platform.static, archive)
 
 
-KINDS: dict[str, Callable[[Training, Path, Options], list[Path]]] = {"exe": _exe, "shared": _shared, "static": _static}
+def _wasm(training: Training, output: Path, options: Options) -> list[Path]:
+    """An npm package: a module with the initial weights, and an ES module that loads it."""
+    if options.platform.architecture != "wasm32" or toolchain.find(options.platform).platform.name != "wasm32":
+        raise CompileError(f"there are no modules that train for {options.platform.name}", ["--target wasm32"])
+    with tempfile.TemporaryDirectory() as scratch:
+        parts = _parts(training, output, replace(options, beside=False), Path(scratch), is_command=True)
+        made = Path(scratch) / "model.wasm"
+        with _runtime(parts, options, [*(NATIVE / n for n in (*LIBRARY, "module.c")), *_own("crc32.c")]) as runtime:
+            parts.chain.module([*parts.objects, *runtime], made)
+        module = made.read_bytes()
+    step, predict = parts.interface.step, parts.interface.predict
+    about = {
+        "step": {"inputs": _specs(step.inputs), "outputs": _specs(step.outputs)},
+        "predict": predict and {"inputs": _specs(predict.inputs), "outputs": _specs(predict.outputs)},
+        "state": train_interface.tensors(training),
+        "moduleBytes": len(module),
+    }
+    output.mkdir(parents=True, exist_ok=True)
+    files_ = [
+        ("index.js", wasm.script(NATIVE / "index.js", about).encode()),
+        ("index.d.ts", train_interface.typescript(parts.interface).encode()),
+        ("package.json", wasm.package_json(parts.interface.name, parts.version, []).encode()),
+        ("model.wasm", module),
+    ]
+    return [path for name, data in files_ for path in written(output / name, data)]
+
+
+def _specs(parameters: Sequence[Parameter]) -> list[dict[str, object]]:
+    return wasm.described([p.spec for p in parameters])
+
+
+KINDS: dict[str, Callable[[Training, Path, Options], list[Path]]] = {
+    "exe": _exe,
+    "shared": _shared,
+    "static": _static,
+    "wasm": _wasm,
+}
 
 
 def _library(

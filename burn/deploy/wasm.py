@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import re
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from burn import toolchain
@@ -81,12 +81,13 @@ def package(
     module = _module(artefact, weights, single)
     threaded = _module(artefact, weights, chain) if chain.platform != single.platform else b""
     about = _about(artefact, len(module), len(threaded), weights.bytes)
-    script = (NATIVE / "index.js").read_text().replace('"@MODEL@"', json.dumps(about, separators=(",", ":")))
+    text = script(NATIVE / "index.js", about)
+    more = [*["model-threads.wasm", "worker.js"] * bool(threaded), "weights.safetensors"]
     output.mkdir(parents=True, exist_ok=True)
     written = [
-        ("index.js", [script.encode()]),
+        ("index.js", [text.encode()]),
         ("index.d.ts", [_types(artefact).encode()]),
-        ("package.json", [_package(interface.name, artefact, bool(threaded)).encode()]),
+        ("package.json", [package_json(interface.name, artefact.burn_version, more).encode()]),
         ("model.wasm", [module]),
         *(
             [("model-threads.wasm", [threaded]), ("worker.js", [(NATIVE / "worker.js").read_bytes()])]
@@ -100,6 +101,12 @@ def package(
             for piece in pieces:
                 opened.write(piece)
     return [output / file for file, _ in written]
+
+
+def script(template: Path, about: Mapping[str, object]) -> str:
+    """An ES module for JavaScript. about: the object that describes the model."""
+    text = template.read_text().replace("// @COMMON@\n", (NATIVE / "common.js").read_text())
+    return text.replace('"@MODEL@"', json.dumps(about, separators=(",", ":")))
 
 
 def _module(artefact: Artefact, weights: stored.Weights, chain: Toolchain) -> bytes:
@@ -116,9 +123,6 @@ def _module(artefact: Artefact, weights: stored.Weights, chain: Toolchain) -> by
 
 
 def _about(artefact: Artefact, module_bytes: int, threaded_bytes: int, weights_bytes: int) -> dict[str, object]:
-    def described(specs: Sequence[ValueSpec]) -> list[dict[str, object]]:
-        return [{"name": s.name, "dtype": s.dtype, "dims": list(s.dims), "type": s.type_text} for s in specs]
-
     return {
         "inputs": described(artefact.signature.inputs),
         "outputs": described(artefact.signature.outputs),
@@ -132,31 +136,38 @@ def _about(artefact: Artefact, module_bytes: int, threaded_bytes: int, weights_b
     }
 
 
-def _package(name: str, artefact: Artefact, threaded: bool) -> str:
-    own = ["model-threads.wasm", "worker.js"] if threaded else []
+def described(specs: Sequence[ValueSpec]) -> list[dict[str, object]]:
+    """Inputs or outputs, for JavaScript."""
+    return [{"name": s.name, "dtype": s.dtype, "dims": list(s.dims), "type": s.type_text} for s in specs]
+
+
+def package_json(name: str, version: str, more: Sequence[str]) -> str:
+    """The description of the package for npm. more: its files besides the module and its types."""
     plain = re.sub(r"[^a-z0-9._~-]+", "-", name.lower()).lstrip("._") or "model"
     about = {
         "name": plain,
         "version": "1.0.0",
-        "description": f"{name}, compiled by burn {artefact.burn_version}",
+        "description": f"{name}, compiled by burn {version}",
         "type": "module",
         "main": "index.js",
         "types": "index.d.ts",
         "exports": {".": {"types": "./index.d.ts", "default": "./index.js"}, "./*": "./*"},
-        "files": ["index.js", "index.d.ts", "model.wasm", *own, "weights.safetensors"],
+        "files": ["index.js", "index.d.ts", "model.wasm", *more],
         "sideEffects": False,
     }
     return json.dumps(about, indent=2) + "\n"
 
 
+def fields(specs: Sequence[ValueSpec], form: str) -> str:
+    """Members of an interface of TypeScript. form: their type, of the name of an array class."""
+    return "".join(
+        f"  /** {spec.type_text} */\n  {json.dumps(spec.name)}: {form.format(ARRAYS.get(spec.dtype, 'Uint8Array'))};\n"
+        for spec in specs
+    )
+
+
 def _types(artefact: Artefact) -> str:
     """The types of index.js for TypeScript."""
-
-    def fields(specs: Sequence[ValueSpec], form: str) -> str:
-        return "".join(
-            f"  /** {spec.type_text} */\n  {json.dumps(spec.name)}: {form.format(ARRAYS.get(spec.dtype, 'Uint8Array'))};\n"
-            for spec in specs
-        )
 
     return f"""/** A tensor: elements in row-major order, and sizes. */
 export interface Tensor<Data> {{

@@ -1,96 +1,28 @@
 // Strokes on a canvas become the 8 x 8 image that the digits network was trained on; its answer is shown as bars.
+import { draws, image, show, softmax, wipe } from "./board.js";
 import { load } from "./model/index.js";
 
 const byId = (id) => document.getElementById(id);
-const board = byId("board"), pen = board.getContext("2d", { willReadFrequently: true });
-const CELLS = 32, SIDE = 8; // UCI's digits: a bitmap of 32 x 32, whose squares of 4 x 4 are counted
-
-/** The drawing as the data set has it: what is drawn fills the height or the width, in the middle; 0 to 16 for each square. */
-function image() {
-  const { width, height } = board, pixels = pen.getImageData(0, 0, width, height).data;
-  let left = width, right = -1, top = height, bottom = -1;
-  for (let y = 0; y < height; y++)
-    for (let x = 0; x < width; x++)
-      if (pixels[4 * (y * width + x) + 3] > 127) {
-        left = Math.min(left, x), right = Math.max(right, x);
-        top = Math.min(top, y), bottom = Math.max(bottom, y);
-      }
-  if (right < 0) return null;
-  const size = Math.max(right - left, bottom - top) + 1, step = size / CELLS;
-  const x0 = (left + right + 1 - size) / 2, y0 = (top + bottom + 1 - size) / 2;
-  const counts = new Float32Array(SIDE * SIDE);
-  for (let row = 0; row < CELLS; row++)
-    for (let column = 0; column < CELLS; column++) {
-      const x = Math.floor(x0 + (column + 0.5) * step), y = Math.floor(y0 + (row + 0.5) * step);
-      const inside = x >= 0 && x < width && y >= 0 && y < height;
-      if (inside && pixels[4 * (y * width + x) + 3] > 127) counts[(row >> 2) * SIDE + (column >> 2)]++;
-    }
-  return counts;
-}
-
-function softmax(values) {
-  const most = Math.max(...values), powers = Array.from(values, (v) => Math.exp(v - most));
-  const sum = powers.reduce((a, b) => a + b);
-  return powers.map((p) => p / sum);
-}
-
-function show(shares) {
-  const best = shares ? shares.indexOf(Math.max(...shares)) : -1;
-  byId("digit").value = best < 0 ? "?" : best;
-  byId("bars").replaceChildren(...Array.from({ length: 10 }, (_, digit) => {
-    const share = shares?.[digit] ?? 0, item = document.createElement("li");
-    item.innerHTML = `<div class="track"><div class="bar" style="width: ${(share * 75).toFixed(1)}%"></div>` +
-      `<span class="share">${(share * 100).toFixed(1)} %</span></div>`;
-    return item;
-  }));
-}
 
 function clear() {
-  pen.clearRect(0, 0, board.width, board.height);
+  wipe();
   byId("time").textContent = "";
   show(null);
 }
 
-function listen(model) {
-  let drawing = false;
-  const place = (event) => {
-    const box = board.getBoundingClientRect();
-    return [(event.clientX - box.left) * board.width / box.width, (event.clientY - box.top) * board.height / box.height];
-  };
-  const answer = () => {
-    const counts = image();
-    if (!counts) return;
-    const began = performance.now(), { logits } = model.run({ image: counts });
-    byId("time").textContent = `${((performance.now() - began) * 1000).toFixed(0)} µs`;
-    show(softmax(logits.data));
-  };
-  Object.assign(pen, { lineWidth: 30, lineCap: "round", lineJoin: "round", strokeStyle: "#000" });
-  board.addEventListener("pointerdown", (event) => {
-    drawing = true;
-    board.setPointerCapture(event.pointerId);
-    pen.beginPath();
-    pen.moveTo(...place(event));
-    pen.lineTo(...place(event));
-    pen.stroke();
-  });
-  board.addEventListener("pointermove", (event) => {
-    if (!drawing) return;
-    pen.lineTo(...place(event));
-    pen.stroke();
-    answer();
-  });
-  for (const end of ["pointerup", "pointercancel"])
-    board.addEventListener(end, () => {
-      if (drawing) answer();
-      drawing = false;
-    });
-  byId("clear").addEventListener("click", clear);
+function answer(model) {
+  const counts = image();
+  if (!counts) return;
+  const began = performance.now(), { logits } = model.run({ image: counts });
+  byId("time").textContent = `${((performance.now() - began) * 1000).toFixed(0)} µs`;
+  show(softmax(logits.data));
 }
 
 try {
   const model = await load(undefined, { progress: (loaded, total) => { byId("progress").value = loaded / total; } });
   clear();
-  listen(model);
+  draws(() => answer(model));
+  byId("clear").addEventListener("click", clear);
   byId("progress").hidden = true;
   byId("state").textContent = "ready";
 } catch (error) {

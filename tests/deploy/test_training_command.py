@@ -136,7 +136,7 @@ def test_wrong_files(command: Path, rows: Path, tmp_path: Path) -> None:
         x, y = found["x"], found["y"]
 
     def fails(message: str, *words: str | Path, status: int = 1, **arrays: Array) -> None:
-        np.savez(tmp_path / "in.npz", **arrays)
+        np.savez(tmp_path / "in.npz", **arrays)  # type: ignore[arg-type]
         assert message in (said := refusal(command, *([tmp_path / "in.npz"] if arrays else []), *words))[1], said
         assert said[0] == status, said
 

@@ -1,4 +1,4 @@
-/* What the commands of models and of trainings share: messages, numbers and files of the command line. */
+/* Messages, numbers and files of the command line, for the commands of models and of trainings. */
 #ifndef BURN_COMMAND_H
 #define BURN_COMMAND_H
 

@@ -66,6 +66,18 @@ void burn_weights_close(burn_weights *weights) {
     weights->mapped = 0;
 }
 
+#elif defined(__wasm__)
+
+/* A module has its weights in it: a reference to files would make it ask for a file system. */
+static int take(const char *path, int64_t bytes, burn_weights *weights) {
+    (void)bytes;
+    (void)weights;
+    burn_model_fail(BURN_E_WEIGHTS, "%s cannot be read: a module has no files", path);
+    return 0;
+}
+
+void burn_weights_close(burn_weights *weights) { weights->mapped = 0; }
+
 #else
 #include <stdio.h>
 
