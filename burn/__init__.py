@@ -16,7 +16,22 @@ from typing import TYPE_CHECKING, Any
 from burn import evaluation
 
 if TYPE_CHECKING:
-    from burn import custom, data, debug, distributed, errors, fft, generation, linalg, nn, ops, optim, random, train
+    from burn import (
+        array_api,
+        custom,
+        data,
+        debug,
+        distributed,
+        errors,
+        fft,
+        generation,
+        linalg,
+        nn,
+        ops,
+        optim,
+        random,
+        train,
+    )
     from burn.compiled import compile, from_jax
     from burn.custom import custom_op
     from burn.dialect.spec import spec
@@ -48,6 +63,7 @@ __all__ = [
     "Tensor", "tensor", "constant", "from_numpy", "explain", "Dim", "spec", "ops", "nn", "compile", "jit",
     "cond", "loop", "while_loop", "fori_loop", "scan", "read_dim", "check_size",
     "random", "linalg", "fft", "optim", "train", "data", "debug", "generation", "manual_seed",
+    "array_api",
     # many devices and hosts
     "Mesh", "distributed",
     "hann_window", "hamming_window", "blackman_window",
@@ -99,6 +115,7 @@ _HOMES = {
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 _MODULES = (
+    "array_api",
     "custom",
     "data",
     "debug",

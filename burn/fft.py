@@ -6,6 +6,7 @@ pair). Lengths that factor are split as Cooley and Tukey did; a long prime lengt
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from burn.dialect import compose
@@ -71,19 +72,38 @@ def _some(n: Dim) -> None:
     compose.check_size(n, ">=", 1, "a transform has at least one element")
 
 
-def fftfreq(n: Dim, d: float = 1.0) -> Tensor:
+def fftfreq(n: Dim, d: float = 1.0, dtype: str = "float32") -> Tensor:
     """The frequencies of `fft`'s numbers for samples d apart: 0, 1, .., -2, -1 over n * d."""
     _some(n)
     k, half = arange(n), floordiv(n - 1, 2)
     size = made(compose.dim_value(n))
     turned = (k <= made(compose.dim_value(half))).where(k, k - size)
-    return (turned.double() / (size.double() * d)).float()
+    return (turned.double() / (size.double() * d)).astype(dtype)
 
 
-def rfftfreq(n: Dim, d: float = 1.0) -> Tensor:
+def rfftfreq(n: Dim, d: float = 1.0, dtype: str = "float32") -> Tensor:
     """The frequencies of `rfft`'s numbers: 0, 1, .. over n * d."""
     _some(n)
-    return (arange(floordiv(n, 2) + 1).double() / (made(compose.dim_value(n)).double() * d)).float()
+    return (arange(floordiv(n, 2) + 1).double() / (made(compose.dim_value(n)).double() * d)).astype(dtype)
+
+
+def fftshift(x: Any, axes: int | Sequence[int] | None = None) -> Tensor:
+    """The halves of axes (of all, by default) exchanged, so that the number of frequency 0 comes to index n // 2."""
+    return _shifted(x, axes, -1)
+
+
+def ifftshift(x: Any, axes: int | Sequence[int] | None = None) -> Tensor:
+    """The inverse of `fftshift`."""
+    return _shifted(x, axes, 1)
+
+
+def _shifted(x: Any, axes: int | Sequence[int] | None, direction: int) -> Tensor:
+    result = constant(x)
+    for axis in result._axes(axes):
+        n = result.type.shape[axis]
+        half = made(compose.dim_value(floordiv(n, 2)))
+        result = result.take((arange(n) + direction * half) % made(compose.dim_value(n)), axis)
+    return result
 
 
 def stft(x: Any, size: int, step: int, weights: Tensor | None = None) -> Spectrum:
@@ -144,6 +164,6 @@ def _fitted(x: Tensor, length: Dim | None, axis: int) -> Tensor:
 
 
 __all__ = [
-    "Spectrum", "blackman_window", "fft", "fftfreq", "hamming_window", "hann_window", "ifft", "irfft", "rfft", "rfftfreq",
-    "stft",
+    "Spectrum", "blackman_window", "fft", "fftfreq", "fftshift", "hamming_window", "hann_window", "ifft", "ifftshift", "irfft",
+    "rfft", "rfftfreq", "stft",
 ]  # fmt: skip

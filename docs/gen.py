@@ -57,6 +57,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "operators-torch": tables.torch_page,
     "derivatives": tables.derivative_page,
     "batching": tables.batching_page,
+    "array-api-standard": tables.array_api_page,
     "passes": tables.pass_page,
     "commands": tables.command_page,
     "gallery": tables.gallery_page,
@@ -74,7 +75,7 @@ SECTIONS = {
         "gradients",
         "transforms",
     ),
-    "Families of functions": ("linalg", "fft", "random"),
+    "Families of functions": ("linalg", "fft", "random", "array-api", "array-api-*"),
     "Models and training": (
         "nn",
         "nn-*",

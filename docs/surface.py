@@ -49,6 +49,9 @@ class Entry:
 
 
 MODULES: Mapping[str, str] = {
+    "burn.array_api": "array-api",
+    "burn.array_api.fft": "array-api-fft",
+    "burn.array_api.linalg": "array-api-linalg",
     "burn.custom": "custom",
     "burn.data": "data",
     "burn.debug": "debug",

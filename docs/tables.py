@@ -68,6 +68,23 @@ def batching_page() -> str:
     return "\n".join([*head, *table(("op", "under `burn.vmap`"), rows)])
 
 
+def array_api_page() -> str:
+    """State of each function of the array API standard, from the tests that draw calls of it."""
+    from tests.array_api.case import NAMES, NOT_TRACED, UNSUPPORTED
+
+    def row(name: str) -> tuple[str, str, str]:
+        if name in UNSUPPORTED:
+            return f"`{name}`", f"not for {UNSUPPORTED[name]}", ""
+        return f"`{name}`", "agrees with array-api-strict", "no" if name in NOT_TRACED else "yes"
+
+    missing = sum(name in UNSUPPORTED for name in NAMES)
+    head = [
+        "# Array API standard by function", "",
+        f"{len(NAMES) - missing} of {len(NAMES)} functions of version 2025.12 agree with array-api-strict on drawn calls.", "",
+    ]  # fmt: skip
+    return "\n".join([*head, *table(("function", "state", "tested in compiled functions"), map(row, sorted(NAMES)))])
+
+
 KINDS = {"float": "floats", "int": "ints", "uint": "uints", "bool": "bools"}
 
 

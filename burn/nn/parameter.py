@@ -9,7 +9,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Sequence
 from math import prod
-from typing import Any, TypeAlias
+from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
 
@@ -98,6 +98,13 @@ class Parameter(Tensor):
         """Its value: an input or a constant of the program being traced, or its elements."""
         tracer = active()
         return self._value if tracer is None else tracer.parameter(self)
+
+    def evaluate(self) -> Tensor:
+        """Its present elements."""
+        return self._present()
+
+    def __setitem__(self, index: Any, value: Any) -> NoReturn:
+        raise TypeMismatch("a parameter is assigned as a whole", ["p.assign(p.at[i].set(v))"])
 
     def _present(self) -> Tensor:
         return made(self.value)

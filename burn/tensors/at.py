@@ -1,4 +1,4 @@
-"""Indexed updates: tensors are immutable, so the result is a copy with other elements at an index.
+"""Indexed updates. Values are immutable: an update makes a copy with other elements at an index, and `x[i] = v` binds it to x.
 
     x.at[1:3].set(0.0)          x.at[mask].add(1.0)          x.at[rows, columns].max(values)
 
@@ -7,14 +7,14 @@ Every index of `indexing.py` works: it is applied to the row-major indices of th
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from burn.dialect import compose
 from burn.dialect import ops as build
 from burn.errors import OutOfRange, TypeMismatch
 from burn.tensors.base import made
 from burn.tensors.indexing import Indexing, _indices, _mask, _must_cover
-from burn.tensors.promotion import constant, lift
+from burn.tensors.promotion import common, constant, lift
 
 if TYPE_CHECKING:
     from burn.tensors.tensor import Tensor
@@ -32,8 +32,13 @@ class Updates(Indexing):
         """`x.at[index].set(values)`, and .add, .multiply, .min, .max: a copy with those elements changed."""
         return At(made(self.value))
 
-    def __setitem__(self, index: Any, value: Any) -> NoReturn:
-        raise TypeError("tensors are immutable: x[i] = v is written x = x.at[i].set(v)")
+    def __setitem__(self, index: Any, value: Any) -> None:
+        """x[i] = v: this tensor object has the elements of `x.at[i].set(v)` from here on. Other tensors keep theirs, also those
+        made by indexing this one. Raises TypeMismatch for values whose element type does not promote to the tensor's, for an
+        argument of a traced function, and in a region for a tensor of the code around it."""
+        x = made(self.value)
+        values = x.at[index].set(_fitting(value, x.dtype))
+        self._rebind(values)
 
     def scatter(self, axis: int, indices: Any, values: Any, reduction: str = "none") -> Tensor:
         """A copy in which x[i, indices[i, j, ..], ..] is replaced by, or combined with, values[i, j, ..] (torch's scatter).
@@ -114,6 +119,15 @@ def _where(mask: Tensor, x: Tensor, value: Tensor, reduction: str) -> Tensor:
         return mask.where(value, x)
     kinds = {"add": "or_", "max": "or_", "mul": "and_", "min": "and_"} if x.dtype == "bool" else {}
     return mask.where(made(getattr(build, kinds.get(reduction, reduction))(x.value, value.value)), x)
+
+
+def _fitting(value: Any, dtype: str) -> Any:
+    """Values to assign. Raises TypeMismatch if the element type does not hold them all."""
+    numbers, typed = ([value], []) if isinstance(value, (bool, int, float, complex)) else ([], [constant(value).dtype])
+    if isinstance(value, (list, tuple)) or common([dtype, *typed], numbers) == dtype:
+        return value
+    kind = "numbers with fractions" if numbers else f"elements of {typed[0]}"
+    raise TypeMismatch(f"a tensor of {dtype} does not take {kind}", ["convert them with .astype, or the tensor before"])
 
 
 def _values(values: Any, dtype: str) -> Tensor:

@@ -56,7 +56,7 @@ ELEMENT_TYPES = {name: ElementType(name) for name in DTYPES}
 class Base:
     """A tensor's value, type and shape. `shape` holds numbers and symbolic sizes; `dtype` is the element type's name."""
 
-    __slots__ = ("__weakref__", "_tracer", "_value")
+    __slots__ = ("__weakref__", "_region", "_tracer", "_value")
     _final: ClassVar[Any] = None  # Tensor, when it is complete
 
     def __init__(self, value: Value) -> None:
@@ -64,6 +64,7 @@ class Base:
             raise TypeMismatch("a Tensor is not made of elements", ["write burn.tensor(elements)"])
         self._value = value
         self._tracer = None if isinstance(value, Deferred) else active()
+        self._region = None if self._tracer is None else self._tracer.region
         if isinstance(value, Deferred):
             value.held += 1
             # computed now: a data-dependent size is then known, and a long history is cut
@@ -74,6 +75,21 @@ class Base:
         value = getattr(self, "_value", None)
         if isinstance(value, Deferred):
             value.held -= 1
+
+    def _rebind(self, result: Tensor) -> None:
+        """Gives this tensor object another value of the same type. Raises TypeMismatch where the old value could be used later:
+        by the caller of a traced function, or by code around a region."""
+        old, new, tracer = self._value, result._value, active()
+        advice = "copy it first, x = x.clone(), or write x = x.at[i].set(v)"
+        inside = self._tracer is tracer and (tracer is None or self._region is tracer.region)
+        if isinstance(old, Deferred) != isinstance(new, Deferred) or not inside:
+            raise TypeMismatch("x[i] = v is not for tensors of the code around", [f"this is {self!r}; {advice}"])
+        if isinstance(old, ir.BlockArgument):
+            raise TypeMismatch("x[i] = v is not for arguments of a traced function", [f"this is {self!r}; {advice}"])
+        if isinstance(old, Deferred) and isinstance(new, Deferred):
+            old.held -= 1
+            new.held += 1
+        self._value = new
 
     @property
     def value(self) -> Any:
@@ -155,9 +171,9 @@ class Base:
         return value.array
 
     def _present(self) -> Tensor:
-        """A tensor with the present elements: itself, as tensors are immutable. A parameter, whose elements change,
-        returns another tensor. Functions that return an operand unchanged return this instead."""
-        return self  # type: ignore[return-value]
+        """Another tensor with the present elements. Functions that return an operand unchanged return this instead, since the
+        elements of a tensor object change: by x[i] = v, or those of a parameter."""
+        return made(self.value)
 
     def _floating(self) -> Tensor:
         """Itself if it holds floats; integers and bools as float32. Raises TypeMismatch for other element types."""

@@ -343,6 +343,8 @@ class _region:
         self._holder = ir.Module.create()
         block = self._holder.operation.regions[0].blocks.append(*[t.to_mlir() for t in arguments])
         self._block = block
+        tracer = current()
+        outer, tracer.region = tracer.region, object()
         try:
             with ir.InsertionPoint(block):
                 result = function(*map(Tensor, block.arguments))
@@ -352,6 +354,8 @@ class _region:
         except Exception:
             self.drop()
             raise
+        finally:
+            tracer.region = outer
         self.types = [v.type for v in values]
 
     def drop(self) -> None:

@@ -40,6 +40,15 @@ class Conversions(Base):
         where = named(target)
         return self.astype(target) if where is None else self._moved(where)
 
+    def to_device(self, device: Any, /, *, stream: None = None) -> Tensor:
+        """The array API standard's name of `to` for a device. A copy is complete when it is returned; a `stream` is refused."""
+        if stream is not None:
+            raise TypeMismatch("to_device takes no stream", ["burn orders its copies itself"])
+        where = named(device)
+        if where is None:
+            raise TypeMismatch("to_device takes a device", [f"not {device!r}"])
+        return self._moved(where)
+
     def cpu(self) -> Tensor:
         """The same as `to("cpu")`."""
         return self._moved(CPU)

@@ -187,7 +187,7 @@ def one_hot(indices: Any, classes: Dim, dtype: Any = "float32") -> Tensor:
 
 # ---- from elsewhere ----------------------------------------------------------------------------------------------------
 def asarray(data: Any, dtype: Any = None) -> Tensor:
-    """Converts to a tensor: a tensor itself, numbers and lists, a numpy array (copied), an object with DLPack (not copied)."""
+    """Converts to a tensor: another tensor, numbers and lists, a numpy array (copied), an object with DLPack (not copied)."""
     if is_foreign(data) and not isinstance(data, Base):
         tensor = from_dlpack(data)
         return tensor if dtype is None else tensor.astype(dtype)

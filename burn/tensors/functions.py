@@ -12,15 +12,13 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
-from burn.tensors import Tensor, attending, complexes, concatenation, constant, creation, promotion
+from burn.tensors import Tensor, attending, complexes, concatenation, creation, promotion
 from burn.tensors.aliases import accepting
-from burn.tensors.promotion import together
+from burn.tensors.promotion import first_operand
 
 NO_FUNCTIONS = frozenset({
     "numpy", "item", "tolist", "evaluate",  # about the tensor itself
-    "to", "cpu", "float", "double", "half", "bfloat16", "int", "bool",  # would hide Python's own; `burn.astype` serves all
+    "to", "to_device", "cpu", "float", "double", "half", "bfloat16", "int", "bool",
     "where", "trace",  # arguments in another order (below); burn.linalg.trace, since burn.tracing.trace makes programs
 })  # fmt: skip
 """Methods that are not functions of this module."""
@@ -63,7 +61,7 @@ def _function(name: str) -> Callable[..., Any]:
     method = getattr(Tensor, name)
 
     def function(x: Any, *arguments: Any, **options: Any) -> Any:
-        return method(_first(x, arguments), *arguments, **options)
+        return method(first_operand(x, arguments), *arguments, **options)
 
     function.__name__ = function.__qualname__ = name
     function.__module__ = "burn"
@@ -72,13 +70,3 @@ def _function(name: str) -> Callable[..., Any]:
     first = own.replace(name="x", annotation="Tensor", kind=inspect.Parameter.POSITIONAL_ONLY)
     function.__signature__ = inspect.signature(method).replace(parameters=[first, *rest])  # type: ignore[attr-defined]
     return function
-
-
-def _first(x: Any, others: tuple[Any, ...]) -> Tensor:
-    """The first argument as a tensor; a number takes the element type of the tensors beside it."""
-    if isinstance(x, Tensor):
-        return x
-    beside = [o for o in others if isinstance(o, (Tensor, np.ndarray))]
-    if isinstance(x, (bool, int, float)) and beside:
-        return together(x, *beside)[0]
-    return constant(x)

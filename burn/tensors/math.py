@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from burn.dialect import compose
+from burn.dialect import compose, special
 from burn.dialect import ops as build
 from burn.dialect.types import CONTINUOUS, DTYPES, FLOATS, INTEGERS, numpy_dtype
 from burn.errors import TypeMismatch
@@ -248,6 +248,20 @@ class Math(Operators):
     def fmod(self, other: Operand) -> Tensor:
         """The remainder with the sign of self, as C's fmod."""
         return binary("fmod", self, other)
+
+    def logaddexp(self, other: Operand) -> Tensor:
+        """log(exp(self) + exp(other)), without overflow."""
+        a, b = together(self, other, floating=True)
+        same = (a == b) & a.isinf()  # inf - inf is NaN
+        first = a >= b  # each operand at most once: the derivatives are right where both are equal
+        gap: Any = same.where(-math.inf, first.where(b - a, a - b))
+        return first.where(a, b) + gap.softplus()
+
+    def nextafter(self, other: Operand) -> Tensor:
+        """The next number of the element type after self, in the direction of other; other itself if both are equal. It has no
+        derivative."""
+        a, b = together(self, other, floating=True)
+        return made(special.next_after(a.value, b.value))
 
     def maximum(self, other: Operand) -> Tensor:
         """The larger of two; NaN if either is."""

@@ -79,7 +79,7 @@ def _written(result: Any, out: tuple[Any, ...]) -> np.ndarray:
     """`array += x`: writes the elements to numpy's `out`."""
     (target,) = out
     if not isinstance(target, np.ndarray):
-        raise TypeMismatch("tensors are immutable", ["omit `out`, and use the result"])
+        raise TypeMismatch("numpy does not write into tensors", ["omit `out`, and use the result, or x[:] = result"])
     np.copyto(target, result.numpy(), casting="same_kind")
     return target
 

@@ -7,6 +7,7 @@ is weak: it takes the tensor's type, unless it is a float and the tensor holds i
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -169,19 +170,32 @@ def _wider(a: str, b: str) -> str:
 def together(*operands: Any, floating: bool = False) -> list[Tensor]:
     """Operands as tensors of one element type. floating: integers and bools become float32."""
     operands = tuple(from_dlpack(o) if _is_others(o) else o for o in operands)
-    typed = [o for o in operands if _has_type(o)]
-    dtypes = [_dtype_of(o) for o in typed]
+    dtypes = [_dtype_of(o) for o in operands if _has_type(o)]
+    dtype = common(dtypes, [o for o in operands if not _has_type(o)], floating)
+    return [_as(o, dtype) for o in operands]
+
+
+def first_operand(x: Any, others: Sequence[Any]) -> Tensor:
+    """The first operand of a function as a tensor; a number takes the element type of the tensors among the others."""
+    beside = [o for o in others if isinstance(o, (Base, np.ndarray))]
+    if isinstance(x, (bool, int, float)) and beside:
+        return together(x, *beside)[0]
+    return x if isinstance(x, Base) else constant(x)  # type: ignore[return-value]
+
+
+def common(dtypes: Sequence[str], numbers: Sequence[Any], floating: bool = False) -> str:
+    """The element type of operands of these element types and of Python numbers. floating: integers and bools become float32."""
     if not dtypes:
-        dtypes = ["bool" if all(isinstance(o, bool) for o in operands) else "int64"]
+        dtypes = ["bool" if all(isinstance(n, bool) for n in numbers) else "int64"]
     dtype = promoted(*dtypes)
-    kinds = {_number_kind(o) for o in operands if not _has_type(o)}
+    kinds = {_number_kind(n) for n in numbers}
     if "complex" in kinds and DTYPES[dtype].kind != "complex":
         dtype = "complex128" if dtype == "float64" else "complex64"
     elif DTYPES[dtype].kind in ("int", "uint", "bool") and ("float" in kinds or floating):
         dtype = "float32"
     elif dtype == "bool" and "int" in kinds:
         dtype = "int64"
-    return [_as(o, dtype) for o in operands]
+    return dtype
 
 
 def _has_type(operand: Any) -> bool:

@@ -100,7 +100,7 @@ class Shapes(Activations):
         return self.permute(order)
 
     def clone(self) -> Tensor:
-        """The tensor itself, since tensors are immutable; for a parameter, its present elements."""
+        """A tensor with the same elements, which a later x[i] = v to one of the two does not change in the other one."""
         return self._present()
 
     detach = contiguous = clone

@@ -11,7 +11,7 @@ from burn.dialect.dims import Dim, plain
 from burn.errors import TypeMismatch
 from burn.tensors.base import made
 from burn.tensors.contractions import Contractions
-from burn.tensors.promotion import Operand, together
+from burn.tensors.promotion import Operand, constant, together
 from burn.tensors.tracer import active
 
 if TYPE_CHECKING:
@@ -95,6 +95,14 @@ class Sorting(Contractions):
         else:
             before = (row <= each) | each.isnan()
         return before.sum(-1)
+
+    def isin(self, elements: Operand, invert: bool = False) -> Tensor:
+        """True where the element occurs among `elements` (of any shape); with `invert`, where it does not. NaN occurs nowhere.
+
+        Every element is compared with every other one, which is quick for some thousands of them."""
+        x, wanted = together(self, constant(elements) if isinstance(elements, (list, tuple)) else elements)
+        found = (x.unsqueeze(-1) == wanted.ravel()).any(-1)
+        return ~found if invert else found
 
     # ---- data-dependent sizes ----------------------------------------------------------------------------------------
     def argwhere(self) -> Tensor:

@@ -24,11 +24,11 @@ class Statistics(Reductions):
 
     __slots__ = ()
 
-    def var(self, axis: Axes = None, ddof: int = 0, keepdims: bool = False) -> Tensor:
+    def var(self, axis: Axes = None, ddof: float = 0, keepdims: bool = False) -> Tensor:
         """The mean squared distance from the mean, divided by count - ddof (numpy's default is 0; torch's is 1)."""
         return self._measured(self._variance(axis, ddof, keepdims))
 
-    def std(self, axis: Axes = None, ddof: int = 0, keepdims: bool = False) -> Tensor:
+    def std(self, axis: Axes = None, ddof: float = 0, keepdims: bool = False) -> Tensor:
         """The square root of `var`."""
         return self._measured(made(build.root(self._variance(axis, ddof, keepdims).value)))
 
@@ -36,12 +36,14 @@ class Statistics(Reductions):
         """A real result of `_wide` in the element type of the magnitudes."""
         return x if self.dtype in PARTS else self._narrow(x)
 
-    def _variance(self, axis: Axes, ddof: int, keepdims: bool) -> Tensor:
+    def _variance(self, axis: Axes, ddof: float, keepdims: bool) -> Tensor:
         x, axes = self._wide(), self._axes(axis)
         distance = x - x.mean(axes, keepdims=True)
-        count = compose.count(self.type, axes) - ddof
         square = (distance * distance.conj()).real if x.is_complex else distance.square()
-        return square.sum(axes, keepdims) / made(compose.dim_value(dim_max(count, 0), square.dtype))
+        total, count = square.sum(axes, keepdims), compose.count(self.type, axes)
+        if float(ddof).is_integer():
+            return total / made(compose.dim_value(dim_max(count - int(ddof), 0), square.dtype))
+        return total / (made(compose.dim_value(count, square.dtype)) - ddof).maximum(0.0)
 
     def median(self, axis: int | None = None, keepdims: bool = False) -> Tensor:
         """The middle of the sorted elements, or the mean of the two in the middle; NaN if one is."""

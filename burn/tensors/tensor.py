@@ -20,6 +20,7 @@ import burn.markup as markup
 from burn.dialect.deferred import Deferred
 from burn.dialect.functions import FUNCTIONS, Function
 from burn.errors import TypeMismatch
+from burn.evaluation import family
 from burn.runtime.arrays import Array
 from burn.runtime.device import device
 from burn.runtime.device_array import DeviceArray, dlpack_device
@@ -59,6 +60,15 @@ class Tensor(Updates):
 
     def __array_function__(self, function: Any, types: Any, args: Any, options: Any) -> Any:
         return numpy_protocol.of_arrays(function, args, options)
+
+    def __array_namespace__(self, /, *, api_version: str | None = None) -> Any:
+        """The array API standard's functions of tensors: `burn.array_api`. Raises ValueError for an unsupported version."""
+        namespace = family("array_api")
+        if api_version not in (None, *namespace.VERSIONS):
+            raise ValueError(
+                f"there is no version {api_version} of the array API here, but {', '.join(namespace.VERSIONS)}"
+            )
+        return namespace
 
     @classmethod
     def __torch_function__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> NoReturn:
@@ -101,10 +111,10 @@ class Tensor(Updates):
         return self._elements().tolist()
 
     def evaluate(self) -> Tensor:
-        """Computes recorded operations, and returns itself (a parameter: its present elements)."""
+        """Computes recorded operations, and returns itself."""
         if not self.is_traced:
             self._held()
-        return self._present()
+        return self
 
     @property
     def is_evaluated(self) -> bool:
@@ -184,10 +194,10 @@ class Tensor(Updates):
         return bool((self == value).any())
 
     def __copy__(self) -> Tensor:
-        return self  # immutable
+        return self._present()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
-        return self
+        return memo.setdefault(id(self), self._present())
 
     def __reduce__(self) -> tuple[Any, ...]:
         self._must_have_elements("copy in a file")

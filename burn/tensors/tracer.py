@@ -74,6 +74,7 @@ class Tracer:
         self.modules: dict[int, object] = {}
         self._carried: set[int] = set()  # parameters carried by a surrounding loop
         self.ended = False  # its values may be deleted
+        self.region: object = None  # identifies the region of control flow being built, if any
         self.outer: Tracer | None = None  # for a tracer of a region: that of the code around it
         self.holder: object = None  # keeps the region's values alive
         self._constants: dict[int, tuple[object, ir.Value]] = {}  # id -> (what keeps the id taken, the value)

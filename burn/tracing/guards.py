@@ -60,6 +60,7 @@ class Captured:
         self._arrays: list[tuple[np.ndarray, bytes]] = []
         self._long: list[tuple[Any, int]] = []
         self._parameters: list[tuple[Any, bool, Any]] = []
+        self._tensors: list[tuple[Tensor, object]] = []
         self._looked: set[int] = set()
         self._state: Hashable = tuple(self._of(owner, DEEPEST) for owner in self._owners)
 
@@ -69,6 +70,7 @@ class Captured:
             all(_are(read(), there) for read, there in self._parts)
             and all(array.tobytes() == data for array, data in self._arrays)
             and all(len(container) == length for container, length in self._long)
+            and all(tensor._value is value for tensor, value in self._tensors)
             and all(p.trainable is trainable and p.type is type_ for p, trainable, type_ in self._parameters)
         ):
             return True
@@ -76,7 +78,7 @@ class Captured:
         if now._state != self._state:
             return False
         self._parts, self._arrays, self._long = now._parts, now._arrays, now._long
-        self._parameters = now._parameters
+        self._parameters, self._tensors = now._parameters, now._tensors
         return True
 
     def _of(self, value: Any, depth: int) -> Hashable:
@@ -105,10 +107,11 @@ class Captured:
         return Same(value), getattr(value, "training", None), attributes
 
     def _tensor(self, tensor: Tensor) -> Hashable:
-        """A tensor is itself. Of a parameter, training may be switched off, and the element type may change."""
+        """A tensor is itself, with its value. Of a parameter, training may be switched off, and the element type may change."""
         trainable = getattr(tensor, "trainable", None)
         if trainable is None:
-            return Same(tensor)
+            self._tensors.append((tensor, tensor._value))
+            return Same(tensor), Same(tensor._value)
         if id(tensor) not in self._looked:
             self._looked.add(id(tensor))
             self._parameters.append((tensor, trainable, tensor.type))

@@ -126,6 +126,8 @@ row("pow", "ab", REALS, np.power, use=lambda f, x: [f(x, 2), f(x, 3)])
 row("power", "ab,ab", FLOATS, domain="positive")
 row("hypot", "ab,b", REALS, result="float")
 row("copysign", "ab,b", REALS, result="float", domain="special", exact=True)
+row("logaddexp", "ab,b", FLOATS)
+row("nextafter", "ab,b", SINGLE, domain="special", exact=True)
 rows("maximum minimum", "ab,b", ALL)
 row("clip", "ab", REALS, use=lambda f, x: [f(x, 1, 3), f(x, None, 2), f(x, 2, None)])
 row("clamp", "ab,,", REALS, np.clip, domain="positive")
@@ -455,6 +457,7 @@ row(
     use=lambda f, x: [f(x, 3)[0]],
     exact=True,
 )
+row("isin", "ab,c", REALS, result="bool", domain="few", use=lambda f, x, y: [f(x, y), f(x, y, invert=True)])
 row(
     "searchsorted",
     "a,bc",
@@ -685,6 +688,8 @@ row("rfft", "ab", SINGLE, np.fft.rfft, use=lambda f, x: _parts(f(x)), **FFT)
 row("irfft", "ab", SINGLE, np.fft.irfft, use=lambda f, x: [f(x, 7), f(x, 4)], **FFT)
 row("fftfreq", "a", ("float32",), np.fft.fftfreq, use=lambda f, x: f(x.shape[0], 0.5), **FFT)
 row("rfftfreq", "a", ("float32",), np.fft.rfftfreq, use=lambda f, x: f(x.shape[0], 0.5), **FFT)
+row("fftshift", "ab", SINGLE, np.fft.fftshift, use=lambda f, x: [f(x), f(x, 1)], **FFT)
+row("ifftshift", "ab", SINGLE, np.fft.ifftshift, use=lambda f, x: [f(x), f(x, 0)], **FFT)
 row(
     "stft",
     "ab",

@@ -52,7 +52,9 @@ def test_asarray_copies_numpy_and_takes_lists() -> None:
     array[0] = 9
     assert x.tolist() == [1, 1, 1]
     assert burn.asarray([[1, 2], [3, 4]], "float16").dtype == "float16"
-    assert burn.asarray(x) is x
+    y = burn.asarray(x)
+    y[0] = 5
+    assert x.tolist() == [1, 1, 1]
 
 
 def test_one_hot_and_grids() -> None:

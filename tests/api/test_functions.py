@@ -37,7 +37,8 @@ ELSEWHERE = {
     **dict.fromkeys(("from_dlpack",), test_creation),
     "scaled_dot_product_attention": test_attention_function,
     **dict.fromkeys(
-        ("Tensor." + n for n in ("numpy", "item", "tolist", "evaluate", "to", "cpu", *CONVERSIONS)), test_tensor_objects
+        ("Tensor." + n for n in ("numpy", "item", "tolist", "evaluate", "to", "to_device", "cpu", *CONVERSIONS)),
+        test_tensor_objects,
     ),
     "Tensor.trace": test_tensor_objects,
 }

@@ -103,23 +103,3 @@ def reduce_precision(x: Value, exponent_bits: int, mantissa_bits: int) -> Value:
         rounded = ops.select(infinite, infinity, rounded)
         rounded = ops.select(vanishing, own_sign, rounded)
     return ops.select(ops.isnan(x), x, ops.bitcast(rounded, dtype=dtype))
-
-
-def next_after(x: Value, to: Value) -> Value:
-    """The next representable number from x towards another."""
-    dtype, width = type_of(x).dtype, bits_of(x)
-    word = unsigned(width)
-    sign_bit = 1 << (width - 1)
-    bits, goal = ops.bitcast(x, dtype=word), ops.bitcast(to, dtype=word)
-    magnitude = ops.and_(bits, like(sign_bit - 1, bits))
-    goal_magnitude = ops.and_(goal, like(sign_bit - 1, bits))
-    same_sign = ops.eq(ops.and_(bits, like(sign_bit, bits)), ops.and_(goal, like(sign_bit, bits)))
-    inwards = ops.or_(ops.gt(magnitude, goal_magnitude), ops.not_(same_sign))
-    stepped = ops.select(inwards, ops.sub(bits, like(1, bits)), ops.add(bits, like(1, bits)))
-    from_zero = ops.or_(ops.and_(goal, like(sign_bit, bits)), like(1, bits))
-    zero = like(0, bits)
-    result = ops.select(ops.eq(magnitude, zero), from_zero, stepped)
-    result = ops.select(ops.eq(x, to), goal, result)
-    moved = ops.bitcast(result, dtype=dtype)
-    unordered = ops.or_(ops.isnan(x), ops.isnan(to))
-    return ops.select(unordered, like(math.nan, x), moved)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from burn.dialect import ops
+from burn.dialect import ops, special
 from burn.dialect.compose import convert, reshape
 from burn.dialect.constants import written
 from burn.dialect.deferred import Value
@@ -13,7 +13,7 @@ from burn.dialect.types import type_of
 from burn.importers.jax.dtypes import dtype_name
 from burn.importers.jax.equation import Equation, primitive
 from burn.importers.jax.ops import layers
-from burn.importers.lax import floats, integers, special
+from burn.importers.lax import floats, integers
 from burn.importers.lax.conversion import bitcast_convert, convert_element_type
 from burn.importers.lax.scalars import bits_of, kind_of, like
 from burn.importers.lax.selection import clamp as clamped
@@ -75,7 +75,7 @@ BINARY: dict[str, Callable[[Value, Value], Value]] = {
     "max": lambda a, b: _maximum(a, b),
     "min": lambda a, b: ops.min(a, b),
     "atan2": lambda a, b: ops.atan2(a, b),
-    "nextafter": floats.next_after,
+    "nextafter": special.next_after,
     "mulhi": integers.multiply_high,
     "and": lambda a, b: ops.and_(a, b),
     "or": lambda a, b: ops.or_(a, b),

@@ -10,11 +10,10 @@ import jax
 from jax import lax
 from jax._src.lax import special as jax_special
 
-from burn.dialect import ops
+from burn.dialect import ops, special
 from burn.dialect.compose import number_like, where
 from burn.dialect.deferred import Value
 from burn.importers.jax.equation import Equation, primitive
-from burn.importers.lax import special
 
 
 def _digamma(x: Value) -> Value:

@@ -10,11 +10,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from burn.dialect import ops
+from burn.dialect import ops, special
 from burn.dialect.compose import convert
 from burn.dialect.mlir import ir
 from burn.dialect.types import DTYPES, TensorType, type_of
-from burn.importers.lax import floats, integers, special
+from burn.importers.lax import floats, integers
 from burn.importers.lax.conversion import bitcast_convert, convert_element_type
 from burn.importers.lax.scalars import bits_of, full, kind_of, like
 from burn.importers.lax.selection import clamp as clamped
@@ -113,7 +113,7 @@ def zeta(s: Value, q: Value) -> Value:
 
 CHLO_BINARY: dict[str, Callable[[Value, Value], Value]] = {
     "mulhi": integers.multiply_high,
-    "next_after": floats.next_after,
+    "next_after": special.next_after,
     "polygamma": polygamma,
     "zeta": zeta,
 }
@@ -126,7 +126,7 @@ BROADCASTING = {
     "maximum": BINARY["maximum"],
     "minimum": BINARY["minimum"],
     "multiply": BINARY["multiply"],
-    "next_after": floats.next_after,
+    "next_after": special.next_after,
     "or": BINARY["or"],
     "polygamma": polygamma,
     "power": BINARY["power"],

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from burn.dialect import ops
+from burn.dialect import ops, special
 from burn.dialect.compose import clamp as clamp_to
 from burn.dialect.compose import convert, limit, number, number_like
 from burn.dialect.functions import FUNCTIONS
@@ -283,16 +283,7 @@ def copysign(node: Node, a: ir.Value, b: Any) -> ir.Value:
 @aten("nextafter.default", namespace="prims")
 @aten("nextafter.default")
 def nextafter(node: Node, a: ir.Value, b: ir.Value) -> ir.Value:
-    """The float beside a in the direction of b: its bits as an integer, one up or down."""
-    integer = f"int{DTYPES[type_of(a).dtype].bits}"
-    bits, one, zero = ops.bitcast(a, dtype=integer), number(1, integer), number_like(0, a)
-    away = ops.eq(ops.gt(a, zero), ops.gt(b, a))
-    moved = ops.bitcast(ops.select(away, ops.add(bits, one), ops.sub(bits, one)), dtype=type_of(a).dtype)
-    least = ops.bitcast(one, dtype=type_of(a).dtype)
-    from_zero = ops.select(ops.gt(b, zero), least, ops.neg(least))
-    result = ops.select(ops.eq(a, zero), from_zero, moved)
-    result = ops.select(ops.eq(a, b), b, result)
-    return ops.select(ops.or_(ops.isnan(a), ops.isnan(b)), ops.add(a, b), result)
+    return special.next_after(a, b)
 
 
 SHIFTS = {"bitwise_left_shift": "shift_left", "__lshift__": "shift_left"}

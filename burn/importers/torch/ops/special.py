@@ -1,12 +1,12 @@
-"""Special functions: burn.importers.lax.special has them, computed in float64 and rounded once."""
+"""Special functions: burn.dialect.special has them, computed in float64 and rounded once."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
+from burn.dialect import special
 from burn.dialect.compose import convert
 from burn.dialect.mlir import ir
-from burn.importers.lax import special
 from burn.importers.torch.node import Node, aten
 
 

@@ -9,11 +9,10 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from burn.dialect import ops
+from burn.dialect import ops, special
 from burn.dialect.compose import convert, dim_value, number
 from burn.dialect.dims import Dim
 from burn.dialect.mlir import ir
-from burn.importers.lax import special
 from burn.importers.torch.node import Node, aten
 
 

@@ -15,7 +15,7 @@ from burn.dialect import ops
 from burn.dialect.compose import convert, number_like
 from burn.dialect.deferred import Value
 from burn.dialect.resize import polynomial
-from burn.dialect.types import type_of
+from burn.dialect.types import DTYPES, type_of
 
 BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6)
 """B2, B4 .. B14 (24.2.4)."""
@@ -291,3 +291,25 @@ def erfc(x: Value) -> Value:
     far = ops.mul(falling, erfcx(x))
     far = _where(ops.gt(x, _c(30.0, x)), 0.0, far)  # where the square of x may overflow
     return ops.select(ops.lt(x, _c(0.5, x)), ops.sub(_c(1.0, x), ops.erf(x)), far)
+
+
+# ---- bits of floats ---------------------------------------------------------------------------------------------------------
+def next_after(x: Value, to: Value) -> Value:
+    """The next representable number from x towards another."""
+    dtype = type_of(x).dtype
+    width = DTYPES[dtype].bits
+    word = f"uint{width}"
+    sign_bit = 1 << (width - 1)
+    bits, goal = ops.bitcast(x, dtype=word), ops.bitcast(to, dtype=word)
+    magnitude = ops.and_(bits, number_like(sign_bit - 1, bits))
+    goal_magnitude = ops.and_(goal, number_like(sign_bit - 1, bits))
+    same_sign = ops.eq(ops.and_(bits, number_like(sign_bit, bits)), ops.and_(goal, number_like(sign_bit, bits)))
+    inwards = ops.or_(ops.gt(magnitude, goal_magnitude), ops.not_(same_sign))
+    stepped = ops.select(inwards, ops.sub(bits, number_like(1, bits)), ops.add(bits, number_like(1, bits)))
+    from_zero = ops.or_(ops.and_(goal, number_like(sign_bit, bits)), number_like(1, bits))
+    zero = number_like(0, bits)
+    result = ops.select(ops.eq(magnitude, zero), from_zero, stepped)
+    result = ops.select(ops.eq(x, to), goal, result)
+    moved = ops.bitcast(result, dtype=dtype)
+    unordered = ops.or_(ops.isnan(x), ops.isnan(to))
+    return ops.select(unordered, number_like(math.nan, x), moved)

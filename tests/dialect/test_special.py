@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import burn
-from burn.importers.lax import special
+from burn.dialect import special
 
 mpmath = pytest.importorskip("mpmath")
 
