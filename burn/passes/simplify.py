@@ -40,6 +40,7 @@ class Simplify:
             while changed and rounds < self.rounds:
                 changed = rewriter.sweep(program.block) + control.resolve(program)
                 erase_dead(program.block)
-                merge_equal(program)
+                if changed:
+                    merge_equal(program)
                 rounds, applied = rounds + 1, applied + changed
         return {"rounds": rounds, "laws applied": applied, LIMIT: int(changed > 0)}

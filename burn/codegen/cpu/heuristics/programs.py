@@ -13,9 +13,9 @@ SHORT_WORK = 16384
 FEW_KERNELS = 12
 """Up to this many groups, few kernels are shared, so that constants in the code are shorter than arguments."""
 
-LONG = 500
+LONG = 100
 """From this many groups on, launches are a table instead of code. LLVM takes a millisecond for a launch's code; reading
-one from a table takes about 100 ns per run."""
+one from a table takes about 40 ns per run."""
 
 
 def written_numbers(target: Target, groups: int) -> int:
