@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from burn.dialect import ops as build
 from burn.dialect.compose import dim_value
 from burn.dialect.dims import Dim, dim_max, dim_min, product
-from burn.dialect.types import FLOATS, broadcast_shapes
+from burn.dialect.types import CONTINUOUS, PARTS, broadcast_shapes
 from burn.errors import TypeMismatch
 from burn.tensors import Tensor, constant, jacobi, spectral
 from burn.tensors.algorithms import algorithm
@@ -78,7 +78,9 @@ def _matrices(name: str, x: Any, square: bool = False) -> Tensor:
 
 def _back(result: Tensor, like: Tensor, *shape: Dim) -> Tensor:
     """A result [batch, ..] with the batch axes of the matrices it is of, and their element type."""
-    dtype = like.dtype if like.dtype in FLOATS else "float32"
+    dtype = like.dtype if like.dtype in CONTINUOUS else "float32"
+    if dtype in PARTS and not result.is_complex:  # magnitudes
+        dtype = PARTS[dtype]
     kept = result.dtype if result.dtype == "int64" else dtype
     return result.reshape(*like.type.shape[:-2], *shape).astype(kept)
 
@@ -144,19 +146,19 @@ def _det_gradient(
 ) -> tuple[Tensor]:
     """The cofactor matrix. For regular A it is det(A) A^-T. Elimination of a singular A stops at a column of zeros; there it is
     det(u v^T) u diag(p) v^T. Here p[i] multiplies all singular values but the i-th. Both formulas are computed, each with the
-    other's matrices replaced by regular ones."""
+    other's matrices replaced by regular ones. Of complex matrices the cotangent is multiplied by the conjugate."""
     (x,), (value,), (g,) = operands, results, cotangents
     assert g is not None
     n = x.type.shape[1]
     singular = (value == 0).reshape(-1, 1, 1)
     regular = eye(n, dtype=x.dtype) * (_index(n, -1).astype(x.dtype) + 1.0)  # no two singular values alike
-    inverses = inv(singular.where(regular, x)).mT * value.reshape(-1, 1, 1)
+    inverses = (inv(singular.where(regular, x)).mT * value.reshape(-1, 1, 1)).conj()
     u, s, vh = svd(singular.where(x, regular), full_matrices=False)
     before, behind = (
         made(build.cumulative(s.value, kind="prod", axis=1, exclusive=True, reverse=r)) for r in (False, True)
     )
     (sign,) = _determinants(stop_gradient(u @ vh))  # 1 or -1, on all matrices nearby
-    cofactors = (u * (before * behind * sign.unsqueeze(1)).unsqueeze(1)) @ vh
+    cofactors = (u * (before * behind * sign.conj().unsqueeze(1)).unsqueeze(1)) @ vh
     return (g.reshape(-1, 1, 1) * singular.where(cofactors, inverses),)
 
 
@@ -183,27 +185,36 @@ def _cholesky(x: Tensor) -> Tensor:
     row = _index(n, 1, -1)
 
     def column(step: Tensor, going: Tensor, lower: Tensor) -> tuple:
-        rest = _column(x, step) - (lower * _row(lower, step).unsqueeze(1)).sum(2)
-        root = rest.take(step, 1).unsqueeze(1).sqrt()
+        rest = _column(x, step) - (lower * _row(lower, step).conj().unsqueeze(1)).sum(2)
+        root = rest.take(step, 1).unsqueeze(1).real.sqrt()
         here = (row >= step).where(rest / root, 0.0)
         return going, (_index(n, 1, 1, -1) == step).where(here.unsqueeze(2), lower)
 
     return loop(column, (zeros(x.type.shape, dtype=x.dtype),), trips=n)[0]
 
 
+def _hermitian(x: Tensor) -> tuple[Tensor]:
+    """Symmetric or Hermitian matrices from lower triangles; imaginary parts of the diagonal are not read."""
+    low = x.tril(-1)
+    diagonal = x.tril().triu()
+    if x.is_complex:
+        diagonal = diagonal.real.astype(x.dtype)
+    return (low + diagonal + low.mH,)
+
+
 def _mirrored(x: Tensor) -> Tensor:
-    """Symmetric matrices from their lower triangles. Both triangles share the gradient, as in PyTorch and JAX."""
+    """Symmetric or Hermitian matrices from their lower triangles. Both triangles share the gradient, as in PyTorch and JAX."""
     (result,) = with_derivative(
-        lambda v: (v.tril() + v.tril(-1).mT,),
-        lambda _, results, cotangents: ((cotangents[0] + cotangents[0].mT) * 0.5,),
+        _hermitian,
+        lambda _, results, cotangents: ((cotangents[0] + cotangents[0].mH) * 0.5,),
         x,
     )
     return result
 
 
 def cholesky(x: Any) -> Tensor:
-    """The lower triangular factors l with l @ l.mT = x of symmetric positive definite matrices [.., n, n]. Reads the lower
-    triangle only. The factor of a matrix that is not positive definite has NaNs."""
+    """The lower triangular factors l with l @ l.mH = x of symmetric (Hermitian) positive definite matrices [.., n, n]. Reads
+    the lower triangle only. The factor of a matrix that is not positive definite has NaNs."""
     given = constant(x)
     return _back(_cholesky(_mirrored(_matrices("cholesky", given, square=True))), given, *given.type.shape[-2:])
 
@@ -277,7 +288,7 @@ def inv(x: Any) -> Tensor:
     given = constant(x)
     _matrices("inv", given, square=True)
     n = given.type.shape[-1]
-    return solve(given, eye(n, dtype=given._floating().dtype))
+    return solve(given, eye(n, dtype=given._field().dtype))
 
 
 # ---- orthogonal factors ------------------------------------------------------------------------------------------------
@@ -291,25 +302,41 @@ def _qr(x: Tensor) -> tuple[Tensor, ...]:
         column = (row >= step).where(_column(r, step), 0.0)
         head = column.take(step, 1).unsqueeze(1)
         length = column.norm(2, 1, keepdims=True)
-        below = (row > step).where(column, 0.0).norm(2, 1, keepdims=True)
-        head_after = (head < 0).where(length, -length)
+        below = (row > step).where(column, 0.0).norm(2, 1, keepdims=True) + head.imag.abs()
+        head_after = -head.sign() * length if x.is_complex else (head < 0).where(length, -length)
+        if x.is_complex:
+            head_after = (head == 0).where(-length, head_after)
         vector = (row == step).where(head - head_after, column)
-        square = vector.square().sum(1, keepdims=True)
-        # nothing below the diagonal: nothing to reflect
+        square = (
+            (vector * vector.conj()).real.sum(1, keepdims=True)
+            if x.is_complex
+            else vector.square().sum(1, keepdims=True)
+        )
+        # nothing below a real diagonal: nothing to reflect
         scale = (below == 0).where(0.0, 2.0 / (square == 0).where(1.0, square)).unsqueeze(2)
         across, down = vector.unsqueeze(1), vector.unsqueeze(2)
-        r = r - scale * down * (down * r).sum(1, keepdims=True)
-        q = q - scale * (q * across).sum(2, keepdims=True) * across
+        r = r - scale * down * (down.conj() * r).sum(1, keepdims=True)
+        q = q - scale * (q * across).sum(2, keepdims=True) * across.conj()
         return going, q, r
 
     start = eye(m, dtype=x.dtype).broadcast_to(batch, m, m)
-    return loop(reflect, (start, x), trips=dim_min(m, n))
+    q, r = loop(reflect, (start, x), trips=dim_min(m, n))
+    return _with_real_diagonal(q, r) if x.is_complex else (q, r)
+
+
+def _with_real_diagonal(q: Tensor, r: Tensor) -> tuple[Tensor, Tensor]:
+    """Complex factors with the phases of LAPACK's: the diagonal of r is real."""
+    m, k = q.type.shape[1], dim_min(*r.type.shape[1:])
+    head = r.diagonal(0, 1, 2)
+    phase = (head == 0).where(1.0, head.sign() * (head.real < 0).where(-1.0, 1.0).astype(head.real.dtype))
+    phase = concat([phase, ones((q.type.shape[0], m - k), dtype=q.dtype)], 1)
+    return q * phase.unsqueeze(1), r * phase.conj().unsqueeze(2)
 
 
 def _qr_gradient(
     operands: tuple[Tensor, ...], results: tuple[Tensor, ...], cotangents: Sequence[Tensor | None]
 ) -> tuple[Tensor]:
-    """(Q' + Q sym(R R'^T - Q'^T Q)) R^-T for cotangents Q' and R', where sym mirrors the lower triangle.
+    """(Q' + Q sym(R R'^H - Q'^H Q)) R^-H for cotangents Q' and R', where sym mirrors the lower triangle.
 
     Columns to the right of a square R have gradients through q alone. Step-by-step differentiation would lose the gradient of a
     column that is 0 below the diagonal. Source: Walter and Lehmann 2012."""
@@ -321,13 +348,12 @@ def _qr_gradient(
     q, r = q._cut(2, 0, k), r._cut(1, 0, k)
     of_r = zeros(r.type.shape, dtype=x.dtype) if cotangents[1] is None else cotangents[1]._cut(1, 0, k)
     behind = of_r._cut(2, k, n - k)
-    of_q = x._cut(2, k, n - k) @ behind.mT
+    of_q = x._cut(2, k, n - k) @ behind.mH
     if cotangents[0] is not None:
         of_q = of_q + cotangents[0]
     square = r._cut(2, 0, k)
-    inner = square @ of_r._cut(2, 0, k).mT - of_q.mT @ q
-    mirrored = inner.tril() + inner.tril(-1).mT
-    before = _triangular(square, (of_q + q @ mirrored).mT, upper=True).mT
+    (mirrored,) = _hermitian(square @ of_r._cut(2, 0, k).mH - of_q.mH @ q)
+    before = _triangular(square, (of_q + q @ mirrored).mH, upper=True).mH
     return (concat([before, q @ behind], 2),)
 
 
@@ -357,7 +383,7 @@ def lstsq(a: Any, b: Any) -> Tensor:
             "lstsq takes a matrix of at least as many rows as columns", [f"{left.type} and {right.type}"]
         )
     q, r = qr(left)
-    return solve_triangular(r, q.mT.matmul(right), upper=True)
+    return solve_triangular(r, q.mH.matmul(right), upper=True)
 
 
 # ---- eigenvalues and singular values -----------------------------------------------------------------------------------
@@ -376,7 +402,7 @@ def _completed(u: Tensor) -> Tensor:
     """Orthonormal columns, after which zeros may follow, as a basis of the whole space: [batch, m, m]."""
     n = u.type.shape[2]
     q, r = _qr(u)
-    turned = (r._cut(1, 0, n).diagonal(0, 1, 2) < 0).where(-1.0, 1.0).astype(u.dtype).unsqueeze(1)
+    turned = (r._cut(1, 0, n).diagonal(0, 1, 2).real < 0).where(-1.0, 1.0).astype(u.dtype).unsqueeze(1)
     return concat([q._cut(2, 0, n) * turned, q._cut(2, n, u.type.shape[1] - n)], 2)
 
 
@@ -386,7 +412,8 @@ def _factors(x: Tensor) -> tuple[Tensor, ...]:
 
 
 def eigh(x: Any) -> Eigh:
-    """Eigenvalues [.., n] and eigenvectors [.., n, n] of symmetric matrices [.., n, n]. Reads the lower triangle only."""
+    """Eigenvalues [.., n] and eigenvectors [.., n, n] of symmetric or Hermitian matrices [.., n, n]. Reads the lower
+    triangle only."""
     given = constant(x)
     matrices = _mirrored(_matrices("eigh", given, square=True))
     values, vectors = with_derivative(_symmetric, spectral.eigh_gradient, matrices)
@@ -411,7 +438,7 @@ def svd(x: Any, full_matrices: bool = True) -> SVD:
     check_size(m, ">=", n, "the singular values of a matrix with more columns than rows, whose sizes are named")
     u, s, v = with_derivative(_factors, spectral.svd_gradient, wide)
     columns = m if full_matrices else n
-    return SVD(_back(u._cut(2, 0, columns), given, m, columns), _back(s, given, n), _back(v.mT, given, n, n))
+    return SVD(_back(u._cut(2, 0, columns), given, m, columns), _back(s, given, n), _back(v.mH, given, n, n))
 
 
 def svdvals(x: Any) -> Tensor:
@@ -441,9 +468,9 @@ def pinv(x: Any, rtol: float | None = None) -> Tensor:
         u, s, vh = svd(x, full_matrices=False)
         kept = s > _cutoff(given, s, rtol)
         inverted = kept.where(kept.where(s, 1.0).reciprocal(), 0.0)
-        return ((vh.mT * inverted.unsqueeze(-2)).matmul(u.mT),)
+        return ((vh.mH * inverted.unsqueeze(-2)).matmul(u.mH),)
 
-    return with_derivative(inverses, spectral.pinv_gradient, given._floating())[0]
+    return with_derivative(inverses, spectral.pinv_gradient, given._field())[0]
 
 
 def matrix_rank(x: Any, rtol: float | None = None) -> Tensor:

@@ -2,8 +2,8 @@
 
 The pass runs first, so that every other pass and every back end sees real tensors alone. Inputs and outputs keep their complex
 types: numpy and PyTorch store the parts interleaved, so `view_as_real` of an input and `view_as_complex` of an output are the
-same memory. In between a complex tensor is two real ones, in arguments of loops and results of conditionals as well: kernels then
-vectorise over elements, and a part that nothing uses is not computed.
+same memory. In between a complex tensor is two real ones, also in loops and conditionals. Kernels then vectorise over elements. A
+part that nothing uses is not computed.
 
 A program without complex values is left as it is.
 """

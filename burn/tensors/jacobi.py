@@ -24,36 +24,36 @@ if TYPE_CHECKING:
 SWEEPS = 40
 """More than any matrix needs: convergence is quadratic, and 6 to 12 are usual."""
 
-EPSILON = {"float32": 2.0**-23, "float64": 2.0**-52}
+EPSILON = {"float32": 2.0**-23, "float64": 2.0**-52, "complex64": 2.0**-23, "complex128": 2.0**-52}
 
 
 def symmetric(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Eigenvalues [batch, n], rising, and eigenvectors [batch, n, n], in columns, of symmetric matrices."""
+    """Eigenvalues [batch, n], rising, and eigenvectors [batch, n, n], in columns, of symmetric or Hermitian matrices."""
     batch, n, _ = x.type.shape
     size = _largest(x)
     scaled = x / size
-    near = EPSILON[x.dtype] * scaled.square().sum((1, 2)).sqrt().unsqueeze(1)
+    near = EPSILON[x.dtype] * _squared(scaled).sum((1, 2)).sqrt().unsqueeze(1)
 
     def turn(step: Tensor, matrix: Tensor, vectors: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         partner = _partners(step, n)
-        diagonal = matrix.diagonal(0, 1, 2)
+        diagonal = matrix.diagonal(0, 1, 2).real
         indices = partner.reshape(1, n, 1).broadcast_to(batch, n, 1)
         shared = matrix.gather(2, indices).squeeze(2)
         cosine, sine = _rotation(diagonal, diagonal.take(partner, 1), shared, partner)
         matrix = _turned(matrix, partner, cosine, sine)
-        matrix = _turned(matrix.mT, partner, cosine, sine).mT
+        matrix = _turned(matrix.mH, partner, cosine, sine).mH
         size_shared = (partner == _index(n)).where(0.0, shared.abs())
         return matrix, _turned(vectors, partner, cosine, sine), (size_shared > near).any()
 
     start = eye(n, dtype=x.dtype).broadcast_to(batch, n, n)
     matrix, vectors = _swept(turn, n, scaled, start)
-    values = matrix.diagonal(0, 1, 2)
+    values = matrix.diagonal(0, 1, 2).real
     order = values.argsort(1)
     return values.gather(1, order) * size.squeeze(2), _columns(vectors, order)
 
 
 def singular(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """x [batch, m, n], m >= n, as u * values @ v.mT: u [batch, m, n], the values [batch, n], falling, v [batch, n, n]. Columns of
+    """x [batch, m, n], m >= n, as u * values @ v.mH: u [batch, m, n], the values [batch, n], falling, v [batch, n, n]. Columns of
     u are 0 where the values are, next to the largest."""
     batch, m, n = x.type.shape
     size = _largest(x)
@@ -61,8 +61,8 @@ def singular(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
     def turn(step: Tensor, matrix: Tensor, vectors: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         partner = _partners(step, n)
-        squares = matrix.square().sum(1)
-        shared = (matrix * matrix.take(partner, 2)).sum(1)
+        squares = _squared(matrix).sum(1)
+        shared = (matrix.conj() * matrix.take(partner, 2)).sum(1)
         others = squares.take(partner, 1)
         cosine, sine = _rotation(squares, others, shared, partner)
         matrix, vectors = _turned(matrix, partner, cosine, sine), _turned(vectors, partner, cosine, sine)
@@ -71,10 +71,10 @@ def singular(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
     start = eye(n, dtype=x.dtype).broadcast_to(batch, n, n)
     matrix, vectors = _swept(turn, n, x / size, start)
-    values = matrix.square().sum(1).sqrt()
+    values = _squared(matrix).sum(1).sqrt()
     order = values.argsort(1, descending=True)
     values, matrix, vectors = values.gather(1, order), _columns(matrix, order), _columns(vectors, order)
-    least = values.max(1, keepdims=True) * made(compose.dim_value(m, x.dtype)) * near
+    least = values.max(1, keepdims=True) * made(compose.dim_value(m, values.dtype)) * near
     kept = values > least
     u = kept.unsqueeze(1).where(matrix / kept.where(values, 1.0).unsqueeze(1), 0.0)
     return u, values * size.squeeze(2), vectors
@@ -99,10 +99,14 @@ def _swept(
 
 def _rotation(own: Tensor, others: Tensor, shared: Tensor, partner: Tensor) -> tuple[Tensor, Tensor]:
     """Cosine and (signed) sine for every column, of the rotation that zeroes the inner product of a pair. Both columns use the
-    first one's numbers: with different rounding they would be rotated by different angles."""
+    first one's numbers: with different rounding they would be rotated by different angles. Complex columns
+    rotate by the magnitude, and the sine has the opposite phase."""
     index = _index(partner.type.shape[0])
     first = index < partner
-    shared = first.where(shared, shared.take(partner, 1))
+    shared = first.where(shared, shared.take(partner, 1).conj())
+    if shared.is_complex:
+        cosine, sine = _rotation(own, others, shared.abs(), partner)
+        return cosine, sine * shared.sign().conj()
     between = first.where(others - own, own - others)
     idle = (shared == 0) | (index == partner)
     slope = between / (2.0 * idle.where(1.0, shared))
@@ -116,6 +120,11 @@ def _rotation(own: Tensor, others: Tensor, shared: Tensor, partner: Tensor) -> t
 def _turned(x: Tensor, partner: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
     """Every column rotated with its partner."""
     return x * cosine.unsqueeze(1) + x.take(partner, 2) * sine.unsqueeze(1)
+
+
+def _squared(x: Tensor) -> Tensor:
+    """The squared magnitudes."""
+    return (x * x.conj()).real if x.is_complex else x.square()
 
 
 def _partners(step: Tensor, n: Dim) -> Tensor:

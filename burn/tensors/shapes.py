@@ -125,6 +125,11 @@ class Shapes(Activations):
             raise TypeMismatch("mT is of matrices", [f"not of {self.type}"])
         return self.transpose(-1, -2)
 
+    @property
+    def mH(self) -> Tensor:
+        """The matrices on the last two axes, transposed and conjugated; of real tensors the same as `mT`."""
+        return self.conj().mT
+
     def broadcast_to(self, *shape: Any) -> Tensor:
         """Axes of size 1, and new ones in front, repeated to this shape."""
         return made(compose.broadcast_to(self.value, sequence(shape)))

@@ -22,16 +22,16 @@ if TYPE_CHECKING:
 def eigh_gradient(
     operands: tuple[Tensor], results: tuple[Tensor, Tensor], cotangents: Sequence[Tensor | None]
 ) -> tuple[Tensor]:
-    """V (diag(l) + skew(V^T W) / (2 E)) V^T for cotangents l of the values and W of the vectors V; symmetric.
+    """V (diag(l) + skew(V^H W) / (2 E)) V^H for cotangents l of the values and W of the vectors V; symmetric.
 
     E[i, j] is the difference of values j and i."""
     values, vectors = results
     inner = None if cotangents[0] is None else _diagonal(cotangents[0])
     if cotangents[1] is not None:
-        turned = _skew(vectors.mT @ cotangents[1]) * _inverse_gaps(values, cotangents[1]) * 0.5
+        turned = _skew(vectors.mH @ cotangents[1]) * _inverse_gaps(values, cotangents[1]) * 0.5
         inner = turned if inner is None else inner + turned
     assert inner is not None
-    return (vectors @ inner @ vectors.mT,)
+    return (vectors @ inner @ vectors.mH,)
 
 
 def svd_gradient(
@@ -48,20 +48,23 @@ def svd_gradient(
     for vectors, g, left in ((u, of_u, False), (v, cotangents[2], True)):
         if g is None:
             continue
-        turned = _skew(vectors.mT @ g) * _inverse_gaps(s * s, g) * s.unsqueeze(2 if left else 1)
+        turned = _skew(vectors.mH @ g) * _inverse_gaps(s * s, g) * s.unsqueeze(2 if left else 1)
         inner = turned if inner is None else inner + turned
+    if of_u is not None and x.is_complex:  # the phase that both vectors of a pair share
+        phases = _skew(u.mH @ of_u).diagonal(0, 1, 2) / (s * 2.0)
+        inner = phases.unsqueeze(2) * eye(n, dtype=x.dtype) + inner
     assert inner is not None
     result = u @ inner
     if of_u is not None and x.type.shape[1] != n:
         beside = (of_u == 0).where(0.0, of_u / s.unsqueeze(1))
-        result = result + (beside - u @ (u.mT @ beside))
-    return (result @ v.mT,)
+        result = result + (beside - u @ (u.mH @ beside))
+    return (result @ v.mH,)
 
 
 def pinv_gradient(
     operands: tuple[Tensor], results: tuple[Tensor], cotangents: Sequence[Tensor | None]
 ) -> tuple[Tensor]:
-    """-P^T G P^T + (1 - A P) G^T P P^T + P^T P G^T (1 - P A) for the pseudo-inverse P of A.
+    """-P^H G P^H + (1 - A P) G^H P P^H + P^H P G^H (1 - P A) for the pseudo-inverse P of A.
 
     Holds while the rank stays the same."""
     (a,), (p,), (g,) = operands, results, cotangents
@@ -69,11 +72,11 @@ def pinv_gradient(
     m, n = a.type.shape[-2:]
     beside = eye(m, dtype=a.dtype) - a @ p
     around = eye(n, dtype=a.dtype) - p @ a
-    return (beside @ g.mT @ (p @ p.mT) + (p.mT @ p) @ g.mT @ around - p.mT @ g @ p.mT,)
+    return (beside @ g.mH @ (p @ p.mH) + (p.mH @ p) @ g.mH @ around - p.mH @ g @ p.mH,)
 
 
 def _skew(x: Tensor) -> Tensor:
-    return x - x.mT
+    return x - x.mH
 
 
 def _inverse_gaps(values: Tensor, cotangent: Tensor) -> Tensor:

@@ -72,7 +72,7 @@ def test_drawn_numbers_in_single_precision():
     points = (rng.normal(size=65) + 1j * rng.normal(size=65)).astype(np.complex64)
     compiled = burn.jit(lambda z: [z.exp(), z * z, 1 / z, z**3, z.abs()])
     wide = points.astype(np.complex128)
-    wants = [np.exp(wide), wide * wide, 1 / wide, wide**3, np.abs(wide)]
-    for got, want in zip(compiled(burn.tensor(points)), wants, strict=True):
+    expected = [np.exp(wide), wide * wide, 1 / wide, wide**3, np.abs(wide)]
+    for got, want in zip(compiled(burn.tensor(points)), expected, strict=True):
         assert got.dtype == ("complex64" if np.iscomplexobj(want) else "float32")
         np.testing.assert_allclose(got.numpy(), want, rtol=2e-6)

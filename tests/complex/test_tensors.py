@@ -23,9 +23,9 @@ def jitted(function, *arrays):
     return [r.numpy() for r in results]
 
 
-def agree(results, wants, rtol=1e-13):
-    assert len(results) == len(wants)
-    for i, (got, want) in enumerate(zip(results, wants, strict=True)):
+def agree(results, expected, rtol=1e-13):
+    assert len(results) == len(expected)
+    for i, (got, want) in enumerate(zip(results, expected, strict=True)):
         assert got.dtype == np.asarray(want).dtype and got.shape == np.shape(want), (i, got.dtype, got.shape)
         np.testing.assert_allclose(got, want, rtol=rtol, atol=1e-13, err_msg=str(i))
 
@@ -62,9 +62,10 @@ def test_arithmetic():
         return [x + y, x - y, x * y, x / y, -x, x * 2.0, x / (2 - 1j), x == x, x != x, x**2, x**-2, x**0.5, 2**x, x.real, x.imag,
                 x.astype("complex64"), x.real.astype("complex128"), x.astype("float64"), x.astype(bool)]  # fmt: skip
 
-    wants = [a + b, a - b, a * b, a / b, -a, a * 2.0, a / (2 - 1j), a == a, a != a, a**2, a**-2.0, a**0.5, 2**a, a.real, a.imag,
+    expected = [a + b, a - b, a * b, a / b, -a, a * 2.0, a / (2 - 1j), a == a, a != a, a**2, a**-2.0, a**0.5, 2**a, a.real,
+             a.imag,
              a.astype(np.complex64), a.real.astype(complex), a.real, a.astype(bool)]  # fmt: skip
-    agree(jitted(f, a, b), wants, 1e-12)
+    agree(jitted(f, a, b), expected, 1e-12)
 
 
 def test_movement():
@@ -77,10 +78,10 @@ def test_movement():
 
     added = a.copy()
     np.add.at(added, index, a)
-    wants = [a.reshape(5, 3), a.T, a[:, ::-2], a[1], a[index], np.concatenate([a, a], 1), np.stack([a, a]), a[::-1],
+    expected = [a.reshape(5, 3), a.T, a[:, ::-2], a[1], a[index], np.concatenate([a, a], 1), np.stack([a, a]), a[::-1],
              np.pad(a, [(1, 0), (0, 2)]), np.where(a.real > 0, a, 1j), np.roll(a, 1, 1), added, np.broadcast_to(a, (2, 3, 5)),
              np.stack([a.real, a.imag], -1), a, a[index], np.tril(a), a[None]]  # fmt: skip
-    agree(jitted(f, a, index), wants)
+    agree(jitted(f, a, index), expected)
 
 
 def test_reductions():
@@ -91,10 +92,10 @@ def test_reductions():
                 x.norm(), x.abs().max(), x.isnan(), x.isfinite(), x[:, :0].prod(1), x.any(), x.all(0),
                 x.count_nonzero()]  # fmt: skip
 
-    wants = [a.sum(), a.sum(0), a.mean(1), a.prod(), a.prod(1, keepdims=True), a.var(), a.std(0), a.cumsum(1), a.cumprod(1),
+    expected = [a.sum(), a.sum(0), a.mean(1), a.prod(), a.prod(1, keepdims=True), a.var(), a.std(0), a.cumsum(1), a.cumprod(1),
              np.linalg.norm(a), np.abs(a).max(), np.isnan(a), np.isfinite(a), np.ones(3, complex), a.any(), a.all(0),
              np.count_nonzero(a)]  # fmt: skip
-    agree(jitted(f, a), wants)
+    agree(jitted(f, a), expected)
 
 
 def test_contractions():
@@ -110,7 +111,7 @@ def test_contractions():
             x[0].trace(),
         ]
 
-    wants = [
+    expected = [
         a @ b,
         np.einsum("bij,jk->ibk", a, b),
         a[0].conj() @ b,
@@ -118,7 +119,7 @@ def test_contractions():
         np.vdot(a[0, 0], a[1, 0]),
         np.trace(a[0]),
     ]
-    agree(jitted(f, a, b), wants)
+    agree(jitted(f, a, b), expected)
 
 
 def test_named_sizes_and_reference():
@@ -194,3 +195,10 @@ def test_constants_and_outputs_are_exact():
 def test_refused_by_name(function, text):
     with pytest.raises(burn.BurnError, match=text):
         function(burn.tensor(drawn(3))).numpy()
+
+
+def test_xla():
+    pytest.importorskip("jax")
+    a = drawn(2, 3)
+    results = burn.jit(lambda z: [z * z, z.T, z.abs(), z.real, z], device="xla")(burn.tensor(a))
+    agree([r.numpy() for r in results], [a * a, a.T, np.abs(a), a.real, a])

@@ -171,6 +171,9 @@ class LaxBuilder(Builder):
     def parts(self, x: Array) -> tuple[Array, Array]:
         return lax.real(x), lax.imag(x)
 
+    def complex(self, re: Array, im: Array) -> Array:
+        return lax.complex(re, im)
+
     def constant(self, x: Array) -> Array:
         return lax.stop_gradient(x)
 

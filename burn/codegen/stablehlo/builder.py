@@ -103,6 +103,10 @@ class Builder(ABC):
     def parts(self, x: Value) -> tuple[Value, Value]:
         """The real and the imaginary parts of complex numbers."""
 
+    @abstractmethod
+    def complex(self, re: Value, im: Value) -> Value:
+        """Complex numbers of their parts."""
+
     # ---- movement ------------------------------------------------------------------------------------------------------
     @abstractmethod
     def broadcast_in_dim(self, x: Value, shape: Sequence[Size], axes: Sequence[int]) -> Value:

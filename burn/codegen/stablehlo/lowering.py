@@ -24,7 +24,7 @@ from burn.runtime.abi import MESSAGES
 FAMILIES = ("pointwise", "shape", "reduction", "contraction", "indexing", "library", "control", "debug")
 """The modules of emitters, in `ops/`."""
 
-PASSES = "simplify{absorb=false},decompose{keep=stop_gradient},simplify{absorb=false}"
+PASSES = "lower_complex,simplify{absorb=false},decompose{keep=stop_gradient},simplify{absorb=false}"
 """The passes before a program is written. They expand composites and evaluate sizes that constants give."""
 
 SUMMARY = "the program cannot be written as StableHLO"

@@ -143,6 +143,11 @@ class TextBuilder(Builder):
         dtype = "float32" if x.dtype == "complex64" else "float64"
         return self._move("real", x, x.shape, dtype), self._move("imag", x, x.shape, dtype)
 
+    def complex(self, re: Tensor, im: Tensor) -> Tensor:
+        dtype = "complex64" if re.dtype == "float32" else "complex128"
+        text = f"stablehlo.complex {re.name}, {im.name} : ({re.type}, {im.type}) -> {tensor_type(re.shape, dtype)}"
+        return self.op(text, re.shape, dtype)
+
     def _move(self, op: str, x: Tensor, shape: Sequence[int], dtype: str, attributes: str = "") -> Tensor:
         text = f"stablehlo.{op} {x.name}{attributes} : ({x.type}) -> {tensor_type(shape, dtype)}"
         return self.op(text, shape, dtype)

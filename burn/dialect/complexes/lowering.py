@@ -40,8 +40,8 @@ def _flat(operands: Iterable[Any]) -> list[Value]:
 
 
 def expansion(cls: type[Op], operands: Sequence[Any], attrs: dict[str, Any]) -> Callable[..., Any] | None:
-    """An op of complex operands or results in terms of real ones, as a function of its operands and attributes; None for an op
-    without complex values or without a rule."""
+    """A function of the op's operands and attributes that builds it from ops on real tensors. None for an op without complex
+    values, and for one without a rule."""
     touched = any(map(is_complex, _flat(operands))) or attrs.get("dtype") in PARTS
     if not touched or cls.OP_NAME not in RULES or refusal(cls.OP_NAME, attrs):
         return None

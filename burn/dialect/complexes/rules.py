@@ -228,10 +228,10 @@ for _name, _own in {"sigmoid": "logistic", **{n: n for n in (
 def reduce(z: Complex, kind: str, axes: tuple[int, ...], keepdims: bool) -> Complex:
     if kind == "sum":
         return each(z, lambda p: ops.reduce(p, kind=kind, axes=axes, keepdims=keepdims))
-    return _product(z, axes, keepdims)
+    return _multiplied_along(z, axes, keepdims)
 
 
-def _product(z: Complex, axes: tuple[int, ...], keepdims: bool) -> Complex:
+def _multiplied_along(z: Complex, axes: tuple[int, ...], keepdims: bool) -> Complex:
     shape = type_of(z.real).shape
     axes = tuple(a % len(shape) for a in axes)
     kept = [i for i in range(len(shape)) if i not in axes]
@@ -244,7 +244,7 @@ def _product(z: Complex, axes: tuple[int, ...], keepdims: bool) -> Complex:
 
 
 def _multiplied(z: Complex, count: int) -> Complex:
-    """The product over the first axis: its halves are multiplied, log2(count) times."""
+    """Multiplies the elements of the first axis: one part of it by the other, log2(count) times."""
     rest = type_of(z.real).shape[1:]
     if not count:
         return as_complex(full(TensorType(type_of(z.real).dtype, rest), 1))
@@ -264,7 +264,7 @@ def _multiplied_in_loop(z: Complex, count: Dim) -> Complex:
 
 
 def _loop(z: Complex, count: Dim, scans: bool) -> Complex:
-    """Multiplies along the first axis one by one: the product, or with `scans` all products so far."""
+    """Multiplies along the first axis one by one. With `scans` returns every intermediate result."""
     type_ = TensorType(type_of(z.real).dtype, type_of(z.real).shape[1:])
     start = as_complex(full(type_, 1))
     stacked = [type_.with_shape((count, *type_.shape))] * 2 if scans else []
@@ -322,7 +322,7 @@ def _shifted(z: Complex, by: int) -> Complex:
 
 
 def _doubled(z: Complex, count: int) -> Complex:
-    """All products along the first axis, in log2(count) steps (Hillis and Steele, 1986)."""
+    """Cumulative multiplication along the first axis, in log2(count) steps (Hillis and Steele, 1986)."""
     step = 1
     while step < count:
         z, step = pair.times(_shifted(z, step), z), step * 2

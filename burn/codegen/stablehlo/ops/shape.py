@@ -41,6 +41,21 @@ def full(site: Site) -> Value:
     return b.full(number, site.shape(), carrier(op.dtype))
 
 
+@emits("view_as_real")
+def view_as_real(site: Site) -> Value:
+    b, shape = site.b, site.shape()
+    parts = [b.reshape(part, (*shape[:-1], 1)) for part in b.parts(site.x(0))]
+    return b.concat(parts, len(shape) - 1)
+
+
+@emits("view_as_complex")
+def view_as_complex(site: Site) -> Value:
+    b, x, shape = site.b, site.x(0), site.shape()
+    starts, ends = (0,) * len(shape), tuple(shape)
+    re, im = (b.slice(x, (*starts, i), (*ends, i + 1), (1,) * (len(shape) + 1)) for i in (0, 1))
+    return b.complex(b.reshape(re, shape), b.reshape(im, shape))
+
+
 @emits("constant")
 def constant(site: Site) -> Value:
     array = constant_array(site.op.operation.results[0], WeightStore())
