@@ -9,19 +9,20 @@ import subprocess
 import zlib
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import burn
 from burn import data, nn, optim
-from burn.deploy import training
+from burn.deploy import trainers, training
 from burn.errors import CompileError, TypeMismatch
 from burn.importers.weights import safetensors
 from burn.jitted import Jit
 from burn.train import checkpoints
 from burn.train.step import Step
-from tests.deploy.making import Array, Failed
+from tests.deploy.making import Array, Failed, options
 from tests.deploy.training import CASES, Batch, Classifier, Trainer, classify, made
 
 SIZES = (16, 16, 7, 16, 4)
@@ -247,6 +248,21 @@ def test_threads(compiled: Path) -> None:
         found = sorted(pool.map(lambda _: shared.step(batch), range(24)))
     assert found == wanted
     shared.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", [{"beside": True}, {"small": True}, {"cpu": "avx2,generic"}], ids=str)
+def test_other_forms(form: dict[str, Any], tmp_path: Path) -> None:
+    """Weights in a file, code for size, and code for several CPUs."""
+    burn.manual_seed(0)
+    case = CASES["classifier"]
+    step = case.make()
+    found = training.of(step, case.inputs)
+    files = trainers.build("shared", found, tmp_path / "net", options(name="net", **form))
+    trainer = Trainer(files[0], tmp_path / "net" / "net.safetensors" if "beside" in form else None)
+    for batch in _batches("classifier"):
+        wanted = float(step(*batch.values()))
+        assert trainer.step(batch) == (wanted if "beside" in form else pytest.approx(wanted, rel=1e-4))
 
 
 # ---- allocations -----------------------------------------------------------------------------------------------------
