@@ -45,7 +45,7 @@ def test_what_is_unknown_is_refused_by_name(given: dict, error: type[BurnError],
 
 def test_a_malformed_environment_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BURN_OPTIMIZE", "fast")
-    with pytest.raises(BurnError, match=r"BURN_OPTIMIZE is malformed(.|\n)*'fast' is none of speed, compile-time"):
+    with pytest.raises(BurnError, match=r"BURN_OPTIMIZE is malformed(.|\n)*'fast' is none of speed, compile-time, none"):
         Options()
 
 
@@ -84,7 +84,7 @@ def test_identity_tells_options_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("BURN_OPTIMIZE", raising=False)
     usual = Options(autotune=OFF)
     made = [usual, *(replace(usual, **{name: value}) for name, value in OTHERS.items())]
-    made += [Options.of(autotune="fast"), Options.of(autotune="full")]
+    made += [Options.of(autotune="fast"), Options.of(autotune="full"), Options.of(optimize="none", autotune="off")]
     made += [Options(target=TARGETS["avx2"], autotune=OFF), Options(target=compact(TARGETS["avx2"]), autotune=OFF)]
     made += [Options(device=device("cuda"), architecture=a, autotune=OFF) for a in ("sm_80", "sm_90")]
     assert len({one.identity() for one in made}) == len(made)

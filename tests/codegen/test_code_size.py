@@ -11,7 +11,7 @@ import pytest
 import burn
 from burn.codegen.host import object as object_file
 from burn.codegen.host.compilation_cache import Recent
-from burn.compiler import executable
+from burn.compiler import compile_program, executable
 from burn.options import Options
 from burn.tracing.trace import trace
 
@@ -61,6 +61,24 @@ def test_compile_time_gives_the_same_bits(case: str, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(object_file, "_recent", Recent(1 << 20))
     x = np.linspace(-3, 3, 143, dtype=np.float32).reshape(11, 13)
     program = trace(SAME[case], {"x": "float32[n, 13]"})
-    fast, optimised = (executable(program.copy(), Options(optimize=goal)) for goal in ("compile-time", "speed"))
-    assert levels[-1] == 3 and 0 in levels
+    goals = ("none", "compile-time", "speed")
+    none, fast, optimised = (executable(program.copy(), Options(optimize=goal)) for goal in goals)
+    assert levels[-1] == 3 and levels.count(0) >= 2
     np.testing.assert_array_equal(np.asarray(fast(x)), np.asarray(optimised(x)))
+    np.testing.assert_array_equal(np.asarray(none(x)), np.asarray(optimised(x)))
+
+
+def test_none_marks_functions_as_unoptimized(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each function, beside no request for short code, which LLVM refuses. Text for other compilers has no such mark."""
+    texts: list[str] = []
+    compiled = object_file._compiled
+    monkeypatch.setattr(object_file, "_compiled", lambda text, level: texts.append(text) or compiled(text, level))
+    monkeypatch.setattr(object_file, "_recent", Recent(1 << 20))
+    for rows in ("2", "n"):  # a brief program, and one that might not be
+        executable(trace(lambda x: burn.tanh(x) + 1, {"x": f"float32[{rows}, 13]"}), Options(optimize="none"))
+    for text in texts:
+        functions = [line for line in text.splitlines() if "passthrough = [" in line]
+        assert functions and all('"optnone"' in line and "size" not in line.split("passthrough")[1] for line in functions)
+    assert len(texts) == 2
+    text = compile_program(trace(lambda x: x + 1, {"x": "float32[n]"}), Options(optimize="none", as_text=True)).code
+    assert b"optnone" not in text

@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class CPU(Backend):
     """See `Backend`. Code is an object, or LLVM's text for another compiler (`as_text`). choices: the variants of kernels,
-    panels, and convolutions. fast_compile: without LLVM's IR passes."""
+    panels, and convolutions. optimize: one of `burn.options.OPTIMIZATIONS`."""
 
     target: Target
     as_text: bool = False
     choices: Choices = DEFAULT
-    fast_compile: bool = False
+    optimize: str = "speed"
 
     @property
     def name(self) -> str:
@@ -55,7 +55,7 @@ class CPU(Backend):
 
     @property
     def printer(self) -> CPUPrinter:
-        return CPUPrinter(self.target, self.as_text, self.choices, self.fast_compile)
+        return CPUPrinter(self.target, self.as_text, self.choices, self.optimize)
 
     def drawn(self, seed: int) -> CPU:
         return replace(self, choices=Choices(seed=seed))
@@ -82,4 +82,4 @@ def for_options(options: Options) -> CPU:
     """Raises TypeMismatch for an unknown target."""
     target = resolved(options.target)
     target = replace(target, exact=True) if options.exact else target
-    return CPU(target, options.as_text, fast_compile=options.optimize == "compile-time")
+    return CPU(target, options.as_text, optimize=options.optimize)

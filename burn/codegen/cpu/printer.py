@@ -22,13 +22,13 @@ from burn.runtime.artefact import Target as ArtefactTarget
 
 @dataclass(frozen=True)
 class CPUPrinter(Printer):
-    """See `Printer`. as_text: code is LLVM's text instead of an object. choices: the variants of kernels. fast_compile:
-    without LLVM's IR passes."""
+    """See `Printer`. as_text: code is LLVM's text instead of an object. choices: the variants of kernels. optimize:
+    one of `burn.options.OPTIMIZATIONS`."""
 
     target: Target
     as_text: bool
     choices: Choices
-    fast_compile: bool = False
+    optimize: str = "speed"
 
     @property
     def runs_on(self) -> ArtefactTarget:
@@ -40,7 +40,7 @@ class CPUPrinter(Printer):
                 f"this machine makes no objects for {self.target.name}", ["ask for LLVM's text (as_text)"]
             )
         with context():
-            plain = (self.fast_compile or self._is_brief(program)) and not self.target.compact
+            plain = (self.optimize != "speed" or self._is_brief(program)) and not self.target.compact
             entry, chosen = self._entry(program)
             functions = entry.functions
             code = compile_text(functions) if self.as_text else compile_object(functions, optimized=not plain)
@@ -62,7 +62,8 @@ class CPUPrinter(Printer):
 
     def _entry(self, program: Program) -> tuple[Entry, Mapping[int, str]]:
         """The printed program, and the choices that its launches depend on."""
-        target = replace(self.target, small=self._is_brief(program))
+        none = self.optimize == "none" and not (self.as_text or self.target.compact or self.target.tiles)
+        target = replace(self.target, small=self._is_brief(program), unoptimized=none)
         groups = sum(isinstance(op.opview, Group) for op in program.block.operations)
         kernels = KernelPrinter(target, largest_constant=written_numbers(target, groups), choices=self.choices)
         as_table = target.compact or is_long(program)

@@ -17,8 +17,9 @@ class Target:
 
     `vector_bytes` is the width of vectors; without vectors it is that of an element, so that the same code has one
     lane. `vector_registers` is the number that a kernel may use. In kernels' argument words, addresses have 64 bits
-    everywhere. `small` requests short code rather than fast code (code_size.py), `compact` the shortest. `exact` requests
-    contractions without reordering, fewer multiplications or other element types.
+    everywhere. `small` requests short code rather than fast code (code_size.py), `compact` the shortest. `unoptimized` requests
+    the code that LLVM generates in the least time. `exact` requests contractions without reordering, fewer multiplications or
+    other element types.
     """
 
     name: str
@@ -30,6 +31,7 @@ class Target:
     implied: tuple[str, ...] = ()
     small: bool = False
     compact: bool = False
+    unoptimized: bool = False
     exact: bool = False
 
     @property
@@ -76,8 +78,11 @@ class Target:
         """LLVM function attributes: generate for exactly this CPU, and use its whole vectors.
 
         The features are listed explicitly: LLVM would use those of the compiling machine for a function without any."""
-        passed = ['"nounwind"', '"noinline"', *(['"optsize"'] if self.small or self.compact else [])]
-        passed += ['"minsize"'] if self.compact else []
+        passed = ['"nounwind"', '"noinline"']
+        if self.unoptimized:
+            passed.append('"optnone"')  # LLVM refuses it beside "optsize"
+        elif self.small or self.compact:
+            passed += ['"optsize"', *(['"minsize"'] if self.compact else [])]
         if self.architecture == "x86_64":
             bits = 8 * self.vector_bytes
             passed = [f'["prefer-vector-width", "{bits}"]', f'["min-legal-vector-width", "{bits}"]', *passed]
