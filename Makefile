@@ -78,6 +78,7 @@ lint: develop
 	$(BIN)/ruff format --check .
 	$(BIN)/python docs/prose.py
 	$(BIN)/proselint check --config docs/proselint.json *.md docs/guide/*.md
+	$(BIN)/pyrefly check --output-format min-text
 	$(BIN)/pyright
 
 format: develop

@@ -22,7 +22,7 @@ VARIABLES: Mapping[str, str] = {
     "BURN_LOG": "compile prints each compilation to standard error: the function, the reason, the seconds",
     "BURN_NUM_THREADS": "the number of threads; the number of cores by default",
     "BURN_ONLY_SIGNED": "an Ed25519 public key (PEM): this process loads only packages that are signed with it",
-    "BURN_OPTIMIZE": "speed (default), compile-time for CPU programs that compile faster and run a few percent slower, or none for the fastest compilation",
+    "BURN_OPTIMIZE": "speed (default), compile-time or none: CPU programs that compile faster and run slower",
     "BURN_POISON": "a byte (1: 255) that fills memory before each run, to find reads of uninitialised memory",
     "BURN_PROCESSES": "the number of processes of a training, as `burn train` sets it",
     "BURN_RANK": "the number of this process in a training, from 0, as `burn train` sets it",

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -28,7 +29,9 @@ def small_model(path: Path, factor: float = 2.0, external: bool = False) -> Path
         [weight],
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
-    options = {"save_as_external_data": True, "location": "weights.bin", "size_threshold": 0} if external else {}
+    options: dict[str, Any] = (
+        {"save_as_external_data": True, "location": "weights.bin", "size_threshold": 0} if external else {}
+    )
     onnx.save(model, path, **options)
     return path
 

@@ -7,6 +7,7 @@ import inspect
 import re
 from dataclasses import fields, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -45,7 +46,9 @@ def test_what_is_unknown_is_refused_by_name(given: dict, error: type[BurnError],
 
 def test_a_malformed_environment_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BURN_OPTIMIZE", "fast")
-    with pytest.raises(BurnError, match=r"BURN_OPTIMIZE is malformed(.|\n)*'fast' is none of speed, compile-time, none"):
+    with pytest.raises(
+        BurnError, match=r"BURN_OPTIMIZE is malformed(.|\n)*'fast' is none of speed, compile-time, none"
+    ):
         Options()
 
 
@@ -68,7 +71,7 @@ def test_public_arguments_are_options(function: object) -> None:
     assert all(p.default == defaults[p.name] for p in shared if p.name != "autotune")
 
 
-OTHERS = {
+OTHERS: dict[str, Any] = {
     "target": "avx2",
     "precision": "bfloat16",
     "exact": True,

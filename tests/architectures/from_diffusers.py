@@ -30,7 +30,7 @@ def names() -> list[str]:
 
 
 def _arguments(cls: Any) -> dict[str, Any]:
-    found = {}
+    found: dict[str, Any] = {}
     for name, parameter in inspect.signature(cls.__init__).parameters.items():
         value = parameter.default
         if name in ("self", "args", "kwargs") or value is parameter.empty:

@@ -78,7 +78,9 @@ def test_none_marks_functions_as_unoptimized(monkeypatch: pytest.MonkeyPatch) ->
         executable(trace(lambda x: burn.tanh(x) + 1, {"x": f"float32[{rows}, 13]"}), Options(optimize="none"))
     for text in texts:
         functions = [line for line in text.splitlines() if "passthrough = [" in line]
-        assert functions and all('"optnone"' in line and "size" not in line.split("passthrough")[1] for line in functions)
+        assert functions and all(
+            '"optnone"' in line and "size" not in line.split("passthrough")[1] for line in functions
+        )
     assert len(texts) == 2
     text = compile_program(trace(lambda x: x + 1, {"x": "float32[n]"}), Options(optimize="none", as_text=True)).code
     assert b"optnone" not in text

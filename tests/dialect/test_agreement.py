@@ -59,7 +59,7 @@ class Case:
 
 def recurrent(kind: str, gates: int, direction: str) -> Case:
     ways, hidden = 2 if direction == "bidirectional" else 1, 3
-    shapes = {
+    shapes: dict[str, tuple[int, ...]] = {
         "x": (2, 4, 5),
         "w": (ways, gates * hidden, 5),
         "r": (ways, gates * hidden, hidden),
@@ -87,7 +87,7 @@ def channels(name: str, count: int, x: tuple[int, ...] = (2, 4, 3), **options: A
 
 
 def loss(name: str) -> Case:
-    shapes = {"x": (2, 4, 3), "t": (2, 3), "w": (4,)}
+    shapes: dict[str, tuple[int, ...]] = {"x": (2, 4, 3), "t": (2, 3), "w": (4,)}
     return Case(name, lambda x, t, w: getattr(ops, name)(x, t, w, reduction="none"), shapes, dtypes={"t": "int64"})
 
 

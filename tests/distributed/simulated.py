@@ -234,7 +234,7 @@ def hosts() -> dict[str, Any]:
     model = nn.Sequential(nn.Linear(256, 512), nn.GELU(), nn.Linear(512, 256))
     cross = lambda m, x, y: nn.CrossEntropyLoss()(m(x), y)  # noqa: E731
     count = sum(p.count for p in model.parameters())
-    found = {}
+    found: dict[str, Any] = {}
     for name, mesh in {
         "data parallel": burn.Mesh({"host": 64}),
         "fully sharded": burn.Mesh({"host": 64}, fully_sharded="host"),

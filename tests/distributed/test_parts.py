@@ -16,7 +16,7 @@ from burn.train import checkpoints, parts
 from burn.train.checkpoints import DamagedCheckpoint
 from tests.distributed.test_processes import together
 
-WHOLE = {
+WHOLE: dict[str, np.ndarray] = {
     "model.w": np.arange(24, dtype=np.float32).reshape(6, 4),
     "model.b": np.array([0.5, -1.0], np.float64),
     "optimizer.steps": np.array(7, np.int64),
@@ -58,7 +58,7 @@ def tensors(own: Processes) -> dict[str, Any]:
             found[name] = Fake(array, Layout((("data",),)), [((start, 0), array[start : start + each])])
         elif name == "model.grid":
             mine = [(i, j) for n, (i, j) in enumerate(np.ndindex(2, 2)) if n % own.count == own.rank]
-            blocks = [((2 * i, 2 * j), array[2 * i : 2 * i + 2, 2 * j : 2 * j + 2]) for i, j in mine]
+            blocks: list[Any] = [((2 * i, 2 * j), array[2 * i : 2 * i + 2, 2 * j : 2 * j + 2]) for i, j in mine]
             found[name] = Fake(array, Layout((("data",), ("model",))), blocks)
         elif name == "model.b":
             found[name] = Fake(array, Layout(), [((0,), array)] if own.rank == 0 else [])

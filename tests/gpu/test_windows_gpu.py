@@ -55,7 +55,7 @@ def test_convolution(torch: Any, case: Case) -> None:
     g = torch.randn(y.shape, device="cuda", dtype=dtype)
     wanted = (y, *torch.autograd.grad(y, wide, g.double()))
     to_last, to_first = (0, *range(2, n + 2), 1), (0, n + 1, *range(1, n + 1))
-    options = {"strides": (case.stride,) * n, "dilations": (1,) * n, "groups": groups}
+    options: dict[str, Any] = {"strides": (case.stride,) * n, "dilations": (1,) * n, "groups": groups}
     options |= {"low": (case.padding,) * n, "high": (case.padding,) * n}
 
     def first(value: Any) -> Any:

@@ -115,7 +115,7 @@ def test_sizes_that_the_file_fixes_may_vary() -> None:
     with pytest.raises(ModelError, match=r"no input .z"):
         burn.load(fixed, train=True, dynamic={"z": {0: "n"}, "x": {9: "n"}})
     with pytest.raises(TypeMismatch, match="train=True"):
-        burn.load(fixed, dynamic={"x": {0: "n"}})  # pyright: ignore[reportCallIssue]
+        burn.load(fixed, dynamic={"x": {0: "n"}})  # type: ignore[call-overload]
 
 
 def test_what_is_learned_and_what_is_not() -> None:

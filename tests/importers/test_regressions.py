@@ -397,7 +397,7 @@ def test_cubic_samples_beyond_the_border(padding: str, aligned: int) -> None:
     ],
 )
 def test_n_grams_that_fit_nothing_are_refused(attributes: dict[str, Any], told: str) -> None:
-    settled = {"min_gram_length": 2, "max_gram_length": 2, "mode": "TFIDF", "pool_int64s": [2, 3, 5, 4]}
+    settled: dict[str, Any] = {"min_gram_length": 2, "max_gram_length": 2, "mode": "TFIDF", "pool_int64s": [2, 3, 5, 4]}
     settled |= {"ngram_counts": [0, 0], "ngram_indexes": [0, 1], **attributes}
     proto = model([node("TfIdfVectorizer", "x", "y", **settled)], [value("x", (12,), INT64)], unknown("y"))
     with pytest.raises(BurnError, match=told):
@@ -405,7 +405,7 @@ def test_n_grams_that_fit_nothing_are_refused(attributes: dict[str, Any], told: 
 
 
 def test_n_grams_with_more_left_out_than_there_are_tokens() -> None:
-    settled = {"min_gram_length": 2, "max_gram_length": 2, "mode": "TF", "pool_int64s": [2, 3, 5, 4]}
+    settled: dict[str, Any] = {"min_gram_length": 2, "max_gram_length": 2, "mode": "TF", "pool_int64s": [2, 3, 5, 4]}
     settled |= {"ngram_counts": [0, 0], "ngram_indexes": [0, 1], "max_skip_count": 2**31}
     proto = model([node("TfIdfVectorizer", "x", "y", **settled)], [value("x", (4,), INT64)], unknown("y"))
     (counts,) = run(proto, {"x": np.array([2, 5, 3, 4])})

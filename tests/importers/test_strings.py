@@ -159,7 +159,11 @@ def test_kernels_move_strings() -> None:
             for name, value in {"start": [1], "end": [3], "one": [1], "twice": [1, 2]}.items()
         ),
     ]
-    inputs = {"x": (S, ["a", "b"]), "flag": (TensorProto.BOOL, ["b", "d"]), "other": (S, [])}
+    inputs: dict[str, tuple[int, list[Any]]] = {
+        "x": (S, ["a", "b"]),
+        "flag": (TensorProto.BOOL, ["b", "d"]),
+        "other": (S, []),
+    }
     program = executable(
         import_onnx(model([*nodes[6:], *nodes[:6]], inputs, ["s", "u", "first", "inverse", "counts", "tiled"]))
     )

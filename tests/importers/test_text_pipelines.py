@@ -20,7 +20,7 @@ TEXTS = ["Hello, big world", "", "a", "über 42 dogs_x  ran", "日本 語text", 
 
 
 def tokenizer(shape: list[int | str], **attributes: Any) -> Any:
-    given = {"mark": 0, "mincharnum": 1, "pad_value": "#", **attributes}
+    given: dict[str, Any] = {"mark": 0, "mincharnum": 1, "pad_value": "#", **attributes}
     return model(
         [node("Tokenizer", "x", "y", domain="com.microsoft", **given)],
         [value("x", shape, S)],
@@ -85,7 +85,7 @@ def test_what_cannot_be_searched_for_is_refused() -> None:
 
 def test_random_tokens() -> None:
     rng = np.random.default_rng(2)
-    words = ["".join(rng.choice(list("ab c1_-é"), int(rng.integers(0, 12)))) for _ in range(40)]
+    words: list[str] = ["".join(rng.choice(list("ab c1_-é"), int(rng.integers(0, 12)))) for _ in range(40)]
     for expression in (r"\w+", "a[^a]*a", "(a|b)+", r"[^\W\d]+", "a?b", "(?:ab){1,2}|c"):
         proto = tokenizer(["n"], tokenexp=expression)
         got = np.asarray(load_onnx(proto.SerializeToString()).run({"x": texts(words)})["y"])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -9,7 +11,7 @@ import burn
 from burn import nn
 from burn.errors import RunError, TypeMismatch
 
-LLAMA = {
+LLAMA: dict[str, Any] = {
     "norm_first": True,
     "norm": "rms",
     "gated": True,

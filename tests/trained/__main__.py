@@ -61,7 +61,7 @@ def main() -> int:
         pool = Pool(quietly, given.jobs, given.timeout, ("burn.compiler",), MEMORY)
         for index, made in pool.run(tasks):
             file, (way,) = tasks[index]
-            died = [{"file": file, "way": way, "right": False, "reason": f"{made}"}]
+            died: list[dict[str, Any]] = [{"file": file, "way": way, "right": False, "reason": f"{made}"}]
             for row in died if isinstance(made, Died) else made:
                 row["file"] = _name(Path(row["file"]), given.cache)
                 results[row["file"], row["way"]] = row

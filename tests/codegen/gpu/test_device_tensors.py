@@ -168,7 +168,7 @@ def test_a_step_that_fails_leaves_parameters_and_state_as_they_were(gpu: Simulat
     x = burn.tensor(X, device="cuda")
     good, bad = (burn.tensor(np.array(labels), device="cuda") for labels in ([0, 1, 1, 0], [0, 5, 1, 0]))
     step(x, good).numpy()
-    held = {**dict(model.named_parameters()), **optimizer.named_buffers()}
+    held: dict[str, Any] = {**dict(model.named_parameters()), **optimizer.named_buffers()}
     before = {name: p.elements.numpy() for name, p in held.items()}  # what is looked at as an array is not written over
     slowly = contextlib.nullcontext() if wait else simulation().lazy()
     with slowly, pytest.raises(IndexRunError, match="index 5 is out of range"):

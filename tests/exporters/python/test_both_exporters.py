@@ -357,6 +357,6 @@ def test_values_and_parameters_of_any_name() -> None:
 def test_scale_of_a_rounded_tensor(scale: float) -> None:
     """Tools that quantise a mask of minus infinity write an infinite scale."""
     nodes = [node("QuantizeLinear", ["x", "s", "z"], ["q"]), node("DequantizeLinear", ["q", "s", "z"], ["y"])]
-    constants = {"s": np.float32(scale), "z": np.int8(3)}
+    constants = {"s": np.asarray(scale, np.float32), "z": np.asarray(3, np.int8)}
     text = agree(model(nodes, [info("x", shape=[2, 3])], ["y"], **constants), {"x": numbers(2, 3)})
     assert "nn.FakeQuantize(" in text

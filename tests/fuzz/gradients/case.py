@@ -155,7 +155,7 @@ def prepared(plan: Plan) -> Any:
     elif plan.way in ("jit", "recorded"):
         run = burn.jit(all_of, device=plan.device)
     else:
-        examples = plan.program.inputs.values()
+        examples: Any = plan.program.inputs.values()
         given = tuple(map(spec, examples) if plan.way == "named" else examples)
         run = burn.compile(all_of, given, device=plan.device)
 

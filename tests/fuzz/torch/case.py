@@ -98,7 +98,8 @@ def through_dynamo(program: Program, sizes: list[int]) -> Outcome:
     """The result and all gradients."""
     module = program.module()
     dynamic = True if program.named else None
-    compiled = torch.compile(module, backend="burn", dynamic=dynamic, options={"target": TARGET} if TARGET else {})
+    options: Any = {"target": TARGET} if TARGET else {}
+    compiled: Any = torch.compile(module, backend="burn", dynamic=dynamic, options=options)
     for size in sizes[: 2 if program.named else 1]:
         x, _ = program.tensors(size)
         wanted = results(module, x, True)

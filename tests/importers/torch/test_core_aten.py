@@ -24,7 +24,7 @@ from burn.importers.torch.refusals import REASONS  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 aten = torch.ops.aten
-Call = Callable[[Any], Any]
+Call = Callable[..., Any]
 
 
 def inputs() -> dict[str, Any]:

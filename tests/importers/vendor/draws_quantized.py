@@ -186,7 +186,7 @@ def matmul_n_bits(d: Draw) -> Case:
     k, n = d.pick(16, 40, 64, 96), d.size(1, 5, 8)
     blocks = -(-k // block)
     zero = d.pick(None, d.bytes(U8, n * -(-blocks * bits // 8)), d.f(n * blocks) + 2 ** (bits - 1))
-    operands = [
+    operands: list[Any] = [
         d.f(*d.pick((), (1,), (3,), (2, 3)), k),
         _packed(d, bits, n, blocks, block),
         d.positive(n * blocks),

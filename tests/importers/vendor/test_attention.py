@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -66,8 +67,8 @@ def test_a_part_of_the_cache_is_filled() -> None:
     operands = [*new, None, None, None, d.f(1, HEADS, 6, DEPTH), d.f(1, HEADS, 6, DEPTH), np.array([3], np.int32)]
     case = Case("MultiHeadAttention", operands, {"num_heads": HEADS}, 3)
     for sizes in ("fixed", "apart"):
-        assert judge(Case(**{**vars(case), "open": {6: (0, 2), 7: (0, 2)}}), sizes).kind == "ok"
-    full = Case(**{**vars(case), "operands": [*operands[:8], np.array([6], np.int32)]})
+        assert judge(replace(case, open={6: (0, 2), 7: (0, 2)}), sizes).kind == "ok"
+    full = replace(case, operands=[*operands[:8], np.array([6], np.int32)])
     assert judge(full).kind == "run failed"
 
 

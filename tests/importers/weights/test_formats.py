@@ -339,8 +339,7 @@ def test_what_is_wrong_in_a_shard_is_told_with_its_name(tmp_path: Path) -> None:
 
 def test_an_index_is_no_shard(tmp_path: Path) -> None:
     names = [f"{i}.json" for i in range(12)]
-    for name in names:
-        path = index(tmp_path, {f"{name}.{other}": other for other in names}, name)
+    *_, path = [index(tmp_path, {f"{name}.{other}": other for other in names}, name) for name in names]
     message = refused(path)
     for name in names:
         assert f"shard {name}: it is an index of shards itself" in message

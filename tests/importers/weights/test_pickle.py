@@ -107,7 +107,7 @@ def test_plain_values_of_pythons_library_lie_beside_weights(protocol: int, tmp_p
 
 
 def test_a_real_exploit_does_nothing(tmp_path: Path) -> None:
-    owned = tmp_path / "owned"
+    owned, data = tmp_path / "owned", b""
     for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
         data = pickle.dumps({"a": Touch(owned)}, protocol)
         assert ".mkdir is not allowed" in refused(zipped(tmp_path / "m.pt", data))

@@ -168,7 +168,7 @@ def _llama() -> Any:
     return transformers.LlamaForCausalLM(config).eval()
 
 
-def _loss(model: Any, ids: burn.Tensor) -> burn.Tensor:
+def _loss(model: Any, ids: burn.Tensor | np.ndarray) -> burn.Tensor:
     return nn.CrossEntropyLoss()(model(ids).logits[:, :-1].reshape(-1, 37), ids[:, 1:].reshape(-1))
 
 

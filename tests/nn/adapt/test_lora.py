@@ -43,7 +43,7 @@ def drawn(rng: np.random.Generator) -> tuple[nn.Module, np.ndarray, int]:
         return nn.Embedding(a, b, wrap=bool(rng.integers(2))), rng.integers(0, a, (n, 2)), rank
     if kind == "conv":
         groups = int(rng.integers(1, 3))
-        mode = str(rng.choice(["zeros", "reflect", "circular"]))
+        mode: Any = str(rng.choice(["zeros", "reflect", "circular"]))
         k, d = int(rng.integers(1, 4)), int(rng.integers(1, 3))
         layer = nn.Conv1d(2 * a, 2 * b, k, int(rng.integers(1, 3)), 2, d, groups, bias, padding_mode=mode)
         return layer, rng.standard_normal((n, 2 * a, 9)).astype(np.float32), rank * groups
