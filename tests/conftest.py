@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import sys
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,11 @@ import pytest
 from tests.covering import mark_rest
 
 os.environ["BURN_CACHE_SIZE"] = "0"
-FIRST = ("tests/typing/", "tests/docs/test_pages.py", "tests/onnx_suite/test_suite.py", "tests/deploy/test_gpus.py")
+LONG = ("tests/typing/", "tests/docs/test_pages.py", "tests/onnx_suite/test_suite.py", "tests/deploy/test_gpus.py")
 """Tests of up to a minute each. At the end of a run, one of them would leave the other processes without work."""
+FORKING = ("tests/fuzz/test_onnx.py", "tests/fuzz/test_spoiled.py", "tests/onnx_suite/test_harness.py")
+"""Tests whose workers are forked while this process has not used JAX. Later each worker imports everything anew."""
+FIRST = (*FORKING, *LONG)
 
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault(
@@ -22,16 +26,27 @@ if "PYTEST_XDIST_WORKER" in os.environ:
     )  # PyTorch's: each worker has a CPU, and threads that wait for others spin
 
 
-OPTIMISED = ("tests/codegen/", "tests/deploy/", "tests/e2e/", "tests/fuzz/", "tests/onnx_suite/", "tests/runtime/")
-"""Tests whose programs go through LLVM's IR passes. Those that compile much take 30 % less CPU time without
+OPTIMISED = (
+    "tests/codegen/test_",
+    "tests/deploy/",
+    "tests/e2e/",
+    "tests/fuzz/test_onnx.py::test_graphs_compute_what_onnx_runtime_computes[load]",
+    "tests/onnx_suite/",
+    "tests/runtime/",
+)
+UNOPTIMISED = ("tests/codegen/test_autotuning.py",)
+"""Tests whose programs go through LLVM's IR passes, and exceptions. Those that compile much take 30 % less CPU time without
 optimization. BURN_OPTIMIZE=speed in the environment optimizes for all."""
 CHOSEN = "BURN_OPTIMIZE" in os.environ
+SWEEP = any(name in os.environ for name in ("BURN_SWEEP", "BURN_FUZZ_GRAPHS"))
+"""Sweeps of more cases than a usual run has go through the passes."""
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     if not CHOSEN:
-        os.environ["BURN_OPTIMIZE"] = "speed" if item.nodeid.startswith(OPTIMISED) else "none"
+        optimised = item.nodeid.startswith(OPTIMISED) and not item.nodeid.startswith(UNOPTIMISED)
+        os.environ["BURN_OPTIMIZE"] = "speed" if optimised or SWEEP else "none"
 
 
 @pytest.fixture
@@ -70,5 +85,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Freezes the objects that exist by now, so that garbage collections skip them."""
+    bridge = sys.modules.get("jax._src.xla_bridge")
+    if bridge is not None and bridge.backends_are_initialized():
+        raise pytest.UsageError("a test module uses JAX while it is imported: workers can no longer be forked")
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)

@@ -26,7 +26,7 @@ RANDOM = np.random.default_rng(0)
 VARIABLES: dict[str, Any] = {
     "params": {
         "Dense_0": {"kernel": RANDOM.normal(size=(3, 4)).astype(np.float32), "bias": np.zeros(4, np.float32)},
-        "half": jnp.arange(5, dtype=jnp.bfloat16),
+        "half": None,
         "empty": np.zeros((0, 3), np.int64),
         "a_name_that_is_longer_than_thirty_one_letters": np.float64(2.5),
     },
@@ -36,6 +36,12 @@ NAMES = {
     "Dense_0.kernel", "Dense_0.bias", "half", "empty", "a_name_that_is_longer_than_thirty_one_letters",
     "batch_stats.BatchNorm_0.mean",
 }  # fmt: skip
+
+
+@pytest.fixture(autouse=True, scope="module")
+def half() -> None:
+    """An array of JAX, which starts its back end: not while tests are collected (tests/conftest.py)."""
+    VARIABLES["params"]["half"] = jnp.arange(5, dtype=jnp.bfloat16)
 
 
 def same(found: Any, variables: Any) -> None:
