@@ -314,15 +314,19 @@ def _pad(low: Lowering, op: Op, index: Indices) -> Scalar:
 
 @rule("concat")
 def _concat(low: Lowering, op: Op, index: Indices) -> Scalar:
-    axis = op.axis % len(index)
+    return joined(low, op.xs, op.axis % len(index), index, result_type(op).dtype)
+
+
+def joined(low: Lowering, xs: Sequence[ir.Value], axis: int, index: Indices, dtype: str) -> Scalar:
+    """The element at an index of a concat of tensors."""
     parts: list[tuple[Dim, ir.Value]] = []
     offset: Dim = 0
-    for x in op.xs:
+    for x in xs:
         if type_of(x).shape[axis] != 0:
             parts.append((offset, x))
         offset = offset + type_of(x).shape[axis]
     if not parts:
-        return constant(result_type(op).dtype, 0)
+        return constant(dtype, 0)
 
     def part(offset: Dim, x: ir.Value) -> Scalar:
         shape = type_of(x).shape
@@ -330,7 +334,7 @@ def _concat(low: Lowering, op: Op, index: Indices) -> Scalar:
 
     if len(parts) == 1:
         return part(*parts[0])
-    result: Scalar = constant(result_type(op).dtype, 0)  # never taken; it guards the loads of the last operand
+    result: Scalar = constant(dtype, 0)  # never taken; it guards the loads of the last operand
     for offset, x in reversed(parts):
         result = Where(result.dtype, ((index[axis] - offset, type_of(x).shape[axis]),), part(offset, x), result)
     return result

@@ -29,9 +29,8 @@ class Preferences:
 
     `concat_operands`: lower a concat of up to this many tensors, with the cheap ops around it, to one elementwise kernel.
 
-    `concat_loads`: the same without the ops that make its operands, for up to this many tensors whose runs in the result are
-    multiples of 16 bytes, so that a thread loads a whole run of one tensor under one condition. 0: never.
-    A longer concat copies each operand with a kernel of its own.
+    `concat_loads`: the same without the ops that make its operands, for up to this many tensors, eight in a kernel. Their runs in
+    the result must be multiples of 16 bytes, so that a thread loads a whole run of one tensor under one condition. 0: never.
 
     `concat_in_place`: the kernel of a matmul or loop whose only user is a concat writes into the concat's result.
 

@@ -10,8 +10,12 @@ from burn.dialect.shape import Concat
 from burn.dialect.types import type_of
 from burn.kernels.body import LoopKernel, Stage, Write
 from burn.kernels.builders.builder import Builder, Call, Computation, loop_index, loops
-from burn.kernels.lower import linear, reshape_index
+from burn.kernels.lower import joined, linear, reshape_index
 from burn.kernels.preferences import Preferences
+
+PARTS = 8
+"""Operands of a concat that one kernel loads. A longer chain of conditions takes seconds to compile, and every number of them is
+code of its own."""
 
 VECTOR = 16
 """Bytes that a thread of a GPU loads at once."""
@@ -22,6 +26,9 @@ def build(group: Computation, preferences: Preferences) -> list[Call]:
     root = op_of(yielded[0]) if len(yielded) == 1 else None
     if root is not None and isinstance(root, Concat) and len(root.xs) > 1 and not _is_fused(group, root, preferences):
         return _concat(group, root)
+    wide = next((op for op in group.ops if isinstance(op, Concat) and len(op.xs) > PARTS), None)
+    if wide is not None:
+        return _in_parts(group, wide)
     space = type_of(yielded[0]).shape
     variables = loops(space)
     builder = Builder(group)
@@ -32,6 +39,35 @@ def build(group: Computation, preferences: Preferences) -> list[Call]:
         scalar = builder.low.at(value, index)
         writes.append(Write(builder.out(number), linear(loop_index(variables), space), scalar))
     return [builder.call(lambda buffers: LoopKernel(variables, (Stage((), (), tuple(writes)),), buffers))]
+
+
+def _in_parts(group: Computation, root: Op) -> list[Call]:
+    """A kernel for each few operands of a concat, with what follows. The group reads the concat at its own index alone."""
+    calls: list[Call] = []
+    result = root.operation.results[0]
+    space, dtype = type_of(result).shape, type_of(result).dtype
+    axis = root.axis % len(space)
+    offset: Dim = 0
+    for first in range(0, len(root.xs), PARTS):
+        xs = root.xs[first : first + PARTS]
+        length: Dim = 0
+        for x in xs:
+            length = length + type_of(x).shape[axis]
+        builder = Builder(group)
+        variables = loops((*space[:axis], length, *space[axis + 1 :]))
+        index = loop_index(variables)
+        moved = (*index[:axis], index[axis] + offset, *index[axis + 1 :])
+        element = joined(builder.low, xs, axis, index, dtype)
+        builder.low.define(result, lambda _, element=element: element)
+        writes = []
+        for number, value in enumerate(group.yielded):
+            shape = type_of(value).shape
+            scalar = builder.low.at(value, moved if shape == space else reshape_index(moved, space, shape))
+            writes.append(Write(builder.out(number), linear(moved, space), scalar))
+        stages = (Stage((), (), tuple(writes)),)
+        calls.append(builder.call(lambda buffers, v=variables, s=stages: LoopKernel(v, s, buffers)))
+        offset = offset + length
+    return calls
 
 
 def _is_fused(group: Computation, root: Op, preferences: Preferences) -> bool:
