@@ -15,6 +15,7 @@ FLOATS = ("float32", "float64")
 COMPLEX = ("complex64", "complex128")
 REALS = (*INTS, *FLOATS)
 ALL = ("bool", *REALS)
+ANY = (*ALL, *COMPLEX)
 SIZES = (0, 1, 1, 2, 3, 5, 7, 13)
 SPECIAL = (np.inf, -np.inf, np.nan, 0.0, -0.0, 1.0, -1.0, 0.5, 2.0, 1e-30, -3e5)
 
@@ -50,7 +51,9 @@ class Draw:
         if dtype in COMPLEX:
             part = "float32" if dtype == "complex64" else "float64"
             real, imag = (self.array(shape, part, special, low, high) for _ in range(2))
-            return np.asarray(real + 1j * imag, dtype)
+            x = np.empty(shape, dtype)
+            x.real, x.imag = real, imag
+            return x
         if dtype in FLOATS:
             x = np.asarray(rng.uniform(low, high, shape))
             whole = rng.random(shape) < 0.2

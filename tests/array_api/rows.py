@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.array_api.draw import ALL, COMPLEX, FLOATS, INTS, REALS, SIGNED, UNSIGNED, Draw, Dtype
+from tests.array_api.draw import ALL, ANY, COMPLEX, FLOATS, INTS, REALS, SIGNED, UNSIGNED, Draw, Dtype
 
 Call = tuple[list[Any], dict[str, Any]]
 Rule = Callable[[Draw], Call]
@@ -29,6 +29,17 @@ def unary(dtypes: tuple[str, ...], special: bool = True, low: float = -4, high: 
     return lambda d: ([d.array(d.shape(), d.one(dtypes), special, low, high)], {})
 
 
+def unary_or_complex(dtypes: tuple[str, ...]) -> Rule:
+    """Complex numbers are without infinities and NaN: their products have no sign or part that all libraries agree on."""
+    real, complex_ = unary(dtypes), unary(COMPLEX, special=False)
+    return lambda d: complex_(d) if d.chance(0.25) else real(d)
+
+
+def binary_or_complex(dtypes: tuple[str, ...]) -> Rule:
+    real, complex_ = binary(dtypes), binary(COMPLEX, special=False)
+    return lambda d: complex_(d) if d.chance(0.25) else real(d)
+
+
 def binary(dtypes: tuple[str, ...], special: bool = True, low: float = -4, high: float = 4) -> Rule:
     return lambda d: (d.pair(dtypes, special, low=low, high=high), {})
 
@@ -37,11 +48,13 @@ for _name in (
     "acos", "acosh", "asin", "asinh", "atan", "atanh", "cos", "cosh", "exp", "expm1", "log", "log1p", "log2", "log10",
     "reciprocal", "sin", "sinh", "sqrt", "tan", "tanh",
 ):  # fmt: skip
-    RULES[_name] = unary(FLOATS)
-for _name in ["ceil", "floor", "round", "trunc", "isfinite", "isinf", "isnan", "positive", "sign", "square", "abs"]:
+    RULES[_name] = unary_or_complex(FLOATS)
+for _name in ["ceil", "floor", "round", "trunc", "isfinite", "isinf", "isnan"]:
     RULES[_name] = unary(REALS)
+for _name in ["positive", "sign", "square", "abs"]:
+    RULES[_name] = unary_or_complex(REALS)
 RULES |= {
-    "negative": unary((*SIGNED, *FLOATS)),
+    "negative": unary_or_complex((*SIGNED, *FLOATS)),
     "signbit": unary(FLOATS),
     "bitwise_invert": unary(("bool", *INTS)),
     "logical_not": unary(("bool",)),
@@ -49,13 +62,14 @@ RULES |= {
     "real": unary(COMPLEX),
     "imag": unary(COMPLEX),
 }
-for _name in ["add", "subtract", "multiply"]:
-    RULES[_name] = binary(REALS)
+for _name in ("add", "subtract", "multiply"):
+    RULES[_name] = binary_or_complex(REALS)
 for _name in ["greater", "greater_equal", "less", "less_equal", "maximum", "minimum"]:
     RULES[_name] = binary(REALS)
 for _name in ["equal", "not_equal"]:
-    RULES[_name] = binary(ALL)
-for _name in ["atan2", "copysign", "divide", "hypot", "logaddexp", "nextafter"]:
+    RULES[_name] = binary((*ALL, *COMPLEX))
+RULES["divide"] = binary_or_complex(FLOATS)
+for _name in ["atan2", "copysign", "hypot", "logaddexp", "nextafter"]:
     RULES[_name] = binary(FLOATS)
 for _name in ["bitwise_and", "bitwise_or", "bitwise_xor"]:
     RULES[_name] = binary(("bool", *INTS))
@@ -117,7 +131,7 @@ def _small(d: Draw) -> list[Any]:
 
 
 # ---- creation -------------------------------------------------------------------------------------------------------------
-def dtype(d: Draw, dtypes: tuple[str, ...] = ALL) -> dict[str, Any]:
+def dtype(d: Draw, dtypes: tuple[str, ...] = ANY) -> dict[str, Any]:
     return {"dtype": Dtype(d.one(dtypes))} if d.chance(0.7) else {}
 
 
@@ -129,18 +143,18 @@ def filled(d: Draw) -> Call:
 
 @rule("full")
 def full(d: Draw) -> Call:
-    name = d.one(ALL)
+    name = d.one(ANY)
     return [d.shape(), d.array((), name, low=0, high=4).item()], {"dtype": Dtype(name)} if d.chance() else {}
 
 
 @rule("zeros_like", "ones_like", "empty_like")
 def like(d: Draw) -> Call:
-    return [d.array(d.shape(), d.one(ALL))], dtype(d)
+    return [d.array(d.shape(), d.one(ANY))], dtype(d)
 
 
 @rule("full_like")
 def full_like(d: Draw) -> Call:
-    name = d.one(ALL)
+    name = d.one(ANY)
     return [d.array(d.shape(), name), d.array((), name).item()], {}
 
 
@@ -236,12 +250,12 @@ def broadcast_shapes(d: Draw) -> Call:
 @rule("broadcast_to")
 def broadcast_to(d: Draw) -> Call:
     a, b = d.broadcasting()
-    return [d.array(a, d.one(ALL)), tuple(np.broadcast_shapes(a, b))], {}
+    return [d.array(a, d.one(ANY)), tuple(np.broadcast_shapes(a, b))], {}
 
 
 @rule("concat")
 def concat(d: Draw) -> Call:
-    shape, name = d.shape(1), d.one(ALL)
+    shape, name = d.shape(1), d.one(ANY)
     axis = d.axis(len(shape))
     parts = []
     for _ in range(int(d.rng.integers(1, 4))):
@@ -253,20 +267,20 @@ def concat(d: Draw) -> Call:
 
 @rule("stack")
 def stack(d: Draw) -> Call:
-    shape, name = d.shape(), d.one(ALL)
+    shape, name = d.shape(), d.one(ANY)
     return [[d.array(shape, name) for _ in range(int(d.rng.integers(1, 4)))]], {"axis": d.axis(len(shape) + 1)}
 
 
 @rule("expand_dims")
 def expand_dims(d: Draw) -> Call:
     shape = d.shape()
-    return [d.array(shape, d.one(ALL)), d.axis(len(shape) + 1)], {}
+    return [d.array(shape, d.one(ANY)), d.axis(len(shape) + 1)], {}
 
 
 @rule("flip")
 def flip(d: Draw) -> Call:
     shape = d.shape()
-    return [d.array(shape, d.one(ALL))], {"axis": d.axes(len(shape))}
+    return [d.array(shape, d.one(ANY))], {"axis": d.axes(len(shape))}
 
 
 @rule("moveaxis")
@@ -274,15 +288,15 @@ def moveaxis(d: Draw) -> Call:
     shape = d.shape(1)
     rank = len(shape)
     if d.chance():
-        return [d.array(shape, d.one(ALL)), d.axis(rank), d.axis(rank)], {}
+        return [d.array(shape, d.one(ANY)), d.axis(rank), d.axis(rank)], {}
     n = int(d.rng.integers(rank + 1))
-    return [d.array(shape, d.one(ALL)), *(tuple(int(a) for a in d.rng.permutation(rank)[:n]) for _ in range(2))], {}
+    return [d.array(shape, d.one(ANY)), *(tuple(int(a) for a in d.rng.permutation(rank)[:n]) for _ in range(2))], {}
 
 
 @rule("permute_dims")
 def permute_dims(d: Draw) -> Call:
     shape = d.shape()
-    return [d.array(shape, d.one(ALL)), tuple(int(a) for a in d.rng.permutation(len(shape)))], {}
+    return [d.array(shape, d.one(ANY)), tuple(int(a) for a in d.rng.permutation(len(shape)))], {}
 
 
 @rule("repeat")
@@ -291,7 +305,7 @@ def repeat(d: Draw) -> Call:
     axis = None if d.chance(0.3) else d.axis(len(shape))
     size = int(np.prod(shape)) if axis is None else shape[axis]
     counts = d.one((d.one((0, 1, 3)), d.rng.integers(0, 4, size)))
-    return [d.array(shape, d.one(ALL)), counts], {"axis": axis}
+    return [d.array(shape, d.one(ANY)), counts], {"axis": axis}
 
 
 @rule("reshape")
@@ -303,7 +317,7 @@ def reshape(d: Draw) -> Call:
     other = [int(n) for n in other]
     if 0 not in shape and d.chance(0.4):
         other[int(d.rng.integers(len(other)))] = -1
-    return [d.array(shape, d.one(ALL)), tuple(other)], {"copy": True} if d.chance(0.3) else {}
+    return [d.array(shape, d.one(ANY)), tuple(other)], {"copy": True} if d.chance(0.3) else {}
 
 
 @rule("roll")
@@ -313,7 +327,7 @@ def roll(d: Draw) -> Call:
     shift: Any = int(d.rng.integers(-9, 9))
     if isinstance(axes, tuple):
         shift = tuple(int(n) for n in d.rng.integers(-9, 9, len(axes)))
-    return [d.array(shape, d.one(ALL)), shift], {"axis": axes}
+    return [d.array(shape, d.one(ANY)), shift], {"axis": axes}
 
 
 @rule("squeeze")
@@ -321,18 +335,18 @@ def squeeze(d: Draw) -> Call:
     shape = d.shape(1, 3, (1, 1, 2, 0))
     ones = [i for i, n in enumerate(shape) if n == 1]
     axes = tuple(i for i in ones if d.chance())
-    return [d.array(shape, d.one(ALL)), axes[0] if len(axes) == 1 and d.chance() else axes], {}
+    return [d.array(shape, d.one(ANY)), axes[0] if len(axes) == 1 and d.chance() else axes], {}
 
 
 @rule("tile")
 def tile(d: Draw) -> Call:
-    return [d.array(d.shape(0, 2), d.one(ALL)), d.shape(0, 3, (0, 1, 2, 3))], {}
+    return [d.array(d.shape(0, 2), d.one(ANY)), d.shape(0, 3, (0, 1, 2, 3))], {}
 
 
 @rule("unstack")
 def unstack(d: Draw) -> Call:
     shape = d.shape(1, 3, (1, 2, 3))
-    return [d.array(shape, d.one(ALL))], {"axis": d.axis(len(shape))}
+    return [d.array(shape, d.one(ANY))], {"axis": d.axis(len(shape))}
 
 
 # ---- searching, sorting, sets ---------------------------------------------------------------------------------------------
@@ -416,13 +430,14 @@ def logical(d: Draw) -> Call:
 def total(d: Draw) -> Call:
     shape, name = d.shape(0, 3, (0, 1, 2, 3)), d.one(REALS)
     options = {"dtype": Dtype(d.one(FLOATS if name in FLOATS else ("int64", *FLOATS)))} if d.chance(0.3) else {}
+    name = d.one(COMPLEX) if not options and d.chance(0.2) else name
     return [d.array(shape, name, low=-1, high=2)], {"axis": d.axes(len(shape)), "keepdims": d.chance(), **options}
 
 
 @rule("mean")
 def mean(d: Draw) -> Call:
     shape = d.shape()
-    return [d.array(shape, d.one(FLOATS))], {"axis": d.axes(len(shape)), "keepdims": d.chance()}
+    return [d.array(shape, d.one((*FLOATS, *COMPLEX)))], {"axis": d.axes(len(shape)), "keepdims": d.chance()}
 
 
 @rule("var", "std")
@@ -454,7 +469,7 @@ def diff(d: Draw) -> Call:
 # ---- linear algebra -------------------------------------------------------------------------------------------------------
 @rule("matmul", "linalg.matmul")
 def matmul(d: Draw) -> Call:
-    name, (m, k, n) = d.one((*SIGNED, *FLOATS)), (d.one((0, 1, 3, 7)) for _ in range(3))
+    name, (m, k, n) = d.one((*SIGNED, *FLOATS, *COMPLEX)), (d.one((0, 1, 3, 7)) for _ in range(3))
     batch, other = d.one((((), ()), ((2,), (2,)), ((3, 1), (2,)), ((), (2,))))
     x, y = d.array((*batch, m, k), name), d.array((*other, k, n), name)
     if d.chance(0.2):
@@ -466,7 +481,7 @@ def matmul(d: Draw) -> Call:
 
 @rule("matrix_transpose", "linalg.matrix_transpose")
 def matrix_transpose(d: Draw) -> Call:
-    return [d.array(d.shape(2), d.one(ALL))], {}
+    return [d.array(d.shape(2), d.one(ANY))], {}
 
 
 @rule("tensordot", "linalg.tensordot")
@@ -481,7 +496,7 @@ def tensordot(d: Draw) -> Call:
 
 @rule("vecdot", "linalg.vecdot")
 def vecdot(d: Draw) -> Call:
-    name, n = d.one((*SIGNED, *FLOATS)), d.one((0, 1, 3, 7))
+    name, n = d.one((*SIGNED, *FLOATS, *COMPLEX)), d.one((0, 1, 3, 7))
     x, y = d.one((((n,), (n,)), ((2, n), (2, n)), ((2, n), (n,)), ((3, 1, n), (2, n))))
     return [d.array(x, name), d.array(y, name)], {}
 
@@ -489,9 +504,9 @@ def vecdot(d: Draw) -> Call:
 def square(d: Draw, symmetric: bool = False, positive: bool = False) -> Any:
     """Matrices that are far from singular."""
     n, batch = d.one((1, 2, 3, 5)), d.one(((), (2,), (2, 1)))
-    x = d.array((*batch, n, n), d.one(FLOATS))
+    x = d.array((*batch, n, n), d.one((*FLOATS, *FLOATS, *COMPLEX)))
     if symmetric or positive:
-        x = x + np.swapaxes(x, -1, -2)
+        x = x + np.swapaxes(x, -1, -2).conj()
     shift = (20 if positive else 0 if symmetric else 9) * n
     return (x + shift * np.eye(n)).astype(x.dtype)
 
@@ -520,7 +535,8 @@ def cross(d: Draw) -> Call:
 
 
 def matrices(d: Draw) -> Any:
-    return d.array((*d.one(((), (2,))), d.one((1, 2, 3, 5)), d.one((1, 2, 3, 5))), d.one(FLOATS))
+    shape = (*d.one(((), (2,))), d.one((1, 2, 3, 5)), d.one((1, 2, 3, 5)))
+    return d.array(shape, d.one((*FLOATS, *FLOATS, *COMPLEX)))
 
 
 @rule("linalg.svd")
@@ -548,7 +564,11 @@ def matrix_norm(d: Draw) -> Call:
 def vector_norm(d: Draw) -> Call:
     shape = d.shape(0, 3, (1, 2, 3))
     order = d.one((0, 1, 2, 3, 0.5, np.inf, -np.inf, -1))
-    return [d.array(shape, d.one(FLOATS))], {"axis": d.axes(len(shape)), "ord": order, "keepdims": d.chance()}
+    return [d.array(shape, d.one((*FLOATS, *COMPLEX)))], {
+        "axis": d.axes(len(shape)),
+        "ord": order,
+        "keepdims": d.chance(),
+    }
 
 
 @rule("linalg.solve")

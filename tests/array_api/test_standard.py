@@ -62,10 +62,9 @@ def test_every_function_is_drawn() -> None:
 
 
 def test_almost_every_function_is_there() -> None:
-    """97 % of the standard's functions are the goal; those with complex numbers wait for these."""
+    """97 % of the standard's functions are the goal."""
     missing = [n for n in functions() if n in UNSUPPORTED]
-    assert all(reason == "complex numbers" for reason in UNSUPPORTED.values())
-    assert len(missing) <= 15 and len(functions()) > 160
+    assert len(missing) <= 0.03 * len(functions()) and len(functions()) > 160
 
 
 @pytest.mark.parametrize("seed", range(17, 17 + 4 * len(NAMES), 53))
