@@ -37,12 +37,13 @@ def checked_shape(shape: Any) -> tuple[Dim, ...]:
 
 # ---- one number everywhere ---------------------------------------------------------------------------------------------
 def full(shape: Shape, value: Operand, dtype: Any = None) -> Tensor:
-    """`value` everywhere. Without dtype: float32 for a float, int64 for an int, bool for a bool; a tensor's own."""
+    """`value` everywhere. Without dtype: float32 for a float, int64 for an int, complex64 or bool for others; a tensor's own."""
     if isinstance(value, Base):
         filled = value if dtype is None else value.astype(dtype)  # type: ignore[attr-defined]
         return made(compose.broadcast_to(filled.value, checked_shape(shape)))
     if dtype is None:
-        dtype = "bool" if isinstance(value, bool) else "int64" if isinstance(value, (int, Expr)) else "float32"
+        kinds = {bool: "bool", (int, Expr): "int64", complex: "complex64"}
+        dtype = next((name for types, name in kinds.items() if isinstance(value, types)), "float32")
     dtype = element_type(dtype)
     number = lift(value, dtype)  # refuses what the element type does not hold
     if not isinstance(value, (bool, int, float)):

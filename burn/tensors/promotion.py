@@ -178,7 +178,7 @@ def together(*operands: Any, floating: bool = False) -> list[Tensor]:
 def first_operand(x: Any, others: Sequence[Any]) -> Tensor:
     """The first operand of a function as a tensor; a number takes the element type of the tensors among the others."""
     beside = [o for o in others if isinstance(o, (Base, np.ndarray))]
-    if isinstance(x, (bool, int, float)) and beside:
+    if isinstance(x, (bool, int, float, complex)) and beside:
         return together(x, *beside)[0]
     return x if isinstance(x, Base) else constant(x)  # type: ignore[return-value]
 
