@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 import shutil
 import subprocess
@@ -16,6 +17,7 @@ from burn.deploy.build import build
 from burn.deploy.options import Options
 from burn.deploy.report import Report, footprint
 from burn.errors import CompileError
+from burn.exporting import program_of
 from burn.loading import read_program
 from burn.toolchain import platforms
 from tests.deploy.making import DIGITS, traced
@@ -90,6 +92,38 @@ int main(void) {{
     assert costs[0].multiply_adds == 460_416
     assert costs[0].layers[1].multiply_adds == 8 * 8 * 9 * 16
     assert on_the_board(tmp_path / "digits", (BOARD / "main.c").read_text()) == "it is a 7\n"
+
+
+@pytest.mark.slow  # qemu takes ten seconds for the steps
+def test_the_last_layer_adapts(tmp_path: Path) -> None:
+    """The example: steps on mirrored digits, whose numbers are those of the same steps on this machine."""
+    spec = importlib.util.spec_from_file_location("adapt", BOARD / "adapt.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    folder = tmp_path / "adapt"
+    build("static", program_of(module.Adapt()), folder, Options(platforms.find(M4)))
+    (folder / "rows.h").write_text("\n".join(module.header()))
+    printed = on_the_board(folder, (BOARD / "adapt.c").read_text()).split("\n")
+    right = [int(line.split(" of ")[0]) for line in printed if " of " in line]
+
+    step = burn.compile(module.Adapt())
+    state = module.trained()
+    layer = [state["output.weight"], state["output.bias"]]
+    with np.load(module.DIGITS / "holdout.npz") as found:
+        images = found["images"][..., ::-1].astype(np.float32)[:, None]
+        labels = found["labels"].astype(np.int64)[:, None]
+
+    def reads(number: int) -> bool:
+        return int(step(images[number], labels[number], *layer)[0].argmax()) == int(labels[number, 0])
+
+    wanted = [sum(map(reads, range(module.TRAINED, len(labels))))]
+    for _ in range(2):
+        for number in range(module.TRAINED):
+            _, *layer = step(images[number], labels[number], *layer)
+        wanted.append(sum(map(reads, range(module.TRAINED, len(labels)))))
+    np.testing.assert_allclose(right, wanted, atol=2)  # expf and order of sums differ in the last bits
+    assert right[0] < 50 and right[-1] > 75
 
 
 def test_names_of_the_functions_own(tmp_path: Path) -> None:
