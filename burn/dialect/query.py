@@ -134,11 +134,16 @@ def integers(value: ir.Value) -> list[int] | None:
     return [int(number)] * elements if isinstance(elements, int) and elements <= 16 and number is not None else None
 
 
+def has_regions(operation: ir.OpView) -> bool:
+    """True if an op has regions. The class of a burn op says it, without a call of the bindings."""
+    return bool(operation.REGIONS) if isinstance(operation, Op) else len(operation.regions) > 0
+
+
 def blocks(block: ir.Block) -> list[ir.Block]:
     """A block and the blocks of all nested regions, outer ones first, without those of groups."""
     found = [block]
     for operation in block.operations:
-        if not len(operation.regions) or operation.operation.name == "burn.group":
+        if not has_regions(operation) or operation.operation.name == "burn.group":
             continue
         for region in operation.operation.regions:
             for inner in region.blocks:
@@ -161,7 +166,7 @@ def erase_dead(block: ir.Block) -> int:
                 operation.erase()
                 erased += 1
                 continue
-        if len(operation.regions):
+        if has_regions(view):
             inside = 0
             for region in operation.regions:
                 for inner in region.blocks:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
 from burn.dialect.dims import Dim, Expr, dim_broadcast, parse, product
@@ -88,6 +88,7 @@ def dtype_of_numpy(dtype: np.dtype[Any]) -> str:
     return DTYPES[name].name
 
 
+@cache
 def numpy_dtype(name: str) -> np.dtype[Any]:
     import ml_dtypes
     import numpy as np

@@ -19,7 +19,7 @@ from burn.dialect.custom import Custom
 from burn.dialect.mlir import context, ir
 from burn.dialect.op import Op, source_name
 from burn.dialect.program import Program
-from burn.dialect.query import blocks, erase_dead, op_of, settled
+from burn.dialect.query import blocks, erase_dead, has_regions, op_of, settled
 from burn.dialect.reduction import WindowReduce
 from burn.dialect.shape import Reshape, Weight
 from burn.dialect.traits import Trait
@@ -350,7 +350,7 @@ def drop_unused_weights(program: Program) -> None:
         for operation in block.operations:
             if operation.operation.name == "burn.weight":
                 used.add(ir.StringAttr(operation.operation.attributes["key"]).value)
-            for region in operation.operation.regions:
+            for region in operation.operation.regions if has_regions(operation) else ():
                 for inner in region.blocks:
                     collect(inner)
 
