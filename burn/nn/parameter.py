@@ -219,6 +219,16 @@ class Parameter(Tensor):
         self._type = TensorType(weight.dtype, weight.shape)
         self._weight, self._leaf, self._on_device, self._on_mesh, self._alone = weight, None, None, None, False
 
+    def exchange(self, other: Parameter) -> None:
+        """Exchanges elements with a parameter of the same type and device, without a copy. Raises TypeMismatch."""
+        other._must_fit(self._type)
+        if self._device != other._device:
+            raise TypeMismatch("parameters on different devices", [f"{self._device} and {other._device}"])
+        for name in ("_weight", "_on_device", "_on_mesh", "_leaf", "_alone", "_init", "_stream"):
+            own = getattr(self, name)
+            setattr(self, name, getattr(other, name))
+            setattr(other, name, own)
+
     def reset(self, init: Init | Simple, seed: int | None = None) -> None:
         """Draws new elements at the next use: from the process's generator, or from a generator with this seed."""
         self._init, self._stream = init, process.draw() if seed is None else (seed, 0)

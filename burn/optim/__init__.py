@@ -17,8 +17,10 @@ from typing import TYPE_CHECKING
 
 from burn.optim.adam import Adam, AdamW
 from burn.optim.adaptive import AdaGrad, RMSProp
+from burn.optim.average import EMA, SWA, Averaged
 from burn.optim.base import Optimizer
 from burn.optim.clip import clip_by_norm, clip_by_value, global_norm
+from burn.optim.combined import Combined
 from burn.optim.lbfgs import LBFGS
 from burn.optim.momentum import SGD, Adan, Lion
 from burn.optim.muon import Muon
@@ -39,6 +41,7 @@ from burn.suggestions import suggestion
 
 __all__ = [
     "Optimizer", "SGD", "Adam", "AdamW", "AdaGrad", "RMSProp", "Lion", "Adan", "Muon", "LBFGS",
+    "Combined", "Averaged", "EMA", "SWA",
     "clip_by_norm", "clip_by_value", "global_norm",
     "Schedule", "constant", "linear", "cosine", "exponential", "step", "noam", "one_cycle", "sequence", "product", "Plateau",
 ]  # fmt: skip

@@ -84,6 +84,9 @@ class Optimizer:
     STATE: ClassVar[tuple[str, ...]] = ()
     """The names of a parameter's state tensors, zeros at first."""
 
+    SIGNED: ClassVar[tuple[str, ...]] = ()
+    """Options whose numbers may be negative."""
+
     def __init__(self, model: Module, lr: float | Schedule, groups: Groups = (), **options: Any) -> None:
         self._must_be_module(model)
         self._model = model
@@ -254,6 +257,8 @@ class Optimizer:
         found = []
         for name, value in options.items():
             numbers = value if isinstance(value, tuple) else (value,)
+            if name in self.SIGNED:
+                numbers = tuple(abs(number) for number in numbers)
             for number in numbers:
                 least = 0 <= number < math.inf if isinstance(number, (int, float)) else True
                 if not least or (name == "betas" and not 0 <= number < 1):

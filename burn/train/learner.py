@@ -13,7 +13,7 @@ import inspect
 import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from burn.errors import ModelError, Problem, TypeMismatch, near
 from burn.jitted import Jit
 from burn.nn.module import Module
 from burn.nn.parameter import Buffer
-from burn.optim import Optimizer
+from burn.optim import Averaged, Optimizer
 from burn.runtime.arrays import on_host
 from burn.runtime.device import Device
 from burn.tensors import Tensor, constant
@@ -144,7 +144,7 @@ class Learner:
         hint = "write optim.AdamW(model), an instance of the model's parameters"
         problems += [Problem(f"{o!r} is no optimizer of burn.optim", hint=hint) for o in wrong]
         if step is None and len(self.optimizers) != 1:
-            problems.append(Problem("several optimizers need a step of one's own", hint="step=..."))
+            problems.append(Problem("several optimizers need a step of one's own", hint="step=..., or optim.Combined"))
         if step is not None and how:
             problems.append(Problem(f"{', '.join(how)}: the affair of the step that is given"))
         problems += [Problem(f"an observer is called, and {o!r} cannot be") for o in self.observers if not callable(o)]
@@ -239,11 +239,16 @@ class Learner:
 
     @contextmanager
     def inference(self) -> Iterator[None]:
-        """Inside, the model is in inference mode; then every module is in the mode that it was in."""
+        """Inside, the model is in inference mode, with the averages of its weights if an optimizer keeps some (`optim.EMA`); then
+        every module is in the mode that it was in."""
         modes = [(module, module.training) for module in self.model.modules()]
         self.model.eval()
         try:
-            yield
+            with ExitStack() as stack:
+                for optimizer in self.optimizers.values():
+                    if isinstance(optimizer, Averaged):
+                        stack.enter_context(optimizer.swapped())
+                yield
         finally:
             for module, mode in modes:
                 module.training = mode

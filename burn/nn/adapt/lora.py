@@ -68,7 +68,7 @@ class Update(Module):
 
 class LoRA(Update):
     """base(x) + scale * B(A(dropout(x))). Shapes: as of the base, a linear layer, an embedding or a convolution. `nn.adapt.lora`
-    makes it. The base's attributes are this module's too. Raises TypeMismatch for another base, and for a rank that a
+    makes it. It has the base's attributes. Raises TypeMismatch for another base, and for a rank that a
     convolution's groups do not divide."""
 
     BASE: ClassVar[str] = "base_layer"
