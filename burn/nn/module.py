@@ -38,6 +38,7 @@ from burn.importers.weights.checkpoint import Checkpoint
 from burn.importers.weights.report import Report
 from burn.nn.checks import frozen
 from burn.nn.config import Config, ConfigError, LayerConfig, derived, signature
+from burn.nn.derived import NAME, computed, weight_of
 from burn.nn.hooks import After, Before, Handle, Hooks
 from burn.nn.parameter import Buffer, Parameter
 from burn.nn.summary import observer, table
@@ -78,6 +79,8 @@ class Module:
     if not TYPE_CHECKING:  # checkers know the attributes that there are
 
         def __getattr__(self, name: str) -> Any:
+            if (weight := weight_of(vars(self).get(NAME), name)) is not None:
+                return weight
             hint = "" if name.startswith("_") else suggestion("Module", name, {*dir(type(self)), *vars(self)})
             raise AttributeError(f"'{type(self).__name__}' has no attribute '{name}'{hint}")
 
@@ -90,6 +93,10 @@ class Module:
                     f"{type(self).__name__}.{name} would hide the modules or parameters in it",
                     [f"a {type(value).__name__} is not looked into; write nn.{kind}(...), or name each"],
                 )
+        if name in vars(self).get(NAME, ()):
+            hint = "nn.adapt.bake(model) makes it one"
+            problem = Problem("it is computed from others", hint=hint)
+            raise TypeMismatch(f"{type(self).__name__}.{name} is no parameter", [problem])
         if isinstance(vars(self).get(name), Parameter) and value is not None and not isinstance(value, Parameter):
             hint = f"write .{name}.assign(elements), or give another nn.Parameter"
             raise TypeMismatch(
@@ -118,9 +125,10 @@ class Module:
         watching = observer.get()
         tracer = active()
         try:
-            if tracer is None and hooks is None:
+            holder = vars(self).get(NAME)
+            if tracer is None and hooks is None and holder is None:
                 return _given(self.forward(*args, **kwargs))
-            with nullcontext() if tracer is None else tracer.scope(self):
+            with nullcontext() if tracer is None else tracer.scope(self), computed(holder):
                 result = self.forward(*args, **kwargs)
                 result = result if hooks is None else hooks.result(self, args, result)
         except TypeMismatch as error:

@@ -268,7 +268,7 @@ class Parameter(Tensor):
 def _restored(cls: type[Parameter], array: np.ndarray, dtype: str, name: str, trainable: bool) -> Parameter:
     """A parameter from a pickle."""
     made = cls(array.shape, dtype)
-    made.assign(Weight(dtype, array.shape, np.ascontiguousarray(array)))
+    made.assign(Weight(dtype, array.shape, np.asarray(array, order="C")))  # of a scalar: still without axes
     made.name, made._trainable = name, trainable
     return made
 
