@@ -7,15 +7,25 @@ Your own metric is a subclass of `Metric` (base.py), or of `Gauge` for measureme
 """
 
 from burn.train.metrics.base import Metric, Tally
-from burn.train.metrics.classification import Accuracy, ConfusionMatrix, FBeta, Precision, Recall, TopK
+from burn.train.metrics.classification import (
+    Accuracy,
+    ConfusionMatrix,
+    Dice,
+    FBeta,
+    HammingScore,
+    Precision,
+    Recall,
+    TopK,
+)
+from burn.train.metrics.image import MSSSIM, PSNR, SSIM
 from burn.train.metrics.machine import CpuLoad, Gauge, GpuLoad, Memory, Throughput
-from burn.train.metrics.ranking import AUROC
+from burn.train.metrics.ranking import AUCPR, AUROC
 from burn.train.metrics.regression import MAE, R2, RMSE
-from burn.train.metrics.text import CER, WER, Perplexity
+from burn.train.metrics.text import BLEU, CER, ROUGEL, WER, Perplexity
 
 __all__ = [
     "Metric", "Tally", "Gauge",
-    "Accuracy", "TopK", "Precision", "Recall", "FBeta", "ConfusionMatrix", "AUROC",
-    "Perplexity", "CER", "WER", "MAE", "RMSE", "R2",
+    "Accuracy", "TopK", "Precision", "Recall", "FBeta", "ConfusionMatrix", "HammingScore", "Dice", "AUROC", "AUCPR",
+    "Perplexity", "CER", "WER", "BLEU", "ROUGEL", "PSNR", "SSIM", "MSSSIM", "MAE", "RMSE", "R2",
     "Throughput", "Memory", "CpuLoad", "GpuLoad",
 ]  # fmt: skip

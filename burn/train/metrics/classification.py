@@ -63,6 +63,19 @@ class Accuracy(_Decisions):
         return ratio(totals["right"], totals["count"])
 
 
+class HammingScore(Accuracy):
+    """The share of labels that are right, of scores and targets [N, labels] of examples that may have several labels. The
+    Hamming loss is 1 minus this score."""
+
+    def __init__(self, threshold: float = 0.0, ignore_index: int | None = None, name: str = "hamming") -> None:
+        super().__init__(1, threshold, ignore_index, name)
+
+    def counts(self, prediction: Any, target: Any) -> dict[str, Tensor]:
+        if getattr(prediction, "ndim", 0) < 2 or getattr(prediction, "ndim", 0) != getattr(target, "ndim", 0):
+            raise self.refuse("scores and targets, both [N, labels]", prediction, target)
+        return super().counts(prediction, target)
+
+
 class TopK(Metric):
     """The share of targets that are among the k classes with the highest scores; of equal scores those of lower classes count
     as higher."""
@@ -218,3 +231,28 @@ class ConfusionMatrix(_Decisions):
 
     def value(self, totals: Totals) -> np.ndarray:
         return np.asarray(totals["table"])
+
+
+class Dice(_Rates):
+    """2 |A and B| / (|A| + |B|) of predicted and true elements, for segmentation: F1 of each class over all elements. background:
+    without it class 0 of several classes does not count. average: see `Precision`."""
+
+    def __init__(
+        self,
+        average: Average = "macro",
+        background: bool = True,
+        axis: int = 1,
+        threshold: float = 0.0,
+        ignore_index: int | None = None,
+        name: str = "dice",
+    ) -> None:
+        super().__init__(average, axis, threshold, ignore_index, name)
+        self.background = background
+
+    def value(self, totals: Totals) -> float:
+        if not self.background and np.size(totals["true"]) > 1:
+            totals = {key: np.asarray(found)[1:] for key, found in totals.items()}
+        return super().value(totals)
+
+    def rate(self, right: np.ndarray, given: np.ndarray, true: np.ndarray) -> np.ndarray:
+        return _divided(2.0 * right, given + true)
