@@ -16,12 +16,14 @@ from burn.train.fitting import TrainingError
 from burn.train.learner import Learner
 from burn.train.logs import JsonLines, TensorBoard
 from burn.train.progress import ProgressLine
+from burn.train.rates import RateCurve
 from burn.train.statistics import update_statistics
 from burn.train.step import Step, step
 from burn.train.stopping import EarlyStopping, Feed
+from burn.train.trackers import MLflow, Wandb
 
 __all__ = [
     "Step", "step", "Learner", "Experiment", "metrics", "Keep", "EarlyStopping", "Feed",
-    "JsonLines", "TensorBoard", "ProgressLine", "update_statistics",
+    "JsonLines", "TensorBoard", "Wandb", "MLflow", "ProgressLine", "RateCurve", "update_statistics",
     "events", "Control", "Event", "Observer", "Summary", "TrainingError",
 ]  # fmt: skip

@@ -133,6 +133,20 @@ def _weights(
 ) -> list[Tensor]:
     """The weights of the batch's means, summed over its parts; empty if equal parts make every mean the mean of the parts'
     means. Random state and running statistics do not change."""
+    found, sized = _weighed(forward, sections, given, buffers, statistics)
+    if len(sections) == 1 and sized:
+        return []
+    return [_total([w.sum() for w in weights]) for weights in zip(*found, strict=True)]
+
+
+def _weighed(
+    forward: Callable[..., Any],
+    sections: Sequence[_Section],
+    given: Callable[[Sequence[Tensor]], Any],
+    buffers: Sequence[Parameter],
+    statistics: Sequence[Tensor],
+) -> tuple[list[list[Tensor]], bool]:
+    """For each section the weights of its parts' means [parts]; and true if all depend on sizes alone."""
     before = [(buffer, made(buffer.value)) for buffer in buffers] if active() is None else []
     sized: list[bool] = []
 
@@ -149,9 +163,29 @@ def _weights(
     for buffer, value in before:
         if buffer.value is not value.value:
             buffer.assign(value)
-    if len(sections) == 1 and all(sized):
-        return []
-    return [_total([w.sum() for w in weights]) for weights in zip(*found, strict=True)]
+    return found, all(sized)
+
+
+def weights_of(forward: Callable[..., Any], model: Module, args: Any, kwargs: Any) -> list[Tensor]:
+    """The weights of a batch's means, float64 scalars, in a traced function. Random state and statistics do not change."""
+    leaves, structure = trees.flatten((args, kwargs))
+    buffers = [buffer for _, buffer in model.named_buffers()]
+
+    def given(x: Sequence[Tensor]) -> Any:
+        rest = iter(x)
+        return trees.unflatten(structure, [next(rest) if leaf.ndim else leaf for leaf in leaves])
+
+    sections = _sections([constant(leaf) for leaf in leaves if leaf.ndim], Split(1, 0))
+    (found,), _ = _weighed(forward, sections, given, buffers, [buffer * 1 for buffer in buffers])
+    return [weight.sum() for weight in found]
+
+
+def rows_of(args: Any, kwargs: Any) -> int:
+    """The size of the first axis of a batch's first tensor with axes. Raises TypeMismatch if there is none."""
+    for leaf in trees.flatten((args, kwargs))[0]:
+        if getattr(leaf, "shape", ()):
+            return int(leaf.shape[0])
+    raise TypeMismatch("a batch has rows along its first axis", ["there is no tensor with axes"])
 
 
 def _total(sums: Sequence[Tensor]) -> Tensor:

@@ -9,6 +9,7 @@ numpy and PyTorch in their states at the start of the epoch.
 from __future__ import annotations
 
 import inspect
+import itertools
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 
@@ -25,12 +26,17 @@ from burn.tensors import trees
 Data: TypeAlias = Iterable[Any] | Callable[..., Iterable[Any]]
 
 
+class Several(list[Any]):
+    """Batches of one step (`Step.over`)."""
+
+
 class Source:
     """Where batches come from. what: "training" or "validation", for errors. mesh: if it divides the batches, each process reads
-    only its rows of a loader's."""
+    only its rows of a loader's. group: so many batches are one `Several`, if it is more than 1. limit: of the batches of an
+    epoch, if it is more than 0."""
 
-    def __init__(self, data: Data, what: str, mesh: Mesh | None = None) -> None:
-        self.data, self.what, self._mesh = data, what, mesh
+    def __init__(self, data: Data, what: str, mesh: Mesh | None = None, group: int = 1, limit: int = 0) -> None:
+        self.data, self.what, self._mesh, self._group, self._limit = data, what, mesh, group, limit
         if _is_whole(data):
             hint = "burn.data.Loader((inputs, targets), batch_size=64) makes batches of them"
             problem = Problem("these arrays are all of it at once", hint=hint)
@@ -62,12 +68,19 @@ class Source:
     def count(self) -> int | None:
         """Batches in an epoch, where the data says."""
         try:
-            return len(self.data)  # type: ignore[arg-type]
+            count = -(-len(self.data) // self._group)  # type: ignore[arg-type]
         except TypeError:
             return None
+        return min(count, self._limit) if self._limit else count
 
     def batches(self, epoch: int) -> Iterator[Any]:
-        """The batches of an epoch."""
+        """The batches of an epoch, or its groups of batches."""
+        found = self._single(epoch)
+        if self._group > 1:
+            found = _grouped(found, self._group)
+        return itertools.islice(found, self._limit) if self._limit else found
+
+    def _single(self, epoch: int) -> Iterator[Any]:
         if self._mesh is not None and isinstance(self.data, Loader):
             return mesh_batches(self._mesh, self.data, whole_rest=self.what == "validation")
         if hasattr(self.data, "__iter__"):
@@ -84,6 +97,64 @@ class Source:
             if next(batches, nothing) is nothing:
                 text = f"the checkpoint was made after batch {count}, the data has {i}"
                 raise InputError("this is not the data of the training that is resumed", [text])
+
+
+class Splits:
+    """Named sets of validation data, in order; one without a name is called ""."""
+
+    def __init__(self, data: Data | Mapping[str, Data], mesh: Mesh | None = None, limit: int = 0) -> None:
+        named: Mapping[str, Any] = data if isinstance(data, Mapping) else {"": data}
+        wrong = [f"{name!r}" for name in named if not isinstance(name, str) or "." in name or "/" in name]
+        if wrong or not named or (isinstance(data, Mapping) and "" in named):
+            problems = wrong or ["there is none, or one is called ''"]
+            raise TypeMismatch("sets of validation data have names without dots and slashes", problems)
+        self.sources = {
+            name: Source(d, f"validation ({name})" if name else "validation", mesh, limit=limit)
+            for name, d in named.items()
+        }
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the sets; none if there is one without a name."""
+        return tuple(name for name in self.sources if name)
+
+    @property
+    def has_position(self) -> bool:
+        return any(source.has_position for source in self.sources.values())
+
+    def position(self) -> Any:
+        positions = {name: source.position() for name, source in self.sources.items()}
+        return positions if self.names else positions[""]
+
+    def go_to(self, position: Any) -> None:
+        """Raises InputError for the position of other sets."""
+        positions = position if self.names else {"": position}
+        if not isinstance(positions, Mapping) or positions.keys() != self.sources.keys():
+            raise InputError("this is not the validation data of the training that is resumed", [", ".join(self.names)])
+        for name, source in self.sources.items():
+            if source.has_position:
+                source.go_to(positions[name])
+
+    def once(self, epochs: int) -> None:
+        for source in self.sources.values():
+            source.once(epochs)
+
+    def count(self) -> int | None:
+        counts = [source.count() for source in self.sources.values()]
+        known = [count for count in counts if count is not None]
+        return sum(known) if len(known) == len(counts) else None
+
+    def named(self, values: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+        """Values of all sets by one name: those of the first set have their own names, and all have "<set>/<name>"."""
+        if not self.names:
+            return dict(values[""])
+        first = values[self.names[0]]
+        return {**first, **{f"{split}/{name}": v for split, own in values.items() for name, v in own.items()}}
+
+
+def _grouped(batches: Iterator[Any], count: int) -> Iterator[Several]:
+    while group := Several(itertools.islice(batches, count)):
+        yield group
 
 
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
@@ -145,6 +216,8 @@ def wider(batch: Any, types: Collection[str]) -> list[Problem]:
     """Which entries are float64, as numpy's floats are, for a model whose parameters are not."""
     if "float64" in types or not types:
         return []
+    if isinstance(batch, Several):
+        return [problem for one in batch for problem in wider(one, types)]
     hint = "x.astype(np.float32)"
     return [
         Problem(

@@ -69,6 +69,7 @@ class ValidStepped:
     batch: int
     values: Values  # of this batch alone
     seconds: float
+    split: str = ""  # the name of its set, if there are several sets
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,7 @@ class EpochEnded:
     epoch: int
     step: int
     train: Values  # of all batches of the epoch, each computed while the parameters moved
-    valid: Values  # empty without validation
+    valid: Values  # empty without validation; of named sets also "<set>/<metric>"
     examples: int  # trained on
     seconds: float  # with validation
     tables: Mapping[str, Any] = field(default_factory=dict)  # metrics that are no number ("valid.confusion"): arrays
@@ -197,4 +198,5 @@ Observer: TypeAlias = Callable[[Event, Control], None]
 """A function of each event. It may request a stop or a checkpoint through the `Control`.
 
 In a training on several processes each calls its own observers with equal values, so they must decide alike. An observer with an
-attribute `only_first` that is true is called in rank 0 alone, and its requests are passed to the others."""
+attribute `only_first` that is true is called in rank 0 alone, and its requests are passed to the others. One with
+`skips_trials` is not called in `fit(fast_dev_run=True)`."""

@@ -22,7 +22,7 @@ from burn.errors import BurnError, ModelError, Problem, TypeMismatch
 from burn.nn.parameter import Parameter
 from burn.runtime.arrays import on_host
 from burn.train import batches, checkpoints, events, parts, randomness
-from burn.train.batches import Source
+from burn.train.batches import Source, Splits
 from burn.train.events import Control, Event, Observer, Summary
 from burn.train.metrics import Tally
 from burn.train.position import Position
@@ -41,15 +41,24 @@ class TrainingError(BurnError):
 class Fitting:
     """The state of a training that is under way."""
 
-    def __init__(self, learner: Learner, train: Source, valid: Source | None, epochs: int) -> None:
+    def __init__(self, learner: Learner, train: Source, valid: Splits | None, epochs: int, trial: bool = False) -> None:
+        """trial: nothing is written, and observers that log or stop are not called."""
         self.learner, self.train, self.valid, self.epochs = learner, train, valid, epochs
-        self.folder = learner.folder
+        self.folder = None if trial else learner.folder
+        splits = () if valid is None else valid.names
+        if lost := learner.lost(learner.keep.metrics, splits):
+            raise TypeMismatch("this training cannot keep its best checkpoints", lost)
+        self.better = learner.better_of(splits)
         self.control = Control()
         self.own = processes.current() if learner.mesh is not None else None
         self.requests = self.control if self.own is None else Control()
         """Requests that one process alone has, which the others must learn of: of signals, and of observers in rank 0."""
-        self.observers: list[Observer] = [o for o in (*learner.observers, *_usual(learner)) if self._is_called(o)]
-        self.at = Position(learner, train, valid)
+        self.observers: list[Observer] = [
+            o for o in (*learner.observers, *_usual(learner, self.folder)) if self._is_called(o)
+        ]
+        if trial:
+            self.observers = [o for o in self.observers if not getattr(o, "skips_trials", False)]
+        self.at = Position(learner, train, valid, self.better)
         self.checkpoint: Path | None = None
         self.began = time.perf_counter()
         self._warned = False
@@ -82,7 +91,7 @@ class Fitting:
             valid.once(left)
         error = ""
         try:
-            with _signals(self):
+            with _signals(self), self.learner.checking():
                 self._start()
                 while self.at.epoch <= self.epochs and not self.control.stopping:
                     self._one_epoch()
@@ -115,7 +124,7 @@ class Fitting:
                 epoch=self.at.epoch,
                 batch=self.at.batch,
                 step=self.at.step,
-                metrics=learner.better,
+                metrics=self.better,
             )
         )
         for error in self._damaged:
@@ -221,26 +230,33 @@ class Fitting:
         """Values and tables of the validation set: empty without one, None if training stops meanwhile."""
         if self.valid is None:
             return {}, {}
-        tally, number = Tally(self.learner.metrics), 0
+        number = 0
+        told: dict[str, dict[str, float]] = {}
+        found: dict[str, dict[str, np.ndarray]] = {}
         began = before = time.perf_counter()
         with self.learner.inference():
-            for batch in self.valid.batches(self.at.epoch):
-                number += 1
-                with self._placed(batch, number, " of validation"):
-                    values = self.learner.valid_step(batch, tally)
-                now = time.perf_counter()
-                self._tell(events.ValidStepped(self.at.epoch, number, values, now - before))
-                before = now
-                if self.control.stopping:
-                    return None
-        if not number:
-            raise TrainingError(f"there is no batch of validation in epoch {self.at.epoch}", ["the data is empty"])
+            for split, source in self.valid.sources.items():
+                tally = Tally(self.learner.metrics)
+                where = f" of validation{f' ({split})' if split else ''}"
+                for at, batch in enumerate(source.batches(self.at.epoch), 1):
+                    number += 1
+                    with self._placed(batch, at, where):
+                        values = self.learner.valid_step(batch, tally)
+                    now = time.perf_counter()
+                    self._tell(events.ValidStepped(self.at.epoch, number, values, now - before, split))
+                    before = now
+                    if self.control.stopping:
+                        return None
+                if not tally.examples:
+                    raise TrainingError(f"there is no batch{where} in epoch {self.at.epoch}", ["the data is empty"])
+                told[split], found[split] = tally.told()
         self.at.validated()
-        values, tables = tally.told()
-        if not math.isfinite(values["loss"]):
-            self._tell(
-                events.Warned(f"the loss of validation in epoch {self.at.epoch} is {values['loss']}", self.at.step)
-            )
+        values, tables = self.valid.named(told), self.valid.named(found)
+        for split, own in told.items():
+            if not math.isfinite(own["loss"]):
+                name = f"validation{f' ({split})' if split else ''}"
+                text = f"the loss of {name} in epoch {self.at.epoch} is {own['loss']}"
+                self._tell(events.Warned(text, self.at.step))
         self._tell(events.Validated(self.at.epoch, self.at.step, values, time.perf_counter() - began))
         return values, tables
 
@@ -263,10 +279,14 @@ class Fitting:
             raise
 
     def _diverged(self, loss: float, batch: Any) -> TrainingError:
-        causes = batches.spoiled(*batches.arguments(batch))
+        given = batch if isinstance(batch, batches.Several) else [batch]
+        causes = [text for one in given for text in batches.spoiled(*batches.arguments(one))]
         if not causes and self.learner.lacks_targets:
             causes = ["the loss is a mean over the targets that count, and no target of the batch does (ignore_index)"]
-        causes = causes or ["a lower learning rate, warming up or clip_norm may help"]
+        advice = "a lower learning rate, warming up or clip_norm may help"
+        if not self.learner.anomaly:
+            advice += "; Learner(..., anomaly=True) names the op that makes the first NaN"
+        causes = causes or [advice]
         return TrainingError(
             f"the loss of step {self.at.step} (epoch {self.at.epoch}, batch {self.at.batch}) is {loss}",
             [*causes, self._last_good()],
@@ -349,7 +369,8 @@ class Fitting:
     def summary(self, error: str = "") -> Summary:
         so_far = self.at.tally.values() if self.at.tally.examples else {}
         last: Mapping[str, Any] = self.at.history[-1] if self.at.history else {"train": so_far, "valid": {}}
-        best = {name: self.at.best(name) for name in ("loss", *(m.name for m in self.learner.metrics))}
+        gauges = {gauge.name for gauge in self.learner.gauges}
+        best = {name: self.at.best(name) for name in self.better if name not in gauges}
         return Summary(
             run=self.learner.name,
             epochs=len(self.at.history),
@@ -388,12 +409,12 @@ def _is_finite(p: Parameter) -> bool:
     return all(bool(np.isfinite(block).all()) for block in blocks)
 
 
-def _usual(learner: Learner) -> list[Observer]:
+def _usual(learner: Learner, folder: Path | None) -> list[Observer]:
     """The observers that a training has without being told."""
     from burn.train.logs import JsonLines
     from burn.train.progress import ProgressLine
 
-    usual: list[Observer] = [JsonLines(learner.folder / "log.jsonl")] if learner.folder is not None else []
+    usual: list[Observer] = [JsonLines(folder / "log.jsonl")] if folder is not None else []
     return [*usual, ProgressLine()] if learner.progress else usual
 
 

@@ -12,8 +12,8 @@ from __future__ import annotations
 import inspect
 import math
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -26,19 +26,22 @@ from burn.nn.module import Module
 from burn.nn.parameter import Buffer
 from burn.optim import Averaged, Optimizer
 from burn.runtime.arrays import on_host
+from burn.runtime.debugging import checking
 from burn.runtime.device import Device
 from burn.tensors import Tensor, constant
 from burn.tensors.creation import full
 from burn.train import batches, checkpoints, states
-from burn.train.batches import Data, Source
+from burn.train.batches import Data, Several, Source, Splits
 from burn.train.checkpoints import Keep
 from burn.train.events import Better, Observer, Summary
 from burn.train.metrics import Gauge, Metric, Tally
 from burn.train.metrics.base import LOSS, host
 from burn.train.objective import Objective, Outcome
 from burn.train.precision import FULL
+from burn.train.rates import RateCurve, find_rate
 from burn.train.step import move_to, of_batches
 from burn.train.step import step as make_step
+from burn.train.trial import unchanged
 
 _MODEL = inspect.Parameter("model", inspect.Parameter.POSITIONAL_ONLY)
 
@@ -61,6 +64,11 @@ class Learner:
       result of a loss function.
     - `clip_norm`, `clip_value`, `accumulate`, `precision`, `device`, `mesh`: see `burn.train.step`. With a mesh over several
       processes (`burn.distributed`) each process makes the same Learner. Rank 0 logs; all write their parts of checkpoints.
+    - `accumulate_batches`: so many batches make one step, in which every target counts equally (`Step.over`). They may differ in
+      all sizes. The last step of an epoch may have fewer. Steps and batches of events and checkpoints are such steps.
+    - `anomaly`: ends a step, before it changes parameters, at the first op that makes a NaN of operands without one. The error
+      names the op and the line of your code. "inf" also finds infinities. Programs are several times slower
+      (`burn.debug.nans`). Not with a mesh, and not with float16, whose gradients overflow by design.
     - `name`: of the run; default: the folder's name.
 
     Raises TypeMismatch, which lists all incompatible arguments."""
@@ -80,7 +88,9 @@ class Learner:
         clip_norm: float | None = None,
         clip_value: float | None = None,
         accumulate: int = 1,
+        accumulate_batches: int = 1,
         precision: str = FULL,
+        anomaly: bool | str = False,
         device: str | Device | None = None,
         mesh: Mesh | None = None,
         name: str = "",
@@ -95,7 +105,10 @@ class Learner:
         self._name = name
         how = {"clip_norm": clip_norm, "clip_value": clip_value, "accumulate": accumulate, "precision": precision}
         usual = {"accumulate": 1, "precision": FULL}
-        self._check(metrics, step, [name for name, value in how.items() if value != usual.get(name)])
+        self.group, self.anomaly = accumulate_batches, {False: "", True: "nan"}.get(anomaly, str(anomaly))  # type: ignore[call-overload]
+        given = [name for name, value in how.items() if value != usual.get(name)]
+        self._check(metrics, step, [*given, *["accumulate_batches"] * (self.group != 1)])
+        self._check_modes(accumulate, precision, mesh)
         if mesh is not None and device is not None:
             raise TypeMismatch("this makes no Learner", ["device: a mesh has its own devices"])
         if device is not None:
@@ -148,28 +161,58 @@ class Learner:
         if step is not None and how:
             problems.append(Problem(f"{', '.join(how)}: the affair of the step that is given"))
         problems += [Problem(f"an observer is called, and {o!r} cannot be") for o in self.observers if not callable(o)]
-        known = {**self.better, **{f"{side}.{n}": b for side in ("train", "valid") for n, b in self.better.items()}}
-        lost = [n for n in self.keep.metrics if n not in known]
-        problems += [Problem(f"the best of '{n}' is to be kept, which is no metric", hint=near(n, known)) for n in lost]
+        problems += self.lost(n for n in self.keep.metrics if "/" not in n)  # those of named sets are known in `fit`
         if problems:
             raise TypeMismatch("this makes no Learner", problems)
+
+    def lost(self, names: Iterable[str], splits: Sequence[str] = ()) -> list[Problem]:
+        """Errors for metrics whose best checkpoint is to be kept and that are none."""
+        better = self.better_of(splits)
+        known = {**better, **{f"{side}.{n}": b for side in ("train", "valid") for n, b in better.items()}}
+        found = [n for n in names if n not in known]
+        return [Problem(f"the best of '{n}' is to be kept, which is no metric", hint=near(n, known)) for n in found]
+
+    def _check_modes(self, accumulate: int, precision: str, mesh: Mesh | None) -> None:
+        problems = []
+        if self.group < 1:
+            problems.append(Problem(f"accumulate_batches is {self.group}, which is less than 1"))
+        if self.group > 1 and accumulate > 1:
+            problems.append(Problem("accumulate and accumulate_batches: batches are parts already"))
+        if self.group > 1 and mesh is not None:
+            problems.append(Problem("accumulate_batches: gradients between batches are on one device, not on a mesh"))
+        if self.anomaly not in ("", "nan", "inf"):
+            problems.append(Problem(f"anomaly is {self.anomaly!r}", hint='True, "nan" or "inf"'))
+        if self.anomaly and mesh is not None:
+            problems.append(Problem("anomaly: checks are for one device, not for a mesh"))
+        if self.anomaly and precision == "float16":
+            problems.append(Problem("anomaly: float16's gradients overflow by design", hint='precision="bfloat16"'))
+        if problems:
+            raise TypeMismatch("this makes no Learner", problems)
+
+    def checking(self) -> AbstractContextManager[None]:
+        """Inside, steps and validation are checked as `anomaly` says."""
+        return checking(self.anomaly) if self.anomaly else nullcontext()
 
     # ---- training ------------------------------------------------------------------------------------------------------
     def fit(
         self,
         train: Data,
-        valid: Data | None = None,
+        valid: Data | Mapping[str, Data] | None = None,
         *,
         epochs: int,
         resume: bool | str | os.PathLike[str] = False,
         overwrite: bool = False,
+        fast_dev_run: bool | int = False,
     ) -> Summary:
         """Trains up to `epochs` epochs in total, including those of a resumed training. Returns a summary.
 
-        - `train`, `valid`: batches, see burn/train/batches.py.
+        - `train`, `valid`: batches, see burn/train/batches.py. `valid` may be a dictionary of named sets: the values of each are
+          called "<set>/<metric>", and those of the first also "<metric>".
         - `resume`: continues from the folder's last checkpoint, if there is one, or from a path. The result has the bits of a
           training without interruption.
         - `overwrite`: starts a new training in a folder that already has one.
+        - `fast_dev_run`: tries everything with one batch (or so many) of training and of each set of validation. Nothing is
+          written, observers that log or stop are not called, and all state is as before afterwards.
 
         Ctrl-C and SIGTERM finish the step, save, and return; a second one raises KeyboardInterrupt. Raises TrainingError for a
         NaN or infinite loss. Raises ModelError for checkpoints that cannot be written or read, or belong to another model. The
@@ -178,8 +221,26 @@ class Learner:
 
         if not isinstance(epochs, int) or epochs < 1:
             raise TypeMismatch("fit trains for at least one epoch", [f"not {epochs!r}"])
-        held_out = None if valid is None else Source(valid, "validation", self.mesh)
-        return Fitting(self, Source(train, "training", self.mesh), held_out, epochs).run(resume, overwrite)
+        limit = int(fast_dev_run)
+        if limit < 0 or (limit and (resume or overwrite)):
+            problem = f"fast_dev_run is {fast_dev_run!r}, resume {resume!r}, overwrite {overwrite!r}"
+            raise TypeMismatch("fast_dev_run takes a number of batches, and neither resumes nor overwrites", [problem])
+        held_out = None if valid is None else Splits(valid, self.mesh, limit)
+        source = Source(train, "training", self.mesh, self.group, limit)
+        if not limit:
+            return Fitting(self, source, held_out, epochs).run(resume, overwrite)
+        with unchanged(self, [source, *(held_out.sources.values() if held_out else ())]):
+            return Fitting(self, source, held_out, 1, trial=True).run(False, False)
+
+    def find_rate(
+        self, train: Data, *, low: float = 1e-7, high: float = 1.0, steps: int = 100, diverged: float = 4.0
+    ) -> RateCurve:
+        """Trains for some steps with learning rates that grow from `low` to `high`, and returns the rates and losses, with a
+        suggestion: `learner.find_rate(batches).suggestion`. Ends early if the smoothed loss is more than `diverged` times its
+        lowest value. All state is as before afterwards. (arXiv:1506.01186)
+
+        Raises TypeMismatch if a schedule sets the learning rate, and with several optimizers."""
+        return find_rate(self, Source(train, "training", self.mesh, self.group), low, high, steps, diverged)
 
     def must_be_free(self, resume: Any = False, overwrite: bool = False) -> None:
         """Raises ModelError for a folder with a training, unless `resume` or `overwrite` is set."""
@@ -189,13 +250,17 @@ class Learner:
             problem = Problem(f"its last checkpoint is {last.name}", hint=hint)
             raise ModelError(f"{self.folder} has a training already", [problem])
 
-    def evaluate(self, data: Data) -> dict[str, float]:
-        """The loss and metrics of the model as it is, over all batches, in inference mode."""
-        tally = Tally(self.metrics)
-        with self.inference():
-            for batch in Source(data, "validation", self.mesh).batches(1):
-                self.valid_step(batch, tally)
-        return tally.values()
+    def evaluate(self, data: Data | Mapping[str, Data]) -> dict[str, float]:
+        """The loss and metrics of the model as it is, over all batches, in inference mode. data: see `fit`."""
+        splits = Splits(data, self.mesh)
+        found: dict[str, dict[str, float]] = {}
+        with self.inference(), self.checking():
+            for name, source in splits.sources.items():
+                tally = Tally(self.metrics)
+                for batch in source.batches(1):
+                    self.valid_step(batch, tally)
+                found[name] = tally.values()
+        return splits.named(found)
 
     def load(self, path: str | os.PathLike[str]) -> None:
         """Takes the model's parameters, and nothing else, from a checkpoint. Raises ModelError, with a report."""
@@ -204,6 +269,8 @@ class Learner:
     # ---- batches -------------------------------------------------------------------------------------------------------
     def train_step(self, batch: Any, tally: Tally) -> tuple[dict[str, float], int, float]:
         """Moves the parameters; the values of the batch, how many examples it had, and the learning rate."""
+        if isinstance(batch, Several):
+            return self._several_step(batch, tally)
         args, kwargs = batches.arguments(batch)
         count = batches.examples(args, kwargs)
         if self._own_step is None:
@@ -219,6 +286,26 @@ class Learner:
         self.lacks_targets = bool((host(counts.get(LOSS, {}).get("weights", 1.0)) == 0).any())
         values = tally.add(value, count, counts, parts) if math.isfinite(value) else {"loss": value}
         return values, count, rate
+
+    def _several_step(self, group: Several, tally: Tally) -> tuple[dict[str, float], int, float]:
+        assert self._step is not None
+        given = [batches.arguments(batch) for batch in group]
+        for args, kwargs in given:
+            self.objective.arguments(args, kwargs)
+        given = [pair for pair in given if batches.examples(*pair)] or given  # as the step leaves them out
+        loss, counted = self._step.over([kwargs or args for args, kwargs in given])
+        value, own, rate = float(host(loss)), Tally(self.metrics), 0.0
+        self.lacks_targets = bool(sum(host(c.get(LOSS, {}).get("weights", 1.0)) for c in counted).min() == 0)  # type: ignore[union-attr]
+        for (args, kwargs), counts in zip(given, counted, strict=True):
+            rate = float(host(counts.pop(RATE)).reshape(-1)[0])
+            if math.isfinite(value):
+                for one in (own, tally):
+                    one.add(value, batches.examples(args, kwargs), counts)
+        count = sum(batches.examples(*pair) for pair in given)
+        if not math.isfinite(value):
+            return {"loss": value}, count, rate
+        values = {n: v for n, v in own.values().items() if n == "loss" or own.metrics[n].of_batch}
+        return {**values, "loss": value}, count, rate
 
     def valid_step(self, batch: Any, tally: Tally) -> dict[str, float]:
         """The values of a batch, nothing moved."""
@@ -316,7 +403,13 @@ class Learner:
     @property
     def better(self) -> dict[str, Better]:
         """The better direction of every reported metric."""
-        return {"loss": "min", **{m.name: m.better for m in (*self.metrics, *self.gauges)}}
+        return self.better_of(())
+
+    def better_of(self, splits: Sequence[str]) -> dict[str, Better]:
+        """The better direction of every reported metric, also of named sets of validation data."""
+        own: dict[str, Better] = {"loss": "min", **{m.name: m.better for m in self.metrics}}
+        named: dict[str, Better] = {f"{split}/{name}": b for split in splits for name, b in own.items()}
+        return {**own, **{g.name: g.better for g in self.gauges}, **named}
 
     def __repr__(self) -> str:
         parts = [f"{name}={value!r}" if name else repr(value) for name, value in self.optimizers.items()]

@@ -32,7 +32,7 @@ class JsonLines:
     """Writes events to a file, one a line, flushed after every epoch. A training that is resumed goes on in the same file, behind
     the lines of steps that it does not make again. Raises BurnError where the file cannot be written."""
 
-    only_first = True  # see Observer
+    only_first = skips_trials = True  # see Observer
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
@@ -125,7 +125,7 @@ class TensorBoard:
     """Writes metrics to files that TensorBoard reads, through tensorboardX (`pip install burn-mlir[train]`). Raises BurnError
     where that is not installed."""
 
-    only_first = True  # see Observer
+    only_first = skips_trials = True  # see Observer
 
     def __init__(self, folder: str | os.PathLike[str], every: int = 10) -> None:
         """every: so many steps are one point; epochs have all of theirs."""

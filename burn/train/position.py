@@ -13,8 +13,9 @@ from burn.distributed.engine import Held
 from burn.errors import BurnError, ModelError
 from burn.nn.parameter import Parameter
 from burn.train import randomness
-from burn.train.batches import Source
+from burn.train.batches import Source, Splits
 from burn.train.checkpoints import Saved, lent, weight
+from burn.train.events import Better
 from burn.train.metrics import Tally
 from burn.train.stopping import Chosen
 
@@ -32,8 +33,12 @@ class Position:
     - `others`: states of other libraries' generators at the start of the epoch.
     - `before_valid`: position of the validation data before its next iteration."""
 
-    def __init__(self, learner: Learner, train: Source, valid: Source | None) -> None:
+    def __init__(
+        self, learner: Learner, train: Source, valid: Splits | None, better: Mapping[str, Better] | None = None
+    ) -> None:
+        """better: the better direction of every metric that is reported."""
         self._learner, self._train, self._valid = learner, train, valid
+        self._better = learner.better if better is None else better
         self.epoch, self.batch, self.step, self.trained = 1, 0, 0, False
         self.tally = Tally(learner.metrics)
         self.history: list[dict[str, Any]] = []
@@ -52,7 +57,7 @@ class Position:
     def best(self, name: str) -> tuple[float, int]:
         """The best value of a metric and its epoch, 0 where there is none."""
         chosen = Chosen(name)
-        less = chosen.better(self._learner.better) == "min"
+        less = chosen.better(self._better) == "min"
         values = [(chosen.of_values(row["train"], row["valid"]), row["epoch"]) for row in self.history]
         known = [(v, e) for v, e in values if not math.isnan(v)]
         return (min if less else max)(known, key=lambda pair: pair[0]) if known else (math.nan, 0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -25,7 +25,7 @@ from burn.runtime.cache import parse_size
 from burn.runtime.device import Device
 from burn.runtime.device import device as as_device
 from burn.runtime.executable import Executable
-from burn.tensors import Tensor, trees
+from burn.tensors import Tensor, constant, trees
 from burn.tensors.base import made
 from burn.tensors.concatenation import where
 from burn.tensors.gradients import Gradients, value_and_grad
@@ -34,6 +34,7 @@ from burn.tracing.arguments import bound
 from burn.train import states
 from burn.train.accumulate import Split, in_parts
 from burn.train.precision import FULL, LossScale, checked, narrowed, rounded
+from burn.train.several import Several
 
 Loss = Callable[..., Any]
 """loss(model, *batch) returns a float scalar; with `has_aux` a pair of it and any other result."""
@@ -81,6 +82,7 @@ class Step:
         strangers = [Problem(f"'{path}'") for path, p in optimizer.parameters.items() if id(p) not in own]
         if strangers:
             raise TypeMismatch("the optimizer moves parameters that are not the model's", strangers)
+        self._several: Several | None = None
         self.mesh = mesh
         if mesh is not None:
             Partition.of(mesh, model, (optimizer,))  # finds sizes that do not divide
@@ -165,6 +167,15 @@ class Step:
         else:
             found = self._gradients(*args, **kwargs)
         loss, extra, gradients = found
+        finite = self._move(gradients)
+        if self.scale is not None:
+            for buffer, before in statistics:
+                if buffer.value is not before.value:
+                    buffer.assign(where(finite, buffer * 1, before))
+        return (loss, extra) if self.has_aux else loss
+
+    def _move(self, gradients: Gradients) -> Tensor:
+        """Clips gradients and updates the parameters; false, a bool scalar, if float16's gradients overflowed."""
         moving: Mapping[str, Tensor] = gradients.used
         finite = None if self.scale is None else self.scale.finite(moving)
         if self._value:
@@ -172,12 +183,32 @@ class Step:
         if self._norm:
             moving = clip_by_norm(moving, self._norm)
         self.optimizer.update(moving, only_if=finite)
-        if finite is not None and self.scale is not None:
-            self.scale.update(finite)
-            for buffer, before in statistics:
-                if buffer.value is not before.value:
-                    buffer.assign(where(finite, buffer * 1, before))
-        return (loss, extra) if self.has_aux else loss
+        if finite is None or self.scale is None:
+            return constant(True)
+        self.scale.update(finite)
+        return finite
+
+    def over(self, batches: Sequence[Any]) -> Any:
+        """One step over several batches, which may differ in all sizes: gradients are accumulated, and one update follows.
+
+        batches: tuples of the loss function's arguments behind the model, or dictionaries. The loss and the gradients equal those
+        of one batch with all rows, also with ignored targets, as with `accumulate`. With `has_aux` the second result is a list.
+        Batches without rows are left out, unless none has any. Batches with the same sizes behind the first axis share programs.
+        Raises TypeMismatch with `accumulate`, on a mesh and with LBFGS."""
+        problems = [f"accumulate is {self._parts}: batches are parts already"] if self._parts > 1 else []
+        problems += ["mesh: gradients between batches are on one device"] if self.mesh is not None else []
+        problems += ["LBFGS evaluates the loss itself"] if isinstance(self.optimizer, LBFGS) else []
+        if problems:
+            raise TypeMismatch("this step takes one batch at a time", problems)
+        if self._several is None:
+            self._several = Several(self)
+        pairs = [((), dict(b)) if isinstance(b, Mapping) else (tuple(b), {}) for b in batches]
+        loss, extras = self._several(pairs)
+        return (loss, extras) if self.has_aux else loss
+
+    def _of_batches(self, function: Callable[..., Any], batch: Mapping[str, Any]) -> Jit:
+        """A function of a batch as a program for every batch size."""
+        return of_batches(function, self.signature, getattr(self.loss, "__name__", "step"), batch, self._memory)
 
     def _gradients(self, *args: Any, **kwargs: Any) -> tuple[Tensor, Any, Gradients]:
         """The loss, the loss function's other result, and the gradients of the optimizer's parameters by path."""

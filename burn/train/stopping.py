@@ -41,6 +41,8 @@ class EarlyStopping:
     """Stops when a metric has not become better for `patience` epochs. delta: by how much it must become better; target: the
     value with which training ends at once."""
 
+    skips_trials = True  # see Observer
+
     def __init__(
         self, metric: str = "loss", patience: int = 3, delta: float = 0.0, target: float | None = None
     ) -> None:
@@ -80,6 +82,8 @@ class EarlyStopping:
 
 class Feed:
     """Tells `optim.Plateau` what a metric came to, after every epoch."""
+
+    skips_trials = True  # see Observer
 
     def __init__(self, plateau: Plateau, metric: str = "loss") -> None:
         self.plateau, self._chosen = plateau, Chosen(metric)
