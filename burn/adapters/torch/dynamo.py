@@ -44,11 +44,11 @@ from burn.adapters.torch.layouts import (
 from burn.adapters.torch.partition import partition
 from burn.adapters.torch.saved import SAVED, Block, opened_backward, opened_forward
 from burn.caching import executable
-from burn.dialect.complexes.pair import Complex, as_pairs, of_pairs
+from burn.dialect import ops
 from burn.dialect.compose import reshape, transpose
 from burn.dialect.dims import Dim, symbol
 from burn.dialect.mlir import ir
-from burn.dialect.types import TensorType
+from burn.dialect.types import PARTS, TensorType, type_of
 from burn.errors import ModelError, Problem
 from burn.importers.torch.build import SUMMARY, Importer, as_output, read_size
 from burn.importers.torch.decompositions import for_autograd
@@ -683,7 +683,11 @@ class _Build:
         if order is not None:
             back = sorted(range(len(order)), key=order.__getitem__)
             value = transpose(value, (*back, len(order)) if pair else tuple(back))
-        return of_pairs(value) if meta.is_complex() else value
+        return ops.view_as_complex(value) if meta.is_complex() else value
+
+
+def _is_complex(value: Any) -> bool:
+    return isinstance(value, ir.Value) and type_of(value).dtype in PARTS
 
 
 def _is_constant(value: Any, meta: Any) -> bool:
@@ -704,8 +708,8 @@ class _Output:
     def of(cls, value: Any, meta: Any, lies: bool, order: tuple[int, ...] | None = None) -> _Output:
         """lies: where torch says, unless that is contiguous anyway. order: of the axes in memory; torch's by default."""
         number = type(meta).__name__
-        kind = number if number in NUMBERS else "pairs" if isinstance(value, Complex) else "tensor"
-        made = as_pairs(value) if isinstance(value, Complex) else as_output(value)
+        kind = number if number in NUMBERS else "pairs" if _is_complex(value) else "tensor"
+        made = ops.view_as_real(value) if _is_complex(value) else as_output(value)
         dense = isinstance(meta, torch.Tensor) and not contiguous(meta)
         order = order or (memory_order(meta) if dense else None)
         lies = dense and (lies or order is not None)

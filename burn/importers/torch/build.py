@@ -16,19 +16,16 @@ import torch
 from torch import fx
 
 from burn.dialect import ops
-from burn.dialect.complexes.pair import Complex
 from burn.dialect.compose import dim_value, number, reshape
 from burn.dialect.dims import Dim
 from burn.dialect.mlir import context, ir
 from burn.dialect.program import Program
-from burn.dialect.types import DTYPES, TensorType, type_of
-from burn.errors import BurnError, ModelError, Problem
+from burn.dialect.types import TensorType, type_of
+from burn.errors import BurnError, Problem
 from burn.importers.core import FAILED, SHOWN, Problems, Skipped
-from burn.importers.torch.complexes import COMPLEX, computes_with_complex, real_meta
 from burn.importers.torch.custom import builder as custom_builder
 from burn.importers.torch.dtypes import dtype_name, to_weight
 from burn.importers.torch.node import BUILDERS, Node, module_path, source_line, source_location
-from burn.importers.torch.refusals import COMPLEX as COMPLEX_REASON
 from burn.importers.torch.refusals import REASONS
 from burn.importers.torch.sizes import Sizes, Unrepresentable
 from burn.tensors.tracer import Tracer, tracing
@@ -54,11 +51,6 @@ class Importer:
     """The state of one import: a graph's placeholders have been given values, `run` builds the rest."""
 
     def __init__(self, inputs: Sequence[tuple[str, TensorType]], sizes: Sizes) -> None:
-        """Raises ModelError for complex inputs."""
-        hint = "take torch.view_as_real(z), and torch.view_as_complex inside"
-        complex_ = [name for name, type_ in inputs if DTYPES[type_.dtype].kind == "complex"]
-        if complex_:
-            raise ModelError(SUMMARY, [Problem(f"input '{name}' is complex", hint=hint) for name in complex_])
         self.tracer = Tracer(inputs)
         self.sizes = sizes
         self.problems = Problems(SUMMARY)
@@ -89,8 +81,6 @@ class Importer:
             shown = ", ".join(list(sources)[:SHOWN]) + (f" and {len(sources) - SHOWN} more" * (len(sources) > SHOWN))
             times = f"{len(nodes)} time{'s' * (len(nodes) > 1)}"
             hint = "write it in other operators, or bind a custom op of this name: burn.custom_op(..).torch()"
-            if any(map(computes_with_complex, nodes)):
-                hint = COMPLEX_REASON
             hint = REASONS.get(op.split(".")[1] if "." in op else op, hint)
             self.problems.add(Problem(f"is not supported; used {times} in {shown}", op=op, hint=hint))
         self._missing.clear()
@@ -130,11 +120,6 @@ class Importer:
         a GPU."""
         if tensor.device.type == "cuda":
             tensor = tensor.cpu()
-        if tensor.is_complex():
-            parts = [
-                self.constant(p.contiguous(), f"{name}.{n}") for n, p in (("real", tensor.real), ("imag", tensor.imag))
-            ]
-            return FAILED if FAILED in parts else Complex(*parts)
         try:
             return self.tracer.constant(tensor, to_weight(tensor), name)
         except BurnError as error:
@@ -165,7 +150,7 @@ class Importer:
             return values[node.args[0]]  # type: ignore[index]
         if op in NO_EFFECT:
             return None
-        builder = (COMPLEX if computes_with_complex(node) else BUILDERS).get(op) or custom_builder(op)
+        builder = BUILDERS.get(op) or custom_builder(op)
         here = Node(node, self, op)
         if builder is None and isinstance(meta, (torch.SymInt, torch.SymFloat, torch.SymBool, int, float)):
             return self._number(here, meta)
@@ -221,9 +206,6 @@ class Importer:
         return self._fit(node, result, node.meta)
 
     def _fit(self, node: Node, value: Any, meta: Any) -> Any:
-        if isinstance(value, Complex):
-            part = real_meta(meta)
-            return Complex(self._fit(node, value.real, part), self._fit(node, value.imag, part))
         if not isinstance(value, ir.Value) or not isinstance(meta, torch.Tensor):
             return value
         have, want = type_of(value), self.tensor_type(meta)
@@ -279,8 +261,6 @@ def as_output(value: Any) -> ir.Value:
         return number(value, "bool")
     if isinstance(value, float):
         return number(value, "float64")
-    if isinstance(value, Complex):
-        raise ModelError(SUMMARY, [Problem("it returns complex numbers", hint="return torch.view_as_real(z)")])
     return dim_value(value)
 
 

@@ -15,7 +15,6 @@ from torch import Tensor
 from torch._decomp import decomposition_table
 from torch._prims_common import suggest_memory_format
 
-from burn.importers.torch.complexes import COMPLEX
 from burn.importers.torch.gradients import GRADIENTS
 from burn.importers.torch.node import BUILDERS
 from burn.importers.torch.ops import load_builders
@@ -111,7 +110,7 @@ def _single(function: Any, single: str, operands: list[Any], named: dict[str, An
 def _is_whole(op: Any) -> bool:
     """True if there is a builder. torch's decompositions of `complex` and `polar` write to views of an empty tensor, which
     AOTAutograd's functional graphs must not do."""
-    return str(op) in BUILDERS or str(op) in COMPLEX
+    return str(op) in BUILDERS
 
 
 # ---- torch's, whose mistakes in some versions are known --------------------------------------------------------------------

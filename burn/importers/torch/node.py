@@ -23,7 +23,7 @@ from burn.dialect import ops
 from burn.dialect.compose import convert, dim_value, number
 from burn.dialect.dims import Dim, Expr
 from burn.dialect.mlir import ir
-from burn.dialect.types import TensorType, type_of
+from burn.dialect.types import PARTS, TensorType, type_of
 from burn.errors import ModelError, Problem
 from burn.importers.torch.dtypes import dtype_name
 
@@ -124,7 +124,9 @@ class Node:
         if isinstance(value, Expr):
             return dim_value(value, dtype)
         if isinstance(value, complex):
-            self.fail("complex numbers are not supported")
+            if dtype not in PARTS:
+                self.fail(f"{value} is no {dtype}")
+            return ops.complex(*(number(part, PARTS[dtype]) for part in (value.real, value.imag)))
         return number(value, dtype)
 
     def argument_meta(self, position: int) -> Any:

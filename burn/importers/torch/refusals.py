@@ -3,11 +3,10 @@ decomposition is simply not supported yet."""
 
 from __future__ import annotations
 
-COMPLEX = "few operators take complex numbers: write it with real and imaginary parts"
 HOST = "its result is a Python value that torch needs while it exports"
 
 REASONS: dict[str, str] = {
-    **dict.fromkeys(("linalg_eig", "_linalg_eigvals"), COMPLEX),
+    **dict.fromkeys(("linalg_eig", "_linalg_eigvals"), "eigenvalues of matrices without symmetry are not computed"),
     **dict.fromkeys(("equal", "allclose", "is_nonzero"), HOST),
     "sym_storage_offset": "a program has values, which lie nowhere in particular",
     "poisson": "numbers of this distribution are not drawn; sample it outside of the module",

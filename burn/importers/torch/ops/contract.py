@@ -9,7 +9,7 @@ from burn.dialect import ops
 from burn.dialect.compose import along, convert, reshape
 from burn.dialect.dims import Dim
 from burn.dialect.mlir import ir
-from burn.dialect.types import broadcast_shapes, type_of
+from burn.dialect.types import PARTS, broadcast_shapes, type_of
 from burn.importers.torch.node import Node, aten
 
 
@@ -21,6 +21,8 @@ def dot(a: ir.Value, b: ir.Value) -> ir.Value:
 
 @aten("mm.default", "mv.default", "dot.default", "vdot.default")
 def mm(node: Node, a: ir.Value, b: ir.Value) -> ir.Value:
+    if node.op == "aten.vdot.default" and type_of(a).dtype in PARTS:
+        a = ops.conj(a)
     return dot(a, b)
 
 

@@ -6,11 +6,9 @@ import math
 from typing import Any
 
 from burn.dialect import ops
-from burn.dialect.complexes.pair import Complex
 from burn.dialect.compose import convert, number_like, part, reshape, wide
 from burn.dialect.mlir import ir
-from burn.dialect.types import type_of
-from burn.importers.torch.complexes import complex_aten
+from burn.dialect.types import PARTS, type_of
 from burn.importers.torch.node import Node, aten
 
 
@@ -63,15 +61,7 @@ def norm(x: ir.Value, p: float, axes: tuple[int, ...], keepdims: bool = False) -
 def vector_norm(
     node: Node, x: ir.Value, p: Any = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
 ) -> ir.Value:
-    value = convert(x, wide(node.dtype))
+    value = convert(ops.abs(x) if type_of(x).dtype in PARTS else x, wide(node.dtype))
     if not type_of(x).rank:
         return reshape(convert(norm(reshape(value, (1,)), float(p), (0,)), node.dtype), ())
     return convert(norm(value, float(p), node.axes(dim, x), keepdim), node.dtype)
-
-
-@complex_aten("aten.linalg_vector_norm.default")
-def complex_norm(
-    node: Node, z: Complex, p: Any = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
-) -> ir.Value:
-    """The norm of the magnitudes."""
-    return vector_norm(node, ops.hypot(z.real, z.imag), p, dim, keepdim)

@@ -11,7 +11,7 @@ from burn.dialect.compose import clamp as clamp_to
 from burn.dialect.compose import convert, limit, number, number_like
 from burn.dialect.functions import FUNCTIONS
 from burn.dialect.mlir import ir
-from burn.dialect.types import DTYPES, FLOATS, type_of
+from burn.dialect.types import DTYPES, FLOATS, PARTS, type_of
 from burn.importers.torch.node import Node, aten
 from burn.importers.torch.promote import common_dtype
 
@@ -40,7 +40,7 @@ def apply(function: str, x: ir.Value) -> ir.Value:
     """A function of one operand, where the answer is plain for types that burn's primitive does not take."""
     dtype = type_of(x).dtype
     kind = DTYPES[dtype].kind
-    if function in ("isnan", "isinf") and kind != "float":
+    if function in ("isnan", "isinf") and kind not in ("float", "complex"):
         return ops.full(shape=type_of(x).shape, dtype="bool", value=0.0)
     if function == "abs" and kind in ("uint", "bool"):
         return x
@@ -146,6 +146,8 @@ def nan_to_num(node: Node, x: ir.Value, nan: Any, posinf: Any, neginf: Any) -> i
 @aten("angle.default")
 def angle(node: Node, x: ir.Value) -> ir.Value:
     """pi for negative numbers, 0 for the others, NaN for NaN."""
+    if type_of(x).dtype in PARTS:
+        return ops.atan2(ops.imag(x), ops.real(x))
     value = node.as_result(x)
     turned = ops.select(ops.lt(value, number_like(0, value)), number_like(math.pi, value), number_like(0, value))
     return ops.select(ops.isnan(value), value, turned)

@@ -26,9 +26,8 @@ def detach(node: Node, x: ir.Value) -> ir.Value:
 
 @aten(
     *("alias.default", "clone.default", "contiguous.default", "lift_fresh_copy.default"),
-    *("lift_fresh.default", "lift.default", "positive.default", "view_as.default", "conj_physical.default"),
+    *("lift_fresh.default", "lift.default", "positive.default", "view_as.default"),
     *(
-        "_conj.default",
         "resolve_conj.default",
         "resolve_neg.default",
         "to.device",
