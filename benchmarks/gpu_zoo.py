@@ -9,7 +9,9 @@
 
 Needs a GPU, PyTorch, timm, torchvision and transformers; diffusers adds its models. Weights are random. Each model runs in a
 process of its own: `--jobs` of them compile at once, and are then timed one after another. A time is that of a synchronised
-call on the host's clock, from device tensors to device tensors; figures are medians of alternating calls.
+call on the host's clock, from device tensors to device tensors; figures are medians of alternating calls. Calls through
+torch.compile have two more times: of a call among ten in a row by the GPU's clock, and the host's until a call returns that an
+idle GPU gets.
 
 The bound of a kernel is the larger of its bytes over the bandwidth of a copy and its operations over the rate of a large matmul.
 The share of the roofline is the sum of the bounds over that of the times. The worst kernel is furthest above its bound.
@@ -215,6 +217,31 @@ def waited(call: Callable[[], Any]) -> float:
     return sorted(times)[len(times) // 2]
 
 
+def in_a_row(call: Callable[[], Any]) -> float:
+    """Seconds of a call among ten in a row, by the GPU's clock."""
+    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    call()
+    torch.cuda.synchronize()
+    start.record()
+    for _ in range(10):
+        call()
+    end.record()
+    torch.cuda.synchronize()
+    return start.elapsed_time(end) / 1e4
+
+
+def of_host(call: Callable[[], Any]) -> float:
+    """Seconds until a call that an idle GPU gets returns, without waiting for it: the median."""
+    times = []
+    for _ in range(CALLS):
+        torch.cuda.synchronize()
+        start = time.perf_counter()
+        call()
+        times.append(time.perf_counter() - start)
+    torch.cuda.synchronize()
+    return sorted(times)[len(times) // 2]
+
+
 def rates(dtype: torch.dtype) -> tuple[float, float]:
     """Bytes per second of a copy, and operations per second of a large matmul."""
     big, square = torch.randn(1 << 28, device="cuda", dtype=dtype), torch.randn(8192, 8192, device="cuda", dtype=dtype)
@@ -245,11 +272,15 @@ def one(entry: Mapping[str, str], args: argparse.Namespace) -> dict[str, Any]:
     parts = trained(module, inputs, args, row) if args.training else inferred(module, inputs, args, row)
     print(READY, flush=True)
     sys.stdin.readline()  # until the others have compiled, and those before it are timed
-    times: dict[str, list[float]] = {}
-    for _ in range(ROUNDS):
-        for name, call in parts.items():
-            times.setdefault(name, []).append(waited(call))
-    row["seconds"] = {name: sorted(each)[len(each) // 2] for name, each in times.items()}
+    measures = {"seconds": waited}
+    if args.through == THROUGH[1]:
+        measures |= {"in_a_row": in_a_row, "host": of_host}
+    for key, measure in measures.items():
+        times: dict[str, list[float]] = {}
+        for _ in range(ROUNDS):
+            for name, call in parts.items():
+                times.setdefault(name, []).append(measure(call))
+        row[key] = {name: sorted(each)[len(each) // 2] for name, each in times.items()}
     if "burn" in parts and "profile" in row:
         bandwidth, rate = rates(dtype)
         row |= bounds(row.pop("profile")(), bandwidth, rate) | {"bandwidth": bandwidth, "rate": rate}
@@ -340,14 +371,14 @@ def trained(module: Any, inputs: Any, args: argparse.Namespace, row: dict[str, A
     def theirs(model: Any) -> Callable[[], Any]:
         optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
 
-        def step() -> float:
+        def step() -> torch.Tensor:
             optimizer.zero_grad(set_to_none=True)
             with torch.autocast("cuda", getattr(torch, args.dtype)):
                 result = model(*given)
             loss = (result.float() ** 2).mean()
             loss.backward()
             optimizer.step()
-            return loss.item()
+            return loss
 
         return step
 
@@ -456,7 +487,11 @@ def table(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     modes = sorted(
         {name for row in rows for name in row.get("seconds", {})} - {"burn"}, key=lambda m: (m != "eager", m)
     )
-    names = ["model", "burn ms", *(f"{mode} ms" for mode in modes), "ratio", "of the roofline", "worst kernel"]
+    names = ["model", "burn ms", *(f"{mode} ms" for mode in modes), "ratio"]
+    more = [key for key in TIMES if any(key in row for row in rows)]
+    names += [f"{TIMES[key]}, burn / {mode}" for key in more for mode in modes if mode != "eager"]
+    have_profiles = any("roofline" in row for row in rows)
+    names += ["of the roofline", "worst kernel"] if have_profiles else []
     yield f"| {' | '.join(names)} |"
     yield f"|{' --- |' * len(names)}"
     for row in sorted(rows, key=lambda row: ratio(row) or 0):
@@ -466,6 +501,10 @@ def table(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         cells += [f"{1e3 * row['seconds'][m]:.3f}" if m in row["seconds"] else "" for m in ("burn", *modes)]
         found = ratio(row)
         cells.append("" if found is None else f"{found:.2f}")
+        cells += [_pair(row.get(key, {}), mode) for key in more for mode in modes if mode != "eager"]
+        if not have_profiles:
+            yield f"| {' | '.join(cells)} |"
+            continue
         cells.append(f"{row['roofline']:.0%}" if "roofline" in row else "")
         worst = row.get("kernels", [None])[0]
         text = (
@@ -474,6 +513,14 @@ def table(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
             else f"{worst['kernel']}: {worst['of_time']:.0%} of the time, {worst['of_roofline']:.0%} of its roofline"
         )
         yield f"| {' | '.join([*cells, text])} |"
+
+
+TIMES = {"in_a_row": "in a row", "host": "host"}
+"""Times besides that of a synchronised call, by their keys in a row."""
+
+
+def _pair(times: Mapping[str, float], mode: str) -> str:
+    return f"{1e3 * times['burn']:.3f} / {1e3 * times[mode]:.3f}" if "burn" in times and mode in times else ""
 
 
 def write(args: argparse.Namespace) -> None:
