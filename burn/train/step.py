@@ -208,7 +208,7 @@ class Step:
 
     def _of_batches(self, function: Callable[..., Any], batch: Mapping[str, Any]) -> Jit:
         """A function of a batch as a program for every batch size."""
-        return of_batches(function, self.signature, getattr(self.loss, "__name__", "step"), batch, self._memory)
+        return of_batches(function, self.signature, getattr(self.loss, "__name__", "step"), batch, self.memory)
 
     def _gradients(self, *args: Any, **kwargs: Any) -> tuple[Tensor, Any, Gradients]:
         """The loss, the loss function's other result, and the gradients of the optimizer's parameters by path."""
