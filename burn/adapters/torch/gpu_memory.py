@@ -41,7 +41,7 @@ def empty(size: Sequence[int], stride: Sequence[int], dtype: torch.dtype, device
 
 
 def allocated(shapes: Sequence[tuple[Any, Any, torch.dtype]], device: torch.device) -> list[torch.Tensor]:
-    """Memory for tensors of these sizes, strides and types, as `empty`. It asks once for the current device."""
+    """Memory for tensors of these sizes, strides and types, as `empty`. The current device is read once."""
     if _empty is not None and torch._C._cuda_getDevice() == device.index:
         make = _empty
         return [make(size, stride, dtype) for size, stride, dtype in shapes]

@@ -5,7 +5,7 @@ torch's default saves every intermediate tensor that the backward pass reads, al
 ones. On a GPU memory traffic costs more than such ops, so there the backward pass computes them again, as in Inductor.
 
 burn's convolutions are channels-last. A saved image of torch's usual layout would be transposed by the forward graph and
-again by the backward graph, so it is saved channels-last. Only burn's two programs see it. What is saved becomes one block
+again by the backward graph, so it is saved channels-last. Only burn's two programs see it. Saved tensors become one block
 (`saved.py`).
 """
 
@@ -45,7 +45,7 @@ def partition(
     joint: fx.GraphModule, inputs: Any, *, num_fwd_outputs: int, recompute: bool, **facts: Any
 ) -> tuple[fx.GraphModule, fx.GraphModule]:
     """The forward and the backward graph. recompute: on a GPU; pointwise ops in the backward pass instead of saving their
-    results, and one block of what is saved. facts: AOTAutograd's own, passed on."""
+    results, and one block of saved tensors. facts: AOTAutograd's own, passed on."""
     for node in _images(joint.graph):
         node.meta[IMAGE] = True
     cut = min_cut_rematerialization_partition if recompute else default_partition

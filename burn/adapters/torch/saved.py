@@ -1,8 +1,8 @@
-"""What a forward graph saves for its backward graph, as one block of memory. Start at `merge`, `opened_forward` and
+"""The tensors that a forward graph saves for its backward graph, as one block of memory. Start at `merge`, `opened_forward` and
 `opened_backward`.
 
 A training step of a transformer saves hundreds of tensors, and each costs the host a call of torch's allocator, a tensor object
-and its entry in autograd's record. Nobody sees those tensors but burn's two programs. So the forward graph returns one tensor of
+and its entry in autograd's record. Only burn's two programs use those tensors. So the forward graph returns one tensor of
 bytes, in which each saved tensor has its offset, and the backward graph reads them there.
 
 `merge` writes this into torch's two graphs, because AOTAutograd counts what they pass on. Before burn compiles a graph,

@@ -42,7 +42,7 @@ def build(group: Computation, preferences: Preferences) -> list[Call]:
 
 
 def _in_parts(group: Computation, root: Op) -> list[Call]:
-    """A kernel for each few operands of a concat, with what follows. The group reads the concat at its own index alone."""
+    """A kernel for each few operands of a concat, with the ops that read them. The group reads the concat at its own index alone."""
     calls: list[Call] = []
     result = root.operation.results[0]
     space, dtype = type_of(result).shape, type_of(result).dtype
@@ -71,7 +71,7 @@ def _in_parts(group: Computation, root: Op) -> list[Call]:
 
 
 def _is_fused(group: Computation, root: Op, preferences: Preferences) -> bool:
-    """True if a concat, the producers of its operands and what follows are one loop."""
+    """True if a concat, the producers of its operands and its readers are one loop."""
     few = len(root.xs) <= preferences.concat_operands and any(isinstance(op, Pointwise) for op in group.ops)
     return few or loads_together(root, preferences)
 

@@ -233,7 +233,7 @@ class Choice:
         return slides(op) and inline and self._serves(other, op, views=True)
 
     def lowers_elementwise(self, op: Op) -> bool:
-        """True if a concat is lowered elementwise, fused with what follows."""
+        """True if a concat is lowered elementwise, fused with its readers."""
         return self._computes_operands(op) or (isinstance(op, Concat) and loads_together(op, self.preferences))
 
     def _computes_operands(self, op: Op) -> bool:

@@ -79,9 +79,9 @@ def test_weights_of_convolutions(lies: str, k: int, stride: int, cast: bool) -> 
     made = compiled(
         function, TensorType("float16", (2, 7, 6, 17)), TensorType("float32" if cast else "float16", memory)
     )
-    *before, product = members(made)
+    *before, convolution = members(made)
     in_place = k == 1 or lies == "last"
-    assert "conv" in product and ("transpose" in product) == in_place
+    assert "conv" in convolution and ("transpose" in convolution) == in_place
     wanted = ["cast"] * cast + ["transpose"] * (not in_place)
     assert before == ([wanted] if wanted else []), before
 
@@ -141,7 +141,7 @@ CONCATS = [((16, 8, 24, 8, 8), 1), ((8, 16, 24) * 6, 3), ((8,) * 64, 8), ((8,) *
 
 @pytest.mark.parametrize(("sizes", "count"), CONCATS)
 def test_a_concat_of_many_tensors_is_few_kernels(sizes: tuple[int, ...], count: int) -> None:
-    """One for eight tensors, with what follows, if threads load runs of 16 bytes. Otherwise each tensor is copied by itself."""
+    """One for eight tensors and the ops that read them, if threads load runs of 16 bytes. Otherwise each tensor is copied by itself."""
 
     def function(scale: Any, *xs: Any) -> Any:
         return ops.relu(ops.mul(ops.concat(xs, axis=2), scale))
