@@ -10,8 +10,8 @@
 Needs a GPU, PyTorch, timm, torchvision and transformers; diffusers adds its models. Weights are random. Each model runs in a
 process of its own: `--jobs` of them compile at once, and are then timed one after another. A time is that of a synchronised
 call on the host's clock, from device tensors to device tensors; figures are medians of alternating calls. Calls through
-torch.compile have two more times: of a call among ten in a row by the GPU's clock, and the host's until a call returns that an
-idle GPU gets.
+torch.compile have two more times: of a call among ten in a row by the GPU's clock, and the host's.
+The latter ends when a call returns that an idle GPU gets.
 
 The bound of a kernel is the larger of its bytes over the bandwidth of a copy and its operations over the rate of a large matmul.
 The share of the roofline is the sum of the bounds over that of the times. The worst kernel is furthest above its bound.

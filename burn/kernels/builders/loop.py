@@ -42,7 +42,7 @@ def build(group: Computation, preferences: Preferences) -> list[Call]:
 
 
 def _in_parts(group: Computation, root: Op) -> list[Call]:
-    """A kernel for each few operands of a concat, with the ops that read them. The group reads the concat at its own index alone."""
+    """A kernel for each few operands of a concat, with its readers. The group reads the concat at its own index alone."""
     calls: list[Call] = []
     result = root.operation.results[0]
     space, dtype = type_of(result).shape, type_of(result).dtype

@@ -141,7 +141,7 @@ CONCATS = [((16, 8, 24, 8, 8), 1), ((8, 16, 24) * 6, 3), ((8,) * 64, 8), ((8,) *
 
 @pytest.mark.parametrize(("sizes", "count"), CONCATS)
 def test_a_concat_of_many_tensors_is_few_kernels(sizes: tuple[int, ...], count: int) -> None:
-    """One for eight tensors and the ops that read them, if threads load runs of 16 bytes. Otherwise each tensor is copied by itself."""
+    """One for eight tensors and the ops that read them, if threads load runs of 16 bytes. Otherwise one for each."""
 
     def function(scale: Any, *xs: Any) -> Any:
         return ops.relu(ops.mul(ops.concat(xs, axis=2), scale))
