@@ -16,11 +16,14 @@ from burn.exporting import program_of
 from burn.importers.onnx import import_onnx
 from burn.loading import read_program
 from burn.tracing.replay import replay
-from tests.e2e.test_devices import ALL, HUGE, Gradient, assert_gradients, feeds_of, weights_of
+from tests.e2e.test_devices import ALL, HUGE, feeds_of
 from tests.e2e.test_models import _path, assert_close
 from tests.models.case import Exporter
 
 jax = pytest.importorskip("jax")
+
+from tests.e2e.gradients import Gradient, Judge, by_jax, floats_of, weighted  # noqa: E402  imports JAX
+
 jnp = jax.numpy
 
 NUMBERS = {
@@ -33,35 +36,11 @@ FORWARD = 1e-4
 """Difference allowed, relative to an output's largest value."""
 
 
-def floats_of(feeds: dict[str, Any]) -> list[str]:
-    return [n for n, x in feeds.items() if x.dtype == np.float32]
-
-
-def weighted(outputs: Any, array: Any) -> Any:
-    """A scalar of all float outputs."""
-    every = outputs if isinstance(outputs, (tuple, list)) else [outputs]
-    return sum(((x * array(weights_of(x.shape))).sum() for x in every if "float" in str(x.dtype)), start=0.0)
-
-
 def by_burn(program: Program, feeds: dict[str, Any]) -> Gradient:
     """The gradient of a program by its float inputs."""
     numbers = [list(feeds).index(n) for n in floats_of(feeds)]
     gradient = burn.jit(burn.grad(lambda *xs: weighted(replay(program, xs), burn.constant), argnums=numbers))
     return lambda feeds: [np.asarray(g) for g in gradient(*feeds.values())]
-
-
-def by_jax(function: Any, feeds: dict[str, Any]) -> Gradient:
-    def loss(floats: Any, rest: Any) -> Any:
-        return weighted(function(**floats, **rest), jnp.asarray)
-
-    names = floats_of(feeds)
-    gradient = jax.jit(jax.grad(loss))
-
-    def of(feeds: dict[str, Any]) -> list[Any]:
-        found = gradient({n: feeds[n] for n in names}, {n: x for n, x in feeds.items() if n not in names})
-        return [np.asarray(found[n]) for n in names]
-
-    return of
 
 
 @pytest.mark.parametrize(("name", "exporter"), ALL)
@@ -77,7 +56,7 @@ def test_burn_stablehlo_burn(name: str, exporter: Exporter | None, tmp_path: Pat
     made = again.run(dict(zip((i.name for i in again.inputs), feeds.values(), strict=True)))
     assert_close(dict(zip(want, made.values(), strict=True)), want, FORWARD)
     if floats_of(feeds) and not name.startswith("light_"):
-        assert_gradients(by_burn(read_program(file), feeds)(feeds), by_burn(program, feeds), feeds)
+        Judge.of(path, feeds).check(by_burn(read_program(file), feeds), feeds)
 
 
 @pytest.mark.parametrize(("name", "exporter"), ALL)
@@ -100,7 +79,7 @@ def test_jax_burn_jax(name: str, exporter: Exporter | None) -> None:
         for number, (have, expected) in enumerate(zip(jax.tree.leaves(made), jax.tree.leaves(want), strict=True)):
             assert_close({f"{number}": np.asarray(have)}, {f"{number}": np.asarray(expected)}, FORWARD)
         if floats_of(feeds) and not name.startswith("light_"):
-            assert_gradients(by_jax(again, renamed)(renamed), by_jax(function, feeds), feeds)
+            Judge.of(path, feeds).check(by_jax(again, renamed), renamed)
 
 
 @pytest.mark.slow
@@ -109,7 +88,7 @@ def test_jax_burn_jax(name: str, exporter: Exporter | None) -> None:
 )
 def test_jax_stablehlo_burn_stablehlo_jax(name: str, tmp_path: Path) -> None:
     """A model of JAX exported by JAX, read by burn, written by burn and called by JAX, with its derivative."""
-    pytest.importorskip("flax")
+    pytest.importorskip({"equinox": "equinox", "haiku": "haiku"}.get(name.partition("_")[0], "flax"))
     from jax import export
 
     from tests.jax.models import MODELS

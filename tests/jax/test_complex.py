@@ -30,6 +30,11 @@ def positive(a: Any) -> Any:
     return a @ jnp.conj(jnp.swapaxes(a, -1, -2)) + jnp.eye(a.shape[-1], dtype=a.dtype)
 
 
+def real_dot(a: Any, b: Any) -> Any:
+    """The real part of a product."""
+    return lax.dot_general(a, b, (((1,), (0,)), ((), ())), preferred_element_type=jnp.float32)
+
+
 def _svd(a: Any) -> Any:
     u, s, v = jnp.linalg.svd(a, full_matrices=False)
     return s, (u * s[..., None, :]) @ v, jnp.conj(jnp.swapaxes(u, -1, -2)) @ u
@@ -46,7 +51,10 @@ def _qr(a: Any) -> Any:
 
 
 PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[tuple[int, ...], ...]]] = {
-    "arithmetic": (lambda a, b: (a * b - 2j, a / b, a**3, a**-1, a**b, -a, jnp.conj(a)), ((3, 4), (3, 4))),
+    "arithmetic": (
+        lambda a, b: (a * b - 2j, a / b, a**3, a**-1, a**b, a ** jnp.arange(4), -a, jnp.conj(a)),
+        ((3, 4), (3, 4)),
+    ),
     "moves": (
         lambda a: (a.T[::-1], jnp.pad(a, 1), jnp.where(a.real > 0, a, 1j), a.reshape(-1)[2:9:3], jnp.tile(a, 2)),
         ((3, 4),),
@@ -58,7 +66,10 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[tuple[int, ...], ...]]] = {
     "comparisons": (lambda a, b: (a == b, a != a, jnp.maximum(a, b), jnp.minimum(a, b), a < b), ((9,), (9,))),
     "reductions": (lambda a: (a.sum(0), a.prod(1), a.max(), a.min(0), jnp.cumsum(a, 1), jnp.cumprod(a, 0)), ((3, 5),)),
     "sorts": (lambda a: (jnp.sort(a), jnp.argsort(a), jnp.unique(a, size=5)), ((11,),)),
-    "contractions": (lambda a, b: (a @ b, jnp.vdot(a, a), lax.dot(a, b.real.astype(a.dtype))), ((3, 4), (4, 2))),
+    "contractions": (
+        lambda a, b: (a @ b, jnp.vdot(a, a), lax.dot(a, b.real.astype(a.dtype)), real_dot(a, b), real_dot(a.real, b)),
+        ((3, 4), (4, 2)),
+    ),
     "convolution": (lambda a, b: lax.conv(a, b, (1, 1), "SAME"), ((1, 2, 5, 5), (3, 2, 3, 3))),
     "indices": (
         lambda a: (a[jnp.array([0, 9, -2])], a.at[jnp.array([0, 1, 1])].multiply(2j), a.at[1].add(1j).at[0].max(1j)),
@@ -190,7 +201,7 @@ def differences(function: Callable[..., Any], *operands: Any) -> Iterator[str]:
     for name in want:
         a, b = np.asarray(want[name]), np.asarray(have[name])
         with np.errstate(all="ignore"):
-            near = accuracy._near(a, b, 32 * 1.2e-7 * accuracy._size(a) + 1.2e-38)
+            near = accuracy.near(a, b, 32 * 1.2e-7 * accuracy.size(a) + 1.2e-38)
         yield from (f"{name}{[x[i] for x in operands]}: {b[i]}, not {a[i]}" for i in np.flatnonzero(~near))
 
 

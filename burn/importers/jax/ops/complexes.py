@@ -26,7 +26,6 @@ from burn.dialect.complexes.pair import (
     integer_power,
     larger,
     leaves,
-    negated,
     of_pairs,
     rebuilt,
     smaller,
@@ -116,7 +115,7 @@ def _of_two(function: Callable[[Complex, Complex], Any]) -> Callable[..., Any]:
 UNARY: dict[str, Callable[[Complex], Any]] = {
     **{name: function for name, function in FUNCTIONS.items() if name != "conj"},
     "log2": lambda z: each(logarithm(z), lambda x: ops.div(x, like(math.log(2.0), x))),
-    "one_minus_square": lambda z: times(shifted(negated(z), 1.0), shifted(z, 1.0)),
+    "one_minus_square": lambda z: times(_from_one(z), shifted(z, 1.0)),
     "exp2": lambda z: exponential(times(z, Complex(like(math.log(2.0), z.real), like(0.0, z.real)))),
 }
 BINARY: dict[str, Callable[[Complex, Complex], Any]] = {
@@ -127,7 +126,7 @@ BINARY: dict[str, Callable[[Complex, Complex], Any]] = {
     "min": smaller,
     "mul": times,
     "ne": lambda a, b: ops.not_(equal(a, b)),
-    "pow": power,
+    "pow": lambda a, b: power(a, converted(b, type_of(a.real).dtype)),  # JAX takes a power of integers
 }
 
 
@@ -140,6 +139,11 @@ for _name, _one in UNARY.items():
     complex_primitive(_name)(_of_one(_one))
 for _name, _two in BINARY.items():
     complex_primitive(_name)(_of_two(_two))
+
+
+def _from_one(z: Complex) -> Complex:
+    """1 - z; the imaginary part 0 - 0 is +0, which chooses the side of a branch cut."""
+    return Complex(ops.sub(like(1.0, z.real), z.real), ops.sub(like(0.0, z.imag), z.imag))
 
 
 def _angle(y: Complex, x: Complex) -> Complex:
@@ -206,17 +210,19 @@ def nothing(eqn: Equation, *operands: Any, **params: Any) -> Any:
 
 # ---- contractions ------------------------------------------------------------------------------------------------------------
 @complex_primitive("dot_general", "conv_general_dilated")
-def contraction(eqn: Equation, lhs: Any, rhs: Any, **params: Any) -> Complex:
-    """Of both parts with both; a real operand has one."""
+def contraction(eqn: Equation, lhs: Any, rhs: Any, **params: Any) -> Any:
+    """Of both parts with both; a real operand has one. If real numbers are asked for, the real part."""
 
     def multiply(a: Value, b: Value) -> Value:
         return eqn.call(RULES[eqn.op], [a, b])
 
     if not isinstance(lhs, Complex):
-        return each(rhs, lambda part: multiply(lhs, part))
-    if not isinstance(rhs, Complex):
-        return each(lhs, lambda part: multiply(part, rhs))
-    return times(lhs, rhs, multiply)
+        found = each(rhs, lambda part: multiply(lhs, part))
+    elif not isinstance(rhs, Complex):
+        found = each(lhs, lambda part: multiply(part, rhs))
+    else:
+        found = times(lhs, rhs, multiply)
+    return found if is_complex(eqn.aval().dtype) else found.real
 
 
 # ---- reductions --------------------------------------------------------------------------------------------------------------
