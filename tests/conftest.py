@@ -31,8 +31,9 @@ OPTIMISED = (
     "tests/deploy/",
     "tests/e2e/",
     "tests/fuzz/test_onnx.py::test_graphs_compute_what_onnx_runtime_computes[load]",
-    "tests/onnx_suite/",
-    "tests/runtime/",
+    "tests/onnx_suite/test_suite.py::test_outcomes_are_those_listed[1]",
+    "tests/onnx_suite/test_suite.py::test_outcomes_are_those_listed[3]",
+    "tests/onnx_suite/test_suite.py::test_all",
 )
 UNOPTIMISED = ("tests/codegen/test_autotuning.py",)
 """Tests whose programs go through LLVM's IR passes, and exceptions. Those that compile much take 30 % less CPU time without

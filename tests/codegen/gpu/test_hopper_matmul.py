@@ -79,15 +79,24 @@ def test_which_matmuls_are_not_specialised(name: str) -> None:
     assert any("tl.dot(" in source.text for source in sources) and not warp_specialised(sources)
 
 
-def test_they_compile() -> None:
+QUICK = ("rows with a name", "a weight's gradient", "odd sizes")
+"""Compiled in every run: all numbers of groups that multiply a column block or two. The others are slow."""
+
+
+def test_they_fit() -> None:
     by_name = {name: warp_specialised(matmul.sources()) for name, (matmul, _) in FITTING.items()}
     shapes = {
         name: {(s["GROUPS"], s["ACROSS"]) for s in map(dict, (s.named for s in found))}
         for name, found in by_name.items()
     }
     assert shapes == {name: {number} for name, (_, number) in FITTING.items()}
-    made = compile_all([source for found in by_name.values() for source in found], HOPPER)
-    assert all(image.shared <= SHARED for image in made)
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=() if n in QUICK else pytest.mark.slow) for n in FITTING])
+def test_they_compile(name: str) -> None:
+    matmul, _ = FITTING[name]
+    made = compile_all(warp_specialised(matmul.sources()), HOPPER)
+    assert made and all(image.shared <= SHARED for image in made)
 
 
 def test_what_is_costly_behind_many_sums_is_a_kernel_of_its_own() -> None:

@@ -34,12 +34,24 @@ def all_printed(wanted: Sequence[Case], machine: str) -> list[Source]:
     return list(printed)
 
 
-@pytest.mark.parametrize("machine", [m if m == "sm_90" else pytest.param(m, marks=pytest.mark.slow) for m in MACHINES])
-def test_kinds(machine: str) -> None:
-    printed = all_printed(CASES, machine)
+def different(sources: Sequence[Source]) -> list[Source]:
+    """One of those that differ only in the alignment of their arguments."""
+    return list({source.text: source for source in reversed(sources)}.values())
+
+
+def test_kinds() -> None:
+    """On one architecture, where `test_all_kinds` also compiles for other alignments and architectures."""
+    printed = different(all_printed(CASES, "sm_90"))
     assert len(printed) >= 10
-    made = images.compile_all(printed, MACHINES[machine])
+    made = images.compile_all(printed, MACHINES["sm_90"])
     assert all(len(image.data) > 500 for image in made)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("machine", MACHINES)
+def test_all_kinds(machine: str) -> None:
+    made = images.compile_all(all_printed(CASES, machine), MACHINES[machine])
+    assert len(made) >= 10 and all(len(image.data) > 500 for image in made)
 
 
 def test_one_of_each_kind_for_another_maker() -> None:
@@ -47,11 +59,9 @@ def test_one_of_each_kind_for_another_maker() -> None:
     same matmuls and reductions as other kinds."""
     first = {case.name.split(": ")[1]: case for case in reversed(CASES) if case.name.count(": ") > 1}
     first = {kind: case for kind, case in first.items() if "attention" not in kind}
-    by_kind: dict[str, Source] = {}
-    for source in all_printed(list(first.values()), "gfx942"):
-        by_kind.setdefault(source.text, source)  # one of those that differ only in the alignment of their arguments
-    assert len(by_kind) >= 5
-    made = images.compile_all(list(by_kind.values()), MACHINES["gfx942"])
+    printed = different(all_printed(list(first.values()), "gfx942"))
+    assert len(printed) >= 5
+    made = images.compile_all(printed, MACHINES["gfx942"])
     assert all(len(image.data) > 500 for image in made)
 
 
