@@ -1,8 +1,9 @@
 """Federated averaging on loopback: devices train on digits of their own, and a server averages their parameters.
 
-burn-compile network.py:step --input images=float32[batch,64] --input labels=int64[batch] --emit shared --name net -o lib
-python run.py lib/libnet.so             # with flwr: a server, and a process for each device
-python run.py lib/libnet.so --plain     # without: devices in this process, and an average in numpy
+    python run.py lib/libnet.so             # with flwr: a server, and a process for each device
+    python run.py lib/libnet.so --plain     # without: devices in this process, and an average in numpy
+
+README.md says how the library is made.
 """
 
 from __future__ import annotations

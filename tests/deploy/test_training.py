@@ -29,11 +29,21 @@ SIZES = (16, 16, 7, 16, 4)
 
 
 @pytest.fixture(scope="module")
-def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The classifier, from seed 0."""
+def static(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the classifier's static library, from seed 0."""
     burn.manual_seed(0)
     case = CASES["classifier"]
-    return made(case.make(), case.inputs, tmp_path_factory.mktemp("training") / "net")
+    return made(case.make(), case.inputs, tmp_path_factory.mktemp("training") / "net", "static").parent
+
+
+@pytest.fixture(scope="module")
+def compiled(static: Path) -> Path:
+    """The same as a shared library."""
+    if not (compiler := shutil.which("cc")):
+        pytest.skip("there is no C compiler")
+    whole = ["-Wl,--whole-archive", "libnet.a", "-Wl,--no-whole-archive", "-lpthread", "-lm"]
+    subprocess.run([compiler, "-shared", "-o", "libnet.so", *whole], cwd=static, check=True)
+    return static / "libnet.so"
 
 
 @pytest.fixture
@@ -41,11 +51,20 @@ def trainer(compiled: Path) -> Trainer:
     return Trainer(compiled)
 
 
-@pytest.fixture
-def step() -> Step:
-    """The same step in Python."""
+@pytest.fixture(scope="module")
+def begun(tmp_path_factory: pytest.TempPathFactory) -> tuple[Step, Path]:
+    """The same step in Python, compiled once, and its checkpoint before the first step."""
     burn.manual_seed(0)
-    return CASES["classifier"].make()
+    step, path = CASES["classifier"].make(), tmp_path_factory.mktemp("begun") / "step.safetensors"
+    step.save(path)
+    return step, path
+
+
+@pytest.fixture
+def step(begun: tuple[Step, Path]) -> Step:
+    """The step from its beginning."""
+    begun[0].load(begun[1])
+    return begun[0]
 
 
 def _batches(name: str, sizes: tuple[int, ...] = SIZES) -> list[Batch]:
@@ -300,20 +319,18 @@ int main(void) {
 """
 
 
-def test_later_steps_allocate_nothing(tmp_path: Path) -> None:
+def test_later_steps_allocate_nothing(static: Path, tmp_path: Path) -> None:
     """And the files beside the library work: its header, and the example."""
     if not (compiler := shutil.which("cc")):
         pytest.skip("there is no C compiler")
-    case = CASES["classifier"]
-    made(case.make(), case.inputs, tmp_path / "net", "static")
     (tmp_path / "counted.c").write_text(COUNTED)
     wrapped = [f"-Wl,--wrap={name}" for name in ("malloc", "calloc", "realloc", "aligned_alloc", "mmap")]
-    links = ["-I", "net", "-L", "net", "-lnet", "-lpthread", "-lm"]
+    links = ["-I", static, "-L", static, "-l:libnet.a", "-lpthread", "-lm"]
     strict = ["-std=c11", "-Wall", "-Wextra", "-Werror", "-pedantic"]
     subprocess.run([compiler, "-std=c11", "counted.c", *links, *wrapped, "-o", "counted"], cwd=tmp_path, check=True)
     environment = {**os.environ, "BURN_NUM_THREADS": "1"}  # a thread that wakes late has its scratch to make
     assert subprocess.check_output([tmp_path / "counted"], text=True, env=environment) == "1 0"
-    subprocess.run([compiler, *strict, "net/main.c", *links, "-o", "example"], cwd=tmp_path, check=True)
+    subprocess.run([compiler, *strict, static / "main.c", *links, "-o", "example"], cwd=tmp_path, check=True)
     assert subprocess.check_output([tmp_path / "example"], text=True, cwd=tmp_path) == "net has made 3 steps\n"
     assert (tmp_path / "net.checkpoint.safetensors").is_file()
 
@@ -339,6 +356,7 @@ def guess(x: burn.Tensor) -> burn.Tensor:
     return x @ w.T
 
 
+@pytest.mark.slow
 def test_a_function_that_assigns_parameters(tmp_path: Path) -> None:
     trainer = Trainer(made(own, CASES["classifier"].inputs, tmp_path / "net", predict=guess))
     assert {t["name"] for t in trainer.about["state"]} == {"w", "swapped", "count"}
@@ -382,7 +400,7 @@ def test_frozen_and_foreign_parameters(tmp_path: Path) -> None:
 
 
 def test_steps_that_need_python(tmp_path: Path) -> None:
-    model = Classifier()
+    model = nn.Sequential(nn.Linear(8, 3))
     inputs = CASES["classifier"].inputs
 
     def observer(event: object, control: object) -> None:
