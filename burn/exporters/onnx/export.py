@@ -17,7 +17,7 @@ from burn.dialect.mlir import context, ir
 from burn.dialect.op import Op, source_name
 from burn.dialect.program import Program
 from burn.dialect.query import erase_dead
-from burn.dialect.types import TensorType, type_of
+from burn.dialect.types import PARTS, TensorType, type_of
 from burn.dialect.weights import Weight
 from burn.errors import ModelError, Problem, TypeMismatch
 from burn.exporters.onnx.emitters import EMITTERS, Site, emitter_for
@@ -25,6 +25,7 @@ from burn.exporters.onnx.graph import NEWEST, GraphWriter, Refused, Scope
 from burn.exporters.onnx.sizes import Sizes
 from burn.exporters.onnx.tensors import to_proto
 from burn.passes.decompose import expand
+from burn.passes.lower_complex import LowerComplex
 from onnx import helper
 
 OLDEST = 18
@@ -79,6 +80,8 @@ class Exporter:
 
     def run(self) -> tuple[onnx.ModelProto, dict[str, Weight]]:
         program = self.program
+        if not any(t.dtype in PARTS for t in (*program.input_types, *program.output_types)):
+            LowerComplex().run(program)  # ONNX has no ops for complex tensors
         self.decompose(program.block)
         erase_dead(program.block)
         self._check_names()

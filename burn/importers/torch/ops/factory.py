@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from burn.dialect import ops
-from burn.dialect.compose import broadcast_to, convert, number, number_like, part, reshape
+from burn.dialect.compose import broadcast_to, convert, number, number_like, part, reshape, times
 from burn.dialect.dims import Expr
 from burn.dialect.mlir import ir
-from burn.dialect.types import FLOATS, INTEGERS, type_of
+from burn.dialect.types import FLOATS, INTEGERS, PARTS, type_of
 from burn.importers.torch.node import Node, aten
 
 
 def filled(node: Node, value: Any) -> ir.Value:
     """The result's shape of one number."""
     type_ = node.result_type()
-    if isinstance(value, (Expr, ir.Value)):
+    if isinstance(value, (Expr, ir.Value, complex)):
         return broadcast_to(node.scalar(value), type_.shape)
     bits = int(value) if type_.dtype in INTEGERS else None
     return ops.full(shape=type_.shape, dtype=type_.dtype, value=float(value), bits=bits)
@@ -102,6 +103,14 @@ def randn(node: Node, *rest: Any, **keywords: Any) -> ir.Value:
 def _floats(node: Node, function: Any, keywords: dict[str, Any]) -> ir.Value:
     _own_generator(node, keywords)
     type_ = node.result_type()
+    if type_.dtype in PARTS:
+        parts = [
+            function(node.importer.random_key(), shape=type_.shape, dtype=PARTS[type_.dtype])
+            for _ in ("real", "imaginary")
+        ]
+        if function is ops.random_normal:  # the variance of a complex number is 1
+            parts = [times(part, math.sqrt(0.5)) for part in parts]
+        return ops.complex(*parts)
     if type_.dtype not in FLOATS:
         node.fail(f"draws floats, not {type_.dtype}")
     return function(node.importer.random_key(), shape=type_.shape, dtype=type_.dtype)

@@ -15,7 +15,7 @@ from burn.dialect import ops
 from burn.dialect.compose import broadcast_to, convert, number, number_like, transpose
 from burn.dialect.dims import Dim
 from burn.dialect.mlir import ir
-from burn.dialect.types import TensorType, type_of
+from burn.dialect.types import PARTS, TensorType, type_of
 from burn.importers.torch.node import Node, aten, higher_order
 from burn.tensors import Tensor
 from burn.tensors.base import made
@@ -41,6 +41,11 @@ def with_effects(node: Node, token: Any, op: Any, *arguments: Any, **keywords: A
 
 
 CHECKS = (torch.ops.aten._linalg_check_errors.default,)
+
+
+def adjoint_of(x: ir.Value) -> ir.Value:
+    """The matrices transposed and, if they are complex, conjugated."""
+    return ops.conj(turned(x)) if type_of(x).dtype in PARTS else turned(x)
 
 
 def turned(x: ir.Value) -> ir.Value:
@@ -165,7 +170,7 @@ def lu_solve(
     if node.result_type().elements == 0:
         return ops.full(shape=node.shape, dtype=node.dtype, value=0.0)
     if not left:
-        return turned(_by_factors(packed, pivots, turned(b), not adjoint))
+        return adjoint_of(_by_factors(packed, pivots, adjoint_of(b), not adjoint))
     return _by_factors(packed, pivots, b, adjoint)
 
 
@@ -200,8 +205,8 @@ def _by_factors(packed: ir.Value, pivots: ir.Value, b: ir.Value, transposed: boo
         return x.gather(len(wide) - 2, indices.broadcast_to(*batch).unsqueeze(-1).broadcast_to(*type_of(x.value).shape))
 
     if transposed:
-        upper = _triangular(turned(packed), b, upper=False)
-        solved = _triangular(turned(_unit(packed)), upper, upper=True)
+        upper = _triangular(adjoint_of(packed), b, upper=False)
+        solved = _triangular(adjoint_of(_unit(packed)), upper, upper=True)
         return permuted(made(solved), order.argsort(-1)).value
     lower = _triangular(packed, permuted(made(b), order).value, upper=False, unitriangular=True)
     return _triangular(packed, lower, upper=True)
@@ -261,8 +266,8 @@ def cholesky(node: Node, x: ir.Value, upper: bool = False, check_errors: bool = 
     """The lower factor, or its transpose: of the triangle that it is in. That of a matrix that is not positive definite,
     which torch refuses, has NaNs."""
     upper = keywords.get("upper", upper)
-    factor = linalg.cholesky(made(turned(x) if upper else x)).value
-    factor = turned(factor) if upper else factor
+    factor = linalg.cholesky(made(adjoint_of(x) if upper else x)).value
+    factor = adjoint_of(factor) if upper else factor
     if "_ex" not in node.op:
         return factor
     _unread(node, 1)
@@ -271,9 +276,9 @@ def cholesky(node: Node, x: ir.Value, upper: bool = False, check_errors: bool = 
 
 @aten("cholesky_solve.default", "_cholesky_solve_helper.default")
 def cholesky_solve(node: Node, b: ir.Value, factor: ir.Value, upper: bool = False) -> ir.Value:
-    """x with (l l^T) x = b, or (u^T u) x = b."""
-    lower = turned(factor) if upper else factor
-    return _triangular(turned(lower), _triangular(lower, b, upper=False), upper=True)
+    """x with (l l^H) x = b, or (u^H u) x = b."""
+    lower = adjoint_of(factor) if upper else factor
+    return _triangular(adjoint_of(lower), _triangular(lower, b, upper=False), upper=True)
 
 
 @aten("cholesky_inverse.default")

@@ -9,7 +9,7 @@ from burn.dialect.compose import check_size, convert, count, dim_value, limit, n
 from burn.dialect.compose import mean as mean_of
 from burn.dialect.dims import Dim, floordiv
 from burn.dialect.mlir import ir
-from burn.dialect.types import FLOATS, type_of
+from burn.dialect.types import FLOATS, PARTS, type_of
 from burn.importers.torch.node import Node, aten
 
 
@@ -91,8 +91,11 @@ def moments(x: ir.Value, axes: tuple[int, ...], correction: Any, keepdim: bool) 
     """(variance, mean), the sum of squared differences over n - correction."""
     centre = mean_of(x, axes, keepdims=True)
     centred = ops.sub(x, centre)
-    total = ops.reduce(ops.mul(centred, centred), kind="sum", axes=axes, keepdims=keepdim)
-    dtype = type_of(x).dtype
+    square = ops.mul(centred, centred)
+    if type_of(x).dtype in PARTS:
+        square = ops.real(ops.mul(centred, ops.conj(centred)))
+    total = ops.reduce(square, kind="sum", axes=axes, keepdims=keepdim)
+    dtype = type_of(total).dtype
     number_ = dim_value(count(type_of(x), axes), dtype)
     divisor = ops.max(ops.sub(number_, number(correction, dtype)), number(0, dtype))
     kept = centre if keepdim else reshape(centre, type_of(total).shape)
@@ -120,7 +123,7 @@ def variance(node: Node, x: ir.Value, *rest: Any, correction: Any = None, keepdi
     spread, centre = moments(value, node.axes(dim, value), 1 if correction is None else correction, keepdim)
     if "std" in node.op:
         spread = ops.root(spread)
-    spread, centre = convert(spread, dtype), convert(centre, dtype)
+    spread, centre = convert(spread, PARTS.get(dtype, dtype)), convert(centre, dtype)
     return [spread, centre] if "mean" in node.op else spread
 
 
