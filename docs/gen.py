@@ -34,7 +34,8 @@ TENSOR_FAMILIES = {
     "logic": "Comparison, logic and bits", "activations": "Activations", "conversions": "Conversion", "shapes": "Shapes",
     "manipulation": "Rearranging elements", "concatenation": "Concatenation and selection", "reductions": "Reductions",
     "statistics": "Statistics", "contractions": "Matmuls and contractions", "sorting": "Sorting and searching",
-    "indexing": "Indexing", "at": "Updates", "attending": "Attention",
+    "indexing": "Indexing", "at": "Updates", "attending": "Attention", "special": "Special functions",
+    "signals": "Samples, interpolation, distances", "grids": "Sampling grids",
 }  # fmt: skip
 """Modules of burn.tensors, and the headings of their pages."""
 

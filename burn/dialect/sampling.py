@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from itertools import product
 
 from burn.dialect import ops
-from burn.dialect.compose import broadcast_to, convert, dim_value, number, number_like, reshape
+from burn.dialect.compose import broadcast_to, convert, dim_value, number, number_like, part, reshape, transpose, wide
 from burn.dialect.dims import Dim
 from burn.dialect.dims import product as dim_product
 from burn.dialect.mlir import ir
 from burn.dialect.resize import FILTERS
-from burn.dialect.types import type_of
+from burn.dialect.types import FLOATS, type_of
 
 CUBIC_A = -0.75
 PADDINGS = ("zeros", "border", "reflection")
@@ -133,3 +133,58 @@ def sample(x: ir.Value, positions: Sequence[ir.Value], mode: str, padding: str, 
     sizes = type_of(x).shape[2:]
     axes = [taps(p, size, mode, padding, aligned) for p, size in zip(positions, sizes, strict=True)]
     return total(weighted(gather_pixels(x), axes, sizes, dtype))
+
+
+def sample_grid(x: ir.Value, grid: ir.Value, mode: str, padding: str, aligned: bool) -> ir.Value:
+    """x [n, c, d..] at grid [n, e.., k], whose coordinates in [-1, 1] name the last axis first -> [n, c, e..]. mode: "nearest",
+    "linear" or "cubic"."""
+    batch, channels, *sizes = type_of(x).shape
+    indices = type_of(grid).shape[1:-1]
+    working = wide(type_of(grid).dtype)
+    count = dim_product(indices)
+    positions = []
+    for axis, size in enumerate(sizes):
+        column = reshape(part(grid, type_of(grid).rank - 1, len(sizes) - 1 - axis, 1), (batch, count))
+        position = pixels(convert(column, working), size, aligned)
+        if mode == "nearest":
+            position = ops.round(position)
+        if padding == "border" and mode != "cubic":  # cubic neighbours are clamped one by one, as in PyTorch
+            position = clamp(position, size)
+        elif padding == "reflection":
+            position = reflect(position, size, aligned)
+        positions.append(position)
+    dtype = type_of(x).dtype
+    value_type = wide(dtype) if dtype in FLOATS else "float32"
+    if mode == "nearest":
+        value_type = dtype
+    return reshape(
+        convert(sample(x, positions, mode, padding, aligned, value_type), dtype), (batch, channels, *indices)
+    )
+
+
+def pixels(x: ir.Value, size: Dim, aligned: bool) -> ir.Value:
+    """A coordinate in [-1, 1] in pixels: the ends are the outer pixels' centres if `aligned`, else their borders."""
+    dtype = type_of(x).dtype
+    one, half = number(1.0, dtype), number(0.5, dtype)
+    if aligned:
+        return ops.mul(ops.mul(ops.add(x, one), half), dim_value(size - 1, dtype))
+    return ops.mul(ops.sub(ops.mul(ops.add(x, one), dim_value(size, dtype)), one), half)
+
+
+def affine_points(theta: ir.Value, sizes: tuple[Dim, ...], aligned: bool) -> ir.Value:
+    """theta [n, k, k + 1] applied to the homogeneous coordinates of every pixel of k axes -> [n, sizes.., k]."""
+    rank, dtype = len(sizes), type_of(theta).dtype
+    columns = []
+    for axis in reversed(range(rank)):
+        steps = ops.iota(shape=(*sizes, 1), axis=axis, dtype="float64")
+        if aligned:
+            step = ops.div(number(2.0, "float64"), dim_value(sizes[axis] - 1, "float64"))
+            coordinate = ops.sub(ops.mul(steps, step), number(1.0, "float64"))
+        else:
+            odd = ops.add(ops.mul(steps, number(2.0, "float64")), number(1.0, "float64"))
+            coordinate = ops.sub(ops.div(odd, dim_value(sizes[axis], "float64")), number(1.0, "float64"))
+        columns.append(coordinate)
+    columns.append(ops.full(shape=(*sizes, 1), dtype="float64", value=1.0))
+    indices = convert(ops.concat(columns, axis=rank), dtype)
+    out = ops.dot_general(theta, indices, lhs_contract=(2,), rhs_contract=(rank,))  # [n, k, d..]
+    return transpose(out, (0, *range(2, rank + 2), 1))

@@ -280,7 +280,8 @@ def polygamma(n: int, x: Value) -> Value:
     if n == 0:
         return digamma(x)
     sign = 1.0 if n % 2 else -1.0
-    return ops.mul(zeta(_c(n + 1, x), x), _c(sign * math.factorial(n), x))
+    total = _where(ops.eq(x, _c(math.inf, x)), 0.0, zeta(_c(n + 1, x), x))
+    return ops.mul(total, _c(sign * math.factorial(n), x))
 
 
 def erfc(x: Value) -> Value:

@@ -12,7 +12,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from burn.tensors import Tensor, attending, complexes, concatenation, creation, promotion
+from burn.tensors import Tensor, attending, complexes, concatenation, creation, grids, promotion, signals, special
 from burn.tensors.aliases import accepting
 from burn.tensors.promotion import first_operand
 
@@ -31,7 +31,9 @@ FREE: dict[str, Callable[..., Any]] = {
         creation.one_hot, creation.asarray, promotion.from_dlpack, creation.broadcast_tensors, concatenation.concat,
         concatenation.stack, concatenation.hstack, concatenation.vstack, concatenation.where, concatenation.einsum,
         attending.scaled_dot_product_attention, complexes.complex, complexes.polar, complexes.real, complexes.imag,
-        complexes.is_complex,
+        complexes.is_complex, special.erfc, special.erfinv, special.lgamma, special.digamma, special.polygamma, signals.var_mean,
+        signals.cov, signals.corrcoef, signals.histogram, signals.interp, signals.convolve, signals.cdist, signals.segment_sum,
+        grids.grid_sample, grids.affine_grid,
     )
 } | {"concatenate": concatenation.concat, "cat": concatenation.concat}  # fmt: skip
 """Functions that are not methods."""

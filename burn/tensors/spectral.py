@@ -1,11 +1,13 @@
 """Derivatives of eigenvectors, singular vectors and pseudo-inverses by their closed forms.
 
 Step-by-step differentiation of Jacobi's rotations would lose the gradients through pairs of columns that are never rotated: at
-diagonal matrices, the derivatives with respect to all off-diagonal elements. If a formula divides by a difference of equal
-eigenvalues, the derivative does not exist, and the result is NaN or infinite, as in PyTorch. Two vectors whose cotangents are
-zero are not divided, so that the first components of a matrix of low rank have derivatives. Sources: Giles, "Collected matrix
-derivative results" (2008); Townsend, "Differentiating the singular value decomposition" (2016); Golub and Pereyra, "The
-differentiation of pseudo-inverses" (1973).
+diagonal matrices, the derivatives with respect to all off-diagonal elements. The vectors of equal values have no derivative, as
+any basis of their space will do. A formula that divides by a difference of equal values takes 0 instead of the quotient: what
+would rotate the basis within the space counts as constant, as in JAX's svd. Derivatives stay finite, and are exact for functions
+of the values, and of the space as a whole. The same holds for the left vectors of singular values of 0. Two vectors whose
+cotangents are zero are not divided, so that the first components of a matrix of low rank have derivatives. Sources: Giles,
+"Collected matrix derivative results" (2008); Townsend, "Differentiating the singular value decomposition" (2016); Golub and
+Pereyra, "The differentiation of pseudo-inverses" (1973).
 """
 
 from __future__ import annotations
@@ -13,7 +15,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from burn.dialect import compose
+from burn.tensors.base import made
 from burn.tensors.creation import eye
+from burn.tensors.jacobi import EPSILON
 
 if TYPE_CHECKING:
     from burn.tensors.tensor import Tensor
@@ -51,12 +56,14 @@ def svd_gradient(
         turned = _skew(vectors.mH @ g) * _inverse_gaps(s * s, g) * s.unsqueeze(2 if left else 1)
         inner = turned if inner is None else inner + turned
     if of_u is not None and x.is_complex:  # the phase that both vectors of a pair share
-        phases = _skew(u.mH @ of_u).diagonal(0, 1, 2) / (s * 2.0)
+        some = _nonzero(s)
+        phases = some.where(_skew(u.mH @ of_u).diagonal(0, 1, 2) / (some.where(s, 1.0) * 2.0), 0.0)
         inner = phases.unsqueeze(2) * eye(n, dtype=x.dtype) + inner
     assert inner is not None
     result = u @ inner
     if of_u is not None and x.type.shape[1] != n:
-        beside = (of_u == 0).where(0.0, of_u / s.unsqueeze(1))
+        some = _nonzero(s).unsqueeze(1)
+        beside = some.where(of_u / some.where(s.unsqueeze(1), 1.0), 0.0)
         result = result + (beside - u @ (u.mH @ beside))
     return (result @ v.mH,)
 
@@ -80,12 +87,21 @@ def _skew(x: Tensor) -> Tensor:
 
 
 def _inverse_gaps(values: Tensor, cotangent: Tensor) -> Tensor:
-    """1 / (value j - value i): [batch, n] -> [batch, n, n]. It is 0 on the diagonal, and where columns i and j of the vectors'
-    cotangent [batch, m, n] are both zero."""
+    """1 / (value j - value i): [batch, n] -> [batch, n, n]. It is 0 on the diagonal, for values that are equal but for
+    rounding, and where columns i and j of the vectors' cotangent [batch, m, n] are both zero."""
     unused = (cotangent == 0).all(1)
-    zero = eye(values.type.shape[1], dtype="bool") | (unused.unsqueeze(1) & unused.unsqueeze(2))
-    gaps = zero.where(1.0, values.unsqueeze(1) - values.unsqueeze(2))
-    return zero.where(0.0, gaps.reciprocal())
+    differences = values.unsqueeze(1) - values.unsqueeze(2)
+    size = values.type.shape[1]
+    near = values.abs().norm(float("inf"), 1, keepdims=True).unsqueeze(2) * EPSILON[values.dtype]
+    equal = differences.abs() <= near * made(compose.dim_value(size, values.dtype))
+    zero = eye(size, dtype="bool") | (unused.unsqueeze(1) & unused.unsqueeze(2)) | equal
+    return zero.where(0.0, zero.where(1.0, differences).reciprocal())
+
+
+def _nonzero(s: Tensor) -> Tensor:
+    """True for singular values that are more than rounding of the largest: [batch, n]."""
+    near = s.norm(float("inf"), 1, keepdims=True) * EPSILON[s.dtype] * made(compose.dim_value(s.type.shape[1], s.dtype))
+    return s > near
 
 
 def _diagonal(x: Tensor) -> Tensor:

@@ -23,7 +23,14 @@ from hypothesis import strategies as st
 import burn
 from burn.lazy import evaluate
 from burn.tensors.functions import NAMES, methods
-from tests.api import test_attention_function, test_creation, test_linalg, test_random, test_tensor_objects
+from tests.api import (
+    test_attention_function,
+    test_creation,
+    test_linalg,
+    test_random,
+    test_samples,
+    test_tensor_objects,
+)
 from tests.api.rows import BOOL, CONVERSIONS, FLOATS, INTS, ROWS, UINTS, Row
 
 EPSILON = {"float64": 2.0**-52, "float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
@@ -41,6 +48,26 @@ ELSEWHERE = {
         test_tensor_objects,
     ),
     "Tensor.trace": test_tensor_objects,
+    **dict.fromkeys(
+        (
+            "erfc",
+            "erfinv",
+            "lgamma",
+            "digamma",
+            "polygamma",
+            "var_mean",
+            "cov",
+            "corrcoef",
+            "histogram",
+            "interp",
+            "convolve",
+            "cdist",
+            "segment_sum",
+            "grid_sample",
+            "affine_grid",
+        ),
+        test_samples,
+    ),
 }
 """Names that need tests of their own, and the module that has them."""
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from burn.dialect import ops
-from burn.dialect.compose import broadcast_to, convert, dim_value, number, part, reshape, transpose, wide
+from burn.dialect.compose import broadcast_to, dim_value, number, reshape
 from burn.dialect.deformable import deformed
 from burn.dialect.dims import Dim, dim_max, dim_min, floordiv, product
 from burn.dialect.image import PIXEL_FORMATS
 from burn.dialect.mlir import ir
-from burn.dialect.sampling import PADDINGS, clamp, reflect, sample
-from burn.dialect.types import FLOATS, type_of
+from burn.dialect.sampling import PADDINGS, affine_points, sample_grid
+from burn.dialect.types import type_of
 from burn.importers.onnx.node import Node, onnx_op
 from burn.importers.onnx.ops.windows import window_options
 
@@ -28,41 +28,10 @@ def grid_sample(node: Node) -> ir.Value:
     if padding not in PADDINGS:
         node.fail(f"'{padding}' is none of {', '.join(PADDINGS)}", "padding_mode")
     mode, aligned = MODES[mode], node.int("align_corners", 0) == 1
-    batch, channels, *sizes = type_of(x).shape
-    indices = type_of(grid).shape[1:-1]
-    named = type_of(grid).shape[-1]
+    sizes, named = type_of(x).shape[2:], type_of(grid).shape[-1]
     if isinstance(named, int) and named != len(sizes):
         node.fail(f"a grid {type_of(grid)} does not have coordinates for {len(sizes)} spatial axes")
-    working = wide(type_of(grid).dtype)
-    count = product(indices)
-    positions = []
-    for axis, size in enumerate(sizes):
-        column = reshape(part(grid, type_of(grid).rank - 1, len(sizes) - 1 - axis, 1), (batch, count))
-        position = pixels(convert(column, working), size, aligned)
-        if mode == "nearest":
-            position = ops.round(position)
-        if (
-            padding == "border" and mode != "cubic"
-        ):  # there each neighbour is at the border by itself, as PyTorch has it
-            position = clamp(position, size)
-        elif padding == "reflection":
-            position = reflect(position, size, aligned)
-        positions.append(position)
-    dtype = type_of(x).dtype
-    value_type = wide(dtype) if dtype in FLOATS else "float32"
-    if mode == "nearest":
-        value_type = dtype
-    out = convert(sample(x, positions, mode, padding, aligned, value_type), dtype)
-    return reshape(out, (batch, channels, *indices))
-
-
-def pixels(x: ir.Value, size: Dim, aligned: bool) -> ir.Value:
-    """A coordinate in [-1, 1] in pixels: the ends are the outer pixels' centres if `aligned`, else their borders."""
-    dtype = type_of(x).dtype
-    one, half = number(1.0, dtype), number(0.5, dtype)
-    if aligned:
-        return ops.mul(ops.mul(ops.add(x, one), half), dim_value(size - 1, dtype))
-    return ops.mul(ops.sub(ops.mul(ops.add(x, one), dim_value(size, dtype)), one), half)
+    return sample_grid(x, grid, mode, padding, aligned)
 
 
 @onnx_op("AffineGrid", ranks=(3, 1))
@@ -70,26 +39,10 @@ def affine_grid(node: Node) -> ir.Value:
     """theta [n, k, k + 1] applied to the homogeneous coordinates of every pixel -> [n, d.., k]."""
     theta = node.required(0)
     sizes = node.read_dims(1, minimum=1)[2:]
-    batch, rank = type_of(theta).shape[0], len(sizes)
+    rank = len(sizes)
     if type_of(theta).shape[1:] != (rank, rank + 1):
         node.fail(f"theta {type_of(theta)} does not transform {rank} coordinates")
-    aligned = node.int("align_corners", 0) == 1
-    dtype = type_of(theta).dtype
-    columns = []
-    for axis in reversed(range(rank)):
-        steps = ops.iota(shape=(*sizes, 1), axis=axis, dtype="float64")
-        if aligned:
-            step = ops.div(number(2.0, "float64"), dim_value(sizes[axis] - 1, "float64"))
-            coordinate = ops.sub(ops.mul(steps, step), number(1.0, "float64"))
-        else:
-            odd = ops.add(ops.mul(steps, number(2.0, "float64")), number(1.0, "float64"))
-            coordinate = ops.sub(ops.div(odd, dim_value(sizes[axis], "float64")), number(1.0, "float64"))
-        columns.append(coordinate)
-    columns.append(ops.full(shape=(*sizes, 1), dtype="float64", value=1.0))
-    indices = convert(ops.concat(columns, axis=rank), dtype)
-    out = ops.dot_general(theta, indices, lhs_contract=(2,), rhs_contract=(rank,))  # [n, k, d..]
-    assert type_of(out).shape == (batch, rank, *sizes)
-    return transpose(out, (0, *range(2, rank + 2), 1))
+    return affine_points(theta, tuple(sizes), node.int("align_corners", 0) == 1)
 
 
 @onnx_op("CenterCropPad")
