@@ -58,7 +58,7 @@ ROWS = {
 }
 
 
-@pytest.mark.parametrize("name", ROWS)
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[] if n == "swa" else pytest.mark.slow) for n in ROWS])
 def test_the_numbers_are_torchs(name: str) -> None:
     make, average, start, every = ROWS[name]
     ours, theirs = twins()

@@ -71,7 +71,11 @@ def muon64(p: np.ndarray, g: np.ndarray, m: np.ndarray, options: dict[str, Any])
     return p * (1 - 0.02 * o["weight_decay"]) - 0.02 * scale * (x.T if tall else x), m
 
 
-@pytest.mark.parametrize("options", MUONS, ids=["default", "plain", "adjusted"])
+@pytest.mark.parametrize(
+    "options",
+    [MUONS[0], pytest.param(MUONS[1], marks=pytest.mark.slow), pytest.param(MUONS[2], marks=pytest.mark.slow)],
+    ids=["default", "plain", "adjusted"],
+)
 def test_muon_beside_adamw(options: dict[str, Any]) -> None:
     """Gradients from PyTorch; Muon in float64 numpy, and PyTorch's own to the accuracy of its bfloat16."""
     torch = pytest.importorskip("torch")
@@ -114,6 +118,7 @@ def test_muon_beside_adamw(options: dict[str, Any]) -> None:
         np.testing.assert_allclose(copy.detach().numpy(), m.detach().numpy(), atol=0.02)
 
 
+@pytest.mark.slow
 def test_resumed_with_the_same_bits(tmp_path: Path) -> None:
     """In a Learner with clipping, half precision and a parameter that is frozen on the way."""
 

@@ -44,8 +44,10 @@ def made(**options: Any) -> tuple[Net, burn.train.Step]:
 
 @pytest.mark.parametrize(
     ("sizes", "options"),
-    [((1, 4, 2), {}), ((3, 3), {"clip_norm": 0.1, "precision": "bfloat16"}), ((5, 0), {"precision": "float16"}),
-     ((2, 1, 7, 1), {"memory": "1 MB"})],
+    [((1, 4, 2), {}),
+     pytest.param((3, 3), {"clip_norm": 0.1, "precision": "bfloat16"}, marks=pytest.mark.slow),
+     pytest.param((5, 0), {"precision": "float16"}, marks=pytest.mark.slow),
+     pytest.param((2, 1, 7, 1), {"memory": "1 MB"}, marks=pytest.mark.slow)],
     ids=["unequal", "bfloat16", "one, float16", "memory"],
 )  # fmt: skip
 def test_as_one_batch(sizes: tuple[int, ...], options: dict[str, Any]) -> None:

@@ -134,6 +134,9 @@ def test_the_rate_finder() -> None:
     assert train.RateCurve([1.0] * 4, [1.0] * 4, [1.0] * 4).suggestion is None
 
 
+MODES: list[dict[str, Any]] = [{"accumulate": 2}, {"precision": "bfloat16"}, {"accumulate_batches": 2}]
+
+
 class Fragile(nn.Module):
     """A logarithm of something that is negative for some batches."""
 
@@ -147,8 +150,8 @@ class Fragile(nn.Module):
 
 @pytest.mark.parametrize(
     "options",
-    [{}, {"accumulate": 2}, {"precision": "bfloat16"}, {"accumulate_batches": 2}],
-    ids=lambda o: "".join(o) or "plain",
+    [{}, *(pytest.param(o, marks=pytest.mark.slow) for o in MODES)],
+    ids=["plain", *("".join(o) for o in MODES)],
 )
 def test_an_anomaly_names_the_op_and_the_line(options: dict[str, Any]) -> None:
     net = Fragile()

@@ -17,7 +17,7 @@ from burn.errors import TypeMismatch
 from burn.nn.adapt.apply import adapters
 from burn.quantization import quantize_module
 
-SWEEP = int(os.environ.get("BURN_SWEEP", "12"))
+SWEEP = int(os.environ.get("BURN_SWEEP", "6"))
 SEED = int(os.environ.get("BURN_SWEEP_SEED", "0"))
 
 
@@ -145,7 +145,11 @@ def test_shared_layers_and_tied_weights() -> None:
 
 @pytest.mark.parametrize(
     ("weights", "options"),
-    [("", {"accumulate": 3}), ("int4", {"precision": "bfloat16"}), ("int8", {"memory": "1 MB"})],
+    [
+        pytest.param("", {"accumulate": 3}, marks=pytest.mark.slow),
+        ("int4", {"precision": "bfloat16"}),
+        pytest.param("int8", {"memory": "1 MB"}, marks=pytest.mark.slow),
+    ],
     ids=["float, accumulate", "int4, bfloat16", "int8, memory"],
 )
 def test_only_adapters_train(weights: str, options: dict[str, Any]) -> None:
@@ -188,6 +192,7 @@ def test_half_precision_bases_and_export(tmp_path: Any) -> None:
         np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_resumed_with_the_same_bits(tmp_path: Any) -> None:
     def learner(folder: str) -> burn.train.Learner:
         burn.manual_seed(3)

@@ -35,13 +35,22 @@ KINDS: dict[str, tuple[Any, Any]] = {
 }  # fmt: skip
 
 
+QUICK = (("linear", "weight"), ("transposed", "spectral"))
+"""Rows of every test run; the others are slow."""
+
+
 def plain(theirs: Any) -> dict[str, np.ndarray]:
     return {name: tensor.detach().numpy().copy() for name, tensor in theirs.state_dict().items()}
 
 
-@pytest.mark.covering
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("layer", LAYERS)
+ROWS = [
+    pytest.param(layer, kind, marks=[] if (layer, kind) in QUICK else pytest.mark.slow)
+    for layer in LAYERS
+    for kind in KINDS
+]
+
+
+@pytest.mark.parametrize(("layer", "kind"), ROWS)
 def test_as_torch(layer: str, kind: str) -> None:
     make, make_theirs, shape, dim = LAYERS[layer]
     ours_of, theirs_of = KINDS[kind]
