@@ -247,13 +247,15 @@ def _transformed(x: Tensor, n: Dim | None, axis: int, norm: str, inverse: bool) 
     return complex_of(real, imaginary).moveaxis(-1, index)
 
 
-def _lengths(x: Tensor, s: Sequence[Dim] | None, axes: Sequence[int] | None) -> tuple[list[Dim | None], list[int]]:
+def _lengths(
+    x: Tensor, s: Sequence[Dim | None] | None, axes: Sequence[int] | None
+) -> tuple[list[Dim | None], list[int]]:
     if axes is None and s is not None and len(s) > x.ndim:
         raise TypeMismatch("a transform has a length for each axis", [f"{len(s)} lengths for {x.type}"])
     if axes is None:
         axes = range(x.ndim) if s is None else range(x.ndim - len(s), x.ndim)
     positions = [x._axis(a) for a in axes]
-    lengths = [None] * len(positions) if s is None else list(s)
+    lengths: list[Dim | None] = [*s] if s is not None else [None for _ in positions]
     if len(lengths) != len(positions) or not positions:
         raise TypeMismatch("a transform has a length for each axis", [f"{len(lengths)} for axes {list(axes)}"])
     return lengths, positions

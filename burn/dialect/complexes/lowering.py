@@ -223,12 +223,12 @@ class Lowering:
             real = TensorType(part, (*type_.shape, 2))
             self._split(result, ops.weight(key=op.key, shape=real.shape, dtype=real.dtype))
         elif type_.elements == 1:
-            element = weights.get(op.key).reshape(-1)[0]
+            element: complex = weights.get(op.key).reshape(-1)[0].item()
             self.pairs[result] = Complex(
                 *(pair.full(TensorType(part, type_.shape), float(x)) for x in (element.real, element.imag))
             )
         else:
-            array = np.ascontiguousarray(weights.get(op.key))
+            array: Any = np.ascontiguousarray(weights.get(op.key))
             self.pairs[result] = Complex(
                 *(
                     ops.weight(
@@ -254,7 +254,8 @@ class Lowering:
 
     def _loop(self, op: Loop) -> None:
         """Moves the body to a loop of parts if a value is complex. The old arguments stay until nothing uses them."""
-        old, results, count = op.operation.regions[0].blocks[0], list(op.operation.results), len(op.carried)
+        carried: Any = op.carried
+        old, results, count = op.operation.regions[0].blocks[0], list(op.operation.results), len(carried)
         arguments = list(old.arguments)
         if not any(map(is_complex, (*results, *arguments))):
             self._block(old)
@@ -263,7 +264,7 @@ class Lowering:
         made = Loop.create(
             op.trips,
             op.condition,
-            self._parts(op.carried),
+            self._parts(carried),
             result_types=_doubled(results),
             scans=scans,
             symbols=op.symbols,

@@ -168,7 +168,7 @@ def mul(a: Complex, b: Complex) -> Complex:
 
 def _is_zero(x: Value) -> bool:
     number = written(x)
-    return number == 0.0 and math.copysign(1.0, number) > 0
+    return number is not None and number == 0.0 and math.copysign(1.0, number) > 0
 
 
 @pair_rule("div")
