@@ -31,7 +31,7 @@ def loss(model: nn.Module, x: burn.Tensor, y: burn.Tensor) -> burn.Tensor:
 
 
 def rows(rng: np.random.Generator, count: int, length: int) -> tuple[np.ndarray, np.ndarray]:
-    """Ids and targets, of which about half are 0, which does not count."""
+    """Ids and targets. About half of the targets are 0, which does not count."""
     y = rng.integers(1, 9, (count, length)) * rng.integers(0, 2, (count, length))
     return rng.integers(0, 9, (count, length)), y
 

@@ -113,9 +113,9 @@ _STRIDES: dict[str, Any] = {"strides": (1, 1), "dilations": (1, 1), "low": (0, 0
 
 
 class MSSSIM(SSIM):
-    """SSIM over several scales (Wang et al., 2003): the product of the contrast-structures of all scales but the last and
-    the SSIM of the last, each clipped at 0 and raised to its weight. Between scales images are averaged over 2 x 2 pixels.
-    Images have at least (window - 1) 2^(scales - 1) + 1 pixels an axis."""
+    """SSIM over several scales (Wang et al., 2003). It is the product of the contrast-structures of all scales but the last,
+    and the SSIM of the last. Each factor is clipped at 0 and raised to its weight. Between scales images are averaged over
+    2 x 2 pixels. Images have at least (window - 1) 2^(scales - 1) + 1 pixels an axis."""
 
     WEIGHTS = (0.0448, 0.2856, 0.3001, 0.2363, 0.1333)
 
