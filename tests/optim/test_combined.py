@@ -57,17 +57,21 @@ def muon64(p: np.ndarray, g: np.ndarray, m: np.ndarray, options: dict[str, Any])
         "coefficients": (3.4445, -4.7750, 2.0315),
     }
     o |= options
+    # pyrefly: ignore  # narrower than what is passed
     m = m + (g - m) * (1 - o["momentum"])
     x = g + (m - g) * o["momentum"] if o["nesterov"] else m
     tall = x.shape[0] > x.shape[1]
     x = x.T if tall else x
     x = x / max(float(np.linalg.norm(x)), 1e-7)
+    # pyrefly: ignore  # narrower than what is passed
     a, b, c = o["coefficients"]
+    # pyrefly: ignore  # narrower than what is passed
     for _ in range(o["rounds"]):
         square = x @ x.T
         x = a * x + (b * square + c * square @ square) @ x
     rows, columns = p.shape
     scale = max(1, rows / columns) ** 0.5 if "adjust" not in o else 0.2 * max(rows, columns) ** 0.5
+    # pyrefly: ignore  # narrower than what is passed
     return p * (1 - 0.02 * o["weight_decay"]) - 0.02 * scale * (x.T if tall else x), m
 
 
@@ -175,6 +179,7 @@ def test_rates_state_and_what_is_refused() -> None:
     with pytest.raises(TypeMismatch, match="is no parameter that it trains"):
         optimizer.update({"nothing": burn.ones(2)})
     with pytest.raises(TypeMismatch, match="match_rms_adamw"):
+        # pyrefly: ignore  # narrower than what is passed
         optim.Muon(net.wide.freeze("bias"), adjust="other")
     net = Net()
     net.freeze("embed|bias")

@@ -184,6 +184,7 @@ def test_anomalies_of_infinities_and_what_is_refused() -> None:
         ({"anomaly": True, "precision": "float16"}, "float16"),
     ):
         with pytest.raises(TypeMismatch, match=told):
+            # pyrefly: ignore  # of arguments of several types
             learner(**wrong)
 
 
@@ -223,6 +224,7 @@ def test_several_batches_make_a_step(tmp_path: Path) -> None:
         {"accumulate_batches": 2, "step": print},
     ):
         with pytest.raises(TypeMismatch, match="accumulate_batches"):
+            # pyrefly: ignore  # of arguments of several types
             learner(**wrong)
     with pytest.raises(BurnError, match="entry 0 of the batch holds NaN"):
         still(accumulate_batches=2).fit([parts[0], (np.full((2, 4), np.nan, np.float32), parts[3][1])], epochs=1)

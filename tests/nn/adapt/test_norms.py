@@ -26,6 +26,7 @@ KINDS: dict[str, tuple[Any, Any]] = {
     "weight": (lambda m, d: nn.adapt.weight_norm(m, "weight", dim=d), lambda m, d: parametrizations.weight_norm(m, dim=d)),
     "weight, all": (
         lambda m, d: nn.adapt.weight_norm(m, "weight", dim=None),
+        # pyrefly: ignore  # narrower than what is passed
         lambda m, d: parametrizations.weight_norm(m, dim=None),
     ),
     "spectral": (
