@@ -140,7 +140,7 @@ def rfftfreq(n: Dim, d: float = 1.0, dtype: str = "float32") -> Tensor:
 
 
 def fftshift(x: Any, axes: int | Sequence[int] | None = None) -> Tensor:
-    """The halves of axes (of all, by default) exchanged, so that the number of frequency 0 comes to index n // 2."""
+    """Axes (all, by default) rotated so that frequency 0 comes to index n // 2."""
     return _shifted(x, axes, -1)
 
 

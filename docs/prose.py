@@ -52,7 +52,7 @@ COMMENT = re.compile(
     re.DOTALL,
 )
 """A comment of Python, or a string, as that may hold a `#`. The module `tokenize` takes 50 times as long."""
-PRAGMA = re.compile(r"(type:|noqa|pyright:|fmt:|ruff)")
+PRAGMA = re.compile(r"(type:|noqa|pyright:|pyrefly:|fmt:|ruff)")
 FENCE = re.compile(r"^```.*?^```|^    .*?$|^\|.*?$|^#.*?$|<[^>]+>", re.MULTILINE | re.DOTALL)
 
 

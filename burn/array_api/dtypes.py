@@ -132,7 +132,7 @@ def can_cast(from_: Any, to: Any, /) -> Any:
 
 
 def result_type(*arrays_and_dtypes: Any) -> ElementType:
-    """The promoted element type of tensors, element types and Python numbers, at least one of which is not a number."""
+    """The promoted element type of tensors, element types and Python numbers. Raises TypeMismatch if all are numbers."""
     numbers = [a for a in arrays_and_dtypes if isinstance(a, (builtins.bool, int, float, complex))]
     dtypes = [dtype_of(a) for a in arrays_and_dtypes if not isinstance(a, (builtins.bool, int, float, complex))]
     if not dtypes:

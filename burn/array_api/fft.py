@@ -82,7 +82,7 @@ def rfftfreq(n: Any, /, *, d: float = 1.0, dtype: Any = None, device: Any = None
 
 
 def fftshift(x: Tensor, /, *, axes: int | Sequence[int] | None = None) -> Tensor:
-    """The halves of axes exchanged, so that the number of frequency 0 is in the middle."""
+    """Axes rotated so that frequency 0 is in the middle."""
     return transforms.fftshift(x, axes)
 
 

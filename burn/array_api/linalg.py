@@ -50,7 +50,7 @@ def cholesky(x: Tensor, /, *, upper: bool = False) -> Tensor:
 
 
 def cross(x1: Tensor, x2: Tensor, /, *, axis: int = -1) -> Tensor:
-    """The cross products of vectors of 3 elements along an axis; the other axes broadcast."""
+    """The vector cross product of 3 elements along an axis; the other axes broadcast."""
     a, b = constant(x1), constant(x2)
     return a.moveaxis(axis, -1).cross(b.moveaxis(axis, -1)).moveaxis(-1, axis)
 

@@ -26,7 +26,7 @@ def tensordot(x1: Tensor, x2: Tensor, /, *, axes: int | tuple[Sequence[int], Seq
 
 
 def vecdot(x1: Tensor, x2: Tensor, /, *, axis: int = -1) -> Tensor:
-    """The inner products of vectors along an axis, those of x1 conjugated; the other axes broadcast. Raises TypeMismatch for
+    """The inner product along an axis, with x1 conjugated; the other axes broadcast. Raises TypeMismatch for
     vectors of two lengths."""
     a: Any
     a, b = together(constant(x1), constant(x2))

@@ -1,4 +1,4 @@
-"""Statistical and utility functions of the array API standard. Sums and products of integers are int64 or uint64."""
+"""Statistical and utility functions of the array API standard. The sum and prod of integers are int64 or uint64."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Axes = int | tuple[int, ...] | None
 
 
 def _summed(x: Any, dtype: Any) -> tuple[Tensor, str]:
-    """The operand in the type in which a sum or a product is computed, and the type of the result."""
+    """The operand in the type in which sum or prod accumulates, and the type of the result."""
     given = constant(x)
     kind = DTYPES[given.dtype].kind
     default = {"bool": "int64", "int": "int64", "uint": "uint64"}.get(kind, given.dtype)
@@ -70,7 +70,7 @@ def cumulative_sum(
 def cumulative_prod(
     x: Tensor, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
 ) -> Tensor:
-    """The products of the elements up to each along an axis; with `include_initial`, after a 1."""
+    """`prod` of the elements up to each along an axis; with `include_initial`, after a 1."""
     return _cumulative("cumprod", x, axis, dtype, 1 if include_initial else None)
 
 

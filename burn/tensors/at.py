@@ -34,8 +34,8 @@ class Updates(Indexing):
 
     def __setitem__(self, index: Any, value: Any) -> None:
         """x[i] = v: this tensor object has the elements of `x.at[i].set(v)` from here on. Other tensors keep theirs, also those
-        made by indexing this one. Raises TypeMismatch for values whose element type does not promote to the tensor's, for an
-        argument of a traced function, and in a region for a tensor of the code around it."""
+        made by indexing this one. Raises TypeMismatch for values whose element type does not promote to the tensor's. It also
+        refuses arguments of traced functions and, in a region, tensors of the code around it."""
         x = made(self.value)
         values = x.at[index].set(_fitting(value, x.dtype))
         self._rebind(values)

@@ -72,7 +72,7 @@ def histogram(x: Any, bins: int = 10, low: float | None = None, high: float | No
     first, last = (flat.min() if low is None else low), (flat.max() if high is None else high)
     first, last = together(first, constant(last, flat.dtype))
     first, last = first.astype("float64"), last.astype("float64")
-    same = first == last  # numpy takes half a unit to both sides
+    same = first == last  # numpy takes half a unit below and above
     first, last = same.where(first - 0.5, first), same.where(last + 0.5, last)
     steps = made(build.iota(shape=(bins + 1,), axis=0, dtype="float64"))
     edges = (steps == bins).where(last, first + steps * ((last - first) / bins)).astype(flat.dtype)

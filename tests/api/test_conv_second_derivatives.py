@@ -53,5 +53,5 @@ def _wanted(x: np.ndarray, w: np.ndarray) -> list[np.ndarray]:
 
     given = tuple(torch.from_numpy(a).double() for a in (x, w))
     gradients = torch.autograd.functional.vjp(loss, given)[1]
-    products = torch.autograd.functional.hvp(loss, given, tuple(map(torch.ones_like, given)))[1]
-    return [each.numpy() for each in (*gradients, *products)]
+    second = torch.autograd.functional.hvp(loss, given, tuple(map(torch.ones_like, given)))[1]
+    return [each.numpy() for each in (*gradients, *second)]

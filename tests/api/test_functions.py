@@ -32,6 +32,8 @@ from tests.api import (
     test_tensor_objects,
 )
 from tests.api.rows import BOOL, CONVERSIONS, FLOATS, INTS, ROWS, UINTS, Row
+from tests.complex import test_fft, test_tensors
+from tests.complex import test_functions as test_complex_functions
 
 EPSILON = {"float64": 2.0**-52, "float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
 SIZES = (0, 1, 2, 3, 5, 7)
@@ -67,6 +69,20 @@ ELSEWHERE = {
             "affine_grid",
         ),
         test_samples,
+    ),
+    **dict.fromkeys(
+        ("complex", "real", "imag", "conj", "polar", "is_complex", "view_as_complex", "view_as_real"), test_tensors
+    ),
+    **dict.fromkeys(("angle", "conjugate"), test_complex_functions),
+    **dict.fromkeys(
+        (
+            f"fft.{name}"
+            for name in (
+                *("fft2", "ifft2", "rfft2", "irfft2", "fftn", "ifftn", "rfftn", "irfftn"),
+                *("hfft", "ihfft", "istft"),
+            )
+        ),
+        test_fft,
     ),
 }
 """Names that need tests of their own, and the module that has them."""

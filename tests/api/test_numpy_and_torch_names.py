@@ -61,8 +61,8 @@ def test_functions_that_ask_for_facts_or_read() -> None:
 
 def test_functions_that_burn_has_not_are_refused_by_name() -> None:
     x = burn.constant(draw(3, 4))
-    with pytest.raises(TypeMismatch, match=r"numpy's histogram(.|\n)*np\.histogram\(x\.numpy\(\)\)"):
-        np.histogram(x)
+    with pytest.raises(TypeMismatch, match=r"numpy's unwrap(.|\n)*np\.unwrap\(x\.numpy\(\)\)"):
+        np.unwrap(x)
     with pytest.raises(TypeMismatch, match=r"numpy's sum takes other arguments(.|\n)*where"):
         np.sum(x, where=np.ones((3, 4), bool))
 

@@ -1,7 +1,7 @@
 """One drawn call of a function of the array API standard: burn's result against array-api-strict's. Enter at `case`.
 
 Element types and shapes are those of array-api-strict. Numbers are compared with its results for float64 operands, because it
-computes float32 with rounding of its own. Factorisations are compared by what they multiply to.
+computes float32 with rounding of its own. Factorisations are compared after multiplying the factors.
 """
 
 from __future__ import annotations

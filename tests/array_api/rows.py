@@ -30,7 +30,7 @@ def unary(dtypes: tuple[str, ...], special: bool = True, low: float = -4, high: 
 
 
 def unary_or_complex(dtypes: tuple[str, ...]) -> Rule:
-    """Complex numbers are without infinities and NaN: their products have no sign or part that all libraries agree on."""
+    """Complex numbers are finite: libraries disagree about parts and signs of multiplied infinities and NaN."""
     real, complex_ = unary(dtypes), unary(COMPLEX, special=False)
     return lambda d: complex_(d) if d.chance(0.25) else real(d)
 

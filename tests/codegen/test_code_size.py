@@ -9,10 +9,12 @@ import numpy as np
 import pytest
 
 import burn
+from burn.codegen.cpu.target import host_target
 from burn.codegen.host import object as object_file
 from burn.codegen.host.compilation_cache import Recent
 from burn.compiler import compile_program, executable
 from burn.options import Options
+from burn.runtime.host import features
 from burn.tracing.trace import trace
 
 GIVEN: dict[str, tuple[Callable[..., burn.Tensor], dict[str, str], bool]] = {
@@ -53,6 +55,11 @@ def test_short_code_computes_the_same(case: str) -> None:
     np.testing.assert_array_equal(np.asarray(short(x)), np.asarray(general(x)))
 
 
+def _keeps_tiles() -> bool:
+    """Code with tile registers is always optimized: LLVM allocates them in a pass."""
+    return host_target(features()).tiles
+
+
 @pytest.mark.parametrize("case", SAME)
 def test_compile_time_gives_the_same_bits(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
     levels: list[int] = []
@@ -63,11 +70,12 @@ def test_compile_time_gives_the_same_bits(case: str, monkeypatch: pytest.MonkeyP
     program = trace(SAME[case], {"x": "float32[n, 13]"})
     goals = ("none", "compile-time", "speed")
     none, fast, optimised = (executable(program.copy(), Options(optimize=goal)) for goal in goals)
-    assert levels[-1] == 3 and levels.count(0) >= 2
+    assert levels[-1] == 3 and levels.count(0) >= (1 if _keeps_tiles() else 2)
     np.testing.assert_array_equal(np.asarray(fast(x)), np.asarray(optimised(x)))
     np.testing.assert_array_equal(np.asarray(none(x)), np.asarray(optimised(x)))
 
 
+@pytest.mark.skipif(_keeps_tiles(), reason="the CPU has tile registers")
 def test_none_marks_functions_as_unoptimized(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each function, beside no request for short code, which LLVM refuses. Text for other compilers has no such mark."""
     texts: list[str] = []

@@ -13,9 +13,9 @@ NAMES = {
     "acosh": "arccosh",
     "atanh": "arctanh",
 }
-QUICK = ("log", "sqrt", "abs", "angle", "conj")
+QUICK = ("log", "sqrt", "abs", "angle", "conj", "conjugate")
 OTHERS = ("exp", "sin", "cos", "tan", "sinh", "cosh", "tanh", *NAMES)
-CUTS = ("log", "sqrt", "angle", "conj", *NAMES)
+CUTS = ("log", "sqrt", "angle", "conj", "conjugate", *NAMES)
 PARTS = (0.0, -0.0, 1.0, 0.5, -2.5, 1e200, np.inf, -np.inf, np.nan)
 
 

@@ -1,9 +1,9 @@
 """Gradients of whole models, judged by the gradient in float64. Enter at `Judge`.
 
-Rounding decides at the edges of ReLU and at ties of pools, so that float32 gradients of a deep network differ from the exact one
-by far more than an ulp, and by chance: SqueezeNet's of JAX is off by 6e-3 at one input and by 9e-7 a few ulps beside it; burn's
-is too. JAX's error, the largest at a few such points, is the measure. At one of the points at least, another float32 gradient may
-be off by a small factor of it and no more.
+Rounding decides at the edges of ReLU and at ties of pools. So the float32 gradients of a deep network differ from the exact one
+by far more than an ulp, and by chance. SqueezeNet's gradient in JAX is off by 6e-3 at one input and by 9e-7 a few ulps beside
+it; burn's behaves alike. JAX's error, the largest at a few such points, is the measure. At one of the points at least, another
+float32 gradient may be off by a small factor of it and no more.
 """
 
 from __future__ import annotations

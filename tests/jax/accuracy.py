@@ -90,8 +90,8 @@ class Reference:
         return self._changes[number] if want is not None and number < len(self._changes) else 0.0
 
     def error(self, number: int, own: Any) -> Any:
-        """JAX's own error: the distance of its result from float64, with and without excess precision; of results in 64 bits, the
-        largest error in float32 at this point and at some beside it, scaled."""
+        """JAX's own error: the distance of its result from float64, with and without excess precision. For results in 64 bits
+        it is the largest error in float32 at this point and at some beside it, scaled."""
         if own.dtype in (np.float64, np.complex128):
             return np.asarray(self._scaled(number))
         exact = self.result(number)
@@ -183,9 +183,7 @@ def agreement(want: Any, have: Any, number: int, reference: Reference, factor: f
             return right
         narrow = wide(exact.astype(want.dtype))  # overflow as in the narrow type
         right |= near(narrow, mine, ulps * eps * size(exact) + tiny)
-        right |= (
-            ~np.isfinite(own) & np.isfinite(exact) & ~np.isfinite(mine)
-        )  # overflow on the way, which JAX has as well
+        right |= ~np.isfinite(own) & np.isfinite(exact) & ~np.isfinite(mine)  # JAX overflows on the way, as burn does
         if np.all(right):
             return right
         if want.dtype in (np.float64, np.complex128):

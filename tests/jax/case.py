@@ -70,9 +70,10 @@ def _pair(x: Any) -> Any:
 
 
 def derivative(case: Case, order: int = 1) -> Case | None:
-    """The gradient of a scalar of the case's results with respect to its float and complex operands; order 2: the gradient, with
-    respect to the first of them, of a scalar of that. Of a complex operand: the derivative with respect to its real part plus i
-    times that with respect to the imaginary one (JAX's is the conjugate). None if there is nothing to differentiate."""
+    """The gradient of a scalar of the case's results with respect to its float and complex operands. For order 2 it is the
+    gradient, with respect to the first of them, of a scalar of that. Of a complex operand: the derivative with respect to its
+    real part plus i times that with respect to the imaginary one (JAX's is the conjugate). None if there is nothing to
+    differentiate."""
     wanted = tuple(i for i, x in enumerate(case.operands) if jnp.issubdtype(x.dtype, jnp.inexact) and x.size)
     if not case.differentiable or not wanted:
         return None
@@ -164,8 +165,8 @@ def _called(own: Callable[..., Any], operands: Sequence[Any]) -> list[Any]:
 
 
 def together(cases: Sequence[Case]) -> list[Result]:
-    """As `outcome` of each, of all that need x64 or none, functions or first derivatives: in one program of JAX and one of burn,
-    which is much faster; each alone if that fails. Those that JAX refuses are run alone."""
+    """As `outcome` of each, for cases of one kind (x64 or not, functions or first derivatives). They run in one program of JAX
+    and one of burn, which is much faster, or each alone if that fails. Those that JAX refuses are run alone."""
     alone = {i: outcome(case) for i, case in enumerate(cases) if _refused(case)}
     rest = [case for i, case in enumerate(cases) if i not in alone]
     results = iter(_together(rest) if rest else ())
@@ -207,8 +208,8 @@ def _gradients(cases: Sequence[Case], parted: Callable[[Sequence[Any]], list[lis
     def total(*operands: Any) -> Any:
         return sum((case.loss(*xs) for case, xs in zip(cases, parted(operands), strict=True) if case.loss), start=0.0)
 
-    places = iter(range(sum(len(case.operands) for case in cases)))
-    numbers = [[next(places) for _ in case.operands] for case in cases]
+    indices = iter(range(sum(len(case.operands) for case in cases)))
+    numbers = [[next(indices) for _ in case.operands] for case in cases]
     wanted = tuple(own[i] for case, own in zip(cases, numbers, strict=True) for i in case.wanted)
     made = iter(
         _called(burn.grad(burn.from_jax(total), wanted), [_pair(np.asarray(x)) for c in cases for x in c.operands])

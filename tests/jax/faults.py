@@ -72,7 +72,7 @@ def _of_unit_size(case: Case, want: Any, have: Any, right: Any) -> bool:
 
 
 def _in_no_order(case: Case, want: Any, have: Any, right: Any) -> bool:
-    """The largest or smallest of complex numbers of which one is NaN."""
+    """The largest or smallest complex number where one is NaN."""
     if not any(np.iscomplexobj(x) and np.isnan(x).any() for x in case.operands):
         return False
     with jax.enable_x64(case.x64):

@@ -31,7 +31,7 @@ def positive(a: Any) -> Any:
 
 
 def real_dot(a: Any, b: Any) -> Any:
-    """The real part of a product."""
+    """A contraction of complex numbers into float32."""
     return lax.dot_general(a, b, (((1,), (0,)), ((), ())), preferred_element_type=jnp.float32)
 
 

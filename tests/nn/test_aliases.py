@@ -121,11 +121,15 @@ def _functions() -> Iterator[tuple[str, Callable[..., Any]]]:
         if isinstance(found, property):
             yield f".{name}", found.fget  # type: ignore[misc]
         elif callable(found) and name not in ("__init__", "__del__", "__reduce__", "__setattr__", "__delattr__"):
-            yield f".{name}", getattr(burn.Tensor, name)
+            yield f".{name}", lambda p, *rest, n=name: getattr(p, n)(*rest)  # a parameter's own, if it has one
     for home in (burn, burn.linalg, burn.fft):
         for name in dir(home):
             function = getattr(home, name, None)
-            if inspect.isfunction(function) and name not in ("load", "export", "jit", "compile", "manual_seed"):
+            if (
+                inspect.isfunction(function)
+                and name[0] != "_"
+                and name not in ("load", "export", "jit", "compile", "manual_seed")
+            ):
                 yield f"{home.__name__}.{name}", function
                 yield f"{home.__name__}.{name} of a list", lambda p, *rest, f=function: f([p], *rest)
     for name in dir(nn):

@@ -22,6 +22,7 @@ DRAWS = 2
 ELSEWHERE = {
     **dict.fromkeys(("BlockLinear", "FakeQuantize", "QuantizedWeight", "QuantLinear"), "test_quantization.py"),
     **dict.fromkeys(("QuantConv1d", "QuantConv2d", "QuantConv3d"), "test_quantization.py"),
+    "adapt": "tests/nn/adapt",
     "Module": "test_module.py",
     "Layer": "test_module.py",
     "ModuleList": "test_training.py",

@@ -26,7 +26,18 @@ class FakeCUDA:
         self.device = torch.device("cuda", 0)
         self._held: dict[int, torch.Tensor] = {}
         self._lazy = False
-        for name in ("where", "stream", "is_capturing", "empty", "address", "same", "give_back", "as_array", "copied"):
+        for name in (
+            "where",
+            "stream",
+            "is_capturing",
+            "empty",
+            "allocated",
+            "address",
+            "same",
+            "give_back",
+            "as_array",
+            "copied",
+        ):
             monkeypatch.setattr(gpu_memory, name, getattr(self, name))
         call = gpu.GPUCalls.__call__
 
@@ -59,6 +70,9 @@ class FakeCUDA:
         storage.fill_(0x7F)
         self.given += 1
         return made
+
+    def allocated(self, shapes: Sequence[tuple[Any, Any, torch.dtype]], device: torch.device) -> list[torch.Tensor]:
+        return [self.empty(size, stride, dtype, device) for size, stride, dtype in shapes]
 
     def address(self, tensor: torch.Tensor) -> int:
         storage = tensor.untyped_storage()

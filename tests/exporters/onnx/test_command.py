@@ -68,9 +68,9 @@ def test_a_module_is_written_and_compared(source: Path, tmp_path: Path) -> None:
 def test_weights_of_a_file(source: Path, tmp_path: Path) -> None:
     import numpy as np
 
-    from burn.cli.export import _model
+    from burn.cli.export import named_model
 
-    module = _model(f"{source}:Net", None)
+    module = named_model(f"{source}:Net")
     weights = tmp_path / "w.safetensors"
     module.save(weights)  # type: ignore[attr-defined]
     done = run(f"{source}:Net", "-o", tmp_path / "net.onnx", "--weights", weights)
