@@ -218,7 +218,8 @@ def _spare(sources: Sequence[Path], kind: str, output: Path, options: Options) -
     written = {output} if not KINDS[kind].is_folder else set()
     if options.beside:
         name = output.stem if kind == "exe" else model_name(options.name or output.stem)
-        written.add((output if KINDS[kind].is_folder else output.parent) / f"{name}.safetensors")
+        folder = output if KINDS[kind].is_folder else output.parent
+        written |= {folder / f"{name}.safetensors", folder / f"{name}.weights.safetensors"}  # of a model, of a training
     known = {path.resolve() for path in written}
     if over := [source for source in sources if source.resolve() in known]:
         raise BurnError(f"{over[0]} would be written over", ["it is read to make this; give another output"])

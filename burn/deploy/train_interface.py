@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from burn.deploy import header, tables, wasm
 from burn.deploy.header import Function
 from burn.deploy.interface import Interface, Parameter
 from burn.deploy.training import Part, State, Training
+from burn.errors import CompileError, Problem
 from burn.importers.weights.safetensors import CODES as SAFETENSORS
 from burn.runtime.dtypes import numpy_dtype
+from burn.runtime.sizes import parse
 from burn.train.checkpoints import FORMAT
 
+Size = TypeVar("Size", int, str)
+
 _CODES = {dtype: code for code, dtype in SAFETENSORS.items()}
+
+BATCH = "batch"
+"""The name for the number of a batch's rows."""
 
 OTHERS = "F32"
 """For states that are in no checkpoint, whose element types safetensors may lack."""
@@ -23,8 +31,7 @@ OTHERS = "F32"
 
 @dataclass(frozen=True)
 class TrainInterface:
-    """The functions of a training are named <name>_step and so on. batch: the size that is the first axis of all tensors of a
-    batch which have one, or None: it is a number, or there is none."""
+    """The functions of a training are named <name>_step and so on."""
 
     name: str
     step: Interface
@@ -32,9 +39,54 @@ class TrainInterface:
 
     @property
     def batch(self) -> str | None:
-        """The first size that is the first axis of a batch's tensor."""
-        firsts = [p.spec.dims[0] for p in self.step.inputs if p.spec.dims]
-        return next((d for d in firsts if isinstance(d, str) and d in self.step.symbols), None)
+        """The size that counts a batch's rows: "batch" if that is a first axis of the step's inputs, else the commonest first
+        axis among sizes with a name. None if there is none, or if several are equally common."""
+        firsts = [d for d in self.first_axes if isinstance(d, str) and d in self.step.symbols]
+        return BATCH if BATCH in firsts else _commonest(firsts)
+
+    @property
+    def first_axes(self) -> list[int | str | None]:
+        """Of the step's inputs; None for a scalar."""
+        return [p.spec.dims[0] if p.spec.dims else None for p in self.step.inputs]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """How a command makes batches of arrays. has_rows: for each input of the step, True if its first axis is the rows of a batch;
+    the others are the same in each step. size: the number of a batch's rows that the step was compiled for, or 0: any number."""
+
+    has_rows: tuple[bool, ...]
+    size: int
+
+
+def rows_of(interface: TrainInterface) -> Rows:
+    """Raises CompileError if the inputs do not tell which axis counts rows, or if an input cannot be divided by rows."""
+    firsts = interface.first_axes
+    named = [d for d in firsts if isinstance(d, str)]
+    batch = interface.batch if named else _commonest([d for d in firsts if isinstance(d, int)])
+    listed = ", ".join(f"{p.spec.name}={p.spec.type_text}" for p in interface.step.inputs)
+    hint = f"call the first axis of the inputs with rows '{BATCH}'; --emit shared makes a library, whose caller makes batches"
+    if batch is None:
+        several = len({d for d in firsts if d is not None}) > 1
+        what = "several first axes could be it" if several else "no first axis is a size of its own"
+        raise CompileError("a command must know which axis counts rows", [Problem(f"{what}: {listed}", hint=hint)])
+    wrong = [
+        Problem(f"'{p.spec.name}' is {p.spec.type_text}: it is not one block per row of '{batch}'", hint=hint)
+        for p in interface.step.inputs
+        if any(
+            isinstance(d, str) and batch in parse(d).symbols and (axis, d) != (0, batch)
+            for axis, d in enumerate(p.spec.dims)
+        )
+    ]
+    if wrong:
+        raise CompileError("a command divides the inputs into batches by their first axis", wrong)
+    return Rows(tuple(d == batch for d in firsts), batch if isinstance(batch, int) else 0)
+
+
+def _commonest(found: Sequence[Size]) -> Size | None:
+    """None if there is none, or if several are equally common."""
+    counts = Counter(found).most_common(2)
+    return counts[0][0] if counts and (len(counts) == 1 or counts[0][1] > counts[1][1]) else None
 
 
 def functions(interface: TrainInterface) -> list[Function]:
@@ -55,7 +107,7 @@ def functions(interface: TrainInterface) -> list[Function]:
         interface.step,
         "One training step: a batch comes in, the state changes, and the loss of the parameters before the step goes out. A "
         "call with the sizes of the call before allocates no memory. After an error parameters and the optimizer's state "
-        "are unchanged.",
+        "are unchanged; running statistics may have changed.",
     )
     if interface.predict is not None:
         made += _calls(
@@ -119,6 +171,8 @@ def _calls(name: str, verb: str, of: Interface, comment: str) -> list[tuple[str,
         f"int32_t {name}_{verb}_tensors({name}_model *model, const burn_tensor *inputs, burn_tensor *outputs)"
     )
     more = "The same with tensors, in the order above. An output without data is allocated, and its caller's to free."
+    if verb == "step":
+        more += " BURN_E_SMALL_OUTPUT is the one error after which the step was made: an output's memory was too small."
     made.append((f"{verb}_tensors", with_tensors, more if of.is_sized else f"{comment} {more}"))
     dims = ", ".join([*sizes, "int32_t number", "int64_t *dims"])
     about = f"The sizes of an output of {verb} by its number; -1 stands for one that only the call can tell."
@@ -152,9 +206,10 @@ def source(
     offsets: Sequence[int],
     version: str,
     about: str,
+    rows: Rows | None = None,
 ) -> str:
     """The C file of the functions and the tables besides those of the two programs. offsets: where the first elements of each
-    state are in the weights, or -1: they are zeros."""
+    state are in the weights, or -1: they are zeros. rows: of a command."""
     name = interface.name
     externs = [f"extern const burn_model_facts {name}_{verb}_facts;" for verb in _parts(training)]
     names = [
@@ -175,7 +230,12 @@ def source(
         ),
         f"static const char about[] =\n{tables.long_text(about)};",
         f"static const char checkpoint[] =\n{tables.long_text(json.dumps({'format': FORMAT, **training.facts}))};",
-        _facts(interface, training, len(names)),
+        *(
+            []
+            if rows is None
+            else [tables.array("static const unsigned char", "has_rows", [str(int(r)) for r in rows.has_rows])]
+        ),
+        _facts(interface, training, len(names), rows),
         *_functions(interface),
         "#ifdef BURN_PROGRAM\nconst burn_trainer_facts *const burn_main_trainer = &facts;\n#endif",
     ]
@@ -211,13 +271,12 @@ def _states(states: Sequence[State], offsets: Sequence[int]) -> list[str]:
     return ["\n".join(lines), tables.table("burn_state", "states", rows)]
 
 
-def _facts(interface: TrainInterface, training: Training, names: int) -> str:
+def _facts(interface: TrainInterface, training: Training, names: int, rows: Rows | None) -> str:
     fields: dict[str, object] = {
         verb: f"{{&{interface.name}_{verb}_facts, {verb}_takes, {verb}_gives, {len(part.takes)}, {len(part.gives)}}}"
         for verb, part in _parts(training).items()
     }
     seed, draws = training.random
-    batch = interface.batch
     fields |= {
         "about": "about",
         "states": "states",
@@ -228,7 +287,8 @@ def _facts(interface: TrainInterface, training: Training, names: int) -> str:
         "draws": f"UINT64_C({draws})",
         "checkpoint": "checkpoint",
         "steps": f"INT64_C({training.facts['step']})",
-        "batch": "0" if batch is None else tables.text(batch),
+        "has_rows": "0" if rows is None else "has_rows",
+        "batch": f"INT64_C({0 if rows is None else rows.size})",
     }
     lines = "".join(f"    .{key} = {value},\n" for key, value in fields.items())
     return f"static const burn_trainer_facts facts = {{\n{lines}}};"

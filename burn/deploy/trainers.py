@@ -79,7 +79,7 @@ def _exe(training: Training, output: Path, options: Options) -> list[Path]:
     if options.platform.program is None:
         raise CompileError(f"there are no executables on {options.platform.name}", ["--emit wasm"])
     with tempfile.TemporaryDirectory() as scratch:
-        parts = _parts(training, output, options, Path(scratch), is_command=True)
+        parts = _parts(training, output, options, Path(scratch), is_command=True, has_rows=True)
         more = [*(NATIVE / name for name in (*LIBRARY, "main.c")), *_own(*_COMMON, *_COMMAND)]
         with _runtime(parts, options, more) as runtime:
             made = Path(scratch) / "program"
@@ -184,7 +184,10 @@ def _runtime(parts: _Parts, options: Options, more: Sequence[Path]) -> Iterator[
         yield [*own, *runtime]
 
 
-def _parts(training: Training, output: Path, options: Options, scratch: Path, is_command: bool = False) -> _Parts:
+def _parts(
+    training: Training, output: Path, options: Options, scratch: Path, is_command: bool = False, has_rows: bool = False
+) -> _Parts:
+    """is_command: a program's or a module's, without a header. has_rows: it makes batches of arrays."""
     chain = toolchain.find(options.linked)  # before the work, as it may not be there
     name = model_name(options.name or output.stem)
     as_text = options.as_text or (options.small and chain.takes_triple)
@@ -195,6 +198,7 @@ def _parts(training: Training, output: Path, options: Options, scratch: Path, is
     }
     interfaces = {verb: _interface(name, made[verb][-1], part) for verb, part in sources.items()}
     interface = TrainInterface(name, interfaces["step"], interfaces.get("predict"))
+    rows = train_interface.rows_of(interface) if has_rows else None
     everything = [artefact for found in made.values() for artefact in found]
     for artefact in everything:
         refuse_python(called(artefact))
@@ -202,7 +206,7 @@ def _parts(training: Training, output: Path, options: Options, scratch: Path, is
     initial = [Constant.of(np.ascontiguousarray(s.tensor.weight.array())) for s in training.states]
     others = [number for number, constant in enumerate(initial) if np.frombuffer(constant.data, np.uint8).any()]
     constants, numbers = merged([*(a.constants for a in everything), [initial[i] for i in others]])
-    beside_it = f"{output.stem if is_command else name}.safetensors"
+    beside_it = f"{output.stem if is_command else name}.weights.safetensors"  # net.safetensors is a usual checkpoint
     file = beside_it if options.beside and constants else ""
     weights = stored.layout(constants, as_file=bool(file))
     if options.told:
@@ -229,7 +233,7 @@ def _parts(training: Training, output: Path, options: Options, scratch: Path, is
     about = train_interface.about(
         interface, training, version, options.platform.name, made["step"][-1].target.features, told
     )
-    texts.append((f"{name}_training.c", train_interface.source(interface, training, offsets, version, about)))
+    texts.append((f"{name}_training.c", train_interface.source(interface, training, offsets, version, about, rows)))
     paths = []
     for path, text in ((scratch / file_name, text) for file_name, text in texts):
         path.write_text(text)

@@ -111,7 +111,7 @@ def test_wrong_files(command: Path, tmp_path: Path, wrong: str) -> None:
         ([], "input 'image', float32[batch, 1, 8, 8], is missing"),
         (["--nothing"], "'--nothing' is no option"),
         (["--bench", "0"], "at least one run"),
-        (["--threads", "none"], "--threads takes a number, not 'none'"),
+        (["--threads", "none"], "--threads takes a number from 1 to 1024, not 'none'"),
         (["--size", "seq=3"], "no such size: 'seq=3'"),
         (["a.npz", "b.npz"], "a.npz and b.npz are both files of all inputs"),
         (["/nowhere.npz"], "/nowhere.npz: No such file"),

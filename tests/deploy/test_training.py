@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import json
 import os
 import shutil
 import subprocess
@@ -17,12 +18,16 @@ import pytest
 import burn
 from burn import data, nn, optim
 from burn.deploy import trainers, training
+from burn.deploy.interface import Interface
+from burn.deploy.train_interface import Rows, TrainInterface, rows_of
+from burn.dialect.weights import Weight
 from burn.errors import CompileError, TypeMismatch
 from burn.importers.weights import safetensors
 from burn.jitted import Jit
+from burn.runtime.artefact import Signature, ValueSpec
 from burn.train import checkpoints
 from burn.train.step import Step
-from tests.deploy.making import Array, Failed, options
+from tests.deploy.making import Array, Failed, Tensor, options
 from tests.deploy.training import CASES, Batch, Classifier, Trainer, classify, made
 
 SIZES = (16, 16, 7, 16, 4)
@@ -192,6 +197,101 @@ def test_a_checkpoint_of_another_training_changes_nothing(trainer: Trainer, tmp_
     assert np.isfinite(trainer.step(batch))
 
 
+def _rewritten(path: Path, facts: dict[str, Any], tensors: dict[str, Weight] | None = None) -> Path:
+    """The checkpoint with other facts and further tensors, and valid checksums; beside it."""
+    saved, target = checkpoints.read(path), path.with_name("changed.safetensors")
+    checkpoints.write(target, {**saved.tensors, **(tensors or {})}, {**saved.facts, **facts})
+    return target
+
+
+def test_the_position_of_a_checkpoint_is_that_of_its_steps(trainer: Trainer, tmp_path: Path) -> None:
+    """A library keeps the position in data of the checkpoint that it loaded, until it makes a step."""
+    path = tmp_path / "a.safetensors"
+    trainer.save(path)
+    position = {
+        "epoch": 3,
+        "batch": 2,
+        "data": {"epoch": 2},
+        "others": 1,
+        "valid": 2,
+        "history": [{}],
+        "ends": [[1, 4]],
+    }
+    trainer.load(_rewritten(path, {**position, "step": 9, "trained": True}))
+    trainer.save(path)
+    assert {**checkpoints.read(path).facts, **position, "step": 9} == checkpoints.read(path).facts
+    trainer.step(_batches("classifier")[0])
+    trainer.save(path)
+    facts = checkpoints.read(path).facts
+    assert not facts.keys() & {"data", "others", "valid"}
+    begun = {"epoch": 1, "batch": 0, "trained": False, "history": [], "ends": [], "step": 10}
+    assert {**facts, **begun} == facts
+
+
+@pytest.mark.parametrize("key", ["step", "epoch", "batch"])
+@pytest.mark.parametrize("number", [-1, 2**62, 2**64, 1.5, None])
+def test_numbers_of_steps_that_there_are_not(trainer: Trainer, tmp_path: Path, key: str, number: object) -> None:
+    trainer.save(tmp_path / "a.safetensors")
+    with pytest.raises(Failed, match="damaged"):
+        trainer.load(_rewritten(tmp_path / "a.safetensors", {key: number}))
+
+
+def test_counts_of_steps_that_differ(trainer: Trainer, tmp_path: Path) -> None:
+    """This training counts the steps of all parameters as one; a file that counts some separately must have the same number."""
+    path = tmp_path / "a.safetensors"
+    trainer.step(_batches("classifier")[0])
+    trainer.save(path)
+    names = [f"optimizer.count.{name}" for name in ("features.weight", "head.bias", "head.weight")]
+    for counts, same in (((1, 1, 1), True), ((0, 1, 1), False), ((1, 1, 0), False), ((0, 0, 0), False)):
+        given = {name: checkpoints.weight(np.array(count, np.int64)) for name, count in zip(names, counts, strict=True)}
+        changed = _rewritten(path, {}, given)  # type: ignore[arg-type]
+        if same:
+            trainer.load(changed)
+        else:
+            with pytest.raises(Failed, match=r"separately|counts both as one"):
+                trainer.load(changed)
+
+
+def test_metadata_of_other_programs(trainer: Trainer, tmp_path: Path) -> None:
+    """Any number of keys, each once."""
+    path = tmp_path / "a.safetensors"
+    trainer.save(path)
+    content = path.read_bytes()
+    start = 8 + int.from_bytes(content[:8], "little")
+    header = json.loads(content[8:start])
+    texts = header["__metadata__"]
+    texts |= {f"key {i}": "é" * i for i in range(100)}
+    sums = json.loads(texts.pop(checkpoints.CHECKSUMS))
+    sums[checkpoints.KEY] = checkpoints._texts(texts)
+    texts[checkpoints.CHECKSUMS] = json.dumps(sums)
+
+    def load(text: str) -> None:
+        path.write_bytes(len(text.encode()).to_bytes(8, "little") + text.encode() + content[start:])
+        trainer.load(path)
+
+    load(json.dumps(header))
+    assert checkpoints.read(path).facts["step"] == 0
+    for key in (checkpoints.CHECKSUMS, checkpoints.KEY, "key 7"):
+        twice = json.dumps(header).replace('"__metadata__": {', f'"__metadata__": {{{json.dumps(key)}: "{{}}", ')
+        with pytest.raises(Failed, match="damaged"):
+            load(twice)
+
+
+def test_files_have_the_permissions_of_their_process(trainer: Trainer, tmp_path: Path) -> None:
+    path, mask = tmp_path / "a.safetensors", os.umask(0o027)
+    try:
+        trainer.save(path)
+        assert path.stat().st_mode & 0o777 == 0o640
+        path.chmod(0o604)
+        trainer.save(path)
+        assert path.stat().st_mode & 0o777 == 0o604
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(lambda i: trainer.save(tmp_path / f"{i}.safetensors"), range(24)))
+        assert {p.stat().st_mode & 0o777 for p in tmp_path.iterdir()} == {0o640, 0o604}
+    finally:
+        os.umask(mask)
+
+
 def test_damage_anywhere_is_found(trainer: Trainer, tmp_path: Path) -> None:
     """A changed byte is an error or, in the header's padding and the like, of no effect; never a crash."""
     trainer.save(tmp_path / "a.safetensors")
@@ -258,6 +358,39 @@ def test_wrong_calls(trainer: Trainer) -> None:
     np.testing.assert_allclose(parameters, before, atol=0.5)  # running statistics may have moved
 
 
+def test_steps_with_tensors(compiled: Path, tmp_path: Path) -> None:
+    """The memory of an output may be an input's; where it is too small, the whole step was made."""
+    batch = _batches("classifier")[0]
+    plain, tensors = Trainer(compiled), Trainer(compiled)
+    x, y = np.ascontiguousarray(batch["x"]).copy(), np.ascontiguousarray(batch["y"])
+
+    def step(address: int | None, room: int) -> Tensor:
+        inputs = (Tensor * 2)(Tensor.of(x, "float32"), Tensor.of(y, "int64"))
+        outputs = (Tensor * 1)(Tensor(data=address, bytes=room))
+        tensors.check(tensors.function("step_tensors")(tensors.model, inputs, outputs))
+        return outputs[0]
+
+    wanted = [plain.step(batch) for _ in range(3)]
+    free = tensors.function("free")
+    made = step(None, 0)
+    assert ctypes.cast(made.data, ctypes.POINTER(ctypes.c_float))[0] == wanted[0]
+    free(ctypes.byref(made))
+    step(x.ctypes.data, 4)
+    assert x.ravel()[0] == np.float32(wanted[1])
+    x[:] = batch["x"]
+    for number, room in enumerate((3, -1)):
+        with pytest.raises(
+            Failed, match=("takes 4 bytes, and was given memory of 3; the step was made", "negative")[number]
+        ):
+            step(x.ctypes.data, room)
+        assert tensors.steps == 3
+    np.testing.assert_array_equal(x, batch["x"])
+    for trainer, name in ((plain, "a"), (tensors, "b")):
+        trainer.function("seed")(trainer.model, ctypes.c_uint64(0))
+        trainer.save(tmp_path / f"{name}.safetensors")
+    _same_files(tmp_path / "a.safetensors", tmp_path / "b.safetensors")
+
+
 def test_threads(compiled: Path) -> None:
     """Calls of one trainer run one after another; several trainers have states of their own."""
     batch = _batches("classifier")[0]
@@ -278,7 +411,7 @@ def test_other_forms(form: dict[str, Any], tmp_path: Path) -> None:
     step = case.make()
     found = training.of(step, case.inputs)
     files = trainers.build("shared", found, tmp_path / "net", options(name="net", **form))
-    trainer = Trainer(files[0], tmp_path / "net" / "net.safetensors" if "beside" in form else None)
+    trainer = Trainer(files[0], tmp_path / "net" / "net.weights.safetensors" if "beside" in form else None)
     for batch in _batches("classifier"):
         wanted = float(step(*batch.values()))
         assert trainer.step(batch) == (wanted if "beside" in form else pytest.approx(wanted, rel=1e-4))
@@ -428,6 +561,39 @@ def test_steps_that_need_python(tmp_path: Path) -> None:
         training.of(burn.train.step(model, depends, optim.SGD(model, lr=0.1)), inputs)
     with pytest.raises(CompileError, match="no training step"):
         training.of(guess, {"x": "float32[batch, 8]"})
+
+
+ROWS: list[tuple[list[tuple[int | str, ...]], tuple[bool, ...], int]] = [
+    ([("batch", 8), ("batch",)], (True, True), 0),
+    ([("classes",), ("batch", 8), ()], (False, True, False), 0),  # the name decides
+    ([("k", 3), ("n", 8), ("n",)], (False, True, True), 0),  # then the commonest
+    ([(16, 8), (16,), (3,)], (True, True, False), 16),
+    ([(3,), ("n", 8)], (False, True), 0),
+]
+
+NO_ROWS: list[tuple[list[tuple[int | str, ...]], str]] = [
+    ([("2*n", 4)], "no first axis is a size of its own"),
+    ([()], "no first axis is a size of its own"),
+    ([("n", 4), ("m",)], "several first axes could be it"),
+    ([(16, 4), (3,)], "several first axes could be it"),
+    ([("batch", 4), ("2*batch",)], "'in1' is float32[2*batch]"),
+    ([("time", "batch", 4), ("batch",)], "'in0' is float32[time, batch, 4]"),
+    ([("batch", "batch")], "'in0' is float32[batch, batch]"),
+]
+
+
+def _interface(types: list[tuple[int | str, ...]]) -> TrainInterface:
+    inputs = tuple(ValueSpec(f"in{i}", "float32", dims) for i, dims in enumerate(types))
+    return TrainInterface("net", Interface.of("net", Signature(inputs, ())), None)
+
+
+def test_which_inputs_have_rows() -> None:
+    for types, has_rows, size in ROWS:
+        assert rows_of(_interface(types)) == Rows(has_rows, size), types
+    for types, message in NO_ROWS:
+        with pytest.raises(CompileError, match="command") as failure:
+            rows_of(_interface(types))
+        assert message in str(failure.value), types
 
 
 def test_inputs_by_name() -> None:

@@ -12,9 +12,10 @@ import pytest
 
 import burn
 from burn import data, nn, optim
+from burn.deploy import trainers, training
 from burn.train import checkpoints
 from burn.train.metrics import Accuracy
-from tests.deploy.making import Array, refusal, run
+from tests.deploy.making import Array, options, refusal, run
 from tests.deploy.training import CASES, Classifier, classify, made
 
 ROWS = 50
@@ -49,11 +50,12 @@ def _optimizer(model: nn.Module) -> optim.Optimizer:
 
 @pytest.fixture(scope="module")
 def command(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A training from seed 0."""
+    """A training from seed 0, with a file of weights beside it."""
     burn.manual_seed(0)
     model = Small()
-    step = burn.train.step(model, classify, _optimizer(model))
-    return made(step, CASES["classifier"].inputs, tmp_path_factory.mktemp("command") / "train", "exe")
+    found = training.of(burn.train.step(model, classify, _optimizer(model)), CASES["classifier"].inputs)
+    output = tmp_path_factory.mktemp("command") / "train"
+    return trainers.build("exe", found, output, options(name="net", beside=True))[0]
 
 
 def _learner(model: nn.Module, folder: Path) -> burn.train.Learner:
@@ -86,19 +88,22 @@ def test_the_epochs_of_a_learner(command: Path, rows: Path, tmp_path: Path) -> N
     assert losses == [round(row["train"]["loss"], 4) for row in history]
 
     first = tmp_path / "first.safetensors"
-    options = ["--batch", "16", "--seed", "5"]
-    run(command, rows / "first.npz", rows / "second.npz", *options, "--save", first)  # the same rows
+    words = ["--batch", "16", "--seed", "5"]
+    run(command, rows / "first.npz", rows / "second.npz", *words, "--save", first)  # the same rows
     burn.manual_seed(77)
     other = Small()
     _learner(other, tmp_path / "second").fit(_loader(rows), epochs=2, resume=first)
     second = checkpoints.newest(tmp_path / "second")
     assert second is not None
     last = tmp_path / "last.safetensors"
-    run(command, rows / "whole.npz", *options, "--epochs", "3", "--resume", second, "--save", last)
+    run(command, rows / "whole.npz", *words, "--epochs", "3", "--resume", second, "--save", last)
     saved = checkpoints.read(last)
     for name, array in whole.items():
         np.testing.assert_array_equal(saved.tensors[f"model.{name}"].array(), array, name)
     assert saved.facts["epoch"] == 4 and saved.facts["step"] == 12 and len(saved.facts["history"]) == 1
+    run(command, rows / "whole.npz", *words, "--load", second, "--save", last)  # the state alone
+    facts = checkpoints.read(last).facts
+    assert facts["epoch"] == 2 and facts["step"] == 12 and facts["history"] == [] and "others" not in facts
 
 
 def test_rows_in_order(command: Path, rows: Path, tmp_path: Path) -> None:
@@ -172,6 +177,69 @@ def test_wrong_files(command: Path, rows: Path, tmp_path: Path) -> None:
     run(command, rows / "whole.npz", "--save", saved)
     fails("is of other rows or options", rows / "whole.npz", "--resume", saved, "--seed", "1")
     run(command, rows / "whole.npz", "--load", saved, "--seed", "1")
+
+
+def test_positions_that_there_are_not(command: Path, rows: Path, tmp_path: Path) -> None:
+    """A checkpoint with valid checksums, whose position lies outside of the data."""
+    saved, changed = tmp_path / "a.safetensors", tmp_path / "b.safetensors"
+    run(command, rows / "whole.npz", "--batch", "16", "--save", saved)
+    found = checkpoints.read(saved)
+    data = found.facts["data"]
+    positions: list[dict[str, object]] = [
+        {"data": {**data, "epoch": epoch, "batch": batch}}
+        for epoch, batch in (
+            (-1, 0),
+            (0, -1),
+            (0, 5),
+            (0, 2**40),
+            (2**62, 0),
+            (2**63 - 1, 0),
+            (2**70, 0),
+            (-(2**63), 0),
+        )
+    ]
+    bare = {"data": None, "batch": 0}
+    positions += [
+        {**bare, "epoch": 0},
+        {**bare, "epoch": 2**62},
+        {**bare, "epoch": -1},
+        {"epoch": 2**63},
+        {"batch": -1},
+    ]
+    positions += [{"step": 2**63 - 1}, {**bare, "batch": 3}]
+    for position in positions:
+        checkpoints.write(changed, found.tensors, {**found.facts, **position})
+        words = (rows / "whole.npz", "--batch", "16", "--epochs", "3", "--resume", changed)
+        assert refusal(command, *words, "--save", saved)[0] == 1, position
+    checkpoints.write(changed, found.tensors, {**found.facts, "data": {**data, "epoch": 0, "batch": 4}})
+    run(command, rows / "whole.npz", "--batch", "16", "--epochs", "2", "--resume", changed)  # the end of an epoch
+
+
+def test_what_cannot_be_done_is_said_before_the_work(command: Path, rows: Path, tmp_path: Path) -> None:
+    whole, weights = rows / "whole.npz", command.with_name("train.weights.safetensors")
+    long = [whole, "--epochs", "1000000000"]
+    before = weights.read_bytes()
+    (tmp_path / "link.safetensors").symlink_to(weights)
+    for words, message in (
+        (["--save", "/nowhere/a.safetensors"], "/nowhere/a.safetensors: No such file"),
+        (["--save", tmp_path], "Is a directory"),
+        (["--save", weights], "this program's file of weights"),
+        (["--save", tmp_path / "link.safetensors"], "this program's file of weights"),
+        (["--predict", whole, "-o", "/nowhere/a.npz"], "/nowhere/a.npz: No such file"),
+        (["--predict", whole, "-o", weights], "this program's file of weights"),
+        (["--predict", tmp_path / "none.npz"], "none.npz: No such file"),
+    ):
+        assert message in refusal(command, *long, *words)[1], words
+    assert weights.read_bytes() == before and [p.name for p in tmp_path.iterdir()] == ["link.safetensors"]
+    for words, message in (
+        (["--batch", "0"], "--batch takes a number from 1 to 1000000000, not '0'"),
+        (["--seed", "-1"], "--seed takes a number from 0 to 9223372036854775807, not '-1'"),
+    ):
+        assert message in refusal(command, whole, *words)[1], words
+    assert b"  1 steps" in run(command, whole, "--batch", "1000000000")
+    Small().save(tmp_path / "weights.safetensors")
+    assert "holds tensors alone" in refusal(command, whole, "--resume", tmp_path / "weights.safetensors")[1]
+    run(command, whole, "--load", tmp_path / "weights.safetensors")
 
 
 @pytest.mark.slow

@@ -73,12 +73,12 @@ void *burn_room(size_t count, size_t size) {
     return memory;
 }
 
-int64_t burn_natural(const char *text, const char *what, int64_t most) {
+int64_t burn_number(const char *text, const char *what, int64_t least, int64_t most) {
     char *end = NULL;
     errno = 0;
     long long value = strtoll(text, &end, 10);
-    if (end == text || *end || errno || value < 0 || value > most)
-        burn_exit(BURN_EXIT_USAGE, "%s takes a number, not '%s'", what, text);
+    if (end == text || *end || errno || value < least || value > most)
+        burn_exit(BURN_EXIT_USAGE, "%s takes a number from %lld to %lld, not '%s'", what, (long long)least, (long long)most, text);
     return value;
 }
 

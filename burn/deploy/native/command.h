@@ -13,8 +13,8 @@ void burn_say(const char *format, ...);
 /* Ends the process with a message of one line. */
 void burn_exit(int status, const char *format, ...);
 void *burn_room(size_t count, size_t size); /* zeroed memory, or the end of the process */
-/* A number from 0 to `most`, or the end of the process. what: the option. */
-int64_t burn_natural(const char *text, const char *what, int64_t most);
+/* A number from `least` to `most`, or the end of the process. what: the option. */
+int64_t burn_number(const char *text, const char *what, int64_t least, int64_t most);
 int burn_ends_in(const char *text, const char *end);
 
 typedef struct burn_content {

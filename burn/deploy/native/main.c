@@ -66,7 +66,7 @@ static void give_size(options *o, const char *text) {
     for (int64_t i = 0; i < facts->symbol_count; i++) {
         size_t length = strlen(facts->symbols[i]);
         if (strncmp(text, facts->symbols[i], length) == 0 && text[length] == '=') {
-            o->sizes[i] = burn_natural(text + length + 1, "--size", INT64_MAX);
+            o->sizes[i] = burn_number(text + length + 1, "--size", 0, INT64_MAX);
             return;
         }
     }
@@ -104,7 +104,7 @@ static options parse(int count, char **words) {
             o.info = 1;
         else if (strcmp(word, "--bench") == 0) {
             int has_number = next && *next >= '0' && *next <= '9' && strspn(next, "0123456789") == strlen(next);
-            o.bench = has_number ? burn_natural(words[++i], word, 1000000000) : DEFAULT_RUNS;
+            o.bench = has_number ? burn_number(words[++i], word, 0, 1000000000) : DEFAULT_RUNS;
             if (!o.bench)
                 burn_exit(BURN_EXIT_USAGE, "--bench takes at least one run");
         } else if (*word != '-' || !word[1])
@@ -115,15 +115,12 @@ static options parse(int count, char **words) {
             give_file(&o, words[++i], 1);
         else if (strcmp(word, "--size") == 0)
             give_size(&o, words[++i]);
-        else if (strcmp(word, "--threads") == 0) {
-            int64_t threads = burn_natural(words[++i], word, 1024);
-            if (!threads)
-                burn_exit(BURN_EXIT_USAGE, "--threads takes a number from 1 on");
-            burn_pool_set_threads((int32_t)threads);
-        } else if (strcmp(word, "--weights") == 0 && !facts->weights && facts->weights_bytes)
+        else if (strcmp(word, "--threads") == 0)
+            burn_pool_set_threads((int32_t)burn_number(words[++i], word, 1, 1024));
+        else if (strcmp(word, "--weights") == 0 && !facts->weights && facts->weights_bytes)
             o.weights = words[++i];
         else if (strcmp(word, "--seed") == 0 && facts->random_state)
-            o.seed = (uint64_t)burn_natural(words[++i], word, INT64_MAX);
+            o.seed = (uint64_t)burn_number(words[++i], word, 0, INT64_MAX);
         else
             burn_exit(BURN_EXIT_USAGE, "'%s' is no option (--help shows them)", word);
     }

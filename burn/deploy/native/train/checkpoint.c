@@ -21,7 +21,7 @@
 #define PRODUCER "burn-mlir"
 #define MODEL "model."
 
-enum { HEAD = 8, ALIGNED = 64, MOST_HEADER = 100000000, LARGEST_ITEM = 16, MOST_TEXTS = 16 };
+enum { HEAD = 8, ALIGNED = 64, MOST_HEADER = 100000000, LARGEST_ITEM = 16 };
 
 static int32_t no_memory(void) { return burn_model_fail(BURN_E_OUT_OF_MEMORY, "out of memory"); }
 
@@ -81,6 +81,14 @@ static const char *told(const burn_trainer_content *content) {
     return *content->checkpoint ? *content->checkpoint : content->facts->checkpoint;
 }
 
+/* A position between epochs without any data, as of a training that has just begun (burn/train/states.py). */
+static const replacement UNKNOWN[] = {{"epoch", "1"}, {"batch", "0"},  {"trained", "false"}, {"data", NULL},
+                                      {"others", NULL}, {"valid", NULL}, {"history", "[]"},   {"ends", "[]"}};
+
+enum { UNKNOWNS = sizeof UNKNOWN / sizeof *UNKNOWN };
+
+static int is_known(const burn_trainer_content *content) { return *content->positioned == *content->steps; }
+
 void burn_trainer_move(burn_trainer *trainer, const burn_position *position) {
     char epoch[24], batch[24];
     burn_text text = {0};
@@ -89,13 +97,17 @@ void burn_trainer_move(burn_trainer *trainer, const burn_position *position) {
     snprintf(batch, sizeof batch, "%lld", (long long)(position ? position->batch : 0));
     const replacement with[] = {
         {"epoch", epoch}, {"batch", batch}, {"trained", "false"}, {"data", position ? position->data : NULL}};
-    replace(&text, told(&content), with, sizeof with / sizeof *with);
+    if (position)
+        replace(&text, told(&content), with, sizeof with / sizeof *with);
+    else
+        replace(&text, told(&content), UNKNOWN, UNKNOWNS);
     if (text.failed)
-        free(text.data); /* the position before stays, as of a training that was killed here */
+        free(text.data); /* a checkpoint has no position then */
     else {
         free(*content.checkpoint);
         *content.checkpoint = text.data;
     }
+    *content.positioned = position && !text.failed ? *content.steps : -1;
     burn_trainer_let(trainer);
 }
 
@@ -107,13 +119,13 @@ burn_position burn_trainer_position(burn_trainer *trainer) {
     number_of(told(&content), "batch", &batch);
     burn_member found = member_of(told(&content), "data");
     size_t bytes = found.key ? (size_t)(found.value_end - found.value) : 0;
-    const int fits = found.key && bytes < sizeof data && *found.value == '{';
+    const int fits = found.key && bytes < sizeof data && *found.value == '{', known = is_known(&content);
     if (fits) {
         memcpy(data, found.value, bytes);
         data[bytes] = 0;
     }
     burn_trainer_let(trainer);
-    return (burn_position){(int64_t)epoch, (int64_t)batch, fits ? data : NULL};
+    return (burn_position){(int64_t)epoch, (int64_t)batch, fits ? data : NULL, known};
 }
 
 /* ---- checksums --------------------------------------------------------------------------------------------------- */
@@ -159,15 +171,18 @@ static uint32_t tensor_checksum(const char *name, const burn_state *state, const
 /* The header of a checkpoint, with its length in front. */
 static int header(const burn_trainer_content *content, burn_text *out) {
     const burn_trainer_facts *facts = content->facts;
-    burn_text text = {0}, sums = {0};
+    burn_text text = {0}, here = {0}, sums = {0};
     char steps[24], random[64];
     snprintf(steps, sizeof steps, "%lld", (long long)*content->steps);
     snprintf(random, sizeof random, "[%llu, %llu]", (unsigned long long)*content->seed, (unsigned long long)*content->draws);
     const replacement with[] = {{"step", steps}, {"random", random}};
-    replace(&text, told(content), with, sizeof with / sizeof *with);
+    if (!is_known(content)) /* the position of a checkpoint is that of its steps */
+        replace(&here, told(content), UNKNOWN, UNKNOWNS);
+    if (!here.failed)
+        replace(&text, here.data ? here.data : told(content), with, sizeof with / sizeof *with);
     text_of texts[] = {{KEY, text.data}, {"producer", PRODUCER}};
     uint32_t crc = 0;
-    if (text.failed || !metadata_checksum(texts, 2, &crc))
+    if (here.failed || text.failed || !metadata_checksum(texts, 2, &crc))
         goto end;
     burn_text_add(&sums, "{\"%s\": %lu", KEY, (unsigned long)crc);
     for (int64_t i = 0; i < facts->name_count; i++) {
@@ -206,7 +221,8 @@ static int header(const burn_trainer_content *content, burn_text *out) {
     for (int byte = 0; byte < HEAD && !out->failed; byte++)
         out->data[byte] = (char)((out->length - HEAD) >> 8 * byte & 0xff);
 end:
-    out->failed |= text.failed | sums.failed | !sums.data;
+    out->failed |= here.failed | text.failed | sums.failed | !sums.data;
+    free(here.data);
     free(text.data);
     free(sums.data);
     return !out->failed;
@@ -242,7 +258,10 @@ typedef struct reading {
     int64_t tensor_bytes;
     char *told, *sums; /* of the metadata, or NULL */
     uint32_t crc;      /* of the metadata */
-    const unsigned char **found; /* by name: its elements in the file, or NULL */
+    /* By name, from its number in the facts: its elements in the file, or NULL; and, for the number of all steps of an
+     * optimizer, one of the file's counts of some parameters' steps that this training does not have. */
+    const unsigned char **found, **separate_counts;
+    const burn_state_name **sorted; /* the names */
 } reading;
 
 static int32_t wrong(const reading *r, const char *text) {
@@ -251,39 +270,63 @@ static int32_t wrong(const reading *r, const char *text) {
 
 static int32_t damaged(const reading *r) { return wrong(r, "it is damaged, or no safetensors file"); }
 
+/* Takes over a key and its text of the metadata, or leaves NULL for what it does not take. */
+static int32_t add_text(reading *r, text_of *given, text_of **texts, size_t *count, size_t *room) {
+    if (strcmp(given->key, PARTS) == 0)
+        return wrong(r, "its tensors are divided over the files of several processes; burn.train reads it");
+    if (strcmp(given->key, "burn.dtypes") == 0)
+        return BURN_DONE;
+    if (strcmp(given->key, CHECKSUMS) == 0) {
+        if (r->sums)
+            return damaged(r); /* twice */
+        r->sums = given->value;
+        given->value = NULL;
+        return BURN_DONE;
+    }
+    if (*count == *room) {
+        text_of *more = realloc(*texts, (2 * *room + 4) * sizeof **texts);
+        if (!more)
+            return no_memory();
+        *texts = more;
+        *room = 2 * *room + 4;
+    }
+    (*texts)[(*count)++] = *given;
+    *given = (text_of){NULL, NULL};
+    return BURN_DONE;
+}
+
 static int32_t read_metadata(reading *r, const char *object) {
-    text_of texts[MOST_TEXTS];
-    size_t count = 0;
+    text_of *texts = NULL;
+    size_t count = 0, room = 0;
     burn_member member;
     int32_t code = BURN_DONE;
     int state = 1;
     for (const char *at = object; code == BURN_DONE && (state = burn_json_next(&at, &member)) > 0;) {
-        char *key = burn_json_string(member.key, member.key_end);
-        char *value = burn_json_string(member.value, member.value_end);
-        if (!key || !value || count == MOST_TEXTS)
-            code = damaged(r);
-        else if (strcmp(key, PARTS) == 0)
-            code = wrong(r, "its tensors are divided over the files of several processes; burn.train reads it");
-        else if (strcmp(key, CHECKSUMS) == 0) {
-            r->sums = value;
-            value = NULL;
-        } else if (strcmp(key, "burn.dtypes") != 0) {
-            texts[count++] = (text_of){key, value};
-            key = value = NULL;
-        }
-        free(key);
-        free(value);
+        text_of given = {NULL, NULL};
+        int made = burn_json_string(member.key, member.key_end, &given.key);
+        if (made > 0)
+            made = burn_json_string(member.value, member.value_end, &given.value);
+        code = made < 0 ? no_memory() : !made ? damaged(r) : add_text(r, &given, &texts, &count, &room);
+        free(given.key);
+        free(given.value);
     }
-    if (code == BURN_DONE && (state < 0 || !metadata_checksum(texts, count, &r->crc)))
+    if (code == BURN_DONE && state < 0)
         code = damaged(r);
+    if (code == BURN_DONE && count && !metadata_checksum(texts, count, &r->crc)) /* which sorts them */
+        code = no_memory();
     for (size_t i = 0; i < count; i++) {
-        if (strcmp(texts[i].key, KEY) == 0) {
+        if (code == BURN_DONE && i && strcmp(texts[i].key, texts[i - 1].key) == 0)
+            code = damaged(r); /* twice */
+        if (!r->told && strcmp(texts[i].key, KEY) == 0) {
             r->told = texts[i].value;
             texts[i].value = NULL;
         }
+    }
+    for (size_t i = 0; i < count; i++) {
         free(texts[i].key);
         free(texts[i].value);
     }
+    free(texts);
     return code;
 }
 
@@ -316,11 +359,33 @@ static int entry(const reading *r, const burn_member *member, const burn_state *
     return !state || !*fits || *bytes == state->bytes;
 }
 
-static int64_t number(const burn_trainer_facts *facts, const char *name) {
-    for (int64_t i = 0; i < facts->name_count; i++)
-        if (strcmp(facts->names[i].name, name) == 0)
-            return i;
-    return -1;
+static int by_name(const void *a, const void *b) {
+    return strcmp((*(const burn_state_name *const *)a)->name, (*(const burn_state_name *const *)b)->name);
+}
+
+/* The number of a name in the facts, or -1. */
+static int64_t index_of(const reading *r, const char *name) {
+    const burn_trainer_facts *facts = r->content->facts;
+    const burn_state_name key = {name, 0, 0}, *sought = &key;
+    const burn_state_name **at = bsearch(&sought, r->sorted, (size_t)facts->name_count, sizeof *r->sorted, by_name);
+    return at ? *at - facts->names : -1;
+}
+
+/* An optimizer's count of some parameters' steps, "optimizer.count.head.weight", where this training has none: the number of the
+ * name of all its steps, or -1. -2: out of memory. */
+static int64_t steps_of_count(const reading *r, const char *name, int64_t bytes) {
+    const char *count = begins(name, "optimizer.") ? strstr(name, "count.") : NULL;
+    if (!count)
+        return -1;
+    burn_text text = {0};
+    burn_text_bytes(&text, name, (size_t)(count - name));
+    burn_text_add(&text, "steps");
+    const int64_t found = text.failed ? -2 : index_of(r, text.data);
+    free(text.data);
+    if (found < 0)
+        return found;
+    const burn_trainer_facts *facts = r->content->facts;
+    return facts->states[facts->names[found].state].bytes == bytes ? found : -1;
 }
 
 /* 1 for a tensor of a model, an optimizer or a step that this training does not have. A file of weights has only a model's. */
@@ -339,6 +404,8 @@ static int32_t stranger(const reading *r, const char *name) {
     return code;
 }
 
+static const char separate[] = "it counts the steps of some parameters separately, and this training does not";
+
 static int32_t read_entries(reading *r) {
     const burn_trainer_facts *facts = r->content->facts;
     burn_member member;
@@ -350,15 +417,16 @@ static int32_t read_entries(reading *r) {
             return damaged(r);
         if (burn_json_is(member.key, member.key_end, "__metadata__"))
             continue;
-        char *name = burn_json_string(member.key, member.key_end);
-        if (!name)
-            return damaged(r);
+        char *name = NULL;
+        const int made = burn_json_string(member.key, member.key_end, &name);
+        if (made <= 0)
+            return made ? no_memory() : damaged(r);
         burn_text full = {0};
         burn_text_add(&full, "%s%s", r->told ? "" : MODEL, name);
         free(name);
         if (full.failed)
             return no_memory();
-        int64_t found = number(facts, full.data);
+        int64_t found = index_of(r, full.data), steps = -1;
         const burn_state *known = found < 0 ? NULL : &facts->states[facts->names[found].state];
         int32_t code = BURN_DONE;
         if (!entry(r, &member, known, &fits, &data, &bytes) || (known && r->found[found]))
@@ -368,8 +436,12 @@ static int32_t read_entries(reading *r) {
                                    known->type);
         else if (known)
             r->found[found] = data;
-        else if (begins(full.data, "optimizer.") && strstr(full.data, "count.") && bytes == 8)
-            r->found[facts->name_count] = data; /* looked at when all are read */
+        else if ((steps = steps_of_count(r, full.data, bytes)) == -2)
+            code = no_memory();
+        else if (steps >= 0 && r->separate_counts[steps] && memcmp(r->separate_counts[steps], data, (size_t)bytes) != 0)
+            code = wrong(r, separate);
+        else if (steps >= 0)
+            r->separate_counts[steps] = data; /* compared when all are read */
         else if (is_strange(r, full.data))
             code = stranger(r, full.data);
         free(full.data);
@@ -382,7 +454,6 @@ static int32_t read_entries(reading *r) {
 /* Every state has elements. Counts of steps that the file or this training does not keep apart equal the number of all steps. */
 static int32_t complete(reading *r) {
     const burn_trainer_facts *facts = r->content->facts;
-    const unsigned char *steps = NULL;
     for (int64_t i = 0; i < facts->name_count; i++) {
         const burn_state_name *name = &facts->names[i];
         for (int64_t k = 0; k < facts->name_count && name->counts >= 0 && !r->found[i]; k++)
@@ -390,50 +461,67 @@ static int32_t complete(reading *r) {
                 r->found[i] = r->found[k];
         if (!r->found[i] && (r->told || begins(name->name, MODEL)))
             return burn_model_fail(BURN_E_CHECKPOINT, "%s: '%s' is missing: it is of another training", r->what, name->name);
-        if (strcmp(name->name, "optimizer.steps") == 0)
-            steps = r->found[i];
+        const unsigned char *count = r->separate_counts[i];
+        if (count && (!r->found[i] || memcmp(count, r->found[i], (size_t)facts->states[name->state].bytes) != 0))
+            return wrong(r, separate);
         for (int64_t k = 0; k < i; k++)
             if (facts->names[k].state == name->state && r->found[i] && r->found[k] &&
                 memcmp(r->found[i], r->found[k], (size_t)facts->states[name->state].bytes) != 0)
                 return burn_model_fail(BURN_E_CHECKPOINT, "%s: '%s' and '%s' differ: this training counts both as one", r->what,
                                        name->name, facts->names[k].name);
     }
-    const unsigned char *apart = r->found[facts->name_count];
-    if (apart && (!steps || memcmp(apart, steps, 8) != 0))
-        return wrong(r, "it counts the steps of some parameters apart, and this training does not");
     return BURN_DONE;
 }
 
-static int32_t verify(const reading *r) {
+/* The checksums of all tensors that the file has. */
+static int32_t verify_tensors(const reading *r) {
     const burn_trainer_facts *facts = r->content->facts;
-    uint64_t sum = 0, format = 0;
+    unsigned char *seen = calloc((size_t)facts->name_count + 1, sizeof *seen);
+    burn_member member;
+    int32_t code = seen ? BURN_DONE : no_memory();
+    int64_t wrong_one = -1;
+    int state = 1;
+    for (const char *at = r->sums; code == BURN_DONE && wrong_one < 0 && (state = burn_json_next(&at, &member)) > 0;) {
+        char *name = NULL;
+        uint64_t sum = 0;
+        const int made = burn_json_string(member.key, member.key_end, &name);
+        const int64_t i = made > 0 ? index_of(r, name) : -1;
+        free(name);
+        if (made <= 0)
+            code = made ? no_memory() : damaged(r);
+        else if (i >= 0) {
+            const burn_state_name *known = &facts->names[i];
+            seen[i] = 1;
+            if (!burn_json_number(member.value, member.value_end, &sum) ||
+                sum != tensor_checksum(known->name, &facts->states[known->state], r->found[i]))
+                wrong_one = i;
+        }
+    }
+    if (code == BURN_DONE && state < 0)
+        code = damaged(r);
+    for (int64_t i = 0; i < facts->name_count && code == BURN_DONE && wrong_one < 0; i++)
+        if (!seen[i] && facts->names[i].counts < 0)
+            wrong_one = i;
+    free(seen);
+    if (wrong_one >= 0)
+        code = burn_model_fail(BURN_E_CHECKPOINT, "%s is damaged: the checksum of '%s' is wrong", r->what,
+                               facts->names[wrong_one].name);
+    return code;
+}
+
+static int32_t verify(const reading *r) {
+    static const char *const counts[] = {"step", "epoch", "batch"};
+    uint64_t sum = 0, format = 0, count = 0;
     if (!number_of(r->told, "format", &format) || format < 1 || format > 2)
         return wrong(r, "it is a checkpoint of another version of burn");
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
+        if (!number_of(r->told, counts[i], &count) || count > BURN_MOST_COUNT)
+            return damaged(r);
     if (!r->sums)
         return format == 1 ? BURN_DONE : damaged(r);
     if (!number_of(r->sums, KEY, &sum) || sum != r->crc)
         return damaged(r);
-    for (int64_t i = 0; i < facts->name_count; i++) {
-        const burn_state_name *name = &facts->names[i];
-        burn_text key = {0};
-        burn_text_string(&key, name->name, 1);
-        burn_member member;
-        int known = 0, same = 0;
-        for (const char *at = r->sums; !key.failed && burn_json_next(&at, &member) > 0;) {
-            known = member.key && (size_t)(member.key_end - member.key) == key.length &&
-                    memcmp(member.key, key.data, key.length) == 0;
-            if (known && burn_json_number(member.value, member.value_end, &sum))
-                same = sum == tensor_checksum(name->name, &facts->states[name->state], r->found[i]);
-            if (known)
-                break;
-        }
-        free(key.data);
-        if (key.failed)
-            return no_memory();
-        if ((known && !same) || (!known && name->counts < 0))
-            return burn_model_fail(BURN_E_CHECKPOINT, "%s is damaged: the checksum of '%s' is wrong", r->what, name->name);
-    }
-    return BURN_DONE;
+    return verify_tensors(r);
 }
 
 /* Which parameters are frozen is part of the program. */
@@ -454,12 +542,14 @@ static void take(reading *r) {
         if (r->found[i] && state->bytes)
             memcpy(content->states[facts->names[i].state], r->found[i], (size_t)state->bytes);
     }
+    *content->positioned = -1;
     if (!r->told)
         return;
     burn_member random = member_of(r->told, "random"), item;
     uint64_t steps = 0, words[2] = {0, 0};
     if (number_of(r->told, "step", &steps))
         *content->steps = (int64_t)steps;
+    *content->positioned = *content->steps;
     int count = 0;
     for (const char *at = random.value; random.key && count < 2 && burn_json_next(&at, &item) > 0;)
         count += burn_json_number(item.value, item.value_end, &words[count]);
@@ -479,9 +569,16 @@ static int32_t read_checkpoint(reading *r, const unsigned char *data, int64_t by
     if (bytes < HEAD || length > MOST_HEADER || length > (uint64_t)bytes - HEAD)
         return damaged(r);
     r->head = malloc((size_t)length + 1);
-    r->found = calloc((size_t)r->content->facts->name_count + 1, sizeof *r->found);
-    if (!r->head || !r->found)
+    const burn_trainer_facts *facts = r->content->facts;
+    const size_t names = (size_t)facts->name_count;
+    r->found = calloc(names + 1, sizeof *r->found);
+    r->separate_counts = calloc(names + 1, sizeof *r->separate_counts);
+    r->sorted = calloc(names + 1, sizeof *r->sorted);
+    if (!r->head || !r->found || !r->separate_counts || !r->sorted)
         return no_memory();
+    for (size_t i = 0; i < names; i++)
+        r->sorted[i] = &facts->names[i];
+    qsort((void *)r->sorted, names, sizeof *r->sorted, by_name);
     memcpy(r->head, data + HEAD, (size_t)length);
     r->head[length] = 0;
     r->tensors = data + HEAD + length;
@@ -511,6 +608,8 @@ int32_t burn_trainer_load_from(burn_trainer *trainer, const unsigned char *data,
     free(r.told);
     free(r.sums);
     free((void *)r.found);
+    free((void *)r.separate_counts);
+    free((void *)r.sorted);
     burn_trainer_let(trainer);
     return code;
 }
@@ -528,6 +627,7 @@ int32_t burn_trainer_save(burn_trainer *trainer, const char *path) {
         return burn_model_fail(BURN_E_ARGUMENT, "there is no trainer, or no path: a null pointer");
     if (burn_file_begin(&file, path) != 0)
         return burn_model_fail(BURN_E_CHECKPOINT, "%s: %s", path, strerror(errno));
+    file.durable = 1;
     int32_t code = burn_trainer_save_to(trainer, into_file, file.stream);
     if (burn_file_end(&file, code == BURN_DONE) != 0 && code != BURN_E_OUT_OF_MEMORY)
         return burn_model_fail(BURN_E_CHECKPOINT, "%s: %s", path, strerror(errno));

@@ -13,11 +13,12 @@ enum { DEEPEST = 64 };
 static int grow(burn_text *text, size_t bytes) {
     if (text->failed)
         return 0;
+    const int fits = bytes <= SIZE_MAX / 4 && text->length <= SIZE_MAX / 4; /* of 32 bits */
     size_t needed = text->length + bytes + 1;
-    if (needed <= text->capacity)
+    if (fits && needed <= text->capacity)
         return 1;
     size_t capacity = needed + needed / 2 + 64;
-    char *data = realloc(text->data, capacity);
+    char *data = fits ? realloc(text->data, capacity) : NULL;
     if (!data) {
         text->failed = 1;
         return 0;
@@ -193,17 +194,20 @@ static char *put(char *to, uint32_t c) {
         return to;
     }
     int more = c < 0x800 ? 1 : c < 0x10000 ? 2 : 3;
-    *to++ = (char)((0xf00u >> more & 0xffu) | c >> 6 * more);
+    *to++ = (char)((0xff00u >> (more + 1) & 0xffu) | c >> 6 * more);
     while (more-- > 0)
         *to++ = (char)(0x80 | (c >> 6 * more & 0x3f));
     return to;
 }
 
-char *burn_json_string(const char *begin, const char *end) {
+int burn_json_string(const char *begin, const char *end, char **made) {
     static const char letters[] = "nrtbf", special[] = "\n\r\t\b\f";
-    char *made = begin && *begin == '"' ? malloc((size_t)(end - begin)) : NULL, *to = made;
-    if (!made)
-        return NULL;
+    *made = NULL;
+    if (!begin || *begin != '"')
+        return 0;
+    char *text = malloc((size_t)(end - begin)), *to = text;
+    if (!text)
+        return -1;
     for (const char *at = begin + 1; at < end - 1; at++) {
         uint32_t c, low;
         if (*at != '\\') {
@@ -217,8 +221,8 @@ char *burn_json_string(const char *begin, const char *end) {
             *to++ = *at;
         else {
             if (!hex(at + 1, &c) || !c) {
-                free(made);
-                return NULL;
+                free(text);
+                return 0;
             }
             at += 4;
             if (c >= 0xd800 && c < 0xdc00 && at[1] == '\\' && at[2] == 'u' && hex(at + 3, &low) && low >= 0xdc00 &&
@@ -230,5 +234,6 @@ char *burn_json_string(const char *begin, const char *end) {
         }
     }
     *to = 0;
-    return made;
+    *made = text;
+    return 1;
 }

@@ -25,8 +25,8 @@ typedef struct burn_member {
 /* Moves to the next member. *at: the text of an object or array at first, then a position in it. 1: `member` is one, 0: there are no
  * more, -1: malformed. */
 int burn_json_next(const char **at, burn_member *member);
-/* A string without quotes and escapes, in memory of malloc. NULL: it is none, or memory is out. */
-char *burn_json_string(const char *begin, const char *end);
+/* A string without quotes and escapes, in memory of malloc. 1; 0: it is none; -1: memory is out. *made is NULL then. */
+int burn_json_string(const char *begin, const char *end, char **made);
 int burn_json_is(const char *begin, const char *end, const char *string); /* whether it is this string, without escapes */
 /* A number that is at least 0. 0: it is none. */
 int burn_json_number(const char *begin, const char *end, uint64_t *number);

@@ -8,6 +8,7 @@
 #include "files.h"
 #include "train.h"
 
+#include <errno.h>
 #include <math.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -71,13 +72,6 @@ static void help(void) {
     puts(common_help);
 }
 
-static int64_t positive(const char *text, const char *what, int64_t most) {
-    int64_t value = burn_natural(text, what, most);
-    if (!value)
-        burn_exit(BURN_EXIT_USAGE, "%s takes a number from 1 on", what);
-    return value;
-}
-
 static options parse(int count, char **words) {
     const burn_model_facts *step = burn_main_trainer->step.facts;
     options o = {.files = burn_room((size_t)count, sizeof *o.files), .epochs = 1};
@@ -98,15 +92,15 @@ static options parse(int count, char **words) {
         else if (!next)
             burn_exit(BURN_EXIT_USAGE, "'%s' is no option, or lacks its value (--help shows them)", word);
         else if (strcmp(word, "--epochs") == 0)
-            o.epochs = positive(words[++i], word, MOST);
+            o.epochs = burn_number(words[++i], word, 1, MOST);
         else if (strcmp(word, "--batch") == 0)
-            o.batch = positive(words[++i], word, MOST);
+            o.batch = burn_number(words[++i], word, 1, MOST);
         else if (strcmp(word, "--every") == 0)
-            o.every = positive(words[++i], word, MOST);
+            o.every = burn_number(words[++i], word, 1, MOST);
         else if (strcmp(word, "--seed") == 0)
-            o.seed = (uint64_t)burn_natural(words[++i], word, INT64_MAX);
+            o.seed = (uint64_t)burn_number(words[++i], word, 0, INT64_MAX);
         else if (strcmp(word, "--random-seed") == 0) {
-            o.draws_seed = (uint64_t)burn_natural(words[++i], word, INT64_MAX);
+            o.draws_seed = (uint64_t)burn_number(words[++i], word, 0, INT64_MAX);
             o.has_draws_seed = 1;
         } else if (strcmp(word, "--load") == 0)
             o.load = words[++i];
@@ -121,7 +115,7 @@ static options parse(int count, char **words) {
         else if (strcmp(word, "--weights") == 0 && !step->weights && step->weights_bytes)
             o.weights = words[++i];
         else if (strcmp(word, "--threads") == 0)
-            burn_pool_set_threads((int32_t)positive(words[++i], word, 1024));
+            burn_pool_set_threads((int32_t)burn_number(words[++i], word, 1, 1024));
         else
             burn_exit(BURN_EXIT_USAGE, "'%s' is no option (--help shows them)", word);
     }
@@ -146,30 +140,6 @@ typedef struct column {
     int64_t dims[BURN_TENSOR_RANK];
     const char *path; /* of the first file that has it */
 } column;
-
-/* The size that is a batch's number of rows, where it is a fixed number; else 0. */
-static int64_t fixed_batch(const burn_model_facts *facts) {
-    for (int64_t i = 0; i < facts->input_count && !burn_main_trainer->batch; i++)
-        if (facts->inputs[i].rank)
-            return burn_model_size(&facts->inputs[i].dims[0], NULL);
-    return 0;
-}
-
-static int has_rows(const burn_model_facts *facts, const burn_value *value, int64_t fixed) {
-    if (!value->rank)
-        return 0;
-    if (!burn_main_trainer->batch)
-        return !value->dims[0].of && value->dims[0].number == fixed;
-    int64_t *symbols = burn_room((size_t)facts->symbol_count, sizeof *symbols);
-    int64_t sizes[2];
-    for (int64_t i = 0; i < 2; i++) { /* its first size is the batch's if it changes with that alone and as much */
-        for (int64_t s = 0; s < facts->symbol_count; s++)
-            symbols[s] = strcmp(facts->symbols[s], burn_main_trainer->batch) == 0 ? 7 + 4 * i : 3;
-        sizes[i] = burn_model_size(&value->dims[0], symbols);
-    }
-    free(symbols);
-    return sizes[0] == 7 && sizes[1] == 11;
-}
 
 static void wrong_sizes(const char *path, const burn_value *value, const burn_array *array) {
     char text[400];
@@ -238,7 +208,7 @@ static column *read_columns(const options *o, int64_t *rows) {
     const burn_model_facts *facts = burn_main_trainer->step.facts;
     column *columns = burn_room((size_t)facts->input_count, sizeof *columns);
     for (int64_t i = 0; i < facts->input_count; i++)
-        columns[i].has_rows = has_rows(facts, &facts->inputs[i], fixed_batch(facts));
+        columns[i].has_rows = burn_main_trainer->has_rows[i];
     for (int64_t f = 0; f < o->file_count; f++) {
         const char *path = o->files[f];
         burn_content file = burn_read_all(path);
@@ -308,6 +278,7 @@ typedef struct training {
     burn_trainer *trainer;
     column *columns;
     int64_t rows, batch;
+    int64_t batches; /* of an epoch */
     int drops_last;
     burn_tensor *inputs, *outputs;
     int64_t loss; /* the number of the output that is shown, or -1 */
@@ -329,15 +300,24 @@ static void save(const training *t, int64_t epoch, int64_t batch) {
     if (!t->o->save)
         return;
     position_text(t, epoch, batch, text);
-    burn_trainer_move(t->trainer, &(burn_position){epoch + 1, batch, text});
+    burn_trainer_move(t->trainer, &(burn_position){epoch + 1, batch, text, 1});
     if (burn_trainer_save(t->trainer, t->o->save) != BURN_DONE)
         failed("");
+}
+
+static void no_position(const training *t, int64_t epoch, int64_t batch) {
+    burn_exit(BURN_EXIT_FAILED, "%s is damaged: there is no batch %lld of epoch %lld, as epochs have %lld batches here", t->o->resume,
+              (long long)batch, (long long)epoch, (long long)t->batches);
 }
 
 /* Where a resumed training goes on: an epoch, which counts from 0, and a batch. */
 static void find_position(const training *t, int64_t *epoch, int64_t *batch) {
     char text[256];
     burn_position position = burn_trainer_position(t->trainer);
+    if (!position.is_known)
+        burn_exit(BURN_EXIT_FAILED, "%s is no checkpoint of a training: it holds tensors alone (--load takes them)", t->o->resume);
+    if (position.epoch < 1)
+        no_position(t, position.epoch - 1, position.batch);
     *epoch = position.epoch - 1;
     *batch = position.batch;
     if (!position.data) {
@@ -355,6 +335,8 @@ static void find_position(const training *t, int64_t *epoch, int64_t *batch) {
     if (strcmp(text, position.data) != 0)
         burn_exit(BURN_EXIT_FAILED, "%s is of other rows or options: its loader is %s, here it is %s (--load takes the state alone)",
                   t->o->resume, position.data, text);
+    if (*epoch < 0 || *epoch > BURN_MOST_COUNT || *batch < 0 || *batch > t->batches)
+        no_position(t, *epoch, *batch);
 }
 
 /* The number of an output with one float: the one called "loss", or the first. */
@@ -406,7 +388,7 @@ static void begin_inputs(training *t) {
     t->outputs = burn_room((size_t)facts->output_count, sizeof *t->outputs);
     for (int64_t i = 0; i < facts->input_count; i++) {
         const column *c = &t->columns[i];
-        const int64_t bytes = c->has_rows ? t->batch * c->row_bytes : c->bytes;
+        const int64_t bytes = c->has_rows ? (t->batch < t->rows ? t->batch : t->rows) * c->row_bytes : c->bytes;
         t->inputs[i] = (burn_tensor){c->data, bytes, facts->inputs[i].element, c->rank, {0}};
         memcpy(t->inputs[i].dims, c->dims, sizeof c->dims);
         if (c->has_rows && !(t->inputs[i].data = burn_memory_new(bytes)))
@@ -429,11 +411,11 @@ static void end_inputs(training *t) {
 /* One epoch from a batch on. 0: it was interrupted. */
 static int one_epoch(training *t, ranked *order, int64_t epoch, int64_t batch) {
     const options *o = t->o;
-    const int64_t began = burn_clock_ns(), batches = t->drops_last ? t->rows / t->batch : (t->rows + t->batch - 1) / t->batch;
+    const int64_t began = burn_clock_ns();
     double sum = 0;
     int64_t seen = 0;
     order_rows(order, t->rows, o, epoch);
-    for (; batch < batches && !interrupted; batch++) {
+    for (; batch < t->batches && !interrupted; batch++) {
         const int64_t first = batch * t->batch, count = t->rows - first < t->batch ? t->rows - first : t->batch;
         const double loss = one_step(t, order + first, count);
         const int64_t steps = burn_trainer_steps(t->trainer);
@@ -448,7 +430,7 @@ static int one_epoch(training *t, ranked *order, int64_t epoch, int64_t batch) {
             fflush(stdout);
         }
     }
-    if (batch < batches) {
+    if (batch < t->batches) {
         save(t, epoch, batch);
         return 0;
     }
@@ -462,9 +444,8 @@ static int one_epoch(training *t, ranked *order, int64_t epoch, int64_t batch) {
 }
 
 static void train(burn_trainer *trainer, const options *o) {
-    const burn_model_facts *facts = burn_main_trainer->step.facts;
     training t = {.o = o, .trainer = trainer, .drops_last = o->drops_last};
-    const int64_t fixed = fixed_batch(facts);
+    const int64_t fixed = burn_main_trainer->batch;
     t.columns = read_columns(o, &t.rows);
     t.batch = o->batch ? o->batch : fixed ? fixed : BATCH;
     if (fixed && t.batch != fixed)
@@ -477,6 +458,7 @@ static void train(burn_trainer *trainer, const options *o) {
                   (long long)t.rows, (long long)fixed);
     if (t.drops_last && t.rows < t.batch)
         burn_exit(BURN_EXIT_FAILED, "there are %lld rows, and a batch has %lld", (long long)t.rows, (long long)t.batch);
+    t.batches = t.drops_last ? t.rows / t.batch : (t.rows + t.batch - 1) / t.batch;
     int64_t epoch = 0, batch = 0;
     if (o->resume)
         find_position(&t, &epoch, &batch);
@@ -500,11 +482,10 @@ static void train(burn_trainer *trainer, const options *o) {
 
 /* ---- inference --------------------------------------------------------------------------------------------------- */
 
-static void predict(burn_trainer *trainer, const options *o) {
+static burn_tensor *read_predicted(const options *o) {
     const burn_model_facts *facts = burn_main_trainer->predict.facts;
     burn_content file = burn_read_all(o->predict);
     burn_tensor *inputs = burn_room((size_t)facts->input_count, sizeof *inputs);
-    burn_tensor *outputs = burn_room((size_t)facts->output_count, sizeof *outputs);
     for (int64_t i = 0; i < facts->input_count; i++) {
         burn_array array = {0};
         if (!read_array(&facts->inputs[i], file, o->predict, &array))
@@ -513,6 +494,12 @@ static void predict(burn_trainer *trainer, const options *o) {
         burn_array_free(&array);
     }
     free(file.data);
+    return inputs;
+}
+
+static void predict(burn_trainer *trainer, const options *o, const burn_tensor *inputs) {
+    const burn_model_facts *facts = burn_main_trainer->predict.facts;
+    burn_tensor *outputs = burn_room((size_t)facts->output_count, sizeof *outputs);
     if (burn_trainer_predict_tensors(trainer, inputs, outputs) != BURN_DONE)
         failed("");
     const char **names = burn_room((size_t)facts->output_count, sizeof *names);
@@ -525,14 +512,27 @@ static void predict(burn_trainer *trainer, const options *o) {
         burn_write_arrays(o->output, facts->output_count, names, arrays);
     else
         burn_show(facts, outputs);
-    for (int64_t i = 0; i < facts->input_count; i++)
-        burn_memory_free(inputs[i].data);
     for (int64_t i = 0; i < facts->output_count; i++)
         burn_model_free(&outputs[i]);
     free((void *)names);
     free(arrays);
-    free(inputs);
     free(outputs);
+}
+
+/* Errors of paths, before the work that they would lose. */
+static void try_paths(const options *o, const char *weights) {
+    const burn_model_facts *predicted = burn_main_trainer->predict.facts;
+    const char *paths[] = {o->save, o->output && strcmp(o->output, "-") != 0 ? o->output : NULL};
+    if (paths[1] && predicted->output_count != 1 && !burn_ends_in(paths[1], ".npz"))
+        burn_exit(BURN_EXIT_USAGE, "%s: several outputs go into a .npz", paths[1]);
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
+        if (!paths[i])
+            continue;
+        if (weights && burn_same_file(paths[i], weights))
+            burn_exit(BURN_EXIT_USAGE, "%s is this program's file of weights, which it needs: give another path", paths[i]);
+        if (burn_file_try(paths[i]) != 0)
+            burn_exit(BURN_EXIT_FAILED, "%s: %s", paths[i], strerror(errno));
+    }
 }
 
 int main(int count, char **words) {
@@ -541,17 +541,25 @@ int main(int count, char **words) {
     burn_streams_of_bytes();
     options o = parse(count, words);
     burn_trainer *trainer = NULL;
-    if (burn_trainer_create(facts, burn_weights_path(facts->step.facts, o.weights, count ? words[0] : ""), &trainer) != BURN_DONE)
+    const char *weights = burn_weights_path(facts->step.facts, o.weights, count ? words[0] : "");
+    try_paths(&o, weights);
+    if (burn_trainer_create(facts, weights, &trainer) != BURN_DONE)
         failed("");
     const char *begin = o.load ? o.load : o.resume;
     if (begin && burn_trainer_load(trainer, begin) != BURN_DONE)
         failed("");
+    if (o.load)
+        burn_trainer_move(trainer, NULL); /* the state alone: the epochs begin anew */
+    burn_tensor *inputs = o.predict ? read_predicted(&o) : NULL;
     if (o.has_draws_seed)
         burn_trainer_seed(trainer, o.draws_seed);
     if (o.file_count)
         train(trainer, &o);
     if (o.predict && !interrupted)
-        predict(trainer, &o);
+        predict(trainer, &o, inputs);
+    for (int64_t i = 0; inputs && i < facts->predict.facts->input_count; i++)
+        burn_memory_free(inputs[i].data);
+    free(inputs);
     free((void *)o.files);
     burn_trainer_destroy(trainer);
     return fflush(stdout) == 0 ? interrupted ? INTERRUPTED : 0 : BURN_EXIT_FAILED;

@@ -77,9 +77,14 @@ static size_t saved_bytes, saved_room;
 
 static int into_memory(void *context, const void *data, size_t bytes) {
     (void)context;
+    if (bytes > SIZE_MAX - saved_bytes) /* 32 bits */
+        return 0;
     if (saved_bytes + bytes > saved_room) {
-        size_t room = (saved_bytes + bytes) * 2;
+        const size_t needed = saved_bytes + bytes;
+        size_t room = needed <= SIZE_MAX / 2 ? needed * 2 : needed;
         unsigned char *larger = realloc(saved, room);
+        if (!larger && room > needed)
+            larger = realloc(saved, room = needed);
         if (!larger)
             return 0;
         saved = larger;

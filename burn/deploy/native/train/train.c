@@ -23,7 +23,8 @@ struct burn_trainer {
     burn_output *outputs;
     burn_destination *destinations;
     uint64_t seed, draws;
-    int64_t steps;
+    int64_t steps, positioned;
+    burn_tensor *results; /* the outputs of a step in memory of their own */
     char *checkpoint;
 };
 
@@ -52,10 +53,11 @@ static int32_t open_trainer(burn_trainer *t, const char *weights) {
     t->aligned = table(visible, sizeof *t->aligned);
     t->aligned_bytes = table(visible, sizeof *t->aligned_bytes);
     t->given = table(visible, sizeof *t->given);
+    t->results = table(visible, sizeof *t->results);
     t->inputs = table(larger(facts->step.take_count, facts->predict.take_count), sizeof *t->inputs);
     t->outputs = table(facts->step.give_count, sizeof *t->outputs);
     t->destinations = table(facts->step.give_count, sizeof *t->destinations);
-    if (!t->states || !t->seconds || !t->aligned || !t->aligned_bytes || !t->given || !t->inputs || !t->outputs ||
+    if (!t->states || !t->seconds || !t->aligned || !t->aligned_bytes || !t->given || !t->results || !t->inputs || !t->outputs ||
         !t->destinations)
         return no_memory();
     for (int64_t i = 0; i < facts->state_count; i++) {
@@ -84,6 +86,7 @@ int32_t burn_trainer_create(const burn_trainer_facts *facts, const char *weights
     t->seed = facts->seed;
     t->draws = facts->draws;
     t->steps = facts->steps;
+    t->positioned = -1;
     int32_t code = open_trainer(t, weights);
     if (code == BURN_DONE)
         *made = t;
@@ -109,6 +112,7 @@ void burn_trainer_destroy(burn_trainer *t) {
     delete_blocks(t->aligned, visible);
     free(t->aligned_bytes);
     free((void *)t->given);
+    free(t->results);
     free(t->inputs);
     free(t->outputs);
     free(t->destinations);
@@ -120,7 +124,7 @@ void burn_trainer_destroy(burn_trainer *t) {
 
 burn_trainer_content burn_trainer_hold(burn_trainer *t) {
     burn_lock_take(&t->lock);
-    return (burn_trainer_content){t->facts, t->states, &t->seed, &t->draws, &t->steps, &t->checkpoint};
+    return (burn_trainer_content){t->facts, t->states, &t->seed, &t->draws, &t->steps, &t->positioned, &t->checkpoint};
 }
 
 void burn_trainer_let(burn_trainer *t) { burn_lock_give(&t->lock); }
@@ -269,6 +273,42 @@ static int32_t end(burn_trainer *t, const burn_trained *program, int32_t code) {
     return code;
 }
 
+/* A step with tensors. It writes into memory of its own, as the caller's may be too small or overlap an input, which would only be
+ * found when some of the state has changed already. */
+static int32_t copied(burn_trainer *t, const burn_trained *program, burn_model *model, const burn_tensor *inputs,
+                      burn_tensor *outputs, burn_further *further) {
+    const burn_model_facts *facts = program->facts;
+    if (!outputs && facts->output_count)
+        return burn_model_fail(BURN_E_ARGUMENT, "there are no tensors: a null pointer");
+    for (int64_t i = 0; i < facts->output_count; i++) {
+        if (outputs[i].data && outputs[i].bytes < 0)
+            return burn_model_fail(BURN_E_ARGUMENT, "output '%s' has negative bytes", facts->outputs[i].name);
+        t->results[i] = (burn_tensor){NULL, 0, 0, 0, {0}};
+    }
+    int32_t code = end(t, program, burn_model_run_with(model, inputs, t->results, further));
+    const int is_made = code == BURN_DONE;
+    for (int64_t i = 0; i < facts->output_count && code == BURN_DONE; i++)
+        if (outputs[i].data && outputs[i].bytes < t->results[i].bytes)
+            code = burn_model_fail(BURN_E_SMALL_OUTPUT,
+                                   "output '%s' takes %lld bytes, and was given memory of %lld; the step was made",
+                                   facts->outputs[i].name, (long long)t->results[i].bytes, (long long)outputs[i].bytes);
+    for (int64_t i = 0; i < facts->output_count; i++) {
+        burn_tensor *result = &t->results[i];
+        void *data = outputs[i].data;
+        if (is_made) {
+            outputs[i] = *result; /* type and sizes */
+            outputs[i].data = data;
+        }
+        if (code == BURN_DONE && !data) {
+            outputs[i].data = result->data;
+            result->data = NULL;
+        } else if (code == BURN_DONE && result->bytes)
+            memcpy(data, result->data, (size_t)result->bytes);
+        burn_model_free(result);
+    }
+    return code;
+}
+
 static int32_t run_tensors(burn_trainer *t, const burn_trained *program, burn_model *model, const burn_tensor *inputs,
                            burn_tensor *outputs) {
     burn_further further;
@@ -276,7 +316,8 @@ static int32_t run_tensors(burn_trainer *t, const burn_trained *program, burn_mo
     burn_lock_take(&t->lock);
     int32_t code = begin(t, program, model, &further, random);
     if (code == BURN_DONE)
-        code = end(t, program, burn_model_run_with(model, inputs, outputs, &further));
+        code = program->give_count ? copied(t, program, model, inputs, outputs, &further)
+                                   : end(t, program, burn_model_run_with(model, inputs, outputs, &further));
     burn_lock_give(&t->lock);
     return code;
 }

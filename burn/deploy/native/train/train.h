@@ -39,7 +39,9 @@ typedef struct burn_trainer_facts {
     uint64_t seed, draws; /* of random numbers */
     const char *checkpoint; /* JSON: the content of a checkpoint besides tensors */
     int64_t steps;          /* that were made already */
-    const char *batch;      /* the size that is the first axis of a batch's tensors, or NULL: it is a number */
+    /* Of commands; for others has_rows is NULL. By the step's inputs: 1 if its first axis is the rows of a batch. */
+    const unsigned char *has_rows;
+    int64_t batch; /* the number of a batch's rows, or 0: any */
 } burn_trainer_facts;
 
 typedef struct burn_trainer burn_trainer;
@@ -57,6 +59,9 @@ int64_t burn_trainer_steps(burn_trainer *trainer);
 int32_t burn_trainer_read(burn_trainer *trainer, const char *name, void *data, int64_t bytes);
 int32_t burn_trainer_write(burn_trainer *trainer, const char *name, const void *data, int64_t bytes);
 
+/* The largest number of steps, epochs and batches: sums of two do not overflow. */
+#define BURN_MOST_COUNT (INT64_MAX / 2)
+
 /* ---- checkpoint.c ------------------------------------------------------------------------------------------------ */
 /* Receives a checkpoint piece by piece; 0: it cannot take more. */
 typedef int (*burn_sink)(void *context, const void *data, size_t bytes);
@@ -71,9 +76,11 @@ int32_t burn_trainer_load_from(burn_trainer *trainer, const unsigned char *data,
 typedef struct burn_position {
     int64_t epoch, batch;
     const char *data;
+    int is_known; /* 0: no checkpoint was loaded, or steps were made since */
 } burn_position;
 
-void burn_trainer_move(burn_trainer *trainer, const burn_position *position); /* takes a copy; NULL: it is not known */
+/* Takes a copy. NULL: none is known, and the history of epochs is left out too. */
+void burn_trainer_move(burn_trainer *trainer, const burn_position *position);
 /* The loaded or last given position. data is JSON or NULL, and valid until the next call. */
 burn_position burn_trainer_position(burn_trainer *trainer);
 
@@ -82,7 +89,7 @@ typedef struct burn_trainer_content {
     const burn_trainer_facts *facts;
     void **states;
     uint64_t *seed, *draws;
-    int64_t *steps;
+    int64_t *steps, *positioned; /* positioned: the number of steps at the position in data, or -1: none is known */
     char **checkpoint; /* JSON in memory of malloc, or NULL: facts->checkpoint */
 } burn_trainer_content;
 
