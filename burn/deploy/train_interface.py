@@ -226,7 +226,7 @@ def source(
         *(
             f"static const int32_t {verb}_{which}[] = {{{', '.join(map(str, numbers)) or '0'}}};"
             for verb, part in _parts(training).items()
-            for which, numbers in (("takes", part.takes), ("gives", part.gives))
+            for which, numbers in (("state_inputs", part.state_inputs), ("state_outputs", part.state_outputs))
         ),
         f"static const char about[] =\n{tables.long_text(about)};",
         f"static const char checkpoint[] =\n{tables.long_text(json.dumps({'format': FORMAT, **training.facts}))};",
@@ -273,7 +273,8 @@ def _states(states: Sequence[State], offsets: Sequence[int]) -> list[str]:
 
 def _facts(interface: TrainInterface, training: Training, names: int, rows: Rows | None) -> str:
     fields: dict[str, object] = {
-        verb: f"{{&{interface.name}_{verb}_facts, {verb}_takes, {verb}_gives, {len(part.takes)}, {len(part.gives)}}}"
+        verb: f"{{&{interface.name}_{verb}_facts, {verb}_state_inputs, {verb}_state_outputs, "
+        f"{len(part.state_inputs)}, {len(part.state_outputs)}}}"
         for verb, part in _parts(training).items()
     }
     seed, draws = training.random

@@ -44,14 +44,14 @@ class State:
 
 @dataclass(frozen=True)
 class Part:
-    """A program over the state. `inputs`, `outputs`: how many it takes and gives besides state. `takes`: the states that are its
-    further inputs, in order; `gives`: the states that its further outputs are the next elements of."""
+    """A program over the state. `inputs`, `outputs`: how many it takes and gives besides state. `state_inputs`: the
+    states that are its further inputs, in order; `state_outputs`: those that its further outputs are the next elements of."""
 
     program: Program
     inputs: int
     outputs: int
-    takes: tuple[int, ...]
-    gives: tuple[int, ...]
+    state_inputs: tuple[int, ...]
+    state_outputs: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -310,10 +310,10 @@ class _States:
     def part(self, program: Program, owners: Sequence[Owned], inputs: int) -> Part:
         numbers = tuple(self._of(owner) for owner in owners)
         order = sorted(program.renews)
-        gives = tuple(numbers[program.renews[output] - inputs] for output in order)
-        self._renewed.update(gives)
+        renewed = tuple(numbers[program.renews[output] - inputs] for output in order)
+        self._renewed.update(renewed)
         program.given_up = tuple(program.renews.values())
-        return Part(program, inputs, len(program.outputs) - len(order), numbers, gives)
+        return Part(program, inputs, len(program.outputs) - len(order), numbers, renewed)
 
     def _of(self, owner: Owned) -> int:
         if id(owner) not in self._number:

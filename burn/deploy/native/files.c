@@ -66,7 +66,8 @@ int burn_same_file(const char *a, const char *b) {
     BY_HANDLE_FILE_INFORMATION found[2];
     const char *paths[2] = {a, b};
     for (int i = 0; i < 2; i++) {
-        HANDLE handle = CreateFileA(paths[i], 0, FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE, NULL, OPEN_EXISTING, 0, NULL);
+        HANDLE handle = CreateFileA(paths[i], 0, FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE, NULL,
+                                    OPEN_EXISTING, 0, NULL);
         int ok = handle != INVALID_HANDLE_VALUE && GetFileInformationByHandle(handle, &found[i]);
         if (handle != INVALID_HANDLE_VALUE)
             CloseHandle(handle);

@@ -77,7 +77,7 @@ static int number_of(const char *object, const char *key, uint64_t *number) {
     return member.key && burn_json_number(member.value, member.value_end, number);
 }
 
-static const char *told(const burn_trainer_content *content) {
+static const char *facts_of(const burn_trainer_content *content) {
     return *content->checkpoint ? *content->checkpoint : content->facts->checkpoint;
 }
 
@@ -89,18 +89,18 @@ enum { UNKNOWNS = sizeof UNKNOWN / sizeof *UNKNOWN };
 
 static int is_known(const burn_trainer_content *content) { return *content->positioned == *content->steps; }
 
-void burn_trainer_move(burn_trainer *trainer, const burn_position *position) {
+void burn_trainer_set_position(burn_trainer *trainer, const burn_position *position) {
     char epoch[24], batch[24];
     burn_text text = {0};
-    burn_trainer_content content = burn_trainer_hold(trainer);
+    burn_trainer_content content = burn_trainer_lock(trainer);
     snprintf(epoch, sizeof epoch, "%lld", (long long)(position ? position->epoch : 1));
     snprintf(batch, sizeof batch, "%lld", (long long)(position ? position->batch : 0));
     const replacement with[] = {
         {"epoch", epoch}, {"batch", batch}, {"trained", "false"}, {"data", position ? position->data : NULL}};
     if (position)
-        replace(&text, told(&content), with, sizeof with / sizeof *with);
+        replace(&text, facts_of(&content), with, sizeof with / sizeof *with);
     else
-        replace(&text, told(&content), UNKNOWN, UNKNOWNS);
+        replace(&text, facts_of(&content), UNKNOWN, UNKNOWNS);
     if (text.failed)
         free(text.data); /* a checkpoint has no position then */
     else {
@@ -108,23 +108,23 @@ void burn_trainer_move(burn_trainer *trainer, const burn_position *position) {
         *content.checkpoint = text.data;
     }
     *content.positioned = position && !text.failed ? *content.steps : -1;
-    burn_trainer_let(trainer);
+    burn_trainer_unlock(trainer);
 }
 
 burn_position burn_trainer_position(burn_trainer *trainer) {
     static _Thread_local char data[512];
-    burn_trainer_content content = burn_trainer_hold(trainer);
+    burn_trainer_content content = burn_trainer_lock(trainer);
     uint64_t epoch = 1, batch = 0;
-    number_of(told(&content), "epoch", &epoch);
-    number_of(told(&content), "batch", &batch);
-    burn_member found = member_of(told(&content), "data");
+    number_of(facts_of(&content), "epoch", &epoch);
+    number_of(facts_of(&content), "batch", &batch);
+    burn_member found = member_of(facts_of(&content), "data");
     size_t bytes = found.key ? (size_t)(found.value_end - found.value) : 0;
     const int fits = found.key && bytes < sizeof data && *found.value == '{', known = is_known(&content);
     if (fits) {
         memcpy(data, found.value, bytes);
         data[bytes] = 0;
     }
-    burn_trainer_let(trainer);
+    burn_trainer_unlock(trainer);
     return (burn_position){(int64_t)epoch, (int64_t)batch, fits ? data : NULL, known};
 }
 
@@ -171,35 +171,35 @@ static uint32_t tensor_checksum(const char *name, const burn_state *state, const
 /* The header of a checkpoint, with its length in front. */
 static int header(const burn_trainer_content *content, burn_text *out) {
     const burn_trainer_facts *facts = content->facts;
-    burn_text text = {0}, here = {0}, sums = {0};
+    burn_text text = {0}, here = {0}, checksums = {0};
     char steps[24], random[64];
     snprintf(steps, sizeof steps, "%lld", (long long)*content->steps);
     snprintf(random, sizeof random, "[%llu, %llu]", (unsigned long long)*content->seed, (unsigned long long)*content->draws);
     const replacement with[] = {{"step", steps}, {"random", random}};
     if (!is_known(content)) /* the position of a checkpoint is that of its steps */
-        replace(&here, told(content), UNKNOWN, UNKNOWNS);
+        replace(&here, facts_of(content), UNKNOWN, UNKNOWNS);
     if (!here.failed)
-        replace(&text, here.data ? here.data : told(content), with, sizeof with / sizeof *with);
+        replace(&text, here.data ? here.data : facts_of(content), with, sizeof with / sizeof *with);
     text_of texts[] = {{KEY, text.data}, {"producer", PRODUCER}};
     uint32_t crc = 0;
     if (here.failed || text.failed || !metadata_checksum(texts, 2, &crc))
         goto end;
-    burn_text_add(&sums, "{\"%s\": %lu", KEY, (unsigned long)crc);
+    burn_text_add(&checksums, "{\"%s\": %lu", KEY, (unsigned long)crc);
     for (int64_t i = 0; i < facts->name_count; i++) {
         const burn_state_name *name = &facts->names[i];
-        burn_text_add(&sums, ", ");
-        burn_text_string(&sums, name->name, 1);
+        burn_text_add(&checksums, ", ");
+        burn_text_string(&checksums, name->name, 1);
         crc = tensor_checksum(name->name, &facts->states[name->state], content->states[name->state]);
-        burn_text_add(&sums, ": %lu", (unsigned long)crc);
+        burn_text_add(&checksums, ": %lu", (unsigned long)crc);
     }
-    burn_text_add(&sums, "}");
-    if (sums.failed)
+    burn_text_add(&checksums, "}");
+    if (checksums.failed)
         goto end;
     burn_text_bytes(out, "\0\0\0\0\0\0\0", HEAD);
     burn_text_add(out, "{\"__metadata__\":{\"producer\":\"%s\",\"%s\":", PRODUCER, KEY);
     burn_text_string(out, text.data, 1);
     burn_text_add(out, ",\"%s\":", CHECKSUMS);
-    burn_text_string(out, sums.data, 1);
+    burn_text_string(out, checksums.data, 1);
     burn_text_add(out, "}");
     int64_t at = 0;
     for (int32_t item = LARGEST_ITEM; item; item /= 2) /* the largest elements first: each tensor is aligned to its own */
@@ -221,17 +221,17 @@ static int header(const burn_trainer_content *content, burn_text *out) {
     for (int byte = 0; byte < HEAD && !out->failed; byte++)
         out->data[byte] = (char)((out->length - HEAD) >> 8 * byte & 0xff);
 end:
-    out->failed |= here.failed | text.failed | sums.failed | !sums.data;
+    out->failed |= here.failed | text.failed | checksums.failed | !checksums.data;
     free(here.data);
     free(text.data);
-    free(sums.data);
+    free(checksums.data);
     return !out->failed;
 }
 
 int32_t burn_trainer_save_to(burn_trainer *trainer, burn_sink sink, void *context) {
     if (!trainer)
         return burn_model_fail(BURN_E_ARGUMENT, "there is no trainer: a null pointer");
-    burn_trainer_content content = burn_trainer_hold(trainer);
+    burn_trainer_content content = burn_trainer_lock(trainer);
     const burn_trainer_facts *facts = content.facts;
     burn_text text = {0};
     int ok = header(&content, &text), written = ok && sink(context, text.data, text.length);
@@ -242,7 +242,7 @@ int32_t burn_trainer_save_to(burn_trainer *trainer, burn_sink sink, void *contex
                 written = sink(context, content.states[facts->names[i].state], (size_t)state->bytes);
         }
     free(text.data);
-    burn_trainer_let(trainer);
+    burn_trainer_unlock(trainer);
     if (!ok)
         return no_memory();
     return written ? BURN_DONE : burn_model_fail(BURN_E_CHECKPOINT, "the checkpoint cannot be written");
@@ -256,7 +256,7 @@ typedef struct reading {
     char *head;       /* JSON */
     const unsigned char *tensors;
     int64_t tensor_bytes;
-    char *told, *sums; /* of the metadata, or NULL */
+    char *facts, *checksums; /* of the metadata, or NULL */
     uint32_t crc;      /* of the metadata */
     /* By name, from its number in the facts: its elements in the file, or NULL; and, for the number of all steps of an
      * optimizer, one of the file's counts of some parameters' steps that this training does not have. */
@@ -277,9 +277,9 @@ static int32_t add_text(reading *r, text_of *given, text_of **texts, size_t *cou
     if (strcmp(given->key, "burn.dtypes") == 0)
         return BURN_DONE;
     if (strcmp(given->key, CHECKSUMS) == 0) {
-        if (r->sums)
+        if (r->checksums)
             return damaged(r); /* twice */
-        r->sums = given->value;
+        r->checksums = given->value;
         given->value = NULL;
         return BURN_DONE;
     }
@@ -317,8 +317,8 @@ static int32_t read_metadata(reading *r, const char *object) {
     for (size_t i = 0; i < count; i++) {
         if (code == BURN_DONE && i && strcmp(texts[i].key, texts[i - 1].key) == 0)
             code = damaged(r); /* twice */
-        if (!r->told && strcmp(texts[i].key, KEY) == 0) {
-            r->told = texts[i].value;
+        if (!r->facts && strcmp(texts[i].key, KEY) == 0) {
+            r->facts = texts[i].value;
             texts[i].value = NULL;
         }
     }
@@ -389,11 +389,11 @@ static int64_t steps_of_count(const reading *r, const char *name, int64_t bytes)
 }
 
 /* 1 for a tensor of a model, an optimizer or a step that this training does not have. A file of weights has only a model's. */
-static int is_strange(const reading *r, const char *name) {
-    return !r->told || begins(name, MODEL) || begins(name, "optimizer.") || begins(name, "step.") || begins(name, "other.");
+static int is_unknown_tensor(const reading *r, const char *name) {
+    return !r->facts || begins(name, MODEL) || begins(name, "optimizer.") || begins(name, "step.") || begins(name, "other.");
 }
 
-static int32_t stranger(const reading *r, const char *name) {
+static int32_t unknown_tensor(const reading *r, const char *name) {
     burn_text text = {0};
     burn_text_string(&text, name, 1); /* a damaged name may hold any bytes */
     int32_t code = text.failed ? no_memory()
@@ -422,7 +422,7 @@ static int32_t read_entries(reading *r) {
         if (made <= 0)
             return made ? no_memory() : damaged(r);
         burn_text full = {0};
-        burn_text_add(&full, "%s%s", r->told ? "" : MODEL, name);
+        burn_text_add(&full, "%s%s", r->facts ? "" : MODEL, name);
         free(name);
         if (full.failed)
             return no_memory();
@@ -442,8 +442,8 @@ static int32_t read_entries(reading *r) {
             code = wrong(r, separate);
         else if (steps >= 0)
             r->separate_counts[steps] = data; /* compared when all are read */
-        else if (is_strange(r, full.data))
-            code = stranger(r, full.data);
+        else if (is_unknown_tensor(r, full.data))
+            code = unknown_tensor(r, full.data);
         free(full.data);
         if (code != BURN_DONE)
             return code;
@@ -459,7 +459,7 @@ static int32_t complete(reading *r) {
         for (int64_t k = 0; k < facts->name_count && name->counts >= 0 && !r->found[i]; k++)
             if (facts->names[k].state == name->counts && facts->names[k].counts < 0)
                 r->found[i] = r->found[k];
-        if (!r->found[i] && (r->told || begins(name->name, MODEL)))
+        if (!r->found[i] && (r->facts || begins(name->name, MODEL)))
             return burn_model_fail(BURN_E_CHECKPOINT, "%s: '%s' is missing: it is of another training", r->what, name->name);
         const unsigned char *count = r->separate_counts[i];
         if (count && (!r->found[i] || memcmp(count, r->found[i], (size_t)facts->states[name->state].bytes) != 0))
@@ -481,7 +481,7 @@ static int32_t verify_tensors(const reading *r) {
     int32_t code = seen ? BURN_DONE : no_memory();
     int64_t wrong_one = -1;
     int state = 1;
-    for (const char *at = r->sums; code == BURN_DONE && wrong_one < 0 && (state = burn_json_next(&at, &member)) > 0;) {
+    for (const char *at = r->checksums; code == BURN_DONE && wrong_one < 0 && (state = burn_json_next(&at, &member)) > 0;) {
         char *name = NULL;
         uint64_t sum = 0;
         const int made = burn_json_string(member.key, member.key_end, &name);
@@ -512,21 +512,21 @@ static int32_t verify_tensors(const reading *r) {
 static int32_t verify(const reading *r) {
     static const char *const counts[] = {"step", "epoch", "batch"};
     uint64_t sum = 0, format = 0, count = 0;
-    if (!number_of(r->told, "format", &format) || format < 1 || format > 2)
+    if (!number_of(r->facts, "format", &format) || format < 1 || format > 2)
         return wrong(r, "it is a checkpoint of another version of burn");
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
-        if (!number_of(r->told, counts[i], &count) || count > BURN_MOST_COUNT)
+        if (!number_of(r->facts, counts[i], &count) || count > BURN_MOST_COUNT)
             return damaged(r);
-    if (!r->sums)
+    if (!r->checksums)
         return format == 1 ? BURN_DONE : damaged(r);
-    if (!number_of(r->sums, KEY, &sum) || sum != r->crc)
+    if (!number_of(r->checksums, KEY, &sum) || sum != r->crc)
         return damaged(r);
     return verify_tensors(r);
 }
 
 /* Which parameters are frozen is part of the program. */
 static int32_t same_frozen(const reading *r) {
-    burn_member own = member_of(r->content->facts->checkpoint, "frozen"), given = member_of(r->told, "frozen");
+    burn_member own = member_of(r->content->facts->checkpoint, "frozen"), given = member_of(r->facts, "frozen");
     size_t bytes = own.key ? (size_t)(own.value_end - own.value) : 0;
     if (own.key && given.key &&
         ((size_t)(given.value_end - given.value) != bytes || memcmp(own.value, given.value, bytes) != 0))
@@ -543,11 +543,11 @@ static void take(reading *r) {
             memcpy(content->states[facts->names[i].state], r->found[i], (size_t)state->bytes);
     }
     *content->positioned = -1;
-    if (!r->told)
+    if (!r->facts)
         return;
-    burn_member random = member_of(r->told, "random"), item;
+    burn_member random = member_of(r->facts, "random"), item;
     uint64_t steps = 0, words[2] = {0, 0};
-    if (number_of(r->told, "step", &steps))
+    if (number_of(r->facts, "step", &steps))
         *content->steps = (int64_t)steps;
     *content->positioned = *content->steps;
     int count = 0;
@@ -558,8 +558,8 @@ static void take(reading *r) {
         *content->draws = words[1];
     }
     free(*content->checkpoint);
-    *content->checkpoint = r->told;
-    r->told = NULL;
+    *content->checkpoint = r->facts;
+    r->facts = NULL;
 }
 
 static int32_t read_checkpoint(reading *r, const unsigned char *data, int64_t bytes) {
@@ -589,9 +589,9 @@ static int32_t read_checkpoint(reading *r, const unsigned char *data, int64_t by
         code = read_entries(r);
     if (code == BURN_DONE)
         code = complete(r);
-    if (code == BURN_DONE && r->told)
+    if (code == BURN_DONE && r->facts)
         code = verify(r);
-    if (code == BURN_DONE && r->told)
+    if (code == BURN_DONE && r->facts)
         code = same_frozen(r);
     if (code == BURN_DONE)
         take(r);
@@ -601,16 +601,16 @@ static int32_t read_checkpoint(reading *r, const unsigned char *data, int64_t by
 int32_t burn_trainer_load_from(burn_trainer *trainer, const unsigned char *data, int64_t bytes, const char *what) {
     if (!trainer || !data)
         return burn_model_fail(BURN_E_ARGUMENT, "there is no trainer, or no checkpoint: a null pointer");
-    burn_trainer_content content = burn_trainer_hold(trainer);
+    burn_trainer_content content = burn_trainer_lock(trainer);
     reading r = {.content = &content, .what = what};
     int32_t code = read_checkpoint(&r, data, bytes);
     free(r.head);
-    free(r.told);
-    free(r.sums);
+    free(r.facts);
+    free(r.checksums);
     free((void *)r.found);
     free((void *)r.separate_counts);
     free((void *)r.sorted);
-    burn_trainer_let(trainer);
+    burn_trainer_unlock(trainer);
     return code;
 }
 

@@ -300,14 +300,14 @@ static void save(const training *t, int64_t epoch, int64_t batch) {
     if (!t->o->save)
         return;
     position_text(t, epoch, batch, text);
-    burn_trainer_move(t->trainer, &(burn_position){epoch + 1, batch, text, 1});
+    burn_trainer_set_position(t->trainer, &(burn_position){epoch + 1, batch, text, 1});
     if (burn_trainer_save(t->trainer, t->o->save) != BURN_DONE)
         failed("");
 }
 
 static void no_position(const training *t, int64_t epoch, int64_t batch) {
-    burn_exit(BURN_EXIT_FAILED, "%s is damaged: there is no batch %lld of epoch %lld, as epochs have %lld batches here", t->o->resume,
-              (long long)batch, (long long)epoch, (long long)t->batches);
+    burn_exit(BURN_EXIT_FAILED, "%s is damaged: there is no batch %lld of epoch %lld, as epochs have %lld batches here",
+              t->o->resume, (long long)batch, (long long)epoch, (long long)t->batches);
 }
 
 /* Where a resumed training goes on: an epoch, which counts from 0, and a batch. */
@@ -549,7 +549,7 @@ int main(int count, char **words) {
     if (begin && burn_trainer_load(trainer, begin) != BURN_DONE)
         failed("");
     if (o.load)
-        burn_trainer_move(trainer, NULL); /* the state alone: the epochs begin anew */
+        burn_trainer_set_position(trainer, NULL); /* the state alone: the epochs begin anew */
     burn_tensor *inputs = o.predict ? read_predicted(&o) : NULL;
     if (o.has_draws_seed)
         burn_trainer_seed(trainer, o.draws_seed);

@@ -15,7 +15,7 @@ struct burn_trainer {
     const burn_trainer_facts *facts;
     burn_lock lock;
     burn_model *step, *predict;
-    void **states, **seconds; /* elements; and the memory for their next elements, or NULL */
+    void **states, **spare; /* elements; and the memory for their next elements, or NULL */
     void **aligned;           /* memory of visible outputs whose callers gave addresses that are not aligned */
     int64_t *aligned_bytes;
     void **given; /* the outputs' addresses of a call */
@@ -49,15 +49,15 @@ static int32_t open_trainer(burn_trainer *t, const char *weights) {
     if (facts->predict.facts)
         visible = larger(visible, facts->predict.facts->output_count);
     t->states = table(facts->state_count, sizeof *t->states);
-    t->seconds = table(facts->state_count, sizeof *t->seconds);
+    t->spare = table(facts->state_count, sizeof *t->spare);
     t->aligned = table(visible, sizeof *t->aligned);
     t->aligned_bytes = table(visible, sizeof *t->aligned_bytes);
     t->given = table(visible, sizeof *t->given);
     t->results = table(visible, sizeof *t->results);
-    t->inputs = table(larger(facts->step.take_count, facts->predict.take_count), sizeof *t->inputs);
-    t->outputs = table(facts->step.give_count, sizeof *t->outputs);
-    t->destinations = table(facts->step.give_count, sizeof *t->destinations);
-    if (!t->states || !t->seconds || !t->aligned || !t->aligned_bytes || !t->given || !t->results || !t->inputs || !t->outputs ||
+    t->inputs = table(larger(facts->step.state_input_count, facts->predict.state_input_count), sizeof *t->inputs);
+    t->outputs = table(facts->step.state_output_count, sizeof *t->outputs);
+    t->destinations = table(facts->step.state_output_count, sizeof *t->destinations);
+    if (!t->states || !t->spare || !t->aligned || !t->aligned_bytes || !t->given || !t->results || !t->inputs || !t->outputs ||
         !t->destinations)
         return no_memory();
     for (int64_t i = 0; i < facts->state_count; i++) {
@@ -108,7 +108,7 @@ void burn_trainer_destroy(burn_trainer *t) {
     if (t->facts->predict.facts)
         visible = larger(visible, t->facts->predict.facts->output_count);
     delete_blocks(t->states, t->facts->state_count);
-    delete_blocks(t->seconds, t->facts->state_count);
+    delete_blocks(t->spare, t->facts->state_count);
     delete_blocks(t->aligned, visible);
     free(t->aligned_bytes);
     free((void *)t->given);
@@ -122,12 +122,12 @@ void burn_trainer_destroy(burn_trainer *t) {
     free(t);
 }
 
-burn_trainer_content burn_trainer_hold(burn_trainer *t) {
+burn_trainer_content burn_trainer_lock(burn_trainer *t) {
     burn_lock_take(&t->lock);
     return (burn_trainer_content){t->facts, t->states, &t->seed, &t->draws, &t->steps, &t->positioned, &t->checkpoint};
 }
 
-void burn_trainer_let(burn_trainer *t) { burn_lock_give(&t->lock); }
+void burn_trainer_unlock(burn_trainer *t) { burn_lock_give(&t->lock); }
 
 int32_t burn_trainer_seed(burn_trainer *t, uint64_t seed) {
     if (!t)
@@ -191,58 +191,59 @@ int32_t burn_trainer_write(burn_trainer *t, const char *name, const void *data, 
 /* ---- calls ------------------------------------------------------------------------------------------------------- */
 
 static int is_given(const burn_trained *program, int32_t state) {
-    for (int64_t i = 0; i < program->give_count; i++)
-        if (program->gives[i] == state)
+    for (int64_t i = 0; i < program->state_output_count; i++)
+        if (program->state_outputs[i] == state)
             return 1;
     return 0;
 }
 
 /* The state as inputs, and memory for the next one. 0: out of memory. */
 static int offer(burn_trainer *t, const burn_trained *program, const burn_version *version, burn_further *further) {
-    for (int64_t i = 0; i < program->take_count; i++) {
-        const int32_t number = program->takes[i];
+    for (int64_t i = 0; i < program->state_input_count; i++) {
+        const int32_t number = program->state_inputs[i];
         const burn_state *state = &t->facts->states[number];
         t->inputs[i] =
             (burn_input){t->states[number], state->bytes, state->rank, state->dims, is_given(program, number), 0};
     }
-    for (int64_t i = 0; i < program->give_count; i++) {
-        const int32_t number = program->gives[i];
+    for (int64_t i = 0; i < program->state_output_count; i++) {
+        const int32_t number = program->state_outputs[i];
         const int64_t bytes = t->facts->states[number].bytes;
         t->destinations[i] = (burn_destination){NULL, 0};
         if (version->program.output_specs[program->facts->output_count + i].alias >= 0)
             continue;
-        if (!t->seconds[number])
-            t->seconds[number] = burn_memory_new(bytes);
-        if (!t->seconds[number])
+        if (!t->spare[number])
+            t->spare[number] = burn_memory_new(bytes);
+        if (!t->spare[number])
             return 0;
-        t->destinations[i] = (burn_destination){t->seconds[number], bytes};
+        t->destinations[i] = (burn_destination){t->spare[number], bytes};
     }
-    *further = (burn_further){t->inputs, program->take_count, t->outputs, t->destinations, program->give_count, &t->seed};
+    *further = (burn_further){t->inputs,       program->state_input_count,  t->outputs,
+                              t->destinations, program->state_output_count, &t->seed};
     return 1;
 }
 
 static void exchange(burn_trainer *t, int32_t state) {
     void *before = t->states[state];
-    t->states[state] = t->seconds[state];
-    t->seconds[state] = before;
+    t->states[state] = t->spare[state];
+    t->spare[state] = before;
 }
 
 /* Takes over the next elements. First those in the memory of another state, before that state's memory gets a new owner. */
 static int32_t accept(burn_trainer *t, const burn_trained *program) {
-    for (int64_t i = 0; i < program->give_count; i++) {
-        const int32_t state = program->gives[i];
+    for (int64_t i = 0; i < program->state_output_count; i++) {
+        const int32_t state = program->state_outputs[i];
         const burn_output *output = &t->outputs[i];
         const int64_t from = output->taken_from - program->facts->input_count;
-        if (output->taken_from < 0 || output->taken_from == BURN_DESTINATION || program->takes[from] == state)
+        if (output->taken_from < 0 || output->taken_from == BURN_DESTINATION || program->state_inputs[from] == state)
             continue;
-        if (!t->seconds[state])
-            t->seconds[state] = burn_memory_new(output->bytes);
-        if (!t->seconds[state])
+        if (!t->spare[state])
+            t->spare[state] = burn_memory_new(output->bytes);
+        if (!t->spare[state])
             return no_memory();
-        memcpy(t->seconds[state], output->data, (size_t)output->bytes);
+        memcpy(t->spare[state], output->data, (size_t)output->bytes);
     }
-    for (int64_t i = 0; i < program->give_count; i++) {
-        const int32_t state = program->gives[i];
+    for (int64_t i = 0; i < program->state_output_count; i++) {
+        const int32_t state = program->state_outputs[i];
         const burn_output *output = &t->outputs[i];
         if (output->taken_from < 0) {
             burn_memory_free(t->states[state]);
@@ -316,7 +317,7 @@ static int32_t run_tensors(burn_trainer *t, const burn_trained *program, burn_mo
     burn_lock_take(&t->lock);
     int32_t code = begin(t, program, model, &further, random);
     if (code == BURN_DONE)
-        code = program->give_count ? copied(t, program, model, inputs, outputs, &further)
+        code = program->state_output_count ? copied(t, program, model, inputs, outputs, &further)
                                    : end(t, program, burn_model_run_with(model, inputs, outputs, &further));
     burn_lock_give(&t->lock);
     return code;

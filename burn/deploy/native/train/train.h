@@ -21,12 +21,12 @@ typedef struct burn_state_name {
     int32_t counts; /* of an optimizer's count of some parameters' steps: the state with the number of all steps; else -1 */
 } burn_state_name;
 
-/* A program over states. takes: the states that are its further inputs; gives: those that its further outputs are the next
- * elements of. */
+/* A program over states. state_inputs: the states that are its further inputs; state_outputs: those that its further outputs are
+ * the next elements of. */
 typedef struct burn_trained {
     const burn_model_facts *facts;
-    const int32_t *takes, *gives;
-    int64_t take_count, give_count;
+    const int32_t *state_inputs, *state_outputs;
+    int64_t state_input_count, state_output_count;
 } burn_trained;
 
 typedef struct burn_trainer_facts {
@@ -80,7 +80,7 @@ typedef struct burn_position {
 } burn_position;
 
 /* Takes a copy. NULL: none is known, and the history of epochs is left out too. */
-void burn_trainer_move(burn_trainer *trainer, const burn_position *position);
+void burn_trainer_set_position(burn_trainer *trainer, const burn_position *position);
 /* The loaded or last given position. data is JSON or NULL, and valid until the next call. */
 burn_position burn_trainer_position(burn_trainer *trainer);
 
@@ -93,7 +93,7 @@ typedef struct burn_trainer_content {
     char **checkpoint; /* JSON in memory of malloc, or NULL: facts->checkpoint */
 } burn_trainer_content;
 
-burn_trainer_content burn_trainer_hold(burn_trainer *trainer); /* until burn_trainer_let no other call changes it */
-void burn_trainer_let(burn_trainer *trainer);
+burn_trainer_content burn_trainer_lock(burn_trainer *trainer); /* until burn_trainer_unlock no other call changes it */
+void burn_trainer_unlock(burn_trainer *trainer);
 
 #endif
