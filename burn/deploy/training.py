@@ -112,6 +112,10 @@ def _owned(found: Any) -> tuple[Module | None, dict[str, Optimizer]]:
         problems += [
             Problem(f"the observer {type(o).__name__} runs in Python between steps", hint=hint) for o in found.observers
         ]
+        if found.group != 1:
+            problems.append(Problem("accumulate_batches=: `fit` joins batches in Python", hint="use accumulate="))
+        if found.anomaly:
+            problems.append(Problem("anomaly=: Python checks the ops of a step", hint="leave it out"))
     step = _step_of(found)
     optimizers = dict(found.optimizers) if isinstance(found, Learner) else {"": found.optimizer}
     if found.mesh is not None:

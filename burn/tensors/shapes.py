@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from burn.dialect import compose, dims
+from burn.dialect import compose, dims, ops
 from burn.errors import TypeMismatch
 from burn.tensors.activations import Activations
 from burn.tensors.base import made, sequence
@@ -103,7 +103,11 @@ class Shapes(Activations):
         """A tensor with the same elements, which a later x[i] = v to one of the two does not change in the other one."""
         return self._present()
 
-    detach = contiguous = clone
+    contiguous = clone
+
+    def detach(self) -> Tensor:
+        """A tensor with the same elements, which derivatives do not pass (`burn.stop_gradient`)."""
+        return made(ops.stop_gradient(self.value))
 
     def t(self) -> Tensor:
         """A matrix, transposed; a vector or a number as it is."""

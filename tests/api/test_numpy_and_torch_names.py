@@ -104,6 +104,9 @@ def test_names_that_torch_users_look_for() -> None:
     close(x.t(), x.numpy().T)
     close(x[0].t(), x.numpy()[0])
     assert all((other == x).all() for other in (x.clone(), x.detach(), x.contiguous()))
+    slope = burn.grad(lambda x: (x * x.detach() * 2).sum())(x)
+    close(slope, 2 * x.numpy())
+    close(x.std(0, correction=1), x.numpy().std(0, ddof=1))
     close(round(x), np.round(x.numpy()))
     close(round(x, 1), np.round(x.numpy(), 1))
     with pytest.raises(TypeMismatch, match="t is of matrices"):

@@ -543,6 +543,8 @@ def test_steps_that_need_python(tmp_path: Path) -> None:
         (burn.train.step(model, classify, optim.LBFGS(model)), "LBFGS evaluates the loss several times"),
         (burn.train.step(model, classify, optim.SGD(model, lr=0.1), memory="1 MB"), "memory="),
         (burn.train.Learner(model, classify, optim.SGD(model, lr=0.1), observers=[observer]), "the observer function"),
+        (burn.train.Learner(model, classify, optim.SGD(model, lr=0.1), accumulate_batches=4), "accumulate_batches="),
+        (burn.train.Learner(model, classify, optim.SGD(model, lr=0.1), anomaly=True), "anomaly="),
     ]
     for step, message in refused:
         with pytest.raises(CompileError, match=message):
