@@ -31,7 +31,7 @@ PRECISIONS = {"fp32": FULL, "bf16": "bfloat16", "fp16": "float16"}
 
 SPEED, COMPILE_TIME, NONE = OPTIMIZATIONS = ("speed", "compile-time", "none")
 """The goals of LLVM's optimization of CPU code. "compile-time" leaves out LLVM's IR passes: they take about half of LLVM's
-time. Programs run up to a few percent slower. "none" turns off the code generator's optimization as well: LLVM and lowering
+time. Programs run up to a few percent slower. "none" also turns off the optimization in LLVM's code generator: LLVM and lowering
 take a third less time than with "compile-time", and programs run up to 2.5 times slower. Results have the same bits with each."""
 
 

@@ -18,6 +18,9 @@ LONG = ("tests/typing/", "tests/docs/test_pages.py", "tests/onnx_suite/test_suit
 """Tests of up to a minute each. At the end of a run, one of them would leave the other processes without work."""
 FORKING = ("tests/fuzz/test_onnx.py", "tests/fuzz/test_spoiled.py", "tests/onnx_suite/test_harness.py")
 """Tests whose workers are forked while this process has not used JAX. Later each worker imports everything anew."""
+SLOW = frozenset((Path(__file__).parent / "slow.txt").read_text().splitlines())
+"""Tests that take seconds and have siblings of their kind in the default run."""
+
 FIRST = (*FORKING, *LONG)
 
 if "PYTEST_XDIST_WORKER" in os.environ:
@@ -81,6 +84,9 @@ def pytest_collection() -> Generator[None, Any, Any]:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Before `-m` is applied."""
     mark_rest(items)
+    for item in items:
+        if item.nodeid in SLOW:
+            item.add_marker(pytest.mark.slow)
     items.sort(key=lambda item: not item.nodeid.startswith(FIRST))
 
 

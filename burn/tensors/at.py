@@ -123,11 +123,20 @@ def _where(mask: Tensor, x: Tensor, value: Tensor, reduction: str) -> Tensor:
 
 def _fitting(value: Any, dtype: str) -> Any:
     """Values to assign. Raises TypeMismatch if the element type does not hold them all."""
-    numbers, typed = ([value], []) if isinstance(value, (bool, int, float, complex)) else ([], [constant(value).dtype])
-    if isinstance(value, (list, tuple)) or common([dtype, *typed], numbers) == dtype:
+    numbers = _numbers(value)
+    typed = [] if numbers else [constant(value).dtype]
+    if common([dtype, *typed], numbers) == dtype:
         return value
     kind = "numbers with fractions" if numbers else f"elements of {typed[0]}"
     raise TypeMismatch(f"a tensor of {dtype} does not take {kind}", ["convert them with .astype, or the tensor before"])
+
+
+def _numbers(value: Any) -> list[Any]:
+    """Python numbers that promote as a number does, or as a list of numbers does; none for others."""
+    if not isinstance(value, (list, tuple)):
+        return [value] if isinstance(value, (bool, int, float, complex)) else []
+    found = [each for one in value for each in (_numbers(one) or [None])]
+    return [] if None in found else found
 
 
 def _values(values: Any, dtype: str) -> Tensor:

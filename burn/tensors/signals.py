@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from burn.dialect import compose
 from burn.dialect import ops as build
 from burn.dialect.dims import Dim
+from burn.dialect.types import INTEGERS
 from burn.errors import TypeMismatch
 from burn.tensors.base import made
 from burn.tensors.concatenation import where
@@ -135,5 +136,7 @@ def segment_sum(data: Any, segment_ids: Any, num_segments: Dim) -> Tensor:
     values, ids = constant(data), constant(segment_ids)
     if ids.ndim != 1 or not values.ndim:
         raise TypeMismatch("segment_sum takes a vector of ids", [f"not {ids.type} for {values.type}"])
+    if ids.dtype not in INTEGERS:
+        raise TypeMismatch("segment ids are integers", [f"not {ids.type}"])
     compose.check_size(ids.type.shape[0], "==", values.type.shape[0], "an id for each slice")
-    return zeros((num_segments, *values.type.shape[1:]), dtype=values.dtype).at[ids].add(values)
+    return zeros((num_segments, *values.type.shape[1:]), dtype=values.dtype).at[made(build.from_start(ids.value))].add(values)

@@ -153,6 +153,8 @@ def test_sums_by_segment() -> None:
     close(slope, 2 * want[[0, 2, 0, 1]])
     with pytest.raises(IndexError):
         burn.segment_sum(x, [0, 1, 2, 9], 4).evaluate()
+    with pytest.raises(IndexError):
+        burn.segment_sum(x, [0, 1, 2, -1], 4).evaluate()
 
 
 @pytest.mark.parametrize(
@@ -164,6 +166,7 @@ def test_sums_by_segment() -> None:
         (lambda: burn.convolve(burn.ones(0), burn.ones(2)), "two vectors with elements"),
         (lambda: burn.cdist(burn.ones(2), burn.ones(2, 2)), "of rows"),
         (lambda: burn.segment_sum(burn.ones(2), burn.ones(2, 2).int(), 2), "vector of ids"),
+        (lambda: burn.segment_sum(burn.ones(2), burn.constant([True, True]), 2), "integers"),
         (lambda: burn.grid_sample(burn.ones(1, 1, 2, 2), burn.ones(1, 2, 2, 3)), "each spatial axis"),
         (lambda: burn.grid_sample(burn.ones(1, 1, 2, 2), burn.ones(1, 2, 2, 2), "cubic"), "no such grid_sample"),
         (lambda: burn.affine_grid(burn.ones(1, 2, 2), (1, 1, 2, 2)), "for each image"),

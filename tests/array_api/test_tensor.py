@@ -91,6 +91,20 @@ def test_assigned_elements(index: Any, value: Any) -> None:
     assert np.array_equal(part, before[:2]) and all(np.array_equal(c, before) for c in (other, *copies))
 
 
+@pytest.mark.parametrize("value", [1.5, [1.5, 2.5], [1, 2.0], [1j, 0]])
+def test_lists_are_held_or_refused_as_numbers_are(value: Any) -> None:
+    x = burn.tensor([1, 2, 3])
+    with pytest.raises(TypeMismatch, match="does not take"):
+        x[0:2] = value
+    assert x.tolist() == [1, 2, 3]
+    x[0:2] = [7, 8]
+    flags = burn.tensor([True, False])
+    with pytest.raises(TypeMismatch, match="does not take"):
+        flags[:] = [2, 0]
+    flags[:] = [False, True]
+    assert x.tolist() == [7, 8, 3] and flags.tolist() == [False, True]
+
+
 def test_a_mask_of_a_tensor_assigns() -> None:
     x = burn.tensor([1.0, -2.0, 3.0, -4.0])
     x[x < 0] = 0.0

@@ -206,7 +206,7 @@ def reciprocal(z: Complex) -> Complex:
 @pair_rule("pow")
 def pow_(a: Complex, b: Complex) -> Complex:
     exponent = written(b.real) if _is_zero(b.imag) else None
-    if exponent is not None and exponent == round(exponent) and abs(exponent) <= UNROLLED:
+    if exponent is not None and abs(exponent) <= UNROLLED and exponent == round(exponent):  # neither NaN nor infinite
         return pair.integer_power(a, int(exponent))
     return functions.power(a, b)
 
