@@ -12,7 +12,14 @@ from typing import Any, TypeVar
 
 T = TypeVar("T", bound=type)
 
-MEANINGS = {"dim": "axis", "dims": "axes", "keepdim": "keepdims", "dim0": "first", "dim1": "second", "correction": "ddof"}
+MEANINGS = {
+    "dim": "axis",
+    "dims": "axes",
+    "keepdim": "keepdims",
+    "dim0": "first",
+    "dim1": "second",
+    "correction": "ddof",
+}
 """torch's names, and burn's."""
 
 

@@ -139,4 +139,8 @@ def segment_sum(data: Any, segment_ids: Any, num_segments: Dim) -> Tensor:
     if ids.dtype not in INTEGERS:
         raise TypeMismatch("segment ids are integers", [f"not {ids.type}"])
     compose.check_size(ids.type.shape[0], "==", values.type.shape[0], "an id for each slice")
-    return zeros((num_segments, *values.type.shape[1:]), dtype=values.dtype).at[made(build.from_start(ids.value))].add(values)
+    return (
+        zeros((num_segments, *values.type.shape[1:]), dtype=values.dtype)
+        .at[made(build.from_start(ids.value))]
+        .add(values)
+    )
