@@ -11,7 +11,7 @@ The averages are state of the optimizer, so the compiled step updates them and c
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -22,6 +22,7 @@ from burn.evaluation import evaluate
 from burn.nn.parameter import Buffer, Parameter
 from burn.optim.base import Group, Optimizer
 from burn.optim.lbfgs import LBFGS
+from burn.runtime.arrays import on_host
 from burn.tensors import Tensor, constant
 from burn.tensors.concatenation import where
 from burn.tensors.tracer import active
@@ -35,8 +36,9 @@ class Averaged(Optimizer):
     first. `start`: the number of steps before the first that counts; `every`: each so many steps count. As
     torch.optim.swa_utils.AveragedModel.
 
-    A `Learner` validates with the averages. Buffers (running statistics) are those of the model: see
-    `burn.train.update_statistics`. Raises TypeMismatch for LBFGS, and for numbers out of range."""
+    The average of a frozen parameter is kept, and has no effect until the parameter is trained again; before the first step that
+    counts no average has an effect. A `Learner` validates with the averages. Buffers (running statistics) are those of the
+    model: see `burn.train.update_statistics`. Raises TypeMismatch for LBFGS, and for numbers out of range."""
 
     def __init__(self, optimizer: Optimizer, start: int = 0, every: int = 1) -> None:
         if not isinstance(optimizer, Optimizer) or isinstance(optimizer, (LBFGS, Averaged)):
@@ -72,7 +74,7 @@ class Averaged(Optimizer):
                 mean.move(p.placement)
                 mean.assign(p.weight)
                 self._means[path] = (p, mean)
-            mean = self._means[path][1]
+        for p, mean in self._means.values():
             if mean.dtype != p.dtype:
                 mean.convert(p.dtype)
 
@@ -113,27 +115,31 @@ class Averaged(Optimizer):
 
     @contextmanager
     def swapped(self) -> Iterator[None]:
-        """Inside, the model has the averages, and cannot be trained; its own elements are kept meanwhile, without a copy. Before
-        the first step that counts the averages are the first elements."""
+        """Inside, the model has the averages, and cannot be trained; its own elements are kept meanwhile, without a copy."""
         if self._swapped:
             yield
             return
-        self.follow()
-        self._exchange()
+        pairs = self._averages()
+        self._swapped = True
+        for p, mean in pairs:
+            p.exchange(mean)
         try:
             yield
         finally:
-            self._exchange()
+            self._swapped = False
+            for p, mean in pairs:  # those of before, whatever was frozen meanwhile
+                p.exchange(mean)
 
-    def _exchange(self) -> None:
-        self._swapped = not self._swapped
-        for p, mean in self._means.values():
-            p.exchange(mean)
+    def _averages(self) -> list[tuple[Parameter, Buffer]]:
+        """The parameters that have an average which differs from them."""
+        moved = self.parameters
+        if not int(on_host(self.averaged.elements)):
+            return []
+        return [pair for path, pair in self._means.items() if path in moved]
 
     def apply(self) -> None:
         """Gives the model the averages for good."""
-        self.follow()
-        for p, mean in self._means.values():
+        for p, mean in self._averages():
             p.assign(mean.weight)
 
     @property
@@ -154,29 +160,73 @@ class Averaged(Optimizer):
 
     def named_buffers(self) -> dict[str, Buffer]:
         self.follow()
-        means = {f"state.{path}.{MEAN}": mean for path, (_, mean) in self._means.items()}
-        return self.optimizer.named_buffers() | {COUNT: self.averaged} | means
+        return self.optimizer.named_buffers() | self._own()
 
     def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
         self.follow()
-        own = {f"state.{path}.{MEAN}": mean for path, (_, mean) in self._means.items()}
-        idle = {
-            n for n, (path, _) in zip(own, self._means.items(), strict=True) if path not in self.optimizer.parameters
-        }
-        own[COUNT] = self.averaged
+        moved = self.optimizer.parameters
+        idle = {_mean(path) for path in self._means if path not in moved}
+        own = self._own()
         problems = [f"'{name}' is missing" for name in own.keys() - state.keys() - idle]
-        for name in own.keys() & state.keys():
-            have, want = np.asarray(state[name]), own[name]
-            if have.shape != want.shape or str(constant(have).dtype) != str(want.dtype):
-                problems.append(f"'{name}' is {have.dtype}{list(have.shape)}, not {want.type}")
+        problems += _misfits(own, state)
         if problems:
             raise ModelError("this state is of another optimizer", sorted(problems))
         self.optimizer.load_state_dict({name: array for name, array in state.items() if name not in own})
-        for name in own.keys() & state.keys():
-            own[name].assign(np.asarray(state[name]))
+        self._take(state)
+
+    def _own(self) -> dict[str, Buffer]:
+        """Its own tensors by their names in a file."""
+        return {COUNT: self.averaged, **{_mean(path): mean for path, (_, mean) in self._means.items()}}
+
+    def _take(self, state: Mapping[str, np.ndarray]) -> None:
+        """Takes the averages of a state dict; those that it lacks are the parameters' present elements."""
+        self.averaged.assign(np.asarray(state.get(COUNT, 0), np.int64))
+        for path, (p, mean) in self._means.items():
+            mean.assign(np.asarray(state[_mean(path)]) if _mean(path) in state else p.weight)
+
+    def _averages_of(self, state: Mapping[str, np.ndarray], frozen: Collection[str]) -> dict[str, np.ndarray]:
+        """The averages in a state dict and their number, for `_take`; nothing if it has none. frozen: parameters whose averages
+        are left out. Raises ModelError if they do not fit."""
+        if self._swapped:
+            raise TypeMismatch("the model has the averages of its weights", ["load others outside of swapped()"])
+        if COUNT not in state:
+            return {}
+        moved = self.parameters
+        own = {name: buffer for name, buffer in self._own().items() if name == COUNT or _path(name) in moved}
+        given = {n: array for n, array in state.items() if n == COUNT or (_path(n) and _path(n) not in frozen)}
+        hint = "freeze parameters after their averages are loaded"
+        problems = [
+            Problem(f"'{_path(name)}' has an average, and is not trained here", hint=hint)
+            for name in sorted(given.keys() - own.keys())
+        ]
+        problems += map(Problem, _misfits(own, given))
+        if problems:
+            raise ModelError("these averages are of other parameters", problems)
+        return given
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.optimizer!r})"
+
+
+def _mean(path: str) -> str:
+    """The name of a parameter's average in a file."""
+    return f"state.{path}.{MEAN}"
+
+
+def _path(name: str) -> str:
+    """The parameter whose average has a name; "" if it is no average's."""
+    inner = name.removeprefix("state.").removesuffix(f".{MEAN}")
+    return inner if name == _mean(inner) else ""
+
+
+def _misfits(own: Mapping[str, Buffer], state: Mapping[str, np.ndarray]) -> list[str]:
+    """Errors for tensors of other types."""
+    found = []
+    for name in own.keys() & state.keys():
+        have, want = np.asarray(state[name]), own[name]
+        if have.shape != want.shape or str(constant(have).dtype) != str(want.dtype):
+            found.append(f"'{name}' is {have.dtype}{list(have.shape)}, not {want.type}")
+    return found
 
 
 class EMA(Averaged):
@@ -190,6 +240,9 @@ class EMA(Averaged):
             raise TypeMismatch("decay is at least 0 and less than 1", [f"not {decay}"])
         self.decay = decay
         super().__init__(optimizer, start, every)
+
+    def __guarded__(self) -> tuple[Any, ...]:
+        return (*super().__guarded__(), self.decay)
 
     def share(self, averaged: Tensor) -> Tensor:
         return constant(1.0, "float64") - (self.decay(averaged) if callable(self.decay) else self.decay)

@@ -263,8 +263,18 @@ class Learner:
         return splits.named(found)
 
     def load(self, path: str | os.PathLike[str]) -> None:
-        """Takes the model's parameters, and nothing else, from a checkpoint. Raises ModelError, with a report."""
-        self.model.load(checkpoints.read(path).part("model"), adapter=None)
+        """Takes from a checkpoint the model's parameters and, if an optimizer averages them (`optim.EMA`), the averages; those
+        that the checkpoint lacks begin anew. Raises ModelError, with a report, and then changes nothing."""
+        saved = checkpoints.read(path)
+        frozen = set(saved.facts.get("frozen") or ())  # their averages had no effect
+        taken = []
+        for name, optimizer in self.optimizers.items():
+            if isinstance(optimizer, Averaged):
+                state = saved.arrays(f"optimizer.{name}" if name else "optimizer")
+                taken.append((optimizer, optimizer._averages_of(state, frozen)))
+        self.model.load(saved.part("model"), adapter=None)
+        for optimizer, averages in taken:
+            optimizer._take(averages)
 
     # ---- batches -------------------------------------------------------------------------------------------------------
     def train_step(self, batch: Any, tally: Tally) -> tuple[dict[str, float], int, float]:

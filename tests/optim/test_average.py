@@ -164,3 +164,75 @@ def test_frozen_parameters_and_what_is_refused() -> None:
         burn.train.update_statistics(nn.Linear(2, 2), [])
     with pytest.raises(TypeMismatch, match="no batch"):
         burn.train.update_statistics(net, [])
+
+
+def small(wrap: Any, seed: int, folder: Path | None = None) -> burn.train.Learner:
+    burn.manual_seed(seed)
+    net = nn.Sequential(nn.Linear(5, 1))
+    return burn.train.Learner(net, loss, wrap(optim.SGD(net, lr=0.05)), folder=folder, progress=False)
+
+
+def test_a_learner_evaluates_what_it_loaded(tmp_path: Path) -> None:
+    """A checkpoint's averages; the weights of a checkpoint without averages; weights loaded before the first step that counts."""
+
+    def ema(o: Any) -> Any:
+        return optim.EMA(o, 0.9)
+
+    held = [batch(9, 6)]
+    averaged, plain = small(ema, 1, tmp_path / "a"), small(lambda o: o, 2, tmp_path / "b")
+    first = averaged.fit([batch(0), batch(1)], held, epochs=2)
+    second = plain.fit([batch(2)], held, epochs=1)
+    assert first.checkpoint is not None and second.checkpoint is not None
+    other = small(ema, 3)
+    other.load(first.checkpoint)
+    assert other.evaluate(held)["loss"] == pytest.approx(first.valid["loss"], rel=1e-6)
+    mine, theirs = (one.optimizers[""].state_dict() for one in (other, averaged))
+    assert int(mine["averaged"]) == 4 and int(mine["steps"]) == 0
+    assert np.array_equal(mine["state.0.weight.mean"], theirs["state.0.weight.mean"])
+    other.load(second.checkpoint)
+    assert other.evaluate(held)["loss"] == pytest.approx(second.valid["loss"], rel=1e-6)
+    assert int(other.optimizers[""].state_dict()["averaged"]) == 0
+    other = small(lambda o: optim.SWA(o, start=9), 4)
+    other.model.load_state_dict(plain.model.state_dict())
+    assert other.evaluate(held)["loss"] == pytest.approx(second.valid["loss"], rel=1e-6)
+    other.optimizers[""].apply()  # type: ignore[attr-defined]
+    assert np.array_equal(other.model.state_dict()["0.weight"], plain.model.state_dict()["0.weight"])
+
+
+def test_averages_that_do_not_fit_change_nothing(tmp_path: Path) -> None:
+    given = small(optim.SWA, 1, tmp_path).fit([batch(0)], epochs=1)
+    assert given.checkpoint is not None
+    learner = small(optim.SWA, 2)
+    learner.model.freeze("bias")
+    before = learner.model.state_dict()
+    with pytest.raises(ModelError, match=r"'0\.bias' has an average, and is not trained here"):
+        learner.load(given.checkpoint)
+    assert all(np.array_equal(before[path], p.numpy()) for path, p in learner.model.named_parameters())
+    with learner.optimizers[""].swapped(), pytest.raises(TypeMismatch, match="outside of swapped"):  # type: ignore[attr-defined]
+        learner.load(given.checkpoint)
+
+
+def test_frozen_parameters_are_not_replaced_and_a_new_decay_counts() -> None:
+    burn.manual_seed(0)
+    net = nn.Sequential(nn.Linear(5, 1))
+    optimizer = optim.EMA(optim.SGD(net, lr=0.05), 0.9)
+    step = burn.train.step(net, loss, optimizer)
+    step(*batch(0))
+    step(*batch(1))
+    mean = optimizer.state_dict()["state.0.weight.mean"].copy()
+    optimizer.decay = 0.0
+    step(*batch(2))
+    now = optimizer.state_dict()["state.0.weight.mean"]
+    assert not np.allclose(mean, now) and np.allclose(now, net[0].weight.numpy(), rtol=1e-6)
+    optimizer.decay = 0.9
+    step(*batch(3))
+    raw, bias = net[0].weight.numpy().copy(), net[0].bias.numpy().copy()
+    net.freeze("weight")
+    with optimizer.swapped():
+        assert np.array_equal(net[0].weight.numpy(), raw)
+        assert not np.array_equal(net[0].bias.numpy(), bias)
+        net.freeze("bias")
+    assert np.array_equal(net[0].bias.numpy(), bias)  # also those frozen inside are restored
+    net.unfreeze("bias")
+    optimizer.apply()
+    assert np.array_equal(net[0].weight.numpy(), raw) and not np.array_equal(net[0].bias.numpy(), bias)
