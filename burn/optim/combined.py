@@ -74,8 +74,18 @@ class Combined(Optimizer):
 
     def follow(self) -> None:
         self._must_cover(f"{type(self).__name__} has no optimizer for parameters that are new")
+        self._hand_over()
         for member in self.members:
             member.follow()
+
+    def _hand_over(self) -> None:
+        """A parameter whose path is now one of another selector (`nn.adapt.lora` changes paths) goes to that one's member, with a
+        new state."""
+        for path, p in self._model.named_parameters(buffers=False):
+            mover = None if p.mover is None else p.mover()
+            number = None if mover is None else _first(self._selectors, path, p)
+            if number is not None and any(mover is member for member in self.members):
+                p.mover = self.members[number]._reference
 
     def __guarded__(self) -> tuple[Any, ...]:
         return (self._model, self.members)

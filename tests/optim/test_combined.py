@@ -187,3 +187,24 @@ def test_rates_state_and_what_is_refused() -> None:
     net.unfreeze("embed")
     with pytest.raises(TypeMismatch, match="new"):
         _ = only.parameters
+
+
+def test_a_parameter_whose_path_is_of_another_selector() -> None:
+    """It goes to the optimizer of that selector, and is not left without one."""
+    net = nn.Sequential(nn.Linear(3, 2))
+    optimizer = optim.Combined(
+        net, [("^0.weight", optim.SGD.Config(lr=1.0, momentum=0.9)), ("", optim.SGD.Config(lr=0.5))]
+    )
+    assert [set(m.parameters) for m in optimizer.members] == [{"0.weight"}, {"0.bias"}]
+    nn.adapt.lora(net, "0", rank=1, freeze=False)
+    base = {"0.base_layer.weight", "0.base_layer.bias"}
+    rest = {"0.lora_A.weight", "0.lora_B.weight"}
+    assert set(optimizer.parameters) == base | rest
+    assert [set(m.parameters) for m in optimizer.members] == [set(), base | rest]
+    weight = net[0].base_layer.weight
+    before = weight.numpy().copy()
+    optimizer.update({"0.base_layer.weight": burn.ones(2, 3)})
+    np.testing.assert_allclose(weight.numpy(), before - 0.5, rtol=1e-6)
+    nn.adapt.remove(net)
+    assert set(optimizer.parameters) == {"0.weight", "0.bias"}
+    assert [set(m.parameters) for m in optimizer.members] == [{"0.weight"}, {"0.bias"}]
