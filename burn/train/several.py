@@ -37,10 +37,9 @@ class Several:
         self._sums: dict[str, Buffer] = {}
         self._loss, self._share = Buffer(np.zeros((), np.float64)), Buffer(np.ones((), np.float64))
         self._weights: Buffer | None = None  # of the means, of all batches
-        self._unused: set[str] | None = None
         self._weigh: Jit | None = None
         self._add: Jit | None = None
-        self._update: Jit | None = None
+        self._updates: dict[tuple[frozenset[str], str], Jit] = {}  # by unused parameters and the loss's type
 
     def __call__(self, batches: Sequence[Batch]) -> tuple[Any, list[Any]]:
         """The loss of all batches, and their other results. A batch that fails leaves parameters and the optimizer's state as
@@ -57,16 +56,26 @@ class Several:
         if self._weights is None or self._weights.shape != total.shape:
             self._weights, self._add = Buffer(total), None
         self._weights.assign(total)
-        statistics = [(buffer, buffer.weight) for _, buffer in step.model.named_buffers()]
-        extras = []
+        may_overflow = step.scale is not None
+        statistics = [(buffer, buffer.weight) for _, buffer in step.model.named_buffers()] if may_overflow else []
+        extras, unused, dtypes = [], [], []
         for (args, kwargs), count in zip(batches, rows, strict=True):
             self._share.assign(np.array(count / max(sum(rows), 1)))
-            extras.append(self._added(args, kwargs))
-        loss, moved = self._updated()
-        if not bool(moved):
+            extra, idle, dtype = self._added(args, kwargs)
+            extras.append(extra)
+            unused.append(frozenset(idle))
+            dtypes.append(dtype)
+        loss, moved = self._updated(frozenset.intersection(*unused), dtypes[0])
+        if may_overflow and not bool(moved):
             for buffer, before in statistics:
                 buffer.assign(before)
         return loss, extras
+
+    @property
+    def programs(self) -> int:
+        """How many programs it was compiled to."""
+        jits = (self._weigh, self._add, *self._updates.values())
+        return sum(len(found) for jit in jits if jit is not None for found in jit.programs.values())
 
     def _clear(self) -> None:
         """Sums of zeros, for the parameters that the optimizer moves now."""
@@ -74,7 +83,7 @@ class Several:
         types = {path: p.type for path, p in moved.items()}
         if {path: b.type for path, b in self._sums.items()} != types:
             self._sums = {path: Buffer(tuple(p.shape), p.dtype) for path, p in moved.items()}
-            self._add = self._update = self._unused = None
+            self._add, self._updates = None, {}
             for path, buffer in self._sums.items():
                 buffer.move(moved[path].placement)
         for buffer in self._sums.values():
@@ -92,7 +101,9 @@ class Several:
             self._weigh = self._compiled(weigh, batch)
         return self._weigh(*batch[0], **batch[1])
 
-    def _added(self, *batch: Any) -> Any:
+    def _added(self, *batch: Any) -> tuple[Any, Sequence[str], str]:
+        """Adds a batch to the sums. Its other result, the paths of parameters that its loss does not depend on, and the loss's
+        element type."""
         step = self._step
 
         def add(*args: Any, **kwargs: Any) -> Any:
@@ -100,28 +111,28 @@ class Several:
             weights = [self._weights[i] for i in range(self._weights.shape[0])]
             with normalised(self._share * 1, weights):
                 loss, extra, gradients = step._gradients(*args, **kwargs)
-            self._unused = set(gradients.unused) if self._unused is None else self._unused & gradients.unused
             for path, buffer in self._sums.items():
                 buffer.assign(buffer + gradients[path] * self._share.astype(buffer.dtype))
             self._loss.assign(self._loss + loss.astype("float64") * self._share)
-            return loss, extra
+            return loss, extra, tuple(sorted(gradients.unused)), str(loss.dtype)
 
         if self._add is None:
             self._add = self._compiled(add, batch)
-        return self._add(*batch[0], **batch[1])[1]
+        return self._add(*batch[0], **batch[1])[1:]  # a program has at least one result: the loss
 
-    def _updated(self) -> tuple[Any, Any]:
-        """The loss, and false if gradients overflowed, which changes no parameter."""
+    def _updated(self, unused: frozenset[str], dtype: str) -> tuple[Any, Any]:
+        """The loss in its element type, and false if gradients overflowed, which changes no parameter. unused: the parameters
+        that no batch's loss depends on."""
         step = self._step
 
         def update() -> tuple[Tensor, Tensor]:
-            given = Gradients({path: buffer * 1 for path, buffer in self._sums.items()}, self._unused or ())
+            given = Gradients({path: buffer * 1 for path, buffer in self._sums.items()}, unused)
             finite = step._move(given)
-            return (self._loss * 1).astype("float32"), finite
+            return (self._loss * 1).astype(dtype), finite
 
-        if self._update is None:
-            self._update = Jit(update, {}, (), opens=True)
-        return self._update()
+        if (unused, dtype) not in self._updates:
+            self._updates[unused, dtype] = Jit(update, {}, (), opens=True)
+        return self._updates[unused, dtype]()
 
     def _compiled(self, function: Any, batch: Batch) -> Jit:
         step = self._step

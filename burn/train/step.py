@@ -124,7 +124,8 @@ class Step:
     @property
     def programs(self) -> int:
         """How many programs it was compiled to."""
-        return sum(len(found) for jit in self._compiled.values() for found in jit.programs.values())
+        own = sum(len(found) for jit in self._compiled.values() for found in jit.programs.values())
+        return own + (0 if self._several is None else self._several.programs)
 
     def parts(self, args: Any, kwargs: Any) -> int:
         """How many parts a batch is taken in."""

@@ -100,6 +100,11 @@ def test_statistics_and_random_numbers_move_once() -> None:
     step.over(batches)
     after = burn.runtime.random.process.position
     assert between[1] - before[1] == after[1] - between[1] > 0
+    addresses = []
+    for _ in range(2):
+        step.over(batches)
+        addresses.append(np.asarray(net[0].running_mean.elements).ctypes.data)
+    assert addresses[0] == addresses[1]  # updated in place
 
 
 def test_what_is_refused() -> None:
@@ -116,3 +121,33 @@ def test_what_is_refused() -> None:
         made(accumulate=2)[1].over(batches)
     with pytest.raises(TypeMismatch, match="LBFGS"):
         burn.train.step(net, loss, optim.LBFGS(net)).over(batches)
+
+
+class Late(nn.Module):
+    """`late` takes part for long sequences only."""
+
+    def __init__(self) -> None:
+        self.first, self.late = nn.Linear(2, 2), nn.Linear(2, 2)
+
+    def forward(self, x: burn.Tensor) -> burn.Tensor:
+        x = self.first(x)
+        return self.late(x) if x.shape[1] > 3 else x
+
+
+def test_parameters_that_some_batches_do_not_use() -> None:
+    """In float64: a parameter moves in the steps that use it, and is not even decayed in the others."""
+    burn.manual_seed(0)
+    net = Late().to("float64")
+    step = burn.train.step(net, lambda m, x: (m(x) ** 2).mean(), optim.SGD(net, lr=0.1, weight_decay=0.5))
+    rng = np.random.default_rng(0)
+    short, long = ((rng.standard_normal((2, n, 2)),) for n in (3, 4))
+    for batches, moves in (([short], False), ([short, long], True), ([short], False), ([long], True)):
+        late, first = net.late.weight.numpy().copy(), net.first.weight.numpy().copy()
+        x, (w, b) = short[0], (p.numpy().copy() for p in (net.first.weight, net.first.bias))
+        value = step.over(batches)
+        assert np.array_equal(late, net.late.weight.numpy()) is not moves
+        assert not np.array_equal(first, net.first.weight.numpy())
+        if not moves:
+            assert str(value.dtype) == "float64"
+            np.testing.assert_allclose(float(value), ((x @ w.T + b) ** 2).mean(), rtol=1e-13)
+    assert step.programs == 6  # to weigh and to add batches of two lengths, and updates with and without `late`
