@@ -319,9 +319,24 @@ class Module:
         return copy.deepcopy(self)
 
     # ---- weights -----------------------------------------------------------------------------------------------------
+    def _unsaved(self) -> Problem | None:
+        """A reason why the elements of this module are not those that its parameters' names stand for."""
+        return None
+
+    def _must_be_savable(self) -> None:
+        """Raises TypeMismatch for modules whose elements are not those that a file has under these names."""
+        problems = [
+            Problem(f"'{path}': {reason.message}", hint=reason.hint)
+            for path, module in self.named_modules()
+            if (reason := module._unsaved()) is not None
+        ]
+        if problems:
+            raise TypeMismatch("a model with merged adapters is neither saved nor loaded", problems)
+
     def state_dict(self) -> dict[str, np.ndarray]:
         """Every parameter's and buffer's elements by path, read-only; those of a file stay mapped. `.assign(elements)` or
-        `load_state_dict` change a parameter."""
+        `load_state_dict` change a parameter. Raises TypeMismatch for a model with merged adapters (`nn.adapt.merge`)."""
+        self._must_be_savable()
         return {name: parameter.array for name, parameter in self.named_parameters()}
 
     def load_state_dict(self, state: Mapping[str, np.ndarray | Weight]) -> None:
@@ -354,9 +369,10 @@ class Module:
 
         Returns a report of every tensor. Raises ModelError with the report, and loads nothing, if a parameter is missing, a
         tensor is unused, or a shape or type does not fit. With `partial` it raises only if something does not fit, or if nothing
-        fits."""
+        fits, and TypeMismatch for a model with merged adapters."""
         import burn.nn.layouts  # noqa: F401  # the layers' rules
 
+        self._must_be_savable()
         if isinstance(source, Mapping):
             if top_level_key is not None:
                 raise ModelError("top_level_key is for files", ["take what lies under the key from the mapping"])
@@ -382,7 +398,9 @@ class Module:
         return module
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes all parameters and buffers to a .safetensors, .bpk, .npz or .msgpack file, atomically."""
+        """Writes all parameters and buffers to a .safetensors, .bpk, .npz or .msgpack file, atomically. Raises TypeMismatch for a
+        model with merged adapters."""
+        self._must_be_savable()
         weights.write(path, {name: parameter.weight for name, parameter in self.named_parameters()})
 
     # ---- text --------------------------------------------------------------------------------------------------------

@@ -48,7 +48,7 @@ def lora(
     - `freeze`: freezes all other parameters of the model, except those of earlier adapters.
 
     B is zero at first, so the model computes the same as before. Raises TypeMismatch, without any change, if no layer is found,
-    or one already has an adapter or cannot have one."""
+    or one already has an adapter or cannot have one (such as a layer whose weight is normalised: `nn.adapt.bake`)."""
     every = targets(model)
     found = [t for t in every if re.search(pattern, t.path if t.layer is not None else _full(t))]
     if not found:
@@ -65,8 +65,9 @@ def lora(
 
 def merge(model: M) -> M:
     """Adds each adapter's update to the weight of its layer, in place, for inference without its cost; returns the model. A layer
-    with quantised weights becomes a float one meanwhile. Raises TypeMismatch, without any change, for a convolution with
-    groups."""
+    with quantised weights becomes a float one meanwhile. Until `unmerge` or `remove` the model is neither trained, saved nor
+    loaded. Raises TypeMismatch, without any change, for a convolution with groups, and for a weight that is computed from
+    others (`nn.adapt.bake`)."""
     found = [adapter for _, adapter in _some(model)]
     for adapter in found:
         adapter.update()  # raises if it cannot be merged
@@ -84,7 +85,7 @@ def unmerge(model: M) -> M:
 
 def remove(model: M, merged: bool = True) -> M:
     """Takes the adapters out of a model, in place: paths are those of before `lora`. merged: the weights have the updates;
-    without it they are those of the base. Parameters stay frozen. Returns the model."""
+    without it they are those of the base. Parameters stay frozen, or not, as in the base. Returns the model."""
     (merge if merged else unmerge)(model)
     for owner in list(model.modules()):
         if isinstance(owner, Graph):

@@ -13,6 +13,7 @@ from burn.dialect import ops as build
 from burn.errors import Problem, TypeMismatch
 from burn.nn import init
 from burn.nn.convolution import Conv1d, Conv2d, Conv3d
+from burn.nn.derived import holder_of
 from burn.nn.dropout import Dropout
 from burn.nn.linear import Embedding, Linear
 from burn.nn.module import Module
@@ -60,6 +61,13 @@ class Update(Module):
     def unmerge(self) -> None:
         raise NotImplementedError
 
+    def _unsaved(self) -> Problem | None:
+        if not self.merged:
+            return None
+        return Problem(
+            "its update is part of the base weight", hint="nn.adapt.unmerge(model), or nn.adapt.remove(model)"
+        )
+
     def _must_not_train(self) -> None:
         if self.merged and self.training:
             problem = Problem("its update is part of the base weight", hint="nn.adapt.unmerge(model)")
@@ -68,8 +76,8 @@ class Update(Module):
 
 class LoRA(Update):
     """base(x) + scale * B(A(dropout(x))). Shapes: as of the base, a linear layer, an embedding or a convolution. `nn.adapt.lora`
-    makes it. It has the base's attributes. Raises TypeMismatch for another base, and for a rank that a
-    convolution's groups do not divide."""
+    makes it. It has the base's attributes. Raises TypeMismatch for another base, for a weight that is computed from other
+    parameters (`nn.adapt.weight_norm`), and for a rank that is no multiple of a convolution's groups."""
 
     BASE: ClassVar[str] = "base_layer"
 
@@ -87,6 +95,7 @@ class LoRA(Update):
     ) -> None:
         if rank < 1:
             raise TypeMismatch("an adapter has a rank of at least 1", [f"not {rank}"])
+        _must_be_stored(base, "LoRA adapts layers whose weight is a parameter")
         self._set(rank, alpha, stabilised)
         self.base_layer: Any = base
         self.lora_dropout = Dropout(dropout)
@@ -145,7 +154,9 @@ class LoRA(Update):
 
     def update(self) -> Tensor:
         """The change of the base's weight, in the weight's layout of PyTorch: [out, in], [count, dim] or [out, in, k..].
-        Raises TypeMismatch for a convolution with groups, whose update is no convolution with groups."""
+        Raises TypeMismatch for a convolution with groups, whose update is no convolution with groups, and for a weight that is
+        computed from other parameters."""
+        _must_be_stored(self.base_layer, "the update cannot be merged")
         a, b = (p.astype("float32") if p.dtype in ("float16", "bfloat16") else p for p in self.factors().values())
         if isinstance(self.base_layer, Embedding):
             return (b @ a).T * self.scale
@@ -168,7 +179,7 @@ class LoRA(Update):
         if isinstance(other, Linear) and other.transposed:
             update = update.T
         weight.assign((weight.astype(update.dtype) + update).astype(weight.dtype))
-        weight.trainable, other.training = False, base.training
+        other.training = base.training
         self._kept, self.base_layer, self.merged = _Kept(base), other, True
 
     def unmerge(self) -> None:
@@ -187,6 +198,15 @@ class _Kept:
         self.module = module
 
 
+def _must_be_stored(base: Module, summary: str) -> None:
+    """Raises TypeMismatch for a layer whose weight is computed from other parameters."""
+    if "weight" in (holder_of(base) or ()):
+        hint = "nn.adapt.bake(model) makes it one"
+        raise TypeMismatch(
+            summary, [Problem(f"the weight of a {type(base).__name__} is computed from others", hint=hint)]
+        )
+
+
 def _dtype(base: Any) -> str:
     if isinstance(base, QuantLinear):
         return str(base.weight.scale.dtype)
@@ -198,6 +218,11 @@ def _features(base: Any) -> tuple[int, int]:
         outputs, inputs = base.weight.values.shape
         return (outputs, inputs) if base.transposed else (inputs, outputs)
     return base.in_features, base.out_features
+
+
+def _trainable(p: Any) -> bool:
+    """False also for what is computed from parameters."""
+    return isinstance(p, Parameter) and p.trainable
 
 
 def _dense(base: BlockLinear | QuantLinear) -> Linear:
@@ -213,6 +238,8 @@ def _dense(base: BlockLinear | QuantLinear) -> Linear:
         bias = None if base.bias is None else base.bias()
     if bias is not None:
         other.bias.assign(bias * 1)
-    for parameter in other.parameters():
-        parameter.trainable = False
+    quantised = base if isinstance(base, BlockLinear) else base.weight
+    other.weight.trainable = _trainable(quantised.scale)
+    if base.bias is not None:
+        other.bias.trainable = _trainable(base.bias if isinstance(base, BlockLinear) else base.bias.scale)
     return other

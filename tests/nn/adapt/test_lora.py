@@ -233,6 +233,8 @@ def test_imported_models(tmp_path: Any) -> None:
     np.testing.assert_allclose(np.asarray(graph(x)), trained, rtol=1e-5, atol=1e-6)
     with pytest.raises(TypeMismatch, match="unmerge"):
         graph.train()(x)
+    with pytest.raises(TypeMismatch, match="its update is part of the base weight"):
+        graph.state_dict()
     nn.adapt.unmerge(graph.eval())
     assert np.array_equal(np.asarray(graph(x)), trained)
     assert np.array_equal(np.asarray(clone(x)), before)
@@ -276,3 +278,44 @@ def test_quantising_after_adapting() -> None:
     net = nn.adapt.lora(Net(), "inner", rank=8)
     quantize_module(net, block=8)
     assert isinstance(net.inner.base_layer, nn.BlockLinear) and str(net.inner.lora_A.weight.dtype) == "float32"
+
+
+def test_a_merged_model_is_neither_saved_nor_loaded(tmp_path: Any) -> None:
+    net = nn.adapt.lora(nn.Sequential(nn.Linear(3, 2)), "0", rank=1)
+    filled(net, np.random.default_rng(0))
+    step = burn.train.step(net, lambda m, x: m(x).sum(), optim.SGD(net))
+    state = net.state_dict()
+    path = tmp_path / "net.safetensors"
+    nn.adapt.merge(net)
+    for act in (net.state_dict, lambda: net.save(path), lambda: net.load(state), lambda: step.save(path)):
+        with pytest.raises(TypeMismatch, match=r"'0': its update is part of the base weight \(nn.adapt.unmerge"):
+            act()
+    nn.adapt.unmerge(net)
+    assert all(np.array_equal(array, state[name]) for name, array in net.state_dict().items())
+    net.load(state)
+    assert nn.adapt.remove(net).state_dict().keys() == {"0.weight", "0.bias"}
+
+
+def test_normalised_weights_have_no_adapter() -> None:
+    net = nn.adapt.weight_norm(Net(), "blocks.0.weight")
+    paths = [path for path, _ in net.named_parameters()]
+    with pytest.raises(TypeMismatch, match=r"'blocks.0'.*nn.adapt.bake"):
+        nn.adapt.lora(net, "inner|blocks")
+    assert [path for path, p in net.named_parameters() if p.trainable] == paths
+    nn.adapt.lora(nn.adapt.bake(net), "inner|blocks")
+    nn.adapt.spectral_norm(net, "blocks.0.base_layer.weight")
+    with pytest.raises(TypeMismatch, match=r"cannot be merged(.|\n)*nn.adapt.bake"):
+        nn.adapt.merge(net)
+    assert not any(adapter.merged for _, adapter in adapters(net))
+
+
+@pytest.mark.parametrize("weights", ["", "int4"])
+def test_removed_adapters_leave_the_base_as_trainable_as_it_was(weights: str) -> None:
+    net = nn.Sequential(nn.Linear(4, 3), nn.Embedding(3, 2))
+    net.freeze("0.bias")
+    if weights:
+        quantize_module(net, weights=weights, block=8)
+        net[0].bias.trainable, net[0].scale.trainable = False, True
+    nn.adapt.remove(nn.adapt.lora(net, "0|1", freeze=False))
+    trained = {path: p.trainable for path, p in net.named_parameters()}
+    assert trained == {"0.weight": True, "0.bias": False, "1.weight": True}
