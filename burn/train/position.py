@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from burn.dialect.weights import Weight
 from burn.distributed import processes
 from burn.distributed.engine import Held
-from burn.errors import BurnError, ModelError
+from burn.errors import ModelError
 from burn.nn.parameter import Parameter
-from burn.train import randomness
+from burn.train import randomness, states
 from burn.train.batches import Source, Splits
 from burn.train.checkpoints import Saved, lent, weight
 from burn.train.events import Better
@@ -70,6 +69,7 @@ class Position:
 
     def tensors(self) -> dict[str, Weight | Held]:
         """To be written at once: the next step writes over them. Of a training on several processes, as they lie on the mesh."""
+        self._learner.model._must_be_savable()
         found: dict[str, Weight | Held] = {}
         for name, p in self.named():
             held = p.on_mesh
@@ -108,53 +108,15 @@ class Position:
         are then."""
         if processes.current() is not None:
             self._learner.gather()  # what is divided cannot be put back after an error
-        with self._unchanged(saved):
-            self._learner.model.load(saved.part("model"), adapter=None)
-            self._freeze(saved.facts.get("frozen"))
-            for name, optimizer in self._learner.optimizers.items():
+        learner = self._learner
+        with states.kept_on_error(learner.model, learner.optimizers, learner.step, saved.path):
+            learner.model.load(saved.part("model"), adapter=None)
+            states.freeze(learner.model, saved.facts.get("frozen"))
+            for name, optimizer in learner.optimizers.items():
                 optimizer.load_state_dict(saved.arrays(f"optimizer.{name}" if name else "optimizer"))
-            self._take_step(saved)
+            states.take_buffers(learner.step, saved)
             self._take_counts(saved)
             self._take_facts(saved)
-
-    @contextmanager
-    def _unchanged(self, saved: Saved) -> Iterator[None]:
-        """Restores model and optimizers after an error inside; an unexpected error is reported as a malformed file."""
-        model, learner = self._learner.model, self._learner
-        before, kept = model.state_dict(), [(buffer, buffer.array) for _, buffer in learner.named_buffers()]
-        states = {name: optimizer.state_dict() for name, optimizer in learner.optimizers.items()}
-        trained = [(p, p.trainable) for p in model.parameters()]
-        try:
-            yield
-        except BaseException as error:
-            model.load_state_dict(before)
-            for p, trainable in trained:
-                p.trainable = trainable
-            for name, optimizer in learner.optimizers.items():
-                optimizer.load_state_dict(states[name])
-            for buffer, array in kept:
-                buffer.assign(array)
-            foreseen = isinstance(error, BurnError) or not isinstance(error, Exception)
-            if foreseen:
-                raise
-            raise ModelError(f"{saved.path} is malformed", [f"{type(error).__name__}: {error}"]) from error
-
-    def _freeze(self, paths: Sequence[str] | None) -> None:
-        """Freezes parameters as in the checkpoint; older checkpoints have no such list."""
-        if paths is not None:
-            frozen = set(paths)
-            for path, p in self._learner.model.named_parameters(buffers=False):
-                p.trainable = path not in frozen
-
-    def _take_step(self, saved: Saved) -> None:
-        """Restores the buffers of the step."""
-        given = saved.arrays("step")
-        own = {name: buffer for name, buffer in self._learner.named_buffers() if name.startswith("step.")}
-        if {f"step.{name}" for name in given} != own.keys():
-            texts = (", ".join(given) or "nothing", ", ".join(own) or "nothing")
-            raise ModelError(f"{saved.path} is of another step", [f"that kept {texts[0]}, this one keeps {texts[1]}"])
-        for name, array in given.items():
-            own[f"step.{name}"].assign(array)
 
     def _take_counts(self, saved: Saved) -> None:
         counted = saved.arrays("metrics")

@@ -253,8 +253,9 @@ class Step:
         states.save(self, path)
 
     def load(self, path: str | os.PathLike[str]) -> None:
-        """Restores the state of a checkpoint: of `save`, of a `Learner`, or of a compiled training binary. The next steps have
-        the bits of the steps that would have followed there. Raises ModelError, and then changes nothing."""
+        """Restores the state of a checkpoint: of `save`, of a `Learner`, or of a compiled training binary; also which parameters
+        are frozen. The next steps have the bits of the steps that would have followed there. Raises ModelError, and then
+        changes nothing."""
         states.load(self, path)
 
     def named_buffers(self) -> dict[str, Buffer]:

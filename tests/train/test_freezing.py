@@ -12,9 +12,9 @@ import pytest
 
 import burn
 from burn import nn, optim
-from burn.errors import TypeMismatch
+from burn.errors import ModelError, TypeMismatch
 from burn.nn.parameter import Parameter
-from burn.train import Learner
+from burn.train import Learner, checkpoints, states
 from burn.train.events import EpochEnded
 
 torch = pytest.importorskip("torch")
@@ -297,3 +297,28 @@ def test_the_options_of_an_optimizer_are_seen() -> None:
     optimizer.groups[0].options["momentum"] = 0.9
     step(X, Y)
     assert "velocity" in optimizer.state["a.weight"]
+
+
+def test_a_step_loads_what_is_frozen_or_nothing(tmp_path: Path) -> None:
+    model = model_of()
+    model.freeze("^a")
+    step = burn.train.step(model, loss, optim.SGD(model, lr=0.1, momentum=0.9))
+    step(X, Y)
+    step.save(tmp_path / "a.safetensors")
+    saved = checkpoints.read(tmp_path / "a.safetensors")
+    checkpoints.write(tmp_path / "b.safetensors", saved.tensors, {**saved.facts, "random": "none"})
+    other = model_of()
+    other.freeze("^b")
+    again = burn.train.step(other, loss, optim.SGD(other, lr=0.1, momentum=0.9))
+    before = {**other.state_dict(), **again.optimizer.state_dict()}
+    with pytest.raises(ModelError, match="random numbers"):
+        again.load(tmp_path / "b.safetensors")
+    after = {**other.state_dict(), **again.optimizer.state_dict()}
+    assert all(np.array_equal(after[name], array) for name, array in before.items())
+    assert [path for path, p in other.named_parameters() if p.trainable] == ["a.weight", "a.bias"]
+    again.load(tmp_path / "a.safetensors")
+    assert [path for path, p in other.named_parameters() if p.trainable] == ["b.weight", "b.bias"]
+    assert "frozen" not in states.facts(None, 1)  # of a step without a model, which tells nothing of parameters
+    assert float(again(X, Y)) == float(step(X, Y))
+    for (path, p), (_, q) in zip(model.named_parameters(), other.named_parameters(), strict=True):
+        assert np.array_equal(p.numpy(), q.numpy()), path
