@@ -185,7 +185,7 @@ def test_positions_that_there_are_not(command: Path, rows: Path, tmp_path: Path)
     run(command, rows / "whole.npz", "--batch", "16", "--save", saved)
     found = checkpoints.read(saved)
     data = found.facts["data"]
-    positions: list[dict[str, object]] = [
+    positions: list[dict[str, Any]] = [
         {"data": {**data, "epoch": epoch, "batch": batch}}
         for epoch, batch in (
             (-1, 0),
@@ -198,7 +198,7 @@ def test_positions_that_there_are_not(command: Path, rows: Path, tmp_path: Path)
             (-(2**63), 0),
         )
     ]
-    bare = {"data": None, "batch": 0}
+    bare: dict[str, Any] = {"data": None, "batch": 0}
     positions += [
         {**bare, "epoch": 0},
         {**bare, "epoch": 2**62},
