@@ -258,8 +258,8 @@ typedef struct reading {
     int64_t tensor_bytes;
     char *facts, *checksums; /* of the metadata, or NULL */
     uint32_t crc;      /* of the metadata */
-    /* By name, from its number in the facts: its elements in the file, or NULL; and, for the number of all steps of an
-     * optimizer, one of the file's counts of some parameters' steps that this training does not have. */
+    /* By name, from its number in the facts. found: its elements in the file, or NULL. separate_counts: for the number of all
+     * steps of an optimizer, one of the file's counts of some parameters' steps that this training lacks. */
     const unsigned char **found, **separate_counts;
     const burn_state_name **sorted; /* the names */
 } reading;

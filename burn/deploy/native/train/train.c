@@ -274,8 +274,8 @@ static int32_t end(burn_trainer *t, const burn_trained *program, int32_t code) {
     return code;
 }
 
-/* A step with tensors. It writes into memory of its own, as the caller's may be too small or overlap an input, which would only be
- * found when some of the state has changed already. */
+/* A step with tensors. It writes into memory of its own. The caller's memory may be too small or overlap an input, and by then
+ * some of the state would have changed. */
 static int32_t copied(burn_trainer *t, const burn_trained *program, burn_model *model, const burn_tensor *inputs,
                       burn_tensor *outputs, burn_further *further) {
     const burn_model_facts *facts = program->facts;

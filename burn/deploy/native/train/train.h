@@ -79,7 +79,7 @@ typedef struct burn_position {
     int is_known; /* 0: no checkpoint was loaded, or steps were made since */
 } burn_position;
 
-/* Takes a copy. NULL: none is known, and the history of epochs is left out too. */
+/* Takes a copy. NULL: none is known, and the history of epochs is left out. */
 void burn_trainer_set_position(burn_trainer *trainer, const burn_position *position);
 /* The loaded or last given position. data is JSON or NULL, and valid until the next call. */
 burn_position burn_trainer_position(burn_trainer *trainer);
