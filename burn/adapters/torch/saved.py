@@ -34,7 +34,7 @@ ALIGNMENT = 256
 
 def merged(*tensors: torch.Tensor) -> torch.Tensor:
     """Stands in a forward graph for the block of these tensors. It is never called: burn's program writes the block."""
-    raise NotImplementedError
+    raise NotImplementedError("a program of burn writes the block of saved tensors; this graph was run without one")
 
 
 def part(
