@@ -63,4 +63,6 @@ def _build(op: Custom, program: Program, taken: set[str]) -> None:
 def _without_body(op: Custom, target: str) -> Problem:
     said = " and ".join(BODIES[kind] for kind in sorted(op.definition.bodies))
     hint = "give it a body of burn functions with .functions, which runs on every device"
-    return Problem(f"it has no body for {target}, only {said}", op=op.called, node=resolved(full_name(op)), hint=hint)
+    return Problem(
+        f"it has no body for the target {target}, only {said}", op=op.called, node=resolved(full_name(op)), hint=hint
+    )

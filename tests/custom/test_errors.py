@@ -102,7 +102,7 @@ CALLS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "device": (
         lambda: burn.compile(in_c("return 0;"), ["float32[n]"], device="reference"),
         burn.CompileError,
-        r"tests::inc.*it has no body for reference, only a function in C",
+        r"tests::inc.*it has no body for the target reference, only a function in C",
     ),
     "find": (lambda: burn.custom.find("tests::nowhere"), burn.TypeMismatch, "no custom op 'tests::nowhere'"),
 }

@@ -1,0 +1,5 @@
+"""The simulated GPU of tests/codegen/gpu."""
+
+from tests.codegen.gpu.conftest import gpu
+
+__all__ = ["gpu"]
