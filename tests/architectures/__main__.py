@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import random
 import sys
@@ -59,6 +60,7 @@ def main() -> int:
     parser.add_argument("--way", choices=tuple(WAYS), action="append")
     parser.add_argument("--results", type=Path, default=RESULTS)
     parser.add_argument("--timeout", type=float, default=TIMEOUT, help=f"seconds for a way (default {TIMEOUT:g})")
+    parser.add_argument("--seconds", type=float, default=math.inf, help="for all; the next run goes on")
     parser.add_argument("--jobs", "-j", type=int, default=1, help="architectures at a time, each on one thread")
     parser.add_argument(
         "--memory", type=float, default=MEMORY, help=f"GiB of addresses for a process (default {MEMORY})"
@@ -85,7 +87,7 @@ def main() -> int:
         done = {name for name, _ in results}
         chosen = [name for name in chosen if name not in done][: options.count]
     memory = int(options.memory * 2**30) if DEVICE == "cpu" else 0  # CUDA reserves all addresses that it may need
-    tasks = Tasks(tuple(options.way or (WAYS if DEVICE == "cpu" else ON_GPU)), options.timeout, memory)
+    tasks = Tasks(tuple(options.way or (WAYS if DEVICE == "cpu" else ON_GPU)), options.timeout, memory, options.seconds)
     options.results.parent.mkdir(parents=True, exist_ok=True)
     failed = 0
     for found in tasks.run(chosen, options.jobs):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import resource
 import time
 import warnings
@@ -23,22 +24,27 @@ SLACK = 60.0
 
 @dataclass(frozen=True)
 class Tasks:
-    """timeout: seconds for a way, and for making the model. memory: bytes of addresses for a process, 0 for any."""
+    """timeout: seconds for a way, and for making the model. memory: bytes of addresses for a process, 0 for any. seconds: for
+    all; what still runs then is ended and has no result."""
 
     ways: tuple[str, ...]
     timeout: float
     memory: int
+    seconds: float = math.inf
 
     def run(self, names: Sequence[str], jobs: int) -> Iterator[Result]:
         """The results, as they come."""
         waiting = iter(names)
         running: dict[Apart, str] = {}
-        while True:
+        end = time.monotonic() + self.seconds
+        while time.monotonic() < end:
             while len(running) < jobs and (name := next(waiting, None)) is not None:
                 running[self._start(name)] = name
             if not running:
                 return
-            yield from self._taken(running)
+            yield from self._taken(running, end)
+        for process in running:
+            process.end()
 
     def _start(self, name: str) -> Apart:
         def go(send: Send) -> None:
@@ -48,9 +54,9 @@ class Tasks:
 
         return Apart(go, 2 * self.timeout + SLACK)  # a way that died is tried again without burn
 
-    def _taken(self, running: dict[Apart, str]) -> Iterator[Result]:
-        """Waits for one process at least, and takes those that are over from the list."""
-        first = min(process.deadline for process in running)
+    def _taken(self, running: dict[Apart, str], end: float) -> Iterator[Result]:
+        """Waits for one process at least, or until the end, and takes those that are over from the list."""
+        first = min(end, *(process.deadline for process in running))
         ready = wait([process.pipe for process in running], max(0.0, first - time.monotonic()))
         for process, name in list(running.items()):
             if process.pipe not in ready and time.monotonic() < process.deadline:

@@ -33,3 +33,56 @@ def test_a_model_becomes_a_row(tmp_path: Path) -> None:
     zoo("write", "--results", rows, "--output", page)
     assert "1 models" in page.read_text() and "temporal small" in page.read_text()
     assert "- timm no_such_model" in page.read_text()
+
+
+FAKE = """
+import json, sys, time
+entry = json.loads(sys.argv[2])
+if entry["name"] == "broken":
+    raise SystemExit("it is broken")
+print("ready", flush=True)
+sys.stdin.readline()
+start = time.monotonic()
+time.sleep(entry.get("sleep", 0))
+row = {**entry, "batch": 1, "dtype": "float16", "training": False, "through": "burn.compile"}
+print(json.dumps(row | {"from": start, "to": time.monotonic()}), flush=True)
+"""
+
+
+def test_one_model_is_timed_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(SCRIPT.parent))
+    from zoo.schedule import Schedule
+    from zoo.settings import Setting
+
+    script = tmp_path / "fake.py"
+    script.write_text(FAKE)
+    work = [({"list": "fake", "name": name, "sleep": 0.05}, Setting()) for name in ("a", "b", "broken", "c")]
+    rows = {row["name"]: row for row in Schedule(script, 4, 60, 60).rows(work)}
+    assert "it is broken" in rows.pop("broken")["failed"]
+    spans = sorted((row["from"], row["to"]) for row in rows.values())
+    assert len(spans) == 3 and all(first[1] <= second[0] for first, second in zip(spans, spans[1:], strict=False))
+
+
+def test_no_model_is_left_when_the_time_is_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(SCRIPT.parent))
+    from zoo import schedule
+    from zoo.settings import Setting
+
+    monkeypatch.setattr(schedule, "LAST", 0.5)
+    script = tmp_path / "fake.py"
+    script.write_text("import time; time.sleep(60)")
+    assert list(schedule.Schedule(script, 2, 1, 60).rows([({"list": "fake", "name": "slow"}, Setting())])) == []
+    late = list(schedule.Schedule(script, 1, 60, 0.2).rows([({"list": "fake", "name": "slow"}, Setting())]))
+    assert [row["failed"] for row in late] == ["took more than 0.2 s"]
+
+
+@pytest.mark.parametrize(
+    "text", ("32,float16,burn.compile,reduce-overhead", "1,bfloat16,training,torch.compile,max-autotune")
+)
+def test_settings_are_text(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(SCRIPT.parent))
+    from zoo.settings import Setting
+
+    assert Setting.parse(text).text() == text
+    with pytest.raises(ValueError, match="wrong"):
+        Setting.parse(f"{text},wrong")

@@ -153,7 +153,9 @@ def test_threads(torch: Any) -> None:
     from concurrent.futures import ThreadPoolExecutor
 
     run = compiled(lambda x: (x @ x).relu().sum(0))
-    torch.set_default_device(None)  # it is one thread's: others would compile anew, and Dynamo fails in several at a time
+    torch.set_default_device(
+        None
+    )  # it is one thread's: others would compile anew, and Dynamo fails in several at a time
     inputs = [torch.randn(64, 64, device="cuda") for _ in range(8)]
     with torch.no_grad():  # as in the threads, for the same reason
         wanted = [run(x) for x in inputs]

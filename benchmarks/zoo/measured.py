@@ -1,0 +1,198 @@
+"""The row of one model: burn and PyTorch, timed in this process. Enter at `one`."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from zoo.models import made
+from zoo.settings import READY, THROUGH, Setting
+
+ROUNDS, CALLS = 5, 8
+
+
+def waited(call: Callable[[], Any]) -> float:
+    """Seconds of a synchronised call: the median."""
+    times = []
+    for _ in range(CALLS):
+        torch.cuda.synchronize()
+        start = time.perf_counter()
+        call()
+        torch.cuda.synchronize()
+        times.append(time.perf_counter() - start)
+    return sorted(times)[len(times) // 2]
+
+
+def in_a_row(call: Callable[[], Any]) -> float:
+    """Seconds of a call among ten in a row, by the GPU's clock."""
+    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    call()
+    torch.cuda.synchronize()
+    start.record()
+    for _ in range(10):
+        call()
+    end.record()
+    torch.cuda.synchronize()
+    return start.elapsed_time(end) / 1e4
+
+
+def of_host(call: Callable[[], Any]) -> float:
+    """Seconds until a call that an idle GPU gets returns, without waiting for it: the median."""
+    times = []
+    for _ in range(CALLS):
+        torch.cuda.synchronize()
+        start = time.perf_counter()
+        call()
+        times.append(time.perf_counter() - start)
+    torch.cuda.synchronize()
+    return sorted(times)[len(times) // 2]
+
+
+def rates(dtype: torch.dtype) -> tuple[float, float]:
+    """Bytes per second of a copy, and operations per second of a large matmul."""
+    big, square = torch.randn(1 << 28, device="cuda", dtype=dtype), torch.randn(8192, 8192, device="cuda", dtype=dtype)
+    copy, multiply = big.clone, lambda: square @ square
+    copy()
+    multiply()
+    return 2 * big.nbytes / waited(copy), 2 * 8192**3 / waited(multiply)
+
+
+def bounds(profile: Any, bandwidth: float, rate: float) -> dict[str, Any]:
+    """The share of the roofline, and the worst kernel."""
+    rows = [(max((r.bytes or 0) / bandwidth, (r.flops or 0) / rate), r) for r in profile.rows]
+    total = sum(r.seconds for _, r in rows)
+    found = [
+        {"kernel": r.kernel.name, "kind": r.kernel.kind, "of_time": r.seconds / total, "of_roofline": bound / r.seconds,
+         "us": r.seconds * 1e6, "calls": r.calls, "lost": (r.seconds - bound) / total, "nodes": list(r.kernel.sources)[:3]}
+        for bound, r in rows if r.seconds
+    ]  # fmt: skip
+    found.sort(key=lambda row: -row["lost"])
+    return {"roofline": sum(b for b, _ in rows) / total, "kernels": found[:12], "kernel_seconds": total}
+
+
+def one(entry: Mapping[str, str], setting: Setting) -> dict[str, Any]:
+    """Compiles, waits for a line of standard input, and times. Failures of an engine are texts in the row."""
+    dtype = getattr(torch, setting.dtype)
+    row: dict[str, Any] = {**entry, **setting.row()}
+    module, inputs = made(entry, setting.batch, torch.float32 if setting.training else dtype)
+    parts = trained(module, inputs, setting, row) if setting.training else inferred(module, inputs, setting, row)
+    print(READY, flush=True)
+    sys.stdin.readline()  # until the others have compiled, and those before it are timed
+    measures = {"seconds": waited}
+    if setting.through == THROUGH[1]:
+        measures |= {"in_a_row": in_a_row, "host": of_host}
+    for key, measure in measures.items():
+        times: dict[str, list[float]] = {}
+        for number in range(ROUNDS):
+            for name, call in parts.items():
+                if name != "eager" or not number:  # eager is slow and decides nothing
+                    times.setdefault(name, []).append(measure(call))
+        row[key] = {name: sorted(each)[len(each) // 2] for name, each in times.items()}
+    if "burn" in parts and "profile" in row:
+        bandwidth, rate = rates(dtype)
+        row |= bounds(row.pop("profile")(), bandwidth, rate) | {"bandwidth": bandwidth, "rate": rate}
+    row["device"], row["torch"] = torch.cuda.get_device_name(), torch.__version__.split("+")[0]
+    row.pop("profile", None)
+    return row
+
+
+def attempted(row: dict[str, Any], name: str, make: Callable[[], Callable[[], Any]]) -> dict[str, Callable[[], Any]]:
+    """An engine's call, after it ran; without one the reason is in the row."""
+    start = time.perf_counter()
+    try:
+        call = make()
+        for _ in range(3):
+            call()
+    except Exception as error:
+        row[f"{name} failed"] = f"{type(error).__name__}: {error}"[:400]
+        return {}
+    row[f"{name} compiled"] = time.perf_counter() - start
+    return {name: call}
+
+
+def inferred(module: Any, inputs: Any, setting: Setting, row: dict[str, Any]) -> dict[str, Callable[[], Any]]:
+    import burn
+
+    module = module.eval()
+    torch.set_grad_enabled(False)
+    given = tuple(x.cuda() for x in inputs)
+    kept: list[Any] = []
+
+    def ours() -> Callable[[], Any]:
+        compiled = burn.compile(module, inputs, device="cuda")
+        kept.append(compiled)
+        return lambda: compiled(*given)
+
+    found = attempted(row, "burn", ours) if setting.through == THROUGH[0] else {}
+    if kept:
+        row["profile"] = lambda: profiled(kept[0], given)
+    eager = module.cuda()
+    if setting.through == THROUGH[1]:
+        found |= attempted(row, "burn", lambda: _compiled_by_torch(eager, None, given, backend="burn"))
+    found |= attempted(row, "eager", lambda: lambda: eager(*given))
+    for mode in setting.modes:
+        found |= attempted(row, mode, lambda mode=mode: _compiled_by_torch(eager, mode, given))
+    if "burn" in found and "eager" in found:
+        got, want = found["burn"]().float(), found["eager"]().float()
+        row["differs"] = ((got - want).abs().max() / want.abs().max().clamp_min(1e-9)).item()
+    return found
+
+
+def _compiled_by_torch(module: Any, mode: str | None, given: Any, backend: str = "inductor") -> Callable[[], Any]:
+    fast = torch.compile(module, mode=mode, backend=backend)
+    return lambda: fast(*given)
+
+
+def profiled(compiled: Any, given: Sequence[torch.Tensor]) -> Any:
+    """The profile of a compiled module's program."""
+    from burn.runtime.device import device
+    from burn.runtime.device_array import resident
+
+    tensors = {**compiled._buffers, **compiled._calling.inputs(list(given))}
+    arrays = [resident(tensors[spec.name].contiguous(), device("cuda")) for spec in compiled.executable.inputs]
+    return compiled.executable.profile(*arrays, repeat=7)
+
+
+def trained(module: Any, inputs: Any, setting: Setting, row: dict[str, Any]) -> dict[str, Callable[[], Any]]:
+    """Steps of AdamW on the mean square of the result."""
+    import burn
+    from burn import optim, train
+
+    module = module.train()
+    given = tuple(x.cuda() for x in inputs)
+    arrays = [x.numpy() for x in inputs]
+
+    def ours() -> Callable[[], Any]:
+        twin = burn.compile(module, inputs, train=True)
+        step = train.step(
+            twin, lambda m, *x: (m(*x) ** 2).mean(), optim.AdamW(twin, lr=1e-4), precision=setting.dtype, device="cuda"
+        )
+        sent = [burn.tensor(a).to("cuda") for a in arrays]
+        return lambda: float(step(*sent))
+
+    def theirs(model: Any) -> Callable[[], Any]:
+        optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
+
+        def step() -> torch.Tensor:
+            optimizer.zero_grad(set_to_none=True)
+            with torch.autocast("cuda", getattr(torch, setting.dtype)):
+                result = model(*given)
+            loss = (result.float() ** 2).mean()
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        return step
+
+    found = attempted(row, "burn", ours) if setting.through == THROUGH[0] else {}
+    eager = module.cuda()
+    if setting.through == THROUGH[1]:
+        found |= attempted(row, "burn", lambda: theirs(torch.compile(eager, backend="burn")))
+    found |= attempted(row, "eager", lambda: theirs(eager))
+    for mode in setting.modes:
+        found |= attempted(row, mode, lambda mode=mode: theirs(torch.compile(eager, mode=mode)))
+    return found

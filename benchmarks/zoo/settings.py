@@ -1,0 +1,64 @@
+"""How a model of the zoo is run: batch, precision, inference or training, through which of burn's ways in."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+READY = "ready"
+THROUGH = ("burn.compile", "torch.compile")
+"""How burn gets a model; for training steps the first is `burn.train.step`."""
+DTYPES = ("float16", "bfloat16")
+TRAINING = "training"
+
+
+@dataclass(frozen=True)
+class Setting:
+    """batch and dtype of the inputs. training: steps instead of inference. through: one of THROUGH. modes: of torch.compile.
+    models: how many of the drawn models are run, spread over the lists; 0 for all."""
+
+    batch: int = 32
+    dtype: str = "float16"
+    training: bool = False
+    through: str = THROUGH[0]
+    modes: tuple[str, ...] = ("reduce-overhead",)
+    models: int = 0
+
+    @staticmethod
+    def parse(text: str) -> Setting:
+        """From "32,float16", "32,bfloat16,training", "1,float16,torch.compile" or, with a number of models, "32,bfloat16:10".
+        Raises ValueError."""
+        fields, _, models = text.partition(":")
+        batch, *words = fields.split(",")
+        dtype = next((word for word in words if word in DTYPES), DTYPES[0])
+        through = next((word for word in words if word in THROUGH), THROUGH[0])
+        modes = tuple(word for word in words if word in ("default", "reduce-overhead", "max-autotune"))
+        if unknown := set(words) - {*DTYPES, *THROUGH, *modes, TRAINING}:
+            raise ValueError(f"unknown: {', '.join(sorted(unknown))}")
+        return Setting(int(batch), dtype, TRAINING in words, through, modes or Setting.modes, int(models or 0))
+
+    @staticmethod
+    def argument(text: str) -> Setting:
+        """`parse` for argparse."""
+        try:
+            return Setting.parse(text)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(f"'{text}': {error}") from None
+
+    def text(self) -> str:
+        """What `parse` reads, without the number of models."""
+        words = [str(self.batch), self.dtype, *[TRAINING] * self.training, self.through, *self.modes]
+        return ",".join(words)
+
+    def row(self) -> dict[str, Any]:
+        """The part of a row that says how it was made."""
+        return {"batch": self.batch, "dtype": self.dtype, "training": self.training, "through": self.through}
+
+    def chosen(self, entries: Sequence[Mapping[str, str]]) -> list[Mapping[str, str]]:
+        """The models of this setting: steps of decoding are not trained."""
+        possible = [entry for entry in entries if not (self.training and entry["list"] == "decode")]
+        if not self.models or self.models >= len(possible):
+            return possible
+        return [possible[i * len(possible) // self.models] for i in range(self.models)]

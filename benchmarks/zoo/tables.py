@@ -1,0 +1,102 @@
+"""The page: a table for each setting, from rows of results. Enter at `write`."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from zoo.settings import THROUGH
+
+
+def ratio(row: Mapping[str, Any]) -> float | None:
+    """torch.compile's best time over burn's; eager's if it failed."""
+    seconds = dict(row.get("seconds", {}))
+    own, eager = seconds.pop("burn", None), seconds.pop("eager", None)
+    best = min(seconds.values(), default=eager)
+    return best / own if own and best else None
+
+
+def mean(numbers: Sequence[float]) -> float:
+    return math.exp(sum(map(math.log, numbers)) / len(numbers)) if numbers else 0.0
+
+
+def table(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    modes = sorted(
+        {name for row in rows for name in row.get("seconds", {})} - {"burn"}, key=lambda m: (m != "eager", m)
+    )
+    names = ["model", "burn ms", *(f"{mode} ms" for mode in modes), "ratio"]
+    more = [key for key in TIMES if any(key in row for row in rows)]
+    names += [f"{TIMES[key]}, burn / {mode}" for key in more for mode in modes if mode != "eager"]
+    have_profiles = any("roofline" in row for row in rows)
+    names += ["of the roofline", "worst kernel"] if have_profiles else []
+    yield f"| {' | '.join(names)} |"
+    yield f"|{' --- |' * len(names)}"
+    for row in sorted(rows, key=lambda row: ratio(row) or 0):
+        if "burn" not in row.get("seconds", {}):
+            continue
+        cells = [f"{row['list']} {row['name']}"]
+        cells += [f"{1e3 * row['seconds'][m]:.3f}" if m in row["seconds"] else "" for m in ("burn", *modes)]
+        found = ratio(row)
+        cells.append("" if found is None else f"{found:.2f}")
+        cells += [_pair(row.get(key, {}), mode) for key in more for mode in modes if mode != "eager"]
+        if not have_profiles:
+            yield f"| {' | '.join(cells)} |"
+            continue
+        cells.append(f"{row['roofline']:.0%}" if "roofline" in row else "")
+        worst = row.get("kernels", [None])[0]
+        text = (
+            ""
+            if worst is None
+            else f"{worst['kernel']}: {worst['of_time']:.0%} of the time, {worst['of_roofline']:.0%} of its roofline"
+        )
+        yield f"| {' | '.join([*cells, text])} |"
+
+
+TIMES = {"in_a_row": "in a row", "host": "host"}
+"""Times besides that of a synchronised call, by their keys in a row."""
+
+
+def _pair(times: Mapping[str, float], mode: str) -> str:
+    return f"{1e3 * times['burn']:.3f} / {1e3 * times[mode]:.3f}" if "burn" in times and mode in times else ""
+
+
+def write(results: Path, output: Path) -> None:
+    """The last row of each model and setting counts."""
+    found = [json.loads(line) for line in results.read_text().splitlines()]
+    kinds = ("list", "name", "batch", "dtype", "training", "through")
+    rows = list({tuple(row[kind] for kind in kinds): row for row in found}.values())
+    devices = sorted({row["device"] for row in rows if "device" in row})
+    versions = sorted({row["torch"] for row in rows if "torch" in row})
+    lines = [
+        "# Models drawn from packages' lists, on a GPU",
+        f"Written by `python benchmarks/gpu_zoo.py write` on {datetime.date.today()}: {', '.join(devices)}. PyTorch "
+        f"{', '.join(versions)}. Random weights. Ratio: the best time of torch.compile over burn's (eager's if "
+        "torch.compile failed). The script says how names are drawn and how the roofline is counted.",
+    ]
+    names = ("training", "batch", "dtype", "through")
+    for key in dict.fromkeys(tuple(row[name] for name in names) for row in rows):
+        mine = [row for row in rows if tuple(row[name] for name in names) == key]
+        training, batch, dtype, through = key
+        ratios = [r for row in mine if (r := ratio(row)) is not None]
+        kind = "Training steps" if training else "Inference"
+        by = "" if through == THROUGH[0] else ', `torch.compile(backend="burn")`'
+        lines.append(f"## {kind}, batch {batch}, {dtype}{by}")
+        below = sum(r < 1 for r in ratios)
+        lines.append(
+            f"{len(ratios)} models: geometric mean {mean(ratios):.2f}, {below} below 1. "
+            f"{len(mine) - len(ratios)} without a ratio."
+        )
+        lines.append("\n".join(table(mine)))
+        failed = [f"- {row['list']} {row['name']}: {reason(row)}" for row in mine if ratio(row) is None]
+        if failed:
+            lines.append("Without a ratio:\n\n" + "\n".join(failed))
+    output.write_text("\n\n".join(lines) + "\n")
+
+
+def reason(row: Mapping[str, Any]) -> str:
+    text = next((str(v) for k, v in row.items() if k in ("failed", "burn failed")), "not timed")
+    return " ".join(text.split())[:200]
