@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import subprocess
 import sys
@@ -60,7 +61,7 @@ def test_one_model_is_timed_at_a_time(tmp_path: Path, monkeypatch: pytest.Monkey
     rows = {row["name"]: row for row in Schedule(script, 4, 60, 60).rows(work)}
     assert "it is broken" in rows.pop("broken")["failed"]
     spans = sorted((row["from"], row["to"]) for row in rows.values())
-    assert len(spans) == 3 and all(first[1] <= second[0] for first, second in zip(spans, spans[1:], strict=False))
+    assert len(spans) == 3 and all(first[1] <= second[0] for first, second in itertools.pairwise(spans))
 
 
 def test_no_model_is_left_when_the_time_is_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
