@@ -1,260 +1,142 @@
 """Models whose names are drawn from packages' lists, on a CPU: burn beside ONNX Runtime, OpenVINO and torch.compile.
 
-    python benchmarks/cpu_zoo.py list --output names.json               # draws the names: those of gpu_zoo.py, and further kinds
-    python benchmarks/cpu_zoo.py run --models names.json --results rows.jsonl --threads 2 --batch 1 --seconds 500
+    python benchmarks/cpu_zoo.py list --output names.json                   # draws names: gpu_zoo.py's, and further kinds
+    python benchmarks/cpu_zoo.py prepare --models names.json --folder zoo   # files, caches, peak memory; `run` does it if needed
+    python benchmarks/cpu_zoo.py run --models names.json --folder zoo --results rows.jsonl --threads 2,1 --seconds 1500
+    python benchmarks/cpu_zoo.py run ... --batch 8                          # other settings append to the same file
+    python benchmarks/cpu_zoo.py run ... --int8 --peer burn --peer onnxruntime
     python benchmarks/cpu_zoo.py write --results rows.jsonl --output benchmarks/cpu_zoo.md
 
 Needs PyTorch, timm, torchvision, transformers and onnxscript; scikit-learn and skl2onnx for tables. Weights are random. All
-engines get the ONNX file that torch exports, but for torch.compile, which gets the module (a table's model has none). Models are
-exported and compiled `--jobs` at a time, then timed alone, each in a process of its own that is bound to as many CPUs as
-threads. Figures are medians over alternating blocks (burn/bench/interleave.py). The ratio is burn's time over the fastest peer's.
+engines get the ONNX file that torch exports, but for torch.compile, which gets the module (a table's model has none). With
+`--int8` they get the file that `burn quantize` makes of it.
 
-The worst kernel loses the most time to its roofline (burn/bench/roofline.py).
+A model is prepared once. One process writes its file. Then each engine has a process that loads it, runs it once and prints its
+peak memory. Caches of compiled models stay in the folder; burn's memory is that of a second process, whose cache is filled.
+
+A process of its own times the model. It is bound to as many CPUs as threads; figures are medians over alternating blocks
+(burn/bench/interleave.py). Every process has a time limit, `--limit`. A row is written when its model is done. `run` leaves out
+models that have a row for its setting, so it can be stopped and continued. The ratio is burn's time over the fastest peer's. The
+worst kernel loses the most time to its roofline (burn/bench/roofline.py).
 """
 
 from __future__ import annotations
 
 import argparse
-import datetime
+import contextlib
 import json
 import math
 import os
-import random
 import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from zoo.cpu_models import Entry, drawn_names, export, made
+from zoo.pages import Row, append, by_setting, kernel_cells, markdown, mean, rows_of, short, written_by
 
 if TYPE_CHECKING:
-    import torch
-
     from burn.bench.subject import Subject
 
-SEED = 34
 PEERS = ("burn", "onnxruntime", "openvino", "torch.compile")
-TIMEOUT = 280  # seconds, of preparing a model or of timing it
-ROUNDS, RUNS = 5, 20
-FEATURES, ROWS = 20, 500
-"""Of the tables that tabular models learn."""
+COMPILES = ("burn", "torch.compile")
+"""Engines with a cache on disk, which a first process fills."""
 
-Entry = dict[str, Any]
+ROUNDS, RUNS = 4, 12
+SAMPLES = 3
+"""Random inputs that ranges for int8 come from."""
 
-
-# ---- names ---------------------------------------------------------------------------------------------------------------
-def drawn_names() -> list[Entry]:
-    """Those of the GPU zoo, and kinds that it does not have."""
-    from gpu_zoo import drawn_names as of_gpus
-
-    rng = random.Random(SEED)
-    return [*of_gpus(), *_segmentation(), *_audio(rng), *_tabular(rng), *_recurrent(rng), *_dilated(rng), *_super(rng)]
+KEYS = ("machine", "threads", "batch", "int8")
 
 
-def _segmentation() -> list[Entry]:
-    import torchvision
+# ---- one model's files ---------------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Files:
+    """A model's files in the folder: the ONNX file, its inputs, and notes from its preparation."""
 
-    names = torchvision.models.list_models(module=torchvision.models.segmentation)
-    return [{"list": "segmentation", "name": name} for name in names if "101" not in name]
+    model: Path
 
+    @staticmethod
+    def of(entry: Entry, args: argparse.Namespace) -> Files:
+        name = "".join(c if c.isalnum() or c in "-_." else "_" for c in f"{entry['list']}-{entry['name']}")
+        return Files(args.folder / f"{name}-b{args.batch}{'-int8' * args.int8}.onnx")
 
-def _audio(rng: random.Random) -> list[Entry]:
-    from transformers.models.auto import modeling_auto
+    @property
+    def inputs(self) -> Path:
+        return self.model.with_suffix(".npz")
 
-    names = sorted(modeling_auto.MODEL_FOR_CTC_MAPPING_NAMES)
-    return [{"list": "audio", "name": name} for name in rng.sample(names, min(4, len(names)))]
-
-
-def _tabular(rng: random.Random) -> list[Entry]:
-    from sklearn.utils import all_estimators
-
-    named = ("Forest", "Boosting", "Trees", "SVC", "MLP", "LogisticRegression", "Neighbors")
-    names = [name for name, _ in all_estimators("classifier") if any(part in name for part in named)]
-    return [{"list": "tabular", "name": name} for name in rng.sample(names, min(6, len(names)))]
-
-
-def _recurrent(rng: random.Random) -> list[Entry]:
-    return [
-        {"list": "recurrent", "name": f"{kind}-{width}x{layers}{'-both' * both}", "kind": kind, "width": width,
-         "layers": layers, "both": both, "steps": rng.choice((25, 100, 250))}
-        for kind in ("LSTM", "GRU", "RNN")
-        for width, layers, both in [(rng.choice((48, 64, 128, 200, 320)), rng.randint(1, 3), rng.random() < 0.5)]
-    ]  # fmt: skip
+    @property
+    def notes(self) -> Path:
+        return self.model.with_suffix(".json")
 
 
-def _dilated(rng: random.Random) -> list[Entry]:
-    """Stacks of 1-D convolutions whose dilation doubles, as in WaveNet and temporal convolutional networks."""
-    found: dict[str, Entry] = {}
-    while len(found) < 3:
-        width, taps, layers = rng.choice((32, 64, 96, 128)), rng.choice((2, 3, 5)), rng.randint(5, 9)
-        length = rng.choice((200, 1000, 4000))
-        name = f"tcn-{width}-k{taps}-{layers}-t{length}"
-        sizes = {"width": width, "taps": taps, "layers": layers, "steps": length}
-        found[name] = {"list": "temporal", "name": name, **sizes}
-    return list(found.values())
+def write_model(entry: Entry, args: argparse.Namespace) -> None:
+    """Write the ONNX file and its inputs."""
+    export(entry, args.batch, args.file)
+    if args.int8:
+        import onnx
+
+        from burn.quantization import quantize_static, save
+
+        with np.load(args.file.with_suffix(".npz")) as file:
+            feeds = dict(file)
+        save(quantize_static(onnx.load(args.file), [_drawn(feeds, seed) for seed in range(SAMPLES)]), args.file)
 
 
-def _super(rng: random.Random) -> list[Entry]:
-    """Residual blocks at the low resolution, then a pixel shuffle, as in EDSR."""
-    found = []
-    for _ in range(2):
-        width, blocks, scale = rng.choice((16, 32, 48, 64)), rng.randint(2, 8), rng.choice((2, 3, 4))
-        name = f"edsr-{width}x{blocks}-x{scale}"
-        found.append({"list": "super-resolution", "name": name, "width": width, "blocks": blocks, "scale": scale})
-    return found
+def _drawn(feeds: dict[str, np.ndarray], seed: int) -> dict[str, np.ndarray]:
+    """Inputs of the same distribution: the elements of each in another order."""
+    rng = np.random.default_rng(seed)
+    return {name: rng.permuted(array.reshape(-1)).reshape(array.shape) for name, array in feeds.items()}
 
 
-# ---- models --------------------------------------------------------------------------------------------------------------
-def made(entry: Entry, batch: int) -> tuple[torch.nn.Module, tuple[torch.Tensor, ...]]:
-    """A torch module with random weights, and its inputs."""
-    import torch
-
-    torch.manual_seed(0)
-    match entry["list"]:
-        case "segmentation":
-            import torchvision
-            from gpu_zoo import Tensors
-
-            model = torchvision.models.get_model(entry["name"], weights=None, weights_backbone=None)
-            return Tensors(model).eval(), (torch.randn(batch, 3, 256, 256),)
-        case "audio":
-            from gpu_zoo import Tensors
-            from transformers import AutoConfig, AutoModel
-
-            model = AutoModel.from_config(AutoConfig.for_model(entry["name"]))
-            return Tensors(model).eval(), (torch.randn(batch, 16000),)
-        case "recurrent":
-            from gpu_zoo import Tensors
-
-            make = getattr(torch.nn, entry["kind"])
-            cells = make(64, entry["width"], entry["layers"], batch_first=True, bidirectional=entry["both"])
-            return Tensors(cells).eval(), (torch.randn(batch, entry["steps"], 64),)
-        case "temporal":
-            return _temporal(entry).eval(), (torch.randn(batch, 16, entry["steps"]),)
-        case "super-resolution":
-            return _upscaling(entry).eval(), (torch.randn(batch, 3, 96, 96),)
-        case _:
-            from gpu_zoo import made as of_gpus
-
-            module, inputs = of_gpus(entry, batch, torch.float32)
-            return module.eval(), inputs
-
-
-def _temporal(entry: Entry) -> torch.nn.Module:
-    from torch import nn
-
-    width, taps = entry["width"], entry["taps"]
-    layers: list[nn.Module] = [nn.Conv1d(16, width, 1)]
-    for number in range(entry["layers"]):
-        dilation = 2**number
-        left = (taps - 1) * dilation
-        layers += [nn.ConstantPad1d((left, 0), 0.0), nn.Conv1d(width, width, taps, dilation=dilation), nn.ReLU()]
-    return nn.Sequential(*layers, nn.Conv1d(width, 16, 1))
-
-
-def _upscaling(entry: Entry) -> torch.nn.Module:
-    from torch import nn
-
-    width, scale = entry["width"], entry["scale"]
-
-    class Block(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            convolve = partial(nn.Conv2d, width, width, 3, padding=1)
-            self.body = nn.Sequential(convolve(), nn.ReLU(), convolve())
-
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            return x + self.body(x)
-
-    blocks = [Block() for _ in range(entry["blocks"])]
-    head, tail = nn.Conv2d(3, width, 3, padding=1), nn.Conv2d(width, 3 * scale**2, 3, padding=1)
-    return nn.Sequential(head, *blocks, tail, nn.PixelShuffle(scale))
-
-
-def export(entry: Entry, batch: int, path: Path) -> None:
-    """Write the model's ONNX file, and its inputs beside it."""
-    if entry["list"] == "tabular":
-        _export_table(entry, batch, path)
-        return
-    import torch
-
-    module, inputs = made(entry, batch)
-    with torch.no_grad():
-        torch.onnx.export(module, inputs, path, dynamo=True, external_data=False)
-    _save_inputs(path, [tensor.numpy() for tensor in inputs])
-
-
-def _export_table(entry: Entry, batch: int, path: Path) -> None:
-    from skl2onnx import to_onnx
-    from sklearn.utils import all_estimators
-
-    rng = np.random.default_rng(0)
-    rows = rng.standard_normal((ROWS, FEATURES)).astype(np.float32)
-    classes = (rows[:, :4].sum(1) > 0).astype(np.int64) + (rows[:, 5] > 1)
-    estimator = dict(all_estimators("classifier"))[entry["name"]]().fit(rows, classes)
-    model: Any = to_onnx(estimator, rows[:1], options={id(estimator): {"zipmap": False}})
-    path.write_bytes(model.SerializeToString())
-    _save_inputs(path, [rng.standard_normal((batch, FEATURES)).astype(np.float32)])
-
-
-def _save_inputs(path: Path, arrays: Sequence[np.ndarray]) -> None:
-    import onnx
-
-    graph = onnx.load(path, load_external_data=False).graph
-    weights = {tensor.name for tensor in graph.initializer}
-    names = [value.name for value in graph.input if value.name not in weights]
-    named: dict[str, Any] = dict(zip(names, arrays, strict=True))
-    np.savez(path.with_suffix(".npz"), **named)
-
-
-def subject_of(entry: Entry, batch: int, path: Path) -> Subject:
+def subject_of(entry: Entry, args: argparse.Namespace) -> Subject:
     from burn.bench.subject import Subject
 
-    with np.load(path.with_suffix(".npz")) as file:
+    with np.load(args.file.with_suffix(".npz")) as file:
         feeds = dict(file)
-    module = None if entry["list"] == "tabular" else lambda: made(entry, batch)[0]
-    return Subject(entry["name"], path, feeds, {}, module)
+    has_module = entry["list"] != "tabular" and not args.int8
+    return Subject(entry["name"], args.file, feeds, {}, (lambda: made(entry, args.batch)[0]) if has_module else None)
 
 
-# ---- one model -----------------------------------------------------------------------------------------------------------
-def prepare(entry: Entry, args: argparse.Namespace) -> None:
-    """Export a model, and fill the engines' caches by running it once."""
+# ---- in a process of its own ---------------------------------------------------------------------------------------------
+def first_run(entry: Entry, args: argparse.Namespace) -> Row:
+    """Load the one engine of `args.peer`, run it once, and return the peak memory of this process in bytes."""
+    from burn.bench.cold import peak_memory
     from burn.bench.peers import PEERS as ENGINES
 
-    export(entry, args.batch, args.file)
-    subject = subject_of(entry, args.batch, args.file)
-    for name in args.peer:
-        if name in ("burn", "torch.compile") and not ENGINES[name].lacks(subject):
-            try:
-                ENGINES[name].load(subject, args.threads, None)(subject.feeds)
-            except Exception as error:  # reported when it is timed
-                print(f"{name}: {error}", file=sys.stderr)
+    subject, (name,) = subject_of(entry, args), args.peer
+    if missing := ENGINES[name].lacks(subject):
+        return {"absent": missing}
+    ENGINES[name].load(subject, args.threads[0], None)(subject.feeds)
+    return {"peak": peak_memory()}
 
 
-def timed(entry: Entry, args: argparse.Namespace) -> Entry:
-    """Time the engines on a prepared model in this process."""
+def timed(entry: Entry, args: argparse.Namespace) -> list[Row]:
+    """Time the engines on a prepared model in this process, with each number of threads, the largest first."""
     from burn.bench.comparison import compare
     from burn.bench.interleave import Plan, bind
 
-    bind(args.threads)
-    subject = subject_of(entry, args.batch, args.file)
-    result = compare(subject, args.peer, "burn", args.threads, Plan(RUNS, ROUNDS))
-    row: Entry = {"seconds": {}, "failed": {}, "differs": 0.0, "others": result.others}
-    for found in result.rows:
-        if found.timing is not None:
-            row["seconds"][found.peer] = found.timing.median
-            row["differs"] = max(row["differs"], 0.0 if math.isnan(found.difference) else found.difference)
-        else:
-            row["failed"][found.peer] = found.error or found.absent
-    return row | (worst_kernel(subject, args.threads) if "burn" in row["seconds"] else {})
+    subject, rows = subject_of(entry, args), []
+    for threads in args.threads:
+        bind(threads)
+        result = compare(subject, args.peer, "burn", threads, Plan(RUNS, ROUNDS))
+        row: dict[str, Any] = {"threads": threads, "seconds": {}, "failed": {}, "differs": 0.0, "others": result.others}
+        for found in result.rows:
+            if found.timing is not None:
+                row["seconds"][found.peer] = found.timing.median
+                row["differs"] = max(row["differs"], 0.0 if math.isnan(found.difference) else found.difference)
+            else:
+                row["failed"][found.peer] = found.error or found.absent
+        rows.append(row | (worst_kernel(subject, threads) if "burn" in row["seconds"] else {}))
+    return rows
 
 
-def worst_kernel(subject: Subject, threads: int) -> Entry:
+def worst_kernel(subject: Subject, threads: int) -> Row:
     """The share of the roofline, and the kernels that lose the most time to theirs."""
     import burn
     from burn.bench.roofline import measure
@@ -273,44 +155,95 @@ def worst_kernel(subject: Subject, threads: int) -> Entry:
 
 
 # ---- all of them ---------------------------------------------------------------------------------------------------------
-def run(args: argparse.Namespace) -> None:
-    """Prepare models in waves, time each, and append rows to the results until the time is over."""
-    entries = json.loads(args.models.read_text())[args.first :]
+def prepare(args: argparse.Namespace) -> None:
+    """Prepare the models that are not prepared yet, `--jobs` at a time, until the time is over."""
     end = time.monotonic() + args.seconds
-    with args.results.open("a") as file, tempfile.TemporaryDirectory() as folder:
-        for start in range(0, len(entries), args.jobs):
-            if time.monotonic() > end:
-                print(f"{len(entries) - start} models are left: --first {args.first + start}")
-                return
-            wave = entries[start : start + args.jobs]
-            paths = [Path(folder, f"{start + number}.onnx") for number in range(len(wave))]
-            with ThreadPoolExecutor(args.jobs) as pool:
-                ready = list(pool.map(lambda entry, path: _child("prepare", entry, path, args), wave, paths))
-            for entry, path, (code, output) in zip(wave, paths, ready, strict=True):
-                row = {**entry, "batch": args.batch, "threads": args.threads, "machine": machine()}
-                if code == 0 and time.monotonic() < end:
-                    code, output = _child("time", entry, path, args)
-                lines = [line for line in output.splitlines() if line.startswith("{")]  # engines print other lines
-                row |= json.loads(lines[-1]) if code == 0 else {"error": output[-500:]}
-                print(shown(row), flush=True)
-                file.write(json.dumps(row) + "\n")
-                file.flush()
-                for made_file in path.parent.glob(f"{path.stem}.*"):
-                    made_file.unlink()
+    entries = json.loads(args.models.read_text())[args.first :]
+
+    def one(entry: Entry) -> None:
+        if time.monotonic() < end:
+            notes = prepared(entry, args)
+            print(f"{entry['list']} {entry['name']}: {notes.get('error') or notes['peaks']}"[:200], flush=True)
+
+    with ThreadPoolExecutor(args.jobs) as pool:
+        list(pool.map(one, entries))
 
 
-def _child(command: str, entry: Entry, path: Path, args: argparse.Namespace) -> tuple[int, str]:
-    """The exit status of a process, and its output, or what it said when it failed."""
-    settings = ["--batch", str(args.batch), "--threads", str(args.threads), "--file", str(path)]
-    settings += [text for peer in args.peer for text in ("--peer", peer)]
-    try:
-        done = subprocess.run(
-            [sys.executable, __file__, command, json.dumps(entry), *settings],
-            capture_output=True, text=True, timeout=TIMEOUT,
-        )  # fmt: skip
-    except subprocess.TimeoutExpired:
-        return 1, f"more than {TIMEOUT} s to {command}"
-    return done.returncode, done.stdout if done.returncode == 0 else done.stderr
+def prepared(entry: Entry, args: argparse.Namespace) -> dict[str, Any]:
+    """Prepare a model if it is not prepared, and return its notes: `peaks` in bytes and `failed` by engine, or `error`."""
+    files = Files.of(entry, args)
+    files.model.parent.mkdir(parents=True, exist_ok=True)
+    known = json.loads(files.notes.read_text()) if files.notes.exists() else {}
+    if "error" in known:
+        return known
+    notes: dict[str, Any] = {"peaks": {}, "failed": {}} | known
+    if not (files.model.exists() and files.inputs.exists()):
+        code, output = _child("export", entry, files, args, args.peer, args.threads)
+        notes |= {} if code == 0 else {"error": short(output, 500)}
+    if "error" not in notes:
+        for peer in args.peer:
+            if peer in notes["peaks"] or peer in notes["failed"]:
+                continue
+            counts = args.threads if peer == "torch.compile" else args.threads[:1]  # its code depends on their number
+            for threads in [*counts, *(counts[:1] if peer in COMPILES else [])]:
+                code, output = _child("first", entry, files, args, [peer], [threads])
+                found = json.loads(output) if code == 0 else {"absent": short(output)}
+                if "absent" in found:
+                    notes["failed"][peer] = found["absent"]
+                    break
+                notes["peaks"][peer] = found["peak"]
+    files.notes.write_text(json.dumps(notes))
+    return notes
+
+
+def run(args: argparse.Namespace) -> None:
+    """Time the models that have no row for this setting, one after the other, until the time is over."""
+    end = time.monotonic() + args.seconds
+    setting = {"batch": args.batch, "int8": args.int8, "machine": machine()}
+    done = {
+        (row["list"], row["name"])
+        for row in rows_of(args.results)
+        if all(row.get(key) == value for key, value in setting.items()) and row["threads"] in args.threads
+    }
+    entries = json.loads(args.models.read_text())[args.first :]
+    left = [entry for entry in entries if (entry["list"], entry["name"]) not in done]
+    for number, entry in enumerate(left):
+        if time.monotonic() > end:
+            print(f"{len(left) - number} models are left")
+            return
+        notes, files = prepared(entry, args), Files.of(entry, args)
+        found: list[Row] = [{"threads": threads, "error": notes.get("error")} for threads in args.threads]
+        if "error" not in notes:
+            peers = [peer for peer in args.peer if peer not in notes["failed"]]
+            code, output = _child("time", entry, files, args, peers, args.threads)
+            found = json.loads(output) if code == 0 else [row | {"error": short(output, 500)} for row in found]
+        for row in found:
+            more = {"peaks": notes["peaks"], "failed": notes["failed"] | row.get("failed", {})}
+            append({**entry, **setting, **row, **more}, args.results)
+            print(shown({**entry, **row, **more}), flush=True)
+
+
+def _child(
+    command: str, entry: Entry, files: Files, args: argparse.Namespace, peers: Sequence[str], threads: Sequence[int]
+) -> tuple[int, str]:
+    """The exit status of a process, and its last line of output, or what it said when it failed."""
+    settings = ["--batch", str(args.batch), "--threads", ",".join(map(str, threads)), "--file", str(files.model)]
+    settings += ["--int8"] * args.int8 + [text for peer in peers for text in ("--peer", peer)]
+    caches = {"BURN_CACHE_DIR": "burn", "TORCHINDUCTOR_CACHE_DIR": "inductor"}
+    folders = {name: str(args.folder.resolve() / "caches" / folder) for name, folder in caches.items()}
+    with subprocess.Popen(
+        [sys.executable, __file__, command, json.dumps(entry), *settings],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ | folders, start_new_session=True,
+    ) as process:  # fmt: skip
+        try:
+            output, errors = process.communicate(timeout=args.limit)
+        except subprocess.TimeoutExpired:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, 9)  # compilers that torch started are in its group
+            return 1, f"more than {args.limit} s to {command}"
+    if process.returncode:
+        return process.returncode, errors or f"signal {-process.returncode}"
+    return 0, output.strip().splitlines()[-1] if output.strip() else ""  # engines print other lines before
 
 
 def machine() -> str:
@@ -320,71 +253,79 @@ def machine() -> str:
     return f"{processor()}, {host_target(features()).name}"
 
 
-def shown(row: Mapping[str, Any]) -> str:
+def shown(row: Row) -> str:
     times = " ".join(f"{name} {1e3 * seconds:.3f}" for name, seconds in row.get("seconds", {}).items())
-    failed = "; ".join(f"{name}: {text}"[:120] for name, text in row.get("failed", {}).items())
+    failed = "; ".join(f"{name}: {short(text, 100)}" for name, text in row.get("failed", {}).items())
     found = ratio(row)
     text = "" if found is None else f"ratio {found:.2f} differs {row['differs']:.0e}"
-    return f"{row['list']} {row['name']}: {times} {text} {failed} {row.get('error', '')[-200:]}"
+    parts = (
+        f"{row['list']} {row['name']}, {row['threads']} threads:",
+        times,
+        text,
+        failed,
+        short(row.get("error") or ""),
+    )
+    return " ".join(filter(None, parts))
 
 
 # ---- tables --------------------------------------------------------------------------------------------------------------
-def ratio(row: Mapping[str, Any]) -> float | None:
+def ratio(row: Row) -> float | None:
     """burn's time over the fastest peer's."""
     seconds = dict(row.get("seconds", {}))
     own = seconds.pop("burn", None)
     return own / min(seconds.values()) if own and seconds else None
 
 
-def mean(numbers: Sequence[float]) -> float:
-    return math.exp(sum(map(math.log, numbers)) / len(numbers)) if numbers else math.nan
+def table(rows: Sequence[Row]) -> Iterator[str]:
+    peers = [peer for peer in PEERS if any(peer in row.get("seconds", {}) for row in rows)]
+    names = ["model", *(f"{peer} ms" for peer in peers), "ratio", "of the roofline", "worst kernel"]
+    names += [f"{peer} MB" for peer in peers]
+    return markdown(names, (_cells(row, peers) for row in sorted(rows, key=lambda row: -(ratio(row) or 0))))
 
 
-def table(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    names = ["model", *(f"{peer} ms" for peer in PEERS), "ratio", "of the roofline", "worst kernel"]
-    yield f"| {' | '.join(names)} |"
-    yield f"|{' --- |' * len(names)}"
-    for row in sorted(rows, key=lambda row: -(ratio(row) or 0)):
-        found = ratio(row)
-        if found is None:
-            continue
-        cells = [f"{row['list']} {row['name']}"]
-        cells += [f"{1e3 * row['seconds'][peer]:.3f}" if peer in row["seconds"] else "" for peer in PEERS]
-        cells += [f"{found:.2f}", f"{row['roofline']:.0%}" if "roofline" in row else ""]
-        worst = next(iter(row.get("kernels", [])), None)
-        cells.append(
-            "" if worst is None else
-            f"{worst['kernel']}: {worst['of_time']:.0%} of the time, {worst['of_roofline']:.0%} of its roofline"
-        )  # fmt: skip
-        yield f"| {' | '.join(cells)} |"
+def _cells(row: Row, peers: Sequence[str]) -> list[str]:
+    seconds, peaks = row["seconds"], row.get("peaks", {})
+    times = [f"{1e3 * seconds[peer]:.3f}" if peer in seconds else "" for peer in peers]
+    memory = [f"{peaks[peer] / 1e6:.0f}" if peer in peaks else "" for peer in peers]
+    return [f"{row['list']} {row['name']}", *times, f"{ratio(row) or 0:.2f}", *kernel_cells(row), *memory]
 
 
 def write(args: argparse.Namespace) -> None:
-    rows = [json.loads(line) for line in args.results.read_text().splitlines()]
     lines = [
         "# Models drawn from packages' lists, on a CPU",
-        f"Written by `python benchmarks/cpu_zoo.py write` on {datetime.date.today()}. Random weights, float32. Ratio: burn's "
-        "time over the fastest peer's. The script says how names are drawn and how engines are timed.",
+        f"{written_by('cpu_zoo.py')}. Random weights. Ratio: burn's time over the fastest peer's. MB: the most memory of a "
+        "process that loads a model and runs it once. The script says how names are drawn and how engines are timed.",
     ]
-    keys = ("machine", "threads", "batch")
-    for key in dict.fromkeys(tuple(row[name] for name in keys) for row in rows):
-        latest = {(row["list"], row["name"]): row for row in rows if tuple(row[name] for name in keys) == key}
-        mine = list(latest.values())
-        ratios = [found for row in mine if (found := ratio(row)) is not None]
-        on, threads, batch = key
-        lines.append(f"## {on}: {threads} thread{'s' * (threads > 1)}, batch {batch}")
-        above = sum(found > 1 for found in ratios)
-        lines.append(f"{len(ratios)} models: geometric mean {mean(ratios):.2f}, {above} above 1.")
-        lines.append("\n".join(table(mine)))
+    for (on, threads, batch, int8), mine in by_setting(rows_of(args.results), KEYS).items():
+        with_ratio = [row for row in mine if ratio(row) is not None]
+        ratios = [ratio(row) or 0.0 for row in with_ratio]
+        lines.append(f"## {on}: {threads} thread{'s' * (threads > 1)}, batch {batch}, {'int8' if int8 else 'float32'}")
+        above, more = sum(found > 1 for found in ratios), sum(map(_takes_more, with_ratio))
+        lines.append(
+            f"{len(ratios)} models: geometric mean {mean(ratios):.2f}, {above} above 1. {more} take more memory than in "
+            "ONNX Runtime."
+        )
+        lines += ["\n".join(table(with_ratio))] if with_ratio else []
+        failed = [
+            f"- {row['list']} {row['name']}: {peer}: {short(why)}"
+            for row in with_ratio
+            for peer, why in row.get("failed", {}).items()
+        ]
         absent = [f"- {row['list']} {row['name']}: {reason(row)}" for row in mine if ratio(row) is None]
-        if absent:
-            lines.append("Without a ratio:\n\n" + "\n".join(absent))
+        lines += ["Without a ratio:\n\n" + "\n".join(absent)] if absent else []
+        lines += ["Engines that did not run a model:\n\n" + "\n".join(failed)] if failed else []
     args.output.write_text("\n\n".join(lines) + "\n")
 
 
-def reason(row: Mapping[str, Any]) -> str:
-    text = row.get("error") or "; ".join(f"{name}: {why}" for name, why in row.get("failed", {}).items()) or "no peer"
-    return " ".join(text.split())[-200:]
+def _takes_more(row: Row) -> bool:
+    peaks = row.get("peaks", {})
+    return "onnxruntime" in peaks and peaks.get("burn", 0) > peaks["onnxruntime"]
+
+
+def reason(row: Row) -> str:
+    return short(
+        row.get("error") or "; ".join(f"{name}: {why}" for name, why in row.get("failed", {}).items()) or "no peer"
+    )
 
 
 def main() -> None:
@@ -392,38 +333,58 @@ def main() -> None:
     commands = parser.add_subparsers(dest="command", required=True)
     listed = commands.add_parser("list", help="draws the names")
     listed.add_argument("--output", type=Path, required=True)
-    parts = {"run": "times the models", "prepare": "exports one and fills caches", "time": "times a prepared one"}
-    for name, about in parts.items():
-        part = commands.add_parser(name, help=about)
-        part.add_argument("--batch", type=int, default=1)
-        part.add_argument("--threads", type=int, default=2)
-        part.add_argument("--peer", action="append", choices=PEERS, help="repeatable; all by default")
-        if name != "run":
-            part.add_argument("entry", type=json.loads)
-            part.add_argument("--file", type=Path, required=True)
-            continue
-        part.add_argument("--models", type=Path, required=True)
-        part.add_argument("--results", type=Path, required=True)
-        part.add_argument("--first", type=int, default=0, help="the number of models to skip")
-        part.add_argument("--jobs", type=int, default=max(1, (os.cpu_count() or 2) // 2))
-        part.add_argument("--seconds", type=float, default=math.inf, help="after which no model is started")
     written = commands.add_parser("write", help="writes the page")
     written.add_argument("--results", type=Path, required=True)
     written.add_argument("--output", type=Path, required=True)
+    parts = {
+        "prepare": "writes models' files and fills caches",
+        "run": "times the models",
+        "export": "writes the files of one model",
+        "first": "runs one engine once on a prepared model",
+        "time": "times a prepared model",
+    }
+    for name, about in parts.items():
+        part = commands.add_parser(name, help=about)
+        part.add_argument("--batch", type=int, default=1)
+        part.add_argument("--threads", type=numbers, default=[2], help="2 or 2,1")
+        part.add_argument("--int8", action="store_true", help="the model that `burn quantize` makes")
+        part.add_argument("--peer", action="append", choices=PEERS, help="repeatable; all by default")
+        if name in ("prepare", "run"):
+            part.add_argument("--folder", type=Path, required=True, help="keeps prepared models")
+            part.add_argument("--limit", type=float, default=280, help="seconds of each process")
+            part.add_argument("--models", type=Path, required=True)
+            part.add_argument("--first", type=int, default=0, help="the number of models to skip")
+            part.add_argument("--seconds", type=float, default=math.inf, help="after which no model is started")
+            if name == "run":
+                part.add_argument("--results", type=Path, required=True)
+            else:
+                part.add_argument("--jobs", type=int, default=max(1, (os.cpu_count() or 2) // 2), help="models at once")
+            continue
+        part.add_argument("entry", type=json.loads)
+        part.add_argument("--file", type=Path, required=True)
     args = parser.parse_args()
     if hasattr(args, "peer"):
         args.peer = args.peer or list(PEERS)
     match args.command:
         case "list":
             args.output.write_text(json.dumps(drawn_names(), indent=1) + "\n")
+        case "prepare":
+            prepare(args)
         case "run":
             run(args)
-        case "prepare":
-            prepare(args.entry, args)
+        case "export":
+            write_model(args.entry, args)
+        case "first":
+            print(json.dumps(first_run(args.entry, args)), flush=True)
         case "time":
             print(json.dumps(timed(args.entry, args)), flush=True)
         case "write":
             write(args)
+
+
+def numbers(text: str) -> list[int]:
+    """Numbers of threads, the largest first: a process can be bound to fewer CPUs only."""
+    return sorted(map(int, text.split(",")), reverse=True)
 
 
 if __name__ == "__main__":

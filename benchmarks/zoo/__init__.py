@@ -1,1 +1,1 @@
-"""Parts of `benchmarks/gpu_zoo.py`: names and models, timings, the schedule of many processes, the page."""
+"""Parts of `benchmarks/gpu_zoo.py` and `cpu_zoo.py`: names and models, timings, the schedule of many processes, pages."""

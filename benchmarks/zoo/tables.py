@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import datetime
-import json
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from zoo.pages import kernel_cells, markdown, mean, rows_of, written_by
 from zoo.settings import THROUGH
 
 
@@ -20,10 +18,6 @@ def ratio(row: Mapping[str, Any]) -> float | None:
     return best / own if own and best else None
 
 
-def mean(numbers: Sequence[float]) -> float:
-    return math.exp(sum(map(math.log, numbers)) / len(numbers)) if numbers else 0.0
-
-
 def table(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     modes = sorted(
         {name for row in rows for name in row.get("seconds", {})} - {"burn"}, key=lambda m: (m != "eager", m)
@@ -33,27 +27,16 @@ def table(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     names += [f"{TIMES[key]}, burn / {mode}" for key in more for mode in modes if mode != "eager"]
     have_profiles = any("roofline" in row for row in rows)
     names += ["of the roofline", "worst kernel"] if have_profiles else []
-    yield f"| {' | '.join(names)} |"
-    yield f"|{' --- |' * len(names)}"
-    for row in sorted(rows, key=lambda row: ratio(row) or 0):
-        if "burn" not in row.get("seconds", {}):
-            continue
-        cells = [f"{row['list']} {row['name']}"]
-        cells += [f"{1e3 * row['seconds'][m]:.3f}" if m in row["seconds"] else "" for m in ("burn", *modes)]
+
+    def cells(row: Mapping[str, Any]) -> list[str]:
         found = ratio(row)
-        cells.append("" if found is None else f"{found:.2f}")
-        cells += [_pair(row.get(key, {}), mode) for key in more for mode in modes if mode != "eager"]
-        if not have_profiles:
-            yield f"| {' | '.join(cells)} |"
-            continue
-        cells.append(f"{row['roofline']:.0%}" if "roofline" in row else "")
-        worst = row.get("kernels", [None])[0]
-        text = (
-            ""
-            if worst is None
-            else f"{worst['kernel']}: {worst['of_time']:.0%} of the time, {worst['of_roofline']:.0%} of its roofline"
-        )
-        yield f"| {' | '.join([*cells, text])} |"
+        times = [f"{1e3 * row['seconds'][m]:.3f}" if m in row["seconds"] else "" for m in ("burn", *modes)]
+        pairs = [_pair(row.get(key, {}), mode) for key in more for mode in modes if mode != "eager"]
+        first = [f"{row['list']} {row['name']}", *times, "" if found is None else f"{found:.2f}", *pairs]
+        return [*first, *(kernel_cells(row) if have_profiles else [])]
+
+    timed = [row for row in rows if "burn" in row.get("seconds", {})]
+    return markdown(names, map(cells, sorted(timed, key=lambda row: ratio(row) or 0)))
 
 
 TIMES = {"in_a_row": "in a row", "host": "host"}
@@ -66,14 +49,14 @@ def _pair(times: Mapping[str, float], mode: str) -> str:
 
 def write(results: Path, output: Path) -> None:
     """The last row of each model and setting counts."""
-    found = [json.loads(line) for line in results.read_text().splitlines()]
+    found = rows_of(results)
     kinds = ("list", "name", "batch", "dtype", "training", "through")
     rows = list({tuple(row[kind] for kind in kinds): row for row in found}.values())
     devices = sorted({row["device"] for row in rows if "device" in row})
     versions = sorted({row["torch"] for row in rows if "torch" in row})
     lines = [
         "# Models drawn from packages' lists, on a GPU",
-        f"Written by `python benchmarks/gpu_zoo.py write` on {datetime.date.today()}: {', '.join(devices)}. PyTorch "
+        f"{written_by('gpu_zoo.py')}: {', '.join(devices)}. PyTorch "
         f"{', '.join(versions)}. Random weights. Ratio: the best time of torch.compile over burn's (eager's if "
         "torch.compile failed). The script says how names are drawn and how the roofline is counted.",
     ]

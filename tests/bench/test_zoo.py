@@ -27,12 +27,22 @@ def test_a_model_becomes_a_row(tmp_path: Path) -> None:
     entries = [{"list": "temporal", "name": "small", **sizes}, {"list": "timm", "name": "no_such_model"}]
     names.write_text(json.dumps(entries))
     peers = ("--peer", "burn", "--peer", "onnxruntime")
-    zoo("run", "--models", names, "--results", rows, "--threads", 1, "--jobs", 1, *peers)
-    good, bad = map(json.loads, rows.read_text().splitlines())
-    assert set(good["seconds"]) == {"burn", "onnxruntime"} and good["differs"] < 1e-5 and good["kernels"]
-    assert "error" in bad
+    run = ("run", "--models", names, "--folder", tmp_path / "zoo", "--results", rows, "--threads", "2,1", *peers)
+    zoo(*run)
+    *good, bad, bad_alone = map(json.loads, rows.read_text().splitlines())
+    assert [row["threads"] for row in good] == [2, 1]
+    assert all(
+        set(row["seconds"]) == {"burn", "onnxruntime"} and row["differs"] < 1e-5 and row["kernels"] for row in good
+    )
+    assert set(good[0]["peaks"]) == {"burn", "onnxruntime"}
+    assert "Error" in bad["error"] and "Error" in bad_alone["error"]
+    zoo(*run)  # nothing is left
+    assert len(rows.read_text().splitlines()) == 4
+    zoo(*run, "--int8")
+    quantised = json.loads(rows.read_text().splitlines()[4])
+    assert quantised["int8"] and set(quantised["seconds"]) == {"burn", "onnxruntime"}
     zoo("write", "--results", rows, "--output", page)
-    assert "1 models" in page.read_text() and "temporal small" in page.read_text()
+    assert "1 models" in page.read_text() and "temporal small" in page.read_text() and "int8" in page.read_text()
     assert "- timm no_such_model" in page.read_text()
 
 
