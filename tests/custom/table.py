@@ -155,7 +155,7 @@ def _torch(op: CustomOp, folder: Path) -> None:
     try:
         y = function(x)
     except torch._dynamo.exc.BackendCompilerFailed as failed:  # it holds burn's error
-        raise failed.inner_exception from None
+        raise failed.inner_exception from None  # pyright: ignore
     y.backward()
     assert x.grad is not None
     np.testing.assert_allclose(y.item(), 3 * expected(X + 1).sum(), rtol=1e-6)

@@ -91,7 +91,8 @@ def _drawn(draw: random.Random) -> tuple[str, Step, list[int]]:
         return (value, {"logits": logits}) if options["has_aux"] else value
 
     step = burn.train.step(model, loss, OPTIMIZERS[optimizer](model, rate), **options)
-    rows = [draw.choice([2, 4, 6, 14, 32]) for _ in range(4)]
+    least = 2 * options["accumulate"] if "batch norm" in names else 1  # variances in training need two values
+    rows = [max(draw.choice([2, 4, 6, 14, 32]), least) for _ in range(4)]
     if options["precision"] == "float16":
         rows.append(4)
     return f"{names} {optimizer} {schedule} {options}", step, rows

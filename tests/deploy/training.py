@@ -13,6 +13,7 @@ import numpy as np
 import burn
 from burn import nn, optim
 from burn.deploy import trainers, training
+from burn.runtime import sizes as expressions
 from burn.runtime.dtypes import numpy_dtype
 from burn.train.step import Step
 from tests.deploy.making import Array, Failed, options
@@ -173,7 +174,8 @@ class Trainer:
             }
         results = {
             value["name"]: np.empty(
-                [sizes[d] if isinstance(d, str) else d for d in value["dims"]], numpy_dtype(value["dtype"])
+                [expressions.parse(d).evaluate(sizes) if isinstance(d, str) else d for d in value["dims"]],
+                numpy_dtype(value["dtype"]),
             )
             for value in of["outputs"]
         }
