@@ -42,6 +42,7 @@ class Version:
     python: Callable[..., Any] | None = None
     triton: Callable[..., Any] | None = None
     derivative: Callable[..., Any] | None = None
+    batching: Callable[..., Any] | None = None
 
     @property
     def key(self) -> str:
@@ -53,7 +54,7 @@ class Version:
         identity = self.types.identity
         parts = [self.name, identity if isinstance(identity, str) else of_function(identity)]
         parts += [repr(sorted(self.types.attributes.items(), key=str)), repr(sorted(self.parameters.items()))]
-        for kind in ("functions", "python", "triton", "derivative"):
+        for kind in ("functions", "python", "triton", "derivative", "batching"):
             function = getattr(self, kind)
             parts.append(f"{kind} {of_function(function) if function is not None else ''}")
         parts.append(f"c {self.c.digest if self.c is not None else ''}")
@@ -75,6 +76,14 @@ class Version:
     @property
     def has_derivative(self) -> bool:
         return self.derivative is not None or self.functions is not None
+
+    @property
+    def has_rule(self) -> bool:
+        return self.derivative is not None
+
+    @property
+    def has_batching(self) -> bool:
+        return self.batching is not None
 
     def infer(self, operands: Sequence[TensorType], settings: Settings) -> list[TensorType]:
         return self.types.infer(operands, settings)
@@ -138,6 +147,39 @@ class Version:
         copies: dict[Any, ir.Value] = dict(zip(tracer.program.inputs, operands, strict=True))
         copy_ops([o.operation for o in tracer.program.block.operations], copies)
         return [None if v is None else copies[v] for v in found]
+
+    def inlined(self, operands: Sequence[ir.Value], settings: Settings) -> list[ir.Value]:
+        """See `Definition`."""
+        tracer = active()
+        assert tracer is not None
+        taken = set(tracer.reserved)
+        found = self._built(operands, lambda tensors: self.called(tensors, settings), tracer.program, taken)
+        tracer.reserve(taken)
+        return found
+
+    # ---- batches -------------------------------------------------------------------------------------------------------
+    def batched(
+        self,
+        size: Dim,
+        mapped: Sequence[bool],
+        operands: Sequence[Any],
+        types: Sequence[TensorType],
+        settings: Settings,
+    ) -> list[Any]:
+        """See `Definition`. Raises TypeMismatch unless the rule returns the results of all examples."""
+        assert self.batching is not None
+        made_ = self.batching(size, tuple(mapped), *map(made, operands), **settings)
+        found = list(made_) if isinstance(made_, (tuple, list)) else [made_]
+        wanted = [type_.with_shape((size, *type_.shape)) for type_ in types]
+        if len(found) != len(wanted):
+            self._wrong(f"its batching rule returned {len(found)} results; its types say {len(wanted)}")
+        tensors = [constant(each) for each in found]
+        for number, (tensor, type_) in enumerate(zip(tensors, wanted, strict=True)):
+            if tensor.type != type_:
+                self._wrong(
+                    f"its batching rule returned {tensor.type} as result {number}, which is {type_} of all examples"
+                )
+        return [tensor.value for tensor in tensors]
 
     # ---- the derivative ------------------------------------------------------------------------------------------------
     def transposed(

@@ -148,6 +148,13 @@ class CustomOp:
         cotangents and results."""
         return self._set("derivative", function)
 
+    def vmap(self, function: Function) -> Function:
+        """Decorates the batching rule of `burn.vmap`: a function (size, mapped, *operands, **attributes) that returns the results
+        of all examples, with the axis of the examples first. size: the number of examples, which may be named. mapped: for each
+        operand, True if its first axis is that of the examples; False if all share it. Without a rule, a body of burn functions
+        is mapped unless the op has a `vjp`; other ops run in a loop over the examples."""
+        return self._set("batching", function)
+
     def _set(self, kind: str, function: Function) -> Function:
         self._parts[kind] = function
         self._changed()
@@ -253,7 +260,7 @@ class CustomOp:
         if tracer is not None:
             tracer.saw(self._changes)
         tensors = [constant(x) for x in operands]
-        if version.bodies == {"functions"} and not custom.is_kept_whole():
+        if version.bodies == {"functions"} and version.batching is None and not custom.is_kept_whole():
             results = self._inlined(version, tensors, custom.complete(version, attributes))
         else:
             results = [made(value) for value in custom.build(version, [t.value for t in tensors], attributes)]

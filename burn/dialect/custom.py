@@ -55,6 +55,16 @@ class Definition(Protocol):
         """True if `transposed` can be called: it has a rule of its own, or a body of burn functions."""
         ...
 
+    @property
+    def has_rule(self) -> bool:
+        """True if it has a derivative of its own, besides that of a body of burn functions."""
+        ...
+
+    @property
+    def has_batching(self) -> bool:
+        """True if `batched` can be called."""
+        ...
+
     def infer(self, operands: Sequence[TensorType], settings: Settings) -> list[TensorType]: ...
 
     def agreements(self, operands: Sequence[TensorType]) -> list[tuple[Dim, Dim]]:
@@ -66,6 +76,22 @@ class Definition(Protocol):
     ) -> list[ir.Value]:
         """Builds the body of burn functions at the insertion point, in a program. taken: names of sizes that new ones must not
         have; theirs are added."""
+        ...
+
+    def inlined(self, operands: Sequence[ir.Value], settings: Settings) -> list[ir.Value]:
+        """Builds the body of burn functions at the insertion point, in the program that is traced."""
+        ...
+
+    def batched(
+        self,
+        size: Dim,
+        mapped: Sequence[bool],
+        operands: Sequence[Any],
+        types: Sequence[TensorType],
+        settings: Settings,
+    ) -> list[Any]:
+        """The results of `size` examples, by the user's rule. mapped: the operands whose first axis is that of the examples.
+        types: of the results of one example."""
         ...
 
     def transposed(
@@ -156,12 +182,7 @@ def is_kept_whole() -> bool:
     return _kept.get()
 
 
-class Custom(
-    Op,
-    name="custom",
-    traits=Trait.WRITES_IN_PLACE,
-    batching="a custom op is mapped only if burn functions are its one body",
-):
+class Custom(Op, name="custom", traits=Trait.WRITES_IN_PLACE):
     """A user's op (`burn.custom_op`). Shapes: values [...]... -> what the op's own inference gives.
 
     called: its name. key: the digest of its definition. settings: its attributes as JSON. body: the body that runs, which the

@@ -142,6 +142,14 @@ def _grad(op: CustomOp, folder: Path) -> None:
     np.testing.assert_allclose(second(X), 6 * GAIN * X, rtol=1e-6)
 
 
+def _vmap(op: CustomOp, folder: Path) -> None:
+    examples = np.stack([X, X + 1, X - 1])
+    found = burn.jit(burn.vmap(lambda x: op(x, gain=GAIN) + 1))(examples)
+    np.testing.assert_allclose(found, expected(examples) + 1, rtol=1e-6)
+    each = burn.jit(burn.vmap(burn.grad(lambda x: op(x, gain=GAIN).sum())))(examples)
+    np.testing.assert_allclose(each, 2 * GAIN * examples, rtol=1e-6)
+
+
 def _torch(op: CustomOp, folder: Path) -> None:
     import torch
 
@@ -279,6 +287,7 @@ COLUMNS: dict[str, Callable[[CustomOp, Path], None]] = {
     "lazy": _lazy,
     "`burn.jit`": _jit,
     "`burn.grad`": _grad,
+    "`burn.vmap`": _vmap,
     "`torch.compile`": _torch,
     "ONNX out": _onnx_out,
     "ONNX in": _onnx_in,

@@ -48,7 +48,7 @@ def test_every_op_is_accounted_for() -> None:
         "random_key", "random_bits", "random_uniform", "random_normal",
     }  # fmt: skip
     assert kinds["none"] == {
-        "custom", "read_dim", "nonzero", "unique", "non_max_suppression", "image_decode", "debug_print", "debug_call",
+        "read_dim", "nonzero", "unique", "non_max_suppression", "image_decode", "debug_print", "debug_call",
         "packed_dot", "packed_conv", "packed_block_dot", "string_rank", "string_split", "string_tokens",
         *(name for name in REGISTRY if name.startswith("list_") and name != "list_empty"),
     }  # fmt: skip

@@ -8,7 +8,7 @@ from typing import Any, NoReturn, TypeAlias
 
 from burn.dialect import ops
 from burn.dialect.adjoint.reverse import Custom, Customs
-from burn.dialect.batching import control
+from burn.dialect.batching import control, custom
 from burn.dialect.batching.rules import Call, Item
 from burn.dialect.compose import as_list, convert, disconnect, reshape
 from burn.dialect.control import captured
@@ -21,6 +21,9 @@ from burn.dialect.random import FOLD, derived, element
 from burn.dialect.types import type_of
 from burn.errors import Problem, TypeMismatch
 from burn.runtime.origins import resolved
+
+RULES = {**control.RULES, "custom": custom.of_custom}
+"""Rules that take the walk: of ops with regions, and of those that stand for others."""
 
 RANDOMNESS = ("error", "different", "same")
 """Behaviours of draws without a key: they raise an error, give each example numbers of its own, or give all the same."""
@@ -36,7 +39,7 @@ def kind(name: str) -> str:
     cls = REGISTRY[name]
     if isinstance(cls.BATCHING, str):
         return "none"
-    if cls.BATCHING is not None or name in control.RULES:
+    if cls.BATCHING is not None or name in RULES:
         return "rule"
     if not cls.OPERANDS:
         return "shared"
@@ -94,8 +97,8 @@ class Walk:
             copy_ops([op.operation], self.copies, observers=True)
             if op.OP_NAME == "random_key":
                 self._draw(op)
-        elif op.OP_NAME in control.RULES:
-            self._set(op, control.RULES[op.OP_NAME](self, op))
+        elif op.OP_NAME in RULES:
+            self._set(op, RULES[op.OP_NAME](self, op))
         else:
             self._set(op, self._by_rule(op))
 
@@ -133,11 +136,16 @@ class Walk:
 
     def _decomposed(self, op: Op) -> list[Item]:
         """Batches the ops that a composite stands for."""
-        assert op.decompose is not None
+        decompose = op.decompose
+        assert decompose is not None
+        return self.inline(lambda: as_list(decompose(*op.args, **op.attrs)))
+
+    def inline(self, build: Callable[[], Sequence[ir.Value]]) -> list[Item]:
+        """Batches the ops that `build` builds on values of one example, and returns what stands for its results."""
         holder = ir.Module.create()
         self.kept.append(holder)
         with ir.InsertionPoint(holder.body):
-            parts = as_list(op.decompose(*op.args, **op.attrs))
+            parts = build()
         try:
             self.ops([operation.operation for operation in holder.body.operations])
             return [self.item(part) for part in parts]
