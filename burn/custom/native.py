@@ -21,6 +21,9 @@ HEADER = Path(__file__).parents[1] / "runtime" / "native" / "burn_custom.h"
 LANGUAGES = {".c": "c", ".cc": "c++", ".cpp": "c++", ".cxx": "c++", ".o": "object", ".obj": "object"}
 _SUFFIX = {"c": ".c", "c++": ".cpp"}
 _INCLUDED = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
+_ELF = {62: "x86_64", 183: "aarch64", 243: "riscv64", 40: "thumbv7em"}
+"""Machines of ELF files, as platforms name them."""
+
 _ENTRY = """#include "burn_custom.h"
 {included}
 #ifdef __cplusplus
@@ -129,6 +132,11 @@ class CBody:
     def objects(self, symbol: str, chain: Toolchain, folder: Path) -> list[Path]:
         """Objects with a function `symbol` in a folder. Raises CompileError with the compiler's messages."""
         if self.language == "object":
+            machine = _machine(self.data)
+            if machine and machine != chain.platform.architecture:
+                hint = "give the source, which burn compiles for each platform"
+                problem = Problem(f"{self.origin} is for {machine}", op=self.name, hint=hint)
+                raise CompileError(f"the C body of {self.name} is not for {chain.platform.name}", [problem])
             unit, own = folder / f"{symbol}.c", folder / f"{symbol}_body.o"
             declared = f"int {self.function}(const burn_custom_call *call);"
             unit.write_text(_ENTRY.format(included=declared, symbol=symbol, function=self.function))
@@ -147,6 +155,13 @@ class CBody:
             lines = [problem.message.replace(f"{folder}/", "") for problem in error.problems]
             problems = [Problem(line, op=self.name) for line in lines]
             raise CompileError(f"the C body of {self.name} ({self.origin}) does not compile", problems) from None
+
+
+def _machine(data: bytes) -> str:
+    """The architecture of an object in ELF, or WebAssembly's; "" for others."""
+    if data.startswith(b"\0asm"):
+        return "wasm32"
+    return _ELF.get(int.from_bytes(data[18:20], "little"), "") if data.startswith(b"\x7fELF") else ""
 
 
 def _headers(text: str, folder: Path, seen: set[Path]) -> Iterator[Path]:

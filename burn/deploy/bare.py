@@ -17,6 +17,7 @@ from pathlib import Path
 
 from burn.codegen.cpu.target import Target
 from burn.compiler import compile_program
+from burn.deploy import customs
 from burn.deploy import weights as stored
 from burn.deploy.interface import Interface
 from burn.deploy.report import Report, footprint
@@ -36,7 +37,7 @@ ALIGNMENT = 64
 _ARENA = ("void *arena", "size_t arena_bytes")
 _OFFERED = """input input_dim constant output plan scratch copy read write launch steps enter leave fail kernel_fail
     status"""
-OFFERED = frozenset(f"burn_rt_{name}" for name in _OFFERED.split())
+OFFERED = frozenset((*(f"burn_rt_{name}" for name in _OFFERED.split()), "burn_lib_custom"))
 """The runtime functions of native/bare."""
 
 _CALLED = re.compile(r"@(burn_(?:rt|lib)_\w+)\(")
@@ -80,7 +81,9 @@ class Bare:
         """Compiles the objects of the library."""
         tables = _tables(self.interface, self.artefact, self.weights, self.memory)
         code = bytes(self.artefact.code).decode()
-        return [*_compiled(chain, folder, code, tables, self, ("run.c", "memory.c")), *chain.helpers(folder)]
+        made, linking = _compiled(chain, folder, code, tables, self, ("run.c", "memory.c"))
+        assert not linking, "customs.refuse_systems finds what would need these"
+        return [*made, *chain.helpers(folder)]
 
     def report(self, image: Path) -> Report:
         """The report, with the footprint of the linked image."""
@@ -103,8 +106,9 @@ def _check(interface: Interface, artefact: Artefact) -> None:
     ]
     if interface.random_state:
         problems.append(Problem("the program draws random numbers"))
+    customs.refuse_python(artefact)
+    customs.refuse_systems(artefact)
     called = set(_CALLED.findall(bytes(artefact.code).decode()))
-    problems += [Problem(f"a custom op in C is not supported here: {library.op}") for library in artefact.libraries]
     problems += [Problem(f"the program needs {name}") for name in sorted(called - OFFERED)]
     if problems:
         raise CompileError("this program does not run without an operating system", problems)
@@ -122,7 +126,8 @@ def _measured(interface: Interface, artefact: Artefact, weights: Weights, here: 
         code = _OF_A_CPU.sub("", bytes(artefact.code).decode())
         bare = Bare(interface, artefact, weights, empty)
         made = folder / "measure"
-        here.program(_compiled(here, folder, code, tables, bare, ("run.c", "measure.c")), made)
+        objects, linking = _compiled(here, folder, code, tables, bare, ("run.c", "measure.c"))
+        here.program(objects, made, linking)
         done = subprocess.run([made], capture_output=True, text=True)
     if done.returncode:
         raise CompileError("the program fails on zeros", [f"the runtime's status is {done.returncode}"])
@@ -133,7 +138,10 @@ def _measured(interface: Interface, artefact: Artefact, weights: Weights, here: 
     return Memory(sizes, offsets, planned, -(-needed // ALIGNMENT) * ALIGNMENT)
 
 
-def _compiled(chain: Toolchain, folder: Path, code: str, tables: str, bare: Bare, runtime: Sequence[str]) -> list[Path]:
+def _compiled(
+    chain: Toolchain, folder: Path, code: str, tables: str, bare: Bare, runtime: Sequence[str]
+) -> tuple[list[Path], list[str]]:
+    """Objects, and the linker's flags that custom ops need."""
     name = bare.interface.name
     texts = {
         f"{name}_code.ll": re.sub(r"@burn_entry\b", f"@{name}_entry", code),
@@ -143,9 +151,10 @@ def _compiled(chain: Toolchain, folder: Path, code: str, tables: str, bare: Bare
     for file, text in texts.items():
         (folder / file).write_text(text)
     (folder / f"{name}.bin").write_bytes(bare.weights.joined())
-    files = [folder / file for file in texts] + [NATIVE / file for file in runtime]
+    own, linking = customs.objects([bare.artefact], chain, folder)
+    files = [folder / file for file in texts] + [NATIVE / file for file in (*runtime, *["custom.c"] * bool(own))]
     flags = (f"-I{NATIVE}", f"-I{RUNTIME}", f"-Wa,-I{folder}", "-Wno-override-module")
-    return chain.compile(files, folder, flags)
+    return [*chain.compile(files, folder, flags), *own], linking
 
 
 def _assembly(name: str, weights: Weights) -> str:

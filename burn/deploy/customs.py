@@ -40,6 +40,24 @@ def refuse_all(artefact: Artefact, kind: str) -> None:
         raise CompileError("custom ops cannot be compiled so", problems)
 
 
+def refuse_systems(artefact: Artefact) -> None:
+    """Raises CompileError that names every custom op whose body needs an operating system, and those that are objects: memory is
+    planned from a run on this machine."""
+    needs = {library.op: need for library in artefact.libraries if (need := _need(_body(library)))}
+    hint = "give it in C, as source"
+    problems = [Problem(f"its body {need}", op=op, hint=hint) for op, need in needs.items()]
+    if problems:
+        raise CompileError("a custom op does not run without an operating system", problems)
+
+
+def _need(body: Any) -> str:
+    if body.language == "object":
+        return "is an object file"
+    if body.language == "c++":
+        return "needs the C++ library"
+    return f"needs the libraries {', '.join(body.libraries)}" if body.libraries else ""
+
+
 def objects(artefacts: Iterable[Artefact], chain: Toolchain, folder: Path) -> tuple[list[Path], list[str]]:
     """Objects with the functions of custom ops, each once, in a folder, and the linker's flags that they need."""
     made: list[Path] = []

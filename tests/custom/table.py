@@ -198,6 +198,50 @@ def _exe(op: CustomOp, folder: Path) -> None:
     np.testing.assert_allclose(np.load(folder / "out.npz")["output"], expected(X) + 1, rtol=1e-6)
 
 
+def _wasm(op: CustomOp, folder: Path) -> None:
+    from burn.deploy.build import build
+    from burn.deploy.options import Options
+    from burn.toolchain import platforms
+    from burn.tracing.trace import trace
+    from tests.deploy.test_wasm import node
+
+    program = trace(lambda x: op(x, gain=GAIN) + 1, {"x": "float32[n]"})
+    build("wasm", program, folder / "page", Options(platforms.find("wasm32")))
+    script = f"const model = await load(); tell([...model.run({{ x: new Float32Array({X.tolist()}) }}).output.data]);"
+    np.testing.assert_allclose(node(folder / "page", script), expected(X) + 1, rtol=1e-6)
+
+
+def _cortex_m(op: CustomOp, folder: Path) -> None:
+    from burn.deploy.build import build
+    from burn.deploy.options import Options
+    from burn.toolchain import platforms
+    from burn.tracing.trace import trace
+    from tests.deploy.test_bare import M4, on_the_board
+
+    program = trace(lambda x: op(x, gain=GAIN) + 1, {"x": f"float32[{X.size}]"})
+    build("static", program, folder / "board", Options(platforms.find(M4), name="model"))
+    printed = on_the_board(
+        folder / "board",
+        f"""#include "model.h"
+#include "semihosting.h"
+static const float x[] = {{{", ".join(map(str, X))}}};
+static unsigned char arena[MODEL_ARENA_BYTES] __attribute__((aligned(MODEL_ARENA_ALIGNMENT)));
+static union {{ float y[MODEL_OUTPUT_COUNT]; int32_t bits[MODEL_OUTPUT_COUNT]; }} out;
+int main(void) {{
+    print_number(model_run(arena, sizeof arena, x, out.y));
+    for (int i = 0; i < MODEL_OUTPUT_COUNT; i++) {{
+        print("\\n");
+        print_number(out.bits[i]);
+    }}
+    leave();
+}}
+""",
+    )
+    status, *bits = map(int, printed.split())
+    assert status == 0
+    np.testing.assert_allclose(np.array(bits, np.int32).view(np.float32), expected(X) + 1, rtol=1e-6)
+
+
 def on_gpu(kind: str) -> Any:
     """The op in a program and in a training step on `cuda`. Kernels of the op run there if it has a body for GPUs; otherwise the
     host computes it, with copies that the list of kernels shows. Returns the executable of the step."""
@@ -292,12 +336,20 @@ COLUMNS: dict[str, Callable[[CustomOp, Path], None]] = {
     "ONNX out": _onnx_out,
     "ONNX in": _onnx_in,
     "`burn-compile`": _exe,
+    "WebAssembly": _wasm,
+    "Cortex-M": _cortex_m,
 }
 
-_NO_BODY = (burn.CompileError, r"tests\.table::square.*it has no body for the target \w+, only Triton kernels")
+_NO_BODY = (burn.CompileError, r"tests\.table::square.*it has no body for the target [\w-]+, only Triton kernels")
 ERRORS: dict[tuple[str, str], tuple[type[Exception], str]] = {
     **{("Triton kernel", column): _NO_BODY for column in COLUMNS if column != "ONNX out"},
-    ("Python callable", "`burn-compile`"): (burn.CompileError, r"tests\.table::square.*its body is a Python function"),
+    **dict.fromkeys(
+        [("Python callable", column) for column in ("`burn-compile`", "WebAssembly", "Cortex-M")],
+        (burn.CompileError, r"tests\.table::square.*its body is a Python function"),
+    ),
+    ("object file", "WebAssembly"): (burn.CompileError, r"tests\.table::square.*square_body\.o is for"),
+    ("object file", "Cortex-M"): (burn.CompileError, r"tests\.table::square.*its body is an object file"),
+    ("C++ source", "Cortex-M"): (burn.CompileError, r"tests\.table::square.*its body needs the C\+\+ library"),
 }
 """Cells that are an error: its type, and what it says."""
 

@@ -16,6 +16,8 @@ NEEDED = {"`torch.compile`": "torch", "JAX": "jax"}
 
 
 def _skip(kind: str, column: str = "") -> None:
+    if column in ("WebAssembly", "Cortex-M"):
+        pytest.importorskip("ziglang")
     if kind == "Triton kernel" and not HAS_TRITON:
         pytest.skip("Triton is not installed")
     if column in NEEDED and importlib.util.find_spec(NEEDED[column]) is None:
@@ -24,7 +26,7 @@ def _skip(kind: str, column: str = "") -> None:
 
 def _cells() -> list[Any]:
     """All cells; slow ones are marked: ziglang compiles the C++ library at its first use, which takes minutes."""
-    slow = {("C++ source", "`burn-compile`")}
+    slow = {("C++ source", "`burn-compile`"), ("C++ source", "WebAssembly")}
     pairs = [(kind, column) for kind in KINDS for column in COLUMNS]
     return [pytest.param(*pair, marks=[pytest.mark.slow] if pair in slow else []) for pair in pairs]
 

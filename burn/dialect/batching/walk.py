@@ -8,7 +8,8 @@ from typing import Any, NoReturn, TypeAlias
 
 from burn.dialect import ops
 from burn.dialect.adjoint.reverse import Custom, Customs
-from burn.dialect.batching import control, custom
+from burn.dialect.batching import control
+from burn.dialect.batching.custom import of_custom
 from burn.dialect.batching.rules import Call, Item
 from burn.dialect.compose import as_list, convert, disconnect, reshape
 from burn.dialect.control import captured
@@ -22,7 +23,7 @@ from burn.dialect.types import type_of
 from burn.errors import Problem, TypeMismatch
 from burn.runtime.origins import resolved
 
-RULES = {**control.RULES, "custom": custom.of_custom}
+RULES = {**control.RULES, "custom": of_custom}
 """Rules that take the walk: of ops with regions, and of those that stand for others."""
 
 RANDOMNESS = ("error", "different", "same")

@@ -17,8 +17,11 @@
 #ifndef BURN_CUSTOM_H
 #define BURN_CUSTOM_H
 
+#include <stddef.h>
 #include <stdint.h>
+#if __has_include(<string.h>) /* machines without an operating system may have none */
 #include <string.h>
+#endif
 
 #ifdef __cplusplus
 extern "C" {
@@ -63,11 +66,17 @@ struct burn_custom_call {
  * the offset of the values. Offsets are in bytes. */
 enum { BURN_CUSTOM_INTS = 0, BURN_CUSTOM_FLOATS = 1, BURN_CUSTOM_TEXT = 2 };
 
+static inline int burn_custom_same(const char *a, const char *b) {
+    while (*a && *a == *b)
+        a++, b++;
+    return *a == *b;
+}
+
 static inline const int64_t *burn_custom_find(const burn_custom_call *call, const char *name, int64_t kind) {
     const int64_t *table = call->attributes;
     for (int64_t i = 0; i < table[0]; i++) {
         const int64_t *row = table + 1 + 4 * i;
-        if (row[1] == kind && strcmp((const char *)table + row[0], name) == 0)
+        if (row[1] == kind && burn_custom_same((const char *)table + row[0], name))
             return row;
     }
     return NULL;
