@@ -11,6 +11,7 @@ from typing import Any
 from burn.custom.digest import of_function
 from burn.custom.native import CBody
 from burn.custom.signature import Inference, Text
+from burn.dialect import custom
 from burn.dialect.compose import check_equal, reshape
 from burn.dialect.copies import copy_ops
 from burn.dialect.custom import Settings
@@ -90,6 +91,10 @@ class Version:
 
     def agreements(self, operands: Sequence[TensorType]) -> list[tuple[Dim, Dim]]:
         return self.types.agreements(operands)
+
+    def recorded(self, operands: Sequence[Tensor], settings: Settings) -> list[Tensor]:
+        """The op on tensors, as one op."""
+        return [made(value) for value in custom.build(self, [t.value for t in operands], settings)]
 
     # ---- the body of burn functions ------------------------------------------------------------------------------------
     def called(self, operands: Sequence[Tensor], settings: Settings) -> list[Tensor]:

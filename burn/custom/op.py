@@ -31,7 +31,6 @@ from burn.dialect.mlir import context
 from burn.errors import Problem, TypeMismatch
 from burn.runtime.origins import current_line
 from burn.tensors import Tensor, constant
-from burn.tensors.base import made
 from burn.tensors.gradients import with_derivative
 from burn.tensors.tracer import active
 
@@ -263,7 +262,7 @@ class CustomOp:
         if version.bodies == {"functions"} and version.batching is None and not custom.is_kept_whole():
             results = self._inlined(version, tensors, custom.complete(version, attributes))
         else:
-            results = [made(value) for value in custom.build(version, [t.value for t in tensors], attributes)]
+            results = version.recorded(tensors, attributes)
         return results[0] if len(results) == 1 else tuple(results)
 
     def _inlined(self, version: Version, operands: list[Tensor], settings: dict[str, Any]) -> list[Tensor]:
@@ -285,6 +284,14 @@ class CustomOp:
         """The op as one of torch's, `torch.ops.domain.name`, with its types and its derivative: for torch.compile, also with
         burn as the back end, and for torch.export. Eagerly it runs on CPU tensors. Needs torch."""
         from burn.custom.torch_library import bound
+
+        return bound(self)
+
+    def jax(self) -> Any:
+        """The op as a function of JAX's arrays, under `jax.jit`, `jax.grad` and `jax.vmap` too. It is a primitive that burn
+        imports as the op. JAX itself runs it on the host through `jax.pure_callback`, with copies, and maps it in a loop over
+        the examples. The derivative is in reverse mode, and of first order. Needs jax."""
+        from burn.custom.jax_primitive import bound
 
         return bound(self)
 

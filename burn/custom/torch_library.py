@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from burn.custom.foreign import inferred
 from burn.custom.signature import Text
 from burn.dialect import custom
 from burn.dialect.custom import REQUIRED
-from burn.dialect.dims import Dim, evaluate, symbol
+from burn.dialect.dims import symbol
 from burn.dialect.types import TensorType
 from burn.errors import Problem, TypeMismatch
 from burn.tensors import Tensor, constant
@@ -172,26 +173,10 @@ def _taken(tensor: Tensor) -> torch.Tensor:
 
 def _faked(op: CustomOp, operands: Sequence[torch.Tensor], settings: dict[str, Any]) -> list[torch.Tensor]:
     """Results without elements. torch's symbolic sizes become named ones."""
-    names: dict[str, Any] = {}
-
-    def dim(size: Any) -> Dim:
-        if isinstance(size, int):
-            return size
-        name = f"s{list(map(str, names.values())).index(str(size))}" if str(size) in map(str, names.values()) else ""
-        name = name or f"s{len(names)}"
-        names.setdefault(name, size)
-        return symbol(name)
-
-    version = op.version
-    types = [TensorType(str(x.dtype).removeprefix("torch."), tuple(map(dim, x.shape))) for x in operands]
-    results = version.infer(types, custom.complete(version, settings))
-    for have, want in version.agreements(types):
-        torch._check(evaluate(have, names) == evaluate(want, names))
-    made = []
-    for type_ in results:
-        shape = [size if isinstance(size, int) else evaluate(size, names) for size in type_.shape]
-        made.append(torch.empty(shape, dtype=getattr(torch, type_.dtype), device=operands[0].device))
-    return made
+    given = [(str(x.dtype).removeprefix("torch."), tuple(x.shape)) for x in operands]
+    found = inferred(op.version, given, settings, lambda have, want: torch._check(have == want))
+    device = operands[0].device if operands else None
+    return [torch.empty(shape, dtype=getattr(torch, dtype), device=device) for dtype, shape in found]
 
 
 def _derived(

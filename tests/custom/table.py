@@ -170,6 +170,19 @@ def _torch(op: CustomOp, folder: Path) -> None:
     np.testing.assert_allclose(x.grad.numpy(), 6 * GAIN * (X + 1), rtol=1e-6)
 
 
+def _jax(op: CustomOp, folder: Path) -> None:
+    import jax
+
+    bound = op.jax()
+    imported = burn.from_jax(lambda x: bound(x + 1, gain=GAIN) * 3)
+    np.testing.assert_allclose(burn.jit(imported)(X), 3 * expected(X + 1), rtol=1e-6)
+    gradient = burn.jit(burn.grad(burn.from_jax(lambda x: bound(x, gain=GAIN).sum())))
+    np.testing.assert_allclose(gradient(X), 2 * GAIN * X, rtol=1e-6)
+    exported = burn.to_jax(lambda x: op(x + 1, gain=GAIN) * 3, {"x": "float32[n]"})
+    np.testing.assert_allclose(jax.jit(exported)(X), 3 * expected(X + 1), rtol=1e-6)
+    np.testing.assert_allclose(jax.jit(jax.grad(lambda x: bound(x, gain=GAIN).sum()))(X), 2 * GAIN * X, rtol=1e-6)
+
+
 def _onnx_out(op: CustomOp, folder: Path) -> None:
     model = burn.export(lambda x: op(x, gain=GAIN) + 1, folder / "out.onnx", {"x": "float32[n]"})
     (node,) = [node for node in model.graph.node if node.domain]
@@ -333,6 +346,7 @@ COLUMNS: dict[str, Callable[[CustomOp, Path], None]] = {
     "`burn.grad`": _grad,
     "`burn.vmap`": _vmap,
     "`torch.compile`": _torch,
+    "JAX": _jax,
     "ONNX out": _onnx_out,
     "ONNX in": _onnx_in,
     "`burn-compile`": _exe,

@@ -13,6 +13,7 @@ import numpy as np
 from jax import lax
 
 from burn.codegen.stablehlo.builder import Builder, Convolution, GatherAxes
+from burn.dialect.custom import Definition
 from burn.dialect.dims import Atom, Dim, Symbol, interpret
 from burn.dialect.types import DTYPES, numpy_dtype
 from burn.errors import CompileError, Problem
@@ -176,6 +177,11 @@ class LaxBuilder(Builder):
 
     def constant(self, x: Array) -> Array:
         return lax.stop_gradient(x)
+
+    def custom(self, definition: Definition, settings: str, operands: Sequence[Array]) -> list[Array]:
+        from burn.custom.jax_primitive import bind
+
+        return bind(definition, settings, operands)
 
     # ---- movement ------------------------------------------------------------------------------------------------------
     def broadcast_in_dim(self, x: Array, shape: Sequence[Any], axes: Sequence[int]) -> Array:

@@ -24,7 +24,7 @@ def exported(program: Program, platforms: Sequence[str] = ("cpu", "cuda", "rocm"
     except ImportError as error:
         hint = "pip install 'burn-mlir[jax]'"
         raise CompileError("jax.export needs jax", [Problem(str(error), hint=hint)]) from error
-    lowered = Lowered.of(program)
+    lowered = Lowered.of(program, calls=False)  # a callback cannot be serialised
     with context():
         types = lowered.types
     names = sorted({name for type_ in types for dim in type_.shape for name in symbols(dim)})

@@ -50,10 +50,10 @@ class Lowered:
     program: Program
 
     @staticmethod
-    def of(program: Program) -> Lowered:
-        """Raises CompileError that lists everything that StableHLO does not have."""
+    def of(program: Program, calls: bool = True) -> Lowered:
+        """calls: custom ops become primitives of JAX. Raises CompileError that lists everything that StableHLO does not have."""
         program = prepared(program)
-        check(program)
+        check(program, calls)
         return Lowered(program)
 
     @cached_property

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from burn.dialect.custom import Definition
 from burn.dialect.dims import Dim
 
 Value = Any
@@ -200,6 +201,10 @@ class Builder(ABC):
         trips: int | None = None,
     ) -> list[Value]:
         """Repeats `body` while `going` holds of the carried values. trips: `going` holds for exactly so many iterations."""
+
+    def custom(self, definition: Definition, settings: str, operands: Sequence[Value]) -> list[Value]:
+        """A custom op of the user's, with its attributes as JSON."""
+        raise NotImplementedError(f"{definition.name} in StableHLO")  # `emitter.refused` finds it before
 
     # ---- derived -------------------------------------------------------------------------------------------------------
     def like(self, value: float | int | bool, x: Value) -> Value:

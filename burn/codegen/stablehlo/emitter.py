@@ -16,6 +16,7 @@ from typing import Any
 from burn.codegen.stablehlo.builder import Builder, Size, Value
 from burn.codegen.stablehlo.elements import carrier, has_carrier
 from burn.dialect.control import If, Loop
+from burn.dialect.custom import BODIES, Custom
 from burn.dialect.dims import Dim
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op, full_name
@@ -168,12 +169,15 @@ def emits(*names: str) -> Callable[[Emit], Emit]:
     return register
 
 
-def refused(op: Op) -> str:
-    """The reason why an op cannot be written; "" if it can."""
+def refused(op: Op, calls: bool = False) -> str:
+    """The reason why an op cannot be written; "" if it can. calls: the builder calls custom ops."""
     values = (*op.operation.operands, *op.operation.results)
     odd = next((d for v in values if not has_carrier(d := type_of(v).dtype)), None)
     if odd is not None:
         return f"StableHLO has no element type {odd}"
+    if isinstance(op, Custom) and not calls:
+        bodies = " and ".join(BODIES[kind] for kind in sorted(op.definition.bodies))
+        return f"{op.called} has no body of burn functions, only {bodies}, which StableHLO cannot call"
     if op.OP_NAME not in EMITTERS and op.OP_NAME not in ("return", "yield"):
         return f"burn.{op.OP_NAME} has no form in StableHLO"
     if isinstance(op, (If, Loop)) and op.symbols:
@@ -181,13 +185,13 @@ def refused(op: Op) -> str:
     return ""
 
 
-def problems(block: ir.Block) -> list[Problem]:
-    """Every op in a block, and in the regions of its ops, that cannot be written."""
+def problems(block: ir.Block, calls: bool = False) -> list[Problem]:
+    """Every op in a block, and in the regions of its ops, that cannot be written. calls: see `refused`."""
     return [
         Problem(reason, op=op.OP_NAME, node=resolved(full_name(op)))
         for inner in blocks(block)
         for operation in inner.operations
-        if isinstance(op := operation.opview, Op) and (reason := refused(op))
+        if isinstance(op := operation.opview, Op) and (reason := refused(op, calls))
     ]
 
 

@@ -21,7 +21,7 @@ from burn.dialect.types import DTYPES, TensorType
 from burn.errors import CompileError, Problem
 from burn.runtime.abi import MESSAGES
 
-FAMILIES = ("pointwise", "shape", "reduction", "contraction", "indexing", "library", "control", "debug")
+FAMILIES = ("pointwise", "shape", "reduction", "contraction", "indexing", "library", "control", "debug", "custom")
 """The modules of emitters, in `ops/`."""
 
 PASSES = "lower_complex,simplify{absorb=false},decompose{keep=stop_gradient},simplify{absorb=false}"
@@ -62,8 +62,8 @@ def load_emitters() -> None:
         import_module(f"burn.codegen.stablehlo.ops.{family}")
 
 
-def check(program: Program) -> None:
-    """Raises CompileError that lists everything that StableHLO does not have."""
+def check(program: Program, calls: bool = False) -> None:
+    """Raises CompileError that lists everything that StableHLO does not have. calls: the builder calls custom ops."""
     load_emitters()
     found = []
     if program.input_containers or program.output_containers:
@@ -77,7 +77,7 @@ def check(program: Program) -> None:
             for name, type_ in zip(names, types, strict=False)
             if not has_carrier(type_.dtype)
         ]
-    found += emitter.problems(program.block)
+    found += emitter.problems(program.block, calls)
     if found:
         raise CompileError(SUMMARY, list(dict.fromkeys(found)))
 

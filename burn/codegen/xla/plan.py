@@ -99,7 +99,7 @@ def steps(block: ir.Block) -> list[Step]:
 
 def is_pure(op: Op) -> bool:
     """True if an op, with all ops in its regions, can be part of a module."""
-    if op.OP_NAME not in EMITTERS or (isinstance(op, (If, Loop)) and op.symbols):
+    if op.OP_NAME not in EMITTERS or op.OP_NAME == "custom" or (isinstance(op, (If, Loop)) and op.symbols):
         return False
     inner = (o.opview for region in op.operation.regions for block in region.blocks for o in block.operations)
     return all(o.OP_NAME == "yield" or is_pure(o) for o in inner)

@@ -124,7 +124,7 @@ class Xla:
         outputs: Sequence[Layout],
         donated: Mapping[int, int],
     ) -> Compiled:
-        return Compiled(self, Lowered.of(program), mesh, inputs, outputs, donated)
+        return Compiled(self, Lowered.of(program, calls=False), mesh, inputs, outputs, donated)
 
 
 class Elements:

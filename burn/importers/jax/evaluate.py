@@ -35,6 +35,11 @@ from burn.tensors import constant
 from burn.tensors.tracer import active
 
 
+def _is_void(eqn: Any) -> bool:
+    """True if all results are float0, the cotangents of integers: they have no elements, and no other op reads them."""
+    return bool(eqn.outvars) and all(getattr(v.aval, "dtype", None) == jax.dtypes.float0 for v in eqn.outvars)
+
+
 class Evaluator:
     """Runs jaxprs. names: paths of constant arrays, by identity."""
 
@@ -74,6 +79,8 @@ class Evaluator:
         self._scope.append(scope)
         try:
             for eqn in jaxpr.eqns:
+                if _is_void(eqn):
+                    continue
                 results = self._equation(eqn, [read(v) for v in eqn.invars])
                 values.update(zip(eqn.outvars, results, strict=True))
             return [read(v) for v in jaxpr.outvars]

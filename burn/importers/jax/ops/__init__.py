@@ -6,6 +6,7 @@ from burn.importers.jax.ops import (
     complexes,
     contraction,
     control,
+    custom,
     householder,
     indexing,
     linalg,
@@ -19,6 +20,6 @@ from burn.importers.jax.ops import (
 )
 
 __all__ = [
-    "calls", "complex_linalg", "complexes", "contraction", "control", "householder", "indexing", "linalg", "pointwise",
+    "calls", "complex_linalg", "complexes", "contraction", "control", "custom", "householder", "indexing", "linalg", "pointwise",
     "random", "reduction", "shaping", "sorting", "special", "windows",
 ]  # fmt: skip
