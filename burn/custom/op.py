@@ -288,7 +288,7 @@ class CustomOp:
         return bound(self)
 
     def jax(self) -> Any:
-        """The op as a function of JAX's arrays, under `jax.jit`, `jax.grad` and `jax.vmap` too. It is a primitive that burn
+        """The op as a function of JAX's arrays, which `jax.jit`, `jax.grad` and `jax.vmap` accept. It is a primitive that burn
         imports as the op. JAX itself runs it on the host through `jax.pure_callback`, with copies, and maps it in a loop over
         the examples. The derivative is in reverse mode, and of first order. Needs jax."""
         from burn.custom.jax_primitive import bound
