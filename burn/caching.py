@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from burn.options import Options
@@ -22,14 +23,14 @@ def artefact_of(identity: Sequence[str] | None, make: Callable[[], Program], opt
     identity: everything that the program depends on; `Options.identity` adds all that compiling depends on. None for a program
     that is not cached. Raises what `make` and the compiler raise, and DeviceError for a GPU that is not there."""
     store = None if identity is None or not options.cache else Cache.from_environment()
-    if store is None or identity is None:
+    if store is None or identity is None or not store.size:
         return _compile(make, options)
     key = "\n".join([*identity, *options.identity()]).encode()
     artefact = logged(lambda: store.get(key), _kernels, cached=True)
     if artefact is None:
         artefact = _compile(make, options)
         if artefact.is_portable:
-            store.put(key, artefact)
+            store.put(key, replace(artefact, made_by=options.made_by()))
     return artefact
 
 

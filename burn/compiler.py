@@ -45,6 +45,7 @@ def compile_program(program: Program, options: Options | None = None) -> Artefac
 def _built(program: Program, options: Options) -> tuple[Built, Backend]:
     """A program's code, and the back end that generated it."""
     backend = backend_for(options).session(program)
+    backend.begin(program)
     steps = pipeline.parse(_checked(_passes(backend, options).text, options))
 
     def run(program: Program, backend: Backend) -> None:

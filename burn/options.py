@@ -123,8 +123,12 @@ class Options:
             "text" * self.as_text,
             self.nans,
             self.optimize,
-            *versions.compilers(registry.entry(self.device.kind).packages),
+            *self.made_by(),
         )
+
+    def made_by(self) -> tuple[str, ...]:
+        """The versions of all that makes the code."""
+        return versions.compilers(registry.entry(self.device.kind).packages)
 
     def _device_identity(self) -> str:
         """The device's code, and if kernels are chosen by their time, the hardware that times them."""

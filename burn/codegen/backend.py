@@ -122,6 +122,9 @@ class Backend(Protocol):
         their preferences from this one object, so that all of them describe the same kernels."""
         return self
 
+    def begin(self, program: Program) -> None:
+        """Starts what the compilation of a program needs after its passes, to be ready by then."""
+
     # ---- variants, for autotuning and tests ------------------------------------------------------------------------------
     def drawn(self, seed: int) -> Backend:
         """The back end with variants of kernels drawn by a seed, for tests; itself if it has none."""

@@ -173,6 +173,7 @@ class Artefact:
     libraries: tuple[Library, ...] = ()  # of custom ops
     entry: str = "burn_entry"
     burn_version: str = _native.__version__
+    made_by: tuple[str, ...] = ()  # versions of all that made an entry of the cache (versions.py); () elsewhere
 
     def __reduce__(self) -> tuple[Any, ...]:
         """A copy in a pickle, with the bytes in it."""
@@ -199,11 +200,11 @@ class Artefact:
         if problems:
             raise RunError("this program runs in this process alone", problems)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes a package of this program alone, whole or not at all."""
+    def save(self, path: str | os.PathLike[str], durable: bool = True) -> None:
+        """Writes a package of this program alone, whole or not at all. durable: as `files.whole` has it."""
         from burn.runtime import package
 
-        package.save([self], path)
+        package.save([self], path, durable=durable)
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> Artefact:
@@ -231,27 +232,31 @@ class Artefact:
             size = memoryview(library.data).nbytes
             libraries.append({"symbol": library.symbol, "op": library.op, "offset": code_at + len(code), "bytes": size})
             code += library.data
-        header: dict[str, Any] = {name: asdict(getattr(self, name)) for name in ("signature", "target")} | {
-            "kernels": [asdict(kernel) for kernel in self.kernels],
-            "live_ranges": self.live_ranges,
-            "buffers": self.buffers,
-            "sites": self.sites,
-            "entry": self.entry,
-            "code": {"offset": code_at, "bytes": memoryview(self.code).nbytes},
-            "images": images,
-            "libraries": libraries,
-            "burn_version": self.burn_version,
-            "constants": [
-                {
-                    "offset": offset,
-                    "bytes": constant.bytes,
-                    "dtype": constant.dtype,
-                    "shape": constant.shape,
-                    "checksum": _native.checksum(constant.data),
-                }
-                for offset, constant in zip(constants_at, self.constants, strict=True)
-            ],
-        }
+        header: dict[str, Any] = (
+            {name: asdict(getattr(self, name)) for name in ("signature", "target")}
+            | {
+                "kernels": [asdict(kernel) for kernel in self.kernels],
+                "live_ranges": self.live_ranges,
+                "buffers": self.buffers,
+                "sites": self.sites,
+                "entry": self.entry,
+                "code": {"offset": code_at, "bytes": memoryview(self.code).nbytes},
+                "images": images,
+                "libraries": libraries,
+                "burn_version": self.burn_version,
+                "constants": [
+                    {
+                        "offset": offset,
+                        "bytes": constant.bytes,
+                        "dtype": constant.dtype,
+                        "shape": constant.shape,
+                        "checksum": _native.checksum(constant.data),
+                    }
+                    for offset, constant in zip(constants_at, self.constants, strict=True)
+                ],
+            }
+            | ({"made_by": self.made_by} if self.made_by else {})
+        )
         return header, bytes(code)
 
 
@@ -363,4 +368,5 @@ def decode(header: Any, code: memoryview, constants: memoryview) -> Artefact:
         sites=tuple(map(_text, header["sites"])),
         entry=_text(header["entry"]),
         burn_version=_text(header["burn_version"]),
+        made_by=tuple(map(_text, header.get("made_by", ()))),
     )

@@ -1,7 +1,9 @@
-"""Cache of compiled programs on disk, so that each model is compiled once on a machine.
+"""Cache of compiled programs and GPU kernels on disk, so that each model is compiled once on a machine.
 
-Entries are artefacts. The caller names them by a digest of all their inputs. Any number of processes may
-share a cache: entries are written atomically, and an entry in use stays mapped after its eviction.
+Entries are artefacts, and kernels, which programs share. The caller names them by a digest of all their inputs. Any number of
+processes may share a cache: entries are written atomically, and an entry in use stays mapped after its eviction. For other
+machines, cache_file.py writes entries as one file.
+
 Entries are machine code. An entry or folder that belongs to another user, or that other users can write to, is never
 used. Environment: BURN_CACHE_DIR (default ~/.cache/burn) and BURN_CACHE_SIZE ("500MB", "10GB"; 0
 turns the cache off).
@@ -16,24 +18,33 @@ import os
 import re
 import time
 import warnings
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from burn.errors import BurnError, ModelError, Problem
+from burn.runtime import kernel_file
 from burn.runtime.artefact import Artefact
 from burn.runtime.files import save_text
+from burn.runtime.kernel_file import CompiledKernel
 from burn.variables import variable
 
 DEFAULT_SIZE = 10 * 10**9
 _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 _UNITS |= {f"{unit}iB": 1024 ** (power + 1) for power, unit in enumerate("KMGT")}
 _MOST_DIGITS = 18
-_SUFFIX = ".burn"
+PROGRAM, KERNEL = SUFFIXES = (".burn", ".kernel")
+"""Suffixes of entries."""
+
 _ABANDONED_SECONDS = 24 * 3600  # a temporary file this old belongs to a process that died
 _TOTAL = "bytes"
 _HOMELESS = "nothing is cached: HOME is not set and this user has no home folder (BURN_CACHE_DIR names a folder)"
 _ROOM = 16  # a sixteenth of the cache is freed at a time: each time every entry is looked at
+
+
+T = TypeVar("T")
 
 
 class CacheWarning(UserWarning):
@@ -69,44 +80,62 @@ class Cache:
     def get(self, key: bytes) -> Artefact | None:
         """The artefact put under `key`; None when there is none, or when it is damaged (it is then dropped, with a
         warning)."""
-        path = self._path(key)
+        return self._get(self.path(key), Artefact.load)
+
+    def get_kernel(self, key: bytes) -> CompiledKernel | None:
+        """The same for a kernel."""
+        return self._get(self.path(key, KERNEL), kernel_file.load)
+
+    def put(self, key: bytes, artefact: Artefact) -> None:
+        """Keeps `artefact` under `key`. A cache that cannot be written to is worth a warning, not an error."""
+        self._put(
+            self.path(key), lambda path: artefact.save(path, durable=False)
+        )  # a torn file is found by its checksums
+
+    def put_kernel(self, key: bytes, kernel: CompiledKernel) -> None:
+        """The same for a kernel."""
+        self._put(self.path(key, KERNEL), lambda path: kernel_file.save(kernel, path))
+
+    def _get(self, path: Path, load: Callable[[Path], T]) -> T | None:
         if self.size == 0 or not path.exists():
             return None
         if (why := self.distrusted(path)) is not None:
-            warnings.warn(f"the cache is not used: {why}", CacheWarning, stacklevel=2)
+            warnings.warn(f"the cache is not used: {why}", CacheWarning, stacklevel=3)
             return None
         try:
-            artefact = Artefact.load(path)
+            found = load(path)
         except ModelError as error:
             if path.exists():  # else another process has just evicted it
-                warnings.warn(f"a damaged cache entry was dropped: {error}", CacheWarning, stacklevel=2)
+                warnings.warn(f"a damaged cache entry was dropped: {error}", CacheWarning, stacklevel=3)
                 with suppress(OSError):
                     path.unlink(missing_ok=True)
             return None
         with suppress(OSError):
             os.utime(path)  # the time of use, by which entries are evicted
-        return artefact
+        return found
 
-    def put(self, key: bytes, artefact: Artefact) -> None:
-        """Keeps `artefact` under `key`. A cache that cannot be written to is worth a warning, not an error."""
+    def _put(self, path: Path, save: Callable[[Path], None]) -> None:
         if self.size == 0:
             return
-        path = self._path(key)
         try:
-            for folder in (self.directory, path.parent):
-                make_private(folder)
-            if (why := self.distrusted(path)) is not None:
-                raise PermissionError(why)
-            artefact.save(path)
+            self.make_folders(path)
+            save(path)
             with suppress(FileNotFoundError):  # evicted by another process just now
                 path.chmod(0o600)
-            self._make_room(path)
+            self.make_room(path)
         except OSError as error:
-            warnings.warn(f"the compiled program was not cached: {error}", CacheWarning, stacklevel=2)
+            warnings.warn(f"the compiled program was not cached: {error}", CacheWarning, stacklevel=3)
+
+    def make_folders(self, path: Path) -> None:
+        """The folders of an entry, private to this user. Raises PermissionError if another user can write to one, and OSError."""
+        for folder in (self.directory, path.parent):
+            make_private(folder)
+        if (why := self.distrusted(path)) is not None:
+            raise PermissionError(why)
 
     def clear(self) -> None:
         """Drops every entry."""
-        for path in (*self._entries(), self.directory / _TOTAL):
+        for path in (*self.entries(), self.directory / _TOTAL):
             path.unlink(missing_ok=True)
 
     def bytes(self) -> int:
@@ -138,34 +167,40 @@ class Cache:
                 return path
         return _of_this_process() / name
 
-    def _path(self, key: bytes) -> Path:
-        name = hashlib.sha256(key).hexdigest()
-        return self.directory / name[:2] / f"{name[2:]}{_SUFFIX}"
+    def path(self, key: bytes, suffix: str = PROGRAM) -> Path:
+        """The file of an entry."""
+        return self.named(hashlib.sha256(key).hexdigest() + suffix)
 
-    def _entries(self) -> list[Path]:
-        return list(self.directory.glob(f"??/*{_SUFFIX}"))
+    def named(self, name: str) -> Path:
+        """The file of an entry from its name: 64 digits of its key's digest, and the suffix."""
+        return self.directory / name[:2] / name[2:]
+
+    def entries(self) -> list[Path]:
+        """The files of all entries."""
+        return [path for suffix in SUFFIXES for path in self.directory.glob(f"??/*{suffix}")]
 
     def _stats(self) -> list[tuple[float, int, Path]]:
         """(time of last use, bytes, path); an entry that vanishes meanwhile is left out."""
         found = []
-        for path in self._entries():
+        for path in self.entries():
             with suppress(FileNotFoundError):
                 stat = path.stat()
                 found.append((stat.st_mtime, stat.st_size, path))
         return found
 
-    def _make_room(self, added: Path) -> None:
-        """Evicts entries if the total with the added entry is too large, or unknown."""
+    def make_room(self, added: Path | None = None) -> None:
+        """Evicts entries if the total with the added entry is too large, or unknown. added: None for several entries, after
+        which the total is unknown."""
         note = self.directory / _TOTAL
         try:
-            total = int(note.read_text()) + added.stat().st_size
+            total = None if added is None else int(note.read_text()) + added.stat().st_size
         except (OSError, ValueError):
             total = None
         if total is None or total > self.size:
             total = self._evict(keep=added)
         save_text(note, str(total), durable=False)
 
-    def _evict(self, keep: Path) -> int:
+    def _evict(self, keep: Path | None) -> int:
         """Brings the cache below its size where it is above; returns the bytes that are left."""
         entries = sorted(self._stats())
         total = sum(size for _, size, _ in entries)

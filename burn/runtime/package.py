@@ -45,8 +45,9 @@ _CONSTANTS_ALIGNMENT = 4096
 Name = str | os.PathLike[str]
 
 
-def save(programs: Sequence[Artefact], path: Name, key: Name | None = None) -> None:
-    """Writes the file whole or not at all; with the key's signature, if one is given. Raises BurnError for what is no key."""
+def save(programs: Sequence[Artefact], path: Name, key: Name | None = None, *, durable: bool = True) -> None:
+    """Writes the file whole or not at all; with the key's signature, if one is given. durable: as `files.whole` has it. Raises
+    BurnError for what is no key."""
     for program in programs:
         program.check_portable()
     signer = None if key is None else signing.private_key(key)
@@ -69,7 +70,7 @@ def save(programs: Sequence[Artefact], path: Name, key: Name | None = None) -> N
         MAGIC, VERSION, 0, end + signing.BYTES * bool(signer),
         _HEADER_AT, len(encoded), code_at, len(code), constants_at, constants_size, digest.digest(), end if signer else 0,
     )  # fmt: skip
-    with files.whole(Path(path)) as file:
+    with files.whole(Path(path), durable) as file:
         written = [(0, prefix), (_HEADER_AT, encoded), (code_at, code)]
         for at, data in (*written, *((constants_at + at, piece) for at, piece in pieces)):
             file.seek(at)

@@ -6,14 +6,20 @@ Nothing is imported to find them: `importlib.metadata` alone takes longer than l
 from __future__ import annotations
 
 import functools
+import hashlib
 import os
 from collections.abc import Collection
+from contextlib import suppress
 from importlib.machinery import PathFinder
 from pathlib import Path
 
 from burn.runtime import _native
+from burn.runtime.files import save_text
 
 INFO = (".dist-info", ".egg-info")
+
+_DIGITS = 32
+"""Of a digest."""
 
 _UNRELATED = frozenset(("bench", "cli", "exporters"))
 """Folders of burn that no compiled program depends on."""
@@ -36,13 +42,15 @@ def installed(distribution: str) -> str:
 
 @functools.cache
 def native_runtime() -> str:
-    """The C runtime: burn's version, and size and time of its file, which a checkout builds anew under one version."""
-    stat = os.stat(_native.__file__)
-    return f"{_native.__version__} {stat.st_size} {stat.st_mtime_ns}"
+    """The C runtime: burn's version, and a digest of its file, which a checkout builds anew under one version."""
+    path = _native.__file__
+    stat = os.stat(path)
+    return f"{_native.__version__} {_digest([path], f'{path} {stat.st_size} {stat.st_mtime_ns}')}"
 
 
 def compilers(packages: Collection[str]) -> tuple[str, ...]:
-    """The versions that generated code depends on: of these distributions, of the C runtime and of burn's sources."""
+    """The versions that generated code depends on: of these distributions, of the C runtime and of burn's sources. They are the
+    same on every machine with the same installation."""
     return (
         *(f"{name} {installed(name)}" for name in packages),
         f"runtime {native_runtime()}",
@@ -52,9 +60,10 @@ def compilers(packages: Collection[str]) -> tuple[str, ...]:
 
 @functools.cache
 def sources(unrelated: Collection[str] = frozenset()) -> str:
-    """burn's Python files, which change in a checkout under one version. unrelated: folders that do not count."""
-    count = latest = size = 0
-    folders, skipped = [str(Path(__file__).parent.parent)], ("__pycache__", *unrelated)
+    """A digest of burn's Python files, which change in a checkout under one version. unrelated: folders that do not count."""
+    latest = size = 0
+    root = str(Path(__file__).parent.parent)
+    found, folders, skipped = [], [root], ("__pycache__", *unrelated)
     while folders:
         with os.scandir(
             folders.pop()
@@ -62,8 +71,39 @@ def sources(unrelated: Collection[str] = frozenset()) -> str:
             for entry in entries:
                 if entry.name.endswith(".py"):
                     stat = entry.stat()
-                    count, latest, size = count + 1, max(latest, stat.st_mtime_ns), size + stat.st_size
+                    found.append(entry.path)
+                    latest, size = max(latest, stat.st_mtime_ns), size + stat.st_size
                 elif entry.name not in skipped and entry.is_dir():
                     folders.append(entry.path)
         skipped = ("__pycache__",)
-    return f"{count} {latest} {size}"
+    return _digest(found, f"{root} {sorted(unrelated)} {len(found)} {latest} {size}", root)
+
+
+def _digest(paths: list[str], stamp: str, root: str = "") -> str:
+    """A digest of files' contents, and of their names under `root`. The cache folder keeps it by `stamp`, which changes with the
+    files, because reading a thousand files takes longer than loading a program."""
+    from burn.runtime.cache import Cache
+
+    cache = Cache.from_environment()
+    known = cache.folder("digests") / hashlib.sha256(stamp.encode()).hexdigest()[:32] if cache.size else None
+    if known is not None:
+        with suppress(OSError, ValueError):
+            return _whole(known.read_text("ascii"))
+    made = hashlib.sha256()
+    for path in sorted(paths):
+        with open(path, "rb") as file:
+            content = file.read()
+        made.update(f"{path.removeprefix(root) if root else ''} {len(content)} ".encode())
+        made.update(content)
+    digest = made.hexdigest()[:_DIGITS]
+    if known is not None:
+        with suppress(OSError):
+            save_text(known, digest, durable=False)
+    return digest
+
+
+def _whole(digest: str) -> str:
+    """Raises ValueError for a text that is no digest."""
+    if len(digest) != _DIGITS or not digest.isalnum():
+        raise ValueError(digest)
+    return digest

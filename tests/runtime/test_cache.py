@@ -47,7 +47,7 @@ def test_the_least_recently_used_go_first(tmp_path: Path) -> None:
     each = cache.bytes() // 3
     now = time.time()
     for index, age in ((0, 10), (1, 30), (2, 20)):
-        os.utime(cache._path(bytes([index])), (now - age, now - age))
+        os.utime(cache.path(bytes([index])), (now - age, now - age))
     assert value_of(cache.get(bytes([1]))) == 1  # the oldest, but used now
     bounded = Cache(tmp_path, size=3 * each + each // 2)
     bounded.put(bytes([3]), artefact(3))
@@ -83,7 +83,7 @@ def test_an_entry_in_use_survives_its_eviction(tmp_path: Path) -> None:
 def test_a_damaged_entry_is_dropped_with_a_warning(tmp_path: Path) -> None:
     cache = Cache(tmp_path)
     cache.put(b"key", artefact(1))
-    path = cache._path(b"key")
+    path = cache.path(b"key")
     damaged = bytearray(path.read_bytes())
     damaged[130] ^= 1
     path.write_bytes(damaged)
@@ -102,7 +102,7 @@ def test_a_cache_that_cannot_be_written_to_warns(tmp_path: Path) -> None:
 def test_what_others_may_write_to_is_not_run(tmp_path: Path, spoiled_path: str) -> None:
     cache = Cache(tmp_path / "cache")
     cache.put(b"key", artefact(1))
-    entry = cache._path(b"key")
+    entry = cache.path(b"key")
     spoiled = {"folder": cache.directory, "shelf": entry.parent, "entry": entry}[spoiled_path]
     assert stat.S_IMODE(spoiled.stat().st_mode) & 0o077 == 0
     spoiled.chmod(0o777)
@@ -127,7 +127,7 @@ def test_what_belongs_to_others_is_not_run(tmp_path: Path, monkeypatch: pytest.M
 def test_an_entry_that_is_no_file_is_dropped(tmp_path: Path, kind: str) -> None:
     cache = Cache(tmp_path / "cache")
     cache.put(b"key", artefact(1))
-    entry = cache._path(b"key")
+    entry = cache.path(b"key")
     entry.unlink()
     if kind == "folder":
         entry.mkdir(mode=0o700)

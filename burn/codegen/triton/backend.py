@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from burn.codegen.backend import Backend
@@ -11,6 +12,7 @@ from burn.codegen.cpu.backend import CPU
 from burn.codegen.cpu.backend import for_options as cpu_for_options
 from burn.codegen.cpu.target import TARGETS
 from burn.codegen.pipeline import Pipeline, pipeline
+from burn.codegen.triton import workers
 from burn.codegen.triton.abilities import USUAL_ABILITIES, Abilities
 from burn.codegen.triton.heuristics.preferences import preferences
 from burn.codegen.triton.heuristics.sizes import UNKNOWN, SizeHints, hinted_sizes
@@ -29,6 +31,10 @@ if TYPE_CHECKING:
 
 PIPELINE = pipeline("align", ("attention_forward", "attention_backward"), first="dilate,merge_groups,space_to_depth")
 """Nothing is packed: matmul kernels read both operands in place."""
+
+
+OPS_OF_A_WORKER = 64
+"""Ops of a program for each process that is started beside its passes. Not all of them have kernels, and many share one."""
 
 
 @dataclass(frozen=True)
@@ -83,6 +89,10 @@ class GPU(Backend):
             self.hints,
             self.images,
         )
+
+    def begin(self, program: Program) -> None:
+        if not self.portable and find_spec("triton") is not None:
+            workers.start(1 + len(program.block.operations) // OPS_OF_A_WORKER)
 
     def with_fastest_kernels(self, program: Program, mode: str, device: Device, measure: Measure) -> GPU:
         from burn.codegen.triton.tuning import tuned

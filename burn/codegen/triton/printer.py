@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 from burn.codegen.backend import Built, Printer
@@ -52,12 +53,10 @@ class GPUPrinter(Printer):
         with context():
             kernels = self.kernels(program)
             entry = EntryBuilder(program, kernels, self.host.target.attributes).build()
-            code = (compile_text if self.host.as_text else compile_object)(entry.functions)
-        known = self.images
-        images = (
-            compile_all(kernels.sources, self.machine, known) if known else compile_all(kernels.sources, self.machine)
-        )
-        return replace(entry.built(code, images), chosen=kernels.chosen)
+            with ThreadPoolExecutor(1) as beside:
+                images = beside.submit(compile_all, kernels.sources, self.machine, self.images)
+                code = (compile_text if self.host.as_text else compile_object)(entry.functions)
+        return replace(entry.built(code, images.result()), chosen=kernels.chosen)
 
     def listing(self, program: Program) -> str:
         """Every kernel of a fused program, as a module of Triton's language."""

@@ -1,4 +1,4 @@
-"""`gpu`: a simulated GPU; `processes`: Triton's compiler in processes of its own."""
+"""`gpu`: a simulated GPU; `processes`: Triton's compiler, with an empty cache."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.runtime.simulation import simulation
 @pytest.fixture
 def gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[object]:
     """`device="cuda"` is the simulated GPU in a test with this fixture; kernels run in Triton's interpreter."""
-    from burn.codegen.triton import printer, tuning
+    from burn.codegen.triton import printer, tuning, workers
     from tests.codegen.gpu.simulated_gpu import SimulatedGPU
 
     driver = simulation()
@@ -21,6 +21,7 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[object]:
     monkeypatch.setenv("BURN_CUDA_DRIVER", driver.path)
     monkeypatch.setattr(printer, "compile_all", made.compile_all)
     monkeypatch.setattr(tuning, "compile_each", made.compile_each)
+    monkeypatch.setattr(workers, "start", lambda count: None)
     driver.on_launch(made.launch)
     yield made
     driver.check()
@@ -28,9 +29,5 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[object]:
 
 @pytest.fixture
 def processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Triton's compiler does not work any more in a process that has interpreted kernels."""
-    from burn.codegen.triton import images
-
-    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
+    """Kernels are compiled, and not taken from a cache."""
     monkeypatch.setenv("BURN_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(images, "ALONE", 0)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from burn.codegen.triton import images
+from burn.codegen.triton import images, workers
 from burn.codegen.triton.abilities import Abilities
 from burn.codegen.triton.images import Machine, Source
 from burn.errors import CompileError
@@ -18,6 +20,7 @@ CASES = cases(Path(__file__).parent / "cases")
 MACHINES = {
     "sm_80": Machine("cuda", 80, 32),
     "sm_90": HOPPER,
+    "gfx90a": Machine("hip", "gfx90a", 64),
     "gfx942": Machine("hip", "gfx942", 64),
     "gfx1100": Machine("hip", "gfx1100", 32),
 }
@@ -85,17 +88,58 @@ def test_what_cannot_be_compiled_is_named_with_its_text(tmp_path: Path) -> None:
         images.compile_all([source, source, source, source], MACHINES["sm_90"])
     problem = error.value.problems[0]
     assert problem.node == "the node" and "nothing" in problem.message
-    (kept,) = tmp_path.glob("triton/failed/bad-*.py")
+    (kept,) = tmp_path.glob("failed/bad-*.py")
     assert str(kept) in problem.message and kept.read_text() == text
 
 
 def test_the_same_bytes_in_every_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Processes whose hashes differ, each with an empty cache; what they make says nothing of where it was made."""
+    """Processes whose hashes differ, each with an empty cache. No byte depends on the process."""
     source = all_printed(CASES[:1], "sm_90")[0]
     made = []
     for seed in ("1", "2"):
         monkeypatch.setenv("PYTHONHASHSEED", seed)
-        monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / seed))
+        monkeypatch.setenv("BURN_CACHE_DIR", str(tmp_path / seed))
+        workers.stop()
         made += images.compile_all([source], MACHINES["sm_90"])
     assert made[0] == made[1]
     assert b"debug_line" not in bytes(made[0].data)
+
+
+def test_a_kernel_is_compiled_once_for_all_programs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The nodes of a source differ between programs. Another GPU and another option of Triton's make other kernels."""
+    monkeypatch.delenv("BURN_CACHE_SIZE")
+    source = all_printed(CASES[:1], "sm_90")[0]
+    asked: list[Source] = []
+    compiled = workers.compiled
+    monkeypatch.setattr(workers, "compiled", lambda s, m: asked.extend(s) or compiled(s, m))
+    first = images.compile_all([source, replace(source, nodes=("another",))], MACHINES["sm_90"])
+    again = images.compile_all([replace(source, nodes=("a third",))], MACHINES["sm_90"])
+    assert len(asked) == 1 and first == [*again, *again]
+    images.compile_all([source], MACHINES["sm_80"])
+    images.compile_all([replace(source, warps=2 * source.warps)], MACHINES["sm_90"])
+    monkeypatch.setenv("TRITON_F32_DEFAULT", "ieee")
+    images.compile_all([source], MACHINES["sm_90"])
+    assert len(asked) == 4
+
+
+def test_a_process_that_ends_is_replaced() -> None:
+    source = all_printed(CASES[:1], "sm_90")[0]
+    workers.stop()
+    workers.start(1)
+    (idle,) = workers._pool.idle
+    idle.process.kill()  # as if it had been idle for long
+    idle.process.poll = lambda: None  # type: ignore[method-assign]  # it ends after it was taken
+    (made,) = workers.compiled([source], MACHINES["sm_90"])
+    assert not isinstance(made, str)
+
+
+def test_processes_that_cannot_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    source = all_printed(CASES[:1], "sm_90")[0]
+    workers.stop()
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    workers.start(1)
+    with pytest.raises(CompileError, match="no process that compiles kernels can be started"):
+        workers.compiled([source], MACHINES["sm_90"])
+    monkeypatch.setattr(sys, "executable", "/bin/true")
+    with pytest.raises(CompileError, match="a process that compiles kernels failed"):
+        workers.compiled([source], MACHINES["sm_90"])

@@ -1,0 +1,162 @@
+"""Processes that compile kernels: `compiled` distributes sources over them, and `start` starts some before there are any sources.
+
+Importing Triton takes as long as compiling a kernel. So the first processes start when a compilation begins, beside its passes.
+They serve later compilations of this process too, and end when they have been idle for some time.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import queue
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+from burn.codegen.triton import worker
+from burn.codegen.triton.sources import Machine, Source
+from burn.codegen.triton.worker import Image
+from burn.errors import CompileError
+
+_ATTEMPTS = 2
+"""An idle process may end at the moment at which it gets a source; a second one is new."""
+
+
+class _Worker:
+    def __init__(self) -> None:
+        code = f"import sys; sys.path[:] = {sys.path!r}; from burn.codegen.triton.worker import main; main()"
+        self.process = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+    @property
+    def is_alive(self) -> bool:
+        return self.process.poll() is None
+
+    def compiled(self, source: Source, machine: Machine) -> Image | str:
+        """Raises EOFError or OSError if the process has ended."""
+        given, answers = self.process.stdin, self.process.stdout
+        assert given is not None and answers is not None
+        worker.write(given, (source, machine))  # type: ignore[arg-type]
+        return worker.read(answers)  # type: ignore[arg-type]
+
+    def stop(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        for file in (self.process.stdin, self.process.stdout):
+            if file is not None:
+                with suppress(OSError):
+                    file.close()
+
+
+class _Pool:
+    """The idle processes. A forked child does not own those of its parent."""
+
+    def __init__(self) -> None:
+        self.lock, self.idle, self.owner = threading.Lock(), [], os.getpid()  # type: ignore[var-annotated]
+
+    def take(self) -> _Worker | None:
+        """An idle process, None if there is none."""
+        with self.lock:
+            self._forget()
+            while self.idle:
+                found: _Worker = self.idle.pop()
+                if found.is_alive:
+                    return found
+                found.stop()
+        return None
+
+    def give(self, found: _Worker) -> None:
+        with self.lock:
+            self._forget()
+            self.idle.append(found)
+
+    def start(self, count: int) -> None:
+        """At least so many processes are idle then."""
+        with self.lock:
+            self._forget()
+            for found in [each for each in self.idle if not each.is_alive]:
+                self.idle.remove(found)
+                found.stop()
+            while len(self.idle) < count:
+                self.idle.append(_Worker())
+
+    def stop(self) -> None:
+        with self.lock:
+            self._forget()
+            while self.idle:
+                self.idle.pop().stop()
+
+    def _forget(self) -> None:
+        if self.owner != os.getpid():
+            self.owner, self.idle = os.getpid(), []
+
+
+_pool = _Pool()
+os.register_at_fork(after_in_child=lambda: setattr(_pool, "lock", threading.Lock()))
+
+
+def start(count: int) -> None:
+    """Starts processes, so that `count` are ready or on their way. A process that cannot start is reported by `compiled`."""
+    with suppress(OSError):
+        _pool.start(min(count, os.cpu_count() or 1))
+
+
+def stop() -> None:
+    """Ends the idle processes."""
+    _pool.stop()
+
+
+atexit.register(stop)
+
+
+def compiled(sources: Sequence[Source], machine: Machine) -> list[Image | str]:
+    """The images in order, or for each kernel that fails the reason. Raises CompileError if no process can compile."""
+    todo: queue.SimpleQueue[int] = queue.SimpleQueue()
+    for number in range(len(sources)):
+        todo.put(number)
+    made: list[Image | str] = [""] * len(sources)
+    failures: list[BaseException] = []
+
+    def serve() -> None:
+        try:
+            while not failures:
+                number = todo.get_nowait()
+                made[number] = _one(sources[number], machine)
+        except queue.Empty:
+            return
+        except BaseException as error:
+            failures.append(error)
+
+    count = min(len(sources), os.cpu_count() or 1)
+    threads = [threading.Thread(target=serve, daemon=True) for _ in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if failures:
+        raise failures[0]
+    return made
+
+
+def _one(source: Source, machine: Machine) -> Image | str:
+    problem: Any = None
+    for _ in range(_ATTEMPTS):
+        try:
+            found = _pool.take() or _Worker()
+        except OSError as error:
+            raise CompileError("no process that compiles kernels can be started", [str(error)]) from error
+        try:
+            made = found.compiled(source, machine)
+        except (EOFError, OSError) as error:
+            found.stop()
+            problem = f"it ended with status {found.process.returncode}"
+            del error
+            continue
+        except BaseException:
+            found.stop()
+            raise
+        _pool.give(found)
+        return made
+    raise CompileError("a process that compiles kernels failed", [f"{source.name}: {problem}"])
