@@ -18,13 +18,12 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 from burn.caching import artefact_of
 from burn.errors import BurnError, ModelError, Problem, TypeMismatch
 from burn.options import FULL, Options
-from burn.runtime import Executable, _native, package
+from burn.runtime import Executable, _native, package, signing
 from burn.runtime.budget import Limits, limited
 from burn.runtime.compilations import about
 from burn.runtime.device import CPU, Device
 from burn.runtime.files import mapped
 from burn.runtime.package import COMPILED, MAGIC
-from burn.variables import variable
 
 if TYPE_CHECKING:
     import onnx
@@ -172,7 +171,7 @@ def _load(
             what = "sizes, target, precision, exactness and the shapes of kernels cannot be changed any more"
             raise ModelError(f"{path} is compiled already", [Problem(what)])
         if path.suffix == COMPILED:
-            artefact = package.load(path, _key(signed_by), options.device)
+            artefact = package.load(path, signing.required_key(signed_by), options.device)
             return Executable(artefact, device=package.placed(artefact.target, options.device))
         identity = _identity(path, content, dims) if options.cache else None
     with about(path.name, "burn.load"):
@@ -328,18 +327,6 @@ def compile_count() -> int:
 
 
 # ---- the cache's key -------------------------------------------------------------------------------------------------
-
-
-def _key(signed_by: str | os.PathLike[str] | None) -> str | os.PathLike[str] | None:
-    """The public key that a package must be signed with: the call's, or that of the whole process, BURN_ONLY_SIGNED."""
-    always = variable("BURN_ONLY_SIGNED")
-    if not always or signed_by is None:
-        return signed_by or always or None
-    if Path(signed_by).resolve() != Path(always).resolve():
-        raise ModelError(
-            "this process runs packages of one key only", [f"BURN_ONLY_SIGNED is {always}, not {signed_by}"]
-        )
-    return signed_by
 
 
 @contextmanager

@@ -15,6 +15,7 @@ COMMANDS = {
     "inspect": ("burn.cli.inspect", "Say what is in a model."),
     "train": ("burn.cli.train", "Train an experiment."),
     "bench": ("burn.cli.bench", "Time burn and its peers."),
+    "cache": ("burn.cli.cache", "List, clear, export and import compiled programs and GPU kernels."),
     "opt": ("burn.cli.opt", "Run passes over burn's IR as text."),
 }
 

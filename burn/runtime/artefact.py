@@ -351,6 +351,11 @@ def _library(value: Any, code: memoryview) -> Library:
     return Library(_text(value["symbol"]), _text(value["op"]), data)
 
 
+def described(header: Any) -> tuple[Target, Signature, tuple[str, ...]]:
+    """The target and the signature of a program from its header, and the versions that made it."""
+    return _target(header["target"]), _signature(header["signature"]), tuple(map(_text, header.get("made_by", ())))
+
+
 def decode(header: Any, code: memoryview, constants: memoryview) -> Artefact:
     """A program from its header and the file's sections."""
     if header["buffers"] and len(header["buffers"]) != len(header["live_ranges"]):

@@ -18,7 +18,7 @@ import os
 import re
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -137,6 +137,12 @@ class Cache:
         """Drops every entry."""
         for path in (*self.entries(), self.directory / _TOTAL):
             path.unlink(missing_ok=True)
+
+    def drop(self, names: Iterable[str]) -> None:
+        """Drops entries by their names."""
+        for name in names:
+            self.named(name).unlink(missing_ok=True)
+        (self.directory / _TOTAL).unlink(missing_ok=True)
 
     def bytes(self) -> int:
         """The bytes of all entries on disk."""

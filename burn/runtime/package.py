@@ -31,7 +31,16 @@ from pathlib import Path
 
 from burn.errors import ModelError, Problem
 from burn.runtime import files, host, signing
-from burn.runtime.artefact import CODE_ALIGNMENT, CONSTANT_ALIGNMENT, Artefact, Buffer, Target, decode
+from burn.runtime.artefact import (
+    CODE_ALIGNMENT,
+    CONSTANT_ALIGNMENT,
+    Artefact,
+    Buffer,
+    Signature,
+    Target,
+    decode,
+    described,
+)
 from burn.runtime.device import CPU, Device, device_of
 
 MAGIC = b"BURNPROG"
@@ -129,6 +138,23 @@ def read(path: Name, signed_by: Name | None = None) -> list[Artefact]:
         if not isinstance(headers, list) or not headers:
             raise ValueError("it lists no program")
         return [decode(each, code, constants) for each in headers]
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError, OverflowError) as error:
+        raise _malformed(path, f"the header is malformed: {error!r}") from error
+
+
+def headers(path: Name) -> list[tuple[Target, Signature, tuple[str, ...]]]:
+    """The targets and signatures of a package's programs, and the versions that made them. Constants are not read. Raises
+    ModelError."""
+    path = Path(path)
+    try:
+        mapped = memoryview(files.mapped(path))
+    except OSError as error:
+        raise ModelError(f"cannot read {path}: {error.strerror}") from error
+    if mapped.nbytes < _HEADER_AT:
+        raise _malformed(path, f"{mapped.nbytes} bytes are too few")
+    header, _, _ = _sections(path, mapped, None)
+    try:
+        return [described(each) for each in json.loads(bytes(header))["programs"]]
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError, OverflowError) as error:
         raise _malformed(path, f"the header is malformed: {error!r}") from error
 

@@ -1,4 +1,6 @@
-"""Signatures of packages: Ed25519 over a digest of all bytes before the signature, by the package `cryptography`.
+"""Signatures of packages and exported caches: Ed25519 over a digest of all bytes before the signature.
+
+The package `cryptography` computes them.
 
 Keys are PEM files, as `openssl genpkey -algorithm ed25519` writes them. The signed message has its own prefix, so that
 signatures of the same key for other purposes are not valid for packages.
@@ -15,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from burn.errors import BurnError, ModelError, Problem
 from burn.runtime import files
+from burn.variables import variable
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
@@ -51,7 +54,9 @@ def check(key: Ed25519PublicKey, path: Path, content: memoryview, at: int) -> No
     from cryptography.exceptions import InvalidSignature
 
     if not at:
-        raise _refused(path, Problem("it is not signed", hint="burn-compile --sign KEY signs a package"))
+        raise _refused(
+            path, Problem("it is not signed", hint="--sign KEY of burn-compile or burn cache export signs a file")
+        )
     if at != content.nbytes - BYTES:
         raise _refused(path, Problem("bytes are missing, or were added: its signature is not at its end"))
     try:
@@ -59,6 +64,19 @@ def check(key: Ed25519PublicKey, path: Path, content: memoryview, at: int) -> No
     except InvalidSignature:
         what = "its signature is another key's, or the file was changed after it was signed"
         raise _refused(path, Problem(what)) from None
+
+
+def required_key(signed_by: str | os.PathLike[str] | None) -> str | os.PathLike[str] | None:
+    """The public key that a file must be signed with: the call's, or that of the whole process, BURN_ONLY_SIGNED. Raises
+    ModelError if the two differ."""
+    always = variable("BURN_ONLY_SIGNED")
+    if not always or signed_by is None:
+        return signed_by or always or None
+    if Path(signed_by).resolve() != Path(always).resolve():
+        raise ModelError(
+            "this process runs packages of one key only", [f"BURN_ONLY_SIGNED is {always}, not {signed_by}"]
+        )
+    return signed_by
 
 
 def _message(content: mmap.mmap | memoryview) -> bytes:

@@ -1,0 +1,113 @@
+"""The time from the start of a process to a program's first result: `python benchmarks/starting.py --device cuda`.
+
+The programs are one op and BERT-base with random weights. Each runs in a process of its own, with an empty cache, then with a
+cache that has its kernels but not the program (as for another program of the same kernels), then with a warm cache. A row has
+seconds from the start of Python to the result, and seconds of CPU time of the process and of those that compile its kernels.
+
+`--simulated` uses the simulated GPU of the tests, whose launches do nothing: kernels are compiled as for an H100, and the seconds
+of CPU time are those of a machine with a GPU, without the driver's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from compile_time import encoder
+
+MODELS = ("one op", "BERT-base")
+STATES = ("empty cache", "kernels cached", "warm cache")
+
+CHILD = r"""
+import json, resource, sys, time
+model, device, driver = sys.argv[1:]
+if driver:
+    from tests.runtime.simulation import Simulation
+    simulation = Simulation(driver)
+    simulation.on_launch(lambda *launch: None)
+import numpy as np
+import burn
+if model == "one op":
+    run = burn.compile(lambda x: burn.ops.exp(x), ("float32[n, 64]",), device=device)
+    result = run(np.ones((16, 64), np.float32))
+else:
+    result = burn.load(model, device=device)(np.ones((1, 128), np.int64))
+end = time.monotonic()
+assert np.asarray(result).size
+if "burn.codegen.triton.workers" in sys.modules:
+    from burn.codegen.triton import workers
+    workers.stop()  # so that their time is known
+seconds = [sum(resource.getrusage(who)[:2]) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+print(json.dumps([end, *seconds, "triton" in sys.modules]))
+"""
+
+
+def measure(model: str, device: str, driver: str, cache: Path) -> tuple[float, float, float]:
+    """Seconds to the result, and CPU seconds of the process and of its children."""
+    root = str(Path(__file__).parents[1])
+    environment = os.environ | {"BURN_CACHE_DIR": str(cache), "PYTHONPATH": root}
+    if driver:
+        environment["BURN_CUDA_DRIVER"] = driver
+    start = time.monotonic()
+    child = subprocess.run(
+        [sys.executable, "-c", CHILD, model, device, driver],
+        env=environment,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    end, own, others, _ = json.loads(child.stdout.splitlines()[-1])
+    return end - start, own, others
+
+
+def rows(model: str, path: str, device: str, driver: str, folder: Path) -> None:
+    """Prints a row for each state of the cache."""
+    cache = folder / f"cache of {model}"
+    for state in STATES:
+        if state == "kernels cached":
+            for entry in cache.glob("??/*.burn"):
+                entry.unlink()
+        elapsed, own, others = measure(path, device, driver, cache)
+        kernels = len(list(cache.glob("??/*.kernel")))
+        print(
+            f"{model:10} {state:15} {elapsed:6.2f} s   CPU {own:5.2f} s + {others:5.2f} s   {kernels} kernels",
+            flush=True,
+        )
+
+
+def simulated_driver(folder: Path) -> str:
+    """The library of the tests' simulated GPU."""
+    sys.path.insert(0, str(Path(__file__).parents[1]))
+    from tests.runtime.simulation import another_driver
+
+    return another_driver(folder)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--simulated", action="store_true", help="use the simulated GPU of the tests")
+    parser.add_argument("--models", nargs="+", choices=MODELS, default=list(MODELS))
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        driver = simulated_driver(folder) if options.simulated else ""
+        print(f"Python {platform.python_version()}, {os.cpu_count()} CPUs, {options.device}")
+        for model in options.models:
+            path = model
+            if model == "BERT-base":
+                path = str(folder / "bert.onnx")
+                Path(path).write_bytes(encoder(12).SerializeToString())
+            measure("one op", "cpu", "", folder / "bytecode")  # Python's bytecode files are there from now on
+            rows(model, path, options.device, driver, folder)
+
+
+if __name__ == "__main__":
+    main()
