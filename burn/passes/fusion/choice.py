@@ -444,13 +444,15 @@ class Choice:
         return started
 
     def _take_producer(self, op: Op, cluster: Cluster) -> None:
-        """Computes a cheap loop that only a transpose in memory reads, such as a weight's cast, where the transpose reads it."""
+        """Computes a cheap loop that only a transpose in memory reads where the transpose reads it: a weight's cast, or the
+        padding of a first convolution's image."""
         if not isinstance(op, Transpose) or not self.preferences.repeat_small:
             return
         other = self.cluster_of(self.source(op.x))
         if other is None or other.kind != "loop" or other.closed or cluster.size + other.size > self.max_ops:
             return
-        if _is_little(other) and self._serves(other, op, views=True):
+        little = _is_little(other) or all(isinstance(m, Pad) for m in other.members)
+        if little and self._serves(other, op, views=True):
             self.merge(other, cluster)
 
     def _reads_memory(self, user: ir.Operation | ir.OpView, value: ir.Value) -> bool:

@@ -260,6 +260,13 @@ def test_one_kernel() -> None:
         assert kernels_of(forward(replace(TRANSPOSED["3x3, stride 2"], last=last))) == 1 + last
 
 
+def test_a_first_convolution() -> None:
+    """One kernel pads the image and arranges its pixels as channels. Another arranges the weight, and the last convolves."""
+    case = Case(2, (13, 16), 1, (3, 3), TWO, ONE, ONE, (1, 2), inputs=3, outputs=5, last=False)
+    assert kernels_of(forward(case)) == 3
+    check_forward(case)
+
+
 @pytest.mark.parametrize("name", tabled(CASES, SLOW))
 def test_forward(name: str) -> None:
     check_forward(CASES[name])
