@@ -45,9 +45,9 @@ class Layouts:
 
     device: str
 
-    @property
-    def byte_run(self) -> int:
-        """Adjacent depth elements that one uint8 by int8 instruction multiplies and sums; 1 without such an instruction."""
+    def depth_run(self, lhs: str, rhs: str) -> int:
+        """Adjacent depth elements of these element types that one instruction multiplies and sums; 1 without such an
+        instruction."""
         return 1
 
     def panel_width(self, matmul: PackedMatmul) -> int:

@@ -63,7 +63,7 @@ class Integers:
     name: ClassVar[str] = "integers"
 
     def run(self, program: Program, env: Environment = ANYWHERE) -> None:
-        run = 4 if env.backend is None else env.backend.layouts.byte_run
+        run = 4 if env.backend is None else env.backend.layouts.depth_run("uint8", "int8")
         if run == 1:
             return
         with context():

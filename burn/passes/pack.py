@@ -47,20 +47,22 @@ FEW_CHANNELS = 4
 @register
 @dataclass(frozen=True)
 class Pack:
-    """A panel is as wide as the target prefers, or two vectors of `vector-bytes` without a target. For bytes,
-    neighbours of the depth are interleaved. Without `borders` images are read without a copy, which takes less memory.
+    """A panel is as wide as the target prefers, or two vectors of `vector-bytes` without a target. Neighbours of the depth
+    are interleaved for targets with instructions that multiply several bytes, or two bfloat16, at once. Without `borders`
+    images are read without a copy, which takes less memory.
     """
 
     name: ClassVar[str] = "pack"
     vector_bytes: int = 64
     byte_run: int = 1
+    bfloat16_run: int = 1
     borders: bool = True
 
     def run(self, program: Program, env: Environment = ANYWHERE) -> None:
         with context():
             layouts = None if env.backend is None else env.backend.layouts
             width = self.width if layouts is None else layouts.panel_width
-            packing = _Packing(width, self.byte_run if layouts is None else layouts.byte_run, self.borders)
+            packing = _Packing(width, self.depth_run if layouts is None else layouts.depth_run, self.borders)
             with settled():
                 for block in blocks(program.block):
                     for operation in list(block.operations):
@@ -68,6 +70,10 @@ class Pack:
                         if isinstance(op, Op) and op.OP_NAME in PACKERS:
                             packing.pack(_split_depth(op))
             erase_dead(program.block)
+
+    def depth_run(self, lhs: str, rhs: str) -> int:
+        """See `Layouts`."""
+        return {("uint8", "int8"): self.byte_run, ("bfloat16", "bfloat16"): self.bfloat16_run}.get((lhs, rhs), 1)
 
     def width(self, matmul: PackedMatmul) -> int:
         """Two vectors of accumulators, or one if that holds every column (or wastes far less)."""
@@ -152,8 +158,10 @@ class _Packing:
     Replaced ops stay without uses, so that the cached facts remain valid.
     """
 
-    def __init__(self, width: Callable[[PackedMatmul], int], byte_run: int, borders: bool) -> None:
-        self.width, self.byte_run, self.borders = width, byte_run, borders
+    def __init__(
+        self, width: Callable[[PackedMatmul], int], depth_run: Callable[[str, str], int], borders: bool
+    ) -> None:
+        self.width, self.depth_run, self.borders = width, depth_run, borders
         self.constant = Constants()
         self.transposed: dict[tuple[ir.Value, tuple[int, ...], int], ir.Value] = {}
 
@@ -170,9 +178,8 @@ class _Packing:
     def run(self, op: Op, depth: Dim) -> int:
         """The number of interleaved neighbours of an rhs's last depth axis; both operands have `depth` elements of
         depth."""
-        types = [type_of(v).dtype for v in op.operation.operands]
-        small = isinstance(depth, int) and depth > 0 and types == ["uint8", "int8"]
-        return self.byte_run if small else 1
+        lhs, rhs = (type_of(v).dtype for v in op.operation.operands)
+        return self.depth_run(lhs, rhs) if isinstance(depth, int) and depth > 0 else 1
 
     def columns_last(self, op: Op, order: tuple[int, ...]) -> ir.Value:
         """A computed rhs, transposed. Fusion decides if that moves data."""

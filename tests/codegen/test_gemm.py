@@ -46,7 +46,7 @@ def traits(types: Types, target: str) -> tuple[object, ...]:
     if "int" in types.result:
         return target, "int"
     kind = "half" if types.lhs in ("float16", "bfloat16") else types.result
-    as_others = target == "vnni" or (target == "amx" and kind == "float64")
+    as_others = target in ("avx512bf16", "vnni") or (target == "amx" and kind == "float64")
     return "avx512" if as_others else target, kind
 
 

@@ -104,6 +104,9 @@ def test_vnni_differs_from_avx512_for_bytes_alone() -> None:
     same = replace(vnni, name=avx512.name, features=avx512.features)
     assert same == avx512 and set(vnni.features) - set(avx512.features) == {"avx512vnni"}
     assert (vnni.byte_run, avx512.byte_run) == (4, 2)
+    bf16 = TARGETS["avx512bf16"]
+    assert replace(bf16, name=vnni.name, features=vnni.features) == vnni
+    assert set(bf16.features) - set(vnni.features) == {"avx512bf16"}
 
 
 @pytest.mark.covering

@@ -298,8 +298,10 @@ class KernelPrinter:
             units, others = schedule.units(tiled, across)
             groups = tile_groups(units, others)
             emitted = self._emitted(general, schedule, values, emit, units * groups, -1)
-            pays = bytes_pay if tiled.run > 1 else amx_pays
-            conditions = () if always else pays(units, others, groups)
+            condition = (
+                bytes_pay(units, others, groups, tiled.dtype) if tiled.run > 1 else amx_pays(units, others, groups)
+            )
+            conditions = () if always else condition
             return conditions, replace(emitted, sizes=(*emitted.sizes, int(across), groups))
 
         match across_panels(product([v.extent for v in tiled.rows]), tiled.column.extent):

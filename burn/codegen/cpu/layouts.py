@@ -19,9 +19,8 @@ class CPULayouts(Layouts):
     target: Target
     choices: Choices
 
-    @property
-    def byte_run(self) -> int:
-        return self.target.byte_run
+    def depth_run(self, lhs: str, rhs: str) -> int:
+        return self.target.depth_run(lhs, rhs)
 
     def panel_width(self, matmul: PackedMatmul) -> int:
         of = interleaved_width(matmul, self.target) if matmul.interleaved > 1 else None

@@ -47,6 +47,14 @@ class Target:
             return 1
         return 4 if "avx512vnni" in self.features else 2
 
+    def depth_run(self, lhs: str, rhs: str) -> int:
+        """The depth elements of a contraction of these element types that one instruction multiplies and accumulates in a
+        lane of four bytes: of bytes, or of bfloat16 (matmul/bf16_pairs.py); 1 without such an instruction."""
+        if (lhs, rhs) == ("uint8", "int8"):
+            return self.byte_run
+        has_pairs = "avx512bf16" in self.features and not self.exact
+        return 2 if has_pairs and (lhs, rhs) == ("bfloat16", "bfloat16") else 1
+
     @property
     def is_size_bound(self) -> bool:
         """True if a program should be as small as possible: for a web page, for a microcontroller's flash, or on
@@ -100,7 +108,10 @@ _V4 = (*_V3, "avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl")
 _VNNI = (*_V4, "avx512vnni")
 """Int8 instructions, available since Cascade Lake and Zen 4."""
 
-_AMX = (*_VNNI, "avx512bf16", "amx-tile", "amx-bf16", "amx-int8")
+_BF16 = (*_VNNI, "avx512bf16")
+"""Instructions of bfloat16, available in Cooper Lake and since Zen 4."""
+
+_AMX = (*_BF16, "amx-tile", "amx-bf16", "amx-int8")
 
 _RV64GC = ("m", "a", "f", "d", "c")
 
@@ -113,6 +124,7 @@ TARGETS: dict[str, Target] = {
     t.name: t
     for t in (
         _x86("amx", "x86-64-v4", 64, 32, _AMX),
+        _x86("avx512bf16", "x86-64-v4", 64, 32, _BF16),
         _x86("vnni", "x86-64-v4", 64, 32, _VNNI),
         _x86("avx512", "x86-64-v4", 64, 32, _V4),
         _x86("avx2", "x86-64-v3", 32, 16, _V3),

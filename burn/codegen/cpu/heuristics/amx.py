@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from burn.codegen.cpu.matmul.bf16_pairs import PAIR
 from burn.codegen.cpu.matmul.tiling import Tiled
 from burn.codegen.cpu.matmul.vnni import VNNI
 from burn.codegen.cpu.target import Target
@@ -28,11 +29,11 @@ def amx_conditions(
     at run time, each with its minimum."""
     if not target.tiles or target.small:
         return None
-    if kernel.dtype == "int32":
-        return _int8_conditions(kernel)
+    tiled = Tiled.of(kernel, 32)
+    if kernel.dtype == "int32" or (tiled is not None and tiled.run > 1):
+        return _run_conditions(tiled)
     if kernel.dtype != "float32":
         return None
-    tiled = Tiled.of(kernel, 32)
     if tiled is None or not tiled.rows or tiled.lhs.dtype != "float32" or tiled.rhs.dtype != "float32":
         return None
     if tiled.outer or tiled.valid:
@@ -46,21 +47,25 @@ def amx_conditions(
     return fill_tiles(product([v.extent for v in tiled.rows]), tiled.column.extent, tiled.inner.extent, least)
 
 
-def _int8_conditions(kernel: ContractionKernel) -> tuple[tuple[Dim, int], ...] | None:
-    """The same for int8 contractions, whose registers load rows of 64 bytes directly from panels."""
-    tiled = Tiled.of(kernel, 32)
-    if tiled is None or tiled.run != VNNI or not tiled.rows or tiled.byte_blocks is None:
+def _run_conditions(tiled: Tiled | None) -> tuple[tuple[Dim, int], ...] | None:
+    """The same for contractions of int8 and bfloat16, whose registers load rows of 64 bytes directly from panels."""
+    if tiled is None or tiled.run == 1 or tiled.run != TILE_RUNS[tiled.dtype] or not tiled.rows:
         return None
-    return bytes_fill(product([v.extent for v in tiled.rows]), tiled.column.extent, tiled.inner.extent * VNNI)
+    if tiled.byte_blocks is None:
+        return None
+    return bytes_fill(product([v.extent for v in tiled.rows]), tiled.column.extent, tiled.run_bytes)
 
+
+TILE_RUNS = {"int32": VNNI, "float32": PAIR}
+"""Depth elements in four bytes of a tile register, by the type of the accumulators."""
 
 BYTE_SIZES = (16, 32)
-"""Rows and columns from which int8 contractions use tile registers: a strip has 32 of each."""
+"""Rows and columns from which contractions of int8 and bfloat16 use tile registers: a strip has 32 of each."""
 
 
 def bytes_fill(rows: Dim, columns: Dim, line: Dim) -> tuple[tuple[Dim, int], ...] | None:
-    """Returns the conditions for an int8 contraction with `line` contiguous bytes of lhs to use tile registers, or
-    None."""
+    """Returns the conditions for a contraction of int8 or bfloat16 with `line` contiguous bytes of lhs to use tile
+    registers, or None."""
     if not isinstance(line, int) or line == 0 or line % 64:
         return None
     conditions = [
@@ -183,11 +188,12 @@ def tile_groups(units: Dim, others: Dim) -> Dim:
     return dim_max(1, dim_min(few, floordiv(others, 2)))
 
 
-def bytes_pay(units: Dim, others: Dim, groups: Dim) -> tuple[tuple[Dim, int], ...]:
-    """`amx_pays` for bytes: per 64 elements of depth, a strip and a panel take 64 cycles, and copying a strip 40;
-    vectors take 480."""
+def bytes_pay(units: Dim, others: Dim, groups: Dim, dtype: str) -> tuple[tuple[Dim, int], ...]:
+    """`amx_pays` for bytes and bfloat16, with accumulators of this type: per 64 bytes of depth, a strip and a panel take
+    64 cycles, and copying a strip 40. Vectors take 480 for bytes. For bfloat16 they take 1024: one instruction a cycle."""
     most, each = ceildiv(units * groups, THREADS), ceildiv(others, groups)
-    return ((60 * units * others - THREADS * (8 * most * each + 5 * most), 0),)
+    vectors = 60 if dtype == "int32" else 128
+    return ((vectors * units * others - THREADS * (8 * most * each + 5 * most), 0),)
 
 
 FEW_THREADS = 3

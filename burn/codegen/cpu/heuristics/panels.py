@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from burn.codegen.cpu.heuristics.amx import bytes_fill, fill_tiles
+from burn.codegen.cpu.heuristics.amx import TILE_RUNS, bytes_fill, fill_tiles
 from burn.codegen.cpu.heuristics.registers import most_rows, tile_cost, tile_rows
-from burn.codegen.cpu.matmul.vnni import VNNI
 from burn.codegen.cpu.target import Target
 from burn.dialect.dims import Dim, product
 from burn.dialect.types import DTYPES
@@ -37,9 +36,11 @@ def packed_width(matmul: PackedMatmul, target: Target) -> int:
 
 
 def interleaved_width(matmul: PackedMatmul, target: Target) -> int:
-    """The same for bytes in interleaved runs, with one lhs run loaded per vector: four vectors with six rows."""
+    """The same for interleaved runs of bytes or bfloat16, with one lhs run loaded per vector: four vectors with six rows."""
     columns = matmul.columns
-    if target.tiles and matmul.interleaved == VNNI and bytes_fill(matmul.rows, columns, matmul.line) is not None:
+    line = matmul.line * (1 if matmul.dtype == "int32" else 2)  # bytes
+    suits_tiles = matmul.interleaved == TILE_RUNS[matmul.dtype] and bytes_fill(matmul.rows, columns, line) is not None
+    if target.tiles and suits_tiles:
         return 2 * target.lanes(4)  # the width of tile registers
     most = 4 if target.vector_registers >= 32 else 2
     return _fitting(columns, (most, 2, 1), target.lanes(4))

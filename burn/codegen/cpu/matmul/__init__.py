@@ -7,9 +7,10 @@
     blockwise         weights of a few bits with a scale for each block, and their conversion to floats
     int8_activations  rows of floats as 24-bit integers in int8 limbs, for weights of a few bits
     vnni              instructions that multiply bytes and add neighbouring results
+    bf16_pairs        the instruction that multiplies bfloat16 and adds pairs
     amx               the kernel of AMX tile registers
     amx_instructions  AMX's instructions
-    amx_int8          operands of int8 AMX
+    amx_rows          operands of AMX that are multiplied as they are in memory: int8, bfloat16
     bf16_split        float32 operands of AMX as three bfloat16 each
     amx_fallback      float32 sums of tiles with elements that are not finite
     epilogue          writes a tile's accumulators

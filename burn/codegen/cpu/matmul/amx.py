@@ -1,10 +1,11 @@
 """Prints contraction kernels for AMX: 32 rows x 32 columns of accumulators at a time, in four tile registers.
 
-Int8 contractions are exact (amx_int8.py). A float32 operand is split into three bfloat16 parts (bf16_split.py), which tile
-instructions multiply and accumulate in float32. Of the nine combinations of parts the six largest are computed; the others
-are below one ULP of float32. Two neighbouring terms are added before rounding, so that the error is no larger than that of
-float32 multiply-adds. The parts of an infinity are NaN: a tile with an element that is not finite is accumulated again in
-float32 (amx_fallback.py). Numbers and parts below 2 ** -126 count as zero, as in all AMX instructions.
+Int8 contractions are exact. Of bfloat16 every product is exact, and accumulators are float32 (amx_rows.py). A float32 operand
+is split into three bfloat16 parts (bf16_split.py), which tile instructions multiply and accumulate in float32. Of the nine
+combinations of parts the six largest are computed; the others are below one ULP of float32. Two neighbouring terms are added
+before rounding, so that the error is no larger than that of float32 multiply-adds. The parts of an infinity are NaN: a tile
+with an element that is not finite is accumulated again in float32 (amx_fallback.py). Numbers and parts below 2 ** -126 count
+as zero, as in all AMX instructions.
 
 A thread copies a block of rows that fits in a cache, then one panel after another. While strips of rows are multiplied with
 one panel, other instructions copy the next panel and store the accumulators of the previous strip. Tile instructions take
@@ -33,7 +34,7 @@ from burn.codegen.cpu.heuristics.amx import (
 )
 from burn.codegen.cpu.matmul.amx_fallback import sum_rows
 from burn.codegen.cpu.matmul.amx_instructions import configure, pad, tile
-from burn.codegen.cpu.matmul.amx_int8 import Int8Rows
+from burn.codegen.cpu.matmul.amx_rows import ElementRows
 from burn.codegen.cpu.matmul.bf16_split import BLOCK, BYTES, LINES, PARTS, Bf16Split, units
 from burn.codegen.cpu.matmul.epilogue import Epilogue
 from burn.codegen.cpu.matmul.packing import both
@@ -147,8 +148,8 @@ class _Printer:
         self.narrow = None if tiled.blocks is None else Tiled.of(kernel, LINES)
         self.code, self.emitter = open_kernel(kernel.buffers, (*argument_names(kernel), ACROSS, GROUPS), target, sites)
         self.row_count = product([v.extent for v in tiled.rows])
-        self.epilogue = Epilogue(tiled, LINES, "i32" if tiled.run > 1 else "f32", self.emitter)
-        self.checks = tiled.run == 1  # a tile may need a second pass in float32
+        self.epilogue = Epilogue(tiled, LINES, "i32" if tiled.dtype == "int32" else "f32", self.emitter)
+        self.checks = tiled.run == 1  # a tile of split operands may need a second pass in float32
         self.operands, self.sums = self._operands()
 
     def _operands(self) -> tuple[TileOperands, Value]:
@@ -163,7 +164,7 @@ class _Printer:
         memory = scratch(code, self.emitter.worker, sum(sizes))
         buffers = [code.gep(memory, sum(sizes[:i]), "i8") for i in range(len(sizes))]
         if kernel.run > 1:
-            return Int8Rows(kernel, buffers[1], buffers[2], self.emitter), buffers[0]
+            return ElementRows(kernel, buffers[1], buffers[2], self.emitter), buffers[0]
         left, right, scratch_rows = buffers[1:]
         return Bf16Split(
             kernel, self.narrow, blocks, schedule.ragged, left, right, scratch_rows, self.emitter

@@ -29,7 +29,7 @@ from burn.codegen.cpu.heuristics.cache_blocking import (
 from burn.codegen.cpu.heuristics.epilogue import fetches_epilogue, parts_masks, rolls_epilogue
 from burn.codegen.cpu.heuristics.panels import last_vectors
 from burn.codegen.cpu.heuristics.registers import split_depth, tile_rows, unroll_factor
-from burn.codegen.cpu.matmul import vnni
+from burn.codegen.cpu.matmul import bf16_pairs, vnni
 from burn.codegen.cpu.matmul.epilogue import Epilogue
 from burn.codegen.cpu.matmul.packing import Operands, both, increment_rows
 from burn.codegen.cpu.matmul.tiling import Tiled
@@ -466,8 +466,18 @@ class _Printer:
         ]
 
     def _dots(self, at: Int, carried: list[Value], lefts: list[Value], right: Value) -> list[Value]:
-        """The same for a run of bytes per depth element: multiplies pairwise and accumulates all."""
+        """The same for a run of bytes, or a pair of bfloat16, per depth element: multiplies pairwise and accumulates all."""
         code, run = self.code, self.kernel.run
+        if self.kernel.dtype == "float32":
+            pairs = [
+                bf16_pairs.columns(code, right, code.add(at, c * self.lanes * run), self.lanes)
+                for c in range(self.vectors)
+            ]
+            return [
+                bf16_pairs.multiplied(code, carried[r * self.vectors + c], code.splat(left, self.lanes), pair)
+                for r, left in enumerate(lefts)
+                for c, pair in enumerate(pairs)
+            ]
         columns = [
             vnni.columns(code, right, code.add(at, c * self.lanes * run), self.lanes, run) for c in range(self.vectors)
         ]

@@ -59,30 +59,33 @@ class Operands:
         self.element, self.left, self.right = map(
             conversions.element_type, (kernel.dtype, kernel.lhs.dtype, kernel.rhs.dtype)
         )
-        self.read_as = vnni.read_as(kernel.run) if kernel.run > 1 else kernel.dtype
+        self.read_as = kernel.dtype
+        if kernel.run > 1:
+            self.read_as = vnni.read_as(kernel.run) if kernel.dtype == "int32" else kernel.lhs.dtype
         self.transposes = transposes
         self.tile_in_block: Int = 0
         self.depth: Dim = part or product([v.extent for v in (*kernel.outer, kernel.inner)])
         self.start: Int = 0
         self.stop: Int | None = None
         if zeros is not None:
-            self._fill(zeros, emitter.dim(kernel.inner.extent * kernel.run))
+            self._fill(zeros)
         found, self.staged, self.copied, self.transposed_rows, self.held = self._scratch(copies, held, zeros is None)
         self.zeros = zeros if found is None else found
 
-    def _fill(self, zeros: Value, size: Int) -> None:
+    def _fill(self, zeros: Value) -> None:
+        """Writes a row of padding values. Those of floats are zero."""
         fill = self.kernel.fill
-        with self.code.for_(0, size) as loop:
+        with self.code.for_(0, self.emitter.dim(self.kernel.run_bytes)) as loop:
             self.code.store(self.code.const(fill - (fill & 128) * 2, "i8"), zeros, loop.iv)
 
     def _scratch(self, copies: bool, held: int, zeroed: bool) -> list[Value | None]:
         """The sizes of a row of padding values, of converted rows of a tile, of a copied panel, of transposed tiles,
         and of accumulators."""
         kernel, code = self.kernel, self.code
-        zeros, panel = kernel.inner.extent * kernel.run, self.depth * kernel.width
+        panel = self.depth * kernel.width
         transposed_rows = self.depth * (self.tile * (self.transposes or 0))
         sizes: list[Int | None] = [
-            code.mul(self.emitter.dim(zeros), DTYPES[kernel.lhs.dtype].size) if kernel.valid and zeroed else None,
+            self.emitter.dim(kernel.run_bytes) if kernel.valid and zeroed else None,
             self.tile * STAGE * DTYPES[kernel.dtype].size if self.read_as != kernel.lhs.dtype else None,
             code.mul(self.emitter.dim(panel), DTYPES[kernel.rhs.dtype].size) if copies else None,
             code.mul(self.emitter.dim(transposed_rows), DTYPES[kernel.dtype].size) if self.transposes else None,
@@ -97,7 +100,7 @@ class Operands:
             return [None] * len(sizes)
         memory = scratch(code, self.emitter.worker, end)
         if sizes[0] is not None:
-            self._fill(memory, sizes[0])
+            self._fill(memory)
         return [
             None if size is None else code.gep(memory, start, "i8") for size, start in zip(sizes, starts, strict=True)
         ]

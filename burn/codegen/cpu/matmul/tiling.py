@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from burn.codegen.cpu.matmul.blockwise import Blockwise
 from burn.dialect.dims import Atom, Dim, Expr, LoopVar, ceildiv, coefficient, exact_div, product, substitute
+from burn.dialect.types import DTYPES
 from burn.kernels.body import Buffer, Const, ContractionKernel, Convert, Load, Scalar, Where, Write
 
 Ranges = tuple[tuple[Dim, Dim], ...]
@@ -19,7 +20,7 @@ Ranges = tuple[tuple[Dim, Dim], ...]
 class Tiled:
     """column = panel * width + within. `lhs` outside of `valid` (0 <= e < n for each pair) is `fill`. Operands are
     converted to `dtype` when loaded. An element of `inner` is a run of `run` contiguous depth elements of both
-    operands, which one instruction multiplies if that is more than 1 (vnni.py). `packed` panels are zero-padded;
+    operands, which one instruction multiplies if that is more than 1 (vnni.py, bf16_pairs.py). `packed` panels are zero-padded;
     otherwise columns past the last are not read. With `blocks` the rhs has weights of a few bits: the depth is one
     loop, and `rhs` stands for the dequantised floats."""
 
@@ -79,6 +80,11 @@ class Tiled:
         return product([v.extent for v in (*self.outer, self.inner)]) * self.run
 
     @property
+    def run_bytes(self) -> Dim:
+        """Bytes of the lhs in the innermost contraction loop if its elements are contiguous."""
+        return self.inner.extent * (self.run * DTYPES[self.lhs.dtype].size)
+
+    @property
     def has_contiguous_columns(self) -> bool:
         """True if a panel's columns are neighbouring elements, or runs of them."""
         return self.width == 1 or coefficient(self.rhs.offset, self.within) == self.run
@@ -86,7 +92,7 @@ class Tiled:
     @property
     def byte_blocks(self) -> Dim | None:
         """Blocks of 64 bytes of the depth, which are contiguous in packed panels; None if the depth has no such blocks."""
-        lines = exact_div(self.inner.extent * self.run, 64)
+        lines = exact_div(self.run_bytes, 64)
         loops = (*self.outer, self.inner)
         steps = [product([self.run * self.width, *(v.extent for v in loops[i + 1 :])]) for i in range(len(loops))]
         if not self.packed or lines is None or [coefficient(self.rhs.offset, v) for v in loops] != steps:
@@ -118,13 +124,18 @@ def _of_blocks(kernel: ContractionKernel, blocks: Blockwise, width: int) -> Tile
     )  # fmt: skip
 
 
+RUNS = {("uint8", "int8"): (2, 4), ("bfloat16", "bfloat16"): (2,)}
+"""The lengths of interleaved runs, by the element types of both operands."""
+
+
 def _run(left: Load, right: Load, depth: tuple[LoopVar, ...], within: LoopVar) -> int:
-    """The extent of the last depth loop, if `pack` interleaved its bytes."""
-    if (left.dtype, right.dtype) != ("uint8", "int8") or len(depth) < 2:
+    """The extent of the last depth loop, if `pack` interleaved its elements."""
+    lengths = RUNS.get((left.dtype, right.dtype), ())
+    if not lengths or len(depth) < 2:
         return 1
     outer, last = depth[-2:]
     run = last.extent
-    if not isinstance(run, int) or run not in (2, 4) or coefficient(right.offset, within) != run:
+    if not isinstance(run, int) or run not in lengths or coefficient(right.offset, within) != run:
         return 1
     if coefficient(left.offset, last) != 1 or coefficient(right.offset, last) != 1:
         return 1

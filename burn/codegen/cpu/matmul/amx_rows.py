@@ -1,15 +1,16 @@
-"""Operands of int8 AMX kernels.
+"""Operands of AMX kernels that multiply the elements in memory: bytes, and bfloat16.
 
-A register holds 16 lines of 64 bytes. For the lhs a line is 64 neighbouring elements along the depth of one row. Strips of
-rows are copied, because the rows of a convolution are not contiguous; rows past the end repeat the last one. For the rhs a
-line has four neighbouring depth elements of each of 16 columns. The pass `pack` lays panels out like this, so that the rhs
-is not copied.
+A register holds 16 lines of 64 bytes. For the lhs a line is neighbouring elements along the depth of one row: 64 bytes or 32
+bfloat16. Strips of rows are copied, because the rows of a convolution are not contiguous; rows past the end repeat the last
+one. For the rhs a line has four bytes for each of 16 columns: four neighbouring depth elements, or two bfloat16. The pass
+`pack` lays panels out like this, so that the rhs is not copied.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from burn.codegen.cpu import convert as conversions
 from burn.codegen.cpu.counting import split
 from burn.codegen.cpu.matmul.bf16_split import BYTES, LINES
 from burn.codegen.cpu.matmul.packing import Operands
@@ -17,15 +18,19 @@ from burn.codegen.cpu.matmul.tiling import Tiled
 from burn.codegen.cpu.scalars import ScalarEmitter
 from burn.codegen.host.emit import Int, Value
 from burn.dialect.dims import LoopVar, floordiv, product
+from burn.dialect.types import DTYPES
 
 LINE = 64
 """Bytes of a line."""
 
 
-class Int8Rows:
+INSTRUCTIONS = {"int32": "tdpbusd", "float32": "tdpbf16ps"}
+"""By the type of the accumulators."""
+
+
+class ElementRows:
     """See `TileOperands`. `left` has room for all blocks of the depth of every tile of rows, `zeros` for a padding line."""
 
-    instruction = "tdpbusd"
     part_pairs = ((0, 0),)
 
     def __init__(self, kernel: Tiled, left: Value, zeros: Value, emitter: ScalarEmitter) -> None:
@@ -33,10 +38,12 @@ class Int8Rows:
         self.code, self.emitter = emitter.code, emitter
         self.row_count = product([v.extent for v in kernel.rows])
         self.read = Operands(kernel, 1, LINES, False, None, None, 0, emitter, zeros if kernel.valid else None)
-        lines = floordiv(kernel.inner.extent * kernel.run, LINE)
+        self.instruction = INSTRUCTIONS[kernel.dtype]
+        self.element = conversions.element_type(kernel.rhs.dtype)
+        lines = floordiv(kernel.run_bytes, LINE)
         self.inner = emitter.dim(lines)
         self.here = emitter.dim(product([*(v.extent for v in kernel.outer), lines]))
-        row = kernel.width * kernel.run
+        row = kernel.width * kernel.run * DTYPES[kernel.rhs.dtype].size
         self.strides = LINE, row
         self.steps = BYTES, LINES * row
 
@@ -83,7 +90,7 @@ class Int8Rows:
         code, emitter, kernel = self.code, self.emitter, self.kernel
         with emitter.scope():
             emitter.bindings |= dict.fromkeys((*kernel.outer, kernel.inner), 0)
-            panel = code.gep(emitter.pointers[kernel.rhs.buffer], emitter.dim(kernel.rhs_start), "i8")
+            panel = code.gep(emitter.pointers[kernel.rhs.buffer], emitter.dim(kernel.rhs_start), self.element)
         upper = code.mul(strip, 2)
         return self._left_tile(upper), self._left_tile(code.add(upper, 1)), panel, code.gep(panel, LINE, "i8")
 

@@ -1,0 +1,25 @@
+"""The bfloat16 instruction of AVX-512: every float32 lane accumulates a pair of neighbours along the depth (vdpbf16ps).
+
+It rounds to nearest after each of the two multiply-adds and takes denormals as zero. A product of bfloat16 is exact in float32.
+"""
+
+from __future__ import annotations
+
+from burn.codegen.host.emit import Function, Int, Value, bits, lanes_of, vector
+
+PAIR = 2
+"""Elements of a run."""
+
+
+def columns(code: Function, base: Value, at: Int, lanes: int) -> Value:
+    """A vector of columns, each a pair of the rhs's elements, starting at element `at`."""
+    return code.load(base, at, vector(lanes * PAIR, "bf16"))
+
+
+def multiplied(code: Function, sums: Value, left: Value, right: Value) -> Value:
+    """The float32 accumulators after a pair. left: a row's pair in every lane."""
+    type_ = sums.type
+    left = code.pure(f"vector.bitcast {left} : {left.type} to {right.type}", right.type)
+    name = f"llvm.x86.avx512bf16.dpbf16ps.{bits(type_) * lanes_of(type_)}"
+    call = f'llvm.call_intrinsic "{name}"({sums}, {left}, {right}) : ({type_}, {left.type}, {right.type}) -> {type_}'
+    return code.raw(call, type_)
