@@ -45,7 +45,7 @@ def matmul(right: np.ndarray) -> Program:
 
 
 def bound(x: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """Of the sum of a row's products in any order: each addition rounds to float32 once."""
+    """For sums in any order: each addition rounds to float32 once."""
     depth = right.shape[0]
     return (depth + 1) * 2.0**-24 * (np.abs(x.astype("f8")) @ np.abs(right.astype("f8"))) + 1e-37
 

@@ -48,8 +48,8 @@ class Target:
         return 4 if "avx512vnni" in self.features else 2
 
     def depth_run(self, lhs: str, rhs: str) -> int:
-        """The depth elements of a contraction of these element types that one instruction multiplies and accumulates in a
-        lane of four bytes: of bytes, or of bfloat16 (matmul/bf16_pairs.py); 1 without such an instruction."""
+        """The depth elements of these element types that one instruction multiplies and accumulates in a lane of four bytes
+        (matmul/vnni.py, matmul/bf16_pairs.py); 1 without such an instruction."""
         if (lhs, rhs) == ("uint8", "int8"):
             return self.byte_run
         has_pairs = "avx512bf16" in self.features and not self.exact

@@ -1,6 +1,6 @@
 """Prints contraction kernels for AMX: 32 rows x 32 columns of accumulators at a time, in four tile registers.
 
-Int8 contractions are exact. Of bfloat16 every product is exact, and accumulators are float32 (amx_rows.py). A float32 operand
+Int8 contractions are exact, and those of bfloat16 have float32 accumulators (amx_rows.py). A float32 operand
 is split into three bfloat16 parts (bf16_split.py), which tile instructions multiply and accumulate in float32. Of the nine
 combinations of parts the six largest are computed; the others are below one ULP of float32. Two neighbouring terms are added
 before rounding, so that the error is no larger than that of float32 multiply-adds. The parts of an infinity are NaN: a tile

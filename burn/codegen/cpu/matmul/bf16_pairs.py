@@ -1,6 +1,6 @@
 """The bfloat16 instruction of AVX-512: every float32 lane accumulates a pair of neighbours along the depth (vdpbf16ps).
 
-It rounds to nearest after each of the two multiply-adds and takes denormals as zero. A product of bfloat16 is exact in float32.
+It rounds to nearest after each of the two multiply-adds, and takes denormals as zero.
 """
 
 from __future__ import annotations
