@@ -28,6 +28,7 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 if os.environ.get("BURN_ARCHITECTURES_DEVICE", "cpu") == "cpu":
     os.environ["CUDA_VISIBLE_DEVICES"] = ""  # every way runs on CPUs, in forked processes
 
+from tests.architectures.apart import apart
 from tests.architectures.drawn import PACKAGES, listed
 from tests.architectures.table import table, update
 from tests.architectures.tasks import Tasks
@@ -49,6 +50,13 @@ def names(packages: list[str], seed: int) -> list[str]:
     found = [name for package in packages for name in listed(package)]
     random.Random(seed).shuffle(found)
     return found
+
+
+def _drawn(packages: list[str], seed: int) -> list[str]:
+    """`names`; for a GPU in a process of its own, because some packages start the driver, which does not outlast a fork."""
+    if DEVICE == "cpu":
+        return names(packages, seed)
+    return next(apart(lambda send: send(names(packages, seed)), TIMEOUT))
 
 
 def main() -> int:
@@ -76,7 +84,7 @@ def main() -> int:
         if options.update:
             update(results)
         return 0
-    chosen = options.names or names(options.package or list(PACKAGES), options.seed)
+    chosen = options.names or _drawn(options.package or list(PACKAGES), options.seed)
     if options.list:
         print(*chosen, sep="\n")
         return 0
@@ -90,7 +98,7 @@ def main() -> int:
     tasks = Tasks(tuple(options.way or (WAYS if DEVICE == "cpu" else ON_GPU)), options.timeout, memory, options.seconds)
     options.results.parent.mkdir(parents=True, exist_ok=True)
     failed = 0
-    for found in tasks.run(chosen, options.jobs):
+    for found in (tasks.run if DEVICE == "cpu" else tasks.run_in_workers)(chosen, options.jobs):
         failed += found.state == "ours"
         told = f"{found.name} {found.way}: {found.state} {found.detail[:200]} ({found.seconds:.0f} s)"
         print(told, flush=True)

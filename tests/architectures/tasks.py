@@ -10,13 +10,15 @@ import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import wait
+from typing import Any
 
 import torch
 
 import burn
 from tests.architectures.apart import Apart, Ended, Send
-from tests.architectures.ways import Result, results
-from tests.onnx_suite.pool import Died
+from tests.architectures.reporting import SHOWN
+from tests.architectures.ways import Result, results, run
+from tests.onnx_suite.pool import Died, Pool
 
 SLACK = 60.0
 """Seconds for what a way's own process is given no time for."""
@@ -45,6 +47,24 @@ class Tasks:
             yield from self._taken(running, end)
         for process in running:
             process.end()
+
+    def run_in_workers(self, names: Sequence[str], jobs: int) -> Iterator[Result]:
+        """The same in processes that run architecture after architecture. Each starts the GPU's driver and imports the packages
+        once. They are forked, so this process must not have imported a package that starts the driver."""
+        end = time.monotonic() + self.seconds
+        pool = Pool(self._all, jobs, 2 * self.timeout, memory=self.memory)
+        for number, found in pool.run(names):
+            if isinstance(found, Died):
+                text = f"{found.reason}: {found.message}"[:SHOWN]
+                yield Result(names[number], self.ways[0], "ours", text, 2 * self.timeout)
+            else:
+                yield from (Result(**each) for each in found)
+            if time.monotonic() > end:
+                return
+
+    def _all(self, name: str) -> list[dict[str, Any]]:
+        self._quietly()
+        return run(name, self.ways)
 
     def _start(self, name: str) -> Apart:
         def go(send: Send) -> None:

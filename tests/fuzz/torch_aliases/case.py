@@ -12,6 +12,7 @@ from typing import Any
 import torch
 import torch._dynamo
 
+import burn.adapters.torch  # noqa: F401  # registers the back end if burn is not installed, only found on the path
 from tests.fuzz.runner import Outcome
 from tests.fuzz.torch_aliases.program import DEVICE, Program, drawn
 
