@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
 from burn import toolchain
 from burn.compiler import compile_program, listing
-from burn.deploy import bare, beside, customs, header, native_runtime, small, tables, wasm
+from burn.deploy import bare, beside, customs, header, native_runtime, outputs, small, tables, wasm
 from burn.deploy import gpus as gpus_
 from burn.deploy import weights as stored
 from burn.deploy.embedded import embedded
 from burn.deploy.interface import Interface, model_name
 from burn.deploy.linking import (
     ENTRY,
-    MOST_EMBEDDED,
     called,
     code_of,
     compiled,
@@ -29,14 +29,13 @@ from burn.deploy.linking import (
 )
 from burn.deploy.options import Options
 from burn.deploy.report import Report
-from burn.deploy.weights import Weights
 from burn.dialect.program import Program
-from burn.errors import CompileError, Problem
-from burn.runtime import _native, files, package, registry, signing
+from burn.errors import CompileError
+from burn.runtime import _native, package, registry, signing
 from burn.runtime.artefact import Artefact
 from burn.runtime.device import Device
 from burn.runtime.package import COMPILED
-from burn.toolchain import Toolchain, platforms
+from burn.toolchain import platforms
 
 _LOADING = ("x86_64-linux", "aarch64-linux")
 """Where burn.load runs compiled programs."""
@@ -126,49 +125,18 @@ def _versions(program: Program, options: Options) -> list[Artefact]:
 # ---- binaries --------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _Parts:
-    """The parts of a binary besides the runtime."""
-
-    interface: Interface
-    artefact: Artefact
-    weights: Weights
-    file: str  # of the weights, or ""
-    objects: list[Path]
-    chain: Toolchain
-    told: tuple[str, ...]  # to the compiler of the runtime
-    linking: list[str]  # the linker's flags that custom ops need
-    is_whole: bool  # true if the runtime is among the objects
-
-
 def _exe(program: Program, output: Path, options: Options) -> list[Path]:
-    if options.platform.program is None:
-        hint = "--emit static" if options.platform.is_bare else "--emit wasm"
-        raise CompileError(f"there are no executables on {options.platform.name}", [hint])
-    with tempfile.TemporaryDirectory() as scratch:
-        parts = _parts(program, output, options, Path(scratch), is_command=True)
-        with native_runtime.objects(parts.chain, command=True, gpus=bool(options.gpus), told=parts.told) as runtime:
-            made = Path(scratch) / "program"
-            parts.chain.program([*parts.objects, *runtime], made, parts.linking)
-            return [placed(made, output), *_weights_file(parts, output.parent)]
+    return outputs.command(partial(_parts, program, output, options, "command"), output, options)
 
 
 def _shared(program: Program, output: Path, options: Options) -> list[Path]:
-    def link(parts: _Parts, runtime: Sequence[Path], made: Path) -> None:
-        exports = [f"{parts.interface.name}_{function.verb}" for function in header.functions(parts.interface)]
-        parts.chain.shared([*parts.objects, *runtime], made, exports, parts.linking)
-
-    return _library(program, output, options, options.platform.shared, link)
+    return outputs.shared(partial(_parts, program, output, options, "shared"), output, options)
 
 
 def _static(program: Program, output: Path, options: Options) -> list[Path]:
     if options.linked.is_bare:
         return _bare(program, output, options)
-
-    def archive(parts: _Parts, runtime: Sequence[Path], made: Path) -> None:
-        parts.chain.archive([*parts.objects, *runtime], made)
-
-    return _library(program, output, options, options.platform.static, archive)
+    return outputs.static(partial(_parts, program, output, options, "static"), output, options)
 
 
 def _bare(program: Program, output: Path, options: Options) -> list[Path]:
@@ -189,42 +157,9 @@ def _bare(program: Program, output: Path, options: Options) -> list[Path]:
     return [archive, *written(output / f"{made.interface.name}.h", made.header().encode())]
 
 
-def _library(
-    program: Program,
-    output: Path,
-    options: Options,
-    pattern: str | None,
-    link: Callable[[_Parts, Sequence[Path], Path], None],
-) -> list[Path]:
-    """A folder with a library, its headers and what goes with it."""
-    if pattern is None:
-        raise CompileError(f"there are no such libraries on {options.platform.name}")
-    with tempfile.TemporaryDirectory() as scratch:
-        parts = _parts(program, output, options, Path(scratch), is_static=pattern == options.platform.static)
-        name, version = parts.interface.name, parts.artefact.burn_version
-        library = pattern.format(name)
-        with native_runtime.objects(parts.chain, gpus=bool(options.gpus), told=parts.told) as runtime:
-            link(parts, [] if parts.is_whole else runtime, Path(scratch) / library)
-        texts = [
-            (f"{name}.h", header.header(parts.interface, version)),
-            (f"{name}.hpp", header.cpp_header(parts.interface, version)),
-            *beside.files(
-                parts.interface, library, options.linked, pattern == options.platform.shared, parts.file, version
-            ),
-        ]
-        output.mkdir(parents=True, exist_ok=True)
-        made = [placed(Path(scratch) / library, output / library), *_weights_file(parts, output)]
-        return [*made, *(path for file, text in texts for path in written(output / file, text.encode()))]
-
-
-def _parts(
-    program: Program,
-    output: Path,
-    options: Options,
-    scratch: Path,
-    is_command: bool = False,
-    is_static: bool = False,
-) -> _Parts:
+def _parts(program: Program, output: Path, options: Options, form: str, scratch: Path) -> outputs.Parts:
+    """form: "command", "shared" or "static"."""
+    is_command, is_static = form == "command", form == "static"
     chain = toolchain.find(options.linked)  # before the work, as it may not be there
     as_text = options.as_text or (options.small and chain.takes_triple)  # whose LLVM makes smaller code than the engine
     kinds = [(gpu, target) for gpu in options.gpus or (None,) for target in options.targets]
@@ -255,11 +190,7 @@ def _parts(
     checksum = _native.checksum(weights.joined()) if file else 0
     own = small.own(versions[0], asked) if is_whole else tables.COMMON
     sources[0].write_text(tables.source(interface, versions, weights, file, checksum, options.platform.name, own))
-    if weights.bytes and not file:
-        if weights.bytes > MOST_EMBEDDED:
-            what = f"weights of {weights.bytes} bytes do not fit into a binary"
-            raise CompileError(f"{name} cannot be linked", [Problem(what, hint="--weights file leaves them beside it")])
-        sources.append(embedded(f"{name}_weights", stored.chunks(weights), options.platform, scratch))
+    sources += outputs.weights_source(name, weights, file, options.platform, scratch)
     if images.pieces:
         sources.append(embedded(f"{name}_kernels", images.pieces, options.platform, scratch))
     if is_whole:
@@ -269,16 +200,21 @@ def _parts(
     flags += [*small.flags(name), *["-DBURN_STATIC"] * is_static] if is_whole else []
     own, linking = customs.objects(made, chain, scratch)
     made_of = [*code, *chain.compile(sources, scratch, flags), *own]
-    return _Parts(interface, artefact, weights, file, made_of, chain, smaller, linking, is_whole)
+    version = artefact.burn_version
 
+    def texts(library: str) -> list[tuple[str, str]]:
+        headers = [
+            (f"{name}.h", header.header(interface, version)),
+            (f"{name}.hpp", header.cpp_header(interface, version)),
+        ]
+        return [*headers, *beside.files(interface, library, options.linked, not is_static, file, version)]
 
-def _weights_file(parts: _Parts, folder: Path) -> list[Path]:
-    if not parts.file:
-        return []
-    with files.whole(folder / parts.file) as file:
-        for chunk in stored.chunks(parts.weights):
-            file.write(chunk)
-    return [folder / parts.file]
+    runtime = partial(native_runtime.objects, chain, command=is_command, gpus=bool(options.gpus), told=smaller)
+    whole = is_whole and not is_command  # the runtime is a part of the model's own file
+    verbs = [function.verb for function in header.functions(interface)]
+    return outputs.Parts(
+        name, verbs, weights, file, made_of, chain, linking, partial(nullcontext, []) if whole else runtime, texts
+    )
 
 
 # ---- other outputs ---------------------------------------------------------------------------------------------------

@@ -6,23 +6,21 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from burn import toolchain
-from burn.deploy import beside, customs, native_runtime, tables, train_interface, wasm
+from burn.deploy import beside, customs, native_runtime, outputs, tables, train_interface, wasm
 from burn.deploy import weights as stored
-from burn.deploy.embedded import embedded
 from burn.deploy.interface import Interface, Parameter, model_name
 from burn.deploy.linking import (
-    MOST_EMBEDDED,
     called,
     code_of,
     compiled,
     entry_name,
     merged,
-    placed,
     refuse_python,
     written,
 )
@@ -32,13 +30,23 @@ from burn.deploy.train_interface import TrainInterface
 from burn.deploy.training import Part, Training
 from burn.deploy.weights import Weights
 from burn.errors import CompileError, Problem
-from burn.runtime import _native, files
+from burn.runtime import _native
 from burn.runtime.artefact import Artefact, Constant
 from burn.toolchain import Toolchain
 
 NATIVE = native_runtime.OWN / "train"
-LIBRARY = ("checkpoint.c", "json.c", "train.c")
-"""The sources of a library besides the runtime's, in native/train."""
+LIBRARY = ("checkpoint_content.c", "checkpoint_read.c", "checkpoint_sums.c", "checkpoint_write.c", "json.c", "train.c")
+"""The sources of a training besides the runtime's, in native/train. Libraries and commands have `FILES` too, and commands
+`COMMAND`."""
+FILES = ("checkpoint_file.c",)
+COMMAND = (
+    "command_epochs.c",
+    "command_main.c",
+    "command_options.c",
+    "command_order.c",
+    "command_predict.c",
+    "command_rows.c",
+)
 
 _COMMON = ("crc32.c", "files.c")
 _COMMAND = ("command.c", "npz.c", "inflate.c")
@@ -62,57 +70,30 @@ def build(kind: str, training: Training, output: Path, options: Options) -> list
     return KINDS[kind](training, output, options)
 
 
-@dataclass(frozen=True)
-class _Parts:
-    """The parts of a binary besides the runtime."""
-
-    interface: TrainInterface
-    weights: Weights
-    file: str  # of the weights, or ""
-    objects: list[Path]
-    chain: Toolchain
-    linking: list[str]
-    version: str
-
-
 def _exe(training: Training, output: Path, options: Options) -> list[Path]:
-    if options.platform.program is None:
-        raise CompileError(f"there are no executables on {options.platform.name}", ["--emit wasm"])
-    with tempfile.TemporaryDirectory() as scratch:
-        parts = _parts(training, output, options, Path(scratch), is_command=True, has_rows=True)
-        more = [*(NATIVE / name for name in (*LIBRARY, "main.c")), *_own(*_COMMON, *_COMMAND)]
-        with _runtime(parts, options, more) as runtime:
-            made = Path(scratch) / "program"
-            parts.chain.program([*parts.objects, *runtime], made, parts.linking)
-            return [placed(made, output), *_weights_file(parts, output.parent)]
+    return outputs.command(partial(_parts, training, output, options, "command"), output, options)
 
 
 def _shared(training: Training, output: Path, options: Options) -> list[Path]:
-    def link(parts: _Parts, runtime: Sequence[Path], made: Path) -> None:
-        exports = [f"{parts.interface.name}_{f.verb}" for f in train_interface.functions(parts.interface)]
-        parts.chain.shared([*parts.objects, *runtime], made, exports, parts.linking)
-
-    return _library(training, output, options, options.platform.shared, link)
+    return outputs.shared(partial(_parts, training, output, options, "shared"), output, options)
 
 
 def _static(training: Training, output: Path, options: Options) -> list[Path]:
-    def archive(parts: _Parts, runtime: Sequence[Path], made: Path) -> None:
-        parts.chain.archive([*parts.objects, *runtime], made)
-
-    return _library(training, output, options, options.platform.static, archive)
+    return outputs.static(partial(_parts, training, output, options, "static"), output, options)
 
 
 def _wasm(training: Training, output: Path, options: Options) -> list[Path]:
     """An npm package: a module with the initial weights, and an ES module that loads it."""
     if options.platform.architecture != "wasm32" or toolchain.find(options.platform).platform.name != "wasm32":
         raise CompileError(f"there are no modules that train for {options.platform.name}", ["--target wasm32"])
-    with tempfile.TemporaryDirectory() as scratch:
-        parts = _parts(training, output, replace(options, beside=False), Path(scratch), is_command=True)
-        made = Path(scratch) / "model.wasm"
-        with _runtime(parts, options, [*(NATIVE / n for n in (*LIBRARY, "module.c")), *_own("crc32.c")]) as runtime:
-            parts.chain.module([*parts.objects, *runtime], made)
-        module = made.read_bytes()
-    step, predict = parts.interface.step, parts.interface.predict
+    with tempfile.TemporaryDirectory() as folder:
+        scratch = Path(folder)
+        made = _compiled(training, output, replace(options, beside=False), "module", scratch)
+        sources = [*(NATIVE / name for name in (*LIBRARY, "module.c")), *_own("crc32.c")]
+        with _runtime(made.chain, options, sources) as runtime:
+            made.chain.module([*made.objects, *runtime], scratch / "model.wasm")
+        module = (scratch / "model.wasm").read_bytes()
+    step, predict = made.interface.step, made.interface.predict
     about = {
         "step": {"inputs": _specs(step.inputs), "outputs": _specs(step.outputs)},
         "predict": predict and {"inputs": _specs(predict.inputs), "outputs": _specs(predict.outputs)},
@@ -122,8 +103,8 @@ def _wasm(training: Training, output: Path, options: Options) -> list[Path]:
     output.mkdir(parents=True, exist_ok=True)
     files_ = [
         ("index.js", wasm.script(NATIVE / "index.js", about).encode()),
-        ("index.d.ts", train_interface.typescript(parts.interface).encode()),
-        ("package.json", wasm.package_json(parts.interface.name, parts.version, []).encode()),
+        ("index.d.ts", train_interface.typescript(made.interface).encode()),
+        ("package.json", wasm.package_json(made.interface.name, made.version, []).encode()),
         ("model.wasm", module),
     ]
     return [path for name, data in files_ for path in written(output / name, data)]
@@ -141,53 +122,58 @@ KINDS: dict[str, Callable[[Training, Path, Options], list[Path]]] = {
 }
 
 
-def _library(
-    training: Training,
-    output: Path,
-    options: Options,
-    pattern: str | None,
-    link: Callable[[_Parts, Sequence[Path], Path], None],
-) -> list[Path]:
-    """A folder with a library, its header and what goes with it."""
-    if pattern is None:
-        raise CompileError(f"there are no such libraries on {options.platform.name}")
-    with tempfile.TemporaryDirectory() as scratch:
-        parts = _parts(training, output, options, Path(scratch))
-        name = parts.interface.name
-        library = pattern.format(name)
-        with _runtime(parts, options, [*(NATIVE / n for n in LIBRARY), *_own(*_COMMON)]) as runtime:
-            link(parts, runtime, Path(scratch) / library)
-        shared = pattern == options.platform.shared
-        texts = [
-            (f"{name}.h", train_interface.text_of_header(parts.interface, parts.version)),
-            ("main.c", beside.training_example(parts.interface, parts.file)),
-            ("CMakeLists.txt", beside.cmake(name, library, options.linked, shared)),
-            (f"{name}.pc", beside.pkg_config(name, options.linked, shared, parts.version)),
-        ]
-        output.mkdir(parents=True, exist_ok=True)
-        made = [placed(Path(scratch) / library, output / library), *_weights_file(parts, output)]
-        return [*made, *(path for file, text in texts for path in written(output / file, text.encode()))]
-
-
 def _own(*names: str) -> list[Path]:
     return [native_runtime.OWN / name for name in names]
 
 
 @contextmanager
-def _runtime(parts: _Parts, options: Options, more: Sequence[Path]) -> Iterator[list[Path]]:
+def _runtime(chain: Toolchain, options: Options, more: Sequence[Path]) -> Iterator[list[Path]]:
     """The objects of the runtime, which models without training also have, and of the training."""
-    told = parts.chain.smallest if options.small else ()
+    told = chain.smallest if options.small else ()
     with (
-        native_runtime.objects(parts.chain, told=told) as runtime,
-        native_runtime.compiled(parts.chain, more, (*told, f"-I{NATIVE}")) as own,
+        native_runtime.objects(chain, told=told) as runtime,
+        native_runtime.compiled(chain, more, (*told, f"-I{NATIVE}")) as own,
     ):
         yield [*own, *runtime]
 
 
-def _parts(
-    training: Training, output: Path, options: Options, scratch: Path, is_command: bool = False, has_rows: bool = False
-) -> _Parts:
-    """is_command: a program's or a module's, without a header. has_rows: it makes batches of arrays."""
+def _parts(training: Training, output: Path, options: Options, form: str, scratch: Path) -> outputs.Parts:
+    """form: "command", "shared" or "static"."""
+    made = _compiled(training, output, options, form, scratch)
+    interface, file, name = made.interface, made.file, made.interface.name
+
+    def texts(library: str) -> list[tuple[str, str]]:
+        is_shared = form == "shared"
+        return [
+            (f"{name}.h", train_interface.text_of_header(interface, made.version)),
+            ("main.c", beside.training_example(interface, file)),
+            ("CMakeLists.txt", beside.cmake(name, library, options.linked, is_shared)),
+            (f"{name}.pc", beside.pkg_config(name, options.linked, is_shared, made.version)),
+        ]
+
+    of_command = [*(NATIVE / file for file in COMMAND), *_own(*_COMMAND)] if form == "command" else []
+    sources = [*(NATIVE / file for file in (*LIBRARY, *FILES)), *_own(*_COMMON), *of_command]
+    verbs = [function.verb for function in train_interface.functions(interface)]
+    runtime = partial(_runtime, made.chain, options, sources)
+    return outputs.Parts(name, verbs, made.weights, file, made.objects, made.chain, made.linking, runtime, texts)
+
+
+@dataclass(frozen=True)
+class _Compiled:
+    """A training's own objects, without the runtime."""
+
+    interface: TrainInterface
+    weights: Weights
+    file: str  # of the weights, or ""
+    objects: list[Path]
+    chain: Toolchain
+    linking: list[str]
+    version: str
+
+
+def _compiled(training: Training, output: Path, options: Options, form: str, scratch: Path) -> _Compiled:
+    """form: "command", which makes batches of arrays, "module", "shared" or "static"."""
+    is_command = form in ("command", "module")  # without a header
     chain = toolchain.find(options.linked)  # before the work, as it may not be there
     name = model_name(options.name or output.stem)
     as_text = options.as_text or (options.small and chain.takes_triple)
@@ -198,7 +184,7 @@ def _parts(
     }
     interfaces = {verb: _interface(name, made[verb][-1], part) for verb, part in sources.items()}
     interface = TrainInterface(name, interfaces["step"], interfaces.get("predict"))
-    rows = train_interface.rows_of(interface) if has_rows else None
+    rows = train_interface.rows_of(interface) if form == "command" else None
     everything = [artefact for found in made.values() for artefact in found]
     for artefact in everything:
         refuse_python(called(artefact))
@@ -238,16 +224,12 @@ def _parts(
     for path, text in ((scratch / file_name, text) for file_name, text in texts):
         path.write_text(text)
         paths.append(path)
-    if weights.bytes and not file:
-        if weights.bytes > MOST_EMBEDDED:
-            what = f"weights of {weights.bytes} bytes do not fit into a binary"
-            raise CompileError(f"{name} cannot be linked", [Problem(what, hint="--weights file leaves them beside it")])
-        paths.append(embedded(f"{name}_weights", stored.chunks(weights), options.platform, scratch))
+    paths += outputs.weights_source(name, weights, file, options.platform, scratch)
     visible = f'-D{name.upper()}_API=__attribute__((visibility("default")))'
     flags = [*native_runtime.flags(), f"-I{NATIVE}", visible, *["-DBURN_PROGRAM"] * is_command]
     flags += chain.smallest if options.small else ()
     own, linking = customs.objects(everything, chain, scratch)
-    return _Parts(
+    return _Compiled(
         interface, weights, file, [*code, *chain.compile(paths, scratch, flags), *own], chain, linking, version
     )
 
@@ -257,12 +239,3 @@ def _interface(name: str, artefact: Artefact, part: Part) -> Interface:
     signature = artefact.signature
     visible = replace(signature, inputs=signature.inputs[: part.inputs], outputs=signature.outputs[: part.outputs])
     return Interface.of(name, visible)
-
-
-def _weights_file(parts: _Parts, folder: Path) -> list[Path]:
-    if not parts.file:
-        return []
-    with files.whole(folder / parts.file) as file:
-        for chunk in stored.chunks(parts.weights):
-            file.write(chunk)
-    return [folder / parts.file]

@@ -143,11 +143,11 @@ class Averaged(Optimizer):
             p.assign(mean.weight)
 
     @property
-    def groups(self) -> list[Group]:  # type: ignore[override]
+    def groups(self) -> list[Group]:
         return self.optimizer.groups
 
     @property
-    def steps(self) -> Buffer:  # type: ignore[override]
+    def steps(self) -> Buffer:
         return self.optimizer.steps
 
     @property

@@ -94,10 +94,10 @@ class Optimizer:
         self._known: dict[str, Parameter] = {}  # those that have state, frozen or not
         self._parameters: dict[str, Parameter] = {}
         self.state: dict[str, dict[str, Buffer]] = {}
-        self.steps = _buffer("steps", np.zeros((), np.int64))
+        self._steps = _buffer("steps", np.zeros((), np.int64))
         self._counts: dict[str, Buffer] = {}  # by path, how many steps moved it; one buffer for those that agree
         everything = [path for path, p in model.named_parameters(buffers=False) if p.dtype in FLOATS]
-        self.groups = self._grouped({"lr": lr, **options}, groups, everything)
+        self._groups = self._grouped({"lr": lr, **options}, groups, everything)
         trained = [p for p in model.parameters() if p.trainable and p.dtype in FLOATS]
         if not trained:
             raise TypeMismatch(
@@ -106,6 +106,16 @@ class Optimizer:
         for p in trained:
             p.mover = self._reference
         self.follow()
+
+    @property
+    def groups(self) -> list[Group]:
+        """Parameters with the same options."""
+        return self._groups
+
+    @property
+    def steps(self) -> Buffer:
+        """The number of steps made, int64[]."""
+        return self._steps
 
     @property
     def parameters(self) -> dict[str, Parameter]:

@@ -106,11 +106,11 @@ class Combined(Optimizer):
             member.update(share, only_if)
 
     @property
-    def groups(self) -> list[Group]:  # type: ignore[override]
+    def groups(self) -> list[Group]:
         return [group for member in self.members for group in member.groups]
 
     @property
-    def steps(self) -> Buffer:  # type: ignore[override]
+    def steps(self) -> Buffer:
         return self.members[0].steps
 
     def named_buffers(self) -> dict[str, Buffer]:

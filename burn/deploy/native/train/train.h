@@ -62,7 +62,7 @@ int32_t burn_trainer_write(burn_trainer *trainer, const char *name, const void *
 /* The largest number of steps, epochs and batches: sums of two do not overflow. */
 #define BURN_MOST_COUNT (INT64_MAX / 2)
 
-/* ---- checkpoint.c ------------------------------------------------------------------------------------------------ */
+/* ---- checkpoint_*.c ---------------------------------------------------------------------------------------------- */
 /* Receives a checkpoint piece by piece; 0: it cannot take more. */
 typedef int (*burn_sink)(void *context, const void *data, size_t bytes);
 
@@ -84,7 +84,7 @@ void burn_trainer_set_position(burn_trainer *trainer, const burn_position *posit
 /* The loaded or last given position. data is JSON or NULL, and valid until the next call. */
 burn_position burn_trainer_position(burn_trainer *trainer);
 
-/* ---- shared by train.c and checkpoint.c ---------------------------------------------------------------------------- */
+/* ---- shared by train.c and checkpoints ---------------------------------------------------------------------------- */
 typedef struct burn_trainer_content {
     const burn_trainer_facts *facts;
     void **states;

@@ -1,254 +1,11 @@
-/* Checkpoints in Python's format (burn/train/checkpoints.py): safetensors, with the content besides tensors as JSON and checksums in
- * the metadata.
+/* Reads a checkpoint.
  *
  * A file is checked as a whole before any of the state changes. Tensors of other parts of a training ("metrics.loss") are left alone.
  * A file of weights alone, without the metadata of a training, gives the model's parameters. */
-#include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "crc32.h"
-#include "json.h"
-#include "train.h"
-#ifndef __wasm__
-#include "files.h"
-#endif
-
-#define KEY "burn.train"
-#define CHECKSUMS "burn.train.checksums"
-#define PARTS "burn.train.parts"
-#define PRODUCER "burn-mlir"
-#define MODEL "model."
-
-enum { HEAD = 8, ALIGNED = 64, MOST_HEADER = 100000000, LARGEST_ITEM = 16 };
-
-static int32_t no_memory(void) { return burn_model_fail(BURN_E_OUT_OF_MEMORY, "out of memory"); }
-
-/* ---- the content besides tensors --------------------------------------------------------------------------------- */
-
-typedef struct replacement {
-    const char *key;
-    const char *value; /* JSON */
-} replacement;
-
-/* An object with other values for some keys, which are added if they are not there. A value of NULL takes a key away. */
-static void replace(burn_text *out, const char *object, const replacement *with, size_t count) {
-    burn_member member;
-    uint64_t done = 0;
-    const char *comma = "";
-    burn_text_add(out, "{");
-    for (const char *at = object; burn_json_next(&at, &member) > 0;) {
-        const char *value = member.value;
-        size_t bytes = (size_t)(member.value_end - member.value);
-        for (size_t i = 0; i < count; i++)
-            if (burn_json_is(member.key, member.key_end, with[i].key)) {
-                done |= UINT64_C(1) << i;
-                value = with[i].value;
-                bytes = value ? strlen(value) : 0;
-            }
-        if (!value)
-            continue;
-        burn_text_add(out, "%s", comma);
-        burn_text_bytes(out, member.key, (size_t)(member.key_end - member.key));
-        burn_text_add(out, ": ");
-        burn_text_bytes(out, value, bytes);
-        comma = ", ";
-    }
-    for (size_t i = 0; i < count; i++)
-        if (!(done >> i & 1) && with[i].value) {
-            burn_text_add(out, "%s\"%s\": %s", comma, with[i].key, with[i].value);
-            comma = ", ";
-        }
-    burn_text_add(out, "}");
-}
-
-/* The text of a member's value, or an empty one. */
-static burn_member member_of(const char *object, const char *key) {
-    burn_member member;
-    for (const char *at = object; burn_json_next(&at, &member) > 0;)
-        if (burn_json_is(member.key, member.key_end, key))
-            return member;
-    return (burn_member){NULL, NULL, "", NULL};
-}
-
-static int number_of(const char *object, const char *key, uint64_t *number) {
-    burn_member member = member_of(object, key);
-    return member.key && burn_json_number(member.value, member.value_end, number);
-}
-
-static const char *facts_of(const burn_trainer_content *content) {
-    return *content->checkpoint ? *content->checkpoint : content->facts->checkpoint;
-}
-
-/* A position between epochs without any data, as of a training that has just begun (burn/train/states.py). */
-static const replacement UNKNOWN[] = {{"epoch", "1"}, {"batch", "0"},  {"trained", "false"}, {"data", NULL},
-                                      {"others", NULL}, {"valid", NULL}, {"history", "[]"},   {"ends", "[]"}};
-
-enum { UNKNOWNS = sizeof UNKNOWN / sizeof *UNKNOWN };
-
-static int is_known(const burn_trainer_content *content) { return *content->positioned == *content->steps; }
-
-void burn_trainer_set_position(burn_trainer *trainer, const burn_position *position) {
-    char epoch[24], batch[24];
-    burn_text text = {0};
-    burn_trainer_content content = burn_trainer_lock(trainer);
-    snprintf(epoch, sizeof epoch, "%lld", (long long)(position ? position->epoch : 1));
-    snprintf(batch, sizeof batch, "%lld", (long long)(position ? position->batch : 0));
-    const replacement with[] = {
-        {"epoch", epoch}, {"batch", batch}, {"trained", "false"}, {"data", position ? position->data : NULL}};
-    if (position)
-        replace(&text, facts_of(&content), with, sizeof with / sizeof *with);
-    else
-        replace(&text, facts_of(&content), UNKNOWN, UNKNOWNS);
-    if (text.failed)
-        free(text.data); /* a checkpoint has no position then */
-    else {
-        free(*content.checkpoint);
-        *content.checkpoint = text.data;
-    }
-    *content.positioned = position && !text.failed ? *content.steps : -1;
-    burn_trainer_unlock(trainer);
-}
-
-burn_position burn_trainer_position(burn_trainer *trainer) {
-    static _Thread_local char data[512];
-    burn_trainer_content content = burn_trainer_lock(trainer);
-    uint64_t epoch = 1, batch = 0;
-    number_of(facts_of(&content), "epoch", &epoch);
-    number_of(facts_of(&content), "batch", &batch);
-    burn_member found = member_of(facts_of(&content), "data");
-    size_t bytes = found.key ? (size_t)(found.value_end - found.value) : 0;
-    const int fits = found.key && bytes < sizeof data && *found.value == '{', known = is_known(&content);
-    if (fits) {
-        memcpy(data, found.value, bytes);
-        data[bytes] = 0;
-    }
-    burn_trainer_unlock(trainer);
-    return (burn_position){(int64_t)epoch, (int64_t)batch, fits ? data : NULL, known};
-}
-
-/* ---- checksums --------------------------------------------------------------------------------------------------- */
-
-typedef struct text_of {
-    char *key, *value;
-} text_of;
-
-static int by_key(const void *a, const void *b) { return strcmp(((const text_of *)a)->key, ((const text_of *)b)->key); }
-
-/* Of all metadata but the checksums, sorted by key: the CRC-32 of them as Python's json.dumps writes a list of pairs. */
-static int metadata_checksum(text_of *texts, size_t count, uint32_t *crc) {
-    burn_text text = {0};
-    qsort(texts, count, sizeof *texts, by_key);
-    burn_text_add(&text, "[");
-    for (size_t i = 0; i < count; i++) {
-        burn_text_add(&text, i ? ", [" : "[");
-        burn_text_string(&text, texts[i].key, 1);
-        burn_text_add(&text, ", ");
-        burn_text_string(&text, texts[i].value, 1);
-        burn_text_add(&text, "]");
-    }
-    burn_text_add(&text, "]");
-    const int ok = !text.failed;
-    *crc = ok ? burn_crc32(0, text.data, (int64_t)text.length) : 0;
-    free(text.data);
-    return ok;
-}
-
-static uint32_t tensor_checksum(const char *name, const burn_state *state, const void *data) {
-    char head[32];
-    uint32_t crc = burn_crc32(0, name, (int64_t)strlen(name));
-    crc = burn_crc32(crc, head, snprintf(head, sizeof head, " %s [", state->dtype));
-    for (int32_t axis = 0; axis < state->rank; axis++)
-        crc = burn_crc32(crc, head,
-                         snprintf(head, sizeof head, "%s%lld", axis ? ", " : "", (long long)state->dims[axis]));
-    crc = burn_crc32(crc, "]", 1);
-    return burn_crc32(crc, data, state->bytes);
-}
-
-/* ---- writing ----------------------------------------------------------------------------------------------------- */
-
-/* The header of a checkpoint, with its length in front. */
-static int header(const burn_trainer_content *content, burn_text *out) {
-    const burn_trainer_facts *facts = content->facts;
-    burn_text text = {0}, here = {0}, checksums = {0};
-    char steps[24], random[64];
-    snprintf(steps, sizeof steps, "%lld", (long long)*content->steps);
-    snprintf(random, sizeof random, "[%llu, %llu]", (unsigned long long)*content->seed, (unsigned long long)*content->draws);
-    const replacement with[] = {{"step", steps}, {"random", random}};
-    if (!is_known(content)) /* the position of a checkpoint is that of its steps */
-        replace(&here, facts_of(content), UNKNOWN, UNKNOWNS);
-    if (!here.failed)
-        replace(&text, here.data ? here.data : facts_of(content), with, sizeof with / sizeof *with);
-    text_of texts[] = {{KEY, text.data}, {"producer", PRODUCER}};
-    uint32_t crc = 0;
-    if (here.failed || text.failed || !metadata_checksum(texts, 2, &crc))
-        goto end;
-    burn_text_add(&checksums, "{\"%s\": %lu", KEY, (unsigned long)crc);
-    for (int64_t i = 0; i < facts->name_count; i++) {
-        const burn_state_name *name = &facts->names[i];
-        burn_text_add(&checksums, ", ");
-        burn_text_string(&checksums, name->name, 1);
-        crc = tensor_checksum(name->name, &facts->states[name->state], content->states[name->state]);
-        burn_text_add(&checksums, ": %lu", (unsigned long)crc);
-    }
-    burn_text_add(&checksums, "}");
-    if (checksums.failed)
-        goto end;
-    burn_text_bytes(out, "\0\0\0\0\0\0\0", HEAD);
-    burn_text_add(out, "{\"__metadata__\":{\"producer\":\"%s\",\"%s\":", PRODUCER, KEY);
-    burn_text_string(out, text.data, 1);
-    burn_text_add(out, ",\"%s\":", CHECKSUMS);
-    burn_text_string(out, checksums.data, 1);
-    burn_text_add(out, "}");
-    int64_t at = 0;
-    for (int32_t item = LARGEST_ITEM; item; item /= 2) /* the largest elements first: each tensor is aligned to its own */
-        for (int64_t i = 0; i < facts->name_count; i++) {
-            const burn_state *state = &facts->states[facts->names[i].state];
-            if (state->item != item)
-                continue;
-            burn_text_add(out, ",");
-            burn_text_string(out, facts->names[i].name, 1);
-            burn_text_add(out, ":{\"dtype\":\"%s\",\"shape\":[", state->code);
-            for (int32_t axis = 0; axis < state->rank; axis++)
-                burn_text_add(out, "%s%lld", axis ? "," : "", (long long)state->dims[axis]);
-            burn_text_add(out, "],\"data_offsets\":[%lld,%lld]}", (long long)at, (long long)(at + state->bytes));
-            at += state->bytes;
-        }
-    burn_text_add(out, "}");
-    while (!out->failed && out->length % ALIGNED)
-        burn_text_add(out, " ");
-    for (int byte = 0; byte < HEAD && !out->failed; byte++)
-        out->data[byte] = (char)((out->length - HEAD) >> 8 * byte & 0xff);
-end:
-    out->failed |= here.failed | text.failed | checksums.failed | !checksums.data;
-    free(here.data);
-    free(text.data);
-    free(checksums.data);
-    return !out->failed;
-}
-
-int32_t burn_trainer_save_to(burn_trainer *trainer, burn_sink sink, void *context) {
-    if (!trainer)
-        return burn_model_fail(BURN_E_ARGUMENT, "there is no trainer: a null pointer");
-    burn_trainer_content content = burn_trainer_lock(trainer);
-    const burn_trainer_facts *facts = content.facts;
-    burn_text text = {0};
-    int ok = header(&content, &text), written = ok && sink(context, text.data, text.length);
-    for (int32_t item = LARGEST_ITEM; item; item /= 2)
-        for (int64_t i = 0; i < facts->name_count && written; i++) {
-            const burn_state *state = &facts->states[facts->names[i].state];
-            if (state->item == item && state->bytes)
-                written = sink(context, content.states[facts->names[i].state], (size_t)state->bytes);
-        }
-    free(text.data);
-    burn_trainer_unlock(trainer);
-    if (!ok)
-        return no_memory();
-    return written ? BURN_DONE : burn_model_fail(BURN_E_CHECKPOINT, "the checkpoint cannot be written");
-}
-
-/* ---- reading ----------------------------------------------------------------------------------------------------- */
+#include "checkpoint.h"
 
 typedef struct reading {
     const burn_trainer_content *content;
@@ -271,7 +28,7 @@ static int32_t wrong(const reading *r, const char *text) {
 static int32_t damaged(const reading *r) { return wrong(r, "it is damaged, or no safetensors file"); }
 
 /* Takes over a key and its text of the metadata, or leaves NULL for what it does not take. */
-static int32_t add_text(reading *r, text_of *given, text_of **texts, size_t *count, size_t *room) {
+static int32_t add_text(reading *r, burn_text_of *given, burn_text_of **texts, size_t *count, size_t *room) {
     if (strcmp(given->key, PARTS) == 0)
         return wrong(r, "its tensors are divided over the files of several processes; burn.train reads it");
     if (strcmp(given->key, "burn.dtypes") == 0)
@@ -284,36 +41,36 @@ static int32_t add_text(reading *r, text_of *given, text_of **texts, size_t *cou
         return BURN_DONE;
     }
     if (*count == *room) {
-        text_of *more = realloc(*texts, (2 * *room + 4) * sizeof **texts);
+        burn_text_of *more = realloc(*texts, (2 * *room + 4) * sizeof **texts);
         if (!more)
-            return no_memory();
+            return burn_no_memory();
         *texts = more;
         *room = 2 * *room + 4;
     }
     (*texts)[(*count)++] = *given;
-    *given = (text_of){NULL, NULL};
+    *given = (burn_text_of){NULL, NULL};
     return BURN_DONE;
 }
 
 static int32_t read_metadata(reading *r, const char *object) {
-    text_of *texts = NULL;
+    burn_text_of *texts = NULL;
     size_t count = 0, room = 0;
     burn_member member;
     int32_t code = BURN_DONE;
     int state = 1;
     for (const char *at = object; code == BURN_DONE && (state = burn_json_next(&at, &member)) > 0;) {
-        text_of given = {NULL, NULL};
+        burn_text_of given = {NULL, NULL};
         int made = burn_json_string(member.key, member.key_end, &given.key);
         if (made > 0)
             made = burn_json_string(member.value, member.value_end, &given.value);
-        code = made < 0 ? no_memory() : !made ? damaged(r) : add_text(r, &given, &texts, &count, &room);
+        code = made < 0 ? burn_no_memory() : !made ? damaged(r) : add_text(r, &given, &texts, &count, &room);
         free(given.key);
         free(given.value);
     }
     if (code == BURN_DONE && state < 0)
         code = damaged(r);
-    if (code == BURN_DONE && count && !metadata_checksum(texts, count, &r->crc)) /* which sorts them */
-        code = no_memory();
+    if (code == BURN_DONE && count && !burn_metadata_checksum(texts, count, &r->crc)) /* which sorts them */
+        code = burn_no_memory();
     for (size_t i = 0; i < count; i++) {
         if (code == BURN_DONE && i && strcmp(texts[i].key, texts[i - 1].key) == 0)
             code = damaged(r); /* twice */
@@ -337,8 +94,8 @@ static int entry(const reading *r, const burn_member *member, const burn_state *
                  const unsigned char **data, int64_t *bytes) {
     burn_member item;
     uint64_t ends[2] = {0, 0}, size;
-    burn_member dtype = member_of(member->value, "dtype"), shape = member_of(member->value, "shape");
-    burn_member offsets = member_of(member->value, "data_offsets");
+    burn_member dtype = burn_content_member(member->value, "dtype"), shape = burn_content_member(member->value, "shape");
+    burn_member offsets = burn_content_member(member->value, "data_offsets");
     if (!dtype.key || !shape.key || !offsets.key)
         return 0;
     int count = 0, rank = 0;
@@ -396,7 +153,7 @@ static int is_unknown_tensor(const reading *r, const char *name) {
 static int32_t unknown_tensor(const reading *r, const char *name) {
     burn_text text = {0};
     burn_text_string(&text, name, 1); /* a damaged name may hold any bytes */
-    int32_t code = text.failed ? no_memory()
+    int32_t code = text.failed ? burn_no_memory()
                                : burn_model_fail(BURN_E_CHECKPOINT,
                                                  "%s: the tensor %s is of another training: there is no such tensor here",
                                                  r->what, text.data);
@@ -420,12 +177,12 @@ static int32_t read_entries(reading *r) {
         char *name = NULL;
         const int made = burn_json_string(member.key, member.key_end, &name);
         if (made <= 0)
-            return made ? no_memory() : damaged(r);
+            return made ? burn_no_memory() : damaged(r);
         burn_text full = {0};
         burn_text_add(&full, "%s%s", r->facts ? "" : MODEL, name);
         free(name);
         if (full.failed)
-            return no_memory();
+            return burn_no_memory();
         int64_t found = index_of(r, full.data), steps = -1;
         const burn_state *known = found < 0 ? NULL : &facts->states[facts->names[found].state];
         int32_t code = BURN_DONE;
@@ -437,7 +194,7 @@ static int32_t read_entries(reading *r) {
         else if (known)
             r->found[found] = data;
         else if ((steps = steps_of_count(r, full.data, bytes)) == -2)
-            code = no_memory();
+            code = burn_no_memory();
         else if (steps >= 0 && r->separate_counts[steps] && memcmp(r->separate_counts[steps], data, (size_t)bytes) != 0)
             code = wrong(r, separate);
         else if (steps >= 0)
@@ -478,7 +235,7 @@ static int32_t verify_tensors(const reading *r) {
     const burn_trainer_facts *facts = r->content->facts;
     unsigned char *seen = calloc((size_t)facts->name_count + 1, sizeof *seen);
     burn_member member;
-    int32_t code = seen ? BURN_DONE : no_memory();
+    int32_t code = seen ? BURN_DONE : burn_no_memory();
     int64_t wrong_one = -1;
     int state = 1;
     for (const char *at = r->checksums; code == BURN_DONE && wrong_one < 0 && (state = burn_json_next(&at, &member)) > 0;) {
@@ -488,12 +245,12 @@ static int32_t verify_tensors(const reading *r) {
         const int64_t i = made > 0 ? index_of(r, name) : -1;
         free(name);
         if (made <= 0)
-            code = made ? no_memory() : damaged(r);
+            code = made ? burn_no_memory() : damaged(r);
         else if (i >= 0) {
             const burn_state_name *known = &facts->names[i];
             seen[i] = 1;
             if (!burn_json_number(member.value, member.value_end, &sum) ||
-                sum != tensor_checksum(known->name, &facts->states[known->state], r->found[i]))
+                sum != burn_tensor_checksum(known->name, &facts->states[known->state], r->found[i]))
                 wrong_one = i;
         }
     }
@@ -512,21 +269,21 @@ static int32_t verify_tensors(const reading *r) {
 static int32_t verify(const reading *r) {
     static const char *const counts[] = {"step", "epoch", "batch"};
     uint64_t sum = 0, format = 0, count = 0;
-    if (!number_of(r->facts, "format", &format) || format < 1 || format > 2)
+    if (!burn_content_number(r->facts, "format", &format) || format < 1 || format > 2)
         return wrong(r, "it is a checkpoint of another version of burn");
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
-        if (!number_of(r->facts, counts[i], &count) || count > BURN_MOST_COUNT)
+        if (!burn_content_number(r->facts, counts[i], &count) || count > BURN_MOST_COUNT)
             return damaged(r);
     if (!r->checksums)
         return format == 1 ? BURN_DONE : damaged(r);
-    if (!number_of(r->checksums, KEY, &sum) || sum != r->crc)
+    if (!burn_content_number(r->checksums, KEY, &sum) || sum != r->crc)
         return damaged(r);
     return verify_tensors(r);
 }
 
 /* Which parameters are frozen is part of the program. */
 static int32_t same_frozen(const reading *r) {
-    burn_member own = member_of(r->content->facts->checkpoint, "frozen"), given = member_of(r->facts, "frozen");
+    burn_member own = burn_content_member(r->content->facts->checkpoint, "frozen"), given = burn_content_member(r->facts, "frozen");
     size_t bytes = own.key ? (size_t)(own.value_end - own.value) : 0;
     if (own.key && given.key &&
         ((size_t)(given.value_end - given.value) != bytes || memcmp(own.value, given.value, bytes) != 0))
@@ -545,9 +302,9 @@ static void take(reading *r) {
     *content->positioned = -1;
     if (!r->facts)
         return;
-    burn_member random = member_of(r->facts, "random"), item;
+    burn_member random = burn_content_member(r->facts, "random"), item;
     uint64_t steps = 0, words[2] = {0, 0};
-    if (number_of(r->facts, "step", &steps))
+    if (burn_content_number(r->facts, "step", &steps))
         *content->steps = (int64_t)steps;
     *content->positioned = *content->steps;
     int count = 0;
@@ -575,7 +332,7 @@ static int32_t read_checkpoint(reading *r, const unsigned char *data, int64_t by
     r->separate_counts = calloc(names + 1, sizeof *r->separate_counts);
     r->sorted = calloc(names + 1, sizeof *r->sorted);
     if (!r->head || !r->found || !r->separate_counts || !r->sorted)
-        return no_memory();
+        return burn_no_memory();
     for (size_t i = 0; i < names; i++)
         r->sorted[i] = &facts->names[i];
     qsort((void *)r->sorted, names, sizeof *r->sorted, by_name);
@@ -583,7 +340,7 @@ static int32_t read_checkpoint(reading *r, const unsigned char *data, int64_t by
     r->head[length] = 0;
     r->tensors = data + HEAD + length;
     r->tensor_bytes = bytes - HEAD - (int64_t)length;
-    burn_member metadata = member_of(r->head, "__metadata__");
+    burn_member metadata = burn_content_member(r->head, "__metadata__");
     int32_t code = metadata.key && *metadata.value == '{' ? read_metadata(r, metadata.value) : BURN_DONE;
     if (code == BURN_DONE)
         code = read_entries(r);
@@ -613,50 +370,3 @@ int32_t burn_trainer_load_from(burn_trainer *trainer, const unsigned char *data,
     burn_trainer_unlock(trainer);
     return code;
 }
-
-/* ---- files ------------------------------------------------------------------------------------------------------- */
-
-#ifndef __wasm__
-static int into_file(void *context, const void *data, size_t bytes) {
-    return fwrite(data, 1, bytes, (FILE *)context) == bytes;
-}
-
-int32_t burn_trainer_save(burn_trainer *trainer, const char *path) {
-    burn_new_file file;
-    if (!trainer || !path)
-        return burn_model_fail(BURN_E_ARGUMENT, "there is no trainer, or no path: a null pointer");
-    if (burn_file_begin(&file, path) != 0)
-        return burn_model_fail(BURN_E_CHECKPOINT, "%s: %s", path, strerror(errno));
-    file.durable = 1;
-    int32_t code = burn_trainer_save_to(trainer, into_file, file.stream);
-    if (burn_file_end(&file, code == BURN_DONE) != 0 && code != BURN_E_OUT_OF_MEMORY)
-        return burn_model_fail(BURN_E_CHECKPOINT, "%s: %s", path, strerror(errno));
-    return code;
-}
-
-int32_t burn_trainer_load(burn_trainer *trainer, const char *path) {
-    if (!trainer || !path)
-        return burn_model_fail(BURN_E_ARGUMENT, "there is no trainer, or no path: a null pointer");
-    FILE *file = fopen(path, "rb");
-    if (!file)
-        return burn_model_fail(BURN_E_CHECKPOINT, "%s: %s", path, strerror(errno));
-    size_t room = 1 << 16, used = 0, got;
-    unsigned char *data = malloc(room);
-    while (data && (got = fread(data + used, 1, room - used, file)) > 0) {
-        used += got;
-        if (used == room) {
-            unsigned char *more = room <= SIZE_MAX / 2 ? realloc(data, room *= 2) : NULL;
-            if (!more)
-                free(data);
-            data = more;
-        }
-    }
-    int failed = ferror(file);
-    fclose(file);
-    int32_t code = !data ? no_memory()
-                   : failed ? burn_model_fail(BURN_E_CHECKPOINT, "%s cannot be read", path)
-                            : burn_trainer_load_from(trainer, data, (int64_t)used, path);
-    free(data);
-    return code;
-}
-#endif
