@@ -8,7 +8,8 @@
 machine, unchanged. Each model, number of threads, target and peer is one figure; a new measurement replaces the old one.
 Engines that are not installed or fail, and missing models, are listed and left out. `--target` restricts burn alone; with
 `--seen-as-target` its peers also see such a CPU (older/). Figures are medians over alternating blocks
-(burn/bench/interleave.py: a block begins when no other engine's threads spin any more).
+(burn/bench/interleave.py: a block begins when no other engine's threads spin any more). `--precision bf16` adds figures of
+matmuls in bfloat16, beside OpenVINO with that hint and torch under autocast.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from pages import Tables, heading, page_of
 
 import burn
 from burn.bench.interleave import Plan, bind, interleave
-from burn.bench.peers import PEERS, Run, version
+from burn.bench.peers import PEERS, Run, Where, version
 from burn.bench.report import difference, processor
 from burn.bench.subject import Subject, find
 from burn.codegen.cpu.target import TARGETS, host_target
@@ -61,8 +62,9 @@ MODELS = (
 """The timed models: names of benchmarks/registry.py, at its sizes unless others follow."""
 PEERS_WANTED = ("onnxruntime", "openvino", "torch.compile")
 
-SAME = 1e-3
-"""How far results may be apart, of the largest number: beyond that engines do not compute the same."""
+SAME = {"fp32": 1e-3, "bf16": 6e-2, "fp16": 8e-3}
+"""How far results may be apart, of the largest number: beyond that engines do not compute the same. Both of two results in half
+precision are rounded."""
 OTHERS = 0.05
 """Of the machine: a figure taken while other processes took more is marked."""
 
@@ -82,10 +84,16 @@ class Figure:
     disturbed: bool
     day: str
     machine: str
+    precision: str = "fp32"
 
     @property
     def key(self) -> tuple[str, str, int, str]:
-        return self.model, self.target, self.threads, self.peer
+        return self.model, self.section, self.threads, self.peer
+
+    @property
+    def section(self) -> str:
+        """The target, and the precision if it is not float32."""
+        return self.target if self.precision == "fp32" else f"{self.target} {self.precision}"
 
 
 def subject(text: str) -> Subject:
@@ -103,25 +111,27 @@ def measured(
     plan: Plan,
     machine: str,
     seen: AbstractContextManager[None],
+    precision: str = "fp32",
 ) -> list[Figure]:
     """Peers are loaded inside of `seen`. Raises BurnError where no peer can be asked, or results differ."""
-    runs: dict[str, Run] = {"burn": burn.load(it.path, threads=threads, target=target).run}
+    runs: dict[str, Run] = {"burn": burn.load(it.path, threads=threads, target=target, precision=precision).run}
+    where = Where(precision=precision)
     results = {"burn": runs["burn"](it.feeds)}
     with seen:
         for name in peers:
             peer = PEERS[name]
-            if missing := peer.lacks(it):
+            if missing := peer.lacks(it, where):
                 print(f"{it.label}: no {name}: {missing}", flush=True)
                 continue
             try:
-                run = peer.load(it, threads, None)
+                run = peer.load(it, threads, None, where)
                 results[name], runs[name] = run(it.feeds), run
             except Exception as error:  # whatever an engine says: the others are timed all the same
                 print(f"{it.label}: no {name}: {type(error).__name__}: {error}"[:600], flush=True)
     if len(runs) == 1:
         raise BurnError("there is nothing to compare with", ["install onnxruntime or openvino"])
     for name, result in results.items():
-        if not (apart := difference(results["burn"], result)) <= SAME:
+        if not (apart := difference(results["burn"], result)) <= SAME[precision]:
             raise BurnError(f"the results of {name} differ", [f"by {apart:.1e} of the largest number"])
     taken = interleave({name: (lambda run=run: run(it.feeds)) for name, run in runs.items()}, plan)
     ours = taken.timings["burn"]
@@ -140,6 +150,7 @@ def measured(
             disturbed,
             day,
             machine,
+            precision,
         )
         for name, timing in taken.timings.items()
         if name != "burn"
@@ -150,7 +161,7 @@ def tables(figures: Iterable[Figure]) -> Tables:
     """By target and number of threads, with the geometric mean of the ratios to the fastest peer, and the worst."""
     groups: dict[tuple[str, int], list[Figure]] = {}
     for figure in figures:
-        groups.setdefault((figure.target, figure.threads), []).append(figure)
+        groups.setdefault((figure.section, figure.threads), []).append(figure)
     return {
         (target, threads): "\n\n".join([heading(target, threads), _origin(found), _table(found)])
         for (target, threads), found in groups.items()
@@ -193,7 +204,8 @@ def _row_number(label: str) -> int:
 
 INTRODUCTION = (
     "# burn on the CPU, beside its peers",
-    "Written by `python benchmarks/cpu.py`: float32, one call at a time. Medians of interleaved runs in one process. In "
+    "Written by `python benchmarks/cpu.py`: float32 unless a section says otherwise, one call at a time. "
+    "Medians of interleaved runs in one process. In "
     "brackets is burn's time over that peer's, and in the last column over the fastest peer's: below 1 burn is ahead. "
     "A target (`vnni` is AVX-512 with int8 instructions, `amx` has tile registers) restricts burn; its peers use all "
     "instructions of the CPU. A section names the CPU with the widest target that it supports, and the CPU that peers "
@@ -222,6 +234,7 @@ def main() -> None:
     parser.add_argument("--target", choices=list(TARGETS), help="the CPU that burn compiles for; this one by default")
     parser.add_argument("--seen-as-target", action="store_true", help="let its peers find such a CPU, too")
     parser.add_argument("--peers", default=",".join(PEERS_WANTED), help=f"of {', '.join(PEERS)}")
+    parser.add_argument("--precision", choices=list(SAME), default="fp32", help="of matmuls and convolutions")
     parser.add_argument("--runs", type=int, default=18, help="that are counted, of each engine")
     args = parser.parse_args()
     figures = {figure.key: figure for figure in read(args.figures)}
@@ -243,7 +256,8 @@ def main() -> None:
             try:
                 with seen():  # a file that is not there yet is exported, and PyTorch looks at the CPU once
                     it = subject(name)
-                found = measured(it, args.peers.split(","), threads, target, Plan(runs=args.runs), machine, seen())
+                how = it, args.peers.split(","), threads, target, Plan(runs=args.runs), machine, seen(), args.precision
+                found = measured(*how)
             except Exception as error:  # whatever an engine says: the others are timed all the same
                 print(f"{name}: {type(error).__name__}: {error}"[:600], flush=True)
                 continue

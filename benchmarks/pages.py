@@ -9,7 +9,7 @@ from burn.codegen.cpu.target import TARGETS
 HEADING = "## "
 
 Tables = dict[tuple[str, int], str]
-"""By target and number of threads: Markdown, its heading included."""
+"""By target (with a precision, "amx bf16") and number of threads: Markdown, its heading included."""
 
 
 def heading(target: str, threads: int) -> str:
@@ -27,6 +27,10 @@ def tables_of(page: str) -> Tables:
 
 def page_of(introduction: Sequence[str], tables: Tables, before: str) -> str:
     """With the tables of the page `before` that `tables` does not have."""
-    order = list(TARGETS)
-    found = sorted((tables_of(before) | tables).items(), key=lambda item: (order.index(item[0][0]), -item[0][1]))
+    found = sorted((tables_of(before) | tables).items(), key=lambda item: _order(*item[0]))
     return "\n\n".join([*introduction, *(text for _, text in found)])
+
+
+def _order(section: str, threads: int) -> tuple[int, str, int]:
+    target, _, precision = section.partition(" ")
+    return list(TARGETS).index(target), precision, -threads

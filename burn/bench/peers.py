@@ -1,8 +1,8 @@
 """The engines that can be timed, each behind the same two methods. A row in `PEERS` is all that a new one takes.
 
-Each is asked for the given number of threads, full float32 arithmetic and its own best settings for latency otherwise.
-Options that trade accuracy (OpenVINO picks bfloat16 by itself where the CPU has it) are turned off, so that all compute
-the same thing.
+Each gets the number of threads, float32 arithmetic by default, and otherwise its own best settings for latency. Options that
+trade accuracy are turned off, so that all compute the same: OpenVINO's default on CPUs with bfloat16 instructions is bfloat16.
+In half precision OpenVINO gets that hint, and torch runs under autocast.
 """
 
 from __future__ import annotations
@@ -131,6 +131,9 @@ class OpenVino(FilePeer):
     name = "openvino"
     distribution = "openvino"
 
+    def lacks(self, subject: Subject, where: Where = HOST) -> str:
+        return "it is timed on the CPU only" if not where.is_host else _not_installed(self.distribution)
+
     def load(self, subject: Subject, threads: int, cache: Path | None, where: Where = HOST) -> Run:
         import openvino
 
@@ -139,7 +142,7 @@ class OpenVino(FilePeer):
             "PERFORMANCE_HINT": "LATENCY",
             "INFERENCE_NUM_THREADS": threads,
             "NUM_STREAMS": 1,
-            "INFERENCE_PRECISION_HINT": "f32",
+            "INFERENCE_PRECISION_HINT": {"fp32": "f32", "bf16": "bf16", "fp16": "f16"}[where.precision],
         }
         if cache is not None:
             settings["CACHE_DIR"] = str(cache)

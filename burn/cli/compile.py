@@ -23,6 +23,7 @@ from burn.deploy.interface import model_name
 from burn.deploy.options import Options
 from burn.deploy.report import Report
 from burn.errors import BurnError, Problem
+from burn.options import FULL, PRECISIONS, precision_of
 from burn.runtime.registry import architectures
 from burn.toolchain import platforms
 
@@ -65,6 +66,13 @@ _SHOWN = 4
 )
 @click.option("--exact", is_flag=True, help="sum products as they stand (no Winograd)")
 @click.option(
+    "--precision",
+    type=click.Choice(list(PRECISIONS)),
+    default="fp32",
+    show_default=True,
+    help="of matmuls and convolutions",
+)
+@click.option(
     "--sign", "key", type=click.Path(path_type=Path), help="of a package: an Ed25519 private key (PEM) to sign it with"
 )
 @click.option("--dim", "dims", type=Size(), multiple=True, help="a size to fix; repeatable")
@@ -97,6 +105,7 @@ def main(
     weights: str,
     optimize: str,
     exact: bool,
+    precision: str,
     key: Path | None,
     dims: tuple[tuple[str, int], ...],
     inputs: tuple[tuple[str, str], ...],
@@ -123,7 +132,8 @@ def main(
     first, *also = [platforms.find(one) for one in named if not names_device(one)] or [platforms.find(usual)]
     gpus = tuple(gpu(one) for one in named if names_device(one))
     form = {"beside": weights == "file", "small": optimize == "size", "exact": exact}
-    options = Options(first, cpu, name, features=features, also=tuple(also), key=key, told=told, gpus=gpus, **form)
+    more = {"also": tuple(also), "gpus": gpus, "precision": precision_of(precision)}
+    options = Options(first, cpu, name, features=features, key=key, told=told, **form, **more)
     _check(kind, options, reports)
     _spare([Path(model), *([parameters] if parameters else [])], kind, output, options)
     progress = Progress(2)
@@ -135,6 +145,8 @@ def main(
     else:
         from burn.deploy import trainers
 
+        if precision != "fp32":
+            raise BurnError("--precision is for inference", ["give burn.train.step its own precision"])
         KINDS[kind].check_output(output)
         made = trainers.build(kind, training, output, options)
     report = {
@@ -207,6 +219,8 @@ def _check(kind: str, options: Options, reports: bool) -> None:
         raise click.UsageError("--optimize is for programs that run on a CPU, not for triton")
     if kind == "triton" and options.exact:
         raise click.UsageError("--exact is for programs that run on a CPU, not for triton")
+    if options.precision != FULL and (kind == "wasm" or options.platform.architecture == "thumbv7em"):
+        raise click.UsageError("--precision is for commands, libraries and packages with an operating system")
     if kind != "package" and options.key:
         raise click.UsageError(f"--sign is for packages (--emit package), not for {kind}")
     if kind != "package" and options.also:

@@ -12,7 +12,7 @@ from burn.deploy import objects
 from burn.deploy.gpus import GpuTarget
 from burn.deploy.report import Report
 from burn.errors import CompileError, Problem
-from burn.options import OFF
+from burn.options import FULL, OFF
 from burn.options import Options as CompileOptions
 from burn.runtime.host import features
 from burn.toolchain import platforms
@@ -32,7 +32,7 @@ class Options:
     - `key`: the private key that signs a package.
     - `told`: receives a report.
     - `gpus`: GPU targets; empty for programs without GPU code.
-    - `small`: optimises for size instead of time. `exact`: see `burn.load`."""
+    - `small`: optimises for size instead of time. `exact`, `precision` (the element type): see `burn.load`."""
 
     platform: Platform
     cpu: str | None = None
@@ -45,6 +45,7 @@ class Options:
     gpus: tuple[GpuTarget, ...] = ()
     small: bool = False
     exact: bool = False
+    precision: str = FULL
 
     @property
     def linked(self) -> Platform:
@@ -67,7 +68,8 @@ class Options:
     ) -> CompileOptions:
         """The options of the compilation for one of the CPUs, and for a GPU beside it. as_text: see there; by default as these
         options need it."""
-        made = CompileOptions(target, autotune=OFF, as_text=self.as_text if as_text is None else as_text)
+        text = self.as_text if as_text is None else as_text
+        made = CompileOptions(target, autotune=OFF, as_text=text, precision=self.precision)
         return made if gpu is None else replace(made, device=gpu.device, architecture=gpu.architecture)
 
     def each_platform(self) -> Iterator[Options]:

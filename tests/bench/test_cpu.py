@@ -71,10 +71,11 @@ def test_tables(cpu: ModuleType) -> None:
 def test_a_page_keeps_other_tables(cpu: ModuleType) -> None:
     one = cpu.Figure("minilm", "avx2", 2, "onnxruntime", "1", 0.01, 0.02, 0.5, False, "2026-01-02", "A (avx2)")
     page = cpu.document([one, replace(one, threads=1), replace(one, target="vnni", machine="B (vnni)")])
+    page = cpu.document([replace(one, precision="bf16", machine="C")], page)
     assert cpu.document([], page) == page
     newer = cpu.document([replace(one, burn=0.03, day="2026-01-04")], page)
     titles = [line for line in newer.splitlines() if line.startswith("## ")]
-    assert titles == ["## vnni, 2 threads", "## avx2, 2 threads", "## avx2, 1 thread"]
+    assert titles == ["## vnni, 2 threads", "## avx2, 2 threads", "## avx2, 1 thread", "## avx2 bf16, 2 threads"]
     tables_of = importlib.import_module("pages").tables_of
     kept, changed = tables_of(page), tables_of(newer)
     assert [key for key in kept if kept[key] != changed[key]] == [("avx2", 2)]

@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 import burn
 from burn.bench.training import burn_kit
 from burn.bench.twins import gpt, minilm
+from burn.cli.compile import main as compile_
 from burn.dialect.text import to_text
 from burn.errors import CompileError, ModelError, TypeMismatch
 from burn.passes import pipeline
@@ -33,6 +35,21 @@ def test_ops(case: Case) -> None:
 def test_a_type_that_is_no_half() -> None:
     with pytest.raises(CompileError, match="half precision is bfloat16 or float16"):
         pipeline.run(pipeline.parse("precision{to=int8}"), read(CASES[0]), ANYWHERE)
+
+
+def test_compiled_packages(tmp_path: Path) -> None:
+    """burn-compile --precision gives the bits of burn.load(precision=)."""
+    x = np.random.default_rng(0).standard_normal((3, 64), np.float32)
+    w = np.random.default_rng(1).standard_normal((64, 40), np.float32)
+    source, package = tmp_path / "layer.mlir", tmp_path / "layer.burn"
+    burn.export(lambda x: burn.relu(x @ w), source, (x,))
+    command = [str(source), "-o", str(package), "--precision", "bf16"]
+    CliRunner().invoke(compile_, command, catch_exceptions=False)
+    got, single = burn.load(package)(x), burn.load(source, cache=False)(x)
+    np.testing.assert_array_equal(got, burn.load(source, precision="bf16", cache=False)(x))
+    assert not np.array_equal(got, single)
+    refused = CliRunner().invoke(compile_, [*command[:2], str(tmp_path / "web"), "--emit", "wasm", *command[3:]])
+    assert refused.exit_code == 2 and "--precision is for commands" in refused.output
 
 
 def _convolutions(nn: Any) -> Any:
