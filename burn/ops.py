@@ -33,10 +33,15 @@ STRUCTURAL = frozenset(
         "debug_call",
         "check_finite",
         "custom",
+        "all_reduce",
+        "all_gather",
+        "reduce_scatter",
+        "collective_broadcast",
+        "collective_wait",
     }
 )
 """Ops that are not functions of tensors: see burn.cond, burn.loop, burn.read_dim, burn.check_size, burn.debug,
-burn.custom_op and burn.nn.Parameter."""
+burn.custom_op, burn.nn.Parameter and burn.Mesh."""
 
 NUMBERS_LIKE: dict[str, tuple[str, ...]] = {"select": ("on_true", "on_false")}
 """Operands whose element type numbers take, where these are not all of the op's operands."""

@@ -26,6 +26,7 @@ MOST_EMBEDDED = 1 << 30
 _PYTHON_ONLY = {
     "burn_lib_image_decode": "it decodes image files, which Python does for it",
     "burn_lib_debug_call": "burn.debug.callback calls a Python function",
+    "burn_lib_collective": "its collectives need the processes of burn.distributed",
 }
 ENTRY = "burn_entry"
 _CALLED = re.compile(r"@(burn_\w+)\(")

@@ -22,7 +22,7 @@ SHARED = Path(__file__).parents[1] / "runtime" / "native"
 COMMAND = ("main.c", "command.c", "crc32.c", "files.c", "npz.c", "inflate.c")
 """The additional sources of commands."""
 
-_OMITTED = ("elf", "symbols")
+_OMITTED = ("elf", "symbols", "communicator", "run_collective")
 _GPU = ("run_device", "run_recorded", "run_traced", "device", "driver", "gpu")
 """Sources of programs with GPU code; others use `_NO_GPU` instead."""
 _NO_GPU = ("no_gpu",)

@@ -54,6 +54,7 @@ ARRAYS = {
 _REFUSED = {
     "burn_lib_image_decode": "it decodes image files, which Python does for it",
     "burn_lib_debug_call": "burn.debug.callback calls a Python function",
+    "burn_lib_collective": "its collectives need the processes of burn.distributed",
     "burn_lib_debug_print": "burn.debug.print writes to standard error, which a module does not have",
 }
 """Functions of the runtime that need a process around them."""

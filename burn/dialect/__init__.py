@@ -31,6 +31,7 @@ FAMILIES = (
     "sequence",
     "image",
     "debug",
+    "collective",
     "custom",
     "adjoint.marks",
     "complexes.ops",

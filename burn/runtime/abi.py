@@ -38,6 +38,7 @@ class Status(IntEnum):
     NOT_FINITE = 22
     CUSTOM_FAILED = 23
     OUT_OF_BOUNDS = 24
+    COLLECTIVE_FAILED = 25
 
 
 MESSAGES = {
@@ -65,6 +66,7 @@ MESSAGES = {
     Status.NOT_FINITE: "element {value} of its result is NaN (or infinite, if that is checked), and no operand has one",
     Status.CUSTOM_FAILED: "the custom op's function failed and returned {value}",
     Status.OUT_OF_BOUNDS: "the custom op's function wrote outside of tensor {value}, or to an operand (operands come first)",
+    Status.COLLECTIVE_FAILED: "a collective did not end; its communicator has the reason",
 }
 """The message of each failure, with {value} for its number and {site} for its name."""
 
@@ -113,6 +115,9 @@ FUNCTIONS = {
     "burn_rt_device_failure": Function(("ptr",), "ptr", "null"),
     "burn_rt_device_ready": Function(("ptr", "i64")),
     "burn_rt_device_launch": Function(("ptr", "i64", "i64", "ptr", "i64", "i64"), "i32", "status"),
+    "burn_rt_device_collective": Function(("ptr", *["i64"] * 5, "ptr", "i64", "ptr"), "i32", "status"),
+    "burn_rt_device_await": Function(("ptr", "ptr"), "i32", "status"),
+    "burn_lib_collective": Function(("ptr", *["i64"] * 5, "ptr", "i64", "ptr"), "i32", "status"),
     "burn_lib_sort": Function(("ptr", *["i64"] * 5, *["ptr"] * 3), "i32", "status"),
     "burn_lib_nonzero": Function(("ptr", "i64", "i64", "ptr", "ptr", "ptr"), "i64", "negative"),
     "burn_lib_unique": Function(("ptr", *["i64"] * 5, *["ptr"] * 5), "i64", "negative"),

@@ -20,7 +20,15 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from burn.codegen.backend import Built
-from burn.codegen.host import checks, control, custom, inputs, library, memory  # noqa: F401  they register their emitters
+from burn.codegen.host import (  # noqa: F401  they register their emitters
+    checks,
+    collective,
+    control,
+    custom,
+    inputs,
+    library,
+    memory,
+)
 from burn.codegen.host.calls import END, Address, Calls
 from burn.codegen.host.early_outputs import early_outputs
 from burn.codegen.host.emit import PTR, Function, Int, Value

@@ -18,7 +18,7 @@ Rule: TypeAlias = "Callable[..., Cotangents]"
 """rule(g, y, *operands, **attributes): g is the cotangent of the result y; both are lists for an op with several
 results."""
 
-FAMILIES = ("pointwise", "shape", "reduction", "contraction", "indexing", "composite", "marks", "custom")
+FAMILIES = ("pointwise", "shape", "reduction", "contraction", "indexing", "composite", "marks", "custom", "collective")
 
 _rules: dict[str, Rule] = {}
 
@@ -28,6 +28,7 @@ HIDES = frozenset({"list_insert", "list_concat", "list_split", "list_erase", "qu
 NONE: dict[str, str] = {
     "bitcast": "bits have no derivative",
     "window_reduce": "prod over windows has no rule",
+    "collective_wait": "collectives are awaited after differentiation",
     "unique": "which elements are equal changes with the elements",
     **dict.fromkeys(("non_max_suppression", "arg_reduce", "nonzero"), "its results are indices"),
     **dict.fromkeys(HIDES, "floats are not followed through lists of tensors"),

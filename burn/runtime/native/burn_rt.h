@@ -112,6 +112,11 @@ void burn_rt_device_ready(burn_run *run, int64_t output);
 /* Launches a kernel of the artefact's table of GPU kernels with `blocks` blocks. `args` are `count` words. */
 int32_t burn_rt_device_launch(burn_run *run, int64_t kernel_id, int64_t kernel, const int64_t *args, int64_t count,
                               int64_t blocks);
+/* As burn_lib_collective (lib.h), with GPU addresses: submitted behind all earlier work, beside later work. */
+int32_t burn_rt_device_collective(burn_run *run, int64_t kernel_id, int64_t kind, int64_t number, int64_t size, int64_t ranks,
+                                  const int64_t *groups, int64_t count, const int64_t *words);
+/* Later work follows the collective that writes this result. */
+int32_t burn_rt_device_await(burn_run *run, const void *result);
 
 /* ---- errors ------------------------------------------------------------------------------------------------------ */
 /* The first failure of a run wins. `code` is burn_status, `site` an index into the artefact's table of sites (source
@@ -145,7 +150,8 @@ enum burn_status {
     BURN_TOO_LARGE = 21,         /* the run would take more bytes than its limit; value: those that it would */
     BURN_NOT_FINITE = 22,        /* an op made a NaN, or an infinity; value: the index of the element */
     BURN_CUSTOM_FAILED = 23,     /* a custom op's function failed; value: the number that it returned */
-    BURN_OUT_OF_BOUNDS = 24      /* a custom op wrote where it must not; value: the tensor, its operands first */
+    BURN_OUT_OF_BOUNDS = 24,     /* a custom op wrote where it must not; value: the tensor, its operands first */
+    BURN_COLLECTIVE_FAILED = 25  /* a collective did not end: see burn_communicator_error */
 };
 
 #ifdef __cplusplus

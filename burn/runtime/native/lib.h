@@ -62,6 +62,10 @@ int32_t burn_lib_custom(burn_run *run, int64_t site, const void *function, const
 /* The host's function of a number. */
 int32_t burn_lib_custom_host(burn_run *run, int64_t site, int64_t function, int64_t inputs, int64_t outputs,
                              const int64_t *words);
+/* A collective of the processes of a mesh: see lib_collective.c. `kind`: burn_collective_kind. `number`: the reduction, or the root of
+ * a broadcast. `groups`: `ranks` ranks, one group of `size` after another. `words`: `count` tensors, burn_collective_tensor. */
+int32_t burn_lib_collective(burn_run *run, int64_t site, int64_t kind, int64_t number, int64_t size, int64_t ranks,
+                            const int64_t *groups, int64_t count, const int64_t *words);
 int32_t burn_lib_text_read(burn_run *run, int64_t site, int64_t dtype, int64_t count, const int64_t *x, void *numbers);
 
 #endif

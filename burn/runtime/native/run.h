@@ -63,6 +63,7 @@ struct burn_run {
     int touched;               /* the host took part in this inference */
     burn_recording *recordings; /* the latest first: see run_recorded.c */
     burn_recording *recording; /* what the entry function submits goes there */
+    int32_t (*join)(burn_run *run); /* lets later work follow the collectives so far; NULL: there are none */
     burn_trace *trace;         /* what the entry function would submit is noted there: see run_traced.c */
 };
 

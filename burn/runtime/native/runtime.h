@@ -221,6 +221,12 @@ void burn_set_custom_host(burn_custom_host function);
  * By default the environment's BURN_DEBUG_BOUNDS decides. */
 void burn_custom_check(int32_t is_on);
 
+/* ---- lib_collective.c ----------------------------------------------------------------------------------------------- */
+/* Does a collective: see lib.h. A burn_status. */
+typedef int32_t (*burn_collective_host)(burn_run *run, int64_t kind, int64_t number, int64_t size, int64_t ranks,
+                                        const int64_t *groups, int64_t count, const int64_t *words);
+void burn_set_collective_host(burn_collective_host function);
+
 /* ---- elf.c: a program's object code in memory -------------------------------------------------------------------- */
 typedef struct burn_image burn_image;
 

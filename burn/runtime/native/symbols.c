@@ -47,6 +47,8 @@ const burn_symbol burn_symbols[] = {
     FUNCTION(burn_rt_device_failure),
     FUNCTION(burn_rt_device_ready),
     FUNCTION(burn_rt_device_launch),
+    FUNCTION(burn_rt_device_collective),
+    FUNCTION(burn_rt_device_await),
     /* lib.h: operators that are not loops */
     FUNCTION(burn_lib_sort),
     FUNCTION(burn_lib_nonzero),
@@ -72,6 +74,7 @@ const burn_symbol burn_symbols[] = {
     FUNCTION(burn_lib_debug_call),
     FUNCTION(burn_lib_check_finite),
     FUNCTION(burn_lib_custom),
+    FUNCTION(burn_lib_collective),
     FUNCTION(burn_lib_custom_host),
     /* libc, which LLVM calls for copies and fills */
     FUNCTION(memcpy),

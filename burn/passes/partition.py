@@ -1,0 +1,80 @@
+"""Partitions a program over the devices of a mesh: the result is the program of one device, with collectives.
+
+The shardings of inputs and outputs are given. `sharding/` has the work: shardings spread through the program along a table of factors for each
+op class, each op is built on the device's blocks, and collectives come where shardings differ. Sizes must be numbers. Programs of
+different devices have the same ops, and differ in the offsets of slices alone. Source: GSPMD (arXiv 2105.04663), Shardy.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from burn.dialect.mlir import context
+from burn.dialect.program import Program
+from burn.dialect.query import erase_dead
+from burn.dialect.types import type_of
+from burn.errors import CompileError, Problem
+from burn.passes.environment import ANYWHERE, Environment
+from burn.passes.pipeline import Counts, register
+from burn.passes.sharding.buckets import awaited, bucketed
+from burn.passes.sharding.grid import Axes, Grid
+from burn.passes.sharding.lower import lowered
+from burn.passes.sharding.propagate import propagate
+
+BUCKET = 32 << 20
+"""Bytes of the operands of a bucket."""
+
+
+@register
+@dataclass(frozen=True)
+class Partition:
+    """mesh: names and sizes, "data:2,model:4". rank: the process whose program is made. ranks: the process of each device
+    ("0,1"), by default counted from 0. inputs, outputs: their shardings, with ";" between values and "," between axes; an axis has
+    mesh axes joined by "+", or "-": "data,-;-;model+data". Axes behind the last are whole. batch: how many of the first inputs
+    are of a batch. bucket: bytes of collectives that become one. wait: results are awaited where they are used."""
+
+    name: ClassVar[str] = "partition"
+    mesh: str = ""
+    rank: int = 0
+    ranks: str = ""
+    inputs: str = ""
+    outputs: str = ""
+    batch: int = 0
+    bucket: int = BUCKET
+    wait: bool = False
+
+    def run(self, program: Program, env: Environment = ANYWHERE) -> Counts:
+        sizes = {name: int(size) for name, size in (part.split(":") for part in self.mesh.split(",") if part)}
+        ranks = tuple(int(rank) for rank in self.ranks.split(",") if rank)
+        grid = Grid(sizes, self.rank, ranks)
+        with context():
+            inputs = [_axes(text, type_of(v).rank) for v, text in zip(program.inputs, _texts(self.inputs, program.inputs), strict=True)]
+            outputs = [_axes(text, type_of(v).rank) for v, text in zip(program.outputs, _texts(self.outputs, program.outputs), strict=True)]
+            erase_dead(program.block)
+            found = propagate(program, grid, inputs, outputs, self.batch)
+            made = lowered(program, found, inputs, outputs)
+            program.module, program.input_names, program.size_hints = made.module, made.input_names, {}
+            erase_dead(program.block)
+            count = bucketed(program, self.bucket)
+            if self.wait:
+                awaited(program)
+        return {"collectives": count}
+
+
+def _texts(text: str, values: list) -> list[str]:  # type: ignore[type-arg]
+    parts = text.split(";") if text else []
+    if len(parts) > len(values):
+        problem = Problem(f"{len(parts)} shardings are given for {len(values)} values")
+        raise CompileError("the program cannot be partitioned", [problem])
+    return [*parts, *[""] * (len(values) - len(parts))]
+
+
+def _axes(text: str, rank: int) -> Axes:
+    named = [tuple(n for n in axis.split("+") if n not in ("", "-")) for axis in text.split(",") if axis]
+    return (*named, *((),) * (rank - len(named)))[:rank]
+
+
+def shardings_text(shardings: list[Axes]) -> str:
+    """The form of `inputs` and `outputs`."""
+    return ";".join(",".join("+".join(names) or "-" for names in axes) or "-" for axes in shardings)

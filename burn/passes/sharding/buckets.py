@@ -1,0 +1,133 @@
+"""Collectives in buckets, begun early and awaited late.
+
+`bucketed` moves collectives up to where their operands are, which is in the order of the backward pass for gradients, and makes one op of
+neighbours whose results are used later. `awaited` puts a `burn.collective_wait` before the first use of each result: what lies between
+computes while the collective sends.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from burn.dialect import ops
+from burn.dialect.collective import COLLECTIVES
+from burn.dialect.mlir import ir
+from burn.dialect.op import Op
+from burn.dialect.program import Program
+from burn.dialect.types import type_of
+
+SOON = 32
+"""A result that is used within so many ops is not kept waiting for larger ones."""
+
+
+@dataclass
+class _Bucket:
+    """members: ops of one kind, groups and reduction. ready: behind this position all operands are there, of which `last` is the last. used: the first use."""
+
+    key: Any
+    ready: int
+    used: int
+    last: ir.Value | None
+    members: list[Op] = field(default_factory=list)
+    bytes: int = 0
+
+
+def bucketed(program: Program, most: int) -> int:
+    """most: bytes of a bucket. Returns how many collectives there are afterwards."""
+    operations = list(program.block.operations)
+    views = [operation.opview for operation in operations]
+    place = {value: i for i, op in enumerate(operations) for value in op.operation.results}
+    first = _first_uses(operations)
+    waiting: list[_Bucket] = []
+    for view in views:
+        if not isinstance(view, COLLECTIVES):
+            continue
+        operands = list(view.operation.operands)
+        if any(isinstance(v.owner, COLLECTIVES) for v in operands):
+            continue
+        last = max(operands, key=lambda v: place.get(v, -1))
+        ready = place.get(last, -1)
+        use = min((first.get(v, len(views)) for v in view.operation.results), default=len(views))
+        size = sum(map(_bytes, operands))
+        soon = use - ready < SOON
+        key = (view.OP_NAME, tuple(sorted((k, str(v)) for k, v in view.attrs.items())), soon)
+        waiting.append(_Bucket(key, ready, use, last, [view], size))
+    waiting.sort(key=lambda bucket: bucket.ready)
+    made: list[_Bucket] = []
+    open_: dict[Any, _Bucket] = {}
+    for one in waiting:
+        into = open_.get(one.key)
+        if into is not None and one.ready < min(into.used, one.used) and into.bytes + one.bytes <= most:
+            into.members += one.members
+            into.ready, into.last = one.ready, one.last
+            into.used, into.bytes = min(into.used, one.used), into.bytes + one.bytes
+        else:
+            open_[one.key] = one
+            made.append(one)
+    for bucket in made:
+        _write(bucket)
+    return len(made)
+
+
+def _first_uses(operations: list[ir.OpView]) -> dict[ir.Value, int]:
+    """The position of the first op that reads a value, in its regions too."""
+    found: dict[ir.Value, int] = {}
+
+    def visit(operation: Any, number: int) -> None:
+        for value in operation.operands:
+            found.setdefault(value, number)
+        for region in operation.regions:
+            for block in region.blocks:
+                for inner in block.operations:
+                    visit(inner.operation, number)
+
+    for number, operation in enumerate(operations):
+        visit(operation.operation, number)
+    return found
+
+
+def _bytes(value: ir.Value) -> int:
+    size = type_of(value).bytes
+    return size if isinstance(size, int) else 0
+
+
+def _write(bucket: _Bucket) -> None:
+    """One op for the bucket, behind its last operand. Operands are no results of other collectives, so they stay where they are."""
+    operands = [v for op in bucket.members for v in op.operation.operands]
+    results = [v for op in bucket.members for v in op.operation.results]
+    first, last = bucket.members[0], bucket.members[-1]
+    with first.operation.location, ir.InsertionPoint(last.operation):
+        made = type(first).create(operands, **first.attrs)
+    if bucket.last is not None and isinstance(bucket.last.owner, ir.OpView):
+        made.move_after(bucket.last.owner.operation)
+    for old, new in zip(results, made.results, strict=True):
+        old.replace_all_uses_with(new)
+    for op in bucket.members:
+        op.operation.erase()
+
+
+def awaited(program: Program) -> None:
+    """Each result of a collective is awaited before its first use. Its operand stays until then."""
+    operations = list(program.block.operations)
+    for operation in operations:
+        view = operation.opview
+        if not isinstance(view, COLLECTIVES):
+            continue
+        for operand, result in zip(view.operation.operands, view.operation.results, strict=True):
+            at = _user(program, result)
+            with view.operation.location, ir.InsertionPoint(at):
+                made = ops.collective_wait(result, [operand])
+            for use in [use for use in result.uses if use.owner.operation != made.owner.operation]:
+                use.owner.operation.operands[use.operand_number] = made
+
+
+def _user(program: Program, value: ir.Value) -> ir.Operation:
+    """The first op of the program's block that reads a value, or in which it is read; the terminator if none does."""
+    owners = []
+    for use in value.uses:
+        operation = use.owner.operation
+        while operation.block != program.block:
+            operation = operation.parent.operation
+        owners.append(operation)
+    return next((o.operation for o in program.block.operations if o.operation in owners), program.terminator)

@@ -1,0 +1,82 @@
+"""Ops between two shardings of a value: gathers, slices, and reductions of partial sums."""
+
+from __future__ import annotations
+
+from burn.dialect import ops
+from burn.dialect.compose import part
+from burn.dialect.mlir import ir
+from burn.dialect.types import type_of
+from burn.passes.sharding.grid import Axes, Grid, Names
+
+
+def moved(x: ir.Value, have: Axes, want: Axes, grid: Grid) -> ir.Value:
+    """One device's block of a value under another sharding. What both have stays, then axes are gathered, then divided."""
+    kept = [_common(a, b) for a, b in zip(have, want, strict=True)]
+    for axis, (names, stays) in enumerate(zip(have, kept, strict=True)):
+        if names[len(stays) :]:
+            x = gathered(x, axis, names[len(stays) :], grid)
+    for axis, (names, stays) in enumerate(zip(want, kept, strict=True)):
+        if names[len(stays) :]:
+            x = block(x, axis, names[len(stays) :], grid)
+    return x
+
+
+def _common(a: Names, b: Names) -> Names:
+    count = 0
+    while count < min(len(a), len(b)) and a[count] == b[count]:
+        count += 1
+    return a[:count]
+
+
+def block(x: ir.Value, axis: int, names: Names, grid: Grid) -> ir.Value:
+    """The device's block of an axis."""
+    size = type_of(x).shape[axis]
+    assert isinstance(size, int)
+    each = size // grid.count(names)
+    return part(x, axis, grid.position(names) * each, each)
+
+
+def _first(x: ir.Value, axis: int) -> ir.Value:
+    """x with one axis moved to the front, where collectives divide and join."""
+    rank = type_of(x).rank
+    return x if axis == 0 else ops.transpose(x, permutation=(axis, *(i for i in range(rank) if i != axis)))
+
+
+def _back(x: ir.Value, axis: int) -> ir.Value:
+    if axis == 0:
+        return x
+    rank = type_of(x).rank
+    return ops.transpose(x, permutation=(*range(1, axis + 1), 0, *range(axis + 1, rank)))
+
+
+def gathered(x: ir.Value, axis: int, names: Names, grid: Grid) -> ir.Value:
+    """All blocks of an axis."""
+    made = ops.all_gather([_first(x, axis)], groups=grid.groups(names), size=grid.count(names))
+    return _back(made, axis)
+
+
+def scattered(x: ir.Value, axis: int, names: Names, grid: Grid) -> ir.Value:
+    """The device's block of the sum of all devices' partial sums."""
+    made = ops.reduce_scatter([_first(x, axis)], groups=grid.groups(names), size=grid.count(names))
+    return _back(made, axis)
+
+
+def reduced(x: ir.Value, names: Names, reduction: str, grid: Grid) -> ir.Value:
+    """A reduction over the devices along mesh axes."""
+    return ops.all_reduce([x], groups=grid.groups(names), size=grid.count(names), reduction=reduction)
+
+
+def summed(x: ir.Value, have: Axes, partial: Names, want: Axes, grid: Grid) -> tuple[ir.Value, Axes]:
+    """The sum of partial sums along mesh axes, and its sharding. Where `want` divides an axis further along some of them, each
+    device gets its block only."""
+    rest = list(partial)
+    axes = list(have)
+    for axis, (names, more) in enumerate(zip(have, want, strict=True)):
+        extra = more[len(names) :]
+        if more[: len(names)] == names and extra and set(extra) <= set(rest):
+            x = scattered(x, axis, extra, grid)
+            axes[axis] = more
+            rest = [name for name in rest if name not in extra]
+    return (reduced(x, tuple(rest), "sum", grid) if rest else x), tuple(axes)
+
+
