@@ -8,7 +8,7 @@ from typing import Any
 
 import burn.markup as markup
 
-KINDS = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "collective-permute")
+KINDS = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "collective-permute", "collective-broadcast")
 
 SHARES: Mapping[str, int] = {"all-reduce": 2}
 """How often each element passes a device's link in a ring of n devices, times (n - 1) / n. Others: once."""

@@ -1,8 +1,8 @@
 """The protocol of engines, which run programs on a mesh: `Engine`, and the table of engines.
 
 An engine runs one program on all devices of a mesh. Each process of a training calls it with the same programs in the same
-order, and puts only the elements of its own devices there. XLA is one (`burn/distributed/xla`), which divides the program itself.
-An engine that runs burn's kernels with collectives between them has the same three parts.
+order, and puts only the elements of its own devices there. `burn/distributed/spmd` runs burn's own kernels with collectives
+between them, one process for each device. `burn/distributed/xla` gives the program of the whole mesh to XLA, which divides it.
 """
 
 from __future__ import annotations
@@ -62,6 +62,8 @@ class Port:
     dtype: str
     shape: tuple[int, ...]
     layout: Layout
+    batch: bool = False
+    """Of a batch; such inputs come first."""
 
 
 class Runnable(Protocol):
@@ -103,7 +105,10 @@ class Engine(Protocol):
         ...
 
 
-ENGINES: dict[str, Callable[[], Engine]] = {"xla": lambda: import_module("burn.distributed.xla.engine").engine()}
+ENGINES: dict[str, Callable[[], Engine]] = {
+    "burn": lambda: import_module("burn.distributed.spmd.engine").engine(),
+    "xla": lambda: import_module("burn.distributed.xla.engine").engine(),
+}
 """By name; an engine is imported when it is first used."""
 
 _started: dict[str, Engine] = {}

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import IO
 
-from burn.distributed.processes import EXIT, GRACE, TIMEOUT, start_coordinator
+from burn.distributed.processes import AUTO, EXIT, GRACE, TIMEOUT, chosen_engine, start_coordinator
 from burn.errors import DistributedError, Problem
 
 LOOK = 0.05
@@ -34,7 +34,7 @@ def launch(
     total: int | None = None,
     coordinator: str = "127.0.0.1:0",
     timeout: float = TIMEOUT,
-    engine: str | None = "xla",
+    engine: str | None = AUTO,
     good: Callable[[int], bool] = lambda status: status == 0,
 ) -> int:
     """Runs a command in `count` processes, as ranks first, first + 1 ... of `total`, and waits for them. Returns the exit status
@@ -43,6 +43,7 @@ def launch(
     good: exit statuses that are no failure. engine: see `burn.distributed.initialize`. Raises DistributedError, which names the
     rank that failed first and how."""
     total = count if total is None else total
+    engine = chosen_engine(engine)
     if first == 0:
         _, coordinator = start_coordinator(coordinator, total, timeout, engine=engine)
     environment = {
@@ -51,6 +52,7 @@ def launch(
         "BURN_PROCESSES": str(total),
         "BURN_TIMEOUT": str(timeout),
         "PYTHONUNBUFFERED": "1",
+        **({"BURN_ENGINE": engine} if engine is not None else {}),
     }
     started: dict[int, subprocess.Popen[str]] = {}
     with _forwarded(started):
@@ -58,7 +60,7 @@ def launch(
             for rank in range(first, first + count):
                 own = None if rank == 0 else subprocess.PIPE
                 started[rank] = subprocess.Popen(
-                    list(command), env={**environment, "BURN_RANK": str(rank)}, stdout=own, stderr=own, text=True
+                    list(command), env={**environment, "BURN_RANK": str(rank), "BURN_LOCAL_RANK": str(rank - first)}, stdout=own, stderr=own, text=True
                 )
                 for stream in (started[rank].stdout, started[rank].stderr):
                     if stream is not None:

@@ -39,7 +39,10 @@ class Mesh:
       (FSDP, ZeRO-3). Parameters without such an axis stay whole.
     - `sharded_state`: the same for the optimizer's state alone (ZeRO-1).
     - `devices`: positions among the engine's devices, in the order of the grid; by default the first ones.
-    - `engine`: what runs the programs. There is "xla", which needs JAX.
+    - `device`: "cpu", or "cuda": each process's own GPU, by the number of the process on its host. For the engine "burn".
+    - `engine`: what runs the programs. "burn" has burn's own kernels and one process for each device; "xla" needs JAX. None: the
+      one that `burn.distributed.initialize` was given; in a process alone "xla" if JAX is installed and `device` is "cpu",
+      else "burn".
 
     Raises TypeMismatch, which lists everything that is wrong."""
 
@@ -49,7 +52,8 @@ class Mesh:
     fully_sharded: str | tuple[str, ...] | None
     sharded_state: str | tuple[str, ...] | None
     devices: Sequence[int] | None
-    engine: str
+    engine: str | None
+    device: str
     line: str = field(repr=False, compare=False)
     """The line of the user's code that made it, for errors."""
 
@@ -61,10 +65,11 @@ class Mesh:
         fully_sharded: str | tuple[str, ...] | None = None,
         sharded_state: str | tuple[str, ...] | None = None,
         devices: Sequence[int] | None = None,
-        engine: str = "xla",
+        engine: str | None = None,
         line: str = "",
+        device: str = "cpu",
     ) -> None:
-        given = {"axes": axes, "rules": rules, "batch": batch, "devices": devices, "engine": engine}
+        given = {"axes": axes, "rules": rules, "batch": batch, "devices": devices, "engine": engine, "device": device}
         given |= {
             "fully_sharded": fully_sharded,
             "sharded_state": sharded_state,
@@ -107,8 +112,12 @@ class Mesh:
             len(set(self.devices)) < len(self.devices) or any(type(d) is not int or d < 0 for d in self.devices)
         ):
             yield Problem(f"{list(self.devices)} are not positions of devices", attribute="devices")
-        if self.engine not in ENGINES:
-            yield Problem(f"there is no engine {self.engine!r}", attribute="engine", hint=near(self.engine, ENGINES))
+        if self.engine is not None and self.engine not in ENGINES:
+            yield Problem(f"there is no engine {self.engine!r}", attribute="engine", hint=near(str(self.engine), ENGINES))
+        if not isinstance(self.device, str) or not self.device:
+            yield Problem(f"{self.device!r} is no device", attribute="device", hint='"cpu" or "cuda"')
+        elif self.device != "cpu" and self.engine == "xla":
+            yield Problem("the engine 'xla' chooses its devices itself", attribute="device")
 
     # ---- sizes and devices ---------------------------------------------------------------------------------------------
     @property
@@ -137,9 +146,11 @@ class Mesh:
     @property
     def started(self) -> Engine:
         """The engine, which is imported at the first use. Raises CompileError if it is not installed."""
+        from burn.distributed import processes
         from burn.distributed.engine import engine
 
-        return engine(self.engine)
+        chosen = "burn" if self.device != "cpu" else processes.engine()
+        return engine(self.engine or chosen)
 
     @property
     def where(self) -> str:
@@ -169,21 +180,26 @@ class Mesh:
             if (held := parameter.on_mesh) is not None:
                 parameter.assign(held.gathered())
 
+    def on(self, device: str) -> Mesh:
+        """The same mesh on another kind of device."""
+        return replace(self, device=device)
+
     def with_axes(self, axes: Mapping[str, int]) -> Mesh:
         """The same mesh with other sizes of its axes."""
         return replace(self, axes=axes)
 
     def __hash__(self) -> int:
         return hash(
-            (tuple(self.axes.items()), self.rules, self.batch, self.fully_sharded, self.sharded_state, self.engine)
+            (tuple(self.axes.items()), self.rules, self.batch, self.fully_sharded, self.sharded_state, self.engine, self.device)
         )
 
     def __repr__(self) -> str:
         options = [
             f"{name}={value!r}"
-            for name in ("rules", "fully_sharded", "sharded_state", "devices")
+            for name in ("rules", "fully_sharded", "sharded_state", "devices", "engine")
             if (value := getattr(self, name))
         ]
+        options += [f"device={self.device!r}"] if self.device != "cpu" else []
         return f"Mesh({', '.join([repr(dict(self.axes)), *options])})"
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import hashlib
+import importlib.util
 import json
 import os
 import socket
@@ -41,7 +42,11 @@ LAUNCHERS = (
 )
 """The environment variables of burn's own launcher and of others: address, number of processes, rank."""
 
+AUTO = "auto"
+"""The engine of BURN_ENGINE; else "xla" if JAX is installed, else "burn"."""
+
 ENGINES: dict[str, Callable[[Processes, str], Callable[[], None]]] = {
+    "burn": lambda *given: lambda: None,  # communicators are opened when a program needs them
     "xla": lambda *given: import_module("burn.distributed.xla.service").connect(*given)
 }
 """Functions that connect an engine's own runtime, by name. Each returns a function that ends the connection."""
@@ -63,6 +68,7 @@ class Processes:
         self._operations = 0
         self._leaving = False
         self._started = False
+        self._told: list[Callable[[str], None]] = []
         self._socket = self._connected()
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._sending = threading.Lock()
@@ -172,6 +178,18 @@ class Processes:
     def _end(self) -> None:
         self._since = 0.0
 
+    def when_lost(self, act: Callable[[str], None]) -> None:
+        """Calls a function, on another thread, when a process is lost; at once if one is."""
+        with self._changed:
+            self._told.append(act)
+            lost = self._lost
+        if lost is not None:
+            act(lost)
+
+    def lost_error(self) -> DistributedError | None:
+        """The error of a lost process, if one is lost."""
+        return None if self._lost is None else self._error(self._lost)
+
     # ---- the connection ------------------------------------------------------------------------------------------------
     def _send(self, message: dict[str, Any]) -> None:
         with suppress(OSError), self._sending:  # the reader finds out
@@ -209,10 +227,12 @@ class Processes:
                         name = message["key"] if message["op"] == "gathered" else f"= {message['key']}"
                         self._answers[name] = message["value"]
                     self._changed.notify_all()
-                    lost = self._lost is not None
-                if lost:
+                    lost, told = self._lost, list(self._told)
+                if lost is not None:
+                    for act in told:
+                        act(lost)
                     self._leave_collective()
-                if message is None or lost:
+                if message is None or lost is not None:
                     return
 
     def _leave_collective(self) -> None:
@@ -253,6 +273,7 @@ class Processes:
 
 # ---- this process ----------------------------------------------------------------------------------------------------------
 _current: Processes | None = None
+_engine: str | None = None
 _endings: list[Callable[[], None]] = []
 
 
@@ -263,7 +284,7 @@ def initialize(
     *,
     timeout: float | None = None,
     stall: float | None = None,
-    engine: str | None = "xla",
+    engine: str | None = AUTO,
 ) -> Processes:
     """Makes this process one of a training on several; all of them call it before their first computation.
 
@@ -272,12 +293,14 @@ def initialize(
     - `timeout`: seconds within which all processes must come up, and after which one that gives no sign of life is lost (60).
     - `stall`: seconds after which a process is lost that others wait for, although it is alive (600). More than the time to
       compile a step, if one process may find it in a cache.
-    - `engine`: whose runtime is connected: "xla" (`jax.distributed`; gloo between CPUs).
+    - `engine`: of meshes that name none, whose runtime is connected: "burn", or "xla" (`jax.distributed`; gloo between CPUs).
+      "auto": that of BURN_ENGINE; else "xla" if JAX is installed, else "burn". None: none.
 
     Missing arguments are taken from the environment: BURN_COORDINATOR, BURN_PROCESSES and BURN_RANK, as `burn train` sets them,
     or the variables of torchrun, Slurm and Open MPI. The seed becomes that of rank 0. Raises DistributedError, which names the
     ranks that did not come up, and if it is called twice."""
-    global _current
+    global _current, _engine
+    engine = chosen_engine(engine)
     if _current is not None:
         raise DistributedError("burn.distributed.initialize was called twice", [f"this is rank {_current.rank}"])
     coordinator, processes, rank = _from_environment(coordinator, processes, rank)
@@ -290,7 +313,7 @@ def initialize(
     except BaseException:
         made.leave()
         raise
-    _current = made
+    _current, _engine = made, engine
     _endings[:] = [ending] if ending is not None else []
     atexit.register(shutdown)
     _share_seed(made)
@@ -306,11 +329,11 @@ def _share_seed(made: Processes) -> None:
 
 def shutdown() -> None:
     """Leaves the training. Called when Python ends."""
-    global _current
+    global _current, _engine
     if _current is None:
         return
     atexit.unregister(shutdown)
-    made, _current = _current, None
+    made, _current, _engine = _current, None, None
     for ending in _endings:
         with suppress(Exception):  # the service may be gone
             ending()
@@ -331,6 +354,35 @@ def rank() -> int:
 def count() -> int:
     """How many processes there are."""
     return 1 if _current is None else _current.count
+
+
+def engine() -> str:
+    """The engine of meshes that name none."""
+    return _engine if _current is not None and _engine is not None else chosen_engine(AUTO) or "burn"
+
+
+def chosen_engine(name: str | None) -> str | None:
+    """The engine that "auto" stands for. Raises DistributedError for an unknown one."""
+    if name == AUTO:
+        has_jax = importlib.util.find_spec("jax") is not None
+        name = variable("BURN_ENGINE") or ("xla" if has_jax else "burn")
+    if name is not None and name not in ENGINES:
+        raise DistributedError(f"there is no engine {name!r}", [f"engines are {', '.join(ENGINES)}"])
+    return name
+
+
+LOCAL = ("BURN_LOCAL_RANK", "LOCAL_RANK", "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK")
+"""The environment variables of the number of a process on its host."""
+
+
+def local_rank() -> int:
+    """The number of this process among those of its host, from 0. Raises DistributedError if a launcher's variable is no number."""
+    for name in LOCAL:
+        if (found := variable(name)) is not None:
+            if not found.isdecimal():
+                raise DistributedError("the processes are not described", [f"{name} is {found!r}, not a number"])
+            return int(found)
+    return rank()
 
 
 def is_launched() -> bool:
@@ -373,11 +425,11 @@ def _answers(address: str) -> bool:
 
 
 def start_coordinator(
-    address: str, count: int, timeout: float = TIMEOUT, stall: float = STALL, engine: str | None = "xla"
+    address: str, count: int, timeout: float = TIMEOUT, stall: float = STALL, engine: str | None = AUTO
 ) -> tuple[subprocess.Popen[str], str]:
     """The coordinator's process, which ends when all ranks have left, and its address. Port 0: any free one. Raises
     DistributedError."""
-    options: Sequence[str] = ["--timeout", str(timeout), "--stall", str(stall), *["--service"] * (engine == "xla")]
+    options: Sequence[str] = ["--timeout", str(timeout), "--stall", str(stall), *["--service"] * (chosen_engine(engine) == "xla")]
     command = [sys.executable, "-m", "burn.distributed.coordinator", address, str(count), *options]
     quiet = {"TF_CPP_MIN_LOG_LEVEL": "3", **os.environ}  # of the service of jax.distributed
     started = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True, env=quiet)

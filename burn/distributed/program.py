@@ -127,7 +127,8 @@ class MeshProgram:
     def _compile(self, shapes: Sequence[tuple[int, ...]]) -> Runnable:
         mesh, names = self._partition.mesh, self._program.input_names
         ports = [
-            Port(names[i], self._types[i].dtype, tuple(shape), self._layout(i, shape)) for i, shape in enumerate(shapes)
+            Port(names[i], self._types[i].dtype, tuple(shape), self._layout(i, shape), batch=True)
+            for i, shape in enumerate(shapes)
         ]
         for parameter, layout in zip(self.parameters, self._layouts, strict=True):
             ports.append(Port(parameter.name, parameter.type.dtype, tuple(map(int, parameter.type.shape)), layout))  # type: ignore[arg-type]

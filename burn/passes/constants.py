@@ -14,6 +14,7 @@ from burn.dialect.mlir import ir
 from burn.dialect.op import Op
 from burn.dialect.query import op_of
 from burn.dialect.traits import Trait
+
 from burn.dialect.types import DTYPES, TensorType, type_of
 
 
@@ -68,5 +69,6 @@ class Constants:
 
 
 def is_pure(op: Op) -> bool:
-    """True if an op is a function of its operands and attributes, without regions."""
-    return op.PURE and not op.REGIONS
+    """True if an op is a function of its operands and attributes, without regions. The result of a collective depends on other
+    processes."""
+    return op.PURE and not op.REGIONS and not op.has(Trait.ORDERED)

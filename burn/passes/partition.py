@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from burn.dialect.mlir import context
+from burn.dialect.mlir import context, ir
 from burn.dialect.program import Program
 from burn.dialect.query import erase_dead
 from burn.dialect.types import type_of
@@ -49,8 +49,7 @@ class Partition:
         ranks = tuple(int(rank) for rank in self.ranks.split(",") if rank)
         grid = Grid(sizes, self.rank, ranks)
         with context():
-            inputs = [_axes(text, type_of(v).rank) for v, text in zip(program.inputs, _texts(self.inputs, program.inputs), strict=True)]
-            outputs = [_axes(text, type_of(v).rank) for v, text in zip(program.outputs, _texts(self.outputs, program.outputs), strict=True)]
+            inputs, outputs = _read(self.inputs, program.inputs, sizes), _read(self.outputs, program.outputs, sizes)
             erase_dead(program.block)
             found = propagate(program, grid, inputs, outputs, self.batch)
             made = lowered(program, found, inputs, outputs)
@@ -62,17 +61,18 @@ class Partition:
         return {"collectives": count}
 
 
-def _texts(text: str, values: list) -> list[str]:  # type: ignore[type-arg]
+def _read(text: str, values: list[ir.Value], sizes: dict[str, int]) -> list[Axes]:
+    """The shardings of values. Mesh axes of one device divide nothing."""
     parts = text.split(";") if text else []
     if len(parts) > len(values):
         problem = Problem(f"{len(parts)} shardings are given for {len(values)} values")
         raise CompileError("the program cannot be partitioned", [problem])
-    return [*parts, *[""] * (len(values) - len(parts))]
-
-
-def _axes(text: str, rank: int) -> Axes:
-    named = [tuple(n for n in axis.split("+") if n not in ("", "-")) for axis in text.split(",") if axis]
-    return (*named, *((),) * (rank - len(named)))[:rank]
+    found = []
+    for value, part in zip(values, [*parts, *[""] * (len(values) - len(parts))], strict=True):
+        rank = type_of(value).rank
+        named = [tuple(n for n in axis.split("+") if sizes.get(n, 1) > 1) for axis in part.split(",") if axis]
+        found.append((*named, *((),) * (rank - len(named)))[:rank])
+    return found
 
 
 def shardings_text(shardings: list[Axes]) -> str:

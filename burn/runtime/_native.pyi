@@ -281,3 +281,36 @@ def foreign_device_array(
 
 def set_device_array_type(type: Any) -> None:
     """Sets the class of all device arrays: derived from `DeviceArray`, without fields of its own."""
+
+class Communicator:
+    """The processes of a mesh, for the collectives of programs on one device of this process: see native/communicator.h."""
+
+    def fail(self) -> None:
+        """A program of this process has failed: collectives of the others fail. Shared memory alone."""
+
+    def reset(self) -> None:
+        """After all processes have failed, between two barriers. Shared memory alone."""
+
+    def abort(self, why: str) -> None:
+        """Collectives under way and later ones fail with this reason."""
+
+    def connect(self, groups: Sequence[int], size: int, id: bytes) -> None:
+        """Connects this process with its group. NCCL alone. Waits for the others of the group."""
+
+    def close(self) -> None: ...
+
+def shared_communicator(file: str, rank: int, ranks: int) -> Communicator:
+    """Of processes that map one file of `shared_bytes` zeros. RuntimeError says why it cannot be opened."""
+
+def shared_bytes(ranks: int) -> int: ...
+def nccl_communicator(device: Device, rank: int, ranks: int) -> Communicator:
+    """Of GPUs; `nccl_version` has opened the library."""
+
+def nccl_version(library: str) -> int:
+    """Opens NCCL's library; its version, such as 22703. RuntimeError says what is missing."""
+
+def nccl_id() -> bytes:
+    """An id for a group of processes, 128 bytes."""
+
+def communicator_error() -> str:
+    """The reason of the last failure of a collective in this process; "" if there was none."""

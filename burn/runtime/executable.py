@@ -19,6 +19,7 @@ import numpy as np
 
 import burn.markup as markup
 from burn.errors import (
+    DistributedError,
     DivisionRunError,
     IndexRunError,
     InputError,
@@ -40,13 +41,21 @@ from burn.runtime.package import COMPILED
 from burn.runtime.profile import Profile
 from burn.runtime.random import Generator, Source, process
 
-_KINDS = {1: MemoryRunError, 2: IndexRunError, 5: DivisionRunError, Status.CANCELLED: RunCancelled}
+_KINDS = {
+    1: MemoryRunError,
+    2: IndexRunError,
+    5: DivisionRunError,
+    Status.CANCELLED: RunCancelled,
+    Status.COLLECTIVE_FAILED: DistributedError,
+}
 """Statuses whose errors are also Python's own exception types."""
 
 
 def run_failure(code: Any, site: str, value: int, what: str) -> RunError:
     """The error of a run that ended with a status at a source node."""
     text = MESSAGES.get(code, f"error {code} with value {{value}}")
+    if code == Status.COLLECTIVE_FAILED:
+        text = _native.communicator_error().replace("{", "{{").replace("}", "}}") or text
     problem = Problem(text.format(value=value, site=site), node="" if "{site}" in text else site)
     return _KINDS.get(code, RunError)(what, [problem])
 

@@ -66,7 +66,7 @@ def bucketed(program: Program, most: int) -> int:
             open_[one.key] = one
             made.append(one)
     for bucket in made:
-        _write(bucket)
+        _write(bucket, program)
     return len(made)
 
 
@@ -92,15 +92,18 @@ def _bytes(value: ir.Value) -> int:
     return size if isinstance(size, int) else 0
 
 
-def _write(bucket: _Bucket) -> None:
+def _write(bucket: _Bucket, program: Program) -> None:
     """One op for the bucket, behind its last operand. Operands are no results of other collectives, so they stay where they are."""
     operands = [v for op in bucket.members for v in op.operation.operands]
     results = [v for op in bucket.members for v in op.operation.results]
     first, last = bucket.members[0], bucket.members[-1]
     with first.operation.location, ir.InsertionPoint(last.operation):
         made = type(first).create(operands, **first.attrs)
-    if bucket.last is not None and isinstance(bucket.last.owner, ir.OpView):
-        made.move_after(bucket.last.owner.operation)
+    owner = None if bucket.last is None else bucket.last.owner
+    if isinstance(owner, ir.OpView):
+        made.move_after(owner.operation)
+    else:  # inputs alone
+        made.move_before(program.block.operations[0].operation)
     for old, new in zip(results, made.results, strict=True):
         old.replace_all_uses_with(new)
     for op in bucket.members:

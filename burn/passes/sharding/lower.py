@@ -12,7 +12,7 @@ from burn.dialect.mlir import ir
 from burn.dialect.op import Op
 from burn.dialect.program import Program
 from burn.dialect.query import used_once
-from burn.dialect.types import RANDOM_STATE, TensorType, type_of
+from burn.dialect.types import TensorType, type_of
 from burn.passes.sharding.factors import Factors
 from burn.passes.sharding.grid import Axes, Grid, Names, local, whole
 from burn.passes.sharding.propagate import Shardings, named
@@ -33,10 +33,7 @@ def lowered(program: Program, shardings: Shardings, inputs: Sequence[Axes], outp
     grid = shardings.grid
     values = program.inputs
     types_ = [_local(type_of(value), axes, grid) for value, axes in zip(values, inputs, strict=True)]
-    made = Program.create(list(zip(program.input_names, types_, strict=False)), program.weights)
-    if program.random_state:
-        made.add_input("random_state", RANDOM_STATE)
-        made.random_state = True
+    made = Program.create(list(zip(program.input_names, types_, strict=True)), program.weights)
     work = _Lowering(shardings, made)
     work.found = {v: Placed(n, a) for v, n, a in zip(values, made.inputs, inputs, strict=True)}
     ops = [operation.opview for operation in program.block.operations]
@@ -83,6 +80,8 @@ class _Lowering:
         operands, results = list(op.operation.operands), list(op.operation.results)
         chosen = {} if factors is None else self.shardings.chosen(operands, results, factors)
         partial = () if factors is None else self._partial(operands, factors)
+        if partial:  # each device has a partial sum of the whole axis
+            chosen = {factor: names for factor, names in chosen.items() if set(names).isdisjoint(partial)}
         if factors is None or not (chosen or partial or factors.build):
             return self._copied(op)
         axes = [named(chosen, places) for places in factors.operands]
