@@ -13,7 +13,7 @@ from burn.cli.common import Named, command, echo
 from burn.cli.objects import find
 from burn.errors import BurnError, DistributedError, Problem
 
-OF_LAUNCHER = ("processes", "hosts", "number", "timeout")
+OF_LAUNCHER = ("processes", "devices", "hosts", "number", "timeout", "engine")
 """The options that start processes. Their parameters are not passed to these."""
 
 INTERRUPTED = 130
@@ -43,6 +43,16 @@ INTERRUPTED = 130
     "--processes", type=click.IntRange(1), help="trains in so many processes on this machine, or on each host"
 )
 @click.option(
+    "--devices",
+    type=click.IntRange(1),
+    help="trains on so many GPUs of this machine, or of each host: a process for each",
+)
+@click.option(
+    "--engine",
+    type=click.Choice(["burn", "xla"]),
+    help="what runs the steps of several processes  [default: xla if JAX is installed, else burn; burn with --devices]",
+)
+@click.option(
     "--hosts",
     help="names of all hosts, the first with a port: a:17310,b,c. Run the same command on each, with its --host",
 )
@@ -68,6 +78,8 @@ def main(
     show: str,
     device: str | None,
     processes: int | None,
+    devices: int | None,
+    engine: str | None,
     hosts: str | None,
     number: int | None,
     axes: str | None,
@@ -79,12 +91,20 @@ def main(
         raise click.UsageError("--resume goes with --dir")
     if resume and overwrite:
         raise click.UsageError("--resume and --overwrite exclude each other")
-    if processes is None and hosts is None and (number is not None or timeout is not None):
-        raise click.UsageError("--host and --timeout go with --processes or --hosts")
+    if devices is not None and (processes is not None or engine == "xla"):
+        raise click.UsageError(
+            "--devices has a process for each GPU, by the engine burn: without --processes and --engine xla"
+        )
+    alone = processes is None and devices is None and hosts is None
+    if alone and (number is not None or timeout is not None or engine is not None):
+        raise click.UsageError("--host, --timeout and --engine go with --processes, --devices or --hosts")
+    if devices is not None and device is None:
+        device = click.get_current_context().params["device"] = "cuda"
     from burn.distributed import processes as own
 
-    if (processes or hosts) and not print_config and not own.is_launched():
-        sys.exit(_launched(processes or 1, hosts, number, timeout))
+    if not alone and not print_config and not own.is_launched():
+        chosen = "burn" if devices is not None else engine or own.AUTO
+        sys.exit(_launched(processes or devices or 1, hosts, number, timeout, chosen))
     if own.is_launched() and not print_config:
         own.initialize()
         show = show if show == "none" else "line"
@@ -113,7 +133,7 @@ def main(
         sys.exit(INTERRUPTED)
 
 
-def _launched(processes: int, hosts: str | None, number: int | None, timeout: float | None) -> int:
+def _launched(processes: int, hosts: str | None, number: int | None, timeout: float | None, engine: str) -> int:
     """Starts this host's processes with the command's own arguments; the exit status of the first. Raises DistributedError."""
     from burn.distributed import launch
     from burn.distributed.processes import TIMEOUT
@@ -131,6 +151,7 @@ def _launched(processes: int, hosts: str | None, number: int | None, timeout: fl
         coordinator=first,
         good=lambda status: status in (0, INTERRUPTED),
         timeout=TIMEOUT if timeout is None else timeout,
+        engine=engine,
     )
 
 

@@ -24,7 +24,12 @@ def _checked(cls: type[Op], xs: list[TensorType], groups: tuple[int, ...], size:
     if not xs:
         cls.fail("needs at least one operand")
     for x in xs:
-        if DTYPES[x.dtype].kind not in ("float", "int", "uint", "bool") or x.dtype in ("int2", "int4", "uint2", "uint4"):
+        if DTYPES[x.dtype].kind not in ("float", "int", "uint", "bool") or x.dtype in (
+            "int2",
+            "int4",
+            "uint2",
+            "uint4",
+        ):
             cls.fail(f"does not send {x.dtype}")
     if size < 1 or not groups or len(groups) % size:
         cls.fail(f"{len(groups)} ranks do not form groups of {size}", "groups")
@@ -71,7 +76,8 @@ class AllGather(Op, name="all_gather", traits=Trait.ORDERED, batching=UNMAPPED):
 
 
 class ReduceScatter(Op, name="reduce_scatter", traits=Trait.ORDERED, batching=UNMAPPED):
-    """As `all_reduce`, of which each process has one of `size` equal blocks of the first axis: that of its position.
+    """As `all_reduce`, but each process gets one of `size` equal blocks of the first axis, by its position.
+
     Shapes: xs [size * n, ...]... -> [n, ...]..."""
 
     xs: Variadic

@@ -60,7 +60,11 @@ def launch(
             for rank in range(first, first + count):
                 own = None if rank == 0 else subprocess.PIPE
                 started[rank] = subprocess.Popen(
-                    list(command), env={**environment, "BURN_RANK": str(rank), "BURN_LOCAL_RANK": str(rank - first)}, stdout=own, stderr=own, text=True
+                    list(command),
+                    env={**environment, "BURN_RANK": str(rank), "BURN_LOCAL_RANK": str(rank - first)},
+                    stdout=own,
+                    stderr=own,
+                    text=True,
                 )
                 for stream in (started[rank].stdout, started[rank].stderr):
                     if stream is not None:

@@ -113,7 +113,9 @@ class Mesh:
         ):
             yield Problem(f"{list(self.devices)} are not positions of devices", attribute="devices")
         if self.engine is not None and self.engine not in ENGINES:
-            yield Problem(f"there is no engine {self.engine!r}", attribute="engine", hint=near(str(self.engine), ENGINES))
+            yield Problem(
+                f"there is no engine {self.engine!r}", attribute="engine", hint=near(str(self.engine), ENGINES)
+            )
         if not isinstance(self.device, str) or not self.device:
             yield Problem(f"{self.device!r} is no device", attribute="device", hint='"cpu" or "cuda"')
         elif self.device != "cpu" and self.engine == "xla":
@@ -190,7 +192,15 @@ class Mesh:
 
     def __hash__(self) -> int:
         return hash(
-            (tuple(self.axes.items()), self.rules, self.batch, self.fully_sharded, self.sharded_state, self.engine, self.device)
+            (
+                tuple(self.axes.items()),
+                self.rules,
+                self.batch,
+                self.fully_sharded,
+                self.sharded_state,
+                self.engine,
+                self.device,
+            )
         )
 
     def __repr__(self) -> str:

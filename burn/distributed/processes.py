@@ -47,7 +47,7 @@ AUTO = "auto"
 
 ENGINES: dict[str, Callable[[Processes, str], Callable[[], None]]] = {
     "burn": lambda *given: lambda: None,  # communicators are opened when a program needs them
-    "xla": lambda *given: import_module("burn.distributed.xla.service").connect(*given)
+    "xla": lambda *given: import_module("burn.distributed.xla.service").connect(*given),
 }
 """Functions that connect an engine's own runtime, by name. Each returns a function that ends the connection."""
 
@@ -376,7 +376,7 @@ LOCAL = ("BURN_LOCAL_RANK", "LOCAL_RANK", "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCA
 
 
 def local_rank() -> int:
-    """The number of this process among those of its host, from 0. Raises DistributedError if a launcher's variable is no number."""
+    """The number of this process on its host, from 0. Raises DistributedError if a launcher's variable is no number."""
     for name in LOCAL:
         if (found := variable(name)) is not None:
             if not found.isdecimal():
@@ -429,7 +429,13 @@ def start_coordinator(
 ) -> tuple[subprocess.Popen[str], str]:
     """The coordinator's process, which ends when all ranks have left, and its address. Port 0: any free one. Raises
     DistributedError."""
-    options: Sequence[str] = ["--timeout", str(timeout), "--stall", str(stall), *["--service"] * (chosen_engine(engine) == "xla")]
+    options: Sequence[str] = [
+        "--timeout",
+        str(timeout),
+        "--stall",
+        str(stall),
+        *["--service"] * (chosen_engine(engine) == "xla"),
+    ]
     command = [sys.executable, "-m", "burn.distributed.coordinator", address, str(count), *options]
     quiet = {"TF_CPP_MIN_LOG_LEVEL": "3", **os.environ}  # of the service of jax.distributed
     started = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True, env=quiet)

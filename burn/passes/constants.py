@@ -14,7 +14,6 @@ from burn.dialect.mlir import ir
 from burn.dialect.op import Op
 from burn.dialect.query import op_of
 from burn.dialect.traits import Trait
-
 from burn.dialect.types import DTYPES, TensorType, type_of
 
 

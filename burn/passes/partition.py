@@ -1,8 +1,9 @@
 """Partitions a program over the devices of a mesh: the result is the program of one device, with collectives.
 
-The shardings of inputs and outputs are given. `sharding/` has the work: shardings spread through the program along a table of factors for each
-op class, each op is built on the device's blocks, and collectives come where shardings differ. Sizes must be numbers. Programs of
-different devices have the same ops, and differ in the offsets of slices alone. Source: GSPMD (arXiv 2105.04663), Shardy.
+The shardings of inputs and outputs are given. Shardings spread through the program along a table of factors for each op class
+(`sharding/`). Each op is then built on the device's blocks, with collectives where shardings differ. Sizes must be numbers.
+Programs of different devices have the same ops, and differ in the offsets of slices alone. Source: GSPMD (arXiv 2105.04663),
+Shardy.
 """
 
 from __future__ import annotations
@@ -30,9 +31,9 @@ BUCKET = 32 << 20
 @dataclass(frozen=True)
 class Partition:
     """mesh: names and sizes, "data:2,model:4". rank: the process whose program is made. ranks: the process of each device
-    ("0,1"), by default counted from 0. inputs, outputs: their shardings, with ";" between values and "," between axes; an axis has
-    mesh axes joined by "+", or "-": "data,-;-;model+data". Axes behind the last are whole. batch: how many of the first inputs
-    are of a batch. bucket: bytes of collectives that become one. wait: results are awaited where they are used."""
+    ("0,1"), by default counted from 0. inputs, outputs: their shardings, with ";" between values and "," between axes; an axis
+    has mesh axes joined by "+", or "-": "data,-;-;model+data". Axes behind the last are whole. batch: how many of the first
+    inputs are of a batch. bucket: bytes of collectives that become one. wait: results are awaited where they are used."""
 
     name: ClassVar[str] = "partition"
     mesh: str = ""

@@ -74,17 +74,19 @@ class Experiment(Config):
         fit: Callable[..., Summary] = Learner.fit,
     ) -> Summary:
         """Trains. folder: of the configuration, logs and checkpoints. resume, overwrite: see `Learner.fit`. fit: a replacement
-        for `Learner.fit` with the same arguments. device: overrides the device of `learner`. mesh: overrides the mesh of
-        `mesh()`. A training on several processes without any divides batches over all devices.
+        for `Learner.fit` with the same arguments. device: overrides the device of `learner`, or the kind of device of the mesh.
+        mesh: overrides the mesh of `mesh()`. A training on several processes without any divides batches over all devices.
 
         Raises DeviceError for a device that does not exist."""
         burn.random.manual_seed(self.seed)
         learner = self.learner()
-        if device is not None:
-            learner.to(device)
         mesh = mesh or self.mesh()
         if mesh is None and learner.mesh is None and processes.current() is not None:
             mesh = Mesh({"data": REST})
+        if device is not None and mesh is not None:
+            mesh = mesh.on(str(device))
+        elif device is not None:
+            learner.to(device)
         if mesh is not None:
             learner.shard(mesh)
         learner.progress = learner.progress and progress

@@ -17,7 +17,9 @@ def _listed(values: Any) -> list[Value]:
 
 
 @rule("all_reduce")
-def all_reduce(g: Any, y: Any, xs: list[Value], groups: tuple[int, ...], size: int, reduction: str) -> list[list[Value]]:
+def all_reduce(
+    g: Any, y: Any, xs: list[Value], groups: tuple[int, ...], size: int, reduction: str
+) -> list[list[Value]]:
     if reduction != "sum":
         raise NoRule(f"which process has the {reduction} is not followed; only sums have a derivative")
     return [_listed(ops.all_reduce(_listed(g), groups=groups, size=size))]
@@ -41,8 +43,8 @@ def reduce_scatter(
 def collective_broadcast(
     g: Any, y: Any, xs: list[Value], groups: tuple[int, ...], size: int, root: int
 ) -> list[list[Value]]:
-    """The sum of the cotangents for the process at the root, and zeros for the others: each scatters blocks, of which only that
-    of the root is not zero."""
+    """The sum of the cotangents for the process at the root, and zeros for the others. Each process scatters one block
+    for each position, and only the block of the root is not zero."""
     blocks = []
     for each in _listed(g):
         shape = type_of(each).shape

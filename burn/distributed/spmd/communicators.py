@@ -49,7 +49,7 @@ class Communicator:
             self._connected.add((ranks, size))
 
     def fail(self) -> None:
-        """The other processes' collectives fail, too."""
+        """Ends the collectives of the other processes."""
         if self.device.memory.is_host:
             self.native.fail()
 
@@ -113,15 +113,13 @@ def _nccl(own: Processes, device: Device) -> Any:
     if len(set(versions)) > 1:
         text = ", ".join(f"rank {rank}: {found}" for rank, found in enumerate(versions))
         raise DistributedError("the processes have different versions of NCCL", [text])
-    places = own.gather("the GPU", [socket.gethostname(), device.kind, device.index])
-    for rank, place in enumerate(places):
-        if places.index(place) < rank:
+    gpus = own.gather("the GPU", [socket.gethostname(), device.kind, device.index])
+    for rank, gpu in enumerate(gpus):
+        if gpus.index(gpu) < rank:
             hint = "one process for each GPU: `burn train --devices`, or BURN_LOCAL_RANK"
-            text = f"rank {places.index(place)} and rank {rank} use {device.kind}:{place[2]} of {place[0]}"
+            text = f"rank {gpus.index(gpu)} and rank {rank} use {device.kind}:{gpu[2]} of {gpu[0]}"
             raise DistributedError("processes share a GPU", [Problem(text, hint=hint)])
-    return _together(
-        own, "communicator", lambda: _native.nccl_communicator(device.native, own.rank, own.count)
-    )
+    return _together(own, "communicator", lambda: _native.nccl_communicator(device.native, own.rank, own.count))
 
 
 _open: dict[Device, Communicator] = {}

@@ -76,7 +76,7 @@ class Elements:
         """Of the processes that have the same block, the one at the start of all other mesh axes saves it."""
         grid = grid_of(self.mesh)
         others = [name for name in self.mesh.sizes if name not in self.layout.names]
-        if any(grid.place[name] for name in others):
+        if any(grid.coordinates[name] for name in others):
             return []
         return [(tuple(start for start, _ in box(self.shape, self.layout, grid)), self._block())]
 

@@ -1,7 +1,7 @@
 """Tensors and programs on a mesh of processes with burn's own kernels: the engine "burn". Enter at `engine`.
 
-Each process has one device of the mesh. The pass `partition` makes its program of the program of the whole mesh, with collectives between
-the kernels. The runtime does these through a communicator.
+Each process has one device of the mesh. The pass `partition` makes its program from the program of the whole mesh, with
+collectives between the kernels. The runtime does these through a communicator.
 """
 
 from __future__ import annotations
@@ -82,7 +82,9 @@ class Spmd:
                 "a device takes rows that this process did not read",
                 [f"rows {bounds[0][0]} to {bounds[0][1]}, read were {first} to {first + len(source)}"],
             )
-        index = tuple(slice(a - (first if i == 0 else 0), b - (first if i == 0 else 0)) for i, (a, b) in enumerate(bounds))
+        index = tuple(
+            slice(a - (first if i == 0 else 0), b - (first if i == 0 else 0)) for i, (a, b) in enumerate(bounds)
+        )
         block: Array = own_copy(source[index], numpy_dtype(dtype))
         where = self.device(mesh)
         if not where.memory.is_host:
@@ -112,8 +114,8 @@ class Spmd:
 
 
 class Compiled:
-    """See `burn.distributed.engine.Runnable`. It is compiled for the device at the first run: before, its collectives can be counted
-    for a mesh that is not there."""
+    """See `burn.distributed.engine.Runnable`. It is compiled for the device at the first run. Before, its collectives can be
+    counted for a mesh that is not there."""
 
     def __init__(
         self,
@@ -156,7 +158,8 @@ class Compiled:
 
     def communication(self) -> Communication:
         counted = sum(
-            prod(local(port.shape, axes_of(port.layout, len(port.shape)), self._grid)) * numpy_dtype(port.dtype).itemsize
+            prod(local(port.shape, axes_of(port.layout, len(port.shape)), self._grid))
+            * numpy_dtype(port.dtype).itemsize
             for port in self._inputs
         )
         executable = self._executable
@@ -227,6 +230,5 @@ def _name(array: np.ndarray) -> str:
 def _number(text: str) -> float:
     try:
         return float(text)
-    except ValueError:  # a size that only a run knows
+    except ValueError:  # a size that is read from data
         return 0.0
-

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from burn.dialect.collective import COLLECTIVES
@@ -102,10 +102,6 @@ def _collectives(program: Program, mesh: Mesh) -> Iterator[tuple[Any, Collective
 
 def _along(group: Sequence[int], mesh: Mesh) -> tuple[str, ...]:
     """The mesh axes along which the processes of a group differ."""
-    places = []
-    for rank in group:
-        index, place = (list(mesh.devices).index(rank) if mesh.devices else rank), {}
-        for name in reversed(mesh.sizes):
-            index, place[name] = divmod(index, mesh.sizes[name])
-        places.append(place)
-    return tuple(name for name in mesh.sizes if len({place[name] for place in places}) > 1)
+    grid = Grid(mesh.sizes, ranks=tuple(mesh.devices or ()))
+    coordinates = [replace(grid, rank=rank).coordinates for rank in group]
+    return tuple(name for name in mesh.sizes if len({each[name] for each in coordinates}) > 1)

@@ -1,8 +1,8 @@
 """Collectives in buckets, begun early and awaited late.
 
-`bucketed` moves collectives up to where their operands are, which is in the order of the backward pass for gradients, and makes one op of
-neighbours whose results are used later. `awaited` puts a `burn.collective_wait` before the first use of each result: what lies between
-computes while the collective sends.
+`bucketed` moves each collective behind its operands, which puts those of gradients in the order of the backward pass.
+Neighbours whose results are used later become one op. `awaited` puts a `burn.collective_wait` before the first use of each
+result: what lies between computes while the collective sends.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ SOON = 32
 
 @dataclass
 class _Bucket:
-    """members: ops of one kind, groups and reduction. ready: behind this position all operands are there, of which `last` is the last. used: the first use."""
+    """members: ops of one kind, groups and reduction. ready: the position of `last`, the last operand that is computed. used:
+    the first use."""
 
     key: Any
     ready: int
@@ -37,7 +38,7 @@ def bucketed(program: Program, most: int) -> int:
     """most: bytes of a bucket. Returns how many collectives there are afterwards."""
     operations = list(program.block.operations)
     views = [operation.opview for operation in operations]
-    place = {value: i for i, op in enumerate(operations) for value in op.operation.results}
+    position = {value: i for i, op in enumerate(operations) for value in op.operation.results}
     first = _first_uses(operations)
     waiting: list[_Bucket] = []
     for view in views:
@@ -46,8 +47,8 @@ def bucketed(program: Program, most: int) -> int:
         operands = list(view.operation.operands)
         if any(isinstance(v.owner, COLLECTIVES) for v in operands):
             continue
-        last = max(operands, key=lambda v: place.get(v, -1))
-        ready = place.get(last, -1)
+        last = max(operands, key=lambda v: position.get(v, -1))
+        ready = position.get(last, -1)
         use = min((first.get(v, len(views)) for v in view.operation.results), default=len(views))
         size = sum(map(_bytes, operands))
         soon = use - ready < SOON
@@ -71,7 +72,7 @@ def bucketed(program: Program, most: int) -> int:
 
 
 def _first_uses(operations: list[ir.OpView]) -> dict[ir.Value, int]:
-    """The position of the first op that reads a value, in its regions too."""
+    """The position of the first op that reads a value, itself or in a region."""
     found: dict[ir.Value, int] = {}
 
     def visit(operation: Any, number: int) -> None:
@@ -93,17 +94,18 @@ def _bytes(value: ir.Value) -> int:
 
 
 def _write(bucket: _Bucket, program: Program) -> None:
-    """One op for the bucket, behind its last operand. Operands are no results of other collectives, so they stay where they are."""
+    """One op for the bucket, behind its last operand. Operands are no results of other collectives, so they stay where they
+    are."""
     operands = [v for op in bucket.members for v in op.operation.operands]
     results = [v for op in bucket.members for v in op.operation.results]
     first, last = bucket.members[0], bucket.members[-1]
     with first.operation.location, ir.InsertionPoint(last.operation):
         made = type(first).create(operands, **first.attrs)
     owner = None if bucket.last is None else bucket.last.owner
-    if isinstance(owner, ir.OpView):
+    if owner is not None and isinstance(owner, ir.OpView):
         made.move_after(owner.operation)
     else:  # inputs alone
-        made.move_before(program.block.operations[0].operation)
+        made.move_before(next(iter(program.block.operations)).operation)
     for old, new in zip(results, made.results, strict=True):
         old.replace_all_uses_with(new)
     for op in bucket.members:

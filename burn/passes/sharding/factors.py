@@ -1,8 +1,9 @@
 """Factors: the axes of an op's operands and results that can be divided together. Enter at `factors_of`.
 
-A factor of `c = dot_general(a, b)` is the rows of a, which are also the rows of c. Another is the depth of a and b, which no result
-has: each device then has partial sums. This is the notation of einsum, as in Shardy's sharding rules (openxla.org/shardy). `RULES` has a
-function for each op class. An op without a rule, and an axis without a factor, gets whole operands, which is always right.
+A factor of `c = dot_general(a, b)` is the rows of a, which are also the rows of c. Another is the depth of a and b, which no
+result has: each device then has partial sums. This is the notation of einsum, as in Shardy's sharding rules
+(openxla.org/shardy). `RULES` has a function for each op class. An op without a rule, and an axis without a factor, gets whole
+operands, which is always right.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from burn.dialect.query import splat
 from burn.dialect.types import DTYPES, type_of
 from burn.passes.sharding.grid import Axes, Grid, local
 
-Places: TypeAlias = "list[int | None]"
+AxisFactors: TypeAlias = "list[int | None]"
 """The factor of each axis of a tensor; None for an axis that has to be whole."""
 
 Build: TypeAlias = Callable[[Op, Sequence[ir.Value], Sequence[Axes], Grid], Any]
@@ -35,8 +36,8 @@ class Factors:
     results do not have, and the reduction over them. linear: the results of partial sums are partial sums ("one": of one
     operand, "all": if all operands are partial). free: operands that may lie in any way."""
 
-    operands: list[Places]
-    results: list[Places]
+    operands: list[AxisFactors]
+    results: list[AxisFactors]
     sizes: dict[int, int] = field(default_factory=dict)
     reduced: dict[int, str] = field(default_factory=dict)
     linear: str = ""
@@ -57,7 +58,7 @@ class _New:
         self.sizes[len(self.sizes)] = size
         return len(self.sizes) - 1
 
-    def of(self, shape: Sequence[Any]) -> Places:
+    def of(self, shape: Sequence[Any]) -> AxisFactors:
         return [self(size) for size in shape]
 
 
@@ -87,7 +88,7 @@ def _shape(op: Op, result: int = 0) -> tuple[Any, ...]:
     return type_of(op.operation.results[result]).shape
 
 
-def _none(shape: Sequence[Any]) -> Places:
+def _none(shape: Sequence[Any]) -> AxisFactors:
     return [None] * len(shape)
 
 
@@ -113,7 +114,7 @@ def _widens(op: Op) -> bool:
     return x.kind == y.kind == "float" and (x.bits < y.bits)
 
 
-def _aligned(shape: Sequence[Any], out: Sequence[Any], result: Places) -> Places:
+def _aligned(shape: Sequence[Any], out: Sequence[Any], result: AxisFactors) -> AxisFactors:
     """The factors of an operand that broadcasts."""
     start = len(out) - len(shape)
     return [result[start + i] if d != 1 else None for i, d in enumerate(shape)]
@@ -265,8 +266,8 @@ def _along(axis: str) -> Rule:
         own = getattr(op, axis) % len(have)
         x = [None if i == own else new(d) for i, d in enumerate(have)]
         results = []
-        for number in range(len(op.operation.results)):
-            rank = len(_shape(op, number))
+        for result in range(len(op.operation.results)):
+            rank = len(_shape(op, result))
             results.append(x if rank == len(have) else [f for i, f in enumerate(x) if i != own])
         return Factors([x], results, new.sizes)
 
@@ -290,7 +291,7 @@ def _dot_general(op: Op) -> Factors:
     new, (a, b) = _New(), _shapes(op)
     lhs, rhs = _none(a), _none(b)
     reduced: dict[int, str] = {}
-    batch: Places = []
+    batch: AxisFactors = []
     for i, j in zip(op.lhs_batch, op.rhs_batch, strict=True):
         lhs[i] = rhs[j] = new(a[i])
         batch.append(lhs[i])
@@ -298,8 +299,11 @@ def _dot_general(op: Op) -> Factors:
         lhs[i] = rhs[j] = factor = new(a[i])
         if factor is not None:
             reduced[factor] = "sum"
-    rest: Places = []
-    for side, shape, taken in ((lhs, a, (*op.lhs_batch, *op.lhs_contract)), (rhs, b, (*op.rhs_batch, *op.rhs_contract))):
+    rest: AxisFactors = []
+    for side, shape, taken in (
+        (lhs, a, (*op.lhs_batch, *op.lhs_contract)),
+        (rhs, b, (*op.rhs_batch, *op.rhs_contract)),
+    ):
         for i, d in enumerate(shape):
             if i not in taken:
                 side[i] = new(d)
@@ -331,17 +335,17 @@ def _attention(op: Op) -> Factors:
     batch, keys = new(q[0]), type_of(op.k).shape[1]
     heads = new(gcd(q[1], keys)) if isinstance(q[1], int) and isinstance(keys, int) else None
 
-    def of(value: ir.Value) -> Places:
+    def of(value: ir.Value) -> AxisFactors:
         rank = type_of(value).rank
         return [batch, heads, *[None] * (rank - 2)]
 
-    def of_mask(value: ir.Value) -> Places:
+    def of_mask(value: ir.Value) -> AxisFactors:
         shape = type_of(value).shape
         row = [batch, heads, None, None][4 - len(shape) :]
         return [None if d == 1 else f for d, f in zip(shape, row, strict=True)]
 
     names = [name for name, _ in op.OPERANDS]
-    operands: list[Places] = []
+    operands: list[AxisFactors] = []
     for name, value in zip(names, op.args, strict=True):
         if value is not None:
             own = of_mask(value) if name == "mask" else [batch] if name == "lengths" else of(value)
@@ -375,7 +379,9 @@ def _gather_nd(op: Op) -> Factors:
     shared = [new(d) for d in x[:count]]
     rest = [new(d) for d in x[count + depth :]]
     picked = [new(d) for d in indices[count:-1]]
-    return Factors([[*shared, *[None] * depth, *rest], [*shared, *picked, None]], [[*shared, *picked, *rest]], new.sizes)
+    return Factors(
+        [[*shared, *[None] * depth, *rest], [*shared, *picked, None]], [[*shared, *picked, *rest]], new.sizes
+    )
 
 
 def _adds_to_zeros(op: Op) -> bool:
@@ -384,7 +390,7 @@ def _adds_to_zeros(op: Op) -> bool:
 
 @_rule("scatter_nd")
 def _scatter_nd(op: Op) -> Factors:
-    """Updates of zeros are divided: each device adds its own. So are the axes behind the indexed ones."""
+    """Updates of zeros are divided: each device adds its own. Axes behind the indexed ones are also divided."""
     new, (x, indices, _) = _New(), _shapes(op)
     depth, divides = indices[-1], _adds_to_zeros(op)
     rest = [new(d) for d in x[depth:]]
@@ -404,5 +410,3 @@ def _scatter_elements(op: Op) -> Factors:
     if _adds_to_zeros(op) and (factor := new(indices[axis])) is not None:
         moved[axis], reduced[factor] = factor, "sum"
     return Factors([own, moved, moved], [own], new.sizes, reduced)
-
-

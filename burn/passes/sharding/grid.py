@@ -1,4 +1,4 @@
-"""`Grid`: the axes of a mesh, and one device's place in it."""
+"""`Grid`: the axes of a mesh, and the coordinates of one device."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ class Grid:
         return prod(self.sizes[name] for name in names)
 
     @property
-    def place(self) -> dict[str, int]:
+    def coordinates(self) -> dict[str, int]:
         """The position of the device along each axis."""
         index = self.processes.index(self.rank)
         found: dict[str, int] = {}
-        for name in reversed(self.sizes):
+        for name in reversed(list(self.sizes)):
             index, found[name] = divmod(index, self.sizes[name])
         return found
 
     def position(self, names: Sequence[str]) -> int:
-        """The position along several axes, the first of which is the outer one."""
-        place, index = self.place, 0
+        """The position along several axes, the outer one first."""
+        coordinates, index = self.coordinates, 0
         for name in names:
-            index = index * self.sizes[name] + place[name]
+            index = index * self.sizes[name] + coordinates[name]
         return index
 
     def groups(self, names: Sequence[str]) -> tuple[int, ...]:
@@ -53,16 +53,16 @@ class Grid:
         found: list[int] = []
         for outer in product(*(range(self.sizes[name]) for name in rest)):
             for inner in product(*(range(self.sizes[name]) for name in names)):
-                place = {**dict(zip(rest, outer, strict=True)), **dict(zip(names, inner, strict=True))}
+                coordinates = {**dict(zip(rest, outer, strict=True)), **dict(zip(names, inner, strict=True))}
                 index = 0
                 for name in order:
-                    index = index * self.sizes[name] + place[name]
+                    index = index * self.sizes[name] + coordinates[name]
                 found.append(self.processes[index])
         return tuple(found)
 
 
 def whole(rank: int) -> Axes:
-    """The sharding of a tensor of which every device has all elements."""
+    """The sharding of a tensor that is whole on every device."""
     return ((),) * rank
 
 
@@ -73,6 +73,4 @@ def used(axes: Axes) -> frozenset[str]:
 
 def local(shape: Sequence[int], axes: Axes, grid: Grid) -> tuple[int, ...]:
     """The shape of one device's block."""
-    return tuple(
-        size if not names else size // grid.count(names) for size, names in zip(shape, axes, strict=True)
-    )
+    return tuple(size if not names else size // grid.count(names) for size, names in zip(shape, axes, strict=True))

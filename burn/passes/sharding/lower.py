@@ -84,15 +84,17 @@ class _Lowering:
             chosen = {factor: names for factor, names in chosen.items() if set(names).isdisjoint(partial)}
         if factors is None or not (chosen or partial or factors.build):
             return self._copied(op)
-        axes = [named(chosen, places) for places in factors.operands]
+        axes = [named(chosen, factors_of_axes) for factors_of_axes in factors.operands]
         taken: list[ir.Value] = []
         for number, (value, own) in enumerate(zip(operands, axes, strict=True)):
             if number in factors.free or (partial and self.found[value].partial):
                 taken.append(self._as_it_lies(value, own))
             else:
                 taken.append(self.use(value, own))
-        into = [named(chosen, places) for places in factors.results]
-        made = factors.build(op, taken, into, self.grid) if factors.build else op.build(*_grouped(op, taken), **op.attrs)
+        into = [named(chosen, factors_of_axes) for factors_of_axes in factors.results]
+        made = (
+            factors.build(op, taken, into, self.grid) if factors.build else op.build(*_grouped(op, taken), **op.attrs)
+        )
         made = list(made) if isinstance(made, list | tuple) else [made]
         sums = tuple(n for f, kind in factors.reduced.items() if kind == "sum" for n in chosen.get(f, ()))
         for result, value, own in zip(results, made, into, strict=True):

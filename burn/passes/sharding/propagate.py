@@ -1,7 +1,7 @@
 """Shardings of all values of a program, from those of its inputs and outputs: `propagate`.
 
 Every op relates the axes of its operands and results (`factors.py`). Shardings spread along these relations, forward and
-backward, until nothing changes. What a value has is never taken away. Batches spread first, so that activations stay divided by
+backward, until nothing changes. A value keeps the sharding that it has. Batches spread first, so that activations stay divided by
 batch where a parameter is divided along the same mesh axis; then parameters, state and outputs. Source: GSPMD (arXiv 2105.04663).
 """
 
@@ -14,7 +14,7 @@ from burn.dialect.mlir import ir
 from burn.dialect.op import Op
 from burn.dialect.program import Program
 from burn.dialect.types import type_of
-from burn.passes.sharding.factors import Factors, Places, factors_of
+from burn.passes.sharding.factors import AxisFactors, Factors, factors_of
 from burn.passes.sharding.grid import Axes, Grid, Names, used, whole
 
 SWEEPS = 50
@@ -55,9 +55,9 @@ class Shardings:
         operand."""
         offers: list[tuple[bool, int, int, Names]] = []
         order = 0
-        for value, places in self._rows(operands, results, factors):
+        for value, row in self._rows(operands, results, factors):
             axes = self.of(value)
-            for axis, factor in enumerate(places):
+            for axis, factor in enumerate(row):
                 if factor is not None and axes[axis]:
                     offers.append((value not in self.early, order, factor, axes[axis]))
                     order += 1
@@ -72,9 +72,9 @@ class Shardings:
 
     def _rows(
         self, operands: Sequence[ir.Value], results: Sequence[ir.Value], factors: Factors
-    ) -> list[tuple[ir.Value, Places]]:
-        places = [*factors.operands, *factors.results]
-        return [row for row in zip((*operands, *results), places, strict=True) if self.axes.get(row[0]) is not None]
+    ) -> list[tuple[ir.Value, AxisFactors]]:
+        rows = [*factors.operands, *factors.results]
+        return [row for row in zip((*operands, *results), rows, strict=True) if self.axes.get(row[0]) is not None]
 
     def spread(self, op: Op, factors: Factors) -> bool:
         """Gives the shardings of an op's values to each other; true if something changed."""
@@ -84,12 +84,12 @@ class Shardings:
             return False
         early = any(value in self.early for value in (*operands, *results))
         changed = False
-        for number, (value, places) in enumerate(
+        for number, (value, row) in enumerate(
             zip((*operands, *results), (*factors.operands, *factors.results), strict=True)
         ):
             if number in factors.free:
                 continue
-            for axis, factor in enumerate(places):
+            for axis, factor in enumerate(row):
                 if factor in found:
                     changed |= self.divide(value, axis, found[factor], early)
         return changed
@@ -128,6 +128,6 @@ def _settle(found: Shardings, ops: Sequence[Op]) -> None:
             return
 
 
-def named(axes: Mapping[int, Names] | dict[int, Names], places: Places) -> Axes:
+def named(axes: Mapping[int, Names], row: AxisFactors) -> Axes:
     """The sharding of a tensor, from that of its factors."""
-    return tuple(axes.get(factor, ()) if factor is not None else () for factor in places)
+    return tuple(axes.get(factor, ()) if factor is not None else () for factor in row)

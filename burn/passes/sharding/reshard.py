@@ -10,7 +10,8 @@ from burn.passes.sharding.grid import Axes, Grid, Names
 
 
 def moved(x: ir.Value, have: Axes, want: Axes, grid: Grid) -> ir.Value:
-    """One device's block of a value under another sharding. What both have stays, then axes are gathered, then divided."""
+    """One device's block of a value under another sharding. Axes that both divide alike stay. Others are gathered, then
+    divided."""
     kept = [_common(a, b) for a, b in zip(have, want, strict=True)]
     for axis, (names, stays) in enumerate(zip(have, kept, strict=True)):
         if names[len(stays) :]:
@@ -78,5 +79,3 @@ def summed(x: ir.Value, have: Axes, partial: Names, want: Axes, grid: Grid) -> t
             axes[axis] = more
             rest = [name for name in rest if name not in extra]
     return (reduced(x, tuple(rest), "sum", grid) if rest else x), tuple(axes)
-
-

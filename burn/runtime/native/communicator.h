@@ -62,7 +62,7 @@ int64_t burn_collective_result(const burn_collective *what, const burn_collectiv
 int64_t burn_shared_bytes(int32_t ranks);
 /* The file has these bytes, zeroed. It may be unlinked when all processes have opened it. NULL: see burn_communicator_error. */
 burn_communicator *burn_shared_open(const char *file, int32_t rank, int32_t ranks);
-/* A program of this process has failed: the others' collectives fail, too. */
+/* A program of this process has failed. Ends the collectives of the others. */
 void burn_shared_fail(burn_communicator *own);
 /* Ready for the next program, after all processes have failed. All call `reset` between two barriers. */
 void burn_shared_reset(burn_communicator *own);

@@ -234,7 +234,7 @@ static int32_t await_gpus(burn_communicator *base, const void *result) {
     int code = own->device->driver->wait_for(own->device->stream, own->events[event], 0);
     if (!result)
         own->wait_count = 0;
-    else { /* the stream is in order: what came before has ended, too */
+    else { /* the stream is in order: earlier collectives have ended */
         memmove(own->waits, own->waits + at + 1, (size_t)(own->wait_count - at - 1) * sizeof *own->waits);
         own->wait_count -= at + 1;
     }

@@ -2,7 +2,7 @@
  *
  * They map one file: a header, and for each rank a line of counters and a slot of CHUNK bytes. A tensor is sent in chunks. For each
  * chunk a process writes its slot and counts it as posted. When all of its group have posted theirs, it reads all slots
- * in the order of the group, so the bits of a sum do not depend on which process came first. Then it counts the chunk as read. A slot is
+ * in the order of the group. So the bits of a sum are the same whichever process came first. Then it counts the chunk as read. A slot is
  * written again when all of the group have read it. All processes run the same collectives, so the numbers of their chunks agree.
  */
 #include "communicator.h"
@@ -168,7 +168,7 @@ static float from_f16(uint16_t bits) {
 static uint16_t to_f16(float value) { return bits_of(burn_truncsfhf2(value)); }
 static uint16_t to_bf16(float value) { return bits_of(burn_truncsfbf2(value)); }
 
-/* Unsigned words for integers: sums and products wrap. */
+/* Integers are unsigned words here, so that results wrap. */
 static int reduce(int64_t dtype, int64_t reduction, int64_t size, const void *const *slots, int64_t count, void *to) {
     int ordered = reduction == BURN_MAX || reduction == BURN_MIN;
     switch (dtype) {
