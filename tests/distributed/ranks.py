@@ -1,4 +1,4 @@
-"""Cases on processes of the engine "burn", each of which trains on a mesh and alone: `python -m tests.distributed.ranks CASE
+"""Cases on processes of the engine "burn". Each case trains on a mesh and alone: `python -m tests.distributed.ranks CASE
 ...`, started by `burn.distributed.launch`. Rank 0 writes what it found as a line of JSON."""
 
 from __future__ import annotations
