@@ -54,22 +54,17 @@ int body(const burn_custom_call *call) {{ /* bound by arithmetic: the logistic m
     return 0;
 }}"""
 
-SORTED = f"""{HEAD}
-int body(const burn_custom_call *call) {{ /* bound by branches: the running median of three */
+GATHERED = f"""{HEAD}
+int body(const burn_custom_call *call) {{ /* bound by latency: loads at random */
     const float *x = (const float *)call->input[0].data;
     float *y = (float *)call->output[0].data;
     int64_t n = call->input[0].elements;
-    for (int64_t i = 0; i < n; i++) {{
-        float a = x[i ? i - 1 : 0], b = x[i], c = x[i + 1 < n ? i + 1 : i];
-        if ((a < b) != (a < c))
-            y[i] = a;
-        else
-            y[i] = (b < a) != (b < c) ? b : c;
-    }}
+    for (int64_t i = 0; i < n; i++)
+        y[i] = x[(int64_t)(x[i] * (float)n) % n];
     return 0;
 }}"""
 
-BODIES = {"2x + 1": STREAM, "logistic map": ITERATED, "median of three": SORTED}
+BODIES = {"2x + 1": STREAM, "logistic map": ITERATED, "loads at random": GATHERED}
 SIZES = (1 << 18, 1 << 20, 1 << 22)
 
 EMPTY = f"{HEAD}int body(const burn_custom_call *call) {{ return !call; }}"
