@@ -182,6 +182,12 @@ def test_costly_epilogues_have_registers() -> None:
     assert costly.rows * costly.columns <= ROOM * 32 * costly.warps
 
 
+@pytest.mark.parametrize(("columns", "tile"), [(8, (128, 16)), (16, (128, 16)), (24, (256, 32)), (32, (256, 32))])
+def test_images_of_few_channels_have_tall_tiles(columns: int, tile: tuple[int, int]) -> None:
+    found = matmul_tile(32 * 112 * 112, columns, (LoopVar("k", 64),), 1, 16)
+    assert (found.rows, found.columns) == tile
+
+
 def test_a_shallow_depth_stays_whole() -> None:
     def function(x: Any, y: Any) -> Any:
         return ops.dot_general(x, y, lhs_batch=(), rhs_batch=(), lhs_contract=(1,), rhs_contract=(0,))
