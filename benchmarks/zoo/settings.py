@@ -17,7 +17,8 @@ TRAINING = "training"
 @dataclass(frozen=True)
 class Setting:
     """batch and dtype of the inputs. training: steps instead of inference. through: one of THROUGH. modes: of torch.compile.
-    models: how many of the drawn models are run, spread over the lists; 0 for all."""
+    models: how many of the drawn models are run, spread over the lists; 0 for all. lists: those whose models are run; () for
+    all."""
 
     batch: int = 32
     dtype: str = "float16"
@@ -25,19 +26,29 @@ class Setting:
     through: str = THROUGH[0]
     modes: tuple[str, ...] = ("reduce-overhead",)
     models: int = 0
+    lists: tuple[str, ...] = ()
 
     @staticmethod
     def parse(text: str) -> Setting:
-        """From "32,float16", "32,bfloat16,training", "1,float16,torch.compile" or, with a number of models, "32,bfloat16:10".
-        Raises ValueError."""
-        fields, _, models = text.partition(":")
+        """From "32,float16", "32,bfloat16,training", "1,float16,torch.compile"; with a number of models "32,bfloat16:10", of
+        some lists "1,float16@decode,decoder". Raises ValueError."""
+        text, _, models = text.partition(":")
+        fields, _, lists = text.partition("@")
         batch, *words = fields.split(",")
         dtype = next((word for word in words if word in DTYPES), DTYPES[0])
         through = next((word for word in words if word in THROUGH), THROUGH[0])
         modes = tuple(word for word in words if word in ("default", "reduce-overhead", "max-autotune"))
         if unknown := set(words) - {*DTYPES, *THROUGH, *modes, TRAINING}:
             raise ValueError(f"unknown: {', '.join(sorted(unknown))}")
-        return Setting(int(batch), dtype, TRAINING in words, through, modes or Setting.modes, int(models or 0))
+        return Setting(
+            int(batch),
+            dtype,
+            TRAINING in words,
+            through,
+            modes or Setting.modes,
+            int(models or 0),
+            tuple(filter(None, lists.split(","))),
+        )
 
     @staticmethod
     def argument(text: str) -> Setting:
@@ -48,7 +59,7 @@ class Setting:
             raise argparse.ArgumentTypeError(f"'{text}': {error}") from None
 
     def text(self) -> str:
-        """What `parse` reads, without the number of models."""
+        """What `parse` reads, without lists and the number of models."""
         words = [str(self.batch), self.dtype, *[TRAINING] * self.training, self.through, *self.modes]
         return ",".join(words)
 
@@ -58,7 +69,11 @@ class Setting:
 
     def chosen(self, entries: Sequence[Mapping[str, str]]) -> list[Mapping[str, str]]:
         """The models of this setting: steps of decoding are not trained."""
-        possible = [entry for entry in entries if not (self.training and entry["list"] == "decode")]
+        possible = [
+            entry
+            for entry in entries
+            if entry["list"] in (self.lists or (entry["list"],)) and not (self.training and entry["list"] == "decode")
+        ]
         if not self.models or self.models >= len(possible):
             return possible
         return [possible[i * len(possible) // self.models] for i in range(self.models)]

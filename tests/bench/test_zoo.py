@@ -97,3 +97,6 @@ def test_settings_are_text(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert Setting.parse(text).text() == text
     with pytest.raises(ValueError, match="wrong"):
         Setting.parse(f"{text},wrong")
+    entries = [{"list": kind, "name": str(i)} for kind in ("timm", "decode") for i in range(6)]
+    assert [e["name"] for e in Setting.parse("1@timm:3").chosen(entries)] == ["0", "2", "4"]
+    assert {e["list"] for e in Setting.parse("1,training").chosen(entries)} == {"timm"}
