@@ -1,7 +1,9 @@
-"""Kinds of bodies of custom ops by where an op is used: `KINDS`, `COLUMNS`, `CELLS`. Each cell works, or is a named error.
+"""Kinds of bodies of custom ops by where an op is used: `KINDS`, `COLUMNS`, `ERRORS`. Each cell works, or is a named error.
 
-The op of every kind computes y = gain * x * x of float32[n]. `check` runs one cell. The guide's table is made of `CELLS`
-(docs/tables.py); tests/custom/test_table.py and tests/gpu/test_custom_ops_gpu.py run it.
+The op of every kind computes y = gain * x * x of float32[n]. `check` runs one cell. tests/custom/test_table.py and
+tests/gpu/test_custom_ops_gpu.py run the table. The guide's is written by
+
+    python -m tests.custom.table
 """
 
 from __future__ import annotations
@@ -371,3 +373,38 @@ ERRORS: dict[tuple[str, str], tuple[type[Exception], str]] = {
 def check(kind: str, column: str, folder: Path) -> None:
     """Runs a cell. Raises the errors of `ERRORS`."""
     COLUMNS[column](made(kind), folder)
+
+
+# ---- the guide's table -------------------------------------------------------------------------------------------------
+GUIDE = Path(__file__).parents[2] / "docs" / "guide" / "custom-ops.md"
+BEGIN, END = "<!-- table: begin -->\n", "<!-- table: end -->\n"
+
+REASONS = {
+    _NO_BODY[1]: "no body for CPUs",
+    r"tests\.table::square.*its body is a Python function": "needs Python",
+    r"tests\.table::square.*square_body\.o is for": "of another machine",
+    r"tests\.table::square.*its body is an object file": "not source",
+    r"tests\.table::square.*its body needs the C\+\+ library": "needs the C++ library",
+}
+"""The texts of errors, shortened."""
+
+
+def markdown() -> str:
+    columns = [*COLUMNS, "GPU"]
+    rows = [["use", *KINDS], ["---"] * (1 + len(KINDS))]
+    for column in columns:
+        cells = [f"error: {REASONS[ERRORS[kind, column][1]]}" if (kind, column) in ERRORS else "yes" for kind in KINDS]
+        if column == "GPU":
+            cells = ["yes" if kind in ON_GPU else "on the host" for kind in KINDS]
+        rows.append([column, *cells])
+    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
+
+
+def written(guide: str) -> str:
+    """The guide with the table of today."""
+    head, _, rest = guide.partition(BEGIN)
+    return head + BEGIN + markdown() + END + rest.partition(END)[2]
+
+
+if __name__ == "__main__":
+    GUIDE.write_text(written(GUIDE.read_text()))

@@ -8,7 +8,19 @@ from typing import Any
 
 import pytest
 
-from tests.custom.table import COLUMNS, ERRORS, HAS_TRITON, KINDS, ON_GPU, check, on_gpu, recorded, step_on_gpu
+from tests.custom.table import (
+    COLUMNS,
+    ERRORS,
+    GUIDE,
+    HAS_TRITON,
+    KINDS,
+    ON_GPU,
+    check,
+    on_gpu,
+    recorded,
+    step_on_gpu,
+    written,
+)
 from tests.runtime.simulation import simulation
 
 NEEDED = {"`torch.compile`": "torch", "JAX": "jax"}
@@ -40,6 +52,12 @@ def test_a_cell(kind: str, column: str, tmp_path: Path) -> None:
     error, message = ERRORS[kind, column]
     with pytest.raises(error, match=f"(?s){message}"):
         check(kind, column, tmp_path)
+
+
+def test_the_guide_has_the_table() -> None:
+    """`python -m tests.custom.table` writes it."""
+    text = GUIDE.read_text()
+    assert text == written(text)
 
 
 @pytest.mark.skipif(not HAS_TRITON, reason="Triton is not installed")

@@ -6,17 +6,21 @@ import os
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import burn
 import burn.compiler
+from burn.deploy import trainers, training
 from burn.deploy.build import build
 from burn.deploy.options import Options
 from burn.errors import CompileError
 from burn.toolchain import platforms
+from burn.train import checkpoints
 from tests.deploy.making import DIGITS, Array, digits, traced
+from tests.deploy.training import CASES
 
 pytest.importorskip("ziglang")
 
@@ -84,6 +88,43 @@ def test_many_types(target: str, cpu: str | None, tmp_path: Path) -> None:
         for name, want in here.run({"x": x, "indices": indices}).items():
             assert got[name].dtype == want.dtype
             np.testing.assert_allclose(got[name].astype(np.float64), want.astype(np.float64), rtol=2e-3, err_msg=name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", STANDS_IN)
+def test_a_training(target: str, tmp_path: Path) -> None:
+    """Epochs there and here, from each other's checkpoints: the same tensors up to rounding, and the same facts."""
+    machine = STANDS_IN[target]
+    if machine and shutil.which(machine[0]) is None:
+        pytest.skip(f"{machine[0]} is not here")
+    burn.manual_seed(0)
+    case = CASES["classifier"]
+    found = training.of(case.make(), case.inputs)
+    there, here = (
+        trainers.build("exe", found, tmp_path / name / "train", Options(platforms.find(platform), name="net"))[0]
+        for name, platform in (("there", target), ("here", "host"))
+    )
+    rng = np.random.default_rng(0)
+    rows = tmp_path / "rows.npz"
+    np.savez(rows, x=rng.standard_normal((50, 8)).astype(np.float32), y=rng.integers(0, 3, 50))
+    quiet = os.environ | {"WINEPREFIX": str(tmp_path / "wine"), "WINEDEBUG": "-all"}
+
+    def train(command: list[Any], name: str, *words: str | Path) -> checkpoints.Saved:
+        saved = tmp_path / f"{name}.safetensors"
+        done = subprocess.run([*command, rows, *words, "--save", saved], capture_output=True, text=True, env=quiet)
+        assert done.returncode == 0, done.stderr
+        return checkpoints.read(saved)
+
+    def same(a: checkpoints.Saved, b: checkpoints.Saved) -> None:
+        assert a.facts == b.facts and a.tensors.keys() == b.tensors.keys()
+        for name, weight in a.tensors.items():
+            np.testing.assert_allclose(weight.array(), b.tensors[name].array(), rtol=1e-4, atol=1e-6, err_msg=name)
+
+    same(train([*machine, there], "first"), train([here], "second"))
+    mixed = train([*machine, there], "third", "--resume", tmp_path / "second.safetensors", "--epochs", "2")
+    same(mixed, train([here], "fourth", "--resume", tmp_path / "first.safetensors", "--epochs", "2"))
+    done = subprocess.run([*machine, there, rows, "--load", rows], capture_output=True, text=True, env=quiet)
+    assert done.returncode == 1 and "no safetensors file" in done.stderr
 
 
 @pytest.mark.slow
