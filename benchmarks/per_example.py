@@ -3,7 +3,8 @@
     python -m benchmarks.per_example --batch 64 --threads 2
 
 All compute the same gradients of a small convolutional network, and the script refuses to print times if they differ. Engines are
-timed in interleaved rounds in one process; a row has the median and the fastest round.
+timed in interleaved rounds in one process; a row has the median and the fastest round. With `--cpu` times are CPU seconds of the
+process, for machines that other processes use.
 """
 
 from __future__ import annotations
@@ -119,7 +120,9 @@ def main() -> None:
     parser.add_argument(
         "--engines", nargs="*", default=[], help="burn.vmap, 'burn, a loop', torch.func, jax.vmap (default all)"
     )
+    parser.add_argument("--cpu", action="store_true", help="CPU seconds of the process in place of elapsed ones")
     options = parser.parse_args()
+    clock = time.process_time if options.cpu else time.perf_counter
     import burn
 
     burn.set_num_threads(options.threads)
@@ -132,11 +135,11 @@ def main() -> None:
     times: dict[str, list[float]] = {name: [] for name in found}
     for _ in range(options.rounds):
         for name, run in found.items():
-            start = time.perf_counter()
+            start = clock()
             run()
-            times[name].append((time.perf_counter() - start) * 1e3)
+            times[name].append((clock() - start) * 1e3)
     base = statistics.median(next(iter(times.values())))
-    print(f"gradients of each of {options.batch} examples, ms\n")
+    print(f"gradients of each of {options.batch} examples, ms{' of CPU' * options.cpu}\n")
     print("| engine | median | fastest | to the first |", "| --- | --- | --- | --- |", sep="\n")
     for name, all_ in times.items():
         print(f"| {name} | {statistics.median(all_):.1f} | {min(all_):.1f} | {statistics.median(all_) / base:.2f} |")
