@@ -31,6 +31,7 @@ VARIABLES: Mapping[str, str] = {
     "BURN_RANK": "the number of this process in a training, from 0, as `burn train` sets it",
     "BURN_TIMEOUT": "seconds after which a process of a training that does not come up or answer is lost; 60 by default",
     "BURN_TRACEBACK": "1 prints the Python traceback of an error that a command reports",
+    "BURN_WGPU_LIBRARY": "the path of wgpu-native's library, if it is not that of the installed package wgpu",
     "AR": "the archiver for static libraries; ar by default",
     "CC": "the C compiler of burn-compile; ziglang's clang by default",
     "LOCAL_RANK": "as torchrun sets it: the number of this process on its host",

@@ -16,7 +16,6 @@ from burn.runtime import _native, registry
 from burn.runtime.artefact import Target
 from burn.runtime.host import processor
 from burn.runtime.memory import HOST, MemorySpace
-from burn.variables import variable
 
 if TYPE_CHECKING:
     from burn.runtime.loader import Loader
@@ -38,12 +37,12 @@ class Device:
     @property
     def native_spec(self) -> tuple[str, int, str | None] | None:
         """The arguments of the native runtime; None for a device that computes in host memory."""
-        return None if self.memory.is_host else (self.kind, self.index, library())
+        return None if self.memory.is_host else (self.kind, self.index, library(self.kind))
 
     @property
     def native(self) -> Any:
         """The opened GPU. Raises DeviceError."""
-        return _opened(self.kind, self.index, library())
+        return _opened(self.kind, self.index, library(self.kind))
 
     @property
     def memory(self) -> MemorySpace:
@@ -132,14 +131,15 @@ def named(target: Any) -> Device | None:
 def count(kind: str = "cuda") -> int:
     """The number of GPUs of a kind that this process can use; 0 without a driver."""
     try:
-        return max(0, _native.device_count(kind, library()))
+        return max(0, _native.device_count(kind, library(kind)))
     except RuntimeError:
         return 0
 
 
-def library() -> str | None:
-    """The driver's file from the environment's BURN_CUDA_DRIVER; None: the default."""
-    return variable("BURN_CUDA_DRIVER")
+def library(kind: str = "cuda") -> str | None:
+    """The file of a kind's driver, from the environment's variable or where its package has it; None: the default of the
+    native runtime."""
+    return registry.entry(kind).driver()
 
 
 @functools.lru_cache(maxsize=64)

@@ -12,6 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from burn.errors import CompileError
+from burn.variables import variable
 
 if TYPE_CHECKING:
     from burn.options import Options
@@ -50,6 +51,8 @@ class Entry:
 
     size_hints: the code depends on the usual sizes of symbols (`Program.size_hints`).
 
+    driver: the file of its driver's library; None for the usual one.
+
     architectures: those that binaries are made for, with the bytes of shared memory of a block of threads. None for a device
     that is the platform's CPU."""
 
@@ -61,6 +64,7 @@ class Entry:
     suffix: str = ""
     about: str = ""
     size_hints: bool = False
+    driver: Callable[[], str | None] = lambda: None
     architectures: Callable[[], Mapping[str, int]] = dict
 
 
@@ -80,7 +84,17 @@ _ENTRIES: dict[str, Entry] = {
         suffix=".py",
         about="the GPU kernels, as a module of Triton's language",
         size_hints=True,
+        driver=lambda: variable("BURN_CUDA_DRIVER"),
         architectures=_late("burn.codegen.triton.abilities", "shared_memory"),
+    ),
+    "wgpu": Entry(
+        _late("burn.codegen.wgsl.backend", "for_options"),
+        own_memory=True,
+        packages=("torch-mlir",),
+        language="wgsl",
+        suffix=".wgsl",
+        about="the GPU kernels as WGSL, WebGPU's language",
+        driver=_late("burn.runtime.webgpu", "library"),
     ),
     "reference": Entry(
         _late("burn.codegen.reference.backend", "for_options"),

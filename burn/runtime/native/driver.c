@@ -15,7 +15,7 @@
 static const struct {
     const char *kind, *library, *maker;
     const char *(*fill)(burn_driver *driver, void *library);
-} KINDS[] = {{"cuda", "libcuda.so.1", "NVIDIA", burn_driver_cuda}};
+} KINDS[] = {{"cuda", "libcuda.so.1", "NVIDIA", burn_driver_cuda}, {"wgpu", "libwgpu_native.so", "WebGPU", burn_driver_wgpu}};
 
 enum { KIND_COUNT = sizeof KINDS / sizeof *KINDS };
 
@@ -73,6 +73,9 @@ static opened *start(int kind, const char *name, char *error, size_t error_size)
     if (version < driver->oldest)
         snprintf(error, error_size, "the %s driver is too old: it offers version %d.%d, burn needs %d.%d or a later one",
                  maker, version / 1000, version % 1000 / 10, driver->oldest / 1000, driver->oldest % 1000 / 10);
+    else if (driver->newest && version / 1000 > driver->newest / 1000)
+        snprintf(error, error_size, "the %s library has version %d.%d, which burn does not know: it needs version %d", maker,
+                 version / 1000, version % 1000 / 10, driver->newest / 1000);
     else if (missing)
         snprintf(error, error_size, "%s is no %s driver that burn can use: it has no function %s", name, maker, missing);
     else {

@@ -41,6 +41,7 @@ struct burn_driver {
     const char *kind;    /* "cuda" */
     int32_t devices;     /* how many there are */
     int32_t oldest;      /* the first version that will do */
+    int32_t newest;      /* the last major version (29000 for 29) that will do; 0: any */
 
     int (*init)(unsigned flags);
     int (*version)(int *version);
@@ -113,5 +114,7 @@ extern const char burn_driver_forked_text[];
 
 /* driver_cuda.c: fills a table from an open library (dlopen). Returns the name of a function that it lacks, or NULL. */
 const char *burn_driver_cuda(burn_driver *driver, void *library);
+/* driver_wgpu.c: the same. */
+const char *burn_driver_wgpu(burn_driver *driver, void *library);
 
 #endif

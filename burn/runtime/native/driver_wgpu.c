@@ -1,0 +1,274 @@
+/* WebGPU as burn_driver, through wgpu-native's library: Vulkan, Metal, Direct3D 12. The library ships in the PyPI wheel `wgpu`. */
+#include <dlfcn.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "driver_wgpu.h"
+
+wgpu_state wgpu;
+
+#define FUNCTION(field, name) {offsetof(wgpu_api, field), name}
+static const struct {
+    size_t at;
+    const char *name;
+} FUNCTIONS[] = {
+    FUNCTION(version, "wgpuGetVersion"),
+    FUNCTION(instance, "wgpuCreateInstance"),
+    FUNCTION(request_adapter, "wgpuInstanceRequestAdapter"),
+    FUNCTION(adapter_info, "wgpuAdapterGetInfo"),
+    FUNCTION(adapter_limits, "wgpuAdapterGetLimits"),
+    FUNCTION(adapter_has, "wgpuAdapterHasFeature"),
+    FUNCTION(request_device, "wgpuAdapterRequestDevice"),
+    FUNCTION(queue, "wgpuDeviceGetQueue"),
+    FUNCTION(poll, "wgpuDevicePoll"),
+    FUNCTION(buffer, "wgpuDeviceCreateBuffer"),
+    FUNCTION(buffer_destroy, "wgpuBufferDestroy"),
+    FUNCTION(buffer_release, "wgpuBufferRelease"),
+    FUNCTION(buffer_map, "wgpuBufferMapAsync"),
+    FUNCTION(buffer_mapped, "wgpuBufferGetConstMappedRange"),
+    FUNCTION(buffer_unmap, "wgpuBufferUnmap"),
+    FUNCTION(group_layout, "wgpuDeviceCreateBindGroupLayout"),
+    FUNCTION(pipeline_layout, "wgpuDeviceCreatePipelineLayout"),
+    FUNCTION(group, "wgpuDeviceCreateBindGroup"),
+    FUNCTION(group_release, "wgpuBindGroupRelease"),
+    FUNCTION(module, "wgpuDeviceCreateShaderModule"),
+    FUNCTION(module_release, "wgpuShaderModuleRelease"),
+    FUNCTION(pipeline, "wgpuDeviceCreateComputePipeline"),
+    FUNCTION(pipeline_release, "wgpuComputePipelineRelease"),
+    FUNCTION(encoder, "wgpuDeviceCreateCommandEncoder"),
+    FUNCTION(begin_pass, "wgpuCommandEncoderBeginComputePass"),
+    FUNCTION(set_pipeline, "wgpuComputePassEncoderSetPipeline"),
+    FUNCTION(set_group, "wgpuComputePassEncoderSetBindGroup"),
+    FUNCTION(dispatch, "wgpuComputePassEncoderDispatchWorkgroups"),
+    FUNCTION(end_pass, "wgpuComputePassEncoderEnd"),
+    FUNCTION(pass_release, "wgpuComputePassEncoderRelease"),
+    FUNCTION(copy, "wgpuCommandEncoderCopyBufferToBuffer"),
+    FUNCTION(resolve, "wgpuCommandEncoderResolveQuerySet"),
+    FUNCTION(finish, "wgpuCommandEncoderFinish"),
+    FUNCTION(encoder_release, "wgpuCommandEncoderRelease"),
+    FUNCTION(commands_release, "wgpuCommandBufferRelease"),
+    FUNCTION(submit, "wgpuQueueSubmit"),
+    FUNCTION(write, "wgpuQueueWriteBuffer"),
+    FUNCTION(queries, "wgpuDeviceCreateQuerySet"),
+    FUNCTION(timestamp_period, "wgpuQueueGetTimestampPeriod"),
+};
+
+/* ---- errors ------------------------------------------------------------------------------------------------------ */
+
+/* wgpu-native reports errors from inside of the function that fails, so the lock is held. The first one has the cause. */
+static void note(wgpu_text message, int code) {
+    size_t length = message.length < sizeof wgpu.error - 1 ? message.length : sizeof wgpu.error - 1;
+    if (message.length == SIZE_MAX)
+        length = message.data ? strnlen(message.data, sizeof wgpu.error - 1) : 0;
+    if (!wgpu.failed) {
+        if (length)
+            memcpy(wgpu.error, message.data, length);
+        wgpu.error[length] = 0;
+        for (char *at = wgpu.error; *at; at++) /* an error is one line */
+            *at = *at == '\n' ? ' ' : *at;
+        wgpu.failed = code;
+    }
+}
+
+static void on_error(const wgpu_handle *device, uint32_t type, wgpu_text message, void *first, void *second) {
+    (void)device, (void)first, (void)second;
+    note(message, type == WGPU_OUT_OF_MEMORY ? BURN_DRIVER_OUT_OF_MEMORY : WGPU_FAILED);
+}
+
+static void on_lost(const wgpu_handle *device, uint32_t reason, wgpu_text message, void *first, void *second) {
+    (void)device, (void)reason, (void)first, (void)second;
+    note(message, WGPU_LOST);
+    wgpu.lost = 1;
+}
+
+int burn_wgpu_status(void) {
+    int code = wgpu.lost ? WGPU_LOST : wgpu.failed;
+    wgpu.failed = 0;
+    return code;
+}
+
+int burn_wgpu_refuse(int code, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(wgpu.error, sizeof wgpu.error, format, arguments);
+    va_end(arguments);
+    return code;
+}
+
+static int error_name(int code, const char **name) {
+    *name = code == BURN_DRIVER_OUT_OF_MEMORY ? "out of memory" : code == WGPU_LOST ? "device lost"
+            : code == WGPU_REFUSED ? "refused" : "error";
+    return 0;
+}
+
+static int error_text(int code, const char **text) {
+    *text = code == BURN_DRIVER_OUT_OF_MEMORY ? "out of memory"
+            : code == WGPU_LOST ? "the device was lost: reset by its driver, or removed" : wgpu.error;
+    return 0;
+}
+
+/* ---- the device -------------------------------------------------------------------------------------------------- */
+
+static void on_adapter(uint32_t status, wgpu_handle adapter, wgpu_text message, void *first, void *second) {
+    (void)message, (void)first, (void)second;
+    wgpu.adapter = status == WGPU_SUCCESS ? adapter : NULL;
+}
+
+static void on_device(uint32_t status, wgpu_handle device, wgpu_text message, void *first, void *second) {
+    (void)first, (void)second;
+    wgpu.device = status == WGPU_SUCCESS ? device : NULL;
+    if (!wgpu.device)
+        note(message, WGPU_FAILED);
+}
+
+static int open_device(void) {
+    const uint32_t timestamps = WGPU_TIMESTAMP_QUERY;
+    wgpu.has_timestamps = wgpu.api.adapter_has(wgpu.adapter, WGPU_TIMESTAMP_QUERY) != 0;
+    wgpu.api.adapter_limits(wgpu.adapter, &wgpu.limits);
+    wgpu.api.adapter_info(wgpu.adapter, &wgpu.info);
+    wgpu_device_descriptor descriptor = {
+        .feature_count = (size_t)wgpu.has_timestamps,
+        .features = &timestamps,
+        .limits = &wgpu.limits,
+        .lost = {.mode = WGPU_SPONTANEOUS, .call = (void (*)(void))on_lost},
+        .error = {.call = on_error},
+    };
+    wgpu_callback callback = {.mode = WGPU_SPONTANEOUS, .call = (void (*)(void))on_device};
+    wgpu.api.request_device(wgpu.adapter, &descriptor, callback);
+    if (!wgpu.device) {
+        wgpu.failed = 0;
+        return WGPU_FAILED;
+    }
+    wgpu.queue = wgpu.api.queue(wgpu.device);
+    int code = burn_wgpu_work_open();
+    return code ? code : burn_wgpu_heap_open();
+}
+
+static int init(unsigned flags) {
+    (void)flags;
+    pthread_mutexattr_t recursive;
+    pthread_mutexattr_init(&recursive);
+    pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
+    pthread_mutex_init(&wgpu.lock, &recursive);
+    pthread_mutexattr_destroy(&recursive);
+    wgpu_instance_extras extras = {.chain = {NULL, WGPU_INSTANCE_EXTRAS}, .backends = WGPU_VULKAN | WGPU_METAL | WGPU_DIRECT3D};
+    const wgpu_instance_descriptor descriptor = {.next = &extras.chain};
+    wgpu.instance = wgpu.api.instance(&descriptor);
+    if (!wgpu.instance)
+        return burn_wgpu_refuse(WGPU_FAILED, "no instance of WebGPU can be made");
+    const wgpu_adapter_options options = {.power = WGPU_HIGH_PERFORMANCE};
+    wgpu_callback callback = {.mode = WGPU_SPONTANEOUS, .call = (void (*)(void))on_adapter};
+    wgpu.api.request_adapter(wgpu.instance, &options, callback);
+    if (!wgpu.adapter)
+        return BURN_DRIVER_NO_DEVICE;
+    pthread_mutex_lock(&wgpu.lock);
+    int code = open_device();
+    pthread_mutex_unlock(&wgpu.lock);
+    return code;
+}
+
+static int version(int *found) {
+    uint32_t number = wgpu.api.version(); /* a byte each: 29.0.1.1 */
+    *found = (int)(number >> 24) * 1000 + (int)(number >> 16 & 255) * 10;
+    return 0;
+}
+
+static int count(int *devices) {
+    *devices = 1;
+    return 0;
+}
+
+static int device(int *found, int index) {
+    *found = index;
+    return 0;
+}
+
+static int describe(const burn_driver *driver, int index, burn_device_facts *facts) {
+    (void)driver, (void)index;
+    wgpu_text name = wgpu.info.device;
+    size_t length = name.length < sizeof facts->name - 1 ? name.length : sizeof facts->name - 1;
+    memcpy(facts->name, name.data, length);
+    facts->name[length] = 0;
+    snprintf(facts->architecture, sizeof facts->architecture, "webgpu");
+    facts->warp = wgpu.info.subgroup_least ? (int32_t)wgpu.info.subgroup_least : 32;
+    facts->processors = 0; /* WebGPU does not tell */
+    facts->shared = wgpu.limits.workgroup_memory;
+    return 0;
+}
+
+static int total(size_t *bytes, int index) {
+    (void)index;
+    *bytes = (size_t)wgpu.heap_most;
+    return 0;
+}
+
+static int free_bytes(size_t *left, size_t *all) {
+    pthread_mutex_lock(&wgpu.lock);
+    *all = (size_t)wgpu.heap_most;
+    *left = (size_t)(wgpu.heap_most - wgpu.used_bytes);
+    pthread_mutex_unlock(&wgpu.lock);
+    return 0;
+}
+
+/* One context, always current. */
+static int context(void **found, int index) {
+    (void)index;
+    *found = &wgpu;
+    return 0;
+}
+
+static int current(void **found) {
+    *found = &wgpu;
+    return 0;
+}
+
+static int push(void *context) {
+    (void)context;
+    return 0;
+}
+
+static int pop(void **found) { return current(found); }
+
+static int pinned_alloc(void **memory, size_t bytes, unsigned flags) {
+    (void)flags;
+    *memory = malloc(bytes);
+    return *memory ? 0 : BURN_DRIVER_OUT_OF_MEMORY;
+}
+
+/* Memory of the host is never known to the driver: a send has copied it when it returns. */
+static int about(void *value, int attribute, uint64_t memory) {
+    (void)value, (void)attribute, (void)memory;
+    return WGPU_REFUSED;
+}
+
+const char *burn_driver_wgpu(burn_driver *driver, void *library) {
+    driver->kind = "wgpu";
+    driver->oldest = driver->newest = WGPU_MAJOR * 1000;
+    for (size_t i = 0; i < sizeof FUNCTIONS / sizeof *FUNCTIONS; i++) {
+        void *function = dlsym(library, FUNCTIONS[i].name);
+        if (!function)
+            return FUNCTIONS[i].name;
+        memcpy((char *)&wgpu.api + FUNCTIONS[i].at, &function, sizeof function);
+    }
+    driver->init = init;
+    driver->version = version;
+    driver->error_name = error_name;
+    driver->error_text = error_text;
+    driver->count = count;
+    driver->device = device;
+    driver->describe = describe;
+    driver->total = total;
+    driver->free = free_bytes;
+    driver->context = context;
+    driver->current = current;
+    driver->push = push;
+    driver->pop = pop;
+    driver->alloc = burn_wgpu_alloc;
+    driver->release = burn_wgpu_release;
+    driver->pinned_alloc = pinned_alloc;
+    driver->about = about;
+    burn_wgpu_fill_table(driver);
+    return NULL;
+}

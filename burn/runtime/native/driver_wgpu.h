@@ -1,0 +1,108 @@
+/* Shared declarations of driver_wgpu.c (the device), wgpu_heap.c (memory) and wgpu_work.c (commands).
+ *
+ * WebGPU has no pointers. All device memory is one storage buffer, the heap, and an address is an offset in it. So every pipeline
+ * has the same layout and every launch the same bind group: binding 0 is the heap, binding 1 the launch's words, at a dynamic offset.
+ * A launch is a pipeline, a few words and a number of workgroups.
+ *
+ * The driver's table has no context argument, so the state is global. `lock` guards it.
+ */
+#ifndef BURN_DRIVER_WGPU_H
+#define BURN_DRIVER_WGPU_H
+
+#include <pthread.h>
+#include <stdint.h>
+
+#include "driver.h"
+#include "webgpu_api.h"
+
+enum {
+    WGPU_FAILED = 1000,   /* wgpu.error has the text */
+    WGPU_LOST = 1001,
+    WGPU_REFUSED = 1002,
+};
+
+enum {
+    WORDS_BYTES = 1024,        /* the binding of a launch's words */
+    MOST_WORDS = WORDS_BYTES / 4,
+    WORDS_ROOM = 1 << 20,      /* bytes of words that wait for a submission */
+    HEAP_RESERVED = 4096,      /* address 0 is the null pointer; the bytes behind it are for ragged copies */
+    SCRATCH = 256,             /* their address */
+    QUERIES = 4096,
+};
+
+typedef struct wgpu_free { /* a free part of the heap, in a list by address */
+    struct wgpu_free *next;
+    uint64_t at, bytes;
+} wgpu_free;
+
+typedef struct wgpu_used { /* an allocated part, in a list without order */
+    struct wgpu_used *next;
+    uint64_t at, bytes;
+} wgpu_used;
+
+/* One step of a recording. */
+typedef struct wgpu_step {
+    struct wgpu_step *next;
+    wgpu_handle pipeline;
+    uint32_t groups, count;
+    uint32_t words[MOST_WORDS];
+    void *to; /* a fetch of `from`, if not NULL */
+    uint64_t from;
+    size_t bytes;
+} wgpu_step;
+
+typedef struct wgpu_graph {
+    int references;
+    wgpu_step *first, **last;
+} wgpu_graph;
+
+typedef struct wgpu_state {
+    pthread_mutex_t lock;
+    wgpu_api api;
+    wgpu_handle instance, adapter, device, queue;
+    wgpu_limits limits;
+    wgpu_info info;
+    int has_timestamps;
+
+    char error[512]; /* the first since it was last taken */
+    int failed, lost;
+
+    wgpu_handle heap, group_layout, layout, group;
+    uint64_t heap_bytes, heap_most, used_bytes;
+    wgpu_free *free;
+    wgpu_used *used;
+
+    wgpu_handle encoder, pass; /* of commands that are not submitted */
+    wgpu_handle words;         /* the buffer of WORDS_ROOM + WORDS_BYTES bytes */
+    uint32_t words_used;
+    uint32_t *pending_words;   /* its content at the next submission */
+    uint64_t submissions;
+    wgpu_handle staging;
+    uint64_t staging_bytes;
+    wgpu_handle copy, fill;    /* pipelines */
+    wgpu_handle queries, resolved;
+    uint64_t query_taken[QUERIES / 64];
+    wgpu_graph *capture;
+} wgpu_state;
+
+extern wgpu_state wgpu;
+
+/* Under the lock: 0, or a code if an operation has failed since the last call. */
+int burn_wgpu_status(void);
+/* Under the lock: notes a failure that burn itself finds. */
+int burn_wgpu_refuse(int code, const char *format, ...);
+
+/* wgpu_heap.c */
+int burn_wgpu_heap_open(void);
+int burn_wgpu_alloc(uint64_t *memory, size_t bytes);
+int burn_wgpu_release(uint64_t memory);
+
+/* wgpu_work.c */
+typedef struct wgpu_module wgpu_module;
+int burn_wgpu_work_open(void);
+int burn_wgpu_flush(void); /* under the lock */
+wgpu_handle burn_wgpu_buffer(uint64_t usage, uint64_t bytes);
+wgpu_handle burn_wgpu_pipeline(const char *text, const char *entry);
+void burn_wgpu_fill_table(burn_driver *driver);
+
+#endif

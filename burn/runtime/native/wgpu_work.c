@@ -1,0 +1,663 @@
+/* Commands of WebGPU: launches, copies, recordings, clocks.
+ *
+ * Commands collect in one encoder. They are submitted when the host waits, reads, or writes to the heap, so a call of a program is
+ * one submission. A recording is a list of launches as data: pipeline, words, workgroups.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "driver_wgpu.h"
+
+/* A kernel's text begins with a line "// burn: ENTRY WORDS". WORDS has a letter for each argument: `a`, an address, which kernels
+ * take in words of 4 bytes, or `n`, a number of 32 bits. */
+static const char HEADER[] = "// burn: ";
+
+struct wgpu_module {
+    wgpu_handle pipeline;
+    char entry[64];
+    int count;
+    char words[MOST_WORDS];
+};
+
+typedef struct wgpu_event {
+    uint64_t submission; /* the one that has the work before the event */
+    int timed, query;    /* query: its number, or -1 for the host's clock */
+    double milliseconds; /* of the host's clock */
+} wgpu_event;
+
+/* ---- objects ----------------------------------------------------------------------------------------------------- */
+
+static wgpu_text text_of(const char *text) { return (wgpu_text){text, text ? strlen(text) : 0}; }
+
+wgpu_handle burn_wgpu_buffer(uint64_t usage, uint64_t bytes) {
+    const wgpu_buffer_descriptor descriptor = {.usage = usage, .size = bytes};
+    return wgpu.api.buffer(wgpu.device, &descriptor);
+}
+
+wgpu_handle burn_wgpu_pipeline(const char *text, const char *entry) {
+    const wgpu_wgsl source = {{NULL, WGPU_WGSL_SOURCE}, text_of(text)};
+    const wgpu_labelled descriptor = {&source, text_of(entry)};
+    wgpu_handle module = wgpu.api.module(wgpu.device, &descriptor);
+    if (wgpu.failed || !module)
+        return NULL;
+    wgpu_pipeline_descriptor pipeline = {.label = text_of(entry), .layout = wgpu.layout};
+    pipeline.compute.module = module;
+    pipeline.compute.entry = text_of(entry);
+    wgpu_handle made = wgpu.api.pipeline(wgpu.device, &pipeline);
+    wgpu.api.module_release(module);
+    return wgpu.failed ? NULL : made;
+}
+
+/* ---- the two kernels of the driver ------------------------------------------------------------------------------- */
+
+#define HEAD "@group(0) @binding(0) var<storage, read_write> heap: array<u32>;\n"                                        \
+             "@group(0) @binding(1) var<uniform> words: array<vec4<u32>, 2>;\n"                                           \
+             "@compute @workgroup_size(256)\n"                                                                            \
+             "fn main(@builtin(local_invocation_index) lane: u32, @builtin(workgroup_id) group: vec3<u32>,\n"            \
+             "        @builtin(num_workgroups) groups: vec3<u32>) {\n"                                                    \
+             "  let to = words[0].y; let bytes = words[0].w;\n"                                                           \
+             "  let at = (to / 4u + (group.x + group.y * groups.x) * 256u + lane) * 4u;\n"                                \
+             "  if (at >= to + bytes) { return; }\n"                                                                     \
+             "  var word = heap[at / 4u];\n"
+
+/* Words: workgroups, to, from, bytes. Each thread makes a word of the target, so addresses and sizes need no alignment. */
+static const char COPY[] = HEAD
+    "  let first = words[0].z;\n"
+    "  if (to % 4u == 0u && first % 4u == 0u && at + 4u <= to + bytes) { word = heap[(first + (at - to)) / 4u]; }\n"
+    "  else {\n"
+    "    for (var i = 0u; i < 4u; i++) {\n"
+    "      if (at + i >= to && at + i < to + bytes) {\n"
+    "        let source = first + (at + i - to);\n"
+    "        let byte = (heap[source / 4u] >> (source % 4u * 8u)) & 255u;\n"
+    "        word = (word & ~(255u << (i * 8u))) | (byte << (i * 8u));\n"
+    "      }\n"
+    "    }\n"
+    "  }\n"
+    "  heap[at / 4u] = word;\n"
+    "}\n";
+
+/* Words: workgroups, to, the byte, bytes. */
+static const char FILL[] = HEAD
+    "  for (var i = 0u; i < 4u; i++) {\n"
+    "    if (at + i >= to && at + i < to + bytes) { word = (word & ~(255u << (i * 8u))) | (words[0].z << (i * 8u)); }\n"
+    "  }\n"
+    "  heap[at / 4u] = word;\n"
+    "}\n";
+
+int burn_wgpu_work_open(void) {
+    wgpu_layout_entry entries[2] = {{.binding = 0, .visibility = WGPU_COMPUTE_STAGE}, {.binding = 1, .visibility = WGPU_COMPUTE_STAGE}};
+    entries[0].buffer.type = WGPU_STORAGE;
+    entries[1].buffer.type = WGPU_UNIFORM;
+    entries[1].buffer.dynamic = 1;
+    const wgpu_layout_descriptor group = {.count = 2, .items = entries};
+    wgpu.group_layout = wgpu.api.group_layout(wgpu.device, &group);
+    const wgpu_layout_descriptor layout = {.count = 1, .items = &wgpu.group_layout};
+    wgpu.layout = wgpu.api.pipeline_layout(wgpu.device, &layout);
+    wgpu.words = burn_wgpu_buffer(WGPU_UNIFORM_USE | WGPU_COPY_TARGET, WORDS_ROOM + WORDS_BYTES);
+    wgpu.pending_words = malloc(WORDS_ROOM);
+    if (!wgpu.pending_words)
+        return BURN_DRIVER_OUT_OF_MEMORY;
+    if (wgpu.has_timestamps) {
+        const wgpu_queries_descriptor queries = {.type = WGPU_TIMESTAMPS, .count = QUERIES};
+        wgpu.queries = wgpu.api.queries(wgpu.device, &queries);
+        wgpu.resolved = burn_wgpu_buffer(WGPU_RESOLVE_USE | WGPU_COPY_SOURCE, 512);
+    }
+    wgpu.copy = burn_wgpu_pipeline(COPY, "main");
+    wgpu.fill = burn_wgpu_pipeline(FILL, "main");
+    return burn_wgpu_status();
+}
+
+/* ---- commands ---------------------------------------------------------------------------------------------------- */
+
+static void end_pass(void) {
+    if (wgpu.pass) {
+        wgpu.api.end_pass(wgpu.pass);
+        wgpu.api.pass_release(wgpu.pass);
+    }
+    wgpu.pass = NULL;
+}
+
+static wgpu_handle encoder(void) {
+    if (!wgpu.encoder)
+        wgpu.encoder = wgpu.api.encoder(wgpu.device, NULL);
+    return wgpu.encoder;
+}
+
+static wgpu_handle pass(const wgpu_timestamps *timestamps) {
+    if (timestamps)
+        end_pass();
+    if (!wgpu.pass) {
+        const wgpu_pass_descriptor descriptor = {.timestamps = timestamps};
+        wgpu.pass = wgpu.api.begin_pass(encoder(), &descriptor);
+    }
+    return wgpu.pass;
+}
+
+int burn_wgpu_flush(void) {
+    if (!wgpu.encoder)
+        return burn_wgpu_status();
+    end_pass();
+    if (wgpu.words_used)
+        wgpu.api.write(wgpu.queue, wgpu.words, 0, wgpu.pending_words, wgpu.words_used);
+    wgpu.words_used = 0;
+    wgpu_handle commands = wgpu.api.finish(wgpu.encoder, NULL);
+    wgpu.api.encoder_release(wgpu.encoder);
+    wgpu.encoder = NULL;
+    int code = burn_wgpu_status();
+    if (code)
+        return code;
+    wgpu.api.submit(wgpu.queue, 1, &commands);
+    wgpu.api.commands_release(commands);
+    wgpu.submissions++;
+    return burn_wgpu_status();
+}
+
+/* words[0] is the number of workgroups. A dimension of a grid has a limit, so the grid has two. */
+static int dispatch(wgpu_handle pipeline, uint32_t *words, uint32_t count) {
+    uint32_t align = wgpu.limits.uniform_alignment, bytes = (count * 4 + align - 1) / align * align;
+    if (wgpu.words_used + bytes > WORDS_ROOM) {
+        int code = burn_wgpu_flush();
+        if (code)
+            return code;
+    }
+    memcpy((char *)wgpu.pending_words + wgpu.words_used, words, count * sizeof *words);
+    uint32_t offset = wgpu.words_used, most = wgpu.limits.workgroups, groups = words[0];
+    wgpu.words_used += bytes;
+    uint32_t down = (groups + most - 1) / most, across = groups < most ? groups : (groups + down - 1) / down;
+    wgpu_handle open = pass(NULL);
+    wgpu.api.set_pipeline(open, pipeline);
+    wgpu.api.set_group(open, 0, wgpu.group, 1, &offset);
+    wgpu.api.dispatch(open, across, down, 1);
+    return burn_wgpu_status();
+}
+
+static wgpu_step *recorded(void) {
+    wgpu_step *step = calloc(1, sizeof *step);
+    if (step) {
+        *wgpu.capture->last = step;
+        wgpu.capture->last = &step->next;
+    }
+    return step;
+}
+
+/* Does it now, or records it. */
+static int run(wgpu_handle pipeline, uint32_t *words, uint32_t count) {
+    if (!words[0])
+        return 0;
+    if (!wgpu.capture)
+        return dispatch(pipeline, words, count);
+    wgpu_step *step = recorded();
+    if (!step)
+        return BURN_DRIVER_OUT_OF_MEMORY;
+    step->pipeline = pipeline;
+    step->count = count;
+    memcpy(step->words, words, count * sizeof *words);
+    return 0;
+}
+
+static int words_of(const wgpu_module *module, unsigned blocks, void **parameters, uint32_t *words) {
+    words[0] = blocks;
+    for (int i = 0; i < module->count; i++) {
+        int64_t value;
+        memcpy(&value, parameters[i], sizeof value);
+        int address = module->words[i] == 'a';
+        if (address ? (value < 0 || value > UINT32_MAX || value % 4) : (value < INT32_MIN || value > INT32_MAX))
+            return burn_wgpu_refuse(WGPU_REFUSED, "%s: argument %d is %lld; kernels of WebGPU have 32-bit indices", module->entry, i,
+                                    (long long)value);
+        words[i + 1] = address ? (uint32_t)(value / 4) : (uint32_t)(int32_t)value;
+    }
+    return 0;
+}
+
+static int launch(void *function, unsigned blocks, unsigned blocks_y, unsigned blocks_z, unsigned threads, unsigned threads_y,
+                  unsigned threads_z, unsigned shared, void *stream, void **parameters, void **extra) {
+    (void)blocks_y, (void)blocks_z, (void)threads, (void)threads_y, (void)threads_z, (void)shared, (void)stream, (void)extra;
+    const wgpu_module *module = function;
+    uint32_t words[MOST_WORDS];
+    pthread_mutex_lock(&wgpu.lock);
+    int code = words_of(module, blocks, parameters, words);
+    if (!code)
+        code = run(module->pipeline, words, (uint32_t)module->count + 1);
+    pthread_mutex_unlock(&wgpu.lock);
+    return code;
+}
+
+/* ---- copies ------------------------------------------------------------------------------------------------------ */
+
+/* A kernel that makes the words of [to, to + bytes). */
+static int by_words(wgpu_handle pipeline, uint64_t to, uint64_t third, size_t bytes) {
+    uint64_t count = (to % 4 + bytes + 3) / 4;
+    uint32_t words[] = {(uint32_t)((count + 255) / 256), (uint32_t)to, (uint32_t)third, (uint32_t)bytes};
+    return bytes ? run(pipeline, words, 4) : 0;
+}
+
+static int copy(uint64_t to, uint64_t from, size_t bytes, void *stream) {
+    (void)stream;
+    pthread_mutex_lock(&wgpu.lock);
+    int code = by_words(wgpu.copy, to, from, bytes);
+    pthread_mutex_unlock(&wgpu.lock);
+    return code;
+}
+
+static int fill(uint64_t to, unsigned char byte, size_t bytes, void *stream) {
+    (void)stream;
+    pthread_mutex_lock(&wgpu.lock);
+    int code = by_words(wgpu.fill, to, byte, bytes);
+    pthread_mutex_unlock(&wgpu.lock);
+    return code;
+}
+
+/* The first or last bytes of a transfer, which are less than a word: by the scratch memory, so that the word's other bytes stay. */
+static int send_ragged(uint64_t to, const void *from, size_t bytes) {
+    uint32_t word = 0;
+    memcpy(&word, from, bytes);
+    wgpu.api.write(wgpu.queue, wgpu.heap, SCRATCH, &word, sizeof word);
+    int code = by_words(wgpu.copy, to, SCRATCH, bytes);
+    return code ? code : burn_wgpu_flush();
+}
+
+/* Writes of the queue come before what is not submitted yet, so that is submitted first. */
+static int send(uint64_t to, const void *from, size_t bytes, void *stream) {
+    (void)stream;
+    const char *data = from;
+    pthread_mutex_lock(&wgpu.lock);
+    size_t head = to % 4 ? 4 - to % 4 : 0;
+    head = head < bytes ? head : bytes;
+    size_t middle = (bytes - head) / 4 * 4, tail = bytes - head - middle;
+    int code = wgpu.capture ? WGPU_REFUSED : burn_wgpu_flush();
+    if (!code && head)
+        code = send_ragged(to, data, head);
+    if (!code && middle)
+        wgpu.api.write(wgpu.queue, wgpu.heap, to + head, data + head, middle);
+    if (!code && tail)
+        code = send_ragged(to + head + middle, data + head + middle, tail);
+    if (!code)
+        code = burn_wgpu_status();
+    pthread_mutex_unlock(&wgpu.lock);
+    return code;
+}
+
+static void mapped(uint32_t status, wgpu_text message, void *first, void *second) {
+    (void)message, (void)second;
+    *(uint32_t *)first = status;
+}
+
+/* Reads bytes of a buffer that commands have copied to the staging buffer, after all submitted work. */
+static int read_staging(void *to, uint64_t skipped, size_t bytes, uint64_t room) {
+    uint32_t status = 0;
+    wgpu_callback callback = {.mode = WGPU_SPONTANEOUS, .call = (void (*)(void))mapped, .first = &status};
+    wgpu.api.buffer_map(wgpu.staging, 1, 0, room, callback);
+    int code = burn_wgpu_status();
+    while (!code && !status) {
+        wgpu.api.poll(wgpu.device, 1, NULL);
+        code = burn_wgpu_status();
+    }
+    if (!code && status != WGPU_SUCCESS)
+        code = burn_wgpu_refuse(WGPU_REFUSED, "memory of the device cannot be mapped");
+    const char *data = code ? NULL : wgpu.api.buffer_mapped(wgpu.staging, 0, room);
+    if (data)
+        memcpy(to, data + skipped, bytes);
+    if (!code && !data)
+        code = burn_wgpu_refuse(WGPU_REFUSED, "memory of the device cannot be read");
+    wgpu.api.buffer_unmap(wgpu.staging);
+    return code;
+}
+
+static int has_staging(uint64_t bytes) {
+    if (wgpu.staging_bytes >= bytes)
+        return 0;
+    uint64_t size = wgpu.staging_bytes * 2 > bytes ? wgpu.staging_bytes * 2 : bytes < 65536 ? 65536 : bytes;
+    if (wgpu.staging)
+        wgpu.api.buffer_release(wgpu.staging);
+    wgpu.staging = burn_wgpu_buffer(WGPU_MAP_READ | WGPU_COPY_TARGET, size);
+    wgpu.staging_bytes = size;
+    return burn_wgpu_status();
+}
+
+static int fetch_now(void *to, uint64_t from, size_t bytes) {
+    uint64_t start = from / 4 * 4, room = (from + bytes + 3) / 4 * 4 - start;
+    int code = has_staging(room);
+    if (code || !bytes)
+        return code;
+    end_pass();
+    wgpu.api.copy(encoder(), wgpu.heap, start, wgpu.staging, 0, room);
+    code = burn_wgpu_flush();
+    return code ? code : read_staging(to, from - start, bytes, room);
+}
+
+static int fetch(void *to, uint64_t from, size_t bytes, void *stream) {
+    (void)stream;
+    pthread_mutex_lock(&wgpu.lock);
+    int code = 0;
+    if (wgpu.capture) {
+        wgpu_step *step = recorded();
+        if (step)
+            step->to = to, step->from = from, step->bytes = bytes;
+        code = step ? 0 : BURN_DRIVER_OUT_OF_MEMORY;
+    } else
+        code = fetch_now(to, from, bytes);
+    pthread_mutex_unlock(&wgpu.lock);
+    return code;
+}
+
+/* ---- events ------------------------------------------------------------------------------------------------------ */
+
+static int finished(void) {
+    int code = burn_wgpu_flush();
+    if (!code) {
+        wgpu.api.poll(wgpu.device, 1, NULL);
+        code = burn_wgpu_status();
+    }
+    return code;
+}
+
+static double now(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec * 1e3 + (double)time.tv_nsec * 1e-6;
+}
+
+static int take_query(void) {
+    for (int i = 0; wgpu.queries && i < QUERIES; i++)
+        if (!(wgpu.query_taken[i / 64] >> (i % 64) & 1)) {
+            wgpu.query_taken[i / 64] |= (uint64_t)1 << (i % 64);
+            return i;
+        }
+    return -1;
+}
+
+static int new_event(void **event, unsigned flags) {
+    wgpu_event *made = calloc(1, sizeof *made);
+    if (!made)
+        return BURN_DRIVER_OUT_OF_MEMORY;
+    made->timed = !(flags & BURN_DRIVER_UNTIMED);
+    pthread_mutex_lock(&wgpu.lock);
+    made->query = made->timed ? take_query() : -1;
+    pthread_mutex_unlock(&wgpu.lock);
+    *event = made;
+    return 0;
+}
+
+static int event_release(void *event) {
+    wgpu_event *it = event;
+    pthread_mutex_lock(&wgpu.lock);
+    if (it->query >= 0)
+        wgpu.query_taken[it->query / 64] &= ~((uint64_t)1 << (it->query % 64));
+    pthread_mutex_unlock(&wgpu.lock);
+    free(it);
+    return 0;
+}
+
+/* A timed event begins a pass, whose beginning writes a timestamp. Without such, the host waits and reads its own clock. */
+static int record(void *event, void *stream) {
+    (void)stream;
+    wgpu_event *it = event;
+    int code = 0;
+    pthread_mutex_lock(&wgpu.lock);
+    if (it->timed && it->query >= 0) {
+        const wgpu_timestamps stamps = {.set = wgpu.queries, .begin = (uint32_t)it->query, .end = WGPU_NO_QUERY};
+        pass(&stamps);
+        code = burn_wgpu_status();
+    } else if (it->timed) {
+        code = finished();
+        it->milliseconds = now();
+    }
+    it->submission = wgpu.submissions + (wgpu.encoder != NULL);
+    pthread_mutex_unlock(&wgpu.lock);
+    return code;
+}
+
+static int wait(void *event) {
+    (void)event;
+    pthread_mutex_lock(&wgpu.lock);
+    int code = finished();
+    pthread_mutex_unlock(&wgpu.lock);
+    return code;
+}
+
+static int wait_for(void *stream, void *event, unsigned flags) {
+    (void)stream, (void)event, (void)flags; /* there is one queue, in order */
+    return 0;
+}
+
+static int elapsed(float *milliseconds, void *first, void *last) {
+    const wgpu_event *a = first, *b = last;
+    int code = 0;
+    pthread_mutex_lock(&wgpu.lock);
+    if (a->query >= 0 && b->query >= 0) {
+        uint64_t ticks[33];
+        end_pass();
+        wgpu.api.resolve(encoder(), wgpu.queries, (uint32_t)a->query, 1, wgpu.resolved, 0);
+        wgpu.api.resolve(encoder(), wgpu.queries, (uint32_t)b->query, 1, wgpu.resolved, 256);
+        code = has_staging(sizeof ticks);
+        if (!code) {
+            wgpu.api.copy(encoder(), wgpu.resolved, 0, wgpu.staging, 0, sizeof ticks);
+            code = burn_wgpu_flush();
+        }
+        if (!code)
+            code = read_staging(ticks, 0, sizeof ticks, sizeof ticks);
+        if (!code)
+            *milliseconds = (float)((double)(int64_t)(ticks[32] - ticks[0]) * wgpu.api.timestamp_period(wgpu.queue) * 1e-6);
+    } else
+        *milliseconds = (float)(b->milliseconds - a->milliseconds);
+    pthread_mutex_unlock(&wgpu.lock);
+    return code;
+}
+
+static int stream(void **made, unsigned flags) {
+    (void)flags;
+    *made = &wgpu;
+    return 0;
+}
+
+/* ---- kernels ----------------------------------------------------------------------------------------------------- */
+
+static int load(void **module, const void *image) {
+    const char *text = image;
+    wgpu_module *made = calloc(1, sizeof *made);
+    if (!made)
+        return BURN_DRIVER_OUT_OF_MEMORY;
+    int fields = strncmp(text, HEADER, sizeof HEADER - 1) == 0
+                     ? sscanf(text + sizeof HEADER - 1, "%63s %255[an]", made->entry, made->words)
+                     : 0;
+    pthread_mutex_lock(&wgpu.lock);
+    int code = fields >= 1 ? 0 : burn_wgpu_refuse(WGPU_REFUSED, "the text has no header of burn's");
+    made->count = (int)strlen(made->words);
+    if (!code) {
+        made->pipeline = burn_wgpu_pipeline(text, made->entry);
+        code = burn_wgpu_status();
+    }
+    pthread_mutex_unlock(&wgpu.lock);
+    if (code)
+        free(made);
+    else
+        *module = made;
+    return code;
+}
+
+static int unload(void *module) {
+    wgpu_module *it = module;
+    pthread_mutex_lock(&wgpu.lock);
+    int code = burn_wgpu_flush();
+    wgpu.api.pipeline_release(it->pipeline);
+    pthread_mutex_unlock(&wgpu.lock);
+    free(it);
+    return code;
+}
+
+static int find(void **function, void *module, const char *name) {
+    wgpu_module *it = module;
+    *function = it;
+    if (!strcmp(it->entry, name))
+        return 0;
+    pthread_mutex_lock(&wgpu.lock);
+    int code = burn_wgpu_refuse(WGPU_REFUSED, "the kernel's function is %s, not %s", it->entry, name);
+    pthread_mutex_unlock(&wgpu.lock);
+    return code;
+}
+
+static int set(void *function, int attribute, int value) {
+    (void)function, (void)attribute, (void)value; /* a kernel's text declares its workgroup memory */
+    return 0;
+}
+
+/* ---- recordings -------------------------------------------------------------------------------------------------- */
+
+static wgpu_graph *new_graph(void) {
+    wgpu_graph *made = calloc(1, sizeof *made);
+    if (made) {
+        made->references = 1;
+        made->last = &made->first;
+    }
+    return made;
+}
+
+static int release_graph(void *graph) {
+    wgpu_graph *it = graph;
+    pthread_mutex_lock(&wgpu.lock);
+    int left = --it->references;
+    pthread_mutex_unlock(&wgpu.lock);
+    for (wgpu_step *next, *step = left ? NULL : it->first; step; step = next) {
+        next = step->next;
+        free(step);
+    }
+    if (!left)
+        free(it);
+    return 0;
+}
+
+static int begin_capture(void *stream, int mode) {
+    (void)stream, (void)mode;
+    pthread_mutex_lock(&wgpu.lock);
+    wgpu.capture = new_graph();
+    int code = wgpu.capture ? 0 : BURN_DRIVER_OUT_OF_MEMORY;
+    pthread_mutex_unlock(&wgpu.lock);
+    return code;
+}
+
+static int end_capture(void *stream, void **graph) {
+    (void)stream;
+    pthread_mutex_lock(&wgpu.lock);
+    *graph = wgpu.capture;
+    wgpu.capture = NULL;
+    pthread_mutex_unlock(&wgpu.lock);
+    return 0;
+}
+
+static int graph_new(void **graph, unsigned flags) {
+    (void)flags;
+    *graph = new_graph();
+    return *graph ? 0 : BURN_DRIVER_OUT_OF_MEMORY;
+}
+
+static int graph_ready(void **ready, void *graph, unsigned long long flags) {
+    (void)flags;
+    wgpu_graph *it = graph;
+    pthread_mutex_lock(&wgpu.lock);
+    it->references++;
+    pthread_mutex_unlock(&wgpu.lock);
+    *ready = it;
+    return 0;
+}
+
+static int graph_launch(void *ready, void *stream) {
+    (void)stream;
+    int code = 0;
+    pthread_mutex_lock(&wgpu.lock);
+    for (wgpu_step *step = ((wgpu_graph *)ready)->first; step && !code; step = step->next)
+        code = step->to ? fetch_now(step->to, step->from, step->bytes) : dispatch(step->pipeline, step->words, step->count);
+    pthread_mutex_unlock(&wgpu.lock);
+    return code;
+}
+
+static int set_launch_of(wgpu_step *step, const burn_driver_launch *launch) {
+    const wgpu_module *module = launch->function;
+    step->pipeline = module->pipeline;
+    step->count = (uint32_t)module->count + 1;
+    pthread_mutex_lock(&wgpu.lock);
+    int code = words_of(module, launch->blocks, launch->parameters, step->words);
+    pthread_mutex_unlock(&wgpu.lock);
+    return code;
+}
+
+static void set_copy_of(wgpu_step *step, const burn_driver_copy *copy) {
+    if (copy->to_host) {
+        *step = (wgpu_step){.next = step->next, .to = (void *)(uintptr_t)copy->to, .from = copy->from, .bytes = copy->bytes};
+        return;
+    }
+    uint64_t count = (copy->to % 4 + copy->bytes + 3) / 4;
+    step->pipeline = wgpu.copy;
+    step->count = 4;
+    step->words[0] = (uint32_t)((count + 255) / 256);
+    step->words[1] = (uint32_t)copy->to;
+    step->words[2] = (uint32_t)copy->from;
+    step->words[3] = (uint32_t)copy->bytes;
+}
+
+static wgpu_step *add(void **node, void *graph) {
+    wgpu_graph *it = graph;
+    wgpu_step *step = calloc(1, sizeof *step);
+    if (step) {
+        *it->last = step;
+        it->last = &step->next;
+    }
+    *node = step;
+    return step;
+}
+
+static int add_launch(const burn_driver *driver, void **node, void *graph, void *after, const burn_driver_launch *launch) {
+    (void)driver, (void)after; /* steps run in the order in which they are added */
+    wgpu_step *step = add(node, graph);
+    return step ? set_launch_of(step, launch) : BURN_DRIVER_OUT_OF_MEMORY;
+}
+
+static int set_launch(const burn_driver *driver, void *ready, void *node, const burn_driver_launch *launch) {
+    (void)driver, (void)ready;
+    return set_launch_of(node, launch);
+}
+
+static int add_copy(const burn_driver *driver, void **node, void *graph, void *after, const burn_driver_copy *copy, void *context) {
+    (void)driver, (void)after, (void)context;
+    wgpu_step *step = add(node, graph);
+    if (step)
+        set_copy_of(step, copy);
+    return step ? 0 : BURN_DRIVER_OUT_OF_MEMORY;
+}
+
+static int set_copy(const burn_driver *driver, void *ready, void *node, const burn_driver_copy *copy, void *context) {
+    (void)driver, (void)ready, (void)context;
+    set_copy_of(node, copy);
+    return 0;
+}
+
+void burn_wgpu_fill_table(burn_driver *driver) {
+    driver->send = send;
+    driver->fetch = fetch;
+    driver->copy = copy;
+    driver->fill = fill;
+    driver->stream = stream;
+    driver->wait_for = wait_for;
+    driver->event = new_event;
+    driver->event_release = event_release;
+    driver->record = record;
+    driver->wait = wait;
+    driver->elapsed = elapsed;
+    driver->load = load;
+    driver->unload = unload;
+    driver->find = find;
+    driver->set = set;
+    driver->launch = launch;
+    driver->begin_capture = begin_capture;
+    driver->end_capture = end_capture;
+    driver->graph = graph_ready;
+    driver->graph_launch = graph_launch;
+    driver->graph_release = release_graph;
+    driver->ready_release = release_graph;
+    driver->graph_new = graph_new;
+    driver->add_launch = add_launch;
+    driver->set_launch = set_launch;
+    driver->add_copy = add_copy;
+    driver->set_copy = set_copy;
+}
