@@ -60,7 +60,7 @@ def main(
     --emit kernels prints the loops and index maps of every fused group, under its source nodes. It runs the passes of a
     compilation for this machine by default.
 
-    --emit triton prints the kernels as a Python module in Triton's language, after the
+    --emit triton prints the kernels as a Python module in Triton's language, --emit wgsl as WGSL, after the
     passes for a GPU.
 
     --emit mlir prints them as MLIR for this machine."""

@@ -93,7 +93,7 @@ class Lanes:
 
     def mad(self, factor: Lanes | int | float, addend: Lanes | int | float) -> Lanes:
         """`self * factor + addend`, fused if the target can: for sums that need not be exact."""
-        return self.call("llvm.intr.fmuladd", factor, addend)
+        return self.wrap(self.code.mad(self.value, self.const(factor).value, self.const(addend).value))
 
     def horner(self, coefficients: Sequence[float]) -> Lanes:
         """The polynomial at this point, lowest power first."""

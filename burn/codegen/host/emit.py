@@ -189,6 +189,11 @@ class Function:
         self.line(f"{result} = {text}")
         return result
 
+    def mad(self, a: Value, b: Value, c: Value) -> Value:
+        """a * b + c, fused if the target can."""
+        types = ", ".join(v.type for v in (a, b, c))
+        return self.pure(f"llvm.intr.fmuladd({a}, {b}, {c}) : ({types}) -> {a.type}", a.type)
+
     def pure(self, text: str, type_: str) -> Value:
         """`raw` for a pure op: equal texts in scope are shared."""
         for scope in self._scopes:

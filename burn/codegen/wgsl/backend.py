@@ -1,0 +1,57 @@
+"""WebGPU as a back end: kernels in WGSL, and the entry function, which runs on the host."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from burn.codegen.backend import Backend
+from burn.codegen.cpu.backend import CPU
+from burn.codegen.cpu.backend import for_options as cpu_for_options
+from burn.codegen.cpu.target import TARGETS
+from burn.codegen.pipeline import Pipeline, pipeline
+from burn.codegen.wgsl.heuristics import PREFERENCES
+from burn.codegen.wgsl.printer import WGSLPrinter
+from burn.kernels.preferences import Preferences
+
+if TYPE_CHECKING:
+    from burn.options import Options
+
+ARCHITECTURE = "webgpu"
+"""Kernels use no optional feature of WebGPU and stay within its default limits, so one text runs on every device."""
+
+PIPELINE = pipeline(first="dilate,merge_groups,space_to_depth")
+"""Nothing is packed: matmul kernels read both operands in place."""
+
+
+@dataclass(frozen=True)
+class WebGPU(Backend):
+    """See `Backend`. host: the CPU beside the GPU."""
+
+    host: CPU = field(default_factory=lambda: CPU(TARGETS["generic"]))
+    kind: str = "wgpu"
+
+    @property
+    def name(self) -> str:
+        return ARCHITECTURE
+
+    @property
+    def pipeline(self) -> Pipeline:
+        return PIPELINE
+
+    @property
+    def preferences(self) -> Preferences:
+        return PREFERENCES
+
+    @property
+    def custom_bodies(self) -> tuple[str, ...]:
+        """A body for the host gets copies of its operands, which profiles show."""
+        return ("functions", "c", "python")
+
+    @property
+    def printer(self) -> WGSLPrinter:
+        return WGSLPrinter(self.host, self.kind, ARCHITECTURE, self.preferences)
+
+
+def for_options(options: Options) -> WebGPU:
+    return WebGPU(cpu_for_options(options), options.device.kind)

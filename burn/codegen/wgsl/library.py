@@ -1,0 +1,59 @@
+"""The WGSL functions that kernels call: `needed` gives those of a text, in an order in which they can be declared."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+
+from burn.codegen.cpu.elementary.coefficients import COS, EXP, SIN, SINH, TANH
+from burn.codegen.wgsl import elementary
+
+_ITEM = re.compile(r"^(?:fn|const|struct) (\w+)", re.MULTILINE)
+_WORD = re.compile(r"\b[A-Za-z_]\w*\b")
+
+ATOMIC = ("write_part", "report")
+"""Functions whose kernels declare the heap's words as atomic."""
+
+PLAIN_HEAP = """@group(0) @binding(0) var<storage, read_write> heap: array<u32>;
+
+fn read(at: u32) -> u32 { return heap[at]; }
+
+fn write(at: u32, word: u32) { heap[at] = word; }"""
+
+ATOMIC_HEAP = """@group(0) @binding(0) var<storage, read_write> heap: array<atomic<u32>>;
+
+fn read(at: u32) -> u32 { return atomicLoad(&heap[at]); }
+
+fn write(at: u32, word: u32) { atomicStore(&heap[at], word); }"""
+
+
+@cache
+def _functions() -> Mapping[str, str]:
+    """Declarations by name: those of library.wgsl, then the elementary functions."""
+    text = (Path(__file__).parent / "library.wgsl").read_text()
+    for name, table in (("SIN", SIN), ("COS", COS), ("EXP", EXP), ("SINH", SINH), ("TANH", TANH)):
+        for number, coefficient in enumerate(table["f32"]):
+            text = re.sub(rf"\b{name}_{number}\b", f"({coefficient!r})", text)
+    starts = [*_ITEM.finditer(text)]
+    found: dict[str, str] = {}
+    for match, following in zip(starts, [*starts[1:], None], strict=True):
+        lines = text[match.start() : following.start() if following else None].split("\n")
+        while lines and (not lines[-1].strip() or lines[-1].startswith("//")):  # the comment of the next declaration
+            lines.pop()
+        found[match[1]] = "\n".join(lines)
+    return {**found, **elementary.library()}
+
+
+def needed(text: str) -> Iterator[str]:
+    """The declarations that a text uses, and the heap's."""
+    library = _functions()
+    names: set[str] = set()
+    todo = [text]
+    while todo:
+        new = (set(_WORD.findall(todo.pop())) & library.keys()) - names
+        names |= new
+        todo += [library[name] for name in new]
+    yield ATOMIC_HEAP if names & set(ATOMIC) else PLAIN_HEAP
+    yield from (declaration for name, declaration in library.items() if name in names)

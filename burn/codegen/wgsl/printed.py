@@ -1,0 +1,139 @@
+"""A printed kernel: its text, its arguments, and its number of workgroups. See `KernelPrinter` in kernels.py."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from burn.codegen.wgsl.code import Code, Unprintable
+from burn.codegen.wgsl.elements import register
+from burn.codegen.wgsl.library import needed
+from burn.codegen.wgsl.scalars import ScalarPrinter
+from burn.dialect.dims import Dim, symbol
+from burn.kernels.body import Kernel
+from burn.kernels.parameters import argument_names
+
+MOST_WORDS = 255
+"""The words of a launch behind the number of workgroups: the uniform binding has 1024 bytes."""
+
+
+@dataclass(frozen=True)
+class Argument:
+    """buffer: a buffer of the kernel, by number. workspace: memory of `size` elements for the buffer of that number, which is
+    private to an iteration. failure: two words, initially 0. size: a number."""
+
+    kind: Literal["buffer", "workspace", "failure", "size"]
+    number: int = 0
+    size: Dim = 0
+
+    @property
+    def letter(self) -> str:
+        """As the header of a kernel's text says it: an address or a number."""
+        return "n" if self.kind == "size" else "a"
+
+
+@dataclass(frozen=True)
+class Printed:
+    """A kernel and its launch. body: the function's lines. shared: declarations of workgroup memory. names: of the arguments.
+    groups: the number of workgroups; lanes: the invocations of each."""
+
+    name: str
+    about: str
+    body: tuple[str, ...]
+    shared: tuple[str, ...]
+    arguments: tuple[Argument, ...]
+    names: tuple[str, ...]
+    groups: Dim
+    lanes: int
+    guard: bool = False
+
+    def guarded(self) -> Printed:
+        """The same, except that it does nothing if a previous kernel has failed."""
+        if self.guard:
+            return self
+        extra = () if "failure" in self.names else ((Argument("failure"), "failure"),)
+        return replace(
+            self,
+            guard=True,
+            arguments=(*(a for a, _ in extra), *self.arguments),
+            names=(*(n for _, n in extra), *self.names),
+        )
+
+    @property
+    def key(self) -> str:
+        """Equal for kernels with equal texts, whose names differ."""
+        return self.text_as("kernel")
+
+    @property
+    def text(self) -> str:
+        return self.text_as(self.name)
+
+    def text_as(self, name: str) -> str:
+        """The whole module. Its first line is for the runtime: the function's name, and a letter for each argument."""
+        letters = "".join(argument.letter for argument in self.arguments)
+        words = (len(self.arguments) + 4) // 4
+        lines = [f"  // {self.about}"]
+        lines += ["  let program = bitcast<i32>(workgroup.x + workgroup.y * workgroups.x);"]
+        lines += ["  if (program >= bitcast<i32>(words[0].x)) { return; }"]
+        for number, (argument, each) in enumerate(zip(self.arguments, self.names, strict=True), 1):
+            word = f"words[{number // 4}].{'xyzw'[number % 4]}"
+            lines.append(f"  let {each} = {word if argument.kind != 'size' else f'bitcast<i32>({word})'};")
+        shared = list(self.shared)
+        if self.guard:
+            shared.append("var<workgroup> failed: u32;")
+            lines += ["  if (lane == 0) { failed = read(failure + 1u); }"]
+            lines += ["  if (workgroupUniformLoad(&failed) != 0u) { return; }"]
+        lines = [
+            *lines[:1],
+            "  let lane = i32(invocation);",
+            *lines[1:],
+            *self.body,
+        ]
+        head = [
+            f"@compute @workgroup_size({self.lanes})",
+            f"fn {name}(@builtin(local_invocation_index) invocation: u32, @builtin(workgroup_id) workgroup: vec3<u32>,",
+            "  @builtin(num_workgroups) workgroups: vec3<u32>) {",
+        ]
+        function = "\n".join([*head, *lines, "}"])
+        uniform = f"@group(0) @binding(1) var<uniform> words: array<vec4<u32>, {words}>;"
+        parts = [*needed("\n".join([*shared, function])), uniform, *shared, function]
+        return f"// burn: {name} {letters}\n" + "\n\n".join(parts) + "\n"
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A kernel whose body is being printed."""
+
+    printer: ScalarPrinter
+    arguments: tuple[Argument, ...]
+    names: tuple[str, ...]
+
+    def closed(self, about: str, groups: Dim, lanes: int, shared: Sequence[str] = ()) -> Printed:
+        arguments, names = self.arguments, self.names
+        if self.printer.fetches:
+            arguments, names = (Argument("failure"), *arguments), ("failure", *names)
+        if len(arguments) > MOST_WORDS:
+            raise Unprintable(f"a launch of WebGPU has at most {MOST_WORDS} words, not {len(arguments)}")
+        body = tuple(self.printer.code.lines)
+        return Printed("kernel", about, body, tuple(shared), arguments, names, groups, lanes)
+
+
+def opened(kernel: Kernel, values: Mapping[str, Dim], sites: list[str], iterations: Dim = 0) -> Opened:
+    """values: the values of the kernel's sizes. iterations: those of the parallel loops, for scratch memory. Raises
+    Unprintable for buffers of elements that kernels do not hold."""
+    for buffer in kernel.buffers:
+        register(buffer.dtype)
+    arguments, names = [], []
+    for number, buffer in enumerate(kernel.buffers):
+        own = buffer.access == "scratch"
+        arguments.append(
+            Argument("workspace", number, iterations * buffer.elements) if own else Argument("buffer", number)
+        )
+        names.append(f"b{number}")
+    sizes: dict[str, str] = {}
+    for name in argument_names(kernel):
+        sizes[name] = f"n{len(sizes)}"
+        arguments.append(Argument("size", 0, values[name] if name in values else symbol(name)))
+        names.append(sizes[name])
+    return Opened(ScalarPrinter(Code(), kernel.buffers, sites, sizes), tuple(arguments), tuple(names))

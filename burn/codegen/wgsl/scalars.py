@@ -1,0 +1,231 @@
+"""Prints scalar expressions as WGSL: `ScalarPrinter.value(node)` is the text of a node's value in the current iteration.
+
+An invocation computes one iteration of the loops, so every value is a number. Values that only one branch of a condition reads
+are computed in that branch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from burn.codegen.wgsl.code import Code
+from burn.codegen.wgsl.convert import convert
+from burn.codegen.wgsl.elements import LONG, REGISTERS, constant, i32, load, register, store
+from burn.codegen.wgsl.functions import apply
+from burn.dialect.dims import Atom, Call, Dim, LoopVar, Symbol, non_negative, symbols
+from burn.errors import CompileError
+from burn.kernels.body import (
+    Accumulator,
+    Apply,
+    Buffer,
+    Const,
+    Convert,
+    Fetched,
+    Index,
+    Load,
+    Reduced,
+    Reinterpret,
+    Scalar,
+    Where,
+    Write,
+)
+
+MOST_SITES = 65535
+"""A report has 16 bits for a site."""
+
+
+@dataclass
+class ScalarPrinter:
+    """Buffer number n is `b<n>`, a position in words. `sites` collects the names of source nodes for run-time errors. `sizes`:
+    the names of arguments by symbol. `private`: the first element of an iteration's part of a scratch buffer."""
+
+    code: Code
+    buffers: Sequence[Buffer]
+    sites: list[str]
+    sizes: dict[str, str]
+    bindings: dict[Atom, str] = field(default_factory=dict)
+    reduced: dict[str, str] = field(default_factory=dict)
+    accumulator: str = ""
+    private: dict[int, str] = field(default_factory=dict)
+    fetches: bool = False
+    _memo: list[dict[object, str]] = field(default_factory=lambda: [{}])
+
+    @contextmanager
+    def scope(self) -> Iterator[None]:
+        """Values and indices that are created inside are not used outside."""
+        bindings = dict(self.bindings)
+        self._memo.append({})
+        yield
+        self._memo.pop()
+        self.bindings = bindings
+
+    def forget(self) -> None:
+        """Forgets values, because memory may have changed."""
+        for memo in self._memo:
+            memo.clear()
+
+    # ---- loop variables --------------------------------------------------------------------------------------------------
+    def put(self, loop: LoopVar, index: str) -> None:
+        self.bindings[loop] = index
+
+    def walk_flat(self, loops: Sequence[LoopVar], flat: str) -> None:
+        """Sets the loops' indices from one linear index, the last loop fastest."""
+        rest = flat
+        for position, loop in enumerate(reversed(loops)):
+            if loop.extent == 1:
+                self.put(loop, "0")
+            elif position == len(loops) - 1:
+                self.put(loop, rest)
+            else:
+                extent = self.dim(loop.extent)
+                self.put(loop, self.code.let(f"{rest} % {extent}", "i"))
+                rest = self.code.let(f"{rest} / {extent}", "q")
+
+    # ---- index expressions -----------------------------------------------------------------------------------------------
+    def dim(self, dim: Dim) -> str:
+        """The text of an index expression as i32, in parentheses if it is more than a name or a number."""
+        if isinstance(dim, int):
+            return i32(dim)
+        text = ""
+        for monomial, count in dim.terms:
+            factors = [self._atom(atom) for atom in monomial]
+            if "0" in factors or count == 0:
+                continue
+            size = abs(count) if text else count
+            term = " * ".join(factors if size == 1 and factors else [*factors, i32(size)])
+            text += f"{' - ' if count < 0 else ' + '}{term}" if text else term
+        if not text:
+            return "0"
+        return text if text.isidentifier() or text.isdigit() else f"({text})"
+
+    def _atom(self, atom: Atom) -> str:
+        if atom in self.bindings:
+            return self.bindings[atom]
+        if isinstance(atom, Symbol):
+            return self.sizes[atom.name]
+        if isinstance(atom, Fetched):
+            return self._fetch(atom)
+        if not isinstance(atom, Call):
+            raise CompileError(f"internal: {atom} is used outside its loop")
+        args = [self.dim(a) for a in atom.args]
+        if atom.op in ("min", "max", "broadcast"):
+            result = args[0]
+            for other in args[1:]:
+                result = f"{atom.op}({result}, {other})"
+            return result
+        if not isinstance(atom.args[1], int):  # a size of 0 is a divisor only in loops that do not run
+            args[1] = f"max({args[1]}, 1)"
+        if non_negative(atom.args[0]) and not _has_arguments(atom.args[0]):
+            return f"({args[0]} {'/' if atom.op == 'floordiv' else '%'} {args[1]})"
+        return f"{'floordiv' if atom.op == 'floordiv' else 'floormod'}({args[0]}, {args[1]})"
+
+    def _fetch(self, atom: Fetched) -> str:
+        """An index read from data."""
+        key = ("fetch", atom.name)
+        if (known := self._known(key)) is not None:
+            return known
+        self.fetches = True
+        index = convert(self.value(atom.source), atom.source.dtype, "int64")
+        if atom.site not in self.sites:
+            self.sites.append(atom.site)
+        site = self.sites.index(atom.site) + 1
+        if site > MOST_SITES:
+            raise CompileError(f"a program for WebGPU has at most {MOST_SITES} nodes with indices from data")
+        return self._hold(key, self.code.let(f"fetched({index}, {self.dim(atom.extent)}, failure, {site}u)", "at"))
+
+    # ---- memory ----------------------------------------------------------------------------------------------------------
+    def _element(self, buffer: int, offset: Dim) -> str:
+        text = self.dim(offset)
+        return f"{self.private[buffer]} + {text}" if buffer in self.private else text
+
+    def store(self, write: Write) -> None:
+        value = self.value(write.value)
+        element = self._element(write.buffer, write.offset)
+        self.code.line(store(self.buffers[write.buffer].dtype, f"b{write.buffer}", element, value))
+
+    # ---- values ----------------------------------------------------------------------------------------------------------
+    def _known(self, key: object) -> str | None:
+        return next((memo[key] for memo in reversed(self._memo) if key in memo), None)
+
+    def _hold(self, key: object, text: str) -> str:
+        self._memo[-1][key] = text
+        return text
+
+    def value(self, node: Scalar) -> str:
+        """The text of a node's value: a name or a number."""
+        if isinstance(node, Const):
+            return constant(node.dtype, node.value)
+        if isinstance(node, Reduced):
+            return self.reduced[node.name]
+        if isinstance(node, Accumulator):
+            return self.accumulator
+        known = self._known(id(node))
+        return known if known is not None else self._hold(id(node), self._made(node))
+
+    def _made(self, node: Scalar) -> str:
+        if isinstance(node, Where):
+            return self._where(node)
+        return self.code.let(self._text(node))
+
+    def _text(self, node: Scalar) -> str:
+        match node:
+            case Load(dtype=dtype, buffer=buffer, offset=offset):
+                return load(dtype, f"b{buffer}", self._element(buffer, offset))
+            case Index(dim=dim):
+                return f"long_of_i32({self.dim(dim)})"
+            case Apply(function=function, args=args):
+                return apply(function, args[-1].dtype, *map(self.value, args))
+            case Convert(dtype=dtype, arg=arg, saturate=saturate):
+                return convert(self.value(arg), arg.dtype, dtype, saturate)
+            case Reinterpret(dtype=dtype, arg=arg):
+                return reinterpret(self.value(arg), arg.dtype, dtype)
+        raise CompileError(f"internal: no way to print {type(node).__name__}")
+
+    def tests(self, ranges: Sequence[tuple[Dim, Dim]]) -> list[str]:
+        """The tests 0 <= e < n for every (e, n), except those that always hold."""
+        found: list[str] = []
+        for index, extent in ranges:
+            at = self.dim(index)
+            found += [f"{at} >= 0"] if _has_arguments(index) or not non_negative(index) else []
+            found.append(f"{at} < {self.dim(extent)}")
+        return found
+
+    def _where(self, node: Where) -> str:
+        condition = " && ".join(self.tests(node.ranges))
+        result = self.code.variable(register(node.dtype))
+        with self.code.block(f"if ({condition})"), self.scope():
+            self.code.line(f"{result} = {self.value(node.then)};")
+        with self.code.block("else"), self.scope():
+            self.code.line(f"{result} = {self.value(node.otherwise)};")
+        return result
+
+
+def _has_arguments(dim: Dim) -> bool:
+    """True if an expression has arguments of `parametrize`, which may be negative."""
+    return any(name.startswith("_") for name in symbols(dim))
+
+
+def reinterpret(x: str, source: str, target: str) -> str:
+    """The bits of a number read as another type of the same width."""
+    held, wanted = REGISTERS[source], register(target)
+    if held == wanted == LONG or source == target:
+        return x
+    code = {
+        "float16": f"half_of_float({x})",
+        "bfloat16": f"brain_of_float({x})",
+        "bool": f"select(0u, 1u, {x})",
+    }.get(source, x if held == "u32" else f"bitcast<u32>({x})")
+    match target:
+        case "float16":
+            return f"float_of_half({code} & 65535u)"
+        case "bfloat16":
+            return f"bitcast<f32>({code} << 16u)"
+        case "bool":
+            return f"({code} != 0u)"
+        case "float32":
+            return f"bitcast<f32>({code})"
+    from burn.codegen.wgsl.functions import rounded
+
+    return rounded(code if wanted == "u32" else f"bitcast<i32>({code})", target)
