@@ -32,6 +32,10 @@ def burn_reference(model: bytes) -> Run:
     return burn(model, "REFERENCE")
 
 
+def burn_wgpu(model: bytes) -> Run:
+    return burn(model, "WGPU")
+
+
 def burn_xla(model: bytes) -> Run:
     return burn(model, "XLA")
 
@@ -78,6 +82,7 @@ ENGINES: dict[str, Callable[[bytes], Run | None]] = {
     "cuda": burn_cuda,
     "burn-reference": burn_reference,
     "burn-xla": burn_xla,
+    "wgpu": burn_wgpu,
     "import": import_only,
     "reference": reference,
     "onnxruntime": onnxruntime,

@@ -10,6 +10,7 @@ Examples:
     python -m tests.onnx_suite.sweep --backend import     the import alone, without compiling
     python -m tests.onnx_suite.sweep --backend burn-reference --suite node --timeout 300   burn's interpreter of kernels
     python -m tests.onnx_suite.sweep --backend burn-xla --suite node --timeout 300         XLA, through StableHLO
+    python -m tests.onnx_suite.sweep --backend wgpu --suite node --timeout 300             WebGPU, through wgpu-native
     python -m tests.onnx_suite.sweep --backend reference  the harness against onnx's own evaluator
 
 The tests are those of the installed onnx package.
@@ -38,12 +39,14 @@ PRELOAD = {
     "cuda": ("burn.adapters.onnx", "burn.codegen.triton.backend"),
     "burn-reference": ("burn.adapters.onnx", "burn.codegen.reference.loader"),
     "burn-xla": ("burn.adapters.onnx", "burn.codegen.xla.loader"),
+    "wgpu": ("burn.adapters.onnx", "burn.codegen.wgsl.backend"),
     "import": ("burn.importers.onnx",),
     "reference": ("onnx.reference",),
     "onnxruntime": (),  # it starts threads when imported
 }
 MEMORY = dict.fromkeys(ENGINES, LIMIT) | {
     "cuda": 0,
+    "wgpu": 0,
     "burn-xla": 0,
 }  # drivers reserve more addresses than there is memory
 

@@ -1,0 +1,104 @@
+"""The text of kernels, without a device: the header for the runtime, the heap's declaration, names, the listing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from burn.codegen.wgsl.backend import WebGPU
+from burn.codegen.wgsl.library import needed
+from burn.compiler import listing
+from burn.dialect import ops
+from burn.dialect.program import Program
+from burn.dialect.types import TensorType
+from burn.options import Options
+from burn.runtime import registry
+from burn.runtime.device import Device
+
+WGSL = Options(device=Device("wgpu"), architecture=registry.PORTABLE)
+
+TEXT = """
+    NULL Self abstract active alignas alignof as asm asm_fragment async attribute auto await become cast catch class
+    co_await co_return co_yield coherent column_major common compile compile_fragment concept const_cast consteval
+    constexpr constinit crate debugger decltype delete demote demote_to_helper do dynamic_cast enum explicit export
+    extends extern external fallthrough filter final finally friend from fxgroup get goto groupshared highp impl
+    implements import inline instanceof interface layout lowp macro macro_rules match mediump meta mod module move mut
+    mutable namespace new nil noexcept noinline nointerpolation non_coherent noncoherent noperspective null nullptr of
+    operator package packoffset partition pass patch pixelfragment precise precision premerge priv protected pub
+    public readonly ref regardless register reinterpret_cast require resource restrict self set shared sizeof smooth
+    snorm static static_assert static_cast std subroutine super target template this thread_local throw trait try type
+    typedef typeid typename typeof union unless unorm unsafe unsized use using varying virtual volatile wgsl where
+    with writeonly yield
+"""
+RESERVED = set(TEXT.split())
+"""Words that are no names. Source: WGSL, section "Reserved Words"."""
+
+
+def printed(*types: TensorType, build: Callable[..., Any]) -> list[str]:
+    """The kernels of a program, each from its header on."""
+    program = Program.create([(f"x{i}", t) for i, t in enumerate(types)])
+    with program.building("node"):
+        made = build(*program.inputs)
+    results = made if isinstance(made, list) else [made]
+    text = listing(program.finish([(f"y{i}", value) for i, value in enumerate(results)]), WGSL)
+    return [part for part in re.split(r"(?=^// burn: )", text, flags=re.MULTILINE) if part.startswith("// burn: ")]
+
+
+def floats(*shape: int | str) -> TensorType:
+    from burn.dialect.dims import parse
+
+    return TensorType("float32", tuple(d if isinstance(d, int) else parse(d) for d in shape))
+
+
+def test_the_header_has_the_function_and_a_letter_for_each_argument() -> None:
+    (text,) = printed(floats("n", 7), floats(7), build=ops.add)
+    name, letters = re.match(r"// burn: (\w+) ([an]+)\n", text).groups()  # type: ignore[union-attr]
+    assert f"fn {name}(" in text
+    assert letters.startswith("aaa") and set(letters[3:]) == {"n"}
+    used = [int(4 * int(i) + "xyzw".index(c)) for i, c in re.findall(r"words\[(\d+)\]\.([xyzw])", text)]
+    assert sorted(set(used)) == list(range(len(letters) + 1))
+    (size,) = re.findall(r"words: array<vec4<u32>, (\d+)>", text)
+    assert int(size) * 4 > len(letters)
+
+
+def test_the_heap_is_atomic_only_for_kernels_that_need_it() -> None:
+    plain, narrow = (
+        printed(floats(9), build=lambda x, d=dtype: ops.cast(x, dtype=d))[0] for dtype in ("int32", "int8")
+    )
+    assert "array<u32>" in plain and "atomic" not in plain
+    assert "array<atomic<u32>>" in narrow and "heap[at] =" not in narrow
+
+
+def test_a_kernel_declares_what_it_uses() -> None:
+    text = "\n".join(needed("fn f() { g = exp_f32(1.0); }"))
+    assert "fn shifted_exp(" in text and "fn scaled(" in text and "fn sin_f32(" not in text
+    assert text.index("fn read(") < text.index("fn shifted_exp(")
+
+
+def test_kernels_that_differ_in_sizes_alone_share_a_text() -> None:
+    def build(x: Any, y: Any) -> Any:
+        return [ops.tanh(x), ops.tanh(y)]
+
+    assert len(printed(floats(100), floats(200), build=build)) == 1
+
+
+def test_no_name_is_a_reserved_word() -> None:
+    text = "\n".join(needed("exp_f32 sin_f32 power_f32 fmod_f32 report fetched mod_i64 small_of_float"))
+    names = set(re.findall(r"\b(?:let|var|fn|const|struct) (\w+)", text)) | set(re.findall(r"[(,] ?(\w+): ", text))
+    assert not names & RESERVED
+
+
+def test_doubles_run_on_the_host_and_the_listing_says_so() -> None:
+    program = Program.create([("x", TensorType("float64", (3,)))])
+    with program.building("a_node"):
+        y = ops.exp(program.inputs[0])
+    assert "// on the host: a_node: WGSL kernels have no 'exp' of elements of type float64" in listing(
+        program.finish([("y", y)]), WGSL
+    )
+
+
+def test_the_back_end_is_named_once() -> None:
+    backend = WebGPU()
+    assert backend.printer.runs_on.kind == "wgpu" and backend.printer.runs_on.architecture == "webgpu"
+    assert registry.languages()["wgsl"] == "wgpu"
