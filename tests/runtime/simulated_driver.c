@@ -20,7 +20,8 @@
 enum {
     SUCCESS = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NOT_INITIALIZED = 3, NO_DEVICE = 100, INVALID_DEVICE = 101,
     INVALID_IMAGE = 200, INVALID_CONTEXT = 201, INVALID_HANDLE = 400, ILLEGAL_STATE = 401, NOT_FOUND = 500, NOT_READY = 600,
-    ILLEGAL_ADDRESS = 700, NOT_SUPPORTED = 801, CAPTURE_UNSUPPORTED = 900
+    ILLEGAL_ADDRESS = 700, NOT_SUPPORTED = 801, CAPTURE_UNSUPPORTED = 900,
+    CAPTURE_UNJOINED = 904
 };
 
 static const struct {
@@ -41,6 +42,7 @@ static const struct {
     {NOT_READY, "CUDA_ERROR_NOT_READY", "device not ready"},
     {ILLEGAL_ADDRESS, "CUDA_ERROR_ILLEGAL_ADDRESS", "an illegal memory access was encountered"},
     {NOT_SUPPORTED, "CUDA_ERROR_NOT_SUPPORTED", "operation not supported"},
+    {CAPTURE_UNJOINED, "CUDA_ERROR_STREAM_CAPTURE_UNJOINED", "capture has not joined all streams"},
     {CAPTURE_UNSUPPORTED, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED", "operation not permitted when stream is capturing"},
 };
 
@@ -86,7 +88,7 @@ typedef struct function {
 
 typedef struct operation {
     struct operation *next;
-    enum { COPY, FILL, LAUNCH, RECORD } kind;
+    enum { COPY, FILL, LAUNCH, RECORD, CALL } kind;
     char *to;
     const char *from;
     char *staged; /* what `from` held, of a host's ordinary memory */
@@ -97,6 +99,8 @@ typedef struct operation {
     uint64_t *words; /* the arguments */
     unsigned shared, count;
     struct event *event;
+    void (*call)(void *); /* another library's work, and its argument */
+    void *argument;
     int to_host;             /* a copy to pinned memory */
     struct operation *ready; /* of a node: its counterpart in the graph that was made ready last */
 } operation;
@@ -116,6 +120,8 @@ typedef struct stream {
     list queue;
     int capturing, broken;
     list captured;
+    struct stream *origin;       /* whose recording has this stream's work; NULL: its own */
+    int64_t recorded, joined;    /* how much of its work was recorded, and how much of that its origin waits for */
 } stream;
 
 typedef struct event {
@@ -124,6 +130,8 @@ typedef struct event {
     int timed;
     int pending; /* how often it is still to be recorded */
     int64_t at;
+    stream *in;    /* the recording that it is part of */
+    int64_t after; /* so much of its stream's recorded work */
 } event;
 
 typedef void (*launched)(const char *image, const char *function, uint32_t blocks, uint32_t threads, uint32_t shared,
@@ -283,6 +291,9 @@ static void perform(const operation *it) {
     case LAUNCH:
         launch(it);
         break;
+    case CALL:
+        it->call(it->argument);
+        break;
     case RECORD:
         it->event->at = now();
         __atomic_fetch_sub(&it->event->pending, 1, __ATOMIC_RELAXED);
@@ -315,7 +326,8 @@ static int submit(void *handle, operation operation_) {
     operation *made = malloc(sizeof *made);
     *made = operation_;
     if (it->capturing) {
-        append(&it->captured, made);
+        append(it->origin ? &it->origin->captured : &it->captured, made);
+        it->recorded++;
         return SUCCESS;
     }
     pthread_mutex_lock(&work);
@@ -324,6 +336,11 @@ static int submit(void *handle, operation operation_) {
         flush(it, NULL);
     pthread_mutex_unlock(&work);
     return SUCCESS;
+}
+
+/* Another library's work on a stream. */
+API int burn_simulated_call(void *on, void (*call)(void *), void *argument) {
+    return submit(on, (operation){.kind = CALL, .call = call, .argument = argument});
 }
 
 /* A thread must not wait for, or time, what is only being recorded: that ends the recording. */
@@ -644,9 +661,11 @@ API int cuEventRecord(void *handle, void *on) {
     if (!is(handle, EVENT))
         return INVALID_HANDLE;
     event *it = handle;
-    if (captures(stream_of(on)))
-        return CAPTURE_UNSUPPORTED;
     it->stream = stream_of(on);
+    it->in = it->stream->capturing ? it->stream->origin ? it->stream->origin : it->stream : NULL;
+    it->after = it->stream->recorded;
+    if (it->in)
+        return SUCCESS;
     __atomic_fetch_add(&it->pending, 1, __ATOMIC_RELAXED);
     return submit(on, (operation){.kind = RECORD, .event = it});
 }
@@ -679,7 +698,21 @@ API int cuStreamWaitEvent(void *handle, void *what, unsigned flags) {
     (void)flags;
     if (!is(what, EVENT) || (handle && !is(handle, STREAM)))
         return INVALID_HANDLE;
-    if (captures(stream_of(handle)))
+    event *of = what;
+    stream *waits = stream_of(handle);
+    if (of->in && of->in->capturing) { /* the recording branches, or joins again */
+        if (waits == of->in) {
+            if (of->stream != waits && of->after > of->stream->joined)
+                of->stream->joined = of->after;
+        } else if (!waits->capturing) {
+            waits->capturing = 1;
+            waits->broken = 0;
+            waits->origin = of->in;
+            waits->recorded = waits->joined = 0;
+        }
+        return SUCCESS;
+    }
+    if (captures(waits))
         return CAPTURE_UNSUPPORTED;
     if (((event *)what)->stream)
         flush(((event *)what)->stream, what);
@@ -764,6 +797,8 @@ API int cuStreamBeginCapture_v2(void *handle, int mode) {
         return ILLEGAL_STATE;
     it->capturing = 1;
     it->broken = 0;
+    it->origin = NULL;
+    it->recorded = 0;
     it->captured = (list){NULL, NULL};
     return SUCCESS;
 }
@@ -776,6 +811,16 @@ API int cuStreamEndCapture(void *handle, void **made) {
     if (!it->capturing)
         return ILLEGAL_STATE;
     it->capturing = 0;
+    int apart = 0;
+    for (stream *each = streams; each; each = each->next)
+        if (each->origin == it) {
+            apart |= each->recorded > each->joined;
+            it->broken |= each->broken;
+            each->capturing = 0;
+            each->origin = NULL;
+        }
+    if (apart)
+        return CAPTURE_UNJOINED;
     if (it->broken) {
         *made = NULL;
         return CAPTURE_UNSUPPORTED;
@@ -808,7 +853,7 @@ API int cuGraphLaunch(void *handle, void *on) {
         return CAPTURE_UNSUPPORTED;
     for (const operation *each = ((graph *)handle)->work.first; each; each = each->next) {
         operation again = *each;
-        if ((again.kind != LAUNCH && !again.to_host && !is_device_memory(again.to, again.bytes)) ||
+        if ((again.kind != LAUNCH && again.kind != CALL && !again.to_host && !is_device_memory(again.to, again.bytes)) ||
             (again.kind == COPY && !is_device_memory(again.from, again.bytes)))
             return ILLEGAL_ADDRESS;
         if (again.kind == LAUNCH) {
