@@ -18,7 +18,7 @@ import math
 
 from burn.codegen.cpu.lanes import Lanes
 from burn.codegen.formats import EXPONENT, HALF, INTEGERS, SMALL, Small
-from burn.codegen.host.emit import Function, Value
+from burn.codegen.host.emit import Function, Value, lanes_of, vector
 from burn.errors import CompileError
 
 FLOATS = {"float64": "f64", "float32": "f32", "float16": "f16", "bfloat16": "bf16"}
@@ -132,10 +132,29 @@ def _round_to_odd(x: Lanes) -> Lanes:
 
 
 def _to_bfloat16(x: Lanes) -> Lanes:
+    count = lanes_of(x.value.type)
+    if x.code.native_bfloat16 and count in (4, 8, 16):
+        return _by_instruction(x, count)
     bits = x.as_int()
     rounded = (bits + 0x7FFF + (bits.shift_right_logical(16) & 1)).shift_right_logical(16)
     quiet = bits.shift_right_logical(16) | 0x40
     return x.is_nan().where(quiet, rounded).resize("i16").cast("arith.bitcast", "bf16")
+
+
+def _by_instruction(x: Lanes, count: int) -> Lanes:
+    """A vector of float32 rounded to bfloat16 by AVX512-BF16. Four lanes take an instruction for eight."""
+    code, value, lanes = x.code, x.value, max(8, count)
+    if count < lanes:
+        order = [*range(count), *range(count)]
+        type_ = vector(lanes, "f32")
+        value = code.raw(f"vector.shuffle {value}, {value} {order} : {value.type}, {value.type}", type_)
+    type_ = vector(lanes, "bf16")
+    name = f"llvm.x86.avx512bf16.cvtneps2bf16.{32 * lanes}"
+    rounded = code.raw(f'llvm.call_intrinsic "{name}"({value}) : ({value.type}) -> {type_}', type_)
+    if count < lanes:
+        order, type_ = list(range(count)), vector(count, "bf16")
+        rounded = code.raw(f"vector.shuffle {rounded}, {rounded} {order} : {rounded.type}, {rounded.type}", type_)
+    return Lanes(code, rounded)
 
 
 def _to_small(x: Lanes, form: Small, saturate: bool) -> Lanes:

@@ -16,7 +16,9 @@ def open_kernel(
 ) -> tuple[Function, ScalarEmitter]:
     """The function's head: addresses and sizes read from `args`, scratch memory laid out."""
     arguments = [("worker", PTR), ("args", PTR), ("begin", "i64"), ("end", "i64")]
-    code = Function("KERNEL", arguments, attributes=target.attributes, internal=True, soft_float16=target.soft_float16)
+    code = Function(
+        "KERNEL", arguments, "", target.attributes, True, target.soft_float16, native_bfloat16=target.native_bfloat16
+    )
     worker, args = code.arguments[:2]
     passed = [i for i, b in enumerate(buffers) if b.access != "scratch"]
     values = {name: code.argument(args, len(passed) + i) for i, name in enumerate(sizes)}

@@ -19,7 +19,8 @@ class Target:
     lane. `vector_registers` is the number that a kernel may use. In kernels' argument words, addresses have 64 bits
     everywhere. `small` requests short code rather than fast code (code_size.py), `compact` the shortest. `unoptimized` requests
     the code that LLVM generates in the least time. `exact` requests contractions without reordering, fewer multiplications or
-    other element types.
+    other element types. `mixed` programs have half precision by `Options.precision`: kernels may round less often, and take
+    denormals as zero.
     """
 
     name: str
@@ -33,6 +34,7 @@ class Target:
     compact: bool = False
     unoptimized: bool = False
     exact: bool = False
+    mixed: bool = False
 
     @property
     def tiles(self) -> bool:
@@ -66,6 +68,11 @@ class Target:
         """True if float16 is converted by integer arithmetic. LLVM 22 simplifies a comparison of two extended float16 to one of
         float16, and its WebAssembly back end crashes on it or does not end."""
         return self.architecture == "wasm32"
+
+    @property
+    def native_bfloat16(self) -> bool:
+        """True if float32 is rounded to bfloat16 by an instruction, which takes denormals as zero."""
+        return self.mixed and "avx512bf16" in self.features
 
     @property
     def is_compiled_here(self) -> bool:

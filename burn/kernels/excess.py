@@ -1,0 +1,90 @@
+"""Excess precision: leaves out rounding to half precision between operations of one kernel.
+
+The pass `precision` makes each op round its result. Operations in half precision are computed in float32, so a kernel that
+computes several of them rounds and converts back between each two. `without_rounding` keeps such values in float32, as XLA's
+`xla_allow_excess_precision` does. Results in memory, and operands of contractions, are rounded once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from burn.dialect.functions import FUNCTIONS
+from burn.dialect.types import HALF_DTYPES
+from burn.kernels.body import (
+    Apply,
+    AttentionKernel,
+    ContractionKernel,
+    Convert,
+    Kernel,
+    LoopKernel,
+    Rewriter,
+    Scalar,
+    Stage,
+    Where,
+    Write,
+)
+
+WIDE = "float32"
+
+FUNCTIONS_IN_HALF = frozenset(row.name for row in FUNCTIONS if row.half)
+"""Those that the pass `precision` computes in half precision: their results do not depend on the spacing of numbers."""
+
+
+def without_rounding(kernel: Kernel) -> Kernel:
+    """The kernel with float32 values in place of half-precision ones that it does not write."""
+    rewrite = _Widening(lambda dim: dim)
+
+    def writes(old: tuple[Write, ...]) -> tuple[Write, ...]:
+        return tuple(replace(w, value=rewrite(w.value)) for w in old)
+
+    def stage(old: Stage) -> Stage:
+        return replace(
+            old, reductions=tuple(replace(r, body=rewrite(r.body)) for r in old.reductions), writes=writes(old.writes)
+        )
+
+    match kernel:
+        case LoopKernel():
+            return replace(kernel, stages=tuple(map(stage, kernel.stages)))
+        case ContractionKernel() | AttentionKernel():
+            return replace(kernel, epilogue=writes(kernel.epilogue))
+    return kernel
+
+
+@dataclass
+class _Widening(Rewriter):
+    """Rebuilds half-precision operations as float32 ones with a conversion behind them, which a reader in float32 skips. wide:
+    the conversions of other values, by identity."""
+
+    wide: dict[int, tuple[Scalar, Scalar]] = field(default_factory=dict)
+
+    def _rebuild(self, node: Scalar) -> Scalar:
+        made = super()._rebuild(node)
+        match made:
+            case Convert(dtype=dtype, arg=arg) if dtype == WIDE and arg.dtype in HALF_DTYPES:
+                return self._widened(arg)
+            case Apply(dtype=dtype, function=function, args=args) if (
+                dtype in HALF_DTYPES and function in FUNCTIONS_IN_HALF
+            ):
+                if function == "select" and not any(map(_is_rounded, args)):
+                    return made
+                return Convert(dtype, Apply(WIDE, function, tuple(map(self._widened, args))))
+            case Where(dtype=dtype, then=then, otherwise=otherwise) if _is_rounded(then) or _is_rounded(otherwise):
+                widened = self._widened(then), self._widened(otherwise)
+                return Convert(dtype, Where(WIDE, made.ranges, *widened))
+        return made
+
+    def _widened(self, value: Scalar) -> Scalar:
+        """A half-precision value in float32: before its rounding, or converted. Others (conditions) as they are."""
+        if value.dtype not in HALF_DTYPES:
+            return value
+        if _is_rounded(value):
+            assert isinstance(value, Convert)
+            return value.arg
+        if id(value) not in self.wide:
+            self.wide[id(value)] = (value, Convert(WIDE, value))
+        return self.wide[id(value)][1]
+
+
+def _is_rounded(value: Scalar) -> bool:
+    return isinstance(value, Convert) and value.dtype in HALF_DTYPES and value.arg.dtype == WIDE

@@ -1,0 +1,91 @@
+"""Kernels of mixed precision: values between two operations are not rounded, those in memory are."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from burn.codegen.cpu.target import TARGETS, host_targets
+from burn.compiler import compile_program
+from burn.dialect import ops
+from burn.dialect.dims import Expr, LoopVar
+from burn.dialect.program import Program
+from burn.dialect.types import TensorType
+from burn.kernels.body import Apply, Buffer, Const, Convert, Load, LoopKernel, Scalar, Stage, Where, Write
+from burn.kernels.excess import without_rounding
+from burn.kernels.text import kernel_text
+from burn.options import Options
+from burn.runtime.executable import Executable
+from burn.runtime.host import features
+
+BF16 = np.dtype(ml_dtypes.bfloat16)
+
+
+def listing(*values: Scalar) -> list[str]:
+    """The lines of a kernel that writes the values, of the kernel without rounding."""
+    i = LoopVar("i0", 8)
+    buffers = (Buffer("bfloat16", "read"), Buffer("float32", "read"), *(Buffer(v.dtype, "write") for v in values))
+    writes = tuple(Write(2 + number, Expr.of(i), value) for number, value in enumerate(values))
+    text = kernel_text(without_rounding(LoopKernel((i,), (Stage((), (), writes),), buffers)))
+    return [line.strip() for line in text.splitlines() if "=" in line]
+
+
+I = Expr.of(LoopVar("i0", 8))  # noqa: E741
+HALF, SINGLE = Load("bfloat16", 0, I), Load("float32", 1, I)
+ROUNDED = Convert("bfloat16", SINGLE)
+
+
+def test_a_sum_is_rounded_when_it_is_written() -> None:
+    total = Apply("bfloat16", "add", (ROUNDED, HALF))
+    assert listing(Apply("bfloat16", "mul", (total, total))) == [
+        "%0 = b1[i0] : float32",
+        "%1 = b0[i0] : bfloat16",
+        "%2 = convert %1 from bfloat16 : float32",
+        "%3 = add %0, %2 : float32",
+        "%4 = mul %3, %3 : float32",
+        "%5 = convert %4 from float32 : bfloat16",
+        "b2[i0] = %5",
+    ]
+
+
+def test_conversions_there_and_back() -> None:
+    assert listing(Convert("float32", ROUNDED)) == ["%0 = b1[i0] : float32", "b2[i0] = %0"]
+
+
+def test_operands_are_converted_once() -> None:
+    lines = listing(Apply("bfloat16", "add", (HALF, HALF)), Apply("bfloat16", "mul", (HALF, HALF)))
+    assert sum("from bfloat16" in line for line in lines) == 1
+
+
+def test_padding() -> None:
+    padded = Where("bfloat16", ((I, 4),), Apply("bfloat16", "neg", (HALF,)), Const("bfloat16", 0))
+    assert sum("from float32" in line for line in listing(Apply("bfloat16", "abs", (padded,)))) == 1
+
+
+@pytest.mark.parametrize("function", ["nextafter", "copysign"])
+def test_functions_of_the_type_stay(function: str) -> None:
+    """`nextafter` depends on the spacing of numbers; mixed precision computes neither of them in half precision."""
+    lines = listing(Apply("bfloat16", function, (ROUNDED, HALF)))
+    assert any(f"{function} " in line and line.endswith(": bfloat16") for line in lines)
+
+
+@pytest.mark.parametrize("count", [1, 7, 16, 33])
+def test_rounding_by_an_instruction(count: int) -> None:
+    """To nearest, ties to even, as ml_dtypes rounds; below 2^-126 the result may be zero."""
+    if not any(target.name == "avx512bf16" for target in host_targets(features())):
+        pytest.skip("this CPU has no AVX512-BF16")
+    rng = np.random.default_rng(count)
+    program = Program.create([("x", TensorType("float32", (64, count)))])
+    with program.building("cast"):
+        y = ops.cast(program.inputs[0], dtype="bfloat16")
+    target = replace(TARGETS["avx512bf16"], mixed=True)
+    run = Executable(compile_program(program.finish([("y", y)]), Options(target=target, cache=False)))
+    x = rng.integers(0, 2**32, (64, count), dtype=np.uint32).view(np.float32)
+    x[:8] = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 3.4e38, 1 + 2.0**-8, 1 + 3 * 2.0**-8], np.float32)[:, None]
+    got, want = run(x), x.astype(BF16)
+    same = (got.view(np.uint16) == want.view(np.uint16)) | (np.isnan(x) & np.isnan(got.astype(np.float32)))
+    tiny = (np.abs(x) < 2.0**-126) & (got.astype(np.float32) == 0)
+    assert (same | tiny).all()
