@@ -1,11 +1,11 @@
 """The time from the start of a process to a program's first result: `python benchmarks/starting.py --device cuda`.
 
-The programs are one op and BERT-base with random weights. Each runs in a process of its own, with an empty cache, then with a
-cache that has its kernels but not the program (as for another program of the same kernels), then with a warm cache. A row has
-seconds from the start of Python to the result, and seconds of CPU time of the process and of those that compile its kernels.
+The programs are one op and BERT-base with random weights. Each runs in a process of its own with an empty cache. It runs again
+with only the kernels in the cache, as for another program that has them, and with a warm cache. A row has seconds from the start
+of Python to the result, and seconds of CPU time of the process and of those that compile its kernels.
 
-`--simulated` uses the simulated GPU of the tests, whose launches do nothing: kernels are compiled as for an H100, and the seconds
-of CPU time are those of a machine with a GPU, without the driver's.
+`--simulated` uses the simulated GPU of the tests. Kernels are compiled as for an H100, and launches do nothing. CPU time is that
+of a machine with a GPU, without the driver's.
 """
 
 from __future__ import annotations

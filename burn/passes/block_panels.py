@@ -16,14 +16,16 @@ WORD = 4
 """Contiguous bytes of a column."""
 
 
-def packed(op: Op, width: Callable[[PackedMatmul], int]) -> ir.Value:
-    """A `block_dot` whose weight is packed into panels of the given width."""
+def packed(op: Op, width: Callable[[PackedMatmul], int], keep_type: bool = False) -> ir.Value:
+    """A `block_dot` whose weight is packed into panels of the given width. keep_type: the kernel reads x in its own type, and not
+    as float32."""
     rows, blocks, size = (_number(d) for d in type_of(op.weight).shape)
-    x, dtype = convert(op.x, "float32"), type_of(op.x).dtype
+    dtype = type_of(op.x).dtype
+    x = op.x if keep_type else convert(op.x, "float32")
     missing = blocks * op.block - _number(type_of(x).shape[-1])
     if missing:
         last = type_of(x).rank - 1
-        zero = number(0.0, "float32")
+        zero = number(0.0, type_of(x).dtype)
         x = ops.pad(x, zero, low=(0,) * (last + 1), high=(0,) * last + (missing,))
     wide = width(PackedMatmul(product(type_of(x).shape[:-1]), rows, 0, "float32", node=current_node()))
     half = 1 << (op.bits - 1)

@@ -1,13 +1,13 @@
-"""Turns contractions of quantised tensors into integer contractions: uint8 by int8, accumulated in int32.
+"""Turns contractions of quantised tensors into integer contractions of bytes, accumulated in int32.
 
 Exporters write arithmetic on dequantised numbers: a matmul or convolution of DequantizeLinear's results (QDQ), or of
 integers minus their zero points (QLinearConv, MatMulInteger after DynamicQuantizeLinear). Both are
 
     sum (x - a) (w - b)  =  sum x w  -  a sum w  -  b sum x  +  n a b
 
-with a constant rhs w: the sums of its columns are constants, and b is usually 0. Byte instructions need one unsigned
-operand (matmul/vnni.py): x is uint8; int8 values and their zero point are shifted by 128. Padding of a convolution has
-the value of the zero point.
+with a constant rhs w: the sums of its columns are constants, and b is usually 0. Byte instructions of CPUs need one unsigned
+operand (matmul/vnni.py): x is uint8; int8 values and their zero point are shifted by 128. Those of GPUs need signed operands:
+uint8 values are shifted by -128. Padding of a convolution has the value of the zero point.
 
 Dequantisation also moves past views and maxima, so that layers exchange bytes. The quantisation of values that a
 contraction reads, or that derive from a contraction or from other bytes (a residual sum), multiplies by the reciprocal
@@ -63,11 +63,14 @@ class Integers:
     name: ClassVar[str] = "integers"
 
     def run(self, program: Program, env: Environment = ANYWHERE) -> None:
-        run = 4 if env.backend is None else env.backend.layouts.depth_run("uint8", "int8")
+        dtype, run = "uint8", 4
+        if env.backend is not None:
+            runs = {lhs: env.backend.layouts.depth_run(lhs, "int8") for lhs in BYTES}
+            dtype, run = max(runs.items(), key=lambda each: each[1])
         if run == 1:
             return
         with context():
-            rewriting = _Rewriting(run)
+            rewriting = _Rewriting(run, dtype)
             for block in blocks(program.block):
                 rewriting.block(block)
             erase_dead(program.block)
@@ -91,20 +94,21 @@ class _Bytes:
 
 @dataclass
 class _Rewriting:
-    """The state of the rewrite. run: depth elements per byte instruction; unsigned: int8 values and the same shifted by
-    128; contractions: ops that became integer contractions. Replaced ops stay without uses, so that the cache of `constant`
-    remains valid."""
+    """The state of the rewrite. run: depth elements per byte instruction; dtype: the type of x that it reads; shifted: bytes of
+    the other type, and the same shifted by 128; contractions: ops that became integer contractions. Replaced ops stay without
+    uses, so that the cache of `constant` remains valid."""
 
     run: int
+    dtype: str
     constant: Constants = field(default_factory=Constants)
-    unsigned: dict[ir.Value, ir.Value] = field(default_factory=dict)
+    shifted: dict[ir.Value, ir.Value] = field(default_factory=dict)
     contractions: set[ir.Value] = field(default_factory=set)
 
     def block(self, block: ir.Block) -> None:
         steps: tuple[tuple[tuple[str, ...], Rewrite], ...] = (
             ((*MOVED, "window_reduce"), _moved),
             (("dot_general", "conv"), self._contraction),
-            (("dequantize",), self._read_unsigned),
+            (("dequantize",), self._read_shifted),
             (("quantize",), self._quantised),
         )
         for names, rewrite in steps:
@@ -129,7 +133,7 @@ class _Rewriting:
         made = (_Dot if isinstance(op, DotGeneral) else _Convolution)(op, left, right)
         if made.columns is None or (left.scale is not None and not _holds(made.depth)):
             return None
-        x, w = self._as_unsigned(left), _as_signed(right)
+        x, w = self._as_lhs(left), _as_signed(right)
         if not made.fits(x, w, self.run):
             return None
         total = made.multiplied(x, w)
@@ -143,28 +147,36 @@ class _Rewriting:
         scale = ops.mul(reshape(convert(left.scale, "float32"), ()), made.across(convert(right.scale, "float32")))
         return convert(ops.mul(convert(exact, "float32"), scale), type_of(op.operation.results[0]).dtype)
 
-    def _as_unsigned(self, operand: _Bytes) -> _Bytes:
-        if type_of(operand.value).dtype == "uint8":
+    @property
+    def shift(self) -> int:
+        """The difference between bytes of this type and the same numbers in the other type."""
+        return 128 if self.dtype == "uint8" else -128
+
+    def _as_lhs(self, operand: _Bytes) -> _Bytes:
+        if type_of(operand.value).dtype == self.dtype:
             return operand
-        if operand.value not in self.unsigned:
+        if operand.value not in self.shifted:
             producer = op_of(operand.value)
             if producer is not None and isinstance(producer, Quantize) and not self.constant(operand.value):
                 with producer.operation.location, ir.InsertionPoint(producer.operation):
-                    zero = _widened(producer.zero)
-                    point = _narrowed(_shifted(zero, type_of(producer.scale).shape))
-                    made = ops.quantize(producer.x, producer.scale, point, **(producer.attrs | {"dtype": "uint8"}))
+                    made = ops.quantize(
+                        producer.x, producer.scale, self._point(producer), **(producer.attrs | {"dtype": self.dtype})
+                    )
             else:
-                made = ops.xor(ops.cast(operand.value, dtype="uint8"), number(128, "uint8"))
-            self.unsigned[operand.value] = made
-        return replace(operand, value=self.unsigned[operand.value], zero=_shifted(operand.zero))
+                bits = ops.xor(ops.cast(operand.value, dtype="uint8"), number(128, "uint8"))
+                made = bits if self.dtype == "uint8" else ops.cast(bits, dtype="int8")
+            self.shifted[operand.value] = made
+        return replace(operand, value=self.shifted[operand.value], zero=_shifted(operand.zero, by=self.shift))
 
-    def _read_unsigned(self, op: Op) -> ir.Value | None:
+    def _point(self, op: Op) -> ir.Value:
+        """The shifted zero point of a quantisation or dequantisation."""
+        return _narrowed(_shifted(_widened(op.zero), type_of(op.scale).shape, self.shift), self.dtype)
+
+    def _read_shifted(self, op: Op) -> ir.Value | None:
         """Other readers of a shifted value also read the shifted one, so that only one of both is stored."""
-        if op.x not in self.unsigned or op_of(op.x) is None or not is_named(op.x, "quantize"):
+        if op.x not in self.shifted or op_of(op.x) is None or not is_named(op.x, "quantize"):
             return None
-        zero = _widened(op.zero)
-        point = _narrowed(_shifted(zero, type_of(op.scale).shape))
-        return ops.dequantize(self.unsigned[op.x], op.scale, point, **op.attrs)
+        return ops.dequantize(self.shifted[op.x], op.scale, self._point(op), **op.attrs)
 
     # ---- quantisation --------------------------------------------------------------------------------------------------
     def _quantised(self, op: Op) -> ir.Value | None:
@@ -272,8 +284,8 @@ class _Convolution:
         channels = type_of(self.op.weight).shape[1]
         whole = self.op.groups == 1 or (isinstance(channels, int) and channels % run == 0)
         padded = any(p != 0 for p in (*self.op.low, *self.op.high))
-        fill = self._fill(x)
-        return whole and _is_zero(w.zero) and (not padded or (fill is not None and 0 <= fill < 256))
+        fill, least = self._fill(x), -128 if type_of(x.value).dtype == "int8" else 0
+        return whole and _is_zero(w.zero) and (not padded or (fill is not None and least <= fill < least + 256))
 
     def multiplied(self, x: _Bytes, w: _Bytes) -> ir.Value:
         fill = self._fill(x)
@@ -330,13 +342,13 @@ def _widened(zero: ir.Value | None) -> ir.Value | None:
     return convert(zero, "int32") if known is None else _full(int(known), type_of(zero).shape)
 
 
-def _narrowed(zero: ir.Value) -> ir.Value:
+def _narrowed(zero: ir.Value, dtype: str) -> ir.Value:
     known = splat(zero)
     shape = type_of(zero).shape
     return (
-        convert(zero, "uint8")
+        convert(zero, dtype)
         if known is None
-        else ops.full(shape=shape, dtype="uint8", value=float(known), bits=int(known))
+        else ops.full(shape=shape, dtype=dtype, value=float(known), bits=int(known))
     )
 
 

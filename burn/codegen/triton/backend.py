@@ -20,6 +20,7 @@ from burn.codegen.triton.images import Source
 from burn.codegen.triton.printer import GPUPrinter
 from burn.codegen.tuning.choices import DEFAULT, Choices
 from burn.dialect.program import Program
+from burn.kernels.layouts import Layouts
 from burn.kernels.preferences import Preferences
 from burn.runtime.artefact import KernelImage
 from burn.runtime.registry import PORTABLE
@@ -29,12 +30,25 @@ if TYPE_CHECKING:
     from burn.options import Options
     from burn.runtime.device import Device
 
-PIPELINE = pipeline("align", ("attention_forward", "attention_backward"), first="dilate,merge_groups,space_to_depth")
-"""Nothing is packed: matmul kernels read both operands in place."""
+PIPELINE = pipeline(
+    "align,contiguous_depth,block_words",
+    ("attention_forward", "attention_backward"),
+    narrow_weights=True,
+    first="dilate,merge_groups,space_to_depth",
+)
+"""Matmul kernels read both operands in place. Bytes need a contiguous depth, and weights of few bits are packed in words."""
 
 
 OPS_OF_A_WORKER = 64
 """Ops of a program for each process that is started beside its passes. Not all of them have kernels, and many share one."""
+
+
+@dataclass(frozen=True)
+class GPULayouts(Layouts):
+    """Operands are read as they are. Tensor cores multiply int8 by int8."""
+
+    def depth_run(self, lhs: str, rhs: str) -> int:
+        return 4 if lhs == rhs == "int8" else 1
 
 
 @dataclass(frozen=True)
@@ -70,6 +84,10 @@ class GPU(Backend):
     @property
     def preferences(self) -> Preferences:
         return preferences(self.hints, self.abilities)
+
+    @property
+    def layouts(self) -> GPULayouts:
+        return GPULayouts(self.name)
 
     @property
     def custom_bodies(self) -> tuple[str, ...]:

@@ -1,28 +1,37 @@
 """Prints contraction kernels: a program computes a tile of rows and columns with block matmuls.
 
 Operands are computed elementwise and multiplied by `tl.dot`, in half precision with float32 accumulators. Types that
-`tl.dot` does not support (integers wider than a byte, float64, tiny sizes) are printed as reductions instead. `emit` is
+`tl.dot` does not support (integers other than int8 by int8, float64, tiny sizes) are printed as reductions instead. `emit` is
 the entry point.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from burn.codegen.triton import candidates
 from burn.codegen.triton.abilities import USUAL_ABILITIES, Abilities
 from burn.codegen.triton.code import NONE, Axis
-from burn.codegen.triton.functions import EIGHTS, narrowed, triton_type
+from burn.codegen.triton.functions import EIGHTS, narrowed, narrowed_bytes, triton_type
 from burn.codegen.triton.heuristics.matmul import GROUP, matmul_tile
 from burn.codegen.triton.heuristics.sizes import UNKNOWN, SizeHints, likely
 from burn.codegen.triton.printed import Printed, closed, opened
 from burn.codegen.tuning.choices import NO_CHOICE, Choice
-from burn.dialect.dims import Dim, ceildiv, product
+from burn.dialect.dims import Dim, LoopVar, ceildiv, coefficient, product
 from burn.dialect.types import DTYPES, HALF_DTYPES
-from burn.kernels.body import EXPENSIVE, Apply, Const, ContractionKernel, Load, Scalar, Where, walk
+from burn.kernels.body import EXPENSIVE, Apply, Const, ContractionKernel, Convert, Load, Scalar, Where, walk
 
-DOTS = ("float32",)
-"""Accumulator types of `tl.dot`."""
+EXACT = (1 << 31) // (128 * 128) - 1
+"""The largest depth at which no sum of int8 by int8 overflows int32. Tensor cores saturate where burn's sums wrap."""
+
+
+def is_dot(kernel: ContractionKernel) -> bool:
+    """True if `tl.dot` multiplies a kernel's operands."""
+    if kernel.dtype == "float32":
+        return True
+    depth = product([v.extent for v in kernel.depth])
+    exact = isinstance(depth, int) and depth <= EXACT
+    return exact and narrowed_bytes((kernel.lhs, kernel.rhs), kernel.dtype) is not None
 
 
 def emit(
@@ -54,8 +63,9 @@ class _Contraction:
         self.rows = product([v.extent for v in sizes.rows])
         self.depth = product([v.extent for v in sizes.depth])
         batch = product([v.extent for v in sizes.batch])
-        narrow = narrowed(
-            (kernel.lhs, kernel.rhs), kernel.dtype, (*HALF_DTYPES, *EIGHTS) if abilities.eights else HALF_DTYPES
+        operands = (kernel.lhs, kernel.rhs)
+        narrow = narrowed_bytes(operands, kernel.dtype) or narrowed(
+            operands, kernel.dtype, (*HALF_DTYPES, *EIGHTS) if abilities.eights else HALF_DTYPES
         )
         self.left, self.right = narrow or (kernel.lhs, kernel.rhs)
         bits = DTYPES[self.left.dtype].bits
@@ -110,25 +120,36 @@ class _Contraction:
     def _sum(self) -> None:
         kernel, printer, code = self.kernel, self.printer, self.code
         depth = printer.dim(product([v.extent for v in kernel.depth]))
-        code.line(f"total = tl.full([ROWS, COLUMNS], 0.0, {triton_type(kernel.dtype)})")
+        zero = "0" if kernel.dtype == "int32" else "0.0"
+        code.line(f"total = tl.full([ROWS, COLUMNS], {zero}, {triton_type(kernel.dtype)})")
         with code.block(f"for start in range(0, {depth}, DEPTH):"), printer.scope():
             code.line("k = (start + tl.arange(0, DEPTH)).to(INT)")
             left, right = self._operand(self.left, "x"), self._operand(self.right, "y")
             if self.left.dtype in EIGHTS and kernel.fast:
                 code.line(f"total = tl.dot({left}, {right}, total)")
+            elif kernel.dtype == "int32":
+                code.line(f"total = tl.dot({left}, {right}, total, out_dtype=tl.int32)")
             elif self.left.dtype in EIGHTS:  # tensor cores accumulate a block in fewer bits than float32
                 code.line(f"total = tl.dot({left}, {right}, total, max_num_imprecise_acc=DEPTH)")
             else:
                 code.line(f'total = tl.dot({left}, {right}, total, input_precision="ieee")')
 
     def _depth(self, indices: str, axis: str) -> None:
-        """The indices of the depth's loops. If blocks divide the innermost one (the channels of a convolution), the
-        other loops have one index for a whole block. Values that depend on them, such as a window row's bounds check,
-        are then computed once."""
+        """The indices of the depth's loops for an operand. An operand that is contiguous over several loops gets one index for
+        all of them, so that Triton's compiler loads whole words.
+
+        If blocks divide the innermost loop (the channels of a convolution), the others have one index for a whole block. Values
+        that depend on them, such as a window row's bounds check, are then computed once."""
         kernel, printer, code = self.kernel, self.printer, self.code
         for single in (v for v in kernel.depth if v.extent == 1):
             printer.put(single, "0", NONE)
         loops = [v for v in kernel.depth if v.extent != 1]
+        known = self.sizes.lhs if axis == "x" else self.sizes.rhs
+        if _is_flat(known, [v for v in self.sizes.depth if v.extent != 1]):
+            for loop in loops[:-1]:
+                printer.put(loop, "0", NONE)
+            printer.put(loops[-1], indices, frozenset("k"))
+            return
         extent = next((v.extent for v in reversed(self.sizes.depth) if v.extent != 1), 1)
         if len(loops) < 2 or not isinstance(extent, int) or extent % self.tile.depth:
             printer.walk_flat(loops, indices, frozenset("k"))
@@ -166,7 +187,8 @@ class _Contraction:
                 value = code.let(f"{value}.to({kind}, bitcast=True)")
             printer.bases = {}
             if within and not self._is_zero_behind(node):
-                value = f"tl.where({within}, {value}, 0.0).to({kind})"
+                zero = "0" if node.dtype == "int8" else "0.0"
+                value = f"tl.where({within}, {value}, {zero}).to({kind})"
             shape = "[ROWS, DEPTH]" if axis == "x" else "[DEPTH, COLUMNS]"
             return code.let(f"tl.broadcast_to({value}, {shape})", "left" if axis == "x" else "right")
 
@@ -179,3 +201,17 @@ class _Contraction:
             case Where(then=Load(offset=offset), otherwise=Const(value=value)):
                 return value == 0 and "k" in self.printer.span(offset)
         return False
+
+
+def _is_flat(node: Scalar, loops: Sequence[LoopVar]) -> bool:
+    """True if an operand is one load whose index is linear in the flat index of several loops, the last one fastest."""
+    while isinstance(node, Convert):
+        node = node.arg
+    if len(loops) < 2 or not isinstance(node, Load):
+        return False
+    step = coefficient(node.offset, loops[-1])
+    for loop, inner in zip(reversed(loops[:-1]), reversed(loops), strict=False):
+        step = None if step is None else step * inner.extent
+        if step is None or coefficient(node.offset, loop) != step:
+            return False
+    return True

@@ -49,6 +49,22 @@ def narrowed(operands: Sequence[Scalar], total: str, narrow: Collection[str] = H
     return [operand for operand in found if operand is not None]
 
 
+def narrowed_bytes(operands: Sequence[Scalar], total: str) -> list[Scalar] | None:
+    """The operands as int8 for an int32 accumulator, as tensor cores multiply them. None for other operands."""
+    found = [_int8(operand) for operand in operands] if total == "int32" else [None]
+    return None if None in found else [operand for operand in found if operand is not None]
+
+
+def _int8(operand: Scalar) -> Scalar | None:
+    match operand:
+        case Convert(arg=arg) if arg.dtype == "int8":
+            return arg
+        case Where(ranges=ranges, then=then, otherwise=Const(value=value)):  # padding
+            inside = _int8(then)
+            return inside and Where("int8", ranges, inside, Const("int8", value))
+    return operand if operand.dtype == "int8" else None
+
+
 def _narrow(operand: Scalar, narrow: Collection[str]) -> Scalar | None:
     match operand:
         case Convert(arg=arg) if arg.dtype in narrow:
@@ -152,7 +168,7 @@ FUNCTIONS: dict[str, Rule] = {
     # rounding
     "floor": Rule("tl.floor({0})"),
     "ceil": Rule("tl.ceil({0})"),
-    "round": _device("rint"),
+    "round": _device("nearbyint"),
     "trunc": _device("trunc"),
     # exponentials and logarithms
     "exp": Rule("tl.exp({0})"),

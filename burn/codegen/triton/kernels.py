@@ -4,9 +4,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from burn.codegen.triton import attention, attention_gradient, column_reductions, contract, loops, window_sums, windows
+from burn.codegen.triton import (
+    attention,
+    attention_gradient,
+    column_reductions,
+    contract,
+    few_bits,
+    loops,
+    window_sums,
+    windows,
+)
 from burn.codegen.triton.abilities import USUAL_ABILITIES, Abilities
 from burn.codegen.triton.choices import key
+from burn.codegen.triton.heuristics.few_bits import inner_loops
 from burn.codegen.triton.heuristics.matmul import by_columns
 from burn.codegen.triton.heuristics.sizes import UNKNOWN, SizeHints
 from burn.codegen.triton.hopper import attention as hopper_attention
@@ -39,10 +49,13 @@ class KernelPrinter:
 
     def print(self, kernel: Kernel) -> Printed:
         """The Triton functions of a kernel. Raises Unprintable (a CompileError) if Triton's language cannot express it."""
+        if isinstance(kernel, ContractionKernel) and inner_loops(kernel):
+            general, values = parametrize(kernel)
+            return self._named(few_bits.emit(general, values, kernel, self.sites))
         match collapse(kernel):
             case ContractionKernel() as contraction if (sums := sums_of(contraction)) is not None:
                 return self._named(window_sums.emit(sums, self.sites))
-            case ContractionKernel() as contraction if contraction.dtype in contract.DOTS and not by_columns(
+            case ContractionKernel() as contraction if contract.is_dot(contraction) and not by_columns(
                 contraction, self.abilities.processors
             ):
                 general, values = parametrize(contraction)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from burn.dialect.dims import Expr, LoopVar
 from burn.dialect.op import Op
-from burn.dialect.types import type_of
+from burn.dialect.types import HALF_DTYPES, type_of
 from burn.kernels.body import Apply, Const, Convert, Index, Scalar
 from burn.kernels.builders.builder import Builder, convert, loop_index, loops
 from burn.kernels.builders.operands import Operands, in_panels, packed_rhs, width_of
@@ -33,6 +33,9 @@ def block_operands(builder: Builder, op: Op, dtype: str) -> Operands:
     if op.zero is not None:
         value = Apply(dtype, "sub", (value, convert(builder.low.at(op.zero, (panel, block, lane)), dtype)))
     scaled = Apply(dtype, "mul", (value, convert(builder.low.at(op.scale, (panel, block, lane)), dtype)))
+    narrow = type_of(op.x).dtype
+    if narrow in HALF_DTYPES:  # tensor cores multiply the weight as it would be after dequantisation
+        scaled = Convert(dtype, Convert(narrow, scaled))
     along = ((block * words + word) * WORD + byte) * each + part
     lhs = convert(builder.low.at(op.x, (*loop_index(rows), along)), dtype)
     return Operands((), rows, column, depth, lhs, scaled, (*loop_index(rows), Expr.of(column)))

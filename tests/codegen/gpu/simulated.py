@@ -164,7 +164,7 @@ def _widened(handle: Any) -> np.ndarray:
     return handle.data
 
 
-RINT = {"rint": "round"}
+OTHER_NAMES = {"nearbyint": "round"}
 """Functions of the device library that are not named as the dialect's."""
 
 
@@ -173,7 +173,7 @@ class _DeviceLibrary:
         import triton.language as tl
         from triton.runtime.interpreter import TensorHandle
 
-        function: Any = BY_NAME[RINT.get(name, name)].numpy
+        function: Any = BY_NAME[OTHER_NAMES.get(name, name)].numpy
         function = function if isinstance(function, np.ufunc) else np.vectorize(function, otypes=[float])
 
         def apply(*operands: Any) -> Any:

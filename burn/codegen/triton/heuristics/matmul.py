@@ -8,8 +8,9 @@ from math import ceil
 
 from burn.codegen.triton.abilities import USUAL_ABILITIES, Abilities
 from burn.codegen.triton.functions import EIGHTS as EIGHT_BITS
-from burn.codegen.triton.functions import narrowed
+from burn.codegen.triton.functions import narrowed, narrowed_bytes
 from burn.codegen.triton.heuristics.device import ENOUGH, LEAST
+from burn.codegen.triton.heuristics.few_bits import is_row
 from burn.codegen.triton.heuristics.sizes import UNKNOWN, SizeHints, likely, power_of_two
 from burn.dialect.dims import Dim, LoopVar, coefficient, estimate, product
 from burn.kernels.body import ContractionKernel, Load, walk
@@ -249,13 +250,13 @@ def split_count(
     """The number of splits of a matmul's depth, one of `counts` or 1: partial results are stored, loaded and added.
     abilities: of the GPU."""
     processors = abilities.processors
-    if by_columns(kernel, processors):
+    if by_columns(kernel, processors) or is_row(kernel):
         return 1
     rows, depth, batch = (product([v.extent for v in loops]) for loops in (kernel.rows, kernel.depth, kernel.batch))
     m, n, k = (_size(likely(size, hints)) for size in (rows, kernel.column.extent, depth))
     times = batch if isinstance(batch, int) else 1
     operands = (kernel.lhs, kernel.rhs)
-    if narrowed(operands, kernel.dtype, EIGHT_BITS):
+    if narrowed(operands, kernel.dtype, EIGHT_BITS) or narrowed_bytes(operands, kernel.dtype):
         return 1
     bits = 16 if narrowed(operands, kernel.dtype) else 32
 

@@ -1,0 +1,45 @@
+"""Heuristics for a row times a weight of few bits (`few_bits.py`): which kernels are such, and their blocks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+from burn.dialect.dims import LoopVar, product
+from burn.kernels.body import Apply, ContractionKernel, Load, walk
+
+MOST = 16
+"""Numbers of a word of 32 bits, at most: of 2 bits."""
+
+
+@dataclass(frozen=True)
+class Block:
+    """Columns of a program, words of a step along the depth, and warps."""
+
+    columns: int
+    words: int
+    warps: int
+
+
+def is_row(kernel: ContractionKernel) -> bool:
+    """True for one row times a weight that `burn.kernels.builders.blocks` unpacks."""
+    if kernel.dtype != "float32" or product([v.extent for v in (*kernel.rows, *kernel.batch)]) != 1:
+        return False
+    nodes = list(walk(kernel.rhs))
+    packed = any(isinstance(node, Load) and node.dtype == "uint8" for node in nodes)
+    return packed and any(isinstance(node, Apply) and node.function == "xor" for node in nodes)
+
+
+def inner_loops(kernel: ContractionKernel) -> tuple[LoopVar, ...]:
+    """The last loops of the depth of such a kernel, over the bytes of a word and the numbers of a byte. () for other kernels."""
+    if not is_row(kernel) or len(kernel.depth) != 4:
+        return ()
+    *_, byte, part = kernel.depth
+    extents = [v.extent for v in (byte, part) if isinstance(v.extent, int)]
+    return (byte, part) if len(extents) == 2 and prod(extents) <= MOST else ()
+
+
+def block_of(kernel: ContractionKernel) -> Block:
+    """A thread has a word of each column, so that it loads an element of the row once for all of them."""
+    words = product([v.extent for v in kernel.depth[:2]])
+    return Block(4, 256 if not isinstance(words, int) or words >= 256 else 128, 4)
