@@ -87,6 +87,13 @@ _ENTRIES: dict[str, Entry] = {
         driver=lambda: variable("BURN_CUDA_DRIVER"),
         architectures=_late("burn.codegen.triton.abilities", "shared_memory"),
     ),
+    "hip": Entry(
+        _late("burn.codegen.triton.backend", "for_options"),
+        own_memory=True,
+        packages=("torch-mlir", "triton"),
+        size_hints=True,
+        driver=lambda: variable("BURN_HIP_DRIVER"),
+    ),
     "wgpu": Entry(
         _late("burn.codegen.wgsl.backend", "for_options"),
         own_memory=True,

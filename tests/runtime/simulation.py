@@ -115,8 +115,8 @@ class Simulation:
 
 
 @cache
-def _built(name: str = "driver.so", *further: str) -> Path:
-    """The library of simulated_driver.c, and of further files."""
+def _built(name: str = "driver.so", *further: str, source: str = "simulated_driver.c") -> Path:
+    """The library of simulated_driver.c, or another source, and of further files."""
     compiler = shutil.which("cc")
     if compiler is None:
         pytest.skip("no C compiler")
@@ -124,7 +124,7 @@ def _built(name: str = "driver.so", *further: str) -> Path:
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     library = folder / name
     flags = ["-std=c11", "-D_GNU_SOURCE", "-O1", "-g", "-Wall", "-Wextra", "-fvisibility=hidden", "-shared", "-fPIC"]
-    sources = [str(Path(__file__).with_name(source)) for source in ("simulated_driver.c", *further)]
+    sources = [str(Path(__file__).with_name(each)) for each in (source, *further)]
     subprocess.run([compiler, *flags, *sources, "-o", str(library), "-lpthread"], check=True)
     return library
 
@@ -133,6 +133,12 @@ def _built(name: str = "driver.so", *further: str) -> Path:
 def simulation() -> Simulation:
     """The driver that this process's tests share: two GPUs of 1 GB."""
     return Simulation(str(_built()))
+
+
+@cache
+def simulated_hip() -> Simulation:
+    """The same as AMD's library: simulated_hip.c, which includes the other."""
+    return Simulation(str(_built("hip.so", source="simulated_hip.c")))
 
 
 def another_driver(folder: Path) -> str:

@@ -48,6 +48,11 @@ class Abilities:
         )
 
 
+def warp_of(kind: str, architecture: str) -> int:
+    """Threads of a warp, which AMD calls a wavefront: 64 on its data centre GPUs (gfx9), 32 on others."""
+    return 64 if kind == "hip" and architecture.startswith("gfx9") else 32
+
+
 def shared_memory() -> Mapping[str, int]:
     """Bytes of shared memory by architecture."""
     return SHARED_MEMORY

@@ -13,7 +13,7 @@ from burn.codegen.cpu.backend import for_options as cpu_for_options
 from burn.codegen.cpu.target import TARGETS
 from burn.codegen.pipeline import Pipeline, pipeline
 from burn.codegen.triton import workers
-from burn.codegen.triton.abilities import USUAL_ABILITIES, Abilities
+from burn.codegen.triton.abilities import USUAL_ABILITIES, Abilities, warp_of
 from burn.codegen.triton.heuristics.preferences import preferences
 from burn.codegen.triton.heuristics.sizes import UNKNOWN, SizeHints, hinted_sizes
 from burn.codegen.triton.images import Source
@@ -124,6 +124,6 @@ def for_options(options: Options) -> GPU:
     if options.architecture == PORTABLE:
         return GPU(host, kind, portable=True)
     if options.architecture:
-        return GPU(host, kind, options.architecture)
+        return GPU(host, kind, options.architecture, warp_of(kind, options.architecture))
     facts = options.device.facts()
     return GPU(host, kind, facts["architecture"], facts["warp"])

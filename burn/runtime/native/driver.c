@@ -12,17 +12,22 @@
 
 #include "driver.h"
 
+enum { MOST_NAMES = 3 };
+
+/* libraries: names to try, in order. */
 static const struct {
-    const char *kind, *library, *maker;
+    const char *kind, *libraries[MOST_NAMES], *maker;
     const char *(*fill)(burn_driver *driver, void *library);
-} KINDS[] = {{"cuda", "libcuda.so.1", "NVIDIA", burn_driver_cuda}, {"wgpu", "libwgpu_native.so", "WebGPU", burn_driver_wgpu}};
+} KINDS[] = {{"cuda", {"libcuda.so.1"}, "NVIDIA", burn_driver_cuda},
+             {"hip", {"libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so"}, "AMD", burn_driver_hip},
+             {"wgpu", {"libwgpu_native.so"}, "WebGPU", burn_driver_wgpu}};
 
 enum { KIND_COUNT = sizeof KINDS / sizeof *KINDS };
 
 typedef struct opened {
     struct opened *next;
     burn_driver driver;
-    char library[]; /* the file's name */
+    char library[]; /* the file's name; "" for the usual one */
 } opened;
 
 const char burn_driver_forked_text[] =
@@ -54,19 +59,21 @@ void burn_driver_explain(const burn_driver *driver, int code, char *text, size_t
 }
 
 /* A library that turns out to be of no use stays open: to close a driver is more than it promises to survive. */
-static opened *start(int kind, const char *name, char *error, size_t error_size) {
-    const char *maker = KINDS[kind].maker;
+static opened *start(int kind, const char *given, char *error, size_t error_size) {
+    const char *maker = KINDS[kind].maker, *name = given ? given : KINDS[kind].libraries[0];
     void *library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+    for (int i = 1; !library && !given && i < MOST_NAMES && KINDS[kind].libraries[i]; i++)
+        library = dlopen(KINDS[kind].libraries[i], RTLD_NOW | RTLD_LOCAL);
     if (!library) {
         snprintf(error, error_size, "there is no %s driver: %s", maker, dlerror());
         return NULL;
     }
-    opened *found = calloc(1, sizeof *found + strlen(name) + 1);
+    opened *found = calloc(1, sizeof *found + (given ? strlen(given) : 0) + 1);
     if (!found) {
         snprintf(error, error_size, "out of memory");
         return NULL;
     }
-    strcpy(found->library, name);
+    strcpy(found->library, given ? given : "");
     burn_driver *driver = &found->driver;
     const char *missing = KINDS[kind].fill(driver, library);
     int version = driver->oldest, code = driver->version ? driver->version(&version) : 0;
@@ -110,14 +117,14 @@ const burn_driver *burn_driver_find(const char *kind, const char *library, char 
         snprintf(error, error_size, "%s", burn_driver_forked_text);
         return NULL;
     }
-    const char *name = library ? library : KINDS[number].library;
+    const char *name = library ? library : "";
     pthread_once(&once, watch_forks);
     pthread_mutex_lock(&lock);
     opened *found = drivers;
     while (found && (strcmp(found->driver.kind, kind) != 0 || strcmp(found->library, name) != 0))
         found = found->next;
     if (!found) {
-        found = start(number, name, error, error_size);
+        found = start(number, library, error, error_size);
         if (found) {
             found->next = drivers;
             drivers = found;

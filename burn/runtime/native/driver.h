@@ -38,7 +38,7 @@ enum {
 
 /* Functions return 0, or a number that error_name and error_text explain. */
 struct burn_driver {
-    const char *kind;    /* "cuda" */
+    const char *kind;    /* "cuda", "hip" */
     int32_t devices;     /* how many there are */
     int32_t oldest;      /* the first version that will do */
     int32_t newest;      /* the last major version (29000 for 29) that will do; 0: any */
@@ -101,7 +101,7 @@ struct burn_driver {
     int (*set_launch)(const burn_driver *driver, void *ready, void *node, const burn_driver_launch *launch);
     int (*add_copy)(const burn_driver *driver, void **node, void *graph, void *after, const burn_driver_copy *copy, void *context);
     int (*set_copy)(const burn_driver *driver, void *ready, void *node, const burn_driver_copy *copy, void *context);
-    void *own[4]; /* functions of the library for these four */
+    void *own[4]; /* functions of the library for these four, if they are not adapted */
 };
 
 /* The driver of a kind from a library (NULL: the usual one), ready for use; the same one at every call. NULL: see error. */
@@ -112,9 +112,9 @@ void burn_driver_explain(const burn_driver *driver, int code, char *text, size_t
 int burn_driver_forked(void);
 extern const char burn_driver_forked_text[];
 
-/* driver_cuda.c: fills a table from an open library (dlopen). Returns the name of a function that it lacks, or NULL. */
+/* driver_<kind>.c: fill a table from an open library (dlopen). Return the name of a function that it lacks, or NULL. */
 const char *burn_driver_cuda(burn_driver *driver, void *library);
-/* driver_wgpu.c: the same. */
+const char *burn_driver_hip(burn_driver *driver, void *library);
 const char *burn_driver_wgpu(burn_driver *driver, void *library);
 
 #endif

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.runtime.simulation import simulation
+from tests.runtime.simulation import simulated_hip, simulation
 
 
 @pytest.fixture
@@ -24,6 +24,17 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[object]:
     monkeypatch.setattr(workers, "start", lambda count: None)
     driver.on_launch(made.launch)
     yield made
+    driver.check()
+
+
+@pytest.fixture
+def amd(gpu: object, monkeypatch: pytest.MonkeyPatch) -> Iterator[object]:
+    """`device="hip"` is a simulated GPU of AMD's, with wavefronts of 64 threads."""
+    driver = simulated_hip()
+    monkeypatch.setenv("BURN_HIP_DRIVER", driver.path)
+    monkeypatch.setattr(gpu, "reach", driver.reach)
+    driver.on_launch(gpu.launch)  # type: ignore[attr-defined]
+    yield gpu
     driver.check()
 
 

@@ -23,6 +23,7 @@ class SimulatedGPU:
         self.sources: list[Source] = []
         self.launched: list[Source] = []
         self._modules: dict[str, Any] = {}
+        self.warp = 32
 
     def compile_each(self, sources: Sequence[Source], machine: Machine) -> list[KernelImage | str]:
         return list(self.compile_all(sources, machine))
@@ -30,10 +31,12 @@ class SimulatedGPU:
     def compile_all(
         self, sources: Sequence[Source], machine: Machine, known: Mapping[Source, KernelImage] | None = None
     ) -> list[KernelImage]:
-        images = dict(known or {})
+        images, self.warp = dict(known or {}), machine.warp
         for source in sources:
             if source not in images:
-                images[source] = KernelImage(source.name, f"{len(self.sources)}".encode(), 0, 32 * source.warps)
+                images[source] = KernelImage(
+                    source.name, f"{len(self.sources)}".encode(), 0, machine.warp * source.warps
+                )
                 self.sources.append(source)
         return [images[source] for source in sources]
 
@@ -42,7 +45,7 @@ class SimulatedGPU:
 
         source = self.sources[int(image)]
         self.launched.append(source)
-        assert function == source.name and threads == 32 * source.warps
+        assert function == source.name and threads == self.warp * source.warps
         if source.text not in self._modules:
             self._modules[source.text] = loaded(source.text)[source.name]
         constants, rest = dict(source.constants), iter(words)

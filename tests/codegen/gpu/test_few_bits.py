@@ -35,7 +35,7 @@ CASES = [
 ]
 SWEEP = int(os.environ.get("BURN_SWEEP", "0"))
 UNITS = {"float32": 2.0**-21, "float16": 1.1 * 2.0**-10, "bfloat16": 1.1 * 2.0**-7}
-"""Rounding relative to the sum of absolute products: in half precision the weight and the result are rounded."""
+"""Rounding relative to the sum of absolute values: in half precision the weight and the result are rounded."""
 
 SUBTRACTED = 2.0**-23
 """Rounding of a number minus its zero point, relative to the largest number."""
