@@ -1,4 +1,4 @@
-/* Shared declarations of driver_wgpu.c (the device), wgpu_heap.c (memory) and wgpu_work.c (commands).
+/* Shared declarations of driver_wgpu.c (the device), driver_wgpu_heap.c (memory) and driver_wgpu_work.c (commands).
  *
  * WebGPU has no pointers. All device memory is one storage buffer, the heap, and an address is an offset in it. So every pipeline
  * has the same layout and every launch the same bind group: binding 0 is the heap, binding 1 the launch's words, at a dynamic offset.
@@ -92,12 +92,12 @@ int burn_wgpu_status(void);
 /* Under the lock: notes a failure that burn itself finds. */
 int burn_wgpu_refuse(int code, const char *format, ...);
 
-/* wgpu_heap.c */
+/* driver_wgpu_heap.c */
 int burn_wgpu_heap_open(void);
 int burn_wgpu_alloc(uint64_t *memory, size_t bytes);
 int burn_wgpu_release(uint64_t memory);
 
-/* wgpu_work.c */
+/* driver_wgpu_work.c */
 typedef struct wgpu_module wgpu_module;
 int burn_wgpu_work_open(void);
 int burn_wgpu_flush(void); /* under the lock */
