@@ -21,6 +21,7 @@ from burn.passes.pipeline import Counts, register
 from burn.passes.sharding.buckets import awaited, bucketed
 from burn.passes.sharding.grid import Axes, Grid
 from burn.passes.sharding.lower import lowered
+from burn.passes.sharding.order import hoisted, updates_last
 from burn.passes.sharding.propagate import propagate
 
 BUCKET = 32 << 20
@@ -56,9 +57,11 @@ class Partition:
             made = lowered(program, found, inputs, outputs)
             program.module, program.input_names, program.size_hints = made.module, made.input_names, {}
             erase_dead(program.block)
+            hoisted(program)
             count = bucketed(program, self.bucket)
             if self.wait:
                 awaited(program)
+                updates_last(program)
         return {"collectives": count}
 
 

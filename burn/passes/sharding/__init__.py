@@ -5,5 +5,6 @@
 - `propagate`: shardings of all values from those of inputs and outputs
 - `reshard`: the ops between one sharding and another
 - `lower`: the program of one device
+- `order`: ops around collectives
 - `buckets`: small collectives in one, and waits behind them
 """

@@ -20,6 +20,9 @@ from burn.dialect.types import type_of
 SOON = 32
 """A result that is used within so many ops is not kept waiting for larger ones."""
 
+FEW = 1024
+"""Bytes of an output that is awaited early."""
+
 
 @dataclass
 class _Bucket:
@@ -51,7 +54,7 @@ def bucketed(program: Program, most: int) -> int:
         ready = position.get(last, -1)
         use = min((first.get(v, len(views)) for v in view.operation.results), default=len(views))
         size = sum(map(_bytes, operands))
-        soon = use - ready < SOON
+        soon = use - ready < SOON or use >= len(views) - 1  # an output, such as the loss, that the host reads early
         key = (view.OP_NAME, tuple(sorted((k, str(v)) for k, v in view.attrs.items())), soon)
         waiting.append(_Bucket(key, ready, use, last, [view], size))
     waiting.sort(key=lambda bucket: bucket.ready)
@@ -114,13 +117,12 @@ def _write(bucket: _Bucket, program: Program) -> None:
 
 def awaited(program: Program) -> None:
     """Each result of a collective is awaited before its first use. Its operand stays until then."""
-    operations = list(program.block.operations)
-    for operation in operations:
-        view = operation.opview
-        if not isinstance(view, COLLECTIVES):
-            continue
+    sent = [operation.opview for operation in program.block.operations if isinstance(operation.opview, COLLECTIVES)]
+    for number, view in enumerate(sent):
         for operand, result in zip(view.operation.operands, view.operation.results, strict=True):
             at = _user(program, result)
+            if at == program.terminator and _bytes(result) <= FEW and number + 1 < len(sent):
+                at = sent[number + 1].operation  # it has long arrived, and the host may read it from there on
             with view.operation.location, ir.InsertionPoint(at):
                 made = ops.collective_wait(result, [operand])
             for use in [use for use in result.uses if use.owner.operation != made.owner.operation]:

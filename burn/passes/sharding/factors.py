@@ -34,7 +34,7 @@ Build: TypeAlias = Callable[[Op, Sequence[ir.Value], Sequence[Axes], Grid], Any]
 class Factors:
     """operands, results: the factors of their axes. sizes: what the devices along a factor must divide. reduced: factors that
     results do not have, and the reduction over them. linear: the results of partial sums are partial sums ("one": of one
-    operand, "all": if all operands are partial). free: operands that may lie in any way."""
+    operand, "first" or "last": of that one, "all": if all operands are partial). free: operands that may lie in any way."""
 
     operands: list[AxisFactors]
     results: list[AxisFactors]
@@ -397,7 +397,8 @@ def _scatter_nd(op: Op) -> Factors:
     placed = [new(d) if divides else None for d in indices[:-1]]
     own = [*[None] * depth, *rest]
     reduced = {f: "sum" for f in placed if f is not None}
-    return Factors([own, [*placed, None], [*placed, *rest]], [own], new.sizes, reduced)
+    linear = "last" if divides else ""
+    return Factors([own, [*placed, None], [*placed, *rest]], [own], new.sizes, reduced, linear)
 
 
 @_rule("scatter_elements")

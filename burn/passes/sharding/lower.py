@@ -119,7 +119,8 @@ class _Lowering:
             return ()
         if factors.linear == "all":
             return found[0] if len(set(found)) == 1 else ()
-        if len(some) > 1 or (factors.linear == "first" and not found[0]):
+        at = {"first": 0, "last": -1}.get(factors.linear)
+        if len(some) > 1 or (at is not None and not found[at]):
             return ()
         return next(partial for partial in found if partial)
 
