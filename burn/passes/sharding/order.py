@@ -10,6 +10,8 @@ gradient was
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 from burn.dialect.collective import COLLECTIVES, CollectiveWait
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op
@@ -17,6 +19,9 @@ from burn.dialect.pointwise import Pointwise
 from burn.dialect.program import Program
 from burn.dialect.query import used_once
 from burn.dialect.traits import Trait
+
+_Row: TypeAlias = "tuple[int, int, ir.Operation]"
+"""The number of the last collective that an op waits for, its position, and the op."""
 
 CHEAP = 3
 """The most operands of an op that moves."""
@@ -80,7 +85,7 @@ def updates_last(program: Program) -> None:
     sent = [op for op in views if isinstance(op, COLLECTIVES)]
     number = {v: i for i, op in enumerate(sent) for v in op.operation.results}
     waits: dict[ir.Value, int] = {}
-    rows: list[tuple[int, int, ir.Operation]] = []
+    rows: list[_Row] = []
     for i, op in enumerate(views[:-1]):
         key = max((waits.get(v, -1) for v in _read(op.operation)), default=-1)
         if isinstance(op, CollectiveWait):
@@ -88,8 +93,22 @@ def updates_last(program: Program) -> None:
         waits.update(dict.fromkeys(op.operation.results, key))
         if i > last:
             rows.append((key, i, op.operation))
+    rows = _with_users(rows)
     for _, _, operation in sorted(rows, key=lambda row: row[:2]):
         operation.move_before(program.terminator)
+
+
+def _with_users(rows: list[_Row]) -> list[_Row]:
+    """Ops that wait for nothing stand with the first of their users, with which they become one kernel."""
+    keys: dict[ir.Value, int] = {}
+    found = []
+    for key, i, operation in reversed(rows):
+        if key < 0:
+            key = min((keys[v] for v in operation.results if v in keys), default=key)
+        for value in _read(operation):
+            keys[value] = min(key, keys.get(value, key))
+        found.append((key, i, operation))
+    return found
 
 
 def _read(operation: ir.Operation) -> list[ir.Value]:
