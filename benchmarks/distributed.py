@@ -208,7 +208,9 @@ def table(steps: int, seconds: float, small: bool, resumes: bool) -> str:
     for name in ("two", "sharded"):
         if doubled and (other := found[name]) is not None:
             apart = np.abs(np.subtract(other["losses"], doubled["losses"]))
-            text = f"Losses of {name} beside one GPU with the doubled batch: {apart.max():.1e} apart in {len(apart)} steps"
+            text = (
+                f"Losses of {name} beside one GPU with the doubled batch: {apart.max():.1e} apart in {len(apart)} steps"
+            )
             lines += ["", f"{text} ({doubled['losses'][0]:.5f} to {doubled['losses'][-1]:.5f})"]
     if found["two"]:
         lines += ["", "```text", found["two"]["communication"], "```"]
