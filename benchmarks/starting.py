@@ -51,8 +51,8 @@ print(json.dumps([end, *seconds, "triton" in sys.modules]))
 
 def measure(model: str, device: str, driver: str, cache: Path) -> tuple[float, float, float]:
     """Seconds to the result, and CPU seconds of the process and of its children."""
-    root = str(Path(__file__).parents[1])
-    environment = os.environ | {"BURN_CACHE_DIR": str(cache), "PYTHONPATH": root}
+    path = os.pathsep.join([str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
+    environment = os.environ | {"BURN_CACHE_DIR": str(cache), "PYTHONPATH": path}
     if driver:
         environment["BURN_CUDA_DRIVER"] = driver
     start = time.monotonic()

@@ -51,8 +51,10 @@ _KINDS = {
 """Statuses whose errors are also Python's own exception types."""
 
 
-def run_failure(code: Any, site: str, value: int, what: str) -> RunError:
-    """The error of a run that ended with a status at a source node."""
+def run_failure(code: Any, site: str, value: int, what: str, reason: str = "") -> RunError:
+    """The error of a run that ended with a status at a source node. reason: of the device's driver."""
+    if reason:
+        return _KINDS.get(code, RunError)(what, [Problem(reason, node=site)])
     text = MESSAGES.get(code, f"error {code} with value {{value}}")
     if code == Status.COLLECTIVE_FAILED:
         text = _native.communicator_error().replace("{", "{{").replace("}", "}}") or text
@@ -301,14 +303,14 @@ class Executable:
             raise InputError("the inputs do not fit the program", [Problem(f"wrong {mismatch}")]) from None
 
     def _run_error(self, failure: _native.RunFailure) -> RunError | InputError:
-        code, site, value = failure.args
+        code, site, value, *reason = failure.args
         if code == Status.SHARED_MEMORY:
             problem = Problem(f"input '{self._names[value]}' is donated but shares memory with another input")
             return InputError("the inputs do not fit the program", [problem])
         if code in (Status.TOO_LONG, Status.TOO_LARGE):
             return self._over_budget(code, value)
         node = self.artefact.sites[site] if 0 <= site < len(self.artefact.sites) else ""
-        return run_failure(code, node, value, "the program failed while it ran")
+        return run_failure(code, node, value, "the program failed while it ran", *reason)
 
     def _over_budget(self, code: int, value: int) -> RunError:
         if code == Status.TOO_LONG:

@@ -20,7 +20,7 @@
 enum {
     SUCCESS = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NOT_INITIALIZED = 3, NO_DEVICE = 100, INVALID_DEVICE = 101,
     INVALID_IMAGE = 200, INVALID_CONTEXT = 201, INVALID_HANDLE = 400, ILLEGAL_STATE = 401, NOT_FOUND = 500, NOT_READY = 600,
-    ILLEGAL_ADDRESS = 700, NOT_SUPPORTED = 801, CAPTURE_UNSUPPORTED = 900,
+    ILLEGAL_ADDRESS = 700, LAUNCH_FAILED = 719, NOT_SUPPORTED = 801, CAPTURE_UNSUPPORTED = 900,
     CAPTURE_UNJOINED = 904
 };
 
@@ -41,6 +41,7 @@ static const struct {
     {NOT_FOUND, "CUDA_ERROR_NOT_FOUND", "named symbol not found"},
     {NOT_READY, "CUDA_ERROR_NOT_READY", "device not ready"},
     {ILLEGAL_ADDRESS, "CUDA_ERROR_ILLEGAL_ADDRESS", "an illegal memory access was encountered"},
+    {LAUNCH_FAILED, "CUDA_ERROR_LAUNCH_FAILED", "unspecified launch failure"},
     {NOT_SUPPORTED, "CUDA_ERROR_NOT_SUPPORTED", "operation not supported"},
     {CAPTURE_UNJOINED, "CUDA_ERROR_STREAM_CAPTURE_UNJOINED", "capture has not joined all streams"},
     {CAPTURE_UNSUPPORTED, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED", "operation not permitted when stream is capturing"},
@@ -148,7 +149,7 @@ static size_t used[DEVICES];
 static int64_t alive[KINDS];
 static launched on_launch;
 static char fault[256], failing[64];
-static int fail_code, fail_after;
+static int fail_code, fail_after, lost;
 static int64_t changed_nodes;
 static _Thread_local context *stack[STACK];
 static _Thread_local int depth;
@@ -170,6 +171,8 @@ static int found_fault(int code, const char *format, ...) {
 static int check(const char *name, int in_context) {
     if (!initialised)
         return NOT_INITIALIZED;
+    if (lost)
+        return lost;
     if (strcmp(failing, name) == 0 && fail_after-- == 0) {
         *failing = 0;
         return fail_code;
@@ -415,6 +418,9 @@ API void burn_simulated_fail(const char *name, int code, int after) {
     fail_code = code;
     fail_after = after;
 }
+
+/* Lets each call fail with that code from now on, as those of a driver do whose device is gone; 0 brings the device back. */
+API void burn_simulated_lose(int code) { lost = code; }
 
 /* ---- the driver and its devices ---------------------------------------------------------------------------------- */
 

@@ -107,6 +107,13 @@ class Simulation:
         self.library.burn_simulated_fail(function.encode(), code, after)
 
     @contextmanager
+    def lost(self, code: int = 719) -> Iterator[None]:
+        """Each call fails, as those of a driver whose device is gone."""
+        self.library.burn_simulated_lose(code)
+        yield
+        self.library.burn_simulated_lose(0)
+
+    @contextmanager
     def lazy(self) -> Iterator[None]:
         """Work is delayed until a synchronisation."""
         self.library.burn_simulated_be_lazy(1)

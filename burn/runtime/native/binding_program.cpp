@@ -17,7 +17,7 @@ using namespace nb::literals;
 
 namespace {
 
-PyObject *run_failure; // the exception; args: (burn_status, site, value)
+PyObject *run_failure; // the exception; args: (burn_status, site, value, the device's reason or "")
 
 // A device: its kind, its number, and its driver's file where that is not the usual one.
 using DeviceSpec = std::tuple<std::string, int32_t, std::optional<std::string>>;
@@ -239,11 +239,8 @@ class Program {
         }
         if (failure.code == BURN_INTERRUPTED && PyErr_Occurred())
             throw nb::python_error();
-        if (failure.code != BURN_OK) {
-            nb::tuple details = nb::make_tuple(failure.code, failure.site, failure.value);
-            PyErr_SetObject(run_failure, details.ptr());
-            throw nb::python_error();
-        }
+        if (failure.code != BURN_OK)
+            fail(failure);
         nb::object results = give_outputs(outputs, outputs_, fast, device_);
         if (device_)
             heed(device_);
@@ -285,10 +282,8 @@ class Program {
             unlocked([&] { return burn_program_trace(program_, inputs.data(), sent.data(), into.data(), &failure); });
         if (failure.code == BURN_INPUT_MISMATCH)
             mismatch("dims");
-        if (failure.code != BURN_OK) {
-            PyErr_SetObject(run_failure, nb::make_tuple(failure.code, failure.site, failure.value).ptr());
-            throw nb::python_error();
-        }
+        if (failure.code != BURN_OK)
+            fail(failure);
         if (!traced)
             return nb::none();
         return nb::cast(new Traced(traced, device_, std::move(self), count, outputs_.size(), std::move(sent), std::move(bytes)),
@@ -296,6 +291,15 @@ class Program {
     }
 
   private:
+    [[noreturn]] void fail(const burn_failure &failure) const {
+        bool of_device = device_ && burn_device_error_status() == failure.code &&
+                         (failure.code == BURN_DEVICE_FAILED || failure.code == BURN_OUT_OF_MEMORY);
+        nb::tuple details =
+            nb::make_tuple(failure.code, failure.site, failure.value, of_device ? burn_device_error() : "");
+        PyErr_SetObject(run_failure, details.ptr());
+        throw nb::python_error();
+    }
+
     void describe(const std::vector<std::pair<nb::object, std::vector<int64_t>>> &inputs,
                   const std::vector<nb::object> &outputs, const std::vector<Containers> &input_containers,
                   const std::vector<Containers> &output_containers) {
