@@ -8,7 +8,7 @@ import pytest
 
 import burn
 from burn.codegen.cpu.heuristics.amx import bytes_fill
-from burn.codegen.cpu.target import TARGETS, host_targets
+from burn.codegen.cpu.target import TARGETS, Target, host_targets
 from burn.compiler import compile_program
 from burn.dialect import ops
 from burn.dialect.dims import symbol
@@ -19,7 +19,7 @@ from burn.runtime.executable import Executable
 from burn.runtime.host import features
 
 RUNNABLE = [target.name for target in host_targets(features()) if target.name in ("amx", "avx512bf16", "avx2")]
-INSTRUCTIONS = {"amx": ("tdpbf16ps", "dpbf16ps"), "avx512bf16": ("dpbf16ps",), "vnni": (), "avx2": ()}
+INSTRUCTIONS = {"amx": ("tdpbf16ps",), "avx512bf16": ("dpbf16ps",), "vnni": (), "avx2": ()}
 BF16 = np.dtype(ml_dtypes.bfloat16)
 
 
@@ -50,7 +50,16 @@ def bound(x: np.ndarray, right: np.ndarray) -> np.ndarray:
     return (depth + 1) * 2.0**-24 * (np.abs(x.astype("f8")) @ np.abs(right.astype("f8"))) + 1e-37
 
 
+@pytest.fixture(params=[True, False], ids=["pairs", "separated"])
+def multiplies(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Pairs by the instruction, and by two multiply-adds, as on CPUs where it is slow."""
+    if not request.param:
+        monkeypatch.setattr(Target, "multiplies_pairs", property(lambda target: False))
+    return request.param
+
+
 @pytest.mark.covering
+@pytest.mark.usefixtures("multiplies")
 @pytest.mark.parametrize("target", RUNNABLE)
 @pytest.mark.parametrize("depth", [1, 7, 64, 770, 2112])
 @pytest.mark.parametrize("columns", [1, 33, 96, 416])
@@ -58,7 +67,7 @@ def test_matmuls(target: str, depth: int, columns: int) -> None:
     rng = np.random.default_rng(depth + columns)
     right = drawn(rng, depth, columns)
     bias = np.linspace(-1, 1, columns).astype(BF16).astype("f8")
-    artefact = compile_program(matmul(right), Options(target=target))
+    artefact = compile_program(matmul(right), Options(target=target, cache=False))
     for threads in (1, 3):
         burn.set_num_threads(threads)
         run = Executable(artefact)
@@ -72,6 +81,7 @@ def test_matmuls(target: str, depth: int, columns: int) -> None:
 
 
 @pytest.mark.covering
+@pytest.mark.usefixtures("multiplies")
 @pytest.mark.parametrize("target", RUNNABLE)
 @pytest.mark.parametrize(
     ("channels", "outputs", "window", "stride", "pad", "groups"),
@@ -98,7 +108,7 @@ def test_convolutions(
             program.inputs[0], weight(program, filters), strides=(stride,) * 2, dilations=(1, 1), low=(pad,) * 2,
             high=(pad,) * 2, groups=groups, dtype="float32",
         )  # fmt: skip
-    run = Executable(compile_program(program.finish([("y", y)]), Options(target=target)))
+    run = Executable(compile_program(program.finish([("y", y)]), Options(target=target, cache=False)))
     for images in (0, 1, 3):
         x = drawn(rng, images, channels, 9, 7)
         padded = np.pad(x.astype("f8"), ((0, 0), (0, 0), (pad, pad), (pad, pad)))

@@ -1,6 +1,7 @@
 """The bfloat16 instruction of AVX-512: every float32 lane accumulates a pair of neighbours along the depth (vdpbf16ps).
 
-It rounds to nearest after each of the two multiply-adds, and takes denormals as zero.
+It rounds to nearest after each of the two multiply-adds, and takes denormals as zero. If it is slow (`Target.multiplies_pairs`),
+rows are converted to float32 beforehand, and `separated` columns take two multiply-adds.
 """
 
 from __future__ import annotations
@@ -23,3 +24,14 @@ def multiplied(code: Function, sums: Value, left: Value, right: Value) -> Value:
     name = f"llvm.x86.avx512bf16.dpbf16ps.{bits(type_) * lanes_of(type_)}"
     call = f'llvm.call_intrinsic "{name}"({sums}, {left}, {right}) : ({type_}, {left.type}, {right.type}) -> {type_}'
     return code.raw(call, type_)
+
+
+def separated(code: Function, pairs: Value, lanes: int) -> tuple[Value, Value]:
+    """The first and the second element of each pair as float32."""
+    words, floats = vector(lanes, "i32"), vector(lanes, "f32")
+    both = code.pure(f"vector.bitcast {pairs} : {pairs.type} to {words}", words)
+    first, second = (
+        code.op("arith.shli", both, code.const(16, words)),
+        code.op("arith.andi", both, code.const(-65536, words)),
+    )
+    return tuple(code.pure(f"arith.bitcast {half} : {words} to {floats}", floats) for half in (first, second))

@@ -16,7 +16,6 @@ from burn.codegen.cpu import math
 from burn.codegen.cpu.head import open_kernel
 from burn.codegen.cpu.heuristics.cache_blocking import (
     COPIED_TILES,
-    STAGE,
     copies_panel,
     depth_part,
     fetches_ahead,
@@ -192,9 +191,11 @@ class _Printer:
         self.tile_in_block: Int = 0  # index among the `in_block` tiles that read a panel consecutively
         self.in_block: Int = 1
         transposes = schedule.block if schedule.transposes else None
+        self.widens = tiled.run > 1 and tiled.dtype == "float32" and not target.multiplies_pairs
         self.read = Operands(
-            tiled, schedule.tile, self.lanes, schedule.copies, transposes, schedule.part, schedule.held, self.emitter
-        )
+            tiled, schedule.tile, self.lanes, schedule.copies, transposes, schedule.part, schedule.held, self.emitter,
+            widens=self.widens,
+        )  # fmt: skip
 
     def print(self) -> str:
         code, emitter, read = self.code, self.emitter, self.read
@@ -372,11 +373,11 @@ class _Printer:
         depth = read.length()
         if read.staged is None:
             return self._run(depth, carried, lefts, read.left_step(), right, masks)
-        with code.for_(0, depth, STAGE, carried) as loop, emitter.scope():
-            length = code.min(code.sub(depth, loop.iv), STAGE)
+        with code.for_(0, depth, read.stage_length, carried) as loop, emitter.scope():
+            length = code.min(code.sub(depth, loop.iv), read.stage_length)
             converted = read.stage(lefts, loop.iv, length)
             part = code.gep(right, code.mul(loop.iv, read.right_step()), read.right)
-            loop.yield_(*self._run(length, loop.carried, converted, 1, part, masks))
+            loop.yield_(*self._run(length, loop.carried, converted, read.stage_step, part, masks))
         return loop.results
 
     def _run(
@@ -388,7 +389,9 @@ class _Printer:
         ahead = self._ahead()
 
         def multiply(first: Int, index: int, sums: list[Value]) -> list[Value]:
-            loaded = [code.load(left, behind(code, first, index, step), self.element) for left in lefts]
+            at = behind(code, first, index, step)
+            within = range(self.kernel.run if self.widens else 1)
+            loaded = [code.load(left, code.add(at, i), self.element) for i in within for left in lefts]
             return self._step(first, index, sums, loaded, right, masks)
 
         if self.split == 1:
@@ -452,6 +455,8 @@ class _Printer:
         """One element of the innermost contraction loop, `index` behind `first`: rows x vectors multiply-adds."""
         code, kernel, step = self.code, self.kernel, self.read.right_step()
         at = behind(code, first, index, step)
+        if self.widens:
+            return self._pairs(at, carried, lefts, right)
         if kernel.run > 1:
             return self._dots(at, carried, lefts, right)
         columns: list[Value] = []
@@ -464,6 +469,25 @@ class _Printer:
             for r, left in enumerate(lefts)
             for c, column in enumerate(columns)
         ]
+
+    def _pairs(self, at: Int, carried: list[Value], lefts: list[Value], right: Value) -> list[Value]:
+        """The same for a pair of bfloat16 per depth element, by two multiply-adds. lefts: the first elements of all rows, then
+        the second ones."""
+        code, lanes = self.code, self.lanes
+        columns = [
+            bf16_pairs.columns(code, right, code.add(at, c * lanes * bf16_pairs.PAIR), lanes)
+            for c in range(self.vectors)
+        ]
+        sums = carried
+        for index, column in enumerate(
+            zip(*(bf16_pairs.separated(code, pair, lanes) for pair in columns), strict=True)
+        ):
+            sums = [
+                math.apply(code, "fma", "float32", code.splat(left, lanes), part, sums[r * self.vectors + c])
+                for r, left in enumerate(lefts[index * self.tile : (index + 1) * self.tile])
+                for c, part in enumerate(column)
+            ]
+        return sums
 
     def _dots(self, at: Int, carried: list[Value], lefts: list[Value], right: Value) -> list[Value]:
         """The same for a run of bytes, or a pair of bfloat16, per depth element: multiplies pairwise and accumulates all."""

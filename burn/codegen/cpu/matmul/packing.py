@@ -48,9 +48,10 @@ class Operands:
         held: int,
         emitter: ScalarEmitter,
         zeros: Value | None = None,
+        widens: bool = False,
     ) -> None:
-        """zeros: existing memory for them, because a kernel can request scratch memory once. Raises CompileError if
-        columns would be read contiguously that are not."""
+        """zeros: existing memory for them, because a kernel can request scratch memory once. widens: pairs of bfloat16 are
+        converted to float32. Raises CompileError if columns would be read contiguously that are not."""
         if not (copies or kernel.has_contiguous_columns or kernel.blocks is not None):
             raise CompileError("internal: a contraction's columns do not lie side by side, and are not copied")
         self.kernel, self.tile, self.lanes = kernel, tile, lanes
@@ -60,7 +61,10 @@ class Operands:
             conversions.element_type, (kernel.dtype, kernel.lhs.dtype, kernel.rhs.dtype)
         )
         self.read_as = kernel.dtype
-        if kernel.run > 1:
+        self.stage_step, self.stage_length = 1, STAGE
+        if widens:
+            self.stage_step, self.stage_length = kernel.run, STAGE // kernel.run
+        elif kernel.run > 1:
             self.read_as = vnni.read_as(kernel.run) if kernel.dtype == "int32" else kernel.lhs.dtype
         self.transposes = transposes
         self.tile_in_block: Int = 0
@@ -265,7 +269,8 @@ class Operands:
         return self.advance(self.kernel.rhs) if self.copied is None else self.kernel.width
 
     def stage(self, lefts: list[Value], start: Int, length: Int) -> list[Value]:
-        """Converts the rows' elements from `start` on to contiguous memory; returns the address of each row."""
+        """Converts the rows' elements from `start` on to contiguous memory, in which those of the innermost contraction loop are
+        `stage_step` apart; returns the address of each row."""
         code, kernel = self.code, self.kernel
         assert self.staged is not None
         step = self.advance(kernel.lhs) if kernel.run == 1 else 1
