@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -33,7 +33,8 @@ KEY = 32
 
 @dataclass(frozen=True, eq=False)
 class Version:
-    """See `burn.dialect.custom.Definition`. parameters: the values of its tuning parameters."""
+    """See `burn.dialect.custom.Definition`. parameters: the values of its tuning parameters. absent: the numbers of optional
+    operands that the op lacks: such a version is an op of the other operands, and its bodies get None for these."""
 
     name: str
     types: Inference | Text
@@ -44,6 +45,7 @@ class Version:
     triton: Callable[..., Any] | None = None
     derivative: Callable[..., Any] | None = None
     batching: Callable[..., Any] | None = None
+    absent: tuple[int, ...] = ()
 
     @property
     def key(self) -> str:
@@ -59,7 +61,34 @@ class Version:
             function = getattr(self, kind)
             parts.append(f"{kind} {of_function(function) if function is not None else ''}")
         parts.append(f"c {self.c.digest if self.c is not None else ''}")
+        parts += [f"absent {self.absent}"] * bool(self.absent)
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:KEY]
+
+    def lacking(self, operands: Sequence[Any]) -> Version:
+        """The version for a call whose operands may be None, or end early. Raises TypeMismatch for one that is not optional."""
+        absent = [number for number, x in enumerate(operands) if x is None]
+        absent += [number for number in sorted(self.types.optional) if number >= len(operands)]
+        return self.but(absent)
+
+    def but(self, absent: Sequence[int]) -> Version:
+        """The version without operands of these numbers."""
+        if not absent:
+            return self
+        if wrong := sorted(set(absent) - self.types.optional):
+            self._wrong(f"operand {wrong[0]} is not optional")
+        made_ = replace(
+            self,
+            absent=tuple(absent),
+            c=self.c and replace(self.c, absent=tuple(absent), operands=self.types.most or 0),
+        )
+        custom.define(made_)
+        return made_
+
+    def complete(self, operands: Sequence[Any]) -> list[Any]:
+        """Operands with None for those that are absent."""
+        rest = iter(operands)
+        count = len(operands) + len(self.absent)
+        return [None if number in self.absent else next(rest) for number in range(count)]
 
     @property
     def symbol(self) -> str:
@@ -87,10 +116,10 @@ class Version:
         return self.batching is not None
 
     def infer(self, operands: Sequence[TensorType], settings: Settings) -> list[TensorType]:
-        return self.types.infer(operands, settings)
+        return self.types.infer(self.complete(operands), settings)
 
     def agreements(self, operands: Sequence[TensorType]) -> list[tuple[Dim, Dim]]:
-        return self.types.agreements(operands)
+        return self.types.agreements(self.complete(operands))
 
     def recorded(self, operands: Sequence[Tensor], settings: Settings) -> list[Tensor]:
         """The op on tensors, as one op."""
@@ -100,7 +129,7 @@ class Version:
     def called(self, operands: Sequence[Tensor], settings: Settings) -> list[Tensor]:
         """The results of the body of burn functions. Raises TypeMismatch unless they are of the op's types."""
         assert self.functions is not None
-        result = self.functions(*operands, **settings, **self.parameters)
+        result = self.functions(*self.complete(operands), **settings, **self.parameters)
         results = list(result) if isinstance(result, (tuple, list)) else [result]
         types = self.infer([t.type for t in operands], settings)
         if len(results) != len(types):
@@ -173,7 +202,8 @@ class Version:
     ) -> list[Any]:
         """See `Definition`. Raises TypeMismatch unless the rule returns the results of all examples."""
         assert self.batching is not None
-        made_ = self.batching(size, tuple(mapped), *map(made, operands), **settings)
+        flags = tuple(bool(flag) for flag in self.complete(mapped))
+        made_ = self.batching(size, flags, *self.complete(list(map(made, operands))), **settings)
         found = list(made_) if isinstance(made_, (tuple, list)) else [made_]
         wanted = [type_.with_shape((size, *type_.shape)) for type_ in types]
         if len(found) != len(wanted):
@@ -216,11 +246,13 @@ class Version:
         every = tuple(g if g is not None else y * 0 for g, y in zip(cotangents, results, strict=True))
         one = len(results) == 1
         made_ = self.derivative(
-            every[0] if one else every, results[0] if one else tuple(results), *operands, **settings
+            every[0] if one else every, results[0] if one else tuple(results), *self.complete(operands), **settings
         )
         found = list(made_) if isinstance(made_, (tuple, list)) else [made_]
-        if len(found) != len(operands):
-            self._wrong(f"its derivative returned {len(found)} cotangents for {len(operands)} operands")
+        count = len(operands) + len(self.absent)
+        if len(found) != count:
+            self._wrong(f"its derivative returned {len(found)} cotangents for {count} operands")
+        found = [g for number, g in enumerate(found) if number not in self.absent]
         tensors: list[Tensor | None] = []
         for number, (g, x) in enumerate(zip(found, operands, strict=True)):
             g = None if g is None else constant(g)

@@ -46,7 +46,7 @@ def results_of(
     RunError for results that are not of the types."""
     assert definition.python is not None
     try:
-        made = definition.python(*operands, **settings, **definition.parameters)
+        made = definition.python(*definition.complete(operands), **settings, **definition.parameters)
     except Exception as error:
         if add_note := getattr(error, "add_note", None):  # from Python 3.11 on
             add_note(f"in the Python body of the custom op {definition.name}")

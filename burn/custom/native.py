@@ -29,15 +29,34 @@ _ENTRY = """#include "burn_custom.h"
 #ifdef __cplusplus
 extern "C"
 #endif
-__attribute__((visibility("default"))) int {symbol}(const burn_custom_call *call) {{ return {function}(call); }}
+__attribute__((visibility("default"))) int {symbol}(const burn_custom_call *call) {{ {body} }}
 """
+_SPREAD = """
+    enum {{ ABSENT = {count} }};
+    static const int64_t absent[ABSENT] = {{ {numbers} }};
+    burn_custom_tensor inputs[{operands}];
+    burn_custom_call whole = *call;
+    int64_t next = 0, missing = 0;
+    for (int64_t i = 0; i < call->inputs + ABSENT; i++)
+        if (missing < ABSENT && absent[missing] == i) {{
+            burn_custom_tensor none = {{ 0, BURN_CUSTOM_ABSENT, 0, 0, 0 }};
+            inputs[i] = none;
+            missing++;
+        }} else
+            inputs[i] = call->input[next++];
+    whole.inputs += ABSENT;
+    whole.input = inputs;
+    return {function}(&whole);
+"""
+"""The call of an op that lacks operands: the function gets tensors of no type for these."""
 
 
 @dataclass(frozen=True)
 class CBody:
     """A function in C or C++, as text, or in an object file.
 
-    origin: the source's name in errors. folder: where its own headers are; "" for none. headers: the text of these headers."""
+    origin: the source's name in errors. folder: where its own headers are; "" for none. headers: the text of these headers.
+    absent: the numbers of operands that calls lack, in order; operands: the number of all, then."""
 
     name: str
     source: str
@@ -49,6 +68,8 @@ class CBody:
     origin: str
     folder: str
     headers: tuple[str, ...]
+    absent: tuple[int, ...] = ()
+    operands: int = 0
 
     @classmethod
     def of(
@@ -89,7 +110,8 @@ class CBody:
 
     @property
     def digest(self) -> str:
-        parts = (self.source, self.language, self.function, repr(self.flags), repr(self.libraries), *self.headers)
+        parts = [self.source, self.language, self.function, repr(self.flags), repr(self.libraries), *self.headers]
+        parts += [repr(self.absent)] * bool(self.absent)
         digest = hashlib.sha256("\0".join(parts).encode())
         digest.update(self.data)
         digest.update(HEADER.read_bytes())
@@ -129,25 +151,38 @@ class CBody:
         runtime = ["-lc++" if chain.takes_triple else "-lstdc++"] if self.language == "c++" else []
         return [*runtime, *(f"-l{library}" for library in self.libraries)]
 
+    def _entry(self, included: str, symbol: str) -> str:
+        body = f"return {self.function}(call);"
+        if self.absent:
+            numbers = ", ".join(map(str, self.absent))
+            body = _SPREAD.format(
+                count=len(self.absent), numbers=numbers, operands=self.operands, function=self.function
+            )
+        return _ENTRY.format(included=included, symbol=symbol, body=body)
+
     def objects(self, symbol: str, chain: Toolchain, folder: Path) -> list[Path]:
-        """Objects with a function `symbol` in a folder. Raises CompileError with the compiler's messages."""
+        """Objects with a function `symbol` in a folder; one that is there already may be among them. Raises CompileError with the
+        compiler's messages."""
         if self.language == "object":
             machine = _machine(self.data)
             if machine and machine != chain.platform.architecture:
                 hint = "give the source, which burn compiles for each platform"
                 problem = Problem(f"{self.origin} is for {machine}", op=self.name, hint=hint)
                 raise CompileError(f"the C body of {self.name} is not for {chain.platform.name}", [problem])
-            unit, own = folder / f"{symbol}.c", folder / f"{symbol}_body.o"
+            digest = hashlib.sha256(self.data).hexdigest()[:16]
+            unit, own = folder / f"{symbol}.c", folder / f"burn_custom_{digest}_body.o"  # several versions share it
             declared = f"int {self.function}(const burn_custom_call *call);"
-            unit.write_text(_ENTRY.format(included=declared, symbol=symbol, function=self.function))
+            unit.write_text(self._entry(declared, symbol))
             own.write_bytes(self.data)
             more = [own]
         else:
             suffix = _SUFFIX[self.language]
             body, unit, more = folder / f"{symbol}_body{suffix}", folder / f"{symbol}{suffix}", []
             body.write_text(f'#line 1 "{self.origin}"\n{self.source}')
-            unit.write_text(_ENTRY.format(included=f'#include "{body.name}"', symbol=symbol, function=self.function))
+            unit.write_text(self._entry(f'#include "{body.name}"', symbol))
         headers = ["-lc++"] if self.language == "c++" and chain.takes_triple else []  # ziglang's are found by it
+        if self.language != "object":  # other ops in a binary may have a function of this name
+            headers.append(f"-D{self.function}={symbol}_{self.function}")
         flags = [*headers, f"-I{HEADER.parent}", *([f"-I{self.folder}"] if self.folder else []), *self.flags]
         try:
             return [*chain.compile([unit], folder, flags), *more]

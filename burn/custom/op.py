@@ -63,7 +63,8 @@ def custom_op(
     function may compute with them. Its keyword-only parameters are the op's attributes: numbers, texts, or tuples of numbers.
 
     types: the same as text: "T[n, k], T[k, m] -> T[n, m]". T is any element type, "..." any axes. Operands that share a name
-    must have equal sizes; a run compares sizes that are unknown before it. attributes: then, their
+    must have equal sizes; a run compares sizes that are unknown before it. "T[k]?" is an operand that a call may leave out, or
+    give as None; in a function of types it is a parameter with the default None. attributes: then, their
     defaults. parameters: candidates of tuning parameters by name, the default first. Bodies get them: burn functions and
     Triton's by keyword, C as macros.
 
@@ -251,14 +252,16 @@ class CustomOp:
 
     # ---- calls -----------------------------------------------------------------------------------------------------------
     def __call__(self, *operands: Any, **attributes: Any) -> Any:
-        """Applies the op: a tensor, or a tuple of several. Operands are tensors, arrays or numbers. Raises TypeMismatch for
-        operands and attributes that it does not take; a body's own errors come when the program is compiled or runs."""
+        """Applies the op: a tensor, or a tuple of several. Operands are tensors, arrays or numbers, and None for optional ones.
+        Raises TypeMismatch for operands and attributes that it does not take. Errors of a body come when the program is compiled
+        or runs."""
         context()
         version = self.version
         tracer = active()
         if tracer is not None:
             tracer.saw(self._changes)
-        tensors = [constant(x) for x in operands]
+        version = version.lacking(operands)
+        tensors = [constant(x) for x in operands if x is not None]
         if version.bodies == {"functions"} and version.batching is None and not custom.is_kept_whole():
             results = self._inlined(version, tensors, custom.complete(version, attributes))
         else:

@@ -2,6 +2,7 @@
 
 "T[n, k], T[k, m] -> T[n, m]"            a type variable, and sizes that operands share
 "float32[..., d], int64[n] -> float32[..., d], bool[n + 1]"
+"T[n, k], T[k]? -> T[n, k]"               an operand that a call may leave out
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from burn.dialect.spec import spec
 from burn.dialect.types import DTYPES, TensorType
 from burn.errors import BurnError, Problem, TypeMismatch
 
-_TYPE = re.compile(r"\s*(\w+)\s*\[([^\]]*)\]\s*")
+_TYPE = re.compile(r"\s*(\w+)\s*\[([^\]]*)\]\s*(\?)?\s*")
 _ANY = "..."
 
 
@@ -29,7 +30,8 @@ def fail(name: str, message: str, hint: str = "") -> NoReturn:
 
 @dataclass(frozen=True)
 class Inference:
-    """A Python function from operand types to result types. attributes: its keyword-only parameters."""
+    """A Python function from operand types to result types. attributes: its keyword-only parameters. Operands with the default
+    None, from number `least` on, are optional: their type is None if a call leaves them out."""
 
     name: str
     function: Callable[..., Any]
@@ -52,14 +54,21 @@ class Inference:
                         f"{name}: the function of types names its attributes", [f"not **{parameter.name}"]
                     )
                 case _:
-                    if parameter.default is not inspect.Parameter.empty:
+                    if parameter.default not in (inspect.Parameter.empty, None):
                         hint = "attributes are keyword-only: write them after `*`"
-                        raise TypeMismatch(f"{name}: operands have no defaults", [Problem(parameter.name, hint=hint)])
-                    least += 1
+                        raise TypeMismatch(
+                            f"{name}: operands have no defaults but None", [Problem(parameter.name, hint=hint)]
+                        )
+                    least += parameter.default is inspect.Parameter.empty
                     most = None if most is None else most + 1
         return cls(name, function, least, most, attributes)
 
-    def infer(self, operands: Sequence[TensorType], settings: Settings) -> list[TensorType]:
+    @property
+    def optional(self) -> frozenset[int]:
+        """The numbers of operands that a call may leave out."""
+        return frozenset(range(self.least, self.most or self.least))
+
+    def infer(self, operands: Sequence[TensorType | None], settings: Settings) -> list[TensorType]:
         """Raises TypeMismatch for a wrong number of operands, for what the function raises, and for results that are no types."""
         count = len(operands)
         if count < self.least or (self.most is not None and count > self.most):
@@ -85,7 +94,7 @@ class Inference:
         except BurnError as error:
             fail(self.name, f"its function of types returned {made!r} as result {number}: {error}")
 
-    def agreements(self, operands: Sequence[TensorType]) -> list[tuple[Dim, Dim]]:
+    def agreements(self, operands: Sequence[TensorType | None]) -> list[tuple[Dim, Dim]]:
         return []
 
     @property
@@ -99,6 +108,7 @@ class Pattern:
 
     dtype: str
     dims: tuple[str, ...]
+    optional: bool = False
 
     def __str__(self) -> str:
         return f"{self.dtype}[{', '.join(self.dims)}]"
@@ -122,7 +132,10 @@ class Text:
                 f"{name}: '{text}' names no results", ['types are written "T[n, k], T[k, m] -> T[n, m]"']
             )
         operands, results = _patterns(name, left), _patterns(name, right)
-        known = {d for p in operands for d in p.dims} | {p.dtype for p in operands}
+        if wrong := [p for p in results if p.optional]:
+            raise TypeMismatch(f"{name}: a result is not optional", [f"{wrong[0]}?"])
+        present = [p for p in operands if not p.optional]
+        known = {d for p in present for d in p.dims} | {p.dtype for p in present}
         for pattern in results:
             unknown = [d for d in pattern.dims if d != _ANY and not symbols(_dim(name, d)) <= known]
             unknown += [_ANY] if _ANY in pattern.dims and _ANY not in known else []
@@ -131,19 +144,28 @@ class Text:
                 raise TypeMismatch(f"{name}: no operand has what the result {pattern} names", [", ".join(unknown)])
         return cls(name, text, operands, results, dict(attributes))
 
-    def infer(self, operands: Sequence[TensorType], settings: Settings) -> list[TensorType]:
+    @property
+    def optional(self) -> frozenset[int]:
+        return frozenset(number for number, pattern in enumerate(self.operands) if pattern.optional)
+
+    @property
+    def most(self) -> int:
+        return len(self.operands)
+
+    def infer(self, operands: Sequence[TensorType | None], settings: Settings) -> list[TensorType]:
         found = self._match(operands)
         return [TensorType(found.dtype(p.dtype), found.shape(p.dims)) for p in self.results]
 
-    def agreements(self, operands: Sequence[TensorType]) -> list[tuple[Dim, Dim]]:
+    def agreements(self, operands: Sequence[TensorType | None]) -> list[tuple[Dim, Dim]]:
         return self._match(operands).agreements
 
-    def _match(self, operands: Sequence[TensorType]) -> _Match:
+    def _match(self, operands: Sequence[TensorType | None]) -> _Match:
         if len(operands) != len(self.operands):
             fail(self.name, f"takes {len(self.operands)} operands ({self.text}), not {len(operands)}")
         found = _Match(self, {}, {}, [])
         for number, (type_, pattern) in enumerate(zip(operands, self.operands, strict=True)):
-            found.add(number, type_, pattern)
+            if type_ is not None:
+                found.add(number, type_, pattern)
         return found
 
     @property
@@ -234,7 +256,7 @@ def _patterns(name: str, text: str) -> tuple[Pattern, ...]:
         for dim in dims:
             if dim != _ANY:
                 _dim(name, dim)
-        found.append(Pattern(match[1], dims))
+        found.append(Pattern(match[1], dims, match[3] is not None))
         at = match.end()
         if text[at : at + 1] == ",":
             at += 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -51,11 +52,11 @@ def bound(op: CustomOp) -> Any:
     attributes = ", ".join(_attribute(op, each, default) for each, default in version.attributes.items())
     extra = f", *, {attributes}" if attributes else ""
 
-    def flat(args: Sequence[Any]) -> list[Any]:
+    def flat(args: Sequence[Any]) -> list[Any]:  # None for an optional operand that the call lacks
         return [x for a in args for x in (a if isinstance(a, (list, tuple)) else [a])]
 
     def run(*args: Any, **settings: Any) -> Any:
-        made = op(*map(_given, flat(args)), **settings)
+        made = op(*(None if x is None else _given(x) for x in flat(args)), **settings)
         tensors = [_taken(t) for t in (made if isinstance(made, tuple) else (made,))]
         return tensors[0] if len(tensors) == 1 else tuple(tensors)
 
@@ -63,8 +64,8 @@ def bound(op: CustomOp) -> Any:
         made = _faked(op, flat(args), settings)
         return made[0] if len(made) == 1 else tuple(made)
 
-    def derived(cotangents: Any, operands: Any, results: Any, **settings: Any) -> list[torch.Tensor]:
-        return _derived(op, cotangents, operands, results, settings)
+    def derived(cotangents: Any, operands: Any, results: Any, absent: Any, **settings: Any) -> list[torch.Tensor]:
+        return _derived(op, cotangents, operands, results, absent, settings)
 
     forward = torch.library.custom_op(name, run, mutates_args=(), schema=schema)
     forward.register_fake(fake)
@@ -73,18 +74,22 @@ def bound(op: CustomOp) -> Any:
             f"{name}{BACKWARD}",
             derived,
             mutates_args=(),
-            schema=f"(Tensor[] cotangents, Tensor[] operands, Tensor[] results{extra}) -> Tensor[]",
+            schema=f"(Tensor[] cotangents, Tensor[] operands, Tensor[] results, int[] absent{extra}) -> Tensor[]",
         )
-        back.register_fake(lambda g, xs, ys, **settings: [torch.empty_like(x) for x in xs if x.is_floating_point()])
+        back.register_fake(
+            lambda g, xs, ys, absent, **settings: [torch.empty_like(x) for x in xs if x.is_floating_point()]
+        )
         _differentiate(forward, back, flat)
     _bound[key] = forward
     return forward
 
 
 def _differentiate(forward: Any, back: Any, flat: Any) -> None:
-    def setup(ctx: Any, inputs: Any, keyword_only_inputs: Any, output: Any) -> None:
+    def setup(ctx: Any, inputs: Any, output: Any, keyword_only_inputs: Any = None) -> None:
         outputs = list(output) if isinstance(output, (tuple, list)) else [output]
-        operands = flat(inputs)
+        given = flat(inputs)
+        operands = [x for x in given if x is not None]
+        ctx.absent = [number for number, x in enumerate(given) if x is None]
         ctx.save_for_backward(*operands, *outputs)
         ctx.count, ctx.settings = len(operands), dict(keyword_only_inputs or {})
         ctx.groups = [len(a) if isinstance(a, (list, tuple)) else None for a in inputs]
@@ -94,8 +99,10 @@ def _differentiate(forward: Any, back: Any, flat: Any) -> None:
         operands, results = saved[: ctx.count], saved[ctx.count :]
         pairs = [(g, y) for g, y in zip(cotangents, results, strict=True) if y.is_floating_point()]
         given = [torch.zeros_like(y) if g is None else g for g, y in pairs]
-        found = iter(back(given, operands, results, **ctx.settings))
-        every = iter([next(found) if x.is_floating_point() else None for x in operands])
+        found = iter(back(given, operands, results, ctx.absent, **ctx.settings))
+        gradients = iter([next(found) if x.is_floating_point() else None for x in operands])
+        count = len(operands) + len(ctx.absent)
+        every = iter([None if number in ctx.absent else next(gradients) for number in range(count)])
         made = [next(every) if n is None else [next(every) for _ in range(n)] for n in ctx.groups]
         return made[0] if len(made) == 1 else tuple(made)
 
@@ -108,9 +115,15 @@ def _schema(op: CustomOp) -> str:
     types = version.types
     names: list[str]
     if isinstance(types, Text):
-        names = [f"Tensor x{i}" for i in range(len(types.operands))]
+        names = [f"Tensor? x{i}=None" if p.optional else f"Tensor x{i}" for i, p in enumerate(types.operands)]
+        if any(a.optional and not b.optional for a, b in pairwise(types.operands)):
+            hint = "optional operands come last for torch"
+            raise TypeMismatch(f"{op.name} cannot be bound to torch", [Problem(types.text, op=op.name, hint=hint)])
+    elif types.most is None:
+        names = ["Tensor[] operands"]
     else:
-        names = ["Tensor[] operands"] if types.most is None else [f"Tensor x{i}" for i in range(types.least)]
+        names = [f"Tensor x{i}" for i in range(types.least)]
+        names += [f"Tensor? x{i}=None" for i in range(types.least, types.most)]
     attributes = [_attribute(op, name, default) for name, default in version.attributes.items()]
     given = ", ".join([*names, *(["*", *attributes] if attributes else [])])
     count = _results(op)
@@ -171,10 +184,12 @@ def _taken(tensor: Tensor) -> torch.Tensor:
     return torch.from_dlpack(tensor).clone()
 
 
-def _faked(op: CustomOp, operands: Sequence[torch.Tensor], settings: dict[str, Any]) -> list[torch.Tensor]:
+def _faked(op: CustomOp, operands: Sequence[torch.Tensor | None], settings: dict[str, Any]) -> list[torch.Tensor]:
     """Results without elements. torch's symbolic sizes become named ones."""
+    version = op.version.lacking(operands)
+    operands = [x for x in operands if x is not None]
     given = [(str(x.dtype).removeprefix("torch."), tuple(x.shape)) for x in operands]
-    found = inferred(op.version, given, settings, lambda have, want: torch._check(have == want))
+    found = inferred(version, given, settings, lambda have, want: torch._check(have == want))
     device = operands[0].device if operands else None
     return [torch.empty(shape, dtype=getattr(torch, dtype), device=device) for dtype, shape in found]
 
@@ -184,11 +199,12 @@ def _derived(
     cotangents: Sequence[torch.Tensor],
     operands: Sequence[torch.Tensor],
     results: Sequence[torch.Tensor],
+    absent: Sequence[int],
     settings: dict[str, Any],
 ) -> list[torch.Tensor]:
     rest = iter(cotangents)
     every = [_given(next(rest)) if y.is_floating_point() else None for y in results]
-    given, version = [_given(x) for x in operands], op.version
+    given, version = [_given(x) for x in operands], op.version.but(absent)
     found = version.backward(given, [_given(y) for y in results], every, custom.complete(version, settings))
     return [
         torch.zeros_like(x) if g is None else _taken(g)

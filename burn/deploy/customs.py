@@ -60,13 +60,13 @@ def _need(body: Any) -> str:
 
 def objects(artefacts: Iterable[Artefact], chain: Toolchain, folder: Path) -> tuple[list[Path], list[str]]:
     """Objects with the functions of custom ops, each once, in a folder, and the linker's flags that they need."""
-    made: list[Path] = []
+    made: dict[Path, None] = {}
     flags: dict[str, None] = {}
     for library in _distinct(artefacts):
         body = _body(library)
-        made += body.objects(library.symbol, chain, folder)
+        made.update(dict.fromkeys(body.objects(library.symbol, chain, folder)))
         flags.update(dict.fromkeys(body.linking(chain)))
-    return made, list(flags)
+    return list(made), list(flags)
 
 
 def for_platform(artefact: Artefact, platform: Platform) -> Artefact:

@@ -65,6 +65,23 @@ class Definition(Protocol):
         """True if `batched` can be called."""
         ...
 
+    @property
+    def absent(self) -> tuple[int, ...]:
+        """The numbers of optional operands that the op lacks. Its values are the others."""
+        ...
+
+    def lacking(self, operands: Sequence[Any]) -> Definition:
+        """The version for a call whose operands may be None, or end early. Raises TypeMismatch for one that is not optional."""
+        ...
+
+    def but(self, absent: Sequence[int]) -> Definition:
+        """The version without operands of these numbers."""
+        ...
+
+    def complete(self, operands: Sequence[Any]) -> list[Any]:
+        """Operands with None for those that are absent."""
+        ...
+
     def infer(self, operands: Sequence[TensorType], settings: Settings) -> list[TensorType]: ...
 
     def agreements(self, operands: Sequence[TensorType]) -> list[tuple[Dim, Dim]]:
@@ -154,6 +171,11 @@ def version(name: str, key: str) -> Definition:
     hint = "import the module that defines it with burn.custom_op"
     problem = Problem(f"the custom op {name} {what} in this process", node=current_node(), op=name, hint=hint)
     raise TypeMismatch("a program has a custom op that is not here", [problem])
+
+
+def build_given(definition: Definition, operands: Sequence[Any], settings: Settings) -> list[Any]:
+    """`build` with operands that may be None. Raises TypeMismatch for one that is not optional."""
+    return build(definition.lacking(operands), [x for x in operands if x is not None], settings)
 
 
 def encoded(settings: Settings) -> str:

@@ -178,6 +178,18 @@ def test_a_command_and_a_library(tmp_path: Path) -> None:
     )
 
 
+def test_functions_of_one_name(tmp_path: Path) -> None:
+    """Two ops whose functions in C have the same name."""
+    body = (
+        '#include "burn_custom.h"\nint f(const burn_custom_call *c) {{ *(float *)c->output[0].data = {}; return 0; }}'
+    )
+    first, second = (burn.custom_op(f"tests::of{n}", "float32[] -> float32[]").c(body.format(n), "f") for n in (1, 2))
+    (command,) = build("exe", trace(lambda x: first(x) + 10 * second(x), {"x": "float32[]"}), tmp_path / "both")
+    np.savez(tmp_path / "in.npz", x=np.float32(0))
+    subprocess.run([command, tmp_path / "in.npz", "-o", tmp_path / "out.npz"], check=True)
+    assert np.load(tmp_path / "out.npz")["output"].item() == 21
+
+
 def test_what_binaries_refuse(tmp_path: Path) -> None:
     python = burn.custom_op("tests::inpython", "float32[n] -> float32[n]")
     python.python(lambda x: x)

@@ -55,7 +55,7 @@ def prepared(op: Custom, pointers: Mapping[str, str], multiples: tuple[int, ...]
     inputs = [Pointer(type_of(value), "in", number) for number, value in enumerate(op.operation.operands)]
     outputs = [Pointer(type_of(value), "out", number) for number, value in enumerate(op.operation.results)]
     try:
-        made = definition.triton(*inputs, *outputs, **op.shown, **definition.parameters)
+        made = definition.triton(*definition.complete(inputs), *outputs, **op.shown, **definition.parameters)
     except Exception as error:
         raise _refuse(op, f"its function of launches raised {type(error).__name__}: {error}") from error
     launches = list(made) if isinstance(made, (list, tuple)) else [made]

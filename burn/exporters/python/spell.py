@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
-from burn.dialect.custom import decoded
+from burn.dialect.custom import decoded, version
 from burn.dialect.dims import Dim, Expr, decide, dim_min, product, symbol, symbols
 from burn.dialect.op import REGISTRY
 from burn.dialect.reduction import least_reduced
@@ -190,7 +190,8 @@ def _custom(node: Node, scope: Scope) -> Text:
     """A user's op by its name, which the module that defines it has entered."""
     attributes = {name: literal(value) for name, value in decoded(node.attrs["settings"]).items()}
     found = f"burn.custom.find({quoted(node.attrs['called'])})"
-    return call(found, *(scope.value(v) for v in node.operands[0]), **attributes)
+    operands = version(node.attrs["called"], node.attrs["key"]).complete(node.operands[0])
+    return call(found, *("None" if v is None else scope.value(v) for v in operands), **attributes)
 
 
 @rule("pow")

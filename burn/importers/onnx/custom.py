@@ -51,4 +51,4 @@ def _custom(node: Node) -> list[ir.Value]:
         if isinstance(default, bool) and value in (0, 1):
             value = bool(value)
         settings[name] = value
-    return custom.build(definition, [node.required(i) for i in range(len(node.inputs))], settings)
+    return custom.build_given(definition, [node.input(i) for i in range(len(node.inputs))], settings)

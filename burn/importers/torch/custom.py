@@ -19,15 +19,15 @@ def builder(op: str) -> Builder | None:
     if (definition := of_torch(namespace, name)) is not None:
         return lambda node, *operands, **settings: _forward(definition, operands, settings)
     if name.endswith(BACKWARD) and (definition := of_torch(namespace, name.removesuffix(BACKWARD))) is not None:
-        return lambda node, cotangents, operands, results, **settings: _backward(
-            definition, cotangents, operands, results, settings
+        return lambda node, cotangents, operands, results, absent, **settings: _backward(
+            definition.but(absent), cotangents, operands, results, settings
         )
     return None
 
 
 def _forward(definition: custom.Definition, operands: Sequence[Any], settings: dict[str, Any]) -> Any:
     values = [v for operand in operands for v in (operand if isinstance(operand, (list, tuple)) else [operand])]
-    made = custom.build(definition, values, settings)
+    made = custom.build_given(definition, values, settings)
     return made[0] if len(made) == 1 else made
 
 

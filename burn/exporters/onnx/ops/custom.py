@@ -13,4 +13,7 @@ def custom(site: Site) -> list[str]:
     if empty := [name for name, value in attributes.items() if value == ()]:
         site.refuse(f"ONNX does not say the type of the empty list that is the attribute '{empty[0]}'")
     dtypes = [type_.dtype for type_ in site.results]
-    return site.graph.foreign(domain, operator, site.inputs[0], dtypes, attributes)
+    inputs = [name or "" for name in site.op.definition.complete(site.inputs[0])]
+    while inputs and not inputs[-1]:
+        inputs.pop()
+    return site.graph.foreign(domain, operator, inputs, dtypes, attributes)
