@@ -30,8 +30,9 @@ def separated(code: Function, pairs: Value, lanes: int) -> tuple[Value, Value]:
     """The first and the second element of each pair as float32."""
     words, floats = vector(lanes, "i32"), vector(lanes, "f32")
     both = code.pure(f"vector.bitcast {pairs} : {pairs.type} to {words}", words)
-    first, second = (
-        code.op("arith.shli", both, code.const(16, words)),
-        code.op("arith.andi", both, code.const(-65536, words)),
-    )
-    return tuple(code.pure(f"arith.bitcast {half} : {words} to {floats}", floats) for half in (first, second))
+
+    def number(bits: Value) -> Value:
+        return code.pure(f"arith.bitcast {bits} : {words} to {floats}", floats)
+
+    first, second = code.const(16, words), code.const(-65536, words)
+    return number(code.op("arith.shli", both, first)), number(code.op("arith.andi", both, second))
