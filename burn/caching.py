@@ -34,12 +34,17 @@ def artefact_of(identity: Sequence[str] | None, make: Callable[[], Program], opt
     return artefact
 
 
+def is_cached(options: Options) -> bool:
+    """True if programs with these options are read from the cache on disk, and written there."""
+    return options.cache and Cache.from_environment().size > 0
+
+
 def executable(program: Program, options: Options | None = None) -> Executable:
     """The program, from the cache on disk if it is there, else compiled: `burn.compiler.executable` always compiles."""
     options = options or Options()
     renewed = program.renews.values()  # whether a call gives these up is said by the call
     given_up = [program.input_names[i] for i in program.given_up if i not in renewed]
-    artefact = artefact_of(_identity(program) if options.cache else None, lambda: program, options)
+    artefact = artefact_of(_identity(program) if is_cached(options) else None, lambda: program, options)
     return Executable(artefact, given_up, options.device)
 
 

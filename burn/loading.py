@@ -15,10 +15,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from burn.caching import artefact_of
+from burn.caching import artefact_of, is_cached
 from burn.errors import BurnError, ModelError, Problem, TypeMismatch
 from burn.options import FULL, Options
-from burn.runtime import Executable, _native, package, signing
+from burn.runtime import Executable, _native, model_identity, package, signing
 from burn.runtime.budget import Limits, limited
 from burn.runtime.compilations import about
 from burn.runtime.device import CPU, Device
@@ -32,9 +32,6 @@ if TYPE_CHECKING:
     from burn.importers.onnx.names import Given
     from burn.nn.graph import Graph
 
-MAX_EXTERNAL_NAME = 4096
-_EXTERNAL = b"\n\x08location"  # protobuf: key = "location"
-_VALUE = b"\x12"  # the value's tag, which comes next in all but odd files
 _SHOWN = 5  # missing weights that an error names
 WEIGHTS = frozenset((".safetensors", ".pt", ".pth", ".bin", ".ckpt", ".bpk", ".npz", ".npy"))
 
@@ -162,6 +159,7 @@ def _load(
     if not isinstance(path, (str, os.PathLike)):
         return _load_model(path, dims, options)
     path = Path(path)
+    status = _status(path)
     with _opened(path) as content:
         compiled = content[: len(MAGIC)] == MAGIC
         if compiled and path.suffix != COMPILED:
@@ -173,7 +171,7 @@ def _load(
         if path.suffix == COMPILED:
             artefact = package.load(path, signing.required_key(signed_by), options.device)
             return Executable(artefact, device=package.placed(artefact.target, options.device))
-        identity = _identity(path, content, dims) if options.cache else None
+        identity = _identity(path, status, content, dims) if is_cached(options) else None
     with about(path.name, "burn.load"):
         made = artefact_of(identity, lambda: read_program(path, dims), options)
     return Executable(made, device=options.device)
@@ -182,7 +180,7 @@ def _load(
 def _load_model(model: bytes | bytearray | onnx.ModelProto, dims: Given | None, options: Options) -> Executable:
     """An ONNX model or a StableHLO program in memory. Its bytes are all there is to it."""
     content = _content(model)
-    identity = [hashlib.sha256(content).hexdigest(), *_sizes_given(dims)] if options.cache else None
+    identity = [hashlib.sha256(content).hexdigest(), *_sizes_given(dims)] if is_cached(options) else None
 
     def read() -> Program:
         if _stablehlo(content):
@@ -329,6 +327,13 @@ def compile_count() -> int:
 # ---- the cache's key -------------------------------------------------------------------------------------------------
 
 
+def _status(path: Path) -> os.stat_result:
+    try:
+        return path.stat()
+    except OSError as error:
+        raise ModelError(f"cannot read {path}", [error.strerror or str(error)]) from error
+
+
 @contextmanager
 def _opened(path: Path) -> Iterator[mmap.mmap | bytes]:
     """The bytes of a file, mapped."""
@@ -343,18 +348,11 @@ def _opened(path: Path) -> Iterator[mmap.mmap | bytes]:
             content.close()
 
 
-def _identity(path: Path, content: mmap.mmap | bytes, dims: Given | None) -> list[str] | None:
-    """All that decides what program a file holds: its bytes, the files it refers to, the sizes. None where it refers to
-    files in a way that is not understood here: such a program is not kept."""
-    companions = _companions(path, content)
-    if companions is None:
-        return None
-    return [
-        hashlib.sha256(content).hexdigest(),
-        *(f"{file.name} {_stamp(file)}" for file in companions),
-        *_sizes_given(dims),
-        *_custom_ops(),
-    ]
+def _identity(path: Path, status: os.stat_result, content: mmap.mmap | bytes, dims: Given | None) -> list[str] | None:
+    """All that decides the program in a file: its bytes, the files that it refers to, the sizes. None for a program that is not
+    cached. status: the file's, before it was opened."""
+    own = model_identity.identity(path, status, content)
+    return None if own is None else [*own, *_sizes_given(dims), *_custom_ops()]
 
 
 def _custom_ops() -> list[str]:
@@ -365,44 +363,3 @@ def _custom_ops() -> list[str]:
 
 def _sizes_given(dims: Given | None) -> list[str]:
     return [" ".join(f"{name}={size}" for name, size in sorted((dims or {}).items()))]
-
-
-def _companions(path: Path, content: mmap.mmap | bytes) -> list[Path] | None:
-    """Other files whose contents belong to the model: an ONNX model's external data, the weights of an IR text. None if a
-    file is named in an unusual order.
-
-    External data is found by searching bytes, without parsing. A false match does no harm."""
-    if path.suffix == ".mlir":
-        return [path.with_suffix(".safetensors")]
-    at = content.find(_EXTERNAL)
-    found: set[bytes] = set()
-    while at >= 0:
-        start = at + len(_EXTERNAL)
-        if content[start : start + 1] != _VALUE:
-            return None
-        length, begin = _varint(content, start + 1)
-        if length <= MAX_EXTERNAL_NAME:
-            found.add(content[begin : begin + length])
-        at = content.find(_EXTERNAL, start)
-    return [path.parent / os.fsdecode(name) for name in sorted(found) if b"\0" not in name]
-
-
-def _varint(content: mmap.mmap | bytes, at: int) -> tuple[int, int]:
-    """A protobuf number and where it ends."""
-    value = shift = 0
-    while at < len(content) and shift < 64:
-        byte = content[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            break
-        shift += 7
-    return value, at
-
-
-def _stamp(file: Path) -> str:
-    try:
-        stat = file.stat()
-    except OSError:
-        return "absent"
-    return f"{stat.st_size} {stat.st_mtime_ns}"

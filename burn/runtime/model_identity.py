@@ -1,0 +1,133 @@
+"""The identity of a model's file in the cache of compiled programs: a digest of its bytes, and the files that it refers to.
+
+Reading every byte of a large model takes longer than the rest of a load from the cache. So the cache also holds a note for each
+large file: the digest, the files that it names, and the file's status (device, inode, size, and the times of its last changes). A
+file with the noted status has the noted bytes: each change sets the time of the last change of status, which no program can set
+back. Clocks of file systems have ticks, and pages that a process has mapped for writing may change for seconds after the time
+was set. Therefore a file that changed less than `SETTLED` seconds before it was read gets no note.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import mmap
+import os
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from burn.runtime.cache import Cache
+from burn.runtime.files import save_text
+
+LARGE = 4 << 20
+"""Bytes from which on a file gets a note: reading fewer takes a few milliseconds."""
+SETTLED = 60.0
+"""Seconds since the last change. Linux writes changed pages within 30 seconds, and then sets the time again for later changes."""
+MAX_EXTERNAL_NAME = 4096
+_EXTERNAL = b"\n\x08location"  # protobuf: key = "location"
+_VALUE = b"\x12"  # the value's tag, which comes next in all but odd files
+
+
+def identity(path: Path, status: os.stat_result, content: mmap.mmap | bytes) -> list[str] | None:
+    """The digest of a model's file, and the name and status of each file that it refers to. None if it refers to files in a way
+    that is not understood here: such a program is not cached.
+
+    status: that of the file before it was mapped as `content`."""
+    facts = _noted(path, status) or _read(path, status, content)
+    if facts.companions is None:
+        return None
+    return [facts.digest, *(f"{name} {_stamp(path.parent / name)}" for name in facts.companions)]
+
+
+@dataclass(frozen=True)
+class _Facts:
+    """Facts that depend on a file's bytes and on its name's ending. companions: names of other files whose contents belong to the
+    model, relative to its folder; None if one is named in an unusual order."""
+
+    digest: str
+    companions: list[str] | None
+
+
+def _read(path: Path, status: os.stat_result, content: mmap.mmap | bytes) -> _Facts:
+    """From the file's bytes. It writes a note if the file is large and has not changed lately."""
+    start = time.time()
+    facts = _Facts(hashlib.sha256(content).hexdigest(), _companions(path, content))
+    if status.st_size >= LARGE and start - max(status.st_mtime, status.st_ctime) > SETTLED:
+        with suppress(OSError):  # a cache that cannot be written to, or a file that is gone
+            if _key(path.stat()) == _key(status):
+                _write(path, status, facts)
+    return facts
+
+
+def _noted(path: Path, status: os.stat_result) -> _Facts | None:
+    """From the note, if the file is still the one that was read."""
+    store = Cache.from_environment()
+    if status.st_size < LARGE or not store.size:
+        return None
+    note = _note(store, path)
+    if store.distrusted(note) is not None:
+        return None
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        noted = json.loads(note.read_text())
+        companions = noted["companions"]
+        if noted["status"] == _key(status) and (companions is None or all(isinstance(n, str) for n in companions)):
+            return _Facts(str(noted["digest"]), companions)
+    return None
+
+
+def _write(path: Path, status: os.stat_result, facts: _Facts) -> None:
+    store = Cache.from_environment()
+    if store.size:
+        note = _note(store, path)
+        text = json.dumps({"status": _key(status), "digest": facts.digest, "companions": facts.companions})
+        save_text(note, text, durable=False)
+        note.chmod(0o600)
+
+
+def _note(store: Cache, path: Path) -> Path:
+    return store.folder("digests") / f"{hashlib.sha256(os.fsencode(path.resolve())).hexdigest()}.json"
+
+
+def _key(status: os.stat_result) -> list[int]:
+    return [status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns]
+
+
+def _companions(path: Path, content: mmap.mmap | bytes) -> list[str] | None:
+    """An ONNX model's external data, or the weights of an IR text. External data is found by searching bytes, without parsing. A
+    false match does no harm."""
+    if path.suffix == ".mlir":
+        return [path.with_suffix(".safetensors").name]
+    at = content.find(_EXTERNAL)
+    found: set[bytes] = set()
+    while at >= 0:
+        start = at + len(_EXTERNAL)
+        if content[start : start + 1] != _VALUE:
+            return None
+        length, begin = _varint(content, start + 1)
+        if length <= MAX_EXTERNAL_NAME:
+            found.add(content[begin : begin + length])
+        at = content.find(_EXTERNAL, start)
+    return [os.fsdecode(name) for name in sorted(found) if b"\0" not in name]
+
+
+def _varint(content: mmap.mmap | bytes, at: int) -> tuple[int, int]:
+    """A protobuf number and where it ends."""
+    value = shift = 0
+    while at < len(content) and shift < 64:
+        byte = content[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            break
+        shift += 7
+    return value, at
+
+
+def _stamp(file: Path) -> str:
+    try:
+        stat = file.stat()
+    except OSError:
+        return "absent"
+    return f"{stat.st_size} {stat.st_mtime_ns}"
