@@ -9,7 +9,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from burn.adapters.torch.dynamo import ELEMENTS, CompiledGraph  # noqa: E402
+from burn.adapters.torch.compiled_graph import CompiledGraph  # noqa: E402
+from burn.adapters.torch.layouts import ELEMENTS  # noqa: E402
 from tests.fuzz.torch_aliases.case import differs, seen  # noqa: E402
 from tests.fuzz.torch_aliases.program import Program  # noqa: E402
 
