@@ -12,6 +12,7 @@ import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
 from typing import Any, ClassVar, Protocol
 
@@ -58,10 +59,15 @@ def register(cls: type) -> type:
 
 def available() -> dict[str, type]:
     """Every pass by name: a module of `burn.passes` registers its passes when it is imported."""
+    _import_all()
+    return PASSES
+
+
+@cache
+def _import_all() -> None:
     for module in pkgutil.iter_modules(import_module("burn.passes").__path__):
         if not module.ispkg:
             import_module(f"burn.passes.{module.name}")
-    return PASSES
 
 
 def parse(text: str) -> list[Pass]:
