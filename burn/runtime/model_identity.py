@@ -1,9 +1,9 @@
 """The identity of a model's file in the cache of compiled programs: a digest of its bytes, and the files that it refers to.
 
 Reading every byte of a large model takes longer than the rest of a load from the cache. So the cache also holds a note for each
-large file: the digest, the files that it names, and the file's status (device, inode, size, and the times of its last changes). A
-file with the noted status has the noted bytes: each change sets the time of the last change of status, which no program can set
-back. Clocks of file systems have ticks, and pages that a process has mapped for writing may change for seconds after the time
+large file. It has the digest, the names of the files, and the file's status: device, inode, size, times of the last changes. A
+file with the noted status has the noted bytes. Each change sets the time of the last change of status, which no program can
+set back. Clocks of file systems have ticks, and pages that a process has mapped for writing may change for seconds after the time
 was set. Therefore a file that changed less than `SETTLED` seconds before it was read gets no note.
 """
 
