@@ -1,7 +1,7 @@
 """The environment variables that burn reads: `variable` is the only place that looks at them.
 
 `VARIABLES` lists them with their meaning; the reference page `environment` is made of it. The native runtime reads
-BURN_NUM_THREADS, BURN_COPY_FILES and BURN_POISON itself.
+BURN_NUM_THREADS, BURN_COPY_FILES, BURN_POISON and BURN_WGPU_BINDING itself.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ VARIABLES: Mapping[str, str] = {
     "BURN_RANK": "the number of this process in a training, from 0, as `burn train` sets it",
     "BURN_TIMEOUT": "seconds after which a process of a training that does not come up or answer is lost; 60 by default",
     "BURN_TRACEBACK": "1 prints the Python traceback of an error that a command reports",
+    "BURN_WGPU_BINDING": "bytes of the largest storage binding, to try a device of WebGPU with smaller limits than this one",
     "BURN_WGPU_LIBRARY": "the path of wgpu-native's library, if it is not that of the installed package wgpu",
     "AR": "the archiver for static libraries; ar by default",
     "CC": "the C compiler of burn-compile; ziglang's clang by default",

@@ -16,6 +16,9 @@ _WORD = re.compile(r"\b[A-Za-z_]\w*\b")
 ATOMIC = ("write_part", "report")
 """Functions whose kernels declare the heap's words as atomic."""
 
+END_OF_HEAP = "// ----"
+"""The declarations before this line are the heap's. A runtime whose heap has several pages replaces them by others."""
+
 PLAIN_HEAP = """@group(0) @binding(0) var<storage, read_write> heap: array<u32>;
 
 fn read(at: u32) -> u32 { return heap[at]; }
@@ -26,7 +29,23 @@ ATOMIC_HEAP = """@group(0) @binding(0) var<storage, read_write> heap: array<atom
 
 fn read(at: u32) -> u32 { return atomicLoad(&heap[at]); }
 
-fn write(at: u32, word: u32) { atomicStore(&heap[at], word); }"""
+fn write(at: u32, word: u32) { atomicStore(&heap[at], word); }
+
+// Keeps some bits of a word, and adds others.
+fn change(at: u32, kept: u32, added: u32) {
+  atomicAnd(&heap[at], kept);
+  atomicOr(&heap[at], added);
+}
+
+// Writes a word if it is 0; true if it was.
+fn claim(at: u32, word: u32) -> bool {
+  loop {
+    let old = atomicCompareExchangeWeak(&heap[at], 0u, word);
+    if (old.exchanged) { return true; }
+    if (old.old_value != 0u) { return false; }
+  }
+  return false;
+}"""
 
 
 @cache
@@ -55,5 +74,5 @@ def needed(text: str) -> Iterator[str]:
         new = (set(_WORD.findall(todo.pop())) & library.keys()) - names
         names |= new
         todo += [library[name] for name in new]
-    yield ATOMIC_HEAP if names & set(ATOMIC) else PLAIN_HEAP
+    yield f"{ATOMIC_HEAP if names & set(ATOMIC) else PLAIN_HEAP}\n{END_OF_HEAP}"
     yield from (declaration for name, declaration in library.items() if name in names)

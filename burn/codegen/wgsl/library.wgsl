@@ -35,18 +35,12 @@ fn store_8(base: u32, index: i32, code: u32) {
 
 // Changes some bits of a word, whose other bits another invocation may change at the same time.
 fn write_part(at: u32, shift: u32, mask: u32, code: u32) {
-  atomicAnd(&heap[at], ~(mask << shift));
-  atomicOr(&heap[at], (code & mask) << shift);
+  change(at, ~(mask << shift), (code & mask) << shift);
 }
 
 // Records an index out of range: two words with the site in the upper 16 bits, the index in the lower 48. The first report stays.
 fn report(failure: u32, site: u32, index: vec2<u32>) {
-  let high = (site << 16u) | (index.y & 65535u);
-  loop {
-    let old = atomicCompareExchangeWeak(&heap[failure + 1u], 0u, high);
-    if (old.exchanged) { atomicStore(&heap[failure], index.x); }
-    if (old.exchanged || old.old_value != 0u) { break; }
-  }
+  if (claim(failure + 1u, (site << 16u) | (index.y & 65535u))) { write(failure, index.x); }
 }
 
 // An index from data: a negative one counts from the end, one out of range is reported and becomes 0.

@@ -142,8 +142,7 @@ static int open_device(void) {
         return WGPU_FAILED;
     }
     wgpu.queue = wgpu.api.queue(wgpu.device);
-    int code = burn_wgpu_work_open();
-    return code ? code : burn_wgpu_heap_open();
+    return burn_wgpu_heap_open();
 }
 
 static int init(unsigned flags) {
@@ -200,14 +199,14 @@ static int describe(const burn_driver *driver, int index, burn_device_facts *fac
 
 static int total(size_t *bytes, int index) {
     (void)index;
-    *bytes = (size_t)wgpu.heap_most;
+    *bytes = (size_t)wgpu.most_pages << wgpu.page_bits;
     return 0;
 }
 
 static int free_bytes(size_t *left, size_t *all) {
     pthread_mutex_lock(&wgpu.lock);
-    *all = (size_t)wgpu.heap_most;
-    *left = (size_t)(wgpu.heap_most - wgpu.used_bytes);
+    *all = (size_t)wgpu.most_pages << wgpu.page_bits;
+    *left = *all - (size_t)wgpu.used_bytes;
     pthread_mutex_unlock(&wgpu.lock);
     return 0;
 }

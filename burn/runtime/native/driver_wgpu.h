@@ -1,8 +1,9 @@
 /* Shared declarations of driver_wgpu.c (the device), driver_wgpu_heap.c (memory) and driver_wgpu_work.c (commands).
  *
- * WebGPU has no pointers. All device memory is one storage buffer, the heap, and an address is an offset in it. So every pipeline
- * has the same layout and every launch the same bind group: binding 0 is the heap, binding 1 the launch's words, at a dynamic offset.
- * A launch is a pipeline, a few words and a number of workgroups.
+ * WebGPU has no pointers. All device memory is the heap, and an address is an offset in it. A binding has a limited size, so the heap
+ * consists of pages, each a storage buffer. A launch whose addresses are in one page has that page as binding 0, and addresses in it.
+ * Other launches have all pages as bindings, and their kernel's text selects one at each access. Binding 1 has the launch's words, at a
+ * dynamic offset. So a launch is a pipeline, a few words, a number of workgroups, and a page or all.
  *
  * The driver's table has no context argument, so the state is global. `lock` guards it.
  */
@@ -28,6 +29,8 @@ enum {
     HEAP_RESERVED = 4096,      /* address 0 is the null pointer; the bytes behind it are for ragged copies */
     SCRATCH = 256,             /* their address */
     QUERIES = 4096,
+    MOST_PAGES = 8,            /* WebGPU's default limit of storage buffers */
+    ALL_PAGES = MOST_PAGES,    /* as the number of a page */
 };
 
 typedef struct wgpu_free { /* a free part of the heap, in a list by address */
@@ -40,12 +43,30 @@ typedef struct wgpu_used { /* an allocated part, in a list without order */
     uint64_t at, bytes;
 } wgpu_used;
 
+/* The two pipelines of a kernel: for addresses in one page, and for all pages, which is made when it is first needed. */
+typedef struct wgpu_kernel {
+    char entry[64];
+    char *text; /* from its second line on */
+    wgpu_handle one, all;
+} wgpu_kernel;
+
+typedef struct wgpu_page {
+    wgpu_handle buffer;
+    uint64_t bytes;
+} wgpu_page;
+
+/* A launch; `words` begin with the number of workgroups. */
+typedef struct wgpu_work {
+    wgpu_kernel *kernel;
+    int page;
+    uint32_t count;
+    uint32_t words[MOST_WORDS];
+} wgpu_work;
+
 /* One step of a recording. */
 typedef struct wgpu_step {
     struct wgpu_step *next;
-    wgpu_handle pipeline;
-    uint32_t groups, count;
-    uint32_t words[MOST_WORDS];
+    wgpu_work work;
     void *to; /* a fetch of `from`, if not NULL */
     uint64_t from;
     size_t bytes;
@@ -67,8 +88,12 @@ typedef struct wgpu_state {
     char error[512]; /* the first since it was last taken */
     int failed, lost;
 
-    wgpu_handle heap, group_layout, layout, group;
-    uint64_t heap_bytes, heap_most, used_bytes;
+    wgpu_handle group_layout[2], layout[2]; /* for one page, for all */
+    wgpu_handle group[MOST_PAGES + 1];      /* by page, and for all */
+    wgpu_page page[MOST_PAGES];
+    int pages, most_pages;                  /* in use; at most */
+    int page_bits;                          /* a page has up to 2^page_bits bytes */
+    uint64_t used_bytes;
     wgpu_free *free;
     wgpu_used *used;
 
@@ -79,7 +104,7 @@ typedef struct wgpu_state {
     uint64_t submissions;
     wgpu_handle staging;
     uint64_t staging_bytes;
-    wgpu_handle copy, fill;    /* pipelines */
+    wgpu_kernel *copy, *fill;
     wgpu_handle queries, resolved;
     uint64_t query_taken[QUERIES / 64];
     wgpu_graph *capture;
@@ -102,7 +127,7 @@ typedef struct wgpu_module wgpu_module;
 int burn_wgpu_work_open(void);
 int burn_wgpu_flush(void); /* under the lock */
 wgpu_handle burn_wgpu_buffer(uint64_t usage, uint64_t bytes);
-wgpu_handle burn_wgpu_pipeline(const char *text, const char *entry);
+wgpu_kernel *burn_wgpu_kernel(const char *entry, const char *text);
 void burn_wgpu_fill_table(burn_driver *driver);
 
 #endif

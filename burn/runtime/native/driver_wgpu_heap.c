@@ -1,49 +1,63 @@
-/* Device memory of WebGPU: parts of one buffer, which grows by copying into a larger one. Addresses stay valid. */
+/* Device memory of WebGPU: parts of pages. A page grows by copying into a larger buffer; addresses stay valid. */
 #include <stdlib.h>
 
 #include "driver_wgpu.h"
 
-static const uint64_t FIRST = 16 << 20, STEP = 256;
+static const uint64_t FIRST = 16 << 20, STEP = 256, LEAST = 1 << 16;
 
-static int bind(wgpu_handle heap, uint64_t bytes) {
-    const wgpu_group_entry entries[] = {
-        {.binding = 0, .buffer = heap, .size = bytes},
-        {.binding = 1, .buffer = wgpu.words, .size = WORDS_BYTES},
-    };
-    const wgpu_group_descriptor descriptor = {.layout = wgpu.group_layout, .count = 2, .entries = entries};
+static uint64_t page_most(void) { return (uint64_t)1 << wgpu.page_bits; }
+static uint64_t start_of(int page) { return (uint64_t)page << wgpu.page_bits; }
+
+static void set_group(int number, const wgpu_group_entry *entries, size_t count) {
+    const wgpu_group_descriptor descriptor = {.layout = wgpu.group_layout[number == ALL_PAGES], .count = count, .entries = entries};
     wgpu_handle group = wgpu.api.group(wgpu.device, &descriptor);
-    int code = burn_wgpu_status();
-    if (code)
-        return code;
-    if (wgpu.group)
-        wgpu.api.group_release(wgpu.group);
-    wgpu.group = group;
-    return 0;
+    if (wgpu.group[number])
+        wgpu.api.group_release(wgpu.group[number]);
+    wgpu.group[number] = group;
 }
 
-/* Replaces the heap by one of so many bytes. Commands that use the old one are submitted before. */
-static int replace(uint64_t bytes) {
+/* Binds a page that has changed. Binding 1 has the words; pages behind the first one follow. A page that is not in use is a small
+ * buffer of its own, as no buffer may be bound twice. */
+static int bind(int page) {
+    wgpu_group_entry entries[MOST_PAGES + 1] = {{.binding = 0}, {.binding = 1, .buffer = wgpu.words, .size = WORDS_BYTES}};
+    entries[0].buffer = wgpu.page[page].buffer;
+    entries[0].size = wgpu.page[page].bytes;
+    set_group(page, entries, 2);
+    for (int i = 0; i < wgpu.most_pages; i++) {
+        if (!wgpu.page[i].buffer)
+            wgpu.page[i].buffer = burn_wgpu_buffer(WGPU_STORAGE_USE, STEP);
+        wgpu_group_entry *entry = &entries[i ? i + 1 : 0];
+        *entry = (wgpu_group_entry){.binding = (uint32_t)(i ? i + 1 : 0), .buffer = wgpu.page[i].buffer};
+        entry->size = wgpu.page[i].bytes ? wgpu.page[i].bytes : STEP;
+    }
+    set_group(ALL_PAGES, entries, (size_t)wgpu.most_pages + 1);
+    return burn_wgpu_status();
+}
+
+/* Gives a page so many bytes. Commands that use its old buffer are submitted before. */
+static int resize(int number, uint64_t bytes) {
+    wgpu_page *page = &wgpu.page[number];
     int code = burn_wgpu_flush();
     wgpu_handle larger = code ? NULL : burn_wgpu_buffer(WGPU_STORAGE_USE | WGPU_COPY_SOURCE | WGPU_COPY_TARGET, bytes);
     if (!code)
         code = burn_wgpu_status();
     if (code || !larger)
         return code ? code : BURN_DRIVER_OUT_OF_MEMORY;
-    if (wgpu.heap) {
+    if (page->bytes) {
         wgpu_handle encoder = wgpu.api.encoder(wgpu.device, NULL);
-        wgpu.api.copy(encoder, wgpu.heap, 0, larger, 0, wgpu.heap_bytes);
+        wgpu.api.copy(encoder, page->buffer, 0, larger, 0, page->bytes);
         wgpu_handle commands = wgpu.api.finish(encoder, NULL);
         wgpu.api.submit(wgpu.queue, 1, &commands);
         wgpu.api.commands_release(commands);
         wgpu.api.encoder_release(encoder);
-        wgpu.api.buffer_release(wgpu.heap); /* the device keeps it until the copy is done */
     }
-    wgpu.heap = larger;
-    wgpu.heap_bytes = bytes;
-    return bind(larger, bytes);
+    if (page->buffer)
+        wgpu.api.buffer_release(page->buffer); /* the device keeps it until the copy is done */
+    *page = (wgpu_page){larger, bytes};
+    return bind(number);
 }
 
-/* Returns a part to the list, joined with its neighbours. 0: this process has no memory left. */
+/* Returns a part to the list, joined with its neighbours in the page. 0: this process has no memory left. */
 static int give(uint64_t at, uint64_t bytes) {
     wgpu_free **link = &wgpu.free, *before = NULL;
     while (*link && (*link)->at < at) {
@@ -51,16 +65,17 @@ static int give(uint64_t at, uint64_t bytes) {
         link = &(*link)->next;
     }
     wgpu_free *behind = *link;
-    if (before && before->at + before->bytes == at) {
+    int joins = behind && at + bytes == behind->at && behind->at % page_most();
+    if (before && before->at + before->bytes == at && at % page_most()) {
         before->bytes += bytes;
-        if (behind && at + bytes == behind->at) {
+        if (joins) {
             before->bytes += behind->bytes;
             before->next = behind->next;
             free(behind);
         }
         return 1;
     }
-    if (behind && at + bytes == behind->at) {
+    if (joins) {
         behind->at = at;
         behind->bytes += bytes;
         return 1;
@@ -73,34 +88,58 @@ static int give(uint64_t at, uint64_t bytes) {
     return 1;
 }
 
-/* The bytes of the free part at the heap's end. */
-static uint64_t last_free(void) {
-    const wgpu_free *each = wgpu.free;
-    while (each && each->next)
-        each = each->next;
-    return each && each->at + each->bytes == wgpu.heap_bytes ? each->bytes : 0;
+/* The bytes of the free part at a page's end. */
+static uint64_t last_free(int page) {
+    uint64_t end = start_of(page) + wgpu.page[page].bytes;
+    for (const wgpu_free *each = wgpu.free; each; each = each->next)
+        if (each->at + each->bytes == end && each->at >= start_of(page))
+            return each->bytes;
+    return 0;
+}
+
+/* Makes a page so much larger that a part of `bytes` bytes fits: twice as large if the device has that, else as needed. */
+static int grow_page(int page, uint64_t bytes) {
+    uint64_t old = wgpu.page[page].bytes, needed = old + bytes - (old ? last_free(page) : 0);
+    uint64_t doubled = old ? old * 2 : FIRST, size = doubled > needed ? doubled : needed;
+    size = size > page_most() ? page_most() : size;
+    int code = resize(page, size);
+    if (code == BURN_DRIVER_OUT_OF_MEMORY && needed < size)
+        code = resize(page, needed);
+    if (code)
+        return code;
+    return give(start_of(page) + old, wgpu.page[page].bytes - old) ? 0 : BURN_DRIVER_OUT_OF_MEMORY;
 }
 
 static int grow(uint64_t bytes) {
-    uint64_t needed = wgpu.heap_bytes + bytes - last_free(), doubled = wgpu.heap_bytes * 2, old = wgpu.heap_bytes;
-    if (needed > wgpu.heap_most)
+    for (int page = 0; page < wgpu.pages; page++)
+        if (wgpu.page[page].bytes + bytes - last_free(page) <= page_most())
+            return grow_page(page, bytes);
+    if (wgpu.pages == wgpu.most_pages || bytes > page_most())
         return BURN_DRIVER_OUT_OF_MEMORY;
-    uint64_t size = doubled > needed ? doubled : needed;
-    int code = replace(size > wgpu.heap_most ? wgpu.heap_most : size);
-    if (code == BURN_DRIVER_OUT_OF_MEMORY && needed < size)
-        code = replace(needed);
-    if (code)
-        return code;
-    return give(old, wgpu.heap_bytes - old) ? 0 : BURN_DRIVER_OUT_OF_MEMORY;
+    int code = grow_page(wgpu.pages, bytes);
+    wgpu.pages += !code;
+    return code;
 }
 
 int burn_wgpu_heap_open(void) {
-    uint64_t most = wgpu.limits.storage_binding < wgpu.limits.buffer ? wgpu.limits.storage_binding : wgpu.limits.buffer;
-    most = most > UINT32_MAX ? UINT32_MAX : most; /* kernels that copy bytes have 32-bit addresses */
-    wgpu.heap_most = most / STEP * STEP;
-    int code = replace(FIRST < wgpu.heap_most ? FIRST : wgpu.heap_most);
-    if (!code && !give(HEAP_RESERVED, wgpu.heap_bytes - HEAP_RESERVED))
-        code = BURN_DRIVER_OUT_OF_MEMORY;
+    uint64_t binding = wgpu.limits.storage_binding < wgpu.limits.buffer ? wgpu.limits.storage_binding : wgpu.limits.buffer;
+    const char *lowered = getenv("BURN_WGPU_BINDING");
+    uint64_t wanted = lowered ? strtoull(lowered, NULL, 10) : 0;
+    if (wanted >= LEAST && wanted < binding)
+        binding = wanted;
+    int bits = 8;
+    while (bits < 31 && (uint64_t)2 << bits <= binding)
+        bits++;
+    uint32_t bindings = wgpu.limits.storage_buffers;
+    int pages = 1 << (32 - bits); /* kernels that copy bytes have 32-bit addresses */
+    wgpu.page_bits = bits;
+    pages = pages > MOST_PAGES ? MOST_PAGES : pages;
+    wgpu.most_pages = bindings < (uint32_t)pages ? (int)bindings : pages;
+    int code = burn_wgpu_work_open();
+    if (!code)
+        code = grow(2 * HEAP_RESERVED);
+    if (!code)
+        wgpu.free->at += HEAP_RESERVED, wgpu.free->bytes -= HEAP_RESERVED;
     return code;
 }
 

@@ -3,6 +3,7 @@
  * Commands collect in one encoder. They are submitted when the host waits, reads, or writes to the heap, so a call of a program is
  * one submission. A recording is a list of launches as data: pipeline, words, workgroups.
  */
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,8 +16,7 @@
 static const char HEADER[] = "// burn: ";
 
 struct wgpu_module {
-    wgpu_handle pipeline;
-    char entry[64];
+    wgpu_kernel *kernel;
     int count;
     char words[MOST_WORDS];
 };
@@ -36,13 +36,67 @@ wgpu_handle burn_wgpu_buffer(uint64_t usage, uint64_t bytes) {
     return wgpu.api.buffer(wgpu.device, &descriptor);
 }
 
-wgpu_handle burn_wgpu_pipeline(const char *text, const char *entry) {
+/* ---- kernels ----------------------------------------------------------------------------------------------------- */
+
+/* A text that grows. */
+typedef struct wgpu_string {
+    char *data;
+    size_t length, room;
+} wgpu_string;
+
+static void append(wgpu_string *string, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    int length = vsnprintf(string->data ? string->data + string->length : NULL, string->room - string->length, format, arguments);
+    va_end(arguments);
+    if (string->data)
+        string->length += (size_t)length;
+}
+
+/* A function of the heap that selects the page. `access`: what it does with a word, as a format for the page's number. */
+static void append_function(wgpu_string *string, const char *head, const char *access) {
+    append(string, "fn %s {\n  let i = at & %uu;\n  switch (at >> %uu) {\n", head, (1u << (wgpu.page_bits - 2)) - 1,
+           (unsigned)wgpu.page_bits - 2);
+    for (int page = 1; page <= wgpu.most_pages; page++) {
+        if (page < wgpu.most_pages)
+            append(string, "    case %du: { ", page);
+        else
+            append(string, "    default: { ");
+        for (const char *each = access; *each; each++)
+            if (*each == '#')
+                append(string, "heap%d[i]", page % wgpu.most_pages);
+            else
+                append(string, "%c", *each);
+        append(string, " }\n");
+    }
+    append(string, "  }\n}\n");
+}
+
+/* The declarations of the heap and its functions for all pages, in place of those of a text (burn/codegen/wgsl/library.py). */
+static void append_heap(wgpu_string *string, int atomic) {
+    for (int page = 0; page < wgpu.most_pages; page++)
+        append(string, "@group(0) @binding(%d) var<storage, read_write> heap%d: array<%s>;\n", page ? page + 1 : 0, page,
+               atomic ? "atomic<u32>" : "u32");
+    append_function(string, "read(at: u32) -> u32", atomic ? "return atomicLoad(&#);" : "return #;");
+    append_function(string, "write(at: u32, word: u32)", atomic ? "atomicStore(&#, word);" : "# = word;");
+    if (!atomic)
+        return;
+    append_function(string, "change(at: u32, kept: u32, added: u32)", "atomicAnd(&#, kept); atomicOr(&#, added);");
+    append_function(string, "claim(at: u32, word: u32) -> bool",
+                    "loop { let old = atomicCompareExchangeWeak(&#, 0u, word); if (old.exchanged) { return true; } "
+                    "if (old.old_value != 0u) { return false; } } return false;");
+}
+
+/* A text's part of the heap ends with this line. */
+static const char END_OF_HEAP[] = "// ----\n";
+
+static wgpu_handle pipeline_of(const char *text, const char *entry, wgpu_handle layout) {
     const wgpu_wgsl source = {{NULL, WGPU_WGSL_SOURCE}, text_of(text)};
     const wgpu_labelled descriptor = {&source, text_of(entry)};
     wgpu_handle module = wgpu.api.module(wgpu.device, &descriptor);
     if (wgpu.failed || !module)
         return NULL;
-    wgpu_pipeline_descriptor pipeline = {.label = text_of(entry), .layout = wgpu.layout};
+    wgpu_pipeline_descriptor pipeline = {.label = text_of(entry), .layout = layout};
     pipeline.compute.module = module;
     pipeline.compute.entry = text_of(entry);
     wgpu_handle made = wgpu.api.pipeline(wgpu.device, &pipeline);
@@ -50,9 +104,68 @@ wgpu_handle burn_wgpu_pipeline(const char *text, const char *entry) {
     return wgpu.failed ? NULL : made;
 }
 
+static wgpu_handle for_all_pages(const wgpu_kernel *kernel) {
+    const char *body = strstr(kernel->text, END_OF_HEAP);
+    int atomic = strstr(kernel->text, "heap: array<atomic<u32>>") != NULL;
+    wgpu_string string = {.room = strlen(kernel->text) + 16384};
+    string.data = malloc(string.room);
+    if (!string.data || !body) {
+        free(string.data);
+        wgpu.failed = BURN_DRIVER_OUT_OF_MEMORY;
+        return NULL;
+    }
+    append_heap(&string, atomic);
+    append(&string, "%s", body);
+    wgpu_handle made = pipeline_of(string.data, kernel->entry, wgpu.layout[1]);
+    free(string.data);
+    return made;
+}
+
+/* The pipeline for a page, or NULL: burn_wgpu_status has the reason. */
+static wgpu_handle pipeline_for(wgpu_kernel *kernel, int page) {
+    if (page != ALL_PAGES)
+        return kernel->one;
+    if (!kernel->all)
+        kernel->all = for_all_pages(kernel);
+    return kernel->all;
+}
+
+static void delete_kernel(wgpu_kernel *kernel) {
+    if (!kernel)
+        return;
+    if (kernel->one)
+        wgpu.api.pipeline_release(kernel->one);
+    if (kernel->all)
+        wgpu.api.pipeline_release(kernel->all);
+    free(kernel->text);
+    free(kernel);
+}
+
+wgpu_kernel *burn_wgpu_kernel(const char *entry, const char *text) {
+    wgpu_kernel *made = calloc(1, sizeof *made);
+    char *copied = malloc(strlen(text) + 1);
+    if (!made || !copied) {
+        free(made);
+        free(copied);
+        wgpu.failed = BURN_DRIVER_OUT_OF_MEMORY;
+        return NULL;
+    }
+    strcpy(copied, text);
+    snprintf(made->entry, sizeof made->entry, "%s", entry);
+    made->text = copied;
+    made->one = pipeline_of(text, entry, wgpu.layout[0]);
+    if (made->one)
+        return made;
+    delete_kernel(made);
+    return NULL;
+}
+
 /* ---- the two kernels of the driver ------------------------------------------------------------------------------- */
 
 #define HEAD "@group(0) @binding(0) var<storage, read_write> heap: array<u32>;\n"                                        \
+             "fn read(at: u32) -> u32 { return heap[at]; }\n"                                                            \
+             "fn write(at: u32, word: u32) { heap[at] = word; }\n"                                                       \
+             "// ----\n"                                                                                                 \
              "@group(0) @binding(1) var<uniform> words: array<vec4<u32>, 2>;\n"                                           \
              "@compute @workgroup_size(256)\n"                                                                            \
              "fn main(@builtin(local_invocation_index) lane: u32, @builtin(workgroup_id) group: vec3<u32>,\n"            \
@@ -60,22 +173,22 @@ wgpu_handle burn_wgpu_pipeline(const char *text, const char *entry) {
              "  let to = words[0].y; let bytes = words[0].w;\n"                                                           \
              "  let at = (to / 4u + (group.x + group.y * groups.x) * 256u + lane) * 4u;\n"                                \
              "  if (at >= to + bytes) { return; }\n"                                                                     \
-             "  var word = heap[at / 4u];\n"
+             "  var word = read(at / 4u);\n"
 
 /* Words: workgroups, to, from, bytes. Each thread makes a word of the target, so addresses and sizes need no alignment. */
 static const char COPY[] = HEAD
     "  let first = words[0].z;\n"
-    "  if (to % 4u == 0u && first % 4u == 0u && at + 4u <= to + bytes) { word = heap[(first + (at - to)) / 4u]; }\n"
+    "  if (to % 4u == 0u && first % 4u == 0u && at + 4u <= to + bytes) { word = read((first + (at - to)) / 4u); }\n"
     "  else {\n"
     "    for (var i = 0u; i < 4u; i++) {\n"
     "      if (at + i >= to && at + i < to + bytes) {\n"
     "        let source = first + (at + i - to);\n"
-    "        let byte = (heap[source / 4u] >> (source % 4u * 8u)) & 255u;\n"
+    "        let byte = (read(source / 4u) >> (source % 4u * 8u)) & 255u;\n"
     "        word = (word & ~(255u << (i * 8u))) | (byte << (i * 8u));\n"
     "      }\n"
     "    }\n"
     "  }\n"
-    "  heap[at / 4u] = word;\n"
+    "  write(at / 4u, word);\n"
     "}\n";
 
 /* Words: workgroups, to, the byte, bytes. */
@@ -83,18 +196,28 @@ static const char FILL[] = HEAD
     "  for (var i = 0u; i < 4u; i++) {\n"
     "    if (at + i >= to && at + i < to + bytes) { word = (word & ~(255u << (i * 8u))) | (words[0].z << (i * 8u)); }\n"
     "  }\n"
-    "  heap[at / 4u] = word;\n"
+    "  write(at / 4u, word);\n"
     "}\n";
 
+/* Binding 0 is a page, binding 1 the words; the layout for all pages has the others behind. */
+static void make_layout(int all) {
+    wgpu_layout_entry entries[MOST_PAGES + 1] = {{0}};
+    int count = all ? wgpu.most_pages + 1 : 2;
+    for (int i = 0; i < count; i++) {
+        entries[i].binding = (uint32_t)i;
+        entries[i].visibility = WGPU_COMPUTE_STAGE;
+        entries[i].buffer.type = i == 1 ? WGPU_UNIFORM : WGPU_STORAGE;
+        entries[i].buffer.dynamic = i == 1;
+    }
+    const wgpu_layout_descriptor group = {.count = (size_t)count, .items = entries};
+    wgpu.group_layout[all] = wgpu.api.group_layout(wgpu.device, &group);
+    const wgpu_layout_descriptor layout = {.count = 1, .items = &wgpu.group_layout[all]};
+    wgpu.layout[all] = wgpu.api.pipeline_layout(wgpu.device, &layout);
+}
+
 int burn_wgpu_work_open(void) {
-    wgpu_layout_entry entries[2] = {{.binding = 0, .visibility = WGPU_COMPUTE_STAGE}, {.binding = 1, .visibility = WGPU_COMPUTE_STAGE}};
-    entries[0].buffer.type = WGPU_STORAGE;
-    entries[1].buffer.type = WGPU_UNIFORM;
-    entries[1].buffer.dynamic = 1;
-    const wgpu_layout_descriptor group = {.count = 2, .items = entries};
-    wgpu.group_layout = wgpu.api.group_layout(wgpu.device, &group);
-    const wgpu_layout_descriptor layout = {.count = 1, .items = &wgpu.group_layout};
-    wgpu.layout = wgpu.api.pipeline_layout(wgpu.device, &layout);
+    make_layout(0);
+    make_layout(1);
     wgpu.words = burn_wgpu_buffer(WGPU_UNIFORM_USE | WGPU_COPY_TARGET, WORDS_ROOM + WORDS_BYTES);
     wgpu.pending_words = malloc(WORDS_ROOM);
     if (!wgpu.pending_words)
@@ -104,9 +227,13 @@ int burn_wgpu_work_open(void) {
         wgpu.queries = wgpu.api.queries(wgpu.device, &queries);
         wgpu.resolved = burn_wgpu_buffer(WGPU_RESOLVE_USE | WGPU_COPY_SOURCE, 512);
     }
-    wgpu.copy = burn_wgpu_pipeline(COPY, "main");
-    wgpu.fill = burn_wgpu_pipeline(FILL, "main");
-    return burn_wgpu_status();
+    int code = burn_wgpu_status();
+    if (!code) {
+        wgpu.copy = burn_wgpu_kernel("main", COPY);
+        wgpu.fill = burn_wgpu_kernel("main", FILL);
+        code = burn_wgpu_status();
+    }
+    return code;
 }
 
 /* ---- commands ---------------------------------------------------------------------------------------------------- */
@@ -154,21 +281,22 @@ int burn_wgpu_flush(void) {
     return burn_wgpu_status();
 }
 
-/* words[0] is the number of workgroups. A dimension of a grid has a limit, so the grid has two. */
-static int dispatch(wgpu_handle pipeline, uint32_t *words, uint32_t count) {
-    uint32_t align = wgpu.limits.uniform_alignment, bytes = (count * 4 + align - 1) / align * align;
-    if (wgpu.words_used + bytes > WORDS_ROOM) {
-        int code = burn_wgpu_flush();
-        if (code)
-            return code;
-    }
-    memcpy((char *)wgpu.pending_words + wgpu.words_used, words, count * sizeof *words);
-    uint32_t offset = wgpu.words_used, most = wgpu.limits.workgroups, groups = words[0];
+/* A dimension of a grid has a limit, so the grid has two. */
+static int dispatch(const wgpu_work *work) {
+    uint32_t align = wgpu.limits.uniform_alignment, bytes = (work->count * 4 + align - 1) / align * align;
+    wgpu_handle pipeline = pipeline_for(work->kernel, work->page);
+    int code = burn_wgpu_status();
+    if (!code && wgpu.words_used + bytes > WORDS_ROOM)
+        code = burn_wgpu_flush();
+    if (code)
+        return code;
+    memcpy((char *)wgpu.pending_words + wgpu.words_used, work->words, work->count * sizeof *work->words);
+    uint32_t offset = wgpu.words_used, most = wgpu.limits.workgroups, groups = work->words[0];
     wgpu.words_used += bytes;
     uint32_t down = (groups + most - 1) / most, across = groups < most ? groups : (groups + down - 1) / down;
     wgpu_handle open = pass(NULL);
     wgpu.api.set_pipeline(open, pipeline);
-    wgpu.api.set_group(open, 0, wgpu.group, 1, &offset);
+    wgpu.api.set_group(open, 0, wgpu.group[work->page], 1, &offset);
     wgpu.api.dispatch(open, across, down, 1);
     return burn_wgpu_status();
 }
@@ -183,60 +311,89 @@ static wgpu_step *recorded(void) {
 }
 
 /* Does it now, or records it. */
-static int run(wgpu_handle pipeline, uint32_t *words, uint32_t count) {
-    if (!words[0])
+static int run(const wgpu_work *work) {
+    if (!work->words[0])
         return 0;
     if (!wgpu.capture)
-        return dispatch(pipeline, words, count);
+        return dispatch(work);
     wgpu_step *step = recorded();
     if (!step)
         return BURN_DRIVER_OUT_OF_MEMORY;
-    step->pipeline = pipeline;
-    step->count = count;
-    memcpy(step->words, words, count * sizeof *words);
+    step->work = *work;
     return 0;
 }
 
-static int words_of(const wgpu_module *module, unsigned blocks, void **parameters, uint32_t *words) {
-    words[0] = blocks;
+/* Addresses in one page become addresses in it; `shift`: the bits of an address in that page. */
+static void choose_page(wgpu_work *work, const uint8_t *is_address, int shift) {
+    work->page = -1;
+    for (uint32_t i = 1; i < work->count; i++)
+        if (is_address[i]) {
+            int page = (int)((uint64_t)work->words[i] >> shift);
+            work->page = work->page < 0 || work->page == page ? page : ALL_PAGES;
+        }
+    work->page = work->page < 0 ? 0 : work->page;
+    for (uint32_t i = 1; i < work->count && work->page != ALL_PAGES; i++)
+        if (is_address[i])
+            work->words[i] &= (uint32_t)(((uint64_t)1 << shift) - 1);
+}
+
+static int work_of(wgpu_work *work, const wgpu_module *module, unsigned blocks, void **parameters) {
+    uint8_t is_address[MOST_WORDS] = {0};
+    work->kernel = module->kernel;
+    work->count = (uint32_t)module->count + 1;
+    work->words[0] = blocks;
     for (int i = 0; i < module->count; i++) {
         int64_t value;
         memcpy(&value, parameters[i], sizeof value);
-        int address = module->words[i] == 'a';
+        int address = is_address[i + 1] = module->words[i] == 'a';
         if (address ? (value < 0 || value > UINT32_MAX || value % 4) : (value < INT32_MIN || value > INT32_MAX))
-            return burn_wgpu_refuse(WGPU_REFUSED, "%s: argument %d is %lld; kernels of WebGPU have 32-bit indices", module->entry, i,
-                                    (long long)value);
-        words[i + 1] = address ? (uint32_t)(value / 4) : (uint32_t)(int32_t)value;
+            return burn_wgpu_refuse(WGPU_REFUSED, "%s: argument %d is %lld; kernels of WebGPU have 32-bit indices",
+                                    module->kernel->entry, i, (long long)value);
+        work->words[i + 1] = address ? (uint32_t)(value / 4) : (uint32_t)(int32_t)value;
     }
+    choose_page(work, is_address, wgpu.page_bits - 2);
     return 0;
 }
 
 static int launch(void *function, unsigned blocks, unsigned blocks_y, unsigned blocks_z, unsigned threads, unsigned threads_y,
                   unsigned threads_z, unsigned shared, void *stream, void **parameters, void **extra) {
     (void)blocks_y, (void)blocks_z, (void)threads, (void)threads_y, (void)threads_z, (void)shared, (void)stream, (void)extra;
-    const wgpu_module *module = function;
-    uint32_t words[MOST_WORDS];
+    wgpu_work work;
     pthread_mutex_lock(&wgpu.lock);
-    int code = words_of(module, blocks, parameters, words);
+    int code = work_of(&work, function, blocks, parameters);
     if (!code)
-        code = run(module->pipeline, words, (uint32_t)module->count + 1);
+        code = run(&work);
     pthread_mutex_unlock(&wgpu.lock);
     return code;
 }
 
 /* ---- copies ------------------------------------------------------------------------------------------------------ */
 
-/* A kernel that makes the words of [to, to + bytes). */
-static int by_words(wgpu_handle pipeline, uint64_t to, uint64_t third, size_t bytes) {
+/* A kernel that makes the words of [to, to + bytes): a copy from the address `third`, or a fill with that byte. */
+static wgpu_work by_words(wgpu_kernel *kernel, uint64_t to, uint64_t third, size_t bytes) {
+    const uint8_t is_address[] = {0, 1, kernel == wgpu.copy, 0};
     uint64_t count = (to % 4 + bytes + 3) / 4;
-    uint32_t words[] = {(uint32_t)((count + 255) / 256), (uint32_t)to, (uint32_t)third, (uint32_t)bytes};
-    return bytes ? run(pipeline, words, 4) : 0;
+    wgpu_work work = {.kernel = kernel, .count = 4};
+    work.words[0] = (uint32_t)((count + 255) / 256);
+    work.words[1] = (uint32_t)to;
+    work.words[2] = (uint32_t)third;
+    work.words[3] = (uint32_t)bytes;
+    choose_page(&work, is_address, wgpu.page_bits);
+    return work;
 }
+
+static int run_by_words(wgpu_kernel *kernel, uint64_t to, uint64_t third, size_t bytes) {
+    wgpu_work work = by_words(kernel, to, third, bytes);
+    return bytes ? run(&work) : 0;
+}
+
+static wgpu_handle page_of(uint64_t address) { return wgpu.page[address >> wgpu.page_bits].buffer; }
+static uint64_t in_page(uint64_t address) { return address & (((uint64_t)1 << wgpu.page_bits) - 1); }
 
 static int copy(uint64_t to, uint64_t from, size_t bytes, void *stream) {
     (void)stream;
     pthread_mutex_lock(&wgpu.lock);
-    int code = by_words(wgpu.copy, to, from, bytes);
+    int code = run_by_words(wgpu.copy, to, from, bytes);
     pthread_mutex_unlock(&wgpu.lock);
     return code;
 }
@@ -244,7 +401,7 @@ static int copy(uint64_t to, uint64_t from, size_t bytes, void *stream) {
 static int fill(uint64_t to, unsigned char byte, size_t bytes, void *stream) {
     (void)stream;
     pthread_mutex_lock(&wgpu.lock);
-    int code = by_words(wgpu.fill, to, byte, bytes);
+    int code = run_by_words(wgpu.fill, to, byte, bytes);
     pthread_mutex_unlock(&wgpu.lock);
     return code;
 }
@@ -253,8 +410,8 @@ static int fill(uint64_t to, unsigned char byte, size_t bytes, void *stream) {
 static int send_ragged(uint64_t to, const void *from, size_t bytes) {
     uint32_t word = 0;
     memcpy(&word, from, bytes);
-    wgpu.api.write(wgpu.queue, wgpu.heap, SCRATCH, &word, sizeof word);
-    int code = by_words(wgpu.copy, to, SCRATCH, bytes);
+    wgpu.api.write(wgpu.queue, wgpu.page[0].buffer, SCRATCH, &word, sizeof word);
+    int code = run_by_words(wgpu.copy, to, SCRATCH, bytes);
     return code ? code : burn_wgpu_flush();
 }
 
@@ -270,7 +427,7 @@ static int send(uint64_t to, const void *from, size_t bytes, void *stream) {
     if (!code && head)
         code = send_ragged(to, data, head);
     if (!code && middle)
-        wgpu.api.write(wgpu.queue, wgpu.heap, to + head, data + head, middle);
+        wgpu.api.write(wgpu.queue, page_of(to), in_page(to) + head, data + head, middle);
     if (!code && tail)
         code = send_ragged(to + head + middle, data + head + middle, tail);
     if (!code)
@@ -322,7 +479,7 @@ static int fetch_now(void *to, uint64_t from, size_t bytes) {
     if (code || !bytes)
         return code;
     end_pass();
-    wgpu.api.copy(encoder(), wgpu.heap, start, wgpu.staging, 0, room);
+    wgpu.api.copy(encoder(), page_of(start), in_page(start), wgpu.staging, 0, room);
     code = burn_wgpu_flush();
     return code ? code : read_staging(to, from - start, bytes, room);
 }
@@ -452,21 +609,23 @@ static int stream(void **made, unsigned flags) {
     return 0;
 }
 
-/* ---- kernels ----------------------------------------------------------------------------------------------------- */
+/* ---- modules ----------------------------------------------------------------------------------------------------- */
 
 static int load(void **module, const void *image) {
     const char *text = image;
     wgpu_module *made = calloc(1, sizeof *made);
     if (!made)
         return BURN_DRIVER_OUT_OF_MEMORY;
+    char entry[64];
     int fields = strncmp(text, HEADER, sizeof HEADER - 1) == 0
-                     ? sscanf(text + sizeof HEADER - 1, "%63s %255[an]", made->entry, made->words)
+                     ? sscanf(text + sizeof HEADER - 1, "%63s %255[an]", entry, made->words)
                      : 0;
+    const char *body = strchr(text, '\n');
     pthread_mutex_lock(&wgpu.lock);
-    int code = fields >= 1 ? 0 : burn_wgpu_refuse(WGPU_REFUSED, "the text has no header of burn's");
+    int code = fields >= 1 && body ? 0 : burn_wgpu_refuse(WGPU_REFUSED, "the text has no header of burn's");
     made->count = (int)strlen(made->words);
     if (!code) {
-        made->pipeline = burn_wgpu_pipeline(text, made->entry);
+        made->kernel = burn_wgpu_kernel(entry, body + 1);
         code = burn_wgpu_status();
     }
     pthread_mutex_unlock(&wgpu.lock);
@@ -481,7 +640,7 @@ static int unload(void *module) {
     wgpu_module *it = module;
     pthread_mutex_lock(&wgpu.lock);
     int code = burn_wgpu_flush();
-    wgpu.api.pipeline_release(it->pipeline);
+    delete_kernel(it->kernel);
     pthread_mutex_unlock(&wgpu.lock);
     free(it);
     return code;
@@ -490,10 +649,10 @@ static int unload(void *module) {
 static int find(void **function, void *module, const char *name) {
     wgpu_module *it = module;
     *function = it;
-    if (!strcmp(it->entry, name))
+    if (!strcmp(it->kernel->entry, name))
         return 0;
     pthread_mutex_lock(&wgpu.lock);
-    int code = burn_wgpu_refuse(WGPU_REFUSED, "the kernel's function is %s, not %s", it->entry, name);
+    int code = burn_wgpu_refuse(WGPU_REFUSED, "the kernel's function is %s, not %s", it->kernel->entry, name);
     pthread_mutex_unlock(&wgpu.lock);
     return code;
 }
@@ -567,33 +726,23 @@ static int graph_launch(void *ready, void *stream) {
     int code = 0;
     pthread_mutex_lock(&wgpu.lock);
     for (wgpu_step *step = ((wgpu_graph *)ready)->first; step && !code; step = step->next)
-        code = step->to ? fetch_now(step->to, step->from, step->bytes) : dispatch(step->pipeline, step->words, step->count);
+        code = step->to ? fetch_now(step->to, step->from, step->bytes) : dispatch(&step->work);
     pthread_mutex_unlock(&wgpu.lock);
     return code;
 }
 
 static int set_launch_of(wgpu_step *step, const burn_driver_launch *launch) {
-    const wgpu_module *module = launch->function;
-    step->pipeline = module->pipeline;
-    step->count = (uint32_t)module->count + 1;
     pthread_mutex_lock(&wgpu.lock);
-    int code = words_of(module, launch->blocks, launch->parameters, step->words);
+    int code = work_of(&step->work, launch->function, launch->blocks, launch->parameters);
     pthread_mutex_unlock(&wgpu.lock);
     return code;
 }
 
 static void set_copy_of(wgpu_step *step, const burn_driver_copy *copy) {
-    if (copy->to_host) {
+    if (copy->to_host)
         *step = (wgpu_step){.next = step->next, .to = (void *)(uintptr_t)copy->to, .from = copy->from, .bytes = copy->bytes};
-        return;
-    }
-    uint64_t count = (copy->to % 4 + copy->bytes + 3) / 4;
-    step->pipeline = wgpu.copy;
-    step->count = 4;
-    step->words[0] = (uint32_t)((count + 255) / 256);
-    step->words[1] = (uint32_t)copy->to;
-    step->words[2] = (uint32_t)copy->from;
-    step->words[3] = (uint32_t)copy->bytes;
+    else
+        step->work = by_words(wgpu.copy, copy->to, copy->from, copy->bytes);
 }
 
 static wgpu_step *add(void **node, void *graph) {

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -178,6 +181,45 @@ def test_memory_grows_and_runs_out_with_a_named_error() -> None:
     with pytest.raises((RunError, DeviceError), match="out of memory"):
         wide(x[:1])
     np.testing.assert_array_equal(burn.compile(lambda x: x + 1, (x,), cache=False, device="wgpu")(x), x + 1)
+
+
+PAGES = """
+import numpy as np, burn
+from burn.runtime.device import device
+assert device("wgpu").facts()["memory"] == 8 << 20
+rng = np.random.default_rng(0)
+weights = [rng.standard_normal((300, 300)).astype(np.float32) for _ in range(6)]  # 360 kB each: two in a page
+flags = rng.random(300000) < 0.5
+def function(x, flags, index):
+    for w in weights:
+        x = burn.tanh(x @ burn.constant(w) / 16)
+    return x, ~flags, burn.zeros((300,)).at[index].add(x[0]), burn.concat([flags, flags[:1001]], axis=0)
+x, index = rng.standard_normal((200, 300)).astype(np.float32), rng.integers(0, 300, 300)
+made, want = (burn.compile(function, (x, flags, index), cache=False, device=d) for d in ("wgpu", "cpu"))
+for _ in range(3):
+    for a, b in zip(made(x, flags, index), want(x, flags, index), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
+for bad in (300, -301):
+    index[7] = bad
+    try:
+        made(x, flags, index)
+    except burn.errors.IndexRunError as error:
+        assert str(bad) in str(error)
+    else:
+        raise AssertionError("no error")
+print("agrees")
+"""
+
+
+def test_a_device_with_small_bindings() -> None:
+    """The heap has several pages, and kernels select among them."""
+    run = subprocess.run(
+        [sys.executable, "-c", PAGES],
+        env={**os.environ, "BURN_WGPU_BINDING": str(1 << 20)},
+        capture_output=True,
+        text=True,
+    )
+    assert run.stdout == "agrees\n", run.stderr
 
 
 def test_training_on_the_device() -> None:
