@@ -161,22 +161,26 @@ def prepare(args: argparse.Namespace) -> None:
     entries = json.loads(args.models.read_text())[args.first :]
 
     def one(entry: Entry) -> None:
-        if time.monotonic() < end:
-            notes = prepared(entry, args)
+        if time.monotonic() < end and (Files.of(entry, args).notes.exists() or not args.refill):
+            notes = prepared(entry, args, args.refill)
             print(f"{entry['list']} {entry['name']}: {notes.get('error') or notes['peaks']}"[:200], flush=True)
 
     with ThreadPoolExecutor(args.jobs) as pool:
         list(pool.map(one, entries))
 
 
-def prepared(entry: Entry, args: argparse.Namespace) -> dict[str, Any]:
-    """Prepare a model if it is not prepared, and return its notes: `peaks` in bytes and `failed` by engine, or `error`."""
+def prepared(entry: Entry, args: argparse.Namespace, refill: bool = False) -> dict[str, Any]:
+    """Prepare a model if it is not prepared, and return its notes: `peaks` in bytes and `failed` by engine, or `error`. refill:
+    burn's part again."""
     files = Files.of(entry, args)
     files.model.parent.mkdir(parents=True, exist_ok=True)
     known = json.loads(files.notes.read_text()) if files.notes.exists() else {}
     if "error" in known:
         return known
     notes: dict[str, Any] = {"peaks": {}, "failed": {}} | known
+    if refill:
+        for kept in (notes["peaks"], notes["failed"]):
+            kept.pop("burn", None)
     if not (files.model.exists() and files.inputs.exists()):
         code, output = _child("export", entry, files, args, args.peer, args.threads)
         notes |= {} if code == 0 else {"error": short(output, 500)}
@@ -355,6 +359,10 @@ def main() -> None:
             part.add_argument("--models", type=Path, required=True)
             part.add_argument("--first", type=int, default=0, help="the number of models to skip")
             part.add_argument("--seconds", type=float, default=math.inf, help="after which no model is started")
+            if name == "prepare":
+                part.add_argument(
+                    "--refill", action="store_true", help="burn's cache of prepared models, after a change of it"
+                )
             if name == "run":
                 part.add_argument("--results", type=Path, required=True)
             else:

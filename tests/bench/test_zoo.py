@@ -38,6 +38,8 @@ def test_a_model_becomes_a_row(tmp_path: Path) -> None:
     assert "Error" in bad["error"] and "Error" in bad_alone["error"]
     zoo(*run)  # nothing is left
     assert len(rows.read_text().splitlines()) == 4
+    refilled = zoo("prepare", "--models", names, "--folder", tmp_path / "zoo", "--refill", *peers)
+    assert "temporal small: {" in refilled and "'burn'" in refilled
     zoo(*run, "--int8")
     quantised = json.loads(rows.read_text().splitlines()[4])
     assert quantised["int8"] and set(quantised["seconds"]) == {"burn", "onnxruntime"}
