@@ -21,7 +21,7 @@ BITS = (2, 4, 8)
 """Bits of a number."""
 
 
-class BlockDot(Op, name="block_dot", traits=Trait.CONTRACTION, batching=block_dot):
+class BlockDot(Op, name="block_dot", traits=Trait.CONTRACTION | Trait.LOW_PRECISION, batching=block_dot):
     """x times the transpose of a weight (q - zero) * scale, whose numbers q have `bits` bits; `block` neighbours along
     the depth share scale and zero. Shapes: x [.., k], weight uint8[n, blocks, block * bits / 8], the first number in a
     byte's lowest bits, scale and zero [n, blocks], blocks = ceil(k / block) -> [.., n], of x's type. `zero` holds

@@ -2,6 +2,10 @@
 
 The depth's last loops are over a word of 32 bits: its bytes, and the numbers of a byte. They are unrolled. A word is loaded once
 for all its numbers, and neighbouring threads load neighbouring words.
+
+A conversion of an integer takes as long as four other instructions. So a number becomes bits of the float 2^23, from which 2^23
+is subtracted: both are exact. Numbers that are not the lowest of a word stay where they are, and are too large by a power of two,
+which the row's element is divided by. The sum over a word is scaled once, since a word lies within a block.
 """
 
 from __future__ import annotations
@@ -14,32 +18,45 @@ from burn.codegen.triton.code import NONE, Axis
 from burn.codegen.triton.heuristics.few_bits import block_of, inner_loops
 from burn.codegen.triton.instances import InstancePrinter, Instances
 from burn.codegen.triton.printed import Printed, closed, opened
-from burn.dialect.dims import Atom, Dim, ceildiv, product
-from burn.kernels.body import Apply, ContractionKernel, Load
+from burn.codegen.triton.scalars import ScalarPrinter
+from burn.dialect.dims import Atom, Dim, ceildiv, coefficient, product
+from burn.errors import CompileError
+from burn.kernels.body import Apply, Const, ContractionKernel, Convert, Load, Scalar, walk
+
+MANTISSA = 23
+MAGIC = 0x4B000000
+"""The bits of the float 2^23, whose last bit is worth 1."""
 
 
-@dataclass
-class _WordPrinter(InstancePrinter):
-    """Prints the load of a byte as a part of a word. byte: its number in the word, of the present iteration."""
+@dataclass(frozen=True)
+class _Weight:
+    """The parts of a weight's element, as `burn.kernels.builders.blocks` makes it: (number - zero) * scale."""
 
-    byte: int = 0
+    load: Load
+    bits: int
+    zero: Scalar | None
+    scale: Scalar
 
-    def _load(self, node: Load) -> str:
-        if node.dtype != "uint8":
-            return super()._load(node)
-        first = node.offset - self.byte
-        pointer, mask = self._address(node.buffer, first, NONE)
-        pointer = f"({pointer}).to(tl.pointer_type(tl.int32), bitcast=True)"
-        text = f"tl.load({pointer}, mask={mask}, other=0)" if mask else f"tl.load({pointer})"
-        word = self._part(("word", node.buffer, first), lambda: text, "word")
-        return f"({word} >> {8 * self.byte}).to(tl.uint8)"
+
+def _weight(node: Scalar) -> _Weight:
+    """Raises CompileError for another form."""
+    while isinstance(node, Convert):  # to half precision and back: the kernel does not round
+        node = node.arg
+    match node:
+        case Apply(function="mul", args=(Apply(function="sub", args=(value, second)), scale)):
+            zero = None if isinstance(second, Const) else second
+            loads = [n for n in walk(value) if isinstance(n, Load) and n.dtype == "uint8"]
+            masks = [n.args[1] for n in walk(value) if isinstance(n, Apply) and n.function == "xor"]
+            if len(loads) == len(masks) == 1 and isinstance(masks[0], Const):
+                return _Weight(loads[0], int(masks[0].value).bit_length(), zero, scale)
+    raise CompileError("internal: a weight of few bits has an unknown form")
 
 
 def emit(kernel: ContractionKernel, values: Mapping[str, Dim], sizes: ContractionKernel, sites: list[str]) -> Printed:
     """values: the values of the kernel's sizes; sizes: the kernel with these values, for choosing blocks."""
     block, inner = block_of(sizes), kernel.depth[-len(inner_loops(sizes)) :]
-    printer = opened(kernel.buffers, sites, _WordPrinter)
-    assert isinstance(printer, _WordPrinter)
+    printer = opened(kernel.buffers, sites, InstancePrinter)
+    weight = _weight(kernel.rhs)
     code, instances = printer.code, Instances()
     words, columns = product([v.extent for v in kernel.depth[:2]]), kernel.column.extent
     known_words, known_columns = product([v.extent for v in sizes.depth[:2]]), sizes.column.extent
@@ -55,12 +72,24 @@ def emit(kernel: ContractionKernel, values: Mapping[str, Dim], sizes: Contractio
         within = "" if _is_whole(known_words, block.words) else code.let(f"k < {printer.dim(words)}", "within")
         printer.axes["k"] = Axis("k", within)
         printer.walk_flat(kernel.depth[:2], "k", frozenset("k"))
-        extents = [v.extent for v in sizes.depth[2:] if isinstance(v.extent, int)]
-        for index in combinations(*map(range, extents)):
+        word = _word(printer, weight, sizes, printer.dim(words))
+        first: dict[Atom, Dim] = dict.fromkeys(inner, 0)
+        zero = "" if weight.zero is None else printer.value(instances.at(weight.zero, first))
+        half, mask = 1 << (weight.bits - 1), (1 << weight.bits) - 1
+        words_shifted: dict[int, str] = {}
+        code.line("part = tl.full([COLUMNS, WORDS], 0.0, tl.float32)")
+        for number, index in enumerate(combinations(*(range(count) for count in _counts(sizes)))):
             at: dict[Atom, Dim] = dict(zip(inner, index, strict=True))
-            printer.byte = index[0]
-            body = Apply(kernel.dtype, "mul", (kernel.lhs, kernel.rhs))
-            code.line(f"total += {printer.value(instances.at(body, at))}")
+            x = _row(printer, instances.at(kernel.lhs, at), kernel, sizes)
+            low = weight.bits * number
+            shift = max(0, low - (MANTISSA - weight.bits) // weight.bits * weight.bits)
+            shifted = words_shifted.setdefault(shift, code.let(f"{word} >> {shift}", "word") if shift else word)
+            low -= shift
+            bits = code.let(f"({shifted} & {mask << low}) | {MAGIC}", "bits")
+            value = f"{bits}.to(tl.float32, bitcast=True) - {float((1 << MANTISSA) + (half << low))}"
+            value += f" - {zero} * {float(1 << low)}" if zero else ""
+            code.line(f"part += ({x} * {2.0**-low}) * ({value})")
+        code.line(f"total += part * {printer.value(instances.at(weight.scale, first))}")
     printer.axes.pop("k", None)
     printer.accumulator = (code.let("tl.sum(total, 1)[:, None]", "sum"), frozenset("y"))
     for write in kernel.epilogue:
@@ -71,6 +100,36 @@ def emit(kernel: ContractionKernel, values: Mapping[str, Dim], sizes: Contractio
     about = "A few columns each; words of packed numbers are multiplied with the row and summed."
     programs = ceildiv(known_columns, block.columns)
     return closed(printer, kernel, about, constants, programs, values, known_columns, block.warps)
+
+
+def _word(printer: ScalarPrinter, weight: _Weight, sizes: ContractionKernel, words: str) -> str:
+    """Loads the words of a step, with the highest bit of each number as it was before packing.
+
+    Triton's compiler would give a thread four words, if it knew that addresses are aligned, and then move sums between threads
+    for each element of the row. It does not look into a program's second number, which is 0."""
+    row = 4 * product([v.extent for v in sizes.depth[:2]])
+    if coefficient(_weight(sizes.rhs).load.offset, sizes.column) != row:
+        raise CompileError("internal: the words of a column are not contiguous")
+    pointer = (
+        f"b{weight.load.buffer}.to(tl.pointer_type(tl.int32), bitcast=True) + (y * {words} + k + tl.program_id(1))"
+    )
+    mask = " & ".join(axis.mask for axis in printer.axes.values() if axis.mask)
+    text = f"tl.load({pointer}, mask={mask}, other=0)" if mask else f"tl.load({pointer})"
+    flipped = sum(1 << at for at in range(weight.bits - 1, 32, weight.bits))
+    return printer.code.let(f"{text} ^ {flipped - (1 << 32)}", "word")
+
+
+def _row(printer: ScalarPrinter, node: Scalar, kernel: ContractionKernel, sizes: ContractionKernel) -> str:
+    """The row's element of each word: blocks are contiguous, so that the word's number alone gives its index."""
+    with printer.scope():
+        moving, other = kernel.depth[:2] if sizes.depth[1].extent == 1 else kernel.depth[1::-1]
+        printer.put(other, "0", NONE)
+        printer.put(moving, "k", frozenset("k"))
+        return printer.value(node)
+
+
+def _counts(sizes: ContractionKernel) -> list[int]:
+    return [v.extent for v in sizes.depth[2:] if isinstance(v.extent, int)]
 
 
 def _is_whole(size: Dim, block: int) -> bool:

@@ -1,4 +1,4 @@
-"""What goes wrong on a GPU is one clear error each, and the process goes on; on the simulated GPU."""
+"""Wrong uses and failures of a GPU are one clear error each, and the process goes on; on the simulated GPU."""
 
 from __future__ import annotations
 

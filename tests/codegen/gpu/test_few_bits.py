@@ -37,6 +37,9 @@ SWEEP = int(os.environ.get("BURN_SWEEP", "0"))
 UNITS = {"float32": 2.0**-21, "float16": 1.1 * 2.0**-10, "bfloat16": 1.1 * 2.0**-7}
 """Rounding relative to the sum of absolute values: in half precision the weight and the result are rounded."""
 
+SUBNORMAL = 2.0**-25
+"""Rounding of a weight or a result below the least normal float16."""
+
 SUBTRACTED = 2.0**-23
 """Rounding of a number minus its zero point, relative to the largest number."""
 
@@ -67,8 +70,9 @@ def test_block_dot(gpu: SimulatedGPU, case: Case) -> None:
     exact = x.astype(np.float64) @ weight.value.T
     largest = np.repeat(np.abs(weight.scale.astype(np.float64)), case.block, 1)[:, : case.depth] * 2**case.bits
     size = np.abs(x.astype(np.float64)) @ (np.abs(weight.value) + SUBTRACTED * largest / UNITS[case.dtype]).T
+    least = SUBNORMAL * (np.abs(x.astype(np.float64)).sum(1, keepdims=True) + 1) if case.dtype == "float16" else 0.0
     assert got.dtype == x.dtype and got.shape == exact.shape
-    assert (np.abs(got.astype(np.float64) - exact) <= UNITS[case.dtype] * size + 1e-30).all()
+    assert (np.abs(got.astype(np.float64) - exact) <= UNITS[case.dtype] * size + least + 1e-30).all()
     if case.block * case.bits % 32 == 0 and case.rows and not case.dynamic:
         (multiplied,) = (s for s in gpu.launched if "*u8" in s.types)
         assert ("tl.dot" in multiplied.text) == (case.rows > 1)
@@ -99,3 +103,22 @@ def test_a_bias_and_rows_of_several_axes(gpu: SimulatedGPU) -> None:
     got = executable(program.finish([("y", y)]), Options(device=device("cuda"), architecture="sm_90"))(x)
     np.testing.assert_allclose(got[0, 0], np.maximum(x[0, 0] @ weight.value.T, 0), rtol=1e-4, atol=1e-5)
     assert len(gpu.launched) == 1
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_half_precision(gpu: SimulatedGPU, dtype: str) -> None:
+    """A float32 program with half precision multiplies several rows by `tl.dot` in that type."""
+    case = Case(8, 64, 24)
+    random = np.random.default_rng(3)
+    weight = Weight(random, case)
+    x = random.standard_normal((8, 64)).astype("float32")
+    options = Options(device=device("cuda"), architecture="sm_90", precision=dtype)
+    got = executable(program_of(case, weight), options)(x)
+    size = (
+        np.abs(x.astype(np.float64)) @ np.abs(weight.value).T
+        + np.abs(x).sum(1, keepdims=True) * np.abs(weight.scale).max()
+    )
+    assert got.dtype == np.float32
+    assert (np.abs(got - x @ weight.value.T) <= 6 * UNITS[dtype] * size).all()
+    (multiplied,) = (s for s in gpu.launched if "*u8" in s.types)
+    assert {"float16": "*fp16", "bfloat16": "*bf16"}[dtype] in multiplied.types and "tl.dot" in multiplied.text

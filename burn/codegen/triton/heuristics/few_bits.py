@@ -12,6 +12,10 @@ MOST = 16
 """Numbers of a word of 32 bits, at most: of 2 bits."""
 
 
+MANY = 4096
+"""Columns from which on programs of eight columns keep all processors busy."""
+
+
 @dataclass(frozen=True)
 class Block:
     """Columns of a program, words of a step along the depth, and warps."""
@@ -41,5 +45,6 @@ def inner_loops(kernel: ContractionKernel) -> tuple[LoopVar, ...]:
 
 def block_of(kernel: ContractionKernel) -> Block:
     """A thread has a word of each column, so that it loads an element of the row once for all of them."""
-    words = product([v.extent for v in kernel.depth[:2]])
-    return Block(4, 256 if not isinstance(words, int) or words >= 256 else 128, 4)
+    words, columns = product([v.extent for v in kernel.depth[:2]]), kernel.column.extent
+    many = isinstance(columns, int) and columns >= MANY
+    return Block(8 if many else 4, 256 if not isinstance(words, int) or words >= 256 else 128, 4)
