@@ -52,6 +52,7 @@ def scaled(kinds: str) -> CustomOp:
 AXES = ((0, None), (1, 0), (None, 0))
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("kinds", ["c", "f", "p", "cf", "cr", "cb", "fb", "cfr"])
 @pytest.mark.parametrize("axes", AXES)
 def test_mapped(kinds: str, axes: tuple[int | None, int | None]) -> None:

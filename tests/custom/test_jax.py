@@ -14,6 +14,9 @@ from tests.custom.table import GAIN, X, expected, made
 jax = pytest.importorskip("jax")
 
 
+KINDS = ["C source", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("burn functions", "Python callable"))]
+
+
 def mixed() -> Any:
     """Two results, and an operand of integers."""
     op = burn.custom_op(
@@ -24,7 +27,7 @@ def mixed() -> Any:
     return op
 
 
-@pytest.mark.parametrize("kind", ["burn functions", "C source", "Python callable"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_in_jax_itself(kind: str) -> None:
     f = made(kind).jax()
     np.testing.assert_allclose(f(X, gain=GAIN), expected(X), rtol=1e-6)
@@ -51,7 +54,7 @@ def test_several_results_and_integers() -> None:
     np.testing.assert_array_equal(rows, 3 * x[i][:, None])
 
 
-@pytest.mark.parametrize("kind", ["burn functions", "C source", "Python callable"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_imported(kind: str) -> None:
     """The op is one op of burn's program, with its derivative."""
     op = made(kind)
@@ -84,7 +87,9 @@ def test_a_program_for_jax() -> None:
     np.testing.assert_allclose(burn.jit(again)(X), 2 * expected(X + 1), rtol=1e-6)
 
 
-@pytest.mark.parametrize("suffix", [".mlir", ".stablehlo", ".jax"])
+@pytest.mark.parametrize(
+    "suffix", [".mlir", *(pytest.param(s, marks=pytest.mark.slow) for s in (".stablehlo", ".jax"))]
+)
 def test_files_of_stablehlo(suffix: str, tmp_path: Path) -> None:
     native, functions = made("C source"), made("burn functions")
     with pytest.raises(

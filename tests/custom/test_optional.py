@@ -63,7 +63,7 @@ def given(has_bias: bool, has_scale: bool) -> list[Any]:
     return [X, BIAS if has_bias else None, SCALE if has_scale else None]
 
 
-@pytest.mark.parametrize("kind", ["c", "c++", "functions", "python"])
+@pytest.mark.parametrize("kind", ["c", "functions", "python", pytest.param("c++", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("case", CASES)
 def test_calls_and_gradients(kind: str, case: tuple[bool, bool]) -> None:
     op, operands = affine(kind), given(*case)
@@ -115,7 +115,7 @@ def test_a_command(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="PyTorch is not installed")
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", [CASES[1], *(pytest.param(c, marks=pytest.mark.slow) for c in (CASES[0], *CASES[2:]))])
 def test_torch(case: tuple[bool, bool]) -> None:
     import torch
 

@@ -27,6 +27,10 @@ NEEDED = {"`torch.compile`": "torch", "JAX": "jax"}
 """Packages that columns need."""
 
 
+COSTLY = ("`torch.compile`", "JAX", "`burn-compile`", "WebAssembly", "Cortex-M")
+QUICK = {cell for cell in ERRORS if cell[1] in ("`burn-compile`", "WebAssembly", "Cortex-M")}
+
+
 def _skip(kind: str, column: str = "") -> None:
     if column in ("WebAssembly", "Cortex-M"):
         pytest.importorskip("ziglang")
@@ -37,10 +41,10 @@ def _skip(kind: str, column: str = "") -> None:
 
 
 def _cells() -> list[Any]:
-    """All cells; slow ones are marked: ziglang compiles the C++ library at its first use, which takes minutes."""
-    slow = {("C++ source", "`burn-compile`"), ("C++ source", "WebAssembly")}
+    """All cells. Those that compile or import much are marked as slow, except for one kind."""
     pairs = [(kind, column) for kind in KINDS for column in COLUMNS]
-    return [pytest.param(*pair, marks=[pytest.mark.slow] if pair in slow else []) for pair in pairs]
+    slow = {(kind, column) for kind, column in pairs if column in COSTLY and kind != "C source"}
+    return [pytest.param(*pair, marks=[pytest.mark.slow] if pair in slow - QUICK else []) for pair in pairs]
 
 
 @pytest.mark.parametrize(("kind", "column"), _cells())
@@ -61,7 +65,10 @@ def test_the_guide_has_the_table() -> None:
 
 
 @pytest.mark.skipif(not HAS_TRITON, reason="Triton is not installed")
-@pytest.mark.parametrize("kind", list(KINDS))
+@pytest.mark.parametrize(
+    "kind",
+    [pytest.param(kind, marks=[] if kind in ("Triton kernel", "C source") else pytest.mark.slow) for kind in KINDS],
+)
 def test_the_column_of_gpus(kind: str, gpu: Any) -> None:
     """On the simulated GPU. tests/gpu runs the same on a real one."""
     assert recorded(on_gpu(kind)) == (kind in ON_GPU)

@@ -98,15 +98,17 @@ def test_a_training(target: str, tmp_path: Path) -> None:
     if machine and shutil.which(machine[0]) is None:
         pytest.skip(f"{machine[0]} is not here")
     burn.manual_seed(0)
-    case = CASES["classifier"]
+    case = CASES["convolutional"]  # Adam would amplify rounding where gradients are zero
     found = training.of(case.make(), case.inputs)
+    for name in ("there", "here"):
+        (tmp_path / name).mkdir()
     there, here = (
         trainers.build("exe", found, tmp_path / name / "train", Options(platforms.find(platform), name="net"))[0]
         for name, platform in (("there", target), ("here", "host"))
     )
     rng = np.random.default_rng(0)
     rows = tmp_path / "rows.npz"
-    np.savez(rows, x=rng.standard_normal((50, 8)).astype(np.float32), y=rng.integers(0, 3, 50))
+    np.savez(rows, x=rng.standard_normal((50, 1, 8, 8)).astype(np.float32), y=rng.integers(0, 3, 50))
     quiet = os.environ | {"WINEPREFIX": str(tmp_path / "wine"), "WINEDEBUG": "-all"}
 
     def train(command: list[Any], name: str, *words: str | Path) -> checkpoints.Saved:
