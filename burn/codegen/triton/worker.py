@@ -16,8 +16,6 @@ import pickle
 import select
 import shutil
 import struct
-import sys
-import tempfile
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -94,14 +92,19 @@ def _prepare(folder: str) -> None:
 
 def read(file: BinaryIO) -> Any:
     """A message. Raises EOFError at the end of the file."""
-    head = file.read(LENGTH.size)
-    if len(head) < LENGTH.size:
-        raise EOFError
-    (length,) = LENGTH.unpack(head)
-    body = file.read(length)
-    if len(body) < length:
-        raise EOFError
-    return pickle.loads(body)
+    (length,) = LENGTH.unpack(_bytes(file, LENGTH.size))
+    return pickle.loads(_bytes(file, length))
+
+
+def _bytes(file: BinaryIO, count: int) -> bytes:
+    """A pipe without a buffer gives what it holds, which may be less. Raises EOFError at its end."""
+    found = bytearray()
+    while len(found) < count:
+        piece = file.read(count - len(found))
+        if not piece:
+            raise EOFError
+        found += piece
+    return bytes(found)
 
 
 def write(file: BinaryIO, message: Any) -> None:
@@ -111,12 +114,12 @@ def write(file: BinaryIO, message: Any) -> None:
     file.flush()
 
 
-def main() -> None:
-    """Runs until the input ends."""
+def main(folder: str) -> None:
+    """Runs until the input ends. folder: for Triton's files; it is removed at the end."""
     messages = os.fdopen(0, "rb", buffering=0, closefd=False)
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # for anything that prints
-    with tempfile.TemporaryDirectory(prefix="burn-triton-") as folder:
+    try:
         problem = ""
         try:
             _prepare(folder)
@@ -130,7 +133,5 @@ def main() -> None:
             write(answers, problem or tried(source, machine))
             for entry in Path(folder).iterdir():
                 shutil.rmtree(entry, ignore_errors=True)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)

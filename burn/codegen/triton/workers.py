@@ -9,8 +9,10 @@ from __future__ import annotations
 import atexit
 import os
 import queue
+import shutil
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
@@ -27,8 +29,14 @@ _ATTEMPTS = 2
 
 class _Worker:
     def __init__(self) -> None:
-        code = f"import sys; sys.path[:] = {sys.path!r}; from burn.codegen.triton.worker import main; main()"
-        self.process = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.folder = tempfile.mkdtemp(prefix="burn-triton-")  # both sides remove it, as either may be killed
+        load = f"import sys; sys.path[:] = {sys.path!r}; from burn.codegen.triton.worker import main"
+        command = [sys.executable, "-c", f"{load}; main({self.folder!r})"]
+        try:
+            self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        except OSError:
+            shutil.rmtree(self.folder, ignore_errors=True)
+            raise
 
     @property
     def is_alive(self) -> bool:
@@ -44,6 +52,7 @@ class _Worker:
     def stop(self) -> None:
         self.process.kill()
         self.process.wait()
+        shutil.rmtree(self.folder, ignore_errors=True)
         for file in (self.process.stdin, self.process.stdout):
             if file is not None:
                 with suppress(OSError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -133,6 +134,13 @@ def test_a_process_that_ends_is_replaced() -> None:
     assert not isinstance(made, str)
 
 
+def test_a_source_longer_than_a_pipe() -> None:
+    source = all_printed(CASES[:1], "sm_90")[0]
+    long = replace(source, text=source.text + "\n# " + "x" * 500_000 + "\n")
+    (made,) = workers.compiled([long], MACHINES["sm_90"])
+    assert not isinstance(made, str)
+
+
 def test_processes_that_cannot_start(monkeypatch: pytest.MonkeyPatch) -> None:
     source = all_printed(CASES[:1], "sm_90")[0]
     workers.stop()
@@ -143,3 +151,20 @@ def test_processes_that_cannot_start(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", "/bin/true")
     with pytest.raises(CompileError, match="a process that compiles kernels failed"):
         workers.compiled([source], MACHINES["sm_90"])
+
+
+def test_no_folder_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither by a process that is stopped, nor by one whose input ends."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    workers.stop()
+    source = all_printed(CASES[:1], "sm_90")[0]
+    workers.compiled([source], MACHINES["sm_90"])
+    (idle,) = workers._pool.idle
+    assert Path(idle.folder).parent == tmp_path and Path(idle.folder).exists()
+    workers.stop()
+    assert not list(tmp_path.glob("burn-triton-*"))
+    ended = workers._Worker()
+    assert ended.process.stdin is not None
+    ended.process.stdin.close()
+    assert ended.process.wait(timeout=60) == 0
+    assert not Path(ended.folder).exists()
