@@ -29,7 +29,7 @@ _ATTEMPTS = 2
 
 class _Worker:
     def __init__(self) -> None:
-        self.folder = tempfile.mkdtemp(prefix="burn-triton-")  # both sides remove it, as either may be killed
+        self.folder = tempfile.mkdtemp(prefix="burn-triton-")  # either process removes it, as the other may be killed
         load = f"import sys; sys.path[:] = {sys.path!r}; from burn.codegen.triton.worker import main"
         command = [sys.executable, "-c", f"{load}; main({self.folder!r})"]
         try:
