@@ -215,7 +215,10 @@ _FROM_MLIR: dict[ir.Type, TensorType] = {}
 def type_of(value: Value) -> TensorType:
     """The type of a value, built or recorded."""
     type_ = value.type
-    return type_ if isinstance(type_, TensorType) else TensorType.from_mlir(type_)
+    if type_.__class__ is TensorType:
+        return type_
+    known = _FROM_MLIR.get(type_)  # without a call: passes read each value's type many times
+    return TensorType.from_mlir(type_) if known is None else known
 
 
 def broadcast_shapes(*shapes: tuple[Dim, ...]) -> tuple[Dim, ...]:
