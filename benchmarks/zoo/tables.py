@@ -6,12 +6,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from zoo.pages import kernel_cells, markdown, mean, rows_of, written_by
+from zoo.pages import kernel_cells, markdown, mean, rows_of, short, written_by
 from zoo.settings import THROUGH
+
+WRONG = 0.05
+"""The difference from eager, over the largest number, above which a result is wrong. In half precision others differ by up to
+0.005."""
 
 
 def ratio(row: Mapping[str, Any]) -> float | None:
-    """torch.compile's best time over burn's; eager's if it failed."""
+    """torch.compile's best time over burn's; eager's if it failed. None for a model that is not timed, or wrong."""
+    if row.get("differs", 0) > WRONG:
+        return None
     seconds = dict(row.get("seconds", {}))
     own, eager = seconds.pop("burn", None), seconds.pop("eager", None)
     best = min(seconds.values(), default=eager)
@@ -25,6 +31,8 @@ def table(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     names = ["model", "burn ms", *(f"{mode} ms" for mode in modes), "ratio"]
     more = [key for key in TIMES if any(key in row for row in rows)]
     names += [f"{TIMES[key]}, burn / {mode}" for key in more for mode in modes if mode != "eager"]
+    have_errors = any("differs" in row for row in rows)
+    names += ["differs from eager"] if have_errors else []
     have_profiles = any("roofline" in row for row in rows)
     names += ["of the roofline", "worst kernel"] if have_profiles else []
 
@@ -33,9 +41,10 @@ def table(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         times = [f"{1e3 * row['seconds'][m]:.3f}" if m in row["seconds"] else "" for m in ("burn", *modes)]
         pairs = [_pair(row.get(key, {}), mode) for key in more for mode in modes if mode != "eager"]
         first = [f"{row['list']} {row['name']}", *times, "" if found is None else f"{found:.2f}", *pairs]
+        first += [f"{row['differs']:.0e}" if "differs" in row else ""] if have_errors else []
         return [*first, *(kernel_cells(row) if have_profiles else [])]
 
-    timed = [row for row in rows if "burn" in row.get("seconds", {})]
+    timed = [row for row in rows if "burn" in row.get("seconds", {}) and row.get("differs", 0) <= WRONG]
     return markdown(names, map(cells, sorted(timed, key=lambda row: ratio(row) or 0)))
 
 
@@ -58,7 +67,8 @@ def write(results: Path, output: Path) -> None:
         "# Models drawn from packages' lists, on a GPU",
         f"{written_by('gpu_zoo.py')}: {', '.join(devices)}. PyTorch "
         f"{', '.join(versions)}. Random weights. Ratio: the best time of torch.compile over burn's (eager's if "
-        "torch.compile failed). The script says how names are drawn and how the roofline is counted.",
+        "torch.compile failed). The difference from eager is the largest one over the largest number. The script says how "
+        "names are drawn and how the roofline is counted.",
     ]
     names = ("training", "batch", "dtype", "through")
     for key in dict.fromkeys(tuple(row[name] for name in names) for row in rows):
@@ -81,5 +91,8 @@ def write(results: Path, output: Path) -> None:
 
 
 def reason(row: Mapping[str, Any]) -> str:
-    text = next((str(v) for k, v in row.items() if k in ("failed", "burn failed")), "not timed")
-    return " ".join(text.split())[:200]
+    if row.get("differs", 0) > WRONG:
+        return f"wrong: differs from eager by {row['differs']:.2g} of the largest number"
+    if "failed" in row:
+        return short(row["failed"])  # a traceback
+    return " ".join(row.get("burn failed", "not timed").split())[:200]
