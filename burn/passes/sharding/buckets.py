@@ -117,24 +117,16 @@ def _write(bucket: _Bucket, program: Program) -> None:
 
 def awaited(program: Program) -> None:
     """Each result of a collective is awaited before its first use. Its operand stays until then."""
-    sent = [operation.opview for operation in program.block.operations if isinstance(operation.opview, COLLECTIVES)]
-    for number, view in enumerate(sent):
-        for operand, result in zip(view.operation.operands, view.operation.results, strict=True):
-            at = _user(program, result)
-            if at == program.terminator and _bytes(result) <= FEW and number + 1 < len(sent):
-                at = sent[number + 1].operation  # it has long arrived, and the host may read it from there on
-            with view.operation.location, ir.InsertionPoint(at):
+    operations = list(program.block.operations)
+    first, end = _first_uses(operations), len(operations) - 1
+    sent = [i for i, operation in enumerate(operations) if isinstance(operation.opview, COLLECTIVES)]
+    for number, i in enumerate(sent):
+        op = operations[i].opview
+        for operand, result in zip(op.operation.operands, op.operation.results, strict=True):
+            at = first.get(result, end)
+            if at == end and _bytes(result) <= FEW and number + 1 < len(sent):
+                at = sent[number + 1]  # it has long arrived, and the host may read it from there on
+            with op.operation.location, ir.InsertionPoint(operations[at].operation):
                 made = ops.collective_wait(result, [operand])
             for use in [use for use in result.uses if use.owner.operation != made.owner.operation]:
                 use.owner.operation.operands[use.operand_number] = made
-
-
-def _user(program: Program, value: ir.Value) -> ir.Operation:
-    """The first op of the program's block that reads a value, or in which it is read; the terminator if none does."""
-    owners = []
-    for use in value.uses:
-        operation = use.owner.operation
-        while operation.block != program.block:
-            operation = operation.parent.operation
-        owners.append(operation)
-    return next((o.operation for o in program.block.operations if o.operation in owners), program.terminator)

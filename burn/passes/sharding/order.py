@@ -44,17 +44,19 @@ def hoisted(program: Program) -> None:
             if last is not None and isinstance(last.owner, ir.OpView):
                 op.operation.move_after(last.owner.operation)
                 position[op.operation.results[0]] = position[last] + 1e-6
+    block = program.block
     behind: set[ir.Value] = {v for op in views if isinstance(op, COLLECTIVES) for v in op.operation.results}
     for op in views:
         if _moves(op) and any(v in behind for v in op.operation.operands):
             behind.add(op.operation.results[0])
+    end = program.terminator  # counting through the block finds it
     for op in reversed(views):
         if not _moves(op):
             continue
         (result,) = op.operation.results
         if result in behind and used_once(result) and _only_reads(op, behind):
             user = next(iter(result.uses)).owner.operation
-            if user.block == program.block and user != program.terminator:  # the host may read an output early
+            if user.block == block and user != end:  # the host may read an output early
                 op.operation.move_before(user)
 
 
@@ -93,9 +95,9 @@ def updates_last(program: Program) -> None:
         waits.update(dict.fromkeys(op.operation.results, key))
         if i > last:
             rows.append((key, i, op.operation))
-    rows = _with_users(rows)
+    rows, end = _with_users(rows), program.terminator
     for _, _, operation in sorted(rows, key=lambda row: row[:2]):
-        operation.move_before(program.terminator)
+        operation.move_before(end)
 
 
 def _with_users(rows: list[_Row]) -> list[_Row]:
