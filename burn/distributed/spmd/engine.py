@@ -114,8 +114,7 @@ class Spmd:
 
 
 class Compiled:
-    """See `burn.distributed.engine.Runnable`. It is compiled for the device at the first run. Before, its collectives can be
-    counted for a mesh that is not there."""
+    """See `burn.distributed.engine.Runnable`. Its collectives can be counted for a mesh that is not there."""
 
     def __init__(
         self,
@@ -149,12 +148,17 @@ class Compiled:
         if self._executable is None:
             from burn.caching import executable
 
-            where = self._engine.device(self._mesh)
-            self._executable = executable(self._divided.program, Options(device=where))
-            self._communicator = communicators.of(where)
+            self._executable = executable(self._divided.program, Options(device=self._engine.device(self._mesh)))
+        return self._executable
+
+    def _connected(self) -> Executable:
+        """The program, with a communicator for its collectives. Every process calls it."""
+        found = self.executable
+        if self._communicator is None:
+            self._communicator = communicators.of(self._engine.device(self._mesh))
             if self._communicator is not None:
                 self._communicator.connect(self._divided.groups)
-        return self._executable
+        return found
 
     def communication(self) -> Communication:
         counted = sum(
@@ -162,15 +166,16 @@ class Compiled:
             * numpy_dtype(port.dtype).itemsize
             for port in self._inputs
         )
-        executable = self._executable
-        flops = 0.0 if executable is None else sum(_number(kernel.flops) for kernel in executable.artefact.kernels)
-        temporaries = 0 if executable is None else executable.arena_bytes
+        artefact = self.executable.artefact
+        flops = sum(_number(kernel.flops) for kernel in artefact.kernels)
+        sizes = [int(_number(size)) for size in artefact.buffers]
+        temporaries = _native.plan(artefact.live_ranges, sizes)[1] if sizes else 0
         return Communication(self._mesh.sizes, self._divided.collectives, counted, temporaries, flops)
 
     # ---- runs ----------------------------------------------------------------------------------------------------------------
     def __call__(self, inputs: Sequence[Elements]) -> list[Elements]:
         self._engine.check(self._mesh)
-        executable = self.executable
+        executable = self._connected()
         arrays = [held.array for held in inputs]
         own = processes.current()
         if own is None:
