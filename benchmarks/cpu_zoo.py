@@ -132,7 +132,8 @@ def timed(entry: Entry, args: argparse.Namespace) -> list[Row]:
                 row["differs"] = max(row["differs"], 0.0 if math.isnan(found.difference) else found.difference)
             else:
                 row["failed"][found.peer] = found.error or found.absent
-        rows.append(row | (worst_kernel(subject, threads) if "burn" in row["seconds"] else {}))
+        has_roofline = "burn" in row["seconds"] and not args.int8  # rates are those of float32
+        rows.append(row | (worst_kernel(subject, threads) if has_roofline else {}))
     return rows
 
 
