@@ -54,7 +54,8 @@ def test_collectives() -> None:
 def test_report() -> None:
     told = Communication(SIZES, tuple(collectives(TEXT, SIZES)), 100, 200, 3e9)
     assert told.bytes == {
-        "all-reduce": 72 + 6, "all-gather": 32 + 5 * 128, "reduce-scatter": 32, "all-to-all": 8, "collective-permute": 12
+        "all-reduce": 72 + 6, "all-gather": 32 + 5 * 128, "reduce-scatter": 32, "all-to-all": 8, "collective-permute": 12,
+        "collective-broadcast": 0,
     }  # fmt: skip
     assert told.along("data") == 126 + 6 * 1 + 5 * 64 + 4
     assert told.sent == 126 + 6 + 24 + 24 + 5 * 64 + 12 + 4

@@ -68,3 +68,46 @@ def test_a_mesh_needs_a_process_for_each_device() -> None:
     )
     with pytest.raises(burn.TypeMismatch, match="data=2 takes 2 processes, there are 1"):
         step(np.ones((4, 4), np.float32))
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (("--devices", "2", "--processes", "2"), "--devices has a process for each GPU"),
+        (("--devices", "2", "--engine", "xla"), "--devices has a process for each GPU"),
+        (("--engine", "burn"), "--engine go with --processes, --devices or --hosts"),
+    ],
+)
+def test_options_that_exclude_each_other(options: tuple[str, ...], text: str) -> None:
+    from click.testing import CliRunner
+
+    from burn.cli.train import main
+
+    found = CliRunner().invoke(main, ["experiment.py:Name", *options])
+    assert found.exit_code == 2 and text in found.output
+
+
+def test_engines_and_local_ranks(monkeypatch: pytest.MonkeyPatch) -> None:
+    from burn.distributed import processes
+
+    for name in ("BURN_ENGINE", *processes.LOCAL):
+        monkeypatch.delenv(name, raising=False)
+    assert processes.engine() in ("burn", "xla") and processes.local_rank() == 0
+    monkeypatch.setenv("BURN_ENGINE", "burn")
+    assert processes.engine() == "burn" and processes.chosen_engine("xla") == "xla"
+    monkeypatch.setenv("BURN_ENGINE", "gloo")
+    with pytest.raises(burn.errors.DistributedError, match="there is no engine 'gloo'"):
+        processes.engine()
+    monkeypatch.setenv("LOCAL_RANK", "3")
+    assert processes.local_rank() == 3
+    monkeypatch.setenv("BURN_LOCAL_RANK", "x")
+    with pytest.raises(burn.errors.DistributedError, match="BURN_LOCAL_RANK is 'x', not a number"):
+        processes.local_rank()
+
+
+def test_devices_of_a_mesh() -> None:
+    with pytest.raises(burn.TypeMismatch, match="chooses its devices itself"):
+        burn.Mesh({"data": 2}, engine="xla", device="cuda")
+    assert burn.Mesh({"data": 2}).on("cuda").device == "cuda" and "device='cuda'" in repr(
+        burn.Mesh({"data": 2}).on("cuda")
+    )
