@@ -43,6 +43,8 @@ def _torch_name(name: str) -> str:
 def bound(op: CustomOp) -> Any:
     """torch's op for a custom op, made at the first call. It runs the op's newest version. Raises TypeMismatch for an attribute
     whose type is not known: one without default and annotation."""
+    from burn.custom.op import find
+
     version = op.version
     name = _torch_name(op.name)
     schema = _schema(op)
@@ -56,16 +58,16 @@ def bound(op: CustomOp) -> Any:
         return [x for a in args for x in (a if isinstance(a, (list, tuple)) else [a])]
 
     def run(*args: Any, **settings: Any) -> Any:
-        made = op(*(None if x is None else _given(x) for x in flat(args)), **settings)
+        made = find(op.name)(*(None if x is None else _given(x) for x in flat(args)), **settings)
         tensors = [_taken(t) for t in (made if isinstance(made, tuple) else (made,))]
         return tensors[0] if len(tensors) == 1 else tuple(tensors)
 
     def fake(*args: Any, **settings: Any) -> Any:
-        made = _faked(op, flat(args), settings)
+        made = _faked(find(op.name), flat(args), settings)
         return made[0] if len(made) == 1 else tuple(made)
 
     def derived(cotangents: Any, operands: Any, results: Any, absent: Any, **settings: Any) -> list[torch.Tensor]:
-        return _derived(op, cotangents, operands, results, absent, settings)
+        return _derived(find(op.name), cotangents, operands, results, absent, settings)
 
     forward = torch.library.custom_op(name, run, mutates_args=(), schema=schema)
     forward.register_fake(fake)

@@ -156,6 +156,7 @@ def _torch(op: CustomOp, folder: Path) -> None:
     import torch
 
     bound = op.torch()
+    torch._dynamo.reset()  # it keeps what it compiled for another kind  # pyright: ignore
 
     @torch.compile(backend="burn", fullgraph=True)
     def function(x: Any) -> Any:
