@@ -76,16 +76,19 @@ class Files:
 
 
 def write_model(entry: Entry, args: argparse.Namespace) -> None:
-    """Write the ONNX file and its inputs."""
-    export(entry, args.batch, args.file)
+    """Write the ONNX file and its inputs. The model with float32 weights may be there."""
+    single = args.file.with_name(args.file.name.replace("-int8.", ".")) if args.int8 else args.file
+    if not (args.int8 and single.exists() and single.with_suffix(".npz").exists()):
+        export(entry, args.batch, single)
     if args.int8:
         import onnx
 
         from burn.quantization import quantize_static, save
 
-        with np.load(args.file.with_suffix(".npz")) as file:
+        with np.load(single.with_suffix(".npz")) as file:
             feeds = dict(file)
-        save(quantize_static(onnx.load(args.file), [_drawn(feeds, seed) for seed in range(SAMPLES)]), args.file)
+        np.savez(args.file.with_suffix(".npz"), allow_pickle=False, **feeds)
+        save(quantize_static(onnx.load(single), [_drawn(feeds, seed) for seed in range(SAMPLES)]), args.file)
 
 
 def _drawn(feeds: dict[str, np.ndarray], seed: int) -> dict[str, np.ndarray]:
