@@ -11,6 +11,7 @@ import torch
 
 from zoo.models import made
 from zoo.settings import READY, THROUGH, Setting
+from zoo.tables import WRONG
 
 ROUNDS, CALLS = 5, 8
 
@@ -137,9 +138,17 @@ def inferred(module: Any, inputs: Any, setting: Setting, row: dict[str, Any]) ->
     for mode in setting.modes:
         found |= attempted(row, mode, lambda mode=mode: _compiled_by_torch(eager, mode, given))
     if "burn" in found and "eager" in found:
-        got, want = found["burn"]().float(), found["eager"]().float()
-        row["differs"] = ((got - want).abs().max() / want.abs().max().clamp_min(1e-9)).item()
+        want = found["eager"]()
+        row["differs"] = difference(found["burn"](), want)
+        if row["differs"] > WRONG and setting.through == THROUGH[0]:  # some models are others while they are traced
+            exported = torch.export.export(eager, given).module()
+            row["export differs"] = difference(exported(*given), want) > WRONG
     return found
+
+
+def difference(got: torch.Tensor, want: torch.Tensor) -> float:
+    """The largest difference over the largest number."""
+    return ((got.float() - want.float()).abs().max() / want.float().abs().max().clamp_min(1e-9)).item()
 
 
 def _compiled_by_torch(module: Any, mode: str | None, given: Any, backend: str = "inductor") -> Callable[[], Any]:

@@ -88,7 +88,7 @@ class Schedule:
         self.news: queue.Queue[tuple[Job, str | None]] = queue.Queue()
 
     def rows(self, work: Sequence[tuple[Mapping[str, str], Setting]]) -> Iterator[dict[str, Any]]:
-        """Results as they come. What the time does not suffice for has no row."""
+        """Results as they come. Models that the time does not suffice for have no row."""
         waiting = list(work)
         while True:
             late = time.monotonic() > self.end - LAST

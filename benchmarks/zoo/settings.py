@@ -59,7 +59,7 @@ class Setting:
             raise argparse.ArgumentTypeError(f"'{text}': {error}") from None
 
     def text(self) -> str:
-        """What `parse` reads, without lists and the number of models."""
+        """The text that `parse` reads, without lists and the number of models."""
         words = [str(self.batch), self.dtype, *[TRAINING] * self.training, self.through, *self.modes]
         return ",".join(words)
 
