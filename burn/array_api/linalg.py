@@ -12,6 +12,13 @@ from burn.linalg import inv as _inv
 from burn.tensors import Tensor, constant
 
 
+class EigResult(NamedTuple):
+    """Eigenvalues, and in columns eigenvectors of length 1; both complex."""
+
+    eigenvalues: Tensor
+    eigenvectors: Tensor
+
+
 class EighResult(NamedTuple):
     """Eigenvalues, the least first, and in columns orthonormal eigenvectors."""
 
@@ -63,6 +70,16 @@ def det(x: Tensor, /) -> Tensor:
 def diagonal(x: Tensor, /, *, offset: int = 0) -> Tensor:
     """The diagonals of matrices, as a last axis."""
     return constant(x).diagonal(offset, -2, -1)
+
+
+def eig(x: Tensor, /) -> EigResult:
+    """Eigenvalues and eigenvectors of square matrices, complex ones of real matrices too."""
+    return EigResult(*linalg.eig(x))
+
+
+def eigvals(x: Tensor, /) -> Tensor:
+    """The eigenvalues of square matrices, complex ones of real matrices too."""
+    return linalg.eigvals(x)
 
 
 def eigh(x: Tensor, /) -> EighResult:
@@ -144,7 +161,7 @@ def vector_norm(
 
 
 __all__ = [
-    "cholesky", "cross", "det", "diagonal", "eigh", "eigvalsh", "inv", "matmul", "matrix_norm", "matrix_power",
+    "cholesky", "cross", "det", "diagonal", "eig", "eigh", "eigvals", "eigvalsh", "inv", "matmul", "matrix_norm", "matrix_power",
     "matrix_rank", "matrix_transpose", "outer", "pinv", "qr", "slogdet", "solve", "svd", "svdvals", "tensordot", "trace",
     "vecdot", "vector_norm",
 ]  # fmt: skip

@@ -7,12 +7,13 @@ would rotate the basis within the space counts as constant, as in JAX's svd. Der
 of the values, and of the space as a whole. The same holds for the left vectors of singular values of 0. Two vectors whose
 cotangents are zero are not divided, so that the first components of a matrix of low rank have derivatives. Sources: Giles,
 "Collected matrix derivative results" (2008); Townsend, "Differentiating the singular value decomposition" (2016); Golub and
-Pereyra, "The differentiation of pseudo-inverses" (1973).
+Pereyra, "The differentiation of pseudo-inverses" (1973); Boeddeker et al., "On the computation of complex-valued gradients with
+application to statistically optimum beamforming" (2017).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from burn.dialect import compose
@@ -37,6 +38,29 @@ def eigh_gradient(
         inner = turned if inner is None else inner + turned
     assert inner is not None
     return (vectors @ inner @ vectors.mH,)
+
+
+def eig_gradient(
+    operands: tuple[Tensor],
+    results: tuple[Tensor, Tensor],
+    cotangents: Sequence[Tensor | None],
+    solve: Callable[[Tensor, Tensor], Tensor],
+) -> tuple[Tensor]:
+    """V^-H (diag(l) + (V^H W - V^H V diag(V^H W)) / E^*) V^H for cotangents l of the values and W of the vectors V; its real part
+    for a real matrix. E[i, j] is the difference of values j and i.
+
+    The vectors have length 1 and any phase: of the diagonal of V^H W the real part counts, and a function that depends on the phase
+    has no derivative. A defective matrix has none either: V is singular, and results are huge, infinite or NaN."""
+    (x,), (values, vectors) = operands, results
+    inner = None if cotangents[0] is None else _diagonal(cotangents[0])
+    if cotangents[1] is not None:
+        along = vectors.mH @ cotangents[1]
+        lengths = along.diagonal(0, 1, 2).real.unsqueeze(1)
+        across = (along - (vectors.mH @ vectors) * lengths) * _inverse_gaps(values, cotangents[1]).conj()
+        inner = across if inner is None else inner + across
+    assert inner is not None
+    result = solve(vectors.mH, inner @ vectors.mH)
+    return (result if x.is_complex else result.real,)
 
 
 def svd_gradient(
@@ -93,7 +117,7 @@ def _inverse_gaps(values: Tensor, cotangent: Tensor) -> Tensor:
     differences = values.unsqueeze(1) - values.unsqueeze(2)
     size = values.type.shape[1]
     near = values.abs().norm(float("inf"), 1, keepdims=True).unsqueeze(2) * EPSILON[values.dtype]
-    equal = differences.abs() <= near * made(compose.dim_value(size, values.dtype))
+    equal = differences.abs() <= near * made(compose.dim_value(size, near.dtype))
     zero = eye(size, dtype="bool") | (unused.unsqueeze(1) & unused.unsqueeze(2)) | equal
     return zero.where(0.0, zero.where(1.0, differences).reciprocal())
 

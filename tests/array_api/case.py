@@ -200,9 +200,7 @@ DEFAULTS = frozenset(
 NOT_TRACED = frozenset({"repeat", "from_dlpack", "asarray", "result_type", "finfo", "iinfo"})
 """Functions that need the elements of their arguments, or give no tensors."""
 
-UNSUPPORTED: dict[str, str] = dict.fromkeys(
-    ("linalg.eig", "linalg.eigvals"), "no eigenvalues of matrices that are not symmetric"
-)
+UNSUPPORTED: dict[str, str] = {}
 """Functions that burn does not have, with the reason."""
 
 

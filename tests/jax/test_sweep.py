@@ -37,7 +37,7 @@ def test_functions(start: int, x64: bool) -> None:
 
 FAILURES = ("wrong", "error", "refused")
 ABSENT = "burn.linalg does not have this decomposition"
-"""The reason why eig and schur are refused."""
+"""The reason why schur is refused."""
 
 
 @pytest.mark.parametrize(("order", "seed"), [(order, seed) for order in (1, 2) for seed in CHOSEN[order]])

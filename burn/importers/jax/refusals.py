@@ -22,7 +22,7 @@ REASONS: dict[str, str] = {
         _DEVICES,
     ),
     **dict.fromkeys(("get", "swap", "addupdate", "run_state", "new_ref", "freeze", "empty_ref"), _REF),
-    **dict.fromkeys(("eig", "schur"), _LAPACK),
+    "schur": _LAPACK,
     "rng_uniform": "its numbers are not reproducible: draw with jax.random",
     "custom_partitioning": _DEVICES,
     "call_exported": "burn.load reads jax.export's artefacts",

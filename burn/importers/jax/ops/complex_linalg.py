@@ -1,5 +1,5 @@
 """Decompositions of complex matrices, as functions of JAX's arrays: substitution row by row, and unitary transformations to real
-matrices, whose decompositions are burn's."""
+matrices, whose decompositions are burn's. Eigenvalues of general matrices are burn's."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from jax import lax
 from jax import numpy as jnp
 from jax._src.lax import linalg as jax_linalg
 
+from burn.dialect import ops
 from burn.dialect.complexes.pair import Complex
+from burn.dialect.deferred import Value
+from burn.dialect.dims import product
 from burn.dialect.types import type_of
 from burn.importers.jax.complexes import as_it_is, complex_primitive
 from burn.importers.jax.equation import Equation
@@ -19,6 +22,8 @@ from burn.importers.jax.ops.empty import empty
 from burn.importers.jax.ops.householder import from_left, from_right, reflector
 from burn.importers.jax.ops.linalg import unit_diagonal
 from burn.importers.lax.scalars import is_empty
+from burn.tensors import schur
+from burn.tensors.base import made
 
 for _name in (
     *("cholesky_update", "geqp3", "geqrf", "hessenberg", "householder_product", "lu", "ormqr", "symmetric_product"),
@@ -140,6 +145,31 @@ def eigh(eqn: Equation, x: Any, *, lower: bool, sort_eigenvalues: bool, subset_b
         return q @ vectors.astype(x.dtype), values
 
     return eqn.expand(function, x)
+
+
+@complex_primitive("eig")
+def eig(
+    eqn: Equation,
+    x: Value | Complex,
+    *,
+    compute_left_eigenvectors: bool,
+    compute_right_eigenvectors: bool,
+    **params: Any,
+) -> Any:
+    """Eigenvalues, and in columns left and right eigenvectors of length 1, of real or complex matrices."""
+    found = empty(eqn)
+    if found is not None:
+        return found
+    given = made(ops.complex(x.real, x.imag) if isinstance(x, Complex) else x)
+    *batch, n, _ = given.type.shape
+    matrices = given.reshape(product(batch), n, n)
+    if not compute_left_eigenvectors and not compute_right_eigenvectors:
+        results = [schur.eigenvalues(matrices).reshape(*batch, n)]
+    else:
+        values, right, *left = schur.eigenvectors(matrices, compute_left_eigenvectors)
+        wanted = [*left, *([right] if compute_right_eigenvectors else [])]
+        results = [values.reshape(*batch, n), *(v.reshape(*batch, n, n) for v in wanted)]
+    return [Complex(t.real.value, t.imag.value) for t in results]
 
 
 @complex_primitive("svd")
