@@ -18,7 +18,7 @@ from burn.dialect.compose import dim_value
 from burn.dialect.dims import Dim, dim_max, dim_min, product
 from burn.dialect.types import CONTINUOUS, PARTS, broadcast_shapes
 from burn.errors import TypeMismatch
-from burn.tensors import Tensor, constant, jacobi, schur, spectral
+from burn.tensors import Tensor, constant, exponential, jacobi, reflectors, schur, spectral
 from burn.tensors.algorithms import algorithm
 from burn.tensors.base import made
 from burn.tensors.concatenation import concat
@@ -108,39 +108,40 @@ def _index(size: Dim, *shape: int) -> Tensor:
 
 
 # ---- triangular factors ------------------------------------------------------------------------------------------------
-@algorithm("batch, n, n")
+@algorithm("batch, m, n")
 def _lu(x: Tensor) -> tuple[Tensor, ...]:
     """Elimination with the largest pivot of each column: both factors in one matrix, the rows' order, and its sign."""
-    batch, n, _ = x.type.shape
-    row = _index(n, 1, -1)
+    batch, m, n = x.type.shape
+    row, columns = _index(m, 1, -1), _index(n, 1, -1)
 
     def eliminate(step: Tensor, going: Tensor, matrix: Tensor, order: Tensor, sign: Tensor) -> tuple:
         candidates = (row >= step).where(_column(matrix, step).abs(), -1.0)
         pivot = candidates.argmax(1, keepdims=True)  # [batch, 1]
         source = (row == step).where(pivot, (row == pivot).where(step, row))  # swaps the two rows
         order = order.gather(1, source)
-        matrix = matrix.gather(1, source.unsqueeze(-1).broadcast_to(batch, n, n))
+        matrix = matrix.gather(1, source.unsqueeze(-1).broadcast_to(batch, m, n))
         sign = (pivot.squeeze(1) == step).where(sign, -sign)
         pivots, column = _row(matrix, step), _column(matrix, step)
         top = pivots.take(step, 1).unsqueeze(1)
         factor = (row > step).where(column / (top == 0).where(1.0, top), 0.0)  # a column of zeros has none
-        right = (row > step).where(pivots, 0.0)
+        right = (columns > step).where(pivots, 0.0)
         matrix = matrix - factor.unsqueeze(2) * right.unsqueeze(1)
         kept = (row > step).where(factor, column).unsqueeze(2)
         return going, (_index(n, 1, 1, -1) == step).where(kept, matrix), order, sign
 
-    order = row.broadcast_to(batch, n)
+    order = row.broadcast_to(batch, m)
     sign = ones(batch, dtype=x.dtype)
-    return loop(eliminate, (x, order, sign), trips=n)
+    return loop(eliminate, (x, order, sign), trips=dim_min(m, n))
 
 
 def lu(x: Any) -> LU:
-    """The factors of square matrices [.., n, n]: permutation [.., n] int64, lower and upper [.., n, n]."""
+    """The factors of matrices [.., m, n]: permutation [.., m] int64, lower [.., m, k] and upper [.., k, n], k = min(m, n)."""
     given = constant(x)
-    packed, order, _ = _lu(_matrices("lu", given, square=True))
-    n = given.type.shape[-1]
-    lower = packed.tril(-1) + eye(n, dtype=packed.dtype)
-    return LU(_back(order, given, n), _back(lower, given, n, n), _back(packed.triu(), given, n, n))
+    packed, order, _ = _lu(_matrices("lu", given))
+    m, n = given.type.shape[-2:]
+    k = dim_min(m, n)
+    lower = packed._cut(2, 0, k).tril(-1) + (_index(m, -1, 1) == _index(k, 1, -1)).astype(packed.dtype)
+    return LU(_back(order, given, m), _back(lower, given, m, k), _back(packed._cut(1, 0, k).triu(), given, k, n))
 
 
 def _determinants(x: Tensor) -> tuple[Tensor]:
@@ -301,43 +302,16 @@ def inv(x: Any) -> Tensor:
 # ---- orthogonal factors ------------------------------------------------------------------------------------------------
 @algorithm("batch, m, n")
 def _qr(x: Tensor) -> tuple[Tensor, ...]:
-    """Householder's reflections, one a column."""
+    """q [batch, m, m] and r [batch, m, n] by Householder's reflectors, one a column."""
     batch, m, n = x.type.shape
-    row = _index(m, 1, -1)
 
     def reflect(step: Tensor, going: Tensor, q: Tensor, r: Tensor) -> tuple:
-        column = (row >= step).where(_column(r, step), 0.0)
-        head = column.take(step, 1).unsqueeze(1)
-        length = column.norm(2, 1, keepdims=True)
-        below = (row > step).where(column, 0.0).norm(2, 1, keepdims=True) + head.imag.abs()
-        head_after = -head.sign() * length if x.is_complex else (head < 0).where(length, -length)
-        if x.is_complex:
-            head_after = (head == 0).where(-length, head_after)
-        vector = (row == step).where(head - head_after, column)
-        square = (
-            (vector * vector.conj()).real.sum(1, keepdims=True)
-            if x.is_complex
-            else vector.square().sum(1, keepdims=True)
-        )
-        # nothing below a real diagonal: nothing to reflect
-        scale = (below == 0).where(0.0, 2.0 / (square == 0).where(1.0, square)).unsqueeze(2)
-        across, down = vector.unsqueeze(1), vector.unsqueeze(2)
-        r = r - scale * down * (down.conj() * r).sum(1, keepdims=True)
-        q = q - scale * (q * across).sum(2, keepdims=True) * across.conj()
-        return going, q, r
+        vector, factor, _ = reflectors.reflector(_column(r, step), step)
+        r = reflectors.from_left(vector, factor.conj(), r)
+        return going, reflectors.from_right(q, vector, factor), r
 
     start = eye(m, dtype=x.dtype).broadcast_to(batch, m, m)
-    q, r = loop(reflect, (start, x), trips=dim_min(m, n))
-    return _with_real_diagonal(q, r) if x.is_complex else (q, r)
-
-
-def _with_real_diagonal(q: Tensor, r: Tensor) -> tuple[Tensor, Tensor]:
-    """Complex factors with the phases of LAPACK's: the diagonal of r is real."""
-    m, k = q.type.shape[1], dim_min(*r.type.shape[1:])
-    head = r.diagonal(0, 1, 2)
-    phase = (head == 0).where(1.0, head.sign() * (head.real < 0).where(-1.0, 1.0).astype(head.real.dtype))
-    phase = concat([phase, ones((q.type.shape[0], m - k), dtype=q.dtype)], 1)
-    return q * phase.unsqueeze(1), r * phase.conj().unsqueeze(2)
+    return loop(reflect, (start, x), trips=dim_min(m, n))
 
 
 def _qr_gradient(
@@ -574,6 +548,34 @@ def matrix_power(x: Any, n: int) -> Tensor:
     return result
 
 
+@algorithm("batch, n, n")
+def _exponential(x: Tensor) -> Tensor:
+    return exponential.exponential(x)
+
+
+def _exponential_gradient(
+    operands: tuple[Tensor], results: tuple[Tensor], cotangents: Sequence[Tensor | None]
+) -> tuple[Tensor]:
+    """The derivative of the adjoint in the cotangent's direction: a block of the exponential of a matrix of twice the size. Source:
+    Mathias, "A chain rule for matrix functions" (1996)."""
+    (x,), (g,) = operands, cotangents
+    assert g is not None
+    n = x.type.shape[1]
+    first = concat([x.mH, g], 2)
+    second = concat([zeros(x.type.shape, dtype=x.dtype), x.mH], 2)
+    return (_exponentials(concat([first, second], 1))._cut(1, 0, n)._cut(2, n, n),)
+
+
+def _exponentials(x: Tensor) -> Tensor:
+    return with_derivative(lambda x: (_exponential(x),), _exponential_gradient, x)[0]
+
+
+def matrix_exp(x: Any) -> Tensor:
+    """The exponentials of square matrices [.., n, n]: 1 + x + x @ x / 2 + x @ x @ x / 6 + .."""
+    given = constant(x)
+    return _back(_exponentials(_matrices("matrix_exp", given, square=True)), given, *given.type.shape[-2:])
+
+
 def multi_dot(matrices: Sequence[Any]) -> Tensor:
     """The matmul of several matrices, from left to right."""
     result, *rest = map(constant, matrices)
@@ -603,7 +605,7 @@ def outer(x: Any, y: Any) -> Tensor:
 
 
 __all__ = [
-    "LU", "QR", "SVD", "Eig", "Eigh", "SLogDet", "cholesky", "cond", "cross", "det", "eig", "eigh", "eigvals", "eigvalsh", "inv", "lstsq", "lu",
-    "matrix_power", "matrix_rank", "matrix_transpose", "multi_dot", "norm", "outer", "pinv", "qr", "slogdet", "solve",
-    "solve_triangular", "svd", "svdvals", "trace",
+    "LU", "QR", "SVD", "Eig", "Eigh", "SLogDet", "cholesky", "cond", "cross", "det", "eig", "eigh", "eigvals", "eigvalsh",
+    "inv", "lstsq", "lu", "matrix_exp", "matrix_power", "matrix_rank", "matrix_transpose", "multi_dot", "norm", "outer", "pinv",
+    "qr", "slogdet", "solve", "solve_triangular", "svd", "svdvals", "trace",
 ]  # fmt: skip

@@ -29,14 +29,14 @@ SHIFTS = 30
 EXCEPTIONAL = 10
 """Double shifts in one block without convergence, after which one takes other values, to leave a cycle."""
 LEAST = {"float32": 1e-22, "float64": 1e-276, "complex64": 1e-22, "complex128": 1e-276}
-"""Next to elements of this size, where the largest is 1, rounding of products is larger than relative: they count as this size."""
+"""Multiplications of smaller elements round by more than their relative precision: for convergence they count as this size."""
 BALANCING = 8
 """Most sweeps of balancing. 2 or 3 are usual."""
 
 
 def eigenvectors(x: Tensor, left: bool = False) -> tuple[Tensor, ...]:
-    """Eigenvalues [batch, n] and eigenvectors [batch, n, n], in columns, of matrices [batch, n, n]; both complex. With `left` also
-    left ones: u.mH @ x = values * u.mH.
+    """Eigenvalues [batch, n] and eigenvectors [batch, n, n], in columns, of matrices [batch, n, n]; both complex. With
+    `left` also left ones u: u.mH @ x is u.mH with its rows multiplied by the values.
 
     A vector has length 1, and its largest element is real. Of a real matrix the eigenvalues are real or pairs of conjugates, and
     the vectors alike. NaN for matrices with infinities or NaNs, and for those without convergence."""
@@ -86,8 +86,7 @@ def _of_real(vectors: Tensor, blocks: _Blocks) -> Tensor:
 # ---- scaling -----------------------------------------------------------------------------------------------------------
 def _prepared(x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Scales d [batch, n], the balanced matrix x[i, j] d[j] / (d[i] size), the largest magnitude size [batch, 1, 1] of x, and
-    True [batch] for matrices of finite numbers. Others are reindexd by zeros."""
-    batch, n, _ = x.type.shape
+    True [batch] for matrices of finite numbers. Others are replaced by zeros."""
     largest = x.abs().norm(float("inf"), (1, 2), keepdims=True)
     sound = largest.isfinite()
     size = (sound & (largest > 0)).where(largest, 1.0)
@@ -187,7 +186,7 @@ def _quasitriangular(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _put(x: Tensor, values: Tensor, rows: Tensor, axis: int) -> Tensor:
-    """x with three rows (axis 1) or columns (axis 2) reindexd."""
+    """x with three rows (axis 1) or columns (axis 2) replaced."""
     shape = (1, 3, 1) if axis == 1 else (1, 1, 3)
     indices = rows.reshape(*shape).broadcast_to(*values.type.shape)
     return x.scatter(axis, indices, values)
