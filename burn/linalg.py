@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from burn.dialect import ops as build
 from burn.dialect.compose import dim_value
 from burn.dialect.dims import Dim, dim_max, dim_min, product
-from burn.dialect.types import CONTINUOUS, PARTS, broadcast_shapes
+from burn.dialect.types import CONTINUOUS, PARTS, WHOLES, broadcast_shapes
 from burn.errors import TypeMismatch
 from burn.tensors import Tensor, constant, exponential, jacobi, reflectors, schur, spectral
 from burn.tensors.algorithms import algorithm
@@ -108,6 +108,11 @@ def _index(size: Dim, *shape: int) -> Tensor:
 
 
 # ---- triangular factors ------------------------------------------------------------------------------------------------
+def _pivot_size(x: Tensor) -> Tensor:
+    """The magnitude by which LAPACK chooses pivots: of complex numbers the sum of both parts' magnitudes."""
+    return x.real.abs() + x.imag.abs() if x.is_complex else x.abs()
+
+
 @algorithm("batch, m, n")
 def _lu(x: Tensor) -> tuple[Tensor, ...]:
     """Elimination with the largest pivot of each column: both factors in one matrix, the rows' order, and its sign."""
@@ -115,7 +120,7 @@ def _lu(x: Tensor) -> tuple[Tensor, ...]:
     row, columns = _index(m, 1, -1), _index(n, 1, -1)
 
     def eliminate(step: Tensor, going: Tensor, matrix: Tensor, order: Tensor, sign: Tensor) -> tuple:
-        candidates = (row >= step).where(_column(matrix, step).abs(), -1.0)
+        candidates = (row >= step).where(_pivot_size(_column(matrix, step)), -1.0)
         pivot = candidates.argmax(1, keepdims=True)  # [batch, 1]
         source = (row == step).where(pivot, (row == pivot).where(step, row))  # swaps the two rows
         order = order.gather(1, source)
@@ -428,17 +433,22 @@ def eig(x: Any) -> Eig:
     Of a real matrix they are real or pairs of conjugates. NaN for a matrix with infinities or NaNs. Meant for up to some hundred
     rows: of 100 they take tenths of a second, of 400 a hundred times as long. Sources: `burn/tensors/schur.py`."""
     given = constant(x)
-    values, vectors = with_derivative(_general, _eig_gradient, _matrices("eig", given, square=True))
+    matrices = _matrices("eig", given, square=True)
     *batch, n, _ = given.type.shape
+    if matrices.type.elements == 0:
+        dtype = WHOLES.get(matrices.dtype, matrices.dtype)
+        return Eig(zeros((*batch, n), dtype=dtype), zeros((*batch, n, n), dtype=dtype))
+    values, vectors = with_derivative(_general, _eig_gradient, matrices)
     return Eig(values.reshape(*batch, n), vectors.reshape(*batch, n, n))
 
 
 def eigvals(x: Any) -> Tensor:
     """The eigenvalues of `eig`."""
     given = constant(x)
-    if registered() is not None:  # the derivative needs the vectors
+    matrices = _matrices("eigvals", given, square=True)
+    if registered() is not None or matrices.type.elements == 0:  # the derivative needs the vectors
         return eig(given).values
-    return _general_values(_matrices("eigvals", given, square=True)).reshape(*given.type.shape[:-1])
+    return _general_values(matrices).reshape(*given.type.shape[:-1])
 
 
 def svd(x: Any, full_matrices: bool = True) -> SVD:
@@ -556,8 +566,9 @@ def _exponential(x: Tensor) -> Tensor:
 def _exponential_gradient(
     operands: tuple[Tensor], results: tuple[Tensor], cotangents: Sequence[Tensor | None]
 ) -> tuple[Tensor]:
-    """The derivative of the adjoint in the cotangent's direction: a block of the exponential of a matrix of twice the size. Source:
-    Mathias, "A chain rule for matrix functions" (1996)."""
+    """The derivative of the adjoint in the cotangent's direction: a block of the exponential of a matrix of twice the size.
+
+    Source: Mathias, "A chain rule for matrix functions" (1996)."""
     (x,), (g,) = operands, cotangents
     assert g is not None
     n = x.type.shape[1]

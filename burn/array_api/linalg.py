@@ -73,12 +73,12 @@ def diagonal(x: Tensor, /, *, offset: int = 0) -> Tensor:
 
 
 def eig(x: Tensor, /) -> EigResult:
-    """Eigenvalues and eigenvectors of square matrices, complex ones of real matrices too."""
+    """Eigenvalues and eigenvectors of square matrices. Both are complex."""
     return EigResult(*linalg.eig(x))
 
 
 def eigvals(x: Tensor, /) -> Tensor:
-    """The eigenvalues of square matrices, complex ones of real matrices too."""
+    """The eigenvalues of square matrices. They are complex."""
     return linalg.eigvals(x)
 
 

@@ -123,8 +123,10 @@ def _balance(size: Tensor) -> Tensor:
 
 # ---- the Schur form ----------------------------------------------------------------------------------------------------
 def _quasitriangular(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """x = basis @ form @ basis.mH: form [batch, n, n] has blocks of one or two rows on its diagonal and zeros below them, basis is
-    unitary. Also True [batch] for matrices whose shifts converged. The largest magnitude of x should be about 1."""
+    """x = basis @ form @ basis.mH, and True [batch] for matrices whose shifts converged.
+
+    form [batch, n, n] has blocks of one or two rows on its diagonal and zeros below them, basis is unitary. The largest magnitude
+    of x should be about 1."""
     batch, n, _ = x.type.shape
     form, basis = _hessenberg(x)
     # A row and a column of zeros behind the last: reflectors then always touch three of each.
@@ -212,8 +214,9 @@ def _length(x: Tensor) -> Tensor:
 
 
 def _reflector(vector: Tensor) -> tuple[Tensor, Tensor]:
-    """u [batch, n] and t [batch] of the reflectors 1 - t u u^H that map vectors to multiples of their first element's axis. t is 0,
-    and nothing is reflected, if the others are 0."""
+    """u [batch, n] and t [batch] of the reflectors 1 - t u u^H that map vectors to multiples of their first element's axis.
+
+    t is 0, and nothing is reflected, if the other elements are 0. Unlike LAPACK's these reflectors are Hermitian."""
     first = _index(vector.type.shape[1]).unsqueeze(0) == 0
     size = vector.abs().norm(float("inf"), 1, keepdims=True)
     vector = vector / (size == 0).where(1.0, size)
@@ -255,12 +258,11 @@ def _hessenberg(x: Tensor) -> tuple[Tensor, Tensor]:
 def _started(
     form: Tensor, low: Tensor, high: Tensor, exceptional: Tensor
 ) -> tuple[Tensor, tuple[Tensor, Tensor, Tensor]]:
-    """The row [batch] from which a double shift of the rows `low` to `high` starts, and the three elements [batch] that its first
-    reflector maps to one: those of the first column of (H - s) (H - t), where s and t are the eigenvalues of the last two rows
-    and columns of the block. H begins at the row.
+    """The row [batch] at which a double shift of the rows `low` to `high` starts, and three elements for its first reflector.
 
-    That is the last row at which the elements to the left of the reflector's rows stay negligible. Started above small
-    subdiagonal elements, shifts would be lost to rounding."""
+    The elements [batch] are those of the first column of (H - s) (H - t), where H begins at the row. s and t are the eigenvalues of
+    the last two rows and columns of the block. The row is the last one at which the elements to the left of the reflector's rows stay
+    negligible. Shifts that start above small subdiagonal elements would be lost to rounding."""
     n = form.type.shape[1] - 1
     index = _index(n).unsqueeze(0)
     diagonal = form.diagonal(0, 1, 2)
@@ -294,9 +296,8 @@ def _started(
 class _Blocks:
     """The eigenvalues of the blocks on the diagonal of quasi-triangular matrices [batch, n, n].
 
-    In arrays [batch, n], complex: `values`, in the order of the rows; `z` and `c`, an eigenvector (z, c) of the first value of each
-    block of two rows, at its first row. True in `double` at these rows, and in `conjugates` at those where the two values are
-    conjugate because the matrix is real."""
+    Arrays [batch, n]: the complex `values`, in the order of the rows. `double` is True at the first row of a block of two. There
+    (z, c) is an eigenvector of the first value, and `conjugates` is True if the two values are conjugate in a real matrix."""
 
     def __init__(self, form: Tensor) -> None:
         n = form.type.shape[1]
@@ -343,8 +344,8 @@ def _behind(x: Tensor) -> Tensor:
 def _substituted(triangle: Tensor) -> Tensor:
     """Eigenvectors in columns of upper triangular matrices [batch, n, n], by substitution from the last row on.
 
-    Differences of equal eigenvalues are replaced by rounding errors, and vectors that grow are scaled down: a vector of a defective
-    matrix comes near one that another eigenvalue has."""
+    A difference of equal eigenvalues counts as a rounding error, and vectors that grow are scaled down. Vectors of a defective
+    matrix are nearly parallel."""
     _, n, _ = triangle.type.shape
     values = triangle.diagonal(0, 1, 2)
     largest = triangle.abs().norm(float("inf"), (1, 2)).unsqueeze(1)

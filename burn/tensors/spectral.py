@@ -7,8 +7,8 @@ would rotate the basis within the space counts as constant, as in JAX's svd. Der
 of the values, and of the space as a whole. The same holds for the left vectors of singular values of 0. Two vectors whose
 cotangents are zero are not divided, so that the first components of a matrix of low rank have derivatives. Sources: Giles,
 "Collected matrix derivative results" (2008); Townsend, "Differentiating the singular value decomposition" (2016); Golub and
-Pereyra, "The differentiation of pseudo-inverses" (1973); Boeddeker et al., "On the computation of complex-valued gradients with
-application to statistically optimum beamforming" (2017).
+Pereyra, "The differentiation of pseudo-inverses" (1973). For general matrices: Boeddeker et al., "On the computation of
+complex-valued gradients with application to statistically optimum beamforming" (2017).
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ def eig_gradient(
     cotangents: Sequence[Tensor | None],
     solve: Callable[[Tensor, Tensor], Tensor],
 ) -> tuple[Tensor]:
-    """V^-H (diag(l) + (V^H W - V^H V diag(V^H W)) / E^*) V^H for cotangents l of the values and W of the vectors V; its real part
-    for a real matrix. E[i, j] is the difference of values j and i.
+    """V^-H (diag(l) + (V^H W - V^H V diag(V^H W)) / E^*) V^H for cotangents l of the values and W of the vectors V.
 
-    The vectors have length 1 and any phase: of the diagonal of V^H W the real part counts, and a function that depends on the phase
-    has no derivative. A defective matrix has none either: V is singular, and results are huge, infinite or NaN."""
+    Its real part for a real matrix. E[i, j] is the difference of values j and i. The vectors have length 1 and any phase: of the
+    diagonal of V^H W the real part counts. A function that depends on the phase has no derivative. A defective matrix has none
+    either: V is singular, and results are huge, infinite or NaN."""
     (x,), (values, vectors) = operands, results
     inner = None if cotangents[0] is None else _diagonal(cotangents[0])
     if cotangents[1] is not None:

@@ -1,4 +1,6 @@
-"""Eigenvalues and eigenvectors of general matrices: burn.linalg.eig and eigvals. BURN_SWEEP=100 draws as many more of each kind."""
+"""Eigenvalues and eigenvectors of general matrices: burn.linalg.eig and eigvals.
+
+BURN_SWEEP=100 draws as many more matrices of each kind."""
 
 from __future__ import annotations
 

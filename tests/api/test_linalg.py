@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 
 import burn
 from burn import linalg
@@ -12,10 +13,12 @@ from burn.errors import TypeMismatch
 RANDOM = np.random.default_rng(31)
 
 
-@pytest.mark.parametrize("shape", [(5, 5), (2, 3, 7, 7), (1, 1), (0, 4, 4)])
+@pytest.mark.parametrize("shape", [(5, 5), (2, 3, 7, 7), (1, 1), (0, 4, 4), (5, 3), (2, 3, 5), (0, 3), (3, 0)])
 def test_lu(shape: tuple[int, ...]) -> None:
     x = RANDOM.standard_normal(shape)
     permutation, lower, upper = (t.numpy() for t in linalg.lu(x))
+    k = min(shape[-2:])
+    assert lower.shape == (*shape[:-1], k) and upper.shape == (*shape[:-2], k, shape[-1])
     rows = np.take_along_axis(x, permutation[..., None], -2)
     np.testing.assert_allclose(lower @ upper, rows, atol=1e-12)
     np.testing.assert_array_equal(lower, np.tril(lower))
@@ -41,6 +44,20 @@ def test_qr_of_columns_that_need_no_reflection() -> None:
     x = np.array([[2.0, 1.0, 0.0], [0.0, 0.0, 0.0], [0.0, 3.0, 0.0]])
     q, r = linalg.qr(x)
     np.testing.assert_allclose((q @ r).numpy(), x, atol=1e-14)
+
+
+def test_exponentials() -> None:
+    """Norms from 0 to many squarings, and the derivative."""
+    for n, size in ((4, 1.0), (3, 40.0), (5, 0.01), (1, 3.0), (0, 1.0)):
+        x = RANDOM.standard_normal((2, n, n)) * size
+        want = torch.linalg.matrix_exp(torch.tensor(x)).numpy()
+        np.testing.assert_allclose(linalg.matrix_exp(x).numpy(), want, rtol=0, atol=1e-12 * np.abs(want).max(initial=1))
+    x, weights = RANDOM.standard_normal((4, 4)), RANDOM.standard_normal((4, 4))
+    t = torch.tensor(x, requires_grad=True)
+    (torch.linalg.matrix_exp(t) * torch.tensor(weights)).sum().backward()
+    slope = burn.grad(lambda x: (linalg.matrix_exp(x) * burn.tensor(weights)).sum())(burn.tensor(x))
+    np.testing.assert_allclose(slope.numpy(), t.grad, rtol=1e-9, atol=1e-11)  # type: ignore[arg-type]
+    assert np.isnan(linalg.matrix_exp(np.full((2, 2), np.inf)).numpy()).all()
 
 
 def test_lstsq() -> None:

@@ -178,7 +178,9 @@ class _Import:
             value = node.meta.get("val")
             user = spec.kind is InputKind.USER_INPUT
             name = next(self.input_names) if user else str(spec.target)
-            if spec.kind in (InputKind.CUSTOM_OBJ, InputKind.TOKEN):
+            if spec.kind is InputKind.TOKEN:  # it orders checks, and has no elements
+                continue
+            if spec.kind is InputKind.CUSTOM_OBJ:
                 problems.append(Problem(f"input '{name}' is a {spec.kind.name}, which is not supported"))
             elif isinstance(value, torch.Tensor) and (user or spec.target in self.opened):
                 tensors[i] = (unique(name, taken), value)
@@ -227,6 +229,8 @@ class _Import:
             return inputs[index]
         if spec.kind is InputKind.USER_INPUT:
             return getattr(spec.arg, "value", None)
+        if spec.kind is InputKind.TOKEN:
+            return None
         return importer.constant(tensor_of(self.exported, str(spec.target)), str(spec.target))
 
     # ---- outputs -----------------------------------------------------------------------------------------------------
@@ -240,6 +244,8 @@ class _Import:
         names = iter(output_names(self.original.call_spec.out_spec))
         problems = []
         for spec, value in zip(self.signature.output_specs, results, strict=True):
+            if spec.kind is OutputKind.TOKEN:
+                continue
             if spec.kind is OutputKind.USER_OUTPUT:
                 name = next(names)
                 if value is None or isinstance(value, (str, int, float, bool)):

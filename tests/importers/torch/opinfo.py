@@ -33,6 +33,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from scipy.optimize import linear_sum_assignment
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -45,6 +46,8 @@ TOLERANCE = {torch.float32: 1e-4, torch.float64: 1e-8, torch.bfloat16: 3e-2, tor
 DTYPES = ("float32", "int64")
 LARGEST = 5000
 """Samples with more elements are passed over while there are smaller ones."""
+DECOMPOSED = ("linalg.svd", "svd", "linalg.eigh", "linalg.eig", "linalg.eigvals")
+"""Operators whose factors are not unique, see `comparable`."""
 UNDEFINED = ("empty", "new_empty")
 """Operators whose results hold anything."""
 TIES = ("topk", "kthvalue", "mode", "median", "nanmedian")
@@ -57,8 +60,8 @@ OUTSIDE = ("sparse", "unexported")
 class Call:
     """One sample: an operator's arguments, the tensors among them as inputs."""
 
-    def __init__(self, function: Any, sample: Any) -> None:
-        self.function = function
+    def __init__(self, function: Any, sample: Any, name: str = "") -> None:
+        self.function, self.name = function, name
         leaves, self.spec = pytree.tree_flatten((sample.input, sample.args, sample.kwargs))
         self.leaves = [None if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
         self.indices = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
@@ -97,8 +100,9 @@ class Draws(TorchDispatchMode):
 def eager(call: Call) -> tuple[list[torch.Tensor], bool] | None:
     """torch's results, and True if they are random; None if torch refuses its own sample."""
     try:
-        with Draws() as draws:
-            return call(*call.copies()), draws.found
+        with Draws() as draws:  # its results are not used: within a mode torch loses the conjugation of lazy conjugates
+            call(*call.copies())
+        return call(*call.copies()), draws.found
     except Exception:
         return None
 
@@ -118,12 +122,53 @@ def outcome(calls: list[Call], counted: slice = slice(None)) -> tuple[str, str]:
     except Exception as error:
         return "crash", f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
     for results, (call, (wanted, random)) in zip(got, pairs, strict=True):
+        results, wanted = comparable(call, results, wanted)
         loose = [True] * len(wanted)
         loose[counted] = [random] * len(loose[counted])
         reasons = [difference(*row) for row in zip(results, wanted, loose, strict=True)]
         if any(reasons) and not nearer_the_truth(results, wanted, call):
             return "wrong", next(filter(None, reasons))
     return ("drawn" if any(random for _, (_, random) in pairs) else "pass"), ""
+
+
+def comparable(
+    call: Call, have: list[torch.Tensor], want: list[torch.Tensor]
+) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
+    """The numbers that two results of a decomposition have in common. Its vectors have any phase (and any basis for equal values): the matrix
+    that the factors give is compared, and that they are orthonormal. Eigenvalues of `eig` have any order."""
+    name = call.name
+    if any(a.shape != b.shape or a.dtype != b.dtype for a, b in zip(have, want, strict=True)):
+        return have, want
+    if name in ("linalg.svd", "svd") and have[0].numel() and have[2].numel():
+        return tuple(_singular(*r, adjoint=name == "svd") for r in (have, want))  # type: ignore[return-value]
+    if name == "linalg.eigh" and have[1].numel():
+        return tuple([w, (v * w.unsqueeze(-2)) @ v.mH, v.mH @ v] for w, v in (have, want))  # type: ignore[return-value]
+    if name in ("linalg.eig", "linalg.eigvals") and have[0].numel():
+        values = _matched(have[0], want[0])
+        if name == "linalg.eigvals":
+            return [values], want
+        w, v = have
+        return [values, call.tensors[0].to(v.dtype) @ v, v.norm(dim=-2)], [
+            want[0],
+            v * w.unsqueeze(-2),
+            want[1].norm(dim=-2),
+        ]
+    return have, want
+
+
+def _singular(u: torch.Tensor, s: torch.Tensor, v: torch.Tensor, adjoint: bool) -> list[torch.Tensor]:
+    vh, k = v.mH if adjoint else v, s.shape[-1]
+    return [s, (u[..., :k] * s.unsqueeze(-2)) @ vh[..., :k, :], u.mH @ u, vh @ vh.mH]
+
+
+def _matched(have: torch.Tensor, want: torch.Tensor) -> torch.Tensor:
+    """Each row of `have` in the order that comes nearest to the row of `want`."""
+    flat = have.reshape(-1, have.shape[-1])
+    rows = zip(flat, want.reshape(flat.shape), strict=True)
+    orders = [linear_sum_assignment((a[None, :] - b[:, None]).abs().numpy())[1] for a, b in rows]
+    return torch.stack([row[torch.from_numpy(order)] for row, order in zip(flat, orders, strict=True)]).reshape(
+        have.shape
+    )
 
 
 def nearer_the_truth(have: list[torch.Tensor], want: list[torch.Tensor], call: Call) -> bool:
@@ -134,7 +179,11 @@ def nearer_the_truth(have: list[torch.Tensor], want: list[torch.Tensor], call: C
         t.to(torch.complex128) if t.is_complex() else t.double() if t.is_floating_point() else t for t in call.tensors
     ]
     truth = eager(wide)
-    if truth is None or any(a.shape != b.shape or a.dtype != b.dtype for a, b in zip(have, want, strict=True)):
+    if (
+        truth is None
+        or call.name in DECOMPOSED
+        or any(a.shape != b.shape or a.dtype != b.dtype for a, b in zip(have, want, strict=True))
+    ):
         return False
 
     def error(tensors: list[torch.Tensor]) -> float:
@@ -187,7 +236,7 @@ class Operator:
         """Up to `limit` samples, spread over all that there are."""
         torch.manual_seed(self.number)
         samples = list(self.info.sample_inputs("cpu", getattr(torch, self.dtype), requires_grad=False))
-        calls = [Call(self.info.op, s) for s in samples]
+        calls = [Call(self.info.op, s, self.info.name) for s in samples]
         calls = [c for c in calls if sum(t.numel() for t in c.tensors) <= LARGEST] or calls[:1]
         step = max(1, len(calls) // self.limit)
         return calls[::step][: self.limit]

@@ -13,7 +13,6 @@ torch = pytest.importorskip("torch")
 from torch.nn import functional as F  # noqa: E402
 
 from burn.adapters.torch import compile_module  # noqa: E402
-from burn.errors import BurnError  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 Call = Callable[..., Any]
@@ -234,9 +233,65 @@ def test_linear_algebra() -> None:
     check(calls, torch.randn(2, 5, 5, dtype=torch.float64), torch.randn(2, 5, 3, dtype=torch.float64), tolerance=1e-9)
 
 
-def test_notes_of_lapack_are_refused() -> None:
-    with pytest.raises(BurnError, match=r"linalg_inv_ex.*not LAPACK's notes"):
-        compile_module(Calls({"inv_ex": torch.linalg.inv_ex}), (torch.randn(3, 3),))
+def factored(x: Any) -> Any:
+    """The numbers of decompositions that phases of their vectors do not change."""
+    u, s, vh = torch.linalg.svd(x, full_matrices=False)
+    return s, (u * s.unsqueeze(-2)) @ vh, u.mH @ u
+
+
+DECOMPOSITIONS: dict[str, tuple[Any, tuple[int, ...]]] = {
+    "svd": (factored, (5, 3)),
+    "pinv": (lambda x: (torch.linalg.pinv(x), torch.linalg.pinv(x @ x.mH, rtol=1e-3, hermitian=True)), (3, 5)),
+    "eigh": (
+        lambda x: [w for u in "LU" for w in (torch.linalg.eigvalsh(x, UPLO=u), projector(*torch.linalg.eigh(x, u)))],
+        (4, 4),
+    ),
+    "eig": (lambda x: (powers(torch.linalg.eigvals(x)), residual(x, *torch.linalg.eig(x))), (2, 4, 4)),
+    "matrix_exp": (lambda x: torch.linalg.matrix_exp(x * 3), (4, 4)),
+    "qr": (torch.linalg.qr, (4, 4)),
+    "lu": (lambda x: (*torch.linalg.lu(x), *torch.linalg.lu_factor(x)), (3, 5)),
+    "lu of tall ones": (lambda x: (*torch.linalg.lu(x), *torch.lu_unpack(*torch.linalg.lu_factor(x))), (5, 3)),
+    "reflectors": (lambda x: (*torch.geqrf(x), torch.linalg.householder_product(*torch.geqrf(x))), (5, 3)),
+    "ormqr": (lambda x: [torch.ormqr(*torch.geqrf(x), x, t, u) for t, u in ((True, True), (True, False))], (5, 3)),
+    "info": (
+        lambda x: (torch.linalg.inv_ex(x), torch.linalg.cholesky_ex(x @ x.mH), torch.linalg.lu_factor_ex(x)),
+        (3, 3),
+    ),
+    "tensorinv": (lambda x: torch.linalg.tensorinv(x.reshape(2, 2, 4), ind=2), (4, 4)),
+    "logsumexp": (lambda x: (torch.logsumexp(x * 9, 0), torch.logcumsumexp(x * 9, 1)), (4, 5)),
+}
+
+
+def powers(values: Any) -> Any:
+    """Sums of powers, which the order of eigenvalues does not change."""
+    return [(values**k).sum(-1) for k in (1, 2, 3)]
+
+
+def residual(x: Any, values: Any, vectors: Any) -> Any:
+    return x.to(vectors.dtype) @ vectors - vectors * values.unsqueeze(-2), vectors.norm(dim=-2)
+
+
+def projector(values: Any, vectors: Any) -> Any:
+    return (vectors * values.unsqueeze(-2)) @ vectors.mH
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", [torch.float64, torch.complex128])
+@pytest.mark.parametrize("name", DECOMPOSITIONS)
+def test_decompositions(name: str, dtype: torch.dtype) -> None:
+    function, shape = DECOMPOSITIONS[name]
+    check({name: function}, torch.randn(*shape, dtype=dtype), tolerance=1e-8)
+
+
+def test_the_number_of_a_pivot_that_fails() -> None:
+    """LAPACK's `info`: 0, or the first pivot that is 0, or for Cholesky's factor not positive."""
+    singular = torch.tensor([[[1.0, 2, 3], [2, 4, 6], [0, 0, 0]], [[2, 0, 0], [0, 1, 0], [0, 0, 3]]])
+    indefinite = torch.tensor([[[1.0, 0, 0], [0, -1, 0], [0, 0, 1]], [[2, 0, 0], [0, 1, 0], [0, 0, 3]]])
+    check(
+        {"inv": lambda a, b: torch.linalg.inv_ex(a)[1], "cholesky": lambda a, b: torch.linalg.cholesky_ex(b)[1]},
+        singular,
+        indefinite,
+    )
 
 
 def test_draws_are_of_their_distribution() -> None:

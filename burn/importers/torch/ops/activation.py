@@ -7,7 +7,7 @@ from typing import Any
 from burn.dialect import ops
 from burn.dialect.compose import convert, number_like, wide
 from burn.dialect.mlir import ir
-from burn.dialect.types import type_of
+from burn.dialect.types import PARTS, type_of
 from burn.importers.torch.node import Node, aten
 
 
@@ -33,6 +33,8 @@ def gelu(node: Node, x: ir.Value, approximate: str = "none") -> ir.Value:
 
 @aten("silu.default")
 def silu(node: Node, x: ir.Value) -> ir.Value:
+    if type_of(x).dtype in PARTS:
+        return ops.mul(x, ops.sigmoid(x))
     return ops.silu(x)
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 from burn.dialect import ops
 from burn.dialect.compose import broadcast_to, convert, number, number_like, part, reshape, times
 from burn.dialect.dims import Expr
 from burn.dialect.mlir import ir
-from burn.dialect.types import FLOATS, INTEGERS, PARTS, type_of
+from burn.dialect.types import FLOATS, INTEGERS, PARTS, TensorType, type_of
 from burn.importers.torch.node import Node, aten
 
 
@@ -119,15 +120,32 @@ def _floats(node: Node, function: Any, keywords: dict[str, Any]) -> ir.Value:
 @aten("uniform.default")
 def uniform(node: Node, x: ir.Value, low: float = 0.0, high: float = 1.0, **keywords: Any) -> ir.Value:
     _own_generator(node, keywords)
+    return _parts(
+        node, x, lambda key, type_: ops.random_uniform(key, shape=type_.shape, dtype=type_.dtype, low=low, high=high)
+    )
+
+
+def _parts(node: Node, x: ir.Value, draw: Callable[[ir.Value, TensorType], ir.Value]) -> ir.Value:
+    """Random numbers of x's type. The parts of complex ones are drawn one by one."""
     type_ = type_of(x)
-    return ops.random_uniform(node.importer.random_key(), shape=type_.shape, dtype=type_.dtype, low=low, high=high)
+    if type_.dtype not in PARTS:
+        return draw(node.importer.random_key(), type_)
+    parts = [draw(node.importer.random_key(), type_.with_dtype(PARTS[type_.dtype])) for _ in ("real", "imaginary")]
+    return ops.complex(*parts)
 
 
 @aten("normal_functional.default")
 def normal(node: Node, x: ir.Value, mean: float = 0.0, std: float = 1.0, **keywords: Any) -> ir.Value:
     _own_generator(node, keywords)
-    type_ = type_of(x)
-    return ops.random_normal(node.importer.random_key(), shape=type_.shape, dtype=type_.dtype, mean=mean, deviation=std)
+    if type_of(x).dtype not in PARTS:
+        return _parts(
+            node, x, lambda key, t: ops.random_normal(key, shape=t.shape, dtype=t.dtype, mean=mean, deviation=std)
+        )
+    spread = std * math.sqrt(0.5)  # the variance of a complex number is that of both parts
+    drawn = _parts(
+        node, x, lambda key, t: ops.random_normal(key, shape=t.shape, dtype=t.dtype, mean=0.0, deviation=spread)
+    )
+    return ops.add(drawn, number_like(mean, drawn))
 
 
 @aten("bernoulli.default", "bernoulli.p")

@@ -1,10 +1,11 @@
 """Solving and factorising: the algorithms are burn.linalg's, traced into the program.
 
-torch's own operators also give LAPACK's packed factors and row exchanges, for gradients, and how far they got (`info`), which
-is refused where anything but a check reads it (`_unread`)."""
+torch's own operators also give LAPACK's packed factors and row exchanges, for gradients, and the number of the pivot at which
+they fail (`info`)."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -13,7 +14,7 @@ from torch import fx
 from burn import linalg
 from burn.dialect import ops
 from burn.dialect.compose import broadcast_to, convert, number, number_like, transpose
-from burn.dialect.dims import Dim
+from burn.dialect.dims import Dim, dim_min
 from burn.dialect.mlir import ir
 from burn.dialect.types import PARTS, TensorType, type_of
 from burn.importers.torch.node import Node, aten, higher_order
@@ -22,9 +23,30 @@ from burn.tensors.base import made
 from burn.tensors.control import loop
 
 
-def _unread(node: Node, *results: int) -> None:
-    if any(node.uses(i, but=_checks) for i in results):
-        node.fail("only the solution or the factors are built, not LAPACK's notes beside them")
+def _info(node: Node, index: int, pivots: Callable[[], Tensor]) -> Any:
+    """LAPACK's `info` as result `index`, where anything but a check reads it.
+
+    The number, from 1, of the first pivot [.., n] that is not positive, or 0 if all are positive."""
+    if not node.uses(index, but=_checks):
+        return None
+    type_ = node.result_type(index)
+    if 0 in node.result_type(0).shape:
+        return full(type_, 0)
+    found = pivots()
+    sound = found > 0
+    n = found.type.shape[-1]
+    numbers = sound.where(n + 1, made(ops.iota(shape=(n,), axis=0)) + 1)
+    first = made(ops.reduce(numbers.value, kind="min", axes=(-1,), keepdims=False))
+    return convert((first <= n).where(first, 0).reshape(*type_.shape).value, type_.dtype)
+
+
+def diagonal(x: ir.Value) -> Tensor:
+    return made(x).diagonal(0, -2, -1)
+
+
+def _pivots_of(x: ir.Value) -> Callable[[], Tensor]:
+    """The magnitudes of the pivots of elimination."""
+    return lambda: linalg.lu(made(x)).upper.diagonal(0, -2, -1).abs()
 
 
 def _checks(user: fx.Node) -> bool:
@@ -70,8 +92,7 @@ def _unit(x: ir.Value) -> ir.Value:
 # ---- systems ------------------------------------------------------------------------------------------------------------
 @aten("linalg_inv_ex.default")
 def inverse_and_note(node: Node, x: ir.Value, *, check_errors: bool = False) -> list[Any]:
-    _unread(node, 1)
-    return [inverse(node, x), None]
+    return [inverse(node, x), _info(node, 1, _pivots_of(x))]
 
 
 @aten("linalg_inv.default", "inverse.default")
@@ -82,8 +103,7 @@ def inverse(node: Node, x: ir.Value) -> ir.Value:
 
 @aten("_linalg_solve_ex.default")
 def solve(node: Node, a: ir.Value, b: ir.Value, *, left: bool = True, check_errors: bool = False) -> list[Any]:
-    _unread(node, 3)
-    return [_solution(a, b, left, node.result_type(0)), *_factors(node, a, 1), None]
+    return [_solution(a, b, left, node.result_type(0)), *_factors(node, a, 1), _info(node, 3, _pivots_of(a))]
 
 
 @aten("linalg_solve.default")
@@ -143,7 +163,7 @@ def determinant(node: Node, x: ir.Value) -> list[Any]:
 def log_determinant(node: Node, x: ir.Value) -> list[Any]:
     if type_of(x).shape[-1] == 0:
         return [
-            *(broadcast_to(number_like(v, x), node.result_type(0).shape) for v in (1, 0)),
+            *(full(node.result_type(i), v) for i, v in enumerate((1, 0))),
             *_factors(node, _factored(node, x), 2),
         ]
     sign, logarithm = linalg.slogdet(made(x))
@@ -153,13 +173,15 @@ def log_determinant(node: Node, x: ir.Value) -> list[Any]:
 # ---- LAPACK's factors ---------------------------------------------------------------------------------------------------
 @aten("linalg_lu_factor_ex.default", "linalg_lu_factor.default")
 def lu_factor(node: Node, x: ir.Value, *, pivot: bool = True, check_errors: bool = False) -> list[Any]:
-    rows, columns = type_of(x).shape[-2:]
-    if rows != columns or not pivot:
-        node.fail("only of square matrices, with pivoting")
+    _with_pivots(node, pivot)
     if "_ex" not in node.op:
         return _factors(node, x, 0)
-    _unread(node, 2)
-    return [*_factors(node, x, 0), None]
+    return [*_factors(node, x, 0), _info(node, 2, _pivots_of(x))]
+
+
+def _with_pivots(node: Node, pivot: bool) -> None:
+    if not pivot:
+        node.fail("elimination without an exchange of rows is not supported")
 
 
 @aten("linalg_lu_solve.default")
@@ -179,14 +201,19 @@ def lu_unpack(
     node: Node, packed: ir.Value, pivots: ir.Value, unpack_data: bool = True, unpack_pivots: bool = True
 ) -> list[Any]:
     """The permutation as a matrix p with x = p l u, and the factors; what is not asked for is empty."""
-    rows, columns = type_of(packed).shape[-2:]
-    if rows != columns:
-        node.fail("only of square matrices")
-    nothing = ops.full(shape=(0,), dtype=node.dtype, value=0.0)
-    order = _order(made(pivots)).value if unpack_pivots and type_of(packed).elements != 0 else None
-    factors = [_unit(_half(packed, ops.le, 0)), _half(packed, ops.ge, 0)] if unpack_data else [nothing] * 2
-    empty = broadcast_to(number_like(0, packed), type_of(packed).shape) if unpack_pivots else nothing
-    return [empty if order is None else _permutation(order, rows, node.dtype), *factors]
+    *_, rows, columns = type_of(packed).shape
+    k = dim_min(rows, columns)
+    factors: list[Any] = [full(node.result_type(i), 0) for i in (1, 2)]
+    if unpack_data:
+        lower, upper = made(packed)._cut(-1, 0, k), made(packed)._cut(-2, 0, k)
+        factors = [_unit(_half(lower.value, ops.le, 0)), _half(upper.value, ops.ge, 0)]
+    if not unpack_pivots or node.result_type(0).elements == 0:
+        return [full(node.result_type(0), 0), *factors]
+    return [_permutation(_order(made(pivots), rows).value, rows, node.dtype), *factors]
+
+
+def full(type_: TensorType, value: float) -> ir.Value:
+    return ops.full(shape=type_.shape, dtype=type_.dtype, value=float(value))
 
 
 def _permutation(order: ir.Value, n: Dim, dtype: str) -> ir.Value:
@@ -197,7 +224,7 @@ def _permutation(order: ir.Value, n: Dim, dtype: str) -> ir.Value:
 
 def _by_factors(packed: ir.Value, pivots: ir.Value, b: ir.Value, transposed: bool) -> ir.Value:
     """With a[order] = l u."""
-    order = _order(made(pivots))
+    order = _order(made(pivots), type_of(packed).shape[-1])
     wide = type_of(b).shape
 
     def permuted(x: Tensor, indices: Tensor) -> Tensor:
@@ -222,12 +249,17 @@ def _factors(node: Node, x: ir.Value, first: int) -> list[Any]:
     them."""
     if not node.uses(first) and not node.uses(first + 1):
         return [None, None]
-    n = type_of(x).shape[-1]
+    rows, columns = type_of(x).shape[-2:]
+    k = dim_min(rows, columns)
     if type_of(x).elements == 0:
-        return [x, ops.full(shape=type_of(x).shape[:-1], dtype="int32", value=0)]
+        return [x, ops.full(shape=(*type_of(x).shape[:-2], k), dtype="int32", value=0)]
     order, lower, upper = linalg.lu(made(x))
-    below = _half(lower.value, ops.le, -1)
-    return [ops.add(below, upper.value), convert(_pivots(order, n).value, "int32")]
+    below = made(_half(lower.value, ops.le, -1))
+    rank = type_of(x).rank
+    # Both have the sizes of x once zeros are added: one of the two lacks nothing.
+    below = below.pad([*[(0, 0)] * (rank - 1), (0, columns - k)])
+    above = upper.pad([*[(0, 0)] * (rank - 2), (0, rows - k), (0, 0)])
+    return [ops.add(below.value, above.value), convert(_pivots(order, rows, k).value, "int32")]
 
 
 def _exchanged(rows: Tensor, row: Tensor, step: Tensor, other: Tensor) -> Tensor:
@@ -235,8 +267,8 @@ def _exchanged(rows: Tensor, row: Tensor, step: Tensor, other: Tensor) -> Tensor
     return rows.gather(1, (row == step).where(other, (row == other).where(step, row)))
 
 
-def _pivots(order: Tensor, n: Dim) -> Tensor:
-    """LAPACK's pivots [.., n]: for each step the row, from 1, that it swaps with, so that the swaps give `order`."""
+def _pivots(order: Tensor, n: Dim, steps: Dim) -> Tensor:
+    """LAPACK's pivots [.., steps]: for each step the row, from 1, that it swaps with, so that the swaps give `order` [.., n]."""
     flat = order.reshape(-1, n)
     row = made(ops.iota(shape=(n,), axis=0)).reshape(1, n)
     start = row.broadcast_to(*flat.type.shape)
@@ -245,19 +277,20 @@ def _pivots(order: Tensor, n: Dim) -> Tensor:
         index = (rows == flat.take(step, 1).unsqueeze(1)).astype("int32").argmax(1, keepdims=True)
         return going, _exchanged(rows, row, step, index), (row == step).where(index + 1, pivots)
 
-    return loop(exchange, (start, start), trips=n)[1].reshape(*order.type.shape)
+    found = loop(exchange, (start, start), trips=steps)[1]
+    return found._cut(1, 0, steps).reshape(*order.type.shape[:-1], steps)
 
 
-def _order(pivots: Tensor) -> Tensor:
-    """The order of rows that exchanges make: [.., n], int64."""
-    n = pivots.type.shape[-1]
-    flat = pivots.astype("int64").reshape(-1, n)
+def _order(pivots: Tensor, n: Dim) -> Tensor:
+    """The order of n rows that exchanges [.., k] make: [.., n], int64."""
+    *batch, steps = pivots.type.shape
+    flat = pivots.astype("int64").reshape(-1, steps)
     row = made(ops.iota(shape=(n,), axis=0)).reshape(1, n)
 
     def exchange(step: Tensor, going: Tensor, rows: Tensor) -> tuple:
         return going, _exchanged(rows, row, step, flat.take(step, 1).unsqueeze(1) - 1)
 
-    return loop(exchange, (row.broadcast_to(*flat.type.shape),), trips=n)[0].reshape(*pivots.type.shape)
+    return loop(exchange, (row.broadcast_to(flat.type.shape[0], n),), trips=steps)[0].reshape(*batch, n)
 
 
 # ---- factors ------------------------------------------------------------------------------------------------------------
@@ -270,8 +303,7 @@ def cholesky(node: Node, x: ir.Value, upper: bool = False, check_errors: bool = 
     factor = adjoint_of(factor) if upper else factor
     if "_ex" not in node.op:
         return factor
-    _unread(node, 1)
-    return [factor, None]
+    return [factor, _info(node, 1, lambda: diagonal(factor).real)]
 
 
 @aten("cholesky_solve.default", "_cholesky_solve_helper.default")
@@ -297,9 +329,8 @@ def qr(node: Node, x: ir.Value, mode: str = "reduced") -> list[Any]:
 
 @aten("linalg_lu.default")
 def lu(node: Node, x: ir.Value, *, pivot: bool = True) -> list[ir.Value]:
-    """x = p l u for square matrices; p is the permutation as a matrix."""
-    rows, columns = type_of(x).shape[-2:]
-    if rows != columns or not pivot:
-        node.fail("only of square matrices, with pivoting")
+    """x = p l u; p is the permutation as a matrix."""
+    _with_pivots(node, pivot)
+    rows = type_of(x).shape[-2]
     order, lower, upper = linalg.lu(made(x))
     return [_permutation(order.value, rows, node.dtype), lower.value, upper.value]

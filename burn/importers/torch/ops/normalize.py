@@ -7,7 +7,7 @@ from typing import Any
 from burn.dialect import ops
 from burn.dialect.compose import convert, mean, number, number_like, reshape, wide
 from burn.dialect.mlir import ir
-from burn.dialect.types import type_of
+from burn.dialect.types import PARTS, type_of
 from burn.importers.torch.node import Node, aten
 
 
@@ -41,7 +41,12 @@ def _statistics(node: Node, x: ir.Value, axes: tuple[int, ...], epsilon: float) 
 
 @aten("rms_norm.default")
 def rms_norm(node: Node, x: ir.Value, shape: list[int], weight: Any = None, epsilon: float | None = None) -> ir.Value:
-    return ops.rms_norm(x, weight, axis=type_of(x).rank - len(shape), epsilon=_epsilon(x, epsilon))
+    axis = type_of(x).rank - len(shape)
+    if type_of(x).dtype in PARTS:  # of squares, not of squared magnitudes, as in torch
+        scale = mean(ops.mul(x, x), tuple(range(axis, type_of(x).rank)), keepdims=True)
+        result = ops.mul(x, ops.rsqrt(ops.add(scale, number_like(_epsilon(x, epsilon), x))))
+        return result if weight is None else ops.mul(result, weight)
+    return ops.rms_norm(x, weight, axis=axis, epsilon=_epsilon(x, epsilon))
 
 
 def _epsilon(x: ir.Value, epsilon: float | None) -> float:

@@ -209,7 +209,9 @@ def median(node: Node, x: ir.Value, dim: int | None = None, keepdim: bool = Fals
 def logsumexp(node: Node, x: ir.Value, dim: Any, keepdim: bool = False) -> ir.Value:
     x = node.as_result(x)
     axes = node.axes(dim, x)
-    top = reduced(x, "max", axes, True)
-    finite = ops.select(ops.eq(ops.abs(top), limit(type_of(x).dtype, highest=True)), number_like(0, x), top)
+    size = ops.real(x) if type_of(x).dtype in PARTS else x
+    top = reduced(size, "max", axes, True)
+    finite = ops.select(ops.eq(ops.abs(top), limit(type_of(size).dtype, highest=True)), number_like(0, size), top)
+    finite = convert(finite, type_of(x).dtype)
     total = reduced(ops.exp(ops.sub(x, finite)), "sum", axes, keepdim)
     return ops.add(ops.log(total), reshape(finite, type_of(total).shape))

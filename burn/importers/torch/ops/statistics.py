@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from burn.dialect import ops
 from burn.dialect.compose import convert, dim_value, number, number_like, part, reshape, transpose, wide
 from burn.dialect.dims import Dim
 from burn.dialect.mlir import ir
-from burn.dialect.types import FLOATS, TensorType, type_of
+from burn.dialect.types import FLOATS, PARTS, TensorType, type_of
 from burn.importers.torch.node import Node, aten
+from burn.tensors import Tensor
+from burn.tensors.base import made
+from burn.tensors.control import loop
 
 
 def tallied(order: ir.Value, size: Dim, values: ir.Value) -> ir.Value:
@@ -157,11 +161,32 @@ def logcumsumexp(node: Node, x: ir.Value, dim: int) -> ir.Value:
     if not type_of(x).rank:
         return x
     axis = node.axis(dim, x)
+    if type_of(x).dtype in PARTS:
+        return node.as_result(_added_exponents(made(convert(x, "complex128")), axis).value)
     value = convert(x, "float64")
     top = ops.reduce(value, kind="max", axes=(axis,), keepdims=True)
     top = ops.select(ops.isinf(top), number(0.0, "float64"), top)
     total = ops.cumulative(ops.exp(ops.sub(value, top)), kind="sum", axis=axis)
     return node.as_result(ops.add(ops.log(total), top))
+
+
+def _added_exponents(x: Tensor, axis: int) -> Tensor:
+    """log(exp(a) + exp(b)) from element to element along an axis, as b + log(1 + exp(a - b)) with the larger real part in b. The
+    imaginary part is that of b and an angle: it may leave (-pi, pi], as in torch."""
+    rows = x.moveaxis(axis, 0)
+    start = (rows._cut(0, 0, 1).sum(0).real * 0.0 - math.inf).astype("complex128")
+
+    def add(step: Tensor, going: Tensor, total: Tensor) -> tuple:
+        row = rows.take(step, 0)
+        swapped = row.real < total.real
+        low, high = swapped.where(row, total), swapped.where(total, row)
+        infinite = low.real.isinf() & (low.real == high.real)
+        apart = high + infinite.where(0.0, low - high).exp().log1p()
+        together = (low.real < 0).where(low, (low.exp() + high.exp()).log())
+        total = (low.isnan() | high.isnan()).where(complex(math.nan, math.nan), infinite.where(together, apart))
+        return going, total, total
+
+    return loop(add, (start,), trips=rows.type.shape[0], scans=1)[1].moveaxis(0, axis)
 
 
 # ---- compressed sparse rows ---------------------------------------------------------------------------------------------

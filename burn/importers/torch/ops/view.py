@@ -8,7 +8,7 @@ import torch
 
 from burn.dialect import ops
 from burn.dialect.compose import broadcast_to, convert, dim_value, number, number_like, part, reshape, transpose
-from burn.dialect.dims import Dim, floordiv, plain
+from burn.dialect.dims import Dim, dim_min, floordiv, plain, product
 from burn.dialect.mlir import ir
 from burn.dialect.shape import slice_bounds
 from burn.dialect.types import type_of
@@ -348,3 +348,15 @@ def select_scatter(node: Node, x: ir.Value, src: ir.Value, dim: int, index: Any)
         index = shape[axis] + index
     row = tuple(1 if i == axis else d for i, d in enumerate(shape))
     return replaced(x, reshape(node.as_result(src), row), axis, index, 1)
+
+
+@aten("resize.default")
+def resize(node: Node, x: ir.Value, size: Any, *, memory_format: Any = None) -> ir.Value:
+    """The first elements in row-major order; zeros where torch leaves elements without a value."""
+    if not node.argument_meta(0).is_contiguous() or memory_format not in (None, torch.contiguous_format):
+        node.fail("the memory of a strided tensor has no row-major order", hint="call .contiguous() before")
+    type_, wanted = type_of(x), product(node.shape)
+    kept = dim_min(type_.elements, wanted)
+    flat = part(reshape(x, (type_.elements,)), 0, 0, kept)
+    padded = ops.pad(flat, number_like(0, flat), low=(0,), high=(wanted - kept,))
+    return reshape(padded, node.shape)
