@@ -560,7 +560,7 @@ def matrix_power(x: Any, n: int) -> Tensor:
 
 @algorithm("batch, n, n")
 def _exponential(x: Tensor) -> Tensor:
-    return exponential.exponential(x)
+    return exponential.exponential(x, solve)
 
 
 def _exponential_gradient(

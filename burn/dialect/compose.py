@@ -5,15 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from burn.dialect import ops
 from burn.dialect.dims import Dim, decide, plain, symbols
 from burn.dialect.mlir import ir
-from burn.dialect.types import DTYPES, HALF_DTYPES, INTEGERS, TensorType, type_of
+from burn.dialect.types import DTYPES, HALF_DTYPES, INTEGERS, PARTS, TensorType, type_of
 from burn.errors import TypeMismatch
 
 
-def number(value: float | int | bool, dtype: str) -> ir.Value:
-    """A scalar constant of an element type; integers are exact."""
+def number(value: complex | float | int | bool, dtype: str) -> ir.Value:
+    """A scalar constant of an element type; integers are exact. Raises TypeMismatch for a complex number of a real type."""
+    if isinstance(value, (complex, np.complexfloating)):
+        if dtype not in PARTS:
+            raise TypeMismatch("a real element type has no complex numbers", [f"{value} is no {dtype}"])
+        return ops.complex(number(value.real, PARTS[dtype]), number(value.imag, PARTS[dtype]))
     bits = signed(int(value)) if dtype in INTEGERS else None
     if bits is not None and not -(2**63) <= bits < 2**63:
         raise TypeMismatch("number too large", [f"{value} does not fit 64 bits"])

@@ -5,6 +5,7 @@ Source: Higham, "The scaling and squaring method for the matrix exponential revi
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from burn.dialect import ops as build
@@ -26,8 +27,8 @@ MOST = 1100
 """More squarings than the exponents of double precision: matrices that need them have no finite exponential."""
 
 
-def exponential(x: Tensor) -> Tensor:
-    """exp(x) of matrices [batch, n, n]; NaN for those with infinities or NaNs."""
+def exponential(x: Tensor, solve: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
+    """exp(x) of matrices [batch, n, n]; NaN for those with infinities or NaNs. solve(a, b) gives the y with a @ y = b."""
     n = x.type.shape[1]
     norm = x.abs().sum(1).norm(float("inf"), 1).reshape(-1, 1, 1)
     sound = norm.isfinite()
@@ -35,7 +36,7 @@ def exponential(x: Tensor) -> Tensor:
     # Two factors: a single one would vanish in float32 before the count ends.
     half = (count * 0.5).floor()
     x = sound.where(x, 0.0) * (-half).exp2() * (half - count).exp2()
-    result = _rational(x, eye(n, dtype=x.dtype))
+    result = solve(*_rational(x, eye(n, dtype=x.dtype)))
     count = count.astype("int64")
     most = made(build.reduce(count.value, kind="max", axes=(0, 1, 2), keepdims=False)).maximum(0)
 
@@ -46,10 +47,8 @@ def exponential(x: Tensor) -> Tensor:
     return sound.where(result, float("nan"))
 
 
-def _rational(x: Tensor, one: Tensor) -> Tensor:
-    """The approximation (v + u) / (v - u) with odd powers of x in u and even ones in v."""
-    from burn.linalg import solve
-
+def _rational(x: Tensor, one: Tensor) -> tuple[Tensor, Tensor]:
+    """v - u and v + u of the approximation (v + u) / (v - u), with odd powers of x in u and even ones in v."""
     c = [each / PADE[0] for each in PADE]
     second = x @ x
     fourth = second @ second
@@ -58,4 +57,4 @@ def _rational(x: Tensor, one: Tensor) -> Tensor:
     u = x @ (high + sixth * c[7] + fourth * c[5] + second * c[3] + one * c[1])
     high = sixth @ (sixth * c[12] + fourth * c[10] + second * c[8])
     v = high + sixth * c[6] + fourth * c[4] + second * c[2] + one * c[0]
-    return solve(v - u, v + u)
+    return v - u, v + u

@@ -260,9 +260,9 @@ def _started(
 ) -> tuple[Tensor, tuple[Tensor, Tensor, Tensor]]:
     """The row [batch] at which a double shift of the rows `low` to `high` starts, and three elements for its first reflector.
 
-    The elements [batch] are those of the first column of (H - s) (H - t), where H begins at the row. s and t are the eigenvalues of
-    the last two rows and columns of the block. The row is the last one at which the elements to the left of the reflector's rows stay
-    negligible. Shifts that start above small subdiagonal elements would be lost to rounding."""
+    The elements [batch] are those of the first column of (H - s) (H - t), where H begins at the row. The shifts s and t are
+    eigenvalues: those of the last two rows and columns of the block. The row is the last one at which the elements to the left of
+    the reflector's rows stay negligible. Shifts that start above small subdiagonal elements would be lost to rounding."""
     n = form.type.shape[1] - 1
     index = _index(n).unsqueeze(0)
     diagonal = form.diagonal(0, 1, 2)

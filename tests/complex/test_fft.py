@@ -1,5 +1,8 @@
 """burn.fft against numpy.fft, and short-time transforms there and back."""
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -7,11 +10,11 @@ import burn
 from tests.complex.test_tensors import DEVICE, agree, drawn
 
 
-def compiled(function, *arrays):
+def compiled(function: Callable[..., Any], *arrays: np.ndarray) -> Any:
     return [r.numpy() for r in burn.jit(function, device=DEVICE)(*map(burn.tensor, arrays))]
 
 
-def calls(m, z, x):
+def calls(m: Any, z: Any, x: Any) -> Any:
     f = m.fft
     return [
         f.fft(z), f.ifft(z, 7, 0), f.fft(x, norm="ortho"), f.fft(x, norm="forward"), f.ifft(z, norm="ortho"),
@@ -23,13 +26,13 @@ def calls(m, z, x):
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_transforms():
+def test_transforms() -> None:
     z, x = drawn(3, 4), drawn(3, 5, seed=1).real
     expected = calls(np, z, x)
     agree(compiled(lambda a, b: calls(burn, a, b), z, x), expected, 1e-12)
 
 
-def test_single_precision_and_pairs():
+def test_single_precision_and_pairs() -> None:
     x = drawn(6).real.astype(np.float32)
     assert burn.fft.fft(burn.tensor(x)).dtype == burn.fft.fft(burn.tensor(x.astype(np.float16))).dtype == "complex64"
     pair = burn.fft.ifft((burn.tensor(x), burn.tensor(x[::-1].copy())))
@@ -37,7 +40,7 @@ def test_single_precision_and_pairs():
 
 
 @pytest.mark.parametrize("window", [None, burn.hann_window(8, dtype="float64")], ids=["none", "hann"])
-def test_short_time_transforms_there_and_back(window):
+def test_short_time_transforms_there_and_back(window: Any) -> None:
     x = drawn(2, 26).real
     spectrum = burn.fft.stft(burn.tensor(x), 8, 3, window)
     assert spectrum.shape == (2, 7, 5) and spectrum.dtype == "complex128"
@@ -49,7 +52,7 @@ def test_short_time_transforms_there_and_back(window):
     np.testing.assert_allclose(back[:, inside], x[:, inside], rtol=1e-11, atol=1e-12)
 
 
-def test_refusals():
+def test_refusals() -> None:
     z = burn.tensor(drawn(4))
     for call, text in (
         (lambda: burn.fft.rfft(z), "real numbers"),

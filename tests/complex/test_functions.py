@@ -1,5 +1,7 @@
 """Functions of complex numbers against numpy in complex128: drawn numbers, branch cuts, signed zeros, infinities and NaN."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -19,7 +21,7 @@ CUTS = ("log", "sqrt", "angle", "conj", "conjugate", *NAMES)
 PARTS = (0.0, -0.0, 1.0, 0.5, -2.5, 1e200, np.inf, -np.inf, np.nan)
 
 
-def close(got, want, signs):
+def close(got: Any, want: Any, signs: bool) -> Any:
     """Elements that agree to 4 units of 1e-15, NaN with NaN. signs: zeros have the same sign."""
     with np.errstate(all="ignore"):
         fine = (np.abs(got - want) <= 4e-15 * np.maximum(np.abs(want), 1e-300)) | (got == want)
@@ -27,7 +29,7 @@ def close(got, want, signs):
     return (fine & alike) | (np.isnan(got) & np.isnan(want))
 
 
-def check(names, points, device):
+def check(names: Any, points: Any, device: str) -> None:
     compiled = burn.jit(lambda z: [getattr(z, name)() for name in names], device=device)
     for name, result in zip(names, compiled(burn.tensor(points)), strict=True):
         got = result.numpy()
@@ -40,23 +42,23 @@ def check(names, points, device):
             assert not bad.any(), (name, part, points[bad][:5], got[bad][:5], want[bad][:5])
 
 
-def special(parts=PARTS):
+def special(parts: Any = PARTS) -> Any:
     return np.array([complex(a, b) for a in parts for b in parts])
 
 
-def test_quick_functions_at_special_points():
+def test_quick_functions_at_special_points() -> None:
     check(QUICK, special((0.0, -0.0, -2.5, np.inf, np.nan)), "reference")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", OTHERS)
-def test_functions_at_special_points(name):
+def test_functions_at_special_points(name: str) -> None:
     check((name,), special(), "reference")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [*OTHERS, "expm1", "log1p", "reciprocal"])
-def test_functions_of_drawn_numbers(name):
+def test_functions_of_drawn_numbers(name: str) -> None:
     rng = np.random.default_rng(3)
     points = (rng.normal(size=200) + 1j * rng.normal(size=200)) * 10.0 ** rng.integers(-3, 2, size=200)
     compiled = burn.jit(lambda z: getattr(z, name)())
@@ -67,7 +69,7 @@ def test_functions_of_drawn_numbers(name):
     np.testing.assert_allclose(got, want, rtol=tolerance)
 
 
-def test_drawn_numbers_in_single_precision():
+def test_drawn_numbers_in_single_precision() -> None:
     rng = np.random.default_rng(4)
     points = (rng.normal(size=65) + 1j * rng.normal(size=65)).astype(np.complex64)
     compiled = burn.jit(lambda z: [z.exp(), z * z, 1 / z, z**3, z.abs()])

@@ -1,5 +1,8 @@
 """Derivatives of functions of complex tensors, against torch, whose convention burn has: dL/dx + i dL/dy of a real loss."""
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -35,16 +38,16 @@ COSTLY = {
 }
 
 
-def loss(m, function, z):
+def loss(m: Any, function: Callable[..., Any], z: Any) -> Any:
     y = function(m, z)
     return (y.abs() ** 2).sum() if (y.is_complex() if m is torch else y.is_complex) else (y * y).sum()
 
 
-def check(functions, points, orders=(1, 2)):
-    def slopes(z):
+def check(functions: Any, points: Any, orders: tuple[int, ...] = (1, 2)) -> None:
+    def slopes(z: Any) -> Any:
         return [burn.grad(lambda x, f=f: loss(burn, f, x))(z) for f in functions.values()]
 
-    def second(z):
+    def second(z: Any) -> Any:
         """The gradient of the real and of the imaginary part of the gradient, weighted."""
         return [
             burn.grad(lambda x, f=f: (burn.grad(lambda w: loss(burn, f, w))(x) * (0.3 - 0.7j)).real.sum())(z)
@@ -62,23 +65,23 @@ def check(functions, points, orders=(1, 2)):
             np.testing.assert_allclose(got.numpy(), want, rtol=1e-9, atol=1e-9 * np.abs(want).max(), err_msg=name)
 
 
-def test_derivatives():
+def test_derivatives() -> None:
     check(CHEAP, drawn(3, 3), orders=(1,))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CHEAP)
-def test_second_derivatives(name):
+def test_second_derivatives(name: str) -> None:
     check({name: CHEAP[name]}, drawn(3, 3))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", COSTLY)
-def test_derivatives_of_functions(name):
+def test_derivatives_of_functions(name: str) -> None:
     check({name: COSTLY[name]}, drawn(2, 3, seed=1))
 
 
-def test_recorded_gradient_of_parameters_and_jvp():
+def test_recorded_gradient_of_parameters_and_jvp() -> None:
     """Outside of traces, with a complex argument in a container, and forward derivatives."""
     a, b = drawn(3), drawn(3, seed=1)
     grads = burn.grad(lambda p: (p["w"] * burn.tensor(b)).abs().sum())({"w": burn.tensor(a)})
@@ -89,15 +92,15 @@ def test_recorded_gradient_of_parameters_and_jvp():
     np.testing.assert_allclose(tangent.numpy(), 2 * a * b, rtol=1e-13)
 
 
-def test_a_loss_is_real():
+def test_a_loss_is_real() -> None:
     with pytest.raises(burn.TypeMismatch, match="float scalar"):
         burn.grad(lambda z: z.sum())(burn.tensor(drawn(2)))
 
 
-def test_loop_and_conditional():
+def test_loop_and_conditional() -> None:
     a = drawn(3) * 0.3
 
-    def f(c):
+    def f(c: Any) -> Any:
         z = burn.fori_loop(0, 3, lambda i, z: z * z + c, c)
         return burn.cond(z.real.sum() > -100, lambda: z * 1j, lambda: z).abs().square().sum()
 

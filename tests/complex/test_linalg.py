@@ -1,5 +1,8 @@
 """burn.linalg of complex matrices, against numpy and, for derivatives, torch."""
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -12,25 +15,25 @@ A, B, TALL = drawn(3, 3), drawn(3, 2, seed=1), drawn(4, 2, seed=2)
 HERMITIAN = A @ A.conj().T + np.eye(3)
 
 
-def compare(function, expected, *arrays):
+def compare(function: Callable[..., Any], expected: Any, *arrays: np.ndarray) -> None:
     results = burn.jit(function, device=DEVICE)(*map(burn.tensor, arrays))
     for i, (got, want) in enumerate(zip(results, expected, strict=True)):
         assert got.dtype == np.asarray(want).dtype, (i, got.dtype)
         np.testing.assert_allclose(got.numpy(), want, rtol=1e-9, atol=1e-10, err_msg=str(i))
 
 
-def test_systems_and_determinants():
-    def f(a, b):
+def test_systems_and_determinants() -> None:
+    def f(a: Any, b: Any) -> Any:
         sign, size = L.slogdet(a)
         return [L.solve(a, b), L.det(a), sign, size, L.inv(a)]
 
     compare(f, [np.linalg.solve(A, B), np.linalg.det(A), *np.linalg.slogdet(A), np.linalg.inv(A)], A, B)
 
 
-def test_factors():
+def test_factors() -> None:
     """LAPACK's phases: the diagonals of r and of Cholesky's factor are real."""
 
-    def f(h, t, a):
+    def f(h: Any, t: Any, a: Any) -> Any:
         e = L.eigh(h)
         q, r = L.qr(t)
         return [L.cholesky(h), q, r, e.values, (e.vectors * e.values) @ e.vectors.mH, e.vectors.mH @ e.vectors, a.mH]
@@ -49,8 +52,8 @@ def test_factors():
 
 
 @pytest.mark.slow
-def test_singular_values():
-    def f(t):
+def test_singular_values() -> None:
+    def f(t: Any) -> Any:
         u, s, vh = L.svd(t)
         return [s, (u[:, :2] * s) @ vh, u.mH @ u, L.pinv(t), L.norm(t, "nuc"), L.matrix_rank(t)]
 
@@ -72,17 +75,17 @@ LOSSES = {
 }
 
 
-def polar(u, s, vh):
+def polar(u: Any, s: Any, vh: Any) -> Any:
     return (u @ vh).imag + s
 
 
-def weight(m):
+def weight(m: Any) -> Any:
     return torch.tensor(W) if m is torch else burn.tensor(W)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", LOSSES)
-def test_derivatives(name):
+def test_derivatives(name: str) -> None:
     function, point = LOSSES[name]
     got = burn.grad(lambda x: (function(burn, x) * weight(burn)).sum())(burn.tensor(point)).numpy()
     x = torch.tensor(point, requires_grad=True)

@@ -3,6 +3,8 @@
 import copy
 import os
 import pickle
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,24 +15,24 @@ DEVICE = "cpu" if os.environ.get("BURN_SWEEP") else "reference"
 """The reference device compiles nothing: much faster for tests of many small ops."""
 
 
-def drawn(*shape, seed=0, dtype=np.complex128):
+def drawn(*shape: int, seed: int = 0, dtype: Any = np.complex128) -> np.ndarray:
     rng = np.random.default_rng(seed)
     return (rng.normal(size=shape) + 1j * rng.normal(size=shape)).astype(dtype)
 
 
-def jitted(function, *arrays):
+def jitted(function: Callable[..., Any], *arrays: np.ndarray) -> Any:
     results = burn.jit(function, device=DEVICE)(*map(burn.tensor, arrays))
     return [r.numpy() for r in results]
 
 
-def agree(results, expected, rtol=1e-13):
+def agree(results: Any, expected: Any, rtol: float = 1e-13) -> None:
     assert len(results) == len(expected)
     for i, (got, want) in enumerate(zip(results, expected, strict=True)):
         assert got.dtype == np.asarray(want).dtype and got.shape == np.shape(want), (i, got.dtype, got.shape)
         np.testing.assert_allclose(got, want, rtol=rtol, atol=1e-13, err_msg=str(i))
 
 
-def test_making():
+def test_making() -> None:
     z = burn.tensor(1 + 2j)
     assert (z.dtype, z.item(), complex(z), z.is_complex) == ("complex64", 1 + 2j, 1 + 2j, True)
     assert burn.tensor([1j, 2]).dtype == "complex64" and burn.tensor([1j], dtype=complex).dtype == "complex64"
@@ -46,7 +48,7 @@ def test_making():
     assert burn.zeros((2,), dtype="complex128").numpy().dtype == np.complex128
 
 
-def test_promotion():
+def test_promotion() -> None:
     z = burn.tensor(drawn(2, dtype=np.complex64))
     for other, dtype in ((burn.ones((2,)), "complex64"), (burn.ones((2,), dtype="float64"), "complex128"), (2.5, "complex64"),
                          (1j, "complex64"), (burn.ones((2,), dtype="int64"), "complex64"), (True, "complex64")):  # fmt: skip
@@ -55,10 +57,10 @@ def test_promotion():
     assert (burn.ones((2,), dtype="float64") * 1j).dtype == "complex128"
 
 
-def test_arithmetic():
+def test_arithmetic() -> None:
     a, b = drawn(3, 1), drawn(4, seed=1)
 
-    def f(x, y):
+    def f(x: Any, y: Any) -> Any:
         return [x + y, x - y, x * y, x / y, -x, x * 2.0, x / (2 - 1j), x == x, x != x, x**2, x**-2, x**0.5, 2**x, x.real, x.imag,
                 x.astype("complex64"), x.real.astype("complex128"), x.astype("float64"), x.astype(bool)]  # fmt: skip
 
@@ -68,10 +70,10 @@ def test_arithmetic():
     agree(jitted(f, a, b), expected, 1e-12)
 
 
-def test_movement():
+def test_movement() -> None:
     a, index = drawn(3, 5), np.array([2, 0, 0])
 
-    def f(x, i):
+    def f(x: Any, i: Any) -> Any:
         return [x.reshape(5, 3), x.transpose(1, 0), x[:, ::-2], x[1], x[i], burn.concat([x, x], 1), burn.stack([x, x]), x.flip(0),
                 x.pad([(1, 0), (0, 2)]), burn.where(x.real > 0, x, 1j), x.roll(1, 1), x.at[i].add(x), x.broadcast_to(2, 3, 5),
                 x.view_as_real(), x.view_as_real().view_as_complex(), x.take(i, 0), x.tril(), x.expand_dims(0)]  # fmt: skip
@@ -84,10 +86,10 @@ def test_movement():
     agree(jitted(f, a, index), expected)
 
 
-def test_reductions():
+def test_reductions() -> None:
     a = drawn(3, 5)
 
-    def f(x):
+    def f(x: Any) -> Any:
         return [x.sum(), x.sum(0), x.mean(1), x.prod(), x.prod(1, keepdims=True), x.var(), x.std(0), x.cumsum(1), x.cumprod(1),
                 x.norm(), x.abs().max(), x.isnan(), x.isfinite(), x[:, :0].prod(1), x.any(), x.all(0),
                 x.count_nonzero()]  # fmt: skip
@@ -98,10 +100,10 @@ def test_reductions():
     agree(jitted(f, a), expected)
 
 
-def test_contractions():
+def test_contractions() -> None:
     a, b = drawn(2, 3, 4), drawn(4, 5, seed=1)
 
-    def f(x, y):
+    def f(x: Any, y: Any) -> Any:
         return [
             x @ y,
             burn.einsum("bij,jk->ibk", x, y),
@@ -122,7 +124,7 @@ def test_contractions():
     agree(jitted(f, a, b), expected)
 
 
-def test_named_sizes_and_reference():
+def test_named_sizes_and_reference() -> None:
     def f(x: burn.Tensor) -> list:
         return [x.prod(0), x.cumprod(0), (x * x).sum()]
 
@@ -133,11 +135,11 @@ def test_named_sizes_and_reference():
             agree(list(map(np.asarray, compiled(a))), [a.prod(0), a.cumprod(0), (a * a).sum()])
 
 
-def test_control_flow():
+def test_control_flow() -> None:
     """Mandelbrot's iteration in a loop with a complex carried value, and a conditional with complex results."""
 
-    def f(c, flag):
-        def step(i, z):
+    def f(c: Any, flag: Any) -> Any:
+        def step(i: Any, z: Any) -> Any:
             return z * z + c
 
         z = burn.fori_loop(0, 4, step, c * 0)
@@ -151,7 +153,7 @@ def test_control_flow():
         agree(jitted(f, c, np.array(flag)), [want, want * 1j if flag else want])
 
 
-def test_scan_stacks_complex_results():
+def test_scan_stacks_complex_results() -> None:
     a = drawn(6, 2)
     (last, all_) = burn.jit(lambda x: burn.scan(lambda s, v: (s * v, s + v), x[0], x))(burn.tensor(a))
     state, rows = a[0], []
@@ -162,7 +164,7 @@ def test_scan_stacks_complex_results():
     np.testing.assert_allclose(all_.numpy(), np.stack(rows), rtol=1e-12)
 
 
-def test_vmap():
+def test_vmap() -> None:
     a, b = drawn(4, 3), drawn(3, seed=2)
     got = burn.vmap(lambda x, y: (x * y).sum() + burn.complex(x.real, 1.0).prod(), in_axes=(0, None))(
         burn.tensor(a), burn.tensor(b)
@@ -172,7 +174,7 @@ def test_vmap():
     np.testing.assert_allclose(real.numpy(), np.stack([a.real.sum(1), a.imag.sum(1)], 1), rtol=1e-13)
 
 
-def test_constants_and_outputs_are_exact():
+def test_constants_and_outputs_are_exact() -> None:
     table = drawn(3, dtype=np.complex64)
     compiled = burn.compile(lambda x: [x, x + table, burn.tensor(table)], [burn.spec("complex64[3]")])
     x = drawn(3, seed=5, dtype=np.complex64)
@@ -192,12 +194,12 @@ def test_constants_and_outputs_are_exact():
         (lambda z: z.real.view_as_complex(), "part"), (lambda z: burn.complex(z, z), "complex"),
     ],
 )  # fmt: skip
-def test_refused_by_name(function, text):
+def test_refused_by_name(function: Callable[..., Any], text: str) -> None:
     with pytest.raises(burn.BurnError, match=text):
         function(burn.tensor(drawn(3))).numpy()
 
 
-def test_xla():
+def test_xla() -> None:
     pytest.importorskip("jax")
     a = drawn(2, 3)
     results = burn.jit(lambda z: [z * z, z.T, z.abs(), z.real, z], device="xla")(burn.tensor(a))

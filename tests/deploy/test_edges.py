@@ -57,6 +57,8 @@ TYPES = (
     "uint16",
     "uint64",
     "bool",
+    "complex64",
+    "complex128",
 )
 
 

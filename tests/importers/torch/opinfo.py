@@ -134,8 +134,10 @@ def outcome(calls: list[Call], counted: slice = slice(None)) -> tuple[str, str]:
 def comparable(
     call: Call, have: list[torch.Tensor], want: list[torch.Tensor]
 ) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
-    """The numbers that two results of a decomposition have in common. Its vectors have any phase (and any basis for equal values): the matrix
-    that the factors give is compared, and that they are orthonormal. Eigenvalues of `eig` have any order."""
+    """The numbers that two results of a decomposition have in common.
+
+    Its vectors have any phase, and any basis for equal values. The matrix that the factors give is compared, and that they are
+    orthonormal. Eigenvalues of `eig` have any order."""
     name = call.name
     if any(a.shape != b.shape or a.dtype != b.dtype for a, b in zip(have, want, strict=True)):
         return have, want

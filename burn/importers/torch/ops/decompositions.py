@@ -120,13 +120,13 @@ def geqrf(node: Node, x: ir.Value) -> list[ir.Value]:
 
 
 @aten("linalg_householder_product.default", "orgqr.default")
-def householder_product(node: Node, x: ir.Value, factors: ir.Value) -> ir.Value:
+def orgqr(node: Node, x: ir.Value, factors: ir.Value) -> ir.Value:
     """The first columns of the reflectors' matmul."""
     shape = type_of(x).shape
     if type_of(x).elements == 0:
         return x
     flat = _flat(x)
-    unit = eye(*shape[-2:], dtype=flat.dtype).broadcast_to(*flat.type.shape)
+    unit = eye(shape[-2], shape[-1], dtype=flat.dtype).broadcast_to(*flat.type.shape)
     return reflectors.multiplied(flat, _flat(factors, 1), unit).reshape(*shape).value
 
 
