@@ -27,8 +27,8 @@ def case(function: Callable[[], dict[str, Any]]) -> Callable[[], dict[str, Any]]
     return function
 
 
-def mesh(**options: Any) -> burn.Mesh:
-    return burn.Mesh(**{"axes": {"data": processes.count()}, "engine": "burn", **options})
+def mesh(axes: dict[str, int] | None = None, **options: Any) -> burn.Mesh:
+    return burn.Mesh(axes or {"data": processes.count()}, engine="burn", **options)
 
 
 def compared(make: Callable[[], nn.Module], on: burn.Mesh, **options: Any) -> dict[str, Any]:

@@ -51,7 +51,7 @@ def prepared(folder: Path) -> dict[str, str]:
 
 
 def mesh(**options: Any) -> burn.Mesh:
-    return burn.Mesh(**{"axes": {"data": processes.count()}, "device": "cuda", **options})
+    return burn.Mesh({"data": processes.count()}, device="cuda", **options)
 
 
 def simulate() -> Any:
