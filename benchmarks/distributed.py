@@ -3,9 +3,9 @@
     python benchmarks/distributed.py --out FILE.md
 
 Each row is a process, or two, of its own (`--row`). All are compiled at once, then timed. The rows of one GPU run beside each
-other, on different GPUs. A row with a
-batch of B trains on B x 1024 random tokens a step in bfloat16; the model and the tokens are equal in all rows. Loss by loss,
-two GPUs with 8 rows each are compared with one GPU with 16.
+other, on different GPUs. A row with a batch of B trains on B x 1024 random tokens a step in bfloat16. The model and the tokens
+are equal in all rows, so the losses of two GPUs with 8 rows each are compared with those of one GPU with 16. `--resumed` kills
+a training on two GPUs, and resumes it on one and on two.
 """
 
 from __future__ import annotations
