@@ -93,7 +93,9 @@ def write(results: Path, output: Path) -> None:
 def reason(row: Mapping[str, Any]) -> str:
     if row.get("differs", 0) > WRONG:
         cause = (
-            ". A program of torch.export, run by torch, differs from eager as well" if row.get("export differs") else ""
+            ". The program of torch.export also differs from eager when torch runs it"
+            if row.get("export differs")
+            else ""
         )
         return f"differs from eager by {row['differs']:.2g} of the largest number{cause}"
     if "failed" in row:
