@@ -69,10 +69,10 @@ class Browser:
     def run(self, script: str) -> Any:
         return _call(f"{self._session}/execute/sync", {"script": script, "args": []})
 
-    def waits_for(self, script: str) -> None:
-        """Until a script's result is true; ten seconds at most."""
+    def waits_for(self, script: str, seconds: int = 10) -> None:
+        """Until a script's result is true; so many seconds at most."""
         asked = f"const done = arguments[0]; const ask = () => ({script}) ? done(true) : setTimeout(ask, 20); ask()"
-        _call(f"{self._session}/timeouts", {"script": 10_000})
+        _call(f"{self._session}/timeouts", {"script": 1000 * seconds})
         _call(f"{self._session}/execute/async", {"script": asked, "args": []})
 
     def click(self, selector: str) -> None:
@@ -125,5 +125,5 @@ def browser() -> Iterator[Browser]:
 def _call(address: str, body: object = None, method: str = "POST") -> Any:
     data = None if body is None else json.dumps(body).encode()
     request = urllib.request.Request(address, data, {"Content-Type": "application/json"}, method=method)
-    with urllib.request.urlopen(request, timeout=60) as answer:
+    with urllib.request.urlopen(request, timeout=180) as answer:
         return json.load(answer)["value"]

@@ -119,10 +119,7 @@ def test_the_page_in_a_browser(page: Path) -> None:
         shown.visit(f"{address}/train.html")
         shown.waits_for("document.getElementById('state').textContent === 'ready'")
         shown.click("#train")
-        for _ in range(6):  # ten seconds at most each
-            if shown.run("return document.getElementById('state').textContent").startswith("epoch 40 of 40"):
-                break
-            shown.waits_for("new Date().getSeconds() % 10 === 0")
+        shown.waits_for("document.getElementById('state').textContent.startsWith('epoch 40 of 40')", seconds=120)
         assert float(shown.run("return document.getElementById('accuracy').value")) >= 95
         shown.draw("#board", [[(0.5, 0.1), (0.5, 0.9)]])
         shown.waits_for("document.getElementById('digit').value !== '?'")
