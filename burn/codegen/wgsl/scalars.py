@@ -193,12 +193,12 @@ class ScalarPrinter:
         return found
 
     def _where(self, node: Where) -> str:
+        # valid everywhere, and computed before the branch: `then` may read the same values, in branches of its own
+        otherwise = self.value(node.otherwise)
         condition = " && ".join(self.tests(node.ranges))
-        result = self.code.variable(register(node.dtype))
+        result = self.code.variable(register(node.dtype), otherwise)
         with self.code.block(f"if ({condition})"), self.scope():
             self.code.line(f"{result} = {self.value(node.then)};")
-        with self.code.block("else"), self.scope():
-            self.code.line(f"{result} = {self.value(node.otherwise)};")
         return result
 
 

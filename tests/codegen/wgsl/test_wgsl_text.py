@@ -7,11 +7,15 @@ from collections.abc import Callable
 from typing import Any
 
 from burn.codegen.wgsl.backend import WebGPU
+from burn.codegen.wgsl.code import Code
 from burn.codegen.wgsl.library import needed
+from burn.codegen.wgsl.scalars import ScalarPrinter
 from burn.compiler import listing
 from burn.dialect import ops
+from burn.dialect.dims import Expr, LoopVar
 from burn.dialect.program import Program
 from burn.dialect.types import TensorType
+from burn.kernels.body import Apply, Buffer, Load, Scalar, Where
 from burn.options import Options
 from burn.runtime import registry
 from burn.runtime.device import Device
@@ -81,6 +85,23 @@ def test_kernels_that_differ_in_sizes_alone_share_a_text() -> None:
         return [ops.tanh(x), ops.tanh(y)]
 
     assert len(printed(floats(100), floats(200), build=build)) == 1
+
+
+def test_nested_conditions_do_not_repeat_values() -> None:
+    """A scatter of n updates is n nested conditions that share their values: the text grows by n, not by 2^n."""
+
+    def length(n: int) -> int:
+        loop = LoopVar("i", 40)
+        printer = ScalarPrinter(Code(), [Buffer("float32", "read")], [], {})
+        printer.put(loop, "x")
+        node: Scalar = Load("float32", 0, 0)
+        for i in range(1, n + 1):
+            added = Apply("float32", "add", (node, Load("float32", 0, i)))
+            node = Where("float32", ((Expr.of(loop) - i, 1),), added, node)
+        printer.value(node)
+        return len(printer.code.lines)
+
+    assert length(8) - length(4) == length(4) - length(0)
 
 
 def test_no_name_is_a_reserved_word() -> None:
