@@ -167,9 +167,10 @@ def test_a_thread_leaves_a_cpu(tmp_path: Path) -> None:
 def test_callers_and_thread_changes_under_a_sanitizer(tmp_path: Path, sanitizer: str) -> None:
     """The C sources alone, with stress.c for a main program."""
     flags = compiler_with(sanitizer, tmp_path)
-    names = ("cpu", "heap", "memory", "plan", "pool", "program", "system")
+    names = ("cpu", "half", "heap", "memory", "plan", "pool", "program", "system")
     files = [NATIVE / f"{name}.c" for name in names]
-    sources = [*files, *(file for pattern in ("run*.c", "device*.c", "driver*.c") for file in NATIVE.glob(pattern))]
+    families = ("run*.c", "device*.c", "driver*.c", "communicator*.c", "lib*.c")
+    sources = [*files, *(file for pattern in families for file in NATIVE.glob(pattern))]
     stress = str(Path(__file__).parent / "stress.c")
     libraries = ["-lpthread", "-ldl", "-lm"]
     subprocess.run([*flags, stress, *sources, *libraries, "-o", str(tmp_path / "stress")], check=True)
