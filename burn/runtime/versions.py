@@ -21,6 +21,9 @@ INFO = (".dist-info", ".egg-info")
 _DIGITS = 32
 """Of a digest."""
 
+SOURCES = (".py", ".wgsl")
+"""Endings of the files that compiled programs depend on. The C runtime has a digest of its own."""
+
 _UNRELATED = frozenset(("bench", "cli", "exporters"))
 """Folders of burn that no compiled program depends on."""
 
@@ -60,7 +63,8 @@ def compilers(packages: Collection[str]) -> tuple[str, ...]:
 
 @functools.cache
 def sources(unrelated: Collection[str] = frozenset()) -> str:
-    """A digest of burn's Python files, which change in a checkout under one version. unrelated: folders that do not count."""
+    """A digest of burn's source files, which change in a checkout under one version: Python, and WGSL for the texts of kernels.
+    unrelated: folders that do not count."""
     latest = size = 0
     root = str(Path(__file__).parent.parent)
     found, folders, skipped = [], [root], ("__pycache__", *unrelated)
@@ -69,7 +73,7 @@ def sources(unrelated: Collection[str] = frozenset()) -> str:
             folders.pop()
         ) as entries:  # pathlib takes four times as long, in each process that loads a program
             for entry in entries:
-                if entry.name.endswith(".py"):
+                if entry.name.endswith(SOURCES):
                     stat = entry.stat()
                     found.append(entry.path)
                     latest, size = max(latest, stat.st_mtime_ns), size + stat.st_size
