@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from burn.codegen.wgsl.code import Unprintable
+from burn.codegen.wgsl.code import Code, Unprintable
 from burn.codegen.wgsl.elements import f32
 from burn.codegen.wgsl.heuristics import LANES
 from burn.codegen.wgsl.printed import Printed, opened
+from burn.codegen.wgsl.reductions import across_lanes
 from burn.dialect.dims import Dim, LoopVar, product
 from burn.kernels.body import AttentionKernel
 
@@ -51,14 +52,14 @@ def emit(kernel: AttentionKernel, values: Mapping[str, Dim], sizes: AttentionKer
                 code.line(f"dot = fma(query[d], {printer.value(kernel.keys)}, dot);")
             printer.accumulator = "dot"
             code.line(f"score = {printer.value(kernel.score)};")
-        _across("score", "greatest", code.line)
+        _across("score", "greatest(parts[lane], parts[lane + half])", code)
         code.line("let higher = greatest(top, parts[0]);")
-        code.line(f"let shift = select(higher, 0.0, higher == {infinity});")
+        code.line("let shift = select(higher, 0.0, bitcast<u32>(higher) == 0xff800000u);")
         code.line("let fade = exp_f32(top - shift);")
         code.line("let p = exp_f32(score - shift);")
         code.line("workgroupBarrier();")
         code.line("weights[lane] = p;")
-        _across("p", "+", code.line)
+        _across("p", "parts[lane] + parts[lane + half]", code)
         code.line("weight = weight * fade + parts[0];")
         code.line("top = higher;")
         code.line(f"let last = min({LANES}, {keys} - start);")
@@ -69,7 +70,7 @@ def emit(kernel: AttentionKernel, values: Mapping[str, Dim], sizes: AttentionKer
                 code.line("var sum = sums[c] * fade;")
                 with code.block("for (var j = 0; j < last; j = j + 1)"), printer.scope():
                     printer.put(kernel.key, code.let("start + j", "key"))
-                    with code.block("if (weights[j] != 0.0)"), printer.scope():
+                    with code.block("if (is_nan(weights[j]) || weights[j] > 0.0)"), printer.scope():
                         code.line(f"sum = fma(weights[j], {printer.value(kernel.values)}, sum);")
                 code.line("sums[c] = sum;")
         code.line("workgroupBarrier();")
@@ -78,14 +79,14 @@ def emit(kernel: AttentionKernel, values: Mapping[str, Dim], sizes: AttentionKer
         with code.block(f"if (column < {columns})"), printer.scope():
             printer.put(kernel.column, "column")
             code.line("var mixed = 0.0;")
-            code.line("if (!(weight <= 0.0)) { mixed = sums[c] / weight; }")
+            code.line("if (is_nan(weight) || weight > 0.0) { mixed = sums[c] / weight; }")
             printer.accumulator = "mixed"
             for write in kernel.epilogue:
                 printer.store(write)
     if kernel.norms:
         with code.block("if (lane == 0)"), printer.scope():
             code.line(f"var norm = {infinity};")
-            code.line(f"if (!(weight <= 0.0)) {{ norm = top * {f32(LOG2E)} + log2_f32(weight); }}")
+            code.line(f"if (is_nan(weight) || weight > 0.0) {{ norm = top * {f32(LOG2E)} + log2_f32(weight); }}")
             printer.accumulator = "norm"
             for write in kernel.norms:
                 printer.store(write)
@@ -104,13 +105,8 @@ def _known(loop: LoopVar) -> int:
     return loop.extent
 
 
-def _across(value: str, combine: str, line: object) -> None:
-    """Combines a value of every lane; the result is parts[0]."""
-    assert callable(line)
-    other = "parts[lane] + parts[lane + half]" if combine == "+" else f"{combine}(parts[lane], parts[lane + half])"
-    line(f"parts[lane] = {value};")
-    line("workgroupBarrier();")
-    line(f"for (var half = {LANES // 2}; half > 0; half = half / 2) {{")
-    line(f"  if (lane < half) {{ parts[lane] = {other}; }}")
-    line("  workgroupBarrier();")
-    line("}")
+def _across(value: str, combined: str, code: Code) -> None:
+    """Combines a value of every lane; the result is parts[0]. combined: the text for two lanes."""
+    code.line(f"parts[lane] = {value};")
+    with across_lanes(code):
+        code.line(f"parts[lane] = {combined};")

@@ -49,7 +49,7 @@ def _is_nonzero(x: str, source: str) -> str:
     if REGISTERS[source] == LONG:
         return f"(({x}.x | {x}.y) != 0u)"
     if _is_float(source):
-        return f"!({x} == 0.0)"  # `!=` of NaN is false in some compilers
+        return f"is_nonzero({x})"
     return f"({x} != 0{'u' if REGISTERS[source] == 'u32' else ''})"
 
 

@@ -48,6 +48,7 @@ _COMPARISONS = {
     "slt": "<", "sle": "<=", "sgt": ">", "sge": ">=", "eq": "==", "ne": "!=",
 }  # fmt: skip
 _CASTS = {"arith.bitcast": "bitcast<{to}>({x})", "arith.sitofp": "f32({x})", "arith.fptosi": "i32({x})"}
+_INFINITY = f32(float("inf"))
 _TYPES = {"f32": "f32", "i32": "i32", "i1": "bool"}
 
 
@@ -101,6 +102,8 @@ class Body(Function):
     def cmpf(self, predicate: str, a: Value, b: Value) -> Value:
         if predicate == "uno":
             return self.pure(f"is_nan({a})" if a == b else f"is_nan({a}) || is_nan({b})", "i1")
+        if str(b) == _INFINITY and predicate in ("oeq", "olt"):  # of no NaN: see `_printed`
+            return self.pure(f"bitcast<u32>({a}) {'==' if predicate == 'oeq' else '!='} 0x7f800000u", "i1")
         return self.pure(f"{a} {_COMPARISONS[predicate]} {b}", "i1")
 
     def select(self, condition: Value, a: Value, b: Value) -> Value:
@@ -119,7 +122,10 @@ def library() -> Mapping[str, str]:
 
 
 def _printed(name: str, count: int, definition: Definition) -> str:
+    """A function of NaN is NaN: compilers may assume that no operand of a comparison is one."""
     body = Body(count)
     result = definition(*(Lanes(body, x) for x in body.arguments))
     arguments = ", ".join(f"{x}: f32" for x in body.arguments)
-    return "\n".join([f"fn {name}({arguments}) -> f32 {{", *body.lines, f"  return {result.value};", "}"])
+    nan = " || ".join(f"is_nan({x})" for x in body.arguments)
+    guard = f"  if ({nan}) {{ return {f32(float('nan'))}; }}"
+    return "\n".join([f"fn {name}({arguments}) -> f32 {{", guard, *body.lines, f"  return {result.value};", "}"])

@@ -139,11 +139,3 @@ def store(dtype: str, base: str, index: str, value: str) -> str:
     else:
         code = value if REGISTERS[dtype] == "u32" else f"bitcast<u32>({value})"
     return f"store_{bits}({base}, {index}, {code});"
-
-
-def zero(dtype: str) -> str:
-    return constant(dtype, 0)
-
-
-EXACT = (*(d for d in INTEGERS if INTEGERS[d] <= 32), "bool")
-"""Types whose numbers are exact in 32 bits."""

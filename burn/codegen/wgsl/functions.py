@@ -71,11 +71,11 @@ def _infix(sign: str, long: str, boolean: str | None = None) -> Rule:
     return Rule(text, text, text, f"{long}({{0}}, {{1}})", f"{long}({{0}}, {{1}})", boolean)
 
 
-def _compare(text: str, long: str) -> Rule:
-    """long: the test of pairs, with TYPE for the kind of number."""
+def _compare(text: str, floats: str, long: str) -> Rule:
+    """floats: a test that is right for NaN; long: the test of pairs, with TYPE for the kind of number."""
     boolean = text if "==" in text else text.format("u32({0})", "u32({1})")
     signed, unsigned = long.replace("TYPE", "i64"), long.replace("TYPE", "u64")
-    return Rule(text, text, text, signed, unsigned, boolean, predicate=True)
+    return Rule(floats, text, text, signed, unsigned, boolean, predicate=True)
 
 
 def _bits(sign: str, boolean: str) -> Rule:
@@ -142,12 +142,12 @@ FUNCTIONS: dict[str, Rule] = {
     # predicates
     "isnan": Rule("is_nan({0})", predicate=True),
     "isinf": Rule("is_inf({0})", predicate=True),
-    "eq": _compare("{0} == {1}", "eq_64({0}, {1})"),
-    "ne": _compare("!({0} == {1})", "!eq_64({0}, {1})"),  # `!=` of NaN is false in some compilers
-    "lt": _compare("{0} < {1}", "lt_TYPE({0}, {1})"),
-    "le": _compare("{0} <= {1}", "!lt_TYPE({1}, {0})"),
-    "gt": _compare("{0} > {1}", "lt_TYPE({1}, {0})"),
-    "ge": _compare("{0} >= {1}", "!lt_TYPE({0}, {1})"),
+    "eq": _compare("{0} == {1}", "eq_f32({0}, {1})", "eq_64({0}, {1})"),
+    "ne": _compare("!({0} == {1})", "!eq_f32({0}, {1})", "!eq_64({0}, {1})"),
+    "lt": _compare("{0} < {1}", "lt_f32({0}, {1})", "lt_TYPE({0}, {1})"),
+    "le": _compare("{0} <= {1}", "le_f32({0}, {1})", "!lt_TYPE({1}, {0})"),
+    "gt": _compare("{0} > {1}", "lt_f32({1}, {0})", "lt_TYPE({1}, {0})"),
+    "ge": _compare("{0} >= {1}", "le_f32({1}, {0})", "!lt_TYPE({0}, {1})"),
     # bits and choice
     "and": _bits("&", "{0} && {1}"),
     "or": _bits("|", "{0} || {1}"),

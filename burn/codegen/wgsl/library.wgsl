@@ -267,6 +267,15 @@ fn is_nan(x: f32) -> bool { return (bitcast<u32>(x) & 0x7fffffffu) > 0x7f800000u
 
 fn is_inf(x: f32) -> bool { return (bitcast<u32>(x) & 0x7fffffffu) == 0x7f800000u; }
 
+fn is_nonzero(x: f32) -> bool { return (bitcast<u32>(x) & 0x7fffffffu) != 0u; }
+
+// Comparisons with NaN are false. The operators may give anything for NaN, as compilers may assume that there is none.
+fn eq_f32(a: f32, b: f32) -> bool { return !is_nan(a) && !is_nan(b) && a == b; }
+
+fn lt_f32(a: f32, b: f32) -> bool { return !is_nan(a) && !is_nan(b) && a < b; }
+
+fn le_f32(a: f32, b: f32) -> bool { return !is_nan(a) && !is_nan(b) && a <= b; }
+
 fn with_sign(x: f32, y: f32) -> f32 {
   return bitcast<f32>((bitcast<u32>(x) & 0x7fffffffu) | (bitcast<u32>(y) & 0x80000000u));
 }
@@ -284,6 +293,7 @@ fn greatest(a: f32, b: f32) -> f32 {
 }
 
 fn sign_f32(x: f32) -> f32 {
+  if (is_nan(x)) { return x; }
   if (x > 0.0) { return 1.0; }
   if (x < 0.0) { return -1.0; }
   return x + 0.0;
@@ -388,7 +398,7 @@ fn exponent_of_float(x: f32, saturate: bool) -> u32 {
 
 // Truncates; NaN and numbers out of range become the least integer.
 fn whole_i32(x: f32) -> i32 {
-  if (x >= -2147483648.0 && x < 2147483648.0) { return i32(x); }
+  if (!is_nan(x) && x >= -2147483648.0 && x < 2147483648.0) { return i32(x); }
   return -2147483647 - 1;
 }
 
@@ -402,14 +412,14 @@ fn magnitude_64(x: f32) -> vec2<u32> {
 }
 
 fn whole_i64(x: f32) -> vec2<u32> {
-  if (!(x >= -9223372036854775808.0 && x < 9223372036854775808.0)) { return vec2<u32>(0u, 0x80000000u); }
+  if (is_nan(x) || x < -9223372036854775808.0 || x >= 9223372036854775808.0) { return vec2<u32>(0u, 0x80000000u); }
   let magnitude = magnitude_64(x);
   return select(magnitude, neg_64(magnitude), x < 0.0);
 }
 
 // A negative number wraps, and one beyond 2^64 becomes 0.
 fn whole_u64(x: f32) -> vec2<u32> {
-  if (x >= 9223372036854775808.0) {
+  if (!is_nan(x) && x >= 9223372036854775808.0) {
     if (x < 18446744073709551616.0) { return magnitude_64(x); }
     return vec2<u32>();
   }
@@ -703,7 +713,7 @@ fn power_of_magnitude(a: f32, y: f32) -> f32 {
 
 // C's pow, with the special cases of its annex F.
 fn power_f32(x: f32, y: f32) -> f32 {
-  if (x == 1.0 || y == 0.0) { return 1.0; }
+  if (bitcast<u32>(x) == 0x3f800000u || !is_nonzero(y)) { return 1.0; }
   if (is_nan(x) || is_nan(y)) { return float_of(0x7fc00000u); }
   let whole = floor(y) == y;
   let odd = whole && floor(y * 0.5) != y * 0.5 && !is_inf(y);

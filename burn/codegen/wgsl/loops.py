@@ -12,7 +12,7 @@ from burn.codegen.wgsl.code import Unprintable
 from burn.codegen.wgsl.heuristics import LANES, is_shared
 from burn.codegen.wgsl.printed import Printed, opened
 from burn.codegen.wgsl.reductions import Total
-from burn.dialect.dims import Dim, ceildiv, product
+from burn.dialect.dims import Dim, LoopVar, ceildiv, product
 from burn.kernels.body import Load, LoopKernel, Stage, walk
 
 
@@ -30,13 +30,13 @@ class _Loops:
         self.shared = is_shared(sizes)
         self.opened = opened(kernel, values, sites, self.count)
         self.printer, self.code = self.opened.printer, self.opened.printer.code
-        self.memory: list[str] = []
+        self.memory: dict[str, None] = {}  # in order
 
     def print(self) -> Printed:
         printer, code = self.printer, self.code
         if self.shared:
             self._iteration("program")
-            return self.opened.closed(self._about("workgroup"), self.count, LANES, self.memory)
+            return self.opened.closed(self._about("workgroup"), self.count, LANES, tuple(self.memory))
         code.line(f"let x = program * {LANES} + lane;")
         with code.block(f"if (x < {printer.dim(product([v.extent for v in self.kernel.parallel]))})"):
             self._iteration("x")
@@ -112,16 +112,15 @@ class _Loops:
             self._writes(stage)
         for total in totals:
             if self.shared:
-                number = len(self.memory)
-                self.memory += total.shared(number, LANES)
-                total.across(number, LANES)
+                self.memory.update(dict.fromkeys(total.shared))
+                total.across()
             printer.reduced[total.reduction.name] = total.result
 
     def _in_order(self, stage: Stage) -> None:
         """Iterations one after another, in which a load sees the writes of earlier ones."""
         printer, code = self.printer, self.code
         totals = [Total(code, r) for r in stage.reductions]
-        heads = []
+        heads: list[tuple[str, LoopVar]] = []
         for loop in stage.loops:
             index = code.fresh("at")
             printer.put(loop, index)
@@ -130,11 +129,11 @@ class _Loops:
         for total in totals:
             printer.reduced[total.reduction.name] = total.result
 
-    def _nested(self, heads: list[tuple[str, object]], stage: Stage, totals: list[Total]) -> None:
+    def _nested(self, heads: list[tuple[str, LoopVar]], stage: Stage, totals: list[Total]) -> None:
         printer, code = self.printer, self.code
         if heads:
             (index, loop), rest = heads[0], heads[1:]
-            extent = printer.dim(loop.extent)  # type: ignore[attr-defined]
+            extent = printer.dim(loop.extent)
             with code.block(f"for (var {index} = 0; {index} < {extent}; {index} = {index} + 1)"), printer.scope():
                 self._nested(rest, stage, totals)
             return

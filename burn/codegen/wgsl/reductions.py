@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from burn.codegen.wgsl.code import Code
 from burn.codegen.wgsl.elements import constant, register
 from burn.codegen.wgsl.functions import apply
+from burn.codegen.wgsl.heuristics import LANES
 from burn.dialect.types import DTYPES
 from burn.kernels.body import REDUCERS, Reduction, identity
+
+
+@contextmanager
+def across_lanes(code: Code) -> Iterator[None]:
+    """Combines a value of every lane in workgroup memory by a tree; lane 0 then has the result. Inside: the lines by which lane
+    `lane` takes the value of lane `lane + half`. All lanes must get here, and have written their values."""
+    code.line("workgroupBarrier();")
+    with code.block(f"for (var half = {LANES // 2}; half > 0; half = half / 2)"):
+        with code.block("if (lane < half)"):
+            yield
+        code.line("workgroupBarrier();")
 
 
 class Total:
@@ -53,27 +68,31 @@ class Total:
         return self.code.let(f"long_of_i32({self.index})", "r") if self.is_arg else self.name
 
     # ---- across a workgroup ----------------------------------------------------------------------------------------------
-    def shared(self, number: int, lanes: int) -> list[str]:
-        """Declarations of the workgroup memory."""
-        declared = [f"var<workgroup> part{number}: array<{self.type}, {lanes}>;"]
-        return declared + [f"var<workgroup> place{number}: array<i32, {lanes}>;"] * self.is_arg
+    @property
+    def _part(self) -> str:
+        """The workgroup memory for partial results, one array for all totals of a type."""
+        return f"parts_{self.type.split('<')[0]}"
 
-    def across(self, number: int, lanes: int) -> None:
-        """Combines the totals of all lanes; every lane then has the result. All lanes must get here."""
-        code, part, index = self.code, f"part{number}", f"place{number}"
+    @property
+    def shared(self) -> tuple[str, ...]:
+        """Declarations of the workgroup memory."""
+        declared = f"var<workgroup> {self._part}: array<{self.type}, {LANES}>;"
+        return (declared, f"var<workgroup> places: array<i32, {LANES}>;") if self.is_arg else (declared,)
+
+    def across(self) -> None:
+        """Combines the totals of all lanes; every lane then has the result. All lanes must get here. Afterwards other totals may
+        use the same memory."""
+        code, part = self.code, self._part
         code.line(f"{part}[lane] = {self.name};")
         if self.is_arg:
-            code.line(f"{index}[lane] = {self.index};")
-        code.line("workgroupBarrier();")
-        with code.block(f"for (var half = {lanes // 2}; half > 0; half = half / 2)"):
-            with code.block("if (lane < half)"):
-                other = code.let(f"{part}[lane + half]")
-                self.take(other, code.let(f"{index}[lane + half]") if self.is_arg else "")
-                code.line(f"{part}[lane] = {self.name};")
-                if self.is_arg:
-                    code.line(f"{index}[lane] = {self.index};")
-            code.line("workgroupBarrier();")
+            code.line(f"places[lane] = {self.index};")
+        with across_lanes(code):
+            other = code.let(f"{part}[lane + half]")
+            self.take(other, code.let("places[lane + half]") if self.is_arg else "")
+            code.line(f"{part}[lane] = {self.name};")
+            if self.is_arg:
+                code.line(f"places[lane] = {self.index};")
         code.line(f"{self.name} = {part}[0];")
         if self.is_arg:
-            code.line(f"{self.index} = {index}[0];")
+            code.line(f"{self.index} = places[0];")
         code.line("workgroupBarrier();")

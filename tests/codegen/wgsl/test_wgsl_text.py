@@ -8,6 +8,8 @@ from typing import Any
 
 from burn.codegen.wgsl.backend import WebGPU
 from burn.codegen.wgsl.code import Code
+from burn.codegen.wgsl.elementary import DEFINITIONS, library
+from burn.codegen.wgsl.functions import FUNCTIONS
 from burn.codegen.wgsl.library import needed
 from burn.codegen.wgsl.scalars import ScalarPrinter
 from burn.compiler import listing
@@ -102,6 +104,34 @@ def test_nested_conditions_do_not_repeat_values() -> None:
         return len(printer.code.lines)
 
     assert length(8) - length(4) == length(4) - length(0)
+
+
+def test_workgroup_memory_stays_within_the_default_limit() -> None:
+    """Reductions of one kernel share an array for each type: 80 sums need no more than one."""
+
+    def build(x: Any, y: Any) -> list[Any]:
+        factors = [ops.constant(values=[i + 2], shape=(), dtype="int64") for i in range(80)]
+        sums = [ops.reduce(ops.shift_left(x, f), kind="sum", axes=(1,)) for f in factors]
+        largest = [ops.arg_reduce(each, kind="max", axis=1) for each in (x, y)]
+        return [*sums, ops.reduce(y, kind="max", axes=(1,)), *largest]
+
+    texts = printed(TensorType("int64", (3, 500)), floats(3, 500), build=build)
+    assert any(text.count("store_64(") > 32 for text in texts)  # more than 16 kB if each sum has 64 pairs of words
+    for text in texts:
+        arrays = re.findall(r"var<workgroup> \w+: array<(.+), (\d+)>;", text)
+        assert sum((8 if "vec2" in type_ else 4) * int(count) for type_, count in arrays) <= 16384
+
+
+def test_comparisons_of_floats_do_not_depend_on_how_operators_compare_nan() -> None:
+    """Compilers of shaders may assume that there is no NaN, and replace `a < b` by `!(a >= b)`."""
+    for name, rule in FUNCTIONS.items():
+        if rule.predicate:
+            assert rule.floats is not None and not re.search(r"[<>=]", rule.floats), name
+    (text,) = printed(floats(7), build=lambda x: ops.cast(x, dtype="bool"))
+    assert "is_nonzero(v0)" in text
+    for name, (count, _) in DEFINITIONS.items():
+        first = library()[name].split("\n")[1]
+        assert first.count("is_nan") == count and "return float_of(0x7fc00000u)" in first
 
 
 def test_no_name_is_a_reserved_word() -> None:
