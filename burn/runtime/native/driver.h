@@ -38,7 +38,7 @@ enum {
 
 /* Functions return 0, or a number that error_name and error_text explain. */
 struct burn_driver {
-    const char *kind;    /* "cuda", "hip" */
+    const char *kind;    /* "cuda", "hip", "wgpu" */
     int32_t devices;     /* how many there are */
     int32_t oldest;      /* the first version that will do */
     int32_t newest;      /* the last major version (29000 for 29) that will do; 0: any */

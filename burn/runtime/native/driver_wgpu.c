@@ -24,7 +24,6 @@ static const struct {
     FUNCTION(queue, "wgpuDeviceGetQueue"),
     FUNCTION(poll, "wgpuDevicePoll"),
     FUNCTION(buffer, "wgpuDeviceCreateBuffer"),
-    FUNCTION(buffer_destroy, "wgpuBufferDestroy"),
     FUNCTION(buffer_release, "wgpuBufferRelease"),
     FUNCTION(buffer_map, "wgpuBufferMapAsync"),
     FUNCTION(buffer_mapped, "wgpuBufferGetConstMappedRange"),
@@ -145,13 +144,15 @@ static int open_device(void) {
     return burn_wgpu_heap_open();
 }
 
-static int init(unsigned flags) {
-    (void)flags;
+static void make_lock(void) {
     pthread_mutexattr_t recursive;
     pthread_mutexattr_init(&recursive);
     pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
     pthread_mutex_init(&wgpu.lock, &recursive);
     pthread_mutexattr_destroy(&recursive);
+}
+
+static int start(void) {
     wgpu_instance_extras extras = {.chain = {NULL, WGPU_INSTANCE_EXTRAS}, .backends = WGPU_VULKAN | WGPU_METAL | WGPU_DIRECT3D};
     const wgpu_instance_descriptor descriptor = {.next = &extras.chain};
     wgpu.instance = wgpu.api.instance(&descriptor);
@@ -164,6 +165,26 @@ static int init(unsigned flags) {
         return BURN_DRIVER_NO_DEVICE;
     pthread_mutex_lock(&wgpu.lock);
     int code = open_device();
+    pthread_mutex_unlock(&wgpu.lock);
+    return code;
+}
+
+/* The state is global and what a failed start leaves is not undone, so the library is started once. Later calls give the result. */
+static int init(unsigned flags) {
+    (void)flags;
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, make_lock);
+    if (!wgpu.opened) {
+        wgpu.opened = 1;
+        wgpu.opening = start();
+    }
+    return wgpu.opening;
+}
+
+static int refuse_init(unsigned flags) {
+    (void)flags;
+    pthread_mutex_lock(&wgpu.lock);
+    int code = burn_wgpu_refuse(WGPU_REFUSED, "this process uses another library of WebGPU");
     pthread_mutex_unlock(&wgpu.lock);
     return code;
 }
@@ -245,13 +266,7 @@ static int about(void *value, int attribute, uint64_t memory) {
 const char *burn_driver_wgpu(burn_driver *driver, void *library) {
     driver->kind = "wgpu";
     driver->oldest = driver->newest = WGPU_MAJOR * 1000;
-    for (size_t i = 0; i < sizeof FUNCTIONS / sizeof *FUNCTIONS; i++) {
-        void *function = dlsym(library, FUNCTIONS[i].name);
-        if (!function)
-            return FUNCTIONS[i].name;
-        memcpy((char *)&wgpu.api + FUNCTIONS[i].at, &function, sizeof function);
-    }
-    driver->init = init;
+    driver->init = wgpu.opened && library != wgpu.library ? refuse_init : init;
     driver->version = version;
     driver->error_name = error_name;
     driver->error_text = error_text;
@@ -269,5 +284,16 @@ const char *burn_driver_wgpu(burn_driver *driver, void *library) {
     driver->pinned_alloc = pinned_alloc;
     driver->about = about;
     burn_wgpu_fill_table(driver);
+    if (wgpu.opened)
+        return NULL;
+    wgpu.library = library;
+    for (size_t i = 0; i < sizeof FUNCTIONS / sizeof *FUNCTIONS; i++) {
+        void *function = dlsym(library, FUNCTIONS[i].name);
+        if (!function) {
+            driver->version = NULL;
+            return FUNCTIONS[i].name;
+        }
+        memcpy((char *)&wgpu.api + FUNCTIONS[i].at, &function, sizeof function);
+    }
     return NULL;
 }

@@ -28,7 +28,7 @@ enum {
     WORDS_ROOM = 1 << 20,      /* bytes of words that wait for a submission */
     HEAP_RESERVED = 4096,      /* address 0 is the null pointer; the bytes behind it are for ragged copies */
     SCRATCH = 256,             /* their address */
-    QUERIES = 4096,
+    QUERIES = 4096,            /* of a set, the most that WebGPU allows */
     MOST_PAGES = 8,            /* WebGPU's default limit of storage buffers */
     ALL_PAGES = MOST_PAGES,    /* as the number of a page */
 };
@@ -77,8 +77,16 @@ typedef struct wgpu_graph {
     wgpu_step *first, **last;
 } wgpu_graph;
 
+typedef struct wgpu_queries { /* a set of timestamps */
+    struct wgpu_queries *next;
+    wgpu_handle set;
+    uint64_t taken[QUERIES / 64]; /* a bit each */
+} wgpu_queries;
+
 typedef struct wgpu_state {
     pthread_mutex_t lock;
+    void *library;             /* that `api` is of */
+    int opened, opening;       /* `init` has been called; its result */
     wgpu_api api;
     wgpu_handle instance, adapter, device, queue;
     wgpu_limits limits;
@@ -89,7 +97,7 @@ typedef struct wgpu_state {
     int failed, lost;
 
     wgpu_handle group_layout[2], layout[2]; /* for one page, for all */
-    wgpu_handle group[MOST_PAGES + 1];      /* by page, and for all */
+    wgpu_handle group[MOST_PAGES + 1];      /* by page, and for all; NULL if a page has changed since */
     wgpu_page page[MOST_PAGES];
     int pages, most_pages;                  /* in use; at most */
     int page_bits;                          /* a page has up to 2^page_bits bytes */
@@ -101,12 +109,12 @@ typedef struct wgpu_state {
     wgpu_handle words;         /* the buffer of WORDS_ROOM + WORDS_BYTES bytes */
     uint32_t words_used;
     uint32_t *pending_words;   /* its content at the next submission */
-    uint64_t submissions;
     wgpu_handle staging;
     uint64_t staging_bytes;
+    uint32_t mapped;           /* the status of the staging buffer's mapping; 0: none yet */
     wgpu_kernel *copy, *fill;
-    wgpu_handle queries, resolved;
-    uint64_t query_taken[QUERIES / 64];
+    wgpu_queries *queries;     /* the sets, made when they are needed */
+    wgpu_handle resolved;
     wgpu_graph *capture;
 } wgpu_state;
 
@@ -119,14 +127,17 @@ int burn_wgpu_refuse(int code, const char *format, ...);
 
 /* driver_wgpu_heap.c */
 int burn_wgpu_heap_open(void);
+int burn_wgpu_group(int number, wgpu_handle *group); /* under the lock: the bindings of a page, or of all */
 int burn_wgpu_alloc(uint64_t *memory, size_t bytes);
 int burn_wgpu_release(uint64_t memory);
 
 /* driver_wgpu_work.c */
 typedef struct wgpu_module wgpu_module;
 int burn_wgpu_work_open(void);
-int burn_wgpu_flush(void); /* under the lock */
-wgpu_handle burn_wgpu_buffer(uint64_t usage, uint64_t bytes);
+int burn_wgpu_flush(void);                      /* under the lock */
+int burn_wgpu_submit(wgpu_handle encoder);      /* under the lock; releases the encoder */
+/* Under the lock: a new buffer, or NULL and a code. */
+int burn_wgpu_buffer(wgpu_handle *buffer, uint64_t usage, uint64_t bytes);
 wgpu_kernel *burn_wgpu_kernel(const char *entry, const char *text);
 void burn_wgpu_fill_table(burn_driver *driver);
 

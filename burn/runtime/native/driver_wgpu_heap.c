@@ -8,53 +8,76 @@ static const uint64_t FIRST = 16 << 20, STEP = 256, LEAST = 1 << 16;
 static uint64_t page_most(void) { return (uint64_t)1 << wgpu.page_bits; }
 static uint64_t start_of(int page) { return (uint64_t)page << wgpu.page_bits; }
 
-static void set_group(int number, const wgpu_group_entry *entries, size_t count) {
-    const wgpu_group_descriptor descriptor = {.layout = wgpu.group_layout[number == ALL_PAGES], .count = count, .entries = entries};
-    wgpu_handle group = wgpu.api.group(wgpu.device, &descriptor);
+static void forget_group(int number) {
     if (wgpu.group[number])
         wgpu.api.group_release(wgpu.group[number]);
-    wgpu.group[number] = group;
+    wgpu.group[number] = NULL;
 }
 
-/* Binds a page that has changed. Binding 1 has the words; pages behind the first one follow. A page that is not in use is a small
- * buffer of its own, as no buffer may be bound twice. */
-static int bind(int page) {
+static int make_group(int number, const wgpu_group_entry *entries, size_t count) {
+    const wgpu_group_descriptor descriptor = {.layout = wgpu.group_layout[number == ALL_PAGES], .count = count, .entries = entries};
+    wgpu.group[number] = wgpu.api.group(wgpu.device, &descriptor);
+    int code = burn_wgpu_status();
+    if (code)
+        forget_group(number);
+    return code;
+}
+
+static wgpu_group_entry entry_of(int page, uint32_t binding) {
+    wgpu_group_entry entry = {.binding = binding, .buffer = wgpu.page[page].buffer};
+    entry.size = wgpu.page[page].bytes ? wgpu.page[page].bytes : STEP;
+    return entry;
+}
+
+/* Binding 1 has the words; pages behind the first one follow. A page that is not in use is a small buffer of its own, as no buffer may
+ * be bound twice. */
+static int bind_all(void) {
     wgpu_group_entry entries[MOST_PAGES + 1] = {{.binding = 0}, {.binding = 1, .buffer = wgpu.words, .size = WORDS_BYTES}};
-    entries[0].buffer = wgpu.page[page].buffer;
-    entries[0].size = wgpu.page[page].bytes;
-    set_group(page, entries, 2);
-    for (int i = 0; i < wgpu.most_pages; i++) {
-        if (!wgpu.page[i].buffer)
-            wgpu.page[i].buffer = burn_wgpu_buffer(WGPU_STORAGE_USE, STEP);
-        wgpu_group_entry *entry = &entries[i ? i + 1 : 0];
-        *entry = (wgpu_group_entry){.binding = (uint32_t)(i ? i + 1 : 0), .buffer = wgpu.page[i].buffer};
-        entry->size = wgpu.page[i].bytes ? wgpu.page[i].bytes : STEP;
+    for (int page = 0; page < wgpu.most_pages; page++) {
+        int code = wgpu.page[page].buffer ? 0 : burn_wgpu_buffer(&wgpu.page[page].buffer, WGPU_STORAGE_USE, STEP);
+        if (code)
+            return code;
+        entries[page ? page + 1 : 0] = entry_of(page, (uint32_t)(page ? page + 1 : 0));
     }
-    set_group(ALL_PAGES, entries, (size_t)wgpu.most_pages + 1);
-    return burn_wgpu_status();
+    return make_group(ALL_PAGES, entries, (size_t)wgpu.most_pages + 1);
+}
+
+int burn_wgpu_group(int number, wgpu_handle *group) {
+    int code = 0;
+    if (!wgpu.group[number] && number == ALL_PAGES)
+        code = bind_all();
+    else if (!wgpu.group[number]) {
+        const wgpu_group_entry entries[] = {entry_of(number, 0), {.binding = 1, .buffer = wgpu.words, .size = WORDS_BYTES}};
+        code = make_group(number, entries, 2);
+    }
+    *group = wgpu.group[number];
+    return code;
 }
 
 /* Gives a page so many bytes. Commands that use its old buffer are submitted before. */
 static int resize(int number, uint64_t bytes) {
     wgpu_page *page = &wgpu.page[number];
+    wgpu_handle larger;
     int code = burn_wgpu_flush();
-    wgpu_handle larger = code ? NULL : burn_wgpu_buffer(WGPU_STORAGE_USE | WGPU_COPY_SOURCE | WGPU_COPY_TARGET, bytes);
     if (!code)
-        code = burn_wgpu_status();
-    if (code || !larger)
-        return code ? code : BURN_DRIVER_OUT_OF_MEMORY;
+        code = burn_wgpu_buffer(&larger, WGPU_STORAGE_USE | WGPU_COPY_SOURCE | WGPU_COPY_TARGET, bytes);
+    if (code)
+        return code;
     if (page->bytes) {
         wgpu_handle encoder = wgpu.api.encoder(wgpu.device, NULL);
         wgpu.api.copy(encoder, page->buffer, 0, larger, 0, page->bytes);
-        wgpu_handle commands = wgpu.api.finish(encoder, NULL);
-        wgpu.api.submit(wgpu.queue, 1, &commands);
-        wgpu.api.commands_release(commands);
-        wgpu.api.encoder_release(encoder);
+        code = burn_wgpu_submit(encoder);
+    }
+    if (code) {
+        wgpu.api.buffer_release(larger);
+        return code;
     }
     if (page->buffer)
         wgpu.api.buffer_release(page->buffer); /* the device keeps it until the copy is done */
     *page = (wgpu_page){larger, bytes};
-    return bind(number);
+    forget_group(number);
+    forget_group(ALL_PAGES);
+    return 0;
 }
 
 /* Returns a part to the list, joined with its neighbours in the page. 0: this process has no memory left. */
@@ -110,10 +133,14 @@ static int grow_page(int page, uint64_t bytes) {
     return give(start_of(page) + old, wgpu.page[page].bytes - old) ? 0 : BURN_DRIVER_OUT_OF_MEMORY;
 }
 
+/* To grow a page takes its old and its new bytes together. A device without that memory may have enough for a further page. */
 static int grow(uint64_t bytes) {
     for (int page = 0; page < wgpu.pages; page++)
-        if (wgpu.page[page].bytes + bytes - last_free(page) <= page_most())
-            return grow_page(page, bytes);
+        if (wgpu.page[page].bytes + bytes - last_free(page) <= page_most()) {
+            int code = grow_page(page, bytes);
+            if (code != BURN_DRIVER_OUT_OF_MEMORY)
+                return code;
+        }
     if (wgpu.pages == wgpu.most_pages || bytes > page_most())
         return BURN_DRIVER_OUT_OF_MEMORY;
     int code = grow_page(wgpu.pages, bytes);

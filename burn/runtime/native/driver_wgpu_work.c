@@ -15,6 +15,8 @@
  * take in words of 4 bytes, or `n`, a number of 32 bits. */
 static const char HEADER[] = "// burn: ";
 
+enum { LEAST_STAGING = 65536 };
+
 struct wgpu_module {
     wgpu_kernel *kernel;
     int count;
@@ -22,18 +24,28 @@ struct wgpu_module {
 };
 
 typedef struct wgpu_event {
-    uint64_t submission; /* the one that has the work before the event */
-    int timed, query;    /* query: its number, or -1 for the host's clock */
-    double milliseconds; /* of the host's clock */
+    int timed;
+    wgpu_queries *queries; /* the set of its timestamp; NULL: the host's clock, as the device has none */
+    uint32_t query;
+    double milliseconds;   /* of the host's clock */
 } wgpu_event;
 
 /* ---- objects ----------------------------------------------------------------------------------------------------- */
 
 static wgpu_text text_of(const char *text) { return (wgpu_text){text, text ? strlen(text) : 0}; }
 
-wgpu_handle burn_wgpu_buffer(uint64_t usage, uint64_t bytes) {
+/* A failed creation also gives a handle, of no use. */
+int burn_wgpu_buffer(wgpu_handle *buffer, uint64_t usage, uint64_t bytes) {
     const wgpu_buffer_descriptor descriptor = {.usage = usage, .size = bytes};
-    return wgpu.api.buffer(wgpu.device, &descriptor);
+    *buffer = wgpu.api.buffer(wgpu.device, &descriptor);
+    int code = burn_wgpu_status();
+    if (!code && !*buffer)
+        code = BURN_DRIVER_OUT_OF_MEMORY;
+    if (code && *buffer)
+        wgpu.api.buffer_release(*buffer);
+    if (code)
+        *buffer = NULL;
+    return code;
 }
 
 /* ---- kernels ----------------------------------------------------------------------------------------------------- */
@@ -171,17 +183,19 @@ wgpu_kernel *burn_wgpu_kernel(const char *entry, const char *text) {
              "fn main(@builtin(local_invocation_index) lane: u32, @builtin(workgroup_id) group: vec3<u32>,\n"            \
              "        @builtin(num_workgroups) groups: vec3<u32>) {\n"                                                    \
              "  let to = words[0].y; let bytes = words[0].w;\n"                                                           \
-             "  let at = (to / 4u + (group.x + group.y * groups.x) * 256u + lane) * 4u;\n"                                \
-             "  if (at >= to + bytes) { return; }\n"                                                                     \
+             "  let index = (group.x + group.y * groups.x) * 256u + lane;\n"                                             \
+             "  if (index >= (to % 4u + bytes + 3u) / 4u) { return; }\n"                                                 \
+             "  let at = (to / 4u + index) * 4u;\n"                                                                      \
              "  var word = read(at / 4u);\n"
 
-/* Words: workgroups, to, from, bytes. Each thread makes a word of the target, so addresses and sizes need no alignment. */
+/* Words: workgroups, to, from, bytes. Each thread makes a word of the target, so addresses and sizes need no alignment. The sum to + bytes
+ * may be 2^32, so positions behind `to` are compared: one before it wraps to a large number. */
 static const char COPY[] = HEAD
     "  let first = words[0].z;\n"
-    "  if (to % 4u == 0u && first % 4u == 0u && at + 4u <= to + bytes) { word = read((first + (at - to)) / 4u); }\n"
+    "  if (to % 4u == 0u && first % 4u == 0u && at - to + 4u <= bytes) { word = read((first + (at - to)) / 4u); }\n"
     "  else {\n"
     "    for (var i = 0u; i < 4u; i++) {\n"
-    "      if (at + i >= to && at + i < to + bytes) {\n"
+    "      if (at + i - to < bytes) {\n"
     "        let source = first + (at + i - to);\n"
     "        let byte = (read(source / 4u) >> (source % 4u * 8u)) & 255u;\n"
     "        word = (word & ~(255u << (i * 8u))) | (byte << (i * 8u));\n"
@@ -194,7 +208,7 @@ static const char COPY[] = HEAD
 /* Words: workgroups, to, the byte, bytes. */
 static const char FILL[] = HEAD
     "  for (var i = 0u; i < 4u; i++) {\n"
-    "    if (at + i >= to && at + i < to + bytes) { word = (word & ~(255u << (i * 8u))) | (words[0].z << (i * 8u)); }\n"
+    "    if (at + i - to < bytes) { word = (word & ~(255u << (i * 8u))) | (words[0].z << (i * 8u)); }\n"
     "  }\n"
     "  write(at / 4u, word);\n"
     "}\n";
@@ -218,16 +232,14 @@ static void make_layout(int all) {
 int burn_wgpu_work_open(void) {
     make_layout(0);
     make_layout(1);
-    wgpu.words = burn_wgpu_buffer(WGPU_UNIFORM_USE | WGPU_COPY_TARGET, WORDS_ROOM + WORDS_BYTES);
     wgpu.pending_words = malloc(WORDS_ROOM);
     if (!wgpu.pending_words)
         return BURN_DRIVER_OUT_OF_MEMORY;
-    if (wgpu.has_timestamps) {
-        const wgpu_queries_descriptor queries = {.type = WGPU_TIMESTAMPS, .count = QUERIES};
-        wgpu.queries = wgpu.api.queries(wgpu.device, &queries);
-        wgpu.resolved = burn_wgpu_buffer(WGPU_RESOLVE_USE | WGPU_COPY_SOURCE, 512);
-    }
     int code = burn_wgpu_status();
+    if (!code)
+        code = burn_wgpu_buffer(&wgpu.words, WGPU_UNIFORM_USE | WGPU_COPY_TARGET, WORDS_ROOM + WORDS_BYTES);
+    if (!code && wgpu.has_timestamps)
+        code = burn_wgpu_buffer(&wgpu.resolved, WGPU_RESOLVE_USE | WGPU_COPY_SOURCE, 512);
     if (!code) {
         wgpu.copy = burn_wgpu_kernel("main", COPY);
         wgpu.fill = burn_wgpu_kernel("main", FILL);
@@ -262,30 +274,38 @@ static wgpu_handle pass(const wgpu_timestamps *timestamps) {
     return wgpu.pass;
 }
 
+/* Nothing is submitted after an error: wgpu-native may end the process in a submission to a lost device. */
+int burn_wgpu_submit(wgpu_handle encoder) {
+    wgpu_handle commands = wgpu.api.finish(encoder, NULL);
+    wgpu.api.encoder_release(encoder);
+    int code = burn_wgpu_status();
+    if (!code)
+        wgpu.api.submit(wgpu.queue, 1, &commands);
+    if (commands)
+        wgpu.api.commands_release(commands);
+    return code ? code : burn_wgpu_status();
+}
+
 int burn_wgpu_flush(void) {
     if (!wgpu.encoder)
         return burn_wgpu_status();
     end_pass();
-    if (wgpu.words_used)
+    if (wgpu.words_used && !wgpu.lost)
         wgpu.api.write(wgpu.queue, wgpu.words, 0, wgpu.pending_words, wgpu.words_used);
     wgpu.words_used = 0;
-    wgpu_handle commands = wgpu.api.finish(wgpu.encoder, NULL);
-    wgpu.api.encoder_release(wgpu.encoder);
+    wgpu_handle encoder = wgpu.encoder;
     wgpu.encoder = NULL;
-    int code = burn_wgpu_status();
-    if (code)
-        return code;
-    wgpu.api.submit(wgpu.queue, 1, &commands);
-    wgpu.api.commands_release(commands);
-    wgpu.submissions++;
-    return burn_wgpu_status();
+    return burn_wgpu_submit(encoder);
 }
 
 /* A dimension of a grid has a limit, so the grid has two. */
 static int dispatch(const wgpu_work *work) {
     uint32_t align = wgpu.limits.uniform_alignment, bytes = (work->count * 4 + align - 1) / align * align;
     wgpu_handle pipeline = pipeline_for(work->kernel, work->page);
+    wgpu_handle group;
     int code = burn_wgpu_status();
+    if (!code)
+        code = burn_wgpu_group(work->page, &group);
     if (!code && wgpu.words_used + bytes > WORDS_ROOM)
         code = burn_wgpu_flush();
     if (code)
@@ -296,7 +316,7 @@ static int dispatch(const wgpu_work *work) {
     uint32_t down = (groups + most - 1) / most, across = groups < most ? groups : (groups + down - 1) / down;
     wgpu_handle open = pass(NULL);
     wgpu.api.set_pipeline(open, pipeline);
-    wgpu.api.set_group(open, 0, wgpu.group[work->page], 1, &offset);
+    wgpu.api.set_group(open, 0, group, 1, &offset);
     wgpu.api.dispatch(open, across, down, 1);
     return burn_wgpu_status();
 }
@@ -437,40 +457,47 @@ static int send(uint64_t to, const void *from, size_t bytes, void *stream) {
 }
 
 static void mapped(uint32_t status, wgpu_text message, void *first, void *second) {
-    (void)message, (void)second;
-    *(uint32_t *)first = status;
+    (void)message, (void)first, (void)second;
+    wgpu.mapped = status;
 }
 
 /* Reads bytes of a buffer that commands have copied to the staging buffer, after all submitted work. */
 static int read_staging(void *to, uint64_t skipped, size_t bytes, uint64_t room) {
-    uint32_t status = 0;
-    wgpu_callback callback = {.mode = WGPU_SPONTANEOUS, .call = (void (*)(void))mapped, .first = &status};
+    wgpu_callback callback = {.mode = WGPU_SPONTANEOUS, .call = (void (*)(void))mapped};
+    wgpu.mapped = 0;
     wgpu.api.buffer_map(wgpu.staging, 1, 0, room, callback);
     int code = burn_wgpu_status();
-    while (!code && !status) {
+    while (!code && !wgpu.mapped) {
         wgpu.api.poll(wgpu.device, 1, NULL);
         code = burn_wgpu_status();
     }
-    if (!code && status != WGPU_SUCCESS)
+    if (!code && wgpu.mapped != WGPU_SUCCESS)
         code = burn_wgpu_refuse(WGPU_REFUSED, "memory of the device cannot be mapped");
     const char *data = code ? NULL : wgpu.api.buffer_mapped(wgpu.staging, 0, room);
     if (data)
         memcpy(to, data + skipped, bytes);
     if (!code && !data)
         code = burn_wgpu_refuse(WGPU_REFUSED, "memory of the device cannot be read");
-    wgpu.api.buffer_unmap(wgpu.staging);
+    if (!wgpu.mapped || wgpu.mapped == WGPU_SUCCESS) /* or still asked for */
+        wgpu.api.buffer_unmap(wgpu.staging);
     return code;
 }
 
+/* Makes the staging buffer at least so large: twice as large as before if the device has that, else as needed. */
 static int has_staging(uint64_t bytes) {
     if (wgpu.staging_bytes >= bytes)
         return 0;
-    uint64_t size = wgpu.staging_bytes * 2 > bytes ? wgpu.staging_bytes * 2 : bytes < 65536 ? 65536 : bytes;
+    uint64_t doubled = wgpu.staging_bytes ? wgpu.staging_bytes * 2 : LEAST_STAGING, size = doubled > bytes ? doubled : bytes;
+    size = size > wgpu.limits.buffer && bytes <= wgpu.limits.buffer ? bytes : size;
     if (wgpu.staging)
         wgpu.api.buffer_release(wgpu.staging);
-    wgpu.staging = burn_wgpu_buffer(WGPU_MAP_READ | WGPU_COPY_TARGET, size);
-    wgpu.staging_bytes = size;
-    return burn_wgpu_status();
+    wgpu.staging_bytes = 0;
+    int code = burn_wgpu_buffer(&wgpu.staging, WGPU_MAP_READ | WGPU_COPY_TARGET, size);
+    if (code == BURN_DRIVER_OUT_OF_MEMORY && bytes < size)
+        code = burn_wgpu_buffer(&wgpu.staging, WGPU_MAP_READ | WGPU_COPY_TARGET, size = bytes);
+    if (!code)
+        wgpu.staging_bytes = size;
+    return code;
 }
 
 static int fetch_now(void *to, uint64_t from, size_t bytes) {
@@ -516,13 +543,34 @@ static double now(void) {
     return (double)time.tv_sec * 1e3 + (double)time.tv_nsec * 1e-6;
 }
 
-static int take_query(void) {
-    for (int i = 0; wgpu.queries && i < QUERIES; i++)
-        if (!(wgpu.query_taken[i / 64] >> (i % 64) & 1)) {
-            wgpu.query_taken[i / 64] |= (uint64_t)1 << (i % 64);
-            return i;
-        }
-    return -1;
+static int add_queries(void) {
+    wgpu_queries *made = calloc(1, sizeof *made);
+    if (!made)
+        return BURN_DRIVER_OUT_OF_MEMORY;
+    const wgpu_queries_descriptor descriptor = {.type = WGPU_TIMESTAMPS, .count = QUERIES};
+    made->set = wgpu.api.queries(wgpu.device, &descriptor);
+    int code = burn_wgpu_status();
+    if (code) {
+        free(made);
+        return code;
+    }
+    made->next = wgpu.queries;
+    wgpu.queries = made;
+    return 0;
+}
+
+/* Both events of a pair have timestamps, so there is always one: sets are added. */
+static int take_query(wgpu_event *event) {
+    for (wgpu_queries *each = wgpu.queries; each; each = each->next)
+        for (uint32_t i = 0; i < QUERIES; i++)
+            if (!(each->taken[i / 64] >> (i % 64) & 1)) {
+                each->taken[i / 64] |= (uint64_t)1 << (i % 64);
+                event->queries = each;
+                event->query = i;
+                return 0;
+            }
+    int code = add_queries();
+    return code ? code : take_query(event);
 }
 
 static int new_event(void **event, unsigned flags) {
@@ -531,17 +579,20 @@ static int new_event(void **event, unsigned flags) {
         return BURN_DRIVER_OUT_OF_MEMORY;
     made->timed = !(flags & BURN_DRIVER_UNTIMED);
     pthread_mutex_lock(&wgpu.lock);
-    made->query = made->timed ? take_query() : -1;
+    int code = made->timed && wgpu.has_timestamps ? take_query(made) : 0;
     pthread_mutex_unlock(&wgpu.lock);
-    *event = made;
-    return 0;
+    if (code)
+        free(made);
+    else
+        *event = made;
+    return code;
 }
 
 static int event_release(void *event) {
     wgpu_event *it = event;
     pthread_mutex_lock(&wgpu.lock);
-    if (it->query >= 0)
-        wgpu.query_taken[it->query / 64] &= ~((uint64_t)1 << (it->query % 64));
+    if (it->queries)
+        it->queries->taken[it->query / 64] &= ~((uint64_t)1 << (it->query % 64));
     pthread_mutex_unlock(&wgpu.lock);
     free(it);
     return 0;
@@ -553,15 +604,14 @@ static int record(void *event, void *stream) {
     wgpu_event *it = event;
     int code = 0;
     pthread_mutex_lock(&wgpu.lock);
-    if (it->timed && it->query >= 0) {
-        const wgpu_timestamps stamps = {.set = wgpu.queries, .begin = (uint32_t)it->query, .end = WGPU_NO_QUERY};
+    if (it->queries) {
+        const wgpu_timestamps stamps = {.set = it->queries->set, .begin = it->query, .end = WGPU_NO_QUERY};
         pass(&stamps);
         code = burn_wgpu_status();
     } else if (it->timed) {
         code = finished();
         it->milliseconds = now();
     }
-    it->submission = wgpu.submissions + (wgpu.encoder != NULL);
     pthread_mutex_unlock(&wgpu.lock);
     return code;
 }
@@ -583,11 +633,11 @@ static int elapsed(float *milliseconds, void *first, void *last) {
     const wgpu_event *a = first, *b = last;
     int code = 0;
     pthread_mutex_lock(&wgpu.lock);
-    if (a->query >= 0 && b->query >= 0) {
+    if (a->queries && b->queries) {
         uint64_t ticks[33];
         end_pass();
-        wgpu.api.resolve(encoder(), wgpu.queries, (uint32_t)a->query, 1, wgpu.resolved, 0);
-        wgpu.api.resolve(encoder(), wgpu.queries, (uint32_t)b->query, 1, wgpu.resolved, 256);
+        wgpu.api.resolve(encoder(), a->queries->set, a->query, 1, wgpu.resolved, 0);
+        wgpu.api.resolve(encoder(), b->queries->set, b->query, 1, wgpu.resolved, 256);
         code = has_staging(sizeof ticks);
         if (!code) {
             wgpu.api.copy(encoder(), wgpu.resolved, 0, wgpu.staging, 0, sizeof ticks);

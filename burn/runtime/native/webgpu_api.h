@@ -38,7 +38,7 @@ typedef struct wgpu_instance_descriptor {
     const void *features, *limits;
 } wgpu_instance_descriptor;
 
-enum { WGPU_HIGH_PERFORMANCE = 2, WGPU_SPONTANEOUS = 3, WGPU_SUCCESS = 1, WGPU_TIMESTAMP_QUERY = 9, WGPU_VALIDATION = 2,
+enum { WGPU_HIGH_PERFORMANCE = 2, WGPU_SPONTANEOUS = 3, WGPU_SUCCESS = 1, WGPU_TIMESTAMP_QUERY = 9,
        WGPU_OUT_OF_MEMORY = 3 };
 
 typedef struct wgpu_adapter_options {
@@ -218,7 +218,6 @@ typedef struct wgpu_api {
     wgpu_handle (*queue)(wgpu_handle device);
     uint32_t (*poll)(wgpu_handle device, uint32_t wait, const uint64_t *submission);
     wgpu_handle (*buffer)(wgpu_handle device, const wgpu_buffer_descriptor *descriptor);
-    void (*buffer_destroy)(wgpu_handle buffer);
     void (*buffer_release)(wgpu_handle buffer);
     wgpu_future (*buffer_map)(wgpu_handle buffer, uint64_t mode, size_t offset, size_t size, wgpu_callback callback);
     const void *(*buffer_mapped)(wgpu_handle buffer, size_t offset, size_t size);

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -162,6 +163,21 @@ def test_an_index_out_of_range_is_an_error_and_the_program_works_again() -> None
         with pytest.raises(IndexRunError, match="5"):
             made(floats(5), np.array([1, 5]))
         np.testing.assert_array_equal(made(floats(5), np.array([1, -1])), floats(5)[[1, -1]] * 2)
+
+
+def test_a_profile_of_more_launches_than_a_set_of_timestamps_has() -> None:
+    """A launch has two timestamps, a set 4096."""
+    x = np.ones(8, np.float32)
+    made = burn.compile(
+        lambda x: burn.fori_loop(0, 2100, lambda i, s: burn.tanh(s), x), (x,), cache=False, device="wgpu"
+    )
+    made(x)
+    began = time.perf_counter()
+    events = [event for event in made.profile(x).events if event.on_gpu]
+    passed = time.perf_counter() - began
+    assert len(events) >= 2100
+    assert sum(event.seconds for event in events) <= passed
+    assert all(event.seconds >= 0 for event in events)
 
 
 def test_tensors_stay_on_the_device() -> None:

@@ -1,0 +1,132 @@
+"""A device with little memory: what fails raises an error, and what follows works.
+
+Each test runs in a process of its own with a library that lets calls fail (failing_library.c).
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from burn.runtime.device import library
+
+pytestmark = pytest.mark.usefixtures("webgpu")
+
+NATIVE = Path(__file__).parents[3] / "burn" / "runtime" / "native"
+
+HEAD = """
+import ctypes, os, numpy as np, burn
+from burn.errors import BurnError
+from burn.runtime.device import device
+failing = ctypes.CDLL(os.environ["BURN_WGPU_LIBRARY"])
+budget = ctypes.c_uint64.in_dll(failing, "failing_budget")
+groups = ctypes.c_int.in_dll(failing, "failing_groups")
+def tensor(mb): return burn.tensor(np.full(mb << 18, mb, np.float32)).to("wgpu")
+def check(*tensors):
+    for each in tensors:
+        x = np.asarray(each)
+        assert (x == x.size >> 18).all()
+def fails(call, text):
+    try:
+        call()
+    except (BurnError, MemoryError, RuntimeError) as error:
+        assert text in str(error), error
+    else:
+        raise AssertionError("no error")
+first = tensor(1)
+"""
+
+
+@pytest.fixture(scope="module")
+def failing(tmp_path_factory: pytest.TempPathFactory, webgpu: None) -> Path:
+    compiler = shutil.which("cc")
+    if compiler is None:
+        pytest.skip("no C compiler")
+    made = tmp_path_factory.mktemp("failing") / "libfailing.so"
+    source = Path(__file__).with_name("failing_library.c")
+    real = library("wgpu")
+    assert real is not None
+    # functions that it does not have are found in the real library, on which it depends
+    flags = ["-shared", "-fPIC", "-Wall", "-Wextra", "-Werror", f"-I{NATIVE}", f'-DREAL="{real}"']
+    subprocess.run([compiler, *flags, str(source), "-o", str(made), "-Wl,--no-as-needed", real], check=True)
+    return made
+
+
+def run(text: str, failing: Path, **further: str) -> None:
+    env = {**os.environ, "BURN_WGPU_LIBRARY": str(failing), **further}
+    made = subprocess.run(
+        [sys.executable, "-c", f"{HEAD}{text}\nprint('done')"], env=env, capture_output=True, text=True
+    )
+    assert made.stdout == "done\n", made.stderr
+
+
+def test_a_page_that_cannot_grow_is_followed_by_another(failing: Path) -> None:
+    """32 MB are in use; to grow the page takes 32 + 50 MB, a second page 20 MB."""
+    text = """
+second = tensor(20)
+budget.value = 70 << 20
+third = tensor(20)
+fails(lambda: tensor(40), "out of memory")
+budget.value = 1 << 40
+check(tensor(40), first, second, third)
+"""
+    run(text, failing, BURN_WGPU_BINDING=str(64 << 20))
+
+
+def test_memory_for_reading_fails_once(failing: Path) -> None:
+    text = """
+budget.value = 0
+fails(lambda: np.asarray(first), "out of memory")
+budget.value = 1 << 40
+check(first, tensor(3), first)
+"""
+    run(text, failing)
+
+
+def test_bindings_that_fail_are_made_later(failing: Path) -> None:
+    """A page grows, but its bindings cannot be made: launches raise the error, and later ones work."""
+    text = """
+second = tensor(20)
+groups.value = 1
+double = burn.compile(lambda x: x * 2, (np.ones(1 << 20, np.float32),), cache=False, device="wgpu")
+x = np.arange(1 << 20, dtype=np.float32)
+fails(lambda: double(x), "out of memory")
+np.testing.assert_array_equal(double(x), x * 2)
+check(first, second)
+"""
+    run(text, failing)
+
+
+def test_nothing_is_submitted_to_a_lost_device(failing: Path) -> None:
+    """A submission to a lost device may end the process."""
+    text = """
+double = burn.compile(lambda x: x * 2, (np.ones(300, np.float32),), cache=False, device="wgpu")
+x = np.arange(300, dtype=np.float32)
+np.testing.assert_array_equal(double(x), x * 2)
+failing.failing_lose()
+before = ctypes.c_int.in_dll(failing, "failing_submissions").value
+for call in (lambda: double(x), lambda: tensor(1), lambda: tensor(40), lambda: np.asarray(first)):
+    fails(call, "the device was lost")
+assert ctypes.c_int.in_dll(failing, "failing_submissions").value == before > 0
+"""
+    run(text, failing)
+
+
+def test_a_process_has_one_library(failing: Path) -> None:
+    text = f"""
+from burn.runtime import _native
+for _ in range(2):
+    try:
+        _native.device_count("wgpu", {library("wgpu")!r})
+    except RuntimeError as error:
+        assert "this process uses another library of WebGPU" in str(error), error
+    else:
+        raise AssertionError("no error")
+check(first, tensor(2))
+"""
+    run(text, failing)
