@@ -70,8 +70,7 @@ def emit(kernel: AttentionKernel, values: Mapping[str, Dim], sizes: AttentionKer
                 code.line("var sum = sums[c] * fade;")
                 with code.block("for (var j = 0; j < last; j = j + 1)"), printer.scope():
                     printer.put(kernel.key, code.let("start + j", "key"))
-                    with code.block("if (is_nan(weights[j]) || weights[j] > 0.0)"), printer.scope():
-                        code.line(f"sum = fma(weights[j], {printer.value(kernel.values)}, sum);")
+                    code.line(f"sum = fma(weights[j], {printer.value(kernel.values)}, sum);")
                 code.line("sums[c] = sum;")
         code.line("workgroupBarrier();")
     with code.block(f"for (var c = 0; c < {held}; c = c + 1)"):

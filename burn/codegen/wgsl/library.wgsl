@@ -716,15 +716,13 @@ fn power_f32(x: f32, y: f32) -> f32 {
   if (bitcast<u32>(x) == 0x3f800000u || !is_nonzero(y)) { return 1.0; }
   if (is_nan(x) || is_nan(y)) { return float_of(0x7fc00000u); }
   let whole = floor(y) == y;
+  if (x < 0.0 && !whole && !is_inf(x)) { return float_of(0x7fc00000u); }
   let odd = whole && floor(y * 0.5) != y * 0.5 && !is_inf(y);
   let a = abs(x);
   var result: f32;
   if (a == 1.0) { result = 1.0; }
   else if (is_inf(y)) { result = select(0.0, float_of(0x7f800000u), (a > 1.0) == (y > 0.0)); }
   else if (a == 0.0 || is_inf(a)) { result = select(0.0, float_of(0x7f800000u), (a == 0.0) == (y < 0.0)); }
-  else {
-    if (x < 0.0 && !whole) { return float_of(0x7fc00000u); }
-    result = power_of_magnitude(a, y);
-  }
+  else { result = power_of_magnitude(a, y); }
   return select(result, -result, (bitcast<u32>(x) >> 31u) == 1u && odd);
 }

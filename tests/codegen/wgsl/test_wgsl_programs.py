@@ -104,6 +104,15 @@ def test_attention(queries: int, keys: int, causal: bool) -> None:
     assert not on_host(made)
 
 
+@pytest.mark.parametrize("operand", range(3))
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_attention_of_nan_and_infinity(operand: int, value: float) -> None:
+    """A value with the weight zero counts: 0 * inf is NaN."""
+    arrays = [floats(1, 2, 7, 20, seed=s) for s in range(3)]
+    arrays[operand][0, 1, 5, 3] = value
+    both(lambda q, k, v: ops.attention(q, k, v, scale=0.3, causal=True), *arrays)
+
+
 def test_scans_and_sequences() -> None:
     assert not on_host(both(lambda x: (burn.cumsum(x, axis=1), burn.cumsum(x, axis=0)), floats(6, 90), tolerance=1e-4))
 
