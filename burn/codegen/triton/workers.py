@@ -23,9 +23,6 @@ from burn.codegen.triton.sources import Machine, Source
 from burn.codegen.triton.worker import Image
 from burn.errors import CompileError
 
-_ATTEMPTS = 2
-"""An idle process may end at the moment at which it gets a source; a second one is new."""
-
 
 class _Worker:
     def __init__(self) -> None:
@@ -150,10 +147,12 @@ def compiled(sources: Sequence[Source], machine: Machine) -> list[Image | str]:
 
 
 def _one(source: Source, machine: Machine) -> Image | str:
+    """Idle processes end at the moment at which they get a source if they have waited too long, all of them together. So the
+    second attempt starts a new process. Raises CompileError if that ends too, or cannot start."""
     problem: Any = None
-    for _ in range(_ATTEMPTS):
+    for is_second in (False, True):
         try:
-            found = _pool.take() or _Worker()
+            found = (None if is_second else _pool.take()) or _Worker()
         except OSError as error:
             raise CompileError("no process that compiles kernels can be started", [str(error)]) from error
         try:
