@@ -40,6 +40,8 @@ MAGIC = b"BURNCACH"
 VERSION = 1
 MOST_INDEX = 256 << 20
 _PREFIX = struct.Struct("<8sII3Q32sQ")
+_START = struct.Struct("<8sI")
+"""The magic and the format version that a program and a kernel begin with."""
 _ENTRIES_AT = 128
 _ALIGNMENT = 64
 _NAME = re.compile(rf"[0-9a-f]{{64}}({re.escape(PROGRAM)}|{re.escape(KERNEL)})")
@@ -83,6 +85,10 @@ class Merged:
     added: int = 0
     present: int = 0
     refused: dict[str, int] = field(default_factory=dict)
+
+    def refuse(self, reason: str) -> None:
+        """Counts one more entry that is refused for this reason."""
+        self.refused[reason] = self.refused.get(reason, 0) + 1
 
 
 def _versions_here() -> tuple[str, ...]:
@@ -170,7 +176,7 @@ def read(path: Name, signed_by: Name | None = None) -> list[tuple[str, memoryvie
         found = [_entry(value, mapped[:end]) for value in listed]
         if len({name for name, _ in found}) != len(found):
             raise ValueError("two entries have one name")
-    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError, OverflowError) as error:
         raise _malformed(path, f"the index is malformed: {error}") from error
     return found
 
@@ -241,9 +247,12 @@ def load(cache: Cache, path: Name, signed_by: Name | None = None, gpus: Sequence
             [Problem(f"its entries have {total} bytes, the cache has {cache.size}", hint=hint)],
         )
     merged = Merged()
-    for name, data in listed:
-        _merge(cache, name, data, gpus, merged)
-    cache.make_room()
+    try:
+        for name, data in listed:
+            _merge(cache, name, data, gpus, merged)
+    finally:
+        if merged.added:  # also of a file whose later entry cannot be used
+            cache.make_room()
     return merged
 
 
@@ -252,6 +261,9 @@ def _merge(cache: Cache, name: str, data: memoryview, gpus: Sequence[tuple[str, 
     cache.make_folders(path)
     if path.exists():
         merged.present += 1
+        return
+    if (reason := _of_another_format(name, data)) is not None:
+        merged.refuse(reason)
         return
     handle, temporary = tempfile.mkstemp(prefix=f".{path.stem}.", suffix=".tmp", dir=path.parent)
     try:
@@ -265,7 +277,7 @@ def _merge(cache: Cache, name: str, data: memoryview, gpus: Sequence[tuple[str, 
             why = "; ".join(problem.message for problem in error.problems) or str(error)
             raise ModelError(f"the entry {name} cannot be used", [why]) from error
         if (reason := _useless(entry, gpus)) is not None:
-            merged.refused[reason] = merged.refused.get(reason, 0) + 1
+            merged.refuse(reason)
         elif _linked(temporary, path):
             merged.added += 1
         else:
@@ -273,6 +285,17 @@ def _merge(cache: Cache, name: str, data: memoryview, gpus: Sequence[tuple[str, 
     finally:
         with suppress(FileNotFoundError):
             os.unlink(temporary)
+
+
+def _of_another_format(name: str, data: memoryview) -> str | None:
+    """The reason to refuse a whole entry that is in another version of its format, which another burn wrote."""
+    made = kernel_file if name.endswith(KERNEL) else package
+    if data.nbytes < _START.size:
+        return None
+    magic, version = _START.unpack_from(data)
+    if magic != made.MAGIC or version == made.VERSION:
+        return None
+    return f"in version {version} of its format, and here is version {made.VERSION}"
 
 
 def _linked(made: str, path: Path) -> bool:

@@ -50,6 +50,8 @@ VERSION = 7
 _PREFIX = struct.Struct("<8sII7Q32sQ")
 _HEADER_AT = 128
 _CONSTANTS_ALIGNMENT = 4096
+_WRONG_HEADER = (KeyError, TypeError, ValueError, AttributeError, RecursionError, OverflowError)
+"""The errors of code that reads a header of another shape."""
 
 Name = str | os.PathLike[str]
 
@@ -134,11 +136,8 @@ def read(path: Name, signed_by: Name | None = None) -> list[Artefact]:
         raise _malformed(path, f"{mapped.nbytes} bytes are too few")
     header, code, constants = _sections(path, mapped, signed_by)
     try:
-        headers = json.loads(bytes(header))["programs"]
-        if not isinstance(headers, list) or not headers:
-            raise ValueError("it lists no program")
-        return [decode(each, code, constants) for each in headers]
-    except (KeyError, TypeError, ValueError, AttributeError, RecursionError, OverflowError) as error:
+        return [decode(each, code, constants) for each in _programs(header)]
+    except _WRONG_HEADER as error:
         raise _malformed(path, f"the header is malformed: {error!r}") from error
 
 
@@ -154,9 +153,17 @@ def headers(path: Name) -> list[tuple[Target, Signature, tuple[str, ...]]]:
         raise _malformed(path, f"{mapped.nbytes} bytes are too few")
     header, _, _ = _sections(path, mapped, None)
     try:
-        return [described(each) for each in json.loads(bytes(header))["programs"]]
-    except (KeyError, TypeError, ValueError, AttributeError, RecursionError, OverflowError) as error:
+        return [described(each) for each in _programs(header)]
+    except _WRONG_HEADER as error:
         raise _malformed(path, f"the header is malformed: {error!r}") from error
+
+
+def _programs(header: memoryview) -> list[object]:
+    """The header of each program, at least one. Raises KeyError, TypeError, ValueError and RecursionError."""
+    listed = json.loads(bytes(header))["programs"]
+    if not isinstance(listed, list) or not listed:
+        raise ValueError("it lists no program")
+    return listed
 
 
 def _shared(programs: Sequence[Artefact]) -> tuple[list[tuple[int, Buffer]], list[list[int]]]:

@@ -1,6 +1,6 @@
-"""Spoiled models and weight files in every test run, in worker processes.
+"""Spoiled models, weight files and caches in every test run, in worker processes.
 
-BURN_FUZZ_CASES says how many models and weight files are spoiled instead, half of them by seeds that are new each time."""
+BURN_FUZZ_CASES says how many of each are spoiled instead, half of them by seeds that are new each time."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.fuzz.runner import Outcome, outcomes
+from tests.fuzz.spoiled_caches import case as caches
 from tests.fuzz.spoiled_models import case as models
 from tests.fuzz.spoiled_weights import case as weights
 from tests.fuzz.spoiled_weights.mutate import CALLS
@@ -22,8 +23,12 @@ FRESH = random.SystemRandom().randrange(1 << 40)
 
 @pytest.mark.parametrize(
     ("case", "count", "seconds", "memory"),
-    [(models.case, 150, models.SECONDS, models.MEMORY), (weights.case, 600, weights.SECONDS, weights.MEMORY)],
-    ids=["models", "weights"],
+    [
+        (models.case, 150, models.SECONDS, models.MEMORY),
+        (weights.case, 600, weights.SECONDS, weights.MEMORY),
+        (caches.case, 160, caches.SECONDS, caches.MEMORY),
+    ],
+    ids=["models", "weights", "caches"],
 )
 def test_what_is_spoiled_is_read_or_refused(
     case: Callable[[int], Outcome], count: int, seconds: float, memory: int

@@ -18,9 +18,9 @@ import numpy as np
 import pytest
 
 from burn.errors import BurnError, ModelError
-from burn.runtime import cache_file, host, signing
+from burn.runtime import cache_file, host, kernel_file, package, signing
 from burn.runtime.artefact import Artefact, Constant, KernelImage, Signature, Target
-from burn.runtime.cache import KERNEL, Cache
+from burn.runtime.cache import KERNEL, PROGRAM, Cache
 from burn.runtime.kernel_file import CompiledKernel
 from tests.deploy.test_packages import keys
 
@@ -186,6 +186,74 @@ def test_a_name_of_the_other_kind(exported: Path, tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="cannot be used"):
         cache_file.load(Cache(tmp_path / "to"), exported)
     assert not list(tmp_path.glob("to/??/*"))
+
+
+def with_header(data: bytes, header: bytes) -> bytes:
+    """A package with another header, which is no longer than its own, and right checksums."""
+    fields = list(package._PREFIX.unpack_from(data))
+    at, length, code_at, code = fields[4:8]
+    assert len(header) <= length
+    fields[5] = len(header)
+    fields[10] = sha256(header + data[code_at : code_at + code]).digest()
+    made = bytearray(data)
+    package._PREFIX.pack_into(made, 0, *fields)
+    made[at : at + len(header)] = header
+    return bytes(made)
+
+
+@pytest.mark.parametrize("programs", ["[]", "{}", "null", "[[]]", '""', "[NaN]"])
+def test_a_package_without_a_program(tmp_path: Path, programs: str) -> None:
+    """Other entries are listed and exported. An import ends with one error."""
+    cache = filled(tmp_path / "from")
+    path = cache.path(b"\1")
+    whole = cache_file.entries(cache)
+    path.write_bytes(with_header(path.read_bytes(), f'{{"programs":{programs}}}'.encode()))
+    with pytest.raises(ModelError, match="the header is malformed"):
+        package.headers(path)
+    assert {entry.name for entry in cache_file.entries(cache)} == {e.name for e in whole} - {
+        path.parent.name + path.name
+    }
+    assert len(cache_file.export(cache, whole, tmp_path / "file")) == 4
+    to = Cache(tmp_path / "to")
+    with pytest.raises(ModelError, match=r"(?s)cannot be used.*the header is malformed"):
+        cache_file.load(to, tmp_path / "file")
+    assert len(to.entries()) < 4
+    if to.entries():
+        assert int((to.directory / "bytes").read_text()) == to.bytes()
+
+
+def test_entries_before_a_damaged_one_count(tmp_path: Path) -> None:
+    """The noted total has the entries that an import added before it ended with an error."""
+    cache, to = filled(tmp_path / "from"), Cache(tmp_path / "to")
+    whole = cache_file.entries(cache)
+    last = max(path for path in cache.entries() if path.name.endswith(PROGRAM))
+    last.write_bytes(with_header(last.read_bytes(), b'{"programs":0}'))
+    cache_file.export(cache, whole, tmp_path / "file")
+    to.put(b"another", artefact(3))
+    before = int((to.directory / "bytes").read_text())
+    with pytest.raises(ModelError, match="cannot be used"):
+        cache_file.load(to, tmp_path / "file")
+    assert int((to.directory / "bytes").read_text()) == to.bytes() > before
+
+
+def test_entries_of_other_formats_stay_out(tmp_path: Path) -> None:
+    """Another burn wrote them. The other entries of the file are merged."""
+    cache = filled(tmp_path / "from")
+    whole = cache_file.entries(cache)
+    for path in (cache.path(b"\1"), cache.path(b"\2", KERNEL)):
+        data = bytearray(path.read_bytes())
+        data[8:12] = (99).to_bytes(4, "little")
+        path.write_bytes(data)
+    cache_file.export(cache, whole, tmp_path / "file")
+    merged = cache_file.load(Cache(tmp_path / "to"), tmp_path / "file")
+    assert merged == cache_file.Merged(
+        2,
+        0,
+        {
+            f"in version 99 of its format, and here is version {package.VERSION}": 1,
+            f"in version 99 of its format, and here is version {kernel_file.VERSION}": 1,
+        },
+    )
 
 
 def test_random_damage_is_found_or_without_effect(exported: Path, tmp_path: Path) -> None:

@@ -31,6 +31,7 @@ NAMES = (
     "layer.weight",
 )
 CODES = ("F32", "BF16", "I8", "BOOL", "F8_E4M3", "U64", "C64", "X9", "F4", "", 7, None)
+NUMBERS = (float("nan"), float("inf"), -float("inf"), 1e300, 10**400)
 CALLS = (
     b"cos\nsystem\n",
     b"cbuiltins\neval\n",
@@ -62,20 +63,20 @@ def mutate(seed: int) -> Files:
 def _headed(data: bytes, rng: random.Random) -> bytes:
     """Safetensors: a length and JSON."""
     length = int.from_bytes(data[:8], "little")
-    header = json.dumps(_spoil(json.loads(data[8 : 8 + length]), rng)).encode()
+    header = json.dumps(spoil(json.loads(data[8 : 8 + length]), rng)).encode()
     said = len(header) if rng.random() < 0.9 else rng.choice(EXTREME) % 2**64
     return said.to_bytes(8, "little") + header + data[8 + length :]
 
 
 def _plain(data: bytes, rng: random.Random) -> bytes:
-    return json.dumps(_spoil(json.loads(data), rng)).encode()
+    return json.dumps(spoil(json.loads(data), rng)).encode()
 
 
 def _burnpack(data: bytes, rng: random.Random) -> bytes:
     """A magic number and version, a length, CBOR."""
     length = int.from_bytes(data[6:10], "little")
     try:
-        header = cbor2.dumps(_spoil(cbor2.loads(data[10 : 10 + length]), rng))
+        header = cbor2.dumps(spoil(cbor2.loads(data[10 : 10 + length]), rng))
     except (OverflowError, UnicodeEncodeError) as error:
         raise ValueError(str(error)) from None
     return data[:6] + len(header).to_bytes(4, "little") + header + data[10 + length :]
@@ -143,7 +144,7 @@ def _array(content: bytes, rng: random.Random) -> bytes:
     )
 
 
-def _spoil(tree: Any, rng: random.Random) -> Any:
+def spoil(tree: Any, rng: random.Random) -> Any:
     """A tree of tables and lists with one place of it changed."""
     slots: list[tuple[Any, Any]] = []
 
@@ -161,7 +162,7 @@ def _spoil(tree: Any, rng: random.Random) -> Any:
     if isinstance(node, dict) and rng.random() < 0.25:
         node[rng.choice(NAMES)] = node.pop(key)
     elif isinstance(value, int) and not isinstance(value, bool):
-        node[key] = rng.choice((*EXTREME, value + 1, -value, 1.5, True, "1"))
+        node[key] = rng.choice((*EXTREME, value + 1, -value, 1.5, True, "1", *NUMBERS))
     elif isinstance(value, str):
         node[key] = rng.choice((*CODES, *NAMES))
     elif isinstance(value, list) and rng.random() < 0.7:
