@@ -17,11 +17,18 @@ if TYPE_CHECKING:
     from burn.dialect.program import Program
 
 
-def artefact_of(identity: Sequence[str] | None, make: Callable[[], Program], options: Options) -> Artefact:
+def artefact_of(
+    identity: Sequence[str] | None,
+    make: Callable[[], Program],
+    options: Options,
+    is_current: Callable[[], bool] = lambda: True,
+) -> Artefact:
     """The artefact of the program that `make` gives, from the cache if it is there.
 
     identity: everything that the program depends on; `Options.identity` adds all that compiling depends on. None for a program
-    that is not cached. Raises what `make` and the compiler raise, and DeviceError for a GPU that is not there."""
+    that is not cached. is_current: called after `make`; false if `make` may have read another program than the identity is of, as
+    a file was replaced meanwhile. Then the artefact is not cached. Raises what `make` and the compiler raise, and DeviceError for
+    a GPU that is not there."""
     store = None if identity is None or not options.cache else Cache.from_environment()
     if store is None or identity is None or not store.size:
         return _compile(make, options)
@@ -29,7 +36,7 @@ def artefact_of(identity: Sequence[str] | None, make: Callable[[], Program], opt
     artefact = logged(lambda: store.get(key), _kernels, cached=True)
     if artefact is None:
         artefact = _compile(make, options)
-        if artefact.is_portable:
+        if artefact.is_portable and is_current():
             store.put(key, replace(artefact, made_by=options.made_by()))
     return artefact
 

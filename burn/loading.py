@@ -171,9 +171,10 @@ def _load(
         if path.suffix == COMPILED:
             artefact = package.load(path, signing.required_key(signed_by), options.device)
             return Executable(artefact, device=package.placed(artefact.target, options.device))
-        identity = _identity(path, status, content, dims) if is_cached(options) else None
+        own = model_identity.identity(path, status, content) if is_cached(options) else None
+    identity = None if own is None else [*own.digests, *_sizes_given(dims), *_custom_ops()]
     with about(path.name, "burn.load"):
-        made = artefact_of(identity, lambda: read_program(path, dims), options)
+        made = artefact_of(identity, lambda: read_program(path, dims), options, lambda: _identity(path) == own)
     return Executable(made, device=options.device)
 
 
@@ -348,11 +349,14 @@ def _opened(path: Path) -> Iterator[mmap.mmap | bytes]:
             content.close()
 
 
-def _identity(path: Path, status: os.stat_result, content: mmap.mmap | bytes, dims: Given | None) -> list[str] | None:
-    """All that decides the program in a file: its bytes, the files that it refers to, the sizes. None for a program that is not
-    cached. status: the file's, before it was opened."""
-    own = model_identity.identity(path, status, content)
-    return None if own is None else [*own, *_sizes_given(dims), *_custom_ops()]
+def _identity(path: Path) -> model_identity.Identity | None:
+    """The identity of a model's file as it is now; None for one that has none, or cannot be read."""
+    try:
+        status = _status(path)
+        with _opened(path) as content:
+            return model_identity.identity(path, status, content)
+    except ModelError:
+        return None
 
 
 def _custom_ops() -> list[str]:

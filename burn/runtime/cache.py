@@ -38,6 +38,9 @@ _MOST_DIGITS = 18
 PROGRAM, KERNEL = SUFFIXES = (".burn", ".kernel")
 """Suffixes of entries."""
 
+NOTES = "digests"
+"""The folder of notes (notes.py)."""
+
 _ABANDONED_SECONDS = 24 * 3600  # a temporary file this old belongs to a process that died
 _TOTAL = "bytes"
 _HOMELESS = "nothing is cached: HOME is not set and this user has no home folder (BURN_CACHE_DIR names a folder)"
@@ -134,8 +137,8 @@ class Cache:
             raise PermissionError(why)
 
     def clear(self) -> None:
-        """Drops every entry."""
-        for path in (*self.entries(), self.directory / _TOTAL):
+        """Drops every entry and note."""
+        for path in (*self.entries(), *(self.directory / NOTES).glob("*"), self.directory / _TOTAL):
             path.unlink(missing_ok=True)
 
     def drop(self, names: Iterable[str]) -> None:

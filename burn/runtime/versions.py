@@ -14,7 +14,6 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 
 from burn.runtime import _native
-from burn.runtime.files import save_text
 
 INFO = (".dist-info", ".egg-info")
 
@@ -86,13 +85,13 @@ def sources(unrelated: Collection[str] = frozenset()) -> str:
 def _digest(paths: list[str], stamp: str, root: str = "") -> str:
     """A digest of files' contents, and of their names under `root`. The cache folder keeps it by `stamp`, which changes with the
     files, because reading a thousand files takes longer than loading a program."""
+    from burn.runtime import notes
     from burn.runtime.cache import Cache
 
-    cache = Cache.from_environment()
-    known = cache.folder("digests") / hashlib.sha256(stamp.encode()).hexdigest()[:32] if cache.size else None
-    if known is not None:
-        with suppress(OSError, ValueError):
-            return _whole(known.read_text("ascii"))
+    cache, name = Cache.from_environment(), hashlib.sha256(stamp.encode()).hexdigest()[:32]
+    if (known := notes.read(cache, name)) is not None:
+        with suppress(ValueError):
+            return _whole(known)
     made = hashlib.sha256()
     for path in sorted(paths):
         with open(path, "rb") as file:
@@ -100,9 +99,8 @@ def _digest(paths: list[str], stamp: str, root: str = "") -> str:
         made.update(f"{path.removeprefix(root) if root else ''} {len(content)} ".encode())
         made.update(content)
     digest = made.hexdigest()[:_DIGITS]
-    if known is not None:
-        with suppress(OSError):
-            save_text(known, digest, durable=False)
+    with suppress(OSError):
+        notes.save(cache, name, digest)
     return digest
 
 

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import burn
+from burn import compiler, loading
 from burn.errors import BurnError, ModelError
 
 
@@ -79,6 +81,53 @@ def test_external_data_belongs_to_the_key(tmp_path: Path) -> None:
     executable, count = compiled(path)
     assert count == 1
     np.testing.assert_allclose(executable(X)[:, 0], X.sum(1) * 5)
+
+
+def in_place(path: Path, factor: float) -> None:
+    """Other contents of the same size, and the times of before."""
+    times = path.stat()
+    other = small_model(path.with_name("other.onnx"), factor)
+    path.write_bytes(other.read_bytes())
+    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+
+
+def renamed(path: Path, factor: float) -> None:
+    os.replace(small_model(path.with_name("other.onnx"), factor), path)
+
+
+def external(path: Path, factor: float) -> None:
+    (path.parent / "weights.bin").write_bytes(np.full((4, 300), factor, np.float32).tobytes())
+
+
+@pytest.mark.parametrize("is_put_back", [False, True])
+@pytest.mark.parametrize("change", [in_place, renamed, external])
+def test_a_file_that_is_replaced_before_it_is_read_makes_no_entry(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: Callable[[Path, float], None], is_put_back: bool
+) -> None:
+    """The file is named in the cache by its bytes, and then read by the importer."""
+    path = small_model(tmp_path / "m.onnx", external=change is external)
+    read = loading.read_program
+
+    def replaced(path: Path, dims: Any = None) -> Any:
+        change(path, 5.0)
+        return read(path, dims)
+
+    compile_program = compiler.compile_program
+
+    def compiled_and_put_back(program: Any, options: Any) -> Any:
+        made = compile_program(program, options)
+        if is_put_back:
+            change(path, 2.0)
+        return made
+
+    with monkeypatch.context() as patch:
+        patch.setattr(loading, "read_program", replaced)
+        patch.setattr(compiler, "compile_program", compiled_and_put_back)
+        assert compiled(path)[1] == 1
+    change(path, 2.0)
+    executable, count = compiled(path)
+    np.testing.assert_allclose(executable(X)[:, 0], X.sum(1) * 2)
+    assert count == 1 and compiled(path)[1] == 0
 
 
 def test_sizes_can_be_fixed(tmp_path: Path) -> None:

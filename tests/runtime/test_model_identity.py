@@ -26,9 +26,18 @@ def reads(own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     return found
 
 
-def identity(path: Path) -> list[str] | None:
+def whole(path: Path) -> model_identity.Identity | None:
     status = path.stat()
     return model_identity.identity(path, status, mapped(path))
+
+
+def identity(path: Path) -> list[str] | None:
+    found = whole(path)
+    return None if found is None else list(found.digests)
+
+
+def digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
 
 
 def test_a_large_file_is_read_once(reads: list[Path], tmp_path: Path) -> None:
@@ -38,9 +47,48 @@ def test_a_large_file_is_read_once(reads: list[Path], tmp_path: Path) -> None:
     assert first == [hashlib.sha256(model.read_bytes()).hexdigest(), "big.bin absent"]
     assert identity(model) == first and len(reads) == 1
     (tmp_path / "big.bin").write_bytes(b"1234")
-    later = identity(model)
-    assert later is not None and later[0] == first[0] and later[1].startswith("big.bin 4 ")
-    assert len(reads) == 1
+    assert identity(model) == [digest(model.read_bytes()), f"big.bin {digest(b'1234')}"]
+    assert reads == [model, tmp_path / "big.bin"]
+
+
+@pytest.mark.parametrize("size", [8, LARGE])
+def test_data_that_keeps_size_and_time_is_seen(reads: list[Path], tmp_path: Path, size: int) -> None:
+    """A model's external data, written in place and replaced by another file. Large data is read once."""
+    model, data, other = (tmp_path / name for name in ("model.onnx", "big.bin", "other"))
+    model.write_bytes(NAMED)
+    data.write_bytes(bytes(size))
+    times = data.stat()
+    assert identity(model) == [digest(NAMED), f"big.bin {digest(bytes(size))}"]
+    first = whole(model)
+    assert first == whole(model) and reads.count(data) == (1 if size == LARGE else 3)
+    data.write_bytes(b"1" * size)
+    os.utime(data, ns=(times.st_atime_ns, times.st_mtime_ns))
+    assert identity(model) == [digest(NAMED), f"big.bin {digest(b'1' * size)}"]
+    other.write_bytes(bytes(size))
+    os.utime(other, ns=(times.st_atime_ns, times.st_mtime_ns))
+    os.replace(other, data)
+    again = whole(model)
+    assert again != first and again is not None and first is not None and again.digests == first.digests
+
+
+def test_a_file_may_be_a_model_and_data(reads: list[Path], tmp_path: Path) -> None:
+    """The note of one says nothing of the other."""
+    model, data = tmp_path / "model.onnx", tmp_path / "big.bin"
+    model.write_bytes(NAMED)
+    data.write_bytes(NAMED + bytes(LARGE))
+    for _ in range(2):
+        assert identity(model) == [digest(NAMED), f"big.bin {digest(data.read_bytes())}"]
+        assert identity(data) == [digest(data.read_bytes()), f"big.bin {digest(data.read_bytes())}"]
+
+
+@pytest.mark.parametrize("name", [b"../big.bin", b"/big.bin", b"a/../../big.bin", b"", b"folder", b"pipe"])
+def test_data_that_no_importer_reads(reads: list[Path], tmp_path: Path, name: bytes) -> None:
+    (tmp_path / "in" / "folder").mkdir(parents=True)
+    (tmp_path / "big.bin").write_bytes(b"1")
+    os.mkfifo(tmp_path / "in" / "pipe")
+    model = tmp_path / "in" / "model.onnx"
+    model.write_bytes(b"\n\x08location\x12" + bytes([len(name)]) + name)
+    assert identity(model) == [digest(model.read_bytes()), f"{name.decode()} absent"]
 
 
 def test_a_change_that_keeps_size_and_time_is_seen(reads: list[Path], tmp_path: Path) -> None:

@@ -1,0 +1,60 @@
+"""Notes in the cache's folder: short texts that spare reading many bytes again, such as the digest of a large file.
+
+`read` and `save` are for a note of a name. All notes together have a limit, because a model that is deleted leaves its note: the
+ones used least recently are dropped.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+from burn.runtime.cache import NOTES, Cache
+from burn.runtime.files import save_text
+
+LIMIT = 4 << 20
+"""Bytes on disk of all notes: about a thousand."""
+_BLOCK = 4096  # a file of one byte takes this many
+
+
+def read(cache: Cache, name: str) -> str | None:
+    """The text of a note. None if there is none, if another user may have written it, or if the cache is off."""
+    if not cache.size:
+        return None
+    path = cache.folder(NOTES) / name
+    if cache.distrusted(path) is not None:
+        return None
+    try:
+        text = path.read_text()
+    except (OSError, ValueError):
+        return None
+    with suppress(OSError):
+        os.utime(path)  # the time of use, by which notes are dropped
+    return text
+
+
+def save(cache: Cache, name: str, text: str) -> None:
+    """Writes a note whole or not at all, and drops others if all have more than LIMIT bytes. Raises OSError."""
+    if not cache.size:
+        return
+    folder = cache.folder(NOTES)
+    path = folder / name
+    save_text(path, text, durable=False)
+    with suppress(FileNotFoundError):  # dropped by another process just now
+        path.chmod(0o600)
+    _make_room(folder, min(LIMIT, cache.size), path)
+
+
+def _make_room(folder: Path, limit: int, added: Path) -> None:
+    found = []
+    for path in folder.iterdir():  # temporary files of processes that died are among them
+        with suppress(FileNotFoundError):
+            status = path.stat()
+            found.append((path == added, status.st_mtime, -(-status.st_size // _BLOCK) * _BLOCK, path))
+    total = sum(size for _, _, size, _ in found)
+    for is_added, _, size, path in sorted(found):
+        if total <= limit or is_added:
+            return
+        path.unlink(missing_ok=True)
+        total -= size
