@@ -282,42 +282,54 @@ def _count(value: Any) -> int:
     return value
 
 
+def _flag(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError(f"{value!r:.80} is neither true nor false")
+    return value
+
+
+def _list(value: Any) -> list[Any]:
+    if not isinstance(value, list):
+        raise TypeError(f"{value!r:.80} is not a list")
+    return value
+
+
 def _value_spec(value: Any) -> ValueSpec:
     dtype = _text(value["dtype"])
     if dtype not in DTYPES:
         raise ValueError(f"unknown element type '{dtype}'")
-    dims = tuple(_count(dim) if isinstance(dim, int) else sizes.parse(_text(dim)).text for dim in value["dims"])
+    dims = tuple(_count(dim) if isinstance(dim, int) else sizes.parse(_text(dim)).text for dim in _list(value["dims"]))
     if len(dims) > _MAX_RANK:
         raise ValueError(f"a tensor of rank {len(dims)}")
     donated = value["donated_to"]
-    containers = tuple(map(_text, value.get("containers", ())))
+    containers = tuple(map(_text, _list(value.get("containers", []))))
     if any(kind not in CONTAINERS for kind in containers) or len(containers) > _MAX_DEPTH:
         raise ValueError(f"a value in {containers}")
     donated = None if donated is None else _count(donated)
-    any_rank, keys = bool(value.get("any_rank", False)), tuple(value.get("keys", ()))
+    any_rank, keys = _flag(value.get("any_rank", False)), tuple(_list(value.get("keys", [])))
     if keys and ({type(key) for key in keys} not in ({int}, {str}) or len(dims) != 2 or dims[1] != len(keys)):
         raise ValueError(f"a value with the keys {keys}")
     return ValueSpec(_text(value["name"]), dtype, dims, donated, containers, any_rank, keys)
 
 
 def _signature(value: Any) -> Signature:
-    inputs = tuple(map(_value_spec, value["inputs"]))
-    outputs = tuple(map(_value_spec, value["outputs"]))
+    inputs = tuple(map(_value_spec, _list(value["inputs"])))
+    outputs = tuple(map(_value_spec, _list(value["outputs"])))
     for spec in inputs:
         if spec.donated_to is not None and spec.donated_to >= len(outputs):
             raise ValueError(f"input '{spec.name}' is donated to output {spec.donated_to}, which does not exist")
-    return Signature(inputs, outputs, bool(value["random_state"]))
+    return Signature(inputs, outputs, _flag(value["random_state"]))
 
 
 def _kernel(value: Any) -> KernelInfo:
     flops, bytes_ = sizes.parse(_text(value["flops"])).text, sizes.parse(_text(value["bytes"])).text
-    sources, reads = tuple(map(_text, value["sources"])), tuple(map(_count, value["reads"]))
+    sources, reads = tuple(map(_text, _list(value["sources"]))), tuple(map(_count, _list(value["reads"])))
     return KernelInfo(_text(value["name"]), _text(value["kind"]), sources, flops, bytes_, reads, _count(value["step"]))
 
 
 def _constant(value: Any, section: memoryview) -> Constant:
     offset, length, dtype = _count(value["offset"]), _count(value["bytes"]), _text(value["dtype"])
-    shape = tuple(map(_count, value["shape"]))
+    shape = tuple(map(_count, _list(value["shape"])))
     if offset % CONSTANT_ALIGNMENT or offset > section.nbytes or length > section.nbytes - offset:
         raise ValueError(f"a constant of {length} bytes at offset {offset} of {section.nbytes}")
     if dtype == "string":
@@ -337,7 +349,7 @@ def _part(section: memoryview, offset: int, length: int) -> memoryview:
 
 
 def _target(value: Any) -> Target:
-    features = tuple(map(_text, value["features"]))
+    features = tuple(map(_text, _list(value["features"])))
     return Target(_text(value["triple"]), features, _text(value["gpu"]), _text(value["architecture"]))
 
 
@@ -353,7 +365,11 @@ def _library(value: Any, code: memoryview) -> Library:
 
 def described(header: Any) -> tuple[Target, Signature, tuple[str, ...]]:
     """The target and the signature of a program from its header, and the versions that made it."""
-    return _target(header["target"]), _signature(header["signature"]), tuple(map(_text, header.get("made_by", ())))
+    return (
+        _target(header["target"]),
+        _signature(header["signature"]),
+        tuple(map(_text, _list(header.get("made_by", [])))),
+    )
 
 
 def decode(header: Any, code: memoryview, constants: memoryview) -> Artefact:
@@ -364,14 +380,14 @@ def decode(header: Any, code: memoryview, constants: memoryview) -> Artefact:
         signature=_signature(header["signature"]),
         target=_target(header["target"]),
         code=_part(code, _count(header["code"]["offset"]), _count(header["code"]["bytes"])),
-        images=tuple(_image(value, code) for value in header["images"]),
-        libraries=tuple(_library(value, code) for value in header.get("libraries", ())),
-        constants=tuple(_constant(value, constants) for value in header["constants"]),
-        live_ranges=tuple((_count(first), _count(last)) for first, last in header["live_ranges"]),
-        buffers=tuple(sizes.parse(_text(size)).text for size in header["buffers"]),
-        kernels=tuple(map(_kernel, header["kernels"])),
-        sites=tuple(map(_text, header["sites"])),
+        images=tuple(_image(value, code) for value in _list(header["images"])),
+        libraries=tuple(_library(value, code) for value in _list(header.get("libraries", []))),
+        constants=tuple(_constant(value, constants) for value in _list(header["constants"])),
+        live_ranges=tuple((_count(first), _count(last)) for first, last in map(_list, _list(header["live_ranges"]))),
+        buffers=tuple(sizes.parse(_text(size)).text for size in _list(header["buffers"])),
+        kernels=tuple(map(_kernel, _list(header["kernels"]))),
+        sites=tuple(map(_text, _list(header["sites"]))),
         entry=_text(header["entry"]),
         burn_version=_text(header["burn_version"]),
-        made_by=tuple(map(_text, header.get("made_by", ()))),
+        made_by=tuple(map(_text, _list(header.get("made_by", [])))),
     )

@@ -173,6 +173,8 @@ def read(path: Name, signed_by: Name | None = None) -> list[tuple[str, memoryvie
     index, end = _index(path, mapped, signed_by)
     try:
         listed = json.loads(bytes(index))["entries"]
+        if not isinstance(listed, list):
+            raise TypeError("its entries are no list")
         found = [_entry(value, mapped[:end]) for value in listed]
         if len({name for name, _ in found}) != len(found):
             raise ValueError("two entries have one name")

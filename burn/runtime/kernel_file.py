@@ -75,6 +75,8 @@ def _decoded(header: bytes, data: bytes) -> CompiledKernel:
     shared, threads = fields["shared"], fields["threads"]
     if not all(isinstance(text, str) for text in (name, gpu, architecture, made_by)):
         raise TypeError("its header has a name that is no text")
-    if not all(isinstance(number, int) and 0 <= number < 1 << 31 for number in (shared, threads)):
+    if not all(
+        type(number) is int and 0 <= number < 1 << 31 for number in (shared, threads)
+    ):  # true and false are none
         raise TypeError("its header has a size that is no number")
     return CompiledKernel(KernelImage(name, data, shared, threads), gpu, architecture, made_by)

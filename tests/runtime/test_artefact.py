@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import ml_dtypes
 import numpy as np
 import pytest
 
 from burn.errors import ModelError
-from burn.runtime.artefact import Artefact, Constant, KernelInfo, Signature, Target, ValueSpec
+from burn.runtime.artefact import Artefact, Constant, KernelInfo, Signature, Target, ValueSpec, decode
+from tests.fuzz.spoiled_caches.sources import full
 
 
 def example() -> Artefact:
@@ -48,6 +51,44 @@ def test_what_is_saved_is_loaded(tmp_path: Path) -> None:
         np.testing.assert_array_equal(before.array(), after.array())
         assert after.array().ctypes.data % 64 == 0
     assert [path.name for path in tmp_path.iterdir()] == ["program.burn"]
+
+
+def test_lists_and_flags_of_other_types_are_refused() -> None:
+    """At every list and flag of a header that holds each field: text is not taken for a list of its letters."""
+    artefact = full()
+    constants = bytearray()
+    offsets = []
+    for constant in artefact.constants:
+        constants += bytes(-len(constants) % 64)
+        offsets.append(len(constants))
+        constants += constant.data
+    header, code = artefact.header(0, offsets)
+    text = json.dumps(header)
+
+    def read(tree: object) -> Artefact:
+        return decode(tree, memoryview(code), memoryview(constants))
+
+    assert read(json.loads(text)).signature == artefact.signature
+    wanted = list(places(json.loads(text)))
+    tried = 0
+    for number, (name, node, key) in enumerate(wanted):
+        others = (0, None, "yes") if isinstance(node[key], bool) else ({}, "", "ab", {"ab": 1}, True)
+        for other in others:
+            tree = json.loads(text)
+            _, changed, _ = list(places(tree))[number]
+            changed[key] = other
+            with pytest.raises((TypeError, ValueError, KeyError, AttributeError)):
+                pytest.fail(f"{name} = {other!r} was read as {read(tree)}")
+            tried += 1
+    assert len(wanted) > 40 and tried > 150
+
+
+def places(node: Any, name: str = "") -> Iterator[tuple[str, Any, Any]]:
+    """The lists and flags in a tree: their names, and where they are."""
+    for key, value in node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ():
+        if isinstance(value, (list, bool)):
+            yield f"{name}.{key}", node, key
+        yield from places(value, f"{name}.{key}")
 
 
 def test_a_failed_save_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
