@@ -69,13 +69,13 @@ def test_lists_and_flags_of_other_types_are_refused() -> None:
         return decode(tree, memoryview(code), memoryview(constants))
 
     assert read(json.loads(text)).signature == artefact.signature
-    wanted = list(places(json.loads(text)))
+    wanted = list(lists_and_flags(json.loads(text)))
     tried = 0
     for number, (name, node, key) in enumerate(wanted):
         others = (0, None, "yes") if isinstance(node[key], bool) else ({}, "", "ab", {"ab": 1}, True)
         for other in others:
             tree = json.loads(text)
-            _, changed, _ = list(places(tree))[number]
+            _, changed, _ = list(lists_and_flags(tree))[number]
             changed[key] = other
             with pytest.raises((TypeError, ValueError, KeyError, AttributeError)):
                 pytest.fail(f"{name} = {other!r} was read as {read(tree)}")
@@ -83,12 +83,12 @@ def test_lists_and_flags_of_other_types_are_refused() -> None:
     assert len(wanted) > 40 and tried > 150
 
 
-def places(node: Any, name: str = "") -> Iterator[tuple[str, Any, Any]]:
+def lists_and_flags(node: Any, name: str = "") -> Iterator[tuple[str, Any, Any]]:
     """The lists and flags in a tree: their names, and where they are."""
     for key, value in node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ():
         if isinstance(value, (list, bool)):
             yield f"{name}.{key}", node, key
-        yield from places(value, f"{name}.{key}")
+        yield from lists_and_flags(value, f"{name}.{key}")
 
 
 def test_a_failed_save_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
