@@ -124,6 +124,7 @@ class Backend(Protocol):
 
     def begin(self, program: Program) -> None:
         """Starts what the compilation of a program needs after its passes, to be ready by then."""
+        return
 
     # ---- variants, for autotuning and tests ------------------------------------------------------------------------------
     def drawn(self, seed: int) -> Backend:

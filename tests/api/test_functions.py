@@ -26,6 +26,7 @@ from burn.tensors.functions import NAMES, methods
 from tests.api import (
     test_attention_function,
     test_creation,
+    test_eig,
     test_linalg,
     test_random,
     test_samples,
@@ -42,7 +43,10 @@ ONCE = settings(EXAMPLES, max_examples=1)
 
 ELSEWHERE = {
     **dict.fromkeys(("random." + n for n in burn.random.__all__), test_random),
-    **dict.fromkeys(("linalg.lu", "linalg.qr", "linalg.lstsq", "linalg.svd", "linalg.eigh"), test_linalg),
+    **dict.fromkeys(
+        ("linalg.lu", "linalg.qr", "linalg.lstsq", "linalg.svd", "linalg.eigh", "linalg.matrix_exp"), test_linalg
+    ),
+    **dict.fromkeys(("linalg.eig", "linalg.eigvals"), test_eig),
     **dict.fromkeys(("from_dlpack",), test_creation),
     "scaled_dot_product_attention": test_attention_function,
     **dict.fromkeys(

@@ -71,8 +71,8 @@ def test_rewrites_reach_every_part() -> None:
     assert seen == set(KINDS)
 
 
-def test_four_files_distinguish_kernels() -> None:
-    """The interpreter, the listing, and the printers of CPUs and GPUs."""
+def test_five_files_distinguish_kernels() -> None:
+    """The interpreter, the listing, and the printers of CPUs, Triton and WGSL."""
     files = [*(ROOT / "burn").rglob("*.py")]
     counted = {
         str(f.relative_to(ROOT)): len(re.findall(r"case AttentionGradientKernel\(", f.read_text())) for f in files
@@ -82,4 +82,5 @@ def test_four_files_distinguish_kernels() -> None:
         "burn/kernels/text.py": 1,
         "burn/codegen/cpu/kernels.py": 1,
         "burn/codegen/triton/kernels.py": 1,
+        "burn/codegen/wgsl/kernels.py": 1,
     }

@@ -95,7 +95,7 @@ def test_failure_names_code_site_and_value(scale: bytes) -> None:
     x[7] = -1
     with pytest.raises(_native.RunFailure) as failure:
         program(scale).run([x])
-    assert failure.value.args == (2, 1, 7)
+    assert failure.value.args == (2, 1, 7, "")
 
 
 @pytest.mark.parametrize(

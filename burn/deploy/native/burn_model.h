@@ -31,6 +31,7 @@ enum burn_code {
     BURN_E_NOT_FINITE = 22,    /* a program compiled under burn.debug.nans made a NaN or an infinity */
     BURN_E_CUSTOM_FAILED = 23, /* a custom op's function returned a number other than 0 */
     BURN_E_OUT_OF_BOUNDS = 24, /* a custom op's function wrote outside of its tensors, under BURN_DEBUG_BOUNDS=1 */
+    BURN_E_COLLECTIVE_FAILED = 25, /* only in a process of a training on several: a collective did not end */
     /* The call was wrong, or the machine is. */
     BURN_E_ARGUMENT = 64, /* a null pointer, a negative size, an element type that is not the model's */
     BURN_E_WEIGHTS = 65,  /* the file of weights is absent, too short, or another model's */

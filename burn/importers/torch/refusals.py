@@ -6,13 +6,12 @@ from __future__ import annotations
 HOST = "its result is a Python value that torch needs while it exports"
 
 REASONS: dict[str, str] = {
-    **dict.fromkeys(("linalg_eig", "_linalg_eigvals"), "eigenvalues of matrices without symmetry are not computed"),
     **dict.fromkeys(("equal", "allclose", "is_nonzero"), HOST),
     "sym_storage_offset": "a program has values, which lie nowhere in particular",
     "poisson": "numbers of this distribution are not drawn; sample it outside of the module",
     "binomial": "numbers of this distribution are not drawn; sample it outside of the module",
     "_standard_gamma": "numbers of this distribution are not drawn; sample it outside of the module",
     "embedding_renorm": "max_norm changes the weight in every call; normalise the weight once before",
-    **dict.fromkeys(("resize", "resize_"), "it changes how much memory a tensor has; use reshape, or pad and slice"),
+    "resize_": "it changes how much memory a tensor has; use reshape, or pad and slice",
 }
 """Operator -> why."""

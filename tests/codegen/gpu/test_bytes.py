@@ -84,7 +84,7 @@ def in_float64(model: onnx.ModelProto, x: np.ndarray) -> tuple[np.ndarray, float
         windows = np.lib.stride_tricks.sliding_window_view(d, (3, 3), (2, 3))
         made = np.einsum("bchwij,fcij->bfhw", windows, w)
     so, zo = have["so"].astype(np.float64), have["zo"].astype(np.float64)
-    return np.clip(made / so + zo, least, most), zo
+    return np.clip(made / so + zo, least, most), float(zo)
 
 
 @pytest.mark.parametrize("seed", range(int(os.environ.get("BURN_SWEEP", "8")) // 4))

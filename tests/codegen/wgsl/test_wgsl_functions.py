@@ -44,7 +44,7 @@ def _samples(count: int, seed: int) -> np.ndarray:
 @pytest.fixture(scope="module")
 def floats(webgpu: None) -> dict[str, tuple[list[np.ndarray], np.ndarray]]:
     """The operands and results of all functions of floats, from one program."""
-    pairs = np.meshgrid(*(np.float32(SPECIAL),) * 2)
+    pairs = np.meshgrid(*(np.asarray(SPECIAL, np.float32),) * 2)
     x, y = (np.concatenate([_samples(400, 1 + i), pairs[i].ravel()]) for i in range(2))
     rows = TensorType("float32", (len(x),))
 

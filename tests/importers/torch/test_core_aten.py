@@ -306,7 +306,7 @@ def test_every_core_operator_has_a_builder_or_a_decomposition() -> None:
 
 def test_what_is_refused_has_no_builder() -> None:
     named = {op.split(".")[1] for op in BUILDERS if op.startswith("aten.")}
-    assert not named & set(REASONS)
+    assert named & set(REASONS) == set()
 
 
 @pytest.mark.parametrize("family", CALLS)
@@ -378,10 +378,10 @@ def test_complex_numbers_at_the_edge() -> None:
 
 
 def test_a_refusal_says_why() -> None:
-    class Eigen(torch.nn.Module):
+    class Drawn(torch.nn.Module):
         def forward(self, x: Any) -> Any:
-            return torch.poisson(x) + torch.linalg.eigvals(x).abs().sum()
+            return torch.poisson(x) + torch._standard_gamma(x)
 
-    with pytest.raises(BurnError, match=r"aten.poisson.*(?s:.)*aten.linalg_eig.*without symmetry") as caught:
-        compile_module(Eigen(), (torch.rand(2, 2),))
+    with pytest.raises(BurnError, match=r"aten.poisson.*(?s:.)*aten._standard_gamma.*not drawn") as caught:
+        compile_module(Drawn(), (torch.rand(2, 2),))
     assert "sample it outside" in str(caught.value)
