@@ -22,6 +22,7 @@ burn_failure burn_program_run(burn_program *program, const burn_input *inputs, b
     run->unpolled = 0;
     run->planned = 0;
     run->taken = 0;
+    run->join = NULL;
     burn_profile_begin(run);
     for (int64_t i = 0; i < program->info.outputs; i++) {
         outputs[i].data = NULL;
@@ -39,6 +40,7 @@ burn_failure burn_program_run(burn_program *program, const burn_input *inputs, b
         if (returned != BURN_OK)
             burn_rt_fail(run, returned, -1, 0); /* has no effect on a failure already recorded */
     }
+    burn_run_join(run); /* collectives of a failed run still write its memory */
     for (int64_t i = 0; i < program->info.outputs; i++)
         if (!outputs[i].data)
             burn_rt_fail(run, BURN_OUT_OF_MEMORY, -1, 0);
@@ -62,6 +64,12 @@ burn_failure burn_program_run(burn_program *program, const burn_input *inputs, b
     burn_texts_clear(&run->texts);
     burn_run_end(program, run);
     return failure;
+}
+
+void burn_run_join(burn_run *run) {
+    if (run->join)
+        run->join(run);
+    run->join = NULL;
 }
 
 /* Polls the host for cancellation. Reading the clock costs as much as a small launch, so only every 64th

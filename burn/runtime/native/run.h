@@ -63,7 +63,7 @@ struct burn_run {
     int touched;               /* the host took part in this inference */
     burn_recording *recordings; /* the latest first: see run_recorded.c */
     burn_recording *recording; /* what the entry function submits goes there */
-    int32_t (*join)(burn_run *run); /* lets later work follow the collectives so far; NULL: there are none */
+    void (*join)(burn_run *run); /* lets later work follow the collectives so far; NULL: there are none */
     burn_trace *trace;         /* what the entry function would submit is noted there: see run_traced.c */
 };
 
@@ -104,6 +104,8 @@ void *burn_run_fail(burn_run *run, int64_t code, int64_t value); /* records a fa
 /* An index that generated code gave the runtime. Only a faulty compiler gives a wrong one. */
 int burn_run_has(burn_run *run, int64_t index, int64_t count);
 void burn_run_poll(burn_run *run, int is_long);
+/* Later work of the device follows all collectives of the run, also of one that has failed. */
+void burn_run_join(burn_run *run);
 /* Counts bytes that the run takes. 0, and the run has failed: they are more than its limit. */
 int burn_run_take(burn_run *run, int64_t bytes);
 

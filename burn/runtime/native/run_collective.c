@@ -8,7 +8,12 @@ static int32_t check(burn_run *run, int32_t status) {
     return burn_rt_status(run);
 }
 
-static int32_t join(burn_run *run) { return burn_rt_device_await(run, NULL); }
+/* A run that has failed does it too: what its collectives write is freed, and later work may be given the same memory. */
+static void join(burn_run *run) {
+    burn_communicator *own = burn_communicator_of(run->program->info.device);
+    if (own)
+        check(run, own->await(own, NULL));
+}
 
 int32_t burn_rt_device_collective(burn_run *run, int64_t kernel_id, int64_t kind, int64_t number, int64_t size, int64_t ranks,
                                   const int64_t *groups, int64_t count, const int64_t *words) {

@@ -152,10 +152,7 @@ static int begin(burn_run *run) {
 
 /* Ends the recording since `begin`. 0: the run has failed. */
 static int end(burn_run *run, burn_recording *recording, int64_t ready) {
-    if (run->join) { /* a graph has all work that it began */
-        run->join(run);
-        run->join = NULL;
-    }
+    burn_run_join(run); /* a graph has all work that it began */
     piece *made = calloc(1, sizeof *made);
     burn_device_graph *graph = burn_device_recorded(run->program->info.device);
     if (!made || !graph) {
