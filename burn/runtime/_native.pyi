@@ -292,19 +292,23 @@ class Communicator:
         """After all processes have failed, between two barriers. Shared memory alone."""
 
     def abort(self, why: str) -> None:
-        """Collectives under way and later ones fail with this reason."""
+        """Collectives under way and later ones fail with this reason. Has no effect on a closed one."""
+
+    def look(self) -> str | None:
+        """The error of a collective under way; None if there is none, or it is aborted or closed. NCCL alone."""
 
     def connect(self, groups: Sequence[int], size: int, id: bytes) -> None:
         """Connects this process with its group. NCCL alone. Waits for the others of the group."""
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Programs cannot use it any more. Calls of other threads that are under way end before it is freed."""
 
 def shared_communicator(file: str, rank: int, ranks: int) -> Communicator:
     """Of processes that map one file of `shared_bytes` zeros. RuntimeError says why it cannot be opened."""
 
 def shared_bytes(ranks: int) -> int: ...
 def nccl_communicator(device: Device, rank: int, ranks: int) -> Communicator:
-    """Of GPUs; `nccl_version` has opened the library."""
+    """Of GPUs; `nccl_version` has opened the library. RuntimeError says why it cannot be opened: NCCL is for CUDA's devices."""
 
 def nccl_version(library: str) -> int:
     """Opens NCCL's library; its version, such as 22703. RuntimeError says what is missing."""

@@ -2,7 +2,8 @@
  * GPUs are those of simulated_driver.c.
  *
  * A group's processes share a file, whose name is the id. Collectives are work of a stream, so a recording has them. BURN_FAKE_NCCL_VERSION
- * is the version. BURN_FAKE_NCCL_LOG is a file in which each group of calls gets a line: how many calls it has.
+ * is the version. BURN_FAKE_NCCL_LOG is a file in which each group of calls gets a line: how many calls it has. A call with a
+ * communicator that was aborted or destroyed writes "ended" there.
  */
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -33,6 +34,7 @@ typedef struct {
     shared *memory;
     int ranks, rank;
     int64_t barriers;
+    _Atomic int ended; /* such a one is kept */
 } comm;
 
 typedef struct {
@@ -116,6 +118,32 @@ static void perform(void *argument) {
 
 static call calls[CALLS];
 static int count, depth;
+static _Atomic int broken, slow, waiting;
+
+/* Communicators have this error from now on. */
+API void burn_fake_nccl_break(int code) { atomic_store(&broken, code); }
+/* A group of calls, and the end of a communicator, take that long, in milliseconds. */
+API void burn_fake_nccl_slow(int milliseconds) { atomic_store(&slow, milliseconds); }
+/* 1 while one is under way. */
+API int burn_fake_nccl_waiting(void) { return atomic_load(&waiting); }
+
+static void take_time(void) {
+    int milliseconds = atomic_load(&slow);
+    if (!milliseconds)
+        return;
+    atomic_store(&waiting, 1);
+    nanosleep(&(struct timespec){milliseconds / 1000, milliseconds % 1000 * 1000000}, NULL);
+    atomic_store(&waiting, 0);
+}
+
+static void log_line(const char *text) {
+    const char *log = getenv("BURN_FAKE_NCCL_LOG");
+    FILE *file = log ? fopen(log, "a") : NULL;
+    if (!file)
+        return;
+    fprintf(file, "%s\n", text);
+    fclose(file);
+}
 
 API int ncclGetVersion(int *version) {
     const char *text = getenv("BURN_FAKE_NCCL_VERSION");
@@ -152,21 +180,26 @@ API int ncclCommInitRank(void **made, int ranks, unique_id id, int rank) {
 }
 
 API int ncclCommDestroy(void *handle) {
-    free(handle);
+    atomic_store(&((comm *)handle)->ended, 1);
+    take_time();
     return 0;
 }
 
 API int ncclCommAbort(void *handle) {
+    if (atomic_load(&((comm *)handle)->ended))
+        log_line("ended");
     atomic_store(&((comm *)handle)->memory->aborted, 1);
+    atomic_store(&((comm *)handle)->ended, 1);
     return 0;
 }
 
 API int ncclCommGetAsyncError(void *handle, int *code) {
-    *code = atomic_load(&((comm *)handle)->memory->aborted) ? ABORTED : 0;
+    *code = atomic_load(&((comm *)handle)->memory->aborted) ? ABORTED : atomic_load(&broken);
     return 0;
 }
 
 API int ncclGroupStart(void) {
+    take_time();
     depth++;
     return 0;
 }
@@ -181,12 +214,12 @@ API int ncclGroupEnd(void) {
     }
     if (!submit)
         return FAILED;
-    const char *log = getenv("BURN_FAKE_NCCL_LOG");
-    FILE *file = log ? fopen(log, "a") : NULL;
-    if (file) {
-        fprintf(file, "%d\n", count);
-        fclose(file);
-    }
+    char text[16];
+    snprintf(text, sizeof text, "%d", count);
+    int ended = 0;
+    for (int i = 0; i < count; i++)
+        ended |= atomic_load(&calls[i].among->ended);
+    log_line(ended ? "ended" : text);
     for (int i = 0; i < count; i++) {
         call *own = malloc(sizeof *own); /* a recording does it again */
         *own = calls[i];

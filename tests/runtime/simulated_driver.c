@@ -647,6 +647,13 @@ API int cuStreamCreate(void **handle, unsigned flags) {
     return SUCCESS;
 }
 
+API int cuStreamDestroy_v2(void *handle) {
+    BEGIN(1);
+    if (is(handle, STREAM))
+        flush(handle, NULL);
+    return end_object(handle, STREAM);
+}
+
 API int cuEventCreate(void **handle, unsigned flags) {
     BEGIN(1);
     event *made = (event *)new_object(EVENT, sizeof *made);

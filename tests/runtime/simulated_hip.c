@@ -112,6 +112,7 @@ SAME(hipMemcpyDtoHAsync, cuMemcpyDtoHAsync_v2, (void *to, uint64_t from, size_t 
 SAME(hipMemcpyDtoDAsync, cuMemcpyDtoDAsync_v2, (uint64_t to, uint64_t from, size_t n, void *on), (to, from, n, on))
 SAME(hipMemsetD8Async, cuMemsetD8Async, (uint64_t to, unsigned char byte, size_t n, void *on), (to, byte, n, on))
 SAME(hipStreamCreateWithFlags, cuStreamCreate, (void **made, unsigned flags), (made, flags))
+SAME(hipStreamDestroy, cuStreamDestroy_v2, (void *it), (it))
 SAME(hipStreamWaitEvent, cuStreamWaitEvent, (void *on, void *event_, unsigned flags), (on, event_, flags))
 SAME(hipEventCreateWithFlags, cuEventCreate, (void **made, unsigned flags), (made, flags))
 SAME(hipEventDestroy, cuEventDestroy_v2, (void *event_), (event_))

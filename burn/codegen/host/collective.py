@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from burn.codegen.host.entry import EntryBuilder
 
 KINDS = ("all_reduce", "all_gather", "reduce_scatter", "collective_broadcast")
-"""In the order of lib.h."""
+"""In the order of burn_collective_kind (burn/runtime/native/communicator.h)."""
 
 WORDS = 4
 """Words of a tensor: the operand's address, the result's, the operand's elements, its burn_dtype."""

@@ -5,7 +5,10 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <memory>
+#include <optional>
 #include <stdexcept>
+#include <utility>
 
 #include "communicator.h"
 
@@ -19,29 +22,36 @@ void act(int32_t status) {
         throw std::runtime_error(burn_communicator_error());
 }
 
-// A process's communicator for one device, or for the CPU. It is closed by `close`, not with the object: programs may use it.
+// A process's communicator for one device, or for the CPU. It is closed by `close`, not with the object: programs may use it. A call
+// on another thread keeps it until the call ends.
 class Communicator {
   public:
-    Communicator(burn_communicator *own, burn_device *device) : own_(own), device_(device) {
-        if (!own_)
+    using Held = std::shared_ptr<burn_communicator>;
+
+    Communicator(burn_communicator *own, burn_device *device) : device_(device) {
+        if (!own)
             throw std::runtime_error(burn_communicator_error());
-        act(burn_communicator_set(device_, own_));
+        Held held(own, [](burn_communicator *closed) { closed->close(closed); });
+        act(burn_communicator_set(device_, own));
+        own_ = new Held(std::move(held));
     }
-    burn_communicator *get() const {
+    Held held() const { return own_ ? *own_ : nullptr; }
+    Held get() const {
         if (!own_)
             throw std::runtime_error("the communicator is closed");
-        return own_;
+        return *own_;
     }
     void close() {
         if (!own_)
             return;
-        burn_communicator_set(device_, nullptr);
-        unlocked([&] { own_->close(own_); });
-        own_ = nullptr;
+        Held *last = std::exchange(own_, nullptr); // other threads come in while the interpreter lock is released
+        if (burn_communicator_of(device_) == last->get())
+            burn_communicator_set(device_, nullptr);
+        unlocked([&] { delete last; });
     }
 
   private:
-    burn_communicator *own_;
+    Held *own_ = nullptr; // not deleted with the object
     burn_device *device_;
 };
 
@@ -70,15 +80,40 @@ nb::bytes id() {
 
 void bind_communicators(nb::module_ &m) {
     nb::class_<Communicator>(m, "Communicator")
-        .def("fail", [](Communicator &own) { burn_shared_fail(own.get()); })
-        .def("reset", [](Communicator &own) { burn_shared_reset(own.get()); })
-        .def("abort", [](Communicator &own, const std::string &why) { own.get()->abort(own.get(), why.c_str()); }, "why"_a,
-             nb::call_guard<nb::gil_scoped_release>())
+        .def("fail", [](Communicator &own) { burn_shared_fail(own.get().get()); })
+        .def("reset", [](Communicator &own) { burn_shared_reset(own.get().get()); })
+        .def("abort",
+             [](Communicator &own, const std::string &why) {
+                 auto held = own.held(); // none: it is closed, and nothing is under way
+                 unlocked([&] {
+                     if (held)
+                         held->abort(held.get(), why.c_str());
+                     held.reset();
+                 });
+             },
+             "why"_a)
+        .def("look",
+             [](Communicator &own) -> std::optional<std::string> {
+                 auto held = own.held();
+                 bool failed = unlocked([&] {
+                     bool found = held && burn_nccl_look(held.get()) != BURN_OK;
+                     held.reset();
+                     return found;
+                 });
+                 if (!failed)
+                     return std::nullopt;
+                 return burn_communicator_error();
+             })
         .def("connect",
              [](Communicator &own, const std::vector<int64_t> &groups, int64_t size, nb::bytes with) {
-                 if (with.size() != BURN_NCCL_ID || int64_t(groups.size()) != own.get()->ranks)
+                 auto held = own.get();
+                 if (with.size() != BURN_NCCL_ID || int64_t(groups.size()) != held->ranks)
                      throw std::invalid_argument("an id has 128 bytes, and groups have all ranks");
-                 act(unlocked([&] { return burn_nccl_connect(own.get(), groups.data(), size, with.c_str()); }));
+                 act(unlocked([&] {
+                     int32_t status = burn_nccl_connect(held.get(), groups.data(), size, with.c_str());
+                     held.reset();
+                     return status;
+                 }));
              },
              "groups"_a, "size"_a, "id"_a)
         .def("close", &Communicator::close);

@@ -72,7 +72,10 @@ enum { BURN_NCCL_ID = 128 };
 /* NCCL's version from a library, such as 22703 for 2.27.3; -1: see burn_communicator_error. Later calls use the same library. */
 int32_t burn_nccl_version(const char *library);
 int32_t burn_nccl_id(void *id); /* BURN_NCCL_ID bytes, for all processes of a group. A burn_status */
+/* Of a device of the kind "cuda". */
 burn_communicator *burn_nccl_open(burn_device *device, int32_t rank, int32_t ranks);
+/* From any thread: BURN_COLLECTIVE_FAILED if a collective under way has an error. Those of an aborted communicator have none. */
+int32_t burn_nccl_look(burn_communicator *own);
 /* Connects this process with its group of `groups`; those processes call it with one id. A burn_status. */
 int32_t burn_nccl_connect(burn_communicator *own, const int64_t *groups, int64_t size, const void *id);
 

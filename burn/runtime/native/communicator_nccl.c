@@ -2,11 +2,14 @@
  *
  * Collectives go to a stream of their own: it waits for the program's work so far, and the program goes on. `await` lets the program's
  * stream wait for one collective. Both work while a run is being recorded, which adds the other stream's work to the graph.
+ *
+ * ncclCommAbort frees a communicator. So threads that pass one to NCCL are counted, and the last of them aborts it if another thread
+ * asked for that meanwhile. No lock is held while NCCL may wait for other processes, except the device's during a submission.
  */
 #include "communicator.h"
 
 #include <dlfcn.h>
-#include <stdatomic.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +17,7 @@
 #include "device_inner.h"
 #include "lib_keys.h"
 
-enum { OLDEST = 21800, EVENTS = 64, PENDING = 4096 };
+enum { OLDEST = 21800, EVENTS = 64, PENDING = 4096, IN_PROGRESS = 7 };
 enum { NCCL_INT8, NCCL_UINT8, NCCL_INT32, NCCL_UINT32, NCCL_INT64, NCCL_UINT64, NCCL_F16, NCCL_F32, NCCL_F64, NCCL_BF16 };
 
 typedef struct {
@@ -110,7 +113,7 @@ int32_t burn_nccl_id(void *id) {
 typedef struct group {
     struct group *next;
     nccl_comm comm;
-    int64_t size, position;
+    int64_t size;
     int64_t ranks[]; /* of all groups */
 } group;
 
@@ -124,19 +127,58 @@ typedef struct {
     burn_device *device;
     void *stream, *begun; /* begun: an event of the program's work so far */
     void *events[EVENTS]; /* each behind a collective */
-    int next;
+    int next;             /* this and the waits: under the device's lock */
     pending waits[PENDING];
     int wait_count;
-    group *groups;
-    _Atomic int32_t aborted;
+    pthread_mutex_t lock; /* over the rest */
+    group *groups;        /* new ones come first. An aborted communicator has none */
+    int users;            /* threads that may pass a group's handle to NCCL */
+    int aborted;
     char why[512];
 } gpus;
 
-static group *find(gpus *own, const burn_collective *what) {
-    for (group *each = own->groups; each; each = each->next)
-        if (each->size == what->size && memcmp(each->ranks, what->groups, (size_t)what->ranks * sizeof *what->groups) == 0)
-            return each;
-    return NULL;
+/* Ends the groups of an aborted communicator, unless a thread uses them: the last one to leave does it then. */
+static void end_aborted(gpus *own) {
+    pthread_mutex_lock(&own->lock);
+    group *dead = own->aborted && !own->users ? own->groups : NULL;
+    if (dead)
+        own->groups = NULL;
+    pthread_mutex_unlock(&own->lock);
+    for (group *next; dead; dead = next) {
+        next = dead->next;
+        nccl.abort(dead->comm);
+        free(dead);
+    }
+}
+
+/* Groups stay until `leave`. BURN_COLLECTIVE_FAILED: they are aborted, and there is nothing to leave. */
+static int32_t use(gpus *own) {
+    char why[sizeof own->why];
+    pthread_mutex_lock(&own->lock);
+    int aborted = own->aborted;
+    if (aborted)
+        memcpy(why, own->why, sizeof why);
+    else
+        own->users++;
+    pthread_mutex_unlock(&own->lock);
+    return aborted ? burn_communicator_refuse("%s", why) : BURN_OK;
+}
+
+static void leave(gpus *own) {
+    pthread_mutex_lock(&own->lock);
+    own->users--;
+    pthread_mutex_unlock(&own->lock);
+    end_aborted(own);
+}
+
+/* In use. */
+static const group *find(gpus *own, const burn_collective *what) {
+    pthread_mutex_lock(&own->lock);
+    const group *each = own->groups;
+    pthread_mutex_unlock(&own->lock);
+    while (each && (each->size != what->size || memcmp(each->ranks, what->groups, (size_t)what->ranks * sizeof *what->groups) != 0))
+        each = each->next;
+    return each;
 }
 
 /* NCCL's type. Elements that are not reduced are sent as bytes where it has no type for them: `count` is multiplied. -1: none. */
@@ -185,23 +227,19 @@ static int submit_all(gpus *own, const group *among, const burn_collective *what
     return code ? code : ended;
 }
 
-static int32_t run_gpus(burn_communicator *base, burn_run *run, const burn_collective *what) {
+static int32_t run_among(gpus *own, const group *among, const burn_collective *what) {
     static const char doing[] = "a collective";
-    gpus *own = (gpus *)base;
     burn_device *device = own->device;
     const burn_driver *driver = device->driver;
-    const group *among = what->ranks == base->ranks ? find(own, what) : NULL;
     int entered;
-    (void)run;
-    if (atomic_load(&own->aborted))
-        return burn_communicator_refuse("%s", own->why);
-    if (!among)
-        return burn_communicator_refuse("rank %d is not connected to its group of %d processes", base->rank, (int)what->size);
-    if (own->wait_count + what->count > PENDING)
-        return burn_communicator_refuse("%d results of collectives are not awaited", own->wait_count);
     int32_t status = burn_device_begin(device, &entered);
     if (status != BURN_OK)
-        return status;
+        return burn_communicator_refuse("%s", burn_device_error());
+    if (own->wait_count + what->count > PENDING) {
+        int count = own->wait_count;
+        burn_device_end(device, doing, entered, 0);
+        return burn_communicator_refuse("%d results of collectives are not awaited", count);
+    }
     int event = own->next;
     own->next = (event + 1) % EVENTS;
     int code = driver->record(own->begun, device->stream);
@@ -219,22 +257,32 @@ static int32_t run_gpus(burn_communicator *base, burn_run *run, const burn_colle
                                                                                                           : BURN_OK;
 }
 
+static int32_t run_gpus(burn_communicator *base, burn_run *run, const burn_collective *what) {
+    gpus *own = (gpus *)base;
+    (void)run;
+    int32_t status = use(own);
+    if (status != BURN_OK)
+        return status;
+    const group *among = what->ranks == base->ranks ? find(own, what) : NULL;
+    status = among ? run_among(own, among, what)
+                   : burn_communicator_refuse("rank %d is not connected to its group of %d processes", base->rank, (int)what->size);
+    leave(own);
+    return status;
+}
+
 /* NULL: all collectives so far. One that is awaited already needs nothing. */
 static int32_t await_gpus(burn_communicator *base, const void *result) {
     gpus *own = (gpus *)base;
-    int at = own->wait_count - 1, entered;
-    while (at >= 0 && result && own->waits[at].result != result)
-        at--;
-    if (at < 0)
-        return BURN_OK;
-    int event = own->waits[at].event;
+    int entered, code = 0;
     int32_t status = burn_device_begin(own->device, &entered);
     if (status != BURN_OK)
         return status;
-    int code = own->device->driver->wait_for(own->device->stream, own->events[event], 0);
-    if (!result)
-        own->wait_count = 0;
-    else { /* the stream is in order: earlier collectives have ended */
+    int at = own->wait_count - 1;
+    while (at >= 0 && result && own->waits[at].result != result)
+        at--;
+    if (at >= 0)
+        code = own->device->driver->wait_for(own->device->stream, own->events[own->waits[at].event], 0);
+    if (at >= 0 && !code) { /* the stream is in order: earlier collectives have ended */
         memmove(own->waits, own->waits + at + 1, (size_t)(own->wait_count - at - 1) * sizeof *own->waits);
         own->wait_count -= at + 1;
     }
@@ -243,11 +291,48 @@ static int32_t await_gpus(burn_communicator *base, const void *result) {
 
 static void abort_gpus(burn_communicator *base, const char *why) {
     gpus *own = (gpus *)base;
-    if (atomic_exchange(&own->aborted, 1))
-        return;
-    snprintf(own->why, sizeof own->why, "%s", why);
-    for (group *each = own->groups; each; each = each->next)
-        nccl.abort(each->comm);
+    pthread_mutex_lock(&own->lock);
+    if (!own->aborted)
+        snprintf(own->why, sizeof own->why, "%s", why);
+    own->aborted = 1;
+    pthread_mutex_unlock(&own->lock);
+    end_aborted(own);
+}
+
+int32_t burn_nccl_look(burn_communicator *base) {
+    gpus *own = (gpus *)base;
+    int code = 0, asked = 0;
+    pthread_mutex_lock(&own->lock);
+    int aborted = own->aborted;
+    const group *each = own->groups;
+    own->users += !aborted;
+    pthread_mutex_unlock(&own->lock);
+    if (aborted)
+        return BURN_OK;
+    for (; each && !asked && (!code || code == IN_PROGRESS); each = each->next)
+        asked = nccl.failed(each->comm, &code);
+    leave(own);
+    if (asked)
+        return failed("asking for the error of a collective", asked);
+    return code && code != IN_PROGRESS ? failed("a collective", code) : BURN_OK;
+}
+
+/* The streams and events that there are, and the rest. */
+static void delete(gpus *own) {
+    const burn_driver *driver = own->device->driver;
+    int entered = burn_device_enter(own->device);
+    if (entered >= 0) {
+        if (own->begun)
+            driver->event_release(own->begun);
+        for (int i = 0; i < EVENTS; i++)
+            if (own->events[i])
+                driver->event_release(own->events[i]);
+        if (own->stream)
+            driver->stream_release(own->stream);
+        burn_device_leave(own->device, entered);
+    }
+    pthread_mutex_destroy(&own->lock);
+    free(own);
 }
 
 static void close_gpus(burn_communicator *base) {
@@ -255,25 +340,23 @@ static void close_gpus(burn_communicator *base) {
     int entered = burn_device_enter(own->device);
     for (group *next, *each = own->groups; each; each = next) {
         next = each->next;
-        if (!atomic_load(&own->aborted))
-            nccl.destroy(each->comm);
+        nccl.destroy(each->comm);
         free(each);
     }
-    if (entered >= 0) {
-        own->device->driver->event_release(own->begun);
-        for (int i = 0; i < EVENTS; i++)
-            own->device->driver->event_release(own->events[i]);
-    }
     burn_device_leave(own->device, entered);
-    free(own);
+    delete(own);
 }
 
 burn_communicator *burn_nccl_open(burn_device *device, int32_t rank, int32_t ranks) {
-    gpus *own = calloc(1, sizeof *own);
     const burn_driver *driver = device->driver;
     int entered;
-    if (!own || !nccl.library) {
-        burn_communicator_refuse(own ? "NCCL is not open" : "this process has no memory left");
+    if (strcmp(burn_device_kind(device), "cuda") != 0) {
+        burn_communicator_refuse("NCCL connects devices of the kind cuda, and %s is none", device->label);
+        return NULL;
+    }
+    gpus *own = nccl.library ? calloc(1, sizeof *own) : NULL;
+    if (!own || pthread_mutex_init(&own->lock, NULL)) {
+        burn_communicator_refuse(nccl.library ? "this process has no memory left" : "NCCL is not open");
         free(own);
         return NULL;
     }
@@ -291,8 +374,23 @@ burn_communicator *burn_nccl_open(burn_device *device, int32_t rank, int32_t ran
     if (status == BURN_OK)
         return &own->base;
     burn_communicator_refuse("%s", burn_device_error());
-    free(own);
+    delete(own);
     return NULL;
+}
+
+static int32_t connect_group(gpus *own, group *made, nccl_id id, int64_t position) {
+    int entered = burn_device_enter(own->device);
+    if (entered < 0)
+        return burn_communicator_refuse("%s", burn_device_error());
+    int code = nccl.init(&made->comm, (int)made->size, id, (int)position); /* waits for the others */
+    burn_device_leave(own->device, entered);
+    if (code)
+        return failed("connecting", code);
+    pthread_mutex_lock(&own->lock);
+    made->next = own->groups;
+    own->groups = made; /* the caller's leave() aborts it if another thread asked for that */
+    pthread_mutex_unlock(&own->lock);
+    return BURN_OK;
 }
 
 int32_t burn_nccl_connect(burn_communicator *base, const int64_t *groups, int64_t size, const void *id) {
@@ -300,30 +398,23 @@ int32_t burn_nccl_connect(burn_communicator *base, const int64_t *groups, int64_
     const burn_collective what = {0, 0, size, base->ranks, groups, 0, NULL};
     const int64_t *first;
     int64_t position = burn_collective_position(&what, base->rank, &first);
-    if (find(own, &what))
-        return BURN_OK;
     if (position < 0)
         return burn_communicator_refuse("rank %d is in none of the groups", base->rank);
-    group *made = calloc(1, sizeof *made + (size_t)base->ranks * sizeof *made->ranks);
-    if (!made)
-        return burn_communicator_refuse("this process has no memory left");
-    nccl_id theirs;
-    memcpy(theirs.bytes, id, sizeof theirs.bytes);
-    memcpy(made->ranks, groups, (size_t)base->ranks * sizeof *groups);
-    made->size = size;
-    made->position = position;
-    int entered = burn_device_enter(own->device);
-    if (entered < 0) {
-        free(made);
-        return burn_communicator_refuse("%s", burn_device_error());
+    int32_t status = use(own);
+    if (status != BURN_OK)
+        return status;
+    if (!find(own, &what)) {
+        group *made = calloc(1, sizeof *made + (size_t)base->ranks * sizeof *made->ranks);
+        nccl_id theirs;
+        memcpy(theirs.bytes, id, sizeof theirs.bytes);
+        if (made) {
+            memcpy(made->ranks, groups, (size_t)base->ranks * sizeof *groups);
+            made->size = size;
+        }
+        status = made ? connect_group(own, made, theirs, position) : burn_communicator_refuse("this process has no memory left");
+        if (status != BURN_OK)
+            free(made);
     }
-    int code = nccl.init(&made->comm, (int)size, theirs, (int)position); /* waits for the others */
-    burn_device_leave(own->device, entered);
-    if (code) {
-        free(made);
-        return failed("connecting", code);
-    }
-    made->next = own->groups;
-    own->groups = made;
-    return BURN_OK;
+    leave(own);
+    return status;
 }

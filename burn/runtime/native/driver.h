@@ -73,6 +73,7 @@ struct burn_driver {
     int (*fill)(uint64_t to, unsigned char byte, size_t bytes, void *stream);
 
     int (*stream)(void **stream, unsigned flags);
+    int (*stream_release)(void *stream);               /* its work goes on to the end */
     int (*wait_for)(void *stream, void *event, unsigned flags);
     int (*event)(void **event, unsigned flags);
     int (*event_release)(void *event);

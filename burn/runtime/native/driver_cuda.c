@@ -75,6 +75,7 @@ static const struct {
     FUNCTION(copy, "cuMemcpyDtoDAsync_v2"),
     FUNCTION(fill, "cuMemsetD8Async"),
     FUNCTION(stream, "cuStreamCreate"),
+    FUNCTION(stream_release, "cuStreamDestroy_v2"),
     FUNCTION(wait_for, "cuStreamWaitEvent"),
     FUNCTION(event, "cuEventCreate"),
     FUNCTION(event_release, "cuEventDestroy_v2"),

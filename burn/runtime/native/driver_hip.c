@@ -73,6 +73,7 @@ static const struct {
     FUNCTION(copy, "hipMemcpyDtoDAsync"),
     FUNCTION(fill, "hipMemsetD8Async"),
     FUNCTION(stream, "hipStreamCreateWithFlags"),
+    FUNCTION(stream_release, "hipStreamDestroy"),
     FUNCTION(wait_for, "hipStreamWaitEvent"),
     FUNCTION(event, "hipEventCreateWithFlags"),
     FUNCTION(event_release, "hipEventDestroy"),

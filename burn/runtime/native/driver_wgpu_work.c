@@ -659,6 +659,11 @@ static int stream(void **made, unsigned flags) {
     return 0;
 }
 
+static int stream_release(void *it) {
+    (void)it; /* there is one for all */
+    return 0;
+}
+
 /* ---- modules ----------------------------------------------------------------------------------------------------- */
 
 static int load(void **module, const void *image) {
@@ -837,6 +842,7 @@ void burn_wgpu_fill_table(burn_driver *driver) {
     driver->copy = copy;
     driver->fill = fill;
     driver->stream = stream;
+    driver->stream_release = stream_release;
     driver->wait_for = wait_for;
     driver->event = new_event;
     driver->event_release = event_release;
