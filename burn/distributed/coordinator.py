@@ -37,6 +37,7 @@ FIELDS = {
     "gather": ("key", "value"),
     "first": ("key", "value"),
     "peek": ("key",),
+    "fail": ("why",),
     "leave": (),
 }
 """The requests of ranks, and their fields. Answers: started, failed, gathered, value, lost."""
@@ -161,6 +162,8 @@ class Coordinator:
                     return False
                 case "beat":
                     member.begun, member.waiting = int(message["begun"]), float(message["waiting"])
+                case "fail":
+                    self._lose(member.rank, str(message["why"]))
                 case "gather":
                     gathered = self._gathers.setdefault(key, {})
                     gathered[member.rank] = message.get("value")

@@ -69,6 +69,7 @@ class Processes:
         self._leaving = False
         self._started = False
         self._told: list[Callable[[str], None]] = []
+        self._watched: list[Callable[[], str | None]] = []
         self._socket = self._connected()
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._sending = threading.Lock()
@@ -186,6 +187,12 @@ class Processes:
         if lost is not None:
             act(lost)
 
+    def watch(self, look: Callable[[], str | None]) -> None:
+        """Calls a function every second or oftener, on another thread. If it returns an error, this process counts as lost, and
+        every process raises that error from then on."""
+        with self._changed:
+            self._watched.append(look)
+
     def lost_error(self) -> DistributedError | None:
         """The error of a lost process, if one is lost."""
         return None if self._lost is None else self._error(self._lost)
@@ -202,6 +209,11 @@ class Processes:
     def _beat(self) -> None:
         while not self._leaving and self._lost is None:
             self._report()
+            with self._changed:
+                watched = list(self._watched)
+            if why := next((why for look in watched if (why := look()) is not None), None):
+                self._send({"op": "fail", "why": why})  # the coordinator tells everyone
+                watched.clear()
             time.sleep(min(1.0, self.timeout / 8))
 
     def _read(self) -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import secrets
 import socket
 import tempfile
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -28,10 +29,15 @@ class Communicator:
         self.own, self.native, self.device = own, native, device
         self._connected: set[tuple[tuple[int, ...], int]] = set()
         own.when_lost(native.abort)
+        if not device.memory.is_host:
+            own.watch(self._look)
 
     @staticmethod
     def open(own: Processes, device: Device) -> Communicator:
         """Every process calls it. Raises DistributedError."""
+        if not device.memory.is_host and device.kind != "cuda":
+            hint = 'only device="cuda" has a library of collectives: RCCL of hip devices is not supported, and others have none'
+            raise DistributedError("a mesh has no collectives", [Problem(f"its devices are {device.kind}", hint=hint)])
         native = _shared(own) if device.memory.is_host else _nccl(own, device)
         return Communicator(own, native, device)
 
@@ -47,6 +53,15 @@ class Communicator:
             with self.own.operation():
                 self.native.connect(list(ranks), size, bytes.fromhex(ids[first]))
             self._connected.add((ranks, size))
+
+    def _look(self) -> str | None:
+        """The error of a collective under way whose processes are all alive: a broken connection, for example."""
+        why = self.native.look()
+        return None if why is None else f"has a failed collective: {why}"
+
+    def close(self) -> None:
+        """Its programs cannot run any more."""
+        self.native.close()
 
     def fail(self) -> None:
         """Ends the collectives of the other processes."""
@@ -77,34 +92,71 @@ def _together(own: Processes, what: str, act: Callable[[], Any]) -> Any:
     return result
 
 
+def _opened(own: Processes, what: str, act: Callable[[], Any]) -> Any:
+    """As `_together`, for a native communicator. If it raises, this process's is closed."""
+    with ExitStack() as undo:
+
+        def opened() -> Any:
+            made = act()
+            undo.callback(made.close)
+            return made
+
+        made = _together(own, what, opened)
+        undo.pop_all()
+    return made
+
+
 def _shared(own: Processes) -> Any:
     hosts = own.gather("hosts", socket.gethostname())
     if len(set(hosts)) > 1:
         names = ", ".join(dict.fromkeys(hosts))
         hint = 'processes on several hosts need engine="xla", or GPUs'
         raise DistributedError("CPUs of several hosts share no memory", [Problem(f"the hosts are {names}", hint=hint)])
+    with ExitStack() as ending:
 
-    def create() -> str | None:
-        if own.rank:
-            return None
-        folder = MEMORY if MEMORY.is_dir() else Path(tempfile.gettempdir())
-        handle, path = tempfile.mkstemp(prefix="burn-", dir=folder)
-        try:
-            os.posix_fallocate(handle, 0, _native.shared_bytes(own.count))
-        except OSError:
-            os.unlink(path)
-            raise
-        finally:
-            os.close(handle)
-        return path
+        def create() -> tuple[str, str] | None:
+            if own.rank:
+                return None
+            memory = _Memory()
+            ending.callback(memory.close)
+            memory.allocate(_native.shared_bytes(own.count))
+            return memory.path, memory.name
 
-    path = own.gather("the memory of a mesh", _together(own, "memory", create))[0]
-    try:
-        return _together(own, "opened memory", lambda: _native.shared_communicator(path, own.rank, own.count))
-    finally:
-        if own.rank == 0:
+        path, name = own.gather("the memory of a mesh", _together(own, "memory", create))[0]
+        return _opened(own, "opened memory", lambda: _attached(path, name, own))
+
+
+class _Memory:
+    """A new file in memory, by a path that other processes of the user can open. It has no name in a folder, where the system has
+    such files, so nothing is left of it if the process is killed."""
+
+    def __init__(self) -> None:
+        if hasattr(os, "memfd_create"):
+            self.handle = os.memfd_create(f"burn-{secrets.token_hex(16)}", os.MFD_CLOEXEC)
+            self.path = f"/proc/{os.getpid()}/fd/{self.handle}"
+            self.name = os.readlink(self.path)
+        else:
+            folder = MEMORY if MEMORY.is_dir() else Path(tempfile.gettempdir())
+            self.handle, self.path = tempfile.mkstemp(prefix="burn-", dir=folder)
+            self.name = ""
+
+    def allocate(self, size: int) -> None:
+        """`size`: in bytes. Raises OSError if there is less."""
+        os.posix_fallocate(self.handle, 0, size)
+
+    def close(self) -> None:
+        """Processes that have mapped it keep it."""
+        os.close(self.handle)
+        if not self.name:
             with suppress(OSError):
-                os.unlink(path)
+                os.unlink(self.path)
+
+
+def _attached(path: str, name: str, own: Processes) -> Any:
+    """A process of another container may have the same number, and another file."""
+    if name and os.readlink(path) != name:
+        raise OSError(f"{path} is not the memory of rank 0: the processes need one PID namespace")
+    return _native.shared_communicator(path, own.rank, own.count)
 
 
 def _nccl(own: Processes, device: Device) -> Any:
@@ -119,7 +171,7 @@ def _nccl(own: Processes, device: Device) -> Any:
             hint = "one process for each GPU: `burn train --devices`, or BURN_LOCAL_RANK"
             text = f"rank {gpus.index(gpu)} and rank {rank} use {device.kind}:{gpu[2]} of {gpu[0]}"
             raise DistributedError("processes share a GPU", [Problem(text, hint=hint)])
-    return _together(own, "communicator", lambda: _native.nccl_communicator(device.native, own.rank, own.count))
+    return _opened(own, "communicator", lambda: _native.nccl_communicator(device.native, own.rank, own.count))
 
 
 _open: dict[Device, Communicator] = {}
@@ -131,6 +183,9 @@ def of(device: Device) -> Communicator | None:
     if own is None or own.count == 1:
         return None
     found = _open.get(device)
-    if found is None or found.own is not own:
+    if found is not None and found.own is not own:
+        _open.pop(device).close()
+        found = None
+    if found is None:
         found = _open[device] = Communicator.open(own, device)
     return found
