@@ -32,10 +32,21 @@ def ran(folder: Path, count: int, *cases: str) -> dict[str, Any]:
     return {found["case"]: found for found in map(json.loads, done.stdout.splitlines())}
 
 
+@pytest.mark.slow
 def test_collectives_are_recorded(tmp_path: Path) -> None:
     """Of six runs the first submits each collective, the next ones record it for the addresses of their outputs, and the last
     ones replay the recording: NCCL is called in three of them at most, by each of two processes."""
     assert ran(tmp_path, 2, "collectives")["collectives"]["groups"] <= 2 * 3 * 4
+
+
+def test_one_process(tmp_path: Path) -> None:
+    """Recorded runs, failures, and what is given back."""
+    from tests.distributed.one_gpu import CASES
+
+    command = [sys.executable, "-m", "tests.distributed.one_gpu", *CASES]
+    variables = {**os.environ, **prepared(tmp_path), "BURN_NUM_THREADS": "1"}
+    done = subprocess.run(command, cwd=ROOT, env=variables, capture_output=True, text=True, timeout=300)
+    assert done.stdout.split() == list(CASES), done.stdout + done.stderr
 
 
 @pytest.mark.slow
