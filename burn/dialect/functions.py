@@ -68,6 +68,12 @@ def _rsqrt(x: np.float64) -> np.float64:
     return 1.0 / np.sqrt(x)
 
 
+def _pow(a: Any, b: Any) -> Any:
+    """np.power takes the square root for an exponent of 0.5 that is a scalar. C's pow differs from it at -0 and -inf."""
+    a, b = np.broadcast_arrays(a, b)
+    return np.power(np.stack([a, a]), np.stack([b, np.ones_like(b)]))[0]
+
+
 def _square(x: Value) -> Value:
     return ops.mul(x, x)
 
@@ -151,7 +157,7 @@ FUNCTIONS: tuple[Function, ...] = (
     ),
     Function(
         "pow", 2, "a to the power b, with C pow's edge cases", _NUMBER,
-        numpy=np.power, expensive=True, onnx="Pow",
+        numpy=_pow, expensive=True, onnx="Pow",
         derivative=lambda g, y, a, b: (_of_base(g, a, b), _of_exponent(g, y, a, b)),
     ),
     Function(
