@@ -2,9 +2,12 @@
 
 `groups` lists the ranks of all processes, one group of `size` after another. The processes of a group compute together, and the
 position of a rank in its group is its number there. All processes run the same collectives in the same order
-(`Trait.ORDERED`). Several tensors in one op are one bucket: they are sent together.
+(`Trait.ORDERED`). They are not pure: a pass that runs on one process's program must not erase or merge them, because the other
+processes wait for it. Several tensors in one op are one bucket: they are sent together.
 
-The reduction of floats has a fixed order, that of the positions: the bits of a sum do not depend on which process comes first.
+On CPUs the reduction of floats has a fixed order, that of the positions. The bits of a sum do not depend on which process comes
+first, and float16 and bfloat16 accumulate in float32. On GPUs NCCL chooses the order. It rounds float16 and bfloat16 after each
+addition.
 Source: StableHLO's all_reduce, all_gather, reduce_scatter and collective_broadcast.
 """
 
@@ -44,9 +47,8 @@ def _reduced(cls: type[Op], xs: list[TensorType], reduction: str) -> None:
         cls.fail("does not reduce bool: cast it")
 
 
-class AllReduce(Op, name="all_reduce", traits=Trait.ORDERED, batching=UNMAPPED):
-    """Each tensor reduced elementwise over the processes of a group: sum, prod, max or min. float16 and bfloat16 accumulate in
-    float32. Shapes: xs [...]... -> the same."""
+class AllReduce(Op, name="all_reduce", pure=False, traits=Trait.ORDERED, batching=UNMAPPED):
+    """Each tensor reduced elementwise over the processes of a group: sum, prod, max or min. Shapes: xs [...]... -> the same."""
 
     xs: Variadic
     groups: tuple[int, ...]
@@ -60,7 +62,7 @@ class AllReduce(Op, name="all_reduce", traits=Trait.ORDERED, batching=UNMAPPED):
         return xs
 
 
-class AllGather(Op, name="all_gather", traits=Trait.ORDERED, batching=UNMAPPED):
+class AllGather(Op, name="all_gather", pure=False, traits=Trait.ORDERED, batching=UNMAPPED):
     """The tensors of a group's processes, concatenated along the first axis. Shapes: xs [n, ...]... -> [size * n, ...]..."""
 
     xs: Variadic
@@ -75,7 +77,7 @@ class AllGather(Op, name="all_gather", traits=Trait.ORDERED, batching=UNMAPPED):
         return [x.with_shape((x.shape[0] * size, *x.shape[1:])) for x in xs]
 
 
-class ReduceScatter(Op, name="reduce_scatter", traits=Trait.ORDERED, batching=UNMAPPED):
+class ReduceScatter(Op, name="reduce_scatter", pure=False, traits=Trait.ORDERED, batching=UNMAPPED):
     """As `all_reduce`, but each process gets one of `size` equal blocks of the first axis, by its position.
 
     Shapes: xs [size * n, ...]... -> [n, ...]..."""
@@ -95,7 +97,7 @@ class ReduceScatter(Op, name="reduce_scatter", traits=Trait.ORDERED, batching=UN
         return [x.with_shape((x.shape[0] // size, *x.shape[1:])) for x in xs]  # type: ignore[operator]
 
 
-class CollectiveBroadcast(Op, name="collective_broadcast", traits=Trait.ORDERED, batching=UNMAPPED):
+class CollectiveBroadcast(Op, name="collective_broadcast", pure=False, traits=Trait.ORDERED, batching=UNMAPPED):
     """The tensors of the process at position `root` of each group. Shapes: xs [...]... -> the same."""
 
     xs: Variadic
@@ -111,7 +113,7 @@ class CollectiveBroadcast(Op, name="collective_broadcast", traits=Trait.ORDERED,
         return xs
 
 
-class CollectiveWait(Op, name="collective_wait", traits=Trait.ALIAS | Trait.ORDERED, batching=UNMAPPED):
+class CollectiveWait(Op, name="collective_wait", pure=False, traits=Trait.ALIAS | Trait.ORDERED, batching=UNMAPPED):
     """x, a result of a collective, available to later ops. Between the collective and this op a device computes while it sends.
     `sent` are the collective's operands: their memory is not reused before. Shapes: x [...], sent [...]... -> x's."""
 

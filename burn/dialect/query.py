@@ -151,13 +151,14 @@ def blocks(block: ir.Block) -> list[ir.Block]:
     return found
 
 
-def erase_dead(block: ir.Block) -> int:
-    """Erases unused pure ops, in nested regions as well; returns how many. A size counts as used if any op mentions it."""
+def erase_dead(block: ir.Block, besides: tuple[type[Op], ...] = ()) -> int:
+    """Erases unused pure ops, and unused ones of the classes `besides`, in nested regions as well; returns how many. A size
+    counts as used if any op mentions it."""
     erased = 0
     mentions: Counter[str] | None = None  # how many ops need a size; counted on demand, as few ops define any
     for view in reversed(list(block.operations)):
         operation = view.operation
-        if isinstance(view, Op) and view.PURE and not is_used(operation):
+        if isinstance(view, Op) and (view.PURE or isinstance(view, besides)) and not is_used(operation):
             if view.IS_DEFINER and mentions is None:
                 mentions = _mentions(block)
             if mentions is None or not any(mentions[name] for name in defined_symbols(view)):
@@ -170,7 +171,7 @@ def erase_dead(block: ir.Block) -> int:
             inside = 0
             for region in operation.regions:
                 for inner in region.blocks:
-                    inside += erase_dead(inner)
+                    inside += erase_dead(inner, besides)
             mentions = None if inside else mentions
             erased += inside
     return erased

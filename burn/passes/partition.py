@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from burn.dialect.collective import COLLECTIVES
 from burn.dialect.mlir import context, ir
 from burn.dialect.program import Program
 from burn.dialect.query import erase_dead
@@ -52,11 +53,11 @@ class Partition:
         grid = Grid(sizes, self.rank, ranks)
         with context():
             inputs, outputs = _read(self.inputs, program.inputs, sizes), _read(self.outputs, program.outputs, sizes)
-            erase_dead(program.block)
+            erase_dead(program.block, COLLECTIVES)
             found = propagate(program, grid, inputs, outputs, self.batch)
             made = lowered(program, found, inputs, outputs)
             program.module, program.input_names, program.size_hints = made.module, made.input_names, {}
-            erase_dead(program.block)
+            erase_dead(program.block, COLLECTIVES)  # here the ops of all devices are still the same
             hoisted(program)
             count = bucketed(program, self.bucket)
             if self.wait:

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from burn.dialect import ops
+from burn.dialect.collective import COLLECTIVES
+from burn.dialect.mlir import context, ir
+from burn.dialect.program import Program
+from burn.dialect.types import TensorType
 from burn.errors import CompileError
+from burn.kernels.liveness import Liveness
 from burn.passes import pipeline
 from burn.passes.sharding.grid import Grid
 from tests.passes.cases import Case, cases, check, read, text_of
@@ -35,9 +42,62 @@ def test_all_devices_have_the_same_ops() -> None:
             program = read(case)
             passes = case.passes.replace("rank=0", "").replace("rank=1", "").replace("rank=3", "")
             pipeline.run(pipeline.parse(passes.replace("{", f"{{rank={rank} ", 1)), program)
-            ops = [op.operation.name for op in program.block.operations]
-            found.add(tuple(name for name in ops if name.removeprefix("burn.") not in ("full", "add")))
+            found.add(tuple(op.operation.name for op in program.block.operations))
         assert len(found) == 1, case.name
+
+
+def built(body: Callable[..., list[ir.Value]], *shapes: tuple[int, ...]) -> Program:
+    """A program of float32 inputs."""
+    program = Program.create([(f"x{i}", TensorType("float32", shape)) for i, shape in enumerate(shapes)])
+    with context(), program.building():
+        results = body(*program.inputs)
+    return program.finish([(f"y{i}", value) for i, value in enumerate(results)])
+
+
+def collectives(program: Program) -> list[str]:
+    return [str(op.operation) for op in program.block.operations if isinstance(op.operation.opview, COLLECTIVES)]
+
+
+def of_devices(make: Callable[[], Program], options: str) -> list[Program]:
+    """The programs of two devices after `simplify`."""
+    programs = [make() for _ in range(2)]
+    for rank, program in enumerate(programs):
+        pipeline.run(pipeline.parse(f"partition{{mesh=data:2 rank={rank} wait {options}}},simplify"), program)
+    return programs
+
+
+def test_a_gather_that_one_device_alone_does_not_read_stays() -> None:
+    """Each device reads one half of the concatenation, which is one operand's."""
+
+    def body(x: ir.Value, y: ir.Value) -> list[ir.Value]:
+        return [ops.exp(ops.concat([x, y], axis=0))]
+
+    found = of_devices(lambda: built(body, (8, 4), (8, 4)), "inputs=data;data outputs=data")
+    kinds = [[text.split("(")[0].split(" = ")[-1] for text in collectives(program)] for program in found]
+    assert kinds[0] == kinds[1] and kinds[0] == ['"burn.all_gather"']
+    for program in found:
+        waits = [op for op in program.block.operations if op.operation.name == "burn.collective_wait"]
+        live = Liveness(program.block)
+        names = [op.name for op in live.operations]
+        awaited = names.index("burn.collective_wait") + 1
+        (gather,) = [op.operation for op in program.block.operations if isinstance(op.operation.opview, COLLECTIVES)]
+        assert len(waits) == 2, "a result that nothing reads is written, too"
+        assert all(live.range(value)[1] >= awaited for value in (*gather.operands, *gather.results))
+
+
+@pytest.mark.parametrize("between", [22, 23, 24, 25, 26])
+def test_buckets_are_those_of_all_devices(between: int) -> None:
+    """Ops are counted between a collective and the first use of its result. A device at position 0 has no fewer."""
+
+    def body(w: ir.Value, v: ir.Value, y: ir.Value) -> list[ir.Value]:
+        z = ops.mul(y, ops.iota(shape=(8, 4), axis=0, dtype="float32"))
+        for _ in range(between):
+            z = ops.tanh(z)
+        return [z, ops.sort(v, axis=0)[0], ops.sort(w, axis=0)[0]]
+
+    found = of_devices(lambda: built(body, (8, 4), (8, 4), (8, 4)), "inputs=data;data;data outputs=data;-;-")
+    texts = [[text.split(" = ", 1)[1] for text in collectives(program)] for program in found]
+    assert texts[0] == texts[1]
 
 
 def test_groups() -> None:

@@ -85,5 +85,10 @@ class Elements:
         return Elements(self.engine, array, self.dtype, self.shape, self.mesh, self.layout)
 
     def is_of(self, mesh: Mesh, layout: Layout) -> bool:
-        alike = self.mesh is mesh or (self.mesh.sizes, self.mesh.devices) == (mesh.sizes, mesh.devices)
+        alike = self.mesh is mesh or _order(self.mesh) == _order(mesh)
         return self.layout == layout and alike and self.mesh.device == mesh.device
+
+
+def _order(mesh: Mesh) -> tuple[object, ...]:
+    """The devices of a mesh. The order of its axes says which of them a device is."""
+    return tuple(mesh.sizes.items()), mesh.devices

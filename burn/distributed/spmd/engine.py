@@ -132,11 +132,13 @@ class Compiled:
         own = processes.current()
         fits = mesh.size == processes.count()
         if own is not None and fits:
-            described = [to_text(program), sorted(mesh.sizes.items()), list(mesh.devices or ())]
+            described = [to_text(program), list(mesh.sizes.items()), list(mesh.devices or ())]
             described += [[(str(port.layout), port.shape) for port in inputs], [str(layout) for layout in outputs]]
             own.agree("the program of a step", described)
         grid = grid_of(mesh) if fits else Grid(mesh.sizes)
         self._divided: Divided = of_one_device(program, mesh, grid, inputs, outputs, donated, environment())
+        if own is not None and fits:
+            own.agree("the collectives of a step", self._divided.described)
         self._grid = grid
         self._executable: Executable | None = None
         self._communicator: communicators.Communicator | None = None

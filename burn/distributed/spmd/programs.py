@@ -9,6 +9,7 @@ from typing import Any
 from burn.dialect.collective import COLLECTIVES
 from burn.dialect.dims import Dim, Expr, Symbol
 from burn.dialect.mlir import context
+from burn.dialect.op import Op
 from burn.dialect.program import Program
 from burn.dialect.query import blocks
 from burn.dialect.types import type_of
@@ -39,11 +40,13 @@ NAMES = {
 
 @dataclass(frozen=True)
 class Divided:
-    """program: of one device. groups: the groups of its collectives, and their sizes. collectives: those of a run."""
+    """program: of one device. groups: the groups of its collectives, and their sizes. collectives: those of a run. described: the
+    same in full, which all processes must have alike."""
 
     program: Program
     groups: tuple[tuple[tuple[int, ...], int], ...]
     collectives: tuple[Collective, ...]
+    described: tuple[str, ...]
 
 
 def of_one_device(
@@ -74,7 +77,14 @@ def of_one_device(
     with context():
         found = list(_collectives(own, mesh))
     groups = dict.fromkeys((op.groups, op.size) for op, _ in found)
-    return Divided(own, tuple(groups), tuple(one for _, one in found))
+    with context():
+        described = tuple(map(_described, (op for op, _ in found)))
+    return Divided(own, tuple(groups), tuple(one for _, one in found), described)
+
+
+def _described(op: Op) -> str:
+    """A collective's kind, attributes and types."""
+    return f"{op.OP_NAME} {op.attrs} {[str(value.type) for value in op.operation.operands]}"
 
 
 def _sizes(program: Program, inputs: Sequence[Port]) -> dict[str, Dim]:

@@ -1,8 +1,8 @@
 """Collectives in buckets, begun early and awaited late.
 
 `bucketed` moves each collective behind its operands, which puts those of gradients in the order of the backward pass.
-Neighbours whose results are used later become one op. `awaited` puts a `burn.collective_wait` before the first use of each
-result: what lies between computes while the collective sends.
+Neighbours whose results are used later become one op. `awaited` puts a `burn.collective_wait` for each result before
+the first use of one of them: what lies between computes while the collective sends.
 """
 
 from __future__ import annotations
@@ -116,16 +116,18 @@ def _write(bucket: _Bucket, program: Program) -> None:
 
 
 def awaited(program: Program) -> None:
-    """Each result of a collective is awaited before its first use. Its operand stays until then."""
+    """All results of a collective are awaited before the first use of one of them. Operands and results stay until then: the
+    device reads and writes all of them."""
     operations = list(program.block.operations)
     first, end = _first_uses(operations), len(operations) - 1
     sent = [i for i, operation in enumerate(operations) if isinstance(operation.opview, COLLECTIVES)]
     for number, i in enumerate(sent):
         op = operations[i].opview
-        for operand, result in zip(op.operation.operands, op.operation.results, strict=True):
-            at = first.get(result, end)
-            if at == end and _bytes(result) <= FEW and number + 1 < len(sent):
-                at = sent[number + 1]  # it has long arrived, and the host may read it from there on
+        results = list(op.operation.results)
+        at = min(first.get(result, end) for result in results)
+        if at == end and min(map(_bytes, results)) <= FEW and number + 1 < len(sent):
+            at = sent[number + 1]  # it has long arrived, and the host may read it from there on
+        for operand, result in zip(op.operation.operands, results, strict=True):
             with op.operation.location, ir.InsertionPoint(operations[at].operation):
                 made = ops.collective_wait(result, [operand])
             for use in [use for use in result.uses if use.owner.operation != made.owner.operation]:

@@ -142,11 +142,12 @@ def _iota(op: Op) -> Factors:
     new = _New()
 
     def build(op: Op, operands: Sequence[ir.Value], results: Sequence[Axes], grid: Grid) -> Any:
-        """Counts on from the first element of the block."""
+        """Counts on from the first element of the block. The device at position 0 adds 0: all devices have the same ops, by
+        whose positions buckets are chosen."""
         shape, axis = local(op.shape, results[0], grid), op.axis % len(op.shape)
         made = ops.iota(shape=shape, axis=axis, dtype=op.dtype)
         start = grid.position(results[0][axis]) * shape[axis]
-        return made if start == 0 else ops.add(made, number(start, op.dtype))
+        return ops.add(made, number(start, op.dtype))
 
     return Factors([], [new.of(_shape(op))], new.sizes, build=build)
 

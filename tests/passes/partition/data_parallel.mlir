@@ -14,9 +14,9 @@ func.func @main(%x: tensor<8x4xf32>, %w: tensor<6x4xf32>, %b: tensor<6xf32>) -> 
 // CHECK: burn.reduce{{.*}} (tensor<4x6xf32>) -> tensor<f32>
 // CHECK: burn.dot_general{{.*}} -> tensor<6x4xf32>
 // CHECK: burn.all_reduce{{.*}}groups = array<i64: 0, 1>, reduction = "sum", size = 2{{.*}} -> (tensor<f32>, tensor<6x4xf32>)
-// CHECK: burn.collective_wait
+// CHECK-NEXT: burn.collective_wait
+// CHECK-NEXT: burn.collective_wait
 // CHECK: burn.sub
-// CHECK: burn.collective_wait
 // CHECK: burn.return
 
 // ----- batch statistics are those of the whole batch
