@@ -186,6 +186,41 @@ def refused() -> dict[str, Any]:
     return {"first": first}
 
 
+@case
+def apart() -> dict[str, Any]:
+    """Meshes with another order of axes, and programs with other collectives, are errors before anything runs."""
+    from dataclasses import replace
+
+    from burn.distributed.spmd import engine
+
+    count, rank = processes.count(), processes.rank()
+    x = batches(1)[0][0]
+
+    def told(axes: dict[str, int]) -> str:
+        model = nn.Linear(8, 4)
+        step = burn.train.step(model, lambda m, x: m(x).sum(), optim.SGD(model, lr=0.1), mesh=mesh(axes))
+        try:
+            step(x)
+        except DistributedError as error:
+            return str(error)
+        raise AssertionError("that is no error")
+
+    axes = {"data": count, "model": 1}
+    assert "the program of a step" in told(axes if rank else dict(reversed(axes.items())))
+    make = engine.of_one_device
+
+    def other(*args: Any) -> Any:
+        made = make(*args)
+        return replace(made, described=made.described[rank:])
+
+    engine.of_one_device = other
+    try:
+        assert "the processes disagree about the collectives of a step" in told(axes)
+    finally:
+        engine.of_one_device = make
+    return {}
+
+
 # ---- collectives ---------------------------------------------------------------------------------------------------------
 def _run(kind: str, types: list[TensorType], arrays: list[np.ndarray], **attributes: Any) -> list[np.ndarray]:
     """A collective of all processes, compiled."""

@@ -15,6 +15,8 @@ import pytest
 
 import burn
 from burn import nn, optim
+from burn.distributed.layout import REPLICATED
+from burn.distributed.spmd.engine import engine
 from tests.distributed.ranks import CASES
 
 ROOT = Path(__file__).parents[2]
@@ -33,7 +35,7 @@ def ran(count: int, *cases: str) -> dict[str, Any]:
     return {found["case"]: found for found in map(json.loads, done.stdout.splitlines())}
 
 
-DEFAULT = ("collectives", "fully_sharded", "refused")
+DEFAULT = ("collectives", "fully_sharded", "refused", "apart")
 
 
 def test_two_processes() -> None:
@@ -50,6 +52,13 @@ def test_case(name: str) -> None:
 @pytest.mark.slow
 def test_four_processes() -> None:
     assert len(ran(4, "mixed", "tensor_parallel", "sharded_state", "collectives", "refused")) == 5
+
+
+def test_a_tensor_is_of_one_order_of_axes() -> None:
+    """The order of a mesh's axes says which block a device has."""
+    mesh, turned = burn.Mesh({"a": 1, "b": 1}, engine="burn"), burn.Mesh({"b": 1, "a": 1}, engine="burn")
+    held = engine().put(np.zeros((4, 4), np.float32), "float32", mesh, REPLICATED)
+    assert held.is_of(burn.Mesh({"a": 1, "b": 1}, engine="burn"), REPLICATED) and not held.is_of(turned, REPLICATED)
 
 
 def test_a_mesh_that_is_not_there_is_priced() -> None:
