@@ -222,7 +222,13 @@ def apart() -> dict[str, Any]:
 
 
 # ---- collectives ---------------------------------------------------------------------------------------------------------
-def _run(kind: str, types: list[TensorType], arrays: list[np.ndarray], **attributes: Any) -> list[np.ndarray]:
+def _run(
+    kind: str,
+    types: list[TensorType],
+    arrays: list[np.ndarray],
+    groups: tuple[int, ...] | None = None,
+    **attributes: Any,
+) -> list[np.ndarray]:
     """A collective of all processes, compiled."""
     from burn.compiler import executable
     from burn.dialect.program import Program
@@ -233,7 +239,7 @@ def _run(kind: str, types: list[TensorType], arrays: list[np.ndarray], **attribu
     count = processes.count()
     program = Program.create([(f"x{i}", t) for i, t in enumerate(types)])
     with program.building():
-        made = getattr(ops, kind)(program.inputs, groups=tuple(range(count)), size=count, **attributes)
+        made = getattr(ops, kind)(program.inputs, groups=groups or tuple(range(count)), size=count, **attributes)
     made = made if isinstance(made, list) else [made]
     program.finish([(f"y{i}", value) for i, value in enumerate(made)])
     found = executable(program)(*arrays)
@@ -293,6 +299,35 @@ def _collectives(dtypes: Sequence[str]) -> dict[str, Any]:
             np.testing.assert_array_equal(got, expected)
         checked += 2
     return {"checked": checked}
+
+
+@case
+def mixed_up() -> dict[str, Any]:
+    """Processes that run other collectives of the same types: one bucket and two, and groups in another order."""
+    from burn.distributed.spmd import communicators
+    from burn.runtime.device import CPU
+
+    own, count = communicators.of(CPU), processes.count()
+    assert own is not None
+    type_, x = TensorType("float32", (6,)), np.ones(6, np.float32)
+    ranks = tuple(range(count))
+
+    def buckets() -> None:
+        for part in ([type_] * 2,) if processes.rank() else ([type_], [type_]):
+            _run("all_reduce", part, [x] * len(part))
+
+    def order() -> None:
+        _run("all_gather", [type_], [x], groups=ranks[::-1] if processes.rank() else ranks)
+
+    for run in (buckets, order):
+        try:
+            run()
+            raise AssertionError("other collectives are no error")
+        except DistributedError as error:
+            assert "run different collectives" in str(error), error
+        own.reset()
+        np.testing.assert_array_equal(_run("all_reduce", [type_], [x])[0], x * count)
+    return {}
 
 
 def derivative(kind: str, shape: tuple[int, ...], **attributes: Any) -> np.ndarray:

@@ -43,6 +43,7 @@ typedef struct {
     char *slots;
     int64_t bytes;
     uint64_t chunk;                 /* the last one of this process */
+    uint64_t number;                /* of its last collective */
     int64_t readers[MOST_RANKS], reader_count; /* of that chunk */
     _Atomic int32_t aborted;
     char why[WHY];
@@ -275,12 +276,19 @@ static void end(shared *own) {
 
 /* ---- a tensor ----------------------------------------------------------------------------------------------------------------- */
 
-static uint64_t stamp_of(const burn_collective *what, const burn_collective_tensor *tensor) {
-    uint64_t stamp = 14695981039346656037u;
-    const int64_t words[] = {what->kind, what->number, what->size, tensor->elements, tensor->dtype};
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+static uint64_t mixed(uint64_t stamp, const int64_t *words, int64_t count) {
+    for (int64_t i = 0; i < count; i++)
         stamp = (stamp ^ (uint64_t)words[i]) * 1099511628211u;
     return stamp;
+}
+
+/* A digest of the number of a collective, of what it does, and of one of its tensors: processes that disagree are found by it. */
+static uint64_t stamp_of(const shared *own, const burn_collective *what, int64_t position) {
+    const burn_collective_tensor *tensor = &what->tensors[position];
+    const int64_t words[] = {(int64_t)own->number, what->kind,       what->number,  what->size, what->count,
+                             position,             tensor->elements, tensor->dtype, what->ranks};
+    uint64_t stamp = mixed(14695981039346656037u, words, sizeof words / sizeof *words);
+    return mixed(stamp, what->groups, what->ranks);
 }
 
 /* Elements of a result in one chunk: a slot has a piece for each process of a reduce-scatter. */
@@ -289,7 +297,8 @@ static int64_t room(const burn_collective *what, int64_t element_bytes) {
     return CHUNK / element_bytes / pieces;
 }
 
-static int32_t send(shared *own, burn_run *run, const burn_collective *what, const burn_collective_tensor *tensor) {
+static int32_t send(shared *own, burn_run *run, const burn_collective *what, int64_t number) {
+    const burn_collective_tensor *tensor = &what->tensors[number];
     const int64_t *group = NULL;
     int64_t position = burn_collective_position(what, own->base.rank, &group), bytes = burn_lib_element_bytes(tensor->dtype);
     const void *slots[MOST_RANKS];
@@ -300,7 +309,7 @@ static int32_t send(shared *own, burn_run *run, const burn_collective *what, con
         return burn_communicator_refuse("a group of %d processes is too large", (int)what->size);
     const char *from = (const char *)(uintptr_t)tensor->from;
     char *to = (char *)(uintptr_t)tensor->to, *slot = own->slots + own->base.rank * (int64_t)CHUNK;
-    uint64_t stamp = stamp_of(what, tensor);
+    uint64_t stamp = stamp_of(own, what, number);
     for (int64_t start = 0; start < each; start += step) {
         int64_t count = each - start < step ? each - start : step;
         int32_t status = begin(own, run);
@@ -339,8 +348,10 @@ static int32_t send(shared *own, burn_run *run, const burn_collective *what, con
 }
 
 static int32_t run_shared(burn_communicator *base, burn_run *run, const burn_collective *what) {
+    shared *own = (shared *)base;
+    own->number++;
     for (int64_t i = 0; i < what->count; i++) {
-        int32_t status = send((shared *)base, run, what, &what->tensors[i]);
+        int32_t status = send(own, run, what, i);
         if (status != BURN_OK)
             return status;
     }
@@ -402,7 +413,7 @@ void burn_shared_fail(burn_communicator *base) {
 
 void burn_shared_reset(burn_communicator *base) {
     shared *own = (shared *)base;
-    own->chunk = 0;
+    own->chunk = own->number = 0;
     own->reader_count = 0;
     atomic_store(&own->lines[base->rank].posted, 0);
     atomic_store(&own->lines[base->rank].read, 0);

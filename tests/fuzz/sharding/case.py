@@ -2,7 +2,7 @@
 
 - all devices run the same collectives, in the same order, of tensors of the same types;
 - no result of a collective is read before it is awaited;
-- outputs are the blocks of what the reference computes for the whole program.
+- outputs are the blocks of those that numpy computes for the whole program.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The programs of a mesh's devices, run together in one process: each op by the reference, collectives between the devices."""
+"""The programs of a mesh's devices, run together in one process: each op by numpy, collectives between the devices."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _typed(array: Array, value: Any) -> Array:
 
 
 def described(op: Op) -> str:
-    """What the devices of a collective must have alike."""
+    """The facts of a collective that its devices must have alike."""
     return f"{op.OP_NAME} {op.attrs} {[str(value.type) for value in op.operation.operands]}"
 
 
