@@ -7,7 +7,7 @@ answer, and tells the others. It also exchanges small values: those that all ran
 Messages are lines of JSON (`FIELDS`). With `--service` it also hosts the service of `jax.distributed`.
 
 A rank is lost when its connection closes without a `leave`, or when it sends nothing for `timeout` seconds. It is also lost when
-others wait `stall` seconds for an operation that it has not begun.
+others wait `stall` seconds for an operation that it has not begun, and when it says that it cannot go on.
 """
 
 from __future__ import annotations

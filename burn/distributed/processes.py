@@ -193,6 +193,14 @@ class Processes:
         with self._changed:
             self._watched.append(look)
 
+    def fail(self, why: str) -> None:
+        """Ends the work of all processes, because this one cannot go on: collectives end, and later operations of each process are
+        errors with this reason."""
+        self._send({"op": "fail", "why": why})
+        with self._changed:
+            if not self._changed.wait_for(lambda: self._lost is not None, self.timeout):
+                self._lost = f"rank {self.rank} of {self.count} {why}"
+
     def lost_error(self) -> DistributedError | None:
         """The error of a lost process, if one is lost."""
         return None if self._lost is None else self._error(self._lost)

@@ -151,6 +151,29 @@ def lost() -> dict[str, Any]:
         os._exit(0)
 
 
+@case
+def failed() -> dict[str, Any]:
+    """A check of data that fails on one GPU: the errors of the others name it, and later steps are refused on all."""
+    burn.manual_seed(3)
+    model = nn.Embedding(5, 3)
+    step = burn.train.step(model, lambda m, x: (m(x) ** 2).mean(), optim.SGD(model, lr=0.1), mesh=mesh())
+    rows, last = np.arange(8) % 5, processes.count() - 1
+    step(rows)
+    wrong = np.where(np.arange(8) == 7, 99, rows)  # a row of the last process
+    for x in (wrong, rows):
+        try:
+            for _ in range(4):  # NCCL's collectives end behind the step that submits them
+                step(x)
+            raise AssertionError("that is no error")
+        except burn.BurnError as error:
+            text = str(error)
+        assert "99" in text, text
+        if x is rows or processes.rank() != last:
+            assert f"rank {last} of {last + 1} has failed" in text, text
+    print(json.dumps({"case": "failed", "text": text}), flush=True)
+    os._exit(0)
+
+
 def _small_step() -> Any:
     burn.manual_seed(3)
     model = nn.Linear(6, 3)

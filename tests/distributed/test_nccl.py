@@ -61,6 +61,13 @@ def test_a_lost_process_is_named(tmp_path: Path) -> None:
     assert "rank 1 of 2 failed" in done.stderr and "its exit status is 9" in done.stderr
 
 
+@pytest.mark.slow
+def test_a_failure_on_one_gpu_ends_all(tmp_path: Path) -> None:
+    done = started(tmp_path, 2, "failed")
+    told = done.stdout + done.stderr  # of the other processes it is in stderr
+    assert told.count('"case": "failed"') == 2, told
+
+
 def test_a_missing_or_old_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In a process of its own: a library that was opened once stays."""
     environment = prepared(tmp_path)

@@ -207,7 +207,10 @@ class Compiled:
         if (lost := own.lost_error()) is not None:
             return lost
         communicator = self._communicator
-        if communicator is None or not communicator.device.memory.is_host:
+        if communicator is None:
+            return error
+        if not communicator.device.memory.is_host:  # NCCL's collectives cannot go on after one is aborted
+            own.fail(f"has failed: {error.summary}: {'; '.join(map(str, error.problems))}")
             return error
         is_other = isinstance(error, DistributedError)
         communicator.fail()
