@@ -194,8 +194,8 @@ class Processes:
             self._watched.append(look)
 
     def fail(self, why: str) -> None:
-        """Ends the work of all processes, because this one cannot go on: collectives end, and later operations of each process are
-        errors with this reason."""
+        """Ends the work of all processes, because this one cannot go on: collectives end, and later operations of each process
+        are errors with this reason."""
         self._send({"op": "fail", "why": why})
         with self._changed:
             if not self._changed.wait_for(lambda: self._lost is not None, self.timeout):

@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from burn.dialect import ops
 from burn.dialect.collective import COLLECTIVES
 from burn.dialect.mlir import context, ir
 from burn.dialect.program import Program
-from burn.dialect.types import TensorType
+from burn.dialect.types import TensorType, numpy_dtype
 from burn.errors import CompileError
 from burn.kernels.liveness import Liveness
 from burn.passes import pipeline
 from burn.passes.sharding.grid import Grid
+from tests.fuzz.sharding.devices import run
 from tests.passes.cases import Case, cases, check, read, text_of
 
 CASES = cases(Path(__file__).parent / "partition")
@@ -98,6 +100,26 @@ def test_buckets_are_those_of_all_devices(between: int) -> None:
     found = of_devices(lambda: built(body, (8, 4), (8, 4), (8, 4)), "inputs=data;data;data outputs=data;-;-")
     texts = [[text.split(" = ", 1)[1] for text in collectives(program)] for program in found]
     assert texts[0] == texts[1]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+@pytest.mark.parametrize("kind", ["max", "min"])
+def test_extremes_keep_nan(dtype: str, kind: str) -> None:
+    """Also where collectives ignore NaN, as NCCL's do."""
+    special = np.array([np.nan, -np.nan, np.inf, -np.inf, 0.0, 1.5, -1.5, 1e-7, -3.0])
+    pairs = np.array(np.meshgrid(special, special)).reshape(2, -1).astype(numpy_dtype(dtype))
+    programs = []
+    for rank in range(2):
+        program = Program.create([("x", TensorType(dtype, pairs.shape))])
+        with context(), program.building():
+            y = ops.reduce(program.inputs[0], kind=kind, axes=(0,))
+        programs.append(program.finish([("y", y)]))
+        pipeline.run(pipeline.parse(f"partition{{mesh=data:2 rank={rank} inputs=data wait}},simplify"), program)
+    wide = pairs.astype(np.float64)
+    want = np.maximum(*wide) if kind == "max" else np.minimum(*wide)
+    for (found,) in run(programs, [[pairs[:1]], [pairs[1:]]]):
+        assert found.dtype == numpy_dtype(dtype)
+        np.testing.assert_array_equal(found.astype(np.float64), want)
 
 
 def test_groups() -> None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from burn.dialect import ops
-from burn.dialect.compose import part
+from burn.dialect.compose import convert, number, number_like, part
 from burn.dialect.mlir import ir
-from burn.dialect.types import type_of
+from burn.dialect.types import DTYPES, type_of
 from burn.passes.sharding.grid import Axes, Grid, Names
 
 
@@ -63,8 +63,32 @@ def scattered(x: ir.Value, axis: int, names: Names, grid: Grid) -> ir.Value:
 
 
 def reduced(x: ir.Value, names: Names, reduction: str, grid: Grid) -> ir.Value:
-    """A reduction over the devices along mesh axes."""
-    return ops.all_reduce([x], groups=grid.groups(names), size=grid.count(names), reduction=reduction)
+    """A reduction over the devices along mesh axes. A maximum or minimum of floats is one of integers of the same order, because
+    NCCL's ignores NaN."""
+    dtype = type_of(x).dtype
+    is_ordered = reduction in ("max", "min") and DTYPES[dtype].kind == "float"
+    sent = _ordered(x, reduction) if is_ordered else x
+    made = ops.all_reduce([sent], groups=grid.groups(names), size=grid.count(names), reduction=reduction)
+    return _floats(made, dtype) if is_ordered else made
+
+
+def _ordered(x: ir.Value, reduction: str) -> ir.Value:
+    """Integers in the order of floats, NaN first for a minimum and last for a maximum. `_floats` is the inverse."""
+    x = convert(x, "float64" if type_of(x).dtype == "float64" else "float32")
+    word = f"int{DTYPES[type_of(x).dtype].bits}"
+    least = -(1 << (DTYPES[word].bits - 1))
+    nan = least if reduction == "min" else -1 - least
+    return ops.select(ops.isnan(x), number(nan, word), _turned(ops.bitcast(x, dtype=word)))
+
+
+def _floats(x: ir.Value, dtype: str) -> ir.Value:
+    return convert(ops.bitcast(_turned(x), dtype=f"float{DTYPES[type_of(x).dtype].bits}"), dtype)
+
+
+def _turned(words: ir.Value) -> ir.Value:
+    """Negative words with all bits but the sign inverted: the bits of negative floats have the opposite order."""
+    most = (1 << (DTYPES[type_of(words).dtype].bits - 1)) - 1
+    return ops.select(ops.lt(words, number_like(0, words)), ops.xor(words, number_like(most, words)), words)
 
 
 def summed(x: ir.Value, have: Axes, partial: Names, want: Axes, grid: Grid) -> tuple[ir.Value, Axes]:

@@ -26,7 +26,9 @@ func.func @main(%x: tensor<8x4xf32>) -> tensor<8x4xf32> {
   "burn.return"(%1) : (tensor<8x4xf32>) -> ()
 }
 // CHECK: burn.reduce{{.*}} -> tensor<1x4xf32>
-// CHECK: burn.all_reduce{{.*}}reduction = "max"
+// CHECK: burn.isnan
+// CHECK: burn.all_reduce{{.*}}reduction = "max"{{.*}} -> tensor<1x4xi32>
+// CHECK: burn.bitcast{{.*}} -> tensor<1x4xf32>
 // CHECK: burn.sub{{.*}} -> tensor<4x4xf32>
 // CHECK: burn.all_gather{{.*}} -> tensor<8x4xf32>
 
