@@ -24,6 +24,7 @@ from burn.dialect.types import FLOATS, TensorType, type_of
 from burn.errors import Problem, TypeMismatch
 from burn.tensors import Tensor, constant
 from burn.tensors.base import made
+from burn.tensors.creation import zeros_like
 from burn.tensors.gradients import vjp
 from burn.tensors.tracer import Tracer, active, tracing
 
@@ -243,7 +244,7 @@ class Version:
         """The cotangents of operands. Raises TypeMismatch unless each has its operand's type."""
         if self.derivative is None:
             return self._derived(operands, cotangents, settings)
-        every = tuple(g if g is not None else y * 0 for g, y in zip(cotangents, results, strict=True))
+        every = tuple(g if g is not None else zeros_like(y) for g, y in zip(cotangents, results, strict=True))
         one = len(results) == 1
         made_ = self.derivative(
             every[0] if one else every, results[0] if one else tuple(results), *self.complete(operands), **settings

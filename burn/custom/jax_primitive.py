@@ -22,6 +22,7 @@ from burn.dialect.types import FLOATS
 from burn.errors import Problem, TypeMismatch
 from burn.runtime.dtypes import numpy_dtype
 from burn.tensors import constant
+from burn.tensors.creation import zeros_like
 
 if TYPE_CHECKING:
     from burn.custom.op import CustomOp
@@ -117,7 +118,9 @@ def _run_backward(*values: Any, operands: int, called: str, key: str, settings: 
     cotangents = [next(rest) if y.dtype in FLOATS else None for y in results]
     found = version.backward(given, results, cotangents, custom.decoded(settings))
     return [
-        np.asarray((x * 0 if g is None else g).numpy()) for x, g in zip(given, found, strict=True) if x.dtype in FLOATS
+        np.asarray((zeros_like(x) if g is None else g).numpy())
+        for x, g in zip(given, found, strict=True)
+        if x.dtype in FLOATS
     ]
 
 

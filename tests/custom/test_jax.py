@@ -54,6 +54,18 @@ def test_several_results_and_integers() -> None:
     np.testing.assert_array_equal(rows, 3 * x[i][:, None])
 
 
+def test_a_cotangent_that_is_missing_is_zero_for_infinite_elements() -> None:
+    """Of a result that nothing uses, and of an operand for which the rule returns None."""
+    op = burn.custom_op("tests::jinfinite", "float32[n], float32[n] -> float32[n], float32[n]")
+    op.python(lambda x, z: (x + 1, z + x))
+    op.vjp(lambda g, y, x, z: (g[0] + g[1], None))
+    x, z = np.array([np.inf, 1, -np.inf], np.float32), np.array([np.inf, np.nan, 0], np.float32)
+    for function, grad in ((op.jax(), jax.grad), (burn.from_jax(op.jax()), burn.grad), (op, burn.grad)):
+        loss = lambda x, z, function=function: function(x, z)[0].sum()  # noqa: E731
+        for number, want in ((0, [1, 1, 1]), (1, [0, 0, 0])):
+            np.testing.assert_array_equal(np.asarray(grad(loss, argnums=number)(x, z)), want)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_imported(kind: str) -> None:
     """The op is one op of burn's program, with its derivative."""
