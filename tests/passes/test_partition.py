@@ -102,6 +102,23 @@ def test_buckets_are_those_of_all_devices(between: int) -> None:
     assert texts[0] == texts[1]
 
 
+def test_effects_stay_in_order() -> None:
+    """What is printed first waits for the last collective."""
+    program = Program.create([(f"x{i}", TensorType("float32", (8, 4))) for i in range(2)])
+    with context(), program.building():
+        x, y = program.inputs
+        early = ops.reduce(x, kind="sum", axes=(0,))
+        late = ops.reduce(ops.tanh(ops.exp(ops.mul(y, y))), kind="sum", axes=(0,))
+        ops.debug_print([late], text="1: {}")
+        ops.debug_print([early], text="2: {}")
+        ops.debug_print([], text="3")
+        results = [ops.exp(early), ops.exp(late)]
+    program.finish([("a", results[0]), ("b", results[1])])
+    pipeline.run(pipeline.parse("partition{mesh=data:2 wait bucket=1 batch=2 inputs=data;data}"), program)
+    printed = [op.operation.opview for op in program.block.operations if op.operation.name == "burn.debug_print"]
+    assert [op.text for op in printed] == ["1: {}", "2: {}", "3"]
+
+
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
 @pytest.mark.parametrize("kind", ["max", "min"])
 def test_extremes_keep_nan(dtype: str, kind: str) -> None:

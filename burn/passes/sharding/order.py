@@ -1,11 +1,9 @@
 """The order of ops around collectives: operands early, uses late, so that what lies between computes while collectives send.
 
 - `hoisted`: cheap ops that make a collective's operand, such as the cast of a gradient, stand behind their own operands. Those
-that read
-  its result stand before their user.
+  that read its result stand before their user.
 - `updates_last`: behind the last collective, ops that wait for an earlier one come first. The update of a parameter whose
-gradient was
-  sent early does not wait for the last gradient.
+  gradient was sent early does not wait for the last gradient.
 """
 
 from __future__ import annotations
@@ -19,6 +17,7 @@ from burn.dialect.pointwise import Pointwise
 from burn.dialect.program import Program
 from burn.dialect.query import used_once
 from burn.dialect.traits import Trait
+from burn.passes.fusion.choice import is_ordered
 
 _Row: TypeAlias = "tuple[int, int, ir.Operation]"
 """The number of the last collective that an op waits for, its position, and the op."""
@@ -79,7 +78,8 @@ def _makers(views: list[ir.OpView]) -> set[ir.Value]:
 
 
 def updates_last(program: Program) -> None:
-    """Sorts the ops behind the last collective by the collectives that they wait for; equal ones keep their order."""
+    """Sorts the ops behind the last collective by the collectives that they wait for; equal ones keep their order, and so do ops
+    with effects."""
     views = [operation.opview for operation in program.block.operations]
     last = max((i for i, op in enumerate(views) if isinstance(op, COLLECTIVES)), default=-1)
     if last < 0:
@@ -88,10 +88,13 @@ def updates_last(program: Program) -> None:
     number = {v: i for i, op in enumerate(sent) for v in op.operation.results}
     waits: dict[ir.Value, int] = {}
     rows: list[_Row] = []
+    shown = -1  # the key of the last op with effects
     for i, op in enumerate(views[:-1]):
         key = max((waits.get(v, -1) for v in _read(op.operation)), default=-1)
         if isinstance(op, CollectiveWait):
             key = max(key, number.get(op.x, -1))
+        elif i > last and _has_effects(op):
+            key = shown = max(key, shown)
         waits.update(dict.fromkeys(op.operation.results, key))
         if i > last:
             rows.append((key, i, op.operation))
@@ -100,12 +103,17 @@ def updates_last(program: Program) -> None:
         operation.move_before(end)
 
 
+def _has_effects(op: object) -> bool:
+    """True for ops whose order stays. A wait may come before another one."""
+    return isinstance(op, Op) and is_ordered(op) and not isinstance(op, CollectiveWait)
+
+
 def _with_users(rows: list[_Row]) -> list[_Row]:
     """Ops that wait for nothing stand with the first of their users, with which they become one kernel."""
     keys: dict[ir.Value, int] = {}
     found = []
     for key, i, operation in reversed(rows):
-        if key < 0:
+        if key < 0 and not _has_effects(operation.opview):
             key = min((keys[v] for v in operation.results if v in keys), default=key)
         for value in _read(operation):
             keys[value] = min(key, keys.get(value, key))

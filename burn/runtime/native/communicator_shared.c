@@ -282,7 +282,7 @@ static uint64_t mixed(uint64_t stamp, const int64_t *words, int64_t count) {
     return stamp;
 }
 
-/* A digest of the number of a collective, of what it does, and of one of its tensors: it differs between processes that disagree. */
+/* A hash of a collective's number, kind and groups, and of one of its tensors. Processes that disagree have different ones. */
 static uint64_t stamp_of(const shared *own, const burn_collective *what, int64_t position) {
     const burn_collective_tensor *tensor = &what->tensors[position];
     const int64_t words[] = {(int64_t)own->number, what->kind,       what->number,  what->size, what->count,
