@@ -103,7 +103,7 @@ def test_buckets_are_those_of_all_devices(between: int) -> None:
 
 
 def test_effects_stay_in_order() -> None:
-    """What is printed first waits for the last collective."""
+    """The first text waits for the last collective."""
     program = Program.create([(f"x{i}", TensorType("float32", (8, 4))) for i in range(2)])
     with context(), program.building():
         x, y = program.inputs

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import importlib.util
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -24,12 +23,6 @@ from burn.runtime.cache import Cache
 from burn.runtime.kernel_file import CompiledKernel
 
 __all__ = ["Machine", "Source", "compile_all", "compile_each", "module"]
-
-_OPTIONS = "TRITON_"
-"""Begins the environment variables that Triton's compiler reads."""
-
-_WITHOUT_EFFECT = ("TRITON_CACHE_DIR", "TRITON_HOME", "TRITON_INTERPRET")
-"""Those of them that do not change its code."""
 
 
 def compile_all(
@@ -74,8 +67,7 @@ def compile_each(sources: Sequence[Source], machine: Machine) -> list[KernelImag
 
 def _key(source: Source, machine: Machine, compiler: str) -> bytes:
     """All that the machine code depends on. Nodes are for error messages."""
-    given = sorted((k, v) for k, v in os.environ.items() if k.startswith(_OPTIONS) and k not in _WITHOUT_EFFECT)
-    return repr(("kernel", compiler, given, machine, replace(source, nodes=()))).encode()
+    return repr(("kernel", compiler, workers.variables(), machine, replace(source, nodes=()))).encode()
 
 
 def _kept(source: Source) -> Path:

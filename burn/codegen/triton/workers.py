@@ -23,9 +23,23 @@ from burn.codegen.triton.sources import Machine, Source
 from burn.codegen.triton.worker import Image
 from burn.errors import CompileError
 
+_OPTIONS = "TRITON_"
+"""Begins the environment variables that Triton's compiler reads."""
+
+_WITHOUT_EFFECT = ("TRITON_CACHE_DIR", "TRITON_HOME", "TRITON_INTERPRET")
+"""Those of them that do not change its code."""
+
+
+def variables() -> list[tuple[str, str]]:
+    """The environment variables that Triton's code depends on, sorted."""
+    return sorted((k, v) for k, v in os.environ.items() if k.startswith(_OPTIONS) and k not in _WITHOUT_EFFECT)
+
 
 class _Worker:
+    """variables: those of the environment at its start. Triton reads some of them only once."""
+
     def __init__(self) -> None:
+        self.variables = variables()
         self.folder = tempfile.mkdtemp(prefix="burn-triton-")  # either process removes it, as the other may be killed
         load = f"import sys; sys.path[:] = {sys.path!r}; from burn.codegen.triton.worker import main"
         command = [sys.executable, "-c", f"{load}; main({self.folder!r})"]
@@ -60,18 +74,14 @@ class _Pool:
     """The idle processes. A forked child does not own those of its parent."""
 
     def __init__(self) -> None:
-        self.lock, self.idle, self.owner = threading.Lock(), [], os.getpid()  # type: ignore[var-annotated]
+        self.lock, self.owner = threading.Lock(), os.getpid()
+        self.idle: list[_Worker] = []
 
     def take(self) -> _Worker | None:
-        """An idle process, None if there is none."""
+        """An idle process with the environment of now, None if there is none."""
         with self.lock:
-            self._forget()
-            while self.idle:
-                found: _Worker = self.idle.pop()
-                if found.is_alive:
-                    return found
-                found.stop()
-        return None
+            self._keep_fit()
+            return self.idle.pop() if self.idle else None
 
     def give(self, found: _Worker) -> None:
         with self.lock:
@@ -81,10 +91,7 @@ class _Pool:
     def start(self, count: int) -> None:
         """At least so many processes are idle then."""
         with self.lock:
-            self._forget()
-            for found in [each for each in self.idle if not each.is_alive]:
-                self.idle.remove(found)
-                found.stop()
+            self._keep_fit()
             while len(self.idle) < count:
                 self.idle.append(_Worker())
 
@@ -93,6 +100,14 @@ class _Pool:
             self._forget()
             while self.idle:
                 self.idle.pop().stop()
+
+    def _keep_fit(self) -> None:
+        """Ends the processes that cannot be used any more."""
+        self._forget()
+        wanted = variables()
+        for found in [each for each in self.idle if not each.is_alive or each.variables != wanted]:
+            self.idle.remove(found)
+            found.stop()
 
     def _forget(self) -> None:
         if self.owner != os.getpid():

@@ -78,7 +78,7 @@ def _makers(views: list[ir.OpView]) -> set[ir.Value]:
 
 
 def updates_last(program: Program) -> None:
-    """Sorts the ops behind the last collective by the collectives that they wait for; equal ones keep their order, and so do ops
+    """Sorts the ops behind the last collective by the collectives that they wait for. Equal ones keep their order, as do ops
     with effects."""
     views = [operation.opview for operation in program.block.operations]
     last = max((i for i, op in enumerate(views) if isinstance(op, COLLECTIVES)), default=-1)

@@ -134,6 +134,23 @@ def test_processes_that_end_together_are_replaced() -> None:
     assert not isinstance(made, str)
 
 
+def test_a_process_has_the_environment_of_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Images are kept under the variables of the call. A process that started under others is ended."""
+    workers.stop()
+    monkeypatch.delenv("TRITON_DISABLE_LINE_INFO", raising=False)
+    workers._pool.start(1)
+    (old,) = workers._pool.idle
+    monkeypatch.setenv("TRITON_CACHE_DIR", "/nowhere")  # changes no code
+    workers._pool.start(1)
+    assert workers._pool.idle == [old]
+    monkeypatch.setenv("TRITON_DISABLE_LINE_INFO", "0")
+    assert workers._pool.take() is None and not old.is_alive
+    workers._pool.start(1)
+    (new,) = workers._pool.idle
+    assert workers._pool.take() is new
+    new.stop()
+
+
 def test_a_source_longer_than_a_pipe() -> None:
     source = all_printed(CASES[:1], "sm_90")[0]
     long = replace(source, text=source.text + "\n# " + "x" * 500_000 + "\n")
