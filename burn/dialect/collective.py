@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from burn.dialect.op import Op, Operand, Variadic
 from burn.dialect.traits import Trait
-from burn.dialect.types import DTYPES, TensorType
+from burn.dialect.types import DTYPES, PARTS, TensorType
 
 REDUCTIONS = ("sum", "prod", "max", "min")
 """In the order of lib_collective.c."""
@@ -27,13 +27,9 @@ def _checked(cls: type[Op], xs: list[TensorType], groups: tuple[int, ...], size:
     if not xs:
         cls.fail("needs at least one operand")
     for x in xs:
-        if DTYPES[x.dtype].kind not in ("float", "int", "uint", "bool") or x.dtype in (
-            "int2",
-            "int4",
-            "uint2",
-            "uint4",
-        ):
-            cls.fail(f"does not send {x.dtype}")
+        if DTYPES[x.dtype].kind in ("string", "list", "complex"):
+            hint = ": use view_as_real" if x.dtype in PARTS else ""
+            cls.fail(f"does not send {x.dtype}{hint}")
     if size < 1 or not groups or len(groups) % size:
         cls.fail(f"{len(groups)} ranks do not form groups of {size}", "groups")
     if sorted(groups) != list(range(len(groups))):
@@ -43,8 +39,9 @@ def _checked(cls: type[Op], xs: list[TensorType], groups: tuple[int, ...], size:
 def _reduced(cls: type[Op], xs: list[TensorType], reduction: str) -> None:
     if reduction not in REDUCTIONS:
         cls.fail(f"'{reduction}' is none of {', '.join(REDUCTIONS)}", "reduction")
-    if any(x.dtype == "bool" for x in xs):
-        cls.fail("does not reduce bool: cast it")
+    for x in xs:
+        if DTYPES[x.dtype].kind not in ("float", "int", "uint") or DTYPES[x.dtype].bits < 8:
+            cls.fail(f"does not reduce {x.dtype}: cast it")
 
 
 class AllReduce(Op, name="all_reduce", pure=False, traits=Trait.ORDERED, batching=UNMAPPED):

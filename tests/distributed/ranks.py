@@ -15,6 +15,8 @@ from burn import nn, optim
 from burn.dialect import ops
 from burn.dialect.types import TensorType
 from burn.distributed import processes
+from burn.distributed.layout import Layout
+from burn.distributed.spmd.engine import engine
 from burn.errors import DistributedError
 from tests.distributed.simulated import HEADS, TENSOR, Attending, Net, batches, loss, trained
 
@@ -298,6 +300,17 @@ def _collectives(dtypes: Sequence[str]) -> dict[str, Any]:
         for got, expected in zip(sent, arrays[-1], strict=True):
             np.testing.assert_array_equal(got, expected)
         checked += 2
+    for dtype in ("bool", "int4", "uint4", "float8_e4m3fn", "float8_e5m2"):  # as bytes
+        arrays = [[_of(rank, dtype, (3, 5))] for rank in range(count)]
+        types = [TensorType(dtype, (3, 5))]
+        np.testing.assert_array_equal(_run("all_gather", types, arrays[own])[0], np.concatenate([x for (x,) in arrays]))
+        np.testing.assert_array_equal(_run("collective_broadcast", types, arrays[own], root=0)[0], arrays[0][0])
+        checked += 2
+    for dtype in ("complex64", "float8_e4m3fn", "int4", "float32"):  # a tensor whose last axis is divided
+        whole = _of(0, dtype, (3, 2 * count))
+        layout = Layout.of([None, "data"])
+        held = engine().put(whole, dtype, mesh(), layout)
+        np.testing.assert_array_equal(held.gathered(), whole)
     return {"checked": checked}
 
 

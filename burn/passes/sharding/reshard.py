@@ -5,7 +5,7 @@ from __future__ import annotations
 from burn.dialect import ops
 from burn.dialect.compose import convert, number, number_like, part
 from burn.dialect.mlir import ir
-from burn.dialect.types import DTYPES, type_of
+from burn.dialect.types import DTYPES, PARTS, type_of
 from burn.passes.sharding.grid import Axes, Grid, Names
 
 
@@ -51,7 +51,9 @@ def _back(x: ir.Value, axis: int) -> ir.Value:
 
 
 def gathered(x: ir.Value, axis: int, names: Names, grid: Grid) -> ir.Value:
-    """All blocks of an axis."""
+    """All blocks of an axis. Complex numbers are sent as pairs of floats."""
+    if type_of(x).dtype in PARTS:
+        return ops.view_as_complex(gathered(ops.view_as_real(x), axis, names, grid))
     made = ops.all_gather([_first(x, axis)], groups=grid.groups(names), size=grid.count(names))
     return _back(made, axis)
 
