@@ -21,7 +21,7 @@ from burn.passes.environment import ANYWHERE, Environment
 from burn.passes.pipeline import Counts, register
 from burn.passes.sharding.buckets import awaited, bucketed
 from burn.passes.sharding.grid import Axes, Grid
-from burn.passes.sharding.lower import lowered
+from burn.passes.sharding.lower import lower
 from burn.passes.sharding.order import hoisted, updates_last
 from burn.passes.sharding.propagate import propagate
 
@@ -55,8 +55,7 @@ class Partition:
             inputs, outputs = _read(self.inputs, program.inputs, sizes), _read(self.outputs, program.outputs, sizes)
             erase_dead(program.block, COLLECTIVES)
             found = propagate(program, grid, inputs, outputs, self.batch)
-            made = lowered(program, found, inputs, outputs)
-            program.module, program.input_names, program.size_hints = made.module, made.input_names, {}
+            lower(program, found, inputs, outputs)
             erase_dead(program.block, COLLECTIVES)  # here the ops of all devices are still the same
             hoisted(program)
             count = bucketed(program, self.bucket)

@@ -1,9 +1,9 @@
-"""The program of one device: each op on the device's blocks, and collectives between shardings. Enter at `lowered`."""
+"""The program of one device: each op on the device's blocks, and collectives between shardings. Enter at `lower`."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from burn.dialect.control import captured
@@ -28,8 +28,8 @@ class Placed:
     partial: Names = ()
 
 
-def lowered(program: Program, shardings: Shardings, inputs: Sequence[Axes], outputs: Sequence[Axes]) -> Program:
-    """The program of one device. The old one is gone afterwards, except for its names and weights."""
+def lower(program: Program, shardings: Shardings, inputs: Sequence[Axes], outputs: Sequence[Axes]) -> None:
+    """Makes a program the one of one device."""
     grid = shardings.grid
     values = program.inputs
     types_ = [_local(type_of(value), axes, grid) for value, axes in zip(values, inputs, strict=True)]
@@ -43,9 +43,7 @@ def lowered(program: Program, shardings: Shardings, inputs: Sequence[Axes], outp
                 work.op(op, factors)
         results = [work.use(value, axes) for value, axes in zip(program.outputs, outputs, strict=True)]
     made.finish(list(zip(program.output_names, results, strict=True)))
-    return replace(
-        program, module=made.module, input_names=made.input_names, output_names=made.output_names, size_hints={}
-    )
+    program.module, program.input_names, program.size_hints = made.module, made.input_names, {}
 
 
 def _local(type_: TensorType, axes: Axes, grid: Grid) -> TensorType:

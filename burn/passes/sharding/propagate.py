@@ -14,8 +14,9 @@ from burn.dialect.mlir import ir
 from burn.dialect.op import Op
 from burn.dialect.program import Program
 from burn.dialect.types import type_of
-from burn.passes.sharding.factors import AxisFactors, Factors, factors_of
+from burn.passes.sharding.factors import AxisFactors, Factors
 from burn.passes.sharding.grid import Axes, Grid, Names, used, whole
+from burn.passes.sharding.rules import factors_of
 
 SWEEPS = 50
 """The most sweeps over the ops; each adds shardings, so few are needed."""
