@@ -35,7 +35,7 @@ def ran(count: int, *cases: str) -> dict[str, Any]:
     return {found["case"]: found for found in map(json.loads, done.stdout.splitlines())}
 
 
-DEFAULT = ("collectives", "fully_sharded", "refused", "apart", "mixed_up")
+DEFAULT = ("collectives", "fully_sharded", "refused", "apart", "mixed_up", "gathered")
 
 
 def test_two_processes() -> None:
