@@ -1,4 +1,4 @@
-"""Functions of the interpreter on single numbers, at points where numpy's scalars have paths of their own."""
+"""Functions of the interpreter on single numbers: values for which numpy computes scalars and arrays differently."""
 
 from __future__ import annotations
 
