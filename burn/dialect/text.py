@@ -30,6 +30,9 @@ RANDOM_STATE_MARK = "burn.random_state"
 GIVEN_UP_MARK = "burn.given_up"
 """The attribute of donated arguments."""
 
+NAME = "burn.name"
+"""The attribute of an argument or a result that holds its name, a string."""
+
 KEYS = "burn.keys"
 """The attribute of a result that callers receive as dicts, one for each row: their keys."""
 
@@ -52,7 +55,7 @@ def to_text(program: Program, locations: bool = False) -> str:
         named = {"arg_attrs": program.input_names, "res_attrs": program.output_names}
         containers = {"arg_attrs": program.input_containers, "res_attrs": program.output_containers}
         for attribute, names in named.items():
-            entries = [{"burn.name": ir.StringAttr.get(name)} for name in names]
+            entries = [{NAME: ir.StringAttr.get(name)} for name in names]
             for i, container in containers[attribute].items():
                 entries[i][CONTAINER] = ir.StringAttr.get(str(container))
             for i, keys in program.output_keys.items() if attribute == "res_attrs" else ():
@@ -164,7 +167,8 @@ class _Reader:
         block = function.regions[0].blocks[0]
         types_ = [self.type(a.type, "the function's arguments") for a in block.arguments]
         self.finish()
-        inputs = list(zip(_names(function, "arg_attrs", "arg", len(types_)), types_, strict=True))
+        inputs = list(zip(self.names(function, "arg_attrs", "arg", len(types_)), types_, strict=True))
+        self.finish()
         program = Program.create(inputs, self.store)
         program.random_state = self.random_state(function, types_)
         program.given_up = tuple(_marked(function, GIVEN_UP_MARK))
@@ -179,11 +183,33 @@ class _Reader:
         program.output_containers = self.containers(function, "res_attrs", len(end.operation.operands))
         program.output_keys = self.result_keys(function, len(end.operation.operands))
         self.finish()
+        returned = self.attributes(REGISTRY["return"], end.operation, _location(end.location, self.file))
         outputs = [v for operand in end.operation.operands if (v := self.values[operand]) is not None]
-        program.finish(list(zip(_names(function, "res_attrs", "out", len(outputs)), outputs, strict=True)))
-        if "takes" in end.attributes:
-            program.terminator.attributes["takes"] = ir.Attribute.parse(str(end.attributes["takes"]))
+        names = self.names(function, "res_attrs", "out", len(outputs))
+        self.finish()
+        program.finish(list(zip(names, outputs, strict=True)))
+        for name, attribute in returned.items():
+            program.terminator.attributes[name] = attribute
         return program
+
+    def names(self, function: func.FuncOp, attribute: str, default: str, count: int) -> list[str]:
+        """The names of inputs or outputs; numbered defaults if the text has none."""
+        names = [f"{default}{i}" for i in range(count)]
+        entries = ir.ArrayAttr(function.attributes[attribute]) if attribute in function.attributes else []
+        for i, entry in enumerate(entries):
+            if i < count and NAME in ir.DictAttr(entry):
+                try:
+                    names[i] = self.string(entry, NAME)
+                except ValueError as error:
+                    self.problems.append(Problem(str(error)))
+        return names
+
+    def string(self, entry: ir.Attribute, name: str) -> str:
+        """The string that an argument or result has under a name. Raises ValueError for another kind of attribute."""
+        given = ir.DictAttr(entry)[name]
+        if not isinstance(given, ir.StringAttr):
+            raise ValueError(f"{name} is a string, not {given}")
+        return given.value
 
     def containers(self, function: func.FuncOp, attribute: str, count: int) -> dict[int, Container]:
         """The element types of arguments or results marked as lists."""
@@ -192,7 +218,7 @@ class _Reader:
         for i, entry in enumerate(entries):
             if CONTAINER in ir.DictAttr(entry) and i < count:
                 try:
-                    found[i] = Container.parse(ir.StringAttr(ir.DictAttr(entry)[CONTAINER]).value)
+                    found[i] = Container.parse(self.string(entry, CONTAINER))
                 except ValueError as error:
                     self.problems.append(Problem(str(error)))
         return found
@@ -225,8 +251,13 @@ class _Reader:
     def type(self, type_: ir.Type, where: str) -> TensorType:
         try:
             return TensorType.from_mlir(ir.Type.parse(str(type_)))
-        except (ValueError, KeyError) as error:
-            self.problems.append(Problem(f"{where}: {type_} is not a type of burn ({error})"))
+        except (
+            ValueError,
+            LookupError,
+            ir.MLIRError,
+        ) as error:  # of another dialect, or sizes that are no list of strings
+            reason = str(error).partition("\n")[0]
+            self.problems.append(Problem(f"{where}: {type_} is not a type of burn ({reason})"))
             return TensorType("float32", ())
 
     def operation(self, source: ir.Operation, block: ir.Block, depth: int) -> None:
@@ -293,16 +324,6 @@ class _Reader:
         if key not in self.keys:
             self.keys[key] = self.store.add(self.given[key], key) if key in self.given else key
         return self.keys[key]
-
-
-def _names(function: func.FuncOp, attribute: str, default: str, count: int) -> list[str]:
-    """The names of inputs or outputs; numbered defaults if the text has none."""
-    names = [f"{default}{i}" for i in range(count)]
-    if attribute in function.attributes:
-        for i, entry in enumerate(ir.ArrayAttr(function.attributes[attribute])):
-            if i < count and "burn.name" in ir.DictAttr(entry):
-                names[i] = ir.StringAttr(ir.DictAttr(entry)["burn.name"]).value
-    return names
 
 
 def _marked(function: func.FuncOp, mark: str) -> list[int]:
