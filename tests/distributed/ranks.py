@@ -208,6 +208,7 @@ def apart() -> dict[str, Any]:
         raise AssertionError("that is no error")
 
     axes = {"data": count, "model": 1}
+    patched: Any = engine
     assert "the program of a step" in told(axes if rank else dict(reversed(axes.items())))
     make = engine.of_one_device
 
@@ -215,11 +216,11 @@ def apart() -> dict[str, Any]:
         made = make(*args)
         return replace(made, described=made.described[rank:])
 
-    engine.of_one_device = other
+    patched.of_one_device = other
     try:
         assert "the processes disagree about the collectives of a step" in told(axes)
     finally:
-        engine.of_one_device = make
+        patched.of_one_device = make
     return {}
 
 
