@@ -3,13 +3,15 @@
     python benchmarks/gpu_zoo.py list --output benchmarks/zoo_models.json      # draws the names
     python benchmarks/gpu_zoo.py run --models benchmarks/zoo_models.json --results rows.jsonl --seconds 500
     python benchmarks/gpu_zoo.py run ... --setting 1,float16 --setting 32,bfloat16:10       # batch, precision; 10 models
-    python benchmarks/gpu_zoo.py run ... --setting 32,bfloat16,training:15                  # steps instead of inference
+    python benchmarks/gpu_zoo.py run ... --training             # steps of 15: --setting 32,bfloat16,training:15
+    python benchmarks/gpu_zoo.py run ... --setting 32,float16,reduce-overhead,max-autotune,jax:6      # more engines
     python benchmarks/gpu_zoo.py run ... --setting 32,float16,torch.compile:30              # burn as its backend
     python benchmarks/gpu_zoo.py write --results rows.jsonl --output benchmarks/gpu_zoo.md
 
 Needs a GPU, PyTorch, timm, torchvision and transformers; diffusers adds its models. Weights are random. Each model runs in a
-process of its own: `--jobs` of them compile at once, and all others are stopped while one is timed. Rows are appended as they
-come, and a model that has a row in the file is not run again.
+process of its own. `--jobs` of them compile at once on each GPU; a training step counts as three. While one is timed, its GPU's
+others are stopped, and no process compiles on its cores. A model that finds no memory runs again, alone on its GPU. Rows are
+appended as they come, and a model that has a row in the file is not run again.
 
 A time is that of a synchronised call on the host's clock, from device tensors to device tensors; figures are medians of
 alternating calls. Calls through torch.compile have two more times: of a call among ten in a row by the GPU's clock, and the
@@ -29,13 +31,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from zoo.settings import Setting
+from zoo.settings import Setting, kind_of
 
 TIMEOUT = 280.0
+STEPS = "32,bfloat16,training:15"
 
 
 def run(args: argparse.Namespace) -> None:
-    """Runs models until the time is over, and appends their rows to the results."""
+    """Runs models until the time is over, and appends their rows to the results. Ends the program if there is no GPU."""
     from zoo.schedule import Schedule
 
     entries = json.loads(args.models.read_text())
@@ -43,16 +46,31 @@ def run(args: argparse.Namespace) -> None:
     done = {_identity(row) for row in map(json.loads, lines)}
     work = [(entry, setting) for setting in args.setting for entry in setting.chosen(entries)]
     work = [(entry, setting) for entry, setting in work if _identity({**entry, **setting.row()}) not in done]
-    os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "2")  # of each process
+    os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "4")  # of each process
+    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # else JAX takes the GPU's memory
+    gpus = args.gpus or visible_gpus()
+    if not gpus:
+        raise SystemExit("no GPU is visible")
+    jobs = args.jobs or max(1, (os.cpu_count() or 2) * 3 // 4 // len(gpus))
     with args.results.open("a") as file:
-        for row in Schedule(Path(__file__), args.jobs, args.seconds, args.timeout).rows(work):
+        for row in Schedule(Path(__file__), jobs, args.seconds, args.timeout, gpus).rows(work):
             print(shown(row), flush=True)
             file.write(json.dumps(row) + "\n")
             file.flush()
 
 
 def _identity(row: Mapping[str, Any]) -> tuple[Any, ...]:
-    return tuple(row[key] for key in ("list", "name", *Setting().row()))
+    return row["list"], row["name"], *kind_of(row)
+
+
+def visible_gpus() -> list[str]:
+    """As CUDA_VISIBLE_DEVICES has them; all if it has none."""
+    named = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if named is not None:
+        return [name for name in named.split(",") if name]
+    import torch
+
+    return [str(number) for number in range(torch.cuda.device_count())]
 
 
 def shown(row: Mapping[str, Any]) -> str:
@@ -75,7 +93,11 @@ def main() -> None:
     several.add_argument("--models", type=Path, required=True)
     several.add_argument("--results", type=Path, required=True)
     several.add_argument("--setting", type=Setting.argument, action="append", help="such as 32,float16 (the default)")
-    several.add_argument("--jobs", type=int, default=max(1, (os.cpu_count() or 2) * 3 // 4))
+    several.add_argument("--training", action="store_true", help=f"the same as --setting {STEPS}")
+    several.add_argument(
+        "--gpus", type=lambda text: text.split(","), help="such as 0,1 (default: all that are visible)"
+    )
+    several.add_argument("--jobs", type=int, help="processes at a time on each GPU (default: 3 for 4 cores in all)")
     several.add_argument("--seconds", type=float, default=math.inf, help="the time for all models")
     several.add_argument("--timeout", type=float, default=TIMEOUT, help="seconds for one model to compile")
     written = commands.add_parser("write", help="writes the page")
@@ -88,7 +110,8 @@ def main() -> None:
 
             args.output.write_text(json.dumps(drawn_names(), indent=1) + "\n")
         case "run":
-            args.setting = args.setting or [Setting()]
+            steps = [Setting.parse(STEPS)] * args.training
+            args.setting = [*(args.setting or []), *steps] or [Setting()]
             run(args)
         case "one":
             from zoo.measured import one as row

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -10,10 +11,12 @@ from typing import Any
 import torch
 
 from zoo.models import made
-from zoo.settings import READY, THROUGH, Setting
+from zoo.settings import JAX, READY, THROUGH, Setting
 from zoo.tables import WRONG
 
 ROUNDS, CALLS = 5, 8
+LOSSES = 4
+"""Forward passes of eager whose losses say how much dropout moves them."""
 
 
 def waited(call: Callable[[], Any]) -> float:
@@ -84,6 +87,8 @@ def one(entry: Mapping[str, str], setting: Setting) -> dict[str, Any]:
     print(READY, flush=True)
     sys.stdin.readline()  # until the others have compiled, and those before it are timed
     measures = {"seconds": waited}
+    gc.collect()
+    gc.disable()
     if setting.through == THROUGH[1]:
         measures |= {"in_a_row": in_a_row, "host": of_host}
     for key, measure in measures.items():
@@ -111,6 +116,8 @@ def attempted(row: dict[str, Any], name: str, make: Callable[[], Callable[[], An
     except Exception as error:
         row[f"{name} failed"] = f"{type(error).__name__}: {error}"[:400]
         return {}
+    finally:
+        torch.cuda.empty_cache()  # of the memory that only compiling took
     row[f"{name} compiled"] = time.perf_counter() - start
     return {name: call}
 
@@ -131,6 +138,8 @@ def inferred(module: Any, inputs: Any, setting: Setting, row: dict[str, Any]) ->
     found = attempted(row, "burn", ours) if setting.through == THROUGH[0] else {}
     if kept:
         row["profile"] = lambda: profiled(kept[0], given)
+    if setting.jax:
+        found |= attempted(row, JAX, lambda: _compiled_by_xla(module, inputs))
     eager = module.cuda()
     if setting.through == THROUGH[1]:
         found |= attempted(row, "burn", lambda: _compiled_by_torch(eager, None, given, backend="burn"))
@@ -151,9 +160,35 @@ def difference(got: torch.Tensor, want: torch.Tensor) -> float:
     return ((got.float() - want.float()).abs().max() / want.float().abs().max().clamp_min(1e-9)).item()
 
 
+def beyond(got: float, want: Sequence[float]) -> float:
+    """The difference of a number from some, as far as it is larger than theirs from each other, over the largest."""
+    nearest = min(abs(got - each) for each in want)
+    return max(0.0, nearest - (max(want) - min(want))) / max(map(abs, want))
+
+
 def _compiled_by_torch(module: Any, mode: str | None, given: Any, backend: str = "inductor") -> Callable[[], Any]:
     fast = torch.compile(module, mode=mode, backend=backend)
     return lambda: fast(*given)
+
+
+def _compiled_by_xla(module: Any, inputs: Sequence[torch.Tensor]) -> Callable[[], Any]:
+    """The model as a function of JAX. A call ends when its results are there: JAX returns before it has launched all."""
+    import jax
+
+    import burn
+
+    fast = jax.jit(burn.to_jax(module, inputs))
+    given = [_of_jax(x) for x in inputs]
+    return lambda: jax.block_until_ready(fast(*given))
+
+
+def _of_jax(tensor: torch.Tensor) -> Any:
+    """The tensor as an array of JAX on its first device: numpy, between them, has no bfloat16."""
+    from jax import numpy as jnp
+
+    if not tensor.is_floating_point():
+        return jnp.asarray(tensor.numpy())
+    return jnp.asarray(tensor.float().numpy()).astype(str(tensor.dtype).removeprefix("torch."))
 
 
 def profiled(compiled: Any, given: Sequence[torch.Tensor]) -> Any:
@@ -164,6 +199,13 @@ def profiled(compiled: Any, given: Sequence[torch.Tensor]) -> Any:
     tensors = {**compiled._buffers, **compiled._calling.inputs(list(given))}
     arrays = [resident(tensors[spec.name].contiguous(), device("cuda")) for spec in compiled.executable.inputs]
     return compiled.executable.profile(*arrays, repeat=7)
+
+
+def profiled_step(step: Any, batch: Sequence[Any]) -> Any:
+    """The profile of a step on a batch. It moves nothing."""
+    program, leaves = step.compiled.program_of(tuple(batch), {})
+    arrays = [leaf.numpy() for leaf in leaves]
+    return program.function.executable.profile(*arrays, *program.elements, repeat=5)
 
 
 def trained(module: Any, inputs: Any, setting: Setting, row: dict[str, Any]) -> dict[str, Callable[[], Any]]:
@@ -181,7 +223,11 @@ def trained(module: Any, inputs: Any, setting: Setting, row: dict[str, Any]) -> 
             twin, lambda m, *x: (m(*x) ** 2).mean(), optim.AdamW(twin, lr=1e-4), precision=setting.dtype, device="cuda"
         )
         sent = [burn.tensor(a).to("cuda") for a in arrays]
+        row["profile"] = lambda: profiled_step(step, sent)
         return lambda: float(step(*sent))
+
+    def loss_of(result: torch.Tensor) -> torch.Tensor:
+        return (result.float() ** 2).mean()
 
     def theirs(model: Any) -> Callable[[], Any]:
         optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
@@ -190,17 +236,31 @@ def trained(module: Any, inputs: Any, setting: Setting, row: dict[str, Any]) -> 
             optimizer.zero_grad(set_to_none=True)
             with torch.autocast("cuda", getattr(torch, setting.dtype)):
                 result = model(*given)
-            loss = (result.float() ** 2).mean()
+            loss = loss_of(result)
             loss.backward()
             optimizer.step()
             return loss
 
         return step
 
-    found = attempted(row, "burn", ours) if setting.through == THROUGH[0] else {}
+    def losses() -> list[float]:
+        with torch.no_grad(), torch.autocast("cuda", getattr(torch, setting.dtype)):
+            return [loss_of(eager(*given)).item() for _ in range(LOSSES)]
+
+    first: list[float] = []
+
+    def noting(call: Callable[[], Any]) -> Callable[[], Any]:
+        """The call, with its first loss noted."""
+        first.append(float(call()))
+        return call
+
+    found = attempted(row, "burn", lambda: noting(ours())) if setting.through == THROUGH[0] else {}
     eager = module.cuda()
+    expected = losses()  # with the first weights: PyTorch has made no step yet
     if setting.through == THROUGH[1]:
-        found |= attempted(row, "burn", lambda: theirs(torch.compile(eager, backend="burn")))
+        found |= attempted(row, "burn", lambda: noting(theirs(torch.compile(eager, backend="burn"))))
+    if first:
+        row["differs"] = beyond(first[0], expected)
     found |= attempted(row, "eager", lambda: theirs(eager))
     for mode in setting.modes:
         found |= attempted(row, mode, lambda mode=mode: theirs(torch.compile(eager, mode=mode)))

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from zoo.pages import kernel_cells, markdown, mean, rows_of, short, written_by
-from zoo.settings import THROUGH
+from zoo.settings import JAX, MODES, THROUGH, Setting, kind_of
 
 WRONG = 0.05
 """The difference from eager, over the largest number, above which a result counts as wrong. In half precision others differ by
@@ -18,9 +18,9 @@ def ratio(row: Mapping[str, Any]) -> float | None:
     """torch.compile's best time over burn's; eager's if it failed. None for a model that is not timed, or wrong."""
     if row.get("differs", 0) > WRONG:
         return None
-    seconds = dict(row.get("seconds", {}))
-    own, eager = seconds.pop("burn", None), seconds.pop("eager", None)
-    best = min(seconds.values(), default=eager)
+    seconds = row.get("seconds", {})
+    own = seconds.get("burn")
+    best = min((seconds[mode] for mode in MODES if mode in seconds), default=seconds.get("eager"))
     return best / own if own and best else None
 
 
@@ -30,7 +30,7 @@ def table(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     )
     names = ["model", "burn ms", *(f"{mode} ms" for mode in modes), "ratio"]
     more = [key for key in TIMES if any(key in row for row in rows)]
-    names += [f"{TIMES[key]}, burn / {mode}" for key in more for mode in modes if mode != "eager"]
+    names += [f"{TIMES[key]}, burn / {mode}" for key in more for mode in modes if mode not in ("eager", JAX)]
     have_errors = any("differs" in row for row in rows)
     names += ["differs from eager"] if have_errors else []
     have_profiles = any("roofline" in row for row in rows)
@@ -39,7 +39,7 @@ def table(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     def cells(row: Mapping[str, Any]) -> list[str]:
         found = ratio(row)
         times = [f"{1e3 * row['seconds'][m]:.3f}" if m in row["seconds"] else "" for m in ("burn", *modes)]
-        pairs = [_pair(row.get(key, {}), mode) for key in more for mode in modes if mode != "eager"]
+        pairs = [_pair(row.get(key, {}), mode) for key in more for mode in modes if mode not in ("eager", JAX)]
         first = [f"{row['list']} {row['name']}", *times, "" if found is None else f"{found:.2f}", *pairs]
         first += [f"{row['differs']:.0e}" if "differs" in row else ""] if have_errors else []
         return [*first, *(kernel_cells(row) if have_profiles else [])]
@@ -59,25 +59,26 @@ def _pair(times: Mapping[str, float], mode: str) -> str:
 def write(results: Path, output: Path) -> None:
     """The last row of each model and setting counts."""
     found = rows_of(results)
-    kinds = ("list", "name", "batch", "dtype", "training", "through")
-    rows = list({tuple(row[kind] for kind in kinds): row for row in found}.values())
+    rows = list({(row["list"], row["name"], *kind_of(row)): row for row in found}.values())
     devices = sorted({row["device"] for row in rows if "device" in row})
     versions = sorted({row["torch"] for row in rows if "torch" in row})
     lines = [
         "# Models drawn from packages' lists, on a GPU",
         f"{written_by('gpu_zoo.py')}: {', '.join(devices)}. PyTorch "
         f"{', '.join(versions)}. Random weights. Ratio: the best time of torch.compile over burn's (eager's if "
-        "torch.compile failed). The difference from eager is the largest one over the largest number. The script says how "
-        "names are drawn and how the roofline is counted.",
+        "torch.compile failed). The difference from eager is the largest one over the largest number; of a training step it is "
+        "that of the first loss beyond the spread of eager's losses, which dropout causes. jax: the model as a function of JAX, "
+        "by `burn.to_jax`, compiled by XLA; it is no part of the ratio. The script says how names are drawn and how the roofline "
+        "is counted.",
     ]
-    names = ("training", "batch", "dtype", "through")
-    for key in dict.fromkeys(tuple(row[name] for name in names) for row in rows):
-        mine = [row for row in rows if tuple(row[name] for name in names) == key]
-        training, batch, dtype, through = key
+    for key in dict.fromkeys(map(kind_of, rows)):
+        mine = [row for row in rows if kind_of(row) == key]
+        training, batch, dtype, through, engines = key
         ratios = [r for row in mine if (r := ratio(row)) is not None]
         kind = "Training steps" if training else "Inference"
         by = "" if through == THROUGH[0] else ', `torch.compile(backend="burn")`'
-        lines.append(f"## {kind}, batch {batch}, {dtype}{by}")
+        beside = "" if engines == Setting.modes else f", beside {', '.join(engines)}"
+        lines.append(f"## {kind}, batch {batch}, {dtype}{by}{beside}")
         below = sum(r < 1 for r in ratios)
         lines.append(
             f"{len(ratios)} models: geometric mean {mean(ratios):.2f}, {below} below 1. "

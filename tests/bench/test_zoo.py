@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import subprocess
 import sys
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -49,17 +52,32 @@ def test_a_model_becomes_a_row(tmp_path: Path) -> None:
 
 
 FAKE = """
-import json, sys, time
+import json, os, pathlib, sys, time
 entry = json.loads(sys.argv[2])
 if entry["name"] == "broken":
     raise SystemExit("it is broken")
+begun = time.monotonic()
+row = {**entry, "batch": 1, "dtype": "float16", "training": False, "through": "burn.compile"}
+if entry["name"] == "large":  # its first process finds the memory taken
+    first = pathlib.Path(entry["folder"]) / "large"
+    if not first.exists():
+        first.touch()
+        row["eager failed"] = "OutOfMemoryError: CUDA out of memory"
 print("ready", flush=True)
 sys.stdin.readline()
 start = time.monotonic()
 time.sleep(entry.get("sleep", 0))
-row = {**entry, "batch": 1, "dtype": "float16", "training": False, "through": "burn.compile"}
-print(json.dumps(row | {"from": start, "to": time.monotonic()}), flush=True)
+row |= {"begun": begun, "from": start, "to": time.monotonic(), "gpu": os.environ.get("CUDA_VISIBLE_DEVICES")}
+print(json.dumps(row | {"cores": sorted(os.sched_getaffinity(0))}), flush=True)
 """
+
+
+def spans(rows: Iterable[Mapping[str, Any]], first: str = "from") -> list[tuple[float, float]]:
+    return sorted((row[first], row["to"]) for row in rows)
+
+
+def do_not_overlap(found: Sequence[tuple[float, float]]) -> bool:
+    return all(one[1] <= other[0] for one, other in itertools.pairwise(found))
 
 
 def test_one_model_is_timed_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -72,8 +90,65 @@ def test_one_model_is_timed_at_a_time(tmp_path: Path, monkeypatch: pytest.Monkey
     work = [({"list": "fake", "name": name, "sleep": 0.05}, Setting()) for name in ("a", "b", "broken", "c")]
     rows = {row["name"]: row for row in Schedule(script, 4, 60, 60).rows(work)}
     assert "it is broken" in rows.pop("broken")["failed"]
-    spans = sorted((row["from"], row["to"]) for row in rows.values())
-    assert len(spans) == 3 and all(first[1] <= second[0] for first, second in itertools.pairwise(spans))
+    assert len(rows) == 3 and do_not_overlap(spans(rows.values()))
+
+
+def test_each_gpu_times_one_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(SCRIPT.parent))
+    from zoo import schedule
+    from zoo.settings import Setting
+
+    mine, moved = sorted(os.sched_getaffinity(0)), []
+    monkeypatch.setattr(schedule.Job, "move", lambda job, cores: moved.append(cores))
+    script = tmp_path / "fake.py"
+    script.write_text(FAKE)
+    work = [({"list": "fake", "name": name, "sleep": 0.2}, Setting()) for name in "abcd"]
+    rows = list(schedule.Schedule(script, 2, 60, 60, ("0", "1")).rows(work))
+    for gpu in ("0", "1"):
+        assert do_not_overlap(spans(row for row in rows if row["gpu"] == gpu))
+    assert {row["gpu"] for row in rows} == {"0", "1"} and len(rows) == 4
+    assert not do_not_overlap(spans(rows))  # the GPUs do not wait for each other
+    assert sorted(os.sched_getaffinity(0)) == mine and len(moved) == 4
+
+
+def test_cores_that_time_compile_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(SCRIPT.parent))
+    from zoo.schedule import SLICE, Cores
+
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(3, 67)))
+    cores = Cores(4)
+    slices = [cores.slice() for _ in range(7)]
+    assert [len(each) for each in cores.timing] == [2] * 4 and {len(each) for each in slices} == {SLICE}
+    assert set.union(*slices) == set(range(11, 67)) and not set.union(*cores.timing) & set.union(*slices)
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1})
+    few = Cores(1)
+    assert few.timing == [{0, 1}] and few.slice() == {0, 1}
+
+
+def test_a_model_without_memory_runs_again_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(SCRIPT.parent))
+    from zoo.schedule import Schedule
+    from zoo.settings import Setting
+
+    script = tmp_path / "fake.py"
+    script.write_text(FAKE)
+    entry = {"list": "fake", "folder": str(tmp_path), "sleep": 0.05}
+    work = [({**entry, "name": name}, Setting()) for name in ("large", "a", "b")]
+    rows = list(Schedule(script, 3, 60, 60).rows(work))
+    assert [row["name"] for row in rows][-1] == "large" and "eager failed" not in rows[-1] and len(rows) == 3
+    assert max(row["to"] for row in rows[:2]) <= rows[-1]["begun"]
+
+
+def test_training_steps_take_more_of_a_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(SCRIPT.parent))
+    from zoo.schedule import Schedule
+    from zoo.settings import Setting
+
+    script = tmp_path / "fake.py"
+    script.write_text(FAKE)
+    work = [({"list": "fake", "name": name, "sleep": 0.05}, Setting(training=True)) for name in "ab"]
+    rows = list(Schedule(script, 5, 60, 60).rows(work))
+    assert len(rows) == 2 and do_not_overlap(spans(rows, "begun"))
 
 
 def test_no_model_is_left_when_the_time_is_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -90,7 +165,12 @@ def test_no_model_is_left_when_the_time_is_over(tmp_path: Path, monkeypatch: pyt
 
 
 @pytest.mark.parametrize(
-    "text", ("32,float16,burn.compile,reduce-overhead", "1,bfloat16,training,torch.compile,max-autotune")
+    "text",
+    (
+        "32,float16,burn.compile,reduce-overhead",
+        "1,bfloat16,training,torch.compile,max-autotune",
+        "32,float16,burn.compile,reduce-overhead,max-autotune,jax",
+    ),
 )
 def test_settings_are_text(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(SCRIPT.parent))
@@ -102,3 +182,40 @@ def test_settings_are_text(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     entries = [{"list": kind, "name": str(i)} for kind in ("timm", "decode") for i in range(6)]
     assert [e["name"] for e in Setting.parse("1@timm:3").chosen(entries)] == ["0", "2", "4"]
     assert {e["list"] for e in Setting.parse("1,training").chosen(entries)} == {"timm"}
+
+
+def test_other_engines_make_other_rows_and_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(SCRIPT.parent))
+    from zoo.settings import Setting, kind_of
+    from zoo.tables import ratio, write
+
+    old: dict[str, Any] = {
+        "list": "timm",
+        "name": "a",
+        "batch": 32,
+        "dtype": "float16",
+        "training": False,
+        "through": "burn.compile",
+    }
+    more: dict[str, Any] = {**old, **Setting.parse("32,float16,reduce-overhead,max-autotune,jax").row()}
+    assert kind_of(old) == kind_of({**old, **Setting().row()}) != kind_of(more)
+    with pytest.raises(ValueError, match="JAX"):
+        Setting.parse("32,training,jax")
+    old["seconds"] = {"burn": 1e-3, "eager": 4e-3, "reduce-overhead": 3e-3}
+    more["seconds"] = {"burn": 1e-3, "eager": 4e-3, "reduce-overhead": 3e-3, "max-autotune": 2e-3, "jax": 5e-4}
+    assert (ratio(old), ratio(more)) == (3.0, 2.0)
+    results, page = tmp_path / "rows.jsonl", tmp_path / "page.md"
+    results.write_text("".join(json.dumps(row) + "\n" for row in (old, more)))
+    write(results, page)
+    text = page.read_text()
+    assert "beside reduce-overhead, max-autotune, jax" in text and "| timm a | 1.000 | 4.000 | 0.500 |" in text
+    assert "geometric mean 3.00" in text and "geometric mean 2.00" in text
+
+
+def test_losses_may_differ_as_dropout_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(SCRIPT.parent))
+    from zoo.measured import beyond
+
+    assert beyond(1.05, [1.0, 1.1]) == 0
+    assert beyond(2.2, [1.0, 1.1]) == pytest.approx(1 / 1.1)
+    assert beyond(1.5, [1.0, 1.0]) == 0.5

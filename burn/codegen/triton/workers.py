@@ -30,6 +30,13 @@ _WITHOUT_EFFECT = ("TRITON_CACHE_DIR", "TRITON_HOME", "TRITON_INTERPRET")
 """Those of them that do not change its code."""
 
 
+def usable_cores() -> int:
+    """Cores that this process may use, which can be fewer than the machine has: in containers, under taskset."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
 def variables() -> list[tuple[str, str]]:
     """The environment variables that Triton's code depends on, sorted."""
     return sorted((k, v) for k, v in os.environ.items() if k.startswith(_OPTIONS) and k not in _WITHOUT_EFFECT)
@@ -121,7 +128,7 @@ os.register_at_fork(after_in_child=lambda: setattr(_pool, "lock", threading.Lock
 def start(count: int) -> None:
     """Starts processes, so that `count` are ready or on their way. A process that cannot start is reported by `compiled`."""
     with suppress(OSError):
-        _pool.start(min(count, os.cpu_count() or 1))
+        _pool.start(min(count, usable_cores()))
 
 
 def stop() -> None:
@@ -150,7 +157,7 @@ def compiled(sources: Sequence[Source], machine: Machine) -> list[Image | str]:
         except BaseException as error:
             failures.append(error)
 
-    count = min(len(sources), os.cpu_count() or 1)
+    count = min(len(sources), usable_cores())
     threads = [threading.Thread(target=serve, daemon=True) for _ in range(count)]
     for thread in threads:
         thread.start()
