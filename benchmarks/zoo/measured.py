@@ -98,11 +98,14 @@ def one(entry: Mapping[str, str], setting: Setting) -> dict[str, Any]:
                 if name != "eager" or not number:  # eager is slow and decides nothing
                     times.setdefault(name, []).append(measure(call))
         row[key] = {name: sorted(each)[len(each) // 2] for name, each in times.items()}
-    if "burn" in parts and "profile" in row:
-        bandwidth, rate = rates(dtype)
-        row |= bounds(row.pop("profile")(), bandwidth, rate) | {"bandwidth": bandwidth, "rate": rate}
     row["device"], row["torch"] = torch.cuda.get_device_name(), torch.__version__.split("+")[0]
-    row.pop("profile", None)
+    profile = row.pop("profile", None)
+    if "burn" in parts and profile is not None:
+        try:
+            bandwidth, rate = rates(dtype)
+            row |= bounds(profile(), bandwidth, rate) | {"bandwidth": bandwidth, "rate": rate}
+        except Exception as error:  # the times are right all the same
+            row["profile failed"] = f"{type(error).__name__}: {error}"[:400]
     return row
 
 
@@ -118,6 +121,7 @@ def attempted(row: dict[str, Any], name: str, make: Callable[[], Callable[[], An
         return {}
     finally:
         torch.cuda.empty_cache()  # of the memory that only compiling took
+        print(f"{name} {time.perf_counter() - start:.0f} s", flush=True)
     row[f"{name} compiled"] = time.perf_counter() - start
     return {name: call}
 

@@ -39,7 +39,7 @@ Work = tuple[Mapping[str, str], Setting]
 @dataclass(eq=False)
 class Job:
     """A process with a model: `process` compiles it, says READY, and times it after a line of input. alone: no other process
-    uses its GPU meanwhile."""
+    uses its GPU meanwhile. steps: the lines that it has printed besides."""
 
     entry: Mapping[str, str]
     setting: Setting
@@ -48,6 +48,7 @@ class Job:
     alone: bool
     started: float = field(default_factory=time.monotonic)
     row: str | None = None
+    steps: list[str] = field(default_factory=list)
 
     def stop(self) -> None:
         self._signal(signal.SIGSTOP)
@@ -156,7 +157,10 @@ class Schedule:
             late = time.monotonic() > self.end - LAST
             for lane in self.lanes:
                 if late:
-                    self._give_up(lane, [job for job in lane.running if job not in (*lane.ready, lane.timed)])
+                    unfinished = [job for job in lane.running if job not in (*lane.ready, lane.timed)]
+                    for job in unfinished:
+                        print(f"given up: {job.entry['name']} {job.setting.text()}: {', '.join(job.steps)}", flush=True)
+                    self._give_up(lane, unfinished)
                 else:
                     self._fill(lane)
             if not any(lane.running for lane in self.lanes):
@@ -231,6 +235,8 @@ class Schedule:
             lane.ready.append(job)
         elif line.startswith("{"):
             job.row = line
+        else:
+            job.steps.append(line.strip())
 
     def _finished(self, job: Job) -> Iterator[dict[str, Any]]:
         row = job.result()
@@ -245,7 +251,7 @@ class Schedule:
             self._go_on(lane)
         for job in list(lane.running):
             if job not in lane.ready and now > job.started + self.timeout:
-                yield job.result(f"took more than {self.timeout:g} s")
+                yield job.result(f"took more than {self.timeout:g} s; {', '.join(job.steps)}")
                 self._give_up(lane, [job])
 
     def _give_up(self, lane: Lane, jobs: Sequence[Job]) -> None:

@@ -161,7 +161,7 @@ def test_no_model_is_left_when_the_time_is_over(tmp_path: Path, monkeypatch: pyt
     script.write_text("import time; time.sleep(60)")
     assert list(schedule.Schedule(script, 2, 1, 60).rows([({"list": "fake", "name": "slow"}, Setting())])) == []
     late = list(schedule.Schedule(script, 1, 60, 0.2).rows([({"list": "fake", "name": "slow"}, Setting())]))
-    assert [row["failed"] for row in late] == ["took more than 0.2 s"]
+    assert [row["failed"] for row in late] == ["took more than 0.2 s; "]
 
 
 @pytest.mark.parametrize(
