@@ -204,6 +204,12 @@ class Device:
         """Copies bytes to a new array of uint8, or to a buffer of that size. Waits for all submitted work."""
 
     def copy(self, to: DeviceMemory | int, source: DeviceMemory | int, bytes: int) -> None: ...
+    def reaches(self, other: Device) -> bool:
+        """True if `copy_from` copies from that device: both have the same driver, and it copies between devices."""
+
+    def copy_from(self, to: DeviceMemory | int, other: Device, source: DeviceMemory | int, bytes: int) -> None:
+        """A copy from another device's memory. Does not block; both devices order it among their work. Raises DeviceError."""
+
     def fill(self, to: DeviceMemory | int, byte: int, bytes: int) -> None: ...
     def wait(self) -> None:
         """Waits until all submitted work is done."""

@@ -120,10 +120,15 @@ def to_device(array: np.ndarray, device: str | Device) -> DeviceArray:
 
 
 def copied_to(array: np.ndarray | DeviceArray, device: Device) -> np.ndarray | DeviceArray:
-    """A copy in a device's memory space; itself for what lies there. Raises DeviceError, and MemoryError if there is no room."""
+    """A copy in a device's memory space; itself for what lies there. Between GPUs of one driver the elements do not pass through
+    the host. Raises DeviceError, and MemoryError if there is no room."""
     if isinstance(array, DeviceArray):
         if array.device == device:
             return array
+        if not device.memory.is_host and device.native.reaches(array.native_device):
+            made = _native.new_device_array(device.native, array.numpy_dtype, array.shape)
+            device.native.copy_from(made.address, array.native_device, array.address, array.nbytes)
+            return made
         array = array.numpy()
     return array if device.memory.is_host else to_device(array, device)
 

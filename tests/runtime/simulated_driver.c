@@ -237,15 +237,19 @@ static block *block_of(int where, const char *begin, size_t bytes) {
     return found;
 }
 
-static int is_device_memory(const char *begin, size_t bytes) {
+static int is_memory_of(int device, const char *begin, size_t bytes) {
     const block *found = block_of(OF_DEVICE, begin, bytes);
     if (!found)
         return found_fault(0, "%p is not the device's", (const void *)begin);
     if (begin < found->begin || begin + bytes > found->begin + found->bytes)
         return found_fault(0, "%zu bytes from %p on go beyond a block of %zu bytes", bytes, (const void *)begin, found->bytes);
-    if (depth && stack[depth - 1] && stack[depth - 1]->device != found->device)
+    if (device >= 0 && device != found->device)
         return found_fault(0, "%p is another device's", (const void *)begin);
     return 1;
+}
+
+static int is_device_memory(const char *begin, size_t bytes) {
+    return is_memory_of(depth && stack[depth - 1] ? stack[depth - 1]->device : -1, begin, bytes);
 }
 
 static int is_host_memory(const char *begin, size_t bytes) {
@@ -625,6 +629,18 @@ API int cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t bytes, void *han
     BEGIN(1);
     operation it = {.kind = COPY, .to = (char *)(uintptr_t)to, .from = (const char *)(uintptr_t)from, .bytes = bytes};
     return is_device_memory(it.to, bytes) && is_device_memory(it.from, bytes) ? submit(handle, it) : INVALID_VALUE;
+}
+
+/* Each end must lie on its context's device. */
+API int cuMemcpyPeerAsync(uint64_t to, void *to_context, uint64_t from, void *from_context, size_t bytes, void *handle) {
+    BEGIN(1);
+    operation it = {.kind = COPY, .to = (char *)(uintptr_t)to, .from = (const char *)(uintptr_t)from, .bytes = bytes};
+    if (!is(to_context, CONTEXT) || !is(from_context, CONTEXT))
+        return INVALID_CONTEXT;
+    return is_memory_of(((context *)to_context)->device, it.to, bytes) &&
+                   is_memory_of(((context *)from_context)->device, it.from, bytes)
+               ? submit(handle, it)
+               : INVALID_VALUE;
 }
 
 API int cuMemsetD8Async(uint64_t to, unsigned char byte, size_t bytes, void *handle) {

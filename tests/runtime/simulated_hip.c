@@ -110,6 +110,8 @@ SAME(hipPointerGetAttribute, cuPointerGetAttribute, (void *value, int attribute,
 SAME(hipMemcpyHtoDAsync, cuMemcpyHtoDAsync_v2, (uint64_t to, const void *from, size_t n, void *on), (to, from, n, on))
 SAME(hipMemcpyDtoHAsync, cuMemcpyDtoHAsync_v2, (void *to, uint64_t from, size_t n, void *on), (to, from, n, on))
 SAME(hipMemcpyDtoDAsync, cuMemcpyDtoDAsync_v2, (uint64_t to, uint64_t from, size_t n, void *on), (to, from, n, on))
+SAME(hipMemcpyPeerAsync, cuMemcpyPeerAsync, (void *to, int to_device, const void *from, int from_device, size_t n, void *on),
+     ((uint64_t)(uintptr_t)to, &contexts[to_device], (uint64_t)(uintptr_t)from, &contexts[from_device], n, on))
 SAME(hipMemsetD8Async, cuMemsetD8Async, (uint64_t to, unsigned char byte, size_t n, void *on), (to, byte, n, on))
 SAME(hipStreamCreateWithFlags, cuStreamCreate, (void **made, unsigned flags), (made, flags))
 SAME(hipStreamDestroy, cuStreamDestroy_v2, (void *it), (it))

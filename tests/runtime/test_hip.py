@@ -97,7 +97,7 @@ def functions() -> list[str]:
 def test_each_function_is_required(tmp_path: Path, driver: Simulation, monkeypatch: pytest.MonkeyPatch) -> None:
     """A library without one function is refused, with the function's name."""
     wanted = functions()
-    assert len(wanted) == 44
+    assert len(wanted) == 45
     exported = subprocess.run(["nm", "-D", "--defined-only", driver.path], check=True, capture_output=True, text=True)
     assert set(wanted) <= {line.split()[-1] for line in exported.stdout.splitlines()}
     for name in (wanted[0], wanted[len(wanted) // 2], wanted[-1]):
@@ -116,6 +116,17 @@ def test_memory_and_copies(device: _native.Device) -> None:
     assert (device.fetch(other, 100) == 7).all()
     with pytest.raises(MemoryError, match="hip:0: out of memory: 1099511627776 bytes were asked for"):
         device.alloc(1 << 40)
+
+
+def test_copies_between_devices(driver: Simulation) -> None:
+    first, second = (_native.Device("hip", index, driver.path) for index in (0, 1))
+    want = np.random.default_rng(0).integers(0, 256, 5000, np.uint8)
+    source, target = first.alloc(5000), second.alloc(5000)
+    with driver.lazy():
+        first.send(source, want)
+        second.copy_from(target, first, source, 5000)
+        first.fill(source, 0, 5000)
+        np.testing.assert_array_equal(second.fetch(target, 5000), want)
 
 
 def test_launches_and_recordings(driver: Simulation, device: _native.Device) -> None:

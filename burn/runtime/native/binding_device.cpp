@@ -254,6 +254,12 @@ void bind_devices(nb::module_ &m) {
             void *target = address_of(to, bytes), *source = address_of(from, bytes);
             act([&] { return burn_device_copy(device.get(), target, source, bytes); });
         }, "to"_a, "source"_a, "bytes"_a)
+        .def("reaches", [](Device &device, Device &other) { return burn_device_reaches(device.get(), other.get()) != 0; },
+             "other"_a)
+        .def("copy_from", [](Device &device, nb::handle to, Device &other, nb::handle from, int64_t bytes) {
+            void *target = address_of(to, bytes), *source = address_of(from, bytes);
+            act([&] { return burn_device_copy_from(device.get(), target, other.get(), source, bytes); });
+        }, "to"_a, "other"_a, "source"_a, "bytes"_a)
         .def("fill", [](Device &device, nb::handle to, uint8_t byte, int64_t bytes) {
             void *target = address_of(to, bytes);
             act([&] { return burn_device_fill(device.get(), target, byte, bytes); });

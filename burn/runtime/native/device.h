@@ -68,6 +68,10 @@ int32_t burn_device_fetch(burn_device *device, void *to, const void *from, int64
 /* The same, when all work before a moment is done. It waits for that alone: burn_device_mark. */
 int32_t burn_device_fetch_after(burn_device *device, burn_device_moment *moment, void *to, const void *from, int64_t bytes);
 int32_t burn_device_copy(burn_device *device, void *to, const void *from, int64_t bytes); /* within the device */
+/* From another device, without the host's memory. Both devices order it among their work. Fails if `device` does not reach the
+ * other: the devices have different drivers, or the driver copies within a device alone. */
+int burn_device_reaches(const burn_device *device, const burn_device *other);
+int32_t burn_device_copy_from(burn_device *device, void *to, burn_device *other, const void *from, int64_t bytes);
 int32_t burn_device_fill(burn_device *device, void *to, uint8_t byte, int64_t bytes);
 /* Waits until all that was submitted is done. */
 int32_t burn_device_wait(burn_device *device);

@@ -187,6 +187,43 @@ int32_t burn_device_copy(burn_device *device, void *to, const void *from, int64_
     return burn_device_end(device, doing, entered, code);
 }
 
+int burn_device_reaches(const burn_device *device, const burn_device *other) {
+    return device == other || (device->driver == other->driver && device->driver->peer_copy);
+}
+
+/* This device waits for the other's present work, copies, and lets the other's later work wait: it may write the source. Locks are
+ * taken one after the other, so that two copies in opposite directions do not wait for each other. An event that another
+ * thread records again in between stands for that work and more. */
+int32_t burn_device_copy_from(burn_device *device, void *to, burn_device *other, const void *from, int64_t bytes) {
+    static const char doing[] = "copying elements from another device";
+    int entered;
+    if (device == other)
+        return burn_device_copy(device, to, from, bytes);
+    if (!burn_device_reaches(device, other))
+        return burn_device_refuse(device, BURN_DEVICE_FAILED, "%s: its driver does not copy from %s", doing, other->label);
+    int32_t status = burn_device_begin_now(other, doing, &entered);
+    if (status != BURN_OK)
+        return status;
+    status = burn_device_end(other, doing, entered, other->driver->record(other->order, other->stream));
+    if (status == BURN_OK)
+        status = burn_device_begin_now(device, doing, &entered);
+    if (status != BURN_OK)
+        return status;
+    const burn_driver *driver = device->driver;
+    int code = driver->wait_for(device->stream, other->order, 0);
+    if (!code && bytes > 0)
+        code = driver->peer_copy((uint64_t)(uintptr_t)to, device->context, (uint64_t)(uintptr_t)from, other->context,
+                                 (size_t)bytes, device->stream);
+    if (!code)
+        code = driver->record(device->order, device->stream);
+    status = burn_device_end(device, doing, entered, code);
+    if (status == BURN_OK)
+        status = burn_device_begin_now(other, doing, &entered);
+    if (status != BURN_OK)
+        return status;
+    return burn_device_end(other, doing, entered, driver->wait_for(other->stream, device->order, 0));
+}
+
 int32_t burn_device_fill(burn_device *device, void *to, uint8_t byte, int64_t bytes) {
     static const char doing[] = "filling its memory";
     int entered;

@@ -70,6 +70,8 @@ struct burn_driver {
     int (*send)(uint64_t to, const void *from, size_t bytes, void *stream);
     int (*fetch)(void *to, uint64_t from, size_t bytes, void *stream);
     int (*copy)(uint64_t to, uint64_t from, size_t bytes, void *stream);
+    /* Between devices, on a stream of either context. NULL: the driver has no such copy. */
+    int (*peer_copy)(uint64_t to, void *to_context, uint64_t from, void *from_context, size_t bytes, void *stream);
     int (*fill)(uint64_t to, unsigned char byte, size_t bytes, void *stream);
 
     int (*stream)(void **stream, unsigned flags);

@@ -73,6 +73,7 @@ static const struct {
     FUNCTION(send, "cuMemcpyHtoDAsync_v2"),
     FUNCTION(fetch, "cuMemcpyDtoHAsync_v2"),
     FUNCTION(copy, "cuMemcpyDtoDAsync_v2"),
+    FUNCTION(peer_copy, "cuMemcpyPeerAsync"),
     FUNCTION(fill, "cuMemsetD8Async"),
     FUNCTION(stream, "cuStreamCreate"),
     FUNCTION(stream_release, "cuStreamDestroy_v2"),

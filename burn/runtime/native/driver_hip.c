@@ -48,6 +48,7 @@ static struct {
     int (*set_kernel)(void *, void *, const kernel_node *);
     int (*add_copy)(void **, void *, void *const *, size_t, void *, const void *, size_t, int);
     int (*set_copy)(void *, void *, void *, const void *, size_t, int);
+    int (*peer_copy)(void *, int, const void *, int, size_t, void *);
 } hip;
 
 #define FUNCTION(field, name) {offsetof(burn_driver, field), name}
@@ -106,6 +107,7 @@ static const struct {
     OWN(set_kernel, "hipGraphExecKernelNodeSetParams"),
     OWN(add_copy, "hipGraphAddMemcpyNode1D"),
     OWN(set_copy, "hipGraphExecMemcpyNodeSetParams1D"),
+    OWN(peer_copy, "hipMemcpyPeerAsync"),
 };
 
 /* 60342134 is 6.3, which is 6030 for burn_driver. */
@@ -123,6 +125,7 @@ static _Thread_local struct {
 } pushed;
 
 static void *context_of(int device) { return (void *)(intptr_t)(device + 1); }
+static int device_of(void *handle) { return (int)(intptr_t)handle - 1; }
 
 static int context(void **found, int device) {
     *found = context_of(device);
@@ -138,7 +141,7 @@ static int current(void **found) {
 static int push(void *handle) {
     int before = 0, code = pushed.count < MOST_PUSHED ? hip.current(&before) : BURN_DRIVER_OUT_OF_MEMORY;
     if (!code)
-        code = hip.choose((int)(intptr_t)handle - 1);
+        code = hip.choose(device_of(handle));
     if (!code)
         pushed.devices[pushed.count++] = before;
     return code;
@@ -180,14 +183,20 @@ static int set(void *function, int attribute, int value) {
     return 0;
 }
 
+/* ---- copies between devices -------------------------------------------------------------------------------------- */
+
+static void *pointer(uint64_t address) { return (void *)(uintptr_t)address; }
+
+static int peer_copy(uint64_t to, void *to_context, uint64_t from, void *from_context, size_t bytes, void *stream) {
+    return hip.peer_copy(pointer(to), device_of(to_context), pointer(from), device_of(from_context), bytes, stream);
+}
+
 /* ---- nodes of graphs --------------------------------------------------------------------------------------------- */
 
 static kernel_node kernel_node_of(const burn_driver_launch *launch) {
     return (kernel_node){{launch->threads, 1, 1}, NULL, launch->function, {launch->blocks, 1, 1}, launch->parameters,
                          launch->shared};
 }
-
-static void *pointer(uint64_t address) { return (void *)(uintptr_t)address; }
 
 static int kind_of(const burn_driver_copy *copy) { return copy->to_host ? DEVICE_TO_HOST : DEVICE_TO_DEVICE; }
 
@@ -238,6 +247,7 @@ const char *burn_driver_hip(burn_driver *driver, void *library) {
     driver->pop = pop;
     driver->describe = describe;
     driver->set = set;
+    driver->peer_copy = peer_copy;
     driver->add_launch = add_launch;
     driver->set_launch = set_launch;
     driver->add_copy = add_copy;

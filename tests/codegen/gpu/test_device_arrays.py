@@ -63,6 +63,28 @@ def test_there_and_back(gpu: SimulatedGPU, dtype: Any, shape: tuple[int, ...]) -
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(moved)).numpy(), x)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.bool_, np.complex64])
+@pytest.mark.parametrize("shape", [(), (0, 3), (2, 1, 5), (70_001,)])
+def test_arrays_do_not_pass_through_the_host(gpu: SimulatedGPU, dtype: Any, shape: tuple[int, ...]) -> None:
+    x = np.random.default_rng(1).integers(0, 2, shape).astype(dtype)
+    array = to_device(x, "cuda:0")
+    found = simulation()
+    found.fail("cuMemcpyDtoHAsync_v2", 719)
+    moved = array.to("cuda:1")
+    if x.size:
+        with pytest.raises(RuntimeError):  # this is the first copy to the host
+            moved.numpy()
+    assert isinstance(moved, DeviceArray) and str(moved.device) == "cuda:1"
+    np.testing.assert_array_equal(moved.numpy(), x)
+
+
+def test_tensors_move_between_devices(gpu: SimulatedGPU) -> None:
+    x = np.arange(12, dtype=np.float32).reshape(3, 4)
+    moved = burn.tensor(x, device="cuda:0").to("cuda:1")
+    assert str(moved.device) == "cuda:1"
+    np.testing.assert_array_equal(moved.numpy(), x)
+
+
 def test_outputs_stay_where_inputs_are(gpu: SimulatedGPU) -> None:
     made = twice()
     want = X * 2 + 1
