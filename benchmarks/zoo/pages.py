@@ -56,6 +56,15 @@ def written_by(script: str) -> str:
     return f"Written by `python benchmarks/{script} write` on {datetime.date.today()}"
 
 
+HEADING = "## "
+
+
+def sections_of(page: str) -> dict[str, str]:
+    """A page's sections by their headings. The text of one contains its heading."""
+    parts = f"\n{page}".split(f"\n{HEADING}")[1:]
+    return {part.splitlines()[0]: f"{HEADING}{part.strip()}" for part in parts}
+
+
 def short(text: str, most: int = 200) -> str:
     """The end of a text, on one line."""
     return " ".join(text.split())[-most:]

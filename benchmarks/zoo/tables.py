@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from zoo.pages import kernel_cells, markdown, mean, rows_of, short, written_by
+from zoo.pages import HEADING, kernel_cells, markdown, mean, rows_of, sections_of, short
 from zoo.settings import JAX, MODES, THROUGH, Setting, kind_of
+
+INTRODUCTION = """# Models drawn from packages' lists, on a GPU
+
+Written by `python benchmarks/gpu_zoo.py write`; each section has its date and GPU. Random weights. Ratio: the best time of \
+torch.compile over burn's (eager's if torch.compile failed). The difference from eager is the largest one over the largest \
+number; of a training step it is that of the first loss beyond the spread of eager's losses, which dropout causes. jax: the model as a \
+function of JAX, by `burn.to_jax`, compiled by XLA; it is no part of the ratio. The script says how names are drawn and how the \
+roofline is counted."""
 
 WRONG = 0.05
 """The difference from eager, over the largest number, above which a result counts as wrong. In half precision others differ by
@@ -57,38 +66,35 @@ def _pair(times: Mapping[str, float], mode: str) -> str:
 
 
 def write(results: Path, output: Path) -> None:
-    """The last row of each model and setting counts."""
-    found = rows_of(results)
-    rows = list({(row["list"], row["name"], *kind_of(row)): row for row in found}.values())
-    devices = sorted({row["device"] for row in rows if "device" in row})
-    versions = sorted({row["torch"] for row in rows if "torch" in row})
+    """The last row of each model and setting counts. Sections of the page that have no new rows stay as they are."""
+    rows = list({(row["list"], row["name"], *kind_of(row)): row for row in rows_of(results)}.values())
+    made = dict(section(key, [row for row in rows if kind_of(row) == key]) for key in dict.fromkeys(map(kind_of, rows)))
+    before = sections_of(output.read_text()) if output.exists() else {}
+    output.write_text(
+        "\n\n".join([INTRODUCTION, *(made | {k: v for k, v in before.items() if k not in made}).values()]) + "\n"
+    )
+
+
+def section(key: tuple[Any, ...], rows: Sequence[Mapping[str, Any]]) -> tuple[str, str]:
+    """The heading and the text of a setting's section."""
+    training, batch, dtype, through, engines = key
+    kind = "Training steps" if training else "Inference"
+    by = "" if through == THROUGH[0] else ', `torch.compile(backend="burn")`'
+    beside = "" if engines == Setting.modes else f", beside {', '.join(engines)}"
+    heading = f"{kind}, batch {batch}, {dtype}{by}{beside}"
+    ratios = [r for row in rows if (r := ratio(row)) is not None]
+    devices, versions = (", ".join(sorted({row[key] for row in rows if key in row})) for key in ("device", "torch"))
+    below = sum(r < 1 for r in ratios)
     lines = [
-        "# Models drawn from packages' lists, on a GPU",
-        f"{written_by('gpu_zoo.py')}: {', '.join(devices)}. PyTorch "
-        f"{', '.join(versions)}. Random weights. Ratio: the best time of torch.compile over burn's (eager's if "
-        "torch.compile failed). The difference from eager is the largest one over the largest number; of a training step it is "
-        "that of the first loss beyond the spread of eager's losses, which dropout causes. jax: the model as a function of JAX, "
-        "by `burn.to_jax`, compiled by XLA; it is no part of the ratio. The script says how names are drawn and how the roofline "
-        "is counted.",
+        f"{HEADING}{heading}",
+        f"{datetime.date.today()}, {devices}, PyTorch {versions}. {len(ratios)} models: geometric mean {mean(ratios):.2f}, "
+        f"{below} below 1. {len(rows) - len(ratios)} without a ratio.",
+        "\n".join(table(rows)),
     ]
-    for key in dict.fromkeys(map(kind_of, rows)):
-        mine = [row for row in rows if kind_of(row) == key]
-        training, batch, dtype, through, engines = key
-        ratios = [r for row in mine if (r := ratio(row)) is not None]
-        kind = "Training steps" if training else "Inference"
-        by = "" if through == THROUGH[0] else ', `torch.compile(backend="burn")`'
-        beside = "" if engines == Setting.modes else f", beside {', '.join(engines)}"
-        lines.append(f"## {kind}, batch {batch}, {dtype}{by}{beside}")
-        below = sum(r < 1 for r in ratios)
-        lines.append(
-            f"{len(ratios)} models: geometric mean {mean(ratios):.2f}, {below} below 1. "
-            f"{len(mine) - len(ratios)} without a ratio."
-        )
-        lines.append("\n".join(table(mine)))
-        failed = [f"- {row['list']} {row['name']}: {reason(row)}" for row in mine if ratio(row) is None]
-        if failed:
-            lines.append("Without a ratio:\n\n" + "\n".join(failed))
-    output.write_text("\n\n".join(lines) + "\n")
+    failed = [f"- {row['list']} {row['name']}: {reason(row)}" for row in rows if ratio(row) is None]
+    if failed:
+        lines.append("Without a ratio:\n\n" + "\n".join(failed))
+    return heading, "\n\n".join(lines)
 
 
 def reason(row: Mapping[str, Any]) -> str:
