@@ -13,6 +13,7 @@ import torch
 from zoo.models import made
 from zoo.settings import JAX, READY, THROUGH, Setting
 from zoo.tables import WRONG
+from zoo.weights import vary
 
 ROUNDS, CALLS = 5, 8
 LOSSES = 4
@@ -83,6 +84,7 @@ def one(entry: Mapping[str, str], setting: Setting) -> dict[str, Any]:
     dtype = getattr(torch, setting.dtype)
     row: dict[str, Any] = {**entry, **setting.row()}
     module, inputs = made(entry, setting.batch, torch.float32 if setting.training else dtype)
+    vary(module, inputs)
     parts = trained(module, inputs, setting, row) if setting.training else inferred(module, inputs, setting, row)
     print(READY, flush=True)
     sys.stdin.readline()  # until the others have compiled, and those before it are timed
