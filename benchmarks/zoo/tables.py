@@ -12,11 +12,11 @@ from zoo.settings import JAX, MODES, THROUGH, Setting, kind_of
 
 INTRODUCTION = """# Models drawn from packages' lists, on a GPU
 
-Written by `python benchmarks/gpu_zoo.py write`; each section has its date and GPU. Random weights. Ratio: the best time of \
-torch.compile over burn's (eager's if torch.compile failed). The difference from eager is the largest one over the largest \
-number; of a training step it is that of the first loss beyond the spread of eager's losses, which dropout causes. jax: the \
-model as a function of JAX, by `burn.to_jax`, compiled by XLA; it is no part of the ratio. The script says how names are drawn \
-and how the roofline is counted."""
+Written by `python benchmarks/gpu_zoo.py write`. Each section has its date and GPU. Weights are random. Ratio: the best time of \
+torch.compile over burn's, or eager's if torch.compile failed. The difference from eager is the largest one over the largest \
+number. That of a training step is of the first loss, beyond the spread of eager's losses, which dropout causes. jax: the model \
+as a function of JAX, by `burn.to_jax`, compiled by XLA. It is no part of the ratio. The script says how names are drawn and how \
+the roofline is counted."""
 
 WRONG = 0.05
 """The difference from eager, over the largest number, above which a result counts as wrong. In half precision others differ by
