@@ -25,6 +25,7 @@ import numpy as np
 import burn
 from burn import nn, optim
 from burn.data import Loader
+from burn.distributed import processes
 from burn.distributed.launch import launch
 from burn.train import Keep
 from burn.train.events import Control, Event, Stepped
@@ -99,7 +100,7 @@ def measured(rows: int, steps: int, device: str | None, sharded: bool, small: bo
 def _wait(device: str | None) -> None:
     from burn.runtime.device import device as as_device
 
-    local = burn.distributed.processes.local_rank() if device is None else 0  # type: ignore[attr-defined]
+    local = processes.local_rank() if device is None else 0
     as_device(device or f"cuda:{local}").wait()
 
 
@@ -246,7 +247,7 @@ def main() -> None:
     parser.add_argument("--small", action="store_true", help="a small model, to try the script")
     parser.add_argument("--resumed", action="store_true", help="also kill and resume")
     given = parser.parse_args()
-    if given.row > 1 and not burn.distributed.processes.is_launched():  # type: ignore[attr-defined]
+    if given.row > 1 and not processes.is_launched():
         sys.exit(launch([sys.executable, *sys.argv], given.row, engine="burn", timeout=60.0))
     if given.row:
         if given.row > 1:

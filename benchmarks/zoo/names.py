@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import sys
 from concurrent.futures import ProcessPoolExecutor
 
 import torch
@@ -24,7 +25,8 @@ def smallest_of_family(module: str) -> tuple[str, int] | None:
         try:
             with torch.device("meta"):
                 size = sum(p.numel() for p in timm.create_model(name).parameters())
-        except Exception:  # a model that needs another package, or cannot be made without memory
+        except Exception as error:  # a model that needs another package, or cannot be made without memory
+            _skipped(name, error)
             continue
         best = min(best or (name, size), (name, size), key=lambda pair: pair[1])
     return best
@@ -80,8 +82,14 @@ def _parameters(name: str) -> int:
     try:
         with torch.device("meta"):
             return sum(p.numel() for p in AutoModel.from_config(AutoConfig.for_model(name)).parameters())
-    except Exception:
+    except Exception as error:  # no default configuration, or a package that is not installed
+        _skipped(name, error)
         return 0
+
+
+def _skipped(name: str, error: Exception) -> None:
+    """A model that cannot be drawn is named, so that a draw with other packages is not taken for the same one."""
+    print(f"not drawn: {name}: {' '.join(str(error).split())[:120]}", file=sys.stderr)
 
 
 def keeps_keys(name: str) -> bool:
