@@ -1,23 +1,29 @@
-"""Prints attention kernels: a workgroup computes a row, over blocks of keys with an online softmax (arXiv 1805.02867).
-
-Each lane has a key of a block: it forms the score. Then each lane has columns: it adds the block's weighted values. `emit` is
-the entry point.
+"""Prints attention kernels: a workgroup has a block of rows and walks over the keys with an online softmax (arXiv 1805.02867,
+2205.14135). `emit` is the entry point. A few rows, and long heads, have a workgroup for each row (attention_row.py).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from burn.codegen.wgsl.code import Code, Unprintable
+from burn.codegen.wgsl import attention_row
+from burn.codegen.wgsl.attention_base import (
+    BLOCK,
+    DEEPEST,
+    LANES,
+    MINUS_INFINITY,
+    PARTS,
+    STAGED,
+    VECTORS,
+    Attended,
+    Sums,
+)
+from burn.codegen.wgsl.code import Unprintable
 from burn.codegen.wgsl.elements import f32
-from burn.codegen.wgsl.heuristics import LANES
+from burn.codegen.wgsl.heuristics import has_row_attention
 from burn.codegen.wgsl.printed import Printed, opened
-from burn.codegen.wgsl.reductions import across_lanes
-from burn.dialect.dims import Dim, LoopVar, product
+from burn.dialect.dims import Dim, ceildiv, product
 from burn.kernels.body import AttentionKernel
-
-MOST = 1024
-"""The longest head: its query is in workgroup memory, its accumulators in registers."""
 
 LOG2E = 1.4426950408889634
 
@@ -27,85 +33,92 @@ def emit(kernel: AttentionKernel, values: Mapping[str, Dim], sizes: AttentionKer
     symbolic size, for long heads, and for other types than float32."""
     if kernel.dtype != "float32":
         raise Unprintable(f"WGSL kernels of attention accumulate in float32, not {kernel.dtype}")
-    printed = opened(kernel, values, sites)
-    printer, code = printed.printer, printed.printer.code
-    depth, columns = _known(sizes.depth), _known(sizes.column)
-    printer.walk_flat((*kernel.batch, *kernel.rows), "program")
-    infinity = f32(float("-inf"))
-    held = -(-columns // LANES)
-    with code.block(f"for (var d = lane; d < {depth}; d = d + {LANES})"), printer.scope():
-        printer.put(kernel.depth, "d")
-        code.line(f"query[d] = {printer.value(kernel.query)};")
-    code.line("workgroupBarrier();")
-    code.line(f"var top = {infinity};")
-    code.line("var weight = 0.0;")
-    code.line(f"var sums: array<f32, {held}>;")
-    keys = code.let(printer.dim(kernel.key.extent), "keys")
-    with code.block(f"for (var start = 0; start < {keys}; start = start + {LANES})"):
-        code.line("let key = start + lane;")
-        code.line(f"var score = {infinity};")
-        with code.block(f"if (key < {keys})"), printer.scope():
-            printer.put(kernel.key, "key")
-            code.line("var dot = 0.0;")
-            with code.block(f"for (var d = 0; d < {depth}; d = d + 1)"), printer.scope():
-                printer.put(kernel.depth, "d")
-                code.line(f"dot = fma(query[d], {printer.value(kernel.keys)}, dot);")
-            printer.accumulator = "dot"
-            code.line(f"score = {printer.value(kernel.score)};")
-        _across("score", "greatest(parts[lane], parts[lane + half])", code)
-        code.line("let higher = greatest(top, parts[0]);")
-        code.line("let shift = select(higher, 0.0, bitcast<u32>(higher) == 0xff800000u);")
-        code.line("let fade = exp_f32(top - shift);")
-        code.line("let p = exp_f32(score - shift);")
+    heads = (sizes.depth.extent, sizes.column.extent)
+    if has_row_attention(sizes) or not all(isinstance(each, int) and 0 < each <= DEEPEST for each in heads):
+        return attention_row.emit(kernel, values, sizes, sites)
+    return _Attention(kernel, values, sizes, sites).print()
+
+
+class _Attention(Attended):
+    def __init__(
+        self, kernel: AttentionKernel, values: Mapping[str, Dim], sizes: AttentionKernel, sites: list[str]
+    ) -> None:
+        super().__init__(opened(kernel, values, sites), kernel.rows, kernel.key)
+        self.kernel, self.sizes = kernel, sizes
+
+    def print(self) -> Printed:
+        kernel, sizes, code = self.kernel, self.sizes, self.code
+        self.begin(kernel.batch, last_first=sizes.stop != sizes.key.extent)
+        code.line(f"var top = vec4<f32>({MINUS_INFINITY});")
+        code.line("var weight = vec4<f32>();")
+        mixed = self.sums("mixed", int(kernel.column.extent))  # type: ignore[arg-type]
+        bounds = self._bounds_of_keys()
+        self.walk(bounds, lambda: self._keys(mixed))
+        self._finish(mixed)
+        groups = product([v.extent for v in sizes.batch]) * ceildiv(product([v.extent for v in sizes.rows]), BLOCK)
+        about = f"{BLOCK} rows for each workgroup, over the keys with an online softmax."
+        shared = (*STAGED, f"var<workgroup> fades: array<vec4<f32>, {VECTORS}>;", *self.bounds_memory(bounds))
+        return self.opened.closed(about, groups, LANES, shared)
+
+    def _bounds_of_keys(self) -> tuple[Dim, Dim]:
+        """Those of the kernel; those of all keys if the sizes say that no row masks any."""
+        first = 0 if self.sizes.first == 0 else self.kernel.first
+        stop = self.kernel.key.extent if self.sizes.stop == self.sizes.key.extent else self.kernel.stop
+        return first, stop
+
+    def _keys(self, mixed: Sums) -> None:
+        """A block of keys: scores, the softmax so far, and the accumulators."""
+        kernel, printer, code = self.kernel, self.printer, self.code
+        self.dots("dots", kernel.query, kernel.keys, kernel.depth)
+        self.each("score", "dots", lambda: printer.value(kernel.score), MINUS_INFINITY)
+        code.line(f"weights[other * {VECTORS} + vector] = score;")
         code.line("workgroupBarrier();")
-        code.line("weights[lane] = p;")
-        _across("p", "parts[lane] + parts[lane + half]", code)
-        code.line("weight = weight * fade + parts[0];")
+        code.line("var higher = top;")
+        with code.block("for (var j = 0; j < count; j = j + 1)"):
+            code.line(f"higher = max(higher, weights[j * {VECTORS} + vector]);")
+        code.line("let lowest_bits = vec4<u32>(0xff800000u);")
+        code.line("let shift = select(higher, vec4<f32>(), bitcast<vec4<u32>>(higher) == lowest_bits);")
+        fade, p = (
+            f"vec4<f32>({', '.join(f'exp_f32({x}.{part} - shift.{part})' for part in 'xyzw')})"
+            for x in ("top", "score")
+        )
+        code.line(f"let fade = {fade};")
+        code.line("workgroupBarrier();")
+        code.line(f"weights[other * {VECTORS} + vector] = {p};")
+        code.line("if (other == 0) { fades[vector] = fade; }")
+        code.line("workgroupBarrier();")
         code.line("top = higher;")
-        code.line(f"let last = min({LANES}, {keys} - start);")
-        with code.block(f"for (var c = 0; c < {held}; c = c + 1)"):
-            code.line(f"let column = lane + c * {LANES};")
-            with code.block(f"if (column < {columns})"), printer.scope():
-                printer.put(kernel.column, "column")
-                code.line("var sum = sums[c] * fade;")
-                with code.block("for (var j = 0; j < last; j = j + 1)"), printer.scope():
-                    printer.put(kernel.key, code.let("start + j", "key"))
-                    code.line(f"sum = fma(weights[j], {printer.value(kernel.values)}, sum);")
-                code.line("sums[c] = sum;")
+        # eight invocations have a part of each row's weight
+        with code.block("if (other < 8)"):
+            parts = " + ".join(f"weights[(other * 4 + {part}) * {VECTORS} + vector]" for part in PARTS)
+            code.line(f"weight = weight * fade + ({parts});")
+        mixed.scale(lambda vector: f"fades[{vector}]")
+        self.accumulate((mixed, "weights", kernel.values, kernel.column))
+
+    def _finish(self, mixed: Sums) -> None:
+        kernel, printer, code = self.kernel, self.printer, self.code
         code.line("workgroupBarrier();")
-    with code.block(f"for (var c = 0; c < {held}; c = c + 1)"):
-        code.line(f"let column = lane + c * {LANES};")
-        with code.block(f"if (column < {columns})"), printer.scope():
-            printer.put(kernel.column, "column")
-            code.line("var mixed = 0.0;")
-            code.line("if (is_nan(weight) || weight > 0.0) { mixed = sums[c] / weight; }")
-            printer.accumulator = "mixed"
-            for write in kernel.epilogue:
-                printer.store(write)
-    if kernel.norms:
-        with code.block("if (lane == 0)"), printer.scope():
-            code.line(f"var norm = {infinity};")
-            code.line(f"if (is_nan(weight) || weight > 0.0) {{ norm = top * {f32(LOG2E)} + log2_f32(weight); }}")
-            printer.accumulator = "norm"
-            for write in kernel.norms:
-                printer.store(write)
-    shared = [
-        f"var<workgroup> query: array<f32, {depth}>;",
-        f"var<workgroup> weights: array<f32, {LANES}>;",
-        f"var<workgroup> parts: array<f32, {LANES}>;",
-    ]
-    groups = product([v.extent for v in (*sizes.batch, *sizes.rows)])
-    return printed.closed("A row for each workgroup, over the keys with an online softmax.", groups, LANES, shared)
-
-
-def _known(loop: LoopVar) -> int:
-    if not isinstance(loop.extent, int) or loop.extent > MOST:
-        raise Unprintable(f"WGSL kernels of attention have heads of a known size up to {MOST}, not {loop.extent}")
-    return loop.extent
-
-
-def _across(value: str, combined: str, code: Code) -> None:
-    """Combines a value of every lane; the result is parts[0]. combined: the text for two lanes."""
-    code.line(f"parts[lane] = {value};")
-    with across_lanes(code):
-        code.line(f"parts[lane] = {combined};")
+        code.line("if (other < 8) { weights[lane] = weight; }")
+        code.line("workgroupBarrier();")
+        total = " + ".join(f"weights[{part * VECTORS} + vector]" for part in range(8))
+        code.line(f"let whole = {total};")
+        # a row without an unmasked key has no weight: its result is zero
+        inverse = [f"select(0.0, 1.0 / whole.{part}, is_nan(whole.{part}) || whole.{part} > 0.0)" for part in "xyzw"]
+        code.line(f"if (other == 0) {{ fades[vector] = vec4<f32>({', '.join(inverse)}); }}")
+        code.line("workgroupBarrier();")
+        mixed.scale(lambda vector: f"fades[{vector}]")
+        mixed.write(kernel.column, kernel.epilogue)
+        if not kernel.norms:
+            return
+        with code.block("if (other == 0)"):
+            for number, (part, bindings) in enumerate(zip("xyzw", self.here, strict=True)):
+                with code.block(f"if (first + vector + {number * VECTORS} < own)"), printer.scope():
+                    self.bind(bindings)
+                    code.line(f"var norm = {MINUS_INFINITY};")
+                    code.line(
+                        f"if (is_nan(whole.{part}) || whole.{part} > 0.0) "
+                        f"{{ norm = top.{part} * {f32(LOG2E)} + log2_f32(whole.{part}); }}"
+                    )
+                    printer.accumulator = "norm"
+                    for write in kernel.norms:
+                        printer.store(write)

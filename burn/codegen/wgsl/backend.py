@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 ARCHITECTURE = "webgpu"
 """Kernels use no optional feature of WebGPU and stay within its default limits, so one text runs on every device."""
 
-PIPELINE = pipeline(first="dilate,merge_groups,space_to_depth")
+PIPELINE = pipeline(composites=("attention_forward", "attention_backward"), first="dilate,merge_groups,space_to_depth")
 """Nothing is packed: matmul kernels read both operands in place."""
 
 

@@ -1,37 +1,73 @@
 """Prints contractions: a workgroup computes a tile of the result, and stages blocks of both operands in its memory.
 
-Each of 256 invocations has a square or a row of accumulators. `emit` is the entry point.
-"""
+An invocation has a block of `high` rows and `wide` columns of the tile. Its sums are vectors of four columns. If the tile is
+small, several invocations (`slices`) have the same block and divide the depth among them. `emit` is the entry point.
+
+A vector of an operand in workgroup memory has four rows (or columns) that are a quarter of the tile apart. So neighbouring
+invocations load neighbouring elements of the heap, and store whole vectors: stores to components of one vector by several
+invocations may collide."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
-from burn.codegen.wgsl.elements import constant, register
-from burn.codegen.wgsl.functions import apply
+from burn.codegen.wgsl.elements import register
+from burn.codegen.wgsl.heuristics import Tile
 from burn.codegen.wgsl.printed import Printed, opened
 from burn.dialect.dims import Dim, LoopVar, ceildiv, coefficient, product
+from burn.dialect.types import DTYPES
 from burn.kernels.body import ContractionKernel, Load, Scalar, walk
-
-SIDE = 16
-"""The invocations of a workgroup are a square of this side."""
-
-DEPTH = 16
-"""Depth of a staged block."""
 
 TILED = ("float32", "int32", "uint32")
 """Types of accumulators."""
+
+PARTS = range(4)
+"""The elements of a vector."""
 
 
 def emit(
     kernel: ContractionKernel,
     values: Mapping[str, Dim],
     sizes: ContractionKernel,
-    tile: tuple[int, int],
+    tile: Tile,
     sites: list[str],
 ) -> Printed:
-    """values: the values of the kernel's sizes; sizes: the kernel with these values; tile: rows and columns, multiples of 16."""
+    """values: the values of the kernel's sizes; sizes: the kernel with these values."""
     return _Contract(kernel, values, sizes, tile, sites).print()
+
+
+@dataclass(frozen=True)
+class _Side:
+    """One operand of a tile. first: the index of the tile's first row (column); count: the number of all; size: of the tile; at:
+    the position in memory of its vectors, of which a step of the depth has `vectors`."""
+
+    name: str
+    operand: Scalar
+    loops: tuple[LoopVar, ...]
+    first: str
+    count: str
+    size: int
+    at: int
+    along_depth: bool
+
+    @property
+    def vectors(self) -> int:
+        return self.size // 4
+
+    def vector(self, step: str, number: str) -> str:
+        """The position of a vector. Those of an operand that is loaded along the depth are permuted, so that the stores of
+        neighbouring invocations are in different banks."""
+        place = f"({number} ^ ({step} & 7))" if self.along_depth and self.vectors >= 8 else number
+        return f"{self.at} + {step} * {self.vectors} + {place}" if self.at else f"{step} * {self.vectors} + {place}"
+
+
+@dataclass(frozen=True)
+class _Step:
+    """A step of the depth that an invocation loads, by its number in a block. indices: variables of the depth's loops."""
+
+    number: str
+    indices: tuple[tuple[LoopVar, str], ...]
 
 
 class _Contract:
@@ -40,92 +76,232 @@ class _Contract:
         kernel: ContractionKernel,
         values: Mapping[str, Dim],
         sizes: ContractionKernel,
-        tile: tuple[int, int],
+        tile: Tile,
         sites: list[str],
     ) -> None:
-        self.kernel, self.sizes = kernel, sizes
-        self.rows, self.columns = tile
+        self.kernel, self.sizes, self.tile = kernel, sizes, tile
         self.opened = opened(kernel, values, sites)
         self.printer, self.code = self.opened.printer, self.opened.printer.code
         self.type = register(kernel.dtype)
+        self.vector = f"vec4<{self.type}>"
 
     def print(self) -> Printed:
-        kernel, printer, code = self.kernel, self.printer, self.code
+        kernel, printer, code, tile = self.kernel, self.printer, self.code, self.tile
         rows = code.let(printer.dim(product([v.extent for v in kernel.rows])), "rows")
         columns = code.let(printer.dim(kernel.column.extent), "columns")
         depth = code.let(printer.dim(product([v.extent for v in kernel.depth])), "depth")
-        down = code.let(f"({rows} + {self.rows - 1}) / {self.rows}", "down")
-        across = code.let(f"({columns} + {self.columns - 1}) / {self.columns}", "across")
-        column = code.let(f"(program % {across}) * {self.columns}", "column")
-        row = code.let(f"((program / {across}) % {down}) * {self.rows}", "row")
+        down = code.let(f"({rows} + {tile.rows - 1}) / {tile.rows}", "down")
+        across = code.let(f"({columns} + {tile.columns - 1}) / {tile.columns}", "across")
+        column = code.let(f"(program % {across}) * {tile.columns}", "column")
+        row = code.let(f"((program / {across}) % {down}) * {tile.rows}", "row")
         printer.walk_flat(kernel.batch, code.let(f"program / ({across} * {down})", "batch"))
-        high, wide = self.rows // SIDE, self.columns // SIDE
-        code.line(f"var sums: array<{self.type}, {high * wide}>;")
-        code.line(f"let tile_row = lane / {SIDE};")
-        code.line(f"let tile_column = lane % {SIDE};")
-        with code.block(f"for (var start = 0; start < {depth}; start = start + {DEPTH})"):
-            self._stage("lhs", kernel.lhs, kernel.rows, row, rows, self.rows, depth)
-            self._stage("rhs", kernel.rhs, (kernel.column,), column, columns, self.columns, depth)
+        inner = kernel.depth[-1] if kernel.depth else None
+        left = _Side("lhs", kernel.lhs, kernel.rows, row, rows, tile.rows, 0, _is_contiguous(kernel.lhs, inner))
+        right = _Side(
+            "rhs",
+            kernel.rhs,
+            (kernel.column,),
+            column,
+            columns,
+            tile.columns,
+            tile.rows // 4 * tile.depth,
+            _is_contiguous(kernel.rhs, inner),
+        )
+        self._lanes()
+        for number in range(tile.vectors):
+            code.line(f"var sum{number} = {self.vector}();")
+        stages = [self._stage(side, depth) for side in (left, right)]
+        with code.block(f"for (var start = 0; start < {depth}; start = start + {tile.depth})"):
+            for stage in stages:
+                stage()
             code.line("workgroupBarrier();")
-            with code.block(f"for (var k = 0; k < {DEPTH}; k = k + 1)"):
-                for j in range(wide):
-                    code.line(f"let right{j} = rhs[k * {self.columns} + tile_column + {j * SIDE}];")
-                for i in range(high):
-                    code.line(f"let left{i} = lhs[k * {self.rows} + tile_row + {i * SIDE}];")
-                    for j in range(wide):
-                        total = f"sums[{i * wide + j}]"
-                        code.line(f"{total} = {apply('fma', kernel.dtype, f'left{i}', f'right{j}', total)};")
+            self._multiply(left, right)
             code.line("workgroupBarrier();")
-        for i in range(high):
-            for j in range(wide):
-                self._finish(
-                    f"{row} + tile_row + {i * SIDE}",
-                    f"{column} + tile_column + {j * SIDE}",
-                    rows,
-                    columns,
-                    i * wide + j,
-                )
-        shared = [
-            f"var<workgroup> {name}: array<{self.type}, {size * DEPTH}>;"
-            for name, size in (("lhs", self.rows), ("rhs", self.columns))
-        ]
+        if tile.slices > 1:
+            self._share()
+        self._finish(left, right)
+        shared = [f"var<workgroup> block: array<{self.vector}, {tile.memory // 16}>;"]
         counts = [product([v.extent for v in loops]) for loops in (self.sizes.batch, self.sizes.rows)]
-        groups = counts[0] * ceildiv(counts[1], self.rows) * ceildiv(self.sizes.column.extent, self.columns)
-        return self.opened.closed("A tile of the result for each workgroup.", groups, SIDE * SIDE, shared)
+        groups = counts[0] * ceildiv(counts[1], tile.rows) * ceildiv(self.sizes.column.extent, tile.columns)
+        about = f"A tile of {tile.rows} rows and {tile.columns} columns for each workgroup."
+        return self.opened.closed(about, groups, tile.lanes, shared)
 
-    def _stage(
-        self, name: str, operand: Scalar, loops: Sequence[LoopVar], first: str, count: str, size: int, depth: str
-    ) -> None:
-        """Loads a block [DEPTH, size] of an operand, zero outside. Neighbouring lanes read neighbouring elements if any do."""
-        printer, code, kernel = self.printer, self.code, self.kernel
-        with code.block(f"for (var e = lane; e < {size * DEPTH}; e = e + {SIDE * SIDE})"), printer.scope():
-            if _along_depth(operand, kernel.depth[-1] if kernel.depth else None):
-                inner, outer = code.let(f"e % {DEPTH}", "k"), code.let(f"e / {DEPTH}", "o")
+    def _lanes(self) -> None:
+        """`down` and `right`: the position of an invocation's block. Neighbours write neighbouring elements."""
+        code, tile = self.code, self.tile
+        at = "lane"
+        if tile.slices > 1:
+            code.line(f"let slice = lane / {tile.blocks};")
+            at = code.let(f"lane % {tile.blocks}", "at")
+        last = self.kernel.rows[-1] if self.kernel.rows else None
+        offsets = [write.offset for write in self.kernel.epilogue]
+        if last is not None and any(coefficient(offset, last) == 1 for offset in offsets):
+            code.line(f"let block_row = {at} % {tile.down};")
+            code.line(f"let block_column = {at} / {tile.down};")
+        else:
+            code.line(f"let block_row = {at} / {tile.across};")
+            code.line(f"let block_column = {at} % {tile.across};")
+
+    def _stage(self, side: _Side, depth: str) -> Callable[[], None]:
+        """Prints the indices of the rows (columns) that an invocation loads, before the loop over the depth. Returns a function
+        that prints the loads of a block. Rows that do not exist have the last one's elements, and their sums are not stored."""
+        code, tile = self.code, self.tile
+        count = side.vectors * tile.depth
+        passes = -(-count // tile.lanes)
+        steps: dict[str, _Step] = {}
+        own: list[tuple[_Step, str]] = []  # the step of the depth and the vector of each pass
+        for number in range(passes):
+            place = f"(lane + {number * tile.lanes})" if number else "lane"
+            if side.along_depth:
+                step = f"{'lane' if tile.lanes % tile.depth == 0 else place} % {tile.depth}"
+                vector = code.let(f"{place} / {tile.depth}", side.name)
             else:
-                inner, outer = code.let(f"e / {size}", "k"), code.let(f"e % {size}", "o")
-            at, k = code.let(f"{first} + {outer}", "x"), code.let(f"start + {inner}", "k")
-            value = code.variable(self.type, constant(kernel.dtype, 0))
-            with code.block(f"if ({at} < {count} && {k} < {depth})"), printer.scope():
-                printer.walk_flat(loops, at)
-                printer.walk_flat(kernel.depth, k)
-                code.line(f"{value} = {printer.value(operand)};")
-            code.line(f"{name}[{inner} * {size} + {outer}] = {value};")
+                same = number and tile.lanes % side.vectors == 0
+                step = f"{place} / {side.vectors}"
+                vector = own[0][1] if same else code.let(f"{place} % {side.vectors}", side.name)
+            if step not in steps:
+                steps[step] = self._step(code.let(step, "k"))
+            own.append((steps[step], vector))
+        rows: dict[str, list[list[tuple[LoopVar, str]]]] = {}
+        for _, vector in own:
+            if vector not in rows:
+                rows[vector] = [self._row(side, vector, part) for part in PARTS]
 
-    def _finish(self, row: str, column: str, rows: str, columns: str, number: int) -> None:
-        """The epilogue of one element."""
+        def stage() -> None:
+            for number, (step, vector) in enumerate(own):
+                if (number + 1) * tile.lanes <= count:
+                    self._load(side, step, vector, rows[vector], depth)
+                else:
+                    with code.block(f"if (lane < {count - number * tile.lanes})"):
+                        self._load(side, step, vector, rows[vector], depth)
+            for step in steps.values():
+                self._advance(step)
+
+        return stage
+
+    def _step(self, number: str) -> _Step:
+        """Prints variables with the indices of the depth's loops at a step of the first block. They advance by additions, as
+        divisions by sizes are slow. A single loop needs none."""
+        printer, code = self.printer, self.code
+        loops = [loop for loop in self.kernel.depth if loop.extent != 1]
+        if len(loops) < 2:
+            return _Step(number, ())
+        with printer.scope():
+            printer.walk_flat(loops, number)
+            return _Step(number, tuple((v, code.variable("i32", printer.bindings[v], "at")) for v in loops))
+
+    def _advance(self, step: _Step) -> None:
+        code = self.code
+        for position, (loop, index) in reversed(list(enumerate(step.indices))):
+            if position == len(step.indices) - 1:
+                code.line(f"{index} = {index} + {self.tile.depth};")
+            if position:
+                extent, outer = self.printer.dim(loop.extent), step.indices[position - 1][1]
+                code.line(f"while ({index} >= {extent}) {{ {index} = {index} - {extent}; {outer} = {outer} + 1; }}")
+
+    def _load(
+        self, side: _Side, step: _Step, vector: str, rows: Sequence[Sequence[tuple[LoopVar, str]]], depth: str
+    ) -> None:
+        """Loads a vector, zero beyond the depth."""
+        printer, code = self.printer, self.code
+        with printer.scope():
+            position = code.let(f"start + {step.number}", "k")
+            if step.indices:
+                for loop in self.kernel.depth:
+                    printer.put(loop, "0")
+                (outer, index), *inner = step.indices
+                printer.put(outer, code.let(f"min({index}, {printer.dim(outer.extent)} - 1)", "k"))
+                for loop, at in inner:
+                    printer.put(loop, at)
+            else:
+                printer.walk_flat(self.kernel.depth, code.let(f"min({position}, {depth} - 1)", "k"))
+            values = []
+            for row in rows:
+                with printer.scope():
+                    for loop, index in row:
+                        printer.put(loop, index)
+                    values.append(printer.value(side.operand))
+            whole = f"{self.vector}({', '.join(values)})"
+            at = side.vector(step.number, vector)
+            code.line(f"block[{at}] = select({self.vector}(), {whole}, {position} < {depth});")
+
+    def _row(self, side: _Side, vector: str, part: int) -> list[tuple[LoopVar, str]]:
+        printer, code = self.printer, self.code
+        offset = f" + {part * side.vectors}" if part else ""
+        with printer.scope():
+            printer.walk_flat(side.loops, code.let(f"min({side.first} + {vector}{offset}, {side.count} - 1)", "i"))
+            return [(loop, printer.bindings[loop]) for loop in side.loops]
+
+    def _multiply(self, left: _Side, right: _Side) -> None:
+        code, tile = self.code, self.tile
+        with code.block(f"for (var j = 0; j < {tile.depth // tile.slices}; j = j + 1)"):
+            step = "j" if tile.slices == 1 else code.let(f"j * {tile.slices} + slice", "k")
+            for h in range(tile.high // 4):
+                code.line(f"let left{h} = block[{left.vector(step, _at('block_row', h * tile.down))}];")
+            for w in range(tile.wide // 4):
+                code.line(f"let right{w} = block[{right.vector(step, _at('block_column', w * tile.across))}];")
+            for h in range(tile.high // 4):
+                for part in PARTS:
+                    code.line(f"let one{h}_{part} = {self.vector}(left{h}.{'xyzw'[part]});")
+                    for w in range(tile.wide // 4):
+                        total = f"sum{(h * 4 + part) * (tile.wide // 4) + w}"
+                        code.line(f"{total} = {self._fma(f'one{h}_{part}', f'right{w}', total)};")
+
+    def _fma(self, a: str, b: str, c: str) -> str:
+        return f"fma({a}, {b}, {c})" if DTYPES[self.kernel.dtype].kind == "float" else f"{c} + {a} * {b}"
+
+    def _share(self) -> None:
+        """The sums of all slices, in workgroup memory: vector by vector, those of a slice together."""
+        tile = self.tile
+        for number in range(tile.vectors):
+            self.code.line(f"block[(slice * {tile.vectors} + {number}) * {tile.blocks} + at0] = sum{number};")
+        self.code.line("workgroupBarrier();")
+
+    def _finish(self, left: _Side, right: _Side) -> None:
+        """The epilogue, for a vector of the result at a time: the loop keeps the text short."""
+        code, tile = self.code, self.tile
+        most = tile.vectors if tile.slices == 1 else -(-tile.vectors // tile.slices)
+        with code.block(f"for (var turn = 0; turn < {most}; turn = turn + 1)"):
+            code.line(f"var sum = {self.vector}();")
+            if tile.slices == 1:
+                code.line("let number = turn;")
+                with code.block("switch (number)"):
+                    for number in range(tile.vectors):
+                        head = f"case {number}" if number < tile.vectors - 1 else "default"
+                        code.line(f"{head}: {{ sum = sum{number}; }}")
+            else:
+                code.line(f"let number = turn * {tile.slices} + slice;")
+                code.line(f"if (number >= {tile.vectors}) {{ break; }}")
+                with code.block(f"for (var s = 0; s < {tile.slices}; s = s + 1)"):
+                    code.line(f"sum = sum + block[(s * {tile.vectors} + number) * {tile.blocks} + at0];")
+            wide = tile.wide // 4
+            row = f"{left.first} + block_row + (number / {4 * wide}) * {tile.down} + ((number / {wide}) % 4) * {left.vectors}"
+            column = f"{right.first} + block_column + (number % {wide}) * {tile.across}"
+            self._vector(code.let(row, "y"), left.count, code.let(column, "x"), right)
+
+    def _vector(self, row: str, rows: str, column: str, right: _Side) -> None:
+        """The epilogue of four elements of a row. All values are computed before the first is stored."""
         kernel, printer, code = self.kernel, self.printer, self.code
-        at, right = code.let(row, "y"), code.let(column, "x")
-        with code.block(f"if ({at} < {rows} && {right} < {columns})"), printer.scope():
-            printer.walk_flat(kernel.rows, at)
-            printer.put(kernel.column, right)
-            printer.accumulator = code.let(f"sums[{number}]", "acc")
-            for write in kernel.epilogue:
-                printer.value(write.value)
-            for write in kernel.epilogue:
-                printer.store(write)
+        columns = [column, *(code.let(f"{column} + {part * right.vectors}", "x") for part in PARTS[1:])]
+        with code.block(f"if ({row} < {rows})"), printer.scope():
+            printer.walk_flat(kernel.rows, row)
+            stores: list[list[str]] = []
+            for part in PARTS:
+                with printer.scope():
+                    printer.put(kernel.column, code.let(f"min({columns[part]}, {right.count} - 1)", "x"))
+                    printer.accumulator = f"sum.{'xyzw'[part]}"
+                    stores.append([printer.stored(write) for write in kernel.epilogue])
+            for at, lines in zip(columns, stores, strict=True):
+                with code.block(f"if ({at} < {right.count})"):
+                    for line in lines:
+                        code.line(line)
 
 
-def _along_depth(operand: Scalar, depth: LoopVar | None) -> bool:
-    """True if an operand's elements are contiguous along the depth."""
+def _at(name: str, offset: int) -> str:
+    return f"({name} + {offset})" if offset else name
+
+
+def _is_contiguous(operand: Scalar, loop: LoopVar | None) -> bool:
+    """True if an operand's elements are contiguous along a loop."""
     loads = [node.offset for node in walk(operand) if isinstance(node, Load)]
-    return depth is not None and any(coefficient(offset, depth) == 1 for offset in loads)
+    return loop is not None and any(coefficient(offset, loop) == 1 for offset in loads)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from burn.codegen.wgsl import attention, contract, loops
-from burn.codegen.wgsl.code import Unprintable
+from burn.codegen.wgsl import attention, attention_gradient, contract, loops
 from burn.codegen.wgsl.heuristics import tile
 from burn.codegen.wgsl.printed import Printed
 from burn.errors import unreachable
@@ -33,11 +32,13 @@ class KernelPrinter:
                 general, values = parametrize(contraction)
                 return self.named(contract.emit(general, values, contraction, shape, self.sites))
             case AttentionKernel() as attending:
-                kept = {v: v.extent for v in (attending.depth, attending.column) if isinstance(v.extent, int)}
-                general, values = parametrize(attending, kept)
+                kept = {v.extent for v in (attending.depth, attending.column) if isinstance(v.extent, int)}
+                general, values = parametrize(attending, kept=kept)
                 return self.named(attention.emit(general, values, attending, self.sites))
-            case AttentionGradientKernel():
-                raise Unprintable("WGSL kernels have no gradients of attention")
+            case AttentionGradientKernel() as gradient:
+                kept = {v.extent for v in (gradient.depth, gradient.column) if isinstance(v.extent, int)}
+                general, values = parametrize(gradient, kept=kept)
+                return self.named(attention_gradient.emit(general, values, gradient, self.sites))
             case LoopKernel() as loop:
                 return self._loops(loop)
             case other:

@@ -14,7 +14,7 @@ from burn.codegen.wgsl.code import Code
 from burn.codegen.wgsl.convert import convert
 from burn.codegen.wgsl.elements import LONG, REGISTERS, constant, i32, load, register, store
 from burn.codegen.wgsl.functions import apply
-from burn.dialect.dims import Atom, Call, Dim, LoopVar, Symbol, non_negative, symbols
+from burn.dialect.dims import Atom, Call, Dim, LoopVar, Symbol, atoms, non_negative, symbols
 from burn.errors import CompileError
 from burn.kernels.body import (
     Accumulator,
@@ -80,8 +80,9 @@ class ScalarPrinter:
                 self.put(loop, rest)
             else:
                 extent = self.dim(loop.extent)
-                self.put(loop, self.code.let(f"{rest} % {extent}", "i"))
-                rest = self.code.let(f"{rest} / {extent}", "q")
+                quotient = self.code.let(f"{rest} / {extent}", "q")
+                self.put(loop, self.code.let(f"{rest} - {quotient} * {extent}", "i"))
+                rest = quotient
 
     # ---- index expressions -----------------------------------------------------------------------------------------------
     def dim(self, dim: Dim) -> str:
@@ -140,10 +141,14 @@ class ScalarPrinter:
         text = self.dim(offset)
         return f"{self.private[buffer]} + {text}" if buffer in self.private else text
 
-    def store(self, write: Write) -> None:
+    def stored(self, write: Write) -> str:
+        """The statement that stores a value, which is printed."""
         value = self.value(write.value)
         element = self._element(write.buffer, write.offset)
-        self.code.line(store(self.buffers[write.buffer].dtype, f"b{write.buffer}", element, value))
+        return store(self.buffers[write.buffer].dtype, f"b{write.buffer}", element, value)
+
+    def store(self, write: Write) -> None:
+        self.code.line(self.stored(write))
 
     # ---- values ----------------------------------------------------------------------------------------------------------
     def _known(self, key: object) -> str | None:
@@ -184,22 +189,47 @@ class ScalarPrinter:
         raise CompileError(f"internal: no way to print {type(node).__name__}")
 
     def tests(self, ranges: Sequence[tuple[Dim, Dim]]) -> list[str]:
-        """The tests 0 <= e < n for every (e, n), except those that always hold."""
+        """The tests 0 <= e < n for every (e, n): one comparison of unsigned numbers."""
         found: list[str] = []
         for index, extent in ranges:
-            at = self.dim(index)
-            found += [f"{at} >= 0"] if _has_arguments(index) or not non_negative(index) else []
-            found.append(f"{at} < {self.dim(extent)}")
+            at, size = self.dim(index), self.dim(extent)
+            is_signed = _has_arguments(index) or not non_negative(index)
+            found.append(f"u32({at}) < u32({size})" if is_signed else f"{at} < {size}")
         return found
 
     def _where(self, node: Where) -> str:
         # valid everywhere, and computed before the branch: `then` may read the same values, in branches of its own
         otherwise = self.value(node.otherwise)
         condition = " && ".join(self.tests(node.ranges))
+        if (load := _single_load(node)) is not None:
+            return self._load_if(node, load, self.code.let(condition, "inside"), otherwise)
         result = self.code.variable(register(node.dtype), otherwise)
         with self.code.block(f"if ({condition})"), self.scope():
             self.code.line(f"{result} = {self.value(node.then)};")
         return result
+
+    def _load_if(self, node: Where, load_: Load, condition: str, otherwise: str) -> str:
+        """Loads element 0 if the condition does not hold, so that no branch delays the loads that follow."""
+        element = self._element(load_.buffer, load_.offset)
+        value = load(load_.dtype, f"b{load_.buffer}", f"select(0, {element}, {condition})")
+        conversions: list[Convert] = []
+        then = node.then
+        while isinstance(then, Convert):
+            conversions.append(then)
+            then = then.arg
+        for each in reversed(conversions):
+            value = convert(self.code.let(value), each.arg.dtype, each.dtype, each.saturate)
+        return self.code.let(f"select({otherwise}, {value}, {condition})")
+
+
+def _single_load(node: Where) -> Load | None:
+    """The load that `then` consists of, with conversions, if its index does not come from data."""
+    then = node.then
+    while isinstance(then, Convert):
+        then = then.arg
+    if isinstance(then, Load) and not any(isinstance(atom, Fetched) for atom in atoms(then.offset)):
+        return then
+    return None
 
 
 def _has_arguments(dim: Dim) -> bool:

@@ -32,7 +32,7 @@ static const struct {
     FUNCTION(pipeline_layout, "wgpuDeviceCreatePipelineLayout"),
     FUNCTION(group, "wgpuDeviceCreateBindGroup"),
     FUNCTION(group_release, "wgpuBindGroupRelease"),
-    FUNCTION(module, "wgpuDeviceCreateShaderModule"),
+    FUNCTION(module, "wgpuDeviceCreateShaderModuleTrusted"),
     FUNCTION(module_release, "wgpuShaderModuleRelease"),
     FUNCTION(pipeline, "wgpuDeviceCreateComputePipeline"),
     FUNCTION(pipeline_release, "wgpuComputePipelineRelease"),
@@ -141,6 +141,7 @@ static int open_device(void) {
         return WGPU_FAILED;
     }
     wgpu.queue = wgpu.api.queue(wgpu.device);
+    wgpu.checks = getenv("BURN_WGPU_CHECKS") ? WGPU_ALL_CHECKS : WGPU_NO_CHECKS;
     return burn_wgpu_heap_open();
 }
 

@@ -92,6 +92,7 @@ typedef struct wgpu_state {
     wgpu_limits limits;
     wgpu_info info;
     int has_timestamps;
+    uint64_t checks;           /* of shaders as they run: WGPU_NO_CHECKS, or all under BURN_WGPU_CHECKS */
 
     char error[512]; /* the first since it was last taken */
     int failed, lost;

@@ -105,7 +105,7 @@ static const char END_OF_HEAP[] = "// ----\n";
 static wgpu_handle pipeline_of(const char *text, const char *entry, wgpu_handle layout) {
     const wgpu_wgsl source = {{NULL, WGPU_WGSL_SOURCE}, text_of(text)};
     const wgpu_labelled descriptor = {&source, text_of(entry)};
-    wgpu_handle module = wgpu.api.module(wgpu.device, &descriptor);
+    wgpu_handle module = wgpu.api.module(wgpu.device, &descriptor, wgpu.checks);
     if (wgpu.failed || !module)
         return NULL;
     wgpu_pipeline_descriptor pipeline = {.label = text_of(entry), .layout = layout};

@@ -164,6 +164,7 @@ typedef struct wgpu_wgsl {
     wgpu_text code;
 } wgpu_wgsl;
 
+enum { WGPU_NO_CHECKS = 0, WGPU_ALL_CHECKS = 3 }; /* of a shader as it runs: indices, loops without an end */
 typedef struct wgpu_labelled { /* shader modules, command encoders */
     const void *next;
     wgpu_text label;
@@ -206,7 +207,7 @@ typedef struct wgpu_future {
     uint64_t id;
 } wgpu_future;
 
-/* The functions of the library by their names in webgpu.h, and three of wgpu-native's own. */
+/* The functions of the library by their names in webgpu.h, and four of wgpu-native's own. */
 typedef struct wgpu_api {
     uint32_t (*version)(void);
     wgpu_handle (*instance)(const wgpu_instance_descriptor *descriptor);
@@ -226,7 +227,7 @@ typedef struct wgpu_api {
     wgpu_handle (*pipeline_layout)(wgpu_handle device, const wgpu_layout_descriptor *descriptor);
     wgpu_handle (*group)(wgpu_handle device, const wgpu_group_descriptor *descriptor);
     void (*group_release)(wgpu_handle group);
-    wgpu_handle (*module)(wgpu_handle device, const wgpu_labelled *descriptor);
+    wgpu_handle (*module)(wgpu_handle device, const wgpu_labelled *descriptor, uint64_t checks);
     void (*module_release)(wgpu_handle module);
     wgpu_handle (*pipeline)(wgpu_handle device, const wgpu_pipeline_descriptor *descriptor);
     void (*pipeline_release)(wgpu_handle pipeline);

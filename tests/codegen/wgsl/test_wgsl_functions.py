@@ -21,9 +21,11 @@ pytestmark = [pytest.mark.usefixtures("webgpu"), pytest.mark.filterwarnings("ign
 BOUNDS = {
     "exp": 2, "exp2": 2, "expm1": 2.5, "log": 1.5, "log2": 2, "log1p": 2.5, "sigmoid": 3, "erf": 2, "sin": 2, "cos": 2, "tan": 4,
     "asin": 3, "acos": 2, "atan": 3, "sinh": 3, "cosh": 2.5, "tanh": 2.5, "asinh": 3, "acosh": 3.5, "atanh": 3, "sqrt": 1,
-    "rsqrt": 2, "reciprocal": 1, "atan2": 3, "pow": 250, "div": 1,
+    "rsqrt": 2, "atan2": 3, "pow": 250, "div": 2.5,
+    "reciprocal": 2.5, "floordiv": 2.5,
 }  # fmt: skip
-"""The largest error in ULP; of pow, whose logarithm is multiplied by the exponent, where the result is within 2^-60 and 2^60."""
+"""The largest error in ULP; of pow, whose logarithm is multiplied by the exponent, where the result is within 2^-60 and 2^60.
+Divisions have the 2.5 that WGSL allows."""
 
 FLOATS = [
     n
