@@ -4,8 +4,9 @@
     python benchmarks/webgpu.py --model BERT --kernels 12    # one, with the kernels that take most of its time
     python benchmarks/webgpu.py --small --peer cpu       # small models; without a GPU
 
-Needs PyTorch; the models that are not small need torchvision and transformers too. Weights are random. A time is that of a call
-with inputs on the device, until its results are there: the median of alternating calls. Kernels are timed by the GPU's clock."""
+Needs PyTorch, torchvision and transformers; small models need PyTorch alone. Weights are random. A time is that of a call with
+inputs on the device, until its results are there: the median of alternating calls. Kernels are timed by the GPU's clock.
+"""
 
 from __future__ import annotations
 
@@ -74,7 +75,7 @@ def small() -> dict[str, Callable[[], tuple[torch.nn.Module, torch.Tensor]]]:
 
 
 def timed(calls: dict[str, Callable[[], Any]]) -> dict[str, float]:
-    """Milliseconds of a call of each, by turns. The key is the device that a call uses."""
+    """Milliseconds of a call of each, alternating. The key is the device that a call uses."""
     for name, call in calls.items():
         for _ in range(3):
             call()

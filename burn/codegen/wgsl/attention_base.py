@@ -142,13 +142,13 @@ class Attended:
             with code.block("else"):
                 for part in PARTS:
                     with printer.scope():
-                        place = f"row + {part * VECTORS}" if part else "row"
+                        position = f"row + {part * VECTORS}" if part else "row"
                         printer.put(
-                            self.other, code.let(f"min(start + {place}, {printer.dim(self.other.extent)} - 1)", "j")
+                            self.other, code.let(f"min(start + {position}, {printer.dim(self.other.extent)} - 1)", "j")
                         )
                         value = printer.value(other)
                         value = value if even else f"select(0.0, {value}, exists)"
-                        code.line(f"others[({place}) * {STRIDE} + feature] = {value};")
+                        code.line(f"others[({position}) * {STRIDE} + feature] = {value};")
             code.line("workgroupBarrier();")
             with code.block(f"for (var k = 0; k < {FEATURES}; k = k + 1)"):
                 code.line(f"let theirs = vec4<f32>(others[other * {STRIDE} + k]);")
@@ -199,8 +199,8 @@ class Sums:
         self.passes = -(-columns // self.across)
         code = attended.code
         for i in range(self.passes):
-            place = f"lane % {self.across} + {i * self.across}"
-            text = place if columns % self.across == 0 else f"min({place}, {columns - 1})"
+            position = f"lane % {self.across} + {i * self.across}"
+            text = position if columns % self.across == 0 else f"min({position}, {columns - 1})"
             code.line(f"let {self.column(i)} = {text};")
             for r in range(self.vectors):
                 code.line(f"var {self.total(r, i)} = vec4<f32>();")

@@ -39,8 +39,8 @@ def emit(
 
 @dataclass(frozen=True)
 class _Side:
-    """One operand of a tile. first: the index of the tile's first row (column); count: the number of all; size: of the tile; at:
-    the position in memory of its vectors, of which a step of the depth has `vectors`."""
+    """One operand of a tile. first: the index of the tile's first row (column); count: the number of all; size: rows of the tile;
+    at: the position in memory of its vectors. A step of the depth has `vectors`."""
 
     name: str
     operand: Scalar
@@ -58,8 +58,8 @@ class _Side:
     def vector(self, step: str, number: str) -> str:
         """The position of a vector. Those of an operand that is loaded along the depth are permuted, so that the stores of
         neighbouring invocations are in different banks."""
-        place = f"({number} ^ ({step} & 7))" if self.along_depth and self.vectors >= 8 else number
-        return f"{self.at} + {step} * {self.vectors} + {place}" if self.at else f"{step} * {self.vectors} + {place}"
+        number = f"({number} ^ ({step} & 7))" if self.along_depth and self.vectors >= 8 else number
+        return f"{self.at} + {step} * {self.vectors} + {number}" if self.at else f"{step} * {self.vectors} + {number}"
 
 
 @dataclass(frozen=True)
@@ -151,14 +151,14 @@ class _Contract:
         steps: dict[str, _Step] = {}
         own: list[tuple[_Step, str]] = []  # the step of the depth and the vector of each pass
         for number in range(passes):
-            place = f"(lane + {number * tile.lanes})" if number else "lane"
+            linear = f"(lane + {number * tile.lanes})" if number else "lane"
             if side.along_depth:
-                step = f"{'lane' if tile.lanes % tile.depth == 0 else place} % {tile.depth}"
-                vector = code.let(f"{place} / {tile.depth}", side.name)
+                step = f"{'lane' if tile.lanes % tile.depth == 0 else linear} % {tile.depth}"
+                vector = code.let(f"{linear} / {tile.depth}", side.name)
             else:
                 same = number and tile.lanes % side.vectors == 0
-                step = f"{place} / {side.vectors}"
-                vector = own[0][1] if same else code.let(f"{place} % {side.vectors}", side.name)
+                step = f"{linear} / {side.vectors}"
+                vector = own[0][1] if same else code.let(f"{linear} % {side.vectors}", side.name)
             if step not in steps:
                 steps[step] = self._step(code.let(step, "k"))
             own.append((steps[step], vector))

@@ -40,8 +40,8 @@ def _is_contiguous(stage: Stage) -> bool:
 
 @dataclass(frozen=True)
 class Tile:
-    """A workgroup's part of a contraction: rows and columns; those of an invocation's block (`high`, `wide`), multiples of 4; the
-    invocations that share a block and divide the depth (`slices`); the depth that is staged at once."""
+    """A workgroup's part of a contraction, in rows and columns. An invocation has a block of `high` rows and `wide` columns,
+    multiples of 4. `slices` invocations share a block and divide the depth. depth: elements of it that are staged at once."""
 
     rows: int
     columns: int

@@ -22,7 +22,7 @@ def floats(*shape: int, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
 
 
-def product_of(rows: int, columns: int, depth: int, batch: int = 1) -> ContractionKernel:
+def contraction(rows: int, columns: int, depth: int, batch: int = 1) -> ContractionKernel:
     b, i, j, k = LoopVar("b", batch), LoopVar("i", rows), LoopVar("j", columns), LoopVar("k", depth)
     x, y = Load("float32", 0, Expr.of(i) * depth + Expr.of(k)), Load("float32", 1, Expr.of(k) * columns + Expr.of(j))
     write = Write(2, Expr.of(i) * columns + Expr.of(j), Accumulator("float32"))
@@ -38,17 +38,17 @@ def test_a_tile_keeps_to_the_default_limits(rated: Rated) -> None:
 
 
 def test_tiles_suit_sizes() -> None:
-    large, row, small = (tile(product_of(*sizes)) for sizes in ((4096, 4096, 4096), (1, 1000, 2048), (128, 768, 768)))
+    large, row, small = (tile(contraction(*sizes)) for sizes in ((4096, 4096, 4096), (1, 1000, 2048), (128, 768, 768)))
     assert large is not None and large.rows * large.columns >= 8192
     assert row is not None and row.rows == 4
     assert small is not None and small.slices > 1
-    assert tile(product_of(4096, 2, 4096)) is None  # nothing to share
+    assert tile(contraction(4096, 2, 4096)) is None  # nothing to share
 
 
 def test_a_deep_contraction_with_few_results_is_split() -> None:
-    assert split_depth(product_of(49, 512, 4608), (2, 3, 4, 6, 8, 9)) > 1
-    assert split_depth(product_of(4096, 4096, 4096), (2, 4, 8)) == 1
-    assert split_depth(product_of(4, 4, 64), (2, 4)) == 1
+    assert split_depth(contraction(49, 512, 4608), (2, 3, 4, 6, 8, 9)) > 1
+    assert split_depth(contraction(4096, 4096, 4096), (2, 4, 8)) == 1
+    assert split_depth(contraction(4, 4, 64), (2, 4)) == 1
 
 
 @pytest.mark.usefixtures("webgpu")
