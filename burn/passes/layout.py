@@ -181,6 +181,42 @@ def _transposed_back(op: Op, order: Order) -> bool:
     return False
 
 
+def _meets(op: Op, order: Order) -> bool:
+    """True if values of the same order join an op's result, after ops that a transpose can sink through.
+
+    An input's gradient meets what the forward pass kept in that order. A weight's gradient meets weights and the optimizer's
+    state, which have the weight's own order."""
+    own = {v for v in op.operation.operands if _behind(v) is not None}
+    todo, seen = [op], {op.operation}
+    arriving: dict[ir.Value, bool] = dict.fromkeys(own, False)
+    for reader in todo:  # grows
+        for use in reader.operation.results[0].uses:
+            user = use.owner.operation
+            found = user.opview
+            if not isinstance(found, Op) or user in seen or len(seen) > FAR:
+                continue
+            if isinstance(found, Pointwise) or found.OP_NAME in PER_AXIS:
+                if any(_arrives(v, order, seen, arriving) for v in user.operands):
+                    return True
+                seen.add(user)
+                todo.append(found)
+    return False
+
+
+def _arrives(value: ir.Value, order: Order, apart: set[ir.Operation], known: dict[ir.Value, bool]) -> bool:
+    """True if a value is a transpose in that order, or will be when transposes have sunk through the ops that compute it. apart:
+    ops that do not count; known: results so far."""
+    if value in known or len(known) > FAR or type_of(value).rank != len(order):
+        return known.get(value, False)
+    known[value] = False
+    op, found = op_of(value), _behind(value)
+    if found is not None:
+        known[value] = found[1] == order
+    elif op is not None and op.operation not in apart and (isinstance(op, Pointwise) or op.OP_NAME in PER_AXIS):
+        known[value] = any(_arrives(v, order, apart, known) for v in op.operation.operands)
+    return known[value]
+
+
 def _undo(value: ir.Value, order: Order, rank: int) -> ir.Value:
     """The operand without the transposes that are moved: aligned at the last axis of `rank` axes."""
     found = _behind(value)
@@ -205,7 +241,9 @@ def _pointwise(op: Op, constant: Constants) -> ir.Value | None:
     operands = list(op.operation.operands)
     rank = type_of(op.operation.results[0]).rank
     order = _common_order(op, operands, rank, constant)
-    if order is None or (_shared_matmul(operands) and not _transposed_back(op, order)):
+    if order is None:
+        return None
+    if _shared_matmul(operands) and not (_transposed_back(op, order) or _meets(op, order)):
         return None
     made = type(op).build(*[_undo(v, order, rank) for v in operands], **op.attrs)
     return transpose(made, order)

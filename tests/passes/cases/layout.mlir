@@ -81,6 +81,60 @@ func.func @main(%x: tensor<7x3xf16>, %y: tensor<7x5xf16>) -> (tensor<5x3xf32>, t
 // CHECK-NEXT: "burn.mul"(%[[WIDE]], %[[WIDE]])
 // CHECK-NEXT: burn.return
 
+// ----- a product that several read, and that meets values of its order: an input's gradient
+func.func @main(%x: tensor<2x6x6x3xf16>, %w: tensor<3x5xf16>, %h: tensor<2x6x6x5xf32>) -> (tensor<2x6x6x5xf32>, tensor<2x8x8x5xf32>) {
+  %0 = "burn.transpose"(%h) {permutation = array<i64: 0, 3, 1, 2>} : (tensor<2x6x6x5xf32>) -> tensor<2x5x6x6xf32>
+  %1 = "burn.dot_general"(%x, %w) {lhs_batch = array<i64>, rhs_batch = array<i64>, lhs_contract = array<i64: 3>, rhs_contract = array<i64: 0>} : (tensor<2x6x6x3xf16>, tensor<3x5xf16>) -> tensor<2x6x6x5xf16>
+  %2 = "burn.transpose"(%1) {permutation = array<i64: 0, 3, 1, 2>} : (tensor<2x6x6x5xf16>) -> tensor<2x5x6x6xf16>
+  %3 = "burn.cast"(%2) {dtype = "float32", saturate = true} : (tensor<2x5x6x6xf16>) -> tensor<2x5x6x6xf32>
+  %4 = "burn.exp"(%0) : (tensor<2x5x6x6xf32>) -> tensor<2x5x6x6xf32>
+  %5 = "burn.neg"(%3) : (tensor<2x5x6x6xf32>) -> tensor<2x5x6x6xf32>
+  %6 = "burn.mul"(%5, %4) : (tensor<2x5x6x6xf32>, tensor<2x5x6x6xf32>) -> tensor<2x5x6x6xf32>
+  %7 = "burn.full"() {dtype = "float32", shape = [], value = 0.0 : f64} : () -> tensor<f32>
+  %8 = "burn.pad"(%3, %7) {high = ["0", "0", "1", "1"], interior = array<i64>, low = ["0", "0", "1", "1"]} : (tensor<2x5x6x6xf32>, tensor<f32>) -> tensor<2x5x8x8xf32>
+  %9 = "burn.transpose"(%6) {permutation = array<i64: 0, 2, 3, 1>} : (tensor<2x5x6x6xf32>) -> tensor<2x6x6x5xf32>
+  %10 = "burn.mul"(%8, %8) : (tensor<2x5x8x8xf32>, tensor<2x5x8x8xf32>) -> tensor<2x5x8x8xf32>
+  %11 = "burn.transpose"(%10) {permutation = array<i64: 0, 2, 3, 1>} : (tensor<2x5x8x8xf32>) -> tensor<2x8x8x5xf32>
+  "burn.return"(%9, %11) : (tensor<2x6x6x5xf32>, tensor<2x8x8x5xf32>) -> ()
+}
+// CHECK-NOT: burn.transpose
+// CHECK: burn.return
+
+// ----- the same where the value of its order is computed behind it, without an inverse transpose
+func.func @main(%x: tensor<2x6x6x3xf16>, %w: tensor<3x5xf16>, %h: tensor<2x6x6x5xf32>) -> (tensor<2x5x6x6xf32>, tensor<2x5x6x6xf32>) {
+  %1 = "burn.dot_general"(%x, %w) {lhs_batch = array<i64>, rhs_batch = array<i64>, lhs_contract = array<i64: 3>, rhs_contract = array<i64: 0>} : (tensor<2x6x6x3xf16>, tensor<3x5xf16>) -> tensor<2x6x6x5xf16>
+  %2 = "burn.transpose"(%1) {permutation = array<i64: 0, 3, 1, 2>} : (tensor<2x6x6x5xf16>) -> tensor<2x5x6x6xf16>
+  %3 = "burn.cast"(%2) {dtype = "float32", saturate = true} : (tensor<2x5x6x6xf16>) -> tensor<2x5x6x6xf32>
+  %0 = "burn.transpose"(%h) {permutation = array<i64: 0, 3, 1, 2>} : (tensor<2x6x6x5xf32>) -> tensor<2x5x6x6xf32>
+  %4 = "burn.exp"(%0) : (tensor<2x5x6x6xf32>) -> tensor<2x5x6x6xf32>
+  %5 = "burn.mul"(%3, %4) : (tensor<2x5x6x6xf32>, tensor<2x5x6x6xf32>) -> tensor<2x5x6x6xf32>
+  %6 = "burn.add"(%3, %5) : (tensor<2x5x6x6xf32>, tensor<2x5x6x6xf32>) -> tensor<2x5x6x6xf32>
+  "burn.return"(%5, %6) : (tensor<2x5x6x6xf32>, tensor<2x5x6x6xf32>) -> ()
+}
+// CHECK: burn.dot_general
+// CHECK-NOT: burn.transpose
+// CHECK: burn.cast
+// CHECK: burn.mul
+// CHECK: burn.add
+
+// ----- a weight's gradient meets itself and an optimizer's state: it is turned once and stays
+func.func @main(%x: tensor<7x3xf32>, %y: tensor<7x5xf32>, %m: tensor<5x3xf32>, %v: tensor<5x3xf32>) -> (tensor<5x3xf32>, tensor<5x3xf32>) {
+  %0 = "burn.dot_general"(%x, %y) {lhs_batch = array<i64>, rhs_batch = array<i64>, lhs_contract = array<i64: 0>, rhs_contract = array<i64: 0>} : (tensor<7x3xf32>, tensor<7x5xf32>) -> tensor<3x5xf32>
+  %1 = "burn.transpose"(%0) {permutation = array<i64: 1, 0>} : (tensor<3x5xf32>) -> tensor<5x3xf32>
+  %2 = "burn.neg"(%1) : (tensor<5x3xf32>) -> tensor<5x3xf32>
+  %3 = "burn.mul"(%1, %1) : (tensor<5x3xf32>, tensor<5x3xf32>) -> tensor<5x3xf32>
+  %4 = "burn.add"(%2, %m) : (tensor<5x3xf32>, tensor<5x3xf32>) -> tensor<5x3xf32>
+  %5 = "burn.add"(%3, %v) : (tensor<5x3xf32>, tensor<5x3xf32>) -> tensor<5x3xf32>
+  %6 = "burn.div"(%4, %5) : (tensor<5x3xf32>, tensor<5x3xf32>) -> tensor<5x3xf32>
+  "burn.return"(%4, %6) : (tensor<5x3xf32>, tensor<5x3xf32>) -> ()
+}
+// CHECK: %[[TURNED:.+]] = "burn.transpose"
+// CHECK-NEXT: "burn.neg"(%[[TURNED]])
+// CHECK-NEXT: "burn.mul"(%[[TURNED]], %[[TURNED]])
+// CHECK-NEXT: burn.add
+// CHECK-NEXT: burn.add
+// CHECK-NEXT: burn.div
+// CHECK-NEXT: burn.return
 
 // ----- a norm of all channels as one group: the new axis goes with the channels, and nothing is transposed
 func.func @main(%x: tensor<2x5x6x3xf32>) -> tensor<2x5x6x3xf32> {
