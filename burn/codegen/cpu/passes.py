@@ -15,10 +15,8 @@ def _with(layouts: str, split_taps: bool = True) -> Pipeline:
 
 
 PIPELINE = _with("winograd,pack")
-"""Convolutions are computed in the Winograd domain; the rhs of matmuls is packed in panels."""
-
-NARROW = _with(f"winograd{{{winograd.NARROW}}},pack")
-"""The same for short vectors."""
+"""Convolutions are computed in the Winograd domain; the rhs of matmuls is packed in panels. `winograd` has the costs of tile
+registers."""
 
 PLAIN = _with("pack")
 """Sums are formed in the order of the program."""
@@ -38,6 +36,7 @@ def passes_of(target: Target) -> Pipeline:
     is_size_bound = target.is_size_bound
     if target.compact or target.exact:
         return COMPACT if is_size_bound else PLAIN
-    if winograd.is_narrow(target):
-        return FETCHED if is_size_bound else NARROW
-    return SIZE_BOUND if is_size_bound else PIPELINE
+    if is_size_bound:
+        return FETCHED if winograd.is_narrow(target) else SIZE_BOUND
+    costs = winograd.options(target)
+    return _with(f"winograd{{{costs}}},pack") if costs else PIPELINE
