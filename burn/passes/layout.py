@@ -1,8 +1,8 @@
 """Makes convolutions and windows channels-last, and cancels the resulting transposes.
 
 Every convolution is rewritten as transpose -> channels-last convolution -> transpose. Then transposes sink through ops
-that do not depend on the order of axes (pointwise ops, reductions, windows, padding, concat, reshapes that split or
-merge whole axes). Thus a network's inner transposes cancel in pairs, and only its inputs and outputs keep one.
+that do not depend on the order of axes (pointwise ops, reductions, windows, padding, gathers, concat, reshapes that
+split or merge whole axes). Thus a network's inner transposes cancel in pairs, and only its inputs and outputs keep one.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from typing import ClassVar
 
 from burn.dialect import ops
 from burn.dialect.contraction import Conv, DotGeneral
+from burn.dialect.dims import estimate
+from burn.dialect.indexing import Gather
 from burn.dialect.mlir import context, ir
 from burn.dialect.op import Op
 from burn.dialect.pointwise import Pointwise
@@ -175,10 +177,16 @@ def _transposed_back(op: Op, order: Order) -> bool:
             if isinstance(found, Transpose):
                 if found.permutation == back:
                     return True
-            elif isinstance(found, Pointwise) or found.OP_NAME in PER_AXIS:
+            elif _is_transparent(found):
                 seen.add(user)
                 todo.append(found)
     return False
+
+
+def _is_transparent(op: Op) -> bool:
+    """True for an op with the same order of axes as its operand, past which a transpose can sink."""
+    along_one_axis = isinstance(op, Gather) and type_of(op.indices).rank == 1  # as in resampling
+    return isinstance(op, Pointwise) or op.OP_NAME in PER_AXIS or along_one_axis
 
 
 def _meets(op: Op, order: Order) -> bool:
@@ -195,7 +203,7 @@ def _meets(op: Op, order: Order) -> bool:
             found = user.opview
             if not isinstance(found, Op) or user in seen or len(seen) > FAR:
                 continue
-            if isinstance(found, Pointwise) or found.OP_NAME in PER_AXIS:
+            if _is_transparent(found):
                 if any(_arrives(v, order, seen, arriving) for v in user.operands):
                     return True
                 seen.add(user)
@@ -212,7 +220,7 @@ def _arrives(value: ir.Value, order: Order, apart: set[ir.Operation], known: dic
     op, found = op_of(value), _behind(value)
     if found is not None:
         known[value] = found[1] == order
-    elif op is not None and op.operation not in apart and (isinstance(op, Pointwise) or op.OP_NAME in PER_AXIS):
+    elif op is not None and op.operation not in apart and _is_transparent(op):
         known[value] = any(_arrives(v, order, apart, known) for v in op.operation.operands)
     return known[value]
 
@@ -284,6 +292,23 @@ def _permuted(op: Op, x: ir.Value, moved: Order) -> ir.Value:
     return type(op).build(x, *list(op.operation.operands)[1:], **attrs)
 
 
+def _gather(op: Op, x: ir.Value, order: Order) -> ir.Value | None:
+    """The result's axes of indices stand where the gathered axis stood. A transpose of a result with more elements would move
+    more data, unless a later one cancels it."""
+    grows = estimate(type_of(op.operation.results[0]).elements) > estimate(type_of(x).elements)
+    if grows and not _transposed_back(op, order):
+        return None
+    axis, indices = op.axis % len(order), type_of(op.indices).rank
+    made = ops.gather(x, op.indices, axis=order[axis])
+
+    def moved(a: int) -> int:
+        """The position in the new result of an axis of the operand that is not gathered."""
+        return order[a] + (indices - 1 if order[a] > order[axis] else 0)
+
+    gathered = range(order[axis], order[axis] + indices)
+    return transpose(made, (*map(moved, range(axis)), *gathered, *map(moved, range(axis + 1, len(order)))))
+
+
 def _transpose(op: Op, x: ir.Value, order: Order) -> ir.Value:
     return transpose(x, tuple(order[p] for p in op.permutation))
 
@@ -323,6 +348,7 @@ SINK: dict[str, Callable[[Op, ir.Value, Order], ir.Value | None]] = {
     **dict.fromkeys(PER_AXIS, _axis_by_axis),
     "reduce": _reduce,
     "arg_reduce": _reduce,
+    "gather": _gather,
     "transpose": _transpose,
     "reshape": _reshape,
 }

@@ -8,6 +8,7 @@ from itertools import pairwise
 from burn.dialect.contraction import Conv, DotGeneral
 from burn.dialect.control import captured, defined_symbols
 from burn.dialect.dims import Dim, product
+from burn.dialect.indexing import Gather
 from burn.dialect.mentions import used_symbols
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op
@@ -201,7 +202,8 @@ class Choice:
         """True if a cluster's kernel can compute a loop over the same space."""
         together = cluster.kind in ("loop", "reduce")
         return (together or (cluster.kind == "contract" and self._serves(other, op, cluster))) and all(
-            _moves(m) and JOINS[cluster.kind](self, m, cluster) for m in other.members
+            (_moves(m) or (cluster.kind == "loop" and isinstance(m, Gather))) and JOINS[cluster.kind](self, m, cluster)
+            for m in other.members
         )
 
     def _repeats(self, other: Cluster, op: Op, cluster: Cluster) -> bool:

@@ -164,3 +164,20 @@ func.func @main(%x: tensor<6x4xf32>, %w: tensor<4x8xf32>, %y: tensor<6x8xf32>) -
 // CHECK-NEXT: burn.mul
 // CHECK: kind = "contract"
 // CHECK: kind = "reduce"
+
+// ----- a weighted sum of two gathers, as in linear interpolation, is one kernel
+func.func @main(%x: tensor<3x4x5xf32>, %w: tensor<6x1xf32>) -> tensor<3x6x5xf32> {
+  %i = "burn.constant"() {bits = array<i64: 0, 0, 1, 1, 2, 2>, dtype = "int64", shape = ["6"], values = array<f64: 0.0, 0.0, 1.0, 1.0, 2.0, 2.0>} : () -> tensor<6xi64>
+  %j = "burn.constant"() {bits = array<i64: 1, 1, 2, 2, 3, 3>, dtype = "int64", shape = ["6"], values = array<f64: 1.0, 1.0, 2.0, 2.0, 3.0, 3.0>} : () -> tensor<6xi64>
+  %0 = "burn.gather"(%x, %i) {axis = 1 : i64} : (tensor<3x4x5xf32>, tensor<6xi64>) -> tensor<3x6x5xf32>
+  %1 = "burn.mul"(%0, %w) : (tensor<3x6x5xf32>, tensor<6x1xf32>) -> tensor<3x6x5xf32>
+  %2 = "burn.gather"(%x, %j) {axis = 1 : i64} : (tensor<3x4x5xf32>, tensor<6xi64>) -> tensor<3x6x5xf32>
+  %3 = "burn.sub"(%2, %w) : (tensor<3x6x5xf32>, tensor<6x1xf32>) -> tensor<3x6x5xf32>
+  %4 = "burn.add"(%1, %3) : (tensor<3x6x5xf32>, tensor<3x6x5xf32>) -> tensor<3x6x5xf32>
+  "burn.return"(%4) : (tensor<3x6x5xf32>) -> ()
+}
+// CHECK: burn.group
+// CHECK-COUNT-2: burn.gather
+// CHECK: kind = "loop"
+// CHECK-NOT: burn.group
+// CHECK: burn.return

@@ -160,3 +160,50 @@ func.func @main(%x: tensor<5x3xf32>) -> tensor<1x3x1x5x1xf32> {
 // CHECK: burn.reshape
 // CHECK-NEXT: burn.transpose
 // CHECK-NEXT: burn.return
+
+// ----- a gather takes the axis that its axis comes from, and nothing is transposed
+func.func @main(%x: tensor<2x5x6x3xf32>, %i: tensor<4xi64>) -> tensor<2x4x6x3xf32> {
+  %0 = "burn.transpose"(%x) {permutation = array<i64: 0, 3, 1, 2>} : (tensor<2x5x6x3xf32>) -> tensor<2x3x5x6xf32>
+  %1 = "burn.abs"(%i) : (tensor<4xi64>) -> tensor<4xi64>
+  %2 = "burn.full"() {dtype = "int64", shape = ["4"], value = 4.0 : f64} : () -> tensor<4xi64>
+  %3 = "burn.min"(%1, %2) : (tensor<4xi64>, tensor<4xi64>) -> tensor<4xi64>
+  %4 = "burn.gather"(%0, %3) {axis = 2 : i64} : (tensor<2x3x5x6xf32>, tensor<4xi64>) -> tensor<2x3x4x6xf32>
+  %5 = "burn.transpose"(%4) {permutation = array<i64: 0, 2, 3, 1>} : (tensor<2x3x4x6xf32>) -> tensor<2x4x6x3xf32>
+  "burn.return"(%5) : (tensor<2x4x6x3xf32>) -> ()
+}
+// CHECK-NOT: burn.transpose
+// CHECK: "burn.gather"(%arg0, {{.*}}) {axis = 1 : i64}
+// CHECK-NOT: burn.transpose
+// CHECK: burn.return
+
+// ----- axes of indices stand where the gathered axis stood, the others follow the transpose
+func.func @main(%x: tensor<9x5x3xf32>) -> tensor<5x2x3x3xf32> {
+  %i = "burn.constant"() {bits = array<i64: 0, 8, 3, 3, 1, 7>, dtype = "int64", shape = ["2", "3"], values = array<f64: 0.0, 8.0, 3.0, 3.0, 1.0, 7.0>} : () -> tensor<2x3xi64>
+  %0 = "burn.transpose"(%x) {permutation = array<i64: 1, 0, 2>} : (tensor<9x5x3xf32>) -> tensor<5x9x3xf32>
+  %1 = "burn.gather"(%0, %i) {axis = 1 : i64} : (tensor<5x9x3xf32>, tensor<2x3xi64>) -> tensor<5x2x3x3xf32>
+  "burn.return"(%1) : (tensor<5x2x3x3xf32>) -> ()
+}
+// CHECK: "burn.gather"(%arg0, {{.*}}) {axis = 0 : i64}
+// CHECK-NEXT: "burn.transpose"({{.*}}) {permutation = array<i64: 2, 0, 1, 3>}
+// CHECK-NEXT: burn.return
+
+// ----- one index leaves no axis
+func.func @main(%x: tensor<5x7x3xf32>) -> tensor<7x5xf32> {
+  %i = "burn.constant"() {bits = array<i64: 2>, dtype = "int64", shape = [], values = array<f64: 2.0>} : () -> tensor<i64>
+  %0 = "burn.transpose"(%x) {permutation = array<i64: 2, 1, 0>} : (tensor<5x7x3xf32>) -> tensor<3x7x5xf32>
+  %1 = "burn.gather"(%0, %i) {axis = 0 : i64} : (tensor<3x7x5xf32>, tensor<i64>) -> tensor<7x5xf32>
+  "burn.return"(%1) : (tensor<7x5xf32>) -> ()
+}
+// CHECK: "burn.gather"(%arg0, {{.*}}) {axis = 2 : i64}
+// CHECK-NEXT: "burn.transpose"({{.*}}) {permutation = array<i64: 1, 0>}
+
+// ----- where a gather makes the tensor larger and nothing transposes it back, its operand is transposed and it stays
+func.func @main(%x: tensor<2x2x2x3xf32>) -> tensor<2x3x6x2xf32> {
+  %i = "burn.constant"() {bits = array<i64: 0, 0, 0, 1, 1, 1>, dtype = "int64", shape = ["6"], values = array<f64: 0.0, 0.0, 0.0, 1.0, 1.0, 1.0>} : () -> tensor<6xi64>
+  %0 = "burn.transpose"(%x) {permutation = array<i64: 0, 3, 1, 2>} : (tensor<2x2x2x3xf32>) -> tensor<2x3x2x2xf32>
+  %1 = "burn.gather"(%0, %i) {axis = 2 : i64} : (tensor<2x3x2x2xf32>, tensor<6xi64>) -> tensor<2x3x6x2xf32>
+  "burn.return"(%1) : (tensor<2x3x6x2xf32>) -> ()
+}
+// CHECK: burn.transpose
+// CHECK-NEXT: burn.gather
+// CHECK-NEXT: burn.return
