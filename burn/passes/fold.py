@@ -48,16 +48,20 @@ SHARED = 256
 class Fold:
     """Replaces values computed from constants by constants, and drops the weights that only they needed.
 
-    A value stays computed if it is more than `growth` times larger than its source constants and above `large` bytes.
-    Its dependents then stay computed. (A broadcast weight is cheaper to read than its copies.) Packed operands of
-    matmuls are always folded, because a kernel reads panels from memory. All folded values together take at most
-    `growth` times the size of the program's constants, plus `budget` bytes. Evaluating them takes at most `work`
-    element operations plus `work-per-byte` for each byte of constants; the rest is computed at run time.
+    A value stays computed if it is more than `growth` times larger than its source constants and above `large` bytes. (A
+    broadcast weight is cheaper to read than its copies.) This does not hold if computing it takes `dear` element operations
+    for each of its bytes. A smaller value that depends on it is still folded, if the larger one has at most `intermediate`
+    bytes. Packed operands of matmuls are always folded, because a kernel reads panels from memory.
+    All folded values together take at most `growth` times the size of the program's constants, plus `budget` bytes. Evaluating
+    them takes at most `work` element operations plus `work-per-byte` for each byte of constants; the rest is computed at run
+    time.
     """
 
     name: ClassVar[str] = "fold"
     growth: int = 4
     large: int = 1 << 20
+    dear: int = 16
+    intermediate: int = 64 << 20
     budget: int = 256 << 20
     work: int = 1 << 33
     work_per_byte: int = 256
@@ -106,7 +110,8 @@ class _Demand:
         self.work = options.work + options.work_per_byte * self.stored
         self.constant = Constants()
         self.sources: dict[ir.Value, int] = {}  # an upper bound of the bytes of a value's source constants
-        self.folds: dict[ir.Value, bool] = {}
+        self.costs: dict[ir.Value, int] = {}  # the element operations of the longest chain that computes a value
+        self.evaluable: dict[ir.Value, bool] = {}
         self.panels: dict[ir.Value, bool] = {}
 
     def wanted(self) -> list[ir.Value]:
@@ -153,29 +158,41 @@ class _Demand:
                 stack += op.operation.operands
 
     def _may_fold(self, value: ir.Value) -> bool:
-        """True if a constant value and all intermediate values are small compared with their source constants."""
+        """True if a constant value can be evaluated and is small compared with its source constants."""
+        return self._is_evaluable(value) and self._is_small(value)
+
+    def _is_small(self, value: ir.Value, most: int = 0) -> bool:
+        """True if a value, whose sources are known, may be stored, or has at most `most` bytes."""
+        options, bytes_ = self.options, _bytes(value)
+        op = op_of(value)
+        generated = op is not None and op.has(Trait.CONSTANT)
+        dear = self.costs[value] // options.dear
+        return generated or bytes_ <= max(most, dear, options.large, options.growth * self.sources[value])
+
+    def _is_evaluable(self, value: ir.Value) -> bool:
+        """True if a constant value and all intermediate ones can be evaluated within the limits."""
         stack = [value]
         while stack:
             v = stack[-1]
             op = op_of(v)
             assert op is not None
             operands = list(dict.fromkeys(op.operation.operands))
-            waiting = [o for o in operands if o not in self.folds]
-            if v in self.folds or not waiting:
+            waiting = [o for o in operands if o not in self.evaluable]
+            if v in self.evaluable or not waiting:
                 stack.pop()
                 bytes_ = _bytes(v)
                 own = bytes_ if op.has(Trait.STORED) else 0
-                sources = self.sources[v] = own + min(sum(self.sources[o] for o in operands), self.stored)
-                small = (
-                    op.has(Trait.CONSTANT) or bytes_ <= self.options.large or bytes_ <= self.options.growth * sources
-                )
-                simple = DTYPES[type_of(v).dtype].kind not in ("string", "complex") and not _is_bound(op)
+                self.sources[v] = own + min(sum(self.sources[o] for o in operands), self.stored)
                 work = _work(op)
-                self.folds[v] = small and simple and work <= self.work and all(self.folds[o] for o in operands)
-                self.work -= work if self.folds[v] else 0
+                copies = op.has(Trait.VIEW) and bytes_ > sum(map(_bytes, operands))
+                self.costs[v] = 0 if copies else work + max((self.costs[o] for o in operands), default=0)
+                small = self._is_small(v, self.options.intermediate)
+                simple = DTYPES[type_of(v).dtype].kind not in ("string", "complex") and not _is_bound(op)
+                self.evaluable[v] = small and simple and work <= self.work and all(self.evaluable[o] for o in operands)
+                self.work -= work if self.evaluable[v] else 0
             else:
                 stack += waiting
-        return self.folds[value]
+        return self.evaluable[value]
 
 
 class _Folding:

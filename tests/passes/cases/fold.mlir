@@ -75,3 +75,29 @@ func.func @main(%c: tensor<i1>, %x: tensor<3xi64>) -> tensor<3xi64> {
 // CHECK: "burn.if"
 // CHECK: %[[C:.*]] = "burn.constant"() {bits = array<i64: 0, 1, 4>
 // CHECK-NEXT: "burn.add"(%arg1, %[[C]])
+
+// ----- a small result is folded though a larger value leads to it
+// large
+func.func @main(%x: tensor<600xf32>) -> tensor<600xf32> {
+  %a = "burn.weight"() {dtype = "float32", key = "a", shape = ["600"]} : () -> tensor<600xf32>
+  %0 = "burn.broadcast_to"(%a) {shape = ["1000", "600"]} : (tensor<600xf32>) -> tensor<1000x600xf32>
+  %1 = "burn.exp"(%0) : (tensor<1000x600xf32>) -> tensor<1000x600xf32>
+  %2 = "burn.reduce"(%1) {axes = array<i64: 0>, keepdims = false, kind = "sum"} : (tensor<1000x600xf32>) -> tensor<600xf32>
+  %3 = "burn.add"(%x, %2) : (tensor<600xf32>, tensor<600xf32>) -> tensor<600xf32>
+  "burn.return"(%3) : (tensor<600xf32>) -> ()
+}
+// CHECK: "burn.weight"() {{.*}}shape = ["600"]}
+// CHECK-NEXT: "burn.add"(%arg0
+
+// ----- a large result is folded if computing it takes longer than reading it
+// large
+// rounds
+func.func @main(%x: tensor<1000x600xf32>) -> tensor<1000x600xf32> {
+  %a = "burn.weight"() {dtype = "float32", key = "a", shape = ["1000", "70"]} : () -> tensor<1000x70xf32>
+  %b = "burn.weight"() {dtype = "float32", key = "b", shape = ["70", "600"]} : () -> tensor<70x600xf32>
+  %0 = "burn.dot_general"(%a, %b) {lhs_batch = array<i64>, rhs_batch = array<i64>, lhs_contract = array<i64: 1>, rhs_contract = array<i64: 0>} : (tensor<1000x70xf32>, tensor<70x600xf32>) -> tensor<1000x600xf32>
+  %1 = "burn.add"(%x, %0) : (tensor<1000x600xf32>, tensor<1000x600xf32>) -> tensor<1000x600xf32>
+  "burn.return"(%1) : (tensor<1000x600xf32>) -> ()
+}
+// CHECK-NOT: burn.dot_general
+// CHECK: burn.return
