@@ -1,7 +1,7 @@
 """Derives the polynomials of `coefficients.py`: run `python -m burn.codegen.cpu.elementary.fit > .../coefficients.py`.
 
-Each is the minimax polynomial of a function on the interval that the argument reduction leaves (Remez exchange in
-60-digit arithmetic), with the error weighted as in the result. If 0 is outside of the interval, the coefficients are
+Each is the minimax polynomial of a function on the interval that the argument reduction leaves, or on a piece of it (Remez
+exchange in 60-digit arithmetic), with the error weighted as in the result. If 0 is outside of the interval, the coefficients are
 rounded to the target type one by one, starting with the constant term. The rest is fitted again after each, so that
 rounding costs little. Needs mpmath; it is not imported by the compiler.
 """
@@ -21,11 +21,11 @@ Number = Any  # an mpf: mpmath ships no types
 Real = Callable[[Number], Number]
 
 
-def minimax(f: Real, weight: Real, low: Number, high: Number, first: int, count: int) -> list[Number]:
+def minimax(f: Real, weight: Real, low: Number, high: Number, first: int, count: int, grid: int = GRID) -> list[Number]:
     """c[0..count) with sum of c[i] x^(first+i) nearest to f: the largest |weight * error| on [low, high] is least."""
-    points = [(low + high) / 2 - (high - low) / 2 * mp.cos(mp.pi * i / GRID) for i in range(GRID + 1)]
+    points = [(low + high) / 2 - (high - low) / 2 * mp.cos(mp.pi * i / grid) for i in range(grid + 1)]
     table = [(x, f(x), abs(weight(x))) for x in points]
-    reference = [round(GRID * i / count) for i in range(count + 1)]
+    reference = [round(grid * i / count) for i in range(count + 1)]
     coefficients: list[Number] = []
     for _ in range(30):
         rows = mp.matrix(count + 1, count + 1)
@@ -81,17 +81,19 @@ class Fit:
     high: Number
     count: int
     single: bool
+    grid: int = GRID
 
     def coefficients(self) -> tuple[list[Number], Number]:
         fixed: list[Number] = []
         if (
             self.low < 0
         ):  # powers from x up are no Haar system around 0: there the exchange is for the whole polynomial only
-            fixed = [rounded(c, self.single) for c in minimax(self.f, self.weight, self.low, self.high, 0, self.count)]
+            whole = minimax(self.f, self.weight, self.low, self.high, 0, self.count, self.grid)
+            fixed = [rounded(c, self.single) for c in whole]
         for first in range(len(fixed), self.count):
             rest = minimax(
                 lambda x: self.f(x) - mp.polyval(fixed[::-1], x) if fixed else self.f(x),
-                self.weight, self.low, self.high, first, self.count - first,
+                self.weight, self.low, self.high, first, self.count - first, self.grid,
             )  # fmt: skip
             fixed.append(rounded(rest[0], self.single))
         points = [self.low + (self.high - self.low) * i / 997 for i in range(998)]  # none is 0
@@ -173,6 +175,41 @@ def fits(single: bool) -> list[Fit]:
     ]  # fmt: skip
 
 
+PIECES, SPACING, DEGREE = 32, mpf(67) / 512, 5
+"""Of erf: the last piece begins at 3.991, where erf rounds to 1. At the multiples of this spacing erf is near a float32, so
+that the constant terms have small errors."""
+
+
+def erf_piece(number: int) -> list[Number]:
+    """The coefficients of erf around number * SPACING, in the distance r from there, lowest power first. The first piece is
+    that of erf(r) - r, whose constant term is 0, so that the relative error is small."""
+    centre, reach = number * SPACING, SPACING / 2
+    if number == PIECES - 1:
+        return [mpf(1), *[mpf(0)] * DEGREE]
+    if number == 0:
+        quotient = Fit("", "", lambda r: mp.erf(r) / r - 1, lambda r: r / mp.erf(r), TINY, reach, DEGREE, True, 121)
+        return [mpf(0), *quotient.coefficients()[0]]
+    around = Fit(
+        "", "", lambda r: mp.erf(centre + r), lambda r: 1 / mp.erf(centre + r), -reach, reach, DEGREE + 1, True, 121
+    )
+    return around.coefficients()[0]
+
+
+def print_pieces() -> None:
+    print(
+        "\n# erf around k times the spacing, in the distance r from there, for k from 0 to 31: the coefficients of each power."
+    )
+    print("# The first ones are those of erf(r) - r. The last ones are those of 1.")
+    print(f"ERF_SPACING = {float(SPACING)!r}")
+    print("ERF_PIECES = (")
+    for power in zip(*map(erf_piece, range(PIECES)), strict=True):
+        print("    (")
+        for value in power:
+            print(f"        {float(value)!r},")
+        print("    ),")
+    print(")")
+
+
 def main() -> None:
     print('"""Polynomial coefficients by element type, lowest power first. Written by `fit.py`; not edited by hand."""')
     tables: dict[str, list[Fit]] = {}
@@ -190,6 +227,7 @@ def main() -> None:
                 print(f"        {float(value)!r},")
             print("    ),")
         print("}")
+    print_pieces()
 
 
 if __name__ == "__main__":
