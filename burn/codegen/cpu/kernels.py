@@ -18,7 +18,7 @@ from burn.codegen.cpu.heuristics.amx import (
     bytes_pay,
     tile_groups,
 )
-from burn.codegen.cpu.heuristics.lanes import as_read, lanes_for
+from burn.codegen.cpu.heuristics.lanes import as_read, choose_lane, lanes_for
 from burn.codegen.cpu.heuristics.launches import grain_for, work
 from burn.codegen.cpu.heuristics.panels import panel_width
 from burn.codegen.cpu.heuristics.preferences import PREFERENCES
@@ -226,7 +226,7 @@ class KernelPrinter:
             schedule = loops.Schedule.of(kernel, self.target)
         if self.target.compact:
             return self._looped(kernel, schedule)
-        longer = as_read(lengthen(kernel, lanes_for(kernel, self.target)))
+        longer = as_read(lengthen(kernel, lanes_for(kernel, self.target, choose_lane(kernel))))
         if not schedule.across:
             schedule = loops.Schedule.of(longer, self.target)
             return self._looped(longer, choice.pick(schedule, lambda: candidates.cuts(longer, schedule, self.target)))

@@ -5,8 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack, nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 
@@ -20,10 +20,11 @@ from burn.codegen.cpu.heuristics.transposes import choose_across, crosswise, int
 from burn.codegen.cpu.reductions import Reductions, identities
 from burn.codegen.cpu.shuffles import interleaved, transposed
 from burn.codegen.cpu.target import Target
+from burn.codegen.cpu.uniform import uniform
 from burn.codegen.cpu.windows import AdjacentWindows, Sums, all_inside
 from burn.codegen.host.emit import Int, Value, vector
-from burn.dialect.dims import Dim, LoopVar, ceildiv, coefficient, product
-from burn.kernels.body import Load, LoopKernel, Stage, walk
+from burn.dialect.dims import Dim, Expr, LoopVar, ceildiv, coefficient, product
+from burn.kernels.body import Fetched, Load, LoopKernel, Stage, walk
 from burn.kernels.parameters import argument_names
 from burn.kernels.rewrite import kernel_loops
 
@@ -56,7 +57,7 @@ class Schedule:
     @staticmethod
     def along(kernel: LoopKernel, lane: LoopVar | None, target: Target, transposes: bool = True) -> Schedule:
         """The schedule that vectorises this loop. Without `transposes` there are no in-register transposes."""
-        lanes = 1 if lane is None else lanes_for(kernel, target)
+        lanes = 1 if lane is None else lanes_for(kernel, target, lane)
         cuts = tuple(partial_sums.cuts(stage, lane, lanes) for stage in kernel.stages)
         if lane is None:
             return Schedule("", 1, None, True, cuts)
@@ -130,11 +131,28 @@ class _Printer:
                 elif self.schedule.adjacent is not None:
                     self._windows(self.schedule.adjacent, start, stop)
                 else:
-                    self._lanes(start, stop, self._stages)
+                    with self._hoisted(start, stop):
+                        self._lanes(start, stop, self._stages)
             else:
                 self._stages()
         code.return_()
         return code.text()
+
+    @contextmanager
+    def _hoisted(self, start: Int, stop: Int) -> Iterator[None]:
+        """Before the code inside, computes what is the same for all lanes start..stop. If there are no lanes, nothing runs."""
+        code, emitter = self.code, self.emitter
+        found = list(uniform(self.kernel, emitter.varies_scalar))
+        if not found:
+            yield
+            return
+        with code.if_(code.cmp("slt", code.value(start), code.value(stop))), emitter.scope():
+            for each in found:
+                if isinstance(each, Fetched):
+                    emitter.dim(Expr.of(each))
+                else:
+                    emitter.value(each)
+            yield
 
     def _lanes(self, start: Int, stop: Int, body: Callable[[], None]) -> None:
         """Runs body for lanes start..stop in whole vectors, then once under a mask for the remainder."""

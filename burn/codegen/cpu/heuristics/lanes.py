@@ -7,7 +7,19 @@ from dataclasses import replace
 from burn.codegen.cpu.target import Target
 from burn.dialect.dims import LoopVar, coefficient
 from burn.dialect.types import DTYPES
-from burn.kernels.body import Fetched, Load, LoopKernel, Stage, Write, loop_atoms, own_dims, walk
+from burn.kernels.body import (
+    Accumulator,
+    Fetched,
+    Load,
+    LoopKernel,
+    Reduced,
+    Stage,
+    Write,
+    children,
+    loop_atoms,
+    own_dims,
+    walk,
+)
 
 
 def choose_lane(kernel: LoopKernel) -> LoopVar | None:
@@ -44,15 +56,28 @@ def _score(kernel: LoopKernel, loop: LoopVar) -> float:
     return score
 
 
-def lanes_for(kernel: LoopKernel, target: Target) -> int:
-    """Lanes that fill a vector register with the widest type the kernel computes on."""
+def lanes_for(kernel: LoopKernel, target: Target, lane: LoopVar | None = None) -> int:
+    """Lanes that fill a vector register with the widest type the kernel computes on. lane: only vectors count, which are the
+    values that depend on this loop."""
     widest = 4
     for stage in kernel.stages:
+        varying = None if lane is None else _varying(stage, lane)
         for node in walk(*stage.scalars):
-            widest = max(widest, DTYPES[node.dtype].size)
+            if varying is None or id(node) in varying:
+                widest = max(widest, DTYPES[node.dtype].size)
         for reduction in stage.reductions:
             widest = max(widest, DTYPES[reduction.dtype].size)
     return target.lanes(min(widest, 8))
+
+
+def _varying(stage: Stage, lane: LoopVar) -> set[int]:
+    """The ids of a stage's nodes whose values may depend on a loop."""
+    found: set[int] = set()
+    for node in walk(*stage.scalars):
+        own = isinstance(node, Reduced | Accumulator) or any(lane in loop_atoms(d) for d in own_dims(node))
+        if own or any(id(child) in found for child in children(node)):
+            found.add(id(node))
+    return found
 
 
 SHORT_ROW = 64
