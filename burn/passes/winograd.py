@@ -89,9 +89,9 @@ class Winograd:
     untransformed. `largest` limits the number of elements of a transformed filter.
 
     The gain depends on the machine. `element` is the number of multiplications and additions that take as long as
-    writing an element to shared memory, or reading it. `constant` is the same for an element of a transformed filter,
-    which is loaded while others are multiplied. The defaults are for vectors that need several elements per
-    multiply-add.
+    writing an element to shared memory, or reading it. It is `cached` if the transformed pixels and results, as float32, take at most
+    `cache` bytes. `constant` is the same for an element of a transformed filter, which is loaded while others are
+    multiplied. The defaults are for vectors that need several elements per multiply-add.
     """
 
     name: ClassVar[str] = "winograd"
@@ -99,6 +99,8 @@ class Winograd:
     constants: bool = True
     largest: int = 0
     element: int = 48
+    cached: int = 48
+    cache: int = 0
     constant: int = 40
 
     def run(self, program: Program, env: Environment = ANYWHERE) -> None:
@@ -165,7 +167,8 @@ class Winograd:
         plain = 2 * TAPS**2 * images * pixels * channels * outputs
         points = COUNT**2
         matmuls, taps = 2 * points * tiles * channels * outputs, points * channels * outputs
-        moved = 2 * self.element * points * tiles * (channels + outputs)
+        elements = points * tiles * (channels + outputs)
+        moved = 2 * (self.cached if 4 * elements <= self.cache else self.element) * elements
         if constant:
             return max(matmuls, self.constant * taps) + moved < GAIN * plain
         return matmuls + moved + 2 * self.element * taps < GAIN * plain

@@ -98,10 +98,10 @@ def test_figures_are_those_of_the_vectors() -> None:
     assert {name: options(TARGETS[name]) for name in names} == {
         "simd128": "{element=4 constant=8 largest=262144}",
         "generic": "{element=4 constant=8}",
-        "neon": "{element=10 constant=20}",
-        "avx2": "{element=10 constant=20}",
-        "avx512": "{element=20 constant=40}",
-        "avx512bf16": "{element=20 constant=40}",
+        "neon": "{element=24 cached=10 constant=20 cache=8388608}",
+        "avx2": "{element=24 cached=10 constant=20 cache=8388608}",
+        "avx512": "{element=48 cached=20 constant=40 cache=8388608}",
+        "avx512bf16": "{element=48 cached=20 constant=40 cache=8388608}",
         "amx": "",
     }
     assert options(compact(TARGETS["simd128"])) is None and options(replace(TARGETS["simd128"], exact=True)) is None

@@ -1,17 +1,20 @@
 """Options of the pass `winograd` by CPU. The pass's own defaults are for tile registers.
 
-`element` is the time of moving an element of a tile through memory, counted in multiplications and additions. A core that
-multiplies more elements at once computes more in that time, but moves no more elements from its shared cache: the number
-grows with the vectors' lanes.
+The costs are times of moving an element of a tile, counted in multiplications and additions. A core that multiplies more
+elements at once computes more in that time, but moves no more elements from its shared cache: the numbers grow with the
+vectors' lanes.
 """
 
 from __future__ import annotations
 
 from burn.codegen.cpu.target import Target
 
-ELEMENT_PER_LANE, CONSTANT_PER_LANE = 1.25, 2.5
-"""For vectors with fused multiply-adds, per float32 lane. Layers of 16 to 32 channels, where the decision is close, take 0.8
-to 1.4 per lane on AVX-512 and AVX2 (one thread). An element of a transformed filter comes from memory."""
+CACHED_PER_LANE, ELEMENT_PER_LANE, CONSTANT_PER_LANE = 1.25, 3.0, 2.5
+"""For vectors with fused multiply-adds, per float32 lane. In a cache, layers of 16 to 32 channels, where the decision is close,
+take 0.8 to 1.4 on AVX-512 and AVX2 (one thread). An element of a transformed filter comes from memory."""
+
+CACHE = 8 << 20
+"""Bytes that a few threads find in their caches: those of two cores, and a part of the shared one."""
 
 FEWEST_LANES = 8
 """Cores with vectors of four floats have two or four units that multiply: as many elements at once as eight lanes."""
@@ -37,4 +40,5 @@ def options(target: Target) -> str:
     if target.tiles:
         return ""
     lanes = max(FEWEST_LANES, target.lanes(4))
-    return f"element={round(ELEMENT_PER_LANE * lanes)} constant={round(CONSTANT_PER_LANE * lanes)}"
+    costs = {"element": ELEMENT_PER_LANE, "cached": CACHED_PER_LANE, "constant": CONSTANT_PER_LANE}
+    return " ".join([*(f"{name}={round(cost * lanes)}" for name, cost in costs.items()), f"cache={CACHE}"])
