@@ -89,9 +89,9 @@ class Winograd:
     untransformed. `largest` limits the number of elements of a transformed filter.
 
     The gain depends on the machine. `element` is the number of multiplications and additions that take as long as
-    writing an element to shared memory, or reading it. It is `cached` if the transformed pixels and results, as float32, take at most
-    `cache` bytes. `constant` is the same for an element of a transformed filter, which is loaded while others are
-    multiplied. The defaults are for vectors that need several elements per multiply-add.
+    writing an element to shared memory, or reading it. It is `cached` if the transformed pixels and results take at most
+    `cache` bytes as float32. `constant` is the same for an element of a transformed filter, which is loaded while others
+    are multiplied. The defaults are for vectors that need several elements per multiply-add.
     """
 
     name: ClassVar[str] = "winograd"
