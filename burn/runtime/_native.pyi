@@ -144,6 +144,10 @@ def fresh_memory(count: int) -> bytes: ...
 def checksum(data: Any) -> int:
     """Of a buffer's bytes: for damage, not against an author."""
 
+def find_all(data: Any, pattern: bytes) -> list[int]:
+    """The offsets at which a buffer has the bytes of a pattern, those that overlap included. Raises ValueError for an empty
+    pattern."""
+
 def cpu_features() -> list[str]:
     """Instruction-set extensions by LLVM's names."""
 

@@ -22,6 +22,7 @@ from pathlib import Path
 from burn.errors import ModelError
 from burn.runtime import notes
 from burn.runtime.cache import Cache
+from burn.runtime.digests import digest_of, offsets_of
 from burn.runtime.files import mapped
 
 LARGE = 4 << 20
@@ -93,11 +94,11 @@ class _Facts:
 def _read(path: Path, kind: str, status: os.stat_result, content: mmap.mmap | bytes) -> _Facts:
     """From the file's bytes. It writes a note if the file is large and has not changed lately."""
     start = time.time()
-    facts = _Facts(hashlib.sha256(content).hexdigest(), _companions(path, content) if kind == _MODEL else [])
+    facts = _Facts(digest_of(content), _companions(path, content) if kind == _MODEL else [])
     if status.st_size >= LARGE and start - max(status.st_mtime, status.st_ctime) > SETTLED:
         with suppress(OSError):  # a cache that cannot be written to, or a file that is gone
             if _key(path.stat()) == _key(status):
-                text = json.dumps({"status": _key(status), "digest": facts.digest, "companions": facts.companions})
+                text = json.dumps({"status": _key(status), "parts": facts.digest, "companions": facts.companions})
                 notes.save(Cache.from_environment(), _note(path, kind), text)
     return facts
 
@@ -112,7 +113,7 @@ def _noted(path: Path, kind: str, status: os.stat_result) -> _Facts | None:
         if tuple(noted["status"]) == _key(status) and (
             companions is None or all(isinstance(n, str) for n in companions)
         ):
-            return _Facts(str(noted["digest"]), companions)
+            return _Facts(str(noted["parts"]), companions)
     return None
 
 
@@ -130,16 +131,14 @@ def _companions(path: Path, content: mmap.mmap | bytes) -> list[str] | None:
     false match does no harm."""
     if path.suffix == ".mlir":
         return [path.with_suffix(".safetensors").name]
-    at = content.find(_EXTERNAL)
     found: set[bytes] = set()
-    while at >= 0:
+    for at in offsets_of(_EXTERNAL, content):
         start = at + len(_EXTERNAL)
         if content[start : start + 1] != _VALUE:
             return None
         length, begin = _varint(content, start + 1)
         if length <= MAX_EXTERNAL_NAME:
             found.add(content[begin : begin + length])
-        at = content.find(_EXTERNAL, start)
     return [os.fsdecode(name) for name in sorted(found) if b"\0" not in name]
 
 

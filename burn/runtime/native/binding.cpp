@@ -5,7 +5,9 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <functional>
 
 extern "C" {
 #include "checksum.h"
@@ -39,16 +41,23 @@ nb::dict symbols() {
 
 // The checksum of a buffer's bytes (see checksum.c).
 uint64_t checksum(nb::handle data) {
-    Py_buffer view;
-    if (PyObject_GetBuffer(data.ptr(), &view, PyBUF_SIMPLE) < 0)
-        throw nb::python_error();
-    uint64_t sum;
-    {
-        nb::gil_scoped_release release;
-        sum = burn_checksum(view.buf, static_cast<size_t>(view.len));
-    }
-    PyBuffer_Release(&view);
-    return sum;
+    Buffer buffer(data);
+    return unlocked([&] { return burn_checksum(buffer.data(), static_cast<size_t>(buffer.bytes())); });
+}
+
+// The offsets at which a buffer has the bytes of `pattern`, those that overlap included.
+std::vector<size_t> find_all(nb::handle data, const nb::bytes &pattern) {
+    Buffer buffer(data);
+    const auto *first = static_cast<const char *>(buffer.data()), *last = first + buffer.bytes();
+    if (pattern.size() == 0)
+        throw nb::value_error("an empty pattern");
+    return unlocked([&] {
+        std::boyer_moore_horspool_searcher searcher(pattern.c_str(), pattern.c_str() + pattern.size());
+        std::vector<size_t> found;
+        for (const char *at = first; (at = std::search(at, last, searcher)) != last; at++)
+            found.push_back(static_cast<size_t>(at - first));
+        return found;
+    });
 }
 
 int import_numpy() {
@@ -91,6 +100,7 @@ NB_MODULE(_native, m) {
         return held;
     }, "count"_a);
     m.def("checksum", &checksum, "data"_a);
+    m.def("find_all", &find_all, "data"_a, "pattern"_a);
     m.def("cpu_features", &cpu_features);
     m.def("cpu_name", &cpu_name);
     m.def("cpu_cores", &burn_cpu_cores);
