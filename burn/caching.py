@@ -10,8 +10,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from burn.options import Options
-from burn.runtime import Artefact, Cache, Executable
+from burn.runtime import Artefact, Cache, Executable, registry
 from burn.runtime.compilations import logged
+from burn.runtime.registry import PORTABLE
 
 if TYPE_CHECKING:
     from burn.dialect.program import Program
@@ -69,6 +70,8 @@ def _identity(program: Program) -> list[str] | None:
 
 
 def _compile(make: Callable[[], Program], options: Options) -> Artefact:
+    if options.architecture != PORTABLE:
+        registry.entry(options.device.kind).begin()
     from burn.compiler import compile_program
 
     return logged(lambda: compile_program(make(), options), _kernels)

@@ -68,6 +68,7 @@ def compile(
     Raises TypeMismatch for operands that do not fit each other, ModelError for what cannot be imported, CompileError, and
     DeviceError for a GPU that is not there."""
     options = Options.of(target=target, device=device, precision=precision, autotune=autotune, exact=exact, cache=cache)
+    options.device.open_beside()
     if is_torch(function):
         from burn.adapters.torch import compile_module, to_train
 

@@ -126,6 +126,7 @@ def load(
         options = Options.of(
             target=target, device=device, precision=precision, autotune=autotune, exact=exact, cache=cache
         )
+        options.device.open_beside()
         if threads is not None:
             set_num_threads(threads)
         made = _load(path, options, dims, signed_by, train, dynamic)

@@ -164,6 +164,9 @@ def set_reported_error(make: Any) -> None:
 def device_count(kind: str, library: str | None = None) -> int:
     """How many devices of a kind ("cuda") there are; RuntimeError says why there is no driver. `library`: the driver's file."""
 
+def device_preview(kind: str, index: int = 0, library: str | None = None) -> dict[str, Any]:
+    """The facts about a device that do not change, without opening it; RuntimeError says why there is none."""
+
 class DeviceMemory:
     """Freed with the object; it may be handed out again at once, because a device does its work in order."""
 

@@ -8,7 +8,11 @@ from __future__ import annotations
 
 import functools
 import re
+import threading
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from burn.errors import DeviceError, Problem
@@ -64,17 +68,28 @@ class Device:
     @property
     def architecture(self) -> str:
         """The target architecture of its code ("sm_90"); "" for the CPU, where the features decide. Raises DeviceError."""
-        return "" if self.memory.is_host else self.facts()["architecture"]
+        return "" if self.memory.is_host else self.preview()["architecture"]
 
     @property
     def hardware(self) -> str:
         """The hardware that measured times depend on: the GPU's name, or the processor and the number of threads. Raises
         DeviceError."""
-        return f"{processor()} {_native.num_threads()} threads" if self.memory.is_host else self.facts()["name"]
+        return f"{processor()} {_native.num_threads()} threads" if self.memory.is_host else self.preview()["name"]
 
     def facts(self) -> dict[str, Any]:
         """The driver's facts about a GPU: name, architecture, memory and more."""
         return self.native.facts()
+
+    def preview(self) -> Mapping[str, Any]:
+        """The facts that do not change, which the driver has before the GPU is opened. Raises DeviceError."""
+        return _previewed(self.kind, self.index, library(self.kind))
+
+    def open_beside(self) -> None:
+        """Begins to open the GPU, which takes some tenths of a second, in a thread. A failure is left to the first use."""
+        if self.memory.is_host or (named := (self.kind, self.index, library(self.kind))) in _begun:
+            return
+        _begun.add(named)
+        threading.Thread(target=_open_quietly, args=named, name="burn opens a device").start()
 
     def wait(self) -> None:
         """Waits for all submitted work; returns at once for the CPU. Raises DeviceError, and the RunError of an earlier call
@@ -89,7 +104,7 @@ class Device:
         if self.memory.is_host:
             return []
         try:
-            facts = self.facts()
+            facts = self.preview()
         except DeviceError as error:
             return list(error.problems)
         if facts["architecture"] == target.architecture:
@@ -142,9 +157,30 @@ def library(kind: str = "cuda") -> str | None:
     return registry.entry(kind).driver()
 
 
+_begun: set[tuple[str, int, str | None]] = set()
+"""The GPUs that a thread has begun to open."""
+
+
+def _open_quietly(kind: str, index: int, path: str | None) -> None:
+    with suppress(DeviceError):
+        _opened(kind, index, path)
+
+
 @functools.lru_cache(maxsize=64)
 def _opened(kind: str, index: int, path: str | None) -> Any:
     try:
         return _native.Device(kind, index, path)
     except RuntimeError as error:
-        raise DeviceError(f"{kind}:{index} cannot be used", [Problem(str(error))]) from None
+        raise _unusable(kind, index, error) from None
+
+
+@functools.lru_cache(maxsize=64)
+def _previewed(kind: str, index: int, path: str | None) -> Mapping[str, Any]:
+    try:
+        return MappingProxyType(_native.device_preview(kind, index, path))
+    except RuntimeError as error:
+        raise _unusable(kind, index, error) from None
+
+
+def _unusable(kind: str, index: int, error: RuntimeError) -> DeviceError:
+    return DeviceError(f"{kind}:{index} cannot be used", [Problem(str(error))])

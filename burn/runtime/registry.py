@@ -41,6 +41,8 @@ class Entry:
 
     make: the back end for a compilation.
 
+    begin: starts what the compiler needs beside Python, before the compiler is imported.
+
     loader: runs its artefacts; by default the native runtime does.
 
     own_memory: its devices have their own memory and are used through a driver; others compute in host memory.
@@ -65,6 +67,7 @@ class Entry:
     about: str = ""
     size_hints: bool = False
     driver: Callable[[], str | None] = lambda: None
+    begin: Callable[[], None] = lambda: None
     architectures: Callable[[], Mapping[str, int]] = dict
 
 
@@ -85,6 +88,7 @@ _ENTRIES: dict[str, Entry] = {
         about="the GPU kernels, as a module of Triton's language",
         size_hints=True,
         driver=lambda: variable("BURN_CUDA_DRIVER"),
+        begin=_late("burn.codegen.triton.workers", "begin"),
         architectures=_late("burn.codegen.triton.abilities", "shared_memory"),
     ),
     "hip": Entry(
@@ -93,6 +97,7 @@ _ENTRIES: dict[str, Entry] = {
         packages=("torch-mlir", "triton"),
         size_hints=True,
         driver=lambda: variable("BURN_HIP_DRIVER"),
+        begin=_late("burn.codegen.triton.workers", "begin"),
     ),
     "wgpu": Entry(
         _late("burn.codegen.wgsl.backend", "for_options"),

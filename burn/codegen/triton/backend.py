@@ -125,5 +125,5 @@ def for_options(options: Options) -> GPU:
         return GPU(host, kind, portable=True)
     if options.architecture:
         return GPU(host, kind, options.architecture, warp_of(kind, options.architecture))
-    facts = options.device.facts()
+    facts = options.device.preview()
     return GPU(host, kind, facts["architecture"], facts["warp"])

@@ -1,6 +1,7 @@
 """Processes that compile kernels: `compiled` distributes sources over them, and `start` starts some before there are any sources.
 
-Importing Triton takes as long as compiling a kernel. So the first processes start when a compilation begins, beside its passes.
+Importing Triton takes as long as compiling a kernel. So the first processes start when the cache lacks a program, beside the import
+of burn's compiler, and others beside the passes.
 They serve later compilations of this process too, and end when they have been idle for some time.
 """
 
@@ -16,12 +17,16 @@ import tempfile
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
+from importlib.util import find_spec
 from typing import Any
 
 from burn.codegen.triton import worker
 from burn.codegen.triton.sources import Machine, Source
 from burn.codegen.triton.worker import Image
 from burn.errors import CompileError
+
+FIRST = 2
+"""The processes that start before a program is read."""
 
 _OPTIONS = "TRITON_"
 """Begins the environment variables that Triton's compiler reads."""
@@ -131,6 +136,12 @@ def start(count: int) -> None:
         _pool.start(min(count, usable_cores()))
 
 
+def begin() -> None:
+    """Starts the processes for a small program, before there is one: a kernel, and often its variant for 64-bit indices."""
+    if find_spec("triton") is not None:
+        start(FIRST)
+
+
 def stop() -> None:
     """Ends the idle processes."""
     _pool.stop()
@@ -142,7 +153,7 @@ atexit.register(stop)
 def compiled(sources: Sequence[Source], machine: Machine) -> list[Image | str]:
     """The images in order, or for each kernel that fails the reason. Raises CompileError if no process can compile."""
     todo: queue.SimpleQueue[int] = queue.SimpleQueue()
-    for number in range(len(sources)):
+    for number in sorted(range(len(sources)), key=lambda number: -len(sources[number].text)):  # the longest first
         todo.put(number)
     made: list[Image | str] = [""] * len(sources)
     failures: list[BaseException] = []

@@ -83,9 +83,8 @@ nb::object fetch(Device &device, nb::handle from, int64_t bytes, nb::object into
     return into;
 }
 
-nb::dict facts_of(Device &device) {
-    burn_device_facts facts;
-    act([&] { return burn_device_describe(device.get(), &facts); });
+// The facts that need no context.
+nb::dict fixed_facts(const burn_device_facts &facts) {
     nb::dict table;
     table["name"] = facts.name;
     table["architecture"] = facts.architecture;
@@ -93,12 +92,29 @@ nb::dict facts_of(Device &device) {
     table["processors"] = facts.processors;
     table["warp"] = facts.warp;
     table["memory"] = facts.memory;
-    table["free"] = facts.free;
-    table["used"] = facts.used;
-    table["kept"] = facts.kept;
     table["shared"] = facts.shared;
     table["driver"] = facts.driver;
     return table;
+}
+
+nb::dict facts_of(Device &device) {
+    burn_device_facts facts;
+    act([&] { return burn_device_describe(device.get(), &facts); });
+    nb::dict table = fixed_facts(facts);
+    table["free"] = facts.free;
+    table["used"] = facts.used;
+    table["kept"] = facts.kept;
+    return table;
+}
+
+nb::dict preview(const std::string &kind, int32_t index, const std::optional<std::string> &library) {
+    char error[512];
+    burn_device_facts facts;
+    if (unlocked([&] {
+            return burn_device_preview(kind.c_str(), index, text_of(library), &facts, error, sizeof error);
+        }) != BURN_OK)
+        throw std::runtime_error(error);
+    return fixed_facts(facts);
 }
 
 // ---- kernels --------------------------------------------------------------------------------------------------------
@@ -218,6 +234,7 @@ DeviceMemory::~DeviceMemory() {
 
 void bind_devices(nb::module_ &m) {
     m.def("device_count", &device_count, "kind"_a, "library"_a = nb::none());
+    m.def("device_preview", &preview, "kind"_a, "index"_a = 0, "library"_a = nb::none());
     m.def("set_reported_error", [](nb::object make) { exchange(reported_error, make.release().ptr()); }, "make"_a);
     m.def("device_to_dlpack", &to_dlpack, "owner"_a, "address"_a, "shape"_a, "code"_a, "bits"_a, "device_type"_a,
           "device_index"_a);

@@ -129,6 +129,21 @@ static int32_t init_locks(burn_device *device) {
     return failed ? BURN_OUT_OF_MEMORY : burn_store_init(&device->store);
 }
 
+/* The facts that need no context; `handle` is the driver's number of the device. */
+static int describe(const burn_driver *driver, int32_t index, int *handle, burn_device_facts *facts) {
+    size_t memory = 0;
+    facts->index = index;
+    int code = driver->device(handle, index);
+    if (!code)
+        code = driver->describe(driver, *handle, facts);
+    if (!code)
+        code = driver->total(&memory, *handle);
+    if (!code)
+        code = driver->version(&facts->driver);
+    facts->memory = (int64_t)memory;
+    return code;
+}
+
 /* A partial failure is not undone: a device that cannot be opened once is not opened a second time. */
 static burn_device *start(const burn_driver *driver, int32_t index, char *error, size_t error_size) {
     burn_device *device = calloc(1, sizeof *device);
@@ -138,19 +153,11 @@ static burn_device *start(const burn_driver *driver, int32_t index, char *error,
         return NULL;
     }
     device->driver = driver;
-    device->index = device->facts.index = index;
+    device->index = index;
     snprintf(device->label, sizeof device->label, "%s:%d", driver->kind, (int)index);
-    size_t memory = 0;
-    int code = driver->device(&device->handle, index);
-    if (!code)
-        code = driver->describe(driver, device->handle, &device->facts);
-    if (!code)
-        code = driver->total(&memory, device->handle);
-    if (!code)
-        code = driver->version(&device->facts.driver);
+    int code = describe(driver, index, &device->handle, &device->facts);
     if (!code)
         code = driver->context(&device->context, device->handle);
-    device->facts.memory = (int64_t)memory;
     int entered = code ? -1 : burn_device_enter(device);
     if (entered >= 0) {
         code = driver->stream(&device->stream, BURN_DRIVER_OWN_STREAM);
@@ -169,18 +176,39 @@ static burn_device *start(const burn_driver *driver, int32_t index, char *error,
     return NULL;
 }
 
-burn_device *burn_device_open(const char *kind, int32_t index, const char *library, char *error, size_t error_size) {
+/* The driver of a kind, if it has a device of that number. */
+static const burn_driver *driver_of(const char *kind, int32_t index, const char *library, char *error, size_t error_size) {
     const burn_driver *driver = burn_driver_find(kind, library, error, error_size);
+    if (!driver || (index >= 0 && index < driver->devices))
+        return driver;
+    if (driver->devices)
+        snprintf(error, error_size, "there is no device %s:%d: they are numbered from 0 to %d", kind, (int)index,
+                 (int)driver->devices - 1);
+    else
+        snprintf(error, error_size, "there is no device %s:%d: the driver sees none", kind, (int)index);
+    return NULL;
+}
+
+int32_t burn_device_preview(const char *kind, int32_t index, const char *library, burn_device_facts *facts, char *error,
+                            size_t error_size) {
+    const burn_driver *driver = driver_of(kind, index, library, error, error_size);
+    if (!driver)
+        return BURN_DEVICE_FAILED;
+    int handle = 0;
+    memset(facts, 0, sizeof *facts);
+    int code = describe(driver, index, &handle, facts);
+    if (!code)
+        return BURN_OK;
+    char text[256];
+    burn_driver_explain(driver, code, text, sizeof text);
+    snprintf(error, error_size, "%s:%d: it cannot be described: %s", kind, (int)index, text);
+    return BURN_DEVICE_FAILED;
+}
+
+burn_device *burn_device_open(const char *kind, int32_t index, const char *library, char *error, size_t error_size) {
+    const burn_driver *driver = driver_of(kind, index, library, error, error_size);
     if (!driver)
         return NULL;
-    if (index < 0 || index >= driver->devices) {
-        if (driver->devices)
-            snprintf(error, error_size, "there is no device %s:%d: they are numbered from 0 to %d", kind, (int)index,
-                     (int)driver->devices - 1);
-        else
-            snprintf(error, error_size, "there is no device %s:%d: the driver sees none", kind, (int)index);
-        return NULL;
-    }
     pthread_mutex_lock(&registry_lock);
     burn_device *found = devices;
     while (found && (found->driver != driver || found->index != index))

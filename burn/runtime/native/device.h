@@ -45,6 +45,10 @@ typedef struct burn_device_facts {
     int32_t driver;         /* its version: 13000 for 13.0 */
 } burn_device_facts;
 
+/* The facts about a device that need no context, in a fraction of the time to open it: all but `free`, `used` and `kept`. */
+int32_t burn_device_preview(const char *kind, int32_t index, const char *library, burn_device_facts *facts, char *error,
+                            size_t error_size);
+
 const char *burn_device_kind(const burn_device *device); /* "cuda" */
 int32_t burn_device_index(const burn_device *device);
 int32_t burn_device_describe(burn_device *device, burn_device_facts *facts);
