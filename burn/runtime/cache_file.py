@@ -235,7 +235,7 @@ def load(cache: Cache, path: Name, signed_by: Name | None = None, gpus: Sequence
     """Merges the entries of a file into a cache: those that it lacks, and that programs of this machine can use. Programs may run
     meanwhile: an entry appears whole, and none is overwritten.
 
-    gpus: the kind and architecture of the GPUs that are here. Without one, entries for all GPUs are merged, as in the build of a
+    gpus: the kind and architecture of the GPUs that are here. Entries for a kind without one are merged, as in the build of a
     container. Raises ModelError for a file that cannot be read, BurnError for a cache that is turned off or too small, and
     OSError."""
     if not cache.size:
@@ -318,6 +318,7 @@ def _useless(entry: Entry, gpus: Sequence[tuple[str, str]]) -> str | None:
     if not entry.is_kernel and (lacking := host.missing_features(entry.target)):
         return f"for another CPU: {lacking[0].message}"
     gpu = (entry.target.gpu, entry.target.architecture)
-    if gpu[0] and gpus and gpu not in gpus:
-        return f"for {' '.join(gpu)}, and here is {', '.join(dict.fromkeys(' '.join(each) for each in gpus))}"
+    alike = dict.fromkeys(each for each in gpus if each[0] == gpu[0])
+    if alike and gpu not in alike:
+        return f"for {' '.join(gpu)}, and here is {', '.join(map(' '.join, alike))}"
     return None

@@ -108,8 +108,9 @@ def test_entries_for_other_machines_stay_out(tmp_path: Path) -> None:
         "made by an unknown version, which is another version here": 1,
         "made by triton 0.1, which is another version here": 1,
     }
-    without = cache_file.load(Cache(tmp_path / "build"), tmp_path / "file")
-    assert without.added == 3  # a container is built without a GPU
+    # A container is built without a GPU of that kind.
+    for number, others in enumerate(([], [("wgpu", "webgpu")])):
+        assert cache_file.load(Cache(tmp_path / f"build{number}"), tmp_path / "file", gpus=others).added == 3
 
 
 @pytest.mark.parametrize(
