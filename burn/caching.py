@@ -1,6 +1,7 @@
 """Programs compiled once on a machine: an artefact from the cache on disk, or from the compiler, which is imported only then.
 
-`artefact_of` is for what can be named before there is a program, such as a file; `executable` for a program that is there.
+`artefact_of` and `executable_of` are for what can be named before there is a program, such as a file; `executable` for a program
+that is there.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ from typing import TYPE_CHECKING
 from burn.options import Options
 from burn.runtime import Artefact, Cache, Executable, registry
 from burn.runtime.compilations import logged
-from burn.runtime.registry import PORTABLE
 
 if TYPE_CHECKING:
     from burn.dialect.program import Program
@@ -30,16 +30,53 @@ def artefact_of(
     that is not cached. is_current: called after `make`; false if `make` may have read another program than the identity is of, as
     a file was replaced meanwhile. Then the artefact is not cached. Raises what `make` and the compiler raise, and DeviceError for
     a GPU that is not there."""
+    artefact, keep = _found_or_made(identity, make, options, is_current)
+    keep()
+    return artefact
+
+
+def executable_of(
+    identity: Sequence[str] | None,
+    make: Callable[[], Program],
+    options: Options,
+    is_current: Callable[[], bool] = lambda: True,
+    given_up: Sequence[str] = (),
+) -> Executable:
+    """The artefact's executable, see `artefact_of`. A GPU gets the constants of a new one while the cache does."""
+    artefact, keep = _found_or_made(identity, make, options, is_current)
+    if options.device.memory.is_host or keep is _nothing:
+        keep()
+        return Executable(artefact, given_up, options.device)
+    from concurrent.futures import ThreadPoolExecutor  # on demand: it imports much, and most programs are in the cache
+
+    with ThreadPoolExecutor(1) as beside:
+        kept = beside.submit(keep)
+        made = Executable(artefact, given_up, options.device)
+    kept.result()
+    return made
+
+
+def _found_or_made(
+    identity: Sequence[str] | None, make: Callable[[], Program], options: Options, is_current: Callable[[], bool]
+) -> tuple[Artefact, Callable[[], None]]:
+    """The artefact, and a function that writes it to the cache if it is to be there."""
     store = None if identity is None or not options.cache else Cache.from_environment()
     if store is None or identity is None or not store.size:
-        return _compile(make, options)
+        return _compile(make, options), _nothing
     key = "\n".join([*identity, *options.identity()]).encode()
-    artefact = logged(lambda: store.get(key), _kernels, cached=True)
-    if artefact is None:
-        artefact = _compile(make, options)
-        if artefact.is_portable and is_current():
-            store.put(key, replace(artefact, made_by=options.made_by()))
-    return artefact
+    if (found := logged(lambda: store.get(key), _kernels, cached=True)) is not None:
+        return found, _nothing
+    made = _compile(make, options)
+
+    def keep() -> None:
+        if made.is_portable and is_current():
+            store.put(key, replace(made, made_by=options.made_by()))
+
+    return made, keep
+
+
+def _nothing() -> None:
+    """Writes nothing."""
 
 
 def is_cached(options: Options) -> bool:
@@ -52,8 +89,8 @@ def executable(program: Program, options: Options | None = None) -> Executable:
     options = options or Options()
     renewed = program.renews.values()  # whether a call gives these up is said by the call
     given_up = [program.input_names[i] for i in program.given_up if i not in renewed]
-    artefact = artefact_of(_identity(program) if is_cached(options) else None, lambda: program, options)
-    return Executable(artefact, given_up, options.device)
+    identity = _identity(program) if is_cached(options) else None
+    return executable_of(identity, lambda: program, options, given_up=given_up)
 
 
 def _identity(program: Program) -> list[str] | None:
@@ -70,8 +107,7 @@ def _identity(program: Program) -> list[str] | None:
 
 
 def _compile(make: Callable[[], Program], options: Options) -> Artefact:
-    if options.architecture != PORTABLE:
-        registry.entry(options.device.kind).begin()
+    registry.entry(options.device.kind).begin()
     from burn.compiler import compile_program
 
     return logged(lambda: compile_program(make(), options), _kernels)

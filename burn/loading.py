@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from burn.caching import artefact_of, is_cached
+from burn.caching import executable_of, is_cached
 from burn.errors import BurnError, ModelError, Problem, TypeMismatch
 from burn.options import FULL, Options
 from burn.runtime import Executable, _native, model_identity, package, signing
@@ -175,8 +175,7 @@ def _load(
         own = model_identity.identity(path, status, content) if is_cached(options) else None
     identity = None if own is None else [*own.digests, *_sizes_given(dims), *_custom_ops()]
     with about(path.name, "burn.load"):
-        made = artefact_of(identity, lambda: read_program(path, dims), options, lambda: _identity(path) == own)
-    return Executable(made, device=options.device)
+        return executable_of(identity, lambda: read_program(path, dims), options, lambda: _identity(path) == own)
 
 
 def _load_model(model: bytes | bytearray | onnx.ModelProto, dims: Given | None, options: Options) -> Executable:
@@ -193,7 +192,7 @@ def _load_model(model: bytes | bytearray | onnx.ModelProto, dims: Given | None, 
 
         return import_onnx(content, dims=dims)
 
-    return Executable(artefact_of(identity, read, options), device=options.device)
+    return executable_of(identity, read, options)
 
 
 def _content(model: Any) -> bytes:

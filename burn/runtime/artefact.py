@@ -17,6 +17,7 @@ import numpy as np
 
 from burn.errors import Problem, RunError
 from burn.runtime import _native, sizes, strings
+from burn.runtime.digests import checksums
 from burn.runtime.dtypes import DTYPES, name_of, numpy_dtype
 from burn.runtime.origins import resolved
 
@@ -250,9 +251,11 @@ class Artefact:
                         "bytes": constant.bytes,
                         "dtype": constant.dtype,
                         "shape": constant.shape,
-                        "checksum": _native.checksum(constant.data),
+                        "checksum": checksum,
                     }
-                    for offset, constant in zip(constants_at, self.constants, strict=True)
+                    for offset, constant, checksum in zip(
+                        constants_at, self.constants, checksums([c.data for c in self.constants]), strict=True
+                    )
                 ],
             }
             | ({"made_by": self.made_by} if self.made_by else {})
@@ -336,10 +339,15 @@ def _constant(value: Any, section: memoryview) -> Constant:
         strings.unpack(section[offset : offset + length], shape)
     elif length != math.prod(shape) * numpy_dtype(dtype).itemsize:
         raise ValueError(f"a constant of type {dtype} and shape {shape} in {length} bytes")
-    data = section[offset : offset + length]
-    if _native.checksum(data) != value["checksum"]:
-        raise ValueError(f"a constant of type {dtype} and shape {shape} whose bytes are damaged")
-    return Constant(dtype, shape, data)
+    return Constant(dtype, shape, section[offset : offset + length])
+
+
+def _constants(values: list[Any], section: memoryview) -> tuple[Constant, ...]:
+    found = tuple(_constant(value, section) for value in values)
+    for constant, value, checksum in zip(found, values, checksums([c.data for c in found]), strict=True):
+        if checksum != value["checksum"]:
+            raise ValueError(f"a constant of type {constant.dtype} and shape {constant.shape} whose bytes are damaged")
+    return found
 
 
 def _part(section: memoryview, offset: int, length: int) -> memoryview:
@@ -382,7 +390,7 @@ def decode(header: Any, code: memoryview, constants: memoryview) -> Artefact:
         code=_part(code, _count(header["code"]["offset"]), _count(header["code"]["bytes"])),
         images=tuple(_image(value, code) for value in _list(header["images"])),
         libraries=tuple(_library(value, code) for value in _list(header.get("libraries", []))),
-        constants=tuple(_constant(value, constants) for value in _list(header["constants"])),
+        constants=_constants(_list(header["constants"]), constants),
         live_ranges=tuple((_count(first), _count(last)) for first, last in map(_list, _list(header["live_ranges"]))),
         buffers=tuple(sizes.parse(_text(size)).text for size in _list(header["buffers"])),
         kernels=tuple(map(_kernel, _list(header["kernels"]))),

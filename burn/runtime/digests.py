@@ -1,4 +1,4 @@
-"""Digests of large files, computed by several threads: `digest_of`.
+"""Digests of large files, and checksums of constants, computed by several threads: `digest_of`, `checksums`.
 
 SHA-256 reads about 2 GB a second with one core, so that the digest of a model's file would take most of the time to load it. A
 file of more than `PART` bytes has the digest of its parts' digests, which threads compute beside each other.
@@ -10,7 +10,7 @@ import hashlib
 import mmap
 import threading
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from burn.runtime import _native
 
@@ -37,6 +37,13 @@ def offsets_of(pattern: bytes, content: mmap.mmap | bytes) -> list[int]:
 
     with memoryview(content) as view:
         return [offset for part in each(range(0, len(content), PART), found) for offset in part]
+
+
+def checksums(buffers: Sequence[Any]) -> list[int]:
+    """The checksum of each buffer (`_native.checksum`)."""
+    if sum(memoryview(buffer).nbytes for buffer in buffers) <= PART:
+        return [_native.checksum(buffer) for buffer in buffers]
+    return each(range(len(buffers)), lambda number: _native.checksum(buffers[number]))
 
 
 def each(numbers: Sequence[int], call: Callable[[int], T]) -> list[T]:

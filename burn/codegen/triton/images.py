@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import importlib.util
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,13 +26,21 @@ __all__ = ["Machine", "Source", "compile_all", "compile_each", "module"]
 
 
 def compile_all(
-    sources: Sequence[Source], machine: Machine, known: Mapping[Source, KernelImage] | None = None
+    sources: Iterable[Source], machine: Machine, known: Mapping[Source, KernelImage] | None = None
 ) -> list[KernelImage]:
-    """Compiles kernels, except those in `known`. Raises CompileError, which names each kernel that cannot be compiled, its
-    nodes, and the file that has its text."""
+    """Compiles kernels as they are printed, except those in `known`. Raises CompileError, which names each kernel that cannot be
+    compiled, its nodes, and the file that has its text."""
     have = known or {}
-    missing = [source for source in sources if source not in have]
-    made = dict(zip(missing, compile_each(missing, machine), strict=True))
+    given: list[Source] = []
+
+    def missing() -> Iterator[Source]:
+        for source in sources:
+            given.append(source)
+            if source not in have:
+                yield source
+
+    images = compile_each(missing(), machine)
+    made = dict(zip([source for source in given if source not in have], images, strict=True))
     problems = [
         Problem(f"{source.name}: {result}; its text is in {_kept(source)}", node=", ".join(source.nodes))
         for source, result in made.items()
@@ -40,29 +48,41 @@ def compile_all(
     ]
     if problems:
         raise CompileError("Triton cannot compile this program's kernels", problems)
-    images = (have.get(source) or made[source] for source in sources)
-    return [image for image in images if isinstance(image, KernelImage)]
+    every = (have.get(source) or made[source] for source in given)
+    return [image for image in every if isinstance(image, KernelImage)]
 
 
-def compile_each(sources: Sequence[Source], machine: Machine) -> list[KernelImage | str]:
+def compile_each(sources: Iterable[Source], machine: Machine) -> list[KernelImage | str]:
     """The images, or for each kernel that fails the reason. Raises CompileError if Triton is needed and cannot be run."""
     cache, compiler = Cache.from_environment(), f"triton {versions.installed('triton')}"
-    keys = [_key(source, machine, compiler) for source in sources]
-    found = {key: kept.image for key in dict.fromkeys(keys) if (kept := cache.get_kernel(key)) is not None}
-    todo = {key: source for key, source in zip(keys, sources, strict=True) if key not in found}
-    if not todo:
-        return [found[key] for key in keys]
+    keys: list[bytes] = []
+    found: dict[bytes, KernelImage | str | None] = {}  # None: is compiled
+
+    def missing() -> Iterator[Source]:
+        """Those of which there is no image. Equal ones are compiled once."""
+        for source in sources:
+            keys.append(key := _key(source, machine, compiler))
+            if key in found:
+                continue
+            kept = cache.get_kernel(key)
+            found[key] = None if kept is None else kept.image
+            if kept is None:
+                _check_installed()
+                yield source
+
+    images = workers.compiled(missing(), machine)
+    for key, made in zip([key for key, image in found.items() if image is None], images, strict=True):
+        found[key] = made if isinstance(made, str) else KernelImage(*made)
+        if isinstance(image := found[key], KernelImage):
+            cache.put_kernel(key, CompiledKernel(image, machine.kind, machine.name, compiler))
+    return [image for key in keys if (image := found[key]) is not None]
+
+
+def _check_installed() -> None:
+    """Raises CompileError."""
     if importlib.util.find_spec("triton") is None:
         hint = "pip install 'burn-mlir[gpu]'"
         raise CompileError("GPU kernels need Triton", [Problem("it is not installed here", hint=hint)])
-    failed: dict[bytes, str] = {}
-    for key, made in zip(todo, workers.compiled(list(todo.values()), machine), strict=True):
-        if isinstance(made, str):
-            failed[key] = made
-        else:
-            found[key] = KernelImage(*made)
-            cache.put_kernel(key, CompiledKernel(found[key], machine.kind, machine.name, compiler))
-    return [found[key] if key in found else failed[key] for key in keys]
 
 
 def _key(source: Source, machine: Machine, compiler: str) -> bytes:

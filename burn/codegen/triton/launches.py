@@ -6,7 +6,7 @@ copies their operands, and profiles show it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
 from burn.codegen.host.calls import Address
@@ -130,12 +130,14 @@ class GPUKernels:
         choices: Choices = DEFAULT,
         hints: SizeHints = UNKNOWN,
         memory: MemorySpace = CUDA,
+        printed: Callable[[Source], None] = lambda source: None,
     ) -> None:
         """host: prints kernels that run on the host. preferences: those that the passes used. in_place: results that
         may share the memory of a program's input, and are written only if no kernel has failed. abilities, choices,
-        hints: see `KernelPrinter`. memory: the space of the program's tensors."""
+        hints: see `KernelPrinter`. memory: the space of the program's tensors. printed: called with each new source."""
         self.host, self.sites, self.memory = host, host.sites, memory
         self._in_place = in_place
+        self._printed = printed
         self.printer = KernelPrinter(self.sites, abilities, choices, hints)
         self._preferences = preferences
         self.sources: list[Source] = []
@@ -214,6 +216,7 @@ class GPUKernels:
         if source not in self._numbers:
             self._numbers[source] = len(self.sources)
             self.sources.append(replace(source, nodes=nodes or source.nodes))
+            self._printed(self.sources[-1])
         return self._numbers[source]
 
 

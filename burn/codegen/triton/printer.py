@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from queue import SimpleQueue
 
 from burn.codegen.backend import Built, Printer
 from burn.codegen.cpu.backend import CPU
@@ -50,12 +51,15 @@ class GPUPrinter(Printer):
         return Machine.named(self.kind, self.architecture, self.warp)
 
     def build(self, program: Program) -> Built:
-        with context():
-            kernels = self.kernels(program)
-            entry = EntryBuilder(program, kernels, self.host.target.attributes).build()
-            with ThreadPoolExecutor(1) as beside:
-                images = beside.submit(compile_all, kernels.sources, self.machine, self.images)
-                code = (compile_text if self.host.as_text else compile_object)(entry.functions)
+        printed: SimpleQueue[Source | None] = SimpleQueue()
+        with context(), ThreadPoolExecutor(1) as beside:
+            images = beside.submit(compile_all, iter(printed.get, None), self.machine, self.images)
+            try:
+                kernels = self.kernels(program, printed.put)
+                entry = EntryBuilder(program, kernels, self.host.target.attributes).build()
+            finally:
+                printed.put(None)
+            code = (compile_text if self.host.as_text else compile_object)(entry.functions)
         return replace(entry.built(code, images.result()), chosen=kernels.chosen)
 
     def listing(self, program: Program) -> str:
@@ -63,11 +67,12 @@ class GPUPrinter(Printer):
         printer = GPUKernelPrinter(None, self.abilities, self.choices, self.hints)
         return module_text(program, self.preferences, printer)
 
-    def kernels(self, program: Program) -> GPUKernels:
-        """The printer of a program's kernels, with the preferences that the passes used."""
+    def kernels(self, program: Program, printed: Callable[[Source], None] = lambda source: None) -> GPUKernels:
+        """The printer of a program's kernels, with the preferences that the passes used. printed: called with each new source."""
         host, space = KernelPrinter(self.host.target), MemorySpace(self.kind)
         written = _in_place(program)
-        return GPUKernels(host, self.preferences, written, self.abilities, self.choices, self.hints, space)
+        given = (self.preferences, written, self.abilities, self.choices, self.hints, space, printed)
+        return GPUKernels(host, *given)
 
 
 def _in_place(program: Program) -> set[ir.Value]:

@@ -1,8 +1,8 @@
 """Processes that compile kernels: `compiled` distributes sources over them, and `start` starts some before there are any sources.
 
-Importing Triton takes as long as compiling a kernel. So the first processes start when the cache lacks a program, beside the import
-of burn's compiler, and others beside the passes.
-They serve later compilations of this process too, and end when they have been idle for some time.
+Importing Triton takes as long as compiling a kernel. So the first processes start when the cache lacks a program, beside the
+import of burn's compiler, and others beside the passes. They serve later compilations of this process too, and end when they have
+been idle for some time.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable
 from contextlib import suppress
 from importlib.util import find_spec
 from typing import Any
@@ -150,33 +150,40 @@ def stop() -> None:
 atexit.register(stop)
 
 
-def compiled(sources: Sequence[Source], machine: Machine) -> list[Image | str]:
-    """The images in order, or for each kernel that fails the reason. Raises CompileError if no process can compile."""
-    todo: queue.SimpleQueue[int] = queue.SimpleQueue()
-    for number in sorted(range(len(sources)), key=lambda number: -len(sources[number].text)):  # the longest first
-        todo.put(number)
-    made: list[Image | str] = [""] * len(sources)
+def compiled(sources: Iterable[Source], machine: Machine) -> list[Image | str]:
+    """The images in order, or for each kernel that fails the reason. A kernel is compiled while later sources are printed. Of
+    those that wait, the one with the longest text is next. Raises CompileError if no process can compile."""
+    todo: queue.PriorityQueue[tuple[int, int, Source | None]] = queue.PriorityQueue()
+    made: dict[int, Image | str] = {}
     failures: list[BaseException] = []
+    threads: list[threading.Thread] = []
 
     def serve() -> None:
         try:
             while not failures:
-                number = todo.get_nowait()
-                made[number] = _one(sources[number], machine)
-        except queue.Empty:
-            return
+                _, number, source = todo.get()
+                if source is None:
+                    return
+                made[number] = _one(source, machine)
         except BaseException as error:
             failures.append(error)
 
-    count = min(len(sources), usable_cores())
-    threads = [threading.Thread(target=serve, daemon=True) for _ in range(count)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    count = 0
+    try:
+        for source in sources:
+            todo.put((-len(source.text), count, source))
+            count += 1
+            if len(threads) < usable_cores():
+                threads.append(threading.Thread(target=serve, daemon=True))
+                threads[-1].start()
+    finally:
+        for number in range(len(threads)):
+            todo.put((1, count + number, None))  # behind all sources
+        for thread in threads:
+            thread.join()
     if failures:
         raise failures[0]
-    return made
+    return [made[number] for number in range(count)]
 
 
 def _one(source: Source, machine: Machine) -> Image | str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -25,20 +25,21 @@ class SimulatedGPU:
         self._modules: dict[str, Any] = {}
         self.warp = 32
 
-    def compile_each(self, sources: Sequence[Source], machine: Machine) -> list[KernelImage | str]:
+    def compile_each(self, sources: Iterable[Source], machine: Machine) -> list[KernelImage | str]:
         return list(self.compile_all(sources, machine))
 
     def compile_all(
-        self, sources: Sequence[Source], machine: Machine, known: Mapping[Source, KernelImage] | None = None
+        self, sources: Iterable[Source], machine: Machine, known: Mapping[Source, KernelImage] | None = None
     ) -> list[KernelImage]:
-        images, self.warp = dict(known or {}), machine.warp
+        images, self.warp, given = dict(known or {}), machine.warp, []
         for source in sources:
+            given.append(source)
             if source not in images:
                 images[source] = KernelImage(
                     source.name, f"{len(self.sources)}".encode(), 0, machine.warp * source.warps
                 )
                 self.sources.append(source)
-        return [images[source] for source in sources]
+        return [images[source] for source in given]
 
     def launch(self, image: str, function: str, blocks: int, threads: int, shared: int, words: list[int]) -> None:
         import triton.language as tl

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -106,13 +107,47 @@ def test_the_same_bytes_in_every_process(tmp_path: Path, monkeypatch: pytest.Mon
     assert b"debug_line" not in bytes(made[0].data)
 
 
+def test_kernels_are_compiled_while_others_are_printed() -> None:
+    """The first one is done before the second one is there. Images are in the order of the sources."""
+    source = all_printed(CASES[:1], "sm_90")[0]
+    compiled, made = threading.Event(), workers._one
+
+    def one(source: Source, machine: Machine) -> workers.Image | str:
+        image = made(source, machine)
+        compiled.set()
+        return image
+
+    def printed() -> Iterator[Source]:
+        yield source
+        assert compiled.wait(60)
+        yield replace(source, name="missing")
+        yield source
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(workers, "_one", one)
+        first, failed, last = workers.compiled(printed(), MACHINES["sm_90"])
+    assert first == last and isinstance(failed, str) and "missing" in failed
+
+
+def test_an_error_of_the_printer_ends_the_compilation() -> None:
+    def printed() -> Iterator[Source]:
+        yield all_printed(CASES[:1], "sm_90")[0]
+        raise ZeroDivisionError
+
+    before = threading.active_count()
+    with pytest.raises(ZeroDivisionError):
+        workers.compiled(printed(), MACHINES["sm_90"])
+    assert threading.active_count() == before
+    assert workers.compiled([], MACHINES["sm_90"]) == []
+
+
 def test_a_kernel_is_compiled_once_for_all_programs(monkeypatch: pytest.MonkeyPatch) -> None:
     """The nodes of a source differ between programs. Another GPU and another option of Triton's make other kernels."""
     monkeypatch.delenv("BURN_CACHE_SIZE")
     source = all_printed(CASES[:1], "sm_90")[0]
     asked: list[Source] = []
     compiled = workers.compiled
-    monkeypatch.setattr(workers, "compiled", lambda s, m: asked.extend(s) or compiled(s, m))
+    monkeypatch.setattr(workers, "compiled", lambda s, m: compiled((asked.append(x) or x for x in s), m))
     first = images.compile_all([source, replace(source, nodes=("another",))], MACHINES["sm_90"])
     again = images.compile_all([replace(source, nodes=("a third",))], MACHINES["sm_90"])
     assert len(asked) == 1 and first == [*again, *again]
