@@ -1,8 +1,9 @@
 """The time from the start of a process to a program's first result: `python benchmarks/starting.py --device cuda`.
 
-The programs are one op and BERT-base with random weights. Each runs in a process of its own with an empty cache. It runs again
-with only the kernels in the cache, as for another program that has them, and with a warm cache. A row has seconds from the start
-of Python to the result, and seconds of CPU time of the process and of those that compile its kernels.
+The programs are a file of one op, a function of one op, and a file of BERT-base with random weights. Each runs in a process of
+its own with an empty cache. It runs again with only the kernels in the cache, as for another program that has them, and with a
+warm cache. A row has seconds from the start of Python to the result, and seconds of CPU time of the process and of those that
+compile its kernels.
 
 `--simulated` uses the simulated GPU of the tests. Kernels are compiled as for an H100, and launches do nothing. CPU time is that
 of a machine with a GPU, without the driver's.
@@ -20,25 +21,27 @@ import tempfile
 import time
 from pathlib import Path
 
-from compile_time import encoder
+from compile_time import Maker, encoder
 
-MODELS = ("one op", "BERT-base")
+MODELS = ("one op", "one function", "BERT-base")
 STATES = ("empty cache", "kernels cached", "warm cache")
 
 CHILD = r"""
 import json, resource, sys, time
 model, device, driver = sys.argv[1:]
 if driver:
-    from tests.runtime.simulation import Simulation
-    simulation = Simulation(driver)
-    simulation.on_launch(lambda *launch: None)
+    import ctypes
+    nothing = ctypes.CFUNCTYPE(None)(lambda: None)
+    ctypes.CDLL(driver).burn_simulated_on_launch(nothing)
 import numpy as np
 import burn
-if model == "one op":
+if model == "one function":
     run = burn.compile(lambda x: burn.ops.exp(x), ("float32[n, 64]",), device=device)
     result = run(np.ones((16, 64), np.float32))
 else:
-    result = burn.load(model, device=device)(np.ones((1, 128), np.int64))
+    run = burn.load(model, device=device)
+    words = run.inputs[0].dtype == "int64"
+    result = run(np.ones((1, 128), np.int64) if words else np.ones((16, 64), np.float32))
 end = time.monotonic()
 assert np.asarray(result).size
 if "burn.codegen.triton.workers" in sys.modules:
@@ -77,7 +80,7 @@ def rows(model: str, path: str, device: str, driver: str, folder: Path) -> None:
         elapsed, own, others = measure(path, device, driver, cache)
         kernels = len(list(cache.glob("??/*.kernel")))
         print(
-            f"{model:10} {state:15} {elapsed:6.2f} s   CPU {own:5.2f} s + {others:5.2f} s   {kernels} kernels",
+            f"{model:12} {state:15} {elapsed:6.2f} s   CPU {own:5.2f} s + {others:5.2f} s   {kernels} kernels",
             flush=True,
         )
 
@@ -88,6 +91,12 @@ def simulated_driver(folder: Path) -> str:
     from tests.runtime.simulation import another_driver
 
     return another_driver(folder)
+
+
+def one_op() -> bytes:
+    """A model of one op."""
+    make = Maker()
+    return make.model(make.op("Exp", "x"), "n", 64).SerializeToString()
 
 
 def main() -> None:
@@ -102,10 +111,10 @@ def main() -> None:
         print(f"Python {platform.python_version()}, {os.cpu_count()} CPUs, {options.device}")
         for model in options.models:
             path = model
-            if model == "BERT-base":
-                path = str(folder / "bert.onnx")
-                Path(path).write_bytes(encoder(12).SerializeToString())
-            measure("one op", "cpu", "", folder / "bytecode")  # Python's bytecode files are there from now on
+            if model != "one function":
+                path = str(folder / f"{model}.onnx")
+                Path(path).write_bytes(encoder(12).SerializeToString() if model == "BERT-base" else one_op())
+            measure("one function", "cpu", "", folder / "bytecode")  # Python's bytecode files are there from now on
             rows(model, path, options.device, driver, folder)
 
 

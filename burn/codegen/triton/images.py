@@ -59,7 +59,7 @@ def compile_each(sources: Iterable[Source], machine: Machine) -> list[KernelImag
     found: dict[bytes, KernelImage | str | None] = {}  # None: is compiled
 
     def missing() -> Iterator[Source]:
-        """Those of which there is no image. Equal ones are compiled once."""
+        """The sources without an image. Equal ones are compiled once."""
         for source in sources:
             keys.append(key := _key(source, machine, compiler))
             if key in found:
