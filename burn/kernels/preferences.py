@@ -10,6 +10,19 @@ from burn.kernels.body import ContractionKernel
 
 
 @dataclass(frozen=True)
+class GroupedConvolution:
+    """A convolution of several groups, each with `inputs` and `outputs` channels, under windows of these sizes. `dtype`: its
+    operands' type; `sums`: that of its sums."""
+
+    groups: int
+    inputs: int
+    outputs: int
+    window: tuple[Dim, ...]
+    dtype: str
+    sums: str
+
+
+@dataclass(frozen=True)
 class Preferences:
     """How builders describe kernels for one target.
 
@@ -63,6 +76,9 @@ class Preferences:
     `sliding_windows`: kernels of depthwise convolutions iterate along whichever axis is contiguous, so a group may read and write
     channels-first tensors without transposes, and pads the operand of a weight's gradient.
 
+    `groups_in_lanes`: given a grouped convolution of channels-last images, True if its kernel computes several groups in the
+    lanes of a vector, as loops over output channels. Otherwise each group is a matmul. None: groups of some channels are.
+
     `merged_groups`: for half-precision convolutions with groups of few channels, matmuls over several groups of together
     this many channels, with a weight that is zero between different groups. 0: each group is a matmul.
 
@@ -92,5 +108,6 @@ class Preferences:
     small_dtypes: tuple[str, ...] = ()
     separate_epilogue: int = 0
     sliding_windows: bool = False
+    groups_in_lanes: Callable[[GroupedConvolution], bool] | None = None
     merged_groups: int = 0
     split_depth: Callable[[ContractionKernel, Sequence[int]], int] | None = None

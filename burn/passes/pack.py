@@ -25,6 +25,7 @@ from burn.dialect.traits import Trait
 from burn.dialect.types import DTYPES, type_of
 from burn.kernels.builders.matrix import is_matmul, matrix_type
 from burn.kernels.layouts import PackedMatmul
+from burn.kernels.preferences import Preferences
 from burn.passes import block_panels
 from burn.passes.constants import Constants
 from burn.passes.environment import ANYWHERE, Environment
@@ -62,7 +63,8 @@ class Pack:
         with context():
             layouts = None if env.backend is None else env.backend.layouts
             width = self.width if layouts is None else layouts.panel_width
-            packing = _Packing(width, self.depth_run if layouts is None else layouts.depth_run, self.borders)
+            run = self.depth_run if layouts is None else layouts.depth_run
+            packing = _Packing(width, run, self.borders, env.preferences)
             with settled():
                 for block in blocks(program.block):
                     for operation in list(block.operations):
@@ -159,9 +161,13 @@ class _Packing:
     """
 
     def __init__(
-        self, width: Callable[[PackedMatmul], int], depth_run: Callable[[str, str], int], borders: bool
+        self,
+        width: Callable[[PackedMatmul], int],
+        depth_run: Callable[[str, str], int],
+        borders: bool,
+        preferences: Preferences,
     ) -> None:
-        self.width, self.depth_run, self.borders = width, depth_run, borders
+        self.width, self.depth_run, self.borders, self.preferences = width, depth_run, borders, preferences
         self.constant = Constants()
         self.transposed: dict[tuple[ir.Value, tuple[int, ...], int], ir.Value] = {}
 
@@ -319,7 +325,7 @@ def _pack_conv(packing: _Packing, op: Op) -> ir.Value | None:
         return None
     channels, outputs = weight.shape[-2:]
     assert isinstance(channels, int) and isinstance(outputs, int)
-    if not is_matmul(op):
+    if not is_matmul(op, packing.preferences):
         return None
     spatial = weight.shape[:-2]
     each, is_pixel = outputs // op.groups, all(n == 1 for n in spatial)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from burn.codegen.cpu.heuristics.lanes import as_read
-from burn.codegen.cpu.heuristics.preferences import PREFERENCES
-from burn.codegen.cpu.target import host_targets
+from burn.codegen.cpu.heuristics.preferences import preferences_of
+from burn.codegen.cpu.target import find, host_targets
 from burn.compiler import compile_program
 from burn.dialect import ops
 from burn.dialect.control import Group
@@ -54,7 +54,7 @@ def test_what_is_read_is_gone_through_in_order() -> None:
     with context():
         pipeline.run(pipeline.parse(PASSES), program)
         (group,) = (o.opview for o in program.block.operations if isinstance(o.opview, Group))
-        (call,) = kernels(group, PREFERENCES)
+        (call,) = kernels(group, preferences_of(find("avx2")))
     assert isinstance(call.kernel, LoopKernel)
     assert [v.extent for v in call.kernel.parallel] == [9, 513, 32]
     assert [v.extent for v in as_read(call.kernel).parallel] == [513, 9, 32]

@@ -9,7 +9,7 @@ import pytest
 
 import burn
 from burn.codegen.cpu.heuristics.panels import packed_width
-from burn.codegen.cpu.heuristics.preferences import PREFERENCES
+from burn.codegen.cpu.heuristics.preferences import preferences_of
 from burn.codegen.cpu.matmul.gemm import Schedule
 from burn.codegen.cpu.matmul.tiling import Tiled
 from burn.codegen.cpu.target import TARGETS
@@ -73,7 +73,7 @@ def tiled(program: Program, width: int) -> Tiled:
     with context():
         pipeline.run(pipeline.parse(f"pack{{vector-bytes={2 * width}}},fuse,release"), program)
         groups = (o.opview for o in program.block.operations if isinstance(o.opview, Group))
-        found = [call.kernel for group in groups for call in kernels(group, PREFERENCES)]
+        found = [call.kernel for group in groups for call in kernels(group, preferences_of(TARGETS["avx2"]))]
     (kernel,) = (kernel for kernel in found if isinstance(kernel, ContractionKernel))
     made = Tiled.of(kernel, width)
     assert made is not None and made.packed

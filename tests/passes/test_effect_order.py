@@ -12,12 +12,15 @@ from typing import Any
 import pytest
 
 import burn
-from burn.codegen.cpu.heuristics.preferences import PREFERENCES as CPU
+from burn.codegen.cpu.heuristics.preferences import preferences_of
+from burn.codegen.cpu.target import TARGETS
 from burn.codegen.triton.heuristics.preferences import PREFERENCES as GPU
 from burn.dialect.mlir import context
 from burn.passes import pipeline
 from burn.passes.environment import Environment
 from burn.tracing.trace import trace
+
+CPU = preferences_of(TARGETS["avx2"])
 
 COUNT = int(os.environ.get("BURN_SWEEP", "60"))
 SEED = int(os.environ.get("BURN_SWEEP_SEED", "1"))

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from burn.codegen.cpu.heuristics.preferences import PREFERENCES as CPU
+from burn.codegen.cpu.heuristics.preferences import preferences_of
+from burn.codegen.cpu.target import TARGETS
 from burn.codegen.triton.heuristics.preferences import PREFERENCES as GPU
 from burn.dialect import ops
 from burn.dialect.compose import number_like
@@ -27,6 +28,8 @@ from burn.passes.fuse import Fuse
 from burn.passes.verify import Verify
 from tests.kernels.interpreting import interpreted
 from tests.passes.cases import PLAIN, inputs, run
+
+CPU = preferences_of(TARGETS["avx2"])
 
 SIZE, RANK = 12, 4
 SQUARE = (SIZE,) * RANK

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from burn.codegen.backend import Backend
-from burn.codegen.cpu.heuristics.preferences import PREFERENCES
+from burn.codegen.cpu.heuristics.preferences import preferences_of
 from burn.codegen.cpu.layouts import CPULayouts
 from burn.codegen.cpu.passes import passes_of
 from burn.codegen.cpu.printer import CPUPrinter
@@ -44,7 +44,7 @@ class CPU(Backend):
 
     @property
     def preferences(self) -> Preferences:
-        return PREFERENCES
+        return preferences_of(self.target)
 
     @property
     def layouts(self) -> CPULayouts:

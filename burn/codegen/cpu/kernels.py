@@ -21,7 +21,7 @@ from burn.codegen.cpu.heuristics.amx import (
 from burn.codegen.cpu.heuristics.lanes import as_read, choose_lane, lanes_for
 from burn.codegen.cpu.heuristics.launches import grain_for, work
 from burn.codegen.cpu.heuristics.panels import panel_width
-from burn.codegen.cpu.heuristics.preferences import PREFERENCES
+from burn.codegen.cpu.heuristics.preferences import preferences_of
 from burn.codegen.cpu.heuristics.registers import few_rows, more_rows
 from burn.codegen.cpu.matmul import amx, gemm, gemv
 from burn.codegen.cpu.matmul.blockwise import WORD, Blockwise
@@ -187,7 +187,7 @@ class KernelPrinter:
         self._known: dict[str, tuple[str, tuple[str, ...]]] = {}
 
     def group(self, group: Group) -> Launches:
-        calls = kernels(group, PREFERENCES)
+        calls = kernels(group, preferences_of(self.target))
         shared = tuple(b.elements * DTYPES[b.dtype].size for b in shared_buffers(calls))
         launches = tuple((self.print(call.kernel), tuple(call.bindings)) for call in calls)
         return Launches(launches, shared, sections=tuple(call.section for call in calls))

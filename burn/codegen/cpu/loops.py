@@ -14,14 +14,16 @@ from burn.codegen.cpu import convert as conversions
 from burn.codegen.cpu import partial_sums
 from burn.codegen.cpu.counting import following, split
 from burn.codegen.cpu.head import open_kernel
-from burn.codegen.cpu.heuristics.lanes import choose_lane, lanes_for
+from burn.codegen.cpu.heuristics.lanes import choose_lane, lanes_for, used_lanes
 from burn.codegen.cpu.heuristics.launches import chunk_for
 from burn.codegen.cpu.heuristics.transposes import choose_across, crosswise, interleaved_rows
 from burn.codegen.cpu.reductions import Reductions, identities
 from burn.codegen.cpu.shuffles import interleaved, transposed
+from burn.codegen.cpu.spans import mask_of
 from burn.codegen.cpu.target import Target
 from burn.codegen.cpu.uniform import uniform
-from burn.codegen.cpu.windows import AdjacentWindows, Sums, all_inside
+from burn.codegen.cpu.window_sums import Sums, all_inside
+from burn.codegen.cpu.windows import AdjacentWindows
 from burn.codegen.host.emit import Int, Value, vector
 from burn.dialect.dims import Dim, Expr, LoopVar, ceildiv, coefficient, product
 from burn.kernels.body import Fetched, Load, LoopKernel, Stage, walk
@@ -38,6 +40,8 @@ class Schedule:
     - `across`: the loop that in-register transposes combine with the lanes ("" for none)
     - `adjacent`: the loop whose neighbouring iterations compute their windows together
     - `interleaves`: rows along `across` are interleaved, one vector for each
+    - `step`: the lanes of a vector that are used, if those of a span are the same then (spans.py); 0 for all
+    - `left`: the lanes of the last vector, if they are known to be fewer
     """
 
     lane: str
@@ -48,6 +52,8 @@ class Schedule:
     across: str = ""
     adjacent: AdjacentWindows | None = None
     interleaves: bool = False
+    step: int = 0
+    left: int = 0
 
     @staticmethod
     def of(kernel: LoopKernel, target: Target) -> Schedule:
@@ -68,9 +74,13 @@ class Schedule:
             return Schedule(lane.name, lanes, None, True, cuts, rows.name, interleaves=True)
         across = choose_across(kernel, lane, lanes) if transposes else None
         if across is None:
-            return Schedule(
-                lane.name, lanes, chunk, even, cuts, adjacent=AdjacentWindows.of(kernel, lane, lanes, target)
-            )
+            if lane not in kernel.parallel:
+                return Schedule(lane.name, lanes, chunk, even, cuts)
+            step = used_lanes(kernel, lane, lanes)
+            left = lane.extent % step if isinstance(lane.extent, int) else 0
+            even, chunk = isinstance(lane.extent, int) and not left, chunk - chunk % step if chunk else chunk
+            adjacent = AdjacentWindows.of(kernel, lane, lanes, target, step)
+            return Schedule(lane.name, lanes, chunk, even, cuts, adjacent=adjacent, step=step % lanes, left=left)
         loop, count = across
         return Schedule(lane.name, count, chunk, even or lane.extent == count, cuts, loop.name)
 
@@ -106,6 +116,8 @@ class _Printer:
             self.crosswise = crosswise(kernel, self.lane)[self.across]
         self.code, self.emitter = open_kernel(kernel.buffers, argument_names(kernel), target, sites)
         self.emitter.lane, self.emitter.lanes = self.lane, self.lanes
+        self.step = schedule.step or self.lanes
+        self.emitter.step = self.step if self.lane in kernel.parallel and self.lanes > 1 and not schedule.across else 0
         self.reductions = Reductions(self.code, self.emitter, kernel.parallel, self.lane, self.lanes, schedule.even)
 
     def print(self) -> str:
@@ -164,9 +176,11 @@ class _Printer:
                 body()
             return
         length = code.sub(stop, start)
-        whole = code.add(start, code.mul(code.udiv(length, lanes), lanes))
+        step = self.step if self.lane in self.kernel.parallel else lanes
+        whole = code.add(start, code.mul(code.udiv(length, step), step))
         if not (isinstance(whole, int) and isinstance(start, int) and whole == start):
-            with code.for_(start, whole, lanes) as loop, emitter.scope():
+            used = None if step == lanes else mask_of(code, step, lanes)
+            with code.for_(start, whole, step) as loop, emitter.under(used, None if step == lanes else step):
                 emitter.bindings[self.lane] = loop.iv
                 body()
         if self.schedule.even:
@@ -176,8 +190,12 @@ class _Printer:
                 stack.enter_context(code.if_(code.cmp("slt", whole, stop)))
             stack.enter_context(emitter.scope())
             emitter.bindings[self.lane] = whole
-            left = code.splat(code.value(code.sub(stop, whole)), lanes)
-            with emitter.under(code.cmp("slt", code.lane_ids(lanes), left)):
+            if self.schedule.left:
+                mask, active = mask_of(code, self.schedule.left, lanes), self.schedule.left
+            else:
+                left = code.splat(code.value(code.sub(stop, whole)), lanes)
+                mask, active = code.cmp("slt", code.lane_ids(lanes), left), None
+            with emitter.under(mask, active):
                 emitter.bindings[self.lane] = whole
                 body()
 

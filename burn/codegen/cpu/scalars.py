@@ -2,8 +2,8 @@
 of lanes.
 
 One loop variable may be the lane: the expression is then evaluated at lane..lane+VL-1 together. A node that does not
-depend on the lane stays a scalar until it meets one that does. Loads are contiguous, uniform or gathered, depending on
-the index map.
+depend on the lane stays a scalar until it meets one that does. Loads are contiguous, uniform, shuffled from a short span
+(spans.py) or gathered, depending on the index map.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from burn.codegen.cpu import convert as conversions
 from burn.codegen.cpu import math
 from burn.codegen.cpu.elementary.exponential import exp_of_negative
 from burn.codegen.cpu.lanes import Lanes
+from burn.codegen.cpu.spans import Span, load_span, span_of
 from burn.codegen.host.emit import PTR, Function, Int, Value, bits, element_of, lanes_of, vector
 from burn.dialect.dims import Atom, Call, Dim, Expr, LoopVar, Symbol, coefficient, non_negative, substitute
 from burn.errors import CompileError
@@ -41,7 +42,8 @@ from burn.runtime.abi import Status
 
 class ScalarEmitter:
     """Prints into `code`. `pointers[i]` is buffer i's address; `sizes` the program's symbols; `sites` collects the names of
-    source nodes for run-time errors."""
+    source nodes for run-time errors. Vectors start at multiples of `step` iterations of the lane; 0 if that is not known.
+    `active`: the number of lanes that are on, if `mask` is constant."""
 
     def __init__(
         self,
@@ -56,7 +58,9 @@ class ScalarEmitter:
         self.bindings: dict[Atom, Int] = {Symbol(name): value for name, value in sizes.items()}
         self.lane: LoopVar | None = None
         self.lanes = 1
+        self.step = 0
         self.mask: Value | None = None
+        self.active: int | None = None
         self.reduced: dict[str, Value] = {}
         self.accumulator: Value | None = None
         self._memo: list[dict[object, Value]] = [{}]
@@ -74,11 +78,12 @@ class ScalarEmitter:
         self._memo.pop()
 
     @contextmanager
-    def under(self, mask: Value | None) -> Iterator[None]:
-        before, self.mask = self.mask, mask
+    def under(self, mask: Value | None, active: int | None = None) -> Iterator[None]:
+        before = self.mask, self.active
+        self.mask, self.active = mask, active
         with self.scope():
             yield
-        self.mask = before
+        self.mask, self.active = before
 
     # ---- index expressions -------------------------------------------------------------------------------------------
     def varies(self, dim: Dim) -> bool:
@@ -287,8 +292,11 @@ class ScalarEmitter:
         assert self.lane is not None
         if self.lanes == 1:
             return code.load(pointer, self._scalar_dim(node.offset), element, self.mask)
-        if self.step(node.offset) == 1:
+        if self.stride(node.offset) == 1:
             return code.load(pointer, self.base(node.offset), vector(self.lanes, element), self.mask)
+        if (span := self.span(node.offset)) is not None:
+            memory = "i8" if element == "i1" else element
+            return load_span(code, code.gep(pointer, self.first(node.offset, span), memory), element, span, self.lanes)
         memory = "i8" if element == "i1" else element
         type_ = vector(self.lanes, memory)
         addresses = self._addresses(pointer, node.offset, memory)
@@ -312,12 +320,23 @@ class ScalarEmitter:
         """The offset when a "vector" has one lane."""
         return self.dim(offset)
 
-    def step(self, offset: Dim) -> Dim | None:
+    def stride(self, offset: Dim) -> Dim | None:
         """The stride between neighbouring lanes; None if it is not constant."""
         assert self.lane is not None
         if any(isinstance(a, Fetched) and self.varies_scalar(a.source) for a in loop_atoms(offset)):
             return None
         return coefficient(offset, self.lane)
+
+    def span(self, offset: Dim) -> Span | None:
+        """The span of the lanes that are on; None if it depends on the vector, or if some lanes may be off."""
+        if self.lane is None or not self.step or (self.mask is not None and self.active is None):
+            return None
+        return span_of(offset, self.lane, self.step, self.lanes if self.active is None else self.active, self.lanes)
+
+    def first(self, offset: Dim, span: Span) -> Int:
+        """The lowest offset of a span's elements."""
+        assert self.lane is not None
+        return self.dim(substitute(offset, {self.lane: Expr.of(self.lane) + span.first}))
 
     def base(self, offset: Dim) -> Int:
         """The offset of the first lane."""
@@ -370,11 +389,11 @@ class ScalarEmitter:
         """A condition that all lanes are inside, checked for the first and the last lane only, if neighbouring lanes
         load neighbouring elements. Most vectors of a padded row are inside, and per-lane checks take longer than the
         copy. None if that is not possible."""
-        if not isinstance(node.then, Load) or self.step(node.then.offset) != 1 or node.dtype == "bool":
+        if not isinstance(node.then, Load) or self.stride(node.then.offset) != 1 or node.dtype == "bool":
             return None
         tests: list[Value] = []
         for index, extent in node.ranges:
-            if self.varies(extent) or (self.varies(index) and self.step(index) != 1):
+            if self.varies(extent) or (self.varies(index) and self.stride(index) != 1):
                 return None
             first = self.base(index) if self.varies(index) else self.dim(index)
             tests.append(self._is_inside(first, extent))
@@ -403,7 +422,7 @@ class ScalarEmitter:
             code.store(self.value(node), pointer, self.dim(offset), self.mask)
             return
         value = self.wide(node)
-        if self.step(offset) == 1:
+        if self.stride(offset) == 1:
             code.store(value, pointer, self.base(offset), self.mask)
             return
         if value.type.endswith("xi1>"):

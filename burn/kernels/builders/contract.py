@@ -28,7 +28,7 @@ def build(group: Computation, preferences: Preferences) -> list[Call]:
     """One contraction, packed or not, with its epilogue. Trailing views determine the order in which it is
     stored."""
     anchor = anchor_of(group, "contract")
-    tiled = matrix_kernel(group, anchor, preferences.small_dtypes, preferences.merged_groups)
+    tiled = matrix_kernel(group, anchor, preferences)
     if tiled is not None:
         return [
             made
@@ -100,7 +100,9 @@ def _conv_body(builder: Builder, op: Op, index: Indices) -> tuple[Scalar, tuple[
     if ranges:
         left = Where(dtype, tuple(ranges), left, Const(dtype, op.fill or 0))
     right = convert(builder.low.at(op.weight, ws), dtype)
-    return Apply(dtype, "mul", (left, right)), tuple(v for v in (*window, channel) if v.extent != 1)
+    # Channels come before the window's last loop: neighbouring windows overlap along that, so vectors may share its elements.
+    ordered = (*window[:-1], channel, *window[-1:])
+    return Apply(dtype, "mul", (left, right)), tuple(v for v in ordered if v.extent != 1)
 
 
 def exact_div_or(dim: Dim, divisor: int) -> Dim:

@@ -23,6 +23,7 @@ from burn.kernels.builders.builder import (
 )
 from burn.kernels.builders.operands import Operands, in_panels, packed_rhs, width_of
 from burn.kernels.lower import linear
+from burn.kernels.preferences import GroupedConvolution, Preferences
 
 READ_AS = {
     **dict.fromkeys(("float32", "float16", "bfloat16"), "float32"),
@@ -46,22 +47,30 @@ MIN_GROUP_CHANNELS = 4
 """Channels of a group from which a matmul pays; below that (depthwise), vectorise over the channels."""
 
 
-def is_matmul(op: Op) -> bool:
-    """True if a channels-last convolution should become a matmul."""
-    channels = type_of(op.weight).shape[-2]
-    return op.groups == 1 or (isinstance(channels, int) and channels >= MIN_GROUP_CHANNELS)
+def is_matmul(op: Op, preferences: Preferences) -> bool:
+    """True if a channels-last convolution should become a matmul, or one for each group."""
+    channels, outputs = type_of(op.weight).shape[-2:]
+    if op.groups == 1:
+        return True
+    if preferences.groups_in_lanes is None or not (isinstance(channels, int) and isinstance(outputs, int)):
+        return isinstance(channels, int) and channels >= MIN_GROUP_CHANNELS
+    dtype, sums = type_of(op.x).dtype, contraction_type(type_of(op.x).dtype, type_of(op.operation.results[0]).dtype)
+    window = type_of(op.weight).shape[:-2]
+    grouped = GroupedConvolution(op.groups, channels, outputs // op.groups, window, dtype, sums)
+    return not preferences.groups_in_lanes(grouped)
 
 
-def matrix_kernel(group: Computation, anchor: Op, small: Collection[str] = (), merged: int = 0) -> Call | None:
-    """The contraction as rows and columns; None if it lacks either, or its types are not in `READ_AS` or `small`. merged: see
-    `Preferences.merged_groups`."""
+def matrix_kernel(group: Computation, anchor: Op, preferences: Preferences) -> Call | None:
+    """The contraction as rows and columns; None if it lacks either, its types are in neither `READ_AS` nor
+    `Preferences.small_dtypes`, or its kernel computes several groups together."""
+    small, merged = preferences.small_dtypes, preferences.merged_groups
     result = anchor.operation.results[0]
     dtype = "float32" if isinstance(anchor, PackedBlockDot) else matrix_type(anchor, small)
     if dtype is None:
         return None
     builder = Builder(group)
-    if merged and isinstance(anchor, Conv):
-        operands = _conv_operands(builder, anchor, dtype, merged)
+    if isinstance(anchor, Conv):
+        operands = _conv_operands(builder, anchor, dtype, merged) if is_matmul(anchor, preferences) else None
     else:
         operands = OPERANDS[anchor.OP_NAME](builder, anchor, dtype)
     if operands is None:
@@ -149,7 +158,7 @@ class _DotLhs:
 def _conv_operands(builder: Builder, op: Op, dtype: str, merged: int = 0) -> Operands | None:
     weight = type_of(op.weight)
     inputs, outputs = weight.shape[-2], exact_div(weight.shape[-1], op.groups)
-    if op.layout != "last" or not is_matmul(op) or outputs is None:
+    if op.layout != "last" or outputs is None:
         return None
     together = _merged(op, inputs, merged)
     if together == 1:
@@ -234,7 +243,6 @@ def _in_runs(depth: tuple[LoopVar, ...], run: int) -> tuple[tuple[LoopVar, ...],
 OPERANDS: dict[str, Callable[[Builder, Op, str], Operands | None]] = {
     "dot_general": _dot_operands,
     "packed_dot": _packed_dot_operands,
-    "conv": _conv_operands,
     "packed_conv": _packed_conv_operands,
     "packed_block_dot": block_operands,
 }

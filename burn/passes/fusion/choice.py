@@ -232,7 +232,7 @@ class Choice:
         inline = all(
             affine(v, self.is_materialised) for v in op.operation.operands if self.cluster_of(self.source(v)) is other
         )
-        return slides(op) and inline and self._serves(other, op, views=True)
+        return slides(op, self.preferences) and inline and self._serves(other, op, views=True)
 
     def lowers_elementwise(self, op: Op) -> bool:
         """True if a concat is lowered elementwise, fused with its readers."""
@@ -383,7 +383,9 @@ class Choice:
 
     def _slides(self, cluster: Cluster) -> bool:
         """True if the target's kernel of a group can iterate in any order: that of a depthwise convolution."""
-        return self.preferences.sliding_windows and any(isinstance(m, Conv) and slides(m) for m in cluster.members)
+        return self.preferences.sliding_windows and any(
+            isinstance(m, Conv) and slides(m, self.preferences) for m in cluster.members
+        )
 
     def inlines(self, cluster: Cluster, user: Op, value: ir.Value) -> bool:
         """True if a view or constant is computed inside the cluster rather than read from memory."""
@@ -471,12 +473,12 @@ class Choice:
         return True
 
 
-def slides(op: Op) -> bool:
+def slides(op: Op, preferences: Preferences) -> bool:
     """True for a depthwise convolution, and for its weight's gradient: a matmul with a few results for each channel."""
     if isinstance(op, DotGeneral):
         results = product(type_of(op.operation.results[0]).shape[len(op.lhs_batch) :])
         return bool(op.lhs_batch) and isinstance(results, int) and 1 < results <= FEW_TAPS
-    return isinstance(op, Conv) and op.groups > 1 and not is_matmul(op)
+    return isinstance(op, Conv) and op.groups > 1 and not is_matmul(op, preferences)
 
 
 def is_ordered(op: Op) -> bool:

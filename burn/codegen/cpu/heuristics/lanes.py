@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
+from burn.codegen.cpu.spans import span_of
 from burn.codegen.cpu.target import Target
-from burn.dialect.dims import LoopVar, coefficient
+from burn.dialect.dims import Call, Dim, LoopVar, coefficient, terms
 from burn.dialect.types import DTYPES
 from burn.kernels.body import (
     Accumulator,
@@ -78,6 +80,35 @@ def _varying(stage: Stage, lane: LoopVar) -> set[int]:
         if own or any(id(child) in found for child in children(node)):
             found.add(id(node))
     return found
+
+
+def used_lanes(kernel: LoopKernel, lane: LoopVar, lanes: int) -> int:
+    """The lanes of a vector to use: all, or fewer if all loads that are neither contiguous nor uniform then have one span
+    (spans.py). For groups of three channels these are 15 of 16. All if that leaves half of them."""
+    offsets = {
+        node.offset
+        for stage in kernel.stages
+        for node in walk(*stage.scalars)
+        if isinstance(node, Load) and lane in loop_atoms(node.offset) and coefficient(node.offset, lane) is None
+    }
+    if not offsets:
+        return lanes
+    divisors = {d for offset in offsets for d in _divisors(offset, lane) if 1 < d <= lanes}
+    for step in sorted({lanes, *(lanes - lanes % d for d in divisors)}, reverse=True):
+        if 2 * step > lanes and all(span_of(offset, lane, step, step, lanes) for offset in offsets):
+            return step
+    return lanes
+
+
+def _divisors(dim: Dim, lane: LoopVar) -> Iterator[int]:
+    """The numbers by which an index map divides the lane."""
+    for monomial, _ in terms(dim):
+        for atom in monomial:
+            if isinstance(atom, Call):
+                numerator, *others = atom.args
+                if lane in loop_atoms(numerator):
+                    yield from (d for d in others if isinstance(d, int))
+                    yield from _divisors(numerator, lane)
 
 
 SHORT_ROW = 64

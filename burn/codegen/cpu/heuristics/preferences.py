@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+from functools import lru_cache, partial
+
+from burn.codegen.cpu.heuristics.groups import groups_in_lanes
+from burn.codegen.cpu.target import Target
 from burn.kernels.preferences import Preferences
 
-PREFERENCES = Preferences(
-    keep_rows=True, strided_columns=False, reduce_block=16384, fused_gradients=True, concat_in_place=True
-)
-"""A row fits in the cache, and an exponential costs more than loading it. Strided columns are gathered element by
-element; a copy, made once, is cheaper than gathering for every panel. A block of 16,384 elements takes some
-microseconds: worth a thread. There are many more heads than threads, and recomputing probabilities costs matmuls."""
+
+@lru_cache
+def preferences_of(target: Target) -> Preferences:
+    """A row fits in the cache, and an exponential costs more than loading it. Strided columns are gathered element by
+    element; a copy, made once, is cheaper than gathering for every panel. A block of 16,384 elements takes some
+    microseconds: worth a thread. There are many more heads than threads, and recomputing probabilities costs matmuls."""
+    return Preferences(
+        keep_rows=True,
+        strided_columns=False,
+        reduce_block=16384,
+        fused_gradients=True,
+        concat_in_place=True,
+        groups_in_lanes=partial(groups_in_lanes, target=target),
+    )

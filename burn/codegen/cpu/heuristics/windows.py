@@ -9,13 +9,30 @@ from burn.codegen.cpu.target import Target
 from burn.dialect.dims import Dim
 
 WINDOW = 64
-"""The most elements of a window whose loops are unrolled."""
+"""The most elements of a window's loops that are unrolled."""
+
+LONGEST = 16
+"""The most iterations of an unrolled loop."""
 
 
 def is_window(extents: Sequence[Dim]) -> bool:
     """True if loops of these extents iterate over a small window."""
     numbers = [n for n in extents if isinstance(n, int)]
-    return len(numbers) == len(extents) and max(numbers) <= 16 and prod(numbers) <= WINDOW
+    return len(numbers) == len(extents) and max(numbers) <= LONGEST and prod(numbers) <= WINDOW
+
+
+def unrolled_loops(extents: Sequence[Dim], slides: Sequence[bool], channels: Sequence[bool]) -> int:
+    """The number of a window's inner loops to unroll, given the extent of each, if neighbouring windows overlap along it, and if
+    it is over channels. One loop of the former kind is unrolled and all of the latter, if that is not too much code. 0 if the
+    last one is long."""
+    found, work, sliding = 0, 1, False
+    for extent, overlaps, within in reversed(list(zip(extents, slides, channels, strict=True))):
+        if not isinstance(extent, int) or extent > LONGEST or work * extent > WINDOW:
+            break
+        if found and not within and (sliding or not overlaps):
+            break
+        found, work, sliding = found + 1, work * extent, sliding or overlaps
+    return found
 
 
 PICTURES = 7
@@ -25,7 +42,7 @@ PICTURES = 7
 def windows_together(extent: Dim, window: int, target: Target) -> int:
     """The number of neighbouring windows computed together: as many as leave registers for their operands, and among
     these numbers the one with the fewest windows past the end."""
-    most = 8 if target.vector_registers >= 32 else 4
+    most = 8 if target.vector_registers >= 16 else 4
     least = most // 2
     if target.small or window == 1:
         return 1

@@ -43,7 +43,7 @@ class Epilogue:
                     emitter.bindings[lane] = 0
                     for buffer, offset, write in by_row:
                         offset = substitute(offset, {kernel.column: column})
-                        if emitter.step(offset) == 1:
+                        if emitter.stride(offset) == 1:
                             element = conversions.element_type(kernel.buffers[buffer].dtype)
                             at = emitter.dim(substitute(offset, {lane: 0}))
                             code.prefetch(emitter.pointers[buffer], at, element, write)

@@ -1,0 +1,34 @@
+"""Heuristics for grouped convolutions: several groups in the lanes of a vector, or a matmul for each group."""
+
+from __future__ import annotations
+
+from burn.codegen.cpu.target import Target
+from burn.dialect.dims import product
+from burn.dialect.types import DTYPES
+from burn.kernels.builders.matrix import MIN_GROUP_CHANNELS
+from burn.kernels.preferences import GroupedConvolution
+
+MOST_CHANNELS = 16
+"""The most input channels of a group whose loop is unrolled."""
+
+SHORT_DEPTH = 40
+"""Up to this depth a matmul of one vector of columns takes longer than windows that share loads of their elements. Its tiles have
+few steps between address computation and epilogue."""
+
+SHORT_WIDE_DEPTH = 24
+"""The same for several whole vectors of columns, which share the loads of rows in a matmul."""
+
+
+def groups_in_lanes(convolution: GroupedConvolution, target: Target) -> bool:
+    """True if vectors hold the outputs of several groups, or of one group of little depth."""
+    inputs, outputs = convolution.inputs, convolution.outputs
+    if inputs == 1 and outputs == 1:
+        return True
+    lanes, depth = target.lanes(DTYPES[convolution.sums].size), product([*convolution.window, inputs])
+    if lanes == 1 or target.compact:
+        return inputs < MIN_GROUP_CHANNELS
+    if inputs > MOST_CHANNELS or not isinstance(depth, int):
+        return False
+    if 2 * outputs <= lanes:
+        return True
+    return depth <= SHORT_DEPTH if outputs <= lanes else outputs % lanes == 0 and depth <= SHORT_WIDE_DEPTH

@@ -1,0 +1,198 @@
+"""Prints the accumulators of windows that are computed together (windows.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import product as indices_of
+from math import prod
+from operator import mul
+from typing import Any
+
+from burn.codegen.cpu import convert as conversions
+from burn.codegen.cpu import math
+from burn.codegen.cpu.scalars import ScalarEmitter
+from burn.codegen.cpu.spans import MOST_VECTORS, Reached
+from burn.codegen.cpu.windows import AdjacentWindows, guards_of, load_of, split_nodes
+from burn.codegen.host.emit import Int, Value, lanes_of, vector
+from burn.dialect.dims import LoopVar, coefficient
+from burn.kernels.body import REDUCERS, Apply, Const, Load, Reduction, Scalar, Stage, Where, loop_atoms
+
+
+def all_inside(plan: AdjacentWindows, loop: LoopVar, stage: Stage, first: Int, emitter: ScalarEmitter) -> Value:
+    """A condition that all elements under the windows from iteration `first` on are inside."""
+    code = emitter.code
+    inside: Value | None = None
+    for index, extent in dict.fromkeys(pair for guard in guards_of(stage) for pair in guard.ranges):
+        with emitter.scope():
+            emitter.bindings |= {loop: first, **dict.fromkeys(stage.loops, 0)}
+            tests = [code.cmp("sge", code.value(emitter.dim(index)), 0)]
+        with emitter.scope():
+            emitter.bindings[loop] = code.add(first, plan.count - 1)
+            emitter.bindings |= {v: code.sub(emitter.dim(v.extent), 1) for v in stage.loops}
+            tests.append(code.cmp("slt", code.value(emitter.dim(index)), emitter.dim(extent)))
+        for test in tests:
+            inside = test if inside is None else code.op("arith.andi", inside, test)
+    assert inside is not None
+    return inside
+
+
+class Sums:
+    """Prints the accumulators of a stage for the iterations from `first` on. inside: all guards are known to hold."""
+
+    def __init__(
+        self,
+        plan: AdjacentWindows,
+        loop: LoopVar,
+        stage: Stage,
+        first: Int,
+        emitter: ScalarEmitter,
+        inside: bool = False,
+    ) -> None:
+        self.plan, self.loop, self.stage, self.first, self.emitter = plan, loop, stage, first, emitter
+        self.inside = inside
+        self.still, self.moving = split_nodes(stage, loop)
+        self.window = stage.loops[-plan.unrolled :]
+        self.spans = {id(node): self._span(node) for node in self.moving}
+        self.fills = {} if inside else {id(guard): self._fill(guard) for guard in guards_of(stage)}
+
+    def values(self, initial: list[Value]) -> list[list[Value]]:
+        """The value of every reduction for each iteration, starting with these."""
+        results = self._nest(self.stage.loops, initial * self.plan.count)
+        each = len(initial)
+        return [results[index * each : (index + 1) * each] for index in range(self.plan.count)]
+
+    def _nest(self, loops: Sequence[LoopVar], carried: list[Value]) -> list[Value]:
+        code, emitter = self.emitter.code, self.emitter
+        if len(loops) == self.plan.unrolled:
+            return self._unrolled(loops, carried)
+        with code.for_(0, emitter.dim(loops[0].extent), 1, carried) as outer, emitter.scope():
+            emitter.bindings[loops[0]] = outer.iv
+            outer.yield_(*self._nest(loops[1:], outer.carried))
+        return outer.results
+
+    def _unrolled(self, window: Sequence[LoopVar], carried: list[Value]) -> list[Value]:
+        """The last loops of the window, for all iterations."""
+        emitter, plan = self.emitter, self.plan
+        each = len(self.stage.reductions)
+        shared: dict[tuple[int, tuple[int, ...]], Value] = {}
+        sums = list(carried)
+        weights: dict[tuple[int, ...], list[tuple[Scalar, Value]]] = {}
+        for index, taps in self._order():
+            advanced = [tuple(sum(map(mul, step, (index, *taps))) for step in steps) for steps in plan.steps]
+            with emitter.scope():
+                emitter.bindings.update(zip(window, taps, strict=True))
+                if taps not in weights:
+                    weights[taps] = [(node, emitter.value(node)) for node in self.still]
+                emitter.remember(weights[taps])
+                emitter.bindings[self.loop] = emitter.code.add(self.first, index)
+                for node, key in zip(self.moving, advanced, strict=True):
+                    if (id(node), key) not in shared:
+                        shared[id(node), key] = self._element(node, taps)
+                    emitter.remember([(node, shared[id(node), key])])
+                for number, reduction in enumerate(self.stage.reductions, index * each):
+                    sums[number] = _accumulated(emitter, reduction, sums[number])
+        return sums
+
+    def _order(self) -> Iterable[tuple[int, tuple[int, ...]]]:
+        """The iterations and the indices in the unrolled window, one channel after the other. Within a channel either the weights
+        or the elements of all windows stay in registers, whichever are fewer."""
+        plan, extents = self.plan, [v.extent if isinstance(v.extent, int) else 0 for v in self.window]
+        pairs = list(indices_of(range(plan.count), indices_of(*map(range, extents))))
+        taps = prod(n for n, slides in zip(extents, plan.slides, strict=True) if slides)
+        steps = plan.steps[0][0]
+        backwards = any(step < 0 for step, slides in zip(steps[1:], plan.slides, strict=True) if slides)
+        steps = tuple(-step for step in steps) if backwards else steps  # every sum is in the order of the window
+
+        def key(pair: tuple[int, tuple[int, ...]]) -> tuple[Any, ...]:
+            index, at = pair
+            channel = tuple(i for i, slides in zip(at, plan.slides, strict=True) if not slides)
+            position = sum(map(mul, steps, (index, *at)))
+            return (channel, position, at) if 1 < taps <= plan.count else (channel, at, index)
+
+        return sorted(pairs, key=key)
+
+    def _element(self, node: Scalar, taps: tuple[int, ...]) -> Value:
+        """The lanes of a moving node at these indices in the unrolled window."""
+        emitter, load = self.emitter, load_of(node)
+        assert load is not None
+        loaded = self._loaded(node, load, taps)
+        if not isinstance(node, Where):
+            return loaded
+        with emitter.scope():
+            emitter.remember([(load, loaded)])
+            return emitter.value(node.then)
+
+    def _loaded(self, node: Scalar, load: Load, taps: tuple[int, ...]) -> Value:
+        emitter, element, found = self.emitter, conversions.element_type(load.dtype), self.spans[id(node)]
+        if isinstance(node, Where) and not self.inside and found is None:
+            address = self._address(node, load, emitter.base(load.offset))
+            return emitter.code.load(address, 0, vector(emitter.lanes, element), emitter.mask)
+        if found is None:
+            return emitter.value(load)
+        span, strides = found
+        shift = sum(map(mul, strides, taps))
+        with emitter.scope():
+            emitter.bindings.update((v, 0) for v, stride in zip(self.window, strides, strict=True) if stride)
+            address = self._address(node, load, emitter.first(load.offset, span))
+        return span.lanes_from(emitter.code, address, element, shift, emitter.lanes)
+
+    def _span(self, node: Scalar) -> tuple[Reached, tuple[int, ...]] | None:
+        """The elements that all lanes of a node read in the unrolled loops over channels, and the strides in the unrolled loops,
+        0 in the others. None if lanes are contiguous or differ between vectors."""
+        load, emitter = load_of(node), self.emitter
+        assert load is not None
+        span = None if emitter.stride(load.offset) == 1 else emitter.span(load.offset)
+        if span is None:
+            return None
+        strides: list[int] = []
+        reach = 0
+        for v, slides in zip(self.window, self.plan.slides, strict=True):
+            stride = coefficient(load.offset, v)
+            guarded = isinstance(node, Where) and any(v in loop_atoms(index) for index, _ in node.ranges)
+            extent = v.extent if isinstance(v.extent, int) else 0
+            inside = isinstance(stride, int) and stride > 0 and not slides and not guarded
+            if (
+                inside
+                and isinstance(stride, int)
+                and span.length + reach + stride * (extent - 1) <= MOST_VECTORS * emitter.lanes
+            ):
+                strides.append(stride)
+                reach += stride * (extent - 1)
+            else:
+                strides.append(0)
+        return Reached(span.first, span.offsets, reach), tuple(strides)
+
+    def _address(self, node: Scalar, load: Load, offset: Int) -> Value:
+        """The address of a load at an offset, or of its fill if its guard does not hold: one check for all lanes. A masked-off
+        load would be slow if its page was never touched."""
+        code = self.emitter.code
+        address = code.gep(self.emitter.pointers[load.buffer], offset, conversions.element_type(load.dtype))
+        if not isinstance(node, Where) or self.inside:
+            return address
+        inside: Value | None = None
+        for index, extent in node.ranges:
+            test = code.cmp("ult", code.value(self.emitter.dim(index)), code.value(self.emitter.dim(extent)))
+            inside = test if inside is None else code.op("arith.andi", inside, test)
+        assert inside is not None
+        return code.select(inside, address, self.fills[id(node)])
+
+    def _fill(self, guard: Where) -> Value:
+        """Memory that holds the replacement of a guarded load in every element that lanes read."""
+        emitter, code, found, load = self.emitter, self.emitter.code, self.spans[id(guard)], load_of(guard)
+        assert load is not None and isinstance(guard.otherwise, Const)
+        vectors = 1 if found is None else -(-found[0].length // emitter.lanes)
+        memory = code.alloca(vectors * emitter.lanes, conversions.element_type(load.dtype))
+        fill = emitter.wide(Const(load.dtype, guard.otherwise.value))
+        for number in range(vectors):
+            code.store(fill, memory, number * emitter.lanes)
+        return memory
+
+
+def _accumulated(emitter: ScalarEmitter, reduction: Reduction, total: Value) -> Value:
+    code, body = emitter.code, reduction.body
+    lanes = lanes_of(total.type)
+    if reduction.kind == "sum" and isinstance(body, Apply) and body.function == "mul":
+        factors = [code.splat(emitter.value(a), lanes) for a in body.args]
+        return math.apply(code, "fma", reduction.dtype, *factors, total)
+    value = code.splat(emitter.value(body), lanes)
+    return math.apply(code, REDUCERS[reduction.kind], reduction.dtype, total, value)
