@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from burn.codegen.cpu import loops
-from burn.codegen.cpu.heuristics.preferences import PREFERENCES
+from burn.codegen.cpu.heuristics.preferences import preferences_of
 from burn.codegen.cpu.target import TARGETS, host_targets
 from burn.compiler import compile_program
 from burn.dialect import ops
@@ -46,7 +46,7 @@ def text_of(program: Program, target: str) -> str:
     with context():
         pipeline.run(pipeline.parse(PASSES), program)
         (group,) = (o.opview for o in program.block.operations if isinstance(o.opview, Group))
-        (call,) = kernels(group, PREFERENCES)
+        (call,) = kernels(group, preferences_of(TARGETS[target]))
     assert isinstance(call.kernel, LoopKernel)
     return loops.emit(call.kernel, loops.Schedule.of(call.kernel, TARGETS[target]), TARGETS[target], [])
 
