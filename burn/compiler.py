@@ -14,8 +14,9 @@ from burn.codegen.tuning import tuned
 from burn.dialect.control import Group
 from burn.dialect.mlir import context
 from burn.dialect.program import Program
+from burn.errors import CompileError, Problem
 from burn.kernels.text import group_text
-from burn.options import COMPILE_TIME, FULL, OFF, Options
+from burn.options import COMPILE_TIME, OFF, Options
 from burn.passes import pipeline
 from burn.passes.environment import Environment
 from burn.runtime.artefact import Artefact
@@ -61,7 +62,7 @@ def _passes(backend: Backend, options: Options) -> Pipeline:
     """The pipeline of a compilation. Raises CompileError if the options' own lacks an extension point that they need."""
     passes = backend.pipeline if options.passes is None else Pipeline.of(options.passes)
     passes = within_budget(passes, options.budget) if options.budget else passes
-    return passes if options.precision == FULL else with_precision(passes, options.precision)
+    return with_precision(passes, options.half) if options.half else passes
 
 
 def _checked(passes: str, options: Options) -> str:
@@ -74,7 +75,14 @@ def backend_for(options: Options | None = None) -> Backend:
     if there is none for the device, and DeviceError for a device that is not there and whose architecture the options leave
     open."""
     options = options or Options()
-    return entry(options.device.kind).make(options)
+    found = entry(options.device.kind)
+    if options.tf32 and not found.tensor_cores:
+        hint = "float32 is multiplied in float32 there: leave the precision out"
+        raise CompileError(
+            f"there is no precision {options.precision} for {options.device}",
+            [Problem("its multiplications are those of NVIDIA's tensor cores", hint=hint)],
+        )
+    return found.make(options)
 
 
 def environment(backend: Backend | None = None) -> Environment:

@@ -21,13 +21,20 @@ if TYPE_CHECKING:
 
     from burn.codegen.cpu.target import Target
 
-__all__ = ["FULL", "OFF", "PRECISIONS", "Given", "Options", "precision_of"]
+__all__ = ["FULL", "HALF", "OFF", "PRECISIONS", "TF32", "Given", "Options", "precision_of"]
 
 FULL = "float32"
 """The precision of a program that computes in its own types."""
 
-PRECISIONS = {"fp32": FULL, "bf16": "bfloat16", "fp16": "float16"}
-"""Short names of the element types that matmuls can compute in; the long names are also accepted."""
+HALF = {"bf16": "bfloat16", "fp16": "float16"}
+"""Short names of the half-precision types that matmuls can compute in; the long names are also accepted."""
+
+TF32 = ("tf32", "tf32x3")
+"""Precisions of float32 multiplications on NVIDIA's tensor cores. "tf32" rounds operands to TF32's 11 bits; "tf32x3" splits each
+in two such numbers, and multiplies three times."""
+
+PRECISIONS = {"fp32": FULL, **HALF, **{name: name for name in TF32}}
+"""Precisions by the names that users give."""
 
 SPEED, COMPILE_TIME, NONE = OPTIMIZATIONS = ("speed", "compile-time", "none")
 """The goals of LLVM's optimization of CPU code. "compile-time" leaves out LLVM's IR passes: they take about half of LLVM's
@@ -70,7 +77,7 @@ class Options:
 
     `target`: the CPU, by name ("avx512") or described; this machine's if None.
     `device`: where the program runs.
-    `precision`: the element type of matmuls, convolutions and attention, and of pointwise ops between them.
+    `precision`: the element type of matmuls, convolutions and attention, and of pointwise ops between them; or one of TF32.
     `autotune`: the time spent on the search for faster kernels; the environment's choice by default.
     `exact`: sum in order, without Winograd and bf16 splits.
     `budget`: options of the pass `recompute` if the program's memory is limited, else "".
@@ -103,6 +110,16 @@ class Options:
             what = [Problem(f"'{name}' is none of {', '.join(known)}", hint=near(name, known)) for name in unknown]
             raise TypeMismatch("there is no such option of a compilation", what)
         return cls(**{name: _FORMS.get(name, _same)(value) for name, value in given.items()})
+
+    @property
+    def half(self) -> str:
+        """The half-precision type that matmuls compute in, "" for none."""
+        return self.precision if self.precision in HALF.values() else ""
+
+    @property
+    def tf32(self) -> str:
+        """The precision if it is one of TF32, else ""."""
+        return self.precision if self.precision in TF32 else ""
 
     @property
     def changes_code(self) -> bool:
@@ -138,7 +155,7 @@ class Options:
 
 
 def precision_of(name: str) -> str:
-    """The element type of a precision's name. Raises TypeMismatch if there is none."""
+    """The precision of a name. Raises TypeMismatch if there is none."""
     found = PRECISIONS.get(name, name)
     if found not in PRECISIONS.values():
         raise TypeMismatch(f"there is no precision {name!r}", [f"there are {', '.join(PRECISIONS)}"])

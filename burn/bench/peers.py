@@ -177,6 +177,7 @@ class TorchPeer:
 
         assert subject.module is not None
         torch.set_num_threads(threads)
+        torch.set_float32_matmul_precision("high" if where.precision == "tf32" else "highest")
         half = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(where.precision)
         sent = Sent(lambda array: torch.from_numpy(array).to(where.device))
         with torch.inference_mode():

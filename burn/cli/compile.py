@@ -23,7 +23,7 @@ from burn.deploy.interface import model_name
 from burn.deploy.options import Options
 from burn.deploy.report import Report
 from burn.errors import BurnError, Problem
-from burn.options import FULL, PRECISIONS, precision_of
+from burn.options import FULL, HALF, precision_of
 from burn.runtime.registry import architectures
 from burn.toolchain import platforms
 
@@ -67,7 +67,7 @@ _SHOWN = 4
 @click.option("--exact", is_flag=True, help="sum products as they stand (no Winograd)")
 @click.option(
     "--precision",
-    type=click.Choice(list(PRECISIONS)),
+    type=click.Choice(["fp32", *HALF]),
     default="fp32",
     show_default=True,
     help="of matmuls and convolutions",

@@ -55,6 +55,8 @@ class Entry:
 
     driver: the file of its driver's library; None for the usual one.
 
+    tensor_cores: there are TF32 multiplications on its GPUs (`burn.options.TF32`).
+
     architectures: those that binaries are made for, with the bytes of shared memory of a block of threads. None for a device
     that is the platform's CPU."""
 
@@ -68,6 +70,7 @@ class Entry:
     size_hints: bool = False
     driver: Callable[[], str | None] = lambda: None
     begin: Callable[[], None] = lambda: None
+    tensor_cores: bool = False
     architectures: Callable[[], Mapping[str, int]] = dict
 
 
@@ -89,6 +92,7 @@ _ENTRIES: dict[str, Entry] = {
         size_hints=True,
         driver=lambda: variable("BURN_CUDA_DRIVER"),
         begin=_late("burn.codegen.triton.workers", "begin"),
+        tensor_cores=True,
         architectures=_late("burn.codegen.triton.abilities", "shared_memory"),
     ),
     "hip": Entry(

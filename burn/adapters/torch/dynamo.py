@@ -36,7 +36,7 @@ from burn.adapters.torch.saved import opened_backward, opened_forward
 from burn.errors import ModelError, Problem
 from burn.importers.torch.build import SUMMARY
 from burn.importers.torch.decompositions import for_autograd
-from burn.options import Options
+from burn.options import FULL, Options
 
 OPTIONS = ("freeze", "target")
 MODES = (None, "default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
@@ -80,6 +80,12 @@ if not entry_points(group="torch_dynamo_backends", name="burn"):
     register_backend(backend, name="burn")
 
 
+def rounds_float32() -> bool:
+    """True if torch's matmuls may round float32 operands to TF32: `torch.set_float32_matmul_precision("high")`. Dynamo compiles
+    anew when that changes."""
+    return torch.get_float32_matmul_precision() != "highest"
+
+
 def compile_graph(
     graph: fx.GraphModule,
     example_inputs: Sequence[Any],
@@ -97,7 +103,8 @@ def compile_graph(
         if options is not None and options.target is not None:
             reason = f"the graph's tensors are on {device}, and a target is a CPU"
             raise ModelError(SUMMARY, [Problem('the option "target": ' + reason, hint="leave it out")])
-        options = replace(options or Options(), device=as_burn(device), target=None)
+        precision = "tf32" if device.type == "cuda" and rounds_float32() else FULL
+        options = replace(options or Options(), device=as_burn(device), target=None, precision=precision)
     context = TracingContext.try_get()
     metadata = context.fw_metadata if context is not None else None
     static = tuple(metadata.static_input_indices or ()) if freeze and metadata is not None else ()

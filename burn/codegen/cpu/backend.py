@@ -16,7 +16,6 @@ from burn.codegen.pipeline import Pipeline
 from burn.codegen.tuning.choices import DEFAULT, Choices
 from burn.dialect.program import Program
 from burn.kernels.preferences import Preferences
-from burn.passes.precision import FULL
 
 if TYPE_CHECKING:
     from burn.codegen.tuning.search import Measure
@@ -83,5 +82,5 @@ def for_options(options: Options) -> CPU:
     """Raises TypeMismatch for an unknown target."""
     target = resolved(options.target)
     target = replace(target, exact=True) if options.exact else target
-    target = replace(target, mixed=True) if options.precision != FULL and not target.exact else target
+    target = replace(target, mixed=True) if options.half and not target.exact else target
     return CPU(target, options.as_text, optimize=options.optimize)

@@ -27,24 +27,28 @@ class Abilities:
     """eights: tensor cores multiply 8-bit floats. maps: one instruction copies a block of a tensor to shared memory, by a tensor
     map with the tensor's address, sizes and strides. warp_specialised: warps of one program run different code with different
     register counts, and multiply from shared memory in groups of four (Hopper's `wgmma`). processors: streaming multiprocessors
-    or compute units, of the largest GPU of the architecture."""
+    or compute units, of the largest GPU of the architecture. float32: how a program's float32 operands are multiplied, as Triton
+    names it: "ieee", or by tensor cores, "tf32" and "tf32x3". tf32: they have these."""
 
     eights: bool = True
     maps: bool = True
     warp_specialised: bool = False
     processors: int = 132
+    float32: str = "ieee"
+    tf32: bool = True
 
     @staticmethod
     def of(kind: str, architecture: str) -> Abilities:
         """kind: "cuda" or "hip"; architecture: "sm_90", "gfx942"."""
         if kind != "cuda":
-            return Abilities(eights=False, maps=False, processors=_processors(architecture))
+            return Abilities(eights=False, maps=False, processors=_processors(architecture), tf32=False)
         number = int(architecture.removeprefix("sm_"))
         return Abilities(
             eights=number >= 89,
             maps=number >= 90,
             warp_specialised=number == 90,
             processors=_processors(architecture),
+            tf32=number >= 80,
         )
 
 

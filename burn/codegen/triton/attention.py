@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from burn.codegen.triton import candidates
+from burn.codegen.triton.abilities import USUAL_ABILITIES, Abilities
 from burn.codegen.triton.attention_base import LOG2E, Attended, Known, padded
 from burn.codegen.triton.code import NONE, Axis
 from burn.codegen.triton.heuristics.attention import attention_block
@@ -21,11 +22,12 @@ def emit(
     values: Mapping[str, Dim],
     sizes: AttentionKernel,
     sites: list[str],
+    abilities: Abilities = USUAL_ABILITIES,
     choice: Choice = NO_CHOICE,
 ) -> Printed:
-    """values: the values of the kernel's sizes; sizes: the kernel with these values, for choosing blocks. Raises
-    CompileError for heads of a symbolic size."""
-    return _Attention(kernel, values, sizes, sites, choice).print()
+    """values: the values of the kernel's sizes; sizes: the kernel with these values, for choosing blocks; abilities: those
+    of the GPU. Raises CompileError for heads of a symbolic size."""
+    return _Attention(kernel, values, sizes, sites, abilities, choice).print()
 
 
 class _Attention(Attended):
@@ -35,9 +37,10 @@ class _Attention(Attended):
         values: Mapping[str, Dim],
         sizes: AttentionKernel,
         sites: list[str],
+        abilities: Abilities,
         choice: Choice,
     ) -> None:
-        super().__init__(kernel.dtype, (kernel.query, kernel.keys, kernel.values), values)
+        super().__init__(kernel.dtype, (kernel.query, kernel.keys, kernel.values), values, abilities)
         self.kernel, self.sizes = kernel, sizes
         self.count = product([v.extent for v in sizes.rows])
         self.query, self.key_operand, self.mixed = self.operands

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from burn.codegen.triton.abilities import USUAL_ABILITIES, Abilities
 from burn.codegen.triton.code import Axis, Code, Unprintable
 from burn.codegen.triton.functions import narrowed, triton_type
 from burn.codegen.triton.heuristics.device import LEAST
@@ -42,9 +43,11 @@ class Attended:
     then scaled by log2(e), so that exponentials are powers of two. `blocks`: block sizes by name; `maps`: the number of
     tensor maps of each program. The axis "x" is the program's own."""
 
-    def __init__(self, dtype: str, operands: Sequence[Scalar], values: Mapping[str, Dim]) -> None:
+    def __init__(
+        self, dtype: str, operands: Sequence[Scalar], values: Mapping[str, Dim], abilities: Abilities = USUAL_ABILITIES
+    ) -> None:
         """values: the values of the kernel's sizes."""
-        self.dtype, self.values = dtype, values
+        self.dtype, self.values, self.float32 = dtype, values, abilities.float32
         narrow = narrowed(operands, dtype)
         self.operands = list(narrow or operands)
         self.narrow = triton_type(self.operands[0].dtype) if narrow else ""
@@ -149,7 +152,7 @@ class Attended:
     def dot(self, left: str, right: str, total: str) -> str:
         if self.dtype == "float64":
             return f"wide_dot({left}, {right}, {total})"
-        return f'tl.dot({left}, {right}, {total}, input_precision="ieee")'
+        return f'tl.dot({left}, {right}, {total}, input_precision="{self.float32}")'
 
 
 def _scale_of(score: Scalar) -> tuple[Scalar, float]:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 
 from burn.codegen.triton import candidates
+from burn.codegen.triton.abilities import USUAL_ABILITIES, Abilities
 from burn.codegen.triton.attention_base import Attended, Known, padded
 from burn.codegen.triton.code import NONE, Axis
 from burn.codegen.triton.heuristics.attention import gradient_block
@@ -26,12 +27,12 @@ def emit(
     values: Mapping[str, Dim],
     sizes: AttentionGradientKernel,
     sites: list[str],
-    maps: bool = True,
+    abilities: Abilities = USUAL_ABILITIES,
     choice: Choice = NO_CHOICE,
 ) -> Printed:
-    """values: the values of the kernel's sizes; sizes: the kernel with these values, for choosing blocks; maps: the GPU
-    has tensor maps. Raises CompileError for heads of a symbolic size."""
-    return _Gradient(kernel, values, sizes, sites, maps, choice).print()
+    """values: the values of the kernel's sizes; sizes: the kernel with these values, for choosing blocks; abilities:
+    those of the GPU. Raises CompileError for heads of a symbolic size."""
+    return _Gradient(kernel, values, sizes, sites, abilities, choice).print()
 
 
 class _Gradient(Attended):
@@ -44,10 +45,12 @@ class _Gradient(Attended):
         values: Mapping[str, Dim],
         sizes: AttentionGradientKernel,
         sites: list[str],
-        maps: bool,
+        abilities: Abilities,
         choice: Choice,
     ) -> None:
-        super().__init__(kernel.dtype, (kernel.query, kernel.output_gradient, kernel.keys, kernel.values), values)
+        super().__init__(
+            kernel.dtype, (kernel.query, kernel.output_gradient, kernel.keys, kernel.values), values, abilities
+        )
         self.kernel, self.sizes = kernel, sizes
         depth, columns = padded(sizes.depth, "queries"), padded(sizes.column, "values")
         seen = (sizes.row.extent, sizes.key.extent)
@@ -66,7 +69,9 @@ class _Gradient(Attended):
             self.own_size, self.bounds = sizes.key.extent, (kernel.begin, kernel.end)
             self.known = Known(sizes.row.extent, sizes.begin == 0, sizes.end == sizes.row.extent)
             self.own_operands, self.other_operands = of_keys, of_rows
-        self.by_map = maps and (kernel.of_rows or not kernel.heads) and not fetches(kernel)  # created before any loop
+        self.by_map = (
+            abilities.maps and (kernel.of_rows or not kernel.heads) and not fetches(kernel)
+        )  # created before any loop
         self.is_constant_derivative = isinstance(kernel.score_derivative, Const)
         self.printer = opened(kernel.buffers, sites)
         self.printer.steps = "kx"

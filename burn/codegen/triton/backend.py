@@ -20,6 +20,7 @@ from burn.codegen.triton.images import Source
 from burn.codegen.triton.printer import GPUPrinter
 from burn.codegen.tuning.choices import DEFAULT, Choices
 from burn.dialect.program import Program
+from burn.errors import CompileError, Problem
 from burn.kernels.layouts import Layouts
 from burn.kernels.preferences import Preferences
 from burn.runtime.artefact import KernelImage
@@ -55,7 +56,8 @@ class GPULayouts(Layouts):
 class GPU(Backend):
     """See `Backend`. kind: "cuda" or "hip"; architecture: "sm_90", "gfx942"; warp: threads of a warp. host: the CPU beside the
     GPU. choices: the variants of kernels. images: machine code that exists already. hints: typical sizes of symbols, which
-    `session` takes from a program. portable: kernels use only features that Triton has on every GPU."""
+    `session` takes from a program. portable: kernels use only features that Triton has on every GPU. float32: see
+    `Abilities`."""
 
     host: CPU = field(default_factory=lambda: CPU(TARGETS["generic"]))
     kind: str = "cuda"
@@ -65,6 +67,7 @@ class GPU(Backend):
     images: Mapping[Source, KernelImage] = field(default_factory=dict)
     hints: SizeHints = field(default_factory=lambda: UNKNOWN)
     portable: bool = False
+    float32: str = USUAL_ABILITIES.float32
 
     @property
     def name(self) -> str:
@@ -79,7 +82,8 @@ class GPU(Backend):
 
     @property
     def abilities(self) -> Abilities:
-        return USUAL_ABILITIES if self.portable else Abilities.of(self.kind, self.architecture)
+        found = USUAL_ABILITIES if self.portable else Abilities.of(self.kind, self.architecture)
+        return replace(found, float32=self.float32)
 
     @property
     def preferences(self) -> Preferences:
@@ -119,11 +123,18 @@ class GPU(Backend):
 
 
 def for_options(options: Options) -> GPU:
-    """The architecture is the device's unless the options name one. Raises DeviceError for a GPU that does not exist."""
+    """The architecture is the device's unless the options name one. Raises DeviceError for a GPU that does not exist, and
+    CompileError for a precision that its tensor cores lack."""
     host, kind = cpu_for_options(options), options.device.kind
+    float32 = options.tf32 or USUAL_ABILITIES.float32
     if options.architecture == PORTABLE:
-        return GPU(host, kind, portable=True)
-    if options.architecture:
-        return GPU(host, kind, options.architecture, warp_of(kind, options.architecture))
-    facts = options.device.preview()
-    return GPU(host, kind, facts["architecture"], facts["warp"])
+        return GPU(host, kind, portable=True, float32=float32)
+    architecture = options.architecture
+    warp = warp_of(kind, architecture) if architecture else 0
+    if not architecture:
+        facts = options.device.preview()
+        architecture, warp = facts["architecture"], facts["warp"]
+    if options.tf32 and not Abilities.of(kind, architecture).tf32:
+        problem = Problem(f"its tensor cores are older: {architecture}", hint="sm_80 is the first that has it")
+        raise CompileError(f"there is no precision {options.tf32} for {options.device}", [problem])
+    return GPU(host, kind, architecture, warp, float32=float32)

@@ -60,6 +60,7 @@ class _Contraction:
         hints: SizeHints,
     ) -> None:
         self.kernel, self.values, self.sizes = kernel, values, sizes
+        self.float32 = abilities.float32
         self.rows = product([v.extent for v in sizes.rows])
         self.depth = product([v.extent for v in sizes.depth])
         batch = product([v.extent for v in sizes.batch])
@@ -132,7 +133,7 @@ class _Contraction:
             elif self.left.dtype in EIGHTS:  # tensor cores accumulate a block in fewer bits than float32
                 code.line(f"total = tl.dot({left}, {right}, total, max_num_imprecise_acc=DEPTH)")
             else:
-                code.line(f'total = tl.dot({left}, {right}, total, input_precision="ieee")')
+                code.line(f'total = tl.dot({left}, {right}, total, input_precision="{self.float32}")')
 
     def _depth(self, indices: str, axis: str) -> None:
         """The indices of the depth's loops for an operand. An operand that is contiguous over several loops gets one index for

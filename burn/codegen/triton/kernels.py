@@ -80,7 +80,9 @@ class KernelPrinter:
                 ):
                     return self._named(printed)
                 choice = self.choices.of(lambda: key(general, values))
-                return self._named(attention.emit(general, values, attending, self.sites, choice), choice)
+                return self._named(
+                    attention.emit(general, values, attending, self.sites, self.abilities, choice), choice
+                )
             case AttentionGradientKernel() as gradient:
                 kept = {v: v.extent for v in (gradient.depth, gradient.column) if isinstance(v.extent, int)}
                 general, values = parametrize(gradient, kept)
@@ -89,8 +91,8 @@ class KernelPrinter:
                 ):
                     return self._named(printed)
                 choice = self.choices.of(lambda: key(general, values))
-                maps = self.abilities.maps
-                return self._named(attention_gradient.emit(general, values, gradient, self.sites, maps, choice), choice)
+                printed = attention_gradient.emit(general, values, gradient, self.sites, self.abilities, choice)
+                return self._named(printed, choice)
             case LoopKernel() as loop:
                 return self._loops(loop)
             case other:
