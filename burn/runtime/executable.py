@@ -69,6 +69,10 @@ _native.set_reported_error(
 )
 
 
+LOST = 1001
+"""The driver's code of a lost device: see native/driver_wgpu.h."""
+
+
 class Executable:
     """Callable from any number of threads at once."""
 
@@ -309,8 +313,16 @@ class Executable:
             return InputError("the inputs do not fit the program", [problem])
         if code in (Status.TOO_LONG, Status.TOO_LARGE):
             return self._over_budget(code, value)
+        if code == Status.DEVICE_FAILED and value == LOST:
+            self._run = self._loaded_anew
         node = self.artefact.sites[site] if 0 <= site < len(self.artefact.sites) else ""
         return run_failure(code, node, value, "the program failed while it ran", *reason)
+
+    def _loaded_anew(self, *args: Any, **options: Any) -> Any:
+        """The first run after the device was lost: what the program had there is gone."""
+        self._program = self.device.loader.load(self.artefact, self.device)
+        self.limit_to(self._limits)
+        return self._run(*args, **options)
 
     def _over_budget(self, code: int, value: int) -> RunError:
         if code == Status.TOO_LONG:

@@ -116,6 +116,11 @@ static burn_block *take_kept(burn_store *store, int64_t bytes, int64_t most) {
     return block;
 }
 
+/* True if a lost device had the block. Such blocks are not handed out again. */
+static int is_gone(const burn_device *device, const burn_block *block) {
+    return device->driver->is_gone && device->driver->is_gone(block->address);
+}
+
 /* The driver waits for what the device still does with a block before it takes it back. */
 static void give_back(burn_device *device) {
     burn_store *store = &device->store;
@@ -173,6 +178,8 @@ void *burn_device_alloc(burn_device *device, int64_t bytes) {
     burn_store *store = &device->store;
     int64_t usual = round_up(bytes), most = bytes + bytes / STEPS;
     pthread_mutex_lock(&store->lock);
+    if (store->kept_count && is_gone(device, store->kept[0]))
+        give_back(device);
     burn_block *block = take_kept(store, usual, most > usual ? most : usual);
     if (!block)
         block = new_block(device, usual, bytes);
@@ -192,7 +199,7 @@ void burn_device_free(burn_device *device, void *memory) {
         fprintf(stderr, "burn: %s: %p is freed, but was not allocated or was freed before\n", device->label, memory);
         abort();
     }
-    if (!keep(store, block)) {
+    if (is_gone(device, block) || !keep(store, block)) {
         int entered = burn_device_enter(device);
         device->driver->release(block->address);
         burn_device_leave(device, entered);

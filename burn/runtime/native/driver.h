@@ -64,6 +64,7 @@ struct burn_driver {
 
     int (*alloc)(uint64_t *memory, size_t bytes);
     int (*release)(uint64_t memory);                   /* waits for work that is under way */
+    int (*is_gone)(uint64_t memory);                   /* true if it was lost with its device; NULL: a driver without a new start */
     int (*pinned_alloc)(void **memory, size_t bytes, unsigned flags); /* of the host, pages locked */
     int (*about)(void *value, int attribute, uint64_t memory);
 

@@ -84,6 +84,7 @@ static void on_lost(const wgpu_handle *device, uint32_t reason, wgpu_text messag
 
 int burn_wgpu_status(void) {
     int code = wgpu.lost ? WGPU_LOST : wgpu.failed;
+    wgpu.is_reported |= wgpu.lost;
     wgpu.failed = 0;
     return code;
 }
@@ -104,7 +105,7 @@ static int error_name(int code, const char **name) {
 
 static int error_text(int code, const char **text) {
     *text = code == BURN_DRIVER_OUT_OF_MEMORY ? "out of memory"
-            : code == WGPU_LOST ? "the device was lost: reset by its driver, or removed" : wgpu.error;
+            : code == WGPU_LOST ? "the device was lost: reset by its driver, or removed. Its tensors are gone; a program that is called again is loaded anew" : wgpu.error;
     return 0;
 }
 
@@ -153,19 +154,43 @@ static void make_lock(void) {
     pthread_mutexattr_destroy(&recursive);
 }
 
+static int open_adapter(void) {
+    const wgpu_adapter_options options = {.power = WGPU_HIGH_PERFORMANCE};
+    wgpu_callback callback = {.mode = WGPU_SPONTANEOUS, .call = (void (*)(void))on_adapter};
+    wgpu.adapter = NULL;
+    wgpu.api.request_adapter(wgpu.instance, &options, callback);
+    return wgpu.adapter ? open_device() : BURN_DRIVER_NO_DEVICE;
+}
+
+int burn_wgpu_renew(void) {
+    if (!wgpu.lost || !wgpu.is_reported)
+        return burn_wgpu_status();
+    burn_wgpu_heap_forget();
+    burn_wgpu_forget();
+    wgpu.lost = wgpu.failed = wgpu.is_reported = 0;
+    wgpu.device = NULL;
+    wgpu.session++;
+    int code = open_adapter();
+    if (code) /* tried again at the next call */
+        wgpu.lost = wgpu.is_reported = 1;
+    return code ? WGPU_LOST : 0;
+}
+
+int burn_wgpu_local(uint64_t *address) {
+    if (*address >> SESSION_BITS != wgpu.session)
+        return WGPU_LOST;
+    *address &= ((uint64_t)1 << SESSION_BITS) - 1;
+    return 0;
+}
+
 static int start(void) {
     wgpu_instance_extras extras = {.chain = {NULL, WGPU_INSTANCE_EXTRAS}, .backends = WGPU_VULKAN | WGPU_METAL | WGPU_DIRECT3D};
     const wgpu_instance_descriptor descriptor = {.next = &extras.chain};
     wgpu.instance = wgpu.api.instance(&descriptor);
     if (!wgpu.instance)
         return burn_wgpu_refuse(WGPU_FAILED, "no instance of WebGPU can be made");
-    const wgpu_adapter_options options = {.power = WGPU_HIGH_PERFORMANCE};
-    wgpu_callback callback = {.mode = WGPU_SPONTANEOUS, .call = (void (*)(void))on_adapter};
-    wgpu.api.request_adapter(wgpu.instance, &options, callback);
-    if (!wgpu.adapter)
-        return BURN_DRIVER_NO_DEVICE;
     pthread_mutex_lock(&wgpu.lock);
-    int code = open_device();
+    int code = open_adapter();
     pthread_mutex_unlock(&wgpu.lock);
     return code;
 }
@@ -282,9 +307,13 @@ const char *burn_driver_wgpu(burn_driver *driver, void *library) {
     driver->pop = pop;
     driver->alloc = burn_wgpu_alloc;
     driver->release = burn_wgpu_release;
+    driver->is_gone = burn_wgpu_is_gone;
     driver->pinned_alloc = pinned_alloc;
     driver->about = about;
-    burn_wgpu_fill_table(driver);
+    burn_wgpu_fill_kernels(driver);
+    burn_wgpu_fill_work(driver);
+    burn_wgpu_fill_staging(driver);
+    burn_wgpu_fill_queries(driver);
     if (wgpu.opened)
         return NULL;
     wgpu.library = library;

@@ -1,4 +1,5 @@
-/* Shared declarations of driver_wgpu.c (the device), driver_wgpu_heap.c (memory) and driver_wgpu_work.c (commands).
+/* Shared declarations of driver_wgpu.c (the device), driver_wgpu_heap.c (memory), driver_wgpu_kernels.c, driver_wgpu_work.c (commands),
+ * driver_wgpu_staging.c (copies) and driver_wgpu_queries.c (clocks).
  *
  * WebGPU has no pointers. All device memory is the heap, and an address is an offset in it. A binding has a limited size, so the heap
  * consists of pages, each a storage buffer. A launch whose addresses are in one page has that page as binding 0, and addresses in it.
@@ -31,6 +32,7 @@ enum {
     QUERIES = 4096,            /* of a set, the most that WebGPU allows */
     MOST_PAGES = 8,            /* WebGPU's default limit of storage buffers */
     ALL_PAGES = MOST_PAGES,    /* as the number of a page */
+    SESSION_BITS = 40,         /* the bits of an address in the heap; those above are the number of the session */
 };
 
 typedef struct wgpu_free { /* a free part of the heap, in a list by address */
@@ -47,6 +49,7 @@ typedef struct wgpu_used { /* an allocated part, in a list without order */
 typedef struct wgpu_kernel {
     char entry[64];
     char *text; /* from its second line on */
+    uint64_t session;
     wgpu_handle one, all;
 } wgpu_kernel;
 
@@ -96,6 +99,8 @@ typedef struct wgpu_state {
 
     char error[512]; /* the first since it was last taken */
     int failed, lost;
+    int is_reported;           /* a caller has received the error of the loss */
+    uint64_t session;          /* devices that were opened so far, less one */
 
     wgpu_handle group_layout[2], layout[2]; /* for one page, for all */
     wgpu_handle group[MOST_PAGES + 1];      /* by page, and for all; NULL if a page has changed since */
@@ -103,6 +108,7 @@ typedef struct wgpu_state {
     int pages, most_pages;                  /* in use; at most */
     int page_bits;                          /* a page has up to 2^page_bits bytes */
     uint64_t used_bytes;
+    int across;                             /* parts that lie in several pages */
     wgpu_free *free;
     wgpu_used *used;
 
@@ -126,20 +132,55 @@ int burn_wgpu_status(void);
 /* Under the lock: notes a failure that burn itself finds. */
 int burn_wgpu_refuse(int code, const char *format, ...);
 
+/* Under the lock: opens the device anew if it is lost and a caller has the error. Nothing of the lost one works in the new session:
+ * addresses, kernels and events know theirs, and their use is WGPU_LOST. */
+int burn_wgpu_renew(void);
+/* An address without its session's number; WGPU_LOST for one of a session that is over. */
+int burn_wgpu_local(uint64_t *address);
+
 /* driver_wgpu_heap.c */
+int burn_wgpu_is_gone(uint64_t memory);
+int burn_wgpu_is_across(uint64_t address);   /* under the lock: true if it is in a part of several pages */
+void burn_wgpu_heap_forget(void);            /* under the lock: all pages and parts, of a lost device */
 int burn_wgpu_heap_open(void);
 int burn_wgpu_group(int number, wgpu_handle *group); /* under the lock: the bindings of a page, or of all */
 int burn_wgpu_alloc(uint64_t *memory, size_t bytes);
 int burn_wgpu_release(uint64_t memory);
 
-/* driver_wgpu_work.c */
-typedef struct wgpu_module wgpu_module;
-int burn_wgpu_work_open(void);
-int burn_wgpu_flush(void);                      /* under the lock */
-int burn_wgpu_submit(wgpu_handle encoder);      /* under the lock; releases the encoder */
+/* driver_wgpu_kernels.c */
+typedef struct wgpu_module {
+    wgpu_kernel *kernel;
+    int count;
+    char words[MOST_WORDS];
+} wgpu_module;
+int burn_wgpu_kernels_open(void);
+void burn_wgpu_forget(void);       /* under the lock: the objects of a lost device */
+wgpu_kernel *burn_wgpu_kernel(const char *entry, const char *text);
+/* Under the lock: the pipeline for a page, or NULL: burn_wgpu_status has the reason. */
+wgpu_handle burn_wgpu_pipeline(wgpu_kernel *kernel, int page);
 /* Under the lock: a new buffer, or NULL and a code. */
 int burn_wgpu_buffer(wgpu_handle *buffer, uint64_t usage, uint64_t bytes);
-wgpu_kernel *burn_wgpu_kernel(const char *entry, const char *text);
-void burn_wgpu_fill_table(burn_driver *driver);
+
+/* driver_wgpu_work.c; all under the lock */
+wgpu_handle burn_wgpu_encoder(void);                       /* of commands that are not submitted */
+wgpu_handle burn_wgpu_pass(const wgpu_timestamps *timestamps);
+void burn_wgpu_end_pass(void);
+int burn_wgpu_flush(void);
+int burn_wgpu_submit(wgpu_handle encoder);                 /* releases the encoder */
+int burn_wgpu_run(const wgpu_work *work);                  /* now, or records it */
+wgpu_step *burn_wgpu_recorded(void);                       /* a new step of the recording; NULL: no memory */
+void burn_wgpu_choose_page(wgpu_work *work, const uint8_t *is_address, int shift);
+
+/* driver_wgpu_staging.c; all under the lock */
+wgpu_work burn_wgpu_by_words(wgpu_kernel *kernel, uint64_t to, uint64_t third, size_t bytes);
+int burn_wgpu_fetch_now(void *to, uint64_t from, size_t bytes);
+int burn_wgpu_has_staging(uint64_t bytes);
+int burn_wgpu_read_staging(void *to, uint64_t skipped, size_t bytes, uint64_t room);
+
+/* The parts of the driver's table. */
+void burn_wgpu_fill_kernels(burn_driver *driver);
+void burn_wgpu_fill_work(burn_driver *driver);
+void burn_wgpu_fill_staging(burn_driver *driver);
+void burn_wgpu_fill_queries(burn_driver *driver);
 
 #endif

@@ -1,5 +1,6 @@
 /* Device memory of WebGPU: parts of pages. A page grows by copying into a larger buffer; addresses stay valid. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "driver_wgpu.h"
 
@@ -162,7 +163,7 @@ int burn_wgpu_heap_open(void) {
     wgpu.page_bits = bits;
     pages = pages > MOST_PAGES ? MOST_PAGES : pages;
     wgpu.most_pages = bindings < (uint32_t)pages ? (int)bindings : pages;
-    int code = burn_wgpu_work_open();
+    int code = burn_wgpu_kernels_open();
     if (!code)
         code = grow(2 * HEAP_RESERVED);
     if (!code)
@@ -170,11 +171,120 @@ int burn_wgpu_heap_open(void) {
     return code;
 }
 
+/* ---- parts of several pages ---------------------------------------------------------------------------------------- */
+
+/* The bytes of the free part at a page's start. */
+static uint64_t first_free(int page) {
+    for (const wgpu_free *each = wgpu.free; each; each = each->next)
+        if (each->at == start_of(page))
+            return each->bytes;
+    return 0;
+}
+
+/* True if a page begins with so many free bytes, or can: it is free as a whole, or not in use. */
+static int can_begin_with(int page, uint64_t bytes) {
+    return page >= wgpu.pages || first_free(page) >= bytes || first_free(page) == wgpu.page[page].bytes;
+}
+
+static uint64_t piece_of(uint64_t bytes, int number) {
+    uint64_t left = bytes - (uint64_t)number * page_most();
+    return left < page_most() ? left : page_most();
+}
+
+/* The first of neighbouring pages that can hold a part; -1: there are none. */
+static int neighbours(uint64_t bytes, int count) {
+    for (int first = 0; first + count <= wgpu.most_pages; first++) {
+        int found = 0;
+        while (found < count && can_begin_with(first + found, piece_of(bytes, found)))
+            found++;
+        if (found == count)
+            return first;
+    }
+    return -1;
+}
+
+static int begin_with(int page, uint64_t bytes) {
+    uint64_t old = wgpu.page[page].bytes;
+    if (page < wgpu.pages && first_free(page) >= bytes)
+        return 0;
+    int code = resize(page, bytes);
+    if (!code && !give(start_of(page) + old, bytes - old))
+        code = BURN_DRIVER_OUT_OF_MEMORY;
+    if (!code && page >= wgpu.pages)
+        wgpu.pages = page + 1;
+    return code;
+}
+
+static void take(uint64_t at, uint64_t bytes) {
+    wgpu_free **link = &wgpu.free;
+    while ((*link)->at != at)
+        link = &(*link)->next;
+    wgpu_free *part = *link;
+    part->at += bytes;
+    part->bytes -= bytes;
+    if (!part->bytes) {
+        *link = part->next;
+        free(part);
+    }
+}
+
+/* A part that is larger than a page lies in neighbouring pages, so its addresses are contiguous. Kernels select the page at each access. */
+static int alloc_across(uint64_t *at, uint64_t bytes) {
+    int count = (int)((bytes + page_most() - 1) / page_most()), first = neighbours(bytes, count), code = 0;
+    if (count > wgpu.most_pages)
+        return burn_wgpu_refuse(WGPU_REFUSED,
+                                "%llu bytes do not fit: a storage binding of %.*s has at most %llu bytes, and a kernel %d bindings",
+                                (unsigned long long)bytes, (int)wgpu.info.device.length, wgpu.info.device.data,
+                                (unsigned long long)page_most(), wgpu.most_pages);
+    if (first < 0)
+        return BURN_DRIVER_OUT_OF_MEMORY;
+    for (int i = 0; i < count && !code; i++)
+        code = begin_with(first + i, piece_of(bytes, i));
+    for (int i = 0; i < count && !code; i++)
+        take(start_of(first + i), piece_of(bytes, i));
+    *at = start_of(first);
+    wgpu.across += !code;
+    return code;
+}
+
+int burn_wgpu_is_across(uint64_t address) {
+    for (const wgpu_used *each = wgpu.across ? wgpu.used : NULL; each; each = each->next)
+        if (each->bytes > page_most() && address >= each->at && address < each->at + each->bytes)
+            return 1;
+    return 0;
+}
+
+/* ---- the interface ------------------------------------------------------------------------------------------------- */
+
 static wgpu_free **fitting(uint64_t bytes) {
     wgpu_free **link = &wgpu.free;
     while (*link && (*link)->bytes < bytes)
         link = &(*link)->next;
     return link;
+}
+
+void burn_wgpu_heap_forget(void) {
+    for (wgpu_free *next, *each = wgpu.free; each; each = next) {
+        next = each->next;
+        free(each);
+    }
+    for (wgpu_used *next, *each = wgpu.used; each; each = next) {
+        next = each->next;
+        free(each);
+    }
+    wgpu.free = NULL;
+    wgpu.used = NULL;
+    wgpu.used_bytes = 0;
+    wgpu.pages = wgpu.across = 0;
+    memset(wgpu.page, 0, sizeof wgpu.page); /* handles of a lost device are left: it has no memory, and releasing may end the process */
+    memset(wgpu.group, 0, sizeof wgpu.group);
+}
+
+int burn_wgpu_is_gone(uint64_t memory) {
+    pthread_mutex_lock(&wgpu.lock);
+    int gone = wgpu.lost || burn_wgpu_local(&memory) != 0;
+    pthread_mutex_unlock(&wgpu.lock);
+    return gone;
 }
 
 int burn_wgpu_alloc(uint64_t *memory, size_t bytes) {
@@ -184,21 +294,23 @@ int burn_wgpu_alloc(uint64_t *memory, size_t bytes) {
         return BURN_DRIVER_OUT_OF_MEMORY;
     pthread_mutex_lock(&wgpu.lock);
     wgpu_used *used = malloc(sizeof *used);
-    int code = used ? 0 : BURN_DRIVER_OUT_OF_MEMORY;
-    if (!code && !*fitting(size))
-        code = grow(size);
-    wgpu_free **link = fitting(size), *part = *link;
-    if (!code && part) {
-        *used = (wgpu_used){wgpu.used, part->at, size};
+    int code = used ? burn_wgpu_renew() : BURN_DRIVER_OUT_OF_MEMORY;
+    uint64_t at = 0;
+    if (!code && size > page_most())
+        code = alloc_across(&at, size);
+    else if (!code) {
+        if (!*fitting(size))
+            code = grow(size);
+        if (!code) {
+            at = (*fitting(size))->at;
+            take(at, size);
+        }
+    }
+    if (!code) {
+        *used = (wgpu_used){wgpu.used, at, size};
         wgpu.used = used;
         wgpu.used_bytes += size;
-        *memory = part->at;
-        part->at += size;
-        part->bytes -= size;
-        if (!part->bytes) {
-            *link = part->next;
-            free(part);
-        }
+        *memory = at | wgpu.session << SESSION_BITS;
     } else
         free(used);
     pthread_mutex_unlock(&wgpu.lock);
@@ -207,16 +319,19 @@ int burn_wgpu_alloc(uint64_t *memory, size_t bytes) {
 
 int burn_wgpu_release(uint64_t memory) {
     pthread_mutex_lock(&wgpu.lock);
+    int over = burn_wgpu_local(&memory);
     wgpu_used **link = &wgpu.used;
     while (*link && (*link)->at != memory)
         link = &(*link)->next;
-    wgpu_used *part = *link;
+    wgpu_used *part = over ? NULL : *link;
     if (part) {
         *link = part->next;
         wgpu.used_bytes -= part->bytes;
-        give(part->at, part->bytes); /* without memory for the list the part is lost */
+        wgpu.across -= part->bytes > page_most();
+        for (uint64_t done = 0; done < part->bytes; done += page_most()) /* without memory for the list the part is lost */
+            give(part->at + done, part->bytes - done < page_most() ? part->bytes - done : page_most());
         free(part);
     }
     pthread_mutex_unlock(&wgpu.lock);
-    return part ? 0 : WGPU_REFUSED;
+    return part || over ? 0 : WGPU_REFUSED;
 }

@@ -103,16 +103,48 @@ check(first, second)
 
 
 def test_nothing_is_submitted_to_a_lost_device(failing: Path) -> None:
-    """A submission to a lost device may end the process."""
+    """A submission to a lost device may end the process. A caller gets the error, and then a new session begins: tensors of the lost
+    device raise it again, programs raise it once and are loaded anew."""
     text = """
 double = burn.compile(lambda x: x * 2, (np.ones(300, np.float32),), cache=False, device="wgpu")
 x = np.arange(300, dtype=np.float32)
 np.testing.assert_array_equal(double(x), x * 2)
+second = tensor(40)
 failing.failing_lose()
-before = ctypes.c_int.in_dll(failing, "failing_submissions").value
-for call in (lambda: double(x), lambda: tensor(1), lambda: tensor(40), lambda: np.asarray(first)):
-    fails(call, "the device was lost")
-assert ctypes.c_int.in_dll(failing, "failing_submissions").value == before > 0
+submissions = ctypes.c_int.in_dll(failing, "failing_submissions")
+before = submissions.value
+fails(lambda: double(x), "the device was lost")
+assert submissions.value == before > 0
+for _ in range(3):
+    np.testing.assert_array_equal(double(x), x * 2)
+fails(lambda: np.asarray(first), "the device was lost")
+check(tensor(1), tensor(40))
+del first, second
+profile = double.profile(x)
+assert profile.rows
+check(tensor(2), tensor(40))
+failing.failing_lose()
+fails(lambda: tensor(3), "the device was lost")
+check(tensor(1))
+fails(lambda: double(x), "the device was lost")  # each program raises it once
+np.testing.assert_array_equal(double(x), x * 2)
+"""
+    run(text, failing)
+
+
+def test_moments_and_recordings_of_a_lost_device_raise(failing: Path) -> None:
+    text = """
+native = device("wgpu").native
+kernel = burn.jit(lambda x: burn.sin(x) @ x, device="wgpu")
+x = np.ones((40, 40), np.float32)
+for _ in range(4):  # recorded
+    want = np.asarray(kernel(x))
+moment = native.mark()
+failing.failing_lose()
+fails(lambda: np.asarray(kernel(x)), "the device was lost")
+np.testing.assert_array_equal(np.asarray(kernel(x)), want)
+fails(lambda: native.mark().since(moment), "the device was lost")
+assert isinstance(native.mark().since(native.mark()), int)
 """
     run(text, failing)
 

@@ -236,10 +236,38 @@ print("agrees")
 """
 
 
-def test_a_device_with_small_bindings() -> None:
+ACROSS = """
+import numpy as np, burn
+from burn.runtime.device import device
+rng = np.random.default_rng(0)
+weight = rng.standard_normal((700, 1000)).astype(np.float32)  # 2.8 MB: three pages
+flags = rng.random(1200001) < 0.5  # not in words
+def function(x, flags):
+    return x @ burn.constant(weight), ~flags
+x = rng.standard_normal((9, 700)).astype(np.float32)
+made, want = (burn.compile(function, (x, flags), cache=False, device=d) for d in ("wgpu", "cpu"))
+for _ in range(3):
+    for a, b in zip(made(x, flags), want(x, flags), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4)
+    del a
+large = burn.tensor(weight.ravel()[:300000]).to("wgpu")
+assert (np.asarray(large) == weight.ravel()[:300000]).all()
+try:
+    burn.tensor(np.zeros(2200000, np.float32)).to("wgpu")
+    raise AssertionError("no error")
+except (RuntimeError, MemoryError) as error:
+    assert "a storage binding of" in str(error) and "has at most 1048576 bytes" in str(error), error
+del large
+assert (np.asarray(made(x, flags)[1]) == ~flags).all()
+print("agrees")
+"""
+
+
+@pytest.mark.parametrize("text", [PAGES, ACROSS], ids=["tensors in pages", "tensors of several pages"])
+def test_a_device_with_small_bindings(text: str) -> None:
     """The heap has several pages, and kernels select among them."""
     run = subprocess.run(
-        [sys.executable, "-c", PAGES],
+        [sys.executable, "-c", text],
         env={**os.environ, "BURN_WGPU_BINDING": str(1 << 20)},
         capture_output=True,
         text=True,
