@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
-
 import numpy as np
 import pytest
 
+from tests.gpu.numbers import numbers
 from tests.train.test_examples import BRIEFLY, example
 
 pytest.importorskip("triton")
-
-
-def numbers(result: Any) -> list[float]:
-    """The numbers in the result of an example, in order."""
-    if isinstance(result, Mapping):
-        result = list(result.values())
-    return [n for part in result for n in numbers(part)] if isinstance(result, Sequence) else [float(result)]
 
 
 @pytest.mark.parametrize("name", BRIEFLY)

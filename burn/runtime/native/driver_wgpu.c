@@ -123,11 +123,32 @@ static void on_device(uint32_t status, wgpu_handle device, wgpu_text message, vo
         note(message, WGPU_FAILED);
 }
 
+/* Kernels keep to WebGPU's default limits of these; a device in compatibility mode has less. */
+static int check_limits(void) {
+    const struct {
+        const char *name;
+        uint32_t found, needed;
+    } limits[] = {
+        {"bytes of workgroup memory", wgpu.limits.workgroup_memory, 16384},
+        {"invocations of a workgroup", wgpu.limits.invocations, 256},
+        {"invocations along a workgroup's first axis", wgpu.limits.workgroup[0], 256},
+        {"storage buffers of a stage", wgpu.limits.storage_buffers, 1},
+    };
+    for (size_t i = 0; i < sizeof limits / sizeof *limits; i++)
+        if (limits[i].found < limits[i].needed)
+            return burn_wgpu_refuse(WGPU_REFUSED, "%.*s allows %u %s; kernels need %u", (int)wgpu.info.device.length,
+                                    wgpu.info.device.data, limits[i].found, limits[i].name, limits[i].needed);
+    return 0;
+}
+
 static int open_device(void) {
     const uint32_t timestamps = WGPU_TIMESTAMP_QUERY;
     wgpu.has_timestamps = wgpu.api.adapter_has(wgpu.adapter, WGPU_TIMESTAMP_QUERY) != 0;
     wgpu.api.adapter_limits(wgpu.adapter, &wgpu.limits);
     wgpu.api.adapter_info(wgpu.adapter, &wgpu.info);
+    int refused = check_limits();
+    if (refused)
+        return refused;
     wgpu_device_descriptor descriptor = {
         .feature_count = (size_t)wgpu.has_timestamps,
         .features = &timestamps,

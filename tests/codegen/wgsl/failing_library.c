@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "webgpu_api.h"
@@ -36,6 +37,29 @@ wgpu_future wgpuAdapterRequestDevice(wgpu_handle adapter, const wgpu_device_desc
     error = descriptor->error;
     lost = descriptor->lost;
     return call(adapter, descriptor, callback);
+}
+
+static void lower(uint32_t *limit, const char *name) {
+    const char *wanted = getenv(name);
+    uint32_t value = wanted ? (uint32_t)strtoul(wanted, NULL, 10) : UINT32_MAX;
+    *limit = value < *limit ? value : *limit;
+}
+
+/* An adapter with the limits of the environment, which the device then enforces. */
+uint32_t wgpuAdapterGetLimits(wgpu_handle adapter, wgpu_limits *limits) {
+    uint32_t (*call)(wgpu_handle, wgpu_limits *) = real(__func__);
+    uint32_t status = call(adapter, limits);
+    lower(&limits->storage_buffers, "FAILING_STORAGE_BUFFERS");
+    lower(&limits->workgroup_memory, "FAILING_WORKGROUP_MEMORY");
+    lower(&limits->invocations, "FAILING_INVOCATIONS");
+    for (int i = 0; i < 3; i++)
+        lower(&limits->workgroup[i], "FAILING_INVOCATIONS");
+    return status;
+}
+
+uint32_t wgpuAdapterHasFeature(wgpu_handle adapter, uint32_t feature) {
+    uint32_t (*call)(wgpu_handle, uint32_t) = real(__func__);
+    return getenv("FAILING_FEATURES") ? 0 : call(adapter, feature);
 }
 
 /* As the real function does, it gives a handle of no use: here of a buffer of 4 bytes without any use. */

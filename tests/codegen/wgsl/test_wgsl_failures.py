@@ -103,8 +103,8 @@ check(first, second)
 
 
 def test_nothing_is_submitted_to_a_lost_device(failing: Path) -> None:
-    """A submission to a lost device may end the process. A caller gets the error, and then a new session begins: tensors of the lost
-    device raise it again, programs raise it once and are loaded anew."""
+    """A submission to a lost device may end the process. A caller gets the error, and then a new session begins: tensors of the
+    lost device raise it again, programs raise it once and are loaded anew."""
     text = """
 double = burn.compile(lambda x: x * 2, (np.ones(300, np.float32),), cache=False, device="wgpu")
 x = np.arange(300, dtype=np.float32)
@@ -147,6 +147,50 @@ fails(lambda: native.mark().since(moment), "the device was lost")
 assert isinstance(native.mark().since(native.mark()), int)
 """
     run(text, failing)
+
+
+LOWEST = """
+def function(x, y, index):
+    z = burn.scaled_dot_product_attention(x[None], y[None], y[None])[0]
+    return burn.softmax(x @ y.T, axis=1), burn.argmax(z, axis=1), burn.zeros((70,)).at[index].add(x[:, 0]), burn.sort(z, axis=0)
+rng = np.random.default_rng(0)
+x, y, index = (*(rng.standard_normal((70, 48)).astype(np.float32) for _ in range(2)), rng.integers(0, 70, 70))
+made, want = (burn.compile(function, (x, y, index), cache=False, device=d) for d in ("wgpu", "cpu"))
+for a, b in zip(made(x, y, index), want(x, y, index), strict=True):
+    np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
+assert made.profile(x, y, index).seconds > 0
+assert device("wgpu").facts()["memory"] == MEMORY << 20
+"""
+
+
+@pytest.mark.parametrize("buffers", [1, 3, 8])
+def test_the_least_limits_suffice(failing: Path, buffers: int) -> None:
+    """WebGPU's default limits, fewer storage buffers, and no optional feature: neither timestamps nor f16."""
+    limits = {"FAILING_WORKGROUP_MEMORY": "16384", "FAILING_INVOCATIONS": "256", "FAILING_FEATURES": "none"}
+    text = LOWEST.replace("MEMORY", str(4 * buffers))
+    run(text, failing, BURN_WGPU_BINDING=str(4 << 20), FAILING_STORAGE_BUFFERS=str(buffers), **limits)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "text"),
+    [
+        ("FAILING_WORKGROUP_MEMORY", "16380", "allows 16380 bytes of workgroup memory; kernels need 16384"),
+        ("FAILING_INVOCATIONS", "128", "allows 128 invocations of a workgroup; kernels need 256"),
+        ("FAILING_STORAGE_BUFFERS", "0", "allows 0 storage buffers of a stage; kernels need 1"),
+    ],
+)
+def test_an_adapter_with_lower_limits_is_refused(failing: Path, name: str, value: str, text: str) -> None:
+    """The error has the adapter's name and the limit."""
+    code = """
+import burn, os
+try:
+    burn.tensor([1.0]).to("wgpu")
+except burn.errors.BurnError as error:
+    print(error)
+"""
+    env = {**os.environ, "BURN_WGPU_LIBRARY": str(failing), name: value}
+    made = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True)
+    assert text in made.stdout, made.stderr
 
 
 def test_a_process_has_one_library(failing: Path) -> None:
