@@ -89,7 +89,8 @@ class Device:
         if self.memory.is_host or (named := (self.kind, self.index, library(self.kind))) in _begun:
             return
         _begun.add(named)
-        threading.Thread(target=_open_quietly, args=named, name="burn opens a device").start()
+        with suppress(RuntimeError):  # no more threads can be started, as at the end of the process
+            threading.Thread(target=_open_quietly, args=named, name="burn opens a device").start()
 
     def wait(self) -> None:
         """Waits for all submitted work; returns at once for the CPU. Raises DeviceError, and the RunError of an earlier call

@@ -10,6 +10,7 @@ import hashlib
 import mmap
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from burn.runtime import _native
@@ -60,9 +61,12 @@ def each(numbers: Sequence[int], call: Callable[[int], T]) -> list[T]:
         except BaseException as error:
             failures.append(error)
 
-    threads = [threading.Thread(target=serve) for _ in range(min(len(numbers), _native.num_threads()) - 1)]
-    for thread in threads:
-        thread.start()
+    threads: list[threading.Thread] = []
+    with suppress(RuntimeError):  # no more threads can be started, as at the end of the process
+        for _ in range(min(len(numbers), _native.num_threads()) - 1):
+            thread = threading.Thread(target=serve)
+            thread.start()
+            threads.append(thread)
     serve()
     for thread in threads:
         thread.join()

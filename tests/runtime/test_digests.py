@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import threading
 
 import numpy as np
 import pytest
 
-from burn.runtime import digests
+from burn.runtime import _native, digests
 
 
 @pytest.fixture(autouse=True)
@@ -47,6 +48,18 @@ def test_a_pattern_is_found_also_where_parts_meet(pattern: bytes, size: int) -> 
         content = content[:60] + pattern + content[60 + len(pattern) : 127] + pattern + content[127 + len(pattern) :]
     expected = [at for at in range(size) if content[at : at + len(pattern)] == pattern]
     assert digests.offsets_of(pattern, content) == expected
+
+
+def test_without_further_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in functions that Python calls at its end."""
+    expected = digests.digest_of(drawn(1009))
+
+    def refuses(thread: threading.Thread) -> None:
+        raise RuntimeError("can't create new thread at interpreter shutdown")
+
+    monkeypatch.setattr(threading.Thread, "start", refuses)
+    assert digests.digest_of(drawn(1009)) == expected
+    assert digests.checksums([drawn(100), drawn(7)]) == [_native.checksum(drawn(100)), _native.checksum(drawn(7))]
 
 
 def test_an_error_of_a_thread_is_raised() -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import copy
 import gc
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -15,6 +17,8 @@ torch = pytest.importorskip("torch")
 
 from torch.nn import functional as F  # noqa: E402
 
+from burn.adapters.torch import gpu_memory  # noqa: E402
+from burn.adapters.torch.compiled_graph import CompiledGraph  # noqa: E402
 from burn.adapters.torch.gpu import GPUCalls  # noqa: E402
 from burn.errors import IndexRunError, RunError  # noqa: E402
 from tests.codegen.gpu.simulated_gpu import SimulatedGPU  # noqa: E402
@@ -72,6 +76,44 @@ def test_calls_repeat_as_one_graph(cuda: FakeCUDA, gpu: SimulatedGPU) -> None:
         assert driver.changed_nodes() > changed
         model.conv.weight = torch.nn.Parameter(torch.randn(4, 2, 3, 3))
         same(run(x), model(x))
+
+
+def test_a_call_does_no_work_for_each_parameter(cuda: FakeCUDA, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python calls as many functions with 12 parameters as with 2. torch compares the addresses of all in one call."""
+    call, compare = CompiledGraph.__call__, gpu_memory.same
+    calls: list[list[str]] = []
+
+    def called(frame: FrameType, event: str, argument: Any) -> None:
+        if event in ("call", "c_call"):
+            calls[-1].append(frame.f_code.co_name)
+
+    def counted(graph: CompiledGraph, arguments: list[Any]) -> list[Any]:
+        calls.append([])
+        sys.setprofile(called)
+        try:
+            return call(graph, arguments)
+        finally:
+            sys.setprofile(None)
+
+    def compared(values: Any, addresses: list[int], indices: list[int]) -> bool:
+        assert len(indices) == len(values)
+        sys.setprofile(None)
+        found = compare(values, addresses, indices)
+        sys.setprofile(called)
+        return found
+
+    for count in (2, 12):
+        torch._dynamo.reset()
+        x, parameters = torch.randn(3), [torch.randn(3) for _ in range(count)]
+        run = compiled(lambda x, *given: torch.tanh(sum(given, x)))
+        with torch.no_grad(), monkeypatch.context() as patch:
+            for _ in range(3):
+                same(run(x, *parameters), torch.tanh(sum(parameters, x)))
+            patch.setattr(gpu_memory, "same", compared)
+            patch.setattr(CompiledGraph, "__call__", counted)
+            with cuda.lazily():
+                run(x, *parameters)
+    assert calls[0] == calls[1] and len(calls) == 2
 
 
 def test_training(cuda: FakeCUDA) -> None:
