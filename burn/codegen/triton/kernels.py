@@ -102,8 +102,10 @@ class KernelPrinter:
         if (found := windows.windows_of(kernel, self.abilities.processors)) is not None:
             return self._named(windows.emit(found, self.sites))
         general, values = parametrize(kernel)
-        emit = column_reductions.emit if kernel.column_reductions else loops.emit
-        return self._named(emit(general, values, kernel, self.sites, self.abilities.processors))
+        processors = self.abilities.processors
+        if kernel.column_reductions:
+            return self._named(column_reductions.emit(general, values, kernel, self.sites, processors))
+        return self._named(loops.emit(general, values, kernel, self.sites, processors, self.hints))
 
     def _named(self, printed: Printed, choice: Choice = NO_CHOICE) -> Printed:
         """Gives kernels with the same text the same name."""

@@ -23,6 +23,7 @@ from burn.codegen.triton.heuristics.loops import (
     rows_and_columns,
     transposed_block,
 )
+from burn.codegen.triton.heuristics.sizes import UNKNOWN, SizeHints, likely
 from burn.codegen.triton.printed import Printed, closed, opened
 from burn.codegen.triton.scalars import constant
 from burn.dialect.dims import Dim, Expr, atoms, ceildiv, product
@@ -51,11 +52,16 @@ ARG = {
 
 
 def emit(
-    kernel: LoopKernel, values: Mapping[str, Dim], sizes: LoopKernel, sites: list[str], processors: int
+    kernel: LoopKernel,
+    values: Mapping[str, Dim],
+    sizes: LoopKernel,
+    sites: list[str],
+    processors: int,
+    hints: SizeHints = UNKNOWN,
 ) -> Printed:
     """values: the values of the kernel's sizes; sizes: the kernel with these values, for choosing blocks; processors: of
-    the GPU."""
-    return Loops(kernel, values, sizes, sites, processors).print()
+    the GPU; hints: size hints."""
+    return Loops(kernel, values, sizes, sites, processors, hints).print()
 
 
 def _length(stage: Stage) -> Dim:
@@ -91,7 +97,13 @@ def has_short_rows(kernel: LoopKernel) -> bool:
 
 class Loops:
     def __init__(
-        self, kernel: LoopKernel, values: Mapping[str, Dim], sizes: LoopKernel, sites: list[str], processors: int
+        self,
+        kernel: LoopKernel,
+        values: Mapping[str, Dim],
+        sizes: LoopKernel,
+        sites: list[str],
+        processors: int,
+        hints: SizeHints = UNKNOWN,
     ) -> None:
         self.kernel, self.values, self.sizes = kernel, values, sizes
         self.count = product([v.extent for v in sizes.parallel])
@@ -113,7 +125,8 @@ class Loops:
                 self.block = ragged(self.count, transposed, processors)
             else:
                 self.short = len({s.loops for s in along}) == 1 and held(longest, transposed, shared)
-                self.block = rows_and_columns(self.count, longest, transposed, shared, processors)
+                expected = None if isinstance(longest, int) else likely(longest, hints)
+                self.block = rows_and_columns(self.count, longest, transposed, shared, processors, expected)
         elif self.layout.across is not None:
             order = [sizes.parallel[i].extent for i in (*self.layout.order, self.layout.across)]
             self.block = transposed_block(order[-1], order[-2], product(order[:-2]), processors)

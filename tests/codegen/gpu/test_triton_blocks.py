@@ -11,7 +11,10 @@ import pytest
 
 from burn.codegen.triton.backend import GPU
 from burn.codegen.triton.blocks import Layout, layout
+from burn.codegen.triton.heuristics.loops import rows_and_columns
 from burn.codegen.triton.heuristics.preferences import PREFERENCES
+from burn.codegen.triton.heuristics.sizes import hinted_sizes
+from burn.codegen.triton.kernels import KernelPrinter
 from burn.dialect import ops
 from burn.dialect.dims import parse
 from burn.dialect.mlir import context
@@ -100,6 +103,29 @@ def test_turned_behind_a_pad_beside_others() -> None:
         return np.pad(x.T, ((2, 0), (1, 3)), constant_values=0.5) + y
 
     numbers(function, want, (33, 40), (42, 37), dtype="float16")
+
+
+@pytest.mark.parametrize(
+    ("hint", "columns", "rows"), [(None, 64, 64), (1, 1, 1024), (5, 8, 128), (32, 32, 64), (4096, 64, 64)]
+)
+def test_a_block_of_rows_with_a_name_has_the_hinted_columns(hint: int | None, columns: int, rows: int) -> None:
+    block = rows_and_columns(1 << 22, parse("n"), True, False, 132, hint)
+    assert (block.rows, block.columns) == (rows, columns)
+    block = rows_and_columns(1 << 22, parse("n"), False, False, 132, hint)
+    assert block.columns == (2048 if hint is None or hint > 2048 else 1 << (hint - 1).bit_length())
+
+
+@pytest.mark.parametrize("n", [0, 1, 7, 40])
+@pytest.mark.parametrize("axis", [1, 2])
+def test_rows_with_a_name_are_of_any_length(n: int, axis: int) -> None:
+    """Also longer than their hint."""
+    made = program(total(axis), (3, "n", 21) if axis == 1 else (3, 21, "n"))
+    simulator = simulated.Simulator()
+    simulator.printer = KernelPrinter(hints=hinted_sizes({"n": 2}))
+    x = random(made.input_types[0], {"n": n}, n)
+    (got,) = interpreted(made, [x], simulator.launch, PREFERENCES)
+    assert any(p.constants.get("COLUMNS") == 2 for p in simulator.printer.functions.values())
+    np.testing.assert_allclose(got, x.astype(np.float64).sum(axis), rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("kind", ["sum", "max"])

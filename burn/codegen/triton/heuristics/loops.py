@@ -97,16 +97,24 @@ def is_short_row(length: Dim) -> bool:
     return isinstance(length, int) and 1 < length <= SHORT_ROW
 
 
-def rows_and_columns(rows: Dim, length: Dim, transposed: bool, shared: bool, processors: int) -> LoopBlock:
-    """rows: iterations of the parallel loops; length: the longest row's."""
+def rows_and_columns(
+    rows: Dim, length: Dim, transposed: bool, shared: bool, processors: int, expected: Dim | None = None
+) -> LoopBlock:
+    """rows: iterations of the parallel loops; length: the longest row's; expected: its likely value if it is symbolic. Blocks
+    of far more columns would be mostly masked."""
+    most_columns = power_of_two(max(1, expected)) if isinstance(expected, int) else HELD
     whole = power_of_two(length) if isinstance(length, int) and held(length, transposed, shared) else 0
     if transposed:
         wide = up_to(rows, SIDE)
         while wide > 16 and (wide * whole > HELD // 2 or _few(rows, wide, processors)):
             wide //= 2
-        columns = whole or up_to(length, (4 if _few(rows, wide, processors) else 2) * TILE // wide)
+        columns = whole or min(most_columns, up_to(length, (4 if _few(rows, wide, processors) else 2) * TILE // wide))
+        if not whole and columns < TILE // SIDE // 2:  # as many elements as in a block of long rows
+            wide = up_to(rows, TILE // 2 // columns)
+            while wide > SIDE and _few(rows, wide, processors):
+                wide //= 2
         return LoopBlock(wide, columns, _warps(wide * columns))
-    columns = whole or up_to(length, TILE * 2 if _few(rows, 1, processors) else TILE)
+    columns = whole or min(most_columns, up_to(length, TILE * 2 if _few(rows, 1, processors) else TILE))
     most = max(1, TILE // columns)
     while most > 1 and most * columns > FEW and _few(rows, most, processors):
         most //= 2
