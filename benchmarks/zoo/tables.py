@@ -23,9 +23,14 @@ WRONG = 0.05
 up to 0.005."""
 
 
+def is_wrong(row: Mapping[str, Any]) -> bool:
+    """True for a difference that is too large, and for NaN, which no number is compared with."""
+    return not row.get("differs", 0) <= WRONG
+
+
 def ratio(row: Mapping[str, Any]) -> float | None:
     """torch.compile's best time over burn's; eager's if it failed. None for a model that is not timed, or wrong."""
-    if row.get("differs", 0) > WRONG:
+    if is_wrong(row):
         return None
     seconds = row.get("seconds", {})
     own = seconds.get("burn")
@@ -53,7 +58,7 @@ def table(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         first += [f"{row['differs']:.0e}" if "differs" in row else ""] if have_errors else []
         return [*first, *(kernel_cells(row) if have_profiles else [])]
 
-    timed = [row for row in rows if "burn" in row.get("seconds", {}) and row.get("differs", 0) <= WRONG]
+    timed = [row for row in rows if "burn" in row.get("seconds", {}) and not is_wrong(row)]
     return markdown(names, map(cells, sorted(timed, key=lambda row: ratio(row) or 0)))
 
 
@@ -98,7 +103,7 @@ def section(key: tuple[Any, ...], rows: Sequence[Mapping[str, Any]]) -> tuple[st
 
 
 def reason(row: Mapping[str, Any]) -> str:
-    if row.get("differs", 0) > WRONG:
+    if is_wrong(row):
         cause = (
             ". The program of torch.export also differs from eager when torch runs it"
             if row.get("export differs")

@@ -215,6 +215,20 @@ def test_other_engines_make_other_rows_and_tables(tmp_path: Path, monkeypatch: p
     assert "geometric mean 5.00" in page.read_text() and "geometric mean 2.00" in page.read_text()
 
 
+def test_results_that_are_no_numbers_are_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(SCRIPT.parent))
+    torch = pytest.importorskip("torch")
+    from zoo.measured import difference
+    from zoo.tables import is_wrong, ratio
+
+    seconds = {"burn": 1e-3, "reduce-overhead": 2e-3}
+    assert ratio({"seconds": seconds}) == 2 and ratio({"seconds": seconds, "differs": float("nan")}) is None
+    one = torch.tensor([1.0, -2.0], dtype=torch.float16)
+    assert is_wrong({"differs": difference(one * float("nan"), one)}) and is_wrong({"differs": difference(-one, one)})
+    subnormal = one * 2**-22
+    assert not is_wrong({"differs": difference(subnormal * 1.5, subnormal)})  # of two bits
+
+
 def test_losses_may_differ_as_dropout_does(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(SCRIPT.parent))
     from zoo.measured import beyond
