@@ -12,7 +12,7 @@ from burn.kernels.body import ContractionKernel
 @dataclass(frozen=True)
 class GroupedConvolution:
     """A convolution of several groups, each with `inputs` and `outputs` channels, under windows of these sizes. `dtype`: its
-    operands' type; `sums`: that of its sums."""
+    operands' type; `sums`: that of its sums. `gradient`: of its weight, rather than the convolution."""
 
     groups: int
     inputs: int
@@ -20,6 +20,7 @@ class GroupedConvolution:
     window: tuple[Dim, ...]
     dtype: str
     sums: str
+    gradient: bool = False
 
 
 @dataclass(frozen=True)
@@ -76,8 +77,9 @@ class Preferences:
     `sliding_windows`: kernels of depthwise convolutions iterate along whichever axis is contiguous, so a group may read and write
     channels-first tensors without transposes, and pads the operand of a weight's gradient.
 
-    `groups_in_lanes`: given a grouped convolution of channels-last images, True if its kernel computes several groups in the
-    lanes of a vector, as loops over output channels. Otherwise each group is a matmul. None: groups of some channels are.
+    `groups_in_lanes`: True for a grouped convolution of channels-last images, or the gradient of its weight, if the lanes of a
+    vector hold several groups. Its kernel then has loops over output channels. Otherwise each group is a matmul. None: those of
+    some channels are.
 
     `merged_groups`: for half-precision convolutions with groups of few channels, matmuls over several groups of together
     this many channels, with a weight that is zero between different groups. 0: each group is a matmul.

@@ -13,6 +13,7 @@ from burn.codegen.cpu.kernels import KernelPrinter
 from burn.codegen.cpu.target import find
 from burn.compiler import executable
 from burn.dialect import ops
+from burn.dialect.adjoint.contraction import kernel_gradient
 from burn.dialect.control import Group
 from burn.dialect.dims import Dim, symbol
 from burn.dialect.mlir import context
@@ -134,6 +135,68 @@ def test_groups(case: Case, target: str, named: bool) -> None:
     run = executable(programmed(case, sizes, weight), Options(target=target, cache=False))
     for batch in (0, 1, 3):
         check(run, case, weight, batch)
+
+
+def gradient(case: Case, sizes: tuple[Dim, ...], last: bool) -> Program:
+    """The gradient of a convolution's weight. last: both operands are channels-last in memory."""
+    n = len(case.sizes)
+    moved = (0, n + 1, *range(1, n + 1)) if last else tuple(range(n + 2))
+    counts = tuple(
+        (d + a + b - (k - 1) * t - 1) // s + 1
+        for d, a, b, k, t, s in zip(sizes, case.low, case.high, case.kernel, case.dilations, case.strides, strict=True)
+    )
+    shapes = (symbol("n"), case.groups * case.inputs, *sizes), (symbol("n"), case.groups * case.outputs, *counts)
+    stored = [tuple(shape[moved.index(a)] for a in range(n + 2)) for shape in shapes]
+    program = Program.create(list(zip("xg", (TensorType("float32", shape) for shape in stored), strict=True)))
+    with program.building("gradient"):
+        x, g = (ops.transpose(v, permutation=moved) for v in program.inputs)
+        options = (case.strides, case.low, case.high, case.dilations)
+        y = kernel_gradient(g, x, case.kernel, *options, case.groups)
+    return program.finish([("y", y)])
+
+
+GRADIENTS = [
+    Case.of(33, 1, 1, (19, 21), 3),
+    Case.of(20, 1, 1, (30, 17), 7, 2),
+    Case.of(13, 2, 2, (9, 40), 3),
+    Case.of(13, 4, 4, (7, 11), 3, 1, 2),
+    Case.of(5, 3, 6, (6, 9), 5),
+    Case.of(9, 4, 1, (5, 9), 3),
+    Case.of(16, 1, 2, (700,), 5),
+    Case.of(6, 2, 2, (4, 5, 9), 3),
+    Case.of(4, 8, 8, (9, 9), 3),
+    Case(8, 1, 1, (9, 12), (3, 1), (1, 1), (1, 1), (1, 0), (1, 0)),
+    Case(8, 1, 1, (3, 300), (1, 12), (1, 1), (1, 1), (0, 6), (0, 5)),
+]
+
+
+def gradient_parts(case: Case, target: str, last: bool, named: bool) -> tuple[object, ...]:
+    return str(case), (target, last), (last, named)
+
+
+@pytest.mark.covering(each=gradient_parts)
+@pytest.mark.parametrize("named", [False, True], ids=["", "named"])
+@pytest.mark.parametrize("last", [False, True], ids=["first", "last"])
+@pytest.mark.parametrize("target", FLOAT_TARGETS)
+@pytest.mark.parametrize("case", GRADIENTS, ids=str)
+def test_gradients_of_weights(case: Case, target: str, last: bool, named: bool) -> None:
+    """Sums over a batch and all pixels, beside those in float64."""
+    n = len(case.sizes)
+    sizes = tuple(symbol(f"d{i}") for i in range(n)) if named else case.sizes
+    run = executable(gradient(case, sizes, last), Options(target=target, cache=False))
+    for batch in (0, 1, 3):
+        rng = np.random.default_rng(batch)
+        x = rng.standard_normal((batch, case.groups * case.inputs, *case.sizes), np.float32)
+        zeros = np.zeros(case.weight_shape)
+        g = rng.standard_normal(summed(case, x, zeros).shape, np.float32)
+        want = zeros
+        for index in np.ndindex(case.inputs, *case.kernel):  # the sum is linear in the weight
+            one = np.zeros(case.weight_shape)
+            one[(slice(None), *index)] = 1
+            want[(slice(None), *index)] = (summed(case, x, one) * g).sum((0, *range(2, n + 2)))
+        order = (0, *range(2, n + 2), 1) if last else tuple(range(n + 2))
+        got = run(*(np.ascontiguousarray(a.transpose(order)) for a in (x, g)))
+        np.testing.assert_allclose(got, want, rtol=1e-5, atol=2e-6 * max(1, g.size) ** 0.5)
 
 
 @pytest.mark.parametrize("channels", [2, 4])

@@ -80,6 +80,9 @@ class Schedule:
             left = lane.extent % step if isinstance(lane.extent, int) else 0
             even, chunk = isinstance(lane.extent, int) and not left, chunk - chunk % step if chunk else chunk
             adjacent = AdjacentWindows.of(kernel, lane, lanes, target, step)
+            chunk = (
+                step if adjacent is not None and adjacent.block else chunk
+            )  # few results with long sums: threads share them
             return Schedule(lane.name, lanes, chunk, even, cuts, adjacent=adjacent, step=step % lanes, left=left)
         loop, count = across
         return Schedule(lane.name, count, chunk, even or lane.extent == count, cuts, loop.name)

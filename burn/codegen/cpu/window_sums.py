@@ -10,6 +10,7 @@ from typing import Any
 
 from burn.codegen.cpu import convert as conversions
 from burn.codegen.cpu import math
+from burn.codegen.cpu.heuristics.windows import split_accumulators
 from burn.codegen.cpu.scalars import ScalarEmitter
 from burn.codegen.cpu.spans import MOST_VECTORS, Reached
 from burn.codegen.cpu.windows import AdjacentWindows, guards_of, load_of, split_nodes
@@ -57,6 +58,7 @@ class Sums:
 
     def values(self, initial: list[Value]) -> list[list[Value]]:
         """The value of every reduction for each iteration, starting with these."""
+        self.initial = initial
         results = self._nest(self.stage.loops, initial * self.plan.count)
         each = len(initial)
         return [results[index * each : (index + 1) * each] for index in range(self.plan.count)]
@@ -64,23 +66,53 @@ class Sums:
     def _nest(self, loops: Sequence[LoopVar], carried: list[Value]) -> list[Value]:
         code, emitter = self.emitter.code, self.emitter
         if len(loops) == self.plan.unrolled:
-            return self._unrolled(loops, carried)
+            if self.plan.block:
+                return self._blocks(loops[0], carried)
+            return self._unrolled(carried, [range(v.extent if isinstance(v.extent, int) else 0) for v in loops])
         with code.for_(0, emitter.dim(loops[0].extent), 1, carried) as outer, emitter.scope():
             emitter.bindings[loops[0]] = outer.iv
-            outer.yield_(*self._nest(loops[1:], outer.carried))
+            # The sum of a long row starts anew, so that the error does not grow with the number of rows.
+            inner = self._nest(loops[1:], self.initial * self.plan.count if self.plan.block else outer.carried)
+            outer.yield_(*(self._joined(outer.carried, inner) if self.plan.block else inner))
         return outer.results
 
-    def _unrolled(self, window: Sequence[LoopVar], carried: list[Value]) -> list[Value]:
-        """The last loops of the window, for all iterations."""
+    def _blocks(self, loop: LoopVar, carried: list[Value]) -> list[Value]:
+        """A long loop in blocks of unrolled iterations with several accumulators for each window, and its last iterations."""
+        code, emitter, block = self.emitter.code, self.emitter, self.plan.block
+        extent, split = emitter.dim(loop.extent), split_accumulators(self.plan.count)
+        whole = code.mul(code.udiv(extent, block), block)
+        results = [*carried, *self.initial * self.plan.count * (split - 1)]
+        for start, stop, step in ((0, whole, block), (whole, extent, 1)):
+            with code.for_(start, stop, step, results) as steps, emitter.scope():
+                steps.yield_(*self._unrolled(steps.carried, [range(step)], steps.iv, split))
+            results = steps.results
+        total, each = results[: len(carried)], len(carried)
+        for part in range(1, split):
+            total = self._joined(total, results[part * each : (part + 1) * each])
+        return total
+
+    def _joined(self, a: list[Value], b: list[Value]) -> list[Value]:
+        """The accumulators of two parts of the stage's loops together."""
+        reductions = self.stage.reductions * self.plan.count
+        return [
+            math.apply(self.emitter.code, REDUCERS[r.kind], r.dtype, x, y)
+            for r, x, y in zip(reductions, a, b, strict=True)
+        ]
+
+    def _unrolled(self, carried: list[Value], ranges: Sequence[range], start: Int = 0, split: int = 1) -> list[Value]:
+        """The unrolled loops of the window, for all iterations: from `start` on if there is one loop. Every `split`-th index of
+        it has the same accumulators."""
         emitter, plan = self.emitter, self.plan
         each = len(self.stage.reductions)
         shared: dict[tuple[int, tuple[int, ...]], Value] = {}
         sums = list(carried)
         weights: dict[tuple[int, ...], list[tuple[Scalar, Value]]] = {}
-        for index, taps in self._order():
+        for index, taps in self._order(ranges):
             advanced = [tuple(sum(map(mul, step, (index, *taps))) for step in steps) for steps in plan.steps]
             with emitter.scope():
-                emitter.bindings.update(zip(window, taps, strict=True))
+                emitter.bindings.update(
+                    (v, emitter.code.add(start, tap)) for v, tap in zip(self.window, taps, strict=True)
+                )
                 if taps not in weights:
                     weights[taps] = [(node, emitter.value(node)) for node in self.still]
                 emitter.remember(weights[taps])
@@ -89,16 +121,17 @@ class Sums:
                     if (id(node), key) not in shared:
                         shared[id(node), key] = self._element(node, taps)
                     emitter.remember([(node, shared[id(node), key])])
-                for number, reduction in enumerate(self.stage.reductions, index * each):
+                at = (taps[0] % split * plan.count + index) * each
+                for number, reduction in enumerate(self.stage.reductions, at):
                     sums[number] = _accumulated(emitter, reduction, sums[number])
         return sums
 
-    def _order(self) -> Iterable[tuple[int, tuple[int, ...]]]:
+    def _order(self, ranges: Sequence[range]) -> Iterable[tuple[int, tuple[int, ...]]]:
         """The iterations and the indices in the unrolled window, one channel after the other. Within a channel either the weights
         or the elements of all windows stay in registers, whichever are fewer."""
-        plan, extents = self.plan, [v.extent if isinstance(v.extent, int) else 0 for v in self.window]
-        pairs = list(indices_of(range(plan.count), indices_of(*map(range, extents))))
-        taps = prod(n for n, slides in zip(extents, plan.slides, strict=True) if slides)
+        plan = self.plan
+        pairs = list(indices_of(range(plan.count), indices_of(*ranges)))
+        taps = prod(len(n) for n, slides in zip(ranges, plan.slides, strict=True) if slides)
         steps = plan.steps[0][0]
         backwards = any(step < 0 for step, slides in zip(steps[1:], plan.slides, strict=True) if slides)
         steps = tuple(-step for step in steps) if backwards else steps  # every sum is in the order of the window

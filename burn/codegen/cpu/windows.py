@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import gcd
 
-from burn.codegen.cpu.heuristics.windows import is_window, unrolled_loops, windows_together
+from burn.codegen.cpu.heuristics.windows import BLOCK, is_window, unrolled_loops, windows_together
 from burn.codegen.cpu.spans import span_of
 from burn.codegen.cpu.target import Target
 from burn.dialect.dims import Dim, LoopVar, coefficient, exact_div, product
@@ -39,6 +39,7 @@ class AdjacentWindows:
     """`count` iterations of the parallel loop `loop` are computed together, and the last `unrolled` loops of the window are
     unrolled.
 
+    - `block`: iterations of the last loop that are unrolled together, if it is long and there is one unrolled loop; 0 for all
     - `slides`: for each unrolled loop, if neighbouring windows overlap along it
     - `steps`: how each moving node (`split_nodes`) advances, see `_Steps`
     - `masked`: loads are guarded along `loop`, so that iterations past its end may be computed but not stored
@@ -49,6 +50,7 @@ class AdjacentWindows:
     loop: str
     count: int
     unrolled: int
+    block: int
     slides: tuple[bool, ...]
     steps: tuple[_Steps, ...]
     masked: bool
@@ -75,7 +77,9 @@ class AdjacentWindows:
         if not (is_window(extents) or (any((*sliding, *channels)) and split_nodes(first, loop)[0])):
             return None
         unrolled = unrolled_loops(extents, sliding, channels)
-        window = product([v.extent for v in first.loops[-unrolled:]])
+        block = BLOCK if not unrolled and sliding[-1] else 0
+        unrolled = 1 if block else unrolled
+        window = block or product([v.extent for v in first.loops[-unrolled:]])
         if not unrolled or not isinstance(window, int):
             return None
         steps = _movement(first, loop, first.loops[-unrolled:])
@@ -87,6 +91,7 @@ class AdjacentWindows:
             loop.name,
             count,
             unrolled,
+            block,
             tuple(sliding[-unrolled:]),
             steps,
             _is_masked(first, loop),
@@ -139,10 +144,10 @@ def _relation(stage: Stage, loop: LoopVar, window: LoopVar) -> tuple[bool, bool]
     slides, within = False, True
     for node in split_nodes(stage, loop)[1]:
         steps = _steps(_offsets(node)[0], (loop, window))
-        if steps is None or not isinstance(window.extent, int):
+        if steps is None:
             return False, False
         outer, inner = map(abs, steps)
-        reach = inner * (window.extent - 1)
+        reach = inner * (window.extent - 1 if isinstance(window.extent, int) else outer + 1)
         slides |= inner > 0 and 0 < outer <= reach and (outer % inner == 0 or inner % outer == 0)
         within &= reach < outer
     return slides, within and not slides

@@ -18,6 +18,7 @@ from burn.kernels.builders.builder import (
     skip_views,
 )
 from burn.kernels.builders.contiguous_depth import with_contiguous_depth
+from burn.kernels.builders.lanes_of_groups import gradient_loops, is_grouped_gradient
 from burn.kernels.builders.matrix import matrix_kernel
 from burn.kernels.builders.split_k import split_k
 from burn.kernels.lower import Indices, linear
@@ -28,7 +29,8 @@ def build(group: Computation, preferences: Preferences) -> list[Call]:
     """One contraction, packed or not, with its epilogue. Trailing views determine the order in which it is
     stored."""
     anchor = anchor_of(group, "contract")
-    tiled = matrix_kernel(group, anchor, preferences)
+    in_lanes = is_grouped_gradient(anchor, preferences)
+    tiled = None if in_lanes else matrix_kernel(group, anchor, preferences)
     if tiled is not None:
         return [
             made
@@ -38,15 +40,15 @@ def build(group: Computation, preferences: Preferences) -> list[Call]:
     builder = Builder(group)
     result = anchor.operation.results[0]
     space = type_of(result).shape
-    variables = loops(space)
-    body, inner = BODIES[anchor.OP_NAME](builder, anchor, loop_index(variables))
+    variables, position = gradient_loops(anchor) if in_lanes else (loops(space), loop_index(loops(space)))
+    body, inner = BODIES[anchor.OP_NAME](builder, anchor, position)
     dtype = body.dtype
     out = convert(Reduced(dtype, "r0"), type_of(result).dtype)
     builder.low.define(result, lambda index: out)
     writes = []
     for number, value in enumerate(group.yielded):
-        source, index, shape = skip_views(value, loop_index(variables), space)
-        writes.append(Write(builder.out(number), linear(index, shape), builder.low.at(source, loop_index(variables))))
+        source, index, shape = skip_views(value, position, space)
+        writes.append(Write(builder.out(number), linear(index, shape), builder.low.at(source, position)))
     stages = (Stage(inner, (Reduction("r0", "sum", dtype, body),)), Stage((), (), tuple(writes)))
     return [builder.call(lambda buffers: LoopKernel(variables, stages, buffers))]
 

@@ -19,16 +19,22 @@ SHORT_WIDE_DEPTH = 24
 """The same for several whole vectors of columns, which share the loads of rows in a matmul."""
 
 
+MOST_GRADIENT_CHANNELS = 4
+"""The most input channels of a group whose weight gradient is computed so: each of them reads the outputs' gradient again."""
+
+
 def groups_in_lanes(convolution: GroupedConvolution, target: Target) -> bool:
     """True if vectors hold the outputs of several groups, or of one group of little depth."""
     inputs, outputs = convolution.inputs, convolution.outputs
-    if inputs == 1 and outputs == 1:
+    if inputs == 1 and outputs == 1 and not convolution.gradient:
         return True
     lanes, depth = target.lanes(DTYPES[convolution.sums].size), product([*convolution.window, inputs])
     if lanes == 1 or target.compact:
-        return inputs < MIN_GROUP_CHANNELS
+        return inputs < MIN_GROUP_CHANNELS and not convolution.gradient
     if inputs > MOST_CHANNELS or not isinstance(depth, int):
         return False
+    if convolution.gradient:
+        return inputs <= MOST_GRADIENT_CHANNELS and 2 * outputs <= lanes
     if 2 * outputs <= lanes:
         return True
     return depth <= SHORT_DEPTH if outputs <= lanes else outputs % lanes == 0 and depth <= SHORT_WIDE_DEPTH

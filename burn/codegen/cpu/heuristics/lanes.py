@@ -54,8 +54,20 @@ def _score(kernel: LoopKernel, loop: LoopVar) -> float:
             if isinstance(dim, int) or loop not in loop_atoms(dim):
                 continue
             step = None if any(isinstance(a, Fetched) for a in loop_atoms(dim)) else coefficient(dim, loop)
+            if step is None and _is_span(dim, loop):
+                continue
             score += weight if step == 1 else -0.5 * weight if step is None else -0.25 * weight
     return score
+
+
+TYPICAL_LANES = 16
+"""Lanes for which `choose_lane` looks for spans."""
+
+
+def _is_span(dim: Dim, loop: LoopVar) -> bool:
+    """True if a load's lanes are shuffled from a span, which is about as fast as a load of a scalar."""
+    used = {TYPICAL_LANES - TYPICAL_LANES % d for d in _divisors(dim, loop) if 1 < d <= TYPICAL_LANES}
+    return any(span_of(dim, loop, n, n, TYPICAL_LANES) is not None for n in used)
 
 
 def lanes_for(kernel: LoopKernel, target: Target, lane: LoopVar | None = None) -> int:

@@ -35,6 +35,18 @@ def unrolled_loops(extents: Sequence[Dim], slides: Sequence[bool], channels: Seq
     return found
 
 
+BLOCK = 8
+"""Iterations of a long loop that are unrolled together, if windows overlap along it: the gradient of a convolution's weight."""
+
+CHAINS = 8
+"""Independent accumulators that keep the multiply-add units of a core busy."""
+
+
+def split_accumulators(count: int) -> int:
+    """The number of partial sums of each window over a long loop, for `count` windows."""
+    return -(-CHAINS // count)
+
+
 PICTURES = 7
 """A divisor of the height and width of most networks' images, from 224 down to 7."""
 
@@ -48,4 +60,6 @@ def windows_together(extent: Dim, window: int, target: Target) -> int:
         return 1
     if not isinstance(extent, int):
         return min(most, PICTURES)
+    if extent <= most:
+        return extent
     return min(range(least, most + 1), key=lambda n: (-(-extent // n) * n, -n))
