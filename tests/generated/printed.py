@@ -16,6 +16,8 @@ from burn.codegen.cpu.target import TARGETS, compact
 from burn.codegen.host.entry import Entry, EntryBuilder
 from burn.codegen.host.object import compile_text
 from burn.codegen.triton.backend import GPU
+from burn.codegen.wgsl.backend import WebGPU
+from burn.codegen.wgsl.launches import WGSLKernels
 from burn.compiler import environment
 from burn.dialect.constants import constant_array
 from burn.dialect.mlir import context
@@ -25,7 +27,8 @@ from burn.passes import pipeline
 GPUS = ("sm_80", "sm_90")
 CPUS = {name: TARGETS[name] for name in ("generic", "avx2", "avx512", "vnni", "amx", "neon", "simd128")}
 CPUS["compact"] = compact(TARGETS["avx2"])
-DEVICES = (*CPUS, *GPUS)
+WEBGPU = "webgpu"
+DEVICES = (*CPUS, *GPUS, WEBGPU)
 
 _FUNCTION = re.compile(r"^define [^\n]*?@([\w.$-]+)\(.*?^}$", re.MULTILINE | re.DOTALL)
 
@@ -38,13 +41,16 @@ def printed(program: Program, device: str) -> dict[str, str]:
         built = cpu.printer.build(program)
         described = (built.constants, built.live_ranges, built.buffers, built.records, built.sites)
         return {**_functions(built.code.decode()), "artefact": _artefact(program, *described)}
-    gpu = GPU(CPU(TARGETS["avx2"], as_text=True), architecture=device).session(program)
+    host = CPU(TARGETS["avx2"], as_text=True)
+    gpu = WebGPU(host) if device == WEBGPU else GPU(host, architecture=device).session(program)
     pipeline.run(pipeline.parse(gpu.pipeline.text), program, environment(gpu))
     with context():
         kernels = gpu.printer.kernels(program)
         entry: Entry = EntryBuilder(program, kernels, gpu.host.target.attributes).build()
         texts = _functions(compile_text(entry.functions).decode())
-    for number, source in enumerate(kernels.sources):
+    for number, image in enumerate(kernels.images if isinstance(kernels, WGSLKernels) else ()):
+        texts[f"{number} {image.name}"] = bytes(image.data).decode()
+    for number, source in enumerate(() if isinstance(kernels, WGSLKernels) else kernels.sources):
         facts = {name: value for name, value in vars(source).items() if name not in ("text", "nodes")}
         texts[f"{number} {source.name}"] = f"# {facts}\n{source.text}"
     described = (entry.constants, entry.live_ranges, entry.buffers, entry.records, entry.sites)

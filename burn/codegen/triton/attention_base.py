@@ -6,8 +6,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from burn.codegen.printing.code import Unprintable
 from burn.codegen.triton.abilities import USUAL_ABILITIES, Abilities
-from burn.codegen.triton.code import Axis, Code, Unprintable
+from burn.codegen.triton.code import Axis, Code
 from burn.codegen.triton.functions import narrowed, triton_type
 from burn.codegen.triton.heuristics.device import LEAST
 from burn.codegen.triton.heuristics.sizes import power_of_two

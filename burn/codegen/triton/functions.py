@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from burn.codegen.formats import EXPONENT, INTEGERS, SMALL
-from burn.codegen.triton.code import Unprintable
+from burn.codegen.printing.code import Unprintable
 from burn.dialect.types import DTYPES, HALF_DTYPES
 from burn.kernels.body import Const, Convert, Scalar, Where
 

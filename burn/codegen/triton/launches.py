@@ -13,14 +13,15 @@ from burn.codegen.host.calls import Address
 from burn.codegen.host.emit import Int
 from burn.codegen.host.entry import EntryBuilder
 from burn.codegen.host.launches import Kernels, Launches
+from burn.codegen.printing.arguments import Argument, words_of
+from burn.codegen.printing.code import Unprintable
 from burn.codegen.triton import custom
 from burn.codegen.triton.abilities import USUAL_ABILITIES, Abilities
-from burn.codegen.triton.code import Unprintable
 from burn.codegen.triton.functions import TYPES
 from burn.codegen.triton.heuristics.sizes import UNKNOWN, SizeHints
 from burn.codegen.triton.images import Source, module
 from burn.codegen.triton.kernels import KernelPrinter
-from burn.codegen.triton.printed import Argument, Printed
+from burn.codegen.triton.printed import Printed
 from burn.codegen.tuning.choices import DEFAULT, Choices
 from burn.dialect.control import Group
 from burn.dialect.custom import Custom
@@ -74,24 +75,9 @@ class GPULaunch:
     scratch: int = 0
 
     def print(self, entry: EntryBuilder, buffers: Sequence[Address | None], record: int, made: Int) -> None:
-        own = []
-        words: list[Int] = []
         if self.choice:
             self.chosen[record] = self.choice
-        for argument in self.arguments:
-            match argument.kind:
-                case "buffer":
-                    address = buffers[argument.number]
-                    assert address is not None
-                    words.append(entry.calls.reached(address))
-                case "workspace":
-                    size = argument.size * DTYPES[self.buffers[argument.number].dtype].size
-                    own.append(entry.call("burn_rt_device_alloc", entry.sizes.dim(size)))
-                    words.append(own[-1])
-                case "failure":
-                    words.append(entry.call("burn_rt_device_failure"))
-                case "size":
-                    words.append(entry.sizes.dim(argument.size))
+        words, own = words_of(entry, self.arguments, self.buffers, buffers)
         scratch: Int = 0
         if self.scratch:
             scratch = entry.call("burn_rt_device_alloc", entry.sizes.dim(self.blocks * self.scratch))

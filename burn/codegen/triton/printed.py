@@ -4,25 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
 
-from burn.codegen.triton.code import Code, Unprintable
+from burn.codegen.printing.arguments import Argument
+from burn.codegen.printing.code import Unprintable
+from burn.codegen.triton.code import Code
 from burn.codegen.triton.functions import TYPES
 from burn.codegen.triton.heuristics.device import STAGES, WARPS
 from burn.codegen.triton.scalars import ScalarPrinter
 from burn.dialect.dims import Dim, symbol
 from burn.kernels.body import Buffer, Kernel
 from burn.kernels.parameters import argument_names
-
-
-@dataclass(frozen=True)
-class Argument:
-    """buffer: a buffer of the kernel, by number. workspace: memory of `size` elements for the buffer of that number, which is
-    private to an iteration. failure: an int64 word, initially 0. size: a number."""
-
-    kind: Literal["buffer", "workspace", "failure", "size"]
-    number: int = 0
-    size: Dim = 0
 
 
 @dataclass(frozen=True)

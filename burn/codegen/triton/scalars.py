@@ -7,14 +7,15 @@ Memory accesses are masked by the loops' extents and by enclosing conditions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from burn.codegen.printing.expressions import ExpressionPrinter
 from burn.codegen.triton.code import NONE, Axes, Axis, Code, Guard
 from burn.codegen.triton.convert import convert
 from burn.codegen.triton.functions import QUOTIENTS, apply, calls, triton_type
-from burn.dialect.dims import Atom, Call, Dim, Expr, LoopVar, Symbol, non_negative, product, symbols
+from burn.dialect.dims import Atom, Dim, Expr, LoopVar, product
 from burn.dialect.types import DTYPES, HALF_DTYPES
 from burn.errors import CompileError
 from burn.kernels.body import (
@@ -38,7 +39,7 @@ from burn.kernels.body import (
 
 
 @dataclass
-class ScalarPrinter:
+class ScalarPrinter(ExpressionPrinter):
     """`buffers[i]` is the argument `b<i>`; a buffer that is private to an iteration is in workspace at `private[i]`. `sites`
     collects the names of source nodes for run-time errors. `bases`: pointers of another type than the buffer's, by its number.
     `steps`: axes of loops. Addresses add the terms along these axes last, so that the other terms are computed before the
@@ -122,44 +123,20 @@ class ScalarPrinter:
         return self._spans[id(node)][1]
 
     # ---- index expressions -------------------------------------------------------------------------------------------------
-    def dim(self, dim: Dim) -> str:
-        """The text of an index expression, in parentheses if it is more than a name or a number."""
-        if isinstance(dim, int):
-            return str(dim)
-        text = ""
-        for monomial, count in dim.terms:
-            factors = [self._atom(atom) for atom in monomial]
-            if "0" in factors or count == 0:
-                continue
-            size = abs(count) if text else count
-            term = " * ".join(factors if size == 1 and factors else [*factors, str(size)])
-            text += f"{' - ' if count < 0 else ' + '}{term}" if text else term
-        if not text:
-            return "0"
-        return text if text.isidentifier() or text.isdigit() else f"({text})"
+    def bound(self, atom: Atom) -> str | None:
+        return self.bindings[atom][0] if atom in self.bindings else None
 
-    def _atom(self, atom: Atom) -> str:
-        if atom in self.bindings:
-            return self.bindings[atom][0]
-        if isinstance(atom, Symbol):
-            return atom.name
-        if isinstance(atom, Fetched):
-            return self._fetch(atom)
-        if not isinstance(atom, Call):
-            raise CompileError(f"internal: {atom} is used outside its loop")
-        args = [self.dim(a) for a in atom.args]
-        if atom.op in ("min", "max"):
-            function = "tl.minimum" if atom.op == "min" else "tl.maximum"
-            return _chained(lambda a, b: f"{function}({a}, {b})", args)
-        if atom.op == "broadcast":
-            return _chained(lambda a, b: f"tl.where({a} != 1, {a}, {b})", args)
-        if not isinstance(atom.args[1], int):  # a size of 0 is a divisor only in loops that do not run
-            args[1] = f"tl.maximum({args[1]}, 1)"
-        if non_negative(atom.args[0]):
-            return f"({args[0]} {'//' if atom.op == 'floordiv' else '%'} {args[1]})"
-        return f"{'floordiv' if atom.op == 'floordiv' else 'floormod'}({args[0]}, {args[1]})"
+    def joined(self, function: str, a: str, b: str) -> str:
+        if function == "broadcast":
+            return f"tl.where({a} != 1, {a}, {b})"
+        return f"tl.{'minimum' if function == 'min' else 'maximum'}({a}, {b})"
 
-    def _fetch(self, atom: Fetched) -> str:
+    def quotient(self, function: str, a: str, b: str, is_plain: bool) -> str:
+        if is_plain:
+            return f"({a} {'//' if function == 'floordiv' else '%'} {b})"
+        return f"{'floordiv' if function == 'floordiv' else 'floormod'}({a}, {b})"
+
+    def fetched(self, atom: Fetched) -> str:
         """An index read from data. A negative one counts from the end. One out of range is reported, and 0 is used instead."""
         key = ("fetch", atom.name)
         if (known := self._known(key)) is not None:
@@ -168,9 +145,7 @@ class ScalarPrinter:
         raw, extent = self.value(atom.source), self.dim(atom.extent)
         wrapped = self.code.let(f"tl.where({raw} < 0, {raw} + {extent}, {raw})", "at")
         bad = self.code.let(f"({wrapped} < 0) | ({wrapped} >= {extent})", "bad")
-        if atom.site not in self.sites:
-            self.sites.append(atom.site)
-        site, inside = (self.sites.index(atom.site) + 1) << 48, self._mask(frozenset(self.axes))
+        site, inside = self.site(atom) << 48, self._mask(frozenset(self.axes))
         self.code.line(f"report(failure, {site}, {raw}, {bad}{f' & {inside}' if inside else ''})")
         return self._hold(key, self.code.let(f"tl.where({bad}, 0, {wrapped})", "at"))
 
@@ -214,13 +189,6 @@ class ScalarPrinter:
         self.code.line(f"tl.store({pointer}, {value}{f', mask={mask}' if mask else ''})")
 
     # ---- values ------------------------------------------------------------------------------------------------------------
-    def _known(self, key: object) -> str | None:
-        return next((memo[key] for memo in reversed(self._memo) if key in memo), None)
-
-    def _hold(self, key: object, text: str) -> str:
-        self._memo[-1][key] = text
-        return text
-
     def value(self, node: Scalar) -> str:
         """The text of a node's value: a name or a number."""
         if isinstance(node, Const):
@@ -231,11 +199,6 @@ class ScalarPrinter:
             return self.accumulator[0]
         known = self._known(id(node))
         return known if known is not None else self._hold(id(node), self.code.let(self._text(node)))
-
-    def forget(self) -> None:
-        """Forgets loaded values, because memory may have changed."""
-        for memo in self._memo:
-            memo.clear()
 
     def hoist(self, roots: Iterable[Scalar], inner: str) -> None:
         """Computes values that do not vary along an axis before the loop along it, except values that only one branch of a
@@ -289,11 +252,9 @@ class ScalarPrinter:
     def tests(self, ranges: Sequence[tuple[Dim, Dim]]) -> list[str]:
         """The tests 0 <= e < n for every (e, n), except those that always hold."""
         found: list[str] = []
-        for index, extent in ranges:
-            at = self.dim(index)
-            arguments = any(name.startswith("_") for name in symbols(index))  # may have any value, see parametrize
-            found += [f"({at} >= 0)"] if arguments or not non_negative(index) else []
-            found.append(f"({at} < {self.dim(extent)})")
+        for at, extent, is_signed in self.ranged(ranges):
+            found += [f"({at} >= 0)"] if is_signed else []
+            found.append(f"({at} < {extent})")
         return found
 
     def _where(self, node: Where) -> str:
@@ -341,10 +302,3 @@ def constant(dtype: str, value: float | int | bool) -> str:
     if dtype in HALF_DTYPES:
         return f"tl.full((), {literal(value)}, tl.float32).to({triton_type(dtype)})"
     return f"tl.full((), {literal(value)}, {triton_type(dtype)})"
-
-
-def _chained(join: Callable[[str, str], str], parts: Sequence[str]) -> str:
-    result = parts[0]
-    for part in parts[1:]:
-        result = join(result, part)
-    return result

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from burn.codegen.printing.code import Unprintable
 from burn.codegen.wgsl import attention_row
 from burn.codegen.wgsl.attention_base import (
     BLOCK,
@@ -18,7 +19,6 @@ from burn.codegen.wgsl.attention_base import (
     Attended,
     Sums,
 )
-from burn.codegen.wgsl.code import Unprintable
 from burn.codegen.wgsl.elements import f32
 from burn.codegen.wgsl.heuristics import has_row_attention
 from burn.codegen.wgsl.printed import Printed, opened

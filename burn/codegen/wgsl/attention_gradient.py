@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import ExitStack
 
+from burn.codegen.printing.code import Unprintable
 from burn.codegen.wgsl.attention_base import BLOCK, DEEPEST, LANES, MINUS_INFINITY, STAGED, VECTORS, Attended, Sums
-from burn.codegen.wgsl.code import Unprintable
 from burn.codegen.wgsl.elements import f32
 from burn.codegen.wgsl.printed import Printed, opened
 from burn.dialect.dims import Dim, LoopVar, ceildiv, product

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from burn.codegen.wgsl.code import Code, Unprintable
+from burn.codegen.printing.code import Unprintable
+from burn.codegen.wgsl.code import Code
 from burn.codegen.wgsl.elements import f32
 from burn.codegen.wgsl.heuristics import LANES
 from burn.codegen.wgsl.printed import Printed, opened

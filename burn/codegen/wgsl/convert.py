@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from burn.codegen.formats import EXPONENT, INTEGERS, SMALL, Small
-from burn.codegen.wgsl.code import Unprintable
+from burn.codegen.printing.code import Unprintable
 from burn.codegen.wgsl.elements import LONG, MOVED, REGISTERS, register
 from burn.codegen.wgsl.functions import rounded
 from burn.dialect.types import DTYPES, HALF_DTYPES

@@ -12,7 +12,7 @@ import math
 import struct
 
 from burn.codegen.formats import EXPONENT, INTEGERS, SMALL
-from burn.codegen.wgsl.code import Unprintable
+from burn.codegen.printing.code import Unprintable
 from burn.dialect.types import DTYPES, HALF_DTYPES
 
 LONG = "vec2<u32>"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from burn.codegen.wgsl.code import Unprintable
+from burn.codegen.printing.code import Unprintable
 from burn.codegen.wgsl.elements import LONG, REGISTERS
 from burn.dialect.types import DTYPES
 

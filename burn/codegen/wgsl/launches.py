@@ -13,9 +13,10 @@ from burn.codegen.host.calls import Address
 from burn.codegen.host.emit import Int
 from burn.codegen.host.entry import EntryBuilder
 from burn.codegen.host.launches import Kernels, Launches
-from burn.codegen.wgsl.code import Unprintable
+from burn.codegen.printing.arguments import Argument, words_of
+from burn.codegen.printing.code import Unprintable
 from burn.codegen.wgsl.kernels import KernelPrinter
-from burn.codegen.wgsl.printed import Argument, Printed
+from burn.codegen.wgsl.printed import Printed
 from burn.dialect.control import Group
 from burn.dialect.custom import Custom
 from burn.dialect.dims import Dim
@@ -41,22 +42,7 @@ class WGSLLaunch:
     groups: Dim
 
     def print(self, entry: EntryBuilder, buffers: Sequence[Address | None], record: int, made: Int) -> None:
-        own = []
-        words: list[Int] = []
-        for argument in self.arguments:
-            match argument.kind:
-                case "buffer":
-                    address = buffers[argument.number]
-                    assert address is not None
-                    words.append(entry.calls.reached(address))
-                case "workspace":
-                    size = argument.size * DTYPES[self.buffers[argument.number].dtype].size
-                    own.append(entry.call("burn_rt_device_alloc", entry.sizes.dim(size)))
-                    words.append(own[-1])
-                case "failure":
-                    words.append(entry.call("burn_rt_device_failure"))
-                case "size":
-                    words.append(entry.sizes.dim(argument.size))
+        words, own = words_of(entry, self.arguments, self.buffers, buffers)
         entry.set_words(words)
         groups = entry.unless_none(made, entry.sizes.dim(self.groups))
         entry.call("burn_rt_device_launch", record, self.number, entry.words, len(words), groups)

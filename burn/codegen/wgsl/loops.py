@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from burn.codegen.wgsl.code import Unprintable
+from burn.codegen.printing.code import Unprintable
 from burn.codegen.wgsl.heuristics import LANES, is_shared
 from burn.codegen.wgsl.printed import Printed, opened
 from burn.codegen.wgsl.reductions import Total

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
 
-from burn.codegen.wgsl.code import Code, Unprintable
+from burn.codegen.printing.arguments import Argument
+from burn.codegen.printing.code import Unprintable
+from burn.codegen.wgsl.code import Code
 from burn.codegen.wgsl.elements import register
 from burn.codegen.wgsl.library import needed
 from burn.codegen.wgsl.scalars import ScalarPrinter
@@ -16,21 +17,6 @@ from burn.kernels.parameters import argument_names
 
 MOST_WORDS = 255
 """The words of a launch behind the number of workgroups: the uniform binding has 1024 bytes."""
-
-
-@dataclass(frozen=True)
-class Argument:
-    """buffer: a buffer of the kernel, by number. workspace: memory of `size` elements for the buffer of that number, which is
-    private to an iteration. failure: two words, initially 0. size: a number."""
-
-    kind: Literal["buffer", "workspace", "failure", "size"]
-    number: int = 0
-    size: Dim = 0
-
-    @property
-    def letter(self) -> str:
-        """As the header of a kernel's text says it: an address or a number."""
-        return "n" if self.kind == "size" else "a"
 
 
 @dataclass(frozen=True)
@@ -71,7 +57,7 @@ class Printed:
 
     def text_as(self, name: str) -> str:
         """The whole module. Its first line is for the runtime: the function's name, and a letter for each argument."""
-        letters = "".join(argument.letter for argument in self.arguments)
+        letters = "".join("n" if argument.kind == "size" else "a" for argument in self.arguments)
         words = (len(self.arguments) + 4) // 4
         lines = [f"  // {self.about}"]
         lines += ["  let program = bitcast<i32>(workgroup.x + workgroup.y * workgroups.x);"]

@@ -10,7 +10,7 @@ from burn.codegen.cpu.backend import CPU
 from burn.codegen.cpu.kernels import KernelPrinter as HostKernelPrinter
 from burn.codegen.host.entry import EntryBuilder
 from burn.codegen.host.object import compile_object, compile_text
-from burn.codegen.wgsl.code import Unprintable
+from burn.codegen.printing.code import Unprintable
 from burn.codegen.wgsl.kernels import KernelPrinter
 from burn.codegen.wgsl.launches import WGSLKernels
 from burn.dialect.mlir import context, ir

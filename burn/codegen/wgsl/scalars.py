@@ -10,11 +10,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from burn.codegen.printing.expressions import ExpressionPrinter
 from burn.codegen.wgsl.code import Code
 from burn.codegen.wgsl.convert import convert
 from burn.codegen.wgsl.elements import LONG, REGISTERS, constant, i32, load, register, store
 from burn.codegen.wgsl.functions import apply
-from burn.dialect.dims import Atom, Call, Dim, LoopVar, Symbol, atoms, non_negative, symbols
+from burn.dialect.dims import Atom, Dim, LoopVar, Symbol, atoms
 from burn.errors import CompileError
 from burn.kernels.body import (
     Accumulator,
@@ -37,7 +38,7 @@ MOST_SITES = 65535
 
 
 @dataclass
-class ScalarPrinter:
+class ScalarPrinter(ExpressionPrinter):
     """Buffer number n is `b<n>`, a position in words. `sites` collects the names of source nodes for run-time errors. `sizes`:
     the names of arguments by symbol. `private`: the first element of an iteration's part of a scratch buffer."""
 
@@ -61,11 +62,6 @@ class ScalarPrinter:
         self._memo.pop()
         self.bindings = bindings
 
-    def forget(self) -> None:
-        """Forgets values, because memory may have changed."""
-        for memo in self._memo:
-            memo.clear()
-
     # ---- loop variables --------------------------------------------------------------------------------------------------
     def put(self, loop: LoopVar, index: str) -> None:
         self.bindings[loop] = index
@@ -85,53 +81,32 @@ class ScalarPrinter:
                 rest = quotient
 
     # ---- index expressions -----------------------------------------------------------------------------------------------
-    def dim(self, dim: Dim) -> str:
-        """The text of an index expression as i32, in parentheses if it is more than a name or a number."""
-        if isinstance(dim, int):
-            return i32(dim)
-        text = ""
-        for monomial, count in dim.terms:
-            factors = [self._atom(atom) for atom in monomial]
-            if "0" in factors or count == 0:
-                continue
-            size = abs(count) if text else count
-            term = " * ".join(factors if size == 1 and factors else [*factors, i32(size)])
-            text += f"{' - ' if count < 0 else ' + '}{term}" if text else term
-        if not text:
-            return "0"
-        return text if text.isidentifier() or text.isdigit() else f"({text})"
+    signed_arguments = True
 
-    def _atom(self, atom: Atom) -> str:
-        if atom in self.bindings:
-            return self.bindings[atom]
-        if isinstance(atom, Symbol):
-            return self.sizes[atom.name]
-        if isinstance(atom, Fetched):
-            return self._fetch(atom)
-        if not isinstance(atom, Call):
-            raise CompileError(f"internal: {atom} is used outside its loop")
-        args = [self.dim(a) for a in atom.args]
-        if atom.op in ("min", "max", "broadcast"):
-            result = args[0]
-            for other in args[1:]:
-                result = f"{atom.op}({result}, {other})"
-            return result
-        if not isinstance(atom.args[1], int):  # a size of 0 is a divisor only in loops that do not run
-            args[1] = f"max({args[1]}, 1)"
-        if non_negative(atom.args[0]) and not _has_arguments(atom.args[0]):
-            return f"({args[0]} {'/' if atom.op == 'floordiv' else '%'} {args[1]})"
-        return f"{'floordiv' if atom.op == 'floordiv' else 'floormod'}({args[0]}, {args[1]})"
+    def number(self, value: int) -> str:
+        return i32(value)
 
-    def _fetch(self, atom: Fetched) -> str:
-        """An index read from data."""
+    def bound(self, atom: Atom) -> str | None:
+        return self.bindings.get(atom)
+
+    def size(self, symbol: Symbol) -> str:
+        return self.sizes[symbol.name]
+
+    def joined(self, function: str, a: str, b: str) -> str:
+        return f"{function}({a}, {b})"
+
+    def quotient(self, function: str, a: str, b: str, is_plain: bool) -> str:
+        if is_plain:
+            return f"({a} {'/' if function == 'floordiv' else '%'} {b})"
+        return f"{'floordiv' if function == 'floordiv' else 'floormod'}({a}, {b})"
+
+    def fetched(self, atom: Fetched) -> str:
         key = ("fetch", atom.name)
         if (known := self._known(key)) is not None:
             return known
         self.fetches = True
         index = convert(self.value(atom.source), atom.source.dtype, "int64")
-        if atom.site not in self.sites:
-            self.sites.append(atom.site)
-        site = self.sites.index(atom.site) + 1
+        site = self.site(atom)
         if site > MOST_SITES:
             raise CompileError(f"a program for WebGPU has at most {MOST_SITES} nodes with indices from data")
         return self._hold(key, self.code.let(f"fetched({index}, {self.dim(atom.extent)}, failure, {site}u)", "at"))
@@ -151,13 +126,6 @@ class ScalarPrinter:
         self.code.line(self.stored(write))
 
     # ---- values ----------------------------------------------------------------------------------------------------------
-    def _known(self, key: object) -> str | None:
-        return next((memo[key] for memo in reversed(self._memo) if key in memo), None)
-
-    def _hold(self, key: object, text: str) -> str:
-        self._memo[-1][key] = text
-        return text
-
     def value(self, node: Scalar) -> str:
         """The text of a node's value: a name or a number."""
         if isinstance(node, Const):
@@ -190,12 +158,7 @@ class ScalarPrinter:
 
     def tests(self, ranges: Sequence[tuple[Dim, Dim]]) -> list[str]:
         """The tests 0 <= e < n for every (e, n): one comparison of unsigned numbers."""
-        found: list[str] = []
-        for index, extent in ranges:
-            at, size = self.dim(index), self.dim(extent)
-            is_signed = _has_arguments(index) or not non_negative(index)
-            found.append(f"u32({at}) < u32({size})" if is_signed else f"{at} < {size}")
-        return found
+        return [f"u32({at}) < u32({n})" if is_signed else f"{at} < {n}" for at, n, is_signed in self.ranged(ranges)]
 
     def _where(self, node: Where) -> str:
         # valid everywhere, and computed before the branch: `then` may read the same values, in branches of its own
@@ -230,11 +193,6 @@ def _single_load(node: Where) -> Load | None:
     if isinstance(then, Load) and not any(isinstance(atom, Fetched) for atom in atoms(then.offset)):
         return then
     return None
-
-
-def _has_arguments(dim: Dim) -> bool:
-    """True if an expression has arguments of `parametrize`, which may be negative."""
-    return any(name.startswith("_") for name in symbols(dim))
 
 
 def reinterpret(x: str, source: str, target: str) -> str:

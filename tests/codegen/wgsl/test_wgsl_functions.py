@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from burn.codegen.wgsl.code import Unprintable
+from burn.codegen.printing.code import Unprintable
 from burn.codegen.wgsl.convert import convert
 from burn.codegen.wgsl.functions import FUNCTIONS
 from burn.dialect import ops
