@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -135,6 +136,37 @@ def test_groups(case: Case, target: str, named: bool) -> None:
     run = executable(programmed(case, sizes, weight), Options(target=target, cache=False))
     for batch in (0, 1, 3):
         check(run, case, weight, batch)
+
+
+NARROW = [("uint8", "int8", "int32", 7), ("int8", "int8", "int32", None), ("bfloat16", "bfloat16", "float32", None)]
+"""Types of the input, the weight and the sums, and the value of the border."""
+
+
+@pytest.mark.covering(pairs=False)
+@pytest.mark.parametrize("types", NARROW, ids=str)
+@pytest.mark.parametrize("target", FLOAT_TARGETS)
+@pytest.mark.parametrize(
+    "case", [Case.of(13, 4, 4, (9, 11), 3), Case.of(9, 2, 4, (12, 7), 5, 2), Case.of(17, 1, 1, (9, 9), 3)], ids=str
+)
+def test_narrow_types(case: Case, target: str, types: tuple[str, str, str, int | None]) -> None:
+    *dtypes, sums, fill = types
+    rng = np.random.default_rng(2)
+    shapes = (2, case.groups * case.inputs, *case.sizes), case.weight_shape
+    x, weight = (
+        rng.integers(0 if dtype == "uint8" else -90, 90, shape).astype(ml_dtypes.bfloat16 if "bf" in dtype else dtype)
+        for shape, dtype in zip(shapes, dtypes, strict=True)
+    )
+    program = Program.create([("x", TensorType(dtypes[0], x.shape))])
+    with program.building("convolution"):
+        filter = ops.weight(key=program.weights.add_array(weight, "w"), shape=weight.shape, dtype=dtypes[1])
+        options = {"strides": case.strides, "dilations": case.dilations, "low": case.low, "high": case.high}
+        y = ops.conv(program.inputs[0], filter, groups=case.groups, dtype=sums, fill=fill, **options)
+    run = executable(program.finish([("y", y)]), Options(target=target, cache=False))
+    pads = ((0, 0), (0, 0), *zip(case.low, case.high, strict=True))
+    padded = np.pad(x.astype("f8"), pads, constant_values=fill or 0)
+    none = (0,) * len(case.sizes)
+    want = summed(replace(case, low=none, high=none), padded, weight.astype("f8"))
+    np.testing.assert_array_equal(run(x), want)  # all sums are integers that float32 represents
 
 
 def gradient(case: Case, sizes: tuple[Dim, ...], last: bool) -> Program:
