@@ -47,19 +47,35 @@ class Program:
         device: tuple[str, int, str | None] | None = ...,
         images: Sequence[tuple[str, Any, int, int]] = ...,
         sites: Sequence[str] = ...,
+        input_names: Sequence[str] = ...,
     ) -> None:
         """`inputs` are (dtype, sizes), with -1 - s for the s-th symbol; `outputs` are dtypes. `input_containers` and
         `output_containers` give each value's containers, outermost first ("s" a sequence, "o" an optional, then "*" if the
         tensors may have any rank), and the tensors' element type as a burn_dtype. `constants` are buffers; `texts` lists the
         constants that are strings, and how many strings each holds. `device` is the GPU of the kernels `images`: its kind, its
         index and its driver's file (None for the default). An image is a function's name, its machine code, its bytes of shared
-        memory and the threads of a block. `sites` are the names of kernels and ops that may fail on the GPU."""
+        memory and the threads of a block. `sites` are the names of kernels and ops that may fail on the GPU. `input_names` are
+        for `call`."""
 
     def arena_bytes(self) -> int:
         """The memory for intermediate results that runs have needed so far, one run at a time."""
 
     def cancel(self) -> None:
         """Ends the runs that are under way with Status.CANCELLED."""
+
+    def call(
+        self,
+        arguments: tuple[Any, ...],
+        named: dict[str, Any],
+        state: Any = None,
+        donated: Sequence[int] | None = None,
+        keep: bool | None = None,
+        seconds: float = 0.0,
+        bytes: int = 0,
+    ) -> list[Any]:
+        """`run` for inputs by position and by name, and the random state if the program draws numbers. Inputs may also be objects
+        with `__as_input__`, and tensors in host memory of libraries with DLPack's C functions. The outputs are then of the first
+        such input's class."""
 
     @overload
     def run(
@@ -131,6 +147,10 @@ def from_dlpack(capsule: Any) -> tuple[np.ndarray, int, int]:
 
 def to_dlpack(array: np.ndarray, code: int, bits: int) -> Any:
     """An object with `__dlpack__` over the array's memory."""
+
+def tensor_like(array: np.ndarray, tensor: Any) -> Any:
+    """A tensor of another library over the array's memory, by the C functions on the type of one of its tensors; None if the type
+    has none."""
 
 def num_threads() -> int: ...
 def set_num_threads(threads: int) -> None: ...

@@ -184,6 +184,8 @@ def _from_dlpack(value: Any) -> np.ndarray:
         device, index = value.__dlpack_device__()
         if device != _CPU:
             raise Unfit(f"is on {device_named(device, index)}; copy it to the CPU first, or to the program's device")
+        if getattr(value, "is_neg", bool)():  # torch exports such a view without its sign
+            value = value.resolve_neg()
         try:
             capsule = value.__dlpack__(max_version=(1, 0))
         except TypeError:  # a library from before DLPack 1.0
@@ -238,6 +240,10 @@ def like(outputs: Sequence[Any], inputs: Sequence[object]) -> list[Any]:
     for value in inputs:
         if (wrap := getattr(value, "__like_input__", None)) is not None:
             return list(map(wrap, outputs))
+    for value in inputs:
+        tensors = [_native.tensor_like(output, value) for output in outputs] if is_foreign(value) else [None]
+        if not any(tensor is None for tensor in tensors):
+            return tensors
     torch = sys.modules.get("torch")  # never imported here: only a caller that has it can have passed its tensors
     if torch is not None and any(isinstance(value, torch.Tensor) for value in inputs):
         return [torch.from_dlpack(_handed_on(output)) for output in outputs]

@@ -84,5 +84,11 @@ def name_of(dtype: np.dtype) -> str:
     return known.name if known else str(dtype)
 
 
+def dlpack_code(dtype: np.dtype) -> int | None:
+    """DLPack's type code of a numpy dtype; None if it has no such type with one element a byte or more."""
+    known = _BY_NUMPY.get(dtype)
+    return None if known is None else known.dlpack
+
+
 def from_dlpack(code: int, bits: int) -> DType | None:
     return _BY_DLPACK.get((code, bits))

@@ -92,10 +92,14 @@ class Executable:
         self._limits = Limits()
         self._run: Callable[..., Any] = self._program.run
         self._keys = {index: spec.keys for index, spec in enumerate(signature.outputs) if spec.keys}
-        is_plain = not self._keys and not any(spec.containers for spec in signature.inputs)
-        self._direct = not signature.random_state and is_plain
+        self._draws = signature.random_state
+        is_plain = not any("optional" in spec.containers for spec in signature.inputs)
+        self._call = self._program.call if isinstance(self._program, _native.Program) and is_plain else None
+        self._is_direct = not (self._draws or donate or self._keys)
+        self._direct = self._call if self._is_direct else None
         self._gives_tensors = not self.device.memory.is_host and torch_tensors.can_give(signature.outputs)
         self._names = [spec.name for spec in signature.inputs]
+        self._output_names = [spec.name for spec in signature.outputs]
         self._donate = tuple(donate)
         self._donated = [index for index, name in enumerate(self._names) if name in donate] or None
         self._random: Source = process.draw
@@ -123,8 +127,13 @@ class Executable:
     def limit_to(self, limits: Limits) -> None:
         """See `limit`."""
         self._limits = limits
-        run = self._program.run
-        self._run = functools.partial(run, seconds=limits.seconds, bytes=limits.bytes) if limits else run
+        limited = functools.partial(functools.partial, seconds=limits.seconds, bytes=limits.bytes)
+        run, call = self._program.run, self._call
+        self._run = limited(run) if limits else run
+        if call is not None:
+            assert isinstance(self._program, _native.Program)
+            self._call = limited(self._program.call) if limits else self._program.call
+            self._direct = self._call if self._is_direct else None
 
     def cancel(self) -> None:
         """Ends the runs that are under way, in whatever threads: they raise RunCancelled. May be called from any thread."""
@@ -149,20 +158,47 @@ class Executable:
         copies inputs in host memory to the GPU; if all are in host memory, it copies the outputs back. Raises InputError, which
         names every input that does not fit, and RunError.
         """
-        if self._direct and not by_name:
+        if self._direct is not None:
             try:
-                outputs = self._run(arrays, self._donated)
+                outputs = self._direct(arrays, by_name)
             except _native.InputMismatch:
-                pass
+                outputs = None
             except _native.RunFailure as failure:
                 raise self._run_error(failure) from None
             else:
                 return outputs[0] if len(outputs) == 1 else tuple(outputs)
-            if self._gives_tensors and (outputs := self._from_torch(arrays)) is not None:
-                return outputs[0] if len(outputs) == 1 else tuple(outputs)
-        call = self._prepare(arrays, by_name, self._donate)
-        outputs = self._formed(self._execute(call.arrays, call.donated), call.given)
+        state = self._state()
+        outputs = None if self._direct is not None else self._called(arrays, by_name, state, self._donated)
+        if outputs is None and self._gives_tensors and not by_name and not state:
+            outputs = self._from_torch(arrays)
+        if outputs is None:
+            call = self._prepare(arrays, by_name, self._donate)
+            outputs = self._formed(self._execute(call.arrays, call.donated, state), call.given)
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
+
+    def _called(
+        self,
+        arrays: tuple[Any, ...],
+        by_name: Mapping[str, Any],
+        state: Sequence[np.ndarray],
+        donated: Sequence[int] | None = None,
+        keep: bool | None = None,
+    ) -> list[Any] | None:
+        """The outputs by one native call, in the form of the inputs; None if some inputs need conversion, or do not fit."""
+        if self._call is None or type(by_name) is not dict:
+            return None
+        try:
+            if state or donated or keep is not None:
+                outputs = self._call(arrays, by_name, state[0] if state else None, donated, keep)
+            else:
+                outputs = self._call(arrays, by_name)
+        except _native.InputMismatch:
+            return None
+        except _native.RunFailure as failure:
+            raise self._run_error(failure) from None
+        for index, keys in self._keys.items():
+            outputs[index] = as_dicts(outputs[index], keys)
+        return outputs
 
     def _from_torch(self, tensors: Sequence[Any]) -> list[Any] | None:
         """The outputs as torch tensors, for torch tensors on the program's GPU; None for other inputs, or inputs that do not
@@ -224,9 +260,12 @@ class Executable:
         """Outputs by name. Outputs may overwrite the inputs named in `donate`, so their
         contents are undefined afterwards. keep: leaves the outputs of a program on a GPU there (True) or copies them to the host
         (False); by default they stay if an input is on the GPU."""
-        call = self._prepare((), inputs, donate)
-        outputs = self._formed(self._execute(call.arrays, call.donated, keep=keep), call.given)
-        return {spec.name: output for spec, output in zip(self.outputs, outputs, strict=True)}
+        state = self._state()
+        outputs = None if donate else self._called((), inputs, state, None, keep)
+        if outputs is None:
+            call = self._prepare((), inputs, donate)
+            outputs = self._formed(self._execute(call.arrays, call.donated, state, keep), call.given)
+        return dict(zip(self._output_names, outputs, strict=True))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the compiled program to a file, whole or not at all, which `burn.load` runs without compiling: on a machine
@@ -290,7 +329,7 @@ class Executable:
 
     def _state(self) -> list[np.ndarray]:
         """The random state of a run: an input more, where the program draws."""
-        return [np.array(self._random(), np.uint64)] if self.artefact.signature.random_state else []
+        return [np.array(self._random(), np.uint64)] if self._draws else []
 
     def _execute(
         self,

@@ -52,6 +52,7 @@ class NativeLoader:
             device=device.native_spec,
             images=[(image.name, image.data, image.shared, image.threads) for image in artefact.images],
             sites=() if memory.is_host else artefact.sites,
+            input_names=[spec.name for spec in signature.inputs],
         )
 
 

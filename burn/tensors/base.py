@@ -6,6 +6,7 @@ traced function they add ops to its program. Elsewhere they record ops, which ar
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -216,12 +217,17 @@ def of_array(array: np.ndarray | DeviceArray, anywhere: bool = False, device: st
         if tracer is None:
             return made(Deferred(TensorType(array.dtype, array.shape), array=array))
         array = array.numpy()
-    weight = array_weight(array)
     if tracer is not None:
-        return made(tracer.literal(weight))
-    return made(
-        Deferred(TensorType(weight.dtype, weight.shape), array=weight.array(), anywhere=anywhere, device=device)
-    )
+        return made(tracer.literal(array_weight(array)))
+    if not array.flags.c_contiguous or array.dtype.kind in "OUST":
+        array = array_weight(array).array()
+    return made(Deferred(_type_of(array.dtype, array.shape), array=array, anywhere=anywhere, device=device))
+
+
+@functools.lru_cache(1 << 12)
+def _type_of(dtype: np.dtype, shape: tuple[int, ...]) -> TensorType:
+    """Of an array. Raises ModelError."""
+    return TensorType(array_weight(np.empty(0, dtype)).dtype, shape)
 
 
 def sequence(values: tuple[Any, ...]) -> tuple[Any, ...]:

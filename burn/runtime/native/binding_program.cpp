@@ -159,8 +159,8 @@ class Program {
             const std::vector<Containers> &input_containers, const std::vector<Containers> &output_containers,
             const std::vector<std::pair<int64_t, int64_t>> &texts, const std::optional<DeviceSpec> &device,
             const std::vector<std::tuple<std::string, nb::object, int64_t, int32_t>> &images,
-            std::vector<std::string> sites)
-        : kernels_(kernel_count), sites_(std::move(sites)) {
+            std::vector<std::string> sites, std::vector<nb::object> input_names)
+        : kernels_(kernel_count), sites_(std::move(sites)), input_names_(std::move(input_names)) {
         char error[512];
         {
             Buffer code(object_code);
@@ -196,56 +196,18 @@ class Program {
     // keep: outputs stay on the program's GPU; by default if an input is there.
     nb::object run(nb::sequence arguments, std::optional<std::vector<int64_t>> donated, bool profile,
                    std::optional<bool> keep, double seconds, int64_t bytes) {
-        size_t count = inputs_.size();
-        nb::object fast = nb::steal(PySequence_Fast(arguments.ptr(), "inputs must be a sequence"));
-        if (!fast.is_valid())
+        nb::object given = nb::steal(PySequence_Fast(arguments.ptr(), "inputs must be a sequence"));
+        if (!given.is_valid())
             throw nb::python_error();
-        if (static_cast<size_t>(count_of(fast.ptr())) != count)
+        if (static_cast<size_t>(count_of(given.ptr())) != inputs_.size())
             mismatch("wrong number of inputs");
-        std::vector<burn_input> inputs(count);
         Kept kept;
-        for (size_t i = 0; i < count; i++)
-            inputs[i] = check_input(item_of(fast.ptr(), i), inputs_[i], 0, device_, kept);
-        if (donated)
-            for (int64_t index : *donated) {
-                if (index < 0 || static_cast<size_t>(index) >= count)
-                    throw nb::index_error("donated: no such input");
-                if (!is_writable(item_of(fast.ptr(), static_cast<size_t>(index))))
-                    mismatch("donated array: it is read-only");
-                inputs[static_cast<size_t>(index)].donated = 1;
-            }
-        bool stay = keep.value_or(false);
-        for (size_t i = 0; device_ && !keep && i < count; i++)
-            stay |= inputs[i].on_device != 0;
-        std::vector<burn_output> outputs(outputs_.size());
-        std::vector<burn_profile_row> rows(profile ? static_cast<size_t>(kernels_) : 0);
-        std::vector<burn_profile_event> events(profile ? MOST_EVENTS : 0);
-        burn_profile profiled{rows.data(), events.data(), 0, static_cast<int64_t>(events.size())};
-        PyThreadState *state = PyEval_SaveThread();
-        int64_t deadline = 0;
-        if (seconds > 0) {
-            double nanoseconds = seconds * 1e9;
-            deadline = nanoseconds < 9e18 ? burn_clock_ns() + static_cast<int64_t>(nanoseconds) : 0;
-        }
-        burn_options options{profile ? &profiled : nullptr, interrupted, &state, stay, nullptr, deadline, bytes};
-        burn_failure failure = burn_program_run(program_, inputs.data(), outputs.data(), &options);
-        take_lock(state);
-        if (failure.code == BURN_INPUT_MISMATCH)
-            mismatch("dims");
-        if (failure.code == BURN_HOST_FAILED && host_error) {
-            nb::object error = nb::steal(std::exchange(host_error, nullptr));
-            PyErr_SetObject(reinterpret_cast<PyObject *>(Py_TYPE(error.ptr())), error.ptr());
-            throw nb::python_error();
-        }
-        if (failure.code == BURN_INTERRUPTED && PyErr_Occurred())
-            throw nb::python_error();
-        if (failure.code != BURN_OK)
-            fail(failure);
-        nb::object results = give_outputs(outputs, outputs_, fast, device_);
-        if (device_)
-            heed(device_);
         if (!profile)
-            return results;
+            return execute(given, kept, donated, nullptr, keep, seconds, bytes);
+        std::vector<burn_profile_row> rows(static_cast<size_t>(kernels_));
+        std::vector<burn_profile_event> events(MOST_EVENTS);
+        burn_profile profiled{rows.data(), events.data(), 0, static_cast<int64_t>(events.size())};
+        nb::object results = execute(given, kept, donated, &profiled, keep, seconds, bytes);
         nb::list timings;
         for (const burn_profile_row &row : rows)
             timings.append(nb::make_tuple(row.calls, row.nanoseconds));
@@ -253,6 +215,18 @@ class Program {
         for (int64_t i = 0; i < profiled.event_count; i++)
             moments.append(nb::make_tuple(events[i].kernel, events[i].began, events[i].took, events[i].on_device != 0));
         return nb::make_tuple(results, timings, moments);
+    }
+
+    // A run for arguments by position and by name, and the random state, if the program draws numbers. Outputs are of the
+    // inputs' class.
+    nb::object call(nb::tuple arguments, nb::dict named, nb::handle state, std::optional<std::vector<int64_t>> donated,
+                    std::optional<bool> keep, double seconds, int64_t bytes) {
+        nb::object given = in_order(arguments.ptr(), named.ptr(), state.is_none() ? nullptr : state.ptr());
+        Kept kept;
+        kept.accepts = gives_arrays_;
+        nb::list outputs = execute(given, kept, donated, nullptr, keep, seconds, bytes);
+        give_foreign(outputs, kept);
+        return outputs;
     }
 
     // For inputs of these sizes. None: the host takes part in runs.
@@ -291,6 +265,76 @@ class Program {
     }
 
   private:
+    // All inputs in order, in a tuple that holds them: the caller's dictionary may change while the program runs.
+    nb::object in_order(PyObject *arguments, PyObject *named, PyObject *state) const {
+        auto count = static_cast<Py_ssize_t>(inputs_.size()), own = count - (state != nullptr);
+        Py_ssize_t first = PyTuple_Size(arguments);
+        if (first + PyDict_Size(named) != own)
+            mismatch("wrong number of inputs");
+        if (first == count)
+            return nb::borrow(arguments);
+        nb::object given = nb::steal(PyTuple_New(count));
+        if (!given.is_valid())
+            throw nb::python_error();
+        for (Py_ssize_t i = 0; i < count; i++) {
+            PyObject *value = state;
+            if (i < first)
+                value = PyTuple_GetItem(arguments, i);
+            else if (i < own)
+                value = i < static_cast<Py_ssize_t>(input_names_.size())
+                            ? PyDict_GetItemWithError(named, input_names_[static_cast<size_t>(i)].ptr())
+                            : nullptr;
+            if (!value)
+                PyErr_Occurred() ? throw nb::python_error() : mismatch("names");
+            PyTuple_SetItem(given.ptr(), i, nb::borrow(value).release().ptr());
+        }
+        return given;
+    }
+
+    nb::list execute(const nb::object &given, Kept &kept, const std::optional<std::vector<int64_t>> &donated,
+                     burn_profile *profile, std::optional<bool> keep, double seconds, int64_t bytes) {
+        size_t count = inputs_.size();
+        std::vector<burn_input> inputs(count);
+        for (size_t i = 0; i < count; i++)
+            inputs[i] = check_input(item_of(given.ptr(), i), inputs_[i], 0, device_, kept);
+        if (donated)
+            for (int64_t index : *donated) {
+                if (index < 0 || static_cast<size_t>(index) >= count)
+                    throw nb::index_error("donated: no such input");
+                if (!is_writable(item_of(given.ptr(), static_cast<size_t>(index))))
+                    mismatch("donated array: it is read-only");
+                inputs[static_cast<size_t>(index)].donated = 1;
+            }
+        bool stay = keep.value_or(false);
+        for (size_t i = 0; device_ && !keep && i < count; i++)
+            stay |= inputs[i].on_device != 0;
+        std::vector<burn_output> outputs(outputs_.size());
+        PyThreadState *state = PyEval_SaveThread();
+        int64_t deadline = 0;
+        if (seconds > 0) {
+            double nanoseconds = seconds * 1e9;
+            deadline = nanoseconds < 9e18 ? burn_clock_ns() + static_cast<int64_t>(nanoseconds) : 0;
+        }
+        burn_options options{profile, interrupted, &state, stay, nullptr, deadline, bytes};
+        burn_failure failure = burn_program_run(program_, inputs.data(), outputs.data(), &options);
+        take_lock(state);
+        if (failure.code == BURN_INPUT_MISMATCH)
+            mismatch("dims");
+        if (failure.code == BURN_HOST_FAILED && host_error) {
+            nb::object error = nb::steal(std::exchange(host_error, nullptr));
+            PyErr_SetObject(reinterpret_cast<PyObject *>(Py_TYPE(error.ptr())), error.ptr());
+            throw nb::python_error();
+        }
+        if (failure.code == BURN_INTERRUPTED && PyErr_Occurred())
+            throw nb::python_error();
+        if (failure.code != BURN_OK)
+            fail(failure);
+        nb::list results = give_outputs(outputs, outputs_, given, device_);
+        if (device_)
+            heed(device_);
+        return results;
+    }
+
     [[noreturn]] void fail(const burn_failure &failure) const {
         bool of_device = device_ && burn_device_error_status() == failure.code &&
                          (failure.code == BURN_DEVICE_FAILED || failure.code == BURN_OUT_OF_MEMORY);
@@ -315,6 +359,7 @@ class Program {
             outputs_.push_back({dtype_of(dtype), {}});
             if (!output_containers.empty())
                 outputs_.back().containers = output_containers[outputs_.size() - 1];
+            gives_arrays_ &= outputs_.back().is_plain();
         }
     }
 
@@ -423,6 +468,7 @@ class Program {
     int64_t kernels_;
     std::vector<Spec> inputs_;
     std::vector<Spec> outputs_; // without dims
+    bool gives_arrays_ = true;
     std::vector<Buffer> held_;
     std::vector<std::unique_ptr<void, Freed>> copies_;
     std::vector<void *> constant_data_;
@@ -432,6 +478,7 @@ class Program {
     std::vector<burn_device_kernel> device_kernels_;
     std::vector<std::string> sites_;
     std::vector<const char *> site_names_;
+    std::vector<nb::object> input_names_; // str; the random state has none
     std::vector<int64_t> device_bytes_; // bytes of each constant that is copied to the GPU, or -1
 };
 
@@ -475,19 +522,21 @@ void bind_programs(nb::module_ &m) {
                       int64_t, std::vector<int64_t>, const std::vector<Containers> &, const std::vector<Containers> &,
                       const std::vector<std::pair<int64_t, int64_t>> &, const std::optional<DeviceSpec> &,
                       const std::vector<std::tuple<std::string, nb::object, int64_t, int32_t>> &,
-                      std::vector<std::string>>(),
+                      std::vector<std::string>, std::vector<nb::object>>(),
              "object_code"_a, "entry"_a, nb::kw_only(), "constants"_a, "live_ranges"_a, "inputs"_a, "outputs"_a,
              "kernel_count"_a, "aliases"_a = std::vector<int64_t>(),
              "input_containers"_a = std::vector<Containers>(), "output_containers"_a = std::vector<Containers>(),
              "texts"_a = std::vector<std::pair<int64_t, int64_t>>(), "device"_a = nb::none(),
              "images"_a = std::vector<std::tuple<std::string, nb::object, int64_t, int32_t>>(),
-             "sites"_a = std::vector<std::string>())
+             "sites"_a = std::vector<std::string>(), "input_names"_a = std::vector<nb::object>())
         .def("arena_bytes", &Program::arena_bytes)
         .def("cancel", &Program::cancel)
         .def("trace", [](nb::object self, const std::vector<std::vector<int64_t>> &shapes, const std::vector<bool> &from_host,
                          std::vector<int64_t> into) {
             return nb::inst_ptr<Program>(self)->trace(self, shapes, from_host, std::move(into));
         }, "shapes"_a, "from_host"_a, "into"_a)
+        .def("call", &Program::call, "arguments"_a, "named"_a, "state"_a = nb::none(), "donated"_a = nb::none(),
+             "keep"_a = nb::none(), "seconds"_a = 0.0, "bytes"_a = 0)
         .def("run", &Program::run, "inputs"_a, "donated"_a = nb::none(), "profile"_a = false,
              "keep"_a = nb::none(), "seconds"_a = 0.0, "bytes"_a = 0);
     m.def("set_image_decoder", [](nb::object decoder) {

@@ -99,8 +99,11 @@ burn_input check_container(PyObject *object, const Spec &spec, size_t level, bur
 burn_input check_input(PyObject *object, const Spec &spec, size_t level, burn_device *device, Kept &kept) {
     if (level < spec.depth())
         return check_container(object, spec, level, device, kept);
-    if (!PyArray_Check(object))
+    if (!PyArray_Check(object)) {
+        if (kept.accepts && level == 0 && !nb::isinstance<DeviceArray>(object))
+            return check_foreign(object, spec, device, kept);
         return check_on_device(object, spec, device);
+    }
     auto *array = reinterpret_cast<PyArrayObject *>(object);
     if (PyArray_DESCR(array) != spec.descr() && !PyArray_EquivTypes(PyArray_DESCR(array), spec.descr()))
         mismatch("dtype");

@@ -42,10 +42,16 @@ inline PyObject *item_of(PyObject *list, size_t index) {
     return PyList_Check(list) ? PyList_GetItem(list, at) : PyTuple_GetItem(list, at);
 }
 
-// Memory that a call's inputs point to besides the callers' arrays, for the duration of the call.
+struct dlpack_exchange; // binding_foreign.cpp
+
+// Memory that a call's inputs point to besides the callers' arrays, for the duration of the call. An input of another class than
+// numpy's is accepted if `accepts` is set, and the first one decides the class of the outputs.
 struct Kept {
     std::vector<std::unique_ptr<void, Freed>> memory;
     std::vector<nanobind::object> objects;
+    bool accepts = false;
+    nanobind::object wrapper;                  // a function of an array: __like_input__ of the first input that has it
+    const dlpack_exchange *exchange = nullptr; // of the library of the first tensor that came through DLPack
 
     void *bytes(int64_t count) {
         memory.emplace_back(burn_memory_new(count));
@@ -59,6 +65,13 @@ struct Kept {
 // `device`: the program's, or NULL.
 burn_input check_input(PyObject *object, const Spec &spec, size_t level, burn_device *device, Kept &kept);
 bool is_writable(PyObject *object);
+
+// ---- binding_foreign.cpp ---------------------------------------------------------------------------------------------
+// An input that is neither numpy's array nor on the program's GPU: an object with __as_input__, or a tensor in this process's
+// memory of a library with DLPack's C functions.
+burn_input check_foreign(PyObject *object, const Spec &spec, burn_device *device, Kept &kept);
+// The outputs in the class of the inputs.
+void give_foreign(nanobind::list &outputs, const Kept &kept);
 
 // A numpy array over `output`. The array owns the memory, or keeps the donated input alive whose memory it is.
 nanobind::object wrap(const burn_output &output, nanobind::handle dtype, nanobind::handle owner);
