@@ -175,6 +175,7 @@ class CompiledFunction:
     def __init__(self, executable: Executable, arguments: Arguments, results: trees.Structure) -> None:
         self.executable = executable
         self._arguments, self._results = arguments, results
+        self._is_leaf = isinstance(results, trees.Leaf)  # which is an executable's own form of one output
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Runs the function. Raises InputError if the arguments differ in structure or type from the examples, and RunError."""
@@ -182,6 +183,8 @@ class CompiledFunction:
 
     def run_leaves(self, leaves: Sequence[Any]) -> Any:
         outputs = self.executable(*leaves)
+        if self._is_leaf:
+            return outputs
         return trees.unflatten(self._results, outputs if isinstance(outputs, tuple) else (outputs,))
 
     def run_giving(

@@ -11,12 +11,14 @@ during tracing. The next call compares it (`tracing/guards.py`): if it has chang
 from __future__ import annotations
 
 import functools
+import itertools
+import operator
 import pickle
 import sys
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -28,7 +30,7 @@ from burn.errors import Problem, TypeMismatch
 from burn.nn.parameter import are_of, devices_of, elements_of, given_up, renew
 from burn.options import Options
 from burn.runtime import registry
-from burn.runtime._native import trim_memory
+from burn.runtime._native import call_key, trim_memory
 from burn.runtime.arrays import as_given
 from burn.runtime.compilations import History, Reason, about
 from burn.runtime.debugging import checked
@@ -38,11 +40,15 @@ from burn.runtime.device_array import gpu_of
 from burn.runtime.executable import Executable
 from burn.tensors import Tensor, trees
 from burn.tracing.arguments import Arguments, Dynamic, bound, described
+from burn.tracing.changes import Verified, changes
 from burn.tracing.guards import Captured
 from burn.tracing.trace import Assigned, Traced, is_module, name_of, signature_of, trace_call
 
 KEPT = 256
 """Programs that a jitted function keeps; those not used for longest go first."""
+KEYS = 4096
+"""Keys of calls that a jitted function keeps: each combination of sizes is one, also of sizes that a program leaves open."""
+NUMBERS = (int, float)
 
 
 @dataclass(frozen=True)
@@ -60,6 +66,7 @@ class _Program:
     given: tuple[Any, ...]
     assigned: tuple[Any, ...]
     captured: Captured
+    verified: Verified = field(default_factory=Verified)
 
     @staticmethod
     def of(function: CompiledFunction, traced: Traced, captured: Captured) -> _Program:
@@ -86,12 +93,15 @@ class _Program:
         return elements_of(self.parameters) if self.opened else []
 
     def run(self, leaves: Sequence[Any]) -> Any:
+        if not self.assigned and not self.opened and self.device.memory.is_host:
+            return self.function.run_leaves(leaves)
         elements = self.elements
         if not self.assigned:
             if self.device.memory.is_host:
                 return self.function.run_leaves([*leaves, *elements])
             return self.function.run_giving([*map(as_given, leaves), *elements], (), leaves)[0]
-        numbers = [len(leaves) + i for i, free in zip(self.renewed, given_up(self.assigned), strict=True) if free]
+        free = given_up(self.assigned)
+        numbers = [len(leaves) + i for i in (self.renewed if all(free) else itertools.compress(self.renewed, free))]
         arrays = [*map(as_given, leaves), *elements]  # as the native call takes them
         result, rest = self.function.run_giving(arrays, numbers, leaves)
         renew(self.assigned, rest, self.device)
@@ -124,6 +134,8 @@ class Jit:
         self._lock = threading.RLock()  # a function may call itself while it is traced
         self.programs: OrderedDict[Hashable, list[_Program]] = OrderedDict()
         self._history, self._signatures = History(), dict[Any, None]()  # the latter in the order of compilations
+        self._calls: dict[Any, _Program] = {}  # by keys of calls; each is in `programs`, too
+        self._parameter_names = tuple(self._signature.parameters)
         unknown = sorted(self._static - self._signature.parameters.keys())
         if unknown:
             names = ", ".join(self._signature.parameters)
@@ -137,11 +149,26 @@ class Jit:
         return next(reversed(self.programs.values()))[0].function.executable
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if len(kwargs) > 1:  # in the order of the function's parameters
+            kwargs = {n: kwargs[n] for n in self._parameter_names if n in kwargs} | kwargs
+        is_remembered = is_remembering()
+        known = None if is_remembered else call_key(args, kwargs, checked(), bool(self._static))
+        if known is not None:
+            key, leaves, has_numbers = known
+            program = self._calls.get(key)
+            if program is not None and program.verified.holds(program.opened) and program.captured.holds():
+                return program.run(
+                    [v if type(v) not in NUMBERS else as_array(v) for v in leaves] if has_numbers else leaves
+                )
         given = bound(self._signature, args, kwargs, name_of(self._function))
         leaves = [leaf for name, value in given.items() for leaf in self._leaves(name, value)]
-        if is_remembering() or any(isinstance(leaf, Tensor) and leaf.is_traced for leaf in leaves):
+        if is_remembered or any(isinstance(leaf, Tensor) and leaf.is_traced for leaf in leaves):
             return self._function(*args, **kwargs)  # the call becomes part of the outer trace or derivative
         program = self._program(given, leaves)
+        if known is not None and len(known[1]) == len(leaves) and all(map(operator.is_, known[1], leaves)):
+            if len(self._calls) >= KEYS:
+                self._calls.clear()
+            self._calls[known[0]] = program
         return program.run([leaf if trees.is_array(leaf) else as_array(leaf) for leaf in leaves])
 
     def program_of(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Any, list[Any]]:
@@ -185,9 +212,11 @@ class Jit:
     def _known(self, key: Hashable, devices: frozenset[Device]) -> _Program | None:
         """The cached program for a signature, if its guards still hold."""
         for program in self.programs.get(key, ()):
+            now = changes.kinds, changes.elements
             if program.takes_parameters() and program.captured.holds():
                 where = self._where(devices, program.parameters)
                 if where is program.device or where == program.device:
+                    program.verified.until(*now)
                     return program
         return None
 
@@ -206,6 +235,7 @@ class Jit:
     def _compiled(self, arguments: Arguments, devices: frozenset[Device]) -> _Program:
         whole = [self._function] if is_module(self._function) else []
         owners = {id(v): v for v in (*whole, *fixed_values(arguments.structures))}
+        self._calls.clear()
         self._forget_what_varied()
         self._varied = self._varied or any(getattr(v, "training", False) for v in owners.values())
         try:

@@ -31,6 +31,7 @@ from burn.runtime.origins import current_line
 from burn.runtime.random import process
 from burn.tensors import trees
 from burn.tracing.arguments import Arguments, Dynamic
+from burn.tracing.changes import Verified
 from burn.tracing.guards import Captured
 from burn.tracing.trace import Traced, is_module, trace_call
 
@@ -103,6 +104,7 @@ class MeshProgram:
         self._last: Runnable | None = None
         self._lock = threading.Lock()
         self._agreed = False
+        self.verified = Verified()
 
     def takes_parameters(self) -> bool:
         return are_of(self.parameters, self.given)

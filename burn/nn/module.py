@@ -42,6 +42,7 @@ from burn.nn.derived import NAME, computed, weight_of
 from burn.nn.hooks import After, Before, Handle, Hooks
 from burn.nn.parameter import Buffer, Parameter
 from burn.nn.summary import observer, table
+from burn.runtime import _native
 from burn.runtime.device import named
 from burn.suggestions import suggestion
 from burn.tensors import Tensor
@@ -481,6 +482,7 @@ class _DerivedConfig:
 
 
 Module.Config = _DerivedConfig()
+_native.set_module_class(Module)
 
 TORCH = {
     "embed_dim": "dim", "d_model": "dim", "num_heads": "heads", "nhead": "heads", "kdim": "key_dim", "vdim": "value_dim",

@@ -20,6 +20,7 @@ from burn.dialect.weights import Weight, array_weight
 from burn.errors import TypeMismatch
 from burn.nn import init
 from burn.nn.init import Init, Simple
+from burn.runtime import _native
 from burn.runtime.arrays import own_copy
 from burn.runtime.device import CPU, Device
 from burn.runtime.device_array import DeviceArray, to_device
@@ -28,6 +29,7 @@ from burn.runtime.random import process
 from burn.tensors import Tensor, constant
 from burn.tensors.base import made
 from burn.tensors.tracer import active
+from burn.tracing.changes import changes
 
 ParameterOrNone: TypeAlias = "Parameter | Any"
 BufferOrNone: TypeAlias = "Buffer | Any"
@@ -51,7 +53,7 @@ class Parameter(Tensor):
         self._stream = process.draw() if init is not None else (0, 0)
         self._trainable = True
         self.mover: Any = None  # a weak reference to its optimizer
-        self._weight: Weight | None = None
+        self._weight: Weight | np.ndarray | None = None  # an array: of its type, as a program gave it
         self._leaf: Deferred | None = None
         self._device = CPU
         self._on_device: DeviceArray | None = None  # its elements on the GPU; `_weight` is then a copy
@@ -81,6 +83,7 @@ class Parameter(Tensor):
     @trainable.setter
     def trainable(self, value: bool) -> None:
         self._trainable = value
+        changes.kinds += 1
 
     @property
     def _value(self) -> Deferred:  # type: ignore[override]  # made at the first use in a computation
@@ -126,7 +129,9 @@ class Parameter(Tensor):
         elif self._weight is None:
             drawn = init.drawn(self._init or init.zeros, self.shape, np.random.default_rng(self._stream))
             self._weight, self._alone = array_weight(own_copy(drawn, numpy_dtype(self.dtype))), True
-        assert self._weight is not None
+        if not isinstance(self._weight, Weight):
+            assert self._weight is not None
+            self._weight = Weight(self._type.dtype, self._weight.shape, self._weight)
         return self._weight
 
     @property
@@ -162,6 +167,7 @@ class Parameter(Tensor):
         if self._on_device is not None or self._on_mesh is not None:
             self._own()  # copied to the host
         self._device, self._on_device, self._on_mesh, self._leaf = CPU if where == CPU else where, None, None, None
+        changes.kinds += 1
         if known:
             _ = self.elements
 
@@ -175,6 +181,8 @@ class Parameter(Tensor):
         to no longer counts."""
         self._on_mesh, self._alone = held, True
         self._weight = self._leaf = self._on_device = None
+        changes.kinds += self._device is not CPU
+        changes.elements += 1
         self._device = CPU
 
     @property
@@ -198,6 +206,7 @@ class Parameter(Tensor):
         weight = data if isinstance(data, Weight) else array_weight(own_copy(array := np.asarray(data), array.dtype))
         self._must_fit(TensorType(weight.dtype, weight.shape))
         self._weight, self._leaf, self._on_mesh, self._alone = weight, None, None, weight is not data
+        changes.elements += 1
 
     def _assign_on_gpu(self, data: Any) -> None:
         held = data._held() if isinstance(data, Tensor) else data.array() if isinstance(data, Weight) else data
@@ -207,6 +216,7 @@ class Parameter(Tensor):
         self._must_fit(TensorType(name_of(held.dtype) if isinstance(held, np.ndarray) else held.dtype, held.shape))
         self._on_device = to_device(held, self._device) if isinstance(held, np.ndarray) else held.to(self._device)
         self._weight, self._leaf, self._alone = None, None, alone
+        changes.elements += 1
 
     def _must_fit(self, given: TensorType) -> None:
         if given != self._type:
@@ -218,6 +228,8 @@ class Parameter(Tensor):
         """Assigns other elements, which may have another element type."""
         self._type = TensorType(weight.dtype, weight.shape)
         self._weight, self._leaf, self._on_device, self._on_mesh, self._alone = weight, None, None, None, False
+        changes.kinds += 1
+        changes.elements += 1
 
     def exchange(self, other: Parameter) -> None:
         """Exchanges elements with a parameter of the same type and device, without a copy. Raises TypeMismatch."""
@@ -228,12 +240,14 @@ class Parameter(Tensor):
             own = getattr(self, name)
             setattr(self, name, getattr(other, name))
             setattr(other, name, own)
+        changes.elements += 1
 
     def reset(self, init: Init | Simple, seed: int | None = None) -> None:
         """Draws new elements at the next use: from the process's generator, or from a generator with this seed."""
         self._init, self._stream = init, process.draw() if seed is None else (seed, 0)
         self._weight = self._leaf = self._on_device = self._on_mesh = None
         self._alone = False
+        changes.elements += 1
 
     def convert(self, dtype: str) -> None:
         """Converts it to another float type, with rounding. Raises TypeMismatch for other types."""
@@ -242,6 +256,8 @@ class Parameter(Tensor):
         if self._weight is not None or self._on_device is not None or self._on_mesh is not None:
             self._weight = array_weight(self.array.astype(numpy_dtype(dtype)))
         self._type, self._leaf, self._on_device, self._on_mesh = self._type.with_dtype(dtype), None, None, None
+        changes.kinds += 1
+        changes.elements += 1
 
     def copy(self) -> Parameter:
         """A copy; both share the elements until one is assigned."""
@@ -279,45 +295,63 @@ def _is_host(device: Device) -> bool:
 
 
 # ---- for many parameters at once, at every call of a compiled function -------------------------------------------------------
-def elements_of(parameters: Sequence[Parameter]) -> list[np.ndarray | DeviceArray]:
+def elements_of(parameters: tuple[Parameter, ...]) -> list[np.ndarray | DeviceArray]:
     """The elements of each: see `Parameter.elements`."""
-    return [found if (found := _at_hand(p)) is not None else p.elements for p in parameters]
+    if all(_is_host(device) for device in devices_of(parameters)):
+        return host_elements(parameters)
+    return [p.elements if (found := p._on_device) is None else found for p in parameters]
 
 
-def _at_hand(parameter: Parameter) -> np.ndarray | DeviceArray | None:
-    """Its elements if they already are an array on its device; None if `Parameter.elements` must make one."""
-    if not _is_host(parameter._device):
-        return parameter._on_device
-    weight = parameter._weight
-    return weight.buffer if weight is not None and type(weight.buffer) is np.ndarray else None
+def host_elements(parameters: tuple[Parameter, ...]) -> list[Any]:
+    """The elements of parameters whose device computes in host memory."""
+    found = _native.get_all(parameters, "_weight")
+    if _native.are_arrays(found):
+        return found
+    return [_at_hand(held, p) for held, p in zip(found, parameters, strict=True)]
+
+
+def _at_hand(held: Weight | np.ndarray | None, parameter: Parameter) -> Any:
+    if type(held) is np.ndarray:
+        return held
+    if isinstance(held, Weight) and type(held.buffer) is np.ndarray:
+        return held.buffer
+    return parameter.elements
 
 
 def devices_of(parameters: Sequence[Parameter]) -> set[Device]:
     """The devices of the parameters. Deduplicates by identity first, because hashing a Device is slow."""
-    return set({id(device): device for device in [p._device for p in parameters]}.values())
+    found = _native.get_all(tuple(parameters), "_device")
+    return {found[0]} if found and _native.all_are(found, found[0]) else set({id(d): d for d in found}.values())
 
 
 def are_of(parameters: Sequence[Parameter], types: Sequence[TensorType]) -> bool:
     """True if they have these types."""
-    own = [p._type for p in parameters]
+    own = _native.get_all(tuple(parameters), "_type")
     return all(map(operator.is_, own, types)) or own == list(types)
 
 
-def given_up(parameters: Sequence[Parameter]) -> list[bool]:
+def given_up(parameters: tuple[Parameter, ...]) -> list[bool]:
     """For each parameter: True if a program may overwrite its elements."""
-    return [p._alone for p in parameters]
+    return _native.get_all(parameters, "_alone")
 
 
-def renew(parameters: Sequence[Parameter], arrays: Sequence[np.ndarray | DeviceArray], where: Device) -> None:
+def renew(parameters: tuple[Parameter, ...], arrays: list[Any], where: Device) -> None:
     """Assigns elements that a program computed, on their device; the parameters then own them."""
-    for parameter, array in zip(parameters, arrays, strict=True):
-        parameter._leaf, parameter._on_mesh, parameter._alone = None, None, True
-        if isinstance(array, DeviceArray):
-            parameter._weight, parameter._on_device, parameter._device = None, array, where
-        else:
-            weight = Weight(parameter._type.dtype, array.shape, array)
-            parameter._weight, parameter._on_device = weight, None
-            parameter._device = where if _is_host(where) else CPU
+    on_host = _native.are_arrays(arrays)
+    if not on_host and any(isinstance(array, np.ndarray) for array in arrays):
+        for parameter, array in zip(parameters, arrays, strict=True):
+            renew((parameter,), [array], where)
+        return
+    placed = where if not on_host or _is_host(where) else CPU
+    if not all(device is placed for device in devices_of(parameters)):
+        _native.set_all(parameters, "_device", placed)
+        changes.kinds += 1
+    _native.set_all(parameters, "_weight", arrays if on_host else None)
+    _native.set_all(parameters, "_on_device", None if on_host else arrays)
+    _native.set_all(parameters, "_leaf", None)
+    _native.set_all(parameters, "_on_mesh", None)
+    _native.set_all(parameters, "_alone", True)
+    changes.elements += 1
 
 
 def renew_on_mesh(parameters: Sequence[Parameter], elements: Sequence[Any]) -> None:

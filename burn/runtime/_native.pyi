@@ -152,6 +152,36 @@ def tensor_like(array: np.ndarray, tensor: Any) -> Any:
     """A tensor of another library over the array's memory, by the C functions on the type of one of its tensors; None if the type
     has none."""
 
+def call_key(
+    arguments: tuple[Any, ...], named: dict[str, Any], extra: Any, numbers_by_value: bool
+) -> tuple[tuple[Any, ...], list[Any], bool] | None:
+    """A key of a call's arguments, which starts with `extra`; their tensors and numbers in order; and true if there are numbers.
+    None for arguments that need a closer look."""
+
+def all_same(pairs: list[tuple[dict[Any, Any] | list[Any], tuple[Any, ...]]]) -> bool:
+    """True if each dictionary has these keys and then these values in this order, and each list these items, by identity."""
+
+def are_arrays(objects: list[Any]) -> bool:
+    """True if each is a numpy array, of no class that derives from numpy's."""
+
+def all_are(objects: list[Any], object: Any) -> bool:
+    """True if each is this object."""
+
+def get_all(objects: tuple[Any, ...], attribute: str) -> list[Any]:
+    """An attribute of each object."""
+
+def set_all(objects: tuple[Any, ...], attribute: str, values: Any) -> None:
+    """Sets an attribute of each object: to the values of a list, or all to another value."""
+
+def set_tensor_classes(tensor: type, recorded: type) -> None:
+    """The classes of tensors and of the values that lazy ones hold, for `call_key`."""
+
+def set_module_class(module: type) -> None:
+    """The class of modules, which `call_key` takes by identity."""
+
+def environment(name: str) -> str | None:
+    """An environment variable, in 50 nanoseconds."""
+
 def num_threads() -> int: ...
 def set_num_threads(threads: int) -> None: ...
 def new_bytes(count: int) -> np.ndarray:

@@ -21,6 +21,7 @@ from burn.dialect.deferred import Deferred
 from burn.dialect.functions import FUNCTIONS, Function
 from burn.errors import TypeMismatch
 from burn.evaluation import family
+from burn.runtime import _native
 from burn.runtime.arrays import Array
 from burn.runtime.device import device
 from burn.runtime.device_array import DeviceArray, dlpack_device
@@ -252,3 +253,4 @@ for _row in FUNCTIONS:  # functions of one float that no family of methods defin
         setattr(Tensor, _row.name, _method(_row))
 
 Base._final = Tensor
+_native.set_tensor_classes(Tensor, Deferred)

@@ -15,7 +15,9 @@ from typing import Any
 
 import numpy as np
 
+from burn.runtime._native import all_same
 from burn.tensors import Tensor
+from burn.tracing.changes import changes
 
 DEEPEST = 3
 """Objects inside of each other that are looked into, besides modules."""
@@ -52,11 +54,14 @@ class Captured:
     """The captured state of some objects.
 
     `_state` compares by value. `_parts` are the containers that were read, with their items: if all items are
-    identical, the state need not be compared."""
+    identical, the state need not be compared. `_reads` are those whose items a function gives. `_verified`: the count of changes
+    of parameters (`Changes.kinds`) up to which the parameters' element types and `trainable` are known to be the same."""
 
     def __init__(self, owners: Iterable[Any]) -> None:
         self._owners = tuple(owners)
-        self._parts: list[tuple[Callable[[], Collection[Any]], tuple[Any, ...]]] = []
+        self._parts: list[tuple[dict[Any, Any] | list[Any], tuple[Any, ...]]] = []
+        self._reads: list[tuple[Callable[[], Collection[Any]], tuple[Any, ...]]] = []
+        self._verified = changes.kinds
         self._arrays: list[tuple[np.ndarray, bytes]] = []
         self._long: list[tuple[Any, int]] = []
         self._parameters: list[tuple[Any, bool, Any]] = []
@@ -67,18 +72,28 @@ class Captured:
     def holds(self) -> bool:
         """True if the state is unchanged."""
         if (
-            all(_are(read(), there) for read, there in self._parts)
+            all_same(self._parts)
+            and all(_are(read(), there) for read, there in self._reads)
             and all(array.tobytes() == data for array, data in self._arrays)
             and all(len(container) == length for container, length in self._long)
             and all(tensor._value is value for tensor, value in self._tensors)
-            and all(p.trainable is trainable and p.type is type_ for p, trainable, type_ in self._parameters)
+            and self._parameters_hold()
         ):
             return True
         now = Captured(self._owners)
         if now._state != self._state:
             return False
-        self._parts, self._arrays, self._long = now._parts, now._arrays, now._long
+        self._parts, self._reads, self._arrays, self._long = now._parts, now._reads, now._arrays, now._long
+        self._verified = now._verified
         self._parameters, self._tensors = now._parameters, now._tensors
+        return True
+
+    def _parameters_hold(self) -> bool:
+        now = changes.kinds
+        if self._verified != now:
+            if not all(p.trainable is trainable and p.type is type_ for p, trainable, type_ in self._parameters):
+                return False
+            self._verified = now
         return True
 
     def _of(self, value: Any, depth: int) -> Hashable:
@@ -99,9 +114,9 @@ class Captured:
         self._looked.add(id(value))
         if hasattr(type(value), GUARDED):
             read = getattr(value, GUARDED)
-            self._parts.append((read, read()))
+            self._reads.append((read, read()))
             return Same(value), tuple(self._of(part, DEEPEST) for part in read())
-        self._parts.append((inside.values, tuple(inside.values())))
+        self._parts.append((inside, _inside(inside)))
         depth = DEEPEST if is_module else depth - 1
         attributes = tuple((n, self._of(v, depth)) for n, v in list(inside.items()) if n not in _IGNORED)
         return Same(value), getattr(value, "training", None), attributes
@@ -130,8 +145,11 @@ class Captured:
             self._long.append((value, len(value)))
             return Same(value), len(value)
         self._looked.add(id(value))
-        read = functools.partial(_inside, value)
-        self._parts.append((read, read()))
+        if isinstance(value, (dict, list)):
+            self._parts.append((value, _inside(value)))
+        elif not isinstance(value, (tuple, frozenset)):  # which do not change
+            read = functools.partial(_inside, value)
+            self._reads.append((read, read()))
         if isinstance(value, dict):
             return dict, tuple((self._of(k, depth), self._of(v, depth)) for k, v in list(value.items()))
         items = [self._of(v, depth) for v in list(value)]

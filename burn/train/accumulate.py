@@ -47,6 +47,10 @@ class Split(NamedTuple):
         return Split(count, size % count) if size > count else Split(max(size, 1), 0)
 
 
+WHOLE = Split(1, 0)
+"""Of a batch that is taken in one part."""
+
+
 @dataclass(frozen=True)
 class _Section:
     """Parts of one size. xs: the rows of all tensors [parts, rows of a part, ...]; share: a part's share of the batch's rows."""

@@ -32,7 +32,7 @@ from burn.tensors.gradients import Gradients, value_and_grad
 from burn.tensors.tracer import active
 from burn.tracing.arguments import bound
 from burn.train import states
-from burn.train.accumulate import Split, in_parts
+from burn.train.accumulate import WHOLE, Split, in_parts
 from burn.train.precision import FULL, LossScale, checked, narrowed, rounded
 from burn.train.several import Several
 
@@ -98,7 +98,7 @@ class Step:
 
     def _jit(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Jit:
         """The jitted function for batches that are taken in as many parts as this one."""
-        split = Split.of(args, kwargs, self._parts)
+        split = WHOLE if self._parts == 1 else Split.of(args, kwargs, self._parts)
         if split not in self._compiled:
             name = getattr(self.loss, "__name__", "step")
             function = self._evaluated if isinstance(self.optimizer, LBFGS) else partial(self._moved, split)

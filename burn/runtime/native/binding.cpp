@@ -81,6 +81,7 @@ NB_MODULE(_native, m) {
     bind_arrays(m);
     bind_dlpack(m);
     bind_foreign(m);
+    bind_signatures(m);
     bind_communicators(m);
     m.def("symbols", &symbols);
     m.def("num_threads", &burn_pool_threads);

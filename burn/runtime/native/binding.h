@@ -72,6 +72,7 @@ template <typename Call> auto unlocked(Call call) {
 void bind_programs(nanobind::module_ &m);
 void bind_dlpack(nanobind::module_ &m);
 void bind_foreign(nanobind::module_ &m);       // binding_foreign.cpp
+void bind_signatures(nanobind::module_ &m);    // binding_signature.cpp
 void bind_communicators(nanobind::module_ &m); // binding_communicator.cpp
 
 // ---- binding_device.cpp ---------------------------------------------------------------------------------------------

@@ -228,6 +228,8 @@ nb::object as_tensor(nb::handle output, const dlpack_exchange *exchange) {
 
 } // namespace
 
+bool is_exchanged(PyObject *object) { return form_of(object).exchange != nullptr; }
+
 burn_input check_foreign(PyObject *object, const Spec &spec, burn_device *device, Kept &kept) {
     const Form &form = form_of(object);
     if (form.exchange && !device) {

@@ -202,6 +202,7 @@ class Program {
         if (static_cast<size_t>(count_of(given.ptr())) != inputs_.size())
             mismatch("wrong number of inputs");
         Kept kept;
+        kept.accepts = true;
         if (!profile)
             return execute(given, kept, donated, nullptr, keep, seconds, bytes);
         std::vector<burn_profile_row> rows(static_cast<size_t>(kernels_));
@@ -535,7 +536,7 @@ void bind_programs(nb::module_ &m) {
                          std::vector<int64_t> into) {
             return nb::inst_ptr<Program>(self)->trace(self, shapes, from_host, std::move(into));
         }, "shapes"_a, "from_host"_a, "into"_a)
-        .def("call", &Program::call, "arguments"_a, "named"_a, "state"_a = nb::none(), "donated"_a = nb::none(),
+        .def("call", &Program::call, "arguments"_a, "named"_a, "state"_a.none() = nb::none(), "donated"_a = nb::none(),
              "keep"_a = nb::none(), "seconds"_a = 0.0, "bytes"_a = 0)
         .def("run", &Program::run, "inputs"_a, "donated"_a = nb::none(), "profile"_a = false,
              "keep"_a = nb::none(), "seconds"_a = 0.0, "bytes"_a = 0);

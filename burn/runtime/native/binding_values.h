@@ -70,6 +70,7 @@ bool is_writable(PyObject *object);
 // An input that is neither numpy's array nor on the program's GPU: an object with __as_input__, or a tensor in this process's
 // memory of a library with DLPack's C functions.
 burn_input check_foreign(PyObject *object, const Spec &spec, burn_device *device, Kept &kept);
+bool is_exchanged(PyObject *object); // a tensor of a type with DLPack's C functions
 // The outputs in the class of the inputs.
 void give_foreign(nanobind::list &outputs, const Kept &kept);
 
