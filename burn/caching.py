@@ -30,9 +30,16 @@ def artefact_of(
     that is not cached. is_current: called after `make`; false if `make` may have read another program than the identity is of, as
     a file was replaced meanwhile. Then the artefact is not cached. Raises what `make` and the compiler raise, and DeviceError for
     a GPU that is not there."""
-    artefact, keep = _found_or_made(identity, make, options, is_current)
-    keep()
-    return artefact
+    store = None if identity is None or not options.cache else Cache.from_environment()
+    if store is None or identity is None or not store.size:
+        return _compile(make, options)
+    key = "\n".join([*identity, *options.identity()]).encode()
+    if (found := logged(lambda: store.get(key), _kernels, cached=True)) is not None:
+        return found
+    made = _compile(make, options)
+    if made.is_portable:
+        store.put_later(key, replace(made, made_by=options.made_by()), is_current)
+    return made
 
 
 def executable_of(
@@ -42,41 +49,8 @@ def executable_of(
     is_current: Callable[[], bool] = lambda: True,
     given_up: Sequence[str] = (),
 ) -> Executable:
-    """The artefact's executable, see `artefact_of`. A GPU gets the constants of a new one while the cache does."""
-    artefact, keep = _found_or_made(identity, make, options, is_current)
-    if options.device.memory.is_host or keep is _nothing:
-        keep()
-        return Executable(artefact, given_up, options.device)
-    from concurrent.futures import ThreadPoolExecutor  # on demand: it imports much, and most programs are in the cache
-
-    with ThreadPoolExecutor(1) as beside:
-        kept = beside.submit(keep)
-        made = Executable(artefact, given_up, options.device)
-    kept.result()
-    return made
-
-
-def _found_or_made(
-    identity: Sequence[str] | None, make: Callable[[], Program], options: Options, is_current: Callable[[], bool]
-) -> tuple[Artefact, Callable[[], None]]:
-    """The artefact, and a function that writes it to the cache if it is to be there."""
-    store = None if identity is None or not options.cache else Cache.from_environment()
-    if store is None or identity is None or not store.size:
-        return _compile(make, options), _nothing
-    key = "\n".join([*identity, *options.identity()]).encode()
-    if (found := logged(lambda: store.get(key), _kernels, cached=True)) is not None:
-        return found, _nothing
-    made = _compile(make, options)
-
-    def keep() -> None:
-        if made.is_portable and is_current():
-            store.put(key, replace(made, made_by=options.made_by()))
-
-    return made, keep
-
-
-def _nothing() -> None:
-    """Writes nothing."""
+    """The artefact's executable, see `artefact_of`. A large artefact is written to the cache meanwhile."""
+    return Executable(artefact_of(identity, make, options, is_current), given_up, options.device)
 
 
 def is_cached(options: Options) -> bool:

@@ -134,7 +134,7 @@ class Jit:
         self._lock = threading.RLock()  # a function may call itself while it is traced
         self.programs: OrderedDict[Hashable, list[_Program]] = OrderedDict()
         self._history, self._signatures = History(), dict[Any, None]()  # the latter in the order of compilations
-        self._calls: dict[Any, _Program] = {}  # by keys of calls; each is in `programs`, too
+        self._calls: dict[Any, _Program] = {}  # by keys of calls; they are also in `programs`
         self._parameter_names = tuple(self._signature.parameters)
         unknown = sorted(self._static - self._signature.parameters.keys())
         if unknown:

@@ -25,13 +25,15 @@ from pathlib import Path
 from typing import TypeVar
 
 from burn.errors import BurnError, ModelError, Problem
-from burn.runtime import kernel_file
+from burn.runtime import kernel_file, writing
 from burn.runtime.artefact import Artefact
 from burn.runtime.files import save_text
 from burn.runtime.kernel_file import CompiledKernel
 from burn.variables import variable
 
 DEFAULT_SIZE = 10 * 10**9
+LARGE = 16 << 20
+"""Bytes of constants from which an entry is written by a thread."""
 _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 _UNITS |= {f"{unit}iB": 1024 ** (power + 1) for power, unit in enumerate("KMGT")}
 _MOST_DIGITS = 18
@@ -83,7 +85,11 @@ class Cache:
     def get(self, key: bytes) -> Artefact | None:
         """The artefact put under `key`; None when there is none, or when it is damaged (it is then dropped, with a
         warning)."""
-        return self._get(self.path(key), Artefact.load)
+        from burn.runtime import verified
+
+        path = self.path(key)
+        writing.wait_for(path)
+        return self._get(path, functools.partial(verified.load, self))
 
     def get_kernel(self, key: bytes) -> CompiledKernel | None:
         """The same for a kernel."""
@@ -91,9 +97,20 @@ class Cache:
 
     def put(self, key: bytes, artefact: Artefact) -> None:
         """Keeps `artefact` under `key`. A cache that cannot be written to is worth a warning, not an error."""
-        self._put(
-            self.path(key), lambda path: artefact.save(path, durable=False)
-        )  # a torn file is found by its checksums
+        # a torn file is found by its checksums
+        self._put(self.path(key), lambda path: artefact.save(path, durable=False))
+
+    def put_later(self, key: bytes, artefact: Artefact, is_current: Callable[[], bool] = lambda: True) -> None:
+        """The same, unless `is_current` returns false. For a large artefact a thread does both, while the program goes on."""
+
+        def put() -> None:
+            if is_current():
+                self.put(key, artefact)
+
+        if not self.size or sum(constant.bytes for constant in artefact.constants) < LARGE:
+            put()
+        else:
+            writing.later(self.path(key), put)
 
     def put_kernel(self, key: bytes, kernel: CompiledKernel) -> None:
         """The same for a kernel."""
@@ -114,7 +131,8 @@ class Cache:
                     path.unlink(missing_ok=True)
             return None
         with suppress(OSError):
-            os.utime(path)  # the time of use, by which entries are evicted
+            # the time of use, by which entries are evicted; the time of change stays, by which an entry is known
+            os.utime(path, ns=(time.time_ns(), path.stat().st_mtime_ns))
         return found
 
     def _put(self, path: Path, save: Callable[[Path], None]) -> None:
@@ -185,16 +203,20 @@ class Cache:
         return self.directory / name[:2] / name[2:]
 
     def entries(self) -> list[Path]:
-        """The files of all entries."""
+        """The files of all entries, with those that this process still writes."""
+        writing.wait()
+        return self._files()
+
+    def _files(self) -> list[Path]:
         return [path for suffix in SUFFIXES for path in self.directory.glob(f"??/*{suffix}")]
 
     def _stats(self) -> list[tuple[float, int, Path]]:
         """(time of last use, bytes, path); an entry that vanishes meanwhile is left out."""
         found = []
-        for path in self.entries():
+        for path in self._files():  # entries() would wait, and this thread may be one that writes
             with suppress(FileNotFoundError):
                 stat = path.stat()
-                found.append((stat.st_mtime, stat.st_size, path))
+                found.append((stat.st_atime, stat.st_size, path))
         return found
 
     def make_room(self, added: Path | None = None) -> None:

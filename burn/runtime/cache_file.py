@@ -118,7 +118,7 @@ def _described(name: str, path: Path) -> Entry:
         target, signature, made_by = package.headers(path)[0]
         inputs, outputs = (", ".join(v.type_text for v in values) for values in (signature.inputs, signature.outputs))
         about = f"{inputs} -> {outputs}"
-    return Entry(name, target, made_by, about, status.st_size, status.st_mtime)
+    return Entry(name, target, made_by, about, status.st_size, status.st_atime)
 
 
 # ---- writing ---------------------------------------------------------------------------------------------------------

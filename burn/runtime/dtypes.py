@@ -6,58 +6,67 @@ bytes, and arrays of them hold objects (strings.py).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import sys
+from functools import cache
 
-import ml_dtypes
 import numpy as np
 
 # DLPack's type codes (dlpack.h, DLDataTypeCode).
 _INT, _UINT, _FLOAT, _BFLOAT, _COMPLEX, _BOOL = 0, 1, 2, 4, 5, 6
 
 
-@dataclass(frozen=True)
 class DType:
-    name: str
-    numpy: np.dtype
-    dlpack: int | None  # type code; None where DLPack packs several elements in a byte, or has no such type
+    """An element type. bits: those that an element takes in memory. dlpack: its type code; None where DLPack packs several
+    elements in a byte, or has no such type."""
+
+    __slots__ = ("_numpy", "bits", "dlpack", "name")
+
+    def __init__(self, name: str, bits: int, dlpack: int | None, numpy: np.dtype | None) -> None:
+        """numpy: None for a type of ml_dtypes, which takes 5 ms to import."""
+        self.name, self.bits, self.dlpack, self._numpy = name, bits, dlpack, numpy
 
     @property
-    def bits(self) -> int:
-        """Bits an element takes in memory."""
-        return self.numpy.itemsize * 8
+    def numpy(self) -> np.dtype:
+        if self._numpy is None:
+            import ml_dtypes
+
+            self._numpy = np.dtype(getattr(ml_dtypes, self.name))
+        return self._numpy
+
+    def __repr__(self) -> str:
+        return f"DType({self.name})"
 
 
 def _table() -> dict[str, DType]:
-    rows: list[tuple[str, object, int | None]] = [
-        ("float64", np.float64, _FLOAT),
-        ("float32", np.float32, _FLOAT),
-        ("float16", np.float16, _FLOAT),
-        ("bfloat16", ml_dtypes.bfloat16, _BFLOAT),
-        ("float8_e4m3fn", ml_dtypes.float8_e4m3fn, 10),
-        ("float8_e4m3fnuz", ml_dtypes.float8_e4m3fnuz, 11),
-        ("float8_e5m2", ml_dtypes.float8_e5m2, 12),
-        ("float8_e5m2fnuz", ml_dtypes.float8_e5m2fnuz, 13),
-        ("float8_e8m0fnu", ml_dtypes.float8_e8m0fnu, 14),
-        ("float4_e2m1fn", ml_dtypes.float4_e2m1fn, None),
-        ("int2", ml_dtypes.int2, None),
-        ("uint2", ml_dtypes.uint2, None),
-        ("int4", ml_dtypes.int4, None),
-        ("uint4", ml_dtypes.uint4, None),
-        ("int8", np.int8, _INT),
-        ("int16", np.int16, _INT),
-        ("int32", np.int32, _INT),
-        ("int64", np.int64, _INT),
-        ("uint8", np.uint8, _UINT),
-        ("uint16", np.uint16, _UINT),
-        ("uint32", np.uint32, _UINT),
-        ("uint64", np.uint64, _UINT),
-        ("bool", np.bool_, _BOOL),
-        ("complex64", np.complex64, _COMPLEX),
-        ("complex128", np.complex128, _COMPLEX),
+    rows: list[tuple[str, int, int | None, type | None]] = [
+        ("float64", 64, _FLOAT, np.float64),
+        ("float32", 32, _FLOAT, np.float32),
+        ("float16", 16, _FLOAT, np.float16),
+        ("bfloat16", 16, _BFLOAT, None),
+        ("float8_e4m3fn", 8, 10, None),
+        ("float8_e4m3fnuz", 8, 11, None),
+        ("float8_e5m2", 8, 12, None),
+        ("float8_e5m2fnuz", 8, 13, None),
+        ("float8_e8m0fnu", 8, 14, None),
+        ("float4_e2m1fn", 8, None, None),
+        ("int2", 8, None, None),
+        ("uint2", 8, None, None),
+        ("int4", 8, None, None),
+        ("uint4", 8, None, None),
+        ("int8", 8, _INT, np.int8),
+        ("int16", 16, _INT, np.int16),
+        ("int32", 32, _INT, np.int32),
+        ("int64", 64, _INT, np.int64),
+        ("uint8", 8, _UINT, np.uint8),
+        ("uint16", 16, _UINT, np.uint16),
+        ("uint32", 32, _UINT, np.uint32),
+        ("uint64", 64, _UINT, np.uint64),
+        ("bool", 8, _BOOL, np.bool_),
+        ("complex64", 64, _COMPLEX, np.complex64),
+        ("complex128", 128, _COMPLEX, np.complex128),
+        ("string", 64, None, object),
     ]
-    table = {name: DType(name, np.dtype(scalar), code) for name, scalar, code in rows}  # type: ignore[call-overload]
-    table["string"] = DType("string", np.dtype(object), None)
-    return table
+    return {name: DType(name, bits, code, None if kind is None else np.dtype(kind)) for name, bits, code, kind in rows}
 
 
 DTYPES = _table()
@@ -69,8 +78,19 @@ CODES = (
 )
 """Element types in the order of burn_dtype in lib_keys.h. A list is of tensors, and a scalar; programs alone see it."""
 
-_BY_NUMPY = {dtype.numpy: dtype for dtype in DTYPES.values()}
+_OWN = {dtype.numpy: dtype for dtype in DTYPES.values() if dtype._numpy is not None}
 _BY_DLPACK = {(dtype.dlpack, dtype.bits): dtype for dtype in DTYPES.values() if dtype.dlpack is not None}
+
+
+@cache
+def _all() -> dict[np.dtype, DType]:
+    return {dtype.numpy: dtype for dtype in DTYPES.values()}
+
+
+def of_numpy(dtype: np.dtype) -> DType | None:
+    """The element type of a numpy dtype; None if it is none."""
+    found = _OWN.get(dtype)
+    return _all().get(dtype) if found is None and "ml_dtypes" in sys.modules else found
 
 
 def numpy_dtype(name: str) -> np.dtype:
@@ -80,13 +100,13 @@ def numpy_dtype(name: str) -> np.dtype:
 
 def name_of(dtype: np.dtype) -> str:
     """The name of a numpy dtype; numpy's own for one that no artefact has."""
-    known = _BY_NUMPY.get(dtype)
+    known = of_numpy(dtype)
     return known.name if known else str(dtype)
 
 
 def dlpack_code(dtype: np.dtype) -> int | None:
     """DLPack's type code of a numpy dtype; None if it has no such type with one element a byte or more."""
-    known = _BY_NUMPY.get(dtype)
+    known = of_numpy(dtype)
     return None if known is None else known.dlpack
 
 

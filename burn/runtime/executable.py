@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -38,8 +38,10 @@ from burn.runtime.budget import Limits
 from burn.runtime.device import Device, device_of
 from burn.runtime.device_array import DeviceArray, resident
 from burn.runtime.package import COMPILED
-from burn.runtime.profile import Profile
 from burn.runtime.random import Generator, Source, process
+
+if TYPE_CHECKING:
+    from burn.runtime.profile import Profile
 
 _KINDS = {
     1: MemoryRunError,
@@ -286,6 +288,8 @@ class Executable:
         """Runs `repeat` times and returns the time of each kernel: medians, with minimum and maximum.
         `Profile.save_trace` writes a timeline. GPU kernels are timed by the GPU's clock, including some microseconds of
         launching."""
+        from burn.runtime.profile import Profile
+
         call = self._prepare(arrays, by_name)
         runs: list[Sequence[tuple[int, int]]] = []
         seconds: list[float] = []

@@ -12,9 +12,10 @@
     128   header, code, constants, with zeros between; the signature (signing.py) is the file's last 64 bytes
 
 All numbers are little-endian. The header lists the programs: the same model for several CPUs and GPUs, the best first;
-loading takes the first that runs here. Programs share constants. The header has fast checksums of the constants, which every load
-verifies to find damage. A compiled program is machine code: write access to the file is control over the process. Only a required
-signature prevents this. It is verified after the magic and the format version, and before anything else is read.
+loading takes the first that runs here. Programs share constants. The header has fast checksums of the constants, which a load
+verifies to find damage (of an entry of the cache once: verified.py). A compiled program is machine code: write access to the file
+is control over the process. Only a required signature prevents this. It is verified after the magic and the format version, and
+before anything else is read.
 
 Start at `save` and `load`.
 """
@@ -95,10 +96,11 @@ def save(programs: Sequence[Artefact], path: Name, key: Name | None = None, *, d
             file.write(signature)
 
 
-def load(path: Name, signed_by: Name | None = None, where: Device = CPU) -> Artefact:
+def load(path: Name, signed_by: Name | None = None, where: Device = CPU, check: bool = True) -> Artefact:
     """The program of a package that is for this machine and that device. signed_by: the public key that the file must be
-    signed with. Raises ModelError for another file, and BurnError for what is no key."""
-    return chosen(read(path, signed_by), where)
+    signed with. check: verify the checksums of constants. Raises ModelError for another file, and BurnError for what is no
+    key."""
+    return chosen(read(path, signed_by, check), where)
 
 
 def chosen(programs: Sequence[Artefact], where: Device = CPU) -> Artefact:
@@ -125,7 +127,7 @@ def _nearest(programs: Sequence[Artefact]) -> int:
     return next((at for at, program in enumerate(programs) if program.target.triple.split("-")[0] == here), 0)
 
 
-def read(path: Name, signed_by: Name | None = None) -> list[Artefact]:
+def read(path: Name, signed_by: Name | None = None, check: bool = True) -> list[Artefact]:
     """All programs of a package. With `signed_by` its bytes are read first, and those that were looked at are those that run."""
     path = Path(path)
     try:
@@ -136,7 +138,7 @@ def read(path: Name, signed_by: Name | None = None) -> list[Artefact]:
         raise _malformed(path, f"{mapped.nbytes} bytes are too few")
     header, code, constants = _sections(path, mapped, signed_by)
     try:
-        return [decode(each, code, constants) for each in _programs(header)]
+        return [decode(each, code, constants, check) for each in _programs(header)]
     except _WRONG_HEADER as error:
         raise _malformed(path, f"the header is malformed: {error!r}") from error
 
