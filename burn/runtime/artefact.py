@@ -209,7 +209,8 @@ class Artefact:
 
     @staticmethod
     def load(path: str | os.PathLike[str], check: bool = True) -> Artefact:
-        """The program in a package that runs here. check: verify the checksums of constants. Raises ModelError for a damaged file.
+        """The program in a package that runs here. check: verify the checksums of constants. Raises ModelError for a damaged
+        file.
 
         A compiled program runs with all the rights of this process: load none that you would not run."""
         from burn.runtime import package
