@@ -98,6 +98,26 @@ def signum(x):
 
 
 @triton.jit
+def one_plus_erf(x):
+    """1 + erf(x) of float32, within 2e-7, and relative to itself within 2e-5 for x > -4. GELU and its derivative have it.
+
+    erfc(z) is 2 to the power of z times a polynomial of z, by a minimax fit on [0, 4.2]. The power decreases beyond. Unlike the
+    device library's erf, it has no two cases, whose coefficients would be chosen for each element."""
+    z = tl.abs(x)
+    r = z * -1.1223144156247145e-06 + 2.2708758478984237e-05
+    r = r * z - 1.971878664335236e-04
+    r = r * z + 9.396905079483986e-04
+    r = r * z - 2.3801762145012617e-03
+    r = r * z + 1.5184823132585734e-04
+    r = r * z + 2.7703117579221725e-02
+    r = r * z - 1.4830558001995087e-01
+    r = r * z - 9.184427261352539e-01
+    r = r * z - 1.6279072761535645
+    tail = tl.exp2(r * z)
+    return tl.where(x < 0, tail, 2.0 - tail)
+
+
+@triton.jit
 def whole(x, WIDE: tl.constexpr, LIMIT: tl.constexpr):
     """Truncates a float; NaN and numbers out of range become the least integer."""
     return tl.where((x >= -LIMIT) & (x < LIMIT), x, -LIMIT).to(WIDE)

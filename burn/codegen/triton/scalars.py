@@ -223,6 +223,11 @@ class ScalarPrinter(ExpressionPrinter):
             case Index(dim=dim):
                 text = self.dim(dim)
                 return f"{text}.to(tl.int64)" if self.span(dim) else f"tl.full((), {text}, tl.int64)"
+            case Apply(
+                function="add", dtype="float32", args=(Apply(function="erf", args=(arg,)) as erf, Const(value=1))
+            ):
+                known = self._known(id(erf))
+                return f"one_plus_erf({self.value(arg)})" if known is None else f"{known} + 1.0"
             case Apply(function=function, args=args):
                 return apply(function, args[-1].dtype, *self._operands(function, args))
             case Convert(dtype=dtype, arg=arg, saturate=saturate):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 from burn.codegen.triton.backend import GPU
+from burn.codegen.triton.heuristics.preferences import PREFERENCES
 from burn.dialect import ops
 from burn.dialect.dims import Dim, symbol
 from burn.dialect.program import Program
@@ -228,3 +230,22 @@ def test_an_index_out_of_range_is_named() -> None:
         interpreted(program, [x, indices], preferences=GPU().preferences)
     with pytest.raises(RunError, match="'look up': index -6"):
         interpreted(program, [x, indices], simulated.Simulator().launch, GPU().preferences)
+
+
+def test_gelu_has_accurate_tails() -> None:
+    """1 + erf(x), which GELU has, loses all bits for negative x if erf is computed first."""
+    x = np.concatenate([np.linspace(-14, 14, 4001), [0.0, -0.0, 1e-30, -1e-30, np.inf, -np.inf, np.nan]]).astype("f4")
+    program = Program.create([("x", TensorType("float32", x.shape))])
+    with program.building("node"):
+        one = ops.full(shape=(), value=1.0, dtype="float32")
+        program.finish([("y", ops.add(ops.erf(program.inputs[0]), one))])
+    pipeline.run(pipeline.parse("fuse"), program, Environment(GPU()))
+    simulator = simulated.Simulator()
+    (got,) = interpreted(program, [x], simulator.launch, PREFERENCES)
+    assert all("one_plus_erf(" in p.text and "tl.erf(" not in p.text for p in simulator.printer.functions.values())
+    want = np.array([math.erfc(-v) for v in x.astype("f8")])
+    assert np.isnan(got[-1]) and (got[-3:-1] == [2, 0]).all()
+    off = np.abs(got - want)[:-1]
+    assert off.max() < 1.3e-7  # half a unit of numbers up to 2
+    tail = (x < 0) & (x > -4)
+    assert (off[tail[:-1]] < 2e-5 * want[tail]).all()
