@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from burn.codegen.cpu.spans import span_of
 from burn.codegen.cpu.target import Target
-from burn.dialect.dims import Call, Dim, LoopVar, coefficient, terms
+from burn.dialect.dims import Call, Dim, LoopVar, coefficient, estimate, product, terms
 from burn.dialect.types import DTYPES
 from burn.kernels.body import (
     Accumulator,
@@ -46,11 +46,17 @@ def possible_lanes(kernel: LoopKernel) -> list[LoopVar]:
 
 
 def _score(kernel: LoopKernel, loop: LoopVar) -> float:
+    """The gain from contiguous accesses less the cost of others, per iteration of the parallel loops. A reduction's body is
+    evaluated for each of its elements, and its result is written once."""
     score = 0.0
     for stage in kernel.stages:
-        for dim, weight in [(w.offset, 2.0) for w in stage.writes] + [
-            (d, 1.0) for node in walk(*stage.scalars) for d in own_dims(node)
-        ]:
+        times = min(estimate(product([v.extent for v in stage.loops])), MOST_TIMES)
+        after = 1 if stage.reductions else times
+        accesses = [(w.offset, 2.0 * after) for w in stage.writes]
+        for scalars, count in (([w.value for w in stage.writes], after), ([r.body for r in stage.reductions], times)):
+            for node in walk(*scalars):  # an index that is compared, or a number itself, is no access
+                accesses += [(d, float(count if isinstance(node, Load) else 1)) for d in own_dims(node)]
+        for dim, weight in accesses:
             if isinstance(dim, int) or loop not in loop_atoms(dim):
                 continue
             step = None if any(isinstance(a, Fetched) for a in loop_atoms(dim)) else coefficient(dim, loop)
@@ -58,6 +64,10 @@ def _score(kernel: LoopKernel, loop: LoopVar) -> float:
                 continue
             score += weight if step == 1 else -0.5 * weight if step is None else -0.25 * weight
     return score
+
+
+MOST_TIMES = 1 << 20
+"""Symbolic sizes may be anything: more iterations do not count."""
 
 
 TYPICAL_LANES = 16

@@ -1,0 +1,66 @@
+"""The vectorised loop of reductions: the one whose iterations load neighbouring elements, though results are neighbours along
+another."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from burn.codegen.cpu.heuristics.lanes import choose_lane
+from burn.codegen.cpu.heuristics.preferences import PREFERENCES
+from burn.codegen.cpu.target import host_targets
+from burn.compiler import compile_program
+from burn.dialect import ops
+from burn.dialect.control import Group
+from burn.dialect.dims import symbol
+from burn.dialect.mlir import context
+from burn.dialect.program import Program
+from burn.dialect.types import TensorType
+from burn.kernels.body import LoopKernel
+from burn.kernels.builders import kernels
+from burn.options import Options
+from burn.passes import pipeline
+from burn.runtime.executable import Executable
+from burn.runtime.host import features
+
+PASSES = "fuse,release"
+HOSTS = [target.name for target in host_targets(features())]
+
+
+def squares(shape: tuple[int, ...], axis: int, heads: int, kind: str = "sum", named: bool = False) -> Program:
+    """The reduction of x * x for the first `heads` of axis 1."""
+    rows = symbol("rows") if named else shape[0]
+    program = Program.create([("x", TensorType("float32", (rows, *shape[1:])))])
+    with program.building("node"):
+        kept = ops.slice(program.inputs[0], starts=(0, 0, 0), sizes=(rows, heads, shape[2]), steps=(1, 1, 1))
+        y = ops.reduce(ops.mul(kept, kept), kind=kind, axes=(axis,), keepdims=False)
+    return program.finish([("y", y)])
+
+
+@pytest.mark.parametrize(("shape", "axis", "lane"), [((50, 9, 32), 2, 32), ((50, 9, 7), 2, 7), ((50, 9, 32), 0, 32)])
+def test_loop(shape: tuple[int, int, int], axis: int, lane: int) -> None:
+    """The sums of 32 elements for three heads are neighbours, but three of 16 lanes would gather every element."""
+    program = squares(shape, axis, 3)
+    with context():
+        pipeline.run(pipeline.parse(PASSES), program)
+        (group,) = (o.opview for o in program.block.operations if isinstance(o.opview, Group))
+        (call,) = kernels(group, PREFERENCES)
+    assert isinstance(call.kernel, LoopKernel)
+    chosen = choose_lane(call.kernel)
+    assert chosen is not None and chosen.extent == lane
+    inner = {v for stage in call.kernel.stages for v in stage.loops}
+    assert (chosen in inner) == (axis == 2)
+
+
+@pytest.mark.covering(of=lambda named, target: (named, target))
+@pytest.mark.parametrize("target", HOSTS)
+@pytest.mark.parametrize("named", [False, True])
+@pytest.mark.parametrize("kind", ["sum", "max"])
+@pytest.mark.parametrize("axis", [0, 1, 2])
+@pytest.mark.parametrize("shape", [(1, 3, 1), (0, 3, 5), (50, 9, 32), (7, 4, 67), (13, 5, 3), (4, 3, 0)])
+def test_values(shape: tuple[int, int, int], axis: int, kind: str, named: bool, target: str) -> None:
+    x = np.random.default_rng(4).standard_normal(shape).astype("f4")
+    kept = x[:, :3].astype("f8") ** 2
+    want = kept.sum(axis) if kind == "sum" else kept.max(axis, initial=-np.inf)
+    run = Executable(compile_program(squares(shape, axis, 3, kind, named), Options(target=target, passes=PASSES)))
+    np.testing.assert_allclose(run(x), want, rtol=2e-6)
