@@ -272,6 +272,14 @@ ATTENTIONS: dict[str, tuple[Build, tuple[TensorType, ...]]] = {
         lambda q, k, v: mixed(without_hidden_rows(ops.softmax(ops.add(scores(q, k), hidden())), hidden()), v),
         (QUERIES, KEYS, KEYS),
     ),
+    "a factor of each head, mask": (
+        lambda q, k, v, f, m: mixed(ops.softmax(ops.add(ops.mul(scores(q, k), f), m)), v),
+        (HEADS, HEADS, HEADS, TensorType("float32", (3, 1, 1)), SCORES),
+    ),
+    "a factor on the left, and a number": (
+        lambda q, k, v, f: mixed(ops.softmax(ops.mul(f, ops.mul(scores(q, k), c(q, 0.3)))), v),
+        (HEADS, HEADS, HEADS, TensorType("float32", (2, 1, 1, 1))),
+    ),
     "axes in another order": (
         lambda q, k, v: mixed(
             ops.softmax(scores(transpose(q, (0, 2, 1, 3)), transpose(k, (0, 2, 1, 3)))), transpose(v, (0, 2, 1, 3))
@@ -310,6 +318,21 @@ def test_attention_whose_weights_are_read_stays() -> None:
         return ops.mul(mixed(p, v), ops.reduce(p, kind="sum", axes=(3,), keepdims=True))
 
     assert "attention" not in recognised(build, HEADS, HEADS, HEADS)
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda q, k, v, f: mixed(ops.softmax(ops.mul(ops.mul(scores(q, k), f), f)), v),
+        lambda q, k, v, f: mixed(ops.softmax(ops.mul(ops.add(scores(q, k), f), f)), v),
+        lambda q, k, v, f: mixed(
+            ops.softmax(ops.mul(scores(q, k), ops.reduce(q, kind="max", axes=(3,), keepdims=True))), v
+        ),
+    ],
+    ids=["two factors", "a factor of a sum", "a factor of each query"],
+)
+def test_attention_with_other_factors_stays(build: Build) -> None:
+    assert "attention" not in recognised(build, HEADS, HEADS, HEADS, TensorType("float32", (3, 1, 1)))
 
 
 def test_attention_with_rows_that_another_mask_hides_stays() -> None:

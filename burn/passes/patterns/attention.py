@@ -3,9 +3,9 @@
     softmax(q k^T * scale + mask) v
 
 The scale may be on either operand of the first matmul or split between them, axes may be in any order, heads may be
-merged with the batch. Rows without an unmasked key are NaN after the softmax and zero in `burn.attention`. A guard
-between makes them zero: torch's exporter writes `where(isnan(p), 0, p)`, ONNX's own expansion of Attention
-`where(max(mask) == -inf, 0, p)`.
+merged with the batch. A factor of each head, as in attention by cosines, multiplies the queries. Rows without an unmasked
+key are NaN after the softmax and zero in `burn.attention`. A guard between makes them zero: torch's exporter writes
+`where(isnan(p), 0, p)`, ONNX's own expansion of Attention `where(max(mask) == -inf, 0, p)`.
 """
 
 from __future__ import annotations
@@ -35,10 +35,11 @@ ROUNDED = 1e-6
 
 @dataclass(frozen=True)
 class Scores:
-    """The first matmul, the factor of its result, and the added or selecting mask."""
+    """The first matmul, the factor of its result, a further factor of each head, and the added or selecting mask."""
 
     dot: Op
     scale: float
+    factor: ir.Value | None
     mask: ir.Value | None
 
 
@@ -78,6 +79,8 @@ def attention(rewriter: Rewriter, op: Op) -> ir.Value | None:
         return None
     if rank == 4 and not type_of(q).shape[1] == type_of(k).shape[1] == type_of(v).shape[1]:
         return None  # different symbolic numbers of heads
+    if scores.factor is not None:
+        q = ops.mul(q, scores.factor)
     operands = [_with_heads(x) for x in (q, k, v)]
     scale = usual(scale, type_of(q).shape[-1])
     made = ops.attention(*operands, mask, None, scale=scale, precision=found.precision)
@@ -139,17 +142,22 @@ def _unconverted(value: ir.Value) -> ir.Value:
 def _scores(value: ir.Value) -> Scores | None:
     """The first matmul, looking through a mask and a scale; the mask is added to scaled scores."""
     mask: ir.Value | None = None
+    factor: ir.Value | None = None
     scale = 1.0
     while used_once(value):
         op = op_of(value)
         if op is None:
             return None
         if isinstance(op, DotGeneral):
-            return Scores(op, scale, mask)
+            return Scores(op, scale, factor, mask)
         if isinstance(op, Mul | Div) and splat(op.rhs) and ones(type_of(op.rhs).shape):
             number = float(splat(op.rhs) or 0.0)
             scale = scale * number if isinstance(op, Mul) else scale / number
             value = op.lhs
+        elif isinstance(op, Mul) and factor is None and (found := _factor(op)) is not None:
+            value, factor = found
+        elif factor is not None:
+            return None
         elif isinstance(op, Add) and mask is None and scale == 1.0:
             operands = [(op.lhs, op.rhs), (op.rhs, op.lhs)]
             inner = next(((a, b) for a, b in operands if type_of(a) == type_of(value) and _leads_to_dot(a)), None)
@@ -167,9 +175,21 @@ def _scores(value: ir.Value) -> Scores | None:
 
 def _leads_to_dot(value: ir.Value) -> bool:
     op = op_of(value)
-    while op is not None and isinstance(op, Mul | Div) and splat(op.rhs) is not None:
-        op = op_of(op.lhs)
+    while op is not None and isinstance(op, Mul | Div):
+        found = _factor(op) if isinstance(op, Mul) else None
+        if found is None and splat(op.rhs) is None:
+            break
+        op = op_of(op.lhs if found is None else found[0])
     return op is not None and isinstance(op, DotGeneral)
+
+
+def _factor(op: Op) -> tuple[ir.Value, ir.Value] | None:
+    """(scores, factor) of a multiplication with one factor for all scores of a head: the axes of queries and keys have size 1."""
+    for scores, factor in ((op.lhs, op.rhs), (op.rhs, op.lhs)):
+        shape = type_of(factor).shape
+        if type_of(scores) == result_type(op) and len(shape) >= 2 and shape[-2:] == (1, 1):
+            return scores, factor
+    return None
 
 
 def _scaled(value: ir.Value) -> tuple[ir.Value, float]:
