@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from burn.codegen.cpu.heuristics.lanes import choose_lane
-from burn.codegen.cpu.heuristics.preferences import PREFERENCES
-from burn.codegen.cpu.target import host_targets
+from burn.codegen.cpu.heuristics.preferences import preferences_of
+from burn.codegen.cpu.target import TARGETS, host_targets
 from burn.compiler import compile_program
 from burn.dialect import ops
 from burn.dialect.control import Group
@@ -44,7 +44,7 @@ def test_loop(shape: tuple[int, int, int], axis: int, lane: int) -> None:
     with context():
         pipeline.run(pipeline.parse(PASSES), program)
         (group,) = (o.opview for o in program.block.operations if isinstance(o.opview, Group))
-        (call,) = kernels(group, PREFERENCES)
+        (call,) = kernels(group, preferences_of(TARGETS["avx2"]))
     assert isinstance(call.kernel, LoopKernel)
     chosen = choose_lane(call.kernel)
     assert chosen is not None and chosen.extent == lane
