@@ -25,8 +25,14 @@ def digest_of(content: mmap.mmap | bytes) -> str:
     """A text that depends on all bytes: the SHA-256 of up to `PART` bytes, "parts" and the SHA-256 of the parts' of others."""
     if len(content) <= PART:
         return hashlib.sha256(content).hexdigest()
+
+    def digest(at: int) -> bytes:
+        found = hashlib.sha256(view[at : at + PART]).digest()
+        _release(content, at)
+        return found
+
     with memoryview(content) as view:
-        parts = each(range(0, len(content), PART), lambda at: hashlib.sha256(view[at : at + PART]).digest())
+        parts = each(range(0, len(content), PART), digest)
     return f"parts {hashlib.sha256(b''.join(parts)).hexdigest()}"
 
 
@@ -34,10 +40,18 @@ def offsets_of(pattern: bytes, content: mmap.mmap | bytes) -> list[int]:
     """The offsets at which a file has the bytes of a pattern, in order."""
 
     def found(at: int) -> list[int]:
-        return [at + offset for offset in _native.find_all(view[at : at + PART + len(pattern) - 1], pattern)]
+        offsets = _native.find_all(view[at : at + PART + len(pattern) - 1], pattern)
+        _release(content, at)
+        return [at + offset for offset in offsets]
 
     with memoryview(content) as view:
         return [offset for part in each(range(0, len(content), PART), found) for offset in part]
+
+
+def _release(content: mmap.mmap | bytes, at: int) -> None:
+    """Lets the pages of a part go, which a mapped file has again on access: a cold start holds its packed weights besides."""
+    if isinstance(content, mmap.mmap) and hasattr(content, "madvise") and at % mmap.PAGESIZE == 0:
+        content.madvise(mmap.MADV_DONTNEED, at, min(PART, len(content) - at))
 
 
 def checksums(buffers: Sequence[Any]) -> list[int]:

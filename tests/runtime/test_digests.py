@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import os
+import subprocess
+import sys
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -67,3 +71,29 @@ def test_an_error_of_a_thread_is_raised() -> None:
         digests.each(range(4), lambda number: 1 // (number - 3))
     with pytest.raises(ValueError, match="empty"):
         digests.offsets_of(b"", drawn(200))
+
+
+def test_pages_that_were_read_are_released(tmp_path: Path) -> None:
+    """The peak of a process that reads a large file for its digest, and searches it, is that of a few parts."""
+    part, path = 4 << 20, tmp_path / "large"
+    with path.open("wb") as file:
+        for number in range(8):
+            file.write(bytes([number]) * part)
+    program = f"""
+import re
+from burn.runtime import digests, files
+digests.PART = {part}
+def peak():
+    return int(re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read())[1]) * 1024
+content = files.mapped({str(path)!r})
+before = peak()
+first = digests.digest_of(content)
+assert digests.offsets_of(b"\\x02\\x03", content) == [3 * digests.PART - 1]
+assert digests.digest_of(content) == first
+assert content[digests.PART] == 1
+print((peak() - before) / digests.PART)
+"""
+    environment = os.environ | {"BURN_NUM_THREADS": "2"}
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, env=environment)
+    assert float(done.stdout) < 4  # of 8
