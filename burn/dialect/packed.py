@@ -16,6 +16,13 @@ from burn.dialect.traits import Trait
 from burn.dialect.types import TensorType, type_of
 
 
+FRAGMENT_COLUMNS = 16
+"""Columns of a weight in fragments (`PackedBlockDot`) that a warp multiplies at once."""
+
+FRAGMENT_BYTES = 32
+"""Bytes of each column that it multiplies at once."""
+
+
 class Packed(
     Op, traits=Trait.CONTRACTION | Trait.PACKED, kernel="contract", batching="operands are packed after tracing"
 ):
@@ -103,7 +110,10 @@ class PackedBlockDot(Packed, name="packed_block_dot", shown_as="block_dot"):
 
     Shapes: x [.., blocks * block], weight uint8[panels, blocks, block * bits / 32, width, 4], scale and zero
     [panels, blocks, width] -> [.., columns]. The weight holds words of adjacent depth elements, with the highest bit of each
-    number inverted: two's complement. 2^(bits - 1) is subtracted from `zero`."""
+    number inverted: two's complement. 2^(bits - 1) is subtracted from `zero`.
+
+    In fragments of tensor cores (`burn.passes.block_fragments`) the weight is uint8[tiles, chunks, 8, 4, 4, 4], and scale and zero
+    are [tiles, blocks, 8, 2]."""
 
     x: Operand
     weight: Operand
@@ -116,8 +126,11 @@ class PackedBlockDot(Packed, name="packed_block_dot", shown_as="block_dot"):
     @classmethod
     def infer(cls, x: TensorType, weight: TensorType, scale, zero, columns: int, bits: int, block: int) -> TensorType:
         BlockDot.check_operands(x, weight, scale, zero, bits, block)
-        if weight.rank != 5 or scale.rank != 3:
-            cls.fail(f"the weight must be uint8[panels, blocks, words, width, 4], not {weight} with scales {scale}")
+        if (weight.rank, scale.rank) not in ((5, 3), (6, 4)):
+            cls.fail(
+                f"the weight must be uint8[panels, blocks, words, width, 4] with scales [panels, blocks, width], or uint8[tiles, "
+                f"chunks, 8, 4, 4, 4] with scales [tiles, blocks, 8, 2], not {weight} with scales {scale}"
+            )
         return x.with_shape((*x.shape[:-1], columns))
 
     def flops(self) -> Dim:

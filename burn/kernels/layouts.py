@@ -41,9 +41,11 @@ class Convolution:
 
 @dataclass(frozen=True)
 class Layouts:
-    """The layouts of a back end whose kernels read unpacked operands. `device`: its name, for messages."""
+    """The layouts of a back end whose kernels read unpacked operands. `device`: its name, for messages. `fragments`: kernels read
+    weights of few bits as fragments of tensor cores (`burn.passes.block_fragments`)."""
 
     device: str
+    fragments: bool = field(default=False, kw_only=True)
 
     def depth_run(self, lhs: str, rhs: str) -> int:
         """Adjacent depth elements of these element types that one instruction multiplies and sums; 1 without such an

@@ -21,16 +21,11 @@ def packed(op: Op, width: Callable[[PackedMatmul], int], keep_type: bool = False
     as float32."""
     rows, blocks, size = (_number(d) for d in type_of(op.weight).shape)
     dtype = type_of(op.x).dtype
-    x = op.x if keep_type else convert(op.x, "float32")
-    missing = blocks * op.block - _number(type_of(x).shape[-1])
-    if missing:
-        last = type_of(x).rank - 1
-        zero = number(0.0, type_of(x).dtype)
-        x = ops.pad(x, zero, low=(0,) * (last + 1), high=(0,) * last + (missing,))
+    x = padded_row(op) if keep_type else convert(padded_row(op), "float32")
     wide = width(PackedMatmul(product(type_of(x).shape[:-1]), rows, 0, "float32", node=current_node()))
     half = 1 << (op.bits - 1)
     mask = sum(half << shift for shift in range(0, 8, op.bits))
-    bytes_ = _rows_filled(ops.xor(op.weight, number(mask, "uint8")), wide)
+    bytes_ = rows_filled(ops.xor(op.weight, number(mask, "uint8")), wide)
     bytes_ = ops.reshape(bytes_, shape=(ceildiv(rows, wide), wide, blocks, size // WORD, WORD))
     weight = ops.transpose(bytes_, permutation=(0, 2, 3, 1, 4))
     zero = None if op.zero is None else ops.sub(convert(op.zero, "float32"), number(float(half), "float32"))
@@ -38,7 +33,16 @@ def packed(op: Op, width: Callable[[PackedMatmul], int], keep_type: bool = False
     return convert(ops.packed_block_dot(x, weight, *parameters, columns=rows, **op.attrs), dtype)
 
 
-def _rows_filled(x: ir.Value, width: int) -> ir.Value:
+def padded_row(op: Op) -> ir.Value:
+    """The operand x of a `block_dot`, with zeros up to the end of the last block."""
+    missing = _number(type_of(op.weight).shape[1]) * op.block - _number(type_of(op.x).shape[-1])
+    if not missing:
+        return op.x
+    last, zero = type_of(op.x).rank - 1, number(0.0, type_of(op.x).dtype)
+    return ops.pad(op.x, zero, low=(0,) * (last + 1), high=(0,) * last + (missing,))
+
+
+def rows_filled(x: ir.Value, width: int) -> ir.Value:
     """Pads the rows with zeros, so that panels are full."""
     type_ = type_of(x)
     missing = -_number(type_.shape[0]) % width
@@ -50,7 +54,7 @@ def _rows_filled(x: ir.Value, width: int) -> ir.Value:
 
 def _parameters(x: ir.Value, width: int) -> ir.Value:
     """[n, blocks] -> [panels, blocks, width]."""
-    x = _rows_filled(x, width)
+    x = rows_filled(x, width)
     rows, blocks = (_number(d) for d in type_of(x).shape)
     return ops.transpose(reshape(x, (rows // width, width, blocks)), permutation=(0, 2, 1))
 

@@ -1,7 +1,8 @@
-"""Packs weights of a few bits in words that are contiguous along the depth, as GPU kernels read them.
+"""Packs weights of a few bits as GPU kernels read them: as fragments of tensor cores (`block_fragments.py`) if the target has them
+and rows are in half precision, else in words that are contiguous along the depth.
 
-Each form of a `block_dot` that the pass `blocks` keeps becomes a `packed_block_dot` with panels of one column. Constant folding
-computes the packed weight. The row operand keeps its type: tensor cores multiply half precision.
+Each form of a `block_dot` that the pass `blocks` keeps becomes a `packed_block_dot`; words are panels of one column. Constant
+folding computes the packed weight. The row operand keeps its type: tensor cores multiply half precision.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from burn.dialect.mlir import context, ir
 from burn.dialect.op import Op
 from burn.dialect.program import Program
 from burn.dialect.query import blocks
+from burn.passes.block_fragments import fits, in_fragments
 from burn.passes.block_panels import packed
 from burn.passes.environment import ANYWHERE, Environment
 from burn.passes.pipeline import register
@@ -27,12 +29,14 @@ class BlockWords:
     name: ClassVar[str] = "block_words"
 
     def run(self, program: Program, env: Environment = ANYWHERE) -> None:
+        fragments = env.backend is not None and env.backend.layouts.fragments
         with context():
             for block in blocks(program.block):
                 for operation in list(block.operations):
                     op = operation.opview
                     if isinstance(op, Op) and isinstance(op, BlockDot):
                         with operation.operation.location, ir.InsertionPoint(operation.operation):
-                            made = packed(op, lambda matmul: 1, keep_type=True)
+                            whole = fragments and fits(op)
+                            made = in_fragments(op) if whole else packed(op, lambda matmul: 1, keep_type=True)
                         op.operation.results[0].replace_all_uses_with(made)
                         operation.operation.erase()

@@ -24,15 +24,22 @@ CUDA C++ Programming Guide, "Technical specifications per compute capability".""
 
 @dataclass(frozen=True)
 class Abilities:
-    """eights: tensor cores multiply 8-bit floats. maps: one instruction copies a block of a tensor to shared memory, by a tensor
-    map with the tensor's address, sizes and strides. warp_specialised: warps of one program run different code with different
-    register counts, and multiply from shared memory in groups of four (Hopper's `wgmma`). processors: streaming multiprocessors
-    or compute units, of the largest GPU of the architecture. float32: how a program's float32 operands are multiplied, as Triton
-    names it: "ieee", or by tensor cores, "tf32" and "tf32x3". tf32: they have these."""
+    """The facts that choose kernels.
+
+    eights: tensor cores multiply 8-bit floats.
+    maps: one instruction copies a block of a tensor to shared memory, by a tensor map with its address, sizes and strides.
+    warp_specialised: warps of one program run different code with different register counts, and multiply from shared memory in
+    groups of four (Hopper's `wgmma`).
+    fragments: a warp multiplies half precision from registers (`mma.m16n8k16`).
+    early: a kernel can start before the kernel before it ends (`early.py`).
+    processors: streaming multiprocessors or compute units, of the largest GPU of the architecture.
+    float32: how a program's float32 operands are multiplied, as Triton names it: "ieee", or by tensor cores, "tf32" and "tf32x3".
+    tf32: they have these."""
 
     eights: bool = True
     maps: bool = True
     warp_specialised: bool = False
+    fragments: bool = False
     processors: int = 132
     float32: str = "ieee"
     tf32: bool = True
@@ -47,6 +54,7 @@ class Abilities:
             eights=number >= 89,
             maps=number >= 90,
             warp_specialised=number == 90,
+            fragments=number >= 80,
             processors=_processors(architecture),
             tf32=number >= 80,
         )

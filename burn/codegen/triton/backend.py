@@ -91,7 +91,7 @@ class GPU(Backend):
 
     @property
     def layouts(self) -> GPULayouts:
-        return GPULayouts(self.name)
+        return GPULayouts(self.name, fragments=self.abilities.fragments)
 
     @property
     def custom_bodies(self) -> tuple[str, ...]:

@@ -38,7 +38,7 @@ class _Weight:
     scale: Scalar
 
 
-def _weight(node: Scalar) -> _Weight:
+def weight_of(node: Scalar) -> _Weight:
     """Raises CompileError for another form."""
     while isinstance(node, Convert):  # to half precision and back: the kernel does not round
         node = node.arg
@@ -56,7 +56,7 @@ def emit(kernel: ContractionKernel, values: Mapping[str, Dim], sizes: Contractio
     """values: the values of the kernel's sizes; sizes: the kernel with these values, for choosing blocks."""
     block, inner = block_of(sizes), kernel.depth[-len(inner_loops(sizes)) :]
     printer = opened(kernel.buffers, sites, InstancePrinter)
-    weight = _weight(kernel.rhs)
+    weight = weight_of(kernel.rhs)
     code, instances = printer.code, Instances()
     words, columns = product([v.extent for v in kernel.depth[:2]]), kernel.column.extent
     known_words, known_columns = product([v.extent for v in sizes.depth[:2]]), sizes.column.extent
@@ -108,7 +108,7 @@ def _word(printer: ScalarPrinter, weight: _Weight, sizes: ContractionKernel, wor
     Triton's compiler would give a thread four words, if it knew that addresses are aligned, and then move sums between threads
     for each element of the row. It does not look into a program's second number, which is 0."""
     row = 4 * product([v.extent for v in sizes.depth[:2]])
-    if coefficient(_weight(sizes.rhs).load.offset, sizes.column) != row:
+    if coefficient(weight_of(sizes.rhs).load.offset, sizes.column) != row:
         raise CompileError("internal: the words of a column are not contiguous")
     pointer = (
         f"b{weight.load.buffer}.to(tl.pointer_type(tl.int32), bitcast=True) + (y * {words} + k + tl.program_id(1))"

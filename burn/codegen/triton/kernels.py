@@ -10,6 +10,7 @@ from burn.codegen.triton import (
     column_reductions,
     contract,
     few_bits,
+    fragments,
     loops,
     window_sums,
     windows,
@@ -17,6 +18,7 @@ from burn.codegen.triton import (
 from burn.codegen.triton.abilities import USUAL_ABILITIES, Abilities
 from burn.codegen.triton.choices import key
 from burn.codegen.triton.heuristics.few_bits import inner_loops
+from burn.codegen.triton.heuristics.fragments import is_few_rows
 from burn.codegen.triton.heuristics.matmul import by_columns
 from burn.codegen.triton.heuristics.sizes import UNKNOWN, SizeHints
 from burn.codegen.triton.hopper import attention as hopper_attention
@@ -52,6 +54,11 @@ class KernelPrinter:
         if isinstance(kernel, ContractionKernel) and inner_loops(kernel):
             general, values = parametrize(kernel)
             return self._named(few_bits.emit(general, values, kernel, self.sites))
+        if isinstance(kernel, ContractionKernel) and self.abilities.fragments and is_few_rows(kernel, self.hints):
+            general, values = parametrize(kernel)
+            return self._named(
+                fragments.emit(general, values, kernel, self.sites, self.abilities.processors, self.hints)
+            )
         match collapse(kernel):
             case ContractionKernel() as contraction if (sums := sums_of(contraction)) is not None:
                 return self._named(window_sums.emit(sums, self.sites))

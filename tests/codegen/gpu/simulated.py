@@ -19,6 +19,7 @@ from burn.dialect.functions import BY_NAME
 from burn.dialect.types import numpy_dtype
 from burn.errors import RunError
 from burn.kernels.body import Kernel
+from tests.codegen.gpu import ptx
 
 _numbers = itertools.count()
 
@@ -80,7 +81,9 @@ def _tensor(array: np.ndarray) -> Any:
 
 
 def loaded(text: str) -> dict[str, Any]:
-    """The names of a module for the interpreter. Functions of Triton's device library are numpy's here."""
+    """The names of a module for the interpreter. Functions of Triton's device library are numpy's here. Functions in Gluon run as
+    Triton's, without their layouts."""
+    text = text.replace("@gluon.jit", "@triton.jit").replace("gl.constexpr", "tl.constexpr")
     name = f"<printed {next(_numbers)}>"
     linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
     names: dict[str, Any] = {"__name__": name}
@@ -93,6 +96,7 @@ def loaded(text: str) -> dict[str, Any]:
         if before is not None:
             os.environ["TRITON_INTERPRET"] = before
     names["libdevice"] = _DeviceLibrary()
+    names["gl"] = _Gluon()
     return names
 
 
@@ -184,3 +188,50 @@ class _DeviceLibrary:
             return tl.tensor(TensorHandle(result, scalar), type_)
 
         return apply
+
+
+class _Gluon:
+    """Triton's functions with Gluon's parameters."""
+
+    def __getattr__(self, name: str) -> Any:
+        import triton.language as tl
+
+        return getattr(tl, name)
+
+    def arange(self, start: Any, end: Any, layout: Any = None) -> Any:
+        return self.__getattr__("arange")(start, end)
+
+    def full(self, shape: Any, value: Any, dtype: Any, layout: Any = None) -> Any:
+        return self.__getattr__("full")(shape, value, dtype)
+
+    def BlockedLayout(self, *parts: Any) -> None:
+        """Elements have no threads here."""
+
+    def SliceLayout(self, *parts: Any) -> None:
+        """See `BlockedLayout`."""
+
+    def convert_layout(self, value: Any, layout: Any) -> Any:
+        return value
+
+    def inline_asm_elementwise(
+        self, text: Any, constraints: Any, args: Sequence[Any], dtype: Any, is_pure: Any, pack: Any
+    ) -> Any:
+        """For tensors whose last axis has the elements that a thread packs, and the axis before it a warp's threads."""
+        import triton.language as tl
+        from triton.runtime.interpreter import TensorHandle
+
+        assert constraints.split(",") == ["=&f"] * constraints.count("=&f") + ["r"] * constraints.count("r")
+        registers = []
+        for tensor in args:
+            data = np.ascontiguousarray(tensor.handle.data)
+            assert data.shape[-2:] == (32, pack)
+            words = data.view(np.uint32)
+            registers += [words[..., i] for i in range(words.shape[-1])]
+        kinds = dtype if isinstance(dtype, tuple) else (dtype,)
+        assert len(registers) == constraints.split(",").count("r") and pack * len(kinds) == constraints.count("=&f")
+        values = ptx.run(text, pack * len(kinds), registers)
+        made = []
+        for number in range(len(kinds)):
+            data = np.stack(values[pack * number : pack * (number + 1)], -1).view(np.float32)
+            made.append(tl.tensor(TensorHandle(data, tl.float32), tl.block_type(tl.float32, list(data.shape))))
+        return tuple(made) if isinstance(dtype, tuple) else made[0]

@@ -7,6 +7,7 @@ import os
 import numpy as np
 import pytest
 
+from burn.codegen.triton.heuristics.fragments import MOST_ROWS
 from burn.compiler import compile_program, executable
 from burn.dialect import ops
 from burn.dialect.dims import symbol
@@ -30,6 +31,11 @@ CASES = [
     Case(8, 128, 16, zero=False, dtype="float16"),
     Case(17, 70, 5, bits=2),
     Case(64, 64, 33, bits=8, block=16, dtype="float16"),
+    Case(1, 2100, 33, dtype="float16", scale="float16"),
+    Case(1, 96, 16, zero=False, dtype="float16"),
+    Case(2, 131, 50, block=64, dtype="bfloat16"),
+    Case(13, 70, 20, bits=8, dtype="bfloat16"),
+    Case(32, 257, 17, bits=8, zero=False, dtype="float16"),
     Case(0, 64, 32, dynamic=True),
     Case(5, 33, 67, dynamic=True),
 ]
@@ -42,6 +48,11 @@ SUBNORMAL = 2.0**-25
 
 SUBTRACTED = 2.0**-23
 """Rounding of a number minus its zero point, relative to the largest number."""
+
+
+def in_fragments(case: Case) -> bool:
+    """True if tensor cores read the weight of a case as it is in memory."""
+    return case.dtype != "float32" and case.bits > 2 and case.block % 32 == 0
 
 
 def drawn(seed: int) -> Case:
@@ -75,7 +86,8 @@ def test_block_dot(gpu: SimulatedGPU, case: Case) -> None:
     assert (np.abs(got.astype(np.float64) - exact) <= UNITS[case.dtype] * size + least + 1e-30).all()
     if case.block * case.bits % 32 == 0 and case.rows and not case.dynamic:
         (multiplied,) = (s for s in gpu.launched if "*u8" in s.types)
-        assert ("tl.dot" in multiplied.text) == (case.rows > 1)
+        assert ("tl.dot" in multiplied.text) == (case.rows > 1 and not in_fragments(case) or case.rows > MOST_ROWS)
+        assert ("mma.sync" in multiplied.text) == (in_fragments(case) and case.rows <= MOST_ROWS)
 
 
 @pytest.mark.usefixtures("processes")
@@ -121,4 +133,4 @@ def test_half_precision(gpu: SimulatedGPU, dtype: str) -> None:
     assert got.dtype == np.float32
     assert (np.abs(got - x @ weight.value.T) <= 6 * UNITS[dtype] * size).all()
     (multiplied,) = (s for s in gpu.launched if "*u8" in s.types)
-    assert {"float16": "*fp16", "bfloat16": "*bf16"}[dtype] in multiplied.types and "tl.dot" in multiplied.text
+    assert {"float16": "*fp16", "bfloat16": "*bf16"}[dtype] in multiplied.types and "mma.sync" in multiplied.text

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from math import prod
 
 from burn.dialect.dims import LoopVar, product
+from burn.dialect.packed import FRAGMENT_COLUMNS
 from burn.kernels.body import Apply, ContractionKernel, Load, walk
 
 MOST = 16
@@ -27,11 +28,22 @@ class Block:
 
 def is_row(kernel: ContractionKernel) -> bool:
     """True for one row times a weight that `burn.kernels.builders.blocks` unpacks."""
-    if kernel.dtype != "float32" or product([v.extent for v in (*kernel.rows, *kernel.batch)]) != 1:
-        return False
+    one = product([v.extent for v in (*kernel.rows, *kernel.batch)]) == 1
+    return one and _unpacked(kernel) is not None and not in_fragments(kernel)
+
+
+def in_fragments(kernel: ContractionKernel) -> bool:
+    """True for a weight that `burn.passes.block_fragments` laid out."""
+    weight = _unpacked(kernel)
+    return weight is not None and kernel.buffers[weight.buffer].panels == FRAGMENT_COLUMNS
+
+
+def _unpacked(kernel: ContractionKernel) -> Load | None:
+    """The weight's bytes that `burn.kernels.builders.blocks` unpacks; None for another rhs."""
     nodes = list(walk(kernel.rhs))
-    packed = any(isinstance(node, Load) and node.dtype == "uint8" for node in nodes)
-    return packed and any(isinstance(node, Apply) and node.function == "xor" for node in nodes)
+    if kernel.dtype != "float32" or not any(isinstance(n, Apply) and n.function == "xor" for n in nodes):
+        return None
+    return next((n for n in nodes if isinstance(n, Load) and n.dtype == "uint8"), None)
 
 
 def inner_loops(kernel: ContractionKernel) -> tuple[LoopVar, ...]:

@@ -11,6 +11,7 @@ from burn.codegen.triton.functions import EIGHTS as EIGHT_BITS
 from burn.codegen.triton.functions import narrowed, narrowed_bytes
 from burn.codegen.triton.heuristics.device import ENOUGH, LEAST
 from burn.codegen.triton.heuristics.few_bits import is_row
+from burn.codegen.triton.heuristics.fragments import is_few_rows
 from burn.codegen.triton.heuristics.sizes import UNKNOWN, SizeHints, likely, power_of_two
 from burn.dialect.dims import Dim, LoopVar, coefficient, estimate, product
 from burn.kernels.body import ContractionKernel, Load, walk
@@ -250,7 +251,7 @@ def split_count(
     """The number of splits of a matmul's depth, one of `counts` or 1: partial results are stored, loaded and added.
     abilities: of the GPU."""
     processors = abilities.processors
-    if by_columns(kernel, processors) or is_row(kernel):
+    if by_columns(kernel, processors) or is_row(kernel) or is_few_rows(kernel, hints):
         return 1
     rows, depth, batch = (product([v.extent for v in loops]) for loops in (kernel.rows, kernel.depth, kernel.batch))
     m, n, k = (_size(likely(size, hints)) for size in (rows, kernel.column.extent, depth))

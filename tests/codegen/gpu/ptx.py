@@ -1,0 +1,107 @@
+"""Inline PTX in Triton's interpreter: `inline_asm_elementwise` for the instructions that burn prints.
+
+A register is an array with a number for each thread, [.., 32]: instructions that a warp executes together see all of its threads.
+Source of the semantics: PTX ISA 8.8.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from ml_dtypes import bfloat16
+
+HALVES = {"f16": np.float16, "f16x2": np.float16, "bf16": bfloat16, "bf16x2": bfloat16}
+
+
+def run(text: str, outputs: int, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """Values of the operands $0 to $(outputs - 1), as uint32. inputs: the following ones."""
+    values: dict[str, np.ndarray] = {f"${outputs + i}": x for i, x in enumerate(inputs)}
+    shape = inputs[0].shape
+    for line in re.sub(r"\{ (?=\.reg)", "", text).strip("{} ").replace("; }", ";").split(";"):
+        words = line.strip().lstrip("{} ")
+        if not words or words.startswith(".reg"):
+            continue
+        name, _, rest = words.partition(" ")
+        operands = [o.strip() for o in re.findall(r"\s*\{[^}]*\}|[^,]+", rest)]
+        kind, *_ = name.split(".")
+
+        def read(operand: str) -> np.ndarray:
+            if operand in values:
+                return values[operand]
+            number = int(operand[2:], 16) if operand.startswith("0f") else int(operand, 0)
+            return np.full(shape, number, np.uint32)
+
+        if kind == "mma":
+            many = [[o.strip() for o in each.strip("{} ").split(",")] for each in operands]
+            a, b, c = ([read(o) for o in each] for each in many[1:])
+            values |= dict(zip(many[0], _mma(HALVES[name.split(".")[-2]], a, b, c), strict=True))
+        else:
+            values[operands[0]] = OPERATIONS[kind](name, *map(read, operands[1:])).astype(np.uint32, copy=False)
+    return [values[f"${i}"] for i in range(outputs)]
+
+
+def _halves(x: np.ndarray, kind: Any) -> np.ndarray:
+    """[..] -> [.., 2], the low half first."""
+    return np.ascontiguousarray(x, np.uint32)[..., None].view(np.uint16).view(kind)
+
+
+def _words(x: np.ndarray) -> np.ndarray:
+    return np.ascontiguousarray(x).view(np.uint16).view(np.uint32)[..., 0]
+
+
+def _fma(name: str, a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
+    kind = HALVES[name.split(".")[-1]]
+    a, b, c = (_halves(x, kind).astype(np.float64) for x in (a, b, c))
+    return _words((a * b + c).astype(kind))
+
+
+def _prmt(name: str, a: np.ndarray, b: np.ndarray, order: np.ndarray) -> np.ndarray:
+    bytes_ = np.concatenate([np.ascontiguousarray(x)[..., None].view(np.uint8) for x in (a, b)], -1)
+    picked = [bytes_[..., int(order.flat[0]) >> 4 * i & 7] for i in range(4)]
+    return np.ascontiguousarray(np.stack(picked, -1)).view(np.uint32)[..., 0]
+
+
+def _convert(name: str, high: np.ndarray, low: np.ndarray) -> np.ndarray:
+    kind = HALVES[name.split(".")[-2]]
+    return _words(np.stack([low.view(np.float32), high.view(np.float32)], -1).astype(kind))
+
+
+def _lop3(name: str, a: np.ndarray, b: np.ndarray, c: np.ndarray, table: np.ndarray) -> np.ndarray:
+    result = np.zeros_like(a)
+    for row in range(8):
+        if int(table.flat[0]) >> row & 1:
+            result |= (a if row & 4 else ~a) & (b if row & 2 else ~b) & (c if row & 1 else ~c)
+    return result
+
+
+OPERATIONS: dict[str, Callable[..., np.ndarray]] = {
+    "mov": lambda name, a: a,
+    "shr": lambda name, a, b: a >> b,
+    "xor": lambda name, a, b: a ^ b,
+    "sub": lambda name, a, b: (a.view(np.float32) - b.view(np.float32)).view(np.uint32),
+    "lop3": _lop3,
+    "prmt": _prmt,
+    "fma": _fma,
+    "cvt": _convert,
+}
+
+
+def _mma(kind: Any, a: list[np.ndarray], b: list[np.ndarray], c: list[np.ndarray]) -> list[np.ndarray]:
+    """mma.m16n8k16: a warp's matrices A [16, 16], B [16, 8] and C [16, 8] from the registers of its threads."""
+    group, thread = np.arange(32) // 4, np.arange(32) % 4
+    lead = a[0].shape[:-1]
+    A, B, C = np.zeros((*lead, 16, 16)), np.zeros((*lead, 16, 8)), np.zeros((*lead, 16, 8))
+    for number, register in enumerate(a):
+        for low, part in enumerate(np.moveaxis(_halves(register, kind).astype(np.float64), -1, 0)):
+            A[..., group + 8 * (number % 2), 2 * thread + low + 8 * (number // 2)] = part
+    for number, register in enumerate(b):
+        for low, part in enumerate(np.moveaxis(_halves(register, kind).astype(np.float64), -1, 0)):
+            B[..., 2 * thread + low + 8 * number, group] = part
+    for number, register in enumerate(c):
+        C[..., group + 8 * (number // 2), 2 * thread + number % 2] = register.view(np.float32)
+    D = (A @ B + C).astype(np.float32)
+    found = [D[..., group + 8 * (n // 2), 2 * thread + n % 2] for n in range(4)]
+    return [np.ascontiguousarray(each).view(np.uint32) for each in found]
