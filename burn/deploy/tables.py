@@ -207,7 +207,8 @@ def _gpu_tables(version: Version, suffix: str, name: str) -> list[str]:
     """Tables of the GPU's data: the bytes of constants, except strings, which stay in host memory; and kernels."""
     sent = (f"INT64_C({entry.bytes if entry.strings is None else -1})" for entry in version.entries)
     kernels = (
-        f"{{{name}_kernels + {at}, {memoryview(image.data).nbytes}, {text(image.name)}, {image.shared}, {image.threads}}}"
+        f"{{{name}_kernels + {at}, {memoryview(image.data).nbytes}, {text(image.name)}, {image.shared}, "
+        f"{image.threads}, {int(image.early)}}}"
         for image, at in zip(version.artefact.images, version.kernels, strict=True)
     )
     return [

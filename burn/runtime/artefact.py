@@ -121,9 +121,10 @@ class KernelImage:
     data: Buffer = field(repr=False)
     shared: int = 0  # bytes of dynamic shared memory
     threads: int = 32  # of a block
+    early: bool = False  # starts before the kernel before it ends, and waits for it itself
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return KernelImage, (self.name, memoryview(self.data).tobytes(), self.shared, self.threads)
+        return KernelImage, (self.name, memoryview(self.data).tobytes(), self.shared, self.threads, self.early)
 
 
 @dataclass(frozen=True)
@@ -226,7 +227,8 @@ class Artefact:
             code += bytes(-len(code) % CODE_ALIGNMENT)
             size = memoryview(image.data).nbytes
             section = {"offset": code_at + len(code), "bytes": size}
-            images.append({"name": image.name, "shared": image.shared, "threads": image.threads} | section)
+            launch = {"shared": image.shared, "threads": image.threads, "early": int(image.early)}
+            images.append({"name": image.name} | launch | section)
             code += image.data
         libraries = []
         for library in self.libraries:
@@ -366,7 +368,8 @@ def _target(value: Any) -> Target:
 
 def _image(value: Any, code: memoryview) -> KernelImage:
     data = _part(code, _count(value["offset"]), _count(value["bytes"]))
-    return KernelImage(_text(value["name"]), data, _count(value["shared"]), _count(value["threads"]))
+    early = _count(value.get("early", 0)) != 0
+    return KernelImage(_text(value["name"]), data, _count(value["shared"]), _count(value["threads"]), early)
 
 
 def _library(value: Any, code: memoryview) -> Library:

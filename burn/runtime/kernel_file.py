@@ -39,7 +39,7 @@ class CompiledKernel:
 def save(kernel: CompiledKernel, path: Path) -> None:
     """Writes the file whole or not at all. Raises OSError."""
     image = kernel.image
-    fields = {"name": image.name, "shared": image.shared, "threads": image.threads}
+    fields = {"name": image.name, "shared": image.shared, "threads": image.threads, "early": int(image.early)}
     fields |= {"gpu": kernel.gpu, "architecture": kernel.architecture, "made_by": kernel.made_by}
     header = json.dumps(fields, separators=(",", ":")).encode()
     data = bytes(image.data)
@@ -72,11 +72,11 @@ def load(path: Path) -> CompiledKernel:
 def _decoded(header: bytes, data: bytes) -> CompiledKernel:
     fields = json.loads(header)
     name, gpu, architecture, made_by = (fields[key] for key in ("name", "gpu", "architecture", "made_by"))
-    shared, threads = fields["shared"], fields["threads"]
+    shared, threads, early = fields["shared"], fields["threads"], fields.get("early", 0)
     if not all(isinstance(text, str) for text in (name, gpu, architecture, made_by)):
         raise TypeError("its header has a name that is no text")
     if not all(
-        type(number) is int and 0 <= number < 1 << 31 for number in (shared, threads)
+        type(number) is int and 0 <= number < 1 << 31 for number in (shared, threads, early)
     ):  # true and false are none
         raise TypeError("its header has a size that is no number")
-    return CompiledKernel(KernelImage(name, data, shared, threads), gpu, architecture, made_by)
+    return CompiledKernel(KernelImage(name, data, shared, threads, early != 0), gpu, architecture, made_by)

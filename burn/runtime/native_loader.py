@@ -50,7 +50,7 @@ class NativeLoader:
             output_containers=_containers(signature.outputs),
             texts=[(i, math.prod(c.shape)) for i, c in enumerate(artefact.constants) if c.dtype == "string"],
             device=device.native_spec,
-            images=[(image.name, image.data, image.shared, image.threads) for image in artefact.images],
+            images=[(i.name, i.data, i.shared, i.threads, i.early) for i in artefact.images],
             sites=() if memory.is_host else artefact.sites,
             input_names=[spec.name for spec in signature.inputs],
         )

@@ -148,6 +148,7 @@ static block *blocks[2]; /* of devices, of the host */
 static size_t used[DEVICES];
 static int64_t alive[KINDS];
 static launched on_launch;
+static int64_t early_launches;
 static char fault[256], failing[64];
 static int fail_code, fail_after, lost;
 static int64_t changed_nodes;
@@ -362,6 +363,7 @@ static int captures(stream *it) {
 /* ---- for tests --------------------------------------------------------------------------------------------------- */
 
 API void burn_simulated_on_launch(launched callback) { on_launch = callback; }
+API int64_t burn_simulated_early_launches(void) { return early_launches; }
 API void burn_simulated_be_lazy(int yes) {
     flush_all();
     lazy = yes;
@@ -813,6 +815,22 @@ API int cuLaunchKernel(void *handle, unsigned x, unsigned y, unsigned z, unsigne
     for (unsigned i = 0; i < made.count; i++)
         memcpy(&made.words[i], parameters[i], sizeof *made.words);
     return submit(on, made);
+}
+
+/* A launch that starts early waits here for the one before it, as its kernel would. */
+typedef struct launch_config {
+    unsigned x, y, z, threads, threads_y, threads_z, shared;
+    void *stream;
+    const int *attributes;
+    unsigned count;
+} launch_config;
+
+API int cuLaunchKernelEx(const launch_config *it, void *handle, void **parameters, void **extra) {
+    if (it->count != 1 || it->attributes[0] != 6 || it->attributes[2] != 1)
+        return INVALID_VALUE;
+    early_launches++;
+    return cuLaunchKernel(handle, it->x, it->y, it->z, it->threads, it->threads_y, it->threads_z, it->shared, it->stream,
+                          parameters, extra);
 }
 
 /* ---- recording --------------------------------------------------------------------------------------------------- */

@@ -40,6 +40,7 @@ class Abilities:
     maps: bool = True
     warp_specialised: bool = False
     fragments: bool = False
+    early: bool = False
     processors: int = 132
     float32: str = "ieee"
     tf32: bool = True
@@ -55,6 +56,7 @@ class Abilities:
             maps=number >= 90,
             warp_specialised=number == 90,
             fragments=number >= 80,
+            early=number >= 90,
             processors=_processors(architecture),
             tf32=number >= 80,
         )

@@ -7,9 +7,10 @@ the depth. All of a step's words are loaded before the first is used: the time i
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
-from burn.codegen.triton.code import NONE, Axis
+from burn.codegen.triton.code import NONE, Axis, Code
+from burn.codegen.triton.early import DEPENDENTS, WAIT
 from burn.codegen.triton.few_bits import weight_of
 from burn.codegen.triton.fragments_asm import multiplication
 from burn.codegen.triton.heuristics.fragments import ROWS, block_of
@@ -44,9 +45,12 @@ def emit(
     sites: list[str],
     processors: int,
     hints: SizeHints = UNKNOWN,
+    constants: Collection[int] = (),
+    early: bool = False,
 ) -> Printed:
-    """values: the values of the kernel's sizes; sizes: the kernel with these values, for choosing blocks; hints: size hints."""
-    return _Fragments(kernel, values, sizes, sites, processors, hints).print()
+    """values: the values of the kernel's sizes; sizes: the kernel with these values, for choosing blocks; hints: size hints.
+    constants, early: see `KernelPrinter.print`."""
+    return _Fragments(kernel, values, sizes, sites, processors, hints, set(constants), early).print()
 
 
 class _Fragments:
@@ -58,6 +62,8 @@ class _Fragments:
         sites: list[str],
         processors: int,
         hints: SizeHints,
+        constants: set[int],
+        early: bool,
     ) -> None:
         self.kernel, self.values, self.sizes, self.sites = kernel, values, sizes, sites
         self.weight = weight_of(sizes.rhs)
@@ -74,21 +80,23 @@ class _Fragments:
         self.has_zero = self.weight.zero is not None
         self.has_odd = self.rows != 1
         self.given, self.arguments = given(kernel, values)
+        parameters = {n.buffer for n in walk(sizes.rhs) if isinstance(n, Load)}
+        self.early = early and parameters <= constants
 
     def print(self) -> Printed:
         constants = {"STEP": self.block.step, "WARPS": self.block.warps}
         tiles = ceildiv(self.sizes.column.extent, FRAGMENT_COLUMNS)
         programs = tiles * ceildiv(self.rows, ROWS * self.block.groups)
-        functions = [self._main(), self._write()]
+        text = in_gluon([self._main(), self._write()])
         return Printed(
-            "KERNEL", in_gluon(functions), tuple(self.arguments), constants, programs, self.block.warps, 1
-        )  # fmt: skip
+            "KERNEL", text, tuple(self.arguments), constants, programs, self.block.warps, 1, early=self.early
+        )
 
     # ---- the kernel --------------------------------------------------------------------------------------------------------
     def _main(self) -> str:
         printer = opened(self.kernel.buffers, self.sites)
         code = printer.code
-        for line in HEAD.splitlines():
+        for line in [*([DEPENDENTS] if self.early else []), *HEAD.splitlines()]:
             code.line(line)
         columns = printer.dim(self.kernel.column.extent)
         code.line(f"tile = program % tl.cdiv({columns}, {FRAGMENT_COLUMNS})")
@@ -97,8 +105,7 @@ class _Fragments:
         results = [f"{name}{group}" for group in range(self.block.groups) for name in self._parities()]
         for name in results:
             code.line(f"{name} = tl.full([STEP, {LANES}, {WORDS}], 0.0, tl.float32, LAYOUT)")
-        with code.block(f"for start in range(0, {self.chunks}, STEP):"), printer.scope():
-            self._step(printer)
+        self._sum(printer)
         self._finish(printer, results)
         names = [*self.given, *(f"{name}: gl.constexpr" for name in ("INT", "STEP", "WARPS"))]
         about = "16 columns each, by tensor cores: fragments of a weight of few bits times rows."
@@ -107,20 +114,46 @@ class _Fragments:
     def _parities(self) -> tuple[str, ...]:
         return ("even", "odd") if self.has_odd else ("even",)
 
-    def _step(self, printer: ScalarPrinter) -> None:
-        code, whole = printer.code, self.chunks % self.block.step == 0
-        code.line("at = start + chunks")
-        inside = "" if whole else code.let(f"at < {self.chunks}", "inside")
-        mask, zero = (f", mask={inside}", ", other=0") if inside else ("", "")
+    def _sum(self, printer: ScalarPrinter) -> None:
+        """The words and scales of a step are loaded while those before it are multiplied, the first of them before the kernel waits
+        for the one before it."""
+        code = printer.code
+        whole = self.chunks % self.block.step == 0
+        names = self._load(code, "chunks", "" if whole else f"chunks < {self.chunks}")
+        if self.early:
+            code.line(WAIT)
+        if self.chunks <= self.block.step:
+            code.line("at = chunks")
+            self._step(printer, "" if whole else "chunks", names)
+            return
+        with code.block(f"for start in range(0, {self.chunks}, STEP):"), printer.scope():
+            code.line("at = start + chunks")
+            code.line("later = at + STEP")
+            following = self._load(code, "later", f"later < {self.chunks}")
+            self._step(printer, "" if whole else "at", names)
+            for name, next_ in zip(names, following, strict=True):
+                code.line(f"{name} = {next_}")
+
+    def _load(self, code: Code, at: str, inside: str) -> list[str]:
+        """Loads words, scales and zero points of chunks. inside: the mask of those that exist."""
+        mask = f", mask={code.let(inside, 'inside')}, other=0" if inside else ""
         base = f"b{self.weight.load.buffer}.to(tl.pointer_type(tl.int32), bitcast=True)"
-        word = code.let(f"tl.load({base} + ((tile * {self.chunks} + at) * {LANES} + lane) * {WORDS} + i{mask}{zero})")
-        scale = self._parameter(printer, self.weight.scale)
-        point = self._parameter(printer, self.weight.zero) if self.weight.zero is not None else ""
+        index = f"((tile * {self.chunks} + {at}) * {LANES} + lane) * {WORDS} + i"
+        parameters = [v for v in (self.weight.scale, self.weight.zero) if v is not None]
+        return [
+            code.let(f"tl.load({base} + {index}{mask})", "words"),
+            *(self._parameter(code, at, node) for node in parameters),
+        ]
+
+    def _step(self, printer: ScalarPrinter, partial: str, names: list[str]) -> None:
+        """partial: the chunks, if some do not exist."""
+        code = printer.code
+        word, scale, *points = names
         inline = multiplication(self.bits, self.lhs.dtype, self.has_odd, self.has_zero)
         outputs = len(self._parities()) * (1 + self.has_zero)
         kinds = f"({', '.join(['tl.float32'] * outputs)})" if outputs > 1 else "tl.float32"
         for group in range(self.block.groups):
-            rows = ", ".join(self._row(printer, group, part, inside) for part in range(self.chunk // 16))
+            rows = ", ".join(self._row(printer, group, part, partial) for part in range(self.chunk // 16))
             found = code.let(
                 f'tl.inline_asm_elementwise("{inline.text}", "{inline.constraints}", [{word}, {rows}], dtype={kinds}, '
                 f"is_pure=True, pack={WORDS})",
@@ -129,19 +162,20 @@ class _Fragments:
             for number, name in enumerate(self._parities()):
                 at = number * (1 + self.has_zero)
                 value = f"{found}[{at}]" if outputs > 1 else found
-                value = f"({value} - {point} * {found}[{at + 1}])" if self.has_zero else value
-                code.line(f"{name}{group} += {value} * {scale}")
+                for point in points:
+                    value = f"({value} - {point}.to(tl.float32) * {found}[{at + 1}])"
+                code.line(f"{name}{group} += {value} * {scale}.to(tl.float32)")
 
-    def _parameter(self, printer: ScalarPrinter, node: Scalar) -> str:
-        """The scales or zero points of a thread's sums, as float32."""
+    def _parameter(self, code: Code, at: str, node: Scalar) -> str:
+        """The scales or zero points of a thread's sums. Those of chunks that do not exist are any."""
         (load,) = (n for n in walk(node) if isinstance(n, Load))
-        blocks = product([self.sizes.depth[0].extent])
+        blocks = self.sizes.depth[0].extent
+        assert isinstance(blocks, int)
         half, upper = ("i // 2", "i % 2") if self.bits == 4 else ("0", "i // 2")
-        block = f"(at * {self.chunk} + {half} * 32) // {self._elements_of_block()}"
-        if not isinstance(self.depth, int) or self.depth % self.chunk or self.chunks % self.block.step:
-            block = f"tl.minimum({block}, {blocks} - 1)"  # numbers of chunks after the end are multiplied with zeros
-        text = f"tl.load(b{load.buffer} + ((tile * {blocks} + {block}) * 8 + lane // 4) * 2 + {upper})"
-        return printer.code.let(f"{text}.to(tl.float32)", "scale")
+        block = f"({at} * {self.chunk} + {half} * 32) // {self._elements_of_block()}"
+        if self._is_partial() or self.chunks > self.block.step:
+            block = f"tl.minimum({block}, {blocks - 1})"
+        return code.let(f"tl.load(b{load.buffer} + ((tile * {blocks} + {block}) * 8 + lane // 4) * 2 + {upper})", "scale")
 
     def _elements_of_block(self) -> int:
         extents = [v.extent for v in self.sizes.depth[1:]]
@@ -149,13 +183,13 @@ class _Fragments:
         assert isinstance(found, int)
         return found
 
-    def _row(self, printer: ScalarPrinter, group: int, part: int, inside: str) -> str:
-        """Four elements of a thread's row. part: of its elements of a chunk."""
+    def _row(self, printer: ScalarPrinter, group: int, part: int, partial: str) -> str:
+        """Four elements of a thread's row. part: of its elements of a chunk. partial: see `_step`."""
         code, elements = printer.code, self.chunk
         with printer.scope():
             row = code.let(f"first + {ROWS * group} + lane // 4", "row")
             k = code.let(f"at * {elements} + lane % 4 * 8 + {part // 2 * 32 + part % 2 * 4} + i", "k")
-            within = code.let(f"{k} < {self.depth}", "within") if self._is_partial() else ""
+            within = code.let(f"{k} < {self.depth}", "within") if partial or self.depth % self.chunk else ""
             printer.axes = {
                 "x": Axis(row, code.let(f"{row} < {printer.dim(product([v.extent for v in self.kernel.rows]))}", "here")),
                 "k": Axis(k, within),

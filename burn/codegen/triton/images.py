@@ -57,6 +57,7 @@ def compile_each(sources: Iterable[Source], machine: Machine) -> list[KernelImag
     cache, compiler = Cache.from_environment(), f"triton {versions.installed('triton')}"
     keys: list[bytes] = []
     found: dict[bytes, KernelImage | str | None] = {}  # None: is compiled
+    early: dict[bytes, bool] = {}
 
     def missing() -> Iterator[Source]:
         """The sources without an image. Equal ones are compiled once."""
@@ -64,7 +65,7 @@ def compile_each(sources: Iterable[Source], machine: Machine) -> list[KernelImag
             keys.append(key := _key(source, machine, compiler))
             if key in found:
                 continue
-            kept = cache.get_kernel(key)
+            kept, early[key] = cache.get_kernel(key), source.early
             found[key] = None if kept is None else kept.image
             if kept is None:
                 _check_installed()
@@ -72,7 +73,7 @@ def compile_each(sources: Iterable[Source], machine: Machine) -> list[KernelImag
 
     images = workers.compiled(missing(), machine)
     for key, made in zip([key for key, image in found.items() if image is None], images, strict=True):
-        found[key] = made if isinstance(made, str) else KernelImage(*made)
+        found[key] = made if isinstance(made, str) else KernelImage(*made, early=early[key])
         if isinstance(image := found[key], KernelImage):
             cache.put_kernel(key, CompiledKernel(image, machine.kind, machine.name, compiler))
     return [image for key in keys if (image := found[key]) is not None]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 
 from burn.codegen.triton import (
@@ -49,15 +50,21 @@ class KernelPrinter:
         self.functions: dict[str, Printed] = {}
         self._known: dict[str, str] = {}
 
-    def print(self, kernel: Kernel) -> Printed:
-        """The Triton functions of a kernel. Raises Unprintable (a CompileError) if Triton's language cannot express it."""
+    def print(self, kernel: Kernel, constants: Collection[int] = (), early: bool = False) -> Printed:
+        """The Triton functions of a kernel. Raises Unprintable (a CompileError) if Triton's language cannot express it.
+
+        constants: the buffers that no kernel writes, by number. early: the kernel may read them before the kernel before it has
+        ended, if the GPU can start it early (`early.py`)."""
         if isinstance(kernel, ContractionKernel) and inner_loops(kernel):
             general, values = parametrize(kernel)
             return self._named(few_bits.emit(general, values, kernel, self.sites))
         if isinstance(kernel, ContractionKernel) and self.abilities.fragments and is_few_rows(kernel, self.hints):
             general, values = parametrize(kernel)
             return self._named(
-                fragments.emit(general, values, kernel, self.sites, self.abilities.processors, self.hints)
+                fragments.emit(
+                    general, values, kernel, self.sites, self.abilities.processors, self.hints,
+                    constants, early and self.abilities.early,
+                )  # fmt: skip
             )
         match collapse(kernel):
             case ContractionKernel() as contraction if (sums := sums_of(contraction)) is not None:

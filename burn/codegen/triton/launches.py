@@ -17,6 +17,7 @@ from burn.codegen.printing.arguments import Argument, words_of
 from burn.codegen.printing.code import Unprintable
 from burn.codegen.triton import custom
 from burn.codegen.triton.abilities import USUAL_ABILITIES, Abilities
+from burn.codegen.triton.early import started_early
 from burn.codegen.triton.functions import TYPES
 from burn.codegen.triton.heuristics.sizes import UNKNOWN, SizeHints
 from burn.codegen.triton.images import Source, module
@@ -28,10 +29,11 @@ from burn.dialect.custom import Custom
 from burn.dialect.dims import Dim, exact_div
 from burn.dialect.mlir import ir
 from burn.dialect.op import full_name
+from burn.dialect.query import is_named
 from burn.dialect.types import DTYPES, type_of
 from burn.kernels.body import Buffer
 from burn.kernels.builders import kernels
-from burn.kernels.builders.builder import shared_buffers
+from burn.kernels.builders.builder import Call, shared_buffers
 from burn.kernels.preferences import Preferences
 from burn.runtime.memory import MemorySpace
 
@@ -139,13 +141,16 @@ class GPUKernels:
     def group(self, group: Group) -> Launches:
         nodes = tuple(dict.fromkeys(name for op in group.ops if (name := full_name(op))))
         calls = kernels(group, self._preferences)
+        variant = self.variant(group)
         try:
-            printed = [self.printer.print(call.kernel) for call in calls]
+            printed = [self.printer.print(call.kernel, _constants(group, call), not variant) for call in calls]
         except Unprintable as error:
             self.refused["+".join(op.OP_NAME for op in group.ops)] = str(error)
             return self.host.group(group)
-        if self.variant(group):
+        if variant:
             printed = [p.guarded() for p in printed]
+        if self.printer.abilities.early:
+            printed = [started_early(p) for p in printed]
         shared = tuple(b.elements * DTYPES[b.dtype].size for b in shared_buffers(calls))
         limits = _limits(group, printed)
         launches = [self._launch(p, call.kernel.buffers, nodes, limits) for p, call in zip(printed, calls, strict=True)]
@@ -194,7 +199,7 @@ class GPUKernels:
         text = module(printed.name, printed.text)
         shape = (printed.warps, printed.stages)
         source = Source(printed.name, text, tuple(types), tuple(constants), named, tuple(multiples), wide, *shape)
-        source = replace(source, scratch=printed.scratch, registers=printed.registers)
+        source = replace(source, scratch=printed.scratch, registers=printed.registers, early=printed.early)
         return self._numbered(source, nodes)
 
     def _numbered(self, source: Source, nodes: tuple[str, ...] = ()) -> int:
@@ -204,6 +209,16 @@ class GPUKernels:
             self.sources.append(replace(source, nodes=nodes or source.nodes))
             self._printed(self.sources[-1])
         return self._numbers[source]
+
+
+def _constants(group: Group, call: Call) -> frozenset[int]:
+    """The buffers of a kernel that hold constants of the program, by number."""
+    operands = group.operation.operands
+    return frozenset(
+        number
+        for number, binding in enumerate(call.bindings)
+        if binding is not None and binding[0] == "in" and is_named(operands[binding[1]], "weight") is not None
+    )
 
 
 def _limits(group: Group, printed: Sequence[Printed]) -> tuple[Dim, ...]:

@@ -20,7 +20,7 @@ from burn.kernels.parameters import argument_names
 class Printed:
     """A function and its launch: arguments in order, then constants by name, and the number of programs. choice: the key of the
     choice that it depends on, if any. scratch: bytes of memory per program; registers: of a thread, if the kernel sets
-    them."""
+    them. early: it starts before the kernel before it ends (`early.py`)."""
 
     name: str
     text: str
@@ -32,6 +32,7 @@ class Printed:
     choice: str = ""
     scratch: int = 0
     registers: int = 0
+    early: bool = False
 
     @property
     def may_fail(self) -> bool:

@@ -51,6 +51,7 @@ class Source:
     nodes: tuple[str, ...] = ()  # source nodes
     scratch: int = 0  # bytes of memory per program
     registers: int = 0  # of a thread at entry, if not 0
+    early: bool = False  # starts before the kernel before it ends
 
     @property
     def digest(self) -> str:

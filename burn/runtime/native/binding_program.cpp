@@ -158,7 +158,7 @@ class Program {
             const std::vector<nb::object> &outputs, int64_t kernel_count, std::vector<int64_t> aliases,
             const std::vector<Containers> &input_containers, const std::vector<Containers> &output_containers,
             const std::vector<std::pair<int64_t, int64_t>> &texts, const std::optional<DeviceSpec> &device,
-            const std::vector<std::tuple<std::string, nb::object, int64_t, int32_t>> &images,
+            const std::vector<std::tuple<std::string, nb::object, int64_t, int32_t, bool>> &images,
             std::vector<std::string> sites, std::vector<nb::object> input_names)
         : kernels_(kernel_count), sites_(std::move(sites)), input_names_(std::move(input_names)) {
         char error[512];
@@ -364,16 +364,16 @@ class Program {
         }
     }
 
-    void open_device(const DeviceSpec &device, const std::vector<std::tuple<std::string, nb::object, int64_t, int32_t>> &images) {
+    void open_device(const DeviceSpec &device, const std::vector<std::tuple<std::string, nb::object, int64_t, int32_t, bool>> &images) {
         char error[512] = "";
         const auto &[kind, index, library] = device;
         device_ = burn_device_open(kind.c_str(), index, library ? library->c_str() : nullptr, error, sizeof error);
         if (!device_)
             throw nb::value_error(error);
-        for (const auto &[name, image, shared, threads] : images) {
+        for (const auto &[name, image, shared, threads, early] : images) {
             Buffer code(image);
             names_.push_back(name);
-            device_kernels_.push_back({code.data(), code.bytes(), names_.back().c_str(), shared, threads});
+            device_kernels_.push_back({code.data(), code.bytes(), names_.back().c_str(), shared, threads, early});
             held_.push_back(std::move(code));
         }
     }
@@ -522,13 +522,13 @@ void bind_programs(nb::module_ &m) {
                       const std::vector<std::pair<nb::object, std::vector<int64_t>>> &, const std::vector<nb::object> &,
                       int64_t, std::vector<int64_t>, const std::vector<Containers> &, const std::vector<Containers> &,
                       const std::vector<std::pair<int64_t, int64_t>> &, const std::optional<DeviceSpec> &,
-                      const std::vector<std::tuple<std::string, nb::object, int64_t, int32_t>> &,
+                      const std::vector<std::tuple<std::string, nb::object, int64_t, int32_t, bool>> &,
                       std::vector<std::string>, std::vector<nb::object>>(),
              "object_code"_a, "entry"_a, nb::kw_only(), "constants"_a, "live_ranges"_a, "inputs"_a, "outputs"_a,
              "kernel_count"_a, "aliases"_a = std::vector<int64_t>(),
              "input_containers"_a = std::vector<Containers>(), "output_containers"_a = std::vector<Containers>(),
              "texts"_a = std::vector<std::pair<int64_t, int64_t>>(), "device"_a = nb::none(),
-             "images"_a = std::vector<std::tuple<std::string, nb::object, int64_t, int32_t>>(),
+             "images"_a = std::vector<std::tuple<std::string, nb::object, int64_t, int32_t, bool>>(),
              "sites"_a = std::vector<std::string>(), "input_names"_a = std::vector<nb::object>())
         .def("arena_bytes", &Program::arena_bytes)
         .def("cancel", &Program::cancel)

@@ -92,6 +92,8 @@ burn_device_module *burn_device_load(burn_device *device, const void *image, siz
 void burn_device_unload(burn_device_module *module); /* accepts NULL; waits for the device */
 /* A function by its name, and the bytes of dynamic shared memory that a launch of it gets. NULL: see burn_device_error. */
 burn_device_function *burn_device_find(burn_device_module *module, const char *name, int64_t shared);
+/* Launches of an early function may start before the kernel before them ends: it waits for that kernel itself. */
+void burn_device_set_early(burn_device_function *function, int early);
 /* `blocks` blocks of `threads` threads. The arguments are words of 64 bits; a shorter one is a word's low end. */
 int32_t burn_device_launch(burn_device *device, burn_device_function *function, int64_t blocks, int32_t threads,
                            const int64_t *arguments, int32_t count);

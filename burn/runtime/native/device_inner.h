@@ -85,6 +85,7 @@ struct burn_device_function {
     struct burn_device_function *next; /* of the same module */
     void *handle;
     int64_t shared;
+    int early; /* see burn_device_set_early */
     char name[];
 };
 

@@ -106,6 +106,7 @@ burn_device_function *burn_device_find(burn_device_module *module, const char *n
     }
     memcpy(made->name, name, length);
     made->shared = shared;
+    made->early = 0;
     if (burn_device_begin(device, &entered) != BURN_OK) {
         free(made);
         return NULL;
@@ -119,6 +120,10 @@ burn_device_function *burn_device_find(burn_device_module *module, const char *n
         return made;
     free(made);
     return NULL;
+}
+
+void burn_device_set_early(burn_device_function *function, int early) {
+    function->early = early;
 }
 
 /* ---- launches ---------------------------------------------------------------------------------------------------- */
@@ -141,8 +146,12 @@ int32_t burn_device_launch(burn_device *device, burn_device_function *function, 
     int32_t status = burn_device_begin(device, &entered);
     if (status != BURN_OK)
         return status;
-    int code = device->driver->launch(function->handle, (unsigned)blocks, 1, 1, (unsigned)threads, 1, 1,
-                                      (unsigned)function->shared, device->stream, parameters, NULL);
+    const burn_driver *driver = device->driver;
+    const burn_driver_launch launch = {function->handle, (unsigned)blocks, (unsigned)threads, (unsigned)function->shared, parameters};
+    int code = function->early && driver->launch_early
+                   ? driver->launch_early(driver, &launch, device->stream)
+                   : driver->launch(launch.function, launch.blocks, 1, 1, launch.threads, 1, 1, launch.shared, device->stream,
+                                    parameters, NULL);
     return burn_device_end(device, function->name, entered, code);
 }
 

@@ -91,6 +91,9 @@ struct burn_driver {
     int (*launch)(void *function, unsigned blocks, unsigned blocks_y, unsigned blocks_z, unsigned threads, unsigned threads_y,
                   unsigned threads_z, unsigned shared, void *stream, void **parameters, void **extra);
 
+    /* Launches a kernel that may start before the one before it in the stream ends. NULL: the driver has no such launches. */
+    int (*launch_early)(const burn_driver *driver, const burn_driver_launch *launch, void *stream);
+
     int (*begin_capture)(void *stream, int mode);
     int (*end_capture)(void *stream, void **graph);
     int (*graph)(void **ready, void *graph, unsigned long long flags); /* makes a recording ready to be launched */
@@ -105,7 +108,7 @@ struct burn_driver {
     int (*set_launch)(const burn_driver *driver, void *ready, void *node, const burn_driver_launch *launch);
     int (*add_copy)(const burn_driver *driver, void **node, void *graph, void *after, const burn_driver_copy *copy, void *context);
     int (*set_copy)(const burn_driver *driver, void *ready, void *node, const burn_driver_copy *copy, void *context);
-    void *own[4]; /* functions of the library for these four, if they are not adapted */
+    void *own[5]; /* functions of the library for these four and launch_early, if they are not adapted */
 };
 
 /* The driver of a kind from a library (NULL: the usual one), ready for use; the same one at every call. NULL: see error. */

@@ -16,7 +16,9 @@ enum { OLDEST = 12000 };
 enum { WARP_SIZE = 10, PROCESSORS = 16, CAPABILITY_MAJOR = 75, CAPABILITY_MINOR = 76, SHARED_MEMORY_OF_BLOCK = 97 };
 
 /* burn_driver.own */
-enum { ADD_LAUNCH, SET_LAUNCH, ADD_COPY, SET_COPY };
+enum { ADD_LAUNCH, SET_LAUNCH, ADD_COPY, SET_COPY, LAUNCH_WITH };
+
+enum { EARLY_LAUNCHES = 12030 }; /* the first version that records them */
 
 /* CUDA_KERNEL_NODE_PARAMS_v2 */
 typedef struct kernel_node {
@@ -46,6 +48,26 @@ typedef int (*add_kernel_node)(void **, void *, void *const *, size_t, const ker
 typedef int (*set_kernel_node)(void *, void *, const kernel_node *);
 typedef int (*add_copy_node)(void **, void *, void *const *, size_t, const copy_node *, void *);
 typedef int (*set_copy_node)(void *, void *, const copy_node *, void *);
+
+/* CUlaunchAttribute, CUlaunchConfig */
+enum { STARTS_EARLY = 6 }; /* CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION */
+typedef struct launch_attribute {
+    int which;
+    int padding;
+    union {
+        int number;
+        char room[64];
+    } value;
+} launch_attribute;
+
+typedef struct launch_config {
+    unsigned blocks, blocks_y, blocks_z, threads, threads_y, threads_z, shared;
+    void *stream;
+    launch_attribute *attributes;
+    unsigned count;
+} launch_config;
+
+typedef int (*launch_with)(const launch_config *, void *, void **, void **);
 
 #define FUNCTION(field, name) {offsetof(burn_driver, field), name}
 static const struct {
@@ -99,6 +121,7 @@ static const struct {
     FUNCTION(own[SET_LAUNCH], "cuGraphExecKernelNodeSetParams_v2"),
     FUNCTION(own[ADD_COPY], "cuGraphAddMemcpyNode"),
     FUNCTION(own[SET_COPY], "cuGraphExecMemcpyNodeSetParams"),
+    FUNCTION(own[LAUNCH_WITH], "cuLaunchKernelEx"),
 };
 
 static int describe(const burn_driver *driver, int device, burn_device_facts *facts) {
@@ -165,6 +188,13 @@ static int set_copy(const burn_driver *driver, void *ready, void *node, const bu
     return function(ready, node, &made, context);
 }
 
+static int launch_early(const burn_driver *driver, const burn_driver_launch *launch, void *stream) {
+    OWN(launch_with, LAUNCH_WITH);
+    launch_attribute early = {.which = STARTS_EARLY, .value.number = 1};
+    launch_config config = {launch->blocks, 1, 1, launch->threads, 1, 1, launch->shared, stream, &early, 1};
+    return function(&config, launch->function, launch->parameters, NULL);
+}
+
 const char *burn_driver_cuda(burn_driver *driver, void *library) {
     driver->kind = "cuda";
     driver->oldest = OLDEST;
@@ -179,5 +209,8 @@ const char *burn_driver_cuda(burn_driver *driver, void *library) {
             return FUNCTIONS[i].name;
         memcpy((char *)driver + FUNCTIONS[i].at, &function, sizeof function);
     }
+    int version = 0;
+    if (!driver->version(&version) && version >= EARLY_LAUNCHES)
+        driver->launch_early = launch_early;
     return NULL;
 }

@@ -54,6 +54,7 @@ static int load_kernels(burn_program *program, char *error, size_t error_size) {
             strncat(error, burn_device_error(), error_size - strlen(error) - 1);
             return 0;
         }
+        burn_device_set_early(program->functions[i], kernel->early);
     }
     return 1;
 }

@@ -88,6 +88,7 @@ typedef struct burn_device_kernel {
     const char *name;
     int64_t shared;  /* bytes of dynamic shared memory */
     int32_t threads; /* of a block */
+    int32_t early;   /* starts before the kernel before it ends, and waits for it itself */
 } burn_device_kernel;
 
 typedef struct burn_program_info {
