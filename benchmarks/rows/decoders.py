@@ -68,6 +68,7 @@ class _Writer:
         self.constants: list[onnx.TensorProto] = []
         self.inputs: list[onnx.ValueInfoProto] = []
         self.outputs: list[onnx.ValueInfoProto] = []
+        self.tables: list[str] = []
 
     def model(self) -> onnx.ModelProto:
         s = self.shape
@@ -79,6 +80,9 @@ class _Writer:
         x = self.node("Cast", x, to=TensorProto.FLOAT) if s.block else x
         if not s.rotary:
             x = self.node("Add", x, self.node("Gather", self.normal((s.room, s.width)), "position_ids", axis=0))
+        if s.rotary:  # all layers share the tables
+            angles = np.outer(np.arange(s.room), 500000.0 ** -(np.arange(0, s.depth, 2) / s.depth))
+            self.tables = [self.constant(t.astype(np.float32)) for t in (np.cos(angles), np.sin(angles))]
         for i in range(s.layers):
             x = self.node("Add", x, self.attention(self.norm(x), i))
             x = self.node("Add", x, self.feed_forward(self.norm(x)))
@@ -102,10 +106,8 @@ class _Writer:
         kept = s.shared * s.depth
         q, k, v = (self.biased(x, s.width, n) for n in (s.width, kept, kept))
         if s.rotary:
-            angles = np.outer(np.arange(s.room), 500000.0 ** -(np.arange(0, s.depth, 2) / s.depth))
-            tables = [self.constant(t.astype(np.float32)) for t in (np.cos(angles), np.sin(angles))]
             q, k = (
-                self.node("RotaryEmbedding", y, "position_ids", *tables, domain=MICROSOFT, num_heads=n)
+                self.node("RotaryEmbedding", y, "position_ids", *self.tables, domain=MICROSOFT, num_heads=n)
                 for y, n in ((q, s.heads), (k, s.shared))
             )
         q = self.reshaped(q, (1, s.shared, s.heads // s.shared, s.depth))

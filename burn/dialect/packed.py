@@ -15,7 +15,6 @@ from burn.dialect.reduction import windows_fit
 from burn.dialect.traits import Trait
 from burn.dialect.types import TensorType, type_of
 
-
 FRAGMENT_COLUMNS = 16
 """Columns of a weight in fragments (`PackedBlockDot`) that a warp multiplies at once."""
 
@@ -112,7 +111,7 @@ class PackedBlockDot(Packed, name="packed_block_dot", shown_as="block_dot"):
     [panels, blocks, width] -> [.., columns]. The weight holds words of adjacent depth elements, with the highest bit of each
     number inverted: two's complement. 2^(bits - 1) is subtracted from `zero`.
 
-    In fragments of tensor cores (`burn.passes.block_fragments`) the weight is uint8[tiles, chunks, 8, 4, 4, 4], and scale and zero
+    In fragments of tensor cores (`burn.passes.block_fragments`) the weight is uint8[tiles, chunks, 8, 4, 4, 4]. Scale and zero
     are [tiles, blocks, 8, 2]."""
 
     x: Operand

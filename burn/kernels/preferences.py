@@ -43,6 +43,9 @@ class Preferences:
 
     `concat_operands`: lower a concat of up to this many tensors, with the cheap ops around it, to one elementwise kernel.
 
+    `concat_chain`: such a kernel also computes an operand of the concat if that takes up to this many cheap ops, and only the
+    concat reads it.
+
     `concat_loads`: the same without the ops that make its operands, for up to this many tensors, eight in a kernel. Their runs in
     the result must be multiples of 16 bytes, so that a thread loads a whole run of one tensor under one condition. 0: never.
 
@@ -54,6 +57,8 @@ class Preferences:
 
     `split_keys`: if attention has up to `split_rows` queries for each key head, split its keys into parallel parts of
     this length. A second kernel combines the parts. Not needed for `split_programs` key heads or more. 0: never.
+
+    `small_loops`: one kernel computes independent loops of one shape with up to this many elements. 0: never.
 
     `small_dtypes`: the 8-bit float types that contractions read directly. Both operands need a contiguous depth.
 
@@ -100,6 +105,7 @@ class Preferences:
     repeat_reads: bool = False
     fuse_reductions: bool = False
     concat_operands: int = 0
+    concat_chain: int = 4
     concat_loads: int = 0
     concat_in_place: bool = False
     fused_gradients: bool = False
@@ -107,6 +113,7 @@ class Preferences:
     split_rows: int = 0
     split_programs: int = 0
     scatter_collisions: int = 0
+    small_loops: int = 0
     small_dtypes: tuple[str, ...] = ()
     separate_epilogue: int = 0
     sliding_windows: bool = False

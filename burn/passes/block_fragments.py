@@ -1,7 +1,7 @@
 """Packs weights of 4 or 8 bits as the fragments that a thread of a warp passes to `mma.m16n8k16`.
 
-A tile has 16 columns, and a chunk 32 bytes of each column: 64 numbers of 4 bits, 32 of 8. Thread 4 * g + t of a warp has four words
-of a chunk. They hold the elements 8 * t to 8 * t + 7 of each 32 of the depth, of the columns g and g + 8.
+A tile has 16 columns, and a chunk 32 bytes of each column: 64 numbers of 4 bits, 32 of 8. Thread 4 * g + t of a warp has four
+words of a chunk. They hold the elements 8 * t to 8 * t + 7 of each 32 of the depth, of the columns g and g + 8.
 
 Both operands of a matmul may have any common order along the depth. This one makes a thread's elements contiguous in both.
 Source of the fragments: PTX ISA, "Matrix Fragments for mma.m16n8k16 with floating point type".
@@ -56,8 +56,8 @@ def in_fragments(op: Op) -> ir.Value:
 
 
 def _interleaved(x: ir.Value) -> ir.Value:
-    """Words of numbers n0 to n7 of 4 bits, uint8[.., 2, 2] -> uint8[.., 4], in the order n0, n2, n4, n6, n1, n3, n5, n7. One mask then
-    selects two adjacent numbers, 16 bits apart."""
+    """Words of numbers n0 to n7 of 4 bits, uint8[.., 2, 2] -> uint8[.., 4], in the order n0, n2, n4, n6, n1, n3, n5, n7. One mask
+    then selects two adjacent numbers, 16 bits apart."""
     *head, _, _ = type_of(x).shape
     last = len(head) + 1
     first, second = (

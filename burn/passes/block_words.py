@@ -1,5 +1,7 @@
-"""Packs weights of a few bits as GPU kernels read them: as fragments of tensor cores (`block_fragments.py`) if the target has them
-and rows are in half precision, else in words that are contiguous along the depth.
+"""Packs weights of a few bits as GPU kernels read them.
+
+They are fragments of tensor cores (`block_fragments.py`) if the target has them and rows are in half precision. Otherwise they
+are words that are contiguous along the depth.
 
 Each form of a `block_dot` that the pass `blocks` keeps becomes a `packed_block_dot`; words are panels of one column. Constant
 folding computes the packed weight. The row operand keeps its type: tensor cores multiply half precision.

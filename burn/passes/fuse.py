@@ -19,7 +19,7 @@ from burn.dialect.query import settled
 from burn.kernels.preferences import Preferences
 from burn.passes.environment import ANYWHERE, Environment
 from burn.passes.fusion.choice import Choice
-from burn.passes.fusion.horizontal import fuse_horizontally
+from burn.passes.fusion.horizontal import fuse_horizontally, fuse_small_loops
 from burn.passes.fusion.rebuild import Rebuild
 from burn.passes.fusion.recompute import repeat
 from burn.passes.pipeline import register
@@ -51,4 +51,6 @@ class Fuse:
             repeat(choice)
         if preferences.fuse_reductions:
             fuse_horizontally(choice)
+        if preferences.small_loops:
+            fuse_small_loops(choice)
         Rebuild(choice).run()

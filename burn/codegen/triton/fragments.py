@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
+from burn.codegen.triton.abilities import Abilities
 from burn.codegen.triton.code import NONE, Axis, Code
 from burn.codegen.triton.early import DEPENDENTS, WAIT
 from burn.codegen.triton.few_bits import weight_of
@@ -43,14 +44,15 @@ def emit(
     values: Mapping[str, Dim],
     sizes: ContractionKernel,
     sites: list[str],
-    processors: int,
+    abilities: Abilities,
     hints: SizeHints = UNKNOWN,
     constants: Collection[int] = (),
     early: bool = False,
 ) -> Printed:
-    """values: the values of the kernel's sizes; sizes: the kernel with these values, for choosing blocks; hints: size hints.
-    constants, early: see `KernelPrinter.print`."""
-    return _Fragments(kernel, values, sizes, sites, processors, hints, set(constants), early).print()
+    """values: the values of the kernel's sizes; sizes: the kernel with these values, for choosing blocks; abilities: of the GPU;
+    hints: size hints. constants, early: see `KernelPrinter.print`."""
+    made = _Fragments(kernel, values, sizes, sites, abilities, hints, set(constants), early and abilities.early)
+    return made.print()
 
 
 class _Fragments:
@@ -60,7 +62,7 @@ class _Fragments:
         values: Mapping[str, Dim],
         sizes: ContractionKernel,
         sites: list[str],
-        processors: int,
+        abilities: Abilities,
         hints: SizeHints,
         constants: set[int],
         early: bool,
@@ -71,8 +73,8 @@ class _Fragments:
         self.rows, self.depth = (product([v.extent for v in loops]) for loops in (sizes.rows, sizes.depth))
         assert isinstance(self.depth, int)
         self.chunk = FRAGMENT_BYTES * 8 // self.bits  # elements of the depth
-        self.chunks = ceildiv(self.depth, self.chunk)
-        self.block = block_of(sizes, self.chunks, processors, hints)
+        self.chunks = -(-self.depth // self.chunk)
+        self.block = block_of(sizes, self.chunks, abilities.processors, hints)
         lhs = kernel.lhs
         while isinstance(lhs, Convert) and lhs.dtype == "float32":
             lhs = lhs.arg
@@ -115,8 +117,8 @@ class _Fragments:
         return ("even", "odd") if self.has_odd else ("even",)
 
     def _sum(self, printer: ScalarPrinter) -> None:
-        """The words and scales of a step are loaded while those before it are multiplied, the first of them before the kernel waits
-        for the one before it."""
+        """Loads words and scales of a step while those before it are multiplied, and the first before the kernel waits for the
+        previous one."""
         code = printer.code
         whole = self.chunks % self.block.step == 0
         names = self._load(code, "chunks", "" if whole else f"chunks < {self.chunks}")
@@ -175,7 +177,9 @@ class _Fragments:
         block = f"({at} * {self.chunk} + {half} * 32) // {self._elements_of_block()}"
         if self._is_partial() or self.chunks > self.block.step:
             block = f"tl.minimum({block}, {blocks - 1})"
-        return code.let(f"tl.load(b{load.buffer} + ((tile * {blocks} + {block}) * 8 + lane // 4) * 2 + {upper})", "scale")
+        return code.let(
+            f"tl.load(b{load.buffer} + ((tile * {blocks} + {block}) * 8 + lane // 4) * 2 + {upper})", "scale"
+        )
 
     def _elements_of_block(self) -> int:
         extents = [v.extent for v in self.sizes.depth[1:]]
@@ -191,7 +195,9 @@ class _Fragments:
             k = code.let(f"at * {elements} + lane % 4 * 8 + {part // 2 * 32 + part % 2 * 4} + i", "k")
             within = code.let(f"{k} < {self.depth}", "within") if partial or self.depth % self.chunk else ""
             printer.axes = {
-                "x": Axis(row, code.let(f"{row} < {printer.dim(product([v.extent for v in self.kernel.rows]))}", "here")),
+                "x": Axis(
+                    row, code.let(f"{row} < {printer.dim(product([v.extent for v in self.kernel.rows]))}", "here")
+                ),
                 "k": Axis(k, within),
             }
             printer.walk_flat(self.kernel.rows, row, frozenset("x"))

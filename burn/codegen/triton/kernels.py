@@ -61,10 +61,7 @@ class KernelPrinter:
         if isinstance(kernel, ContractionKernel) and self.abilities.fragments and is_few_rows(kernel, self.hints):
             general, values = parametrize(kernel)
             return self._named(
-                fragments.emit(
-                    general, values, kernel, self.sites, self.abilities.processors, self.hints,
-                    constants, early and self.abilities.early,
-                )  # fmt: skip
+                fragments.emit(general, values, kernel, self.sites, self.abilities, self.hints, constants, early)
             )
         match collapse(kernel):
             case ContractionKernel() as contraction if (sums := sums_of(contraction)) is not None:

@@ -26,6 +26,17 @@ def factor_before_view(rewriter: Rewriter, op: Op) -> ir.Value | None:
     return type(view).build(type(op).build(view.x, number), **view.attrs)
 
 
+@law("cast")
+def narrow_before_reshape(rewriter: Rewriter, op: Op) -> ir.Value | None:
+    """cast(reshape(x)) = reshape(cast(x)) for a type of fewer bytes: x need not be in memory, if its producer also casts it"""
+    view, dtype = is_named(op.x, "reshape"), type_of(op.operation.results[0])
+    if view is None or not used_once(op.x) or rewriter.constant(op.x) or op_of(view.x) is None or _splits_rows(view):
+        return None
+    if dtype.element_bytes >= type_of(op.x).element_bytes:
+        return None
+    return ops.reshape(type(op).build(view.x, **op.attrs), shape=view.shape)
+
+
 @law("reshape")
 def reshape_around_transpose(rewriter: Rewriter, op: Op) -> ir.Value | None:
     """reshape(transpose(reshape(x))) = transpose(x), if axes are merged, moved and split again into the same axes"""

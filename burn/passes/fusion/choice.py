@@ -221,7 +221,15 @@ class Choice:
     def _computes_operand(self, other: Cluster, op: Op, cluster: Cluster) -> bool:
         """True if a loop computes an operand of a concat and is cheap enough to be evaluated for all elements of the
         result."""
-        return self._computes_operands(op) and _is_little(other) and self._serves(other, op, cluster, views=True)
+        return self._computes_operands(op) and self._is_chain(other) and self._serves(other, op, cluster, views=True)
+
+    def _is_chain(self, cluster: Cluster) -> bool:
+        """True if a loop is cheap enough to be evaluated for all elements of a concat."""
+        few = len(cluster.members) <= self.preferences.concat_chain
+        return few and all(
+            m.FUNCTION not in EXPENSIVE if isinstance(m, Pointwise) else self._computes_operands(m)
+            for m in cluster.members
+        )
 
     def _pads(self, other: Cluster, op: Op) -> bool:
         """True if a loop only pads an operand of a depthwise convolution, or of its weight's gradient, whose kernel loads

@@ -1,21 +1,27 @@
-"""Horizontal fusion: reductions over the same rows become one kernel.
+"""Horizontal fusion: reductions over the same rows become one kernel, like small loops of one shape.
 
 The backward pass of a normalisation sums the incoming gradient, and the gradient times its input. These are two groups,
 because one sum depends on the other, but both read the same tensor. One kernel reads it once.
+
+A small loop takes as long as its launch. A decoder appends keys and values to its cache by two loops of one shape.
 """
 
 from __future__ import annotations
 
 from itertools import combinations
 
+from burn.dialect.dims import Dim, estimate, product
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op
 from burn.dialect.pointwise import Pointwise
 from burn.dialect.reduction import ArgReduce
+from burn.dialect.shape import Concat
 from burn.dialect.types import type_of
 from burn.passes.fusion.choice import Choice
 from burn.passes.fusion.cluster import Cluster, leads_to, size_of
 from burn.passes.fusion.joins import JOINS
+
+Shape = tuple[Dim, ...]
 
 MORE = 2
 """Such a group may have this multiple of `max-ops`: most of its ops compute one number per row."""
@@ -31,6 +37,29 @@ def fuse_horizontally(choice: Choice) -> None:
             if first is not second and _fit(choice, first, second):
                 choice.merge(first, second)
                 into[first] = second
+
+
+def fuse_small_loops(choice: Choice) -> None:
+    """Merges independent loops of one shape with few elements."""
+    shapes: dict[Shape, list[Cluster]] = {}
+    for cluster in dict.fromkeys(c for op in choice.ops[:-1] if (c := choice.cluster.get(op.operation))):
+        small = estimate(product(cluster.space)) <= choice.preferences.small_loops
+        plain = (
+            cluster.kind == "loop" and not cluster.closed and all(_is_elementwise(choice, m) for m in cluster.members)
+        )
+        if small and plain:
+            shapes.setdefault(cluster.space, []).append(cluster)
+    for first, *others in shapes.values():
+        merged = first
+        for cluster in others:
+            apart = not leads_to(cluster.needs, merged) and not leads_to(merged.needs, cluster)
+            if apart and merged.size + cluster.size <= choice.max_ops:
+                choice.merge(merged, cluster)
+            merged = cluster
+
+
+def _is_elementwise(choice: Choice, op: Op) -> bool:
+    return choice.lowers_elementwise(op) if isinstance(op, Concat) else isinstance(op, Pointwise)
 
 
 def _last(cluster: Cluster, into: dict[Cluster, Cluster]) -> Cluster:

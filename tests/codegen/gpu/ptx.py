@@ -13,13 +13,20 @@ from typing import Any
 import numpy as np
 from ml_dtypes import bfloat16
 
-HALVES = {"f16": np.float16, "f16x2": np.float16, "bf16": bfloat16, "bf16x2": bfloat16}
+HALF_TYPES = {"f16": np.float16, "f16x2": np.float16, "bf16": bfloat16, "bf16x2": bfloat16}
 
 
 def run(text: str, outputs: int, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
     """Values of the operands $0 to $(outputs - 1), as uint32. inputs: the following ones."""
     values: dict[str, np.ndarray] = {f"${outputs + i}": x for i, x in enumerate(inputs)}
     shape = inputs[0].shape
+
+    def read(operand: str) -> np.ndarray:
+        if operand in values:
+            return values[operand]
+        number = int(operand[2:], 16) if operand.startswith("0f") else int(operand, 0)
+        return np.full(shape, number, np.uint32)
+
     for line in re.sub(r"\{ (?=\.reg)", "", text).strip("{} ").replace("; }", ";").split(";"):
         words = line.strip().lstrip("{} ")
         if not words or words.startswith(".reg"):
@@ -28,22 +35,16 @@ def run(text: str, outputs: int, inputs: Sequence[np.ndarray]) -> list[np.ndarra
         operands = [o.strip() for o in re.findall(r"\s*\{[^}]*\}|[^,]+", rest)]
         kind, *_ = name.split(".")
 
-        def read(operand: str) -> np.ndarray:
-            if operand in values:
-                return values[operand]
-            number = int(operand[2:], 16) if operand.startswith("0f") else int(operand, 0)
-            return np.full(shape, number, np.uint32)
-
         if kind == "mma":
             many = [[o.strip() for o in each.strip("{} ").split(",")] for each in operands]
             a, b, c = ([read(o) for o in each] for each in many[1:])
-            values |= dict(zip(many[0], _mma(HALVES[name.split(".")[-2]], a, b, c), strict=True))
+            values.update(zip(many[0], _mma(HALF_TYPES[name.split(".")[-2]], a, b, c), strict=True))
         else:
             values[operands[0]] = OPERATIONS[kind](name, *map(read, operands[1:])).astype(np.uint32, copy=False)
     return [values[f"${i}"] for i in range(outputs)]
 
 
-def _halves(x: np.ndarray, kind: Any) -> np.ndarray:
+def _pairs(x: np.ndarray, kind: Any) -> np.ndarray:
     """[..] -> [.., 2], the low half first."""
     return np.ascontiguousarray(x, np.uint32)[..., None].view(np.uint16).view(kind)
 
@@ -53,8 +54,8 @@ def _words(x: np.ndarray) -> np.ndarray:
 
 
 def _fma(name: str, a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
-    kind = HALVES[name.split(".")[-1]]
-    a, b, c = (_halves(x, kind).astype(np.float64) for x in (a, b, c))
+    kind = HALF_TYPES[name.split(".")[-1]]
+    a, b, c = (_pairs(x, kind).astype(np.float64) for x in (a, b, c))
     return _words((a * b + c).astype(kind))
 
 
@@ -65,7 +66,7 @@ def _prmt(name: str, a: np.ndarray, b: np.ndarray, order: np.ndarray) -> np.ndar
 
 
 def _convert(name: str, high: np.ndarray, low: np.ndarray) -> np.ndarray:
-    kind = HALVES[name.split(".")[-2]]
+    kind = HALF_TYPES[name.split(".")[-2]]
     return _words(np.stack([low.view(np.float32), high.view(np.float32)], -1).astype(kind))
 
 
@@ -95,10 +96,10 @@ def _mma(kind: Any, a: list[np.ndarray], b: list[np.ndarray], c: list[np.ndarray
     lead = a[0].shape[:-1]
     A, B, C = np.zeros((*lead, 16, 16)), np.zeros((*lead, 16, 8)), np.zeros((*lead, 16, 8))
     for number, register in enumerate(a):
-        for low, part in enumerate(np.moveaxis(_halves(register, kind).astype(np.float64), -1, 0)):
+        for low, part in enumerate(np.moveaxis(_pairs(register, kind).astype(np.float64), -1, 0)):
             A[..., group + 8 * (number % 2), 2 * thread + low + 8 * (number // 2)] = part
     for number, register in enumerate(b):
-        for low, part in enumerate(np.moveaxis(_halves(register, kind).astype(np.float64), -1, 0)):
+        for low, part in enumerate(np.moveaxis(_pairs(register, kind).astype(np.float64), -1, 0)):
             B[..., 2 * thread + low + 8 * number, group] = part
     for number, register in enumerate(c):
         C[..., group + 8 * (number // 2), 2 * thread + number % 2] = register.view(np.float32)

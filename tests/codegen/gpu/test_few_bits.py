@@ -86,7 +86,7 @@ def test_block_dot(gpu: SimulatedGPU, case: Case) -> None:
     assert (np.abs(got.astype(np.float64) - exact) <= UNITS[case.dtype] * size + least + 1e-30).all()
     if case.block * case.bits % 32 == 0 and case.rows and not case.dynamic:
         (multiplied,) = (s for s in gpu.launched if "*u8" in s.types)
-        assert ("tl.dot" in multiplied.text) == (case.rows > 1 and not in_fragments(case) or case.rows > MOST_ROWS)
+        assert ("tl.dot" in multiplied.text) == ((case.rows > 1 and not in_fragments(case)) or case.rows > MOST_ROWS)
         assert ("mma.sync" in multiplied.text) == (in_fragments(case) and case.rows <= MOST_ROWS)
 
 

@@ -71,3 +71,26 @@ func.func @main(%x: tensor<f32>, %y: tensor<6xf32>) -> tensor<2x3xf32> {
 }
 // CHECK-NOT: burn.neg
 // CHECK: burn.reshape
+
+// ----- a narrowing cast goes before a reshape, where its operand is computed
+func.func @main(%x: tensor<1x8x64xf32>) -> tensor<1x2x4x64xf16> {
+  %0 = "burn.neg"(%x) : (tensor<1x8x64xf32>) -> tensor<1x8x64xf32>
+  %1 = "burn.reshape"(%0) {shape = ["1", "2", "4", "64"]} : (tensor<1x8x64xf32>) -> tensor<1x2x4x64xf32>
+  %2 = "burn.cast"(%1) {dtype = "float16", saturate = true} : (tensor<1x2x4x64xf32>) -> tensor<1x2x4x64xf16>
+  "burn.return"(%2) : (tensor<1x2x4x64xf16>) -> ()
+}
+// CHECK: burn.neg
+// CHECK-NEXT: "burn.cast"
+// CHECK-NEXT: "burn.reshape"
+// CHECK-NEXT: burn.return
+
+// ----- a widening one stays
+func.func @main(%x: tensor<1x8x64xf16>) -> tensor<1x2x4x64xf32> {
+  %0 = "burn.neg"(%x) : (tensor<1x8x64xf16>) -> tensor<1x8x64xf16>
+  %1 = "burn.reshape"(%0) {shape = ["1", "2", "4", "64"]} : (tensor<1x8x64xf16>) -> tensor<1x2x4x64xf16>
+  %2 = "burn.cast"(%1) {dtype = "float32", saturate = true} : (tensor<1x2x4x64xf16>) -> tensor<1x2x4x64xf32>
+  "burn.return"(%2) : (tensor<1x2x4x64xf32>) -> ()
+}
+// CHECK: burn.neg
+// CHECK-NEXT: "burn.reshape"
+// CHECK-NEXT: "burn.cast"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from burn.codegen.triton.heuristics.few_bits import in_fragments
 from burn.codegen.triton.heuristics.sizes import UNKNOWN, SizeHints, likely, power_of_two
-from burn.dialect.dims import Dim, ceildiv, product
+from burn.dialect.dims import product
 from burn.dialect.packed import FRAGMENT_COLUMNS
 from burn.kernels.body import ContractionKernel
 
@@ -43,9 +43,9 @@ def is_few_rows(kernel: ContractionKernel, hints: SizeHints = UNKNOWN) -> bool:
 def block_of(kernel: ContractionKernel, chunks: int, processors: int, hints: SizeHints = UNKNOWN) -> Block:
     """Warps divide the depth of a column only as far as the columns leave processors idle: their sums have to be added."""
     rows = likely(product([v.extent for v in kernel.rows]), hints)
-    groups = min(4, power_of_two(ceildiv(rows, ROWS))) if isinstance(rows, int) else 1
-    columns: Dim = kernel.column.extent
-    tiles = ceildiv(columns, FRAGMENT_COLUMNS) if isinstance(columns, int) else processors
+    groups = min(MOST_ROWS // ROWS, power_of_two(-(-rows // ROWS))) if isinstance(rows, int) else 1
+    columns = kernel.column.extent
+    tiles = -(-columns // FRAGMENT_COLUMNS) if isinstance(columns, int) else processors
     wanted = power_of_two(-(-WARPS * processors // max(1, tiles)))
     warps = max(1, min(WARPS, wanted, power_of_two(-(-chunks // LOADED))))
     step = min(warps * max(1, LOADED // groups), max(warps, power_of_two(chunks)))

@@ -57,7 +57,7 @@ class Model(nn.Module):
         batch, length = input_ids.shape
         mask = attention_mask.astype("bool").reshape(batch, 1, 1, length)  # bool[batch, 1, 1, length]
         x = self.embed_tokens(input_ids)  # [batch, length, 64]
-        positions = burn.arange(length).reshape(1, length, 1).astype("float32")  # [1, length, 1]
+        positions = burn.arange(length).astype("float32").reshape(1, length, 1)  # [1, length, 1]
         scaled = positions * self.scale  # [1, length, 8]
         cos = ops.cos(scaled)
         sin = ops.sin(scaled)
