@@ -36,7 +36,7 @@ class SimulatedGPU:
             given.append(source)
             if source not in images:
                 images[source] = KernelImage(
-                    source.name, f"{len(self.sources)}".encode(), 0, machine.warp * source.warps
+                    source.name, f"{len(self.sources)}".encode(), 0, machine.warp * source.warps, source.early
                 )
                 self.sources.append(source)
         return [images[source] for source in given]
