@@ -45,7 +45,7 @@ class Program:
         output_containers: Sequence[tuple[str, int]] = ...,
         texts: Sequence[tuple[int, int]] = ...,
         device: tuple[str, int, str | None] | None = ...,
-        images: Sequence[tuple[str, Any, int, int]] = ...,
+        images: Sequence[tuple[str, Any, int, int, bool]] = ...,
         sites: Sequence[str] = ...,
         input_names: Sequence[str] = ...,
     ) -> None:

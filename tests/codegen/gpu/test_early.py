@@ -51,7 +51,7 @@ def test_kernels_wait_before_they_load(architecture: str) -> None:
 
 
 def test_a_kernel_that_stops_after_a_failure_waits_first() -> None:
-    """The word that says so is another kernel's result."""
+    """It reads a result of that kernel."""
     (source,) = sources_of(sums(), Abilities.of("cuda", "sm_90"), in_place=True)
     before, after = body(source).split(WAITS)
     assert "failure" not in before and "tl.load(failure)" in after

@@ -144,7 +144,7 @@ def test_an_error_of_the_printer_ends_the_compilation() -> None:
 def test_a_kernel_is_compiled_once_for_all_programs(monkeypatch: pytest.MonkeyPatch) -> None:
     """The nodes of a source differ between programs. Another GPU and another option of Triton's make other kernels."""
     monkeypatch.delenv("BURN_CACHE_SIZE")
-    source = all_printed(CASES[:1], "sm_80")[0]  # which newer GPUs run too
+    source = all_printed(CASES[:1], "sm_80")[0]  # newer GPUs also run it
     asked: list[Source] = []
     compiled = workers.compiled
     monkeypatch.setattr(workers, "compiled", lambda s, m: compiled((asked.append(x) or x for x in s), m))
