@@ -96,6 +96,7 @@ class Executable:
         self._keys = {index: spec.keys for index, spec in enumerate(signature.outputs) if spec.keys}
         self._draws = signature.random_state
         is_plain = not any("optional" in spec.containers for spec in signature.inputs)
+        self._is_plain = isinstance(self._program, _native.Program) and is_plain
         self._call = self._program.call if isinstance(self._program, _native.Program) and is_plain else None
         self._is_direct = not (self._draws or donate or self._keys)
         self._direct = self._call if self._is_direct else None
@@ -130,9 +131,9 @@ class Executable:
         """See `limit`."""
         self._limits = limits
         limited = functools.partial(functools.partial, seconds=limits.seconds, bytes=limits.bytes)
-        run, call = self._program.run, self._call
+        run = self._program.run
         self._run = limited(run) if limits else run
-        if call is not None:
+        if self._is_plain:
             assert isinstance(self._program, _native.Program)
             self._call = limited(self._program.call) if limits else self._program.call
             self._direct = self._call if self._is_direct else None
@@ -357,7 +358,7 @@ class Executable:
         if code in (Status.TOO_LONG, Status.TOO_LARGE):
             return self._over_budget(code, value)
         if code == Status.DEVICE_FAILED and value == LOST:
-            self._run = self._loaded_anew
+            self._run, self._call, self._direct = self._loaded_anew, None, None
         node = self.artefact.sites[site] if 0 <= site < len(self.artefact.sites) else ""
         return run_failure(code, node, value, "the program failed while it ran", *reason)
 
