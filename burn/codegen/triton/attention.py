@@ -14,7 +14,7 @@ from burn.codegen.triton.heuristics.attention import attention_block
 from burn.codegen.triton.printed import Printed, closed, opened
 from burn.codegen.tuning.choices import NO_CHOICE, Choice
 from burn.dialect.dims import Dim, ceildiv, product
-from burn.kernels.body import AttentionKernel, Scalar
+from burn.kernels.body import AttentionKernel, Const, Load, Scalar, Where, walk
 
 
 def emit(
@@ -111,7 +111,8 @@ class _Attention(Attended):
             text = f'tl.where({printer.axes["k"].mask}, {text}, float("-inf"))'
         code.line(f"score = {text}")
         code.line(f"higher = tl.maximum(top, tl.max(score, 1)[:, None]{factor})")
-        code.line('shift = tl.where(higher == float("-inf"), 0.0, higher)' if hidden else "shift = higher")
+        guarded = hidden or _masks(inner)
+        code.line('shift = tl.where(higher == float("-inf"), 0.0, higher)' if guarded else "shift = higher")
         code.line(f"p = {self.power}(score{factor} - shift)")
         code.line(f"fade = {self.power}(top - shift)")
         code.line("weight = weight * fade + tl.sum(p, 1)[:, None]")
@@ -119,3 +120,11 @@ class _Attention(Attended):
         values = self.operand(self.mixed, "values", mixed, "[KEYS, COLUMNS]", own=False, whole=not hidden)
         code.line(f"total = {self.dot(f'p.to({self.narrow or self.type})', values, 'total * fade')}")
         code.line("top = higher")
+
+
+def _masks(score: Scalar) -> bool:
+    """True if a score may be minus infinity for all keys of a block: a mask is a tensor, or constant."""
+    return any(
+        isinstance(node, Load | Where) or (isinstance(node, Const) and node.value == float("-inf"))
+        for node in walk(score)
+    )

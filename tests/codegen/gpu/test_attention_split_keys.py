@@ -62,3 +62,22 @@ def test_parts(case: Case) -> None:
     for launch in ([], [simulated.Simulator().launch]):
         (got,) = interpreted(program, [*arrays[:3], *arrays[4:]], *launch, preferences=PREFERENCES)
         np.testing.assert_allclose(got.astype(np.float64), np.exp(p @ v), rtol=close, atol=close)
+
+
+@pytest.mark.parametrize("split", [0, 256])
+def test_blocks_without_a_key(split: int) -> None:
+    """A mask that is a tensor hides all keys of the first blocks, as in a step behind a sliding window."""
+    case = Case("a window", s=1, t=512, dtype="float16")
+    shapes = [("q", (case.b, case.h, 1, case.d)), *((n, (case.b, case.g, case.t, case.d)) for n in ("k", "v"))]
+    inputs = [(name, TensorType(case.dtype, shape)) for name, shape in shapes]
+    program = Program.create([*inputs, ("mask", TensorType("bool", (1, case.t)))])
+    with program.building("node"):
+        y = ops.attention(*program.inputs, None, **case.settings())
+    program.finish([("y", y)])
+    pipeline.run(pipeline.parse("decompose{keep=attention},fuse"), program, Environment(GPU()))
+    arrays = arrays_of(case)[:3]
+    mask = np.arange(case.t)[None] >= case.t - 64
+    p, _, v = attended(case, arrays, mask=mask)
+    preferences = replace(PREFERENCES, split_keys=split)
+    (got,) = interpreted(program, [*arrays, mask], simulated.Simulator().launch, preferences=preferences)
+    np.testing.assert_allclose(got.astype(np.float64), p @ v, rtol=2e-2, atol=2e-2)
