@@ -24,7 +24,7 @@ X = np.random.default_rng(0).standard_normal((17, 40)).astype(np.float32)
 W = np.random.default_rng(1).standard_normal((40, 33)).astype(np.float32)
 
 
-def product(x: burn.Tensor, w: burn.Tensor) -> burn.Tensor:
+def matmul(x: burn.Tensor, w: burn.Tensor) -> burn.Tensor:
     return x @ w
 
 
@@ -37,8 +37,8 @@ def attended(x: burn.Tensor, w: burn.Tensor) -> burn.Tensor:
 
 
 PROGRAMS: list[tuple[Callable[..., Any], tuple[str, ...]]] = [
-    (product, ("float32[17, 40]", "float32[40, 33]")),
-    (product, ("float32[m, k]", "float32[k, n]")),
+    (matmul, ("float32[17, 40]", "float32[40, 33]")),
+    (matmul, ("float32[m, k]", "float32[k, n]")),
     (convolved, ("float32[2, 16, 9, 9]", "float32[32, 16, 3, 3]")),
     (attended, ("float32[1, 2, 70, 32]", "float32[1, 2, 90, 32]")),
 ]
@@ -58,7 +58,7 @@ def test_kernels_say_how_they_multiply(function: Callable[..., Any], types: tupl
 
 @pytest.mark.parametrize("precision", ["tf32", "tf32x3"])
 def test_results(gpu: SimulatedGPU, precision: str) -> None:
-    run = burn.compile(product, ("float32[17, 40]", "float32[40, 33]"), device="cuda", precision=precision, cache=False)
+    run = burn.compile(matmul, ("float32[17, 40]", "float32[40, 33]"), device="cuda", precision=precision, cache=False)
     np.testing.assert_allclose(run(X, W), X @ W, rtol=1e-5, atol=1e-5)
 
 
@@ -66,7 +66,7 @@ def test_machine_code_multiplies_on_tensor_cores(tmp_path: Path) -> None:
     counts = []
     for precision in ("fp32", "tf32", "tf32x3"):
         options = Options.of(device="cuda", architecture="sm_90", precision=precision, cache=False)
-        artefact = compile_program(trace(product, {"x": "float32[256, 256]", "w": "float32[256, 256]"}), options)
+        artefact = compile_program(trace(matmul, {"x": "float32[256, 256]", "w": "float32[256, 256]"}), options)
         counts.append(sum(_multiplications(image.data, tmp_path / "kernel.cubin") for image in artefact.images))
     assert counts[0] == 0 and counts[1] > 0 and counts[2] == 3 * counts[1]
 
