@@ -119,11 +119,15 @@ def _console(block: Block, folder: Path) -> None:
     for line in block.code.splitlines():
         if line.startswith("$ "):
             command = shlex.split(line[2:], comments=True)
+            variables = {"PATH": path}
+            while re.match(r"\w+=", command[0]):
+                name, _, value = command.pop(0).partition("=")
+                variables[name] = value
             if command[0] in own:
                 result = CliRunner().invoke(own[command[0]].load(), command[1:])
                 assert result.exit_code == 0, f"{line}\n{result.output}{result.exception!r}"
                 continue
-            done = subprocess.run(command, cwd=folder, env={**os.environ, "PATH": path}, capture_output=True, text=True)
+            done = subprocess.run(command, cwd=folder, env={**os.environ, **variables}, capture_output=True, text=True)
             assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"
 
 

@@ -75,7 +75,8 @@ def test_blocks_are_found(tmp_path: Path) -> None:
 def test_what_needs_another_program(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text(
-        "```console no-such-program\n$ false\n```\n\n```console sh numpy\n$ touch made\n```\n\n```rust x.rs\n1\n```\n"
+        "```console no-such-program\n$ false\n```\n\n"
+        "```console sh numpy\n$ NAME=made sh -c 'touch $NAME'\n```\n\n```rust x.rs\n1\n```\n"
     )
     assert [lacking(block) for block in blocks(page)] == [["no-such-program"], [], []]
     assert run(page, tmp_path) == 0 and not (tmp_path / "made").exists()
