@@ -22,6 +22,7 @@ from burn.deploy.gpus import names_device
 from burn.deploy.interface import model_name
 from burn.deploy.options import Options
 from burn.deploy.report import Report
+from burn.deploy.webgpu import KIND as WEBGPU
 from burn.errors import BurnError, Problem
 from burn.options import FULL, HALF, precision_of
 from burn.runtime.registry import architectures
@@ -213,8 +214,11 @@ def _check(kind: str, options: Options, reports: bool) -> None:
         raise click.UsageError(f"--report is for commands, libraries and modules of WebAssembly, not for {kind}")
     if kind not in ("exe", "shared", "static") and options.beside:
         raise click.UsageError(f"--weights is for commands and libraries, not for {kind}")
-    if kind not in ("exe", "shared", "static", "package") and options.gpus:
-        raise click.UsageError(f"{options.gpus[0]} is a target for commands, libraries and packages, not for {kind}")
+    for target in options.gpus:
+        if target.kind == WEBGPU and kind != "wasm":
+            raise click.UsageError(f"{target} is a target for packages with WebAssembly (--emit wasm), not for {kind}")
+        if target.kind != WEBGPU and kind not in ("exe", "shared", "static", "package"):
+            raise click.UsageError(f"{target} is a target for commands, libraries and packages, not for {kind}")
     if kind == "triton" and options.small:
         raise click.UsageError("--optimize is for programs that run on a CPU, not for triton")
     if kind == "triton" and options.exact:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from burn import toolchain
 from burn.compiler import compile_program, listing
-from burn.deploy import bare, beside, customs, header, native_runtime, outputs, small, tables, wasm
+from burn.deploy import bare, beside, customs, header, native_runtime, outputs, small, tables, wasm, webgpu
 from burn.deploy import gpus as gpus_
 from burn.deploy import weights as stored
 from burn.deploy.embedded import embedded
@@ -226,7 +226,13 @@ def _wasm(program: Program, output: Path, options: Options) -> list[Path]:
         raise CompileError(f"there are no modules of WebAssembly for {options.platform.name}", ["--target wasm32"])
     usual = output.stem if output.suffix == KINDS["wasm"].suffix else output.name
     name, chain = options.name or usual, toolchain.find(options.platform)
-    return wasm.package(program, output, name, target, chain, options.told)
+    if not options.gpus:
+        return wasm.package(program, output, name, target, chain, options.told)
+    (gpu, *more) = options.gpus
+    if more or gpu.kind != webgpu.KIND:
+        named = ", ".join(map(str, options.gpus))
+        raise CompileError(f"there are no modules of WebAssembly for {named}", [f"--target {webgpu.KIND}:webgpu"])
+    return webgpu.package(program, output, name, target, chain, gpu, options.told)
 
 
 def _listings() -> dict[str, Kind]:

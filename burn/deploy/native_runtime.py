@@ -26,6 +26,8 @@ _OMITTED = ("elf", "symbols", "communicator", "run_collective")
 _GPU = ("run_device", "run_recorded", "run_traced", "device", "driver", "gpu")
 """Sources of programs with GPU code; others use `_NO_GPU` instead."""
 _NO_GPU = ("no_gpu",)
+_NOT_IN_PAGES = (*_NO_GPU, "gpu", "run_traced", "device_list", "driver", "driver_cuda", "driver_hip", "driver_wgpu")
+"""Of programs for a page's WebGPU: native/webgpu has their driver, with the memory and commands of `driver_wgpu_*.c`."""
 _COLD = (
     "command",
     "cpu",
@@ -50,15 +52,16 @@ def flags() -> list[str]:
     return [f"-I{OWN}", f"-I{SHARED}", *(f"-Dburn_{name}=__{name}" for name in _HALF_CONVERSIONS)]
 
 
-def sources(command: bool, gpus: bool = False) -> list[Path]:
-    """The C files of a library, or of a command. gpus: with GPU code."""
-    omitted = (*_OMITTED, *(_NO_GPU if gpus else _GPU))
+def sources(command: bool, gpus: bool = False, page: bool = False) -> list[Path]:
+    """The C files of a library, or of a command. gpus: with GPU code. page: of a module for a page with WebGPU."""
+    omitted = (*_OMITTED, *(() if page else _NO_GPU if gpus else _GPU))
     files = [*sorted(SHARED.glob("*.c")), *sorted(OWN.glob("*.c"))]
     return [
         path
         for path in files
         if not any(path.stem == name or path.stem.startswith(f"{name}_") for name in omitted)
         and (command or path.name not in COMMAND)
+        and not (page and path.stem in _NOT_IN_PAGES)
     ]
 
 
@@ -69,10 +72,11 @@ def objects(
     gpus: bool = False,
     told: Sequence[str] = (),
     more: Sequence[Path] = (),
+    page: bool = False,
 ) -> Iterator[list[Path]]:
     """The runtime's objects, valid inside the block. told: further compiler flags. more: C files beside the runtime's that no
-    model changes. Raises CompileError."""
-    with compiled(chain, [*sources(command, gpus), *more], told) as made:
+    model changes. page: see `sources`. Raises CompileError."""
+    with compiled(chain, [*sources(command, gpus, page), *more], told) as made:
         yield made
 
 

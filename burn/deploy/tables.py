@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -89,14 +90,30 @@ def facts(
 
 
 def module(artefact: Artefact, weights: Weights) -> str:
-    """The C file of a module of WebAssembly (native/wasm): the program's tables, and where its constants lie."""
-    program = "".join(f"        .{key} = {value},\n" for key, value in _program(artefact, "burn_entry").items())
+    """The C file of a module of WebAssembly (native/wasm): the program's tables, and where its constants lie. The texts of a
+    program's GPU kernels are not in the module: the page passes their address, behind which they lie in order."""
+    fields = _program(artefact, "burn_entry")
     parts = [
         '#include "module.h"',
         "extern int32_t burn_entry(burn_run *run);",
         *_program_tables(artefact, weights.entries),
-        f"const burn_module burn_own_module = {{\n    .program = {{\n{program}    }},\n    .constants = constants,\n}};",
     ]
+    if artefact.target.gpu:
+        sizes = [memoryview(image.data).nbytes for image in artefact.images]
+        offsets = ", ".join(f"INT64_C({at})" for at in itertools.accumulate(sizes, initial=0))
+        parts += [
+            *_gpu_tables(weights.entries, artefact, [None] * len(sizes), ""),
+            f"const int64_t burn_own_kernels[] = {{{offsets}}};",
+        ]
+        fields |= {
+            "constant_bytes": "constant_bytes",
+            "device_kernels": "device_kernels",
+            "device_kernel_count": len(artefact.images),
+        }
+    program = "".join(f"        .{key} = {value},\n" for key, value in fields.items())
+    parts.append(
+        f"const burn_module burn_own_module = {{\n    .program = {{\n{program}    }},\n    .constants = constants,\n}};"
+    )
     return "\n\n".join(parts) + "\n"
 
 
@@ -199,17 +216,21 @@ def _stored(stored: Stored) -> str:
 
 def _version_tables(version: Version, suffix: str, name: str) -> list[str]:
     features = table("char *const", f"features{suffix}", [*map(text, version.artefact.target.features), "0"])
-    gpus = _gpu_tables(version, suffix, name) if version.artefact.target.gpu else []
+    addresses = [f"{name}_kernels + {at}" for at in version.kernels]
+    gpus = _gpu_tables(version.entries, version.artefact, addresses, suffix) if version.artefact.target.gpu else []
     return [*_program_tables(version.artefact, version.entries, suffix), features, *gpus]
 
 
-def _gpu_tables(version: Version, suffix: str, name: str) -> list[str]:
-    """Tables of the GPU's data: the bytes of constants, except strings, which stay in host memory; and kernels."""
-    sent = (f"INT64_C({entry.bytes if entry.strings is None else -1})" for entry in version.entries)
+def _gpu_tables(
+    entries: Sequence[Stored], artefact: Artefact, addresses: Sequence[str | None], suffix: str
+) -> list[str]:
+    """Tables of the GPU's data: the bytes of constants, except strings, which stay in host memory; and kernels, whose code is at
+    these addresses. None: set when the program is made."""
+    sent = (f"INT64_C({entry.bytes if entry.strings is None else -1})" for entry in entries)
     kernels = (
-        f"{{{name}_kernels + {at}, {memoryview(image.data).nbytes}, {text(image.name)}, {image.shared}, "
+        f"{{{address or 0}, {memoryview(image.data).nbytes}, {text(image.name)}, {image.shared}, "
         f"{image.threads}, {int(image.early)}}}"
-        for image, at in zip(version.artefact.images, version.kernels, strict=True)
+        for image, address in zip(artefact.images, addresses, strict=True)
     )
     return [
         table("int64_t", f"constant_bytes{suffix}", sent),

@@ -61,7 +61,7 @@ def build(kind: str, training: Training, output: Path, options: Options) -> list
             [Problem(f"not {kind}", hint=hint)],
         )
     if options.gpus:
-        hint = "without --target cuda; burn.train trains on GPUs"
+        hint = f"without --target {options.gpus[0].kind}; burn.train trains on GPUs"
         raise CompileError("training binaries run on CPUs", [Problem(f"the target is {options.gpus[0]}", hint=hint)])
     if options.platform.is_bare:
         hint = "write the step as a function of weights that returns the next ones"

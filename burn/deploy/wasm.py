@@ -70,10 +70,7 @@ def package(
 ) -> list[Path]:
     """Writes the folder of the package; gives its files, the ES module first. Raises CompileError."""
     artefact = compile_program(program, CompileOptions(target, as_text=True, autotune=OFF)).resolved()
-    customs.refuse_python(artefact)
-    asked = set(re.findall(r"@(burn_lib_\w+)\(", bytes(artefact.code).decode()))
-    if problems := [Problem(why, hint="burn.load runs it") for function, why in _REFUSED.items() if function in asked]:
-        raise CompileError("this model does not run in WebAssembly", problems)
+    check(artefact)
     interface = Interface.of(name, artefact.signature)
     weights = stored.layout(artefact.constants, as_file=True)
     if told:
@@ -104,6 +101,19 @@ def package(
     return [output / file for file, _ in written]
 
 
+def check(artefact: Artefact) -> None:
+    """Raises CompileError for a program that needs a process around it."""
+    customs.refuse_python(artefact)
+    asked = set(re.findall(r"@(burn_lib_\w+)\(", bytes(artefact.code).decode()))
+    if problems := [Problem(why, hint="burn.load runs it") for function, why in _REFUSED.items() if function in asked]:
+        raise CompileError("this model does not run in WebAssembly", problems)
+
+
+def messages() -> dict[int, str]:
+    """The texts of failures, by the runtime's status."""
+    return {int(status): text for status, text in MESSAGES.items()}
+
+
 def script(template: Path, about: Mapping[str, object]) -> str:
     """An ES module for JavaScript. about: the object that describes the model."""
     text = template.read_text().replace("// @COMMON@\n", (NATIVE / "common.js").read_text())
@@ -118,7 +128,7 @@ def _module(artefact: Artefact, weights: stored.Weights, chain: Toolchain) -> by
         own = [folder / "code.ll", folder / "tables.c"]
         made = chain.compile(own, folder, (f"-I{NATIVE}", "-Wno-override-module", *native_runtime.flags()))
         own, _ = customs.objects([artefact], chain, folder)
-        with native_runtime.objects(chain, more=[NATIVE / "module.c"]) as runtime:
+        with native_runtime.objects(chain, more=[NATIVE / "module.c", NATIVE / "values.c"]) as runtime:
             chain.module([*made, *own, *runtime], folder / "model.wasm")
         return (folder / "model.wasm").read_bytes()
 
@@ -133,7 +143,7 @@ def _about(artefact: Artefact, module_bytes: int, threaded_bytes: int, weights_b
         "memoryPages": [platforms.SHARED_PAGES, platforms.MOST_SHARED_PAGES],
         "weightsBytes": weights_bytes,
         "sites": list(artefact.sites),
-        "messages": {int(status): text for status, text in MESSAGES.items()},
+        "messages": messages(),
     }
 
 

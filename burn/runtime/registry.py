@@ -111,6 +111,7 @@ _ENTRIES: dict[str, Entry] = {
         suffix=".wgsl",
         about="the GPU kernels as WGSL, WebGPU's language",
         driver=_late("burn.runtime.webgpu", "library"),
+        architectures=_late("burn.codegen.wgsl.limits", "architectures"),
     ),
     "reference": Entry(
         _late("burn.codegen.reference.backend", "for_options"),

@@ -4,16 +4,21 @@ import { load } from "./model/index.js";
 
 const byId = (id) => document.getElementById(id);
 
+let latest = 0; // of the answers that were asked for
+
 function clear() {
+  latest++;
   wipe();
   byId("time").textContent = "";
   show(null);
 }
 
-function answer(model) {
+/** A package for WebGPU answers later than one for CPUs: by then another answer may be wanted, or none. */
+async function answer(model) {
   const counts = image();
   if (!counts) return;
-  const began = performance.now(), { logits } = model.run({ image: counts });
+  const number = ++latest, began = performance.now(), { logits } = await model.run({ image: counts });
+  if (number !== latest) return;
   byId("time").textContent = `${((performance.now() - began) * 1000).toFixed(0)} µs`;
   show(softmax(logits.data));
 }
@@ -24,7 +29,7 @@ try {
   draws(() => answer(model));
   byId("clear").addEventListener("click", clear);
   byId("progress").hidden = true;
-  byId("state").textContent = "ready";
+  byId("state").textContent = model.backend === "webgpu" ? "ready, on the GPU" : "ready";
 } catch (error) {
   byId("state").textContent = `the model cannot be loaded: ${error.message}`;
 }

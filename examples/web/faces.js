@@ -105,7 +105,7 @@ function page(model) {
     try {
       const next = await read(blob);
       const planes = input(next), began = performance.now();
-      answer = model.run({ input: planes });
+      answer = await model.run({ input: planes });
       time = performance.now() - began;
       picture = next;
       [canvas.width, canvas.height] = [picture.width, picture.height];
@@ -121,7 +121,7 @@ try {
   const show = page(model);
   listen(show);
   byId("progress").hidden = true;
-  byId("state").textContent = "ready: choose a picture";
+  byId("state").textContent = `ready${model.backend === "webgpu" ? ", on the GPU" : ""}: choose a picture`;
 } catch (error) {
   byId("state").textContent = `the model cannot be loaded: ${error.message}`;
 }

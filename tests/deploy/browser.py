@@ -45,14 +45,30 @@ def served(folder: Path, isolated: bool = False) -> Iterator[str]:
         thread.join()
 
 
+_WEBGPU = (
+    "--enable-unsafe-webgpu",
+    "--use-webgpu-adapter=swiftshader",
+    "--enable-features=Vulkan",
+    "--use-vulkan=swiftshader",
+)
+"""WebGPU on SwiftShader, Chromium's Vulkan for CPUs."""
+
+
+def _camera(video: Path) -> list[str]:
+    """A camera that plays a file (YUV4MPEG2), which pages may use."""
+    capture = f"--use-file-for-fake-video-capture={video}"
+    return ["--use-fake-device-for-media-stream", "--use-fake-ui-for-media-stream", capture]
+
+
 class Browser:
     """One page."""
 
-    def __init__(self, driver: str) -> None:
+    def __init__(self, driver: str, gpu: bool, camera: Path | None) -> None:
         arguments = [
             "--headless=new",
             "--no-sandbox",
-            "--disable-gpu",
+            *(_WEBGPU if gpu else ["--disable-gpu"]),
+            *(_camera(camera) if camera else []),
             "--disable-dev-shm-usage",
             "--window-size=900,700",
         ]
@@ -68,6 +84,30 @@ class Browser:
 
     def run(self, script: str) -> Any:
         return _call(f"{self._session}/execute/sync", {"script": script, "args": []})
+
+    def awaits(self, script: str, *given: object, seconds: int = 60) -> Any:
+        """The result of the body of an asynchronous function with the parameter `given`. An error's name and message raise
+        RuntimeError."""
+        body = (
+            "const done = arguments[arguments.length - 1], given = arguments[0];"
+            f"(async () => {{ {script} }})().then((made) => done([made ?? null]),"
+            "(error) => done({ error: `${error?.name}: ${error?.message}` }));"
+        )
+        _call(f"{self._session}/timeouts", {"script": 1000 * seconds})
+        told = _call(f"{self._session}/execute/async", {"script": body, "args": [list(given)]})
+        if isinstance(told, dict):
+            raise RuntimeError(told["error"])
+        return told[0]
+
+    def hide(self) -> str:
+        """Opens another tab in front of the page. The handle of the page, for `show`."""
+        handle = _call(f"{self._session}/window", method="GET")
+        made = _call(f"{self._session}/window/new", {"type": "tab"})
+        self.show(made["handle"])
+        return handle
+
+    def show(self, handle: str) -> None:
+        _call(f"{self._session}/window", {"handle": handle})
 
     def waits_for(self, script: str, seconds: int = 10) -> None:
         """Until a script's result is true; so many seconds at most."""
@@ -104,8 +144,8 @@ class Browser:
 
 
 @contextmanager
-def browser() -> Iterator[Browser]:
-    """Skips the test where Chromium or its driver is not here."""
+def browser(gpu: bool = False, camera: Path | None = None) -> Iterator[Browser]:
+    """gpu: with WebGPU. camera: the video that its camera shows. Skips the test where Chromium or its driver is not here."""
     for name in ("chromium", "chromedriver"):
         if shutil.which(name) is None:
             pytest.skip(f"{name} is not here")
@@ -113,7 +153,7 @@ def browser() -> Iterator[Browser]:
         assert driver.stdout is not None
         try:
             port = next(m[1] for line in driver.stdout if (m := re.search(r"successfully on port (\d+)", line)))
-            page = Browser(f"http://127.0.0.1:{port}")
+            page = Browser(f"http://127.0.0.1:{port}", gpu, camera)
             try:
                 yield page
             finally:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import math
 import os
+import runpy
 import shutil
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import onnx
 import pytest
 from PIL import Image, ImageOps
 
+import burn
 from burn.deploy.build import build
 from burn.deploy.options import Options
 from burn.loading import read_program
@@ -96,6 +100,19 @@ def test_faces(tmp_path: Path) -> None:
         page.pick("#file", tmp_path / "no.png")
         page.waits_for(_SAID)
         assert _state(page).startswith("no.png cannot be shown: ")
+
+
+def test_a_person_in_a_scene(tmp_path: Path) -> None:
+    """segment.onnx is a network of segment.py, and separates a person from the background."""
+    scenes: Any = runpy.run_path(str(PAGE / "segment.py"))
+    burn.export(scenes["Network"](), tmp_path / "new.onnx", {"image": np.zeros((1, 3, 96, 128), np.float32)})
+    here, new = (onnx.load(path).graph for path in (PAGE / "segment.onnx", tmp_path / "new.onnx"))
+    assert [node.op_type for node in here.node] == [node.op_type for node in new.node]
+    assert [list(w.dims) for w in here.initializer] == [list(w.dims) for w in new.initializer]
+    model = burn.load(PAGE / "segment.onnx")
+    for image, mask in zip(*scenes["frames"](5), strict=True):
+        found, wanted = np.asarray(model(image[None]))[0] > 0.5, mask > 0.5
+        assert (found & wanted).sum() > 0.85 * (found | wanted).sum()
 
 
 _SAID = "document.getElementById('state').textContent !== 'loading'"

@@ -11,14 +11,12 @@ from burn.codegen.cpu.backend import for_options as cpu_for_options
 from burn.codegen.cpu.target import TARGETS
 from burn.codegen.pipeline import Pipeline, pipeline
 from burn.codegen.wgsl.heuristics import PREFERENCES
+from burn.codegen.wgsl.limits import ARCHITECTURE
 from burn.codegen.wgsl.printer import WGSLPrinter
 from burn.kernels.preferences import Preferences
 
 if TYPE_CHECKING:
     from burn.options import Options
-
-ARCHITECTURE = "webgpu"
-"""Kernels use no optional feature of WebGPU and stay within its default limits, so one text runs on every device."""
 
 PIPELINE = pipeline(composites=("attention_forward", "attention_backward"), first="dilate,merge_groups,space_to_depth")
 """Nothing is packed: matmul kernels read both operands in place."""

@@ -37,7 +37,7 @@ async function read(url, progress) {
   return bytes;
 }
 
-/** The host functions of the module's C library: the time. */
+/** The host functions of the module's C library: the time, and an environment without variables. */
 function host(memory) {
   return {
     clock_time_get(_clock, _precision, at) {
@@ -45,6 +45,11 @@ function host(memory) {
       new DataView(memory().buffer).setBigUint64(at, time, true);
       return 0;
     },
+    environ_sizes_get(count, bytes) {
+      for (const at of [count, bytes]) new DataView(memory().buffer).setUint32(at, 0, true);
+      return 0;
+    },
+    environ_get: () => 0,
   };
 }
 

@@ -1,4 +1,4 @@
-/* The tables of a model for module.c. */
+/* Shared by the files of a module of WebAssembly, and the tables of its model. */
 #ifndef BURN_MODULE_H
 #define BURN_MODULE_H
 
@@ -15,5 +15,18 @@ typedef struct burn_module {
 } burn_module;
 
 extern const burn_module burn_own_module;
+extern const int64_t burn_own_kernels[]; /* of a program with GPU code: where the text of each kernel begins */
+
+/* values.c: of the one call at a time. */
+typedef struct burn_values {
+    burn_input *inputs;
+    burn_output *outputs;
+    burn_failure failure;
+    int32_t on_device; /* inputs are addresses of a device's memory */
+} burn_values;
+
+extern burn_values burn_own_values;
+
+int burn_values_open(const burn_program_info *program); /* 0: there is no memory */
 
 #endif

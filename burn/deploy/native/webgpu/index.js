@@ -1,0 +1,319 @@
+// A model compiled by burn for WebGPU: `const model = await load()`, then `await model.run({name: typedArray})`.
+// MODEL is written by burn-compile; everything else is the same for every model.
+import { OutOfMemoryError, RefusedError, WebGPUError } from "./errors.js";
+import { canWait, open, padded } from "./gpu.js";
+import { Pictures, elements, pictureOf, pixelsOf, planOf } from "./picture.js";
+
+export * from "./errors.js";
+
+const MODEL = "@MODEL@";
+
+// @COMMON@
+
+const OUT_OF_MEMORY = 1, INPUT_MISMATCH = 10, DEVICE_FAILED = 17; // burn_status
+
+const isGPUTensor = (value) => globalThis.GPUBuffer && value?.buffer instanceof GPUBuffer;
+
+/** Loads the model. base: the folder of its files; default: this module's.
+ *
+ * progress(loaded, total): bytes of all files. compiled(done, total): kernels. fallback: "cpu", the package for CPUs if the browser or its
+ * GPU cannot run the model, or "none", an error. announce(reason): called before that; default: console.warn. device: a GPUDevice to
+ * use. powerPreference: of the adapter. limits: lower ones than the adapter's. memory: bytes that the model may take of the GPU. */
+export async function load(base = import.meta.url, options = {}) {
+  const folder = new URL(base, globalThis.location?.href);
+  const { fallback = "cpu" } = options;
+  if (!["cpu", "none"].includes(fallback)) throw new TypeError(`'${fallback}' is no fallback: there are cpu and none`);
+  try {
+    const model = new Model(folder, options);
+    await model.reload();
+    return model;
+  } catch (reason) {
+    if (fallback === "none" || !(reason instanceof WebGPUError)) throw reason;
+    const announce = options.announce ?? ((why) => console.warn(`the model runs on the CPU: ${why.name}: ${why.message}`));
+    announce(reason);
+    return onCPU(folder, options, reason);
+  }
+}
+
+/** Throws a TypeError for a name that is no input. */
+function checkNames(inputs) {
+  for (const name of Object.keys(inputs))
+    if (!MODEL.inputs.some((i) => i.name === name))
+      throw new TypeError(`there is no input '${name}': there are ${MODEL.inputs.map((i) => i.name).join(", ")}`);
+}
+
+// ---- the CPU ----------------------------------------------------------------------------------------------------------
+
+async function onCPU(folder, { progress, threads }, reason) {
+  const { load: loadCPU } = await import(new URL("cpu/index.js", folder));
+  return new CPUModel(await loadCPU(new URL("cpu/", folder), { progress, threads }), reason);
+}
+
+/** The same interface over the package for CPUs. */
+class CPUModel {
+  #model;
+
+  constructor(model, reason) {
+    this.#model = model;
+    this.reason = reason;
+  }
+
+  get backend() { return "cpu"; }
+  get inputs() { return MODEL.inputs; }
+  get outputs() { return MODEL.outputs; }
+  get seed() { return this.#model.seed; }
+  set seed(seed) { this.#model.seed = seed; }
+
+  async run(inputs, { outputs } = {}) {
+    checkNames(inputs);
+    if (outputs) throw new TypeError("outputs on the GPU: the model runs on the CPU");
+    const given = MODEL.inputs.map((spec) => {
+      const value = inputs[spec.name];
+      if (isGPUTensor(value)) throw new TypeError(`input '${spec.name}' is on the GPU: the model runs on the CPU`);
+      const picture = pictureOf(value);
+      if (!picture) return [spec.name, value];
+      const plan = planOf(spec, picture);
+      return [spec.name, { data: elements(pixelsOf(picture), picture, plan), dims: plan.dims }];
+    });
+    return this.#model.run(Object.fromEntries(given.filter(([, value]) => value !== undefined)));
+  }
+
+  async reload() {}
+  close() { this.#model.close(); }
+}
+
+// ---- WebGPU -----------------------------------------------------------------------------------------------------------
+
+class Model {
+  #folder;
+  #options;
+  #gpu;
+  #c;
+  #memory;
+  #pictures;
+  #calls = 0n;
+  #last = Promise.resolve(); // of the calls, which run one after the other
+
+  constructor(folder, options) {
+    this.#folder = folder;
+    this.#options = options;
+  }
+
+  get backend() { return "webgpu"; }
+
+  /** Names, element types and sizes. */
+  get inputs() { return MODEL.inputs; }
+  get outputs() { return MODEL.outputs; }
+
+  /** The GPUDevice, for the caller's own buffers and kernels. */
+  get device() { return this.#gpu?.device; }
+
+  /** Bytes of the GPU's memory that the model holds now: constants, and room for calls. */
+  get usedBytes() { return this.#c?.used_bytes() ?? 0; }
+
+  /** The seed of the random numbers that the model draws, if it does. */
+  seed = 0n;
+
+  /** Starts again with a new device, after an error that names the loss of the old one. Throws as `load` does with the fallback
+   * "none". */
+  async reload() {
+    const { progress = () => {}, compiled = () => {} } = this.#options;
+    this.close();
+    const gpu = await open(MODEL, this.#options);
+    try {
+      await this.#start(gpu, progress, compiled);
+    } catch (error) {
+      gpu.close();
+      throw gpu.failed ?? error;
+    }
+  }
+
+  async #start(gpu, progress, compiled) {
+    const far = Object.fromEntries(Object.keys(MODEL.bytes).map((name) => [name, 0]));
+    const total = Object.values(MODEL.bytes).reduce((a, b) => a + b, 0);
+    const file = async (name) => {
+      if (!MODEL.bytes[name]) return new Uint8Array();
+      const found = await read(new URL(name, this.#folder), (loaded) => {
+        far[name] = loaded;
+        progress(Object.values(far).reduce((a, b) => a + b, 0), total);
+      });
+      if (found.length !== MODEL.bytes[name])
+        throw new Error(`${name} is not this model's: it has ${found.length} bytes, not ${MODEL.bytes[name]}`);
+      return found;
+    };
+    const texts = file("kernels.wgsl");
+    const [kernels, weights, module] = await Promise.all([
+      texts, file("weights.safetensors"), file("model.wasm").then((code) => WebAssembly.compile(code)),
+      texts.then((text) => gpu.prepare(bodies(text), compiled)),
+    ]);
+    let memory;
+    const constant = (index) => {
+      const [at, bytes] = MODEL.constants[index];
+      return weights.subarray(at, at + bytes);
+    };
+    const { exports } = await WebAssembly.instantiate(module, {
+      ...imports(module, () => memory), webgpu: gpu.imports(() => memory, constant),
+    });
+    memory = exports.memory;
+    exports._initialize?.();
+    const address = exports.allocate(kernels.length + 1) >>> 0;
+    if (!address) throw new OutOfMemoryError(`there is no memory for ${kernels.length} bytes of kernels`);
+    new Uint8Array(memory.buffer).set(kernels, address);
+    gpu.begin();
+    const isStarted = exports.start(address);
+    gpu.end();
+    exports.release(address);
+    if (!isStarted) throw new OutOfMemoryError(`the model cannot be started: ${textAt(memory, exports.error())}`);
+    await gpu.wait();
+    exports.fetched();
+    this.#gpu = gpu;
+    this.#memory = memory;
+    this.#pictures = new Pictures(gpu);
+    const waiting = (call) => (canWait() ? WebAssembly.promising(call) : call);
+    this.#c = { ...exports, run: MODEL.waits ? waiting(exports.run) : exports.run };
+  }
+
+  /** One inference. Calls run one after the other. An input is one of these:
+   * - a typed array, or {data, dims} if its length does not determine its sizes
+   * - {buffer, dims, offset} with a GPUBuffer of `device`
+   * - a picture, {image, fit, mean, std, pad, order}
+   *
+   * outputs: "gpu" for all, or {name: "gpu" or a GPUBuffer}. These stay on the GPU, and are {buffer, dims, bytes}. */
+  run(inputs, { outputs = {} } = {}) {
+    const called = this.#last.then(() => this.#call(inputs, outputs));
+    this.#last = called.catch(() => {});
+    return called;
+  }
+
+  async #call(inputs, wanted) {
+    if (!this.#c) throw new Error("the model has been closed");
+    const gpu = this.#gpu, c = this.#c;
+    if (gpu.failed) throw gpu.failed;
+    checkNames(inputs);
+    const held = [];
+    let hasOutputs = false;
+    try {
+      gpu.begin();
+      let status;
+      try {
+        MODEL.inputs.forEach((spec, index) => held.push(this.#give(index, spec, inputs[spec.name])));
+        if (MODEL.random) {
+          const state = new BigUint64Array([BigInt(this.seed), this.#calls++]);
+          held.push(this.#upload(MODEL.inputs.length, state, [2]));
+        }
+        const running = c.run();
+        status = typeof running === "number" ? running : await running;
+        hasOutputs = !status;
+      } finally {
+        gpu.end();
+      }
+      if (status) throw await this.#failure(status);
+      const results = MODEL.outputs.map((spec, index) => this.#result(index, spec, wanted === "gpu" ? "gpu" : wanted[spec.name]));
+      await gpu.wait();
+      c.fetched();
+      const reported = c.finish();
+      if (reported) throw await this.#failure(reported);
+      return Object.fromEntries(results.map((result, index) => [MODEL.outputs[index].name, result()]));
+    } finally {
+      if (hasOutputs) c.done();
+      for (const address of held) c.device_release(address);
+    }
+  }
+
+  // ---- inputs -------------------------------------------------------------------------------------------------------
+
+  #give(index, spec, value) {
+    const picture = pictureOf(value);
+    if (picture) {
+      const plan = planOf(spec, picture);
+      const address = this.#room(index, 4 * plan.dims.reduce((a, b) => a * b, 1), plan.dims);
+      this.#pictures.write(picture, plan, ...this.#at(address));
+      return address;
+    }
+    if (!isGPUTensor(value)) return this.#upload(index, ...taken(spec, value));
+    const { buffer, dims, offset = 0 } = value, size = arrayOf(spec.dtype).BYTES_PER_ELEMENT;
+    if (!Array.isArray(dims) || dims.some((d) => !Number.isSafeInteger(d) || d < 0))
+      throw new TypeError(`input '${spec.name}' needs its sizes: {buffer, dims}, as it is ${spec.type}`);
+    const bytes = size * dims.reduce((a, b) => a * b, 1);
+    if (!(buffer.usage & 4)) throw new TypeError(`input '${spec.name}': its buffer lacks the usage COPY_SRC`);
+    if (offset % 4 || offset + padded(bytes) > buffer.size)
+      throw new RangeError(`input '${spec.name}': ${bytes} bytes at ${offset}, in whole words, are not in its buffer of ${buffer.size}`);
+    const address = this.#room(index, bytes, dims), [to, at] = this.#at(address);
+    if (bytes) this.#gpu.add((encoder) => encoder.copyBufferToBuffer(buffer, offset, to, at, padded(bytes)));
+    return address;
+  }
+
+  #upload(index, data, dims) {
+    const address = this.#room(index, data.byteLength, dims);
+    this.#gpu.upload(...this.#at(address), data);
+    return address;
+  }
+
+  /** Memory for an input. */
+  #room(index, bytes, dims) {
+    const address = this.#c.device_allocate(bytes) >>> 0;
+    if (!address) throw new OutOfMemoryError(`the GPU has no room for an input of ${bytes} bytes: ${textAt(this.#memory, this.#c.device_error())}`);
+    this.#c.input(index, address, bytes, dims.length);
+    dims.forEach((size, axis) => this.#c.input_dim(index, axis, size));
+    return address;
+  }
+
+  #at(address) { return [this.#gpu.object(this.#c.buffer_of(address)), this.#c.offset_of(address)]; }
+
+  // ---- outputs ------------------------------------------------------------------------------------------------------
+
+  /** A function that gives an output when the wait has ended. */
+  #result(index, { name, dtype }, wanted) {
+    const c = this.#c, gpu = this.#gpu, address = c.output(index) >>> 0, bytes = c.output_bytes(index) >>> 0;
+    const dims = Array.from({ length: c.output_rank(index) }, (_, axis) => c.output_dim(index, axis) >>> 0);
+    const Wanted = arrayOf(dtype);
+    if (!c.output_on_device(index)) {
+      const copied = new Uint8Array(this.#memory.buffer, address, bytes).slice();
+      if (wanted) throw new TypeError(`output '${name}' is computed on the CPU: it cannot stay on the GPU`);
+      return () => ({ data: new Wanted(copied.buffer), dims });
+    }
+    const [from, at] = this.#at(address);
+    if (!wanted) {
+      const words = gpu.fetch(from, at, bytes);
+      return () => ({ data: new Wanted(words().buffer), dims });
+    }
+    const buffer = wanted === "gpu" ? gpu.result(bytes) : wanted;
+    if (!(buffer instanceof GPUBuffer)) throw new TypeError(`output '${name}' goes to "gpu" or a GPUBuffer`);
+    if (buffer.size < padded(bytes) || !(buffer.usage & 8))
+      throw new RangeError(`output '${name}' takes ${padded(bytes)} bytes of a buffer with the usage COPY_DST`);
+    if (bytes) gpu.add((encoder) => encoder.copyBufferToBuffer(from, at, buffer, 0, padded(bytes)));
+    return () => ({ buffer, dims, bytes });
+  }
+
+  /** The error of a burn_status. */
+  async #failure(status) {
+    const value = this.#c.failed_value(), site = MODEL.sites[this.#c.failed_site()] ?? "";
+    const text = (MODEL.messages[status] ?? `status ${status}`).replace("{value}", value).replace("{site}", site);
+    if (status === DEVICE_FAILED) return this.#gpu.failed ?? new RefusedError(`${text}: ${textAt(this.#memory, this.#c.device_error())}`);
+    if (status === OUT_OF_MEMORY) return new OutOfMemoryError(text);
+    if (status === INPUT_MISMATCH) return new TypeError(`input '${MODEL.inputs[value]?.name}' does not fit: it is ${MODEL.inputs[value]?.type}`);
+    return new Error(site && !text.includes(site) ? `${site}: ${text}` : text);
+  }
+
+  /** Gives the GPU's memory back. The model cannot be run before `reload`. */
+  close() {
+    this.#pictures?.close();
+    this.#gpu?.close();
+    this.#gpu = this.#c = this.#pictures = undefined;
+  }
+}
+
+/** The kernels' names and their texts, each behind its first line. */
+function bodies(text) {
+  let at = 0;
+  return MODEL.kernels.map(([name, bytes]) => {
+    const whole = new TextDecoder().decode(text.subarray(at, at += bytes));
+    return [name, whole.slice(whole.indexOf("\n") + 1)];
+  });
+}
+
+function textAt(memory, address) {
+  const bytes = new Uint8Array(memory.buffer, address >>> 0);
+  return new TextDecoder().decode(bytes.slice(0, bytes.indexOf(0)));
+}
+
