@@ -1,7 +1,7 @@
 """Packages for WebGPU beside onnxruntime-web, in headless Chromium on one adapter:
 
     npm install --prefix FOLDER onnxruntime-web
-    python -m benchmarks.webgpu_browser --peer FOLDER --models mnist mobilenet minilm ultraface --write benchmarks/webgpu_browser.md
+    python -m benchmarks.webgpu_browser --peer FOLDER --write benchmarks/webgpu_browser.md
 
 Both run the same ONNX file on the same inputs, from a server on this machine, and must give burn's outputs on the CPU. The first
 result is timed in a new browser without caches, from the import of the engine's module on. The steady state alternates between

@@ -26,7 +26,17 @@ _OMITTED = ("elf", "symbols", "communicator", "run_collective")
 _GPU = ("run_device", "run_recorded", "run_traced", "device", "driver", "gpu")
 """Sources of programs with GPU code; others use `_NO_GPU` instead."""
 _NO_GPU = ("no_gpu",)
-_NOT_IN_PAGES = (*_NO_GPU, "gpu", "run_traced", "device_list", "driver", "driver_cuda", "driver_hip", "driver_wgpu")
+_NOT_IN_PAGES = (
+    *_NO_GPU,
+    "gpu",
+    "run_traced",
+    "device_list",
+    "driver",
+    "driver_cuda",
+    "driver_hip",
+    "driver_wgpu",
+    "driver_wgpu_queries",
+)
 """Of programs for a page's WebGPU: native/webgpu has their driver, with the memory and commands of `driver_wgpu_*.c`."""
 _COLD = (
     "command",

@@ -21,7 +21,7 @@ from burn.runtime.dtypes import numpy_dtype
 from tests.deploy.browser import Browser, browser, served
 from tests.deploy.making import DIGITS, scores, traced
 from tests.deploy.test_web import PAGE, STROKES
-from tests.deploy.test_webgpu_package import OPTIONS
+from tests.deploy.test_webgpu_package import OPTIONS, wide
 from tests.models import MODELS, Unavailable, model_path, random_inputs
 
 pytest.importorskip("ziglang")
@@ -118,6 +118,25 @@ def test_tensors_in_and_out(page: tuple[Browser, Path]) -> None:
     )
     assert got["lost"] == "DeviceLostError" and got["used"] > 32 << 10
     assert (got["given"], got["kept"], got["parts"], got["after"]) == (0, 0, [0, 0, 0], 0)
+
+
+def test_a_constant_in_several_bindings(page: tuple[Browser, Path]) -> None:
+    opened = loaded(page, traced(wide, x="float32[n, 16]"), "wide")
+    errors = opened.awaits(
+        """
+        const { load } = await import("/wide/index.js"), x = new Float32Array(32).map((_, i) => Math.cos(i)), errors = [];
+        const limits = { maxStorageBufferBindingSize: 524288, maxStorageBuffersPerShaderStage: 3 };
+        const many = await load(undefined, { fallback: "none", limits });
+        const wanted = (await model.run({ x })).y.data;
+        for (let i = 0; i < 3; i++) {
+          const { y } = await many.run({ x });
+          errors.push(Math.max(...wanted.map((v, at) => Math.abs(v - y.data[at]))));
+        }
+        return [errors, Math.max(...wanted)];
+        """,
+        seconds=300,
+    )
+    assert errors[0] == [0, 0, 0] and errors[1] > 0.5
 
 
 @pytest.mark.slow

@@ -42,6 +42,11 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def wide(x: burn.Tensor) -> dict[str, burn.Tensor]:
+    """A matmul with a constant of 640,000 bytes."""
+    return {"y": x @ burn.tensor(np.sin(np.arange(16 * 10000, dtype=np.float32)).reshape(16, 10000))}
+
+
 def node(folder: Path, script: str) -> Any:
     """The values that a script passes to `tell`, after it has imported all of a package, `install` and numbers for an input x."""
     if shutil.which("node") is None:
@@ -179,8 +184,7 @@ def test_errors_have_names(package: Path) -> None:
     )
     assert got["refused"] == [
         "NoAdapterError: the browser has WebGPU, but no adapter for it",
-        "LimitError: the constant '0' in weights.safetensors, float32[16, 32], needs 2048; "
-        "the adapter's maxStorageBufferBindingSize is 1024",
+        "LimitError: the memory of a model needs 65536; the adapter's maxStorageBufferBindingSize is 1024",
         "LimitError: a workgroup of this model's kernels needs 256; the adapter's maxComputeInvocationsPerWorkgroup is 8",
     ]
     lost = "DeviceLostError: the GPU device was lost: it was destroyed; model.reload() starts again"
@@ -190,6 +194,28 @@ def test_errors_have_names(package: Path) -> None:
         lost.replace("was lost:", "was lost while the page was hidden:"), "Error: the model has been closed",
     ]  # fmt: skip
     assert got["large"].startswith("OutOfMemoryError: ") and got["then"] == "" and got["devices"] == 5
+
+
+def test_a_constant_beyond_all_bindings(tmp_path: Path) -> None:
+    build("wasm", traced(wide, x="float32[n, 16]"), tmp_path / "wide", OPTIONS)
+    got = node(
+        tmp_path / "wide",
+        """
+        install({ limits: { maxStorageBufferBindingSize: 65536 } });
+        const refused = await said(() => load(undefined, { fallback: "none" }));
+        const devices = install({ limits: { maxStorageBufferBindingSize: 131072 } });
+        const model = await load(undefined, { fallback: "none" });
+        tell({ refused, dims: (await model.run(rows(2))).y.dims, large: await said(() => model.run(rows(4))),
+               least: await said(() => load(undefined, { fallback: "none", memory: 1000 })) });
+        """,
+    )
+    assert got["refused"] == (
+        "LimitError: the constant '0' in weights.safetensors, float32[16, 10000], in 7 bindings needs 640000; "
+        "the adapter's maxStorageBufferBindingSize is 65536"
+    )
+    assert got["dims"] == [2, 10000]
+    assert got["large"] == "LimitError: output 'y' needs 160000; the adapter's maxStorageBufferBindingSize is 131072"
+    assert got["least"] == "RangeError: memory is at least 65536 bytes, not 1000"
 
 
 def test_features(package: Path, tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 /* WebGPU of a page's JavaScript as burn_driver. It takes the place of driver.c and driver_wgpu.c in a module of WebAssembly.
  *
- * Memory and commands are those of the native driver (driver_wgpu_heap.c, driver_wgpu_work.c). Their table of functions, wgpu_api, has
+ * Memory and commands are those of the native driver (driver_wgpu_heap.c, _kernels.c, _work.c, _staging.c). Their table of functions, wgpu_api, has
  * adapters here, which take descriptors apart. gpu.js has the objects (page.h).
  *
  * A page cannot wait, so a fetch is a copy that is noted, and arrives when the page's next wait ends. Only a program that reads from the
@@ -58,9 +58,9 @@ static wgpu_handle api_group(wgpu_handle device, const wgpu_group_descriptor *de
     return handle(page_group(number(descriptor->layout)));
 }
 
-static wgpu_handle api_module(wgpu_handle device, const wgpu_labelled *descriptor) {
+static wgpu_handle api_module(wgpu_handle device, const wgpu_labelled *descriptor, uint64_t checks) {
     const wgpu_wgsl *source = descriptor->next;
-    (void)device;
+    (void)device, (void)checks; /* a browser checks all */
     return handle(page_module(source->code.data, (uint32_t)source->code.length));
 }
 
@@ -156,6 +156,10 @@ int burn_wgpu_refuse(int code, const char *format, ...) {
     return code;
 }
 
+/* A page starts again with a new module: model.reload(). So there is one session. */
+int burn_wgpu_renew(void) { return burn_wgpu_status(); }
+int burn_wgpu_local(uint64_t *address) { return *address >> SESSION_BITS ? WGPU_LOST : 0; }
+
 static int error_name(int code, const char **name) {
     *name = code == BURN_DRIVER_OUT_OF_MEMORY ? "out of memory" : code == WGPU_LOST ? "device lost" : "refused";
     return 0;
@@ -243,9 +247,13 @@ static int fetch(void *to, uint64_t from, size_t bytes, void *stream) {
         memmove(to, fetched.to, bytes);
         return 0;
     }
-    uint64_t start = from / 4 * 4, room = (from + bytes + 3) / 4 * 4 - start;
-    page_fetch(number(wgpu.page[start >> wgpu.page_bits].buffer), (double)(start & (((uint64_t)1 << wgpu.page_bits) - 1)),
-               (uint32_t)room, (uint32_t)(from - start), to, (uint32_t)bytes);
+    uint64_t page = (uint64_t)1 << wgpu.page_bits;
+    for (uint64_t done = 0, part; done < bytes; done += part) { /* in each page of a tensor */
+        uint64_t at = from + done, start = at / 4 * 4, left = page - at % page;
+        part = left < bytes - done ? left : bytes - done;
+        page_fetch(number(wgpu.page[start >> wgpu.page_bits].buffer), (double)(start % page),
+                   (uint32_t)((at + part + 3) / 4 * 4 - start), (uint32_t)(at - start), (char *)to + done, (uint32_t)part);
+    }
     fetched.from = from;
     fetched.bytes = bytes;
     fetched.to = to;
@@ -271,6 +279,23 @@ static int new_event(void **event, unsigned flags) {
     return 0;
 }
 
+/* There is one queue, in order. */
+static int stream(void **made, unsigned flags) {
+    (void)flags;
+    *made = &wgpu;
+    return 0;
+}
+
+static int stream_release(void *it) {
+    (void)it;
+    return 0;
+}
+
+static int wait_for(void *it, void *event, unsigned flags) {
+    (void)it, (void)event, (void)flags;
+    return 0;
+}
+
 static int event_release(void *event) {
     (void)event;
     return 0;
@@ -290,7 +315,9 @@ static int elapsed(float *milliseconds, void *first, void *last) {
 /* ---- opening ----------------------------------------------------------------------------------------------------- */
 
 static int open_page(void) {
+    static const char name[] = "the adapter";
     wgpu.api = API;
+    wgpu.info.device = (wgpu_text){name, sizeof name - 1};
     wgpu.limits.storage_buffers = (uint32_t)page_limit(PAGE_STORAGE_BUFFERS);
     wgpu.limits.storage_binding = (uint64_t)page_limit(PAGE_STORAGE_BINDING);
     wgpu.limits.buffer = (uint64_t)page_limit(PAGE_BUFFER);
@@ -322,8 +349,13 @@ const burn_driver *burn_driver_find(const char *kind, const char *library, char 
         .pinned_alloc = pinned_alloc,
         .about = about,
     };
-    burn_wgpu_fill_table(&driver);
+    burn_wgpu_fill_kernels(&driver);
+    burn_wgpu_fill_work(&driver);
+    burn_wgpu_fill_staging(&driver);
     driver.fetch = fetch;
+    driver.stream = stream;
+    driver.stream_release = stream_release;
+    driver.wait_for = wait_for;
     driver.event = new_event;
     driver.event_release = event_release;
     driver.record = record;

@@ -12,6 +12,8 @@ const LIMITS = [
 ];
 const RAISED = ["maxStorageBuffersPerShaderStage", "maxStorageBufferBindingSize", "maxBufferSize", "maxComputeWorkgroupsPerDimension"];
 
+const LEAST_PART = 65536; // bytes: driver_wgpu_heap.c
+
 const padded = (bytes) => Math.ceil(bytes / 4) * 4;
 const isHidden = () => globalThis.document?.visibilityState === "hidden";
 
@@ -42,15 +44,16 @@ export async function open(model, { device, powerPreference, limits = {}, memory
 /** Throws the error of the first thing that a model needs and the device does not have. */
 function checked(gpu, model, features) {
   const missing = model.features.find((feature) => !features.has(feature));
-  const page = gpu.largestPart;
   const sizes = model.constants.map(([, bytes]) => bytes), largest = Math.max(0, ...sizes), index = sizes.indexOf(largest);
   const lanes = Math.min(gpu.limits.maxComputeInvocationsPerWorkgroup, gpu.limits.maxComputeWorkgroupSizeX);
   let error;
   if (missing) error = new MissingFeatureError(missing);
   else if (model.lanes > lanes) error = new LimitError("maxComputeInvocationsPerWorkgroup", model.lanes, lanes, "a workgroup of this model's kernels");
-  else if (largest > page)
+  else if (gpu.largestPart < LEAST_PART)
+    error = new LimitError("maxStorageBufferBindingSize", LEAST_PART, gpu.limits.maxStorageBufferBindingSize, "the memory of a model");
+  else if (largest > gpu.mostBytes)
     error = new LimitError("maxStorageBufferBindingSize", largest, gpu.limits.maxStorageBufferBindingSize,
-      `the constant '${index}' in weights.safetensors, ${model.constants[index][2]},`);
+      `the constant '${index}' in weights.safetensors, ${model.constants[index][2]}, in ${gpu.behind} bindings`);
   if (error) gpu.close();
   if (error) throw error;
   return gpu;
@@ -78,6 +81,7 @@ export class Gpu {
     this.#own = own;
     const names = new Set([...LIMITS, "maxComputeInvocationsPerWorkgroup", "maxComputeWorkgroupSizeX"]);
     this.limits = Object.fromEntries([...names].map((name) => [name, Math.min(device.limits[name], limits[name] ?? Infinity)]));
+    this.mostOfOne = this.largestPart; // bytes of an input or output
     if (memory) this.#limitMemory(memory);
     device.lost.then((info) => {
       if (!this.#isClosed) this.failed ??= new DeviceLostError(info, isHidden());
@@ -85,15 +89,23 @@ export class Gpu {
   }
 
   #limitMemory(bytes) {
+    if (!(bytes >= LEAST_PART)) throw new RangeError(`memory is at least ${LEAST_PART} bytes, not ${bytes}`);
     const { maxStorageBufferBindingSize: binding, maxStorageBuffersPerShaderStage: buffers } = this.limits;
     this.limits.maxStorageBufferBindingSize = Math.min(binding, bytes);
     this.limits.maxStorageBuffersPerShaderStage = Math.max(1, Math.min(buffers, Math.floor(bytes / binding)));
   }
 
-  /** The bytes of the largest tensor: parts of the heap are powers of two. */
+  /** The heap has so many parts, a binding each. Constants may lie in several, inputs and outputs in one. */
+  get parts() { return Math.min(8, this.limits.maxStorageBuffersPerShaderStage, 2 ** 32 / this.largestPart); }
+
+  /** The bytes of a part, a power of two. */
   get largestPart() {
     return 2 ** Math.min(31, Math.floor(Math.log2(Math.min(this.limits.maxStorageBufferBindingSize, this.limits.maxBufferSize))));
   }
+
+  /** The parts that one constant may have: the first part begins with bytes of the driver. */
+  get behind() { return Math.max(1, this.parts - 1); }
+  get mostBytes() { return this.behind * this.largestPart; }
 
   // ---- kernels ------------------------------------------------------------------------------------------------------
 
@@ -164,7 +176,7 @@ export class Gpu {
         if (this.#hasLaunches || !(target.usage & UNIFORM)) this.submit();
         device.queue.writeBuffer(target, offset, memory().buffer, address >>> 0, size >>> 0);
       },
-      constant: (index, buffer, offset) => this.upload(at(buffer), offset, constant(index)),
+      constant: (index, first, bytes, buffer, offset) => this.upload(at(buffer), offset, constant(index).subarray(first, first + bytes)),
       fetch: (buffer, offset, room, skipped, to, bytes) => {
         this.#note(at(buffer), offset, room >>> 0, (words) => {
           new Uint8Array(memory().buffer, to >>> 0, bytes >>> 0).set(words.subarray(skipped, skipped + (bytes >>> 0)));

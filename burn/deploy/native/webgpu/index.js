@@ -1,6 +1,6 @@
 // A model compiled by burn for WebGPU: `const model = await load()`, then `await model.run({name: typedArray})`.
 // MODEL is written by burn-compile; everything else is the same for every model.
-import { OutOfMemoryError, RefusedError, WebGPUError } from "./errors.js";
+import { LimitError, OutOfMemoryError, RefusedError, WebGPUError } from "./errors.js";
 import { canWait, open, padded } from "./gpu.js";
 import { Pictures, elements, pictureOf, pixelsOf, planOf } from "./picture.js";
 
@@ -251,11 +251,18 @@ class Model {
 
   /** Memory for an input. */
   #room(index, bytes, dims) {
+    this.#checkSize(`input '${MODEL.inputs[index]?.name}'`, bytes);
     const address = this.#c.device_allocate(bytes) >>> 0;
     if (!address) throw new OutOfMemoryError(`the GPU has no room for an input of ${bytes} bytes: ${textAt(this.#memory, this.#c.device_error())}`);
     this.#c.input(index, address, bytes, dims.length);
     dims.forEach((size, axis) => this.#c.input_dim(index, axis, size));
     return address;
+  }
+
+  /** An input or output is in one buffer. */
+  #checkSize(what, bytes) {
+    const { mostOfOne, limits } = this.#gpu;
+    if (bytes > mostOfOne) throw new LimitError("maxStorageBufferBindingSize", bytes, limits.maxStorageBufferBindingSize, what);
   }
 
   #at(address) { return [this.#gpu.object(this.#c.buffer_of(address)), this.#c.offset_of(address)]; }
@@ -272,6 +279,7 @@ class Model {
       if (wanted) throw new TypeError(`output '${name}' is computed on the CPU: it cannot stay on the GPU`);
       return () => ({ data: new Wanted(copied.buffer), dims });
     }
+    this.#checkSize(`output '${name}'`, bytes);
     const [from, at] = this.#at(address);
     if (!wanted) {
       const words = gpu.fetch(from, at, bytes);

@@ -41,8 +41,12 @@ static int send_constants(const burn_program_info *info) {
         program->device_constants[i] = memory;
         if (!memory)
             return 0;
-        uint64_t address = (uint64_t)(uintptr_t)memory;
-        page_constant((int32_t)i, buffer_at(address), offset_at(address));
+        uint64_t address = (uint64_t)(uintptr_t)memory, bytes = (uint64_t)info->constant_bytes[i];
+        for (uint64_t done = 0, part; done < bytes; done += part) { /* in each page of a large one */
+            uint64_t left = ((uint64_t)1 << wgpu.page_bits) - (uint64_t)offset_at(address + done);
+            part = left < bytes - done ? left : bytes - done;
+            page_constant((int32_t)i, (double)done, (double)part, buffer_at(address + done), offset_at(address + done));
+        }
     }
     return 1;
 }

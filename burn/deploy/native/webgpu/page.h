@@ -39,8 +39,8 @@ page_object BURN_PAGE(finish)(page_object encoder);
 void BURN_PAGE(submit)(page_object commands);
 void BURN_PAGE(write)(page_object buffer, double offset, const void *data, uint32_t size);
 
-/* Writes a constant of the package to a buffer. */
-void BURN_PAGE(constant)(int32_t index, page_object buffer, double offset);
+/* Writes bytes of a constant of the package, from `first` on, to a buffer. */
+void BURN_PAGE(constant)(int32_t index, double first, double bytes, page_object buffer, double offset);
 /* Copies `room` bytes (a multiple of 4) of a buffer after all work so far. `bytes` of them, behind `skipped`, are in the module's
  * memory at `to` when `drain` or gpu.js's own wait returns. */
 void BURN_PAGE(fetch)(page_object buffer, double offset, uint32_t room, uint32_t skipped, void *to, uint32_t bytes);
