@@ -5,6 +5,7 @@
     python benchmarks/cpu_zoo.py run --models names.json --folder zoo --results rows.jsonl --threads 2,1 --seconds 1500
     python benchmarks/cpu_zoo.py run ... --batch 8                          # other settings append to the same file
     python benchmarks/cpu_zoo.py run ... --int8 --peer burn --peer onnxruntime
+    python benchmarks/cpu_zoo.py run ... --threads 1 --cpu                  # CPU seconds, on a machine that is not idle
     python benchmarks/cpu_zoo.py write --results rows.jsonl --output benchmarks/cpu_zoo.md
 
 Needs PyTorch, timm, torchvision, transformers and onnxscript; scikit-learn and skl2onnx for tables. Weights are random. All
@@ -51,7 +52,7 @@ ROUNDS, RUNS = 4, 12
 SAMPLES = 3
 """Random inputs that ranges for int8 come from."""
 
-KEYS = ("machine", "threads", "batch", "int8")
+KEYS = ("machine", "threads", "batch", "int8", "cpu")
 
 
 # ---- one model's files ---------------------------------------------------------------------------------------------------
@@ -127,7 +128,8 @@ def timed(entry: Entry, args: argparse.Namespace) -> list[Row]:
     subject, rows = subject_of(entry, args), []
     for threads in args.threads:
         bind(threads)
-        result = compare(subject, args.peer, "burn", threads, Plan(RUNS, ROUNDS))
+        plan = Plan(RUNS, ROUNDS, clock=time.process_time) if args.cpu else Plan(RUNS, ROUNDS)
+        result = compare(subject, args.peer, "burn", threads, plan)
         row: dict[str, Any] = {"threads": threads, "seconds": {}, "failed": {}, "differs": 0.0, "others": result.others}
         for found in result.rows:
             if found.timing is not None:
@@ -135,7 +137,7 @@ def timed(entry: Entry, args: argparse.Namespace) -> list[Row]:
                 row["differs"] = max(row["differs"], 0.0 if math.isnan(found.difference) else found.difference)
             else:
                 row["failed"][found.peer] = found.error or found.absent
-        has_roofline = "burn" in row["seconds"] and not args.int8  # rates are those of float32
+        has_roofline = "burn" in row["seconds"] and not (args.int8 or args.cpu)  # rates are those of float32
         rows.append(row | (worst_kernel(subject, threads) if has_roofline else {}))
     return rows
 
@@ -207,7 +209,9 @@ def prepared(entry: Entry, args: argparse.Namespace, refill: bool = False) -> di
 def run(args: argparse.Namespace) -> None:
     """Time the models that have no row for this setting, one after the other, until the time is over."""
     end = time.monotonic() + args.seconds
-    setting = {"batch": args.batch, "int8": args.int8, "machine": machine()}
+    if args.cpu and args.threads != [1]:
+        raise SystemExit("--cpu counts the seconds of one thread: give --threads 1")
+    setting = {"batch": args.batch, "int8": args.int8, "machine": machine(), **({"cpu": True} if args.cpu else {})}
     done = {
         (row["list"], row["name"])
         for row in rows_of(args.results)
@@ -224,9 +228,9 @@ def run(args: argparse.Namespace) -> None:
         if "error" not in notes:
             peers = [peer for peer in args.peer if peer not in notes["failed"]]
             code, output = _child("time", entry, files, args, peers, args.threads)
-            found = json.loads(output) if code == 0 else [row | {"error": short(output, 500)} for row in found]
+            found = json.loads(output) if code == 0 else [{**row, "error": short(output, 500)} for row in found]
         for row in found:
-            more = {"peaks": notes["peaks"], "failed": notes["failed"] | row.get("failed", {})}
+            more = {"peaks": notes.get("peaks", {}), "failed": notes.get("failed", {}) | row.get("failed", {})}
             append({**entry, **setting, **row, **more}, args.results)
             print(shown({**entry, **row, **more}), flush=True)
 
@@ -236,7 +240,7 @@ def _child(
 ) -> tuple[int, str]:
     """The exit status of a process, and its last line of output, or what it said when it failed."""
     settings = ["--batch", str(args.batch), "--threads", ",".join(map(str, threads)), "--file", str(files.model)]
-    settings += ["--int8"] * args.int8 + [text for peer in peers for text in ("--peer", peer)]
+    settings += ["--int8"] * args.int8 + ["--cpu"] * args.cpu + [text for peer in peers for text in ("--peer", peer)]
     caches = {"BURN_CACHE_DIR": "burn", "TORCHINDUCTOR_CACHE_DIR": "inductor"}
     folders = {name: str(args.folder.resolve() / "caches" / folder) for name, folder in caches.items()}
     with subprocess.Popen(
@@ -304,10 +308,11 @@ def write(args: argparse.Namespace) -> None:
         f"{written_by('cpu_zoo.py')}. Random weights. Ratio: burn's time over the fastest peer's. MB: the most memory of a "
         "process that loads a model and runs it once. The script says how names are drawn and how engines are timed.",
     ]
-    for (on, threads, batch, int8), mine in by_setting(rows_of(args.results), KEYS).items():
+    for (on, threads, batch, int8, cpu), mine in by_setting(rows_of(args.results), KEYS).items():
         with_ratio = [row for row in mine if ratio(row) is not None]
         ratios = [ratio(row) or 0.0 for row in with_ratio]
-        lines.append(f"## {on}: {threads} thread{'s' * (threads > 1)}, batch {batch}, {'int8' if int8 else 'float32'}")
+        kind = ("int8" if int8 else "float32") + ", CPU seconds" * bool(cpu)
+        lines.append(f"## {on}: {threads} thread{'s' * (threads > 1)}, batch {batch}, {kind}")
         above, more = sum(found > 1 for found in ratios), sum(map(_takes_more, with_ratio))
         lines.append(
             f"{len(ratios)} models: geometric mean {mean(ratios):.2f}, {above} above 1. {more} take more memory than in "
@@ -356,6 +361,7 @@ def main() -> None:
         part.add_argument("--batch", type=int, default=1)
         part.add_argument("--threads", type=numbers, default=[2], help="2 or 2,1")
         part.add_argument("--int8", action="store_true", help="the model that `burn quantize` makes")
+        part.add_argument("--cpu", action="store_true", help="count CPU seconds; of one thread")
         part.add_argument("--peer", action="append", choices=PEERS, help="repeatable; all by default")
         if name in ("prepare", "run"):
             part.add_argument("--folder", type=Path, required=True, help="keeps prepared models")
