@@ -138,7 +138,7 @@ def timed(entry: Entry, args: argparse.Namespace) -> list[Row]:
             else:
                 row["failed"][found.peer] = found.error or found.absent
         has_roofline = "burn" in row["seconds"] and not (args.int8 or args.cpu)  # rates are those of float32
-        rows.append(row | (worst_kernel(subject, threads) if has_roofline else {}))
+        rows.append({**row, **(worst_kernel(subject, threads) if has_roofline else {})})
     return rows
 
 
