@@ -15,16 +15,18 @@ from math import gcd
 from burn.codegen.cpu.heuristics.windows import BLOCK, is_window, unrolled_loops, windows_together
 from burn.codegen.cpu.spans import span_of
 from burn.codegen.cpu.target import Target
-from burn.dialect.dims import Dim, LoopVar, coefficient, exact_div, product
+from burn.dialect.dims import Dim, LoopVar, atoms, coefficient, exact_div, product
 from burn.kernels.body import (
     Const,
     Convert,
+    Fetched,
     Load,
     LoopKernel,
     Scalar,
     Stage,
     Where,
     loop_atoms,
+    own_dims,
     walk,
 )
 
@@ -69,6 +71,8 @@ class AdjacentWindows:
             return None
         if any(r.kind not in KINDS or r.dtype not in SUMS for r in first.reductions):
             return None
+        if any(map(_reads_indices, walk(*(r.body for r in first.reductions)))):
+            return None  # an index is a scalar, and a moving load a vector
         loop = next((v for v in reversed(kernel.parallel[:-1]) if v.extent != 1), None)
         if loop is None or not all(_is_plain(guard, lane, step, lanes) for guard in guards_of(first)):
             return None
@@ -84,7 +88,7 @@ class AdjacentWindows:
             return None
         steps = _movement(first, loop, first.loops[-unrolled:])
         count = windows_together(loop.extent, window, target)
-        if steps is None or count == 1:
+        if steps is None or count < 2:  # a loop without iterations has none together
             return None
         even = isinstance(loop.extent, int) and loop.extent % count == 0
         return AdjacentWindows(
@@ -113,6 +117,11 @@ def split_nodes(stage: Stage, loop: LoopVar) -> tuple[list[Scalar], list[Scalar]
     loads = [node for node in nodes if isinstance(node, Load) and id(node) not in behind]
     still = [node for node in loads if loop not in loop_atoms(node.offset)]
     return [*still], [*guards, *(node for node in loads if loop in loop_atoms(node.offset))]
+
+
+def _reads_indices(node: Scalar) -> bool:
+    """True if an index of the node is read from data."""
+    return any(isinstance(atom, Fetched) for dim in own_dims(node) for atom in atoms(dim))
 
 
 def _offsets(node: Scalar) -> list[Dim]:

@@ -26,9 +26,12 @@ def is_grouped_gradient(op: Op, preferences: Preferences) -> bool:
         return False
     lhs, rhs, result = type_of(op.lhs), type_of(op.rhs), type_of(op.operation.results[0])
     free = [n for a, n in enumerate(rhs.shape) if a not in (*op.rhs_batch, *op.rhs_contract)]
-    groups, *window, inputs = result.shape[: result.rank - len(free)]
+    rows = result.shape[: result.rank - len(free)]
+    if len(rows) < 3:
+        return False
+    groups, *window, inputs = rows
     outputs = product(free)
-    if len(free) > 1 or not window or lhs.dtype != rhs.dtype or lhs.dtype != result.dtype:
+    if len(free) > 1 or lhs.dtype != rhs.dtype or lhs.dtype != result.dtype:
         return False
     if not (isinstance(groups, int) and isinstance(inputs, int) and isinstance(outputs, int) and groups > 1):
         return False
