@@ -88,10 +88,12 @@ class Accumulator(Scalar):
 @dataclass(frozen=True)
 class Fetched(LoopVar):
     """An index read from a tensor: `source` evaluated, counted from the end if negative, checked against the extent.
-    `site` names the source node for the run-time error."""
+    `site` names the source node for the run-time error. `certain`: every value is in range and not negative, so a back end need
+    not check."""
 
     source: Scalar
     site: str
+    certain: bool = False
 
     def __str__(self) -> str:
         return self.name

@@ -29,6 +29,7 @@ from burn.kernels.body import (
     own_dims,
     walk,
 )
+from burn.kernels.bounds import within
 
 Indices = tuple[Dim, ...]
 
@@ -120,7 +121,7 @@ class Lowering:
         """An index read from data, checked against [-extent, extent)."""
         self._fetched += 1
         wide = source if source.dtype == "int64" else Convert("int64", source)
-        return Expr.of(Fetched(f"f{self._fetched}", extent, wide, site))
+        return Expr.of(Fetched(f"f{self._fetched}", extent, wide, site, within(source, extent)))
 
     def fetched_from(self, value: ir.Value, index: Indices) -> Scalar:
         """`value` at an index with fetched components. These are checked even if no element is read, because all

@@ -177,6 +177,9 @@ class ScalarEmitter:
                 return memo[key]
         code = self.code
         raw = self.value(atom.source)
+        if atom.certain:
+            self._memo[-1][key] = raw
+            return raw
         extent = code.splat(code.value(self.dim(atom.extent)), lanes_of(raw.type))
         zero = code.const(0, raw.type)
         wrapped = code.select(code.cmp("slt", raw, zero), code.op("arith.addi", raw, extent), raw)

@@ -141,6 +141,8 @@ class ScalarPrinter(ExpressionPrinter):
         key = ("fetch", atom.name)
         if (known := self._known(key)) is not None:
             return known
+        if atom.certain:
+            return self._hold(key, self.value(atom.source))
         self.fetches = True
         raw, extent = self.value(atom.source), self.dim(atom.extent)
         wrapped = self.code.let(f"tl.where({raw} < 0, {raw} + {extent}, {raw})", "at")
