@@ -34,6 +34,7 @@ LEFT = "the second derivative jumps at 0: burn takes the left side's, as both ta
 OVERFLOW = "PyTorch's own formula overflows: infinity times 0. The limit is burn's"
 INFINITIES = "products with infinities: the order of multiplication decides between infinity and NaN"
 NORM = "PyTorch divides 0 by 0: its normalize without epsilon is no LpNormalization of ONNX, which gives 0"
+SUMMED = "the order of a sum of 1e200, -1e200 and 1"
 ROUNDED = "rounding of a difference that is 0"
 
 EXPLAINED: tuple[Reason, ...] = (
@@ -79,7 +80,7 @@ EXPLAINED: tuple[Reason, ...] = (
     Reason("cumprod", INFINITE, DERIVATIVES, INFINITIES),
     Reason("var", INFINITE, ("first",), "the distance from an infinite mean is NaN for every element"),
     Reason("var", ("huge",), ("first",), ROUNDED),
-    Reason("nansum", ("huge",), ("value",), "the order of a sum of 1e200, -1e200 and 1"),
+    *(Reason(name, ("huge",), ("value",), SUMMED) for name in ("nansum", "mean", "sum")),
     Reason(
         "median", INFINITE, ("value",), "between two equal infinities there is that infinity; PyTorch subtracts them"
     ),

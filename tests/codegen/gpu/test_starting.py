@@ -19,6 +19,7 @@ from burn.dialect import ops
 from burn.dialect.program import Program
 from burn.dialect.types import TensorType
 from burn.errors import DeviceError
+from burn.runtime import cache, writing
 from burn.runtime import device as devices
 from burn.runtime.cache import Cache
 from burn.runtime.executable import Executable
@@ -120,7 +121,7 @@ def test_processes_start_before_the_compiler_is_imported(tmp_path: Path, monkeyp
 def test_a_program_is_kept_while_its_constants_are_sent(
     gpu: SimulatedGPU, own_cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The executable is made, and the call of `load` waits for the cache."""
+    """A large program's executable is made while a thread writes the cache."""
     order, made = [], threading.Event()
     put, init = Cache.put, Executable.__init__
 
@@ -134,9 +135,11 @@ def test_a_program_is_kept_while_its_constants_are_sent(
         order.append("made")
         made.set()
 
+    monkeypatch.setattr(cache, "LARGE", 0)
     monkeypatch.setattr(Cache, "put", slow)
     monkeypatch.setattr(Executable, "__init__", noted)
     first = burn.load(encoder(1), device="cuda")
+    writing.wait()
     assert order == ["made", "kept"] and len(gpu.sources) > 0
     compiled = len(gpu.sources)
     again = burn.load(encoder(1), device="cuda")
