@@ -15,7 +15,8 @@ _lock = threading.Lock()
 
 
 def later(path: Path, write: Callable[[], None]) -> None:
-    """Calls `write`, which writes the file, in a thread of its own."""
+    """Calls `write`, which writes the file, in a thread of its own; in this thread if none can be started, as at the end of the
+    process."""
 
     def run() -> None:
         try:
@@ -30,9 +31,16 @@ def later(path: Path, write: Callable[[], None]) -> None:
         before = _pending.get(path)
     if before is not None:
         before.join()
-    with _lock:
-        _pending[path] = thread
-    thread.start()
+    with _lock:  # others wait for a thread only after it has started
+        try:
+            thread.start()
+        except RuntimeError:
+            is_started = False
+        else:
+            is_started = True
+            _pending[path] = thread
+    if not is_started:
+        write()
 
 
 def wait_for(path: Path) -> None:

@@ -23,7 +23,8 @@ class Leaf:
 
 @dataclass(frozen=True)
 class Fixed:
-    """A value that is not a leaf. Two are equal if type and value are equal, or, without a hash, if they are one object."""
+    """A value that is not a leaf. Two are equal if type and value are equal, or, without a hash, if they are one object.
+    Zeros of different sign differ, and all NaNs are equal."""
 
     value: Any
 
@@ -32,7 +33,7 @@ class Fixed:
             hash(self.value)
         except TypeError:
             return type(self.value), id(self.value)
-        return type(self.value), self.value
+        return identity(self.value)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Fixed) and self._identity() == other._identity()
@@ -43,14 +44,37 @@ class Fixed:
 
 @dataclass(frozen=True)
 class Node:
-    """A container of a class, with its keys or fields, if any."""
+    """A container of a class, with its keys or fields, if any. Keys are equal as values of `Fixed` are."""
 
     cls: type
     keys: tuple[Hashable, ...]
     children: tuple[Structure, ...]
 
+    def _identity(self) -> Hashable:
+        keys = self.keys if all(type(key) is str for key in self.keys) else identity(self.keys)
+        return self.cls, keys, self.children
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Node) and self._identity() == other._identity()
+
+    def __hash__(self) -> int:
+        return hash(self._identity())
+
 
 Structure = Leaf | Fixed | Node
+
+
+def identity(value: Hashable) -> Hashable:
+    """A key that is finer than Python's equality, by which 1, 1.0 and True are equal, and 0.0 and -0.0. A NaN equals itself."""
+    if type(value) is float:
+        return float, value.hex()
+    if type(value) is complex:
+        return complex, value.real.hex(), value.imag.hex()
+    if type(value) is tuple:
+        return tuple, tuple(map(identity, value))
+    if type(value) is frozenset:
+        return frozenset, frozenset(map(identity, value))
+    return type(value), value
 
 
 def is_array(value: object) -> bool:

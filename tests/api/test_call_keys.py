@@ -269,3 +269,49 @@ def test_the_number_of_keys_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     for rows in range(10):
         assert jitted(np.zeros(rows, np.float32)).shape == (rows,)
     assert len(jitted._calls) <= 4
+
+
+# ---- values that are equal and differ --------------------------------------------------------------------------------
+VALUES = [
+    [0.0, -0.0],
+    [(0.0,), (-0.0,)],
+    [((1, -0.0),), ((1, 0.0),), ((True, 0.0),), ((1.0, 0.0),)],
+    [0j, -0j, complex(0.0, -0.0)],
+    [1, 1.0, True],
+    [frozenset({1}), frozenset({1.0}), frozenset({True})],
+]
+
+
+@pytest.mark.parametrize("values", VALUES, ids=str)
+def test_static_values_that_are_equal_and_differ(values: list[Any]) -> None:
+    """Python says that 0.0 equals -0.0, and (1,) equals (True,): a function may tell them apart."""
+    seen: list[str] = []
+
+    def told(x: burn.Tensor, value: Any) -> burn.Tensor:
+        seen.append(repr(value))
+        return x + float(len(seen))
+
+    f, x = burn.jit(told, static=["value"]), np.zeros(3, np.float32)
+    first = [float(f(x, value)[0]) for value in values]
+    assert seen == [repr(value) for value in values]
+    assert [float(f(x, value)[0]) for value in values] == first == [1.0 + i for i in range(len(values))]
+
+
+@pytest.mark.parametrize("keys", [[(1,), (1.0,), (True,)], [0.0, -0.0], [1, 1.0, True]], ids=str)
+def test_keys_that_are_equal_and_differ(keys: list[Any]) -> None:
+    seen: list[str] = []
+
+    def told(x: burn.Tensor, table: dict[Any, str]) -> burn.Tensor:
+        seen.append(repr(table))
+        return x + float(len(seen))
+
+    f, x = burn.jit(told), np.zeros(3, np.float32)
+    first = [float(f(x, {key: "a"})[0]) for key in keys]
+    assert [float(f(x, {key: "a"})[0]) for key in keys] == first == [1.0 + i for i in range(len(keys))]
+
+
+def test_a_static_nan_compiles_once() -> None:
+    f, x = burn.jit(lambda x, s: x * s, static=["s"]), np.ones(3, np.float32)
+    for s in [float("nan"), float("nan"), -float("nan")]:
+        assert np.isnan(np.asarray(f(x, s))).all()
+    assert len(f.programs) == 1

@@ -144,6 +144,46 @@ assert writing._pending
     assert found is not None and found.constants[0].array()[0] == 7
 
 
+def test_an_entry_is_written_without_a_thread_if_none_starts(tmp_path: Path) -> None:
+    """As in functions that run when the interpreter ends."""
+    program = f"""
+import atexit
+from burn.runtime import cache, writing
+from tests.runtime.test_cache_large import artefact
+cache.LARGE = 1
+store = cache.Cache(cache.Path({str(tmp_path)!r}))
+@atexit.register
+def last():
+    store.put_later(b"key", artefact(7))
+    assert store.get(b"key") is not None
+    print("written")
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], check=True, cwd=Path(__file__).parents[2], capture_output=True, text=True
+    )
+    assert (done.stdout, done.stderr) == ("written\n", "")
+
+
+def test_no_one_waits_for_a_thread_that_has_not_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    start, waited, waiters = threading.Thread.start, list[bool](), list[threading.Thread]()
+
+    def wait() -> None:
+        writing.wait_for(tmp_path)
+        waited.append(True)
+
+    def slow(thread: threading.Thread) -> None:
+        if thread.name == "burn-cache":
+            waiters.append(threading.Thread(target=wait))
+            start(waiters[0])
+            time.sleep(0.1)
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", slow)
+    writing.later(tmp_path, lambda: None)
+    waiters[0].join()
+    assert waited == [True]
+
+
 # ---- verification ------------------------------------------------------------------------------------------------------
 def test_an_entry_is_verified_once(tmp_path: Path, checks: list[bool]) -> None:
     cache = Cache(tmp_path)

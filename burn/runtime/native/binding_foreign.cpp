@@ -96,17 +96,17 @@ const dlpack_exchange *exchange_of(PyObject *type) {
 
 const Form &form_of(PyObject *object) {
     static auto *known = new std::unordered_map<PyTypeObject *, Form>; // under the interpreter's lock
-    auto [at, is_new] = known->try_emplace(Py_TYPE(object));
-    Form &form = at->second;
-    if (is_new) {
-        auto *type = reinterpret_cast<PyObject *>(Py_TYPE(object));
-        form.type = nb::borrow(type);
-        form.has_hook = has(type, names().as_input);
-        form.exchange = form.has_hook ? nullptr : exchange_of(type);
-        form.has_gradients = form.exchange && has(type, names().requires_grad);
-        form.has_signs = form.exchange && has(type, names().is_neg) && has(type, names().is_conj);
-    }
-    return form;
+    auto at = known->find(Py_TYPE(object));
+    if (at != known->end())
+        return at->second;
+    auto *type = reinterpret_cast<PyObject *>(Py_TYPE(object));
+    Form form; // whole before other threads see it: attributes may run Python code, which lets them go on
+    form.type = nb::borrow(type);
+    form.has_hook = has(type, names().as_input);
+    form.exchange = form.has_hook ? nullptr : exchange_of(type);
+    form.has_gradients = form.exchange && has(type, names().requires_grad);
+    form.has_signs = form.exchange && has(type, names().is_neg) && has(type, names().is_conj);
+    return known->try_emplace(reinterpret_cast<PyTypeObject *>(type), std::move(form)).first->second;
 }
 
 bool is_true(nb::object value) {

@@ -8,6 +8,7 @@
 #include <nanobind/stl/string.h>
 
 #include <cstdlib>
+#include <cstring>
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -90,9 +91,27 @@ class Key {
         return true;
     }
 
+    // 0.0 equals -0.0, and no NaN equals itself.
+    bool bits(PyObject *value) {
+        double number = PyFloat_AsDouble(value);
+        uint64_t pattern;
+        std::memcpy(&pattern, &number, sizeof(pattern));
+        part(reinterpret_cast<PyObject *>(Py_TYPE(value)));
+        part(nb::steal(PyLong_FromUnsignedLongLong(pattern)).ptr());
+        return true;
+    }
+
+    // False for a key that may equal another one which a function can tell from it, such as (1,) and (1.0,).
+    bool key_of(PyObject *value) {
+        PyTypeObject *type = Py_TYPE(value);
+        bool known = value == Py_None || PyBool_Check(value) || type == &PyUnicode_Type || type == &PyBytes_Type ||
+                     type == &PyLong_Type;
+        return known && by_value(value);
+    }
+
     bool number(PyObject *value) {
         if (numbers_by_value_)
-            return by_value(value);
+            return PyFloat_CheckExact(value) ? bits(value) : by_value(value);
         part(reinterpret_cast<PyObject *>(Py_TYPE(value)));
         int overflow = 0;
         if (PyLong_CheckExact(value))
@@ -166,7 +185,7 @@ class Key {
         bool known = true;
         while (known && PyDict_Next(value, &at, &key, &item)) {
             nb::object held = nb::borrow(item);
-            known = by_value(key) && add(item);
+            known = key_of(key) && add(item);
         }
         Py_LeaveRecursiveCall();
         return known;
