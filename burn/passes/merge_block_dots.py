@@ -15,7 +15,7 @@ from burn.dialect.dims import estimate
 from burn.dialect.mlir import context, ir
 from burn.dialect.op import Op
 from burn.dialect.program import Program
-from burn.dialect.query import blocks
+from burn.dialect.query import blocks, op_of
 from burn.dialect.types import type_of
 from burn.passes.environment import ANYWHERE, Environment
 from burn.passes.pipeline import register
@@ -42,11 +42,17 @@ class MergeBlockDots:
 def _siblings(block: ir.Block) -> list[list[Op]]:
     """Small `block_dot` ops that differ only in the columns of their weights, in order."""
     found: dict[tuple[object, ...], list[Op]] = {}
+    position: dict[ir.Operation, int] = {}
     for operation in block.operations:
         op = operation.opview
+        position[operation.operation] = len(position)
         if isinstance(op, Op) and isinstance(op, BlockDot) and estimate(type_of(op.weight).elements) <= MOST:
             dtypes = tuple(None if v is None else type_of(v).dtype for v in (op.scale, op.zero))
-            found.setdefault((op.x, op.bits, op.block, *dtypes), []).append(op)
+            members = found.setdefault((op.x, op.bits, op.block, *dtypes), [])
+            first = position[members[0].operation] if members else len(position)
+            definitions = [d.operation for v in op.operation.operands if (d := op_of(v)) is not None]
+            if all(position.get(d, -1) < first for d in definitions):  # the merged op replaces the first
+                members.append(op)
     return list(found.values())
 
 

@@ -34,3 +34,16 @@ func.func @main(%x: tensor<1x8192xf16>) -> (tensor<1x4096xf16>, tensor<1x4096xf1
 }
 // CHECK-NOT: burn.concat
 // CHECK-COUNT-2: "burn.block_dot"
+
+// ----- a weight that is computed after the first matmul is not defined where the merged one would be
+func.func @main(%x: tensor<1x64xf16>, %w: tensor<5x2x16xui8>, %s: tensor<5x2xf32>) -> (tensor<1x5xf16>, tensor<1x5xf16>, tensor<1x5xf16>) {
+  %0 = "burn.block_dot"(%x, %w, %s) {bits = 4 : i64, block = 32 : i64, segments = array<i64: 1, 1, 1, 0>} : (tensor<1x64xf16>, tensor<5x2x16xui8>, tensor<5x2xf32>) -> tensor<1x5xf16>
+  %t = "burn.neg"(%s) : (tensor<5x2xf32>) -> tensor<5x2xf32>
+  %1 = "burn.block_dot"(%x, %w, %t) {bits = 4 : i64, block = 32 : i64, segments = array<i64: 1, 1, 1, 0>} : (tensor<1x64xf16>, tensor<5x2x16xui8>, tensor<5x2xf32>) -> tensor<1x5xf16>
+  %2 = "burn.block_dot"(%x, %w, %s) {bits = 4 : i64, block = 32 : i64, segments = array<i64: 1, 1, 1, 0>} : (tensor<1x64xf16>, tensor<5x2x16xui8>, tensor<5x2xf32>) -> tensor<1x5xf16>
+  "burn.return"(%0, %1, %2) : (tensor<1x5xf16>, tensor<1x5xf16>, tensor<1x5xf16>) -> ()
+}
+// CHECK: "burn.block_dot"({{.*}}tensor<10x2x16xui8>
+// CHECK: %[[T:.+]] = "burn.neg"
+// CHECK: "burn.block_dot"(%arg0, %arg1, %[[T]])
+// CHECK-NOT: burn.block_dot
