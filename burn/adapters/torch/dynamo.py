@@ -80,10 +80,14 @@ if not entry_points(group="torch_dynamo_backends", name="burn"):
     register_backend(backend, name="burn")
 
 
-def rounds_float32() -> bool:
-    """True if torch's matmuls may round float32 operands to TF32: `torch.set_float32_matmul_precision("high")`. Dynamo compiles
-    anew when that changes."""
-    return torch.get_float32_matmul_precision() != "highest"
+def rounds_float32(device: torch.device) -> bool:
+    """True if torch's matmuls may round float32 operands to TF32: `torch.set_float32_matmul_precision("high")`, on a GPU that has
+    it. Dynamo compiles anew when that changes."""
+    if torch.get_float32_matmul_precision() == "highest":
+        return False
+    from burn.codegen.triton.abilities import Abilities
+
+    return Abilities.of("cuda", as_burn(device).architecture).tf32
 
 
 def compile_graph(
@@ -103,7 +107,7 @@ def compile_graph(
         if options is not None and options.target is not None:
             reason = f"the graph's tensors are on {device}, and a target is a CPU"
             raise ModelError(SUMMARY, [Problem('the option "target": ' + reason, hint="leave it out")])
-        precision = "tf32" if device.type == "cuda" and rounds_float32() else FULL
+        precision = "tf32" if device.type == "cuda" and rounds_float32(device) else FULL
         options = replace(options or Options(), device=as_burn(device), target=None, precision=precision)
     context = TracingContext.try_get()
     metadata = context.fw_metadata if context is not None else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -96,14 +97,18 @@ def test_refusals(options: dict[str, Any], text: str) -> None:
         Options.of(precision="tf23")
 
 
-@pytest.mark.parametrize(("setting", "precision"), [("highest", "ieee"), ("high", "tf32"), ("medium", "tf32")])
-def test_torch_s_setting(setting: str, precision: str) -> None:
+@pytest.mark.parametrize(
+    ("setting", "architecture", "rounds"),
+    [("highest", "sm_90", False), ("high", "sm_90", True), ("medium", "sm_80", True), ("high", "sm_75", False)],
+)
+def test_torch_s_setting(setting: str, architecture: str, rounds: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     torch = pytest.importorskip("torch")
     from burn.adapters.torch import dynamo
 
+    monkeypatch.setattr(dynamo, "as_burn", lambda device: SimpleNamespace(architecture=architecture))
     before = torch.get_float32_matmul_precision()
     try:
         torch.set_float32_matmul_precision(setting)
-        assert dynamo.rounds_float32() == (precision == "tf32")
+        assert dynamo.rounds_float32(torch.device("cuda")) == rounds
     finally:
         torch.set_float32_matmul_precision(before)
