@@ -17,6 +17,7 @@ from burn.dialect.op import Op
 from burn.dialect.program import Program
 from burn.dialect.query import blocks, op_of
 from burn.dialect.types import type_of
+from burn.passes.constants import Constants
 from burn.passes.environment import ANYWHERE, Environment
 from burn.passes.pipeline import register
 
@@ -40,13 +41,17 @@ class MergeBlockDots:
 
 
 def _siblings(block: ir.Block) -> list[list[Op]]:
-    """Small `block_dot` ops that differ only in the columns of their weights, in order."""
+    """Small `block_dot` ops of constant weights that differ only in the weights' columns, in order. Other weights would be joined
+    in every run."""
+    constant = Constants()
     found: dict[tuple[object, ...], list[Op]] = {}
     position: dict[ir.Operation, int] = {}
     for operation in block.operations:
         op = operation.opview
         position[operation.operation] = len(position)
         if isinstance(op, Op) and isinstance(op, BlockDot) and estimate(type_of(op.weight).elements) <= MOST:
+            if not all(map(constant, filter(None, (op.weight, op.scale, op.zero)))):
+                continue
             dtypes = tuple(None if v is None else type_of(v).dtype for v in (op.scale, op.zero))
             members = found.setdefault((op.x, op.bits, op.block, *dtypes), [])
             first = position[members[0].operation] if members else len(position)
