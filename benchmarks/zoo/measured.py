@@ -67,7 +67,7 @@ def rates(dtype: torch.dtype) -> tuple[float, float]:
 
 
 def bounds(profile: Any, bandwidth: float, rate: float) -> dict[str, Any]:
-    """The share of the roofline, and the worst kernel."""
+    """The share of the roofline, the worst kernels, and the times of all kernels by the ops that they compute."""
     rows = [(max((r.bytes or 0) / bandwidth, (r.flops or 0) / rate), r) for r in profile.rows]
     total = sum(r.seconds for _, r in rows)
     found = [
@@ -76,7 +76,19 @@ def bounds(profile: Any, bandwidth: float, rate: float) -> dict[str, Any]:
         for bound, r in rows if r.seconds
     ]  # fmt: skip
     found.sort(key=lambda row: -row["lost"])
-    return {"roofline": sum(b for b, _ in rows) / total, "kernels": found[:12], "kernel_seconds": total}
+    kinds: dict[tuple[str, str], dict[str, Any]] = {}
+    for bound, r in rows:
+        key = r.kernel.name, r.kernel.kind
+        of = kinds.setdefault(key, {"kernel": key[0], "kind": key[1], "kernels": 0, "us": 0.0, "bound_us": 0.0})
+        of["kernels"] += 1
+        of["us"] += r.seconds * 1e6
+        of["bound_us"] += bound * 1e6
+    return {
+        "roofline": sum(b for b, _ in rows) / total,
+        "kernels": found[:12],
+        "kinds": sorted(kinds.values(), key=lambda of: of["bound_us"] - of["us"]),
+        "kernel_seconds": total,
+    }
 
 
 def one(entry: Mapping[str, str], setting: Setting) -> dict[str, Any]:
