@@ -108,12 +108,14 @@ def load(
     None} makes each axis that an ONNX model calls "n" a separate size. {"x": ("batch", 3)} gives the sizes of an input whose
     rank is unknown. `target`: the CPU to compile for, this machine's by default. `device`: "cpu", or a GPU, "cuda" or "cuda:1".
     `precision`: "bf16" or "fp16" runs matmuls, convolutions, attention and the pointwise ops between them in that type. Norms,
-    softmax, sums, inputs and outputs stay float32. "tf32" and "tf32x3" multiply float32 on the tensor cores of NVIDIA's GPUs.
+    softmax, sums, inputs and outputs stay float32. "tf32" rounds float32 operands of multiplications for the tensor cores of
+    NVIDIA's GPUs; "tf32x3" keeps float32's accuracy there, and is the default (see the guide on GPUs).
     `autotune`: "fast" or "full" times a few or more kernel variants during
     compilation, with the current number of threads, and keeps the fastest on disk. "off" times none; BURN_AUTOTUNE, or "off", is
     the default. `exact`: no algorithm that changes rounding, which is slower: no Winograd convolutions (within five times a plain
-    sum's rounding error), and no float32 as several bfloat16 (AMX). `signed_by`: a file with the Ed25519 public key (PEM) that a
-    compiled program must be signed with; the signature is checked before the header, code and constants are read.
+    sum's rounding error), and no float32 as several bfloat16 (AMX) or TF32 (GPUs).
+    `signed_by`: a file with the Ed25519 public key (PEM) that a compiled program must be signed with; the signature is checked
+    before the header, code and constants are read.
     `max_memory, max_seconds`: limits for models from untrusted sources, in bytes (or a text such as "2GB") and seconds. They hold
     for the load, and then for each run (see `Executable.limit`, and the guide on safety). `train`: return a module to be
     trained instead (`burn.nn.Graph`), whose parameters are the model's weights; not for compiled programs. `dynamic`: with

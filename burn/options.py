@@ -31,7 +31,7 @@ HALF = {"bf16": "bfloat16", "fp16": "float16"}
 
 TF32 = ("tf32", "tf32x3")
 """Precisions of float32 multiplications on NVIDIA's tensor cores. "tf32" rounds operands to TF32's 11 bits; "tf32x3" splits each
-in two such numbers, and multiplies three times."""
+in two such numbers, and multiplies three times. A program in float32 that is not `exact` does the latter where it can."""
 
 PRECISIONS = {"fp32": FULL, **HALF, **{name: name for name in TF32}}
 """Precisions by the names that users give."""

@@ -33,8 +33,9 @@ class Abilities:
     fragments: a warp multiplies half precision from registers (`mma.m16n8k16`).
     early: a kernel can start before the kernel before it ends (`early.py`).
     processors: streaming multiprocessors or compute units, of the largest GPU of the architecture.
-    float32: how a program's float32 operands are multiplied, as Triton names it: "ieee", or by tensor cores, "tf32" and "tf32x3".
-    tf32: they have these."""
+    tf32: tensor cores multiply TF32.
+    float32: how float32 operands are multiplied, as Triton names it: "ieee", or by tensor cores, "tf32" and "tf32x3". The
+    options of a compilation choose it."""
 
     eights: bool = True
     maps: bool = True

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from burn.codegen.printing.code import Unprintable
 from burn.codegen.triton.abilities import USUAL_ABILITIES, Abilities
 from burn.codegen.triton.code import Axis, Code
-from burn.codegen.triton.functions import narrowed, triton_type
+from burn.codegen.triton.functions import dot, narrowed, triton_type
 from burn.codegen.triton.heuristics.device import LEAST
 from burn.codegen.triton.heuristics.sizes import power_of_two
 from burn.codegen.triton.scalars import ScalarPrinter
@@ -153,7 +153,7 @@ class Attended:
     def dot(self, left: str, right: str, total: str) -> str:
         if self.dtype == "float64":
             return f"wide_dot({left}, {right}, {total})"
-        return f'tl.dot({left}, {right}, {total}, input_precision="{self.float32}")'
+        return dot(left, right, total, "" if self.narrow else self.dtype, self.float32)
 
 
 def _scale_of(score: Scalar) -> tuple[Scalar, float]:

@@ -126,15 +126,16 @@ def for_options(options: Options) -> GPU:
     """The architecture is the device's unless the options name one. Raises DeviceError for a GPU that does not exist, and
     CompileError for a precision that its tensor cores lack."""
     host, kind = cpu_for_options(options), options.device.kind
-    float32 = options.tf32 or USUAL_ABILITIES.float32
     if options.architecture == PORTABLE:
-        return GPU(host, kind, portable=True, float32=float32)
+        return GPU(host, kind, portable=True, float32=options.tf32 or USUAL_ABILITIES.float32)
     architecture = options.architecture
     warp = warp_of(kind, architecture) if architecture else 0
     if not architecture:
         facts = options.device.preview()
         architecture, warp = facts["architecture"], facts["warp"]
-    if options.tf32 and not Abilities.of(kind, architecture).tf32:
+    splits = Abilities.of(kind, architecture).tf32
+    if options.tf32 and not splits:
         problem = Problem(f"its tensor cores are older: {architecture}", hint="sm_80 is the first that has it")
         raise CompileError(f"there is no precision {options.tf32} for {options.device}", [problem])
-    return GPU(host, kind, architecture, warp, float32=float32)
+    usual = "tf32x3" if splits and not options.exact else USUAL_ABILITIES.float32
+    return GPU(host, kind, architecture, warp, float32=options.tf32 or usual)

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from burn.codegen.triton import candidates
 from burn.codegen.triton.abilities import USUAL_ABILITIES, Abilities
 from burn.codegen.triton.code import NONE, Axis
-from burn.codegen.triton.functions import EIGHTS, narrowed, narrowed_bytes, triton_type
+from burn.codegen.triton.functions import EIGHTS, dot, narrowed, narrowed_bytes, triton_type
 from burn.codegen.triton.heuristics.matmul import GROUP, matmul_tile
 from burn.codegen.triton.heuristics.sizes import UNKNOWN, SizeHints, likely
 from burn.codegen.triton.printed import Printed, closed, opened
@@ -133,7 +133,7 @@ class _Contraction:
             elif self.left.dtype in EIGHTS:  # tensor cores accumulate a block in fewer bits than float32
                 code.line(f"total = tl.dot({left}, {right}, total, max_num_imprecise_acc=DEPTH)")
             else:
-                code.line(f'total = tl.dot({left}, {right}, total, input_precision="{self.float32}")')
+                code.line(f"total = {dot(left, right, 'total', self.left.dtype, self.float32)}")
 
     def _depth(self, indices: str, axis: str) -> None:
         """The indices of the depth's loops for an operand. An operand that is contiguous over several loops gets one index for

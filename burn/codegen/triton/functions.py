@@ -39,6 +39,13 @@ def triton_type(dtype: str) -> str:
     return TYPES[dtype]
 
 
+def dot(left: str, right: str, total: str, dtype: str, float32: str) -> str:
+    """A matmul of blocks of one float type, `dtype`, with a float32 accumulator. float32: see `Abilities`."""
+    if dtype == "float32" and float32 == "tf32":
+        left, right = f"rounded_tf32({left})", f"rounded_tf32({right})"
+    return f'tl.dot({left}, {right}, {total}, input_precision="{float32 if dtype == "float32" else "ieee"}")'
+
+
 def narrowed(operands: Sequence[Scalar], total: str, narrow: Collection[str] = HALF_DTYPES) -> list[Scalar] | None:
     """The operands in the type of `narrow` from which all were widened, for a float32 accumulator: multiplications stay
     exact. None for other operands."""

@@ -47,26 +47,52 @@ PROGRAMS: list[tuple[Callable[..., Any], tuple[str, ...]]] = [
 
 def printed(function: Callable[..., Any], types: tuple[str, ...], **options: Any) -> str:
     program = trace(function, dict(zip("xw", types, strict=True)))
-    return listing(program, Options.of(device="cuda", architecture="sm_90", **options))
+    return listing(program, Options.of(**{"device": "cuda", "architecture": "sm_90", **options}))
 
 
 @pytest.mark.parametrize("precision", ["tf32", "tf32x3"])
 @pytest.mark.parametrize(("function", "types"), PROGRAMS)
 def test_kernels_say_how_they_multiply(function: Callable[..., Any], types: tuple[str, ...], precision: str) -> None:
     assert f'input_precision="{precision}"' in printed(function, types, precision=precision)
-    assert 'input_precision="ieee"' in printed(function, types)
+    assert (precision == "tf32") == ("rounded_tf32(" in printed(function, types, precision=precision))
 
 
-@pytest.mark.parametrize("precision", ["tf32", "tf32x3"])
-def test_results(gpu: SimulatedGPU, precision: str) -> None:
-    run = burn.compile(matmul, ("float32[17, 40]", "float32[40, 33]"), device="cuda", precision=precision, cache=False)
-    np.testing.assert_allclose(run(X, W), X @ W, rtol=1e-5, atol=1e-5)
+@pytest.mark.parametrize(("function", "types"), PROGRAMS)
+def test_float32_is_split_unless_exact(function: Callable[..., Any], types: tuple[str, ...]) -> None:
+    assert 'input_precision="tf32x3"' in printed(function, types)
+    assert 'input_precision="ieee"' in printed(function, types, exact=True)
+    assert 'input_precision="ieee"' in printed(function, types, architecture="sm_75")
+
+
+def rounded(x: np.ndarray) -> np.ndarray:
+    """To 11 significant bits, half away from zero."""
+    mantissa, exponent = np.frexp(x.astype(np.float64))
+    scaled = mantissa * 2**11
+    return np.ldexp(np.trunc(scaled + np.copysign(0.5, scaled)), exponent - 11)
+
+
+def compiled(precision: str) -> Any:
+    return burn.compile(matmul, ("float32[17, 40]", "float32[40, 33]"), device="cuda", precision=precision, cache=False)
+
+
+def test_results(gpu: SimulatedGPU) -> None:
+    np.testing.assert_allclose(compiled("tf32x3")(X, W), X @ W, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(compiled("tf32")(X, W), rounded(X) @ rounded(W), rtol=1e-5, atol=1e-5)
+
+
+def test_rounding_keeps_special_values(gpu: SimulatedGPU) -> None:
+    """NaN of any payload stays NaN: adding half a unit to its bits would carry into the sign."""
+    x, w = np.zeros_like(X), np.ones_like(W)
+    special = np.array([0x7FFFFFFF, 0xFFFFFFFF, 0x7FC00000, 0x7F800000, 0xFF800000, 0x00000001, 0x3F801000], np.uint32)
+    x[: len(special), 3] = special.view(np.float32)
+    want = [np.nan, np.nan, np.nan, np.inf, -np.inf, 0, 1 + 2.0**-10]
+    np.testing.assert_array_equal(compiled("tf32")(x, w)[: len(special), 0], np.array(want, np.float32))
 
 
 def test_machine_code_multiplies_on_tensor_cores(tmp_path: Path) -> None:
     counts = []
-    for precision in ("fp32", "tf32", "tf32x3"):
-        options = Options.of(device="cuda", architecture="sm_90", precision=precision, cache=False)
+    for given in ({"exact": True}, {"precision": "tf32"}, {}):
+        options = Options.of(device="cuda", architecture="sm_90", cache=False, **given)
         artefact = compile_program(trace(matmul, {"x": "float32[256, 256]", "w": "float32[256, 256]"}), options)
         counts.append(sum(_multiplications(image.data, tmp_path / "kernel.cubin") for image in artefact.images))
     assert counts[0] == 0 and counts[1] > 0 and counts[2] == 3 * counts[1]
