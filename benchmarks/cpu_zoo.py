@@ -1,11 +1,15 @@
 """Models whose names are drawn from packages' lists, on a CPU: burn beside ONNX Runtime, OpenVINO and torch.compile.
 
+With `--training` their training steps, beside torch and torch.compile.
+
     python benchmarks/cpu_zoo.py list --output names.json                   # draws names: gpu_zoo.py's, and further kinds
     python benchmarks/cpu_zoo.py prepare --models names.json --folder zoo   # files, caches, peak memory; `run` does it if needed
     python benchmarks/cpu_zoo.py run --models names.json --folder zoo --results rows.jsonl --threads 2,1 --seconds 1500
     python benchmarks/cpu_zoo.py run ... --batch 8                          # other settings append to the same file
     python benchmarks/cpu_zoo.py run ... --int8 --peer burn --peer onnxruntime
     python benchmarks/cpu_zoo.py run ... --threads 1 --cpu                  # CPU seconds, on a machine that is not idle
+    python benchmarks/cpu_zoo.py list --models names.json --training --output training.json      # ten of them to train
+    python benchmarks/cpu_zoo.py run --training --models training.json --folder zoo --results rows.jsonl --batch 4
     python benchmarks/cpu_zoo.py write --results rows.jsonl --output benchmarks/cpu_zoo.md
 
 Needs PyTorch, timm, torchvision, transformers and onnxscript; scikit-learn and skl2onnx for tables. Weights are random. All
@@ -19,6 +23,9 @@ A process of its own times the model. It is bound to as many CPUs as threads; fi
 (burn/bench/interleave.py). Every process has a time limit, `--limit`. A row is written when its model is done. `run` leaves out
 models that have a row for its setting, so it can be stopped and continued. The ratio is burn's time over the fastest peer's. The
 worst kernel loses the most time to its roofline (burn/bench/roofline.py).
+
+Training steps need no files; zoo/cpu_training.py says what a step is and how results are compared. Their ratio is the time of the
+better of torch and torch.compile over burn's.
 """
 
 from __future__ import annotations
@@ -31,7 +38,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,20 +46,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from zoo.cpu_models import Entry, drawn_names, export, made
-from zoo.pages import Row, append, by_setting, kernel_cells, markdown, mean, rows_of, short, written_by
+from zoo.cpu_tables import KEYS, PEERS, TRAINERS, ratio, write
+from zoo.pages import Row, append, rows_of, short
+from zoo.roofline import kernels_of
 
 if TYPE_CHECKING:
     from burn.bench.subject import Subject
 
-PEERS = ("burn", "onnxruntime", "openvino", "torch.compile")
 COMPILES = ("burn", "torch.compile")
 """Engines with a cache on disk, which a first process fills."""
 
 ROUNDS, RUNS = 4, 12
 SAMPLES = 3
 """Random inputs that ranges for int8 come from."""
-
-KEYS = ("machine", "threads", "batch", "int8", "cpu")
 
 
 # ---- one model's files ---------------------------------------------------------------------------------------------------
@@ -122,6 +128,7 @@ def first_run(entry: Entry, args: argparse.Namespace) -> Row:
 
 def timed(entry: Entry, args: argparse.Namespace) -> list[Row]:
     """Time the engines on a prepared model in this process, with each number of threads, the largest first."""
+    import burn
     from burn.bench.comparison import compare
     from burn.bench.interleave import Plan, bind
 
@@ -138,26 +145,17 @@ def timed(entry: Entry, args: argparse.Namespace) -> list[Row]:
             else:
                 row["failed"][found.peer] = found.error or found.absent
         has_roofline = "burn" in row["seconds"] and not (args.int8 or args.cpu)  # rates are those of float32
-        rows.append({**row, **(worst_kernel(subject, threads) if has_roofline else {})})
+        if has_roofline:
+            row |= kernels_of(burn.load(subject.path, threads=threads).profile(**subject.feeds, repeat=5))
+        rows.append(row)
     return rows
 
 
-def worst_kernel(subject: Subject, threads: int) -> Row:
-    """The share of the roofline, and the kernels that lose the most time to theirs."""
-    import burn
-    from burn.bench.roofline import measure
+def trained(entry: Entry, args: argparse.Namespace) -> list[Row]:
+    """Time training steps in this process with each number of threads, the largest first."""
+    from zoo.cpu_training import one
 
-    profile = burn.load(subject.path, threads=threads).profile(**subject.feeds, repeat=5)
-    roof = measure()
-    rows = [(row, roof.seconds(row)) for row in profile.rows if row.seconds]
-    total = sum(row.seconds for row, _ in rows)
-    kernels = [
-        {"kernel": row.kernel.name, "of_time": row.seconds / total, "of_roofline": least / row.seconds,
-         "lost": (row.seconds - least) / total, "nodes": list(row.kernel.sources)[:3]}
-        for row, least in rows if least is not None
-    ]  # fmt: skip
-    kernels.sort(key=lambda kernel: -kernel["lost"])
-    return {"roofline": sum(least or 0.0 for _, least in rows) / total, "kernels": kernels[:8]}
+    return [one(entry, args.batch, threads, args.peer, args.cpu) for threads in args.threads]
 
 
 # ---- all of them ---------------------------------------------------------------------------------------------------------
@@ -211,11 +209,12 @@ def run(args: argparse.Namespace) -> None:
     end = time.monotonic() + args.seconds
     if args.cpu and args.threads != [1]:
         raise SystemExit("--cpu counts the seconds of one thread: give --threads 1")
-    setting = {"batch": args.batch, "int8": args.int8, "machine": machine(), **({"cpu": True} if args.cpu else {})}
+    setting: dict[str, Any] = {"batch": args.batch, "int8": args.int8, "machine": machine()}
+    setting |= {key: True for key in ("cpu", "training") if getattr(args, key)}
     done = {
         (row["list"], row["name"])
         for row in rows_of(args.results)
-        if all(row.get(key) == value for key, value in setting.items()) and row["threads"] in args.threads
+        if all(row.get(key) == setting.get(key) for key in KEYS if key != "threads") and row["threads"] in args.threads
     }
     entries = json.loads(args.models.read_text())[args.first :]
     left = [entry for entry in entries if (entry["list"], entry["name"]) not in done]
@@ -223,11 +222,11 @@ def run(args: argparse.Namespace) -> None:
         if time.monotonic() > end:
             print(f"{len(left) - number} models are left")
             return
-        notes, files = prepared(entry, args), Files.of(entry, args)
+        notes, files = {} if args.training else prepared(entry, args), Files.of(entry, args)
         found: list[Row] = [{"threads": threads, "error": notes.get("error")} for threads in args.threads]
         if "error" not in notes:
-            peers = [peer for peer in args.peer if peer not in notes["failed"]]
-            code, output = _child("time", entry, files, args, peers, args.threads)
+            peers = [peer for peer in args.peer if peer not in notes.get("failed", {})]
+            code, output = _child("train" if args.training else "time", entry, files, args, peers, args.threads)
             found = json.loads(output) if code == 0 else [{**row, "error": short(output, 500)} for row in found]
         for row in found:
             more = {"peaks": notes.get("peaks", {}), "failed": notes.get("failed", {}) | row.get("failed", {})}
@@ -258,6 +257,14 @@ def _child(
     return 0, output.strip().splitlines()[-1] if output.strip() else ""  # engines print other lines before
 
 
+def trained_names(args: argparse.Namespace) -> list[Entry]:
+    from zoo.cpu_training import drawn
+
+    if args.models is None:
+        raise SystemExit("--training draws from --models")
+    return drawn(json.loads(args.models.read_text()))
+
+
 def machine() -> str:
     from burn.codegen.cpu.target import host_target
     from burn.runtime.host import features, processor
@@ -269,76 +276,16 @@ def shown(row: Row) -> str:
     times = " ".join(f"{name} {1e3 * seconds:.3f}" for name, seconds in row.get("seconds", {}).items())
     failed = "; ".join(f"{name}: {short(text, 100)}" for name, text in row.get("failed", {}).items())
     found = ratio(row)
-    text = "" if found is None else f"ratio {found:.2f} differs {row['differs']:.0e}"
+    text = "" if found is None else f"ratio {found:.2f}" + f" differs {row['differs']:.0e}" * ("differs" in row)
     parts = (
         f"{row['list']} {row['name']}, {row['threads']} threads:",
         times,
         text,
         failed,
+        short("; ".join(row.get("wrong", []))),
         short(row.get("error") or ""),
     )
     return " ".join(filter(None, parts))
-
-
-# ---- tables --------------------------------------------------------------------------------------------------------------
-def ratio(row: Row) -> float | None:
-    """burn's time over the fastest peer's."""
-    seconds = dict(row.get("seconds", {}))
-    own = seconds.pop("burn", None)
-    return own / min(seconds.values()) if own and seconds else None
-
-
-def table(rows: Sequence[Row]) -> Iterator[str]:
-    peers = [peer for peer in PEERS if any(peer in row.get("seconds", {}) for row in rows)]
-    names = ["model", *(f"{peer} ms" for peer in peers), "ratio", "of the roofline", "worst kernel"]
-    names += [f"{peer} MB" for peer in peers]
-    return markdown(names, (_cells(row, peers) for row in sorted(rows, key=lambda row: -(ratio(row) or 0))))
-
-
-def _cells(row: Row, peers: Sequence[str]) -> list[str]:
-    seconds, peaks = row["seconds"], row.get("peaks", {})
-    times = [f"{1e3 * seconds[peer]:.3f}" if peer in seconds else "" for peer in peers]
-    memory = [f"{peaks[peer] / 1e6:.0f}" if peer in peaks else "" for peer in peers]
-    return [f"{row['list']} {row['name']}", *times, f"{ratio(row) or 0:.2f}", *kernel_cells(row), *memory]
-
-
-def write(args: argparse.Namespace) -> None:
-    lines = [
-        "# Models drawn from packages' lists, on a CPU",
-        f"{written_by('cpu_zoo.py')}. Random weights. Ratio: burn's time over the fastest peer's. MB: the most memory of a "
-        "process that loads a model and runs it once. The script says how names are drawn and how engines are timed.",
-    ]
-    for (on, threads, batch, int8, cpu), mine in by_setting(rows_of(args.results), KEYS).items():
-        with_ratio = [row for row in mine if ratio(row) is not None]
-        ratios = [ratio(row) or 0.0 for row in with_ratio]
-        kind = ("int8" if int8 else "float32") + ", CPU seconds" * bool(cpu)
-        lines.append(f"## {on}: {threads} thread{'s' * (threads > 1)}, batch {batch}, {kind}")
-        above, more = sum(found > 1 for found in ratios), sum(map(_takes_more, with_ratio))
-        lines.append(
-            f"{len(ratios)} models: geometric mean {mean(ratios):.2f}, {above} above 1. {more} take more memory than in "
-            "ONNX Runtime."
-        )
-        lines += ["\n".join(table(with_ratio))] if with_ratio else []
-        failed = [
-            f"- {row['list']} {row['name']}: {peer}: {short(why)}"
-            for row in with_ratio
-            for peer, why in row.get("failed", {}).items()
-        ]
-        absent = [f"- {row['list']} {row['name']}: {reason(row)}" for row in mine if ratio(row) is None]
-        lines += ["Without a ratio:\n\n" + "\n".join(absent)] if absent else []
-        lines += ["Engines that did not run a model:\n\n" + "\n".join(failed)] if failed else []
-    args.output.write_text("\n\n".join(lines) + "\n")
-
-
-def _takes_more(row: Row) -> bool:
-    peaks = row.get("peaks", {})
-    return "onnxruntime" in peaks and peaks.get("burn", 0) > peaks["onnxruntime"]
-
-
-def reason(row: Row) -> str:
-    return short(
-        row.get("error") or "; ".join(f"{name}: {why}" for name, why in row.get("failed", {}).items()) or "no peer"
-    )
 
 
 def main() -> None:
@@ -346,6 +293,8 @@ def main() -> None:
     commands = parser.add_subparsers(dest="command", required=True)
     listed = commands.add_parser("list", help="draws the names")
     listed.add_argument("--output", type=Path, required=True)
+    listed.add_argument("--training", action="store_true", help="of the names in --models, those to train")
+    listed.add_argument("--models", type=Path, help="for --training")
     written = commands.add_parser("write", help="writes the page")
     written.add_argument("--results", type=Path, required=True)
     written.add_argument("--output", type=Path, required=True)
@@ -355,6 +304,7 @@ def main() -> None:
         "export": "writes the files of one model",
         "first": "runs one engine once on a prepared model",
         "time": "times a prepared model",
+        "train": "times training steps of a model",
     }
     for name, about in parts.items():
         part = commands.add_parser(name, help=about)
@@ -362,7 +312,7 @@ def main() -> None:
         part.add_argument("--threads", type=numbers, default=[2], help="2 or 2,1")
         part.add_argument("--int8", action="store_true", help="the model that `burn quantize` makes")
         part.add_argument("--cpu", action="store_true", help="count CPU seconds; of one thread")
-        part.add_argument("--peer", action="append", choices=PEERS, help="repeatable; all by default")
+        part.add_argument("--peer", action="append", choices={*PEERS, *TRAINERS}, help="repeatable; all by default")
         if name in ("prepare", "run"):
             part.add_argument("--folder", type=Path, required=True, help="keeps prepared models")
             part.add_argument("--limit", type=float, default=280, help="seconds of each process")
@@ -374,6 +324,7 @@ def main() -> None:
                     "--refill", action="store_true", help="burn's cache of prepared models, after a change of it"
                 )
             if name == "run":
+                part.add_argument("--training", action="store_true", help="training steps")
                 part.add_argument("--results", type=Path, required=True)
             else:
                 part.add_argument("--jobs", type=int, default=max(1, (os.cpu_count() or 2) // 2), help="models at once")
@@ -382,10 +333,11 @@ def main() -> None:
         part.add_argument("--file", type=Path, required=True)
     args = parser.parse_args()
     if hasattr(args, "peer"):
-        args.peer = args.peer or list(PEERS)
+        training = args.command == "train" or getattr(args, "training", False)
+        args.peer = args.peer or list(TRAINERS if training else PEERS)
     match args.command:
         case "list":
-            args.output.write_text(json.dumps(drawn_names(), indent=1) + "\n")
+            args.output.write_text(json.dumps(trained_names(args) if args.training else drawn_names(), indent=1) + "\n")
         case "prepare":
             prepare(args)
         case "run":
@@ -396,8 +348,10 @@ def main() -> None:
             print(json.dumps(first_run(args.entry, args)), flush=True)
         case "time":
             print(json.dumps(timed(args.entry, args)), flush=True)
+        case "train":
+            print(json.dumps(trained(args.entry, args)), flush=True)
         case "write":
-            write(args)
+            write(args.results, args.output)
 
 
 def numbers(text: str) -> list[int]:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "cpu_zoo.py"
@@ -49,6 +50,65 @@ def test_a_model_becomes_a_row(tmp_path: Path) -> None:
     zoo("write", "--results", rows, "--output", page)
     assert "1 models" in page.read_text() and "temporal small" in page.read_text() and "int8" in page.read_text()
     assert "- timm no_such_model" in page.read_text()
+
+
+@pytest.mark.slow
+def test_training_steps_become_a_row(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    names, rows, page = tmp_path / "names.json", tmp_path / "rows.jsonl", tmp_path / "page.md"
+    names.write_text(
+        json.dumps([{"list": "temporal", "name": "small", "width": 8, "taps": 2, "layers": 2, "steps": 20}])
+    )
+    run = ("run", "--training", "--models", names, "--folder", tmp_path / "zoo", "--results", rows, "--batch", 3)
+    zoo(*run, "--threads", 1, "--cpu")
+    (row,) = map(json.loads, rows.read_text().splitlines())
+    assert set(row["seconds"]) == {"burn", "torch", "torch.compile"} and not row["failed"] and not row["wrong"]
+    assert row["kernels"] and row["training"] and 0 < row["errors"]["torch"]["gradients"] < 1e-5
+    zoo(*run, "--threads", 1, "--cpu")  # nothing is left
+    assert len(rows.read_text().splitlines()) == 1
+    zoo("write", "--results", rows, "--output", page)
+    assert "batch 3, training steps, float32, CPU seconds" in page.read_text() and "temporal small" in page.read_text()
+
+
+def test_steps_with_other_results_have_no_ratio(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(SCRIPT.parent))
+    from zoo.cpu_tables import write
+
+    rows, page = tmp_path / "rows.jsonl", tmp_path / "page.md"
+    setting = {"list": "timm", "machine": "Zen", "threads": 1, "batch": 4, "int8": False, "training": True}
+    errors = {engine: {"gradients": 1e-6} for engine in ("burn", "torch")}
+    times = {"burn": 0.2, "torch": 0.5, "torch.compile": 0.4}
+    good = {**setting, "name": "good", "seconds": times, "errors": errors, "wrong": []}
+    wrong = {
+        **setting,
+        "name": "bad",
+        "seconds": times,
+        "errors": errors,
+        "wrong": ["burn: gradients 1.0e-01, torch 1.0e-06"],
+    }
+    rows.write_text(json.dumps(good) + "\n" + json.dumps(wrong) + "\n")
+    page.write_text("# Title\n\n## Zen: 2 threads, batch 1, float32\n\nkept\n")
+    write(rows, page)
+    text = page.read_text()
+    assert (
+        "1 models: geometric mean 2.00, 0 below 1.25" in text
+        and "| timm good | 200.000 | 500.000 | 400.000 | 2.00 |" in text
+    )
+    assert "- timm bad: burn: gradients 1.0e-01" in text and text.endswith("float32\n\nkept\n")
+
+
+def test_gradients_are_judged_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("torch")
+    monkeypatch.syspath_prepend(str(SCRIPT.parent))
+    from zoo.cpu_training import errors_of
+
+    rng = np.random.default_rng(0)
+    exact = {"large": rng.standard_normal(1000), "small": 3e-2 * rng.standard_normal(10)}
+    assert errors_of(exact, exact) == {"gradients": 0.0, "worst gradient": 0.0}
+    found = errors_of({**exact, "small": 1.5 * exact["small"]}, exact)
+    assert found["gradients"] < 5e-3 and found["worst gradient"] == pytest.approx(0.5)
+    with pytest.raises(ValueError, match="no gradients of small"):
+        errors_of({"large": exact["large"]}, exact)
 
 
 FAKE = """
