@@ -187,15 +187,33 @@ class ReducedWindows:
         offsets = self._offsets
         dtype = "uint8" if len(offsets) <= MOST_BYTE else "int32"
         outside = reshape(limit(type_of(x).dtype, highest=kind == "min"), ())
-        high = tuple(p - d - a for p, d, a in zip(self.padded, self.shape, self.low, strict=True))
-        padded = ops.pad(x, outside, low=self.low, high=high)
+        named = [i for i in range(self.rank) if not self._is_static(i)]
+        x = self._padded_along(named, x, outside)
         none = number(len(offsets), dtype)
         taken = none
         for i, offset in reversed(list(enumerate(offsets))):
-            under = ops.slice(padded, starts=offset, sizes=self.positions, steps=self.strides)
+            reach = [self._reach(axis, o) for axis, o in enumerate(offset)]
+            if any(r.count == 0 for r in reach):
+                continue
+            under = self._under(x, outside, reach)
             reached = ops.or_(ops.eq(under, y), ops.isnan(under))
             taken = ops.select(reached, number(i, dtype), taken)
         return self._spread(g, lambda i, reach: ops.eq(self._at(taken, none, reach), number(i, dtype)))
+
+    def _padded_along(self, axes: Sequence[int], x: Value, outside: Value) -> Value:
+        """An operand with the padding of some axes."""
+        low = tuple(self.low[i] if i in axes else 0 for i in range(self.rank))
+        high = tuple(self.padded[i] - self.shape[i] - self.low[i] if i in axes else 0 for i in range(self.rank))
+        return x if all(p == 0 for p in (*low, *high)) else ops.pad(x, outside, low=low, high=high)
+
+    def _under(self, x: Value, outside: Value, reach: Sequence[_Reach]) -> Value:
+        """Of every window the element with this reach. Each element has padding of its own, so that no kernel stores a padded
+        operand: all of them have the result's shape."""
+        counts = tuple(r.count for r in reach)
+        x = ops.slice(x, starts=tuple(r.low for r in reach), sizes=counts, steps=self.strides)
+        low = tuple(r.first for r in reach)
+        high = tuple(p - c - f for p, c, f in zip(self.positions, counts, low, strict=True))
+        return x if all(p == 0 for p in (*low, *high)) else ops.pad(x, outside, low=low, high=high)
 
     def spread_by_index(self, g: Value, indices: Value, own: Value) -> Value:
         """A window's cotangent goes to the element whose number is the window's index. own: the elements' numbers, not negative,
@@ -222,11 +240,14 @@ class ReducedWindows:
                 total = part if total is None else ops.add(total, part)
         return ops.full(shape=self.shape, dtype=type_of(g).dtype, value=0.0) if total is None else total
 
+    def _is_static(self, axis: int) -> bool:
+        return all(isinstance(d, int) for d in (self.low[axis], self.shape[axis], self.positions[axis]))
+
     def _reach(self, axis: int, offset: int) -> _Reach:
         """With static sizes, windows whose element is padding are excluded beforehand; otherwise their contributions
         are cropped."""
         low, size, positions, step = self.low[axis], self.shape[axis], self.positions[axis], self.strides[axis]
-        if not isinstance(low, int) or not isinstance(size, int) or not isinstance(positions, int):
+        if not self._is_static(axis):
             return _Reach(0, positions, offset, self._rest(axis, offset), low)
         first = max(0, -(-(low - offset) // step))
         last = min(positions - 1, (size - 1 + low - offset) // step)
@@ -241,7 +262,7 @@ class ReducedWindows:
             x = ops.slice(x, starts=tuple(r.first for r in reach), sizes=counts, steps=ones)
         gaps = tuple(s - 1 for s in self.strides)
         x = ops.pad(x, rest, low=tuple(r.low for r in reach), high=tuple(r.high for r in reach), interior=gaps)
-        if all(r.cut == 0 for r in reach):
+        if all(r.cut == 0 for r in reach) and type_of(x).shape == self.shape:
             return x
         return ops.slice(x, starts=tuple(r.cut for r in reach), sizes=self.shape, steps=ones)
 

@@ -200,7 +200,7 @@ class Choice:
 
     def _computes(self, other: Cluster, op: Op, cluster: Cluster) -> bool:
         """True if a cluster's kernel can compute a loop over the same space."""
-        together = cluster.kind in ("loop", "reduce")
+        together = cluster.kind in ("loop", "reduce", "window")
         return (together or (cluster.kind == "contract" and self._serves(other, op, cluster))) and all(
             (_moves(m) or (cluster.kind == "loop" and isinstance(m, Gather))) and JOINS[cluster.kind](self, m, cluster)
             for m in other.members
@@ -272,13 +272,13 @@ class Choice:
         self.order.replace(other, cluster)
 
     def _candidates(self, op: Op) -> list[Cluster]:
-        """Clusters that compute the op's operands (looking through views), contractions and later ones first."""
+        """Clusters that compute the op's operands (looking through views), contractions, reductions and later ones first."""
         found: dict[Cluster, None] = {}
         for value in self._sources(op):
             producer = op_of(value)
             if producer is not None and producer.operation in self.cluster:
                 found[self.cluster[producer.operation]] = None
-        return sorted(found, key=lambda c: (c.kind not in TILED, c.kind != "reduce", -c.last))
+        return sorted(found, key=lambda c: (c.kind not in TILED, c.kind not in ("reduce", "window"), -c.last))
 
     def _sources(self, op: Op) -> list[ir.Value]:
         """The op's operands, looking through views; without free constants."""

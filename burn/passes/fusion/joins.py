@@ -12,7 +12,7 @@ from burn.dialect.op import Op
 from burn.dialect.pointwise import Pointwise
 from burn.dialect.query import op_of
 from burn.dialect.reduction import ArgReduce
-from burn.dialect.shape import BroadcastTo, Concat, Reshape
+from burn.dialect.shape import BroadcastTo, Concat, Pad, Reshape
 from burn.dialect.traits import Trait
 from burn.dialect.types import HALF_DTYPES, type_of
 from burn.kernels.builders.rows import reduced_axes
@@ -217,10 +217,16 @@ def _is_large(choice: Choice, cluster: Cluster) -> bool:
     )
 
 
+def _joins_window(choice: Choice, op: Op, cluster: Cluster) -> bool:
+    """Elements of other tensors may be padded in a kernel of windows: a maximum's gradient compares each with its window's."""
+    pads = isinstance(op, Pad) and _shape(op) == cluster.space and _direct(choice, op, cluster)
+    return pads or _joins_epilogue(choice, op, cluster)
+
+
 JOINS: dict[str, Callable[[Choice, Op, Cluster], bool]] = {
     "loop": _joins_loop,
     "reduce": _joins_reduce,
-    "window": _joins_epilogue,
+    "window": _joins_window,
     "contract": _joins_contraction,
     "attention": _joins_epilogue,
     "attention_gradient": lambda *_: False,
