@@ -2,8 +2,10 @@
 
 Norms, softmax, sums, exponentials, losses and ops without a trait (`LOW_PRECISION`, `FOLLOWS_PRECISION`) stay in
 float32, like the program's inputs and outputs. A half-precision result has two forms: itself, and a cast to float32. A
-reader takes the form of its own precision; a sum with a float32 operand is float32, as in PyTorch's autocast. Constants
-are cast at compile time (`fold`). Branches and loops keep float32 interfaces.
+reader takes the form of its own precision; a sum with a float32 operand is float32, as in PyTorch's autocast. Ops that move or
+compare elements (`MONOTONE`) give the same results before and after rounding. If half precision is all that anything reads of
+them, their operands are rounded, so that no float32 images are stored. Constants are cast at compile time (`fold`). Branches and
+loops keep float32 interfaces.
 """
 
 from __future__ import annotations
@@ -31,6 +33,9 @@ FULL = "float32"
 LARGEST = {"bfloat16": 3.38e38, "float16": 65504.0}
 """The half-precision types, with their largest finite numbers."""
 
+MONOTONE = frozenset(("relu", "clip", "max", "min", "window_reduce", "pad", "concat", "reshape", "transpose"))
+"""Ops that commute with rounding. A window reduction does if it is a maximum or minimum."""
+
 
 @register
 @dataclass(frozen=True)
@@ -57,13 +62,14 @@ def narrow(program: Program, dtype: str, parameters: Iterable[ir.Value] = ()) ->
 
 
 class _Narrowing:
-    """The state of the rewrite. wanted: results with half-precision readers; constants: values that depend on constants
-    alone; made: the half-precision value for a float32 form; cast: half-precision casts of other values, created on
-    demand."""
+    """The state of the rewrite. wanted: results with half-precision readers; rounded: results that only such readers have;
+    constants: values that depend on constants alone; made: the half-precision value for a float32 form; cast: half-precision
+    casts of other values, created on demand."""
 
     def __init__(self, dtype: str) -> None:
         self.dtype = dtype
         self.wanted: set[ir.Value] = set()
+        self.rounded: set[ir.Value] = set()
         self.constants: set[ir.Value] = set()
         self.made: ChainMap[ir.Value, ir.Value] = ChainMap()
         self.cast: ChainMap[ir.Value, ir.Value] = ChainMap()
@@ -76,8 +82,18 @@ class _Narrowing:
             op, results = operation.opview, operation.operation.results
             if not isinstance(op, Op):
                 continue
+            self.rounded.update(v for v in results if self._is_rounded(v))
             if op.has(Trait.LOW_PRECISION) or (op.has(Trait.FOLLOWS_PRECISION) and results[0] in self.wanted):
                 self.wanted.update(operation.operation.operands)
+
+    def _is_rounded(self, value: ir.Value) -> bool:
+        """True if all readers of a value, which were visited before, read it in half precision."""
+        readers = [use.owner.operation for use in value.uses]
+        return bool(readers) and all(
+            isinstance(op := reader.opview, Op)
+            and (_is_low(op) or (_is_monotone(op) and reader.results[0] in self.rounded))
+            for reader in readers
+        )
 
     def block(self, block: ir.Block) -> None:
         for operation in list(block.operations):
@@ -98,12 +114,14 @@ class _Narrowing:
 
     def _narrows(self, op: Op) -> bool:
         if op.has(Trait.LOW_PRECISION):
-            return op.attrs.get("dtype") is None
+            return _is_low(op)
         if not op.has(Trait.FOLLOWS_PRECISION) or op.attrs.get("kind", "max") not in ("max", "min"):
             return False
         wide = [v for v in op.operation.operands if type_of(v).dtype == FULL]
         if op.operation.results[0] not in self.wanted:
             return False  # nothing reads it in half precision
+        if _is_monotone(op) and op.operation.results[0] in self.rounded:
+            return True
         square = isinstance(op, Mul) and len(set(wide)) == 1  # usually of a norm, and may overflow
         return (
             not square
@@ -142,3 +160,13 @@ class _Narrowing:
         memo: MutableMapping[ir.Value, ir.Value] = self.cast
         memo[value] = ops.cast(value, dtype=self.dtype)
         return memo[value]
+
+
+def _is_monotone(op: Op) -> bool:
+    """True for an op that commutes with rounding."""
+    return op.OP_NAME in MONOTONE and op.attrs.get("kind", "max") in ("max", "min")
+
+
+def _is_low(op: Op) -> bool:
+    """True for an op that is computed in half precision whatever its operands' type is."""
+    return op.has(Trait.LOW_PRECISION) and op.attrs.get("dtype") is None

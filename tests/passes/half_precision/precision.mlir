@@ -48,3 +48,18 @@ func.func @main(%x: tensor<2x3xf64>, %u: tensor<3x3xf64>, %i: tensor<2x3xi32>, %
   "burn.return"(%0, %1) : (tensor<2x3xf64>, tensor<2x3xi32>) -> ()
 }
 // CHECK-NOT: burn.cast
+
+// ----- what moves or compares elements on the way to a matmul works on rounded ones; with another reader it stays float32
+func.func @main(%x: tensor<2x8x8x3xf32>, %w: tensor<1x1x3x5xf32>) -> (tensor<2x4x4x5xf32>, tensor<2x8x8x3xf32>) {
+  %0 = "burn.exp"(%x) : (tensor<2x8x8x3xf32>) -> tensor<2x8x8x3xf32>
+  %1 = "burn.relu"(%0) : (tensor<2x8x8x3xf32>) -> tensor<2x8x8x3xf32>
+  %2 = "burn.window_reduce"(%1) {dilations = array<i64: 1, 1, 1, 1>, high = ["0", "0", "0", "0"], kind = "max", low = ["0", "0", "0", "0"], strides = array<i64: 1, 2, 2, 1>, window = array<i64: 1, 2, 2, 1>} : (tensor<2x8x8x3xf32>) -> tensor<2x4x4x3xf32>
+  %3 = "burn.conv"(%2, %w) {strides = array<i64: 1, 1>, dilations = array<i64: 1, 1>, low = ["0", "0"], high = ["0", "0"], groups = 1 : i64, layout = "last"} : (tensor<2x4x4x3xf32>, tensor<1x1x3x5xf32>) -> tensor<2x4x4x5xf32>
+  %4 = "burn.relu"(%x) : (tensor<2x8x8x3xf32>) -> tensor<2x8x8x3xf32>
+  "burn.return"(%3, %4) : (tensor<2x4x4x5xf32>, tensor<2x8x8x3xf32>) -> ()
+}
+// CHECK: [[E:%.*]] = "burn.exp"({{.*}}) : (tensor<2x8x8x3xf32>) -> tensor<2x8x8x3xf32>
+// CHECK: [[H:%.*]] = "burn.cast"([[E]]) {dtype = "bfloat16"
+// CHECK: "burn.relu"([[H]]) : (tensor<2x8x8x3xbf16>) -> tensor<2x8x8x3xbf16>
+// CHECK: "burn.window_reduce"({{.*}} : (tensor<2x8x8x3xbf16>) -> tensor<2x4x4x3xbf16>
+// CHECK: "burn.relu"(%arg0) : (tensor<2x8x8x3xf32>) -> tensor<2x8x8x3xf32>
