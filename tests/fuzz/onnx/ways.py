@@ -121,6 +121,11 @@ def by_xla(model: onnx.ModelProto, target: str | None, opset: int) -> Run:
     return compiled(import_onnx(model.SerializeToString()), CompileOptions(device=Device("xla"))).run
 
 
+def by_wgpu(model: onnx.ModelProto, target: str | None, opset: int) -> Run:
+    """As WGSL, by WebGPU."""
+    return compiled(import_onnx(model.SerializeToString()), CompileOptions(device=Device("wgpu"))).run
+
+
 WAYS: dict[str, Callable[[onnx.ModelProto, str | None, int], Run]] = {
     "load": load,
     "import": source,
@@ -130,6 +135,7 @@ WAYS: dict[str, Callable[[onnx.ModelProto, str | None, int], Run]] = {
     "folded": folded,
     "reference": interpreted,
     "xla": by_xla,
+    "wgpu": by_wgpu,
     "command": binaries.command,
     "library": binaries.library,
     "wasm": binaries.wasm,

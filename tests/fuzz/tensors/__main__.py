@@ -1,9 +1,11 @@
-"""`python -m tests.fuzz.tensors`: see `tests.fuzz.runner`. BURN_FUZZ_DEVICE=xla runs the programs on that device."""
+"""`python -m tests.fuzz.tensors`: see `tests.fuzz.runner`. BURN_FUZZ_DEVICE=xla or wgpu runs the programs on that device."""
 
 import os
 import sys
 
-from tests.fuzz.runner import main
-from tests.fuzz.tensors.case import by_xla, case
+from tests.fuzz.runner import MEMORY, main
+from tests.fuzz.tensors.case import by_wgpu, by_xla, case
 
-sys.exit(main(by_xla if os.environ.get("BURN_FUZZ_DEVICE") == "xla" else case))
+CASES = {"xla": by_xla, "wgpu": by_wgpu}
+device = os.environ.get("BURN_FUZZ_DEVICE", "")
+sys.exit(main(CASES[device] if device else case, memory=0 if device == "wgpu" else MEMORY))  # drivers reserve addresses

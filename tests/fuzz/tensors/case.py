@@ -23,6 +23,8 @@ from tests.fuzz.tensors.steps import drafted
 
 WAYS = ("lazy", "lazy", "eager", "jit", "compile", "named", "named")
 OTHER_SIZES = (0, 1, 2, 3, 5, 9, 19)
+DEVICES = ("xla", "wgpu")
+"""Targets that are devices; others are CPUs."""
 JUDGES = 16
 """Runs with noise that a difference has to stand against."""
 
@@ -34,6 +36,11 @@ Runs = list[tuple[list[np.ndarray], str]]
 def by_xla(seed: int) -> Outcome:
     """The program of a seed on device="xla"."""
     return case(seed, "xla")
+
+
+def by_wgpu(seed: int) -> Outcome:
+    """The program of a seed on device="wgpu"."""
+    return case(seed, "wgpu")
 
 
 def case(seed: int, device: str = "") -> Outcome:
@@ -132,7 +139,7 @@ def prepared(program: Program, outputs: Sequence[str], way: str, target: str | N
 
 def _where(target: str | None) -> dict[str, Any]:
     """The options that name a device, or a CPU."""
-    return {"device" if target == "xla" else "target": target} if target else {}
+    return {"device" if target in DEVICES else "target": target} if target else {}
 
 
 def spec(array: np.ndarray) -> str:
