@@ -88,14 +88,22 @@ static wgpu_handle pipeline_of(const char *text, const char *entry, wgpu_handle 
     const wgpu_wgsl source = {{NULL, WGPU_WGSL_SOURCE}, text_of(text)};
     const wgpu_labelled descriptor = {&source, text_of(entry)};
     wgpu_handle module = wgpu.api.module(wgpu.device, &descriptor, wgpu.checks);
-    if (wgpu.failed || !module)
+    if (!module)
         return NULL;
+    if (wgpu.failed) {
+        wgpu.api.module_release(module);
+        return NULL;
+    }
     wgpu_pipeline_descriptor pipeline = {.label = text_of(entry), .layout = layout};
     pipeline.compute.module = module;
     pipeline.compute.entry = text_of(entry);
     wgpu_handle made = wgpu.api.pipeline(wgpu.device, &pipeline);
     wgpu.api.module_release(module);
-    return wgpu.failed ? NULL : made;
+    if (wgpu.failed && made) { /* a failed creation also gives a handle */
+        wgpu.api.pipeline_release(made);
+        made = NULL;
+    }
+    return made;
 }
 
 static wgpu_handle for_all_pages(const wgpu_kernel *kernel) {

@@ -132,8 +132,7 @@ static int work_of(wgpu_work *work, const wgpu_module *module, unsigned blocks, 
         if (address && value && burn_wgpu_local((uint64_t *)&value))
             return WGPU_LOST;
         if (address ? (value < 0 || value > UINT32_MAX || value % 4) : (value < INT32_MIN || value > INT32_MAX))
-            return burn_wgpu_refuse(WGPU_REFUSED, "%s: argument %d is %lld; kernels of WebGPU have 32-bit indices",
-                                    module->kernel->entry, i, (long long)value);
+            return burn_wgpu_refuse(WGPU_REFUSED, "argument %d is %lld; kernels of WebGPU have 32-bit indices", i, (long long)value);
         work->words[i + 1] = address ? (uint32_t)(value / 4) : (uint32_t)(int32_t)value;
     }
     burn_wgpu_choose_page(work, is_address, wgpu.page_bits - 2);
