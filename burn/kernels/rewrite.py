@@ -57,10 +57,16 @@ def _reductions(part: Stage | ColumnReduction) -> tuple[Reduction, ...]:
     return part.reductions if isinstance(part, Stage) else (part.reduction,)
 
 
+def kernel_nodes(kernel: Kernel) -> list[Scalar]:
+    """Every scalar of a kernel, operands first."""
+    writes, bodies, _ = _content(kernel)
+    return list(walk(*bodies, *(w.value for w in writes)))
+
+
 def kernel_dims(kernel: Kernel) -> list[Dim]:
     """Every index expression of a kernel, without the loops' extents."""
-    writes, bodies, dims = _content(kernel)
-    nodes = walk(*bodies, *(w.value for w in writes))
+    writes, _, dims = _content(kernel)
+    nodes = kernel_nodes(kernel)
     return _with_fetched([*dims, *(w.offset for w in writes), *(d for node in nodes for d in own_dims(node))])
 
 

@@ -43,7 +43,7 @@ class _Attention(Attended):
     def __init__(
         self, kernel: AttentionKernel, values: Mapping[str, Dim], sizes: AttentionKernel, sites: list[str]
     ) -> None:
-        super().__init__(opened(kernel, values, sites), kernel.rows, kernel.key)
+        super().__init__(opened(kernel, values, sizes, sites), kernel.rows, sizes.rows, kernel.key)
         self.kernel, self.sizes = kernel, sizes
 
     def print(self) -> Printed:

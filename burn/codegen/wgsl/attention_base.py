@@ -14,7 +14,7 @@ from contextlib import ExitStack
 
 from burn.codegen.wgsl.elements import f32
 from burn.codegen.wgsl.printed import Opened
-from burn.dialect.dims import Dim, LoopVar, product
+from burn.dialect.dims import Dim, LoopVar
 from burn.kernels.body import Scalar, Write
 
 BLOCK, LANES, FEATURES = 32, 256, 16
@@ -43,16 +43,18 @@ class Attended:
     """own: the loops of the rows that a workgroup has; other: the loop of those that it walks over. `here` has the bindings of
     the own rows that an invocation has scores of, `loaded` of those that it stages."""
 
-    def __init__(self, opened: Opened, own: Sequence[LoopVar], other: LoopVar) -> None:
+    def __init__(self, opened: Opened, own: Sequence[LoopVar], sizes: Sequence[LoopVar], other: LoopVar) -> None:
+        """sizes: the loops of `own` with the values of their sizes."""
         self.opened, self.own, self.other = opened, tuple(own), other
         self.printer, self.code = opened.printer, opened.printer.code
+        self.own_sizes = tuple(sizes)
         self.here: list[Bindings] = []
         self.loaded: list[Bindings] = []
 
     def begin(self, batch: Sequence[LoopVar], last_first: bool) -> None:
         """Prints the position of a workgroup and of its invocations. last_first: the last rows have the most work."""
         printer, code = self.printer, self.code
-        code.line(f"let own = {printer.dim(product([v.extent for v in self.own]))};")
+        code.line(f"let own = {self.opened.count(self.own, self.own_sizes)};")
         code.line(f"let down = (own + {BLOCK - 1}) / {BLOCK};")
         code.line(f"let first = ({'down - 1 - program % down' if last_first else 'program % down'}) * {BLOCK};")
         printer.walk_flat(batch, code.let("program / down", "batch"))

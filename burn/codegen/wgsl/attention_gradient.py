@@ -42,7 +42,8 @@ class _Gradient(Attended):
         sites: list[str],
     ) -> None:
         own, other = (kernel.row, kernel.key) if kernel.of_rows else (kernel.key, kernel.row)
-        super().__init__(opened(kernel, values, sites), (own,), other)
+        known = sizes.row if kernel.of_rows else sizes.key
+        super().__init__(opened(kernel, values, sizes, sites), (own,), (known,), other)
         self.kernel, self.sizes = kernel, sizes
         if kernel.of_rows:
             self.apart, self.bounds = (*kernel.batch, *kernel.heads), self._bounds_of_keys()

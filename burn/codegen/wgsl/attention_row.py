@@ -28,7 +28,7 @@ def emit(kernel: AttentionKernel, values: Mapping[str, Dim], sizes: AttentionKer
     symbolic size, for long heads, and for other types than float32."""
     if kernel.dtype != "float32":
         raise Unprintable(f"WGSL kernels of attention accumulate in float32, not {kernel.dtype}")
-    printed = opened(kernel, values, sites)
+    printed = opened(kernel, values, sizes, sites)
     printer, code = printed.printer, printed.printer.code
     depth, columns = _known(sizes.depth), _known(sizes.column)
     printer.walk_flat((*kernel.batch, *kernel.rows), "program")

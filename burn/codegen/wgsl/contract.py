@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from burn.codegen.wgsl.elements import register
 from burn.codegen.wgsl.heuristics import Tile
 from burn.codegen.wgsl.printed import Printed, opened
+from burn.codegen.wgsl.scalars import is_tested
 from burn.dialect.dims import Dim, LoopVar, ceildiv, coefficient, product
 from burn.dialect.types import DTYPES
 from burn.kernels.body import ContractionKernel, Load, Scalar, walk
@@ -70,6 +71,26 @@ class _Step:
     indices: tuple[tuple[LoopVar, str], ...]
 
 
+@dataclass(frozen=True)
+class _Held:
+    """A vector that an invocation loads. name: the variable of its elements. exists: the variable with a bit for each element
+    that exists, empty if elements are not tested. step, vector: its position in a block."""
+
+    name: str
+    exists: str
+    step: _Step
+    vector: str
+
+
+@dataclass(frozen=True)
+class _Stage:
+    """Functions that print an operand's part of a block: the loads from memory into variables, and their stores to workgroup
+    memory."""
+
+    load: Callable[[], None]
+    store: Callable[[], None]
+
+
 class _Contract:
     def __init__(
         self,
@@ -80,16 +101,16 @@ class _Contract:
         sites: list[str],
     ) -> None:
         self.kernel, self.sizes, self.tile = kernel, sizes, tile
-        self.opened = opened(kernel, values, sites)
+        self.opened = opened(kernel, values, sizes, sites)
         self.printer, self.code = self.opened.printer, self.opened.printer.code
         self.type = register(kernel.dtype)
         self.vector = f"vec4<{self.type}>"
 
     def print(self) -> Printed:
         kernel, printer, code, tile = self.kernel, self.printer, self.code, self.tile
-        rows = code.let(printer.dim(product([v.extent for v in kernel.rows])), "rows")
+        rows = code.let(self.opened.count(kernel.rows, self.sizes.rows), "rows")
         columns = code.let(printer.dim(kernel.column.extent), "columns")
-        depth = code.let(printer.dim(product([v.extent for v in kernel.depth])), "depth")
+        depth = code.let(self.opened.count(kernel.depth, self.sizes.depth), "depth")
         down = code.let(f"({rows} + {tile.rows - 1}) / {tile.rows}", "down")
         across = code.let(f"({columns} + {tile.columns - 1}) / {tile.columns}", "across")
         column = code.let(f"(program % {across}) * {tile.columns}", "column")
@@ -111,11 +132,18 @@ class _Contract:
         for number in range(tile.vectors):
             code.line(f"var sum{number} = {self.vector}();")
         stages = [self._stage(side, depth) for side in (left, right)]
-        with code.block(f"for (var start = 0; start < {depth}; start = start + {tile.depth})"):
-            for stage in stages:
-                stage()
+        # a block's loads are under way while the block before is multiplied
+        with code.block(f"for (var start = {-tile.depth}; start < {depth}; start = start + {tile.depth})"):
+            code.line(f"let next = start + {tile.depth};")
+            with code.block(f"if (next < {depth})"):
+                for stage in stages:
+                    stage.load()
+            with code.block("if (start >= 0)"):
+                self._multiply(left, right)
             code.line("workgroupBarrier();")
-            self._multiply(left, right)
+            with code.block(f"if (next < {depth})"):
+                for stage in stages:
+                    stage.store()
             code.line("workgroupBarrier();")
         if tile.slices > 1:
             self._share()
@@ -142,9 +170,9 @@ class _Contract:
             code.line(f"let block_row = {at} / {tile.across};")
             code.line(f"let block_column = {at} % {tile.across};")
 
-    def _stage(self, side: _Side, depth: str) -> Callable[[], None]:
-        """Prints the indices of the rows (columns) that an invocation loads, before the loop over the depth. Returns a function
-        that prints the loads of a block. Rows that do not exist have the last one's elements, and their sums are not stored."""
+    def _stage(self, side: _Side, depth: str) -> _Stage:
+        """Prints the indices of the rows (columns) that an invocation loads, and variables for a block's vectors, before the loop
+        over the depth. Rows that do not exist have the last one's elements, and their sums are not stored."""
         code, tile = self.code, self.tile
         count = side.vectors * tile.depth
         passes = -(-count // tile.lanes)
@@ -167,17 +195,30 @@ class _Contract:
             if vector not in rows:
                 rows[vector] = [self._row(side, vector, part) for part in PARTS]
 
-        def stage() -> None:
-            for number, (step, vector) in enumerate(own):
+        held = [
+            _Held(
+                code.variable(self.vector, prefix=side.name),
+                code.variable("u32", prefix="exists") if is_tested(side.operand) else "",
+                step,
+                vector,
+            )
+            for step, vector in own
+        ]
+
+        def each(print_one: Callable[[_Held], None]) -> None:
+            for number, one in enumerate(held):
                 if (number + 1) * tile.lanes <= count:
-                    self._load(side, step, vector, rows[vector], depth)
+                    print_one(one)
                 else:
                     with code.block(f"if (lane < {count - number * tile.lanes})"):
-                        self._load(side, step, vector, rows[vector], depth)
+                        print_one(one)
+
+        def load() -> None:
+            each(lambda one: self._load(side, one, rows[one.vector], depth))
             for step in steps.values():
                 self._advance(step)
 
-        return stage
+        return _Stage(load, lambda: each(lambda one: self._store(side, one, depth)))
 
     def _step(self, number: str) -> _Step:
         """Prints variables with the indices of the depth's loops at a step of the first block. They advance by additions, as
@@ -199,31 +240,40 @@ class _Contract:
                 extent, outer = self.printer.dim(loop.extent), step.indices[position - 1][1]
                 code.line(f"while ({index} >= {extent}) {{ {index} = {index} - {extent}; {outer} = {outer} + 1; }}")
 
-    def _load(
-        self, side: _Side, step: _Step, vector: str, rows: Sequence[Sequence[tuple[LoopVar, str]]], depth: str
-    ) -> None:
-        """Loads a vector, zero beyond the depth."""
+    def _load(self, side: _Side, one: _Held, rows: Sequence[Sequence[tuple[LoopVar, str]]], depth: str) -> None:
+        """Loads a vector of the block at `next`. Tests of elements are noted, so that nothing here waits for the loads."""
         printer, code = self.printer, self.code
         with printer.scope():
-            position = code.let(f"start + {step.number}", "k")
-            if step.indices:
+            if one.step.indices:
                 for loop in self.kernel.depth:
                     printer.put(loop, "0")
-                (outer, index), *inner = step.indices
+                (outer, index), *inner = one.step.indices
                 printer.put(outer, code.let(f"min({index}, {printer.dim(outer.extent)} - 1)", "k"))
                 for loop, at in inner:
                     printer.put(loop, at)
             else:
-                printer.walk_flat(self.kernel.depth, code.let(f"min({position}, {depth} - 1)", "k"))
-            values = []
+                printer.walk_flat(self.kernel.depth, code.let(f"min(next + {one.step.number}, {depth} - 1)", "k"))
+            values, tests = [], []
             for row in rows:
                 with printer.scope():
                     for loop, index in row:
                         printer.put(loop, index)
-                    values.append(printer.value(side.operand))
-            whole = f"{self.vector}({', '.join(values)})"
-            at = side.vector(step.number, vector)
-            code.line(f"block[{at}] = select({self.vector}(), {whole}, {position} < {depth});")
+                    value, test = printer.loaded(side.operand)
+                    values.append(value)
+                    tests.append(test)
+            code.line(f"{one.name} = {self.vector}({', '.join(values)});")
+            if one.exists:
+                bits = " | ".join(f"select(0u, {1 << part}u, {test})" for part, test in enumerate(tests))
+                code.line(f"{one.exists} = {bits};")
+
+    def _store(self, side: _Side, one: _Held, depth: str) -> None:
+        """Stores a vector to workgroup memory: zero beyond the depth."""
+        value = one.name
+        if one.exists:
+            tests = f"(vec4<u32>({one.exists}) & vec4<u32>(1u, 2u, 4u, 8u)) != vec4<u32>()"
+            value = f"select({self.vector}({self.printer.untested(side.operand)}), {value}, {tests})"
+        at = side.vector(one.step.number, one.vector)
+        self.code.line(f"block[{at}] = select({self.vector}(), {value}, next + {one.step.number} < {depth});")
 
     def _row(self, side: _Side, vector: str, part: int) -> list[tuple[LoopVar, str]]:
         printer, code = self.printer, self.code

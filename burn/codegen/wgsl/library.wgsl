@@ -263,6 +263,9 @@ fn power_i64(base: vec2<u32>, exponent: vec2<u32>) -> vec2<u32> {
 // The float with these bits. A call is no constant expression, which must not be infinite or NaN.
 fn float_of(code: u32) -> f32 { return bitcast<f32>(code); }
 
+// The same number. Compilers do not know that the first word, a number of workgroups, is below 2^31.
+fn hidden_f32(x: f32) -> f32 { return bitcast<f32>(bitcast<u32>(x) | (words[0].x >> 31u)); }
+
 fn is_nan(x: f32) -> bool { return (bitcast<u32>(x) & 0x7fffffffu) > 0x7f800000u; }
 
 fn is_inf(x: f32) -> bool { return (bitcast<u32>(x) & 0x7fffffffu) == 0x7f800000u; }

@@ -25,20 +25,21 @@ def emit(kernel: LoopKernel, values: Mapping[str, Dim], sizes: LoopKernel, sites
 
 class _Loops:
     def __init__(self, kernel: LoopKernel, values: Mapping[str, Dim], sizes: LoopKernel, sites: list[str]) -> None:
-        self.kernel = kernel
+        self.kernel, self.sizes = kernel, sizes
         self.count = product([v.extent for v in sizes.parallel])
         self.shared = is_shared(sizes)
-        self.opened = opened(kernel, values, sites, self.count)
+        self.opened = opened(kernel, values, sizes, sites, self.count)
         self.printer, self.code = self.opened.printer, self.opened.printer.code
         self.memory: dict[str, None] = {}  # in order
 
     def print(self) -> Printed:
-        printer, code = self.printer, self.code
+        code = self.code
         if self.shared:
             self._iteration("program")
             return self.opened.closed(self._about("workgroup"), self.count, LANES, tuple(self.memory))
         code.line(f"let x = program * {LANES} + lane;")
-        with code.block(f"if (x < {printer.dim(product([v.extent for v in self.kernel.parallel]))})"):
+        count = self.opened.count(self.kernel.parallel, self.sizes.parallel)
+        with code.block(f"if (u32(x) < u32({count}))"):  # x may pass 2^31
             self._iteration("x")
         return self.opened.closed(self._about("invocation"), ceildiv(self.count, LANES), LANES)
 
@@ -102,10 +103,11 @@ class _Loops:
         """Iterations in any order: the lanes take turns if a workgroup shares them."""
         printer, code = self.printer, self.code
         totals = [Total(code, r) for r in stage.reductions]
-        length = printer.dim(product([v.extent for v in stage.loops]))
+        number = next(i for i, each in enumerate(self.kernel.stages) if each is stage)
+        length = self.opened.count(stage.loops, self.sizes.stages[number].loops)
         start, step = ("lane", LANES) if self.shared else ("0", 1)
         r = code.fresh("at")
-        with code.block(f"for (var {r} = {start}; {r} < {length}; {r} = {r} + {step})"), printer.scope():
+        with code.block(f"for (var {r} = {start}; u32({r}) < u32({length}); {r} = {r} + {step})"), printer.scope():
             printer.walk_flat(stage.loops, r)
             for total in totals:
                 total.take(printer.value(total.reduction.body), printer.dim(total.reduction.index))

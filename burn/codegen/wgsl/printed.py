@@ -11,7 +11,9 @@ from burn.codegen.wgsl.code import Code
 from burn.codegen.wgsl.elements import register
 from burn.codegen.wgsl.library import needed
 from burn.codegen.wgsl.scalars import ScalarPrinter
-from burn.dialect.dims import Dim, symbol
+from burn.codegen.wgsl.widths import MOST
+from burn.codegen.wgsl.widths import needed as widths
+from burn.dialect.dims import Dim, LoopVar, product, symbol
 from burn.kernels.body import Kernel
 from burn.kernels.parameters import argument_names
 
@@ -63,6 +65,8 @@ class Printed:
         lines += ["  let program = bitcast<i32>(workgroup.x + workgroup.y * workgroups.x);"]
         lines += ["  if (program >= bitcast<i32>(words[0].x)) { return; }"]
         for number, (argument, each) in enumerate(zip(self.arguments, self.names, strict=True), 1):
+            if not each:  # for the launch's check alone
+                continue
             word = f"words[{number // 4}].{'xyzw'[number % 4]}"
             lines.append(f"  let {each} = {word if argument.kind != 'size' else f'bitcast<i32>({word})'};")
         shared = list(self.shared)
@@ -89,25 +93,43 @@ class Printed:
 
 @dataclass(frozen=True)
 class Opened:
-    """A kernel whose body is being printed."""
+    """A kernel whose body is being printed. sizes: the kernel with the values of its sizes."""
 
     printer: ScalarPrinter
-    arguments: tuple[Argument, ...]
-    names: tuple[str, ...]
+    sizes: Kernel
+    arguments: list[Argument]
+    names: list[str]
+
+    def count(self, loops: Sequence[LoopVar], sizes: Sequence[LoopVar]) -> str:
+        """The iterations of loops, as a word of the launch: a multiplication in the shader may wrap. sizes: the same loops of
+        `self.sizes`."""
+        if sum(loop.extent != 1 for loop in loops) < 2 or all(isinstance(loop.extent, int) for loop in loops):
+            return self.printer.dim(product([loop.extent for loop in loops]))
+        argument = Argument("size", 0, product([loop.extent for loop in sizes]))
+        for known, name in zip(self.arguments, self.names, strict=True):
+            if known == argument and name.startswith("count"):
+                return name
+        self.arguments.append(argument)
+        self.names.append(f"count{len(self.names)}")
+        return self.names[-1]
 
     def closed(self, about: str, groups: Dim, lanes: int, shared: Sequence[str] = ()) -> Printed:
-        arguments, names = self.arguments, self.names
+        checked = [Argument("size", 0, size) for size in widths(self.sizes)]
+        arguments, names = [*self.arguments, *checked], [*self.names, *("" for _ in checked)]
         if self.printer.fetches:
-            arguments, names = (Argument("failure"), *arguments), ("failure", *names)
+            arguments, names = [Argument("failure"), *arguments], ["failure", *names]
         if len(arguments) > MOST_WORDS:
             raise Unprintable(f"a launch of WebGPU has at most {MOST_WORDS} words, not {len(arguments)}")
+        for size in (groups, *(argument.size for argument in arguments if argument.kind == "size")):
+            if isinstance(size, int) and not -MOST - 1 <= size <= MOST:
+                raise Unprintable(f"WGSL kernels have 32-bit indices, and a size is {size}")
         body = tuple(self.printer.code.lines)
-        return Printed("kernel", about, body, tuple(shared), arguments, names, groups, lanes)
+        return Printed("kernel", about, body, tuple(shared), tuple(arguments), tuple(names), groups, lanes)
 
 
-def opened(kernel: Kernel, values: Mapping[str, Dim], sites: list[str], iterations: Dim = 0) -> Opened:
-    """values: the values of the kernel's sizes. iterations: those of the parallel loops, for scratch memory. Raises
-    Unprintable for buffers of elements that kernels do not hold."""
+def opened(kernel: Kernel, values: Mapping[str, Dim], sizes: Kernel, sites: list[str], iterations: Dim = 0) -> Opened:
+    """values: the values of the kernel's sizes; sizes: the kernel with these values. iterations: those of the parallel loops,
+    for scratch memory. Raises Unprintable for buffers of elements that kernels do not hold."""
     for buffer in kernel.buffers:
         register(buffer.dtype)
     arguments, names = [], []
@@ -117,9 +139,9 @@ def opened(kernel: Kernel, values: Mapping[str, Dim], sites: list[str], iteratio
             Argument("workspace", number, iterations * buffer.elements) if own else Argument("buffer", number)
         )
         names.append(f"b{number}")
-    sizes: dict[str, str] = {}
+    words: dict[str, str] = {}
     for name in argument_names(kernel):
-        sizes[name] = f"n{len(sizes)}"
+        words[name] = f"n{len(words)}"
         arguments.append(Argument("size", 0, values[name] if name in values else symbol(name)))
-        names.append(sizes[name])
-    return Opened(ScalarPrinter(Code(), kernel.buffers, sites, sizes), tuple(arguments), tuple(names))
+        names.append(words[name])
+    return Opened(ScalarPrinter(Code(), kernel.buffers, sites, words), sizes, arguments, names)

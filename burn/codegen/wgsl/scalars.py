@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from burn.codegen.printing.expressions import ExpressionPrinter
+from burn.codegen.wgsl.cancelled import hidden
 from burn.codegen.wgsl.code import Code
 from burn.codegen.wgsl.convert import convert
 from burn.codegen.wgsl.elements import LONG, REGISTERS, constant, i32, load, register, store
@@ -149,7 +150,10 @@ class ScalarPrinter(ExpressionPrinter):
             case Index(dim=dim):
                 return f"long_of_i32({self.dim(dim)})"
             case Apply(function=function, args=args):
-                return apply(function, args[-1].dtype, *map(self.value, args))
+                texts = [self.value(arg) for arg in args]
+                if (number := hidden(node, self.value)) is not None:
+                    texts[number] = f"hidden_f32({texts[number]})"
+                return apply(function, args[-1].dtype, *texts)
             case Convert(dtype=dtype, arg=arg, saturate=saturate):
                 return convert(self.value(arg), arg.dtype, dtype, saturate)
             case Reinterpret(dtype=dtype, arg=arg):
@@ -170,6 +174,19 @@ class ScalarPrinter(ExpressionPrinter):
         with self.code.block(f"if ({condition})"), self.scope():
             self.code.line(f"{result} = {self.value(node.then)};")
         return result
+
+    def loaded(self, node: Scalar) -> tuple[str, str]:
+        """A value, and a test if `is_tested(node)`: the value is `untested(node)` where the test does not hold."""
+        if not is_tested(node):
+            return self.value(node), ""
+        assert isinstance(node, Where) and isinstance(node.then, Load)
+        test = self.code.let(" && ".join(self.tests(node.ranges)), "inside")
+        element = self._element(node.then.buffer, node.then.offset)
+        return self.code.let(load(node.dtype, f"b{node.then.buffer}", f"select(0, {element}, {test})")), test
+
+    def untested(self, node: Scalar) -> str:
+        assert isinstance(node, Where)
+        return self.value(node.otherwise)
 
     def _load_if(self, node: Where, load_: Load, condition: str, otherwise: str) -> str:
         """Loads element 0 if the condition does not hold, so that no branch delays the loads that follow."""
@@ -193,6 +210,16 @@ def _single_load(node: Where) -> Load | None:
     if isinstance(then, Load) and not any(isinstance(atom, Fetched) for atom in atoms(then.offset)):
         return then
     return None
+
+
+def is_tested(node: Scalar) -> bool:
+    """True if a value is an element of memory in some ranges and a number beyond them."""
+    return (
+        isinstance(node, Where)
+        and isinstance(node.then, Load)
+        and _single_load(node) is not None
+        and isinstance(node.otherwise, Const)
+    )
 
 
 def reinterpret(x: str, source: str, target: str) -> str:
