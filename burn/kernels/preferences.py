@@ -23,6 +23,10 @@ class GroupedConvolution:
     gradient: bool = False
 
 
+def _itself(size: Dim) -> Dim:
+    return size
+
+
 @dataclass(frozen=True)
 class Preferences:
     """How builders describe kernels for one target.
@@ -91,6 +95,8 @@ class Preferences:
 
     `split_depth`: chooses split-K: given a matmul and the possible numbers of splits of its depth, returns one of them, or 1
     for none. None: matmuls are never split.
+
+    `likely`: the likely value of a size, from the program's size hints.
     """
 
     keep_rows: bool = True
@@ -120,3 +126,4 @@ class Preferences:
     groups_in_lanes: Callable[[GroupedConvolution], bool] | None = None
     merged_groups: int = 0
     split_depth: Callable[[ContractionKernel, Sequence[int]], int] | None = None
+    likely: Callable[[Dim], Dim] = _itself

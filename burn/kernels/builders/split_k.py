@@ -7,7 +7,7 @@ the depth, and a loop that adds them and applies the epilogue. The order of the 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product as combinations
 from math import prod
@@ -63,23 +63,40 @@ def split_k(call: Call, preferences: Preferences) -> list[Call]:
         return [call]
     kernel = collapse(call.kernel)
     assert isinstance(kernel, ContractionKernel)
-    choices: dict[int, tuple[Cut, ...]] = {}
-    for cuts in sorted(_choices(kernel.depth), key=lambda cuts: sum((c.pieces > 1) + 2 * c.guarded for c in cuts)):
-        choices.setdefault(prod(c.pieces for c in cuts), cuts)
+    choices = _best_choices(kernel.depth, preferences.likely)
     count = preferences.split_depth(kernel, sorted(choices))
     return [call] if count == 1 else _calls(replace(call, kernel=kernel), kernel, choices[count], count)
 
 
-def _choices(depth: Sequence[LoopVar]) -> Iterator[tuple[Cut, ...]]:
-    """Splits of the loops in which no part is empty."""
-    for cuts in combinations(*(_cuts(v, v == depth[-1]) for v in depth)):
+def _best_choices(depth: Sequence[LoopVar], likely: Callable[[Dim], Dim]) -> dict[int, tuple[Cut, ...]]:
+    """For each number of parts the split with the shortest parts, then the one with the fewest conditions. likely: the likely
+    value of a size with a name."""
+    found: dict[int, tuple[int, int, tuple[Cut, ...]]] = {}
+    for cuts in _choices(depth, likely):
+        count = prod(c.pieces for c in cuts)
+        length = likely(_part(cuts))
+        conditions = sum((c.pieces > 1) + 2 * c.guarded for c in cuts)
+        known = length if isinstance(length, int) else 0
+        if count not in found or (known, conditions) < found[count][:2]:
+            found[count] = known, conditions, cuts
+    return {count: cuts for count, (_, _, cuts) in found.items()}
+
+
+def _part(cuts: Sequence[Cut]) -> Dim:
+    """The depth of one part."""
+    return product([c.length if c.pieces > 1 else c.loop.extent for c in cuts])
+
+
+def _choices(depth: Sequence[LoopVar], likely: Callable[[Dim], Dim]) -> Iterator[tuple[Cut, ...]]:
+    """Splits of the loops in which no part is empty, nor likely to be: 128 parts of 32 images, for example."""
+    for cuts in combinations(*(_cuts(v, v == depth[-1], likely) for v in depth)):
         if 1 < prod(c.pieces for c in cuts) <= MOST:
-            left = product([c.length if c.pieces > 1 else c.loop.extent for c in cuts])
+            left = _part(cuts)
             if not isinstance(left, int) or left >= EVEN:
                 yield cuts
 
 
-def _cuts(loop: LoopVar, innermost: bool) -> Iterator[Cut]:
+def _cuts(loop: LoopVar, innermost: bool, likely: Callable[[Dim], Dim]) -> Iterator[Cut]:
     extent = loop.extent
     yield Cut(loop)
     if not innermost and isinstance(extent, int):
@@ -88,9 +105,11 @@ def _cuts(loop: LoopVar, innermost: bool) -> Iterator[Cut]:
     for pieces in PIECES:
         length = ceildiv(extent, pieces)
         length = ceildiv(length, EVEN) * EVEN if innermost else length
-        whole = isinstance(extent, int) and isinstance(length, int)
-        if not whole or ceildiv(extent, length or 1) == pieces:
-            yield Cut(loop, pieces, length, not whole or length * pieces != extent)
+        size, part = likely(extent), likely(length)
+        known = isinstance(size, int) and isinstance(part, int)
+        if not known or ceildiv(size, part or 1) == pieces:
+            whole = isinstance(extent, int) and isinstance(length, int) and length * pieces == extent
+            yield Cut(loop, pieces, length, not whole)
 
 
 def _calls(call: Call, kernel: ContractionKernel, cuts: Sequence[Cut], count: int) -> list[Call]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,13 +14,16 @@ import pytest
 from burn.codegen.triton.backend import GPU
 from burn.codegen.triton.heuristics.matmul import ROOM, matmul_tile, split_count
 from burn.codegen.triton.heuristics.preferences import PREFERENCES
+from burn.codegen.triton.heuristics.sizes import hinted_sizes, likely
 from burn.dialect import ops
-from burn.dialect.dims import LoopVar, parse, symbol
+from burn.dialect.dims import Expr, LoopVar, parse, symbol
 from burn.dialect.mlir import context
 from burn.dialect.program import Program
 from burn.dialect.types import TensorType
-from burn.kernels.body import Accumulator, ContractionKernel, Convert, Load, LoopKernel, Write
+from burn.kernels.body import Accumulator, Buffer, ContractionKernel, Convert, Load, LoopKernel, Write
 from burn.kernels.builders import kernels
+from burn.kernels.builders.builder import Call
+from burn.kernels.builders.split_k import split_k
 from burn.kernels.text import groups
 from burn.passes import pipeline
 from burn.passes.environment import Environment
@@ -237,3 +242,34 @@ def test_windows(shape: Shape, window: Shape, strides: Shape, low: Shape, high: 
     agree(interpreted(made, arrays, printer.launch, PREFERENCES), interpreted(made, arrays, preferences=PREFERENCES))
     overlaps = any(int(k) > int(s) for k, s in zip(window, strides, strict=True))
     assert all(("tl.static_range" in p.text) != overlaps for p in printer.printer.functions.values())
+
+
+@pytest.mark.parametrize("images", [1, 5, 32])
+@pytest.mark.parametrize("size", [7, 14, 56, 224])
+def test_no_part_of_a_batch_is_likely_to_be_empty(images: int, size: int) -> None:
+    """The pixels of a batch whose size has a name and a hint: a weight gradient's depth."""
+    hints = hinted_sizes({"batch": images})
+    offered: list[int] = []
+
+    def most_of(kernel: ContractionKernel, counts: Sequence[int]) -> int:
+        offered.extend(counts)
+        return max(counts)
+
+    kernel = contraction(27, 64, 1)
+    loops = (LoopVar("k0", symbol("batch")), LoopVar("k1", size), LoopVar("k2", size))
+    row = Expr.of(loops[0]) * size * size + Expr.of(loops[1]) * size + Expr.of(loops[2])
+    left = Load("float16", 0, Expr.of(kernel.rows[0]) + row * 27)
+    right = Load(
+        "float16", 1, Expr.of(kernel.column) + Expr.of(loops[1]) * 64 + row * 128
+    )  # not one loop with the left one
+    operands = (Convert("float32", left), Convert("float32", right))
+    memory = tuple(Buffer(dtype, access, 1) for dtype, access in (("float16", "read"),) * 2 + (("float32", "write"),))
+    kernel = replace(kernel, depth=loops, lhs=operands[0], rhs=operands[1], buffers=memory)
+    call = Call(kernel, (("in", 0), ("in", 1), ("out", 0)))
+    likely_size = partial(likely, hints=hints)
+    sums, _ = split_k(call, replace(PREFERENCES, split_depth=most_of, likely=likely_size))
+    depth = [likely_size(v.extent) for v in sums.kernel.depth]
+    parts = [likely_size(v.extent) for v in sums.kernel.batch]
+    assert math.prod(parts) == max(offered)
+    done = math.prod(depth) * math.prod(parts)
+    assert isinstance(done, int) and done < 2 * images * size * size

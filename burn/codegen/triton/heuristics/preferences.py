@@ -7,7 +7,7 @@ from functools import partial
 
 from burn.codegen.triton.abilities import USUAL_ABILITIES, Abilities
 from burn.codegen.triton.heuristics.column_reductions import summed_rows
-from burn.codegen.triton.heuristics.sizes import SizeHints
+from burn.codegen.triton.heuristics.sizes import SizeHints, likely
 from burn.codegen.triton.window_sums import split_sums
 from burn.kernels.preferences import Preferences
 
@@ -49,4 +49,5 @@ def preferences(hints: SizeHints, abilities: Abilities) -> Preferences:
         split_depth=partial(split_sums, hints=hints, abilities=abilities),
         reduce_rows=partial(summed_rows, hints=hints, processors=abilities.processors),
         split_programs=abilities.processors,
+        likely=partial(likely, hints=hints),
     )
