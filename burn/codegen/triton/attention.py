@@ -76,7 +76,7 @@ class _Attention(Attended):
         if kernel.norms:
             self._norms()
         printer.axes["y"] = self.axis("y", kernel.column, "tl.arange(0, COLUMNS)[None, :]", "COLUMNS")
-        code.line("total = tl.where(weight > 0, total / weight, 0.0)")
+        code.line("total = tl.where(weight == 0, 0.0, total / weight)")  # a sum of NaN stays
         printer.accumulator = (f"total.to({self.type})", frozenset("xy"))
         for write in kernel.epilogue:
             printer.store(write)
@@ -90,7 +90,7 @@ class _Attention(Attended):
     def _norms(self) -> None:
         """The statistics from which the backward pass recomputes probabilities."""
         binary = "top + tl.log2(weight)" if self.narrow else f"top * {LOG2E} + tl.log2(weight)"
-        self.code.line(f'norm = tl.where(weight > 0, {binary}, float("-inf"))')
+        self.code.line(f'norm = tl.where(weight == 0, float("-inf"), {binary})')
         with self.printer.scope():
             self.printer.accumulator = (f"norm.to({self.type})", frozenset("x"))
             for write in self.kernel.norms:

@@ -183,8 +183,8 @@ def attend_rows(
                 j, count, total, top, weight, queries, blocks, row, own, SEEN, False, FACTOR,
             )  # fmt: skip
     whole = gl.convert_layout(weight, gl.SliceLayout(1, SUMS))[:, None]
-    total = gl.where(whole > 0, total / whole, 0.0).to(queries.dtype)
-    norm = gl.where(weight > 0, top + gl.log2(weight), float("-inf"))
+    total = gl.where(whole == 0, 0.0, total / whole).to(queries.dtype)
+    norm = gl.where(weight == 0, float("-inf"), top + gl.log2(weight))
     STORED: gl.constexpr = gl.BlockedLayout([1, 8], [32 // (COLUMNS // 8), COLUMNS // 8], [4, 1], [1, 0])
     WRITE(row, norm, gl.convert_layout(total, STORED), own)
 
