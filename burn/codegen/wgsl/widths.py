@@ -59,7 +59,7 @@ def largest(dim: Dim) -> Dim:
 
 
 def _largest(atom: object) -> Dim:
-    if isinstance(atom, LoopVar):  # an index that is read from data is below its extent too
+    if isinstance(atom, LoopVar):
         return atom.extent
     if not isinstance(atom, Call):
         return Expr.of(atom)  # type: ignore[arg-type]
