@@ -1,7 +1,7 @@
 """Operands that compilers of shaders would cancel: `hidden` names those to hide from them.
 
 They may assume that there is no NaN, infinity or negative zero, and compute `x - x`, `x * 0`, `(x + y) - y` and `0 - x` as 0, 0,
-x and -x. The results for these numbers are then lost. An operand behind `hidden_f32` is a number of which they know nothing.
+x and -x. The results for these numbers are then lost. `hidden_f32` gives them a number that they know nothing about.
 """
 
 from __future__ import annotations

@@ -153,3 +153,9 @@ def test_the_back_end_is_named_once() -> None:
     backend = WebGPU()
     assert backend.printer.runs_on.kind == "wgpu" and backend.printer.runs_on.architecture == "webgpu"
     assert registry.languages()["wgsl"] == "wgpu"
+
+
+def test_no_variable_hides_a_type() -> None:
+    code = Code()
+    names = {code.let("1", prefix) for prefix in "iuf" for _ in range(40)}
+    assert len(names) == 120 and not names & {"i32", "u32", "f32", "f16"}
