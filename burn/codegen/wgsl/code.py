@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from burn.codegen.printing.code import CodeBase
 
-
 TYPES = ("i32", "u32", "f32", "f16")
 """Names that a prefix and a number may form. A variable would hide the type."""
 

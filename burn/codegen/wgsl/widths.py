@@ -21,8 +21,8 @@ BLOCK = 256
 def needed(kernel: Kernel) -> tuple[Dim, ...]:
     """Sizes of a kernel that must be at most `MOST`, without those that are numbers within it.
 
-    They bound the elements of buffers of bytes, as a device's memory bounds those of others. They bound index expressions that are
-    values, or in tests or divisions, and the ends of loops over blocks. Offsets in memory may wrap in between."""
+    They bound the elements of buffers of bytes, as a device's memory bounds those of others. They bound index expressions that
+    are values, or in tests or divisions, and the ends of loops over blocks. Offsets in memory may wrap in between."""
     sizes = dict.fromkeys(_sizes(kernel))
     return tuple(size for size in sizes if not isinstance(size, int) or size > MOST)
 

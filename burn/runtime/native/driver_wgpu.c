@@ -1,11 +1,9 @@
 /* WebGPU as burn_driver, through wgpu-native's library: Vulkan, Metal, Direct3D 12. The library ships in the PyPI wheel `wgpu`. */
 #include <dlfcn.h>
-#include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "driver_wgpu.h"
 
@@ -25,6 +23,7 @@ static const struct {
     FUNCTION(request_device, "wgpuAdapterRequestDevice"),
     FUNCTION(queue, "wgpuDeviceGetQueue"),
     FUNCTION(poll, "wgpuDevicePoll"),
+    FUNCTION(when_done, "wgpuQueueOnSubmittedWorkDone"),
     FUNCTION(buffer, "wgpuDeviceCreateBuffer"),
     FUNCTION(buffer_release, "wgpuBufferRelease"),
     FUNCTION(buffer_map, "wgpuBufferMapAsync"),
@@ -312,27 +311,6 @@ static int about(void *value, int attribute, uint64_t memory) {
     return WGPU_REFUSED;
 }
 
-/* ---- waiting ----------------------------------------------------------------------------------------------------- */
-
-static uint32_t (*poll_once)(wgpu_handle device, uint32_t wait, const uint64_t *submission);
-
-/* A system takes some 100 us to wake a thread, as long as a small model runs. So the first wait is a loop of questions; other threads,
- * which may be those of a device on the CPU, go first. */
-static uint32_t poll_soon(wgpu_handle device, uint32_t wait, const uint64_t *submission) {
-    enum { NANOSECONDS = 2000000 };
-    struct timespec start, now;
-    clock_gettime(CLOCK_MONOTONIC, &start);
-    int64_t passed = 0;
-    while (wait && passed < NANOSECONDS) {
-        if (poll_once(device, 0, submission) || wgpu.lost || wgpu.failed)
-            return 1;
-        sched_yield();
-        clock_gettime(CLOCK_MONOTONIC, &now);
-        passed = (int64_t)(now.tv_sec - start.tv_sec) * 1000000000 + now.tv_nsec - start.tv_nsec;
-    }
-    return poll_once(device, wait, submission);
-}
-
 const char *burn_driver_wgpu(burn_driver *driver, void *library) {
     driver->kind = "wgpu";
     driver->oldest = driver->newest = WGPU_MAJOR * 1000;
@@ -369,7 +347,5 @@ const char *burn_driver_wgpu(burn_driver *driver, void *library) {
         }
         memcpy((char *)&wgpu.api + FUNCTIONS[i].at, &function, sizeof function);
     }
-    poll_once = wgpu.api.poll;
-    wgpu.api.poll = poll_soon;
     return NULL;
 }

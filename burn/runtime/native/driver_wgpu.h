@@ -99,6 +99,7 @@ typedef struct wgpu_state {
 
     char error[512]; /* the first since it was last taken */
     int failed, lost;
+    uint64_t asked, done;      /* callbacks of work's end: asked for, called */
     int is_reported;           /* a caller has received the error of the loss */
     uint64_t session;          /* devices that were opened so far, less one */
 

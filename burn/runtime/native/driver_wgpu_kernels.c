@@ -246,6 +246,7 @@ void burn_wgpu_forget(void) {
     wgpu.encoder = wgpu.pass = wgpu.words = wgpu.staging = wgpu.resolved = NULL;
     wgpu.staging_bytes = wgpu.words_used = 0;
     wgpu.queries = NULL;
+    wgpu.asked = wgpu.done = 0;
 }
 
 /* ---- modules ----------------------------------------------------------------------------------------------------- */

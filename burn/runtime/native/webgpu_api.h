@@ -218,6 +218,7 @@ typedef struct wgpu_api {
     wgpu_future (*request_device)(wgpu_handle adapter, const wgpu_device_descriptor *descriptor, wgpu_callback callback);
     wgpu_handle (*queue)(wgpu_handle device);
     uint32_t (*poll)(wgpu_handle device, uint32_t wait, const uint64_t *submission);
+    wgpu_future (*when_done)(wgpu_handle queue, wgpu_callback callback);
     wgpu_handle (*buffer)(wgpu_handle device, const wgpu_buffer_descriptor *descriptor);
     void (*buffer_release)(wgpu_handle buffer);
     wgpu_future (*buffer_map)(wgpu_handle buffer, uint64_t mode, size_t offset, size_t size, wgpu_callback callback);
