@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+import burn.adapters.torch.dynamo  # noqa: F401  registers the backend where burn is not installed
 from zoo.models import made
 from zoo.settings import JAX, READY, THROUGH, Setting
 from zoo.tables import WRONG, is_wrong
