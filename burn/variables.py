@@ -1,7 +1,7 @@
 """The environment variables that burn reads: `variable` is the only place that looks at them.
 
 `VARIABLES` lists them with their meaning; the reference page `environment` is made of it. The native runtime reads
-BURN_NUM_THREADS, BURN_COPY_FILES, BURN_POISON, BURN_WGPU_BINDING and BURN_WGPU_CHECKS itself.
+BURN_NUM_THREADS, BURN_COPY_FILES, BURN_GUARD, BURN_POISON, BURN_WGPU_BINDING and BURN_WGPU_CHECKS itself.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ VARIABLES: Mapping[str, str] = {
     "BURN_DEBUG_NANS": "1 checks every program for NaN as burn.debug.nans() does, inf also for infinities",
     "BURN_DUMP_MLIR": "a file that the MLIR text of each compiled CPU program is written to",
     "BURN_ENGINE": "the engine of a mesh that names none, burn or xla, as `burn train` sets it",
+    "BURN_GUARD": "end or start: that part of each buffer of a CPU program lies next to a page without access",
     "BURN_HIP_DRIVER": "the path of AMD's HIP library, if it is not in its usual place",
     "BURN_LOCAL_RANK": "the number of this process among those of its host, as `burn train` sets it: its GPU",
     "BURN_LOG": "compile prints each compilation to standard error: the function, the reason, the seconds",

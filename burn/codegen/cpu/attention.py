@@ -368,7 +368,7 @@ class _Printer(Attending):
         code, lanes = self.code, self.lanes
         source, step = self.value_rows(start)
         width = self.vectors * lanes
-        masked = self.values_stay and not (isinstance(self.columns, int) and self.columns % width == 0)
+        is_short = self.values_stay and not (isinstance(self.columns, int) and self.columns % width == 0)
         with code.for_(0, self.wide, width) as panel:
             mixed = [
                 code.gep(self.at["mixed"], code.add(code.mul(code.add(row, r), self.wide), panel.iv), self.element)
@@ -380,16 +380,24 @@ class _Printer(Attending):
                 for v in range(self.vectors):
                     before = code.load(target, v * lanes, self.vector)
                     sums.append(math.apply(code, "mul", self.kernel.dtype, before, factor))
-            masks = [
-                self.mask(code.add(panel.iv, v * lanes), self.columns) if masked else None for v in range(self.vectors)
-            ]
-            right = code.gep(source, panel.iv, self.element)
+            rights: list[tuple[Value, Value | None]] = []
+            for v in range(self.vectors):
+                column = code.add(panel.iv, v * lanes)
+                mask = self.mask(column, self.columns) if is_short else None
+                if (
+                    is_short and mask is None
+                ):  # the last vector of a row stands in for those behind it, which are not used
+                    column = code.min(column, code.sub(self.columns, lanes))
+                rights.append((code.gep(source, column, self.element), mask))
 
             def multiply(
-                first: Int, index: int, sums: list[Value], right: Value = right, masks: list[Value | None] = masks
+                first: Int,
+                index: int,
+                sums: list[Value],
+                rights: list[tuple[Value, Value | None]] = rights,
             ) -> list[Value]:
                 at = self.behind(first, index, step)
-                columns = [code.load(right, code.add(at, v * lanes), self.vector, mask) for v, mask in enumerate(masks)]
+                columns = [code.load(right, at, self.vector, mask) for right, mask in rights]
                 lefts = [
                     code.load(self.at["scores"], code.add(first, index + r * self.schedule.keys), self.element)
                     for r in range(self.tile)

@@ -104,26 +104,28 @@ class Attending:
         with (
             code.for_(0, length if filled is None else filled, self.lanes) as index,
             self.emitter.scope(),
-            self.lane(loop, code.add(start, index.iv), length, start),
+            self.lane(loop, code.add(start, index.iv), length, start, filled is None or filled == length),
         ):
             body(index.iv)
 
     @contextmanager
-    def lane(self, loop: LoopVar, start: Int, length: Int, first: Int = 0) -> Iterator[None]:
+    def lane(
+        self, loop: LoopVar, start: Int, length: Int, first: Int = 0, starts_within: bool = True
+    ) -> Iterator[None]:
         """Inside, iterations of a loop from `start` on are evaluated as lanes. Those outside of `length` iterations
-        from `first` on are masked."""
+        from `first` on are masked. starts_within: the first lane is not one of them."""
         emitter = self.emitter
         emitter.lane, emitter.lanes = loop, self.lanes
-        with emitter.under(self.mask(self.code.sub(start, first), length)):
+        with emitter.under(self.mask(self.code.sub(start, first), length, starts_within)):
             emitter.bindings[loop] = start
             yield
         emitter._varies.clear()
         emitter.lane, emitter.lanes = None, 1
 
-    def mask(self, index: Int, length: Int) -> Value | None:
-        """The mask of lanes, from `index` on, within the length; None if whole vectors cover it."""
+    def mask(self, index: Int, length: Int, starts_within: bool = True) -> Value | None:
+        """The mask of lanes, from `index` on, within the length; None if whole vectors cover it and `index` is within it."""
         code = self.code
-        if isinstance(length, int) and length % self.lanes == 0:
+        if starts_within and isinstance(length, int) and length % self.lanes == 0:
             return None
         return code.cmp("slt", code.lane_ids(self.lanes), code.splat(code.value(code.sub(length, index)), self.lanes))
 

@@ -252,7 +252,7 @@ class _Printer(Attending):
             dots, slopes = self.row("p", row.iv), self.row("slope", row.iv)
             with code.for_(first, self.round_up(stop, self.width), self.lanes) as key, emitter.scope():
                 emitter.accumulator = code.load(dots, key.iv, self.vector)
-                with self.lane(kernel.key, code.add(start, key.iv), length, start):
+                with self.lane(kernel.key, code.add(start, key.iv), length, start, self.width == self.lanes):
                     p = apply("exp", apply("sub", emitter.wide(kernel.score), norm))
                     slope = apply("sub", code.load(slopes, key.iv, self.vector), dot)
                     slope = apply("mul", apply("mul", p, slope), emitter.wide(kernel.score_derivative))

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
 #include <functional>
 
 extern "C" {
@@ -118,6 +119,13 @@ NB_MODULE(_native, m) {
         if (byte < 1 || byte > 255)
             throw nb::value_error("BURN_POISON must be a byte from 1 to 255; 1 stands for 255, of which floats are NaN");
         burn_memory_poison(byte == 1 ? 255 : static_cast<int32_t>(byte));
+    }
+    const char *guard = std::getenv("BURN_GUARD");
+    if (guard && *guard) {
+        const bool at_end = std::strcmp(guard, "end") == 0;
+        if (!at_end && std::strcmp(guard, "start") != 0)
+            throw nb::value_error("BURN_GUARD must be end or start: the part of each buffer that lies next to a page without access");
+        burn_memory_guard(at_end ? BURN_GUARD_END : BURN_GUARD_START);
     }
     // The threads must not outlive the interpreter that tells them what to do.
     nb::module_::import_("atexit").attr("register")(nb::cpp_function([] {

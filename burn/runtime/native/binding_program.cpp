@@ -2,6 +2,7 @@
 // the interpreter's lock around the run.
 #include "binding_traced.h"
 #include "binding_values.h"
+#include "guarded.h"
 
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
@@ -448,7 +449,7 @@ class Program {
             Buffer buffer(constant);
             void *data = buffer.data();
             int64_t bytes = buffer.bytes();
-            if (reinterpret_cast<uintptr_t>(data) % BURN_ALIGNMENT != 0 || buffer.bytes() == 0) {
+            if (reinterpret_cast<uintptr_t>(data) % BURN_ALIGNMENT != 0 || buffer.bytes() == 0 || burn_guards_are_on()) {
                 std::unique_ptr<void, Freed> copy(burn_memory_new(buffer.bytes()));
                 if (!copy)
                     throw std::bad_alloc();

@@ -14,6 +14,7 @@
 #include <malloc.h>
 #endif
 
+#include "guarded.h"
 #include "runtime.h"
 #include "system.h"
 
@@ -111,7 +112,7 @@ static void *new_block(int64_t bytes) {
 }
 
 void *burn_memory_new(int64_t bytes) {
-    void *memory = new_block(bytes);
+    void *memory = burn_guards_are_on() ? burn_guarded_new(bytes) : new_block(bytes);
     burn_memory_spoil(memory, bytes);
     return memory;
 }
@@ -119,6 +120,10 @@ void *burn_memory_new(int64_t bytes) {
 void burn_memory_free(void *memory) {
     if (!memory)
         return;
+    if (burn_guards_are_on()) {
+        burn_guarded_free(memory);
+        return;
+    }
     header *block = (header *)memory - 1;
     if (is_kept(block->capacity))
         keep(block);

@@ -5,6 +5,7 @@
  */
 #include <stdatomic.h>
 
+#include "guarded.h"
 #include "run.h"
 #include "system.h"
 
@@ -62,6 +63,7 @@ burn_failure burn_program_run(burn_program *program, const burn_input *inputs, b
             burn_output_free(i < given ? program->info.output_specs[i].kind : (burn_kind){0, 0}, &outputs[i]);
     }
     burn_texts_clear(&run->texts);
+    burn_guarded_run_end(run);
     burn_run_end(program, run);
     return failure;
 }

@@ -64,6 +64,7 @@ struct burn_run {
     burn_recording *recordings; /* the latest first: see run_recorded.c */
     burn_recording *recording; /* what the entry function submits goes there */
     void (*join)(burn_run *run); /* lets later work follow the collectives so far; NULL: there are none */
+    void *guarded;             /* blocks of this inference: see guarded.c */
     burn_trace *trace;         /* what the entry function would submit is noted there: see run_traced.c */
 };
 

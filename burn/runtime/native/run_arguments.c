@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "guarded.h"
 #include "lib_keys.h"
 #include "run.h"
 
@@ -109,6 +110,8 @@ burn_texts *burn_run_texts(burn_run *run) { return &run->texts; }
 /* Puts what the caller gave into the form that compiled code works with. */
 void burn_run_take_inputs(burn_run *run) {
     const burn_program_info *info = &run->program->info;
+    if (burn_guards_are_on() && !info->device)
+        burn_guarded_inputs(run);
     if (!run->program->made_in && !info->device)
         return;
     burn_input *inputs = burn_heap_new(&run->texts.heap, (info->inputs + 1) * (int64_t)sizeof *inputs);

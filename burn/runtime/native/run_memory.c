@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "guarded.h"
 #include "run.h"
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
@@ -26,6 +27,8 @@ void *burn_rt_plan(burn_run *run, const int64_t *sizes, int64_t count, int64_t *
         return burn_run_fail(run, BURN_SHAPE_MISMATCH, count);
     if (run->trace)
         return burn_trace_plan(run, sizes, count, offsets);
+    if (burn_guards_are_on() && !info->device)
+        return burn_guarded_plan(run, sizes, count, offsets);
     size_t table = (size_t)count * sizeof *sizes;
     if (!run->have_plan || (table && memcmp(sizes, run->sizes, table) != 0)) {
         if (run->planned) /* a second plan within a run would move buffers that are in use */

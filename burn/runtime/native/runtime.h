@@ -22,6 +22,10 @@ BURN_OWN void *burn_memory_new(int64_t bytes); /* NULL when there is none left; 
 BURN_OWN void burn_memory_free(void *memory);  /* accepts NULL */
 BURN_OWN void burn_memory_spoil(void *memory, int64_t bytes); /* fills it with the byte of burn_memory_poison, if there is one */
 void burn_memory_poison(int32_t byte); /* fills new memory and arenas with a byte, to find reads of uninitialised memory; -1: off */
+/* guarded.c: memory of programs on the CPU is next to pages without access, to find kernels that read or write outside of their
+ * buffers. Before any memory is allocated. */
+typedef enum burn_guard { BURN_GUARD_OFF, BURN_GUARD_END, BURN_GUARD_START } burn_guard;
+void burn_memory_guard(burn_guard guard);
 void burn_memory_trim(void);          /* returns freed memory, also malloc's, to the system */
 
 /* ---- plan.c: where each buffer lies in the arena ----------------------------------------------------------------- */

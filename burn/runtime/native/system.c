@@ -86,6 +86,11 @@ void burn_pages_free(void *pages, int64_t bytes) {
     VirtualFree(pages, 0, MEM_RELEASE);
 }
 
+int burn_pages_deny(void *pages, int64_t bytes) {
+    DWORD before;
+    return VirtualProtect(pages, (size_t)bytes, PAGE_NOACCESS, &before) != 0;
+}
+
 int64_t burn_clock_ns(void) {
     LARGE_INTEGER now, second;
     QueryPerformanceCounter(&now);
@@ -198,6 +203,7 @@ void *burn_pages_new(int64_t bytes) {
 }
 
 void burn_pages_free(void *pages, int64_t bytes) { (void)pages, (void)bytes; }
+int burn_pages_deny(void *pages, int64_t bytes) { return (void)pages, (void)bytes, 0; }
 
 int64_t burn_clock_ns(void) {
     struct timespec now;
@@ -307,6 +313,7 @@ void *burn_pages_new(int64_t bytes) {
 }
 
 void burn_pages_free(void *pages, int64_t bytes) { munmap(pages, (size_t)bytes); }
+int burn_pages_deny(void *pages, int64_t bytes) { return mprotect(pages, (size_t)bytes, PROT_NONE) == 0; }
 
 int64_t burn_clock_ns(void) {
     struct timespec now;

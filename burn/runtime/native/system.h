@@ -81,5 +81,6 @@ void burn_aligned_free(void *memory);
 /* Whole pages, zeroed, large ones where the system has them. NULL: there are none. */
 void *burn_pages_new(int64_t bytes);
 void burn_pages_free(void *pages, int64_t bytes);
+int burn_pages_deny(void *pages, int64_t bytes); /* any access is a fault from here on; 0: that cannot be */
 
 #endif
