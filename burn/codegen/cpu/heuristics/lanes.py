@@ -76,7 +76,8 @@ TYPICAL_LANES = 16
 
 def _is_span(dim: Dim, loop: LoopVar) -> bool:
     """True if a load's lanes are shuffled from a span, which is about as fast as a load of a scalar."""
-    used = {TYPICAL_LANES - TYPICAL_LANES % d for d in _divisors(dim, loop) if 1 < d <= TYPICAL_LANES}
+    divisors = {d for d in _divisors(dim, loop) if d > 1}
+    used = {TYPICAL_LANES - TYPICAL_LANES % d if d < TYPICAL_LANES else TYPICAL_LANES for d in divisors}
     return any(span_of(dim, loop, n, n, TYPICAL_LANES) is not None for n in used)
 
 
