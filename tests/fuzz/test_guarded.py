@@ -19,6 +19,9 @@ import pytest
 import burn
 from burn import ops
 from burn.codegen.cpu.scalars import ScalarEmitter
+from burn.codegen.host.emit import Value
+from burn.dialect.dims import Dim
+from burn.kernels.body import Load, Scalar
 from tests.fuzz.guarded.case import case
 from tests.fuzz.runner import check
 
@@ -73,11 +76,11 @@ def _strays(function: Callable[..., burn.Tensor], reads: bool, by: int) -> None:
     """Runs a function whose kernels read (or write) `by` elements away from where they should."""
     load, store = ScalarEmitter._load, ScalarEmitter.store
 
-    def shifted_load(emitter, node):
-        return load(emitter, replace(node, offset=node.offset + by))
+    def shifted_load(self: ScalarEmitter, node: Load) -> Value:
+        return load(self, replace(node, offset=node.offset + by))
 
-    def shifted_store(emitter, buffer, offset, node):
-        store(emitter, buffer, offset + by, node)
+    def shifted_store(self: ScalarEmitter, buffer: int, offset: Dim, node: Scalar) -> None:
+        store(self, buffer, offset + by, node)
 
     if reads:
         ScalarEmitter._load = shifted_load
