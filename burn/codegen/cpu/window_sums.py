@@ -16,7 +16,19 @@ from burn.codegen.cpu.spans import MOST_VECTORS, Reached
 from burn.codegen.cpu.windows import AdjacentWindows, guards_of, load_of, split_nodes
 from burn.codegen.host.emit import Int, Value, lanes_of, vector
 from burn.dialect.dims import LoopVar, coefficient
-from burn.kernels.body import REDUCERS, Apply, Const, Load, Reduction, Scalar, Stage, Where, loop_atoms
+from burn.kernels.body import (
+    REDUCERS,
+    Apply,
+    Const,
+    Convert,
+    Load,
+    Reduction,
+    Scalar,
+    Stage,
+    Where,
+    identity,
+    loop_atoms,
+)
 
 
 def all_inside(plan: AdjacentWindows, loop: LoopVar, stage: Stage, first: Int, emitter: ScalarEmitter) -> Value:
@@ -71,10 +83,39 @@ class Sums:
             return self._unrolled(carried, [range(v.extent if isinstance(v.extent, int) else 0) for v in loops])
         with code.for_(0, emitter.dim(loops[0].extent), 1, carried) as outer, emitter.scope():
             emitter.bindings[loops[0]] = outer.iv
-            # The sum of a long row starts anew, so that the error does not grow with the number of rows.
-            inner = self._nest(loops[1:], self.initial * self.plan.count if self.plan.block else outer.carried)
-            outer.yield_(*(self._joined(outer.carried, inner) if self.plan.block else inner))
+            outer.yield_(*self._row(loops, outer.carried))
         return outer.results
+
+    def _row(self, loops: Sequence[LoopVar], carried: list[Value]) -> list[Value]:
+        """The accumulators after an iteration of the first loop, which is left out if all windows read padding there."""
+        code, inside = self.emitter.code, self._reads_elements(loops)
+        if inside is None:
+            return self._within(loops[1:], carried)
+        with code.for_(0, code.cast("arith.extui", inside, "i64"), 1, carried) as once, self.emitter.scope():
+            once.yield_(*self._within(loops[1:], once.carried))
+        return once.results
+
+    def _within(self, loops: Sequence[LoopVar], carried: list[Value]) -> list[Value]:
+        """The accumulators after the remaining loops. The sum of a long row starts anew, so that the error does not grow with the
+        number of rows."""
+        if not self.plan.block:
+            return self._nest(loops, carried)
+        return self._joined(carried, self._nest(loops, self.initial * self.plan.count))
+
+    def _reads_elements(self, loops: Sequence[LoopVar]) -> Value | None:
+        """False if all guards fail at the current index of the first loop, whatever those of the others are. None if no guard
+        depends on it alone, or if padding contributes to a result."""
+        if self.inside or not all(map(_ignores_padding, self.stage.reductions)):
+            return None
+        later = {self.loop, *loops[1:]}
+        common = set.intersection(*(set(guard.ranges) for guard in guards_of(self.stage)))
+        inside: Value | None = None
+        for index, extent in sorted(common, key=str):
+            if loops[0] in loop_atoms(index) and not later & {*loop_atoms(index), *loop_atoms(extent)}:
+                position, size = (self.emitter.code.value(self.emitter.dim(dim)) for dim in (index, extent))
+                test = self.emitter.code.cmp("ult", position, size)
+                inside = test if inside is None else self.emitter.code.op("arith.andi", inside, test)
+        return inside
 
     def _blocks(self, loop: LoopVar, carried: list[Value]) -> list[Value]:
         """A long loop in blocks of unrolled iterations with several accumulators for each window, and its last iterations."""
@@ -219,6 +260,20 @@ class Sums:
         for number in range(vectors):
             code.store(fill, memory, number * emitter.lanes)
         return memory
+
+
+def _ignores_padding(reduction: Reduction) -> bool:
+    """True if elements in padding leave the reduction's result as it is: zeros in a sum, or factors of its terms."""
+    body = reduction.body
+    parts = body.args if reduction.kind == "sum" and isinstance(body, Apply) and body.function == "mul" else (body,)
+    neutral = identity(reduction.kind, reduction.dtype)
+    return any(_padded_with(part, neutral) for part in parts)
+
+
+def _padded_with(node: Scalar, value: float | int | bool) -> bool:
+    while isinstance(node, Convert):
+        node = node.arg
+    return isinstance(node, Where) and isinstance(node.otherwise, Const) and node.otherwise.value == value
 
 
 def _accumulated(emitter: ScalarEmitter, reduction: Reduction, total: Value) -> Value:

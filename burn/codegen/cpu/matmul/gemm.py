@@ -26,6 +26,7 @@ from burn.codegen.cpu.heuristics.cache_blocking import (
     transposes_rows,
 )
 from burn.codegen.cpu.heuristics.epilogue import fetches_epilogue, parts_masks, rolls_epilogue
+from burn.codegen.cpu.heuristics.padding import skips_padding
 from burn.codegen.cpu.heuristics.panels import last_vectors
 from burn.codegen.cpu.heuristics.registers import split_depth, tile_rows, unroll_factor
 from burn.codegen.cpu.matmul import bf16_pairs, vnni
@@ -67,6 +68,7 @@ class Schedule:
     - `together`, `ragged`: the unroll factor without `split`, and if a remainder may exist
     - `rows_outside`: batches within a block of rows, instead of blocks of rows within a batch
     - `narrow`: vectors of the last panel, if it has fewer columns
+    - `skips`: taps of a window that lie in the padding for all rows of a tile are left out
     """
 
     width: int
@@ -85,6 +87,7 @@ class Schedule:
     ragged: bool
     rows_outside: bool = False
     narrow: int | None = None
+    skips: bool = False
 
     @staticmethod
     def of(kernel: Tiled, target: Target, one_by_one: bool = False) -> Schedule:
@@ -133,6 +136,7 @@ class Schedule:
             ragged=any(factor(n) % together != 0 for n in (kernel.inner.extent, part or 0)),
             rows_outside=order.rows_outside,
             narrow=None if rolls else last_vectors(kernel.column.extent, kernel.width, kernel.width // vectors),
+            skips=skips_padding(kernel),
         )
 
     @staticmethod
@@ -360,12 +364,22 @@ class _Printer:
         return total
 
     def _depth(self, outer: list[LoopVar], carried: list[Value], rows: list[Int]) -> list[Value]:
-        code, emitter, kernel, read = self.code, self.emitter, self.kernel, self.read
+        code, emitter, read = self.code, self.emitter, self.read
         if outer:
             with code.for_(0, emitter.dim(outer[0].extent), 1, carried) as loop, emitter.scope():
                 emitter.bindings[outer[0]] = loop.iv
                 loop.yield_(*self._depth(outer[1:], loop.carried, rows))
             return loop.results
+        inside = read.any_inside(rows) if self.schedule.skips else None
+        if inside is None:
+            return self._row_runs(carried, rows)
+        with code.for_(0, code.cast("arith.extui", inside, "i64"), 1, carried) as once, emitter.scope():
+            once.yield_(*self._row_runs(once.carried, rows))
+        return once.results
+
+    def _row_runs(self, carried: list[Value], rows: list[Int]) -> list[Value]:
+        """The accumulators after the innermost contraction loop."""
+        code, emitter, kernel, read = self.code, self.emitter, self.kernel, self.read
         lefts = read.row_addresses(rows)
         emitter.bindings[kernel.inner] = read.start
         right = read.column_address()

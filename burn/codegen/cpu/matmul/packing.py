@@ -248,14 +248,30 @@ class Operands:
             emitter.bindings[kernel.inner] = self.start
             offset = emitter.dim(kernel.lhs.offset)
             address = code.gep(emitter.pointers[kernel.lhs.buffer], offset, self.left)
-            if self.zeros is None:
-                return address
-            inside: Value | None = None
-            for index, extent in kernel.valid:
-                test = code.cmp("ult", code.value(emitter.dim(index)), code.value(emitter.dim(extent)))
-                inside = test if inside is None else code.op("arith.andi", inside, test)
-            assert inside is not None
-            return code.select(inside, address, self.zeros)
+            return address if self.zeros is None else code.select(self._inside(), address, self.zeros)
+
+    def _inside(self) -> Value:
+        """True if the current row of a convolution, at the current indices of the outer loops, is not padding."""
+        inside: Value | None = None
+        for index, extent in self.kernel.valid:
+            position, size = (self.code.value(self.emitter.dim(dim)) for dim in (index, extent))
+            inside = both(self.code, inside, self.code.cmp("ult", position, size))
+        assert inside is not None
+        return inside
+
+    def any_inside(self, rows: list[Int]) -> Value | None:
+        """True if any of a tile's rows is not padding; None if no row is."""
+        code, emitter, kernel = self.code, self.emitter, self.kernel
+        if self.zeros is None or self.transposed_rows is not None:
+            return None
+        found: Value | None = None
+        for row in rows:
+            with emitter.scope():
+                bind_rows(emitter, kernel.rows, row)
+                emitter.bindings[kernel.inner] = self.start
+                inside = self._inside()
+            found = inside if found is None else code.op("arith.ori", found, inside)
+        return found
 
     def advance(self, operand: Load) -> Int:
         """The stride of an operand's elements along the innermost contraction loop."""
