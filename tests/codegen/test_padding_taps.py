@@ -23,7 +23,7 @@ CASES: list[Case] = [
     (16, 8, 1, (5,), (1,), (12,), (24,), (24,)),
     (8, 16, 1, (3, 3, 3), (1, 1, 1), (5, 5, 5), (5, 5, 5), (5, 5, 5)),
 ]
-SIZES = (1, 2, 5, 13, 16)
+SIZES = (1, 5, 16)
 
 
 def windows(x: np.ndarray, kernel: Row, strides: Row, dilations: Row, low: Row, high: Row, fill: float) -> np.ndarray:

