@@ -89,20 +89,20 @@ def facts(
     ]
 
 
-def module(artefact: Artefact, weights: Weights) -> str:
+def module(artefact: Artefact, entries: Sequence[Stored]) -> str:
     """The C file of a module of WebAssembly (native/wasm): the program's tables, and where its constants lie. The texts of a
     program's GPU kernels are not in the module: the page passes their address, behind which they lie in order."""
     fields = _program(artefact, "burn_entry")
     parts = [
         '#include "module.h"',
         "extern int32_t burn_entry(burn_run *run);",
-        *_program_tables(artefact, weights.entries),
+        *_program_tables(artefact, entries),
     ]
     if artefact.target.gpu:
         sizes = [memoryview(image.data).nbytes for image in artefact.images]
         offsets = ", ".join(f"INT64_C({at})" for at in itertools.accumulate(sizes, initial=0))
         parts += [
-            *_gpu_tables(weights.entries, artefact, [None] * len(sizes), ""),
+            *_gpu_tables(entries, artefact, [None] * len(sizes), ""),
             f"const int64_t burn_own_kernels[] = {{{offsets}}};",
         ]
         fields |= {

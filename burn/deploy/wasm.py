@@ -124,7 +124,7 @@ def _module(artefact: Artefact, weights: stored.Weights, chain: Toolchain) -> by
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         (folder / "code.ll").write_bytes(artefact.code)
-        (folder / "tables.c").write_text(tables.module(artefact, weights))
+        (folder / "tables.c").write_text(tables.module(artefact, weights.entries))
         own = [folder / "code.ll", folder / "tables.c"]
         made = chain.compile(own, folder, (f"-I{NATIVE}", "-Wno-override-module", *native_runtime.flags()))
         own, _ = customs.objects([artefact], chain, folder)

@@ -6,27 +6,33 @@
 | `gpu.js`, `picture.js`, `errors.js` | its parts: WebGPU for the module, pictures as inputs, the errors it throws |
 | `model.wasm` | the entry function (sizes, memory, launches), the runtime, and the driver |
 | `kernels.wgsl` | the texts of the kernels |
+| `model-software.wasm`, `kernels-software.wgsl` | the same two for adapters that run on the CPU |
 | `weights.safetensors` | constants |
+| `weights-software.safetensors` | those that only the second pair has, if there are any |
 | `cpu/` | the package for CPUs (wasm.py), read only if there is no usable adapter |
 
-The entry function is the one that `device="wgpu"` runs natively, compiled to WebAssembly. native/webgpu has the driver.
+A page reads one module and its kernels. The entry function is the one that `device="wgpu"` runs natively, compiled to
+WebAssembly. native/webgpu has the driver.
 """
 
 from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from burn import toolchain
 from burn.codegen.cpu.target import Target
+from burn.codegen.wgsl.limits import SOFTWARE
 from burn.compiler import compile_program
 from burn.deploy import customs, native_runtime, tables, wasm
 from burn.deploy import weights as stored
 from burn.deploy.gpus import GpuTarget
 from burn.deploy.interface import Interface
 from burn.deploy.report import Report
+from burn.deploy.webgpu_versions import Version, versions_of
 from burn.dialect.program import Program
 from burn.errors import CompileError, Problem
 from burn.options import OFF
@@ -66,22 +72,23 @@ def package(
     _check(artefact)
     wasm.check(artefact)
     interface = Interface.of(name, artefact.signature)
-    weights = stored.layout(artefact.constants, as_file=True)
     if told:
         told(Report.of(artefact, sum(constant.bytes for constant in artefact.constants)))
-    module = _module(artefact, weights, toolchain.find(platforms.find("wasm32")))
-    kernels = b"".join(bytes(image.data) for image in artefact.images)
-    about = _about(artefact, weights, module, kernels)
-    more = [*PARTS, "kernels.wgsl", *["weights.safetensors"] * bool(weights.bytes), "cpu"]
+    software = compile_program(program.copy(), replace(options, architecture=SOFTWARE)).resolved()
+    versions = versions_of(artefact, software)
+    modules = [(version.module_file, [_module(version)]) for version in versions]
+    code = [*modules, *((version.texts_file, [version.texts]) for version in versions)]
+    weights = [(file, stored.chunks(each)) for file, each in versions[1].weights]
+    about = _about(artefact, versions, [len(module) for _, (module,) in modules])
+    more = [*PARTS, *(file for file, _ in [*code, *weights]), "cpu"]
     output.mkdir(parents=True, exist_ok=True)
     written = [
         ("index.js", [wasm.script(NATIVE / "index.js", about).encode()]),
         ("index.d.ts", [_types(artefact).encode()]),
         ("package.json", [wasm.package_json(interface.name, artefact.burn_version, more).encode()]),
         *((part, [(NATIVE / part).read_bytes()]) for part in PARTS),
-        ("model.wasm", [module]),
-        ("kernels.wgsl", [kernels]),
-        *([("weights.safetensors", stored.chunks(weights))] if weights.bytes else []),
+        *code,
+        *weights,
     ]
     for file, pieces in written:
         with files.whole(output / file) as opened:
@@ -106,11 +113,12 @@ def _check(artefact: Artefact) -> None:
         raise CompileError("a package for WebGPU holds tensors of numbers alone", problems)
 
 
-def _module(artefact: Artefact, weights: stored.Weights, chain: Toolchain) -> bytes:
+def _module(version: Version) -> bytes:
+    artefact, chain = version.artefact, toolchain.find(platforms.find("wasm32"))
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         (folder / "code.ll").write_bytes(artefact.code)
-        (folder / "tables.c").write_text(tables.module(artefact, weights))
+        (folder / "tables.c").write_text(tables.module(artefact, [entry for _, entry in version.constants]))
         sources = [folder / "code.ll", folder / "tables.c"]
         flags = [f"-I{wasm.NATIVE}", *native_runtime.flags()]
         made = chain.compile(sources, folder, [*flags, "-Wno-override-module"])
@@ -122,23 +130,32 @@ def _module(artefact: Artefact, weights: stored.Weights, chain: Toolchain) -> by
         return (folder / "model.wasm").read_bytes()
 
 
-def _about(artefact: Artefact, weights: stored.Weights, module: bytes, kernels: bytes) -> dict[str, object]:
-    """The description of a model in index.js."""
+def _about(artefact: Artefact, versions: Sequence[Version], sizes: Sequence[int]) -> dict[str, object]:
+    """The description of a model in index.js. sizes: the bytes of each version's module."""
     return {
         "inputs": wasm.described(artefact.signature.inputs),
         "outputs": wasm.described(artefact.signature.outputs),
         "random": artefact.signature.random_state,
-        "bytes": {"model.wasm": len(module), "kernels.wgsl": len(kernels), "weights.safetensors": weights.bytes},
+        "messages": wasm.messages(),
+        **{version.name: _version(version, size) for version, size in zip(versions, sizes, strict=True)},
+    }
+
+
+def _version(version: Version, module_bytes: int) -> dict[str, object]:
+    artefact = version.artefact
+    return {
+        "module": [version.module_file, module_bytes],
+        "texts": [version.texts_file, len(version.texts)],
+        "weights": [[file, each.bytes] for file, each in version.weights],
         "kernels": [[image.name, memoryview(image.data).nbytes] for image in artefact.images],
         "constants": [
-            [entry.offset, entry.bytes, f"{constant.dtype}[{', '.join(map(str, constant.shape))}]"]
-            for entry, constant in zip(weights.entries, artefact.constants, strict=True)
+            [file, entry.offset, entry.bytes, f"{constant.dtype}[{', '.join(map(str, constant.shape))}]"]
+            for (file, entry), constant in zip(version.constants, artefact.constants, strict=True)
         ],
         "lanes": max((image.threads for image in artefact.images), default=1),
-        "features": features(kernels),
+        "features": features(version.texts),
         "waits": bool(_WAITING.search(bytes(artefact.code).decode())),
         "sites": list(artefact.sites),
-        "messages": wasm.messages(),
     }
 
 

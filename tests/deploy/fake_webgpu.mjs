@@ -3,12 +3,17 @@
 class GPUBuffer {
   constructor(device, { size, usage }) {
     Object.assign(this, { device, size, usage, bytes: new Uint8Array(size) });
+    device.alive.add(this);
   }
 
   async mapAsync() { if (this.device.isLost) throw new DOMException("the device is lost", "AbortError"); }
   getMappedRange(offset, size) { return this.bytes.slice(offset, offset + size).buffer; }
   unmap() {}
-  destroy() { this.isDestroyed = true; }
+
+  destroy() {
+    this.isDestroyed = true;
+    this.device.alive.delete(this);
+  }
 }
 
 class GPUOutOfMemoryError {
@@ -21,13 +26,16 @@ class Encoder {
   copyBufferToBuffer(from, fromOffset, to, toOffset, size) {
     if (fromOffset % 4 || toOffset % 4 || size % 4) throw new RangeError("copies are of whole words");
     if (fromOffset + size > from.size || toOffset + size > to.size) throw new RangeError("a copy leaves its buffer");
-    this.steps.push(() => to.bytes.set(from.bytes.subarray(fromOffset, fromOffset + size), toOffset));
+    this.steps.push(() => {
+      if (from.isDestroyed || to.isDestroyed) throw new Error("a copy has a destroyed buffer");
+      to.bytes.set(from.bytes.subarray(fromOffset, fromOffset + size), toOffset);
+    });
   }
 
   beginComputePass() {
     const { counts, steps } = this;
     return {
-      setPipeline(pipeline) { this.pipeline = pipeline; },
+      setPipeline(pipeline) { if (!pipeline?.compute) throw new TypeError("this is no pipeline"); },
       setBindGroup(index, group, offsets) { Object.assign(this, { group, offsets }); },
       dispatchWorkgroups() { steps.push(() => { counts.dispatches++; }); },
       end() {},
@@ -37,10 +45,10 @@ class Encoder {
   finish() { return this.steps; }
 }
 
-/** A device. errors: those that error scopes find, by their filter. */
+/** A device. errors: those that error scopes find, by their filter. texts: of its shaders. alive: its buffers that are not destroyed. */
 export class Device {
   constructor(limits, features) {
-    Object.assign(this, { limits, features: new Set(features), errors: {}, scopes: [] });
+    Object.assign(this, { limits, features: new Set(features), errors: {}, scopes: [], texts: [], alive: new Set() });
     this.counts = { submits: 0, dispatches: 0, groups: 0, pipelines: 0, later: 0, buffers: 0 };
     this.lost = new Promise((resolve) => { this.lose = resolve; });
     this.queue = {
@@ -82,13 +90,18 @@ export class Device {
     return descriptor;
   }
 
-  createShaderModule(descriptor) { return { ...descriptor, getCompilationInfo: async () => ({ messages: [] }) }; }
+  createShaderModule(descriptor) {
+    this.texts.push(descriptor.code);
+    return { ...descriptor, getCompilationInfo: async () => ({ messages: [] }) };
+  }
+
   createComputePipeline(descriptor) {
     this.counts.later++;
     return descriptor;
   }
 
   async createComputePipelineAsync(descriptor) {
+    await new Promise((resolve) => { setTimeout(resolve, 20); });
     this.counts.pipelines++;
     return descriptor;
   }
@@ -96,8 +109,9 @@ export class Device {
   createCommandEncoder() { return new Encoder(this.counts); }
 }
 
-/** Puts a GPU into this program whose adapter has these limits and features. gone: there is no adapter. Gives the list of devices. */
-export function install({ limits = {}, features = [], gone = false } = {}) {
+/** Puts a GPU into this program whose adapter has these limits, features and info. gone: there is no adapter. Gives the list of
+ * devices. */
+export function install({ limits = {}, features = [], info = {}, gone = false } = {}) {
   const devices = [];
   const own = {
     maxStorageBuffersPerShaderStage: 8, maxStorageBufferBindingSize: 128 << 20, maxBufferSize: 256 << 20,
@@ -106,9 +120,10 @@ export function install({ limits = {}, features = [], gone = false } = {}) {
   };
   const adapter = {
     limits: own,
+    info,
     features: new Set(features),
     requestDevice: async ({ requiredFeatures }) => {
-      devices.push(new Device(own, requiredFeatures));
+      devices.push(Object.assign(new Device(own, requiredFeatures), { adapterInfo: info }));
       return devices.at(-1);
     },
   };

@@ -71,19 +71,79 @@ def test_the_files(package: Path) -> None:
     about = json.loads((package / "package.json").read_text())
     assert {*SCRIPTS, "model.wasm", "kernels.wgsl", "weights.safetensors", "cpu"} <= {"index.js", *about["files"]}
     assert all((package / file).exists() for file in about["files"])
-    scripts = sum(len(gzip.compress((package / file).read_bytes())) for file in (*SCRIPTS, "model.wasm"))
-    assert scripts < 150_000
+    for module in ("model.wasm", "model-software.wasm"):
+        assert sum(len(gzip.compress((package / file).read_bytes())) for file in (*SCRIPTS, module)) < 150_000
     types = (package / "index.d.ts").read_text()
     assert '"x": Float32Array | Tensor<Float32Array> | GPUTensor | Picture | PictureSource;' in types
     assert "@INPUTS@" not in types and "@OUTPUTS@" not in types and '"output": Output<Float32Array>;' in types
     named = re.findall(r"export class (\w+)", (package / "errors.js").read_text())
     assert named == re.findall(r"export class (\w+)", types) and len(named) == 7
-    kernels = (package / "kernels.wgsl").read_text()
     (text,) = re.findall(r"const MODEL = (\{.*\});", (package / "index.js").read_text())
     model = json.loads(text)
-    assert sum(size for _, size in model["kernels"]) == len(kernels)
-    assert [name for name, _ in model["kernels"]] == re.findall(r"^// burn: (\w+)", kernels, re.MULTILINE)
-    assert model["constants"][0][1:] == [16 * 32 * 4, "float32[16, 32]"] and not model["waits"]
+    for version in (model["gpu"], model["software"]):
+        for file, size in (version["module"], version["texts"], *version["weights"]):
+            assert (package / file).stat().st_size == size
+        kernels = (package / version["texts"][0]).read_text()
+        assert sum(size for _, size in version["kernels"]) == len(kernels) == version["texts"][1]
+        assert [name for name, _ in version["kernels"]] == re.findall(r"^// burn: (\w+)", kernels, re.MULTILINE)
+        assert version["constants"][0][0] == 0 and not version["waits"]
+        assert version["constants"][0][2:] == [16 * 32 * 4, "float32[16, 32]"]
+    assert not (package / "weights-software.safetensors").exists()
+
+
+def attended(x: burn.Tensor) -> dict[str, burn.Tensor]:
+    """Attention: on GPUs its scale is a part of the weight, as kernels for them attend as a whole."""
+    weight = burn.tensor(np.sin(np.arange(16 * 16, dtype=np.float32)).reshape(16, 16))
+    q, k, v = ((x @ (weight + each)).reshape(1, 2, -1, 8) for each in range(3))
+    return {"y": burn.ops.attention(q, k, v, scale=0.3)}
+
+
+def test_versions(package: Path) -> None:
+    """An adapter that runs on the CPU has its own kernels, unless the page names others."""
+    got = node(
+        package,
+        """
+        const seen = [];
+        const software = { isFallbackAdapter: true };
+        for (const [info, options] of [[{}, {}], [software, {}], [software, { kernels: "gpu" }]]) {
+          const devices = install({ info });
+          const model = await load(undefined, { fallback: "none", ...options });
+          await model.run(rows(3));
+          seen.push(devices[0].texts.some((text) => text.includes("var<workgroup>")));
+          const { device } = model;
+          const other = await load(undefined, { fallback: "none", device });
+          await other.run(rows(3));
+          seen.push(devices[0].texts.some((text) => text.includes("var<workgroup>")));
+        }
+        tell({ seen, refused: await said(() => load(undefined, { kernels: "cpu" })) });
+        """,
+    )
+    assert got["seen"] == [True, True, False, False, True, True]
+    assert got["refused"] == "TypeError: there are no kernels 'cpu': there are gpu and software"
+
+
+def test_constants_of_one_version(tmp_path: Path) -> None:
+    """Constants that only one version has are read by that one alone; equal ones are stored once."""
+    build("wasm", traced(attended, x="float32[n, 16]"), tmp_path / "attended", OPTIONS)
+    (text,) = re.findall(r"const MODEL = (\{.*\});", (tmp_path / "attended" / "index.js").read_text())
+    model = json.loads(text)
+    assert [file for file, _ in model["gpu"]["weights"]] == ["weights.safetensors"]
+    both = ["weights.safetensors", "weights-software.safetensors"]
+    assert [file for file, _ in model["software"]["weights"]] == both
+    assert {file for file, *_ in model["software"]["constants"]} == {0, 1}
+    got = node(
+        tmp_path / "attended",
+        """
+        const dims = [];
+        for (const kernels of ["gpu", "software"]) {
+          install();
+          const model = await load(undefined, { fallback: "none", kernels });
+          dims.push((await model.run({ x: new Float32Array(48) })).y.dims);
+        }
+        tell(dims);
+        """,
+    )
+    assert got == [[1, 2, 3, 8]] * 2
 
 
 def test_without_webgpu(package: Path) -> None:
@@ -210,7 +270,7 @@ def test_a_constant_beyond_all_bindings(tmp_path: Path) -> None:
         """,
     )
     assert got["refused"] == (
-        "LimitError: the constant '0' in weights.safetensors, float32[16, 10000], in 7 bindings needs 640000; "
+        "LimitError: the constant '0', float32[16, 10000], in 7 bindings needs 640000; "
         "the adapter's maxStorageBufferBindingSize is 65536"
     )
     assert got["dims"] == [2, 10000]
@@ -223,7 +283,7 @@ def test_features(package: Path, tmp_path: Path) -> None:
     assert webgpu.features(b"// burn: a n\nenable f16, subgroups;\n// enable dual;\n") == ["shader-f16", "subgroups"]
     shutil.copytree(package, tmp_path / "half")
     script = (package / "index.js").read_text()
-    assert '"features":[]' in script
+    assert script.count('"features":[]') == 2
     (tmp_path / "half" / "index.js").write_text(script.replace('"features":[]', '"features":["shader-f16"]'))
     got = node(
         tmp_path / "half",

@@ -10,36 +10,38 @@ from burn.codegen.cpu.backend import CPU
 from burn.codegen.cpu.backend import for_options as cpu_for_options
 from burn.codegen.cpu.target import TARGETS
 from burn.codegen.pipeline import Pipeline, pipeline
-from burn.codegen.wgsl.heuristics import PREFERENCES
-from burn.codegen.wgsl.limits import ARCHITECTURE
+from burn.codegen.wgsl import software
+from burn.codegen.wgsl.heuristics import FIRST, GPU, PREFERENCES
+from burn.codegen.wgsl.limits import ARCHITECTURE, SOFTWARE
 from burn.codegen.wgsl.printer import WGSLPrinter
 from burn.kernels.preferences import Preferences
 
 if TYPE_CHECKING:
     from burn.options import Options
 
-PIPELINE = pipeline(composites=("attention_forward", "attention_backward"), first="dilate,merge_groups,space_to_depth")
+PIPELINE = pipeline(composites=("attention_forward", "attention_backward"), first=FIRST)
 """Nothing is packed: matmul kernels read both operands in place."""
 
 
 @dataclass(frozen=True)
 class WebGPU(Backend):
-    """See `Backend`. host: the CPU beside the GPU."""
+    """See `Backend`. host: the CPU beside the GPU. architecture: a name of limits.py."""
 
     host: CPU = field(default_factory=lambda: CPU(TARGETS["generic"]))
     kind: str = "wgpu"
+    architecture: str = ARCHITECTURE
 
     @property
     def name(self) -> str:
-        return ARCHITECTURE
+        return self.architecture
 
     @property
     def pipeline(self) -> Pipeline:
-        return PIPELINE
+        return software.PIPELINE if self.architecture == SOFTWARE else PIPELINE
 
     @property
     def preferences(self) -> Preferences:
-        return PREFERENCES
+        return software.PREFERENCES if self.architecture == SOFTWARE else PREFERENCES
 
     @property
     def custom_bodies(self) -> tuple[str, ...]:
@@ -48,8 +50,10 @@ class WebGPU(Backend):
 
     @property
     def printer(self) -> WGSLPrinter:
-        return WGSLPrinter(self.host, self.kind, ARCHITECTURE, self.preferences)
+        shapes = software.SHAPES if self.architecture == SOFTWARE else GPU
+        return WGSLPrinter(self.host, self.kind, self.architecture, self.preferences, shapes)
 
 
 def for_options(options: Options) -> WebGPU:
-    return WebGPU(cpu_for_options(options), options.device.kind)
+    architecture = SOFTWARE if options.architecture == SOFTWARE else ARCHITECTURE
+    return WebGPU(cpu_for_options(options), options.device.kind, architecture)

@@ -10,6 +10,7 @@ invocations may collide."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 
 from burn.codegen.wgsl.elements import register
@@ -131,24 +132,14 @@ class _Contract:
         self._lanes()
         for number in range(tile.vectors):
             code.line(f"var sum{number} = {self.vector}();")
-        stages = [self._stage(side, depth) for side in (left, right)]
-        # a block's loads are under way while the block before is multiplied
-        with code.block(f"for (var start = {-tile.depth}; start < {depth}; start = start + {tile.depth})"):
-            code.line(f"let next = start + {tile.depth};")
-            with code.block(f"if (next < {depth})"):
-                for stage in stages:
-                    stage.load()
-            with code.block("if (start >= 0)"):
-                self._multiply(left, right)
-            code.line("workgroupBarrier();")
-            with code.block(f"if (next < {depth})"):
-                for stage in stages:
-                    stage.store()
-            code.line("workgroupBarrier();")
+        if tile.depth:
+            self._staged(left, right, depth)
+        else:
+            self._direct(left, right)
         if tile.slices > 1:
             self._share()
         self._finish(left, right)
-        shared = [f"var<workgroup> block: array<{self.vector}, {tile.memory // 16}>;"]
+        shared = [f"var<workgroup> block: array<{self.vector}, {tile.memory // 16}>;"] if tile.memory else []
         counts = [product([v.extent for v in loops]) for loops in (self.sizes.batch, self.sizes.rows)]
         groups = counts[0] * ceildiv(counts[1], tile.rows) * ceildiv(self.sizes.column.extent, tile.columns)
         about = f"A tile of {tile.rows} rows and {tile.columns} columns for each workgroup."
@@ -169,6 +160,59 @@ class _Contract:
         else:
             code.line(f"let block_row = {at} / {tile.across};")
             code.line(f"let block_column = {at} % {tile.across};")
+
+    def _staged(self, left: _Side, right: _Side, depth: str) -> None:
+        code, tile = self.code, self.tile
+        stages = [self._stage(side, depth) for side in (left, right)]
+        # a block's loads are under way while the block before is multiplied
+        with code.block(f"for (var start = {-tile.depth}; start < {depth}; start = start + {tile.depth})"):
+            code.line(f"let next = start + {tile.depth};")
+            with code.block(f"if (next < {depth})"):
+                for stage in stages:
+                    stage.load()
+            with code.block("if (start >= 0)"):
+                self._multiply(left, right)
+            code.line("workgroupBarrier();")
+            with code.block(f"if (next < {depth})"):
+                for stage in stages:
+                    stage.store()
+            code.line("workgroupBarrier();")
+
+    def _direct(self, left: _Side, right: _Side) -> None:
+        """Each invocation loads its rows and columns at each step of the depth. Those that do not exist have the last one's
+        elements, and their sums are not stored."""
+        printer, code, tile = self.printer, self.code, self.tile
+        rows = [self._row(left, _at("block_row", h * tile.down), part) for h in range(tile.high // 4) for part in PARTS]
+        columns = [
+            self._row(right, _at("block_column", w * tile.across), part)
+            for w in range(tile.wide // 4)
+            for part in PARTS
+        ]
+
+        def value(side: _Side, at: Sequence[tuple[LoopVar, str]]) -> str:
+            with printer.scope():
+                for loop, index in at:
+                    printer.put(loop, index)
+                return printer.value(side.operand)
+
+        with ExitStack() as nest:
+            for loop in self.kernel.depth:
+                index = code.fresh("k")
+                nest.enter_context(
+                    code.block(f"for (var {index} = 0; {index} < {printer.dim(loop.extent)}; {index} = {index} + 1)")
+                )
+                nest.enter_context(printer.scope())
+                printer.put(loop, index)
+            values = [value(right, at) for at in columns]
+            rhs = [
+                code.let(f"{self.vector}({', '.join(values[4 * w : 4 * w + 4])})", "right")
+                for w in range(tile.wide // 4)
+            ]
+            for number, at in enumerate(rows):
+                one = code.let(f"{self.vector}({value(left, at)})", "one")
+                for w, vector in enumerate(rhs):
+                    total = f"sum{number * len(rhs) + w}"
+                    code.line(f"{total} = {self._fma(one, vector, total)};")
 
     def _stage(self, side: _Side, depth: str) -> _Stage:
         """Prints the indices of the rows (columns) that an invocation loads, and variables for a block's vectors, before the loop

@@ -1,8 +1,8 @@
-"""Shapes of kernels within WebGPU's default limits, for any GPU, and lowering preferences."""
+"""Shapes of kernels within WebGPU's default limits, for any GPU, and lowering preferences. software.py has those for CPUs."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from burn.dialect.dims import Dim, coefficient, estimate, product
@@ -41,7 +41,8 @@ def _is_contiguous(stage: Stage) -> bool:
 @dataclass(frozen=True)
 class Tile:
     """A workgroup's part of a contraction, in rows and columns. An invocation has a block of `high` rows and `wide` columns,
-    multiples of 4. `slices` invocations share a block and divide the depth. depth: elements of it that are staged at once."""
+    multiples of 4. `slices` invocations share a block and divide the depth. depth: elements of it that are staged at once. If it
+    is 0, none is staged, and each invocation loads its operands from the heap."""
 
     rows: int
     columns: int
@@ -127,7 +128,7 @@ def _time(rated: Rated, batch: int, rows: int, columns: int, depth: int) -> floa
     return -(-depth // tile.depth) * max(groups * multiplying, waiting)
 
 
-def _sizes(kernel: ContractionKernel) -> tuple[int, int, int, int]:
+def sizes_of(kernel: ContractionKernel) -> tuple[int, int, int, int]:
     """Batch, rows, columns, depth."""
     rows, columns = estimate(product([v.extent for v in kernel.rows])), estimate(kernel.column.extent)
     depth = estimate(product([v.extent for v in kernel.depth]))
@@ -141,13 +142,13 @@ def _fastest(*sizes: int) -> tuple[Tile, float]:
 
 def tile(kernel: ContractionKernel) -> Tile | None:
     """The tile of least time; None if the plain loops suit the kernel, as there is nothing to share."""
-    batch, rows, columns, depth = _sizes(kernel)
+    batch, rows, columns, depth = sizes_of(kernel)
     return None if columns < 4 or depth < 8 or rows == 0 else _fastest(batch, rows, columns, depth)[0]
 
 
 def split_depth(kernel: ContractionKernel, counts: Sequence[int]) -> int:
     """The number of splits of a matmul's depth, one of `counts` or 1: partial results are stored, loaded and added."""
-    batch, rows, columns, depth = _sizes(kernel)
+    batch, rows, columns, depth = sizes_of(kernel)
     if tile(kernel) is None or kernel.dtype != "float32" or batch * rows * columns == 0:
         return 1
 
@@ -158,6 +159,17 @@ def split_depth(kernel: ContractionKernel, counts: Sequence[int]) -> int:
     best = min((1, *counts), key=time)
     return best if time(best) < WORTH * time(1) else 1
 
+
+@dataclass(frozen=True)
+class Shapes:
+    """The choices of shapes for one kind of adapter. tile: of a contraction, None for plain loops. is_shared: True if a
+    workgroup, not an invocation, computes an iteration of a kernel's parallel loops."""
+
+    tile: Callable[[ContractionKernel], Tile | None]
+    is_shared: Callable[[LoopKernel], bool]
+
+
+GPU = Shapes(tile, is_shared)
 
 FEW_ROWS = 8
 """Up to this many rows of a head, a workgroup computes a row of attention."""
@@ -180,3 +192,6 @@ PREFERENCES = Preferences(
     split_depth=split_depth,
 )
 """A row's values are recomputed rather than kept, as workgroup memory is small. A launch costs as much as on CUDA."""
+
+FIRST = "dilate,merge_groups,space_to_depth"
+"""Passes before composites are decomposed."""

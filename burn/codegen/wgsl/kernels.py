@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from burn.codegen.wgsl import attention, attention_gradient, contract, loops
-from burn.codegen.wgsl.heuristics import tile
+from burn.codegen.wgsl.heuristics import GPU, Shapes
 from burn.codegen.wgsl.printed import Printed
 from burn.errors import unreachable
 from burn.kernels.body import AttentionGradientKernel, AttentionKernel, ContractionKernel, Kernel, LoopKernel
@@ -15,10 +15,11 @@ from burn.kernels.rewrite import as_loops, collapse
 
 class KernelPrinter:
     """Prints the kernels of one program. Kernels that differ only in their sizes share a text. `sites`: the names of source
-    nodes in run-time errors, by number."""
+    nodes in run-time errors, by number. shapes: those of the adapter's kind."""
 
-    def __init__(self, sites: list[str] | None = None) -> None:
+    def __init__(self, sites: list[str] | None = None, shapes: Shapes = GPU) -> None:
         self.sites: list[str] = [] if sites is None else sites
+        self.shapes = shapes
         self.functions: dict[str, Printed] = {}
         self._known: dict[str, str] = {}
 
@@ -26,7 +27,7 @@ class KernelPrinter:
         """Raises Unprintable (a CompileError) if WGSL cannot express the kernel."""
         match collapse(kernel):
             case ContractionKernel() as contraction:
-                shape = tile(contraction) if contraction.dtype in contract.TILED else None
+                shape = self.shapes.tile(contraction) if contraction.dtype in contract.TILED else None
                 if shape is None:
                     return self._loops(as_loops(contraction))
                 general, values = parametrize(contraction)
@@ -46,7 +47,7 @@ class KernelPrinter:
 
     def _loops(self, kernel: LoopKernel) -> Printed:
         general, values = parametrize(kernel)
-        return self.named(loops.emit(general, values, kernel, self.sites))
+        return self.named(loops.emit(general, values, kernel, self.sites, self.shapes.is_shared(kernel)))
 
     def named(self, printed: Printed) -> Printed:
         """Gives kernels with the same text the same name."""

@@ -15,6 +15,7 @@ from burn.codegen.host.entry import EntryBuilder
 from burn.codegen.host.launches import Kernels, Launches
 from burn.codegen.printing.arguments import Argument, words_of
 from burn.codegen.printing.code import Unprintable
+from burn.codegen.wgsl.heuristics import GPU, Shapes
 from burn.codegen.wgsl.kernels import KernelPrinter
 from burn.codegen.wgsl.printed import Printed
 from burn.dialect.control import Group
@@ -58,15 +59,20 @@ class WGSLKernels:
     """
 
     def __init__(
-        self, host: Kernels, preferences: Preferences, in_place: Collection[ir.Value], memory: MemorySpace
+        self,
+        host: Kernels,
+        preferences: Preferences,
+        in_place: Collection[ir.Value],
+        memory: MemorySpace,
+        shapes: Shapes = GPU,
     ) -> None:
         """host: prints kernels that run on the host. preferences: those that the passes used. in_place: results that may share
         the memory of a program's input, and are written only if no kernel has failed. memory: the space of the program's
-        tensors."""
+        tensors. shapes: those of the adapter's kind."""
         self.host, self.sites, self.memory = host, host.sites, memory
         self._in_place = in_place
         self._preferences = preferences
-        self.printer = KernelPrinter(self.sites)
+        self.printer = KernelPrinter(self.sites, shapes)
         self.images: list[KernelImage] = []
         self.refused: dict[str, str] = {}
         self._numbers: dict[str, int] = {}

@@ -9,25 +9,28 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from burn.codegen.printing.code import Unprintable
-from burn.codegen.wgsl.heuristics import LANES, is_shared
+from burn.codegen.wgsl.heuristics import LANES
 from burn.codegen.wgsl.printed import Printed, opened
 from burn.codegen.wgsl.reductions import Total
 from burn.dialect.dims import Dim, LoopVar, ceildiv, product
 from burn.kernels.body import Load, LoopKernel, Stage, walk
 
 
-def emit(kernel: LoopKernel, values: Mapping[str, Dim], sizes: LoopKernel, sites: list[str]) -> Printed:
-    """values: the values of the kernel's sizes; sizes: the kernel with these values, for choosing between the two ways."""
+def emit(kernel: LoopKernel, values: Mapping[str, Dim], sizes: LoopKernel, sites: list[str], shared: bool) -> Printed:
+    """values: the values of the kernel's sizes; sizes: the kernel with these values. shared: True if a workgroup, not an
+    invocation, computes an iteration."""
     if kernel.column_reductions:
         raise Unprintable("WGSL kernels have no column reductions")
-    return _Loops(kernel, values, sizes, sites).print()
+    return _Loops(kernel, values, sizes, sites, shared).print()
 
 
 class _Loops:
-    def __init__(self, kernel: LoopKernel, values: Mapping[str, Dim], sizes: LoopKernel, sites: list[str]) -> None:
+    def __init__(
+        self, kernel: LoopKernel, values: Mapping[str, Dim], sizes: LoopKernel, sites: list[str], shared: bool
+    ) -> None:
         self.kernel, self.sizes = kernel, sizes
         self.count = product([v.extent for v in sizes.parallel])
-        self.shared = is_shared(sizes)
+        self.shared = shared
         self.opened = opened(kernel, values, sizes, sites, self.count)
         self.printer, self.code = self.opened.printer, self.opened.printer.code
         self.memory: dict[str, None] = {}  # in order

@@ -11,6 +11,7 @@ from burn.codegen.cpu.kernels import KernelPrinter as HostKernelPrinter
 from burn.codegen.host.entry import EntryBuilder
 from burn.codegen.host.object import compile_object, compile_text
 from burn.codegen.printing.code import Unprintable
+from burn.codegen.wgsl.heuristics import GPU, Shapes
 from burn.codegen.wgsl.kernels import KernelPrinter
 from burn.codegen.wgsl.launches import WGSLKernels
 from burn.dialect.mlir import context, ir
@@ -32,6 +33,7 @@ class WGSLPrinter(Printer):
     kind: str
     architecture: str
     preferences: Preferences
+    shapes: Shapes = GPU
 
     @property
     def runs_on(self) -> Target:
@@ -47,7 +49,7 @@ class WGSLPrinter(Printer):
 
     def listing(self, program: Program) -> str:
         """Every kernel of a fused program as a module of WGSL, each under its source nodes."""
-        printer, origins, refused = KernelPrinter(), dict[str, dict[str, None]](), list[str]()
+        printer, origins, refused = KernelPrinter(shapes=self.shapes), dict[str, dict[str, None]](), list[str]()
         with context():
             for group in groups(program.block):
                 nodes = [name for op in group.ops if (name := full_name(op))]
@@ -65,7 +67,8 @@ class WGSLPrinter(Printer):
         """The printer of a program's kernels, with the preferences that the passes used."""
         direct = Liveness(program.block).written_directly(program.outputs)
         in_place: set[ir.Value] = {root for root, number in direct.items() if number in program.donated}
-        return WGSLKernels(HostKernelPrinter(self.host.target), self.preferences, in_place, MemorySpace(self.kind))
+        host = HostKernelPrinter(self.host.target)
+        return WGSLKernels(host, self.preferences, in_place, MemorySpace(self.kind), self.shapes)
 
 
 def _comment(nodes: Iterable[str]) -> str:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 import burn
-import burn.codegen.wgsl.kernels as printing
-from burn.codegen.wgsl.heuristics import TILES, Rated, split_depth, tile
+from burn.codegen.wgsl import backend
+from burn.codegen.wgsl.heuristics import GPU, TILES, Rated, split_depth, tile
 from burn.dialect.dims import Expr, LoopVar
 from burn.kernels.body import Accumulator, Buffer, ContractionKernel, Load, Write
 
@@ -58,7 +59,7 @@ def test_a_deep_contraction_with_few_results_is_split() -> None:
     ids=lambda rated: f"{rated.tile.rows}x{rated.tile.columns}",
 )
 def test_contractions(rated: Rated, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(printing, "tile", lambda kernel: rated.tile)
+    monkeypatch.setattr(backend, "GPU", replace(GPU, tile=lambda kernel: rated.tile))
     x, y, z = floats(133, 47), floats(47, 150, seed=1), floats(150, 133, seed=2)
     image, window = floats(2, 5, 9, 11, seed=3), floats(7, 5, 3, 3, seed=4)
     ints, others = (np.random.default_rng(5).integers(-99, 99, (17, 17)).astype(np.int32) for _ in range(2))

@@ -20,31 +20,44 @@ const isHidden = () => globalThis.document?.visibilityState === "hidden";
 /** True if WebAssembly can wait for the GPU during a call (JavaScript Promise Integration). */
 export const canWait = () => typeof WebAssembly.Suspending === "function" && typeof WebAssembly.promising === "function";
 
-/** A device for a model: the caller's, or one of an adapter of the browser's. Throws a WebGPUError that names what is missing.
- * model: what index.js has of it. limits: lower ones than the adapter's. memory: bytes that the model may take of the GPU. */
-export async function open(model, { device, powerPreference, limits = {}, memory } = {}) {
-  if (model.waits && !canWait())
-    throw new MissingFeatureError("JSPI", "the browser lacks JavaScript Promise Integration (JSPI): this model reads from the GPU during a call");
-  if (device) return checked(new Gpu(device, false, limits, memory), model, device.features);
+/** A device for a model: the caller's, or one of an adapter of the browser's. Its `version` is the one of the model's that suits it: GPUs
+ * that are a program on the CPU have other kernels. Throws a WebGPUError that names what is missing. model: what index.js has of it.
+ * limits: lower ones than the adapter's. memory: bytes that the model may take of the GPU. kernels: the version, if it is not the
+ * adapter's. */
+export async function open(model, { device, powerPreference, limits = {}, memory, kernels } = {}) {
+  if (device) {
+    const version = versionOf(model, device.adapterInfo, kernels);
+    return checked(new Gpu(device, false, limits, memory), version, device.features);
+  }
   const gpu = globalThis.navigator?.gpu;
   if (!gpu) throw new NoAdapterError("the browser has no WebGPU, or the page's origin is not secure");
   const adapter = await gpu.requestAdapter({ powerPreference });
   if (!adapter) throw new NoAdapterError("the browser has WebGPU, but no adapter for it");
+  const version = versionOf(model, adapter.info, kernels);
   const requiredLimits = Object.fromEntries(RAISED.map((name) => [name, adapter.limits[name]]));
-  const requiredFeatures = model.features.filter((feature) => adapter.features.has(feature));
+  const requiredFeatures = version.features.filter((feature) => adapter.features.has(feature));
   let own;
   try {
     own = await adapter.requestDevice({ requiredLimits, requiredFeatures, label: "burn" });
   } catch (error) {
     throw new NoAdapterError(`the adapter gives no device: ${error.message}`);
   }
-  return checked(new Gpu(own, true, limits, memory), model, own.features);
+  return checked(new Gpu(own, true, limits, memory), version, own.features);
+}
+
+/** The version for an adapter. Throws if it needs a browser that suspends WebAssembly, and this one does not. */
+function versionOf(model, info, kernels) {
+  const version = model[kernels ?? (info?.isFallbackAdapter ? "software" : "gpu")];
+  if (version.waits && !canWait())
+    throw new MissingFeatureError("JSPI", "the browser lacks JavaScript Promise Integration (JSPI): this model reads from the GPU during a call");
+  return version;
 }
 
 /** Throws the error of the first thing that a model needs and the device does not have. */
 function checked(gpu, model, features) {
+  gpu.version = model;
   const missing = model.features.find((feature) => !features.has(feature));
-  const sizes = model.constants.map(([, bytes]) => bytes), largest = Math.max(0, ...sizes), index = sizes.indexOf(largest);
+  const sizes = model.constants.map(([, , bytes]) => bytes), largest = Math.max(0, ...sizes), index = sizes.indexOf(largest);
   const lanes = Math.min(gpu.limits.maxComputeInvocationsPerWorkgroup, gpu.limits.maxComputeWorkgroupSizeX);
   let error;
   if (missing) error = new MissingFeatureError(missing);
@@ -53,7 +66,7 @@ function checked(gpu, model, features) {
     error = new LimitError("maxStorageBufferBindingSize", LEAST_PART, gpu.limits.maxStorageBufferBindingSize, "the memory of a model");
   else if (largest > gpu.mostBytes)
     error = new LimitError("maxStorageBufferBindingSize", largest, gpu.limits.maxStorageBufferBindingSize,
-      `the constant '${index}' in weights.safetensors, ${model.constants[index][2]}, in ${gpu.behind} bindings`);
+      `the constant '${index}', ${model.constants[index][3]}, in ${gpu.behind} bindings`);
   if (error) gpu.close();
   if (error) throw error;
   return gpu;
@@ -63,9 +76,12 @@ export class Gpu {
   /** Why the device cannot be used any more. */
   failed;
 
+  /** The version of the model that it runs. */
+  version;
+
   #objects = [null];
   #unused = [];
-  #prepared = new Map();
+  #prepared = new Map(); // the handles of texts' pipelines that are being compiled
   #entries = [];
   #deferred = []; // commands that are not submitted yet
   #hasLaunches = false; // among them
@@ -115,11 +131,14 @@ export class Gpu {
     const entries = buffers.map(({ binding, ...buffer }) => ({ binding, visibility: COMPUTE, buffer }));
     const layout = this.device.createPipelineLayout({ bindGroupLayouts: [this.device.createBindGroupLayout({ entries })] });
     let done = 0;
+    for (const [, text] of kernels) this.#prepared.set(text, []);
     await Promise.all(kernels.map(async ([name, text]) => {
       const module = this.device.createShaderModule({ label: name, code: text });
       const compute = { module, entryPoint: name };
       try {
-        this.#prepared.set(text, await this.device.createComputePipelineAsync({ label: name, layout, compute }));
+        const pipeline = await this.device.createComputePipelineAsync({ label: name, layout, compute });
+        for (const number of this.#prepared.get(text)) this.#objects[number] = pipeline;
+        this.#prepared.set(text, pipeline);
       } catch (error) {
         if (this.failed) throw this.failed;
         const { messages } = await module.getCompilationInfo();
@@ -154,10 +173,14 @@ export class Gpu {
       group: (layout) => add(device.createBindGroup({ layout: at(layout), entries: taken() })),
       module: (address, length) => add(text(address, length)),
       pipeline: (layout, module, address, length) => {
-        const code = at(module), entryPoint = text(address, length);
-        return add(this.#prepared.get(code) ?? device.createComputePipeline({
-          layout: at(layout), compute: { module: device.createShaderModule({ code }), entryPoint },
-        }));
+        const code = at(module), entryPoint = text(address, length), prepared = this.#prepared.get(code);
+        if (!Array.isArray(prepared))
+          return add(prepared ?? device.createComputePipeline({
+            layout: at(layout), compute: { module: device.createShaderModule({ code }), entryPoint },
+          }));
+        const number = add(null); // until it has been compiled
+        prepared.push(number);
+        return number;
       },
       encoder: () => add(device.createCommandEncoder()),
       begin_pass: (encoder) => add(at(encoder).beginComputePass()),

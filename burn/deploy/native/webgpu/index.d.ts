@@ -95,6 +95,8 @@ export interface Options {
   limits?: Record<string, number>;
   /** Bytes that the model may take of the GPU's memory. */
   memory?: number;
+  /** The kernels for adapters that run on the CPU ("software"), or for GPUs ("gpu"); default: what the adapter says it is. */
+  kernels?: "gpu" | "software";
   /** Threads of the package for CPUs. */
   threads?: number;
 }

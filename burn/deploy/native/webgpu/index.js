@@ -18,11 +18,13 @@ const isGPUTensor = (value) => globalThis.GPUBuffer && value?.buffer instanceof 
  *
  * progress(loaded, total): bytes of all files. compiled(done, total): kernels. fallback: "cpu", the package for CPUs if the browser or its
  * GPU cannot run the model, or "none", an error. announce(reason): called before that; default: console.warn. device: a GPUDevice to
- * use. powerPreference: of the adapter. limits: lower ones than the adapter's. memory: bytes that the model may take of the GPU. */
+ * use. powerPreference: of the adapter. limits: lower ones than the adapter's. memory: bytes that the model may take of the GPU. kernels:
+ * "software" for adapters that run on the CPU, or "gpu"; default: what the adapter says it is. */
 export async function load(base = import.meta.url, options = {}) {
   const folder = new URL(base, globalThis.location?.href);
-  const { fallback = "cpu" } = options;
+  const { fallback = "cpu", kernels } = options;
   if (!["cpu", "none"].includes(fallback)) throw new TypeError(`'${fallback}' is no fallback: there are cpu and none`);
+  if (![undefined, "gpu", "software"].includes(kernels)) throw new TypeError(`there are no kernels '${kernels}': there are gpu and software`);
   try {
     const model = new Model(folder, options);
     await model.reload();
@@ -85,6 +87,7 @@ class CPUModel {
 // ---- WebGPU -----------------------------------------------------------------------------------------------------------
 
 class Model {
+  #version; // MODEL.gpu or MODEL.software
   #folder;
   #options;
   #gpu;
@@ -129,27 +132,30 @@ class Model {
   }
 
   async #start(gpu, progress, compiled) {
-    const far = Object.fromEntries(Object.keys(MODEL.bytes).map((name) => [name, 0]));
-    const total = Object.values(MODEL.bytes).reduce((a, b) => a + b, 0);
+    const version = this.#version = gpu.version;
+    const { module: [moduleFile], texts: [textsFile] } = version;
+    const sizes = Object.fromEntries([version.module, version.texts, ...version.weights]);
+    const far = Object.fromEntries(Object.keys(sizes).map((name) => [name, 0]));
+    const total = Object.values(sizes).reduce((a, b) => a + b, 0);
     const file = async (name) => {
-      if (!MODEL.bytes[name]) return new Uint8Array();
       const found = await read(new URL(name, this.#folder), (loaded) => {
         far[name] = loaded;
         progress(Object.values(far).reduce((a, b) => a + b, 0), total);
       });
-      if (found.length !== MODEL.bytes[name])
-        throw new Error(`${name} is not this model's: it has ${found.length} bytes, not ${MODEL.bytes[name]}`);
+      if (found.length !== sizes[name])
+        throw new Error(`${name} is not this model's: it has ${found.length} bytes, not ${sizes[name]}`);
       return found;
     };
-    const texts = file("kernels.wgsl");
+    const texts = file(textsFile);
+    const compiling = texts.then((text) => gpu.prepare(bodies(version.kernels, text), compiled));
+    compiling.catch(() => {}); // awaited below
     const [kernels, weights, module] = await Promise.all([
-      texts, file("weights.safetensors"), file("model.wasm").then((code) => WebAssembly.compile(code)),
-      texts.then((text) => gpu.prepare(bodies(text), compiled)),
+      texts, Promise.all(version.weights.map(([name]) => file(name))), file(moduleFile).then((code) => WebAssembly.compile(code)),
     ]);
     let memory;
     const constant = (index) => {
-      const [at, bytes] = MODEL.constants[index];
-      return weights.subarray(at, at + bytes);
+      const [number, at, bytes] = version.constants[index];
+      return weights[number].subarray(at, at + bytes);
     };
     const { exports } = await WebAssembly.instantiate(module, {
       ...imports(module, () => memory), webgpu: gpu.imports(() => memory, constant),
@@ -164,13 +170,13 @@ class Model {
     gpu.end();
     exports.release(address);
     if (!isStarted) throw new OutOfMemoryError(`the model cannot be started: ${textAt(memory, exports.error())}`);
-    await gpu.wait();
+    await Promise.all([compiling, gpu.wait()]);
     exports.fetched();
     this.#gpu = gpu;
     this.#memory = memory;
     this.#pictures = new Pictures(gpu);
     const waiting = (call) => (canWait() ? WebAssembly.promising(call) : call);
-    this.#c = { ...exports, run: MODEL.waits ? waiting(exports.run) : exports.run };
+    this.#c = { ...exports, run: version.waits ? waiting(exports.run) : exports.run };
   }
 
   /** One inference. Calls run one after the other. An input is one of these:
@@ -295,7 +301,7 @@ class Model {
 
   /** The error of a burn_status. */
   async #failure(status) {
-    const value = this.#c.failed_value(), site = MODEL.sites[this.#c.failed_site()] ?? "";
+    const value = this.#c.failed_value(), site = this.#version.sites[this.#c.failed_site()] ?? "";
     const text = (MODEL.messages[status] ?? `status ${status}`).replace("{value}", value).replace("{site}", site);
     if (status === DEVICE_FAILED) return this.#gpu.failed ?? new RefusedError(`${text}: ${textAt(this.#memory, this.#c.device_error())}`);
     if (status === OUT_OF_MEMORY) return new OutOfMemoryError(text);
@@ -312,9 +318,9 @@ class Model {
 }
 
 /** The kernels' names and their texts, each behind its first line. */
-function bodies(text) {
+function bodies(kernels, text) {
   let at = 0;
-  return MODEL.kernels.map(([name, bytes]) => {
+  return kernels.map(([name, bytes]) => {
     const whole = new TextDecoder().decode(text.subarray(at, at += bytes));
     return [name, whole.slice(whole.indexOf("\n") + 1)];
   });
