@@ -6,15 +6,19 @@ With `--training` their training steps, beside torch and torch.compile.
     python benchmarks/cpu_zoo.py prepare --models names.json --folder zoo   # files, caches, peak memory; `run` does it if needed
     python benchmarks/cpu_zoo.py run --models names.json --folder zoo --results rows.jsonl --threads 2,1 --seconds 1500
     python benchmarks/cpu_zoo.py run ... --batch 8                          # other settings append to the same file
-    python benchmarks/cpu_zoo.py run ... --int8 --peer burn --peer onnxruntime
+    python benchmarks/cpu_zoo.py run ... --int8 qdq --peer burn --peer onnxruntime      # or dynamic, or burn
     python benchmarks/cpu_zoo.py run ... --threads 1 --cpu                  # CPU seconds, on a machine that is not idle
     python benchmarks/cpu_zoo.py list --models names.json --training --output training.json      # ten of them to train
     python benchmarks/cpu_zoo.py run --training --models training.json --folder zoo --results rows.jsonl --batch 4
     python benchmarks/cpu_zoo.py write --results rows.jsonl --output benchmarks/cpu_zoo.md
 
 Needs PyTorch, timm, torchvision, transformers and onnxscript; scikit-learn and skl2onnx for tables. Weights are random. All
-engines get the ONNX file that torch exports, but for torch.compile, which gets the module (a table's model has none). With
-`--int8` they get the file that `burn quantize` makes of it.
+engines get the ONNX file that torch exports, but for torch.compile, which gets the module (a table's model has none).
+
+With `--int8 METHOD` they get a quantised file (rows/quantized.py). `qdq` is ONNX Runtime's static quantisation: uint8
+activations, int8 weights by channel; of transformers of words only the matmuls. `dynamic` is its dynamic quantisation. `burn` is
+the file of `burn quantize`. A row then has each engine's rounding: the root mean square of its difference to ONNX Runtime
+without graph optimisations, which computes the dequantised numbers in float32, over that of the results.
 
 A model is prepared once. One process writes its file. Then each engine has a process that loads it, runs it once and prints its
 peak memory. Caches of compiled models stay in the folder; burn's memory is that of a second process, whose cache is filled.
@@ -60,6 +64,12 @@ ROUNDS, RUNS = 4, 12
 SAMPLES = 3
 """Random inputs that ranges for int8 come from."""
 
+METHODS = ("qdq", "dynamic", "burn")
+"""Of quantisation."""
+
+WORDS = ("encoder", "decoder", "encoder-decoder", "audio")
+"""Lists of transformers with masks, of which `qdq` quantises the matmuls alone."""
+
 
 # ---- one model's files ---------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
@@ -71,7 +81,7 @@ class Files:
     @staticmethod
     def of(entry: Entry, args: argparse.Namespace) -> Files:
         name = "".join(c if c.isalnum() or c in "-_." else "_" for c in f"{entry['list']}-{entry['name']}")
-        return Files(args.folder / f"{name}-b{args.batch}{'-int8' * args.int8}.onnx")
+        return Files(args.folder / f"{name}-b{args.batch}{_ending(args.int8)}.onnx")
 
     @property
     def inputs(self) -> Path:
@@ -82,20 +92,28 @@ class Files:
         return self.model.with_suffix(".json")
 
 
+def _ending(method: str | None) -> str:
+    return f"-int8-{method}" if method else ""
+
+
 def write_model(entry: Entry, args: argparse.Namespace) -> None:
     """Write the ONNX file and its inputs. The model with float32 weights may be there."""
-    single = args.file.with_name(args.file.name.replace("-int8.", ".")) if args.int8 else args.file
+    single = (
+        args.file.with_name(args.file.name.removesuffix(f"{_ending(args.int8)}.onnx") + ".onnx")
+        if args.int8
+        else args.file
+    )
     if not (args.int8 and single.exists() and single.with_suffix(".npz").exists()):
         export(entry, args.batch, single)
     if args.int8:
-        import onnx
+        from rows.quantized import MATMULS, burn_static, ort_dynamic, ort_static
 
-        from burn.quantization import quantize_static, save
-
+        operators = MATMULS if entry["list"] in WORDS else ()
+        makers = {"burn": burn_static, "qdq": ort_static("QDQ", "QUInt8", operators), "dynamic": ort_dynamic}
         with np.load(single.with_suffix(".npz")) as file:
             feeds = dict(file)
         np.savez(args.file.with_suffix(".npz"), allow_pickle=False, **feeds)
-        save(quantize_static(onnx.load(single), [_drawn(feeds, seed) for seed in range(SAMPLES)]), args.file)
+        makers[args.int8](single, args.file, [_drawn(feeds, seed) for seed in range(SAMPLES)])
 
 
 def _drawn(feeds: dict[str, np.ndarray], seed: int) -> dict[str, np.ndarray]:
@@ -133,6 +151,7 @@ def timed(entry: Entry, args: argparse.Namespace) -> list[Row]:
     from burn.bench.interleave import Plan, bind
 
     subject, rows = subject_of(entry, args), []
+    more = {"rounding": rounding(subject, args.peer)} if args.int8 else {}
     for threads in args.threads:
         bind(threads)
         plan = Plan(RUNS, ROUNDS, clock=time.process_time) if args.cpu else Plan(RUNS, ROUNDS)
@@ -147,8 +166,33 @@ def timed(entry: Entry, args: argparse.Namespace) -> list[Row]:
         has_roofline = "burn" in row["seconds"] and not (args.int8 or args.cpu)  # rates are those of float32
         if has_roofline:
             row |= kernels_of(burn.load(subject.path, threads=threads).profile(**subject.feeds, repeat=5))
-        rows.append(row)
+        rows.append({**row, **more})
     return rows
+
+
+def rounding(subject: Subject, peers: Sequence[str]) -> dict[str, float]:
+    """By engine, the root mean square of the difference to the dequantised arithmetic, over that of the results."""
+    import onnxruntime
+
+    from burn.bench.peers import PEERS as ENGINES
+
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = onnxruntime.InferenceSession(str(subject.path), options, providers=["CPUExecutionProvider"])
+    names = [output.name for output in session.get_outputs()]
+    exact = dict(zip(names, (np.asarray(array) for array in session.run(names, subject.feeds)), strict=True))
+    found = {}
+    for peer in peers:
+        with contextlib.suppress(Exception):  # `compare` has the reason in its row
+            results = ENGINES[peer].load(subject, 1, None)(subject.feeds)
+            found[peer] = max(_relative(results[name], exact[name]) for name in names)
+    return found
+
+
+def _relative(found: np.ndarray, exact: np.ndarray) -> float:
+    wide = exact.astype(np.float64)
+    scale = float(np.sqrt(np.mean(wide**2))) if exact.size else 0.0
+    return float(np.sqrt(np.mean((found - wide) ** 2))) / scale if scale else 0.0
 
 
 def trained(entry: Entry, args: argparse.Namespace) -> list[Row]:
@@ -209,7 +253,7 @@ def run(args: argparse.Namespace) -> None:
     end = time.monotonic() + args.seconds
     if args.cpu and args.threads != [1]:
         raise SystemExit("--cpu counts the seconds of one thread: give --threads 1")
-    setting: dict[str, Any] = {"batch": args.batch, "int8": args.int8, "machine": machine()}
+    setting: dict[str, Any] = {"batch": args.batch, "int8": args.int8 or False, "machine": machine()}
     setting |= {key: True for key in ("cpu", "training") if getattr(args, key)}
     done = {
         (row["list"], row["name"])
@@ -239,7 +283,11 @@ def _child(
 ) -> tuple[int, str]:
     """The exit status of a process, and its last line of output, or what it said when it failed."""
     settings = ["--batch", str(args.batch), "--threads", ",".join(map(str, threads)), "--file", str(files.model)]
-    settings += ["--int8"] * args.int8 + ["--cpu"] * args.cpu + [text for peer in peers for text in ("--peer", peer)]
+    settings += (
+        ["--int8", args.int8] * bool(args.int8)
+        + ["--cpu"] * args.cpu
+        + [text for peer in peers for text in ("--peer", peer)]
+    )
     caches = {"BURN_CACHE_DIR": "burn", "TORCHINDUCTOR_CACHE_DIR": "inductor"}
     folders = {name: str(args.folder.resolve() / "caches" / folder) for name, folder in caches.items()}
     with subprocess.Popen(
@@ -310,7 +358,7 @@ def main() -> None:
         part = commands.add_parser(name, help=about)
         part.add_argument("--batch", type=int, default=1)
         part.add_argument("--threads", type=numbers, default=[2], help="2 or 2,1")
-        part.add_argument("--int8", action="store_true", help="the model that `burn quantize` makes")
+        part.add_argument("--int8", choices=METHODS, help="a quantised model")
         part.add_argument("--cpu", action="store_true", help="count CPU seconds; of one thread")
         part.add_argument("--peer", action="append", choices={*PEERS, *TRAINERS}, help="repeatable; all by default")
         if name in ("prepare", "run"):

@@ -21,15 +21,15 @@ import datetime
 import json
 import platform
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnx
 from pages import Tables, heading, page_of
 from rows.decided import DECIDED, Decided, Sample, make
+from rows.quantized import MATMULS, Maker, burn_dynamic, burn_static, ort_dynamic, ort_static
 
 import burn
 from burn.bench.interleave import Plan, bind, interleave
@@ -37,7 +37,7 @@ from burn.bench.peers import PEERS, Run, version
 from burn.bench.report import processor
 from burn.bench.subject import Subject
 from burn.codegen.cpu.target import TARGETS, host_target
-from burn.quantization import quantize_dynamic, quantize_static, save
+from burn.quantization import save
 from burn.runtime.host import features
 
 ENGINES = ("burn", "onnxruntime")
@@ -51,94 +51,19 @@ CALIBRATED = 64
 OTHERS = 0.05
 """Of the machine: a figure taken while other processes took more is marked."""
 
-Maker = Callable[[Path, Path, Sequence[Sample]], None]
-
-
-def _burn_static(path: Path, made: Path, samples: Sequence[Sample]) -> None:
-    save(quantize_static(onnx.load(path), samples), made)
-
-
-def _burn_dynamic(path: Path, made: Path, samples: Sequence[Sample]) -> None:
-    save(quantize_dynamic(onnx.load(path)), made)
-
-
-class _Reader:
-    """Samples as ONNX Runtime's tools ask for them."""
-
-    def __init__(self, samples: Sequence[Sample]) -> None:
-        self.left: Iterator[Sample] = iter(samples)
-
-    def get_next(self) -> Sample | None:
-        return next(self.left, None)
-
-
-MATMULS = ("MatMul", "Gemm")
-"""The quantised operators of transformers. ONNX Runtime's default, all operators, gives masked scores of attention, -3.4e38, a
-scale of 1e36: all other scores become 0, in any engine."""
-
-
-def _ort_static(form: str, activations: str, operators: Sequence[str] = ()) -> Maker:
-    """form: QDQ or QOperator; activations: the tool's name of the type; operators: quantised ones, by default all supported."""
-
-    def quantise(path: Path, made: Path, samples: Sequence[Sample]) -> None:
-        from onnxruntime import quantization as tools
-
-        class Reader(_Reader, tools.CalibrationDataReader):
-            pass
-
-        with _prepared(path) as source:
-            tools.quantize_static(
-                source,
-                made,
-                Reader(samples),
-                quant_format=tools.QuantFormat[form],
-                op_types_to_quantize=list(operators) or None,
-                per_channel=True,
-                activation_type=tools.QuantType[activations],
-                weight_type=tools.QuantType.QInt8,
-            )
-
-    return quantise
-
-
-def _ort_dynamic(path: Path, made: Path, samples: Sequence[Sample]) -> None:
-    from onnxruntime import quantization as tools
-
-    with _prepared(path) as source:
-        tools.quantize_dynamic(source, made, per_channel=True, weight_type=tools.QuantType.QInt8)
-
-
-class _prepared:
-    """The file behind ONNX Runtime's preprocessing: shapes known, batch norms folded."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def __enter__(self) -> Path:
-        from onnxruntime.quantization.shape_inference import quant_pre_process
-
-        self.folder = tempfile.TemporaryDirectory()
-        made = Path(self.folder.name) / "prepared.onnx"
-        quant_pre_process(self.path, made, skip_symbolic_shape=True)  # it fails on BERT's sizes
-        return made
-
-    def __exit__(self, *_: object) -> None:
-        self.folder.cleanup()
-
-
 MAKERS: dict[str, dict[str, Maker]] = {
     "resnet50": {
-        "burn static": _burn_static,
-        "onnxruntime QDQ int8": _ort_static("QDQ", "QInt8"),
-        "onnxruntime QDQ uint8": _ort_static("QDQ", "QUInt8"),
-        "onnxruntime QOperator uint8": _ort_static("QOperator", "QUInt8"),
+        "burn static": burn_static,
+        "onnxruntime QDQ int8": ort_static("QDQ", "QInt8"),
+        "onnxruntime QDQ uint8": ort_static("QDQ", "QUInt8"),
+        "onnxruntime QOperator uint8": ort_static("QOperator", "QUInt8"),
     },
     "bert_base": {
-        "burn static": _burn_static,
-        "burn dynamic": _burn_dynamic,
-        "onnxruntime QDQ int8": _ort_static("QDQ", "QInt8", MATMULS),
-        "onnxruntime QDQ uint8": _ort_static("QDQ", "QUInt8", MATMULS),
-        "onnxruntime dynamic": _ort_dynamic,
+        "burn static": burn_static,
+        "burn dynamic": burn_dynamic,
+        "onnxruntime QDQ int8": ort_static("QDQ", "QInt8", MATMULS),
+        "onnxruntime QDQ uint8": ort_static("QDQ", "QUInt8", MATMULS),
+        "onnxruntime dynamic": ort_dynamic,
     },
 }
 """By model and name, what makes a quantised file: of the float model's file, with samples."""

@@ -75,7 +75,7 @@ def section(key: tuple[Any, ...], mine: Sequence[Row]) -> tuple[str, str]:
     on, threads, batch, int8, cpu, training = key
     with_ratio = [row for row in mine if ratio(row) is not None]
     ratios = [ratio(row) or 0.0 for row in with_ratio]
-    kind = "training steps, " * bool(training) + ("int8" if int8 else "float32") + ", CPU seconds" * bool(cpu)
+    kind = "training steps, " * bool(training) + (f"int8, {int8}" if int8 else "float32") + ", CPU seconds" * bool(cpu)
     heading = f"{on}: {threads} thread{'s' * (threads > 1)}, batch {batch}, {kind}"
     if training:
         below = sum(found < WANTED for found in ratios)

@@ -44,9 +44,11 @@ def test_a_model_becomes_a_row(tmp_path: Path) -> None:
     assert len(rows.read_text().splitlines()) == 4
     refilled = zoo("prepare", "--models", names, "--folder", tmp_path / "zoo", "--refill", *peers)
     assert "temporal small: {" in refilled and "'burn'" in refilled
-    zoo(*run, "--int8")
-    quantised = json.loads(rows.read_text().splitlines()[4])
-    assert quantised["int8"] and set(quantised["seconds"]) == {"burn", "onnxruntime"}
+    for number, method in enumerate(("burn", "qdq")):
+        zoo(*run, "--int8", method)
+        quantised = json.loads(rows.read_text().splitlines()[4 + 3 * number])
+        assert quantised["int8"] == method and set(quantised["seconds"]) == {"burn", "onnxruntime"}
+        assert set(quantised["rounding"]) == {"burn", "onnxruntime"} and quantised["rounding"]["burn"] < 0.05
     zoo("write", "--results", rows, "--output", page)
     assert "1 models" in page.read_text() and "temporal small" in page.read_text() and "int8" in page.read_text()
     assert "- timm no_such_model" in page.read_text()
