@@ -94,17 +94,22 @@ class Quantize(Op, name="quantize"):
         if precision is None and type_of(scale).dtype not in (type_.dtype, working):
             working = "float32"
         quotient = ops.div(convert(x, working), convert(spread(scale, type_, axis, block), working))
-        offset = None if zero is None else convert(spread(zero, type_, axis, block), "float32")
+        zero = None if zero is None else spread(zero, type_, axis, block)
         if DTYPES[dtype].kind == "small":
-            if offset is not None and DTYPES[dtype].bits < 8:
-                quotient = ops.add(convert(quotient, "float32"), offset)
+            if zero is not None and DTYPES[dtype].bits < 8:
+                quotient = ops.add(convert(quotient, "float32"), convert(zero, "float32"))
             return ops.cast(quotient, dtype=dtype, saturate=saturate)
-        # float32 holds all values of 16-bit and narrower types exactly; larger values clamp anyway
-        steps = convert(ops.round(quotient), "float32")
-        if offset is not None:
-            steps = ops.add(steps, offset)
-        low, high = integer_range(dtype)
-        return ops.cast(ops.min(ops.max(steps, number(low, "float32")), number(high, "float32")), dtype=dtype)
+        # The bounds are integers, so clamping before rounding gives the same. Then rounding and conversion to an integer are one
+        # instruction. float32 holds all values of 16-bit and narrower types.
+        wide = "float64" if working == "float64" else "float32"
+        low, high = (number(bound, wide) for bound in integer_range(dtype))
+        if zero is not None:
+            offset = convert(zero, wide)
+            low, high = ops.sub(low, offset), ops.sub(high, offset)
+        steps = ops.round(ops.min(ops.max(convert(quotient, wide), low), high))
+        if zero is None:
+            return ops.cast(steps, dtype=dtype)
+        return ops.cast(ops.add(ops.cast(steps, dtype="int32"), convert(zero, "int32")), dtype=dtype)
 
 
 def integer_range(dtype: str) -> tuple[int, int]:

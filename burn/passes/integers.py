@@ -36,6 +36,7 @@ from burn.dialect.types import type_of
 from burn.passes.constants import Constants
 from burn.passes.environment import ANYWHERE, Environment
 from burn.passes.pipeline import register
+from burn.passes.rescale import rescaled
 
 BYTES = ("uint8", "int8")
 
@@ -192,6 +193,10 @@ class _Rewriting:
         if splat(op.scale) == 1:
             return None
         scale = reshape(op.scale, ())
+        if known and (splat(scale) or 0) > 0:
+            made = rescaled(op.x, ops.div(number(1.0, x.dtype), scale), self.constant)
+            if made is not None:
+                return ops.quantize(made, number(1.0, x.dtype), _scalar(op.zero), **op.attrs)
         if not known:  # its scale may be nearly zero
             least = number(LEAST, x.dtype)
             scale = ops.select(ops.lt(ops.abs(scale), least), least, scale)

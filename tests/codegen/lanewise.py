@@ -16,7 +16,7 @@ from burn.dialect.types import numpy_dtype
 
 _PIPELINE = (
     "builtin.module(canonicalize,cse,convert-scf-to-cf,convert-vector-to-llvm,convert-math-to-llvm,arith-expand,"
-    "convert-arith-to-llvm,convert-cf-to-llvm,reconcile-unrealized-casts)"
+    "convert-arith-to-llvm,convert-ub-to-llvm,convert-cf-to-llvm,reconcile-unrealized-casts)"
 )
 _WIDE = 'passthrough = [["prefer-vector-width","512"]]'
 

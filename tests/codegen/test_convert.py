@@ -4,6 +4,7 @@ the rest."""
 from __future__ import annotations
 
 import itertools
+import platform
 from typing import Any
 
 import ml_dtypes
@@ -11,10 +12,12 @@ import numpy as np
 import pytest
 from lanewise import Compiled, Lanewise
 
-from burn.codegen.cpu.convert import convert
+from burn.codegen.cpu.convert import convert, rounded
+from burn.codegen.cpu.target import host_targets
 from burn.codegen.host.emit import Function, Value
 from burn.dialect.types import DTYPES, numpy_dtype
 from burn.errors import CompileError
+from burn.runtime.host import features
 
 Array = np.ndarray[Any, Any]
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")  # NaN and overflow are the subject
@@ -244,3 +247,42 @@ def test_types_without_lanes_are_refused() -> None:
         convert(code, code.arguments[0], "float16", "float32")
     with pytest.raises(CompileError, match="sideways"):
         convert(code, code.arguments[0], "float32", "float8_e8m0fnu", round_mode="sideways")
+
+
+def by_instruction(target: str, lanes: int, x86_bits: int, rounds: bool) -> Lanewise:
+    """float32 to an integer as on x86 CPUs whose vectors have this width."""
+
+    def emit(code: Function, value: Value) -> Value:
+        code.x86_bits = x86_bits
+        made = rounded(code, value, target) if rounds else convert(code, value, "float32", target)
+        assert made is not None
+        return made
+
+    return Lanewise(emit, ["float32"], target, lanes)
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="instructions of x86")
+def test_instructions_of_x86() -> None:
+    """Truncation and rounding by one instruction, for vectors of one and of several registers. A number out of range, or NaN,
+    becomes the least int32."""
+    cases = [(lanes, width) for width in host_widths() for lanes in (width // 32, width // 8)]
+    targets = ("int32", "uint8", "int8")
+    kernels = {
+        f"{target}_{lanes}_{width}_{rounds}": by_instruction(target, lanes, width, rounds)
+        for target, (lanes, width), rounds in itertools.product(targets, cases, (False, True))
+    }
+    compiled, x = Compiled(kernels), patterns("float32")
+    for name in kernels:
+        target, *_, rounds = name.split("_")
+        whole = (np.rint if rounds == "True" else np.trunc)(x.astype(np.float64))
+        inside = (whole >= -(2.0**31)) & (whole < 2.0**31)
+        want = np.where(inside, whole, -(2.0**31)).astype(np.int32).astype(target)
+        check(compiled(name, x), want, x)
+    code = Function("f", [("x", "vector<16xf32>")])
+    assert rounded(code, code.arguments[0], "uint8") is None  # other CPUs
+    code.x86_bits = 512
+    assert rounded(code, code.arguments[0], "uint32") is None and rounded(code, code.arguments[0], "int64") is None
+
+
+def host_widths() -> list[int]:
+    return sorted({target.x86_bits for target in host_targets(features())})

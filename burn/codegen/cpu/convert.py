@@ -72,6 +72,13 @@ def convert(
     return _to_small(number, SMALL[target], saturate).value
 
 
+def rounded(code: Function, value: Value, target: str) -> Value | None:
+    """Lanes of float32 rounded to the nearest integer, ties to even, and converted as by `convert`. None without an instruction
+    for both."""
+    whole = _in_int32(Lanes(code, value), _ROUNDS) if INTEGERS.get(target, 64) <= 32 and target != "uint32" else None
+    return None if whole is None else convert(code, whole.value, "int32", target)
+
+
 def _decode(x: Lanes, source: str) -> Lanes:
     """The value as f32 or f64, as an integer with all bits significant, or as i1."""
     if source == "float16":
@@ -106,9 +113,50 @@ def _to_integer(x: Lanes, source: str, target: str) -> Lanes:
 
 def _truncate(x: Lanes, bits: int) -> Lanes:
     """To the signed integer of that width; a number out of range becomes the least integer."""
+    if bits == 32 and (whole := _in_int32(x, _TRUNCATES)) is not None:
+        return whole
     limit = 2.0 ** (bits - 1)
     fits = (x >= -limit) & (x < limit)
     return fits.where(x.to_int(f"i{bits}"), -(1 << (bits - 1)))
+
+
+_TRUNCATES = {512: "avx512.mask.cvttps2dq.512", 256: "avx.cvtt.ps2dq.256", 128: "sse2.cvttps2dq"}
+_ROUNDS = {512: "avx512.mask.cvtps2dq.512", 256: "avx.cvt.ps2dq.256", 128: "sse2.cvtps2dq"}
+"""Intrinsics that convert float32 to int32, by the vector's bits. A lane out of range becomes the least integer."""
+
+_CURRENT_DIRECTION = 4
+"""The operand of an AVX-512 intrinsic that rounds as the control register says: to the nearest, ties to even."""
+
+
+def _in_int32(x: Lanes, intrinsics: dict[int, str]) -> Lanes | None:
+    """By one instruction for each register. None on other CPUs, and for lanes that do not fill registers."""
+    code, count = x.code, x.lanes
+    width = next((bits for bits in intrinsics if bits <= code.x86_bits and 32 * count % bits == 0), None)
+    if x.element != "f32" or width is None:
+        return None
+    lanes, parts = width // 32, list[Value]()
+    source, target = vector(lanes, "f32"), vector(lanes, "i32")
+    for first in range(0, count, lanes):
+        order = list(range(first, first + lanes))
+        part = (
+            x.value
+            if lanes == count
+            else code.raw(f"vector.shuffle {x.value}, {x.value} {order} : {x.type}, {x.type}", source)
+        )
+        operands = [part]
+        if width == 512:
+            operands += [code.const(0, target), code.const(-1, "i16"), code.const(_CURRENT_DIRECTION, "i32")]
+        names, types = ", ".join(map(str, operands)), ", ".join(o.type for o in operands)
+        parts.append(
+            code.raw(f'llvm.call_intrinsic "llvm.x86.{intrinsics[width]}"({names}) : ({types}) -> {target}', target)
+        )
+    while len(parts) > 1:
+        type_, lanes = parts[0].type, 2 * lanes_of(parts[0].type)
+        parts = [
+            code.raw(f"vector.shuffle {a}, {b} {list(range(lanes))} : {type_}, {type_}", vector(lanes, "i32"))
+            for a, b in zip(parts[::2], parts[1::2], strict=True)
+        ]
+    return x.wrap(parts[0])
 
 
 def _to_float(x: Lanes, source: str) -> Lanes:

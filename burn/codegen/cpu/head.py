@@ -17,7 +17,7 @@ def open_kernel(
     """The function's head: addresses and sizes read from `args`, scratch memory laid out."""
     arguments = [("worker", PTR), ("args", PTR), ("begin", "i64"), ("end", "i64")]
     code = Function(
-        "KERNEL", arguments, "", target.attributes, True, target.soft_float16, native_bfloat16=target.native_bfloat16
+        "KERNEL", arguments, "", target.attributes, True, target.soft_float16, target.native_bfloat16, target.x86_bits
     )
     worker, args = code.arguments[:2]
     passed = [i for i, b in enumerate(buffers) if b.access != "scratch"]

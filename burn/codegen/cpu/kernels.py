@@ -42,6 +42,7 @@ from burn.kernels.builders import kernels
 from burn.kernels.builders.builder import shared_buffers
 from burn.kernels.excess import without_rounding
 from burn.kernels.parameters import SMALL, argument_names, fingerprint, parametrize
+from burn.kernels.requantize import in_registers
 from burn.kernels.rewrite import as_loops, collapse, copied, divided, lengthen
 from burn.kernels.text import kernel_text
 from burn.runtime.memory import HOST
@@ -199,7 +200,7 @@ class KernelPrinter:
         """CPU kernels have no variant for a whole group."""
 
     def print(self, kernel: Kernel) -> Launch:
-        kernel = collapse(without_rounding(kernel) if self.target.mixed else kernel)
+        kernel = in_registers(collapse(without_rounding(kernel) if self.target.mixed else kernel))
         choice = self.choices.of(lambda: digest(kernel_text(kernel)))
         launch = self._printed(kernel, choice)
         return Noted(launch, choice.key, self.chosen) if choice.key else launch

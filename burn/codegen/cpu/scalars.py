@@ -260,6 +260,10 @@ class ScalarEmitter:
                 if function == "exp" and _is_never_above_zero(args[0]):
                     return exp_of_negative(Lanes(code, values[0])).value
                 return math.apply(code, function, args[-1].dtype, *values)
+            case Convert(dtype=dtype, arg=Apply(dtype="float32", function="round", args=(arg,))) if (
+                whole := conversions.rounded(code, self.value(arg), dtype)
+            ) is not None:
+                return whole
             case Convert(dtype=dtype, arg=arg, saturate=saturate):
                 return conversions.convert(code, self.value(arg), arg.dtype, dtype, saturate=saturate)
             case Reinterpret(dtype=dtype, arg=arg):

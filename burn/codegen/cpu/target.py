@@ -81,6 +81,11 @@ class Target:
         return self.mixed and "avx512bf16" in self.features
 
     @property
+    def x86_bits(self) -> int:
+        """The width of x86's vectors; 0 for other CPUs."""
+        return 8 * self.vector_bytes if self.architecture == "x86_64" else 0
+
+    @property
     def is_compiled_here(self) -> bool:
         """True if this process' LLVM can generate code for it; otherwise its text is written out
         (`object.compile_text`)."""

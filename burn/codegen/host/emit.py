@@ -78,7 +78,7 @@ class Function:
     `lines` are its text after a `head`. `constants` are found by literal and type, and `types` maps value names to
     types. `cuts` are positions at which another function may start (parts.py). An `internal` function has no symbol.
     `soft_float16`: float16 is converted by integer arithmetic. `native_bfloat16`: float32 is rounded to bfloat16 by the
-    instruction of AVX512-BF16, which takes denormals as zero.
+    instruction of AVX512-BF16, which takes denormals as zero. `x86_bits`: the width of x86's vectors, 0 for other CPUs.
     """
 
     def __init__(
@@ -90,10 +90,11 @@ class Function:
         internal: bool = False,
         soft_float16: bool = False,
         native_bfloat16: bool = False,
+        x86_bits: int = 0,
     ) -> None:
         self.name = name
         self.internal = internal
-        self.soft_float16, self.native_bfloat16 = soft_float16, native_bfloat16
+        self.soft_float16, self.native_bfloat16, self.x86_bits = soft_float16, native_bfloat16, x86_bits
         self.arguments = [Value(f"%{argument}", type_) for argument, type_ in arguments]
         self.result = result
         self.attributes = attributes

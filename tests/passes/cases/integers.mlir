@@ -86,9 +86,10 @@ func.func @main(%x: tensor<5x8xui8>) -> tensor<5x3xui8> {
   %q = "burn.quantize"(%2, %a) {axis = 0 : i64, block = 0 : i64, dtype = "uint8", saturate = true, segments = array<i64: 1, 1, 0>} : (tensor<5x3xf32>, tensor<f32>) -> tensor<5x3xui8>
   "burn.return"(%q) : (tensor<5x3xui8>) -> ()
 }
-// CHECK: burn.div
-// CHECK: burn.mul
-// CHECK: burn.quantize
+// CHECK: %[[factor:.*]] = "burn.div"
+// CHECK: %[[scale:.*]] = "burn.mul"({{.*}}, %[[factor]])
+// CHECK: %[[total:.*]] = "burn.mul"({{.*}}, %[[scale]])
+// CHECK: "burn.quantize"(%[[total]]
 
 // ----- a right side that is not constant, or has scales along the depth, stays
 func.func @main(%x: tensor<5x8xui8>, %y: tensor<8x3xi8>) -> (tensor<5x3xf32>, tensor<5x3xf32>) {
@@ -131,7 +132,7 @@ func.func @main(%x: tensor<5x8xf32>, %s: tensor<f32>, %z: tensor<ui8>) -> tensor
 // CHECK-NOT: burn.mul
 // CHECK: "burn.quantize"(%arg0, %arg1
 
-// ----- a sum of bytes is quantised by a factor, too
+// ----- the scales of a sum of bytes absorb the factor of its quantisation
 // rounds
 func.func @main(%x: tensor<5x8xui8>, %y: tensor<5x8xui8>) -> tensor<5x8xui8> {
   %a = "burn.full"() {dtype = "float32", value = 0.125 : f64, shape = []} : () -> tensor<f32>
@@ -142,10 +143,48 @@ func.func @main(%x: tensor<5x8xui8>, %y: tensor<5x8xui8>) -> tensor<5x8xui8> {
   %q = "burn.quantize"(%2, %b) {axis = 0 : i64, block = 0 : i64, dtype = "uint8", saturate = true, segments = array<i64: 1, 1, 0>} : (tensor<5x8xf32>, tensor<f32>) -> tensor<5x8xui8>
   "burn.return"(%q) : (tensor<5x8xui8>) -> ()
 }
+// CHECK: %[[one:.*]] = "burn.dequantize"(%arg0
+// CHECK: %[[other:.*]] = "burn.dequantize"(%arg1
+// CHECK: %[[sum:.*]] = "burn.add"(%[[one]], %[[other]])
+// CHECK-NOT: burn.mul
+// CHECK: "burn.quantize"(%[[sum]]
+
+// ----- a sum of bytes that has another user is multiplied by the factor
+// rounds
+func.func @main(%x: tensor<5x8xui8>, %y: tensor<5x8xui8>) -> (tensor<5x8xui8>, tensor<5x8xf32>) {
+  %a = "burn.full"() {dtype = "float32", value = 0.125 : f64, shape = []} : () -> tensor<f32>
+  %b = "burn.full"() {dtype = "float32", value = 0.25 : f64, shape = []} : () -> tensor<f32>
+  %0 = "burn.dequantize"(%x, %a) {axis = 0 : i64, block = 0 : i64, dtype = "float32", segments = array<i64: 1, 1, 0>} : (tensor<5x8xui8>, tensor<f32>) -> tensor<5x8xf32>
+  %1 = "burn.dequantize"(%y, %b) {axis = 0 : i64, block = 0 : i64, dtype = "float32", segments = array<i64: 1, 1, 0>} : (tensor<5x8xui8>, tensor<f32>) -> tensor<5x8xf32>
+  %2 = "burn.add"(%0, %1) : (tensor<5x8xf32>, tensor<5x8xf32>) -> tensor<5x8xf32>
+  %q = "burn.quantize"(%2, %b) {axis = 0 : i64, block = 0 : i64, dtype = "uint8", saturate = true, segments = array<i64: 1, 1, 0>} : (tensor<5x8xf32>, tensor<f32>) -> tensor<5x8xui8>
+  "burn.return"(%q, %2) : (tensor<5x8xui8>, tensor<5x8xf32>) -> ()
+}
 // CHECK: %[[sum:.*]] = "burn.add"
 // CHECK: %[[factor:.*]] = "burn.div"
 // CHECK: "burn.mul"(%[[sum]], %[[factor]])
 // CHECK: burn.quantize
+
+// ----- bounds and a rectifier commute with the factor
+// rounds
+func.func @main(%x: tensor<5x8xui8>, %y: tensor<5x8xui8>) -> tensor<5x8xui8> {
+  %a = "burn.full"() {dtype = "float32", value = 0.125 : f64, shape = []} : () -> tensor<f32>
+  %b = "burn.full"() {dtype = "float32", value = 0.25 : f64, shape = []} : () -> tensor<f32>
+  %0 = "burn.dequantize"(%x, %a) {axis = 0 : i64, block = 0 : i64, dtype = "float32", segments = array<i64: 1, 1, 0>} : (tensor<5x8xui8>, tensor<f32>) -> tensor<5x8xf32>
+  %1 = "burn.dequantize"(%y, %b) {axis = 0 : i64, block = 0 : i64, dtype = "float32", segments = array<i64: 1, 1, 0>} : (tensor<5x8xui8>, tensor<f32>) -> tensor<5x8xf32>
+  %2 = "burn.add"(%0, %1) : (tensor<5x8xf32>, tensor<5x8xf32>) -> tensor<5x8xf32>
+  %3 = "burn.clip"(%2, %a, %b) {segments = array<i64: 1, 1, 1>, strict = false} : (tensor<5x8xf32>, tensor<f32>, tensor<f32>) -> tensor<5x8xf32>
+  %4 = "burn.relu"(%3) : (tensor<5x8xf32>) -> tensor<5x8xf32>
+  %q = "burn.quantize"(%4, %b) {axis = 0 : i64, block = 0 : i64, dtype = "uint8", saturate = true, segments = array<i64: 1, 1, 0>} : (tensor<5x8xf32>, tensor<f32>) -> tensor<5x8xui8>
+  "burn.return"(%q) : (tensor<5x8xui8>) -> ()
+}
+// CHECK: %[[factor:.*]] = "burn.div"
+// CHECK: %[[low:.*]] = "burn.mul"({{.*}}, %[[factor]])
+// CHECK: %[[high:.*]] = "burn.mul"({{.*}}, %[[factor]])
+// CHECK: %[[sum:.*]] = "burn.add"
+// CHECK: %[[clipped:.*]] = "burn.clip"(%[[sum]], %[[low]], %[[high]])
+// CHECK: %[[positive:.*]] = "burn.relu"(%[[clipped]])
+// CHECK: "burn.quantize"(%[[positive]]
 
 // ----- for a product, what is made of anything is quantised by a factor
 // rounds
