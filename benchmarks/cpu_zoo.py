@@ -17,8 +17,8 @@ engines get the ONNX file that torch exports, but for torch.compile, which gets 
 
 With `--int8 METHOD` they get a quantised file (rows/quantized.py). `qdq` is ONNX Runtime's static quantisation: uint8
 activations, int8 weights by channel; of transformers of words only the matmuls. `dynamic` is its dynamic quantisation. `burn` is
-the file of `burn quantize`. A row then has each engine's rounding: the root mean square of its difference to ONNX Runtime
-without graph optimisations, which computes the dequantised numbers in float32, over that of the results.
+the file of `burn quantize`. A row then has each engine's rounding. It is the root mean square of the difference to ONNX Runtime
+without graph optimisations, over that of the results: then ONNX Runtime computes the dequantised numbers in float32.
 
 A model is prepared once. One process writes its file. Then each engine has a process that loads it, runs it once and prints its
 peak memory. Caches of compiled models stay in the folder; burn's memory is that of a second process, whose cache is filled.
@@ -68,7 +68,7 @@ METHODS = ("qdq", "dynamic", "burn")
 """Of quantisation."""
 
 WORDS = ("encoder", "decoder", "encoder-decoder", "audio")
-"""Lists of transformers with masks, of which `qdq` quantises the matmuls alone."""
+"""Lists of transformers with masks. `qdq` quantises only their matmuls."""
 
 
 # ---- one model's files ---------------------------------------------------------------------------------------------------

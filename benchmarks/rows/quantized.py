@@ -62,7 +62,9 @@ def ort_dynamic(path: Path, made: Path, samples: Sequence[Sample]) -> None:
     from onnxruntime import quantization as tools
 
     with prepared(path) as source:
-        tools.quantize_dynamic(source, made, per_channel=True, weight_type=tools.QuantType.QInt8)
+        model = onnx.load(source)
+    del model.graph.value_info[:]  # the tool transposes weights of Gemm, and then refuses their former shapes
+    tools.quantize_dynamic(model, made, per_channel=True, weight_type=tools.QuantType.QInt8)
 
 
 @contextmanager

@@ -111,7 +111,7 @@ def _range(node: Scalar) -> tuple[int, int] | None:
 
 
 def _contracted(node: Scalar) -> Scalar:
-    """A clamped sum with a product, as a fused multiply-add."""
+    """A clamped multiplication and addition as a fused multiply-add."""
     match node:
         case Apply(function="min" | "max", args=(arg, Const() as bound)):
             return replace(node, args=(_contracted(arg), bound))

@@ -20,7 +20,7 @@ DEEPEST = 12
 def rescaled(value: ir.Value, factor: ir.Value, constant: Constants) -> ir.Value | None:
     """value * factor without a multiplication at run time: scales, biases and bounds absorb the factor, a positive scalar
     constant. None if an op between them does not commute with it, or has other users. Rounding differs from that of the
-    product by a few ulps of the largest term. Ops are built at the insertion point."""
+    multiplication by a few ulps of the largest term. Ops are built at the insertion point."""
     return _Rescaling(factor, constant).made(value) if _absorbs(value, constant, 0) else None
 
 
@@ -50,7 +50,7 @@ class _Rescaling:
         self.factor, self.constant = factor, constant
 
     def made(self, value: ir.Value) -> ir.Value:
-        """The product of a value that `_absorbs` accepts."""
+        """The multiplied value, for one that `_absorbs` accepts."""
         op = op_of(value)
         if self.constant(value) or op is None:
             return ops.mul(value, self.factor)

@@ -83,12 +83,12 @@ def test_numbers_that_may_change_are_converted(kept: Scalar) -> None:
 
 
 def test_a_sum_under_the_clamp_is_fused() -> None:
-    product = Apply("float32", "mul", (X, S))
-    positive = Apply("float32", "max", (Apply("float32", "add", (product, B)), number(0)))
+    scaled = Apply("float32", "mul", (X, S))
+    positive = Apply("float32", "max", (Apply("float32", "add", (scaled, B)), number(0)))
     assert any("= fma " in line for line in listing(quantised(positive)))
-    assert any("= fma " in line for line in listing(quantised(Apply("float32", "add", (B, product)))))
+    assert any("= fma " in line for line in listing(quantised(Apply("float32", "add", (B, scaled)))))
     assert not any(
-        "= fma " in line for line in listing(Apply("float32", "round", (Apply("float32", "add", (product, B)),)))
+        "= fma " in line for line in listing(Apply("float32", "round", (Apply("float32", "add", (scaled, B)),)))
     )
 
 

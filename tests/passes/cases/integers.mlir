@@ -143,7 +143,8 @@ func.func @main(%x: tensor<5x8xui8>, %y: tensor<5x8xui8>) -> tensor<5x8xui8> {
   %q = "burn.quantize"(%2, %b) {axis = 0 : i64, block = 0 : i64, dtype = "uint8", saturate = true, segments = array<i64: 1, 1, 0>} : (tensor<5x8xf32>, tensor<f32>) -> tensor<5x8xui8>
   "burn.return"(%q) : (tensor<5x8xui8>) -> ()
 }
-// CHECK: %[[one:.*]] = "burn.dequantize"(%arg0
+// CHECK: %[[scale:.*]] = "burn.mul"
+// CHECK: %[[one:.*]] = "burn.dequantize"(%arg0, %[[scale]])
 // CHECK: %[[other:.*]] = "burn.dequantize"(%arg1
 // CHECK: %[[sum:.*]] = "burn.add"(%[[one]], %[[other]])
 // CHECK-NOT: burn.mul
