@@ -18,6 +18,7 @@ FAMILIES = (
     "casts",
     "select",
     "reductions",
+    "deviations",
     "absorb",
     "indexing",
     "positions",

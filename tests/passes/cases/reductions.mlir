@@ -56,3 +56,40 @@ func.func @main(%x: tensor<1x5xf32>) -> tensor<1x4xf32> {
   "burn.return"(%1) : (tensor<1x4xf32>) -> ()
 }
 // CHECK: burn.pad
+
+// ----- a sum of deviations from a mean, of tensors that are summed anyway
+// rounds
+func.func @main(%x: tensor<?x5xf32, ["n", "5"]>, %g: tensor<?x5xf32, ["n", "5"]>, %m: tensor<5xf32>, %c: tensor<5xf32>) -> (tensor<5xf32>, tensor<5xf32>, tensor<5xf32>, tensor<?x5xf32, ["n", "5"]>) {
+  %0 = "burn.reduce"(%x) {axes = array<i64: 0>, keepdims = false, kind = "sum"} : (tensor<?x5xf32, ["n", "5"]>) -> tensor<5xf32>
+  %1 = "burn.reduce"(%g) {axes = array<i64: 0>, keepdims = false, kind = "sum"} : (tensor<?x5xf32, ["n", "5"]>) -> tensor<5xf32>
+  %2 = "burn.sub"(%x, %m) : (tensor<?x5xf32, ["n", "5"]>, tensor<5xf32>) -> tensor<?x5xf32, ["n", "5"]>
+  %3 = "burn.mul"(%2, %c) : (tensor<?x5xf32, ["n", "5"]>, tensor<5xf32>) -> tensor<?x5xf32, ["n", "5"]>
+  %4 = "burn.add"(%g, %3) : (tensor<?x5xf32, ["n", "5"]>, tensor<?x5xf32, ["n", "5"]>) -> tensor<?x5xf32, ["n", "5"]>
+  %5 = "burn.neg"(%4) : (tensor<?x5xf32, ["n", "5"]>) -> tensor<?x5xf32, ["n", "5"]>
+  %6 = "burn.reduce"(%5) {axes = array<i64: 0>, keepdims = false, kind = "sum"} : (tensor<?x5xf32, ["n", "5"]>) -> tensor<5xf32>
+  "burn.return"(%0, %1, %6, %4) : (tensor<5xf32>, tensor<5xf32>, tensor<5xf32>, tensor<?x5xf32, ["n", "5"]>) -> ()
+}
+// CHECK: "burn.reduce"(%arg0)
+// CHECK: "burn.reduce"(%arg1)
+// CHECK: "burn.dim_values"
+// CHECK-NOT: burn.reduce
+// CHECK: burn.return
+
+// ----- a sum of differences of two tensors stays
+func.func @main(%x: tensor<7x5xf32>, %g: tensor<7x5xf32>) -> (tensor<5xf32>, tensor<5xf32>, tensor<5xf32>) {
+  %0 = "burn.reduce"(%x) {axes = array<i64: 0>, keepdims = false, kind = "sum"} : (tensor<7x5xf32>) -> tensor<5xf32>
+  %1 = "burn.reduce"(%g) {axes = array<i64: 0>, keepdims = false, kind = "sum"} : (tensor<7x5xf32>) -> tensor<5xf32>
+  %2 = "burn.sub"(%x, %g) : (tensor<7x5xf32>, tensor<7x5xf32>) -> tensor<7x5xf32>
+  %3 = "burn.reduce"(%2) {axes = array<i64: 0>, keepdims = false, kind = "sum"} : (tensor<7x5xf32>) -> tensor<5xf32>
+  "burn.return"(%0, %1, %3) : (tensor<5xf32>, tensor<5xf32>, tensor<5xf32>) -> ()
+}
+// CHECK-COUNT-3: burn.reduce
+
+// ----- a sum of deviations of a tensor whose sum nothing needs stays
+func.func @main(%x: tensor<7x5xf32>, %m: tensor<5xf32>) -> tensor<5xf32> {
+  %0 = "burn.sub"(%x, %m) : (tensor<7x5xf32>, tensor<5xf32>) -> tensor<7x5xf32>
+  %1 = "burn.reduce"(%0) {axes = array<i64: 0>, keepdims = false, kind = "sum"} : (tensor<7x5xf32>) -> tensor<5xf32>
+  "burn.return"(%1) : (tensor<5xf32>) -> ()
+}
+// CHECK: burn.sub
+// CHECK: burn.reduce
