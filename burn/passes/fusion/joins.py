@@ -209,12 +209,19 @@ def _is_costly(choice: Choice, op: Op, cluster: Cluster) -> bool:
 
 
 def _is_large(choice: Choice, cluster: Cluster) -> bool:
-    """True if a group is a half-precision matmul that the target prefers without an expensive epilogue."""
+    """True if a group is a half-precision matmul that the target prefers without an expensive epilogue. Each tensor that its
+    epilogue stores for others takes registers: of AdamW's three, the two moments stay with the gradient."""
     first, most = cluster.members[0], choice.preferences.separate_epilogue
     result = type_of(first.operation.results[0])
-    return (
-        most > 0 and isinstance(first, DotGeneral) and result.dtype in HALF_DTYPES and estimate(result.elements) >= most
-    )
+    if most == 0 or not isinstance(first, DotGeneral) or result.dtype not in HALF_DTYPES:
+        return False
+    stored = sum(any(_keeps(use.owner) for use in m.operation.results[0].uses) for m in cluster.members)
+    return estimate(result.elements) * max(1, stored) >= most
+
+
+def _keeps(user: ir.Operation | ir.OpView) -> bool:
+    """True if a user reads a value from memory: a program's result."""
+    return user.operation.name == "burn.return"
 
 
 def _joins_window(choice: Choice, op: Op, cluster: Cluster) -> bool:
