@@ -275,7 +275,7 @@ def run(args: argparse.Namespace) -> None:
         for row in found:
             more = {"peaks": notes.get("peaks", {}), "failed": notes.get("failed", {}) | row.get("failed", {})}
             append({**entry, **setting, **row, **more}, args.results)
-            print(shown({**entry, **row, **more}), flush=True)
+            print(shown({**entry, **setting, **row, **more}), flush=True)
 
 
 def _child(
@@ -324,7 +324,8 @@ def shown(row: Row) -> str:
     times = " ".join(f"{name} {1e3 * seconds:.3f}" for name, seconds in row.get("seconds", {}).items())
     failed = "; ".join(f"{name}: {short(text, 100)}" for name, text in row.get("failed", {}).items())
     found = ratio(row)
-    text = "" if found is None else f"ratio {found:.2f}" + f" differs {row['differs']:.0e}" * ("differs" in row)
+    text = "" if found is None else f"ratio {found:.2f}"
+    text += f" differs {row['differs']:.0e}" if text and "differs" in row else ""
     parts = (
         f"{row['list']} {row['name']}, {row['threads']} threads:",
         times,

@@ -39,6 +39,9 @@ APART = {"losses": 1e-3, "moved": 0.2, "buffers": 1e-3}
 """Bounds of differences from torch after COMPARED steps. "moved" is that of the parameters over the distance that they moved.
 AdamW's first steps follow a gradient's sign, also that of a gradient that is 0 but for rounding."""
 
+PROFILED = 15
+"""Steps of a profile: on a busy machine the least time of a kernel counts, and most runs of a long kernel are interrupted."""
+
 Step = Callable[[], float]
 
 
@@ -124,7 +127,7 @@ def of_burn(module: torch.nn.Module, inputs: Sequence[torch.Tensor], profiles: l
         """The average of gradients begins at 0: after one step it is a share of the first gradient."""
         return {path: state["average"].array / (1 - FIRST_BETA) for path, state in optimizer.state.items()}
 
-    profiles.append(lambda: profiled_step(step, [burn.tensor(array) for array in arrays]))
+    profiles.append(lambda: profiled_step(step, [burn.tensor(array) for array in arrays], PROFILED))
     return Engine(lambda: float(step(*arrays)), gradients, lambda: {k: v.copy() for k, v in twin.state_dict().items()})
 
 

@@ -158,7 +158,10 @@ def as_loops(kernel: ContractionKernel) -> LoopKernel:
 
 
 def collapse(kernel: Kernel) -> Kernel:
-    """Merges neighbouring parallel (batch, row) or depth loops if every index map advances through them as through one."""
+    """Merges neighbouring parallel (batch, row) or depth loops if every index map advances through them as through one. Parallel
+    loops of one iteration are left out."""
+    if isinstance(kernel, LoopKernel):
+        kernel = _without_units(kernel)
     while (pair := _mergeable(kernel)) is not None:
         outer, inner = pair
         merged = LoopVar(inner.name, outer.extent * inner.extent)
@@ -169,6 +172,19 @@ def collapse(kernel: Kernel) -> Kernel:
             lambda old, o=outer, i=inner, m=merged: tuple(m if v == i else v for v in old if v != o),
         )
     return kernel
+
+
+def _without_units(kernel: LoopKernel) -> LoopKernel:
+    """The kernel without parallel loops of one iteration: as the last loop, one would hide the loop to vectorise. Of units
+    alone, the last one stays."""
+    units = [v for v in kernel.parallel if v.extent == 1]
+    units = units[:-1] if len(units) == len(kernel.parallel) else units
+    if not units:
+        return kernel
+    first: dict[Atom, Dim] = dict.fromkeys(units, 0)
+    made = map_kernel(kernel, lambda d: substitute(d, first), lambda old: tuple(v for v in old if v not in units))
+    assert isinstance(made, LoopKernel)
+    return made
 
 
 def copied(kernel: LoopKernel) -> tuple[int, int] | None:

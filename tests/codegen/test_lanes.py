@@ -18,6 +18,7 @@ from burn.dialect.program import Program
 from burn.dialect.types import TensorType
 from burn.kernels.body import LoopKernel
 from burn.kernels.builders import kernels
+from burn.kernels.rewrite import collapse
 from burn.options import Options
 from burn.passes import pipeline
 from burn.runtime.executable import Executable
@@ -64,3 +65,39 @@ def test_values(shape: tuple[int, int, int], axis: int, kind: str, named: bool, 
     want = kept.sum(axis) if kind == "sum" else kept.max(axis, initial=-np.inf)
     run = Executable(compile_program(squares(shape, axis, 3, kind, named), Options(target=target, passes=PASSES)))
     np.testing.assert_allclose(run(x), want, rtol=2e-6)
+
+
+def columns(shape: tuple[int, int, int], units: tuple[int, ...]) -> Program:
+    """The transpose of the last two axes, with axes of one element inserted before these axes of the result."""
+    program = Program.create([("x", TensorType("float32", shape))])
+    with program.building("node"):
+        y = ops.transpose(program.inputs[0], permutation=(0, 2, 1))
+        sizes = [shape[0], shape[2], shape[1]]
+        for axis in sorted(units, reverse=True):
+            sizes.insert(axis, 1)
+        y = ops.reshape(y, shape=tuple(sizes))
+    return program.finish([("y", y)])
+
+
+@pytest.mark.parametrize("units", [(), (3,), (2, 3), (0, 1, 3)])
+def test_axes_of_one_element_hide_no_loop(units: tuple[int, ...]) -> None:
+    program = columns((4, 40, 70), units)
+    with context():
+        pipeline.run(pipeline.parse(PASSES), program)
+        (group,) = (o.opview for o in program.block.operations if isinstance(o.opview, Group))
+        (call,) = kernels(group, preferences_of(TARGETS["avx2"]))
+    kernel = collapse(call.kernel)
+    assert isinstance(kernel, LoopKernel)
+    chosen = choose_lane(kernel)
+    assert chosen is not None and chosen.extent == 40
+    assert [v.extent for v in kernel.parallel] == [4, 70, 40]
+
+
+@pytest.mark.parametrize("shape", [(4, 40, 70), (1, 1, 1), (3, 1, 5), (0, 2, 3), (2, 37, 1)])
+@pytest.mark.parametrize("units", [(3,), (0, 1, 3)])
+def test_transposes_with_axes_of_one_element(shape: tuple[int, int, int], units: tuple[int, ...]) -> None:
+    x = np.random.default_rng(5).standard_normal(shape).astype("f4")
+    run = Executable(compile_program(columns(shape, units), Options(passes=PASSES)))
+    got = run(x)
+    assert got.ndim == 3 + len(units)
+    np.testing.assert_array_equal(got.reshape(shape[0], shape[2], shape[1]), x.transpose(0, 2, 1))
