@@ -132,10 +132,10 @@ def of_burn(module: torch.nn.Module, inputs: Sequence[torch.Tensor], profiles: l
 
 
 def without_randomness(module: torch.nn.Module) -> torch.nn.Module:
-    """Turns off dropout of layers and of functions whose probability is an attribute of a module or of its configuration, and
-    masks that transformers draws for spectrograms. Returns the module."""
+    """Turns off dropout of layers and of functions whose probability is an attribute of a module or of its configuration,
+    stochastic depth, and masks that transformers draws for spectrograms. Returns the module."""
     for part in module.modules():
-        if isinstance(part, torch.nn.modules.dropout._DropoutNd):
+        if any(word in type(part).__name__ for word in ("Drop", "StochasticDepth")) and hasattr(part, "p"):
             part.p = 0.0
         for owner in (part, getattr(part, "config", None)):
             for name, value in list(vars(owner).items()) if owner is not None else ():
