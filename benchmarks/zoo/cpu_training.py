@@ -36,8 +36,9 @@ FACTOR, ROUNDING = 4.0, 1e-4
 at the edges of ReLU and at ties of pools, so that no smaller bound holds for deep networks."""
 
 APART = {"losses": 1e-3, "moved": 0.2, "buffers": 1e-3}
-"""Bounds of differences from torch after COMPARED steps. "moved" is that of the parameters over the distance that they moved.
-AdamW's first steps follow a gradient's sign, also that of a gradient that is 0 but for rounding."""
+"""Bounds of burn's differences from torch after COMPARED steps, unless FACTOR times those of torch.compile are more. "moved" is
+that of the parameters over the distance that they moved. AdamW's first steps follow a gradient's sign, also that of a gradient
+that is 0 but for rounding."""
 
 PROFILED = 15
 """Steps of a profile: on a busy machine the least time of a kernel counts, and most runs of a long kernel are interrupted."""
@@ -218,7 +219,10 @@ def compared(module: torch.nn.Module, inputs: Sequence[torch.Tensor], seen: Mapp
             "buffers": max((relative(mine, its) for mine, its in _buffers(found, base, names)), default=0.0),
         }
         errors[engine] |= figures
-        wrong += [f"{engine}: {key} {figure:.1e}" for key, figure in figures.items() if not figure <= APART[key]]
+    for key, bound in APART.items() if "burn" in errors else ():
+        rounding = FACTOR * errors.get("torch.compile", {}).get(key, 0.0)
+        if not errors["burn"][key] <= max(bound, rounding):
+            wrong.append(f"burn: {key} {errors['burn'][key]:.1e}")
     return {"errors": errors, "wrong": wrong}
 
 
