@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from burn.codegen.backend import Backend, Built
 from burn.dialect.constants import constant_array
 from burn.dialect.custom import Custom
+from burn.dialect.mlir import ir
 from burn.dialect.program import Program
+from burn.dialect.query import op_of
 from burn.dialect.types import Container, TensorType
+from burn.dialect.weights import WeightStore
 from burn.runtime.artefact import Artefact, Constant, KernelInfo, Library, Signature, ValueSpec
 
 _ELF = b"\x7fELF"
@@ -30,7 +35,7 @@ def artefact_of(program: Program, built: Built, backend: Backend) -> Artefact:
         signature=Signature(tuple(inputs), tuple(outputs), program.random_state),
         target=backend.printer.runs_on,
         code=built.code,
-        constants=tuple(Constant.of(constant_array(v, program.weights)) for v in built.constants),
+        constants=tuple(Constant.of(_aligned(v, program.weights)) for v in built.constants),
         live_ranges=tuple(built.live_ranges),
         buffers=tuple(map(str, built.buffers)),
         kernels=tuple(
@@ -40,6 +45,13 @@ def artefact_of(program: Program, built: Built, backend: Backend) -> Artefact:
         images=tuple(built.images),
         libraries=_libraries(program, built),
     )
+
+
+def _aligned(value: ir.Value, weights: WeightStore) -> np.ndarray:
+    """A constant's elements. The native runtime would copy those of a file that do not lie on 64 bytes, and keep the file's
+    pages."""
+    op = op_of(value)
+    return weights.get_aligned(op.key) if op is not None and op.OP_NAME == "weight" else constant_array(value, weights)
 
 
 def _libraries(program: Program, built: Built) -> tuple[Library, ...]:

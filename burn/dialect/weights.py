@@ -59,6 +59,13 @@ def unpack(data: np.ndarray, bits: int, count: int) -> np.ndarray:
     return np.stack(parts, axis=1).reshape(-1)[:count]
 
 
+ALIGNMENT = 64
+"""Of constants in a program's memory, which generated code may load by aligned instructions."""
+
+COPIED = 16 << 20
+"""Bytes of a file that are copied before their pages are released."""
+
+
 class MappedFile:
     """A read-only memory map of a file, whose pages can be released."""
 
@@ -210,6 +217,21 @@ class WeightStore:
         if weight.packed:
             self._unpacked[key] = array
         return array
+
+    def get_aligned(self, key: str, alignment: int = ALIGNMENT) -> np.ndarray:
+        """The constant as an array in memory that starts at a multiple of `alignment` bytes: without a copy if it does already. A
+        file's pages are released while they are copied, so that the bytes are in memory once."""
+        array, file = self.get(key), self._weights[key].file
+        if file is None or self._weights[key].packed or not array.nbytes or array.ctypes.data % alignment == 0:
+            return array
+        memory = np.empty(array.nbytes + alignment, np.uint8)
+        copy = memory[-memory.ctypes.data % alignment :][: array.nbytes]
+        source, offset = array.reshape(-1).view(np.uint8), self._weights[key].offset
+        for start in range(0, array.nbytes, COPIED):
+            length = min(COPIED, array.nbytes - start)
+            copy[start : start + length] = source[start : start + length]
+            file.release(offset + start, length)
+        return copy.view(array.dtype).reshape(array.shape)
 
     def release(self, key: str) -> None:
         """Releases the memory of a constant that was read; it can be read again."""

@@ -23,8 +23,6 @@ T = TypeVar("T")
 
 def digest_of(content: mmap.mmap | bytes) -> str:
     """A text that depends on all bytes: the SHA-256 of up to `PART` bytes, "parts" and the SHA-256 of the parts' of others."""
-    if len(content) <= PART:
-        return hashlib.sha256(content).hexdigest()
 
     def digest(at: int) -> bytes:
         found = hashlib.sha256(view[at : at + PART]).digest()
@@ -32,25 +30,38 @@ def digest_of(content: mmap.mmap | bytes) -> str:
         return found
 
     with memoryview(content) as view:
-        parts = each(range(0, len(content), PART), digest)
-    return f"parts {hashlib.sha256(b''.join(parts)).hexdigest()}"
+        return _joined(each(range(0, max(len(content), 1), PART), digest))
 
 
 def offsets_of(pattern: bytes, content: mmap.mmap | bytes) -> list[int]:
     """The offsets at which a file has the bytes of a pattern, in order."""
+    return scanned(pattern, content)[1]
 
-    def found(at: int) -> list[int]:
+
+def scanned(pattern: bytes, content: mmap.mmap | bytes) -> tuple[str, list[int]]:
+    """`digest_of` and `offsets_of`, in one pass over a file: mapping its pages takes a third of the time."""
+
+    def found(at: int) -> tuple[bytes, list[int]]:
         offsets = _native.find_all(view[at : at + PART + len(pattern) - 1], pattern)
+        digest = hashlib.sha256(view[at : at + PART]).digest()
         _release(content, at)
-        return [at + offset for offset in offsets]
+        return digest, [at + offset for offset in offsets]
 
     with memoryview(content) as view:
-        return [offset for part in each(range(0, len(content), PART), found) for offset in part]
+        parts = each(range(0, max(len(content), 1), PART), found)
+    offsets = [offset for _, part in parts for offset in part]
+    return _joined([digest for digest, _ in parts]), offsets
+
+
+def _joined(parts: Sequence[bytes]) -> str:
+    """The digest of a file from those of its parts."""
+    return parts[0].hex() if len(parts) == 1 else f"parts {hashlib.sha256(b''.join(parts)).hexdigest()}"
 
 
 def _release(content: mmap.mmap | bytes, at: int) -> None:
     """Lets the pages of a part go, which a mapped file has again on access: a cold start holds its packed weights besides."""
-    if isinstance(content, mmap.mmap) and hasattr(content, "madvise") and at % mmap.PAGESIZE == 0:
+    is_large = len(content) > PART
+    if is_large and isinstance(content, mmap.mmap) and hasattr(content, "madvise") and at % mmap.PAGESIZE == 0:
         content.madvise(mmap.MADV_DONTNEED, at, min(PART, len(content) - at))
 
 

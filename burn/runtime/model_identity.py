@@ -15,6 +15,7 @@ import json
 import mmap
 import os
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +23,7 @@ from pathlib import Path
 from burn.errors import ModelError
 from burn.runtime import notes
 from burn.runtime.cache import Cache
-from burn.runtime.digests import digest_of, offsets_of
+from burn.runtime.digests import digest_of, scanned
 from burn.runtime.files import mapped
 
 LARGE = 4 << 20
@@ -94,7 +95,11 @@ class _Facts:
 def _read(path: Path, kind: str, status: os.stat_result, content: mmap.mmap | bytes) -> _Facts:
     """From the file's bytes. It writes a note if the file is large and has not changed lately."""
     start = time.time()
-    facts = _Facts(digest_of(content), _companions(path, content) if kind == _MODEL else [])
+    if kind == _MODEL and path.suffix != ".mlir":
+        digest, offsets = scanned(_EXTERNAL, content)
+        facts = _Facts(digest, _external_files(content, offsets))
+    else:  # the weights of an IR text, or data
+        facts = _Facts(digest_of(content), [path.with_suffix(".safetensors").name] if kind == _MODEL else [])
     if status.st_size >= LARGE and start - max(status.st_mtime, status.st_ctime) > SETTLED:
         with suppress(OSError):  # a cache that cannot be written to, or a file that is gone
             if _key(path.stat()) == _key(status):
@@ -126,13 +131,11 @@ def _key(status: os.stat_result) -> tuple[int, ...]:
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
-def _companions(path: Path, content: mmap.mmap | bytes) -> list[str] | None:
-    """An ONNX model's external data, or the weights of an IR text. External data is found by searching bytes, without parsing. A
-    false match does no harm."""
-    if path.suffix == ".mlir":
-        return [path.with_suffix(".safetensors").name]
+def _external_files(content: mmap.mmap | bytes, offsets: Sequence[int]) -> list[str] | None:
+    """The names of an ONNX model's external data. offsets: of the bytes _EXTERNAL, which are searched without parsing. A false
+    match does no harm."""
     found: set[bytes] = set()
-    for at in offsets_of(_EXTERNAL, content):
+    for at in offsets:
         start = at + len(_EXTERNAL)
         if content[start : start + 1] != _VALUE:
             return None

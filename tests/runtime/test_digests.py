@@ -52,6 +52,7 @@ def test_a_pattern_is_found_also_where_parts_meet(pattern: bytes, size: int) -> 
         content = content[:60] + pattern + content[60 + len(pattern) : 127] + pattern + content[127 + len(pattern) :]
     expected = [at for at in range(size) if content[at : at + len(pattern)] == pattern]
     assert digests.offsets_of(pattern, content) == expected
+    assert digests.scanned(pattern, content) == (digests.digest_of(content), expected)
 
 
 def test_without_further_threads(monkeypatch: pytest.MonkeyPatch) -> None:
