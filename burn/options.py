@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 from burn.codegen.tuning.modes import OFF, Mode, mode_of
 from burn.errors import BurnError, Problem, TypeMismatch, near
-from burn.runtime import debugging, host, registry, versions
+from burn.runtime import debugging, host, machine_costs, registry, versions
 from burn.runtime.device import CPU, Device
 from burn.runtime.device import device as as_device
 from burn.variables import variable
@@ -127,12 +127,19 @@ class Options:
         chosen = not (self.autotune.is_off or self.autotune.requested)
         return bool(self.target or self.exact or chosen) or self.precision != FULL
 
+    @property
+    def uses_measured_costs(self) -> bool:
+        """True if code depends on the costs that were measured on this machine (burn/runtime/machine_costs.py). A program for
+        a CPU that is named has the same code on every machine."""
+        return self.target is None and not self.exact
+
     def identity(self) -> tuple[str, ...]:
         """Everything besides the program that the generated code depends on: these options, the machine, and the versions of the
         compilers. Raises DeviceError for a GPU that is not there."""
         target = self.target if isinstance(self.target, str) else repr(self.target) if self.target else ""
         return (
             (target or " ".join(sorted(host.features()))) + " exact" * self.exact,
+            machine_costs.identity() if self.uses_measured_costs else "",
             self._device_identity(),
             self.precision,
             self.passes or "",

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import burn
-from burn.codegen.cpu.heuristics.amx import TILE_PART, amx_pays, tile_groups
+from burn.codegen.cpu.heuristics.amx import amx_pays, tile_groups
 from burn.codegen.cpu.target import TARGETS
 from burn.compiler import executable
 from burn.dialect import ops
@@ -105,7 +105,7 @@ def test_sizes_that_are_known(compiled, turned: str) -> None:
 
 def test_a_last_part_of_one_row(compiled) -> None:
     """Rows of the last part of a split contraction are written completely next to those of the only block."""
-    depth = 11 * TILE_PART + 1
+    depth = 11 * TARGETS["amx"].costs.amx_part + 1
     a, b = random_pair(np.random.default_rng(6), 290, depth, 129)
     check(compiled(matmul_of(290, depth, 129, ""))(a, b), a, b)
 
@@ -202,8 +202,11 @@ def test_threads_share_panels_or_strips(compiled, threads: int) -> None:
     ],
 )
 def test_tile_registers_by_the_number_of_threads(panels: int, strips: int, threads: int, pay: bool) -> None:
+    costs = TARGETS["amx"].costs
     groups = evaluate(tile_groups(panels, strips), {"<threads>": threads})
-    assert all(evaluate(n, {"<threads>": threads}) >= least for n, least in amx_pays(panels, strips, groups)) == pay
+    assert (
+        all(evaluate(n, {"<threads>": threads}) >= least for n, least in amx_pays(panels, strips, groups, costs)) == pay
+    )
 
 
 def test_convolutions_of_one_pixel(compiled) -> None:

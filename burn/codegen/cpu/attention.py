@@ -57,10 +57,10 @@ class Schedule:
         tile, vectors = attention_tile(rows, target)
         extent = kernel.key.extent
         key_vectors = 1 if isinstance(extent, int) and extent <= lanes else vectors
-        keys = attention_keys(extent, key_vectors * lanes)
+        keys = attention_keys(extent, key_vectors * lanes, target)
         dots = isinstance(rows, int) and rows <= ATTENTION_DOTS
-        block = attention_rows(rows, tile)
-        once = not dots and prepares_once(kernel, rows, block)
+        block = attention_rows(rows, tile, target)
+        once = not dots and prepares_once(kernel, rows, block, target)
         return Schedule(tile, vectors, key_vectors, block, keys, lanes, dots, once)
 
     @property

@@ -45,7 +45,7 @@ class Schedule:
         lanes = target.lanes(DTYPES[kernel.dtype].size)
         tile, vectors = gradient_tile(target)
         bounded = kernel.first != 0 or kernel.stop != kernel.key.extent
-        keys = attention_keys(kernel.key.extent, vectors * lanes)
+        keys = attention_keys(kernel.key.extent, vectors * lanes, target)
         key_tile = max(n for n in range(1, tile + 1) if vectors * lanes % n == 0)
         return Schedule(tile, key_tile, vectors, gradient_rows(tile, bounded), keys, lanes)
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from burn.codegen.backend import Backend
+from burn.codegen.cpu import measured
 from burn.codegen.cpu.heuristics.preferences import preferences_of
 from burn.codegen.cpu.layouts import CPULayouts
 from burn.codegen.cpu.passes import passes_of
@@ -79,8 +80,11 @@ class CPU(Backend):
 
 
 def for_options(options: Options) -> CPU:
-    """Raises TypeMismatch for an unknown target."""
+    """The CPU that options name, with the costs of its kind; or this machine's, with the costs that were measured here. Sums of
+    exact programs have one order, which costs may change. Raises TypeMismatch for an unknown target."""
     target = resolved(options.target)
+    if options.uses_measured_costs:
+        target = replace(target, costs=measured.costs(target))
     target = replace(target, exact=True) if options.exact else target
     target = replace(target, mixed=True) if options.half and not target.exact else target
     return CPU(target, options.as_text, optimize=options.optimize)

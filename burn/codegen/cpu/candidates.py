@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from burn.codegen.cpu import attention, attention_gradient, loops
 from burn.codegen.cpu.heuristics.attention import prepares_once
-from burn.codegen.cpu.heuristics.cache_blocking import HELD, PART, STAGE, rows_outside
+from burn.codegen.cpu.heuristics.cache_blocking import STAGE, rows_outside
 from burn.codegen.cpu.heuristics.lanes import choose_lane, possible_lanes
 from burn.codegen.cpu.heuristics.panels import panel_vectors
 from burn.codegen.cpu.heuristics.registers import most_rows
@@ -86,7 +86,8 @@ def _changed(kernel: Tiled, default: gemm.Schedule, target: Target) -> Iterator[
         yield from changes.of(transposes=False)
     if kernel.has_contiguous_columns and kernel.blocks is None and not kernel.packed:
         yield from changes.of(copies=not default.copies)
-    for other in (PART // 2, 2 * PART, PART, None):
+    usual = target.costs.depth_part
+    for other in (usual // 2, 2 * usual, usual, None):
         if other != part and not (kernel.outer or kernel.valid) and _cuts(kernel, other):
             yield from changes.of(part=other)
     yield from (each for n in lower[1:] for each in changes.of(tile=n))
@@ -125,7 +126,11 @@ class _Orders:
             return
         if order.part is not None and order.block is None and not self._holds(order.tile):
             return
-        if order.rows_outside and "rows_outside" not in changed and not rows_outside(self.kernel, order.block):
+        if (
+            order.rows_outside
+            and "rows_outside" not in changed
+            and not rows_outside(self.kernel, order.block, self.target)
+        ):
             order = replace(order, rows_outside=False)
         yield gemm.Schedule.ordered(self.kernel, self.target, self.rows, order)
 
@@ -137,7 +142,8 @@ class _Orders:
 
     def _holds(self, tile: int) -> bool:
         """True if the accumulators of all tiles of a panel fit in memory between two parts of the depth."""
-        return isinstance(self.rows, int) and self.rows * self.default.width * DTYPES[self.kernel.dtype].size <= HELD
+        size = self.rows * self.default.width * DTYPES[self.kernel.dtype].size
+        return isinstance(size, int) and size <= self.target.costs.held
 
 
 def _wider(kernel: ContractionKernel, default: gemm.Schedule, target: Target) -> Iterator[gemm.Schedule]:
@@ -205,7 +211,7 @@ def attention_blocks(kernel: AttentionKernel, default: attention.Schedule, targe
         fits = fits and (not isinstance(keys, int) or block_keys < keys + width)
         if not (fits and tile <= block <= MOST_ROWS and width <= block_keys <= MOST_KEYS):
             return None
-        once = not default.dots and prepares_once(kernel, rows, block)
+        once = not default.dots and prepares_once(kernel, rows, block, target)
         return replace(default, tile=tile, rows=block, keys=block_keys, once=once)
 
     def up(number: int, to: int) -> int:

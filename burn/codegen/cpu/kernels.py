@@ -10,12 +10,12 @@ from typing import Any, TypeAlias
 from burn.codegen.cpu import attention, attention_gradient, candidates, loops
 from burn.codegen.cpu.candidates import ALWAYS, BY_TIME, NEVER, Implementation
 from burn.codegen.cpu.heuristics.amx import (
-    FEW_BITS_SIZES,
     FEWEST_SIZES,
     across_panels,
     amx_conditions,
     amx_pays,
     bytes_pay,
+    few_bits_sizes,
     tile_groups,
 )
 from burn.codegen.cpu.heuristics.lanes import as_read, choose_lane, lanes_for
@@ -237,7 +237,9 @@ class KernelPrinter:
 
     def _looped(self, kernel: LoopKernel, schedule: loops.Schedule) -> Emitted:
         iterations = schedule.lanes if schedule.across else 1 if schedule.adjacent is None else schedule.adjacent.count
-        grain = grain_for(work(kernel, schedule.lane, schedule.chunk) * iterations)
+        grain = grain_for(
+            work(kernel, schedule.lane, schedule.chunk, self.target.costs) * iterations, self.target.costs
+        )
         general, values = parametrize(kernel, largest_constant=self.largest_constant)
         emit = partial(loops.emit, general, schedule, self.target)
         return replace(
@@ -290,7 +292,7 @@ class KernelPrinter:
         `always`) chooses it."""
         tiled = Tiled.of(kernel, amx.WIDTH)
         assert tiled is not None
-        schedule = amx.Schedule.of(tiled)
+        schedule = amx.Schedule.of(tiled, self.target)
         general, values = parametrize(
             kernel, {kernel.column: amx.WIDTH}, {tiled.run, amx.WIDTH * tiled.run}, self.largest_constant
         )
@@ -301,7 +303,9 @@ class KernelPrinter:
             groups = tile_groups(units, others)
             emitted = self._emitted(general, schedule, values, emit, units * groups, -1)
             condition = (
-                bytes_pay(units, others, groups, tiled.dtype) if tiled.run > 1 else amx_pays(units, others, groups)
+                bytes_pay(units, others, groups, tiled.dtype)
+                if tiled.run > 1
+                else amx_pays(units, others, groups, self.target.costs)
             )
             conditions = () if always else condition
             return conditions, replace(emitted, sizes=(*emitted.sizes, int(across), groups))
@@ -318,7 +322,7 @@ class KernelPrinter:
         width = schedule.width
         tiled = Tiled.of(kernel, width)
         assert tiled is not None
-        grain = grain_for(schedule.work(tiled), schedule.least)
+        grain = grain_for(schedule.work(tiled), self.target.costs, schedule.least(self.target))
         kept = {width * WORD} if tiled.blocks is not None else {tiled.run, width * tiled.run}
         general, values = parametrize(kernel, {kernel.column: width}, kept, self.largest_constant)
         emit = partial(gemm.emit, general, schedule, self.target)
@@ -336,7 +340,7 @@ class KernelPrinter:
         few = few_rows(rows, tiled, self.target, limbs)
 
         def many() -> Emitted | Either:
-            enough = amx_conditions(kernel, self.target, FEW_BITS_SIZES)
+            enough = amx_conditions(kernel, self.target, few_bits_sizes(self.target))
             default = Implementation(NEVER if enough is None else BY_TIME, gemm.Schedule.of(tiled, self.target))
             picked = choice.pick(
                 default, lambda: candidates.implementations(kernel, default, enough is not None, self.target)
@@ -358,7 +362,7 @@ class KernelPrinter:
 
     def _few_rows(self, kernel: ContractionKernel, tiled: Tiled, rows: int) -> Emitted:
         schedule = gemv.Schedule.of(tiled, rows, self.target)
-        grain = grain_for(schedule.work(tiled))
+        grain = grain_for(schedule.work(tiled), self.target.costs)
         if schedule.steps is not None:
             grain = -1 * grain  # a thread writes the limbs of all rows before its panels
         general, values = parametrize(kernel, {kernel.column: tiled.width}, {tiled.width * WORD})
@@ -375,7 +379,7 @@ class KernelPrinter:
         """Prints with the module `attention` or `attention_gradient`, which have the same functions."""
         default = printer.Schedule.of(kernel, self.target)
         schedule = choice.pick(default, lambda: others(kernel, default, self.target))
-        grain = grain_for(schedule.work(kernel))
+        grain = grain_for(schedule.work(kernel), self.target.costs)
         kept = {
             v: v.extent for v in (kernel.depth, kernel.column) if isinstance(v.extent, int)
         }  # heads need about the same time

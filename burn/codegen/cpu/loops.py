@@ -67,7 +67,7 @@ class Schedule:
         cuts = tuple(partial_sums.cuts(stage, lane, lanes) for stage in kernel.stages)
         if lane is None:
             return Schedule("", 1, None, True, cuts)
-        chunk = chunk_for(kernel, lane) if lane in kernel.parallel else None
+        chunk = chunk_for(kernel, lane, target.costs) if lane in kernel.parallel else None
         even = isinstance(lane.extent, int) and lane.extent % lanes == 0
         rows = interleaved_rows(kernel, lane, lanes)
         if rows is not None:

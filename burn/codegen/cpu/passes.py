@@ -15,17 +15,14 @@ def _with(layouts: str, split_taps: bool = True) -> Pipeline:
 
 
 PIPELINE = _with("winograd,pack")
-"""Convolutions are computed in the Winograd domain; the rhs of matmuls is packed in panels. `winograd` has the costs of tile
-registers."""
+"""Convolutions are computed in the Winograd domain; the rhs of matmuls is packed in panels. `winograd` has its own costs, which
+are those of tile registers."""
 
 PLAIN = _with("pack")
 """Sums are formed in the order of the program."""
 
 SIZE_BOUND = _with("winograd{constants=false},pack{borders=false}", split_taps=False)
 """Size-optimised programs: neither constants nor memory may grow."""
-
-FETCHED = _with(f"winograd{{{winograd.FETCHED}}},pack{{borders=false}}", split_taps=False)
-"""Vectors are short, and constants may grow a little."""
 
 COMPACT = _with("pack{borders=false}", split_taps=False)
 """Memory may not grow, and either code is short or sums are formed in the order of the program."""
@@ -36,7 +33,9 @@ def passes_of(target: Target) -> Pipeline:
     is_size_bound = target.is_size_bound
     if target.compact or target.exact:
         return COMPACT if is_size_bound else PLAIN
-    if is_size_bound:
-        return FETCHED if winograd.is_narrow(target) else SIZE_BOUND
+    if is_size_bound and not winograd.is_narrow(target):
+        return SIZE_BOUND
     costs = winograd.options(target)
+    if is_size_bound:  # vectors are short, and constants may grow a little
+        return _with(f"winograd{{{costs} largest={winograd.FETCHED}}},pack{{borders=false}}", split_taps=False)
     return _with(f"winograd{{{costs}}},pack") if costs else PIPELINE

@@ -6,6 +6,7 @@ The roofline report compares kernels with it (burn/bench/roofline.py). `arithmet
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from burn.codegen.cpu.matmul.amx_instructions import configure, tile
@@ -33,21 +34,30 @@ class Arithmetic:
 
 def arithmetic(target: Target, iterations: int) -> list[Arithmetic]:
     """The matmul instructions of a CPU, each as one launch of `iterations` iterations on one core."""
-    instructions = [("vectors", _vectors, 1)]
+    found = [chains(target, target.vector_registers - SPARE, iterations)]
     if target.tiles:
-        instructions.append(("tiles", _tiles, len(PART_PAIRS)))
-    found = []
-    for name, write, per_result in instructions:
-        kernel = _kernel("peak", target)
-        each = write(kernel, target)
-        kernel.return_()
-        entry = Function(ENTRY, [("run", PTR)], "i32")
-        _launch(entry, 0, kernel, entry.arguments[0], iterations)
-        entry.return_(entry.call("burn_rt_status", [entry.arguments[0]], "i32"))
-        with context():
-            code = compile_object([kernel.text(), entry.text()])
-        found.append(Arithmetic(name, code, each * iterations // per_result))
+        found.append(_program("tiles", _tiles, target, iterations, len(PART_PAIRS)))
     return found
+
+
+def chains(target: Target, sums: int, iterations: int) -> Arithmetic:
+    """Multiply-adds into `sums` vectors: so many chains of dependent instructions."""
+    return _program("vectors", lambda code, target: _vectors(code, target, sums), target, iterations, 1)
+
+
+def _program(
+    name: str, write: Callable[[Function, Target], int], target: Target, iterations: int, per_result: int
+) -> Arithmetic:
+    """write: prints an iteration, and returns its operations; so many of them make one multiplication or addition of float32."""
+    kernel = _kernel("peak", target)
+    each = write(kernel, target)
+    kernel.return_()
+    entry = Function(ENTRY, [("run", PTR)], "i32")
+    _launch(entry, 0, kernel, entry.arguments[0], iterations)
+    entry.return_(entry.call("burn_rt_status", [entry.arguments[0]], "i32"))
+    with context():
+        code = compile_object([kernel.text(), entry.text()])
+    return Arithmetic(name, code, each * iterations // per_result)
 
 
 def traffic(target: Target, chunks: int, size: int, times: int) -> bytes:
@@ -98,10 +108,10 @@ def _launch(entry: Function, number: int, kernel: Function, words: Value, count:
     entry.call("burn_rt_launch", [entry.arguments[0], *operands], "i32")
 
 
-def _vectors(code: Function, target: Target) -> int:
-    """Fused multiply-adds into as many accumulators as there are registers."""
+def _vectors(code: Function, target: Target, sums: int) -> int:
+    """Fused multiply-adds into so many accumulators."""
     worker, _, begin, end = code.arguments
-    lanes, sums = target.lanes(4), target.vector_registers - SPARE
+    lanes = target.lanes(4)
     type_ = vector(lanes, "f32")
     by, plus = code.const(0.5, type_), code.const(1.0, type_)
     with code.for_(begin, end):

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from burn.codegen.cpu import costs
+from burn.codegen.cpu.costs import Costs
 from burn.errors import CompileError, Problem, TypeMismatch, near
 from burn.runtime.host import architecture, features
 
@@ -20,7 +22,7 @@ class Target:
     everywhere. `small` requests short code rather than fast code (code_size.py), `compact` the shortest. `unoptimized` requests
     the code that LLVM generates in the least time. `exact` requests contractions without reordering, fewer multiplications or
     other element types. `mixed` programs have half precision by `Options.precision`: kernels may round less often, and take
-    denormals as zero.
+    denormals as zero. `costs` are the numbers by which heuristics decide; those of the CPU's kind by default.
     """
 
     name: str
@@ -35,6 +37,7 @@ class Target:
     unoptimized: bool = False
     exact: bool = False
     mixed: bool = False
+    costs: Costs = costs.FUSED
 
     @property
     def tiles(self) -> bool:
@@ -134,26 +137,28 @@ _AMX = (*_BF16, "amx-tile", "amx-bf16", "amx-int8")
 _RV64GC = ("m", "a", "f", "d", "c")
 
 
-def _x86(name: str, tuned_for: str, vector_bytes: int, registers: int, features: tuple[str, ...]) -> Target:
-    return Target(name, "x86_64", tuned_for, vector_bytes, registers, features, ("sse2",))
+def _x86(
+    name: str, tuned_for: str, vector_bytes: int, registers: int, features: tuple[str, ...], costs: Costs
+) -> Target:
+    return Target(name, "x86_64", tuned_for, vector_bytes, registers, features, ("sse2",), costs=costs)
 
 
 TARGETS: dict[str, Target] = {
     t.name: t
     for t in (
-        _x86("amx", "x86-64-v4", 64, 32, _AMX),
-        _x86("avx512bf16", "x86-64-v4", 64, 32, _BF16),
-        _x86("vnni", "x86-64-v4", 64, 32, _VNNI),
-        _x86("avx512", "x86-64-v4", 64, 32, _V4),
-        _x86("avx2", "x86-64-v3", 32, 16, _V3),
-        _x86("generic", "x86-64", 16, 16, ()),
-        Target("neon", "aarch64", "generic", 16, 32, (), ("neon",)),
-        Target("apple-m1", "aarch64", "apple-m1", 16, 32, (), ("neon",)),
-        Target("rvv", "riscv64", "generic-rv64", 16, 32, ("v",), _RV64GC),
-        Target("rv64gc", "riscv64", "generic-rv64", 4, 32, (), _RV64GC),
+        _x86("amx", "x86-64-v4", 64, 32, _AMX, costs.TILES),
+        _x86("avx512bf16", "x86-64-v4", 64, 32, _BF16, costs.WIDE),
+        _x86("vnni", "x86-64-v4", 64, 32, _VNNI, costs.WIDE),
+        _x86("avx512", "x86-64-v4", 64, 32, _V4, costs.WIDE),
+        _x86("avx2", "x86-64-v3", 32, 16, _V3, costs.FUSED),
+        _x86("generic", "x86-64", 16, 16, (), costs.NARROW),
+        Target("neon", "aarch64", "generic", 16, 32, (), ("neon",), costs=costs.NEON),
+        Target("apple-m1", "aarch64", "apple-m1", 16, 32, (), ("neon",), costs=costs.NEON),
+        Target("rvv", "riscv64", "generic-rv64", 16, 32, ("v",), _RV64GC, costs=costs.MANY_REGISTERS),
+        Target("rv64gc", "riscv64", "generic-rv64", 4, 32, (), _RV64GC, costs=costs.SCALAR),
         # V8 reserves one of x86-64's 16 registers, and multiply and add needs one more than a fused multiply-add.
-        Target("simd128", "wasm32", "generic", 16, 14, ("simd128",), ("bulk-memory", "sign-ext")),
-        Target("cortex-m4", "thumbv7em", "cortex-m4", 4, 32, (), ("vfp4d16sp",)),
+        Target("simd128", "wasm32", "generic", 16, 14, ("simd128",), ("bulk-memory", "sign-ext"), costs=costs.NARROW),
+        Target("cortex-m4", "thumbv7em", "cortex-m4", 4, 32, (), ("vfp4d16sp",), costs=costs.SCALAR),
     )
 }
 """By architecture, the widest first: the first target whose features a CPU has is used."""

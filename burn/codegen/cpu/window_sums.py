@@ -120,7 +120,7 @@ class Sums:
     def _blocks(self, loop: LoopVar, carried: list[Value]) -> list[Value]:
         """A long loop in blocks of unrolled iterations with several accumulators for each window, and its last iterations."""
         code, emitter, block = self.emitter.code, self.emitter, self.plan.block
-        extent, split = emitter.dim(loop.extent), split_accumulators(self.plan.count)
+        extent, split = emitter.dim(loop.extent), split_accumulators(self.plan.count, self.plan.chains)
         whole = code.mul(code.udiv(extent, block), block)
         results = [*carried, *self.initial * self.plan.count * (split - 1)]
         for start, stop, step in ((0, whole, block), (whole, extent, 1)):

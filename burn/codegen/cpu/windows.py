@@ -47,6 +47,7 @@ class AdjacentWindows:
     - `masked`: loads are guarded along `loop`, so that iterations past its end may be computed but not stored
     - `even`: there are none
     - `inner`: windows away from the border have code without guards
+    - `chains`: accumulators that keep the multiply-add units busy
     """
 
     loop: str
@@ -58,6 +59,7 @@ class AdjacentWindows:
     masked: bool
     even: bool
     inner: bool
+    chains: int
 
     @staticmethod
     def of(kernel: LoopKernel, lane: LoopVar, lanes: int, target: Target, step: int = 0) -> AdjacentWindows | None:
@@ -101,6 +103,7 @@ class AdjacentWindows:
             _is_masked(first, loop),
             even,
             _has_corners(first, (loop, *first.loops)),
+            target.costs.chains,
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from burn.codegen.cpu.costs import Costs
 from burn.codegen.cpu.matmul.bf16_pairs import PAIR
 from burn.codegen.cpu.matmul.tiling import Tiled
 from burn.codegen.cpu.matmul.vnni import VNNI
@@ -10,23 +11,30 @@ from burn.codegen.host.launches import THREADS
 from burn.dialect.dims import Dim, ceildiv, coefficient, dim_max, dim_min, factor, floordiv, product
 from burn.kernels.body import EXPENSIVE, Apply, ContractionKernel, Convert, walk
 
-TILE_SIZES = (64, 128, 128)
-"""Rows, columns and depth from which a contraction uses tile registers; smaller ones copy more than they multiply. With
-96 columns and a depth of 96, vectors are as fast for a thousand rows, and a third faster for 128."""
-
-FEW_BITS_SIZES = (33, 128, 128)
-"""The same for weights of a few bits, which are converted to floats in any case: more than a strip of rows."""
+FEW_BITS_ROWS = 33
+"""Rows from which weights of a few bits use tile registers: more than a strip. They are converted to floats in any case."""
 
 FEWEST_SIZES = (32, 32, 32)
 """The lower limit for autotuning: below it tile registers are mostly empty."""
 
 
+def tile_sizes(target: Target) -> tuple[int, int, int]:
+    """Rows, columns and depth from which a contraction uses tile registers; smaller ones copy more than they multiply. With
+    96 columns and a depth of 96, vectors are as fast for a thousand rows, and a third faster for 128."""
+    return target.costs.amx_rows, target.costs.amx_columns, target.costs.amx_depth
+
+
+def few_bits_sizes(target: Target) -> tuple[int, int, int]:
+    """The same for weights of a few bits."""
+    return FEW_BITS_ROWS, target.costs.amx_columns, target.costs.amx_depth
+
+
 def amx_conditions(
-    kernel: ContractionKernel, target: Target, least: tuple[int, int, int] = TILE_SIZES
+    kernel: ContractionKernel, target: Target, least: tuple[int, int, int] | None = None
 ) -> tuple[tuple[Dim, int], ...] | None:
     """Returns the conditions for tile registers, or None if a contraction cannot use them. The CPU must have them, both
     operands must be copied by whole vectors, and the work must outweigh the copies. The conditions are sizes known only
-    at run time, each with its minimum."""
+    at run time, each with its minimum. least: in place of `tile_sizes`."""
     if not target.tiles or target.small:
         return None
     tiled = Tiled.of(kernel, 32)
@@ -44,7 +52,9 @@ def amx_conditions(
         return None
     if tiled.blocks is not None and factor(tiled.inner.extent) % 32 != 0:
         return None  # words of the depth come in pairs, half a register row apart
-    return fill_tiles(product([v.extent for v in tiled.rows]), tiled.column.extent, tiled.inner.extent, least)
+    return fill_tiles(
+        product([v.extent for v in tiled.rows]), tiled.column.extent, tiled.inner.extent, least or tile_sizes(target)
+    )
 
 
 def _run_conditions(tiled: Tiled | None) -> tuple[tuple[Dim, int], ...] | None:
@@ -74,9 +84,7 @@ def bytes_fill(rows: Dim, columns: Dim, line: Dim) -> tuple[tuple[Dim, int], ...
     return None if any(isinstance(size, int) for size, _ in conditions) else tuple(conditions)
 
 
-def fill_tiles(
-    rows: Dim, columns: Dim, depth: Dim, least: tuple[int, int, int] = TILE_SIZES
-) -> tuple[tuple[Dim, int], ...] | None:
+def fill_tiles(rows: Dim, columns: Dim, depth: Dim, least: tuple[int, int, int]) -> tuple[tuple[Dim, int], ...] | None:
     """Returns None if a matmul is too small for tile registers, otherwise the sizes to check at run time."""
     conditions = [(size, n) for size, n in zip((rows, columns, depth), least, strict=True) if factor(size) < n]
     return None if any(isinstance(size, int) for size, _ in conditions) else tuple(conditions)
@@ -90,26 +98,20 @@ def _has_contiguous_operand(kernel: Tiled) -> bool:
     return whole and coefficient(kernel.lhs.offset, last) == 1
 
 
-TILE_PART = 768
-"""The depth accumulated at a time. Two panels are then 288 KiB of the second-level cache. Many models' depths fit in
-one part, so that no accumulators are stored."""
-
-
-def tile_part(depth: Dim, block: int) -> int:
-    """The depth accumulated at a time: whole blocks, in equal parts."""
+def tile_part(depth: Dim, block: int, target: Target) -> int:
+    """The depth accumulated at a time: whole blocks, in equal parts. Many models' depths fit in one part, so that no accumulators
+    are stored."""
+    most = max(1, target.costs.amx_part // block) * block
     if not isinstance(depth, int):
-        return TILE_PART
-    parts = max(1, -(-depth // TILE_PART))
+        return most
+    parts = max(1, -(-depth // most))
     return max(1, -(-depth // (parts * block))) * block
 
 
-TILE_ROWS = 640 * 1024
-"""Bytes of a copied block of rows; with panels and other operands it fits in a second-level cache of 2 MiB."""
-
-
-def tile_strips(strips: Dim, size: int) -> int:
-    """Strips of rows, each of `size` bytes, that are copied together."""
-    most = max(1, TILE_ROWS // size)
+def tile_strips(strips: Dim, size: int, target: Target) -> int:
+    """Strips of rows, each of `size` bytes, that are copied together; with panels and other operands they fit in a second-level
+    cache."""
+    most = max(1, target.costs.amx_block // size)
     if not isinstance(strips, int):
         return most
     blocks = max(1, -(-strips // most))
@@ -159,19 +161,16 @@ def overlapped_rows(kernel: Tiled, part: int, depth: int | None) -> int:
     return rows if 2 * rows * (cost + 4) <= TILE_CODE else 0
 
 
-TILE_HELD = 1024 * 1024
-"""Bytes of accumulators stored between two parts of the depth."""
-
-
-def tile_held(size: int) -> int:
+def tile_held(size: int, target: Target) -> int:
     """Panels whose accumulators, of `size` bytes each, are stored between parts."""
-    return max(1, TILE_HELD // size)
+    return max(1, target.costs.held // size)
 
 
-TILE_SPACE = 10
-"""No-ops after each tile instruction. While the core's other hardware thread is busy, tile instructions issued together
-wait for each other: with fewer than 8 instructions between them, contractions take 1.5 times as long. Otherwise no-ops
-cost nothing."""
+def tile_space(target: Target) -> int:
+    """No-ops after each tile instruction. While the core's other hardware thread is busy, tile instructions issued together
+    wait for each other: with fewer than 8 instructions between them, contractions take 1.5 times as long. Otherwise no-ops
+    cost nothing."""
+    return target.costs.amx_space
 
 
 def across_panels(rows: Dim, columns: Dim) -> bool | tuple[tuple[Dim, int], ...]:
@@ -196,16 +195,12 @@ def bytes_pay(units: Dim, others: Dim, groups: Dim, dtype: str) -> tuple[tuple[D
     return ((vectors * units * others - THREADS * (8 * most * each + 5 * most), 0),)
 
 
-FEW_THREADS = 3
-"""Threads up to which tile registers run at full speed. With 4 to 16 threads, on virtual CPUs of a busy host, vectors
-are as fast or faster for MiniLM, BERT, GPT-2 and Whisper: tiles lower the clock, or cores share them."""
-
-
-def amx_pays(units: Dim, others: Dim, groups: Dim) -> tuple[tuple[Dim, int], ...]:
+def amx_pays(units: Dim, others: Dim, groups: Dim, costs: Costs) -> tuple[tuple[Dim, int], ...]:
     """Run-time conditions, besides sizes, for tile registers to be faster for the busiest thread. Per depth element, a
     strip and a panel take 3.6 ns, and copying one of these 4. Vectors take twice as long if both wait for memory (a
     fifth longer with many threads), but are distributed evenly. So the last bits of a result may depend on the number
-    of threads."""
+    of threads. With 4 to 16 threads, on virtual CPUs of a busy host, vectors are as fast or faster for MiniLM, BERT, GPT-2 and
+    Whisper: tiles lower the clock, or cores share them."""
     most, each = ceildiv(units * groups, THREADS), ceildiv(others, groups)
-    vectors = 12 + 8 * dim_max(dim_min(FEW_THREADS + 1 - THREADS, 1), 0)
+    vectors = costs.amx_vectors + costs.amx_memory * dim_max(dim_min(costs.amx_threads + 1 - THREADS, 1), 0)
     return ((vectors * units * others - THREADS * (10 * most * each + 11 * (most + each)), 0),)

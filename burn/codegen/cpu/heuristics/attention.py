@@ -7,26 +7,17 @@ from burn.dialect.dims import Dim
 from burn.dialect.types import DTYPES
 from burn.kernels.body import AttentionKernel
 
-ATTENTION_KEYS = 128
-"""Keys of a block: transposed, with their values, they are 64 KiB at a depth of 64."""
-
-ATTENTION_ROWS = 64
-"""Rows that share a block of keys: enough to make the transpose cost a tenth of the multiplications."""
-
 ATTENTION_DOTS = 2
 """Up to this many rows, keys are not transposed: each score is a dot product along the depth."""
 
-ATTENTION_HELD = 1024 * 1024
-"""Bytes of a head's transposed keys that a thread keeps between blocks of rows."""
 
-
-def prepares_once(kernel: AttentionKernel, rows: Dim, block: int) -> bool:
+def prepares_once(kernel: AttentionKernel, rows: Dim, block: int, target: Target) -> bool:
     """True if keys are transposed once for all rows of a head rather than for each block: there are several blocks, all
     see all keys, and the keys fit."""
     if kernel.first != 0 or kernel.stop != kernel.key.extent or (isinstance(rows, int) and rows <= block):
         return False
     size = kernel.key.extent * kernel.depth.extent * DTYPES[kernel.dtype].size
-    return isinstance(size, int) and size <= ATTENTION_HELD
+    return isinstance(size, int) and size <= target.costs.held
 
 
 def attention_tile(rows: Dim, target: Target) -> tuple[int, int]:
@@ -53,16 +44,16 @@ def gradient_rows(tile: int, bounded: bool) -> int:
     return (4 if bounded else 8) * tile
 
 
-def attention_rows(rows: Dim, tile: int) -> int:
-    """Rows of an iteration: about ATTENTION_ROWS, a multiple of the tile, and such that the last iteration is not
-    short."""
+def attention_rows(rows: Dim, tile: int, target: Target) -> int:
+    """Rows of an iteration: about as many as make the transpose of a block of keys cheap. They are a multiple of
+    the tile, and the last iteration is not short."""
     if not isinstance(rows, int):
-        return max(1, ATTENTION_ROWS // tile) * tile
-    blocks = max(1, -(-rows // ATTENTION_ROWS))
+        return max(1, target.costs.attention_rows // tile) * tile
+    blocks = max(1, -(-rows // target.costs.attention_rows))
     return max(1, -(-rows // (blocks * tile))) * tile
 
 
-def attention_keys(keys: Dim, width: int) -> int:
+def attention_keys(keys: Dim, width: int, target: Target) -> int:
     """Keys of a block: a multiple of the tile's width."""
-    most = -(-ATTENTION_KEYS // width) * width
+    most = -(-target.costs.attention_keys // width) * width
     return most if not isinstance(keys, int) else max(width, min(most, -(-keys // width) * width))

@@ -11,65 +11,56 @@ STAGE = 512
 """The depth for which a tile's rows are converted at a time: eight rows of float32 are 16 KiB and stay in the
 first-level cache."""
 
-L2_BLOCK = 384 * 1024
-"""Bytes of the lhs that should stay in the second-level cache while panels of the rhs are read."""
-
-PART = 1024
-"""The depth that a tile accumulates at a time: a panel of two vectors is then 128 KiB, and many rows of the lhs share
-it."""
-
-HELD = 1024 * 1024
-"""Bytes of accumulators stored between two parts of the depth."""
-
 MANY_ROWS = 64
 """Rows from which a long, or possibly long, depth is split."""
 
 
-def depth_part(kernel: Tiled, rows: Dim) -> int | None:
-    """The length of the parts of the depth; None for a single part. A depth up to half as long again is not split."""
+def depth_part(kernel: Tiled, rows: Dim, target: Target) -> int | None:
+    """The length of the parts of the depth; None for a single part. A depth up to half as long again is not split. Many rows
+    of the lhs share a part's panel."""
     if kernel.outer or kernel.valid:
         return None
-    depth, columns = kernel.inner.extent, kernel.column.extent
+    depth, columns, part = kernel.inner.extent, kernel.column.extent, target.costs.depth_part
     if isinstance(depth, int):
         long = not isinstance(rows, int) or rows >= MANY_ROWS or kernel.blocks is not None
-        return PART if depth > 1.5 * PART and long else None
+        return part if depth > 1.5 * part and long else None
     many = isinstance(rows, int) and isinstance(columns, int) and min(rows, columns) >= MANY_ROWS
-    return PART if many else None
+    return part if many else None
 
 
-def held_tiles(kernel: Tiled, rows: Dim, tile: int, block: int | None) -> int:
-    """Tiles accumulated together, part by part: those of a block of rows, for as many panels as HELD has room for."""
+def held_tiles(kernel: Tiled, rows: Dim, tile: int, block: int | None, target: Target) -> int:
+    """Tiles accumulated together, part by part: those of a block of rows, for as many panels as a thread can keep."""
     tiles = block or ceildiv(rows, tile)
     panels = kernel.panel.extent
-    most = HELD // (tile * kernel.width * DTYPES[kernel.dtype].size)
+    most = target.costs.held // (tile * kernel.width * DTYPES[kernel.dtype].size)
     if not isinstance(tiles, int):
         return most
     tiles = max(1, tiles)  # a batch without rows
     return tiles * max(1, min(most // tiles, panels) if isinstance(panels, int) else most // tiles)
 
 
-NEAR_ROWS = 128 * 1024
-"""Bytes of a batch's lhs that stay in the cache while panels of the rhs are read."""
+NEAR = 3
+"""A batch's lhs of up to this part of `Costs.l2_block` stays in the cache while panels of the rhs are read."""
 
 GROUP_TILES = 2
 """Tiles of rows that read a panel of a group consecutively, before the next group of the same rows."""
 
 
-def row_block(kernel: Tiled, rows: Dim, tile: int, part: int | None) -> int | None:
+def row_block(kernel: Tiled, rows: Dim, tile: int, part: int | None, target: Target) -> int | None:
     """The number of row tiles that are multiplied with all panels before the next ones; None for all tiles, panel by
     panel.
 
     An rhs that fits in the cache stays there: use few rows at a time. But if each batch of few rows has its own rhs, it
     comes from memory, and panels are prefetched. A larger rhs is read once for each block.
     """
-    depth = kernel.depth_elements
+    depth, cached = kernel.depth_elements, target.costs.l2_block
     width = DTYPES[kernel.lhs.dtype].size
     right = depth * kernel.column.extent * DTYPES[kernel.rhs.dtype].size
-    if isinstance(right, int) and right <= L2_BLOCK:
-        if rows_outside(kernel, GROUP_TILES):
+    if isinstance(right, int) and right <= cached:
+        if rows_outside(kernel, GROUP_TILES, target):
             return GROUP_TILES
         left = rows * depth * width
-        near = kernel.packed and kernel.batch and not kernel.valid and isinstance(left, int) and left <= NEAR_ROWS
+        near = kernel.packed and kernel.batch and not kernel.valid and isinstance(left, int) and left <= cached // NEAR
         return None if near else 1
     footprint = (
         part * kernel.run * width
@@ -78,13 +69,13 @@ def row_block(kernel: Tiled, rows: Dim, tile: int, part: int | None) -> int | No
         if kernel.valid
         else depth * width
     )
-    block = max(1, L2_BLOCK // max(1, footprint * tile)) if isinstance(footprint, int) else 16
+    block = max(1, cached // max(1, footprint * tile)) if isinstance(footprint, int) else 16
     if isinstance(rows, int) and block * tile >= rows:
         return None
     return block
 
 
-def rows_outside(kernel: Tiled, block: int | None) -> bool:
+def rows_outside(kernel: Tiled, block: int | None, target: Target) -> bool:
     """True if all batches of a block of rows are multiplied before the next block. Batches are then groups of
     neighbouring elements of a row, and all their rhs fit in a cache. A thread processes whole rows, as in neighbouring
     kernels."""
@@ -94,18 +85,16 @@ def rows_outside(kernel: Tiled, block: int | None) -> bool:
         * kernel.column.extent
         * DTYPES[kernel.rhs.dtype].size
     )
-    if block is None or not kernel.batch or not kernel.rows or not isinstance(right, int) or right > L2_BLOCK:
+    if block is None or not kernel.batch or not kernel.rows or not isinstance(right, int):
+        return False
+    if right > target.costs.l2_block:
         return False
     row = coefficient(kernel.lhs.offset, kernel.rows[-1])
     steps = [coefficient(kernel.lhs.offset, v) for v in kernel.batch if v.extent != 1]
     return isinstance(row, int) and all(isinstance(step, int) and 0 < step < row for step in steps) and bool(steps)
 
 
-COPIED_TILES = 4
-"""Tiles that read a copied panel consecutively and so pay for the copy."""
-
-
-def copies_panel(kernel: Tiled, rows: Dim, tile: int, block: int | None) -> bool:
+def copies_panel(kernel: Tiled, rows: Dim, tile: int, block: int | None, target: Target) -> bool:
     """True if a panel of an unpacked rhs is copied before the tiles of a block read it.
 
     Without a copy its rows have the stride of the whole rhs, often in one cache set. Strided columns are always copied.
@@ -115,7 +104,7 @@ def copies_panel(kernel: Tiled, rows: Dim, tile: int, block: int | None) -> bool
     tiles = ceildiv(rows, tile)
     if kernel.packed or not isinstance(tiles, int):
         return False
-    return min(tiles, block or tiles) >= COPIED_TILES
+    return min(tiles, block or tiles) >= target.costs.copied_tiles
 
 
 def fetches_ahead(kernel: Tiled, tile: int, vectors: int, block: int | None) -> bool:
@@ -145,13 +134,13 @@ def transposes_rows(kernel: Tiled, tile: int, target: Target) -> bool:
     if not whole or coefficient(kernel.lhs.offset, last) != 1 or coefficient(kernel.lhs.offset, kernel.inner) == 1:
         return False
     panels = kernel.panel.extent
-    return not isinstance(panels, int) or panels >= COPIED_TILES
+    return not isinstance(panels, int) or panels >= target.costs.copied_tiles
 
 
-def transposed_block(kernel: Tiled, rows: Dim, tile: int, part: int | None) -> int:
+def transposed_block(kernel: Tiled, rows: Dim, tile: int, part: int | None, target: Target) -> int:
     """Tiles of rows transposed together; all panels are read once for each of these blocks."""
     depth = part or product([v.extent for v in (*kernel.outer, kernel.inner)])
     block = TRANSPOSED_TILES
     if isinstance(depth, int):
-        block = max(1, L2_BLOCK // max(1, depth * tile * DTYPES[kernel.dtype].size))
+        block = max(1, target.costs.l2_block // max(1, depth * tile * DTYPES[kernel.dtype].size))
     return max(1, min(block, -(-rows // tile))) if isinstance(rows, int) else block

@@ -11,20 +11,14 @@ from burn.kernels.preferences import GroupedConvolution
 MOST_CHANNELS = 16
 """The most input channels of a group whose loop is unrolled."""
 
-SHORT_DEPTH = 40
-"""Up to this depth a matmul of one vector of columns takes longer than windows that share loads of their elements. Its tiles have
-few steps between address computation and epilogue."""
-
-SHORT_WIDE_DEPTH = 24
-"""The same for several whole vectors of columns, which share the loads of rows in a matmul."""
-
-
 MOST_GRADIENT_CHANNELS = 4
 """The most input channels of a group whose weight gradient is computed so: each of them reads the outputs' gradient again."""
 
 
 def groups_in_lanes(convolution: GroupedConvolution, target: Target) -> bool:
-    """True if vectors hold the outputs of several groups, or of one group of little depth."""
+    """True if vectors hold the outputs of several groups, or of one group of little depth. Then a matmul takes longer than
+    windows that share loads of their elements: its tiles have few steps between address computation and epilogue. Several
+    whole vectors of columns share the loads of rows in a matmul."""
     inputs, outputs = convolution.inputs, convolution.outputs
     if inputs == 1 and outputs == 1 and not convolution.gradient:
         return True
@@ -37,4 +31,5 @@ def groups_in_lanes(convolution: GroupedConvolution, target: Target) -> bool:
         return inputs <= MOST_GRADIENT_CHANNELS and 2 * outputs <= lanes
     if 2 * outputs <= lanes:
         return True
-    return depth <= SHORT_DEPTH if outputs <= lanes else outputs % lanes == 0 and depth <= SHORT_WIDE_DEPTH
+    costs = target.costs
+    return depth <= costs.group_depth if outputs <= lanes else outputs % lanes == 0 and depth <= costs.group_wide_depth

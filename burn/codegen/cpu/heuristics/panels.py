@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from burn.codegen.cpu.heuristics.amx import TILE_RUNS, bytes_fill, fill_tiles
+from burn.codegen.cpu.heuristics.amx import TILE_RUNS, bytes_fill, fill_tiles, tile_sizes
 from burn.codegen.cpu.heuristics.registers import most_rows, tile_cost, tile_rows
 from burn.codegen.cpu.target import Target
 from burn.dialect.dims import Dim, product
@@ -20,9 +20,7 @@ def panel_vectors(target: Target) -> int:
     four multiply-adds, and the loop has 1.4 instructions for each; two vectors with eight rows need 1.6. Cores that
     decode few instructions at a time, as all do with a busy sibling thread, are decode-bound. With fewer registers,
     two."""
-    if target.compact:
-        return COMPACT_VECTORS
-    return 4 if target.vector_bytes > 4 and target.vector_registers >= 32 else 2
+    return COMPACT_VECTORS if target.compact else target.costs.panel_vectors
 
 
 def packed_width(matmul: PackedMatmul, target: Target) -> int:
@@ -30,7 +28,11 @@ def packed_width(matmul: PackedMatmul, target: Target) -> int:
     columns, default, lanes = matmul.columns, panel_vectors(target), target.lanes(DTYPES[matmul.dtype].size)
     if target.compact:
         return _fitting(columns, (default, 1), lanes)
-    if target.tiles and matmul.dtype == "float32" and fill_tiles(matmul.rows, columns, matmul.depth) is not None:
+    if (
+        target.tiles
+        and matmul.dtype == "float32"
+        and fill_tiles(matmul.rows, columns, matmul.depth, tile_sizes(target)) is not None
+    ):
         return _fitting(columns, (2, 1), lanes)  # the width of tile registers
     return _cheapest(matmul.rows, columns, lanes, target)
 
@@ -56,7 +58,11 @@ def panel_width(kernel: ContractionKernel, target: Target) -> int:
         return _fitting(columns, (default, 1), lanes) if isinstance(columns, int) else default * lanes
     few = {1: 8, 2: 4}.get(rows, default) if isinstance(rows, int) else default
     if few > default:
-        return _fitting(columns, (few, default, 2, 1), lanes) if isinstance(columns, int) else few * lanes
+        return (
+            _fitting(columns, (few, default, *range(default - 1, 0, -1)), lanes)
+            if isinstance(columns, int)
+            else few * lanes
+        )
     return _cheapest(rows, columns, lanes, target) if isinstance(columns, int) else default * lanes
 
 
@@ -95,8 +101,8 @@ def _cheapest(rows: Dim, columns: int, lanes: int, target: Target) -> int:
 
     if default > 2:
         return min(range(default, 0, -1), key=lambda vectors: cost(vectors, None)) * lanes
-    few = _fitting(columns, (2, 1), lanes)
-    wide = target.vector_bytes == 32 and columns > few
+    few = _fitting(columns, (2, 1) if default > 1 else (1,), lanes)
+    wide = target.vector_bytes == 32 and default > 1 and columns > few
     return 3 * lanes if wide and cost(3, rows) < GAIN * cost(few // lanes, rows) else few
 
 

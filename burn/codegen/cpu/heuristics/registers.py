@@ -24,7 +24,7 @@ def tile_rows(rows: Dim, vectors: int, target: Target) -> int:
 
 
 def most_rows(vectors: int, target: Target) -> int:
-    return max(1, min((target.vector_registers - 1 - vectors) // vectors, 8))
+    return max(1, min((target.vector_registers - 1 - vectors) // vectors, target.costs.tile_rows))
 
 
 def tile_cost(rows: int, vectors: int) -> int:
@@ -32,35 +32,26 @@ def tile_cost(rows: int, vectors: int) -> int:
     return 2 * rows * vectors + rows + vectors
 
 
-TOGETHER = 4
-"""Unroll factor of a tile's loop over the depth: addresses are computed once per unrolled iteration, and prefetches
-cover whole cache lines. With a busy sibling thread a core decodes half as many instructions, so each instruction that
-is no multiply-add delays one."""
-
-
 def unroll_factor(target: Target) -> int:
-    """The unroll factor; 1 for size-optimised code."""
-    return 1 if target.small or target.is_size_bound else TOGETHER
+    """Unroll factor of a tile's loop over the depth; 1 for size-optimised code. Addresses are computed once per unrolled
+    iteration, and prefetches cover whole cache lines. With a busy sibling thread a core decodes half as many instructions, so
+    each instruction that is no multiply-add delays one."""
+    return 1 if target.small or target.is_size_bound else target.costs.unroll
 
 
 def split_depth(tile: int, vectors: int, target: Target) -> int:
     """The number of independent accumulators among which a small tile splits its depth, so that multiply-adds do not
     wait for each other. WebAssembly engines load all operands of an unrolled iteration before they compute: more than
     two would not fit into registers."""
-    wanted, most = 8, 2 if target.architecture == "wasm32" else 4
+    wanted, most = target.costs.chains, 2 if target.architecture == "wasm32" else 4
     return max(1, min(most, wanted // (tile * vectors)))
-
-
-FEW_ROWS = 8
-"""Up to this many rows, weights are converted to floats when they are multiplied. For more, a panel of floats is
-stored, which successive tiles read from a cache."""
 
 
 @dataclass(frozen=True)
 class LimbRows:
     """Up to `most` rows are multiplied as int8 limbs rather than floats (gemv.py), `together` at a time. Registers hold
     `sums` accumulators, one for each limb, row and vector of columns, beside the weights. If the number of rows is
-    known only at run time, all below FEW_ROWS use limbs: most often there is one row."""
+    known only at run time, all below `Costs.few_rows` use limbs: most often there is one row."""
 
     most: int
     together: int
@@ -68,7 +59,8 @@ class LimbRows:
 
     @staticmethod
     def of(target: Target) -> LimbRows:
-        return LimbRows(16, 4, 24) if target.vector_registers >= 32 else LimbRows(3, 1, 9)
+        together, sums = (4, 24) if target.vector_registers >= 32 else (1, 9)
+        return LimbRows(target.costs.limb_rows, together, sums)
 
     def beside(self, vectors: int, sums: int) -> int:
         """Vectors of columns, with `sums` accumulators each, that are computed at a time. Groups have equal sizes."""
@@ -78,15 +70,16 @@ class LimbRows:
 
 def few_rows(rows: Dim, kernel: Tiled, target: Target, limbs: bool) -> int | None:
     """Rows that are accumulated together while weights are converted in registers. All rows if there are few; one if
-    their number is known only at run time, or if limbs are faster for more; None if there are many."""
+    their number is known only at run time, or if limbs are faster for more; None if there are many. For these a panel of floats
+    is stored, which successive tiles read from a cache."""
     vectors = kernel.width // min(target.lanes(4), kernel.width)
     if not isinstance(rows, int):
         return 1
-    if 0 < rows <= min(FEW_ROWS, tile_rows(rows, vectors, target)):
+    if 0 < rows <= min(target.costs.few_rows, tile_rows(rows, vectors, target)):
         return rows
     return 1 if limbs and 0 < rows <= LimbRows.of(target).most else None
 
 
 def more_rows(target: Target, limbs: bool) -> int:
     """The number of rows from which a contraction is compiled for many rows, if the number is known only at run time."""
-    return max(FEW_ROWS, LimbRows.of(target).most + 1 if limbs else 0)
+    return max(target.costs.few_rows, LimbRows.of(target).most + 1 if limbs else 0)

@@ -38,13 +38,10 @@ def unrolled_loops(extents: Sequence[Dim], slides: Sequence[bool], channels: Seq
 BLOCK = 8
 """Iterations of a long loop that are unrolled together, if windows overlap along it: the gradient of a convolution's weight."""
 
-CHAINS = 8
-"""Independent accumulators that keep the multiply-add units of a core busy."""
 
-
-def split_accumulators(count: int) -> int:
-    """The number of partial sums of each window over a long loop, for `count` windows."""
-    return -(-CHAINS // count)
+def split_accumulators(count: int, chains: int) -> int:
+    """The number of partial sums of each window over a long loop, for `count` windows and so many accumulators in all."""
+    return min(BLOCK, -(-chains // count))
 
 
 PICTURES = 7

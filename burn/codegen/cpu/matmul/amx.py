@@ -24,12 +24,12 @@ from typing import Protocol
 from burn.codegen.cpu import math
 from burn.codegen.cpu.head import open_kernel, scratch
 from burn.codegen.cpu.heuristics.amx import (
-    TILE_SPACE,
     overlapped_rows,
     tile_copies,
     tile_held,
     tile_panels,
     tile_part,
+    tile_space,
     tile_strips,
 )
 from burn.codegen.cpu.matmul.amx_fallback import sum_rows
@@ -106,17 +106,17 @@ class Schedule:
     rows: int
 
     @staticmethod
-    def of(kernel: Tiled) -> Schedule:
+    def of(kernel: Tiled, target: Target) -> Schedule:
         rows, depth = product([v.extent for v in kernel.rows]), kernel.inner.extent
         if kernel.run > 1:
             blocks = kernel.byte_blocks
             assert isinstance(blocks, int)
-            strips = tile_strips(ceildiv(rows, WIDTH), blocks * 2 * BYTES)
+            strips = tile_strips(ceildiv(rows, WIDTH), blocks * 2 * BYTES, target)
             return Schedule(blocks * BLOCK, False, False, strips, 1, 0, 1, overlapped_rows(kernel, blocks, blocks))
-        part = tile_part(depth, BLOCK)
+        part = tile_part(depth, BLOCK, target)
         parts = not isinstance(depth, int) or depth > part
-        strips = tile_strips(ceildiv(rows, WIDTH), part * WIDTH * PARTS * 2)
-        held = tile_held(strips * SUMS) if parts else 1
+        strips = tile_strips(ceildiv(rows, WIDTH), part * WIDTH * PARTS * 2, target)
+        held = tile_held(strips * SUMS, target) if parts else 1
         ragged = factor(depth) % BLOCK != 0
         copies = tile_copies(kernel, units(kernel), strips)
         panels = tile_panels(kernel, part * WIDTH * PARTS * 2)
@@ -144,7 +144,7 @@ class _Printer:
     def __init__(self, kernel: ContractionKernel, schedule: Schedule, target: Target, sites: list[str]) -> None:
         tiled = Tiled.of(kernel, WIDTH)
         assert tiled is not None
-        self.kernel, self.schedule = tiled, schedule
+        self.kernel, self.schedule, self.space = tiled, schedule, tile_space(target)
         self.narrow = None if tiled.blocks is None else Tiled.of(kernel, LINES)
         self.code, self.emitter = open_kernel(kernel.buffers, (*argument_names(kernel), ACROSS, GROUPS), target, sites)
         self.row_count = product([v.extent for v in tiled.rows])
@@ -334,7 +334,7 @@ class _Printer:
                 tile(self.code, name, *registers)
                 few = list(islice(left_over, share))
                 self.code.lines += few
-                pad(self.code, max(0, TILE_SPACE - len(few)), self._newest(few))
+                pad(self.code, max(0, self.space - len(few)), self._newest(few))
 
     def _newest(self, pieces: list[str]) -> Value | None:
         """The last vector that these lines compute; LLVM would move its computation down to its store."""

@@ -15,7 +15,6 @@ from burn.codegen.cpu import convert as conversions
 from burn.codegen.cpu import math
 from burn.codegen.cpu.head import open_kernel
 from burn.codegen.cpu.heuristics.cache_blocking import (
-    COPIED_TILES,
     copies_panel,
     depth_part,
     fetches_ahead,
@@ -97,10 +96,10 @@ class Schedule:
         if target.compact:
             return Schedule.plain(kernel, vectors)
         tile = tile_rows(rows, vectors, target)
-        part = depth_part(kernel, rows)
+        part = depth_part(kernel, rows, target)
         transposes = transposes_rows(kernel, tile, target)
-        block = (transposed_block if transposes else row_block)(kernel, rows, tile, part)
-        copies, outside = copies_panel(kernel, rows, tile, block), rows_outside(kernel, block)
+        block = (transposed_block if transposes else row_block)(kernel, rows, tile, part, target)
+        copies, outside = copies_panel(kernel, rows, tile, block, target), rows_outside(kernel, block, target)
         return Schedule.ordered(kernel, target, rows, Order(tile, part, transposes, block, copies, outside))
 
     @property
@@ -130,7 +129,7 @@ class Schedule:
             fetches=fetches_epilogue(kernel),
             rolls=rolls,
             part=part,
-            held=held_tiles(kernel, rows, tile, block) if part else 0,
+            held=held_tiles(kernel, rows, tile, block, target) if part else 0,
             ahead=fetches_ahead(kernel, tile, vectors, block),
             together=together,
             ragged=any(factor(n) % together != 0 for n in (kernel.inner.extent, part or 0)),
@@ -145,12 +144,11 @@ class Schedule:
         copies = not kernel.has_contiguous_columns or kernel.blocks is not None
         return Schedule(kernel.width, 1, 1, None, True, copies, False, False, vectors > 1, None, 0, False, 1, False)
 
-    @property
-    def least(self) -> int:
+    def least(self, target: Target) -> int:
         """Iterations of a launch that share copies."""
         if self.transposes and self.block:
-            return self.block * COPIED_TILES
-        return COPIED_TILES if self.copies else 1
+            return self.block * target.costs.copied_tiles
+        return target.costs.copied_tiles if self.copies else 1
 
     def blocks(self, kernel: Tiled) -> tuple[Dim, Dim]:
         """The number of blocks of tiles, and of tiles in each: the same in all blocks; the last tiles may not exist."""
