@@ -76,7 +76,7 @@ def measure() -> Roofline:
 
 def _arithmetic(threads: int) -> dict[str, float]:
     ways = arithmetic(host_target(features()), threads * ITERATIONS)
-    return {way.name: way.flops / _best(_program(way.code, 1))[0] for way in ways}
+    return {way.name: way.flops / _best(program_of(way.code, 1))[0] for way in ways}
 
 
 def _levels(threads: int) -> Iterator[Level]:
@@ -89,12 +89,13 @@ def _levels(threads: int) -> Iterator[Level]:
     for name, chunk, holds in sizes:
         chunk = max(PAGE, chunk // PAGE * PAGE)
         times = max(1, VISITED // chunk)
-        update, read = _best(_program(traffic(target, threads, chunk, times), 2))
+        update, read = _best(program_of(traffic(target, threads, chunk, times), 2))
         moved = chunk * threads * times
         yield Level(name, holds, max(2 * moved / update, moved / read))
 
 
-def _program(code: bytes, kernels: int) -> Executable:
+def program_of(code: bytes, kernels: int) -> Executable:
+    """A program of `peaks.py`, which has no inputs."""
     host = host_target(features())
     infos = tuple(KernelInfo(f"peak{i}") for i in range(kernels))
     return Executable(

@@ -16,6 +16,7 @@ COMMANDS = {
     "train": ("burn.cli.train", "Train an experiment."),
     "bench": ("burn.cli.bench", "Time burn and its peers."),
     "cache": ("burn.cli.cache", "List, clear, export and import compiled programs and GPU kernels."),
+    "tune-machine": ("burn.cli.tune_machine", "Measure the costs of this machine's CPU, by which burn chooses code."),
     "opt": ("burn.cli.opt", "Run passes over burn's IR as text."),
 }
 

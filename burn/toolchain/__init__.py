@@ -90,6 +90,10 @@ class Toolchain:
             list(pool.map(compile_one, sources, objects))  # raises the error of the first
         return objects
 
+    def assembly(self, source: Path, output: Path) -> None:
+        """The assembly of LLVM's text, as `compile` would assemble it."""
+        self._run([*self._command, *_COMPILING[1:], *self.platform.compiling, "-S", source, "-o", output])
+
     def program(self, objects: Sequence[Path], output: Path, flags: Sequence[str] = ()) -> None:
         """Links an executable."""
         if self.platform.program is None:

@@ -1,0 +1,197 @@
+"""The measurement of a machine's costs: on made-up times, and once on this machine."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pytest
+
+from burn.bench.machine import direct, instructions, measure, programs, search
+from burn.bench.machine.clock import Timed, Timer, Unmeasurable
+from burn.bench.machine.direct import Value
+from burn.bench.machine.search import Search
+from burn.codegen.cpu.costs import FIELDS, Costs
+from burn.codegen.cpu.target import TARGETS, Target, resolved
+from burn.errors import CompileError
+from burn.runtime import _native
+from burn.runtime.executable import Executable
+
+
+@dataclass(frozen=True)
+class MadeUp(Timer):
+    """Seconds by position among the programs that are compared; the noise of all."""
+
+    seconds: Sequence[float] = (1.0,)
+    noise: float = 0.0
+    asked: list[int] = field(default_factory=list)
+
+    def times(self, programs: Sequence[Executable], kernel: int | None = None) -> list[Timed]:
+        self.asked.append(_native.num_threads())
+        return [Timed(self.seconds[number % len(self.seconds)], self.noise) for number in range(len(programs))]
+
+
+def chunks(*values: int) -> Search:
+    return Search("loops", [programs.elementwise(1 << 14, 1)], [{"chunk": value} for value in values])
+
+
+@pytest.mark.parametrize(
+    ("seconds", "noise", "chunk"),
+    [
+        ((1.0, 0.8, 0.9), 0.0, 1024),
+        ((1.0, 0.9, 0.8), 0.0, 4096),
+        ((1.0, 0.98, 1.2), 0.0, 2048),  # a gain of 2 % is none
+        ((1.0, 0.92, 1.2), 0.09, 2048),  # nor one below the noise
+        ((1.0, 0.90, 1.2), 0.09, 1024),
+    ],
+)
+def test_the_fastest_value_is_taken_if_it_gains(seconds: Sequence[float], noise: float, chunk: int) -> None:
+    target = resolved(None)
+    found = search.search(chunks(1024, 2048, 4096), target, target.costs, MadeUp(seconds=seconds, noise=noise))
+    assert found.values == {"chunk": chunk} and found.is_different and found.noise == noise
+
+
+def test_equal_code_is_not_timed() -> None:
+    target, timer = resolved(None), MadeUp()
+    found = search.search(chunks(1 << 15, 1 << 16), target, Costs(chunk=1 << 14), timer)
+    assert not found.is_different and not timer.asked and found.values == {"chunk": 1 << 14}
+
+
+@pytest.fixture
+def only(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Leaves one measurement, and one search of `chunk`."""
+
+    def leave(found: Mapping[str, Value] | Unmeasurable) -> None:
+        def measured(target: Target, costs: Costs, timer: Timer) -> Mapping[str, Value]:
+            if isinstance(found, Unmeasurable):
+                raise found
+            return found
+
+        def searches(target: Target) -> Iterator[Search]:
+            yield chunks(1024, 2048, 4096)
+
+        monkeypatch.setattr(direct, "MEASURES", {"threads": (measured, ("grain",))})
+        monkeypatch.setattr(measure, "searches", searches)
+
+    return leave
+
+
+def test_a_measurement_has_values_and_reasons(only: Callable[..., None]) -> None:
+    only({"grain": Value(30_000.4, 0.05)})
+    timer, threads = MadeUp(seconds=(1.0, 0.5, 0.7)), _native.num_threads()
+    found = measure.measure(resolved(None), timer=timer)
+    assert found.measured == {"grain": 30_000, "chunk": 1024} and timer.asked == [1]
+    assert set(found.kept) == set(FIELDS) - {"grain", "chunk"} and set(found.kept.values()) == {measure.NOT_MEASURED}
+    assert _native.num_threads() == threads == found.threads
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        ({"grain": Value(30_000, 0.3)}, "the times differ by 30%"),
+        ({"grain": Value(-5, 0.0)}, "-5 is not between 256 and 16777216"),
+        (Unmeasurable("the process has one thread"), "the process has one thread"),
+    ],
+)
+def test_what_cannot_be_measured_keeps_its_default(
+    only: Callable[..., None], given: Mapping[str, Value] | Unmeasurable, reason: str
+) -> None:
+    only(given)
+    found = measure.measure(resolved(None), timer=MadeUp(noise=0.2))
+    assert found.measured == {} and found.kept["grain"] == reason
+    assert found.kept["chunk"] == "the times differ by 20%"
+
+
+def test_nothing_begins_without_time(only: Callable[..., None]) -> None:
+    only({"grain": Value(30_000, 0.0)})
+    timer = MadeUp()
+    found = measure.measure(resolved(None), seconds=-1, timer=timer)
+    assert (
+        not found.measured and not timer.asked and {found.kept[name] for name in ("grain", "chunk")} == {measure.LATE}
+    )
+
+
+def test_chains_are_the_fewest_near_the_peak() -> None:
+    """Each program does work in proportion to its chains; from 4 chains on, more take longer."""
+    target = resolved(None)
+    counts = [count for count in direct.CHAINS if count <= target.vector_registers - direct.CONSTANTS]
+    timer = MadeUp(seconds=[max(1.0, count / 4) for count in counts])
+    assert direct.chains(target, target.costs, timer) == {"chains": Value(4, 0.0)}
+
+
+def test_the_costs_of_winograd_are_those_of_the_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the direct algorithm at one operation in a unit of time: a time that the costs explain gives these costs."""
+    cached, moved, constant = direct.CACHED, direct.MOVED, direct.CONSTANT
+    times = [
+        cached.direct, cached.transformed + 2 * 11 * cached.elements,
+        moved.direct, moved.transformed + 2 * 37 * moved.elements,
+        constant.direct, 2 * 11 * constant.elements + 23 * constant.taps,
+    ]  # fmt: skip
+
+    @dataclass(frozen=True)
+    class Given(Timer):
+        def times(self, programs: Sequence[Executable], kernel: int | None = None) -> list[Timed]:
+            return [Timed(times.pop(0), 0.01) for _ in programs]
+
+    for name in ("compiled", "loaded"):
+        monkeypatch.setattr(programs, name, lambda *given: None)
+    target = resolved(None)
+    found = direct.winograd(target, target.costs, Given())
+    expected = {"winograd_cached": 11, "winograd_element": 37, "winograd_constant": 23}
+    assert {name: round(value.value, 6) for name, value in found.items()} == expected
+
+
+def test_noise_is_the_difference_of_halves() -> None:
+    assert Timed.of([3.0, 2.0, 2.5, 2.2]) == Timed(2.0, 0.25)
+    assert Timed.of([0.0, 0.0]).noise == float("inf")
+
+
+# ---- counted instructions ----------------------------------------------------------------------------------------------
+
+ASSEMBLY = """
+kernel0:
+\tmov x0, x1
+.LBB0_1:
+\tadd x2, x2, #1
+.LBB0_2:                                // inner
+\tfmla v0.4s, v1.4s, v2.4s
+\t.loc 1 2
+\tsubs x3, x3, #1                       // =1
+\tb.ne .LBB0_2
+\tcbnz x2, .LBB0_1
+\tb .LBB0_9
+.LBB0_3:
+\tadd x4, x4, #1
+\tadd x4, x4, #2
+\tadd x4, x4, #3
+\tcmp x4, x5
+\tb.lt .LBB0_3
+.LBB0_9:
+\tret
+"""
+
+
+def test_the_hot_loop_is_the_innermost_with_multiply_adds() -> None:
+    loop = instructions._hot_loop(ASSEMBLY)
+    assert loop.split() == ["fmla", "v0.4s,", "v1.4s,", "v2.4s", "subs", "x3,", "x3,", "#1", "b.ne", ".LBB0_2"]
+    assert instructions._hot_loop(ASSEMBLY.replace("fmla", "fmul")).count("add x4") == 3
+    with pytest.raises(CompileError, match="no loop"):
+        instructions._hot_loop("f:\n\tret\n")
+
+
+def test_targets_without_models_are_refused() -> None:
+    with pytest.raises(CompileError, match="costs of rvv cannot be counted"):
+        instructions.measure(TARGETS["rvv"])
+
+
+@pytest.mark.slow
+def test_neon_is_counted() -> None:
+    """The defaults are what LLVM's models give."""
+    pytest.importorskip("ziglang")
+    if shutil.which("llvm-mca") is None:
+        pytest.skip("llvm-mca is not here")
+    found, target = instructions.measure(TARGETS["neon"]), TARGETS["neon"]
+    assert set(found.measured) == {"chains", "expensive", "panel_vectors", "tile_rows", "unroll"}
+    assert found.measured["chains"] == 8 and abs(found.measured["expensive"] - target.costs.expensive) < 10
+    assert Costs.of(found.measured) == found.measured
