@@ -199,31 +199,32 @@ class Seen:
 
 
 def compared(module: torch.nn.Module, inputs: Sequence[torch.Tensor], seen: Mapping[str, Seen]) -> Row:
-    """ "errors" has figures by engine, "wrong" texts. Nothing is compared without torch."""
+    """The errors of gradients and the differences from torch by engine, and how burn fails their bounds (`judged`)."""
     if "torch" not in seen:
-        return {"wrong": ["torch failed"]}
+        return {"wrong": ["torch failed: nothing is compared"]}
     start, base, exact = arrays_of(module.state_dict()), seen["torch"], in_double(module, inputs)
     names = [name for name, _ in module.named_parameters()]
-    errors = {engine: errors_of(found.gradients, exact) for engine, found in seen.items()}
-    wrong = [
-        f"{engine}: {key} {figure:.1e}, torch {errors['torch'][key]:.1e}"
-        for engine, figures in errors.items()
-        for key, figure in figures.items()
-        if not figure <= max(ROUNDING, FACTOR * errors["torch"][key])
-    ]
     moved = distance(base.state, start, names)
-    for engine, found in seen.items():
-        figures = {
+    errors = {
+        engine: errors_of(found.gradients, exact)
+        | {
             "losses": float(np.max(np.abs(np.subtract(found.losses, base.losses)) / np.abs(base.losses))),
             "moved": distance(found.state, base.state, names) / moved,
             "buffers": max((relative(mine, its) for mine, its in _buffers(found, base, names)), default=0.0),
         }
-        errors[engine] |= figures
-    for key, bound in APART.items() if "burn" in errors else ():
-        rounding = FACTOR * errors.get("torch.compile", {}).get(key, 0.0)
-        if not errors["burn"][key] <= max(bound, rounding):
-            wrong.append(f"burn: {key} {errors['burn'][key]:.1e}")
-    return {"errors": errors, "wrong": wrong}
+        for engine, found in seen.items()
+    }
+    return {"errors": errors, "wrong": judged(errors)}
+
+
+def judged(errors: Mapping[str, Mapping[str, float]]) -> list[str]:
+    """burn's figures beyond their bounds, as texts. A figure that is not a number is beyond any."""
+    if "burn" not in errors:
+        return []
+    own, plain, other = errors["burn"], errors["torch"], errors.get("torch.compile", {})
+    bounds = {key: max(ROUNDING, FACTOR * plain[key]) for key in ("gradients", "worst gradient")}
+    bounds |= {key: max(bound, FACTOR * other.get(key, 0.0)) for key, bound in APART.items()}
+    return [f"burn: {key} {own[key]:.1e}, bound {bound:.1e}" for key, bound in bounds.items() if not own[key] <= bound]
 
 
 def in_double(module: torch.nn.Module, inputs: Sequence[torch.Tensor]) -> dict[str, np.ndarray]:

@@ -102,7 +102,7 @@ def test_steps_with_other_results_have_no_ratio(tmp_path: Path, monkeypatch: pyt
 def test_gradients_are_judged_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("torch")
     monkeypatch.syspath_prepend(str(SCRIPT.parent))
-    from zoo.cpu_training import errors_of
+    from zoo.cpu_training import errors_of, judged
 
     rng = np.random.default_rng(0)
     exact = {"large": rng.standard_normal(1000), "small": 3e-2 * rng.standard_normal(10)}
@@ -111,6 +111,12 @@ def test_gradients_are_judged_one_by_one(monkeypatch: pytest.MonkeyPatch) -> Non
     assert found["gradients"] < 5e-3 and found["worst gradient"] == pytest.approx(0.5)
     with pytest.raises(ValueError, match="no gradients of small"):
         errors_of({"large": exact["large"]}, exact)
+    good = {"gradients": 1e-6, "worst gradient": 1e-6, "losses": 5e-3, "moved": 1e-3, "buffers": 1e-6}
+    engines = {"torch": dict.fromkeys(good, 0.0) | {"worst gradient": 1e-3}, "torch.compile": {**good, "losses": 2e-3}}
+    assert judged({**engines, "burn": {**good, "worst gradient": 3e-3}}) == []
+    assert judged({**engines, "burn": {**good, "gradients": 1e-3}}) == ["burn: gradients 1.0e-03, bound 1.0e-04"]
+    assert judged({**engines, "burn": {**good, "losses": 9e-3}}) == ["burn: losses 9.0e-03, bound 8.0e-03"]
+    assert len(judged({**engines, "burn": dict.fromkeys(good, float("nan"))})) == 5
 
 
 FAKE = """
