@@ -6,7 +6,12 @@ class GPUBuffer {
     device.alive.add(this);
   }
 
-  async mapAsync() { if (this.device.isLost) throw new DOMException("the device is lost", "AbortError"); }
+  async mapAsync() {
+    await new Promise((resolve) => { setTimeout(resolve, 2); });
+    if (this.isDestroyed) throw new DOMException("the buffer is destroyed", "AbortError");
+    if (this.device.isLost) throw new DOMException("the device is lost", "AbortError");
+  }
+
   getMappedRange(offset, size) { return this.bytes.slice(offset, offset + size).buffer; }
   unmap() {}
 

@@ -249,8 +249,9 @@ def test_errors_have_names(package: Path) -> None:
     ]
     lost = "DeviceLostError: the GPU device was lost: it was destroyed; model.reload() starts again"
     full = "OutOfMemoryError: the GPU has no memory left: no room; model.reload() starts again"
+    refused = "RefusedError: the browser refuses a command: no such thing; model.reload() starts again"
     assert got["states"] == [
-        "", lost, lost, "", full, full, "", "RefusedError: the browser refuses a command: no such thing",
+        "", lost, lost, "", full, full, "", refused,
         lost.replace("was lost:", "was lost while the page was hidden:"), "Error: the model has been closed",
     ]  # fmt: skip
     assert got["large"].startswith("OutOfMemoryError: ") and got["then"] == "" and got["devices"] == 5

@@ -48,4 +48,4 @@ def is_shared(kernel: LoopKernel) -> bool:
 SHAPES = Shapes(tile, is_shared)
 
 PREFERENCES = replace(heuristics.PREFERENCES, split_depth=lambda kernel, counts: 1)
-"""A split of a depth makes more parallel work, of which a CPU has enough."""
+"""A split depth adds parallel work. A CPU has enough without it."""

@@ -16,13 +16,14 @@ async function read(url, progress) {
     progress(bytes.length, bytes.length);
     return bytes;
   }
-  const answer = await fetch(url);
+  const failed = ({ message }) => { throw new Error(`${url} cannot be read: ${message}`); };
+  const answer = await fetch(url).catch(failed);
   if (!answer.ok) throw new Error(`${url} cannot be read: ${answer.status} ${answer.statusText}`);
   const total = Number(answer.headers.get("content-length")) || 0;
   const parts = [];
   let length = 0;
   for (const reader = answer.body.getReader(); ;) {
-    const { done, value } = await reader.read();
+    const { done, value } = await reader.read().catch(failed);
     if (done) break;
     parts.push(value);
     length += value.length;
@@ -66,7 +67,7 @@ function imports(module, memory) {
 
 /** An input's elements and sizes, checked against what it is. */
 function taken(spec, given) {
-  if (given === undefined) throw new TypeError(`input '${spec.name}' is missing: it is ${spec.type}`);
+  if (given === undefined || given === null) throw new TypeError(`input '${spec.name}' is missing: it is ${spec.type}`);
   const Wanted = arrayOf(spec.dtype);
   const data = ArrayBuffer.isView(given) ? given : given.data;
   if (!(data instanceof Wanted))
@@ -79,6 +80,7 @@ function taken(spec, given) {
       throw new TypeError(`input '${spec.name}' needs its sizes: {data, dims}, as it is ${spec.type}`);
     dims = spec.dims.map((d) => (typeof d === "string" ? data.length / known : d));
   }
+  if (!Array.isArray(dims)) throw new TypeError(`input '${spec.name}' has sizes that are no array: {data, dims}`);
   if (dims.some((d) => !Number.isSafeInteger(d) || d < 0) || dims.reduce((a, b) => a * b, 1) !== data.length)
     throw new RangeError(`input '${spec.name}' has ${data.length} elements, which are not ${spec.type}`);
   return [data, dims];

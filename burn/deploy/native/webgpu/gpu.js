@@ -1,7 +1,8 @@
 // WebGPU for a module of WebAssembly: the functions of page.h, and transfers between the page and the GPU. The same for every model.
 import { DeviceLostError, LimitError, MissingFeatureError, NoAdapterError, OutOfMemoryError, RefusedError, WebGPUError } from "./errors.js";
 
-const STORAGE = 0x80, UNIFORM = 0x40, COPY_FROM = 4, COPY_TO = 8, MAP_READ = 1; // GPUBufferUsage
+const STORAGE = 0x80, UNIFORM = 0x40, MAP_READ = 1; // GPUBufferUsage
+export const COPY_FROM = 4, COPY_TO = 8;
 const COMPUTE = 4, READ = 1; // GPUShaderStage, GPUMapMode
 const SCOPES = ["out-of-memory", "validation", "internal"];
 
@@ -16,6 +17,8 @@ const LEAST_PART = 65536; // bytes: driver_wgpu_heap.c
 
 const padded = (bytes) => Math.ceil(bytes / 4) * 4;
 const isHidden = () => globalThis.document?.visibilityState === "hidden";
+
+export const closedError = () => new Error("the model has been closed");
 
 /** True if WebAssembly can wait for the GPU during a call (JavaScript Promise Integration). */
 export const canWait = () => typeof WebAssembly.Suspending === "function" && typeof WebAssembly.promising === "function";
@@ -302,8 +305,12 @@ export class Gpu {
     for (const chunk of this.#chunks) chunk.used = 0;
   }
 
-  /** A mapping fails shortly before the loss of its device is announced. */
+  /** Drops the commands that are not submitted. */
+  forget() { this.#deferred.length = 0; }
+
+  /** A mapping fails shortly before the loss of its device is announced, and if the model is closed. */
   async #lossOr(error) {
+    if (this.#isClosed) return closedError();
     const soon = new Promise((resolve) => { setTimeout(resolve, 1000); });
     const info = await Promise.race([this.device.lost, soon]);
     return info ? new DeviceLostError(info, isHidden()) : new RefusedError(`memory of the GPU cannot be read: ${error.message}`);
@@ -332,8 +339,9 @@ export class Gpu {
   async #settle() {
     const found = (await Promise.all(this.#checks.splice(0).map((check) => check.catch(() => null)))).filter(Boolean);
     const memory = found.find((error) => globalThis.GPUOutOfMemoryError && error instanceof GPUOutOfMemoryError);
+    if (this.#isClosed) throw closedError();
     if (memory) this.failed ??= new OutOfMemoryError(`the GPU has no memory left: ${memory.message}; model.reload() starts again`);
-    else if (found.length) this.failed ??= new RefusedError(`the browser refuses a command: ${found[0].message}`);
+    else if (found.length) this.failed ??= new RefusedError(`the browser refuses a command: ${found[0].message}; model.reload() starts again`);
     if (this.failed) throw this.failed;
   }
 

@@ -1,5 +1,3 @@
-/// <reference types="@webgpu/types" />
-
 /** A tensor: elements in row-major order, and sizes. */
 export interface Tensor<Data> {
   data: Data;

@@ -1,7 +1,7 @@
 // A model compiled by burn for WebGPU: `const model = await load()`, then `await model.run({name: typedArray})`.
 // MODEL is written by burn-compile; everything else is the same for every model.
 import { LimitError, OutOfMemoryError, RefusedError, WebGPUError } from "./errors.js";
-import { canWait, open, padded } from "./gpu.js";
+import { COPY_FROM, COPY_TO, canWait, closedError, open, padded } from "./gpu.js";
 import { Pictures, elements, pictureOf, pixelsOf, planOf } from "./picture.js";
 
 export * from "./errors.js";
@@ -37,11 +37,29 @@ export async function load(base = import.meta.url, options = {}) {
   }
 }
 
-/** Throws a TypeError for a name that is no input. */
-function checkNames(inputs) {
-  for (const name of Object.keys(inputs))
-    if (!MODEL.inputs.some((i) => i.name === name))
-      throw new TypeError(`there is no input '${name}': there are ${MODEL.inputs.map((i) => i.name).join(", ")}`);
+/** Throws a TypeError for a name that is none of an input's (output's). */
+function checkNames(given, kind, values) {
+  for (const name of Object.keys(given))
+    if (!values.some((value) => value.name === name))
+      throw new TypeError(`there is no ${kind} '${name}': there are ${values.map((value) => value.name).join(", ")}`);
+}
+
+/** Throws a TypeError for a buffer of the caller's that copies cannot use. */
+function checkBuffer(what, buffer, usage, usageName) {
+  if (!(buffer.usage & usage)) throw new TypeError(`${what}: its buffer lacks the usage ${usageName}`);
+  if ((buffer.mapState ?? "unmapped") !== "unmapped") throw new TypeError(`${what}: its buffer is mapped`);
+}
+
+/** Throws a TypeError for outputs that are no "gpu", GPUBuffers, or names with these. */
+function checkWanted(wanted) {
+  if (wanted === "gpu") return;
+  if (typeof wanted !== "object" || wanted === null) throw new TypeError(`outputs are "gpu" or {name: "gpu" or a GPUBuffer}, not ${wanted}`);
+  checkNames(wanted, "output", MODEL.outputs);
+  for (const [name, to] of Object.entries(wanted)) {
+    if (to === "gpu" || to === undefined) continue;
+    if (!(to instanceof GPUBuffer)) throw new TypeError(`output '${name}' goes to "gpu" or a GPUBuffer`);
+    checkBuffer(`output '${name}'`, to, COPY_TO, "COPY_DST");
+  }
 }
 
 // ---- the CPU ----------------------------------------------------------------------------------------------------------
@@ -67,7 +85,7 @@ class CPUModel {
   set seed(seed) { this.#model.seed = seed; }
 
   async run(inputs, { outputs } = {}) {
-    checkNames(inputs);
+    checkNames(inputs, "input", MODEL.inputs);
     if (outputs) throw new TypeError("outputs on the GPU: the model runs on the CPU");
     const given = MODEL.inputs.map((spec) => {
       const value = inputs[spec.name];
@@ -95,7 +113,8 @@ class Model {
   #memory;
   #pictures;
   #calls = 0n;
-  #last = Promise.resolve(); // of the calls, which run one after the other
+  #last = Promise.resolve(); // of the calls and reloads, which run one after the other
+  #closings = 0;
 
   constructor(folder, options) {
     this.#folder = folder;
@@ -119,20 +138,26 @@ class Model {
 
   /** Starts again with a new device, after an error that names the loss of the old one. Throws as `load` does with the fallback
    * "none". */
-  async reload() {
+  reload() {
+    const closings = this.#closings, done = this.#last.then(() => this.#reload(closings));
+    this.#last = done.catch(() => {});
+    return done;
+  }
+
+  async #reload(closings) {
     const { progress = () => {}, compiled = () => {} } = this.#options;
-    this.close();
+    this.#drop();
     const gpu = await open(MODEL, this.#options);
     try {
-      await this.#start(gpu, progress, compiled);
+      await this.#start(gpu, progress, compiled, closings);
     } catch (error) {
       gpu.close();
       throw gpu.failed ?? error;
     }
   }
 
-  async #start(gpu, progress, compiled) {
-    const version = this.#version = gpu.version;
+  async #start(gpu, progress, compiled, closings) {
+    const { version } = gpu;
     const { module: [moduleFile], texts: [textsFile] } = version;
     const sizes = Object.fromEntries([version.module, version.texts, ...version.weights]);
     const far = Object.fromEntries(Object.keys(sizes).map((name) => [name, 0]));
@@ -172,7 +197,9 @@ class Model {
     if (!isStarted) throw new OutOfMemoryError(`the model cannot be started: ${textAt(memory, exports.error())}`);
     await Promise.all([compiling, gpu.wait()]);
     exports.fetched();
+    if (this.#closings !== closings) throw closedError();
     this.#gpu = gpu;
+    this.#version = version;
     this.#memory = memory;
     this.#pictures = new Pictures(gpu);
     const waiting = (call) => (canWait() ? WebAssembly.promising(call) : call);
@@ -192,20 +219,26 @@ class Model {
   }
 
   async #call(inputs, wanted) {
-    if (!this.#c) throw new Error("the model has been closed");
+    if (!this.#c) throw closedError();
     const gpu = this.#gpu, c = this.#c;
     if (gpu.failed) throw gpu.failed;
-    checkNames(inputs);
+    checkNames(inputs, "input", MODEL.inputs);
+    checkWanted(wanted);
     const held = [];
     let hasOutputs = false;
     try {
       gpu.begin();
       let status;
       try {
-        MODEL.inputs.forEach((spec, index) => held.push(this.#give(index, spec, inputs[spec.name])));
-        if (MODEL.random) {
-          const state = new BigUint64Array([BigInt(this.seed), this.#calls++]);
-          held.push(this.#upload(MODEL.inputs.length, state, [2]));
+        try {
+          MODEL.inputs.forEach((spec, index) => held.push(this.#give(index, spec, inputs[spec.name])));
+          if (MODEL.random) {
+            const state = new BigUint64Array([BigInt(this.seed), this.#calls++]);
+            held.push(this.#upload(MODEL.inputs.length, state, [2]));
+          }
+        } catch (error) {
+          gpu.forget();
+          throw error;
         }
         const running = c.run();
         status = typeof running === "number" ? running : await running;
@@ -237,13 +270,13 @@ class Model {
       return address;
     }
     if (!isGPUTensor(value)) return this.#upload(index, ...taken(spec, value));
-    const { buffer, dims, offset = 0 } = value, size = arrayOf(spec.dtype).BYTES_PER_ELEMENT;
+    const { buffer, dims, offset = 0 } = value, what = `input '${spec.name}'`, size = arrayOf(spec.dtype).BYTES_PER_ELEMENT;
     if (!Array.isArray(dims) || dims.some((d) => !Number.isSafeInteger(d) || d < 0))
       throw new TypeError(`input '${spec.name}' needs its sizes: {buffer, dims}, as it is ${spec.type}`);
     const bytes = size * dims.reduce((a, b) => a * b, 1);
-    if (!(buffer.usage & 4)) throw new TypeError(`input '${spec.name}': its buffer lacks the usage COPY_SRC`);
-    if (offset % 4 || offset + padded(bytes) > buffer.size)
-      throw new RangeError(`input '${spec.name}': ${bytes} bytes at ${offset}, in whole words, are not in its buffer of ${buffer.size}`);
+    checkBuffer(what, buffer, COPY_FROM, "COPY_SRC");
+    if (!(offset >= 0) || offset % 4 || offset + padded(bytes) > buffer.size)
+      throw new RangeError(`${what}: ${bytes} bytes at ${offset}, in whole words, are not in its buffer of ${buffer.size}`);
     const address = this.#room(index, bytes, dims), [to, at] = this.#at(address);
     if (bytes) this.#gpu.add((encoder) => encoder.copyBufferToBuffer(buffer, offset, to, at, padded(bytes)));
     return address;
@@ -292,9 +325,7 @@ class Model {
       return () => ({ data: new Wanted(words().buffer), dims });
     }
     const buffer = wanted === "gpu" ? gpu.result(bytes) : wanted;
-    if (!(buffer instanceof GPUBuffer)) throw new TypeError(`output '${name}' goes to "gpu" or a GPUBuffer`);
-    if (buffer.size < padded(bytes) || !(buffer.usage & 8))
-      throw new RangeError(`output '${name}' takes ${padded(bytes)} bytes of a buffer with the usage COPY_DST`);
+    if (buffer.size < padded(bytes)) throw new RangeError(`output '${name}' takes ${padded(bytes)} bytes; its buffer has ${buffer.size}`);
     if (bytes) gpu.add((encoder) => encoder.copyBufferToBuffer(from, at, buffer, 0, padded(bytes)));
     return () => ({ buffer, dims, bytes });
   }
@@ -311,6 +342,11 @@ class Model {
 
   /** Gives the GPU's memory back. The model cannot be run before `reload`. */
   close() {
+    this.#closings++;
+    this.#drop();
+  }
+
+  #drop() {
     this.#pictures?.close();
     this.#gpu?.close();
     this.#gpu = this.#c = this.#pictures = undefined;

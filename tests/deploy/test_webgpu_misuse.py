@@ -1,0 +1,143 @@
+"""Packages for WebGPU that a page uses wrongly, or at the same time: errors with names, and the model can be used afterwards."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from burn.deploy.build import build
+from tests.deploy.making import scores, traced
+from tests.deploy.test_webgpu_package import OPTIONS, node
+
+pytest.importorskip("ziglang")
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("misused") / "scores"
+    build("wasm", traced(scores, x="float32[n, 16]"), folder, OPTIONS)
+    return folder
+
+
+def test_wrong_inputs_and_outputs(package: Path) -> None:
+    """Each is refused by a TypeError or RangeError before anything runs. The next call is right, and nothing stays in memory."""
+    got = node(
+        package,
+        """
+        const devices = install(), model = await load(undefined, { fallback: "none" }), { device } = model, { x } = rows(2);
+        await model.run({ x });
+        const buffer = (usage, size = 128, more = {}) => Object.assign(device.createBuffer({ usage, size }), more);
+        const mapped = { mapState: "mapped" }, dims = [2, 16], before = devices[0].alive.size;
+        const given = [
+          [null], [[1, 2]], [new Float64Array(32)], [new Float32Array(5)],
+          [{ data: x, dims: "2, 16" }], [{ data: x, dims: [2, 8] }],
+          [{ buffer: buffer(8), dims }], [{ buffer: buffer(4, 64), dims }], [{ buffer: buffer(4, 128, mapped), dims }],
+          [{ buffer: buffer(4, 256), dims, offset: -4 }], [{ buffer: buffer(4, 256), dims, offset: 0.5 }],
+          [{ buffer: buffer(4) }],
+          [x, { outputs: "cpu" }], [x, { outputs: { y: "gpu" } }], [x, { outputs: { output: 3 } }],
+          [x, { outputs: { output: buffer(4, 256) } }], [x, { outputs: { output: buffer(8, 64) } }],
+          [x, { outputs: { output: buffer(8, 256, mapped) } }],
+        ];
+        const made = devices[0].alive.size - before, found = [];
+        for (const [input, options] of given) found.push(await said(() => model.run({ x: input }, options)));
+        const { output } = await model.run({ x });
+        tell({ errors: found, dims: output.dims, left: devices[0].alive.size - before - made });
+        """,
+    )
+    assert [text.partition(":")[0] for text in got["errors"]] == [
+        "TypeError", "TypeError", "TypeError", "RangeError", "TypeError", "RangeError", "TypeError", "RangeError", "TypeError",
+        "RangeError", "RangeError", "TypeError", "TypeError", "TypeError", "TypeError", "TypeError", "RangeError", "TypeError",
+    ]  # fmt: skip
+    assert all("input 'x'" in text or "output" in text for text in got["errors"]), got["errors"]
+    assert got["dims"] == [2, 32] and got["left"] == 0
+
+
+def test_a_refused_call_leaves_no_commands(package: Path) -> None:
+    """A copy from a buffer of the caller's is dropped if a later check refuses the call: the buffer may be destroyed then."""
+    got = node(
+        package,
+        """
+        const devices = install(), model = await load(undefined, { fallback: "none" });
+        const buffer = model.device.createBuffer({ usage: 4, size: 128 });
+        const refused = await said(() => model.run({ x: { buffer, dims: [2, 16] } }, { outputs: { output: 5 } }));
+        buffer.destroy();
+        tell({ refused, then: await said(() => model.run(rows(2))) });
+        """,
+    )
+    assert got["refused"].startswith("TypeError: output 'output'") and got["then"] == ""
+
+
+def test_closing_and_reloading_during_calls(package: Path) -> None:
+    """A closed model says so to calls under way, with a device of its own or the caller's. Reloads wait for calls and each
+    other."""
+    got = node(
+        package,
+        """
+        const devices = install(), closed = [];
+        const own = await load(undefined, { fallback: "none" });
+        const other = await load(undefined, { fallback: "none", device: devices[0] });
+        for (const model of [other, own]) {
+          const calls = [said(() => model.run(rows(2))), said(() => model.run(rows(3)))];
+          await new Promise((resolve) => { queueMicrotask(resolve); });
+          model.close();
+          closed.push(await Promise.all(calls));
+        }
+        const model = await load(undefined, { fallback: "none" }), count = devices.length;
+        const both = [model.run(rows(2)), model.reload(), model.run(rows(3)), model.reload(), model.run(rows(1))];
+        const dims = (await Promise.all(both)).filter(Boolean).map(({ output }) => output.dims);
+        const alive = devices.slice(count - 1).filter((device) => !device.isLost).length;
+        const reloading = model.reload();
+        model.close();
+        const again = await said(() => reloading);
+        tell({ closed, dims, alive, again, left: devices.filter((device) => !device.isLost).length });
+        """,
+    )
+    assert all(text in ("", "Error: the model has been closed") for calls in got["closed"] for text in calls)
+    assert all("Error: the model has been closed" in calls for calls in got["closed"])
+    assert got["dims"] == [[2, 32], [3, 32], [1, 32]] and got["alive"] == 1
+    assert got["again"] == "Error: the model has been closed" and got["left"] == 0
+
+
+def test_files_that_cannot_be_read(package: Path) -> None:
+    """A file that is missing, cut, longer than it should be, or whose connection ends: the error has its address."""
+    got = node(
+        package,
+        f"""
+        install();
+        const {{ readFile }} = await import("node:fs/promises");
+        const of = (url) => readFile("{package}/" + url.pathname.split("/").at(-1));
+        const found = [];
+        const answer = (body, status = 200) => new Response(body, {{ status }});
+        const broken = () => new ReadableStream({{ pull(to) {{ to.error(new TypeError("network error")); }} }});
+        for (const spoil of [
+          (bytes) => answer(bytes), (bytes) => answer(bytes.subarray(0, 100)), (bytes) => answer(Buffer.concat([bytes, bytes])),
+          () => answer("", 404), () => answer(broken()), () => {{ throw new TypeError("Failed to fetch"); }},
+        ]) {{
+          globalThis.fetch = async (url) => {{
+            const bytes = await of(url);
+            return url.pathname.endsWith("weights.safetensors") ? spoil(bytes) : answer(bytes);
+          }};
+          found.push(await said(() => load("http://x.test/m/", {{ fallback: "none" }})));
+        }}
+        tell(found);
+        """,
+    )
+    assert got[0] == "" and all("weights.safetensors" in text for text in got[1:]), got
+
+
+def test_a_thousand_calls_keep_no_buffers(package: Path) -> None:
+    """Of changing sizes, and refused ones among them."""
+    got = node(
+        package,
+        """
+        const devices = install(), model = await load(undefined, { fallback: "none" }), counts = [];
+        for (let i = 0; i < 1000; i++) {
+          const given = i % 10 === 9 ? { x: new Float32Array(3) } : rows(i % 7);
+          await said(() => model.run(given));
+          if (i % 100 === 99) counts.push([devices[0].alive.size, model.usedBytes]);
+        }
+        tell(counts);
+        """,
+    )
+    assert len(got) == 10 and all(count == got[0] for count in got)
