@@ -142,7 +142,7 @@ def test_the_costs_of_winograd_are_those_of_the_times(monkeypatch: pytest.Monkey
     assert {name: round(value.value, 6) for name, value in found.items()} == expected
 
 
-def test_noise_is_the_difference_of_halves() -> None:
+def test_noise_is_the_difference_of_every_second_run() -> None:
     assert Timed.of([3.0, 2.0, 2.5, 2.2]) == Timed(2.0, 0.25)
     assert Timed.of([0.0, 0.0]).noise == float("inf")
 
