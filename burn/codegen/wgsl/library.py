@@ -19,6 +19,10 @@ ATOMIC = ("write_part", "report")
 END_OF_HEAP = "// ----"
 """The declarations before this line are the heap's. A runtime whose heap has several pages replaces them by others."""
 
+HALF = ("float_of_half", "half_of_float", "rounded_half")
+FIRST_OF_HALF, END_OF_HALF = "// half", "// ---- half"
+"""Conversions of float16 and the lines around them. A runtime may replace them by instructions (driver_wgpu_half.c)."""
+
 PLAIN_HEAP = """@group(0) @binding(0) var<storage, read_write> heap: array<u32>;
 
 fn read(at: u32) -> u32 { return heap[at]; }
@@ -75,4 +79,6 @@ def needed(text: str) -> Iterator[str]:
         names |= new
         todo += [library[name] for name in new]
     yield f"{ATOMIC_HEAP if names & set(ATOMIC) else PLAIN_HEAP}\n{END_OF_HEAP}"
-    yield from (declaration for name, declaration in library.items() if name in names)
+    if names & set(HALF):
+        yield "\n".join([FIRST_OF_HALF, *(library[name] for name in HALF), END_OF_HALF])
+    yield from (declaration for name, declaration in library.items() if name in names - set(HALF))

@@ -307,7 +307,7 @@ fn float_of_half(code: u32) -> f32 {
   let sign = (code & 0x8000u) << 16u;
   let magnitude = code & 0x7fffu;
   if (magnitude >= 0x7c00u) { return bitcast<f32>(sign | 0x7f800000u | ((magnitude & 0x3ffu) << 13u)); }
-  if (magnitude < 0x400u) { return with_sign(f32(magnitude) * 5.9604644775390625e-8, bitcast<f32>(sign | 0x3f800000u)); }
+  if (magnitude < 0x400u) { return bitcast<f32>(sign | bitcast<u32>(f32(magnitude) * 5.9604644775390625e-8)); }
   return bitcast<f32>(sign | ((magnitude << 13u) + 0x38000000u));
 }
 

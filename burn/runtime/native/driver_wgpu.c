@@ -339,6 +339,7 @@ const char *burn_driver_wgpu(burn_driver *driver, void *library) {
     if (wgpu.opened)
         return NULL;
     wgpu.library = library;
+    wgpu.with_half = burn_wgpu_with_half;
     for (size_t i = 0; i < sizeof FUNCTIONS / sizeof *FUNCTIONS; i++) {
         void *function = dlsym(library, FUNCTIONS[i].name);
         if (!function) {

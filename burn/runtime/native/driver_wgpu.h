@@ -1,5 +1,5 @@
 /* Shared declarations of driver_wgpu.c (the device), driver_wgpu_heap.c (memory), driver_wgpu_kernels.c, driver_wgpu_work.c (commands),
- * driver_wgpu_staging.c (copies) and driver_wgpu_queries.c (clocks).
+ * driver_wgpu_staging.c (copies), driver_wgpu_half.c (float16) and driver_wgpu_queries.c (clocks).
  *
  * WebGPU has no pointers. All device memory is the heap, and an address is an offset in it. A binding has a limited size, so the heap
  * consists of pages, each a storage buffer. A launch whose addresses are in one page has that page as binding 0, and addresses in it.
@@ -86,6 +86,8 @@ typedef struct wgpu_queries { /* a set of timestamps */
     uint64_t taken[QUERIES / 64]; /* a bit each */
 } wgpu_queries;
 
+enum { HALF_UNKNOWN, HALF_BY_BITS, HALF_BY_INSTRUCTIONS };
+
 typedef struct wgpu_state {
     pthread_mutex_t lock;
     void *library;             /* that `api` is of */
@@ -99,6 +101,8 @@ typedef struct wgpu_state {
 
     char error[512]; /* the first since it was last taken */
     int failed, lost;
+    int half;                  /* how kernels convert float16; asked for when a text does */
+    char *(*with_half)(const char *text); /* burn_wgpu_with_half; NULL: texts stay as they are */
     uint64_t asked, done;      /* callbacks of work's end: asked for, called */
     int is_reported;           /* a caller has received the error of the loss */
     uint64_t session;          /* devices that were opened so far, less one */
@@ -157,6 +161,7 @@ typedef struct wgpu_module {
 int burn_wgpu_kernels_open(void);
 void burn_wgpu_forget(void);       /* under the lock: the objects of a lost device */
 wgpu_kernel *burn_wgpu_kernel(const char *entry, const char *text);
+void burn_wgpu_delete_kernel(wgpu_kernel *kernel);
 /* Under the lock: the pipeline for a page, or NULL: burn_wgpu_status has the reason. */
 wgpu_handle burn_wgpu_pipeline(wgpu_kernel *kernel, int page);
 /* Under the lock: a new buffer, or NULL and a code. */
@@ -177,6 +182,9 @@ wgpu_work burn_wgpu_by_words(wgpu_kernel *kernel, uint64_t to, uint64_t third, s
 int burn_wgpu_fetch_now(void *to, uint64_t from, size_t bytes);
 int burn_wgpu_has_staging(uint64_t bytes);
 int burn_wgpu_read_staging(void *to, uint64_t skipped, size_t bytes, uint64_t room);
+
+/* driver_wgpu_half.c; under the lock: a text whose conversions of float16 are instructions, for `free`; NULL: the text is to stay. */
+char *burn_wgpu_with_half(const char *text);
 
 /* The parts of the driver's table. */
 void burn_wgpu_fill_kernels(burn_driver *driver);

@@ -132,7 +132,7 @@ wgpu_handle burn_wgpu_pipeline(wgpu_kernel *kernel, int page) {
     return kernel->all;
 }
 
-static void delete_kernel(wgpu_kernel *kernel) {
+void burn_wgpu_delete_kernel(wgpu_kernel *kernel) {
     if (!kernel)
         return;
     int is_current = kernel->session == wgpu.session;
@@ -160,7 +160,7 @@ wgpu_kernel *burn_wgpu_kernel(const char *entry, const char *text) {
     made->one = pipeline_of(text, entry, wgpu.layout[0]);
     if (made->one)
         return made;
-    delete_kernel(made);
+    burn_wgpu_delete_kernel(made);
     return NULL;
 }
 
@@ -247,6 +247,7 @@ void burn_wgpu_forget(void) {
     wgpu.staging_bytes = wgpu.words_used = 0;
     wgpu.queries = NULL;
     wgpu.asked = wgpu.done = 0;
+    wgpu.half = HALF_UNKNOWN;
 }
 
 /* ---- modules ----------------------------------------------------------------------------------------------------- */
@@ -267,7 +268,9 @@ static int load(void **module, const void *image) {
     if (!code)
         code = burn_wgpu_renew();
     if (!code) {
-        made->kernel = burn_wgpu_kernel(entry, body + 1);
+        char *other = wgpu.with_half ? wgpu.with_half(body + 1) : NULL;
+        made->kernel = burn_wgpu_kernel(entry, other ? other : body + 1);
+        free(other);
         code = burn_wgpu_status();
     }
     pthread_mutex_unlock(&wgpu.lock);
@@ -282,7 +285,7 @@ static int unload(void *module) {
     wgpu_module *it = module;
     pthread_mutex_lock(&wgpu.lock);
     int code = it->kernel->session == wgpu.session ? burn_wgpu_flush() : 0;
-    delete_kernel(it->kernel);
+    burn_wgpu_delete_kernel(it->kernel);
     pthread_mutex_unlock(&wgpu.lock);
     free(it);
     return code;

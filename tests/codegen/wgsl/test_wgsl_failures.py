@@ -171,6 +171,34 @@ def test_the_least_limits_suffice(failing: Path, buffers: int) -> None:
     run(text, failing, BURN_WGPU_BINDING=str(4 << 20), FAILING_STORAGE_BUFFERS=str(buffers), **limits)
 
 
+def test_a_grid_has_more_workgroups_than_a_dimension(failing: Path) -> None:
+    """Both kinds of loop, a matmul and a copy by words, with 100 workgroups in a dimension."""
+    text = """
+rng = np.random.default_rng(0)
+x, y = rng.standard_normal(300001).astype(np.float32), rng.standard_normal((301, 700)).astype(np.float32)
+def function(x, y): return x * 2, y.sum(axis=1), y @ y.T, burn.concat([x, x[:7]], axis=0)
+made = burn.compile(function, (x, y), cache=False, device="wgpu")
+for got, want in zip(made(x, y), (x * 2, y.sum(1), y @ y.T, np.concatenate([x, x[:7]])), strict=True):
+    np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-3)
+"""
+    run(text, failing, FAILING_WORKGROUPS="100")
+
+
+@pytest.mark.parametrize(("way", "count"), [("", 1), ("bits", 0)])
+def test_float16_by_instructions_that_agree_with_arithmetic_on_bits(failing: Path, way: str, count: int) -> None:
+    text = f"""
+if "llvmpipe" not in device("wgpu").facts()["name"]:
+    print("done")
+    raise SystemExit
+x = np.arange(100).astype(np.float16)
+made = burn.compile(lambda x: x * 3, (x,), cache=False, device="wgpu")
+assert (made(x) == x * 3).all()
+found = ctypes.c_int.in_dll(failing, "failing_by_instructions").value
+assert found == {count}, found
+"""
+    run(text, failing, BURN_WGPU_HALF=way)
+
+
 @pytest.mark.parametrize(
     ("name", "value", "text"),
     [
