@@ -42,3 +42,13 @@ def test_gradient(shape: tuple[int, int, int], offset: float) -> None:
     for got, want in zip(found, expected(x, w, g), strict=True):
         bound = (1e-5 + 1e-6 * abs(offset)) * np.abs(want).max()  # the elements' own rounding is that large
         assert np.abs(np.asarray(got) - want).max() <= 3 * bound
+
+
+def test_sums_of_deviations_from_other_numbers_do_not_cancel() -> None:
+    x = (np.random.default_rng(0).standard_normal((5000, 3)) + 1e4).astype(np.float32)
+
+    def sums(x: Any) -> Any:
+        return x.sum(0), (x - 1e4).sum(0)
+
+    got = np.asarray(burn.jit(sums)(x)[1])
+    np.testing.assert_allclose(got, (x.astype(np.float64) - 1e4).sum(0), atol=1e-3 * np.sqrt(5000))

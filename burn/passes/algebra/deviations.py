@@ -13,7 +13,7 @@ from burn.dialect.compose import broadcast_to, convert, dim_value, reshape
 from burn.dialect.dims import Dim, product
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op
-from burn.dialect.query import is_named, is_used, result_type
+from burn.dialect.query import is_named, is_used, op_of, result_type
 from burn.dialect.reduction import Reduce
 from burn.dialect.types import HALF_DTYPES, type_of
 from burn.passes.algebra.law import Rewriter, law
@@ -24,9 +24,10 @@ MOST = 12
 
 @law("reduce")
 def sum_of_deviations(rewriter: Rewriter, op: Op) -> ir.Value | None:
-    """sum(x * c + (y - m) * d + e) = sum(x) * c + (sum(y) - n * m) * d + n * e, if c, d, e and m are constant along the n summed
-    elements, and the sums of x and y are computed anyway. Nothing else is split: sums of differences would cancel. The same for a
-    combination in float32 that is rounded before it is summed."""
+    """sum(x * c + (y - m) * d + e) = sum(x) * c + (sum(y) - n * m) * d + n * e, if c, d and e are constant along the n summed
+    elements, m is y's mean, and x is summed anyway. Nothing else is split: sums of differences would cancel. A mean has been
+    rounded, which changes the sum of the deviations as much as this cancellation. The same for a combination in float32 that is
+    rounded before it is summed."""
     narrow = is_named(op.x, "cast")
     rounds = narrow is not None and type_of(narrow.x).dtype == "float32" and type_of(op.x).dtype in HALF_DTYPES
     x = narrow.x if narrow is not None and rounds else op.x
@@ -54,6 +55,12 @@ def _scaled(term: ir.Value, factors: Factors) -> ir.Value:
     for name, value in reversed(factors):
         term = ops.neg(term) if value is None else ops.mul(term, value) if name == "mul" else ops.div(term, value)
     return term
+
+
+def _unshaped(value: ir.Value) -> ir.Value:
+    while (op := is_named(value, "reshape", "broadcast_to")) is not None:
+        value = op.x
+    return value
 
 
 class _Terms:
@@ -86,7 +93,7 @@ class _Terms:
                 return self.walk(lhs, (*factors, (op.OP_NAME, rhs)))
             return self._adds(value, factors)
         if op.OP_NAME == "sub" and self._is_constant(rhs):
-            if self._known(lhs) is None:
+            if not self._is_mean(rhs, lhs):
                 return False
             self.deviations.append((lhs, rhs, factors))
             return True
@@ -106,14 +113,26 @@ class _Terms:
         missing = len(self.shape) - len(own)
         return all(a < missing or own[a - missing] == 1 for a in self.axes)
 
+    def _is_mean(self, value: ir.Value, of: ir.Value) -> bool:
+        """True if a value is the sum of another one along the axes, divided by or times a number."""
+        ratio = is_named(_unshaped(value), "div", "mul")
+        if ratio is None or self._known(of) is None:
+            return False
+        numerators = (ratio.lhs,) if ratio.OP_NAME == "div" else (ratio.lhs, ratio.rhs)
+        totals = [op_of(_unshaped(each)) for each in numerators]
+        return any(isinstance(t, Reduce) and t.x == of and self._is_sum(t) for t in totals)
+
+    def _is_sum(self, op: Reduce) -> bool:
+        """True for a sum over the same axes."""
+        return op.kind == "sum" and tuple(sorted(a % len(self.shape) for a in op.axes)) == self.axes
+
     def _known(self, value: ir.Value) -> Op | None:
         """Another sum of a value over the same axes."""
         for use in value.uses if self._is_whole(value) else ():
             other = use.owner
-            if not isinstance(other, Reduce) or other.kind != "sum" or other.operation == self.op.operation:
+            if not isinstance(other, Reduce) or not self._is_sum(other) or other.operation == self.op.operation:
                 continue
-            axes = tuple(sorted(a % len(self.shape) for a in other.axes))
-            if axes == self.axes and other.operation.block == self.op.operation.block and is_used(other.operation):
+            if other.operation.block == self.op.operation.block and is_used(other.operation):
                 return other
         return None
 

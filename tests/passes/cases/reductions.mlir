@@ -59,9 +59,10 @@ func.func @main(%x: tensor<1x5xf32>) -> tensor<1x4xf32> {
 
 // ----- a sum of deviations from a mean, of tensors that are summed anyway
 // rounds
-func.func @main(%x: tensor<?x5xf32, ["n", "5"]>, %g: tensor<?x5xf32, ["n", "5"]>, %m: tensor<5xf32>, %c: tensor<5xf32>) -> (tensor<5xf32>, tensor<5xf32>, tensor<5xf32>, tensor<?x5xf32, ["n", "5"]>) {
+func.func @main(%x: tensor<?x5xf32, ["n", "5"]>, %g: tensor<?x5xf32, ["n", "5"]>, %k: tensor<f32>, %c: tensor<5xf32>) -> (tensor<5xf32>, tensor<5xf32>, tensor<5xf32>, tensor<?x5xf32, ["n", "5"]>) {
   %0 = "burn.reduce"(%x) {axes = array<i64: 0>, keepdims = false, kind = "sum"} : (tensor<?x5xf32, ["n", "5"]>) -> tensor<5xf32>
   %1 = "burn.reduce"(%g) {axes = array<i64: 0>, keepdims = false, kind = "sum"} : (tensor<?x5xf32, ["n", "5"]>) -> tensor<5xf32>
+  %m = "burn.div"(%0, %k) : (tensor<5xf32>, tensor<f32>) -> tensor<5xf32>
   %2 = "burn.sub"(%x, %m) : (tensor<?x5xf32, ["n", "5"]>, tensor<5xf32>) -> tensor<?x5xf32, ["n", "5"]>
   %3 = "burn.mul"(%2, %c) : (tensor<?x5xf32, ["n", "5"]>, tensor<5xf32>) -> tensor<?x5xf32, ["n", "5"]>
   %4 = "burn.add"(%g, %3) : (tensor<?x5xf32, ["n", "5"]>, tensor<?x5xf32, ["n", "5"]>) -> tensor<?x5xf32, ["n", "5"]>
@@ -74,6 +75,15 @@ func.func @main(%x: tensor<?x5xf32, ["n", "5"]>, %g: tensor<?x5xf32, ["n", "5"]>
 // CHECK: "burn.dim_values"
 // CHECK-NOT: burn.reduce
 // CHECK: burn.return
+
+// ----- deviations from another number than the mean would cancel, stays
+func.func @main(%x: tensor<7x5xf32>, %m: tensor<5xf32>) -> (tensor<5xf32>, tensor<5xf32>) {
+  %0 = "burn.reduce"(%x) {axes = array<i64: 0>, keepdims = false, kind = "sum"} : (tensor<7x5xf32>) -> tensor<5xf32>
+  %1 = "burn.sub"(%x, %m) : (tensor<7x5xf32>, tensor<5xf32>) -> tensor<7x5xf32>
+  %2 = "burn.reduce"(%1) {axes = array<i64: 0>, keepdims = false, kind = "sum"} : (tensor<7x5xf32>) -> tensor<5xf32>
+  "burn.return"(%0, %2) : (tensor<5xf32>, tensor<5xf32>) -> ()
+}
+// CHECK-COUNT-2: burn.reduce
 
 // ----- a sum of differences of two tensors stays
 func.func @main(%x: tensor<7x5xf32>, %g: tensor<7x5xf32>) -> (tensor<5xf32>, tensor<5xf32>, tensor<5xf32>) {
