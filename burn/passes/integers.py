@@ -7,7 +7,8 @@ integers minus their zero points (QLinearConv, MatMulInteger after DynamicQuanti
 
 with a constant rhs w: the sums of its columns are constants, and b is usually 0. Byte instructions of CPUs need one unsigned
 operand (matmul/vnni.py): x is uint8; int8 values and their zero point are shifted by 128. Those of GPUs need signed operands:
-uint8 values are shifted by -128. Padding of a convolution has the value of the zero point.
+uint8 values are shifted by -128. Padding of a convolution has the value of the zero point. A depthwise convolution on a CPU reads
+bytes, too, and sums them in float32, exactly.
 
 Dequantisation also moves past views and maxima, so that layers exchange bytes. The quantisation of values that a
 contraction reads, or that derive from a contraction or from other bytes (a residual sum), multiplies by the reciprocal
@@ -71,7 +72,7 @@ class Integers:
         if run == 1:
             return
         with context():
-            rewriting = _Rewriting(run, dtype)
+            rewriting = _Rewriting(run, dtype, env.preferences.groups_in_lanes is not None)
             for block in blocks(program.block):
                 rewriting.block(block)
             erase_dead(program.block)
@@ -95,12 +96,15 @@ class _Bytes:
 
 @dataclass
 class _Rewriting:
-    """The state of the rewrite. run: depth elements per byte instruction; dtype: the type of x that it reads; shifted: bytes of
-    the other type, and the same shifted by 128; contractions: ops that became integer contractions. Replaced ops stay without
-    uses, so that the cache of `constant` remains valid."""
+    """The state of the rewrite. Replaced ops stay without uses, so that the cache of `constant` remains valid.
+
+    run: depth elements per byte instruction; dtype: the type of x that it reads; depthwise: kernels of depthwise convolutions
+    convert bytes as they load them; shifted: bytes of the other type, and the same shifted by 128; contractions: ops that
+    became contractions of bytes."""
 
     run: int
     dtype: str
+    depthwise: bool
     constant: Constants = field(default_factory=Constants)
     shifted: dict[ir.Value, ir.Value] = field(default_factory=dict)
     contractions: set[ir.Value] = field(default_factory=set)
@@ -136,7 +140,7 @@ class _Rewriting:
             return None
         x, w = self._as_lhs(left), _as_signed(right)
         if not made.fits(x, w, self.run):
-            return None
+            return self._in_floats(made, left, right)
         total = made.multiplied(x, w)
         self.contractions.add(total)
         if _is_zero(x.zero) and _is_zero(w.zero):
@@ -147,6 +151,19 @@ class _Rewriting:
             return exact
         scale = ops.mul(reshape(convert(left.scale, "float32"), ()), made.across(convert(right.scale, "float32")))
         return convert(ops.mul(convert(exact, "float32"), scale), type_of(op.operation.results[0]).dtype)
+
+    def _in_floats(self, made: _Dot | _Convolution, left: _Bytes, right: _Bytes) -> ir.Value | None:
+        """A depthwise convolution of bytes, summed in float32. Its sums are exact."""
+        if not self.depthwise or not isinstance(made, _Convolution) or left.scale is None or right.scale is None:
+            return None
+        if not made.fits_floats(left, right):
+            return None
+        total = made.in_floats(left, right)
+        self.contractions.add(total)
+        if not _is_zero(left.zero):
+            total = ops.sub(total, convert(made.excess(left, right), "float32"))
+        scale = ops.mul(reshape(convert(left.scale, "float32"), ()), made.across(convert(right.scale, "float32")))
+        return convert(ops.mul(total, scale), type_of(made.op.operation.results[0]).dtype)
 
     @property
     def shift(self) -> int:
@@ -291,6 +308,22 @@ class _Convolution:
         padded = any(p != 0 for p in (*self.op.low, *self.op.high))
         fill, least = self._fill(x), -128 if type_of(x.value).dtype == "int8" else 0
         return whole and _is_zero(w.zero) and (not padded or (fill is not None and least <= fill < least + 256))
+
+    def fits_floats(self, x: _Bytes, w: _Bytes) -> bool:
+        """True for a depthwise convolution if float32 has all sums exactly."""
+        padded = any(p != 0 for p in (*self.op.low, *self.op.high))
+        depth = self.depth
+        depthwise = self.op.groups > 1 and type_of(self.op.weight).shape[1] == 1
+        exact = depthwise and isinstance(depth, int) and 0 < depth * 255 * 128 < 2**24
+        return exact and _is_zero(w.zero) and not (padded and self._fill(x) is None)
+
+    def in_floats(self, x: _Bytes, w: _Bytes) -> ir.Value:
+        fill = self._fill(x)
+        return ops.conv(
+            x.value,
+            convert(w.value, "float32"),
+            **(self.op.attrs | {"dtype": "float32", "fill": int(fill) if fill else None}),
+        )
 
     def multiplied(self, x: _Bytes, w: _Bytes) -> ir.Value:
         fill = self._fill(x)

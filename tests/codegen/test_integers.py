@@ -175,8 +175,11 @@ SHAPES = [
     Shape(8, 8, 7, 3, 1, 1, 8),
     Shape(6, 5, 7, 3, 1, 2, 1, 2),
     Shape(10, 10, 7, 3, 1, 2, 2, 2),
+    Shape(37, 37, 11, 5, 2, 2, 37),
+    Shape(16, 32, 9, 3, 1, 2, 16, 2),
+    Shape(5, 5, 40, 1, 1, 0, 5),
 ]
-"""Among them channels that are no multiple of four, groups of few, and one channel in each."""
+"""Among them channels that are no multiple of four, groups of few, and one channel in each with one or two results."""
 
 
 def convolved(x: np.ndarray, w: np.ndarray, shape: Shape) -> np.ndarray:
@@ -225,21 +228,23 @@ def test_which_cpus_multiply_bytes() -> None:
     assert {name for name, run in runs.items() if run == 2} == {"avx512", "avx2", "generic"}
 
 
-def test_bytes_are_what_lies_between_layers() -> None:
-    """A convolution's result with two users, another convolution and a later sum, is written as bytes, not floats."""
+@pytest.mark.parametrize("groups", [1, 16])
+def test_bytes_are_what_lies_between_layers(groups: int) -> None:
+    """A convolution's result with two users, another convolution and a later sum, is written as bytes, not floats. groups: of the
+    second convolution, which may be depthwise."""
     rng = np.random.default_rng(3)
     program = Program.create([("x", TensorType("uint8", (1, 16, 8, 8)))])
     with program.building("residual"):
         half = scalar(0.5, "float32")
         x = ops.dequantize(program.inputs[0], half, None, dtype="float32")
         weights = [
-            ops.dequantize(constant(program, numbers(rng, (16, 16, 3, 3), "int8")), half, None, dtype="float32")
-            for _ in "ab"
+            ops.dequantize(constant(program, numbers(rng, (16, inputs, 3, 3), "int8")), half, None, dtype="float32")
+            for inputs in (16, 16 // groups)
         ]
         around = {"strides": (1, 1), "dilations": (1, 1), "low": (1, 1), "high": (1, 1)}
         y = ops.quantize(ops.conv(x, weights[0], **around), half, None, dtype="uint8")
         back = ops.dequantize(y, half, None, dtype="float32")
-        z = ops.quantize(ops.add(ops.conv(back, weights[1], **around), back), half, None, dtype="uint8")
+        z = ops.quantize(ops.add(ops.conv(back, weights[1], groups=groups, **around), back), half, None, dtype="uint8")
     program = program.finish([("z", z)])
     target = next(t.name for t in host_targets(features()) if t.byte_run > 1)
     artefact = compile_program(program, Options(target=target))

@@ -16,6 +16,7 @@ from burn.codegen.cpu.heuristics.windows import BLOCK, is_window, unrolled_loops
 from burn.codegen.cpu.spans import span_of
 from burn.codegen.cpu.target import Target
 from burn.dialect.dims import Dim, LoopVar, atoms, coefficient, exact_div, product
+from burn.dialect.types import DTYPES
 from burn.kernels.body import (
     Const,
     Convert,
@@ -187,9 +188,18 @@ def _is_plain(guard: Where, lane: LoopVar, step: int, lanes: int) -> bool:
     )
     return (
         read_together
-        and (load.dtype == guard.dtype or otherwise.value == 0)
+        and (load.dtype == guard.dtype or _has(load.dtype, otherwise.value))
         and not any(lane in loop_atoms(d) for pair in guard.ranges for d in pair)
     )
+
+
+def _has(dtype: str, value: float | int | bool) -> bool:
+    """True if an element type has a number exactly."""
+    kind, bits = DTYPES[dtype].kind, DTYPES[dtype].bits
+    if value == 0 or kind not in ("int", "uint"):
+        return value == 0
+    low, high = (0, 2**bits - 1) if kind == "uint" else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+    return isinstance(value, int) and low <= value <= high
 
 
 def load_of(node: Scalar) -> Load | None:
