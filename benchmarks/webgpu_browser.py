@@ -43,7 +43,7 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 PAGE = """<!doctype html><title>engines</title><script type="module">
 const values = (dtype, list) => dtype === "int64" ? BigInt64Array.from(list, BigInt) : new Float32Array(list);
-const plain = (outputs) => Object.fromEntries(Object.entries(outputs).map(([name, data]) => [name, [...data]]));
+const plain = (outputs) => Object.fromEntries(Object.entries(outputs).map(([name, data]) => [name, Array.from(data, Number)]));
 
 /** A function that runs an engine once, and gives the outputs' elements. */
 async function burn(feeds) {
@@ -139,7 +139,7 @@ def _write(folder: Path, model: Path, peer: Path) -> None:
 
 def _bytes(folder: Path, engine: str) -> int:
     """Gzipped, of all files that a page reads but the weights and burn's kernels."""
-    own = ("index.js", "gpu.js", "picture.js", "errors.js", "model.wasm")
+    own = ("index.js", "gpu.js", "picture.js", "errors.js", "model-software.wasm")
     files = (
         [folder / "package" / file for file in own]
         if engine == "burn"

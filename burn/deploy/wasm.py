@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import re
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from burn import toolchain
@@ -29,7 +29,7 @@ from burn.options import OFF
 from burn.options import Options as CompileOptions
 from burn.runtime import files
 from burn.runtime.abi import MESSAGES
-from burn.runtime.artefact import Artefact, ValueSpec
+from burn.runtime.artefact import Artefact, Buffer, ValueSpec
 from burn.toolchain import Toolchain, platforms
 
 NATIVE = Path(__file__).parent / "native" / "wasm"
@@ -69,19 +69,15 @@ def package(
     told: Callable[[Report], None] | None = None,
 ) -> list[Path]:
     """Writes the folder of the package; gives its files, the ES module first. Raises CompileError."""
-    artefact = compile_program(program, CompileOptions(target, as_text=True, autotune=OFF)).resolved()
-    check(artefact)
-    interface = Interface.of(name, artefact.signature)
+    options = CompileOptions(target, as_text=True, autotune=OFF)
+    artefact, interface = compiled(program, name, options, told)
     weights = stored.layout(artefact.constants, as_file=True)
-    if told:
-        told(Report.of(artefact, sum(constant.bytes for constant in artefact.constants)))
     single = toolchain.find(platforms.find("wasm32"))
     module = _module(artefact, weights, single)
     threaded = _module(artefact, weights, chain) if chain.platform != single.platform else b""
     about = _about(artefact, len(module), len(threaded), weights.bytes)
     text = script(NATIVE / "index.js", about)
     more = [*["model-threads.wasm", "worker.js"] * bool(threaded), "weights.safetensors"]
-    output.mkdir(parents=True, exist_ok=True)
     written = [
         ("index.js", [text.encode()]),
         ("index.d.ts", [_types(artefact).encode()]),
@@ -94,11 +90,29 @@ def package(
         ),
         *([("weights.safetensors", stored.chunks(weights))] if weights.bytes else []),
     ]
+    return write(output, written)
+
+
+def write(folder: Path, written: Sequence[tuple[str, Iterable[Buffer]]]) -> list[Path]:
+    """Writes files, each with its pieces; gives their paths."""
+    folder.mkdir(parents=True, exist_ok=True)
     for file, pieces in written:
-        with files.whole(output / file) as opened:
+        with files.whole(folder / file) as opened:
             for piece in pieces:
                 opened.write(piece)
-    return [output / file for file, _ in written]
+    return [folder / file for file, _ in written]
+
+
+def compiled(
+    program: Program, name: str, options: CompileOptions, told: Callable[[Report], None] | None
+) -> tuple[Artefact, Interface]:
+    """A program for a module of WebAssembly. Raises CompileError."""
+    artefact = compile_program(program, options).resolved()
+    check(artefact)
+    interface = Interface.of(name, artefact.signature)
+    if told:
+        told(Report.of(artefact, sum(constant.bytes for constant in artefact.constants)))
+    return artefact, interface
 
 
 def check(artefact: Artefact) -> None:

@@ -30,14 +30,12 @@ from burn.compiler import compile_program
 from burn.deploy import customs, native_runtime, tables, wasm
 from burn.deploy import weights as stored
 from burn.deploy.gpus import GpuTarget
-from burn.deploy.interface import Interface
 from burn.deploy.report import Report
 from burn.deploy.webgpu_versions import Version, versions_of
 from burn.dialect.program import Program
 from burn.errors import CompileError, Problem
 from burn.options import OFF
 from burn.options import Options as CompileOptions
-from burn.runtime import files
 from burn.runtime.artefact import Artefact
 from burn.toolchain import Toolchain, platforms
 
@@ -68,12 +66,8 @@ def package(
     """Writes the folder of the package; gives its files, the ES module first. target, chain: of the package for CPUs. Raises
     CompileError, also for inputs and outputs that are not tensors of numbers."""
     options = CompileOptions(target, as_text=True, autotune=OFF, device=gpu.device, architecture=gpu.architecture)
-    artefact = compile_program(program.copy(), options).resolved()
+    artefact, interface = wasm.compiled(program.copy(), name, options, told)
     _check(artefact)
-    wasm.check(artefact)
-    interface = Interface.of(name, artefact.signature)
-    if told:
-        told(Report.of(artefact, sum(constant.bytes for constant in artefact.constants)))
     software = compile_program(program.copy(), replace(options, architecture=SOFTWARE)).resolved()
     versions = versions_of(artefact, software)
     modules = [(version.module_file, [_module(version)]) for version in versions]
@@ -81,7 +75,6 @@ def package(
     weights = [(file, stored.chunks(each)) for file, each in versions[1].weights]
     about = _about(artefact, versions, [len(module) for _, (module,) in modules])
     more = [*PARTS, *(file for file, _ in [*code, *weights]), "cpu"]
-    output.mkdir(parents=True, exist_ok=True)
     written = [
         ("index.js", [wasm.script(NATIVE / "index.js", about).encode()]),
         ("index.d.ts", [_types(artefact).encode()]),
@@ -90,12 +83,9 @@ def package(
         *code,
         *weights,
     ]
-    for file, pieces in written:
-        with files.whole(output / file) as opened:
-            for piece in pieces:
-                opened.write(piece)
+    paths = wasm.write(output, written)
     cpu = wasm.package(program, output / "cpu", f"{interface.name}-cpu", target, chain)
-    return [*(output / file for file, _ in written), *cpu]
+    return [*paths, *cpu]
 
 
 def _check(artefact: Artefact) -> None:

@@ -121,7 +121,7 @@ export function install({ limits = {}, features = [], info = {}, gone = false } 
   const own = {
     maxStorageBuffersPerShaderStage: 8, maxStorageBufferBindingSize: 128 << 20, maxBufferSize: 256 << 20,
     minUniformBufferOffsetAlignment: 256, maxComputeWorkgroupsPerDimension: 65535, maxComputeWorkgroupStorageSize: 16384,
-    maxComputeInvocationsPerWorkgroup: 256, maxComputeWorkgroupSizeX: 256, ...limits,
+    maxComputeInvocationsPerWorkgroup: 256, maxComputeWorkgroupSizeX: 256, maxTextureDimension2D: 8192, ...limits,
   };
   const adapter = {
     limits: own,

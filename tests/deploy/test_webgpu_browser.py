@@ -230,6 +230,34 @@ def test_pictures(page: tuple[Browser, Path], dims: str) -> None:
         assert max(errors) < 1e-5, (fit, errors)
 
 
+@pytest.mark.slow
+def test_colour_spaces_and_alpha(page: tuple[Browser, Path]) -> None:
+    """Pictures in Display P3 and with transparent pixels: the same on the GPU as on the CPU, in sRGB."""
+    opened = loaded(page, traced(lambda x: {"y": x * 2.0}, x="float32[1, 9, 16, 3]"), "spaces")
+    errors, moved = opened.awaits(
+        """
+        const { elements, pictureOf, pixelsOf, planOf } = await import("/spaces/picture.js");
+        const made = (settings, alpha) => {
+          const data = new ImageData(16, 9, settings);
+          for (let i = 0; i < data.data.length; i++) data.data[i] = i % 4 === 3 ? alpha : (i * 37) % 256;
+          return data;
+        };
+        const wide = made({ colorSpace: "display-p3" }, 255), plain = made({}, 255), clear = made({}, 100), errors = [];
+        const onCPU = (image) => {
+          const picture = pictureOf(image);
+          return elements(pixelsOf(picture), picture, planOf(model.inputs[0], picture));
+        };
+        for (const image of [wide, plain, clear, await createImageBitmap(clear), await createImageBitmap(wide)]) {
+          const wanted = onCPU(image), { y } = await model.run({ x: image });
+          errors.push(Math.max(...y.data.map((v, i) => Math.abs(v / 2 - wanted[i]))));
+        }
+        const other = onCPU(plain);
+        return [errors, Math.max(...onCPU(wide).map((v, i) => Math.abs(v - other[i])))];
+        """
+    )
+    assert max(errors) < 3 / 255 and moved > 5 / 255, (errors, moved)
+
+
 MODEL_SIZES: dict[str, list[dict[str, int]]] = {
     "mobilenet": [{"batch": 1}],
     "minilm": [{"batch": 1, "seq": 9}, {"batch": 2, "seq": 17}],

@@ -141,3 +141,23 @@ def test_a_thousand_calls_keep_no_buffers(package: Path) -> None:
         """,
     )
     assert len(got) == 10 and all(count == got[0] for count in got)
+
+
+def test_a_picture_beyond_the_limit(tmp_path: Path) -> None:
+    """It is refused by name, and the model can be called afterwards."""
+    build("wasm", traced(lambda x: {"y": x * 2.0}, x="float32[1, h, w, 3]"), tmp_path / "twice", OPTIONS)
+    got = node(
+        tmp_path / "twice",
+        """
+        globalThis.ImageData = class { constructor(width, height) { Object.assign(this, { width, height }); } };
+        install();
+        const model = await load(undefined, { fallback: "none" });
+        const refused = await said(() => model.run({ x: new ImageData(9000, 2) }));
+        const { y } = await model.run({ x: { data: new Float32Array(6), dims: [1, 1, 2, 3] } });
+        tell({ refused, dims: y.dims });
+        """,
+    )
+    assert (
+        got["refused"] == "LimitError: the picture of input 'x' needs 9000; the adapter's maxTextureDimension2D is 8192"
+    )
+    assert got["dims"] == [1, 1, 2, 3]

@@ -98,7 +98,7 @@ export class Gpu {
   constructor(device, own, limits, memory) {
     this.device = device;
     this.#own = own;
-    const names = new Set([...LIMITS, "maxComputeInvocationsPerWorkgroup", "maxComputeWorkgroupSizeX"]);
+    const names = new Set([...LIMITS, "maxComputeInvocationsPerWorkgroup", "maxComputeWorkgroupSizeX", "maxTextureDimension2D"]);
     this.limits = Object.fromEntries([...names].map((name) => [name, Math.min(device.limits[name], limits[name] ?? Infinity)]));
     this.mostOfOne = this.largestPart; // bytes of an input or output
     if (memory) this.#limitMemory(memory);

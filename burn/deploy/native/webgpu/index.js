@@ -264,7 +264,8 @@ class Model {
   #give(index, spec, value) {
     const picture = pictureOf(value);
     if (picture) {
-      const plan = planOf(spec, picture);
+      const plan = planOf(spec, picture), side = Math.max(picture.width, picture.height), most = this.#gpu.limits.maxTextureDimension2D;
+      if (side > most) throw new LimitError("maxTextureDimension2D", side, most, `the picture of input '${spec.name}'`);
       const address = this.#room(index, 4 * plan.dims.reduce((a, b) => a * b, 1), plan.dims);
       this.#pictures.write(picture, plan, ...this.#at(address));
       return address;

@@ -88,11 +88,13 @@ export function elements(pixels, picture, plan) {
   return made;
 }
 
-/** The pixels of a picture, by a canvas. */
+/** The pixels of a picture, in sRGB and not multiplied by alpha; by a canvas unless they are that already. */
 export function pixelsOf({ image, width, height }) {
-  if (is(image, "ImageData")) return image.data;
+  const isData = is(image, "ImageData");
+  if (isData && (image.colorSpace ?? "srgb") === "srgb") return image.data;
   const pen = new OffscreenCanvas(width, height).getContext("2d", { willReadFrequently: true });
-  pen.drawImage(image, 0, 0, width, height);
+  if (isData) pen.putImageData(image, 0, 0);
+  else pen.drawImage(image, 0, 0, width, height);
   return pen.getImageData(0, 0, width, height).data;
 }
 
