@@ -15,6 +15,7 @@ from burn.dialect.compose import number_like, reshape, transpose
 from burn.dialect.dims import Dim, ceildiv, dim_max, dim_min, floordiv, non_negative, product
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op, Operand, same_type
+from burn.dialect.phases_together import together
 from burn.dialect.traits import Trait
 from burn.dialect.types import TensorType, type_of
 
@@ -67,6 +68,8 @@ class ConvTranspose(Op, name="conv_transpose", traits=Trait.LOW_PRECISION, batch
         if groups == 1 and kernel == strides and not any((*low, *high, *extra)) and set(dilations) == {1}:
             return _without_overlap(x, weight)
         result = cls.infer(type_of(x), type_of(weight), strides, dilations, low, high, extra, groups)
+        if groups == 1 and set(dilations) == {1} and (found := together(x, weight, strides, low, result)) is not None:
+            return found
         told = all(
             s == 1 or (isinstance(k, int) and isinstance(p, int)) for s, k, p in zip(strides, kernel, low, strict=True)
         )
