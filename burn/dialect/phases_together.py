@@ -24,13 +24,14 @@ arrangement of their own."""
 def together(
     x: ir.Value, weight: ir.Value, strides: Sequence[int], low: Sequence[Dim], result: TensorType
 ) -> ir.Value | None:
-    """The transposed convolution of x [N, C, d..] and weight [C, O, k..], without groups or dilation, of this result. None if phases
-    read different elements, or if it is not known by how much the result is cropped."""
-    inputs, outputs, *kernel = type_of(weight).shape
-    rows = list(zip(type_of(x).shape[2:], kernel, strides, low, result.shape[2:], strict=True))
-    if not all(isinstance(k, int) and k > 0 and (k <= s or k % s == 0) for _, k, s, _, _ in rows):
+    """The transposed convolution of x [N, C, d..] and weight [C, O, k..], without groups or dilation, of this result. None if
+    phases read different elements, or if it is not known by how much the result is cropped."""
+    _, outputs, *window = type_of(weight).shape
+    kernel = [k for k in window if isinstance(k, int) and k > 0]
+    if not isinstance(outputs, int) or outputs > FEW or len(kernel) < len(window):
         return None
-    if not isinstance(outputs, int) or outputs > FEW:
+    rows = list(zip(type_of(x).shape[2:], kernel, strides, low, result.shape[2:], strict=True))
+    if not all(k <= s or k % s == 0 for _, k, s, _, _ in rows):
         return None
     if not all(isinstance(p, int) and p >= 0 for p in low) or all(s == 1 for s in strides):
         return None

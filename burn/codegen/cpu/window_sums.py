@@ -15,7 +15,7 @@ from burn.codegen.cpu.scalars import ScalarEmitter
 from burn.codegen.cpu.spans import MOST_VECTORS, Reached
 from burn.codegen.cpu.windows import AdjacentWindows, guards_of, load_of, split_nodes
 from burn.codegen.host.emit import Int, Value, lanes_of, vector
-from burn.dialect.dims import LoopVar, coefficient
+from burn.dialect.dims import Dim, LoopVar, coefficient
 from burn.kernels.body import (
     REDUCERS,
     Apply,
@@ -30,12 +30,19 @@ from burn.kernels.body import (
     loop_atoms,
 )
 
+Ranges = tuple[tuple[Dim, Dim], ...]
+"""Pairs of an index and an extent, as guards have them."""
+
 
 def all_inside(plan: AdjacentWindows, loop: LoopVar, stage: Stage, first: Int, emitter: ScalarEmitter) -> Value:
-    """A condition that all elements under the windows from iteration `first` on are inside."""
+    """A condition that all elements under the windows from iteration `first` on are inside. `Sums` tests other guards for each
+    row of the windows."""
     code = emitter.code
     inside: Value | None = None
+    tested = {pair for pairs in row_ranges(plan, loop, stage).values() for pair in pairs}
     for index, extent in dict.fromkeys(pair for guard in guards_of(stage) for pair in guard.ranges):
+        if (index, extent) in tested:
+            continue
         with emitter.scope():
             emitter.bindings |= {loop: first, **dict.fromkeys(stage.loops, 0)}
             tests = [code.cmp("sge", code.value(emitter.dim(index)), 0)]
@@ -45,12 +52,32 @@ def all_inside(plan: AdjacentWindows, loop: LoopVar, stage: Stage, first: Int, e
             tests.append(code.cmp("slt", code.value(emitter.dim(index)), emitter.dim(extent)))
         for test in tests:
             inside = test if inside is None else code.op("arith.andi", inside, test)
-    assert inside is not None
-    return inside
+    return code.const(True, "i1") if inside is None else inside
+
+
+def row_ranges(plan: AdjacentWindows, loop: LoopVar, stage: Stage) -> dict[LoopVar, Ranges]:
+    """For each loop of the window that is not unrolled, the ranges of all guards that depend on it, but on no later loop and not
+    on `loop`. Windows have no elements in a row where one of them does not hold. Empty if padding contributes to a result."""
+    guards, outer = guards_of(stage), stage.loops[: len(stage.loops) - plan.unrolled]
+    if not guards or not all(map(_ignores_padding, stage.reductions)):
+        return {}
+    common = [pair for pair in guards[0].ranges if all(pair in guard.ranges for guard in guards)]
+    found: dict[LoopVar, Ranges] = {}
+    for number, row in enumerate(outer):
+        later = {loop, *stage.loops[number + 1 :]}
+        of_row = [
+            (index, extent)
+            for index, extent in common
+            if row in loop_atoms(index) and not later & {*loop_atoms(index), *loop_atoms(extent)}
+        ]
+        if of_row:
+            found[row] = tuple(of_row)
+    return found
 
 
 class Sums:
-    """Prints the accumulators of a stage for the iterations from `first` on. inside: all guards are known to hold."""
+    """Prints the accumulators of a stage for the iterations from `first` on. inside: all guards are known to hold, or are
+    tested for each row."""
 
     def __init__(
         self,
@@ -64,6 +91,8 @@ class Sums:
         self.plan, self.loop, self.stage, self.first, self.emitter = plan, loop, stage, first, emitter
         self.inside = inside
         self.still, self.moving = split_nodes(stage, loop)
+        self.rows = row_ranges(plan, loop, stage)
+        self.tested = {pair for pairs in self.rows.values() for pair in pairs}
         self.window = stage.loops[-plan.unrolled :]
         self.spans = {id(node): self._span(node) for node in self.moving}
         self.fills = {} if inside else {id(guard): self._fill(guard) for guard in guards_of(stage)}
@@ -88,7 +117,11 @@ class Sums:
 
     def _row(self, loops: Sequence[LoopVar], carried: list[Value]) -> list[Value]:
         """The accumulators after an iteration of the first loop, which is left out if all windows read padding there."""
-        code, inside = self.emitter.code, self._reads_elements(loops)
+        code, emitter = self.emitter.code, self.emitter
+        inside: Value | None = None
+        for index, extent in self.rows.get(loops[0], ()):
+            test = code.cmp("ult", code.value(emitter.dim(index)), code.value(emitter.dim(extent)))
+            inside = test if inside is None else code.op("arith.andi", inside, test)
         if inside is None:
             return self._within(loops[1:], carried)
         with code.for_(0, code.cast("arith.extui", inside, "i64"), 1, carried) as once, self.emitter.scope():
@@ -101,21 +134,6 @@ class Sums:
         if not self.plan.block:
             return self._nest(loops, carried)
         return self._joined(carried, self._nest(loops, self.initial * self.plan.count))
-
-    def _reads_elements(self, loops: Sequence[LoopVar]) -> Value | None:
-        """False if all guards fail at the current index of the first loop, whatever those of the others are. None if no guard
-        depends on it alone, or if padding contributes to a result."""
-        if self.inside or not all(map(_ignores_padding, self.stage.reductions)):
-            return None
-        later = {self.loop, *loops[1:]}
-        common = set.intersection(*(set(guard.ranges) for guard in guards_of(self.stage)))
-        inside: Value | None = None
-        for index, extent in sorted(common, key=str):
-            if loops[0] in loop_atoms(index) and not later & {*loop_atoms(index), *loop_atoms(extent)}:
-                position, size = (self.emitter.code.value(self.emitter.dim(dim)) for dim in (index, extent))
-                test = self.emitter.code.cmp("ult", position, size)
-                inside = test if inside is None else self.emitter.code.op("arith.andi", inside, test)
-        return inside
 
     def _blocks(self, loop: LoopVar, carried: list[Value]) -> list[Value]:
         """A long loop in blocks of unrolled iterations with several accumulators for each window, and its last iterations."""
@@ -245,10 +263,10 @@ class Sums:
             return address
         inside: Value | None = None
         for index, extent in node.ranges:
-            test = code.cmp("ult", code.value(self.emitter.dim(index)), code.value(self.emitter.dim(extent)))
-            inside = test if inside is None else code.op("arith.andi", inside, test)
-        assert inside is not None
-        return code.select(inside, address, self.fills[id(node)])
+            if (index, extent) not in self.tested:
+                test = code.cmp("ult", code.value(self.emitter.dim(index)), code.value(self.emitter.dim(extent)))
+                inside = test if inside is None else code.op("arith.andi", inside, test)
+        return address if inside is None else code.select(inside, address, self.fills[id(node)])
 
     def _fill(self, guard: Where) -> Value:
         """Memory that holds the replacement of a guarded load in every element that lanes read."""
