@@ -66,8 +66,7 @@ def write(results: Path, output: Path) -> None:
     ]
     made = dict(section(key, mine) for key, mine in by_setting(rows_of(results), KEYS).items())
     before = sections_of(output.read_text()) if output.exists() else {}
-    kept = {heading: text for heading, text in before.items() if heading not in made}
-    output.write_text("\n\n".join([*first, *made.values(), *kept.values()]) + "\n")
+    output.write_text("\n\n".join([*first, *(before | made).values()]) + "\n")
 
 
 def section(key: tuple[Any, ...], mine: Sequence[Row]) -> tuple[str, str]:

@@ -96,7 +96,7 @@ def test_steps_with_other_results_have_no_ratio(tmp_path: Path, monkeypatch: pyt
         "1 models: geometric mean 2.00, 0 below 1.25" in text
         and "| timm good | 200.000 | 500.000 | 400.000 | 2.00 |" in text
     )
-    assert "- timm bad: burn: gradients 1.0e-01" in text and text.endswith("float32\n\nkept\n")
+    assert "- timm bad: burn: gradients 1.0e-01" in text and "float32\n\nkept\n\n## Zen: 1 thread" in text
 
 
 def test_gradients_are_judged_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
