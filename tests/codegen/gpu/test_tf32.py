@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -91,8 +92,8 @@ def test_rounding_keeps_special_values(gpu: SimulatedGPU) -> None:
 
 def test_machine_code_multiplies_on_tensor_cores(tmp_path: Path) -> None:
     counts = []
-    for given in ({"exact": True}, {"precision": "tf32"}, {}):
-        options = Options.of(device="cuda", architecture="sm_90", cache=False, **given)
+    of = partial(Options.of, device="cuda", architecture="sm_90", cache=False)
+    for options in (of(exact=True), of(precision="tf32"), of()):
         artefact = compile_program(trace(matmul, {"x": "float32[256, 256]", "w": "float32[256, 256]"}), options)
         counts.append(sum(_multiplications(image.data, tmp_path / "kernel.cubin") for image in artefact.images))
     assert counts[0] == 0 and counts[1] > 0 and counts[2] == 3 * counts[1]
