@@ -44,11 +44,21 @@ def test_gradient(shape: tuple[int, int, int], offset: float) -> None:
         assert np.abs(np.asarray(got) - want).max() <= 3 * bound
 
 
-def test_sums_of_deviations_from_other_numbers_do_not_cancel() -> None:
+@pytest.mark.parametrize(
+    "term", [lambda x: x - 1e4, lambda x: x + -1e4, lambda x: -(1e4 - x)], ids=["minus", "plus", "from a number"]
+)
+def test_sums_of_deviations_from_other_numbers_do_not_cancel(term: Any) -> None:
     x = (np.random.default_rng(0).standard_normal((5000, 3)) + 1e4).astype(np.float32)
+    y = np.random.default_rng(1).standard_normal((5000, 3)).astype(np.float32)
 
-    def sums(x: Any) -> Any:
-        return x.sum(0), (x - 1e4).sum(0)
+    def sums(x: Any, y: Any) -> Any:
+        return x.sum(0), (y - y.mean(0) + term(x)).sum(0)
 
-    got = np.asarray(burn.jit(sums)(x)[1])
+    got = np.asarray(burn.jit(sums)(x, y)[1])
     np.testing.assert_allclose(got, (x.astype(np.float64) - 1e4).sum(0), atol=1e-3 * np.sqrt(5000))
+
+
+@pytest.mark.parametrize("dynamic", [None, {"y": {0: "n"}}])
+def test_the_sum_of_no_deviations_is_zero(dynamic: Any) -> None:
+    deviations = burn.jit(lambda y: (y.sum(0), (y - y.mean(0)).sum(0)), dynamic=dynamic)
+    np.testing.assert_array_equal(np.asarray(deviations(np.zeros((0, 4), np.float32))[1]), np.zeros(4))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import reduce
 
 from burn.dialect import ops
-from burn.dialect.compose import broadcast_to, convert, dim_value, reshape
+from burn.dialect.compose import broadcast_to, convert, dim_value, number, reshape
 from burn.dialect.dims import Dim, product
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op
@@ -24,10 +24,10 @@ MOST = 12
 
 @law("reduce")
 def sum_of_deviations(rewriter: Rewriter, op: Op) -> ir.Value | None:
-    """sum(x * c + (y - m) * d + e) = sum(x) * c + (sum(y) - n * m) * d + n * e, if c, d and e are constant along the n summed
-    elements, m is y's mean, and x is summed anyway. Nothing else is split: sums of differences would cancel. A mean has been
-    rounded, which changes the sum of the deviations as much as this cancellation. The same for a combination in float32 that is
-    rounded before it is summed."""
+    """sum(x * c + (y - m) * d) = sum(x) * c + (sum(y) - n * m) * d, if c and d are constant along the n summed elements, m is y's
+    mean, and x is summed anyway. Nothing else is split: sums of differences would cancel. A mean has been rounded, which changes
+    the sum of the deviations as much as this cancellation. The mean of no elements is NaN, but the sum 0. The same for a
+    combination in float32 that is rounded before it is summed."""
     narrow = is_named(op.x, "cast")
     rounds = narrow is not None and type_of(narrow.x).dtype == "float32" and type_of(op.x).dtype in HALF_DTYPES
     x = narrow.x if narrow is not None and rounds else op.x
@@ -38,12 +38,16 @@ def sum_of_deviations(rewriter: Rewriter, op: Op) -> ir.Value | None:
     found = _Terms(op, shape, axes)
     if not found.walk(x, ()) or not found.deviations or len(found.others) > 1:
         return None
-    count = dim_value(product([shape[a] for a in axes]), dtype)
+    elements = product([shape[a] for a in axes])
+    if elements == 0:
+        return None
+    count = dim_value(elements, dtype)
     kept = tuple(1 if a in axes else d for a, d in enumerate(shape))
     terms = [_scaled(ops.sub(found.total(y, kept), ops.mul(mean, count)), c) for y, mean, c in found.deviations]
     terms += [_scaled(found.total(y, kept), c) for y, c in found.others]
-    terms += [_scaled(ops.mul(value, count), c) for value, c in found.constants]
     total = broadcast_to(reduce(ops.add, terms), kept)
+    if not isinstance(elements, int):
+        total = ops.select(ops.gt(count, number(0, dtype)), total, number(0, dtype))
     return convert(reshape(total, result_type(op).shape), result_type(op).dtype)
 
 
@@ -64,22 +68,20 @@ def _unshaped(value: ir.Value) -> ir.Value:
 
 
 class _Terms:
-    """The terms of a linear combination, with factors that are constant along the summed axes: deviations from a value that is
-    constant there, too; others; and constants. The first two have known sums."""
+    """The terms of a linear combination: deviations from a mean, and others. Their factors are constant along the summed axes,
+    and their sums are known."""
 
     def __init__(self, op: Op, shape: tuple[Dim, ...], axes: tuple[int, ...]) -> None:
         self.op, self.shape, self.axes = op, shape, axes
         self.deviations: list[tuple[ir.Value, ir.Value, Factors]] = []
         self.others: list[tuple[ir.Value, Factors]] = []
-        self.constants: list[tuple[ir.Value, Factors]] = []
         self.steps = 0
 
     def walk(self, value: ir.Value, factors: Factors) -> bool:
         """Adds the terms of a value; False if it has others."""
         self.steps += 1
         if self._is_constant(value):
-            self.constants.append((value, factors))
-            return True
+            return False
         op = is_named(value, "add", "sub", "neg", "mul", "div")
         if op is None or self.steps > MOST:
             return self._adds(value, factors)
