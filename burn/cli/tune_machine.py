@@ -17,14 +17,16 @@ if TYPE_CHECKING:
     from burn.codegen.cpu.measured import Measurement
     from burn.codegen.cpu.target import Target
 
+SECONDS = 60.0
+
 
 @command
 @click.option("--show", is_flag=True, help="print the costs in use; measure nothing")
 @click.option("--reset", is_flag=True, help="remove the measured costs of this machine, so that defaults apply")
 @click.option("--output", type=click.Path(path_type=Path), help="write the costs to FILE and not to the cache")
 @click.option("--target", "name", help="measure for this kind of CPU; needs --output if it is not this machine's")
-@click.option("--seconds", type=click.FloatRange(min=1), default=60.0, show_default=True, help="begin nothing after")
-def main(show: bool, reset: bool, output: Path | None, name: str | None, seconds: float) -> None:
+@click.option("--seconds", type=click.FloatRange(min=1), help=f"begin nothing after (default: {SECONDS:.0f})")
+def main(show: bool, reset: bool, output: Path | None, name: str | None, seconds: float | None) -> None:
     """Measure the costs of this machine's CPU, by which burn chooses code: thread wake-up, tiles, blocks for caches.
 
     It takes about a minute of an idle machine. Compilations for this machine use the results from then on; programs in the cache
@@ -34,6 +36,8 @@ def main(show: bool, reset: bool, output: Path | None, name: str | None, seconds
     A target whose instructions this machine lacks is not measured: llvm-mca counts cycles of instructions for it."""
     if sum((show, reset, output is not None)) > 1:
         raise BurnError("--show, --reset and --output are separate uses", ["give one of them"])
+    if (show or reset) and not (name is None and seconds is None):
+        raise BurnError("--show and --reset measure nothing", ["leave --target and --seconds out"])
     if reset:
         echo("removed the measured costs" if machine_costs.remove() else "no costs were measured here")
         return
@@ -43,7 +47,7 @@ def main(show: bool, reset: bool, output: Path | None, name: str | None, seconds
     own = resolved(None)
     if show:
         content = machine_costs.content()
-        _print(own, None if content is None else measured.parse(content))
+        _print(own, None if content is None else measured.of_this_machine(content, own))
         return
     target = _target(name)
     if output is None and target != own:
@@ -68,7 +72,7 @@ def _target(name: str | None) -> Target:
     return resolved(None) if name is None else find(name)
 
 
-def _measure(target: Target, seconds: float) -> Measurement:
+def _measure(target: Target, seconds: float | None) -> Measurement:
     """Raises CompileError for a target that cannot be measured here."""
     from burn.codegen.cpu.target import host_targets
     from burn.runtime.host import features
@@ -76,8 +80,13 @@ def _measure(target: Target, seconds: float) -> Measurement:
     if target in host_targets(features()):
         from burn.bench.machine.measure import measure
 
-        return measure(target, seconds, progress=lambda subject: echo(f"measuring {subject}", err=True))
+        return measure(target, seconds or SECONDS, progress=lambda subject: echo(f"measuring {subject}", err=True))
     from burn.bench.machine import instructions
+
+    if seconds is not None:
+        raise BurnError(
+            f"cycles of {target.name} are counted", [Problem("no time is measured", hint="leave --seconds out")]
+        )
 
     return instructions.measure(target)
 

@@ -127,6 +127,7 @@ DAMAGED = {
     "another CPU": json.dumps(VALID | {"processor": "a CPU"}).encode(),
     "another target": json.dumps(VALID | {"target": "neon"}).encode(),
     "no values": json.dumps(VALID | {"measured": None}).encode(),
+    "a long time": json.dumps(VALID | {"seconds": 10**400}).encode(),
     "an unknown cost": json.dumps(VALID | {"measured": {"speed": 1}}).encode(),
     "out of bounds": json.dumps(VALID | {"measured": {"grain": 9, "chunk": 1024}}).encode(),
     "NaN": json.dumps(VALID | {"measured": {"grain": float("nan")}}).encode(),

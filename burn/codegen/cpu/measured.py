@@ -20,6 +20,9 @@ from burn.runtime.cache import CacheWarning
 
 FORMAT = 1
 
+LONGEST = 1e6
+"""Seconds that no measurement takes."""
+
 
 @dataclass(frozen=True)
 class Measurement:
@@ -56,16 +59,19 @@ def costs(target: Target) -> Costs:
 @lru_cache(maxsize=4)
 def _costs(content: bytes, target: Target) -> Costs:
     try:
-        found = parse(content)
-        if (found.processor, found.target) != (host.processor(), target.name):
-            raise CompileError(
-                "costs of another CPU", [f"they are of '{found.processor}' and the target {found.target}"]
-            )
-        return target.costs.changed(found.measured)
+        return target.costs.changed(of_this_machine(content, target).measured)
     except CompileError as error:
         text = f"the measured costs of this machine are not used: {error} (`burn tune-machine` measures them again)"
         warnings.warn(text, CacheWarning, stacklevel=4)
         return target.costs
+
+
+def of_this_machine(content: bytes, target: Target) -> Measurement:
+    """The measurement in a file. Raises CompileError if it is of another CPU or target, and as `parse` does."""
+    found = parse(content)
+    if (found.processor, found.target) != (host.processor(), target.name):
+        raise CompileError("costs of another CPU", [f"they are of '{found.processor}' and the target {found.target}"])
+    return found
 
 
 def parse(content: bytes) -> Measurement:
@@ -79,6 +85,8 @@ def parse(content: bytes) -> Measurement:
         raise CompileError("the file of measured costs is not of this version of burn", ["measure the costs again"])
     fields = {"processor": str, "target": str, "threads": int, "seconds": (int, float), "measured": dict, "kept": dict}
     wrong = [name for name, kind in fields.items() if not isinstance(given.get(name), kind)]
+    if "seconds" not in wrong and not 0 <= given["seconds"] < LONGEST:
+        wrong.append("seconds")
     if wrong or not all(isinstance(reason, str) for reason in given["kept"].values()):
         raise CompileError(
             "the file of measured costs is damaged", [f"'{name}' is not valid" for name in wrong or ["kept"]]
