@@ -46,9 +46,9 @@ PROGRAMS: list[tuple[Callable[..., Any], tuple[str, ...]]] = [
 ]
 
 
-def printed(function: Callable[..., Any], types: tuple[str, ...], **options: Any) -> str:
+def printed(function: Callable[..., Any], types: tuple[str, ...], architecture: str = "sm_90", **options: Any) -> str:
     program = trace(function, dict(zip("xw", types, strict=True)))
-    return listing(program, Options.of(**{"device": "cuda", "architecture": "sm_90", **options}))
+    return listing(program, Options.of(device="cuda", architecture=architecture, **options))
 
 
 @pytest.mark.parametrize("precision", ["tf32", "tf32x3"])
