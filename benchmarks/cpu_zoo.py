@@ -185,7 +185,7 @@ def rounding(subject: Subject, peers: Sequence[str]) -> dict[str, float]:
     for peer in peers:
         with contextlib.suppress(Exception):  # `compare` has the reason in its row
             results = ENGINES[peer].load(subject, 1, None)(subject.feeds)
-            found[peer] = max(_relative(results[name], exact[name]) for name in names)
+            found[peer] = float(np.max([_relative(results[name], exact[name]) for name in names]))
     return found
 
 

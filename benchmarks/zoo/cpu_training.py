@@ -210,7 +210,7 @@ def compared(module: torch.nn.Module, inputs: Sequence[torch.Tensor], seen: Mapp
         | {
             "losses": float(np.max(np.abs(np.subtract(found.losses, base.losses)) / np.abs(base.losses))),
             "moved": distance(found.state, base.state, names) / moved,
-            "buffers": max((relative(mine, its) for mine, its in _buffers(found, base, names)), default=0.0),
+            "buffers": float(np.max([0.0, *(relative(mine, its) for mine, its in _buffers(found, base, names))])),
         }
         for engine, found in seen.items()
     }
