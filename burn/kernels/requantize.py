@@ -4,8 +4,9 @@
     bytes   = uint8(int32(round(clamped)) + zero)        # stored, if anything reads it
     again   = float32(int32(bytes) - zero) = round(clamped)
 
-A value that is clamped and rounded is that integer as a float. The conversion to bytes and back gives the same number, except
-for NaN, whose byte is unspecified. The sum under a clamp is a fused multiply-add: bytes differ only within an ulp of a tie.
+A value that is clamped and rounded is that integer as a float, and the sum with an offset, which may be 0, is no negative zero.
+The conversion to bytes and back gives the same number, except for NaN, whose byte is unspecified. The sum under a clamp is a
+fused multiply-add: bytes differ only within an ulp of a tie.
 """
 
 from __future__ import annotations
@@ -57,8 +58,6 @@ class _Requantizing(Rewriter):
         made = super()._rebuild(node)
         match made:
             case Convert(dtype="float32", arg=arg) if (whole := _whole(arg)) is not None and whole.fits(-EXACT, EXACT):
-                if whole.offset == 0:
-                    return whole.rounded
                 return Apply(FLOAT, "add", (whole.rounded, Const(FLOAT, float(whole.offset))))
             case Apply(dtype="float32", function="round", args=(arg,)) if _range(arg) is not None:
                 return replace(made, args=(_contracted(arg),))

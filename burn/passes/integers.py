@@ -314,7 +314,8 @@ class _Convolution:
         padded = any(p != 0 for p in (*self.op.low, *self.op.high))
         depth = self.depth
         depthwise = self.op.groups > 1 and type_of(self.op.weight).shape[1] == 1
-        exact = depthwise and isinstance(depth, int) and 0 < depth * 255 * 128 < 2**24
+        largest = 255 * (128 if type_of(w.value).dtype == "int8" else 255)
+        exact = depthwise and isinstance(depth, int) and 0 < depth * largest < 2**24
         return exact and _is_zero(w.zero) and not (padded and self._fill(x) is None)
 
     def in_floats(self, x: _Bytes, w: _Bytes) -> ir.Value:

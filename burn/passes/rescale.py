@@ -20,7 +20,8 @@ DEEPEST = 12
 def rescaled(value: ir.Value, factor: ir.Value, constant: Constants) -> ir.Value | None:
     """value * factor without a multiplication at run time: scales, biases and bounds absorb the factor, a positive scalar
     constant. None if an op between them does not commute with it, or has other users. Rounding differs from that of the
-    multiplication by a few ulps of the largest term. Ops are built at the insertion point."""
+    multiplication by a few ulps of the largest term, so that a constant which is added and subtracted again keeps its value: it
+    rounds. Ops are built at the insertion point."""
     return _Rescaling(factor, constant).made(value) if _absorbs(value, constant, 0) else None
 
 
@@ -38,11 +39,20 @@ def _absorbs(value: ir.Value, constant: Constants, depth: int) -> bool:
     match op.OP_NAME:
         case "mul":
             return any(map(constant, operands)) or any(_absorbs(v, constant, depth + 1) for v in operands)
+        case "add" | "sub" if _shifts(value, constant) and any(_shifts(v, constant) for v in operands):
+            return False
         case "add" | "sub" | "max" | "min":
             return all(_absorbs(v, constant, depth + 1) for v in operands)
         case "relu" | "clip":
             return _absorbs(op.x, constant, depth + 1) and all(map(constant, operands[1:]))
     return op.has(Trait.VIEW) and len(operands) == 1 and _absorbs(op.x, constant, depth + 1)
+
+
+def _shifts(value: ir.Value, constant: Constants) -> bool:
+    """True for a sum with a constant, or a view of it."""
+    while (op := op_of(value)) is not None and op.has(Trait.VIEW) and len(op.operation.operands) == 1:
+        value = op.x
+    return op is not None and op.OP_NAME in ("add", "sub") and any(map(constant, op.operation.operands))
 
 
 class _Rescaling:
