@@ -1,4 +1,4 @@
-"""burn on WebGPU beside burn on CUDA, in float32: the models of benchmarks/gpu.md.
+"""burn on WebGPU beside burn on CUDA, in float32 without tensor cores: the models of benchmarks/gpu.md.
 
     python benchmarks/webgpu.py                          # all models: times, and the difference of the results
     python benchmarks/webgpu.py --model BERT --kernels 12    # one, with the kernels that take most of its time
@@ -96,7 +96,7 @@ def measure(name: str, module: torch.nn.Module, x: torch.Tensor, peer: str, kern
     results, compiling = {}, {}
     for where in ("wgpu", peer):
         start = time.perf_counter()
-        compiled = burn.compile(module, (x,), cache=False, device=where).executable
+        compiled = burn.compile(module, (x,), cache=False, device=where, exact=True).executable
         given = burn.tensor(x.numpy()).to(where)
         results[where] = np.asarray(compiled(given))
         compiling[where] = time.perf_counter() - start

@@ -8,9 +8,8 @@ Needs what webgpu.py needs, onnxscript, and tinygrad with Dawn: `pip install tin
 package dawn-python in a folder of LD_LIBRARY_PATH. tinygrad calls clang for models with computed constants. Each library runs in
 a process of its own. A time is the median of calls with inputs on the device, until the result is on the host.
 
-The two convolutions of --small on llvmpipe with two busy cores, milliseconds of a call (CPU time in parentheses): burn 30 (14),
-tinygrad 75 (15), IREE 3.13 through Vulkan 48 (26; by `iree-benchmark-module --device=vulkan`). Results of burn and tinygrad agree
-within 2.7e-7.
+The two convolutions of --small on llvmpipe with two busy cores, milliseconds of a call: burn 30, tinygrad 75, IREE 3.13 through
+Vulkan 48 (by `iree-benchmark-module --device=vulkan`). Results of burn and tinygrad agree within 2.7e-7.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The environment variables that burn reads: `variable` is the only place that looks at them.
 
 `VARIABLES` lists them with their meaning; the reference page `environment` is made of it. The native runtime reads
-BURN_NUM_THREADS, BURN_COPY_FILES, BURN_GUARD, BURN_POISON, BURN_WGPU_BINDING and BURN_WGPU_CHECKS itself.
+BURN_NUM_THREADS, BURN_COPY_FILES, BURN_GUARD, BURN_POISON, BURN_WGPU_BINDING, BURN_WGPU_CHECKS and BURN_WGPU_HALF itself.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ VARIABLES: Mapping[str, str] = {
     "BURN_TRACEBACK": "1 prints the Python traceback of an error that a command reports",
     "BURN_WGPU_BINDING": "bytes of the largest storage binding, to try a device of WebGPU with smaller limits than this one",
     "BURN_WGPU_CHECKS": "1 makes kernels of WebGPU check indices of memory, to find one that does not keep to its buffers",
+    "BURN_WGPU_HALF": "bits makes kernels of WebGPU convert float16 by arithmetic on bits, without the device's instructions",
     "BURN_WGPU_LIBRARY": "the path of wgpu-native's library, if it is not that of the installed package wgpu",
     "AR": "the archiver for static libraries; ar by default",
     "CC": "the C compiler of burn-compile; ziglang's clang by default",

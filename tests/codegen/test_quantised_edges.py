@@ -1,4 +1,4 @@
-"""Quantised programs at the edges of what their kernels assume: ties, zeros, the largest sums."""
+"""Quantisation where its kernels could differ: ties, zeros, the largest sums."""
 
 from __future__ import annotations
 

@@ -65,7 +65,11 @@ export class Device {
       },
       submit: (commands) => {
         this.counts.submits++;
-        for (const steps of commands) for (const step of steps) step();
+        try {
+          for (const steps of commands) for (const step of steps) step();
+        } catch (error) {
+          this.fail(error);
+        }
       },
     };
   }
@@ -75,11 +79,17 @@ export class Device {
     this.lose({ reason: "destroyed", message: "it was destroyed" });
   }
 
-  pushErrorScope(filter) { this.scopes.push(filter); }
+  pushErrorScope(filter) { this.scopes.push({ filter }); }
   async popErrorScope() {
-    const filter = this.scopes.pop(), found = this.errors[filter] ?? null;
+    const { filter, error } = this.scopes.pop(), found = error ?? this.errors[filter] ?? null;
     delete this.errors[filter];
     return found;
+  }
+
+  /** An error of a submission: the innermost open scope has it, else nobody. */
+  fail(error) {
+    const scope = this.scopes.findLast(({ filter }) => filter === "validation");
+    if (scope) scope.error ??= error;
   }
 
   createBuffer(descriptor) {

@@ -35,7 +35,8 @@ def test_wrong_inputs_and_outputs(package: Path) -> None:
           [{ buffer: buffer(8), dims }], [{ buffer: buffer(4, 64), dims }], [{ buffer: buffer(4, 128, mapped), dims }],
           [{ buffer: buffer(4, 256), dims, offset: -4 }], [{ buffer: buffer(4, 256), dims, offset: 0.5 }],
           [{ buffer: buffer(4) }],
-          [x, { outputs: "cpu" }], [x, { outputs: { y: "gpu" } }], [x, { outputs: { output: 3 } }],
+          [x, { outputs: "cpu" }], [x, { outputs: buffer(8, 256) }],
+          [x, { outputs: { y: "gpu" } }], [x, { outputs: { output: 3 } }],
           [x, { outputs: { output: buffer(4, 256) } }], [x, { outputs: { output: buffer(8, 64) } }],
           [x, { outputs: { output: buffer(8, 256, mapped) } }],
         ];
@@ -47,7 +48,8 @@ def test_wrong_inputs_and_outputs(package: Path) -> None:
     )
     assert [text.partition(":")[0] for text in got["errors"]] == [
         "TypeError", "TypeError", "TypeError", "RangeError", "TypeError", "RangeError", "TypeError", "RangeError", "TypeError",
-        "RangeError", "RangeError", "TypeError", "TypeError", "TypeError", "TypeError", "TypeError", "RangeError", "TypeError",
+        "RangeError", "RangeError", "TypeError", "TypeError", "TypeError", "TypeError", "TypeError", "TypeError", "RangeError",
+        "TypeError",
     ]  # fmt: skip
     assert all("input 'x'" in text or "output" in text for text in got["errors"]), got["errors"]
     assert got["dims"] == [2, 32] and got["left"] == 0
@@ -66,6 +68,49 @@ def test_a_refused_call_leaves_no_commands(package: Path) -> None:
         """,
     )
     assert got["refused"].startswith("TypeError: output 'output'") and got["then"] == ""
+
+
+def test_a_submission_with_a_destroyed_buffer(package: Path) -> None:
+    """WebGPU drops the whole submission. The call says so, and does not give the results of an earlier one."""
+    got = node(
+        package,
+        """
+        const devices = install(), model = await load(undefined, { fallback: "none" }), dims = [2, 16];
+        await model.run(rows(2));
+        const [gone, full] = [4, 4].map((usage) => model.device.createBuffer({ usage, size: 128 }));
+        const output = model.device.createBuffer({ usage: 8, size: 256 });
+        gone.destroy();
+        const refused = [await said(() => model.run({ x: { buffer: gone, dims } }))];
+        await model.reload();
+        output.destroy();
+        refused.push(await said(() => model.run(rows(2), { outputs: { output } })));
+        await model.reload();
+        tell({ refused, then: await said(() => model.run(rows(2))) });
+        """,
+    )
+    assert all(text.startswith("RefusedError: the browser refuses a command") for text in got["refused"]), got
+    assert got["then"] == ""
+
+
+def test_an_input_that_cannot_be_read_leaves_no_memory(package: Path) -> None:
+    got = node(
+        package,
+        """
+        const devices = install(), model = await load(undefined, { fallback: "none" });
+        const { writeBuffer } = devices[0].queue, refused = [];
+        const size = () => [...devices[0].alive].reduce((sum, buffer) => sum + buffer.size, 0);
+        await model.run(rows(2000));
+        const before = size();
+        for (let i = 0; i < 3000; i++) {
+          devices[0].queue.writeBuffer = () => { throw new TypeError("this array cannot be read"); };
+          refused.push(await said(() => model.run(rows(2000))));
+          devices[0].queue.writeBuffer = writeBuffer;
+        }
+        const grown = size() - before;
+        tell({ refused: [...new Set(refused)], grown, then: await said(() => model.run(rows(2))) });
+        """,
+    )
+    assert got["refused"] == ["TypeError: this array cannot be read"] and got["then"] == "" and got["grown"] == 0
 
 
 def test_closing_and_reloading_during_calls(package: Path) -> None:

@@ -118,8 +118,9 @@ class Opened:
         arguments, names = [*self.arguments, *checked], [*self.names, *("" for _ in checked)]
         if self.printer.fetches:
             arguments, names = [Argument("failure"), *arguments], ["failure", *names]
-        if len(arguments) > MOST_WORDS:
-            raise Unprintable(f"a launch of WebGPU has at most {MOST_WORDS} words, not {len(arguments)}")
+        words = len(arguments) + ("failure" not in names)  # of a guarded kernel
+        if words > MOST_WORDS:
+            raise Unprintable(f"a launch of WebGPU has at most {MOST_WORDS} words, not {words}")
         for size in (groups, *(argument.size for argument in arguments if argument.kind == "size")):
             if isinstance(size, int) and not -MOST - 1 <= size <= MOST:
                 raise Unprintable(f"WGSL kernels have 32-bit indices, and a size is {size}")

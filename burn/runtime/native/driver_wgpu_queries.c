@@ -30,9 +30,11 @@ static int finished(void) {
     enum { MILLISECONDS = 2 };
     const wgpu_callback callback = {.mode = WGPU_SPONTANEOUS, .call = (void (*)(void))on_done};
     int code = burn_wgpu_flush();
-    uint64_t asked = ++wgpu.asked;
-    if (!code)
+    uint64_t asked = 0;
+    if (!code) {
+        asked = ++wgpu.asked;
         wgpu.api.when_done(wgpu.queue, callback);
+    }
     for (double start = now(); !code && wgpu.done < asked && now() - start < MILLISECONDS; code = burn_wgpu_status()) {
         wgpu.api.poll(wgpu.device, 0, NULL);
         sched_yield();

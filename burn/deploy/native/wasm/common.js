@@ -16,7 +16,7 @@ async function read(url, progress) {
     progress(bytes.length, bytes.length);
     return bytes;
   }
-  const failed = ({ message }) => { throw new Error(`${url} cannot be read: ${message}`); };
+  const failed = (cause) => { throw new Error(`${url} cannot be read: ${cause.message}`, { cause }); };
   const answer = await fetch(url).catch(failed);
   if (!answer.ok) throw new Error(`${url} cannot be read: ${answer.status} ${answer.statusText}`);
   const total = Number(answer.headers.get("content-length")) || 0;

@@ -281,7 +281,12 @@ export class Gpu {
 
   /** Submits everything, and waits for all fetches. Throws the WebGPUError of the first failure. */
   async wait() {
-    this.submit();
+    this.begin();
+    try {
+      this.submit();
+    } finally {
+      this.end();
+    }
     const pending = this.#pending.splice(0), chunks = this.#chunks.filter((chunk) => chunk.used);
     try {
       await Promise.all(chunks.map((chunk) => chunk.buffer.mapAsync(READ, 0, Math.min(chunk.size, Math.ceil(chunk.used / 8) * 8))));

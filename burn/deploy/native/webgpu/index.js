@@ -53,7 +53,7 @@ function checkBuffer(what, buffer, usage, usageName) {
 /** Throws a TypeError for outputs that are no "gpu", GPUBuffers, or names with these. */
 function checkWanted(wanted) {
   if (wanted === "gpu") return;
-  if (typeof wanted !== "object" || wanted === null) throw new TypeError(`outputs are "gpu" or {name: "gpu" or a GPUBuffer}, not ${wanted}`);
+  if (typeof wanted !== "object" || wanted === null || wanted instanceof GPUBuffer) throw new TypeError(`outputs are "gpu" or {name: "gpu" or a GPUBuffer}, not ${wanted}`);
   checkNames(wanted, "output", MODEL.outputs);
   for (const [name, to] of Object.entries(wanted)) {
     if (to === "gpu" || to === undefined) continue;
@@ -231,10 +231,10 @@ class Model {
       let status;
       try {
         try {
-          MODEL.inputs.forEach((spec, index) => held.push(this.#give(index, spec, inputs[spec.name])));
+          MODEL.inputs.forEach((spec, index) => this.#give(held, index, spec, inputs[spec.name]));
           if (MODEL.random) {
             const state = new BigUint64Array([BigInt(this.seed), this.#calls++]);
-            held.push(this.#upload(MODEL.inputs.length, state, [2]));
+            this.#upload(held, MODEL.inputs.length, state, [2]);
           }
         } catch (error) {
           gpu.forget();
@@ -247,7 +247,13 @@ class Model {
         gpu.end();
       }
       if (status) throw await this.#failure(status);
-      const results = MODEL.outputs.map((spec, index) => this.#result(index, spec, wanted === "gpu" ? "gpu" : wanted[spec.name]));
+      let results;
+      gpu.begin();
+      try {
+        results = MODEL.outputs.map((spec, index) => this.#result(index, spec, wanted === "gpu" ? "gpu" : wanted[spec.name]));
+      } finally {
+        gpu.end();
+      }
       await gpu.wait();
       c.fetched();
       const reported = c.finish();
@@ -261,16 +267,20 @@ class Model {
 
   // ---- inputs -------------------------------------------------------------------------------------------------------
 
-  #give(index, spec, value) {
+  /** Writes an input into the heap. held: gets its address, also if the value then cannot be read. */
+  #give(held, index, spec, value) {
     const picture = pictureOf(value);
     if (picture) {
       const plan = planOf(spec, picture), side = Math.max(picture.width, picture.height), most = this.#gpu.limits.maxTextureDimension2D;
       if (side > most) throw new LimitError("maxTextureDimension2D", side, most, `the picture of input '${spec.name}'`);
-      const address = this.#room(index, 4 * plan.dims.reduce((a, b) => a * b, 1), plan.dims);
+      const address = this.#room(held, index, 4 * plan.dims.reduce((a, b) => a * b, 1), plan.dims);
       this.#pictures.write(picture, plan, ...this.#at(address));
-      return address;
+      return;
     }
-    if (!isGPUTensor(value)) return this.#upload(index, ...taken(spec, value));
+    if (!isGPUTensor(value)) {
+      this.#upload(held, index, ...taken(spec, value));
+      return;
+    }
     const { buffer, dims, offset = 0 } = value, what = `input '${spec.name}'`, size = arrayOf(spec.dtype).BYTES_PER_ELEMENT;
     if (!Array.isArray(dims) || dims.some((d) => !Number.isSafeInteger(d) || d < 0))
       throw new TypeError(`input '${spec.name}' needs its sizes: {buffer, dims}, as it is ${spec.type}`);
@@ -278,22 +288,21 @@ class Model {
     checkBuffer(what, buffer, COPY_FROM, "COPY_SRC");
     if (!(offset >= 0) || offset % 4 || offset + padded(bytes) > buffer.size)
       throw new RangeError(`${what}: ${bytes} bytes at ${offset}, in whole words, are not in its buffer of ${buffer.size}`);
-    const address = this.#room(index, bytes, dims), [to, at] = this.#at(address);
+    const [to, at] = this.#at(this.#room(held, index, bytes, dims));
     if (bytes) this.#gpu.add((encoder) => encoder.copyBufferToBuffer(buffer, offset, to, at, padded(bytes)));
-    return address;
   }
 
-  #upload(index, data, dims) {
-    const address = this.#room(index, data.byteLength, dims);
+  #upload(held, index, data, dims) {
+    const address = this.#room(held, index, data.byteLength, dims);
     this.#gpu.upload(...this.#at(address), data);
-    return address;
   }
 
   /** Memory for an input. */
-  #room(index, bytes, dims) {
+  #room(held, index, bytes, dims) {
     this.#checkSize(`input '${MODEL.inputs[index]?.name}'`, bytes);
     const address = this.#c.device_allocate(bytes) >>> 0;
     if (!address) throw new OutOfMemoryError(`the GPU has no room for an input of ${bytes} bytes: ${textAt(this.#memory, this.#c.device_error())}`);
+    held.push(address);
     this.#c.input(index, address, bytes, dims.length);
     dims.forEach((size, axis) => this.#c.input_dim(index, axis, size));
     return address;
@@ -333,6 +342,7 @@ class Model {
 
   /** The error of a burn_status. */
   async #failure(status) {
+    if (!this.#c) return closedError(); // closed during the call
     const value = this.#c.failed_value(), site = this.#version.sites[this.#c.failed_site()] ?? "";
     const text = (MODEL.messages[status] ?? `status ${status}`).replace("{value}", value).replace("{site}", site);
     if (status === DEVICE_FAILED) return this.#gpu.failed ?? new RefusedError(`${text}: ${textAt(this.#memory, this.#c.device_error())}`);

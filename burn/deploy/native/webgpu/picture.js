@@ -91,7 +91,7 @@ export function elements(pixels, picture, plan) {
 /** The pixels of a picture, in sRGB and not multiplied by alpha; by a canvas unless they are that already. */
 export function pixelsOf({ image, width, height }) {
   const isData = is(image, "ImageData");
-  if (isData && (image.colorSpace ?? "srgb") === "srgb") return image.data;
+  if (isData && (image.colorSpace ?? "srgb") === "srgb" && image.data instanceof Uint8ClampedArray) return image.data;
   const pen = new OffscreenCanvas(width, height).getContext("2d", { willReadFrequently: true });
   if (isData) pen.putImageData(image, 0, 0);
   else pen.drawImage(image, 0, 0, width, height);
