@@ -145,9 +145,9 @@ def rounded_to_odd(x):
 @triton.jit
 def rounded_tf32(x):
     """Rounds float32 to TF32's 11 significant bits, half away from zero. Tensor cores ignore the lower 13 bits of their operands,
-    which would make each result too small."""
+    which would make each result too small, and an infinity of a NaN that has only these."""
     bits = (x.to(tl.uint32, bitcast=True) + 0x1000) & 0xFFFFE000
-    return tl.where(x == x, bits.to(tl.float32, bitcast=True), x)
+    return tl.where(x == x, bits.to(tl.float32, bitcast=True), float("nan"))
 
 
 @triton.jit

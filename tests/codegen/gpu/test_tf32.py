@@ -84,7 +84,7 @@ def test_results(gpu: SimulatedGPU) -> None:
 def test_rounding_keeps_special_values(gpu: SimulatedGPU) -> None:
     """NaN of any payload stays NaN: adding half a unit to its bits would carry into the sign."""
     x, w = np.zeros_like(X), np.ones_like(W)
-    special = np.array([0x7FFFFFFF, 0xFFFFFFFF, 0x7FC00000, 0x7F800000, 0xFF800000, 0x00000001, 0x3F801000], np.uint32)
+    special = np.array([0x7FFFFFFF, 0xFFFFFFFF, 0x7F800001, 0x7F800000, 0xFF800000, 0x00000001, 0x3F801000], np.uint32)
     x[: len(special), 3] = special.view(np.float32)
     want = [np.nan, np.nan, np.nan, np.inf, -np.inf, 0, 1 + 2.0**-10]
     np.testing.assert_array_equal(compiled("tf32")(x, w)[: len(special), 0], np.array(want, np.float32))
