@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper
 
+from tests.codegen.wgsl.present import needs_webgpu
 from tests.fuzz.onnx.case import Plan
 from tests.fuzz.onnx.judge import ours_is_right
 from tests.fuzz.onnx.many import outcomes
@@ -38,6 +39,7 @@ GRAPHS = {
     "command": 1,
     "library": 1,
     "wasm": 1,
+    "wgpu": 2,
 }
 """Of the fixed seeds: what compiles C code takes seconds a graph."""
 
@@ -46,6 +48,8 @@ GRAPHS = {
 def test_graphs_compute_what_onnx_runtime_computes(mode: str) -> None:
     if mode == "xla":
         pytest.importorskip("jax")
+    if mode == "wgpu":
+        needs_webgpu()
     if mode == "wasm":
         pytest.importorskip("ziglang")
         if shutil.which("node") is None:
