@@ -144,6 +144,23 @@ def test_closing_and_reloading_during_calls(package: Path) -> None:
     assert got["again"] == "Error: the model has been closed" and got["left"] == 0
 
 
+def test_calls_after_a_reload_that_failed(package: Path) -> None:
+    """They raise the reload's error, until another reload succeeds."""
+    got = node(
+        package,
+        """
+        install();
+        const model = await load(undefined, { fallback: "none" });
+        install({ gone: true });
+        const found = [await said(() => model.reload()), await said(() => model.run(rows(2)))];
+        install();
+        found.push(await said(() => model.reload()), await said(() => model.run(rows(2))));
+        tell(found);
+        """,
+    )
+    assert got[0].startswith("NoAdapterError") and got[1] == got[0] and got[2:] == ["", ""]
+
+
 def test_files_that_cannot_be_read(package: Path) -> None:
     """A file that is missing, cut, longer than it should be, or whose connection ends: the error has its address."""
     got = node(

@@ -115,6 +115,7 @@ class Model {
   #calls = 0n;
   #last = Promise.resolve(); // of the calls and reloads, which run one after the other
   #closings = 0;
+  #refused; // the error of the last reload, if it failed
 
   constructor(folder, options) {
     this.#folder = folder;
@@ -147,12 +148,15 @@ class Model {
   async #reload(closings) {
     const { progress = () => {}, compiled = () => {} } = this.#options;
     this.#drop();
-    const gpu = await open(MODEL, this.#options);
+    this.#refused = undefined;
+    let gpu;
     try {
+      gpu = await open(MODEL, this.#options);
       await this.#start(gpu, progress, compiled, closings);
     } catch (error) {
-      gpu.close();
-      throw gpu.failed ?? error;
+      gpu?.close();
+      this.#refused = gpu?.failed ?? error;
+      throw this.#refused;
     }
   }
 
@@ -219,7 +223,7 @@ class Model {
   }
 
   async #call(inputs, wanted) {
-    if (!this.#c) throw closedError();
+    if (!this.#c) throw this.#refused ?? closedError();
     const gpu = this.#gpu, c = this.#c;
     if (gpu.failed) throw gpu.failed;
     checkNames(inputs, "input", MODEL.inputs);
@@ -354,6 +358,7 @@ class Model {
   /** Gives the GPU's memory back. The model cannot be run before `reload`. */
   close() {
     this.#closings++;
+    this.#refused = undefined;
     this.#drop();
   }
 
