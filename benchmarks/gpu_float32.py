@@ -11,47 +11,24 @@ batch, over the largest result.
 from __future__ import annotations
 
 import argparse
-import statistics
-import time
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import torch
+from rows.timing import by_turns, waited
 from webgpu import models
 
 import burn
 from burn.runtime.device import device
 
-TURNS, CALLS, CHECKED = 3, 8, 2
+CHECKED = 2
 WAYS: dict[str, dict[str, Any]] = {
     "burn, exact": {"exact": True},
     "burn": {},
     'burn, "tf32"': {"precision": "tf32"},
 }
 TORCH = {"torch": False, "torch, TF32": True}
-
-
-def timed(calls: dict[str, Callable[[], Any]]) -> dict[str, float]:
-    """Milliseconds of a call of each."""
-
-    def wait() -> None:
-        torch.cuda.synchronize()
-        device("cuda").wait()
-
-    for call in calls.values():
-        for _ in range(3):
-            call()
-    found: dict[str, list[float]] = {name: [] for name in calls}
-    for _ in range(TURNS):
-        for name, call in calls.items():
-            for _ in range(CALLS):
-                wait()
-                start = time.perf_counter()
-                call()
-                wait()
-                found[name].append(1e3 * (time.perf_counter() - start))
-    return {name: statistics.median(times) for name, times in found.items()}
 
 
 def measure(module: torch.nn.Module, x: torch.Tensor) -> dict[str, tuple[float, float]]:
@@ -65,7 +42,7 @@ def measure(module: torch.nn.Module, x: torch.Tensor) -> dict[str, tuple[float, 
         run = burn.compile(module, (x,), cache=False, device="cuda", **options).executable
         given = burn.tensor(x.numpy()).to("cuda")
         results[name] = np.asarray(run(given))
-        calls[name] = lambda run=run, given=given: run(given)
+        calls[name] = lambda run=run, given=given: (run(given), device("cuda").wait())
     peer, there = module.cuda(), x.cuda()
     for name, rounds in TORCH.items():
 
@@ -76,7 +53,7 @@ def measure(module: torch.nn.Module, x: torch.Tensor) -> dict[str, tuple[float, 
 
         results[name], calls[name] = call().cpu().numpy(), call
     errors = {name: float(np.abs(got[:CHECKED] - want).max() / np.abs(want).max()) for name, got in results.items()}
-    return {name: (ms, errors[name]) for name, ms in timed(calls).items()}
+    return {name: (1e3 * seconds, errors[name]) for name, seconds in by_turns(calls, waited, waited).items()}
 
 
 def main() -> None:
