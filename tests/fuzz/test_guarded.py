@@ -27,7 +27,7 @@ from tests.fuzz.runner import check
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="faults are looked for in forked processes")
 
-SIDES = ("end", "start")
+ENDS = ("end", "start")
 EVERY_RUN = {"end": (1187,), "start": (3, 52)}
 """Seeds. 1187 is an attention whose values have one vector of columns, where two are computed together."""
 
@@ -42,22 +42,22 @@ def test_another_word_is_refused() -> None:
     assert ended.returncode and "BURN_GUARD" in ended.stderr
 
 
-@pytest.mark.parametrize("side", SIDES)
-def test_kernels_stay_within_buffers(side: str) -> None:
+@pytest.mark.parametrize("end", ENDS)
+def test_kernels_stay_within_buffers(end: str) -> None:
     """First, that an access of one element more does not go unnoticed."""
-    ended = _python("-m", __spec__.name, guard=side)
+    ended = _python("-m", __spec__.name, guard=end)
     assert ended.returncode == 0, ended.stdout + ended.stderr
 
 
 @pytest.mark.skipif("BURN_SWEEP" not in os.environ, reason="BURN_SWEEP says how many")
-@pytest.mark.parametrize("side", SIDES)
-def test_more_programs(side: str) -> None:
+@pytest.mark.parametrize("end", ENDS)
+def test_more_programs(end: str) -> None:
     options = [
         "--count",
         os.environ["BURN_SWEEP"],
         *(["--seed", s] if (s := os.environ.get("BURN_SWEEP_SEED")) else []),
     ]
-    ended = _python("-m", "tests.fuzz.guarded", *options, guard=side)
+    ended = _python("-m", "tests.fuzz.guarded", *options, guard=end)
     assert ended.returncode == 0, ended.stdout + ended.stderr
 
 
@@ -98,12 +98,12 @@ def _status(run: Callable[[], None]) -> int:
 
 
 def _main() -> None:
-    side = os.environ["BURN_GUARD"]
-    for name, (function, reads) in list(PROGRAMS.items())[: None if side == "end" else 2]:
-        ended = _status(partial(_strays, function, reads, 1 if side == "end" else -1))
+    end = os.environ["BURN_GUARD"]
+    for name, (function, reads) in list(PROGRAMS.items())[: None if end == "end" else 2]:
+        ended = _status(partial(_strays, function, reads, 1 if end == "end" else -1))
         assert ended in (signal.SIGSEGV, signal.SIGBUS), f"an access outside of an {name} goes unnoticed"
     assert _status(partial(_strays, *PROGRAMS["input"], 0)) == 0
-    for seed in EVERY_RUN[side]:
+    for seed in EVERY_RUN[end]:
         print(f"seed {seed}", flush=True)
         check(case, seed)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from burn.dialect.dims import Call, Dim, Expr, LoopVar, atoms, dim_max, product, terms
+from burn.dialect.dims import Atom, Call, Dim, Expr, LoopVar, atoms, dim_max, product, terms
 from burn.dialect.types import DTYPES
 from burn.kernels.body import ContractionKernel, Index, Kernel, LoopKernel, Where
 from burn.kernels.rewrite import kernel_dims, kernel_loops, kernel_nodes
@@ -57,11 +57,11 @@ def largest(dim: Dim) -> Dim:
     return total
 
 
-def _largest(atom: object) -> Dim:
+def _largest(atom: Atom) -> Dim:
     if isinstance(atom, LoopVar):
         return atom.extent
     if not isinstance(atom, Call):
-        return Expr.of(atom)  # type: ignore[arg-type]
+        return Expr.of(atom)
     if atom.op == "floordiv":  # the divisor is at least 1
         return largest(atom.args[0])
     if atom.op == "mod":
