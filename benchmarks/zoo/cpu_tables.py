@@ -18,9 +18,9 @@ HOW_STEPS_AGREE = (
     "A step is a forward pass, a backward pass of the mean square of the result, and AdamW, without dropout. Gradients are "
     "compared with float64: burn's error is at most four times torch's, or 1e-4. Losses and running statistics of three steps "
     "agree with torch's to 1e-3, and parameters to a fifth of the distance that they moved. If torch.compile differs by more "
-    "than a quarter of such a bound, the bound is four times its difference. This second bound was added after googlenet and inception_next_atto had failed the first one, both in burn "
-    "and in torch.compile. Kernels are timed by the wall clock: "
-    "on a busy machine their shares are rough, and can be above 100 %."
+    "than a quarter of such a bound, the bound is four times its difference. This second bound was added after googlenet and "
+    "inception_next_atto had failed the first one, both in burn and in torch.compile. Kernels are timed by the wall clock: on a "
+    "busy machine their shares are rough, and can be above 100 %."
 )
 
 KEYS = ("machine", "threads", "batch", "int8", "cpu", "training")
