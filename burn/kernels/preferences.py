@@ -86,6 +86,9 @@ class Preferences:
     `sliding_windows`: kernels of depthwise convolutions iterate along whichever axis is contiguous, so a group may read and write
     channels-first tensors without transposes, and pads the operand of a weight's gradient.
 
+    `depthwise_bytes`: kernels of depthwise convolutions convert bytes as they load them, at no cost beside the memory that
+    this saves.
+
     `groups_in_lanes`: True for a grouped convolution of channels-last images, or the gradient of its weight, if the lanes of a
     vector hold several groups. Its kernel then has loops over output channels. Otherwise each group is a matmul. None: those of
     some channels are.
@@ -123,6 +126,7 @@ class Preferences:
     small_dtypes: tuple[str, ...] = ()
     separate_epilogue: int = 0
     sliding_windows: bool = False
+    depthwise_bytes: bool = False
     groups_in_lanes: Callable[[GroupedConvolution], bool] | None = None
     merged_groups: int = 0
     split_depth: Callable[[ContractionKernel, Sequence[int]], int] | None = None

@@ -72,7 +72,7 @@ class Integers:
         if run == 1:
             return
         with context():
-            rewriting = _Rewriting(run, dtype, env.preferences.groups_in_lanes is not None)
+            rewriting = _Rewriting(run, dtype, env.preferences.depthwise_bytes)
             for block in blocks(program.block):
                 rewriting.block(block)
             erase_dead(program.block)
@@ -98,8 +98,8 @@ class _Bytes:
 class _Rewriting:
     """The state of the rewrite. Replaced ops stay without uses, so that the cache of `constant` remains valid.
 
-    run: depth elements per byte instruction; dtype: the type of x that it reads; depthwise: kernels of depthwise convolutions
-    convert bytes as they load them; shifted: bytes of the other type, and the same shifted by 128; contractions: ops that
+    run: depth elements per byte instruction; dtype: the type of x that it reads; depthwise: the preference
+    `depthwise_bytes`; shifted: bytes of the other type, and the same shifted by 128; contractions: ops that
     became contractions of bytes."""
 
     run: int

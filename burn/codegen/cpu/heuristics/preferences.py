@@ -20,5 +20,6 @@ def preferences_of(target: Target) -> Preferences:
         reduce_block=16384,
         fused_gradients=True,
         concat_in_place=True,
+        depthwise_bytes=True,
         groups_in_lanes=partial(groups_in_lanes, target=target),
     )
