@@ -11,8 +11,10 @@ from typing import Any
 from burn.dialect import ops
 from burn.dialect.adjoint.rules import NONE, NoRule, rule
 from burn.dialect.compose import (
+    along,
     broadcast_to,
     convert,
+    dim_value,
     limit,
     nonzero,
     number,
@@ -183,7 +185,7 @@ class ReducedWindows:
 
     def spread_extreme(self, g: Value, y: Value, x: Value, kind: str) -> Value:
         """A window's cotangent goes to the first element that equals its extreme. The forward pass only keeps that
-        element's number."""
+        element's number. If an infinity that padding equals is the extreme, the number is that of the first element inside."""
         offsets = self._offsets
         dtype = "uint8" if len(offsets) <= MOST_BYTE else "int32"
         outside = reshape(limit(type_of(x).dtype, highest=kind == "min"), ())
@@ -198,7 +200,24 @@ class ReducedWindows:
             under = self._under(x, outside, reach)
             reached = ops.or_(ops.eq(under, y), ops.isnan(under))
             taken = ops.select(reached, number(i, dtype), taken)
+        if any(low != 0 for low in self.low):
+            taken = ops.select(ops.eq(y, outside), self._first_inside(dtype), taken)
         return self._spread(g, lambda i, reach: ops.eq(self._at(taken, none, reach), number(i, dtype)))
+
+    def _first_inside(self, dtype: str) -> Value:
+        """Of each window the number of its first element that is not padding at the low ends. Broadcasts to the result."""
+        total = number(0, "int64")
+        for axis, (low, window) in enumerate(zip(self.low, self.window, strict=True)):
+            if low == 0:
+                continue
+            start = ops.mul(ops.iota(shape=(self.positions[axis],), axis=0), number(self.strides[axis], "int64"))
+            before = ops.max(ops.sub(dim_value(low), start), number(0, "int64"))
+            dilation = number(self.dilations[axis], "int64")
+            skipped = ops.div(ops.add(before, ops.sub(dilation, number(1, "int64"))), dilation)
+            # In a window of padding alone the last element is as good: it has no gradient.
+            skipped = along(ops.min(skipped, number(window - 1, "int64")), axis, self.rank)
+            total = ops.add(total, ops.mul(skipped, number(math.prod(self.window[axis + 1 :]), "int64")))
+        return convert(total, dtype)
 
     def _padded_along(self, axes: Sequence[int], x: Value, outside: Value) -> Value:
         """An operand with the padding of some axes."""

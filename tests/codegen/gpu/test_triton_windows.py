@@ -22,6 +22,7 @@ from burn.dialect.program import Program
 from burn.dialect.types import TensorType
 from burn.passes import pipeline
 from burn.passes.environment import Environment
+from tests.dialect.adjoint.extreme_windows import OPTIONS, expected, infinite, pulled_back
 from tests.kernels.interpreting import interpreted
 from tests.passes.cases import random
 
@@ -275,6 +276,15 @@ def test_forward(name: str) -> None:
 @pytest.mark.parametrize("name", tabled(CASES, [name for name in CASES if name not in QUICK_GRADIENTS]))
 def test_gradients(name: str) -> None:
     check_gradients(CASES[name])
+
+
+@pytest.mark.parametrize("kind", ["max", "min"])
+@pytest.mark.usefixtures("gpu")
+def test_gradients_of_infinite_windows(kind: str) -> None:
+    generator = np.random.default_rng(2)
+    x = infinite(kind, generator)
+    found, g = pulled_back(x, OPTIONS[1], kind, generator, device="cuda")
+    np.testing.assert_array_equal(found, expected(x, g, kind, OPTIONS[1]))
 
 
 def drawn(seed: int) -> Case:

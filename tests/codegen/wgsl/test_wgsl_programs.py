@@ -20,6 +20,7 @@ from burn.compiler import executable
 from burn.errors import DeviceError, IndexRunError, RunError
 from burn.options import Options
 from burn.runtime.device import device
+from tests.dialect.adjoint.extreme_windows import OPTIONS, expected, infinite, pulled_back
 from tests.kernels.interpreting import sizes_of
 from tests.passes.cases import Case, cases, random, random_weights, read
 from tests.passes.test_random import Maker
@@ -111,6 +112,15 @@ def test_attention_of_nan_and_infinity(operand: int, value: float) -> None:
     arrays = [floats(1, 2, 7, 20, seed=s) for s in range(3)]
     arrays[operand][0, 1, 5, 3] = value
     both(lambda q, k, v: ops.attention(q, k, v, scale=0.3, causal=True), *arrays)
+
+
+@pytest.mark.parametrize("kind", ["max", "min"])
+@pytest.mark.parametrize("options", OPTIONS[1:3], ids=["odd", "uneven"])
+def test_gradients_of_infinite_windows(options: dict[str, Any], kind: str) -> None:
+    drawn = np.random.default_rng(2)
+    x = infinite(kind, drawn)
+    found, g = pulled_back(x, options, kind, drawn, device="wgpu")
+    np.testing.assert_array_equal(found, expected(x, g, kind, options))
 
 
 def test_scans_and_sequences() -> None:
