@@ -53,4 +53,5 @@ class Fuse:
             fuse_horizontally(choice)
         if preferences.small_loops:
             fuse_small_loops(choice)
+        choice.materialize_views()  # an op may have moved to a group that reads its operand from memory
         Rebuild(choice).run()

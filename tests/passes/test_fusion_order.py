@@ -113,6 +113,8 @@ class Maker:
 def fused(program: Program, preferences: Any) -> Program:
     Fuse().run(program, Environment(SimpleNamespace(preferences=preferences)))  # type: ignore[arg-type]
     Verify().run(program)
+    alone = {op.operation.name for op in program.block.operations} & {"burn.transpose", "burn.slice"}
+    assert not alone, f"in no group: {', '.join(alone)}"  # only a reshape has no kernel
     return program
 
 

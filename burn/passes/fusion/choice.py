@@ -76,8 +76,7 @@ class Choice:
             self._reduce_columns()
         loops = {c for c in self.cluster.values() if c.kind == "loop"}
         self.crowded = {c for c in loops if self._streams(c) >= MANY_STREAMS}
-        while self._materialize_views():  # a view in memory changes how the views after it can be read
-            pass
+        self.materialize_views()
 
     # ---- choosing ------------------------------------------------------------------------------------------------------
     def _assign(self, op: Op) -> None:
@@ -415,6 +414,12 @@ class Choice:
             return op.has(Trait.VIEW) and affine(value, self.is_materialised)
         return True
 
+    def is_stored_for(self, cluster: Cluster, user: Op, value: ir.Value) -> bool:
+        """True if a view that no group computes would need a kernel of its own for this reader."""
+        op = op_of(value)
+        stored = op is None or not op.has(Trait.VIEW) or isinstance(op, Reshape) or self.is_materialised(op)
+        return not stored and not self.inlines(cluster, user, value)
+
     def _streams(self, cluster: Cluster) -> int:
         """The number of tensors of a loop's own shape that it loads and stores contiguously."""
         inside = {m.operation for m in cluster.members}
@@ -441,9 +446,13 @@ class Choice:
             inner = op_of(inner.x)
         return inner is not None and inner is not op and self.cluster.get(inner.operation) is cluster
 
+    def materialize_views(self) -> None:
+        """Gives views (and constants) a cluster of their own if something reads them from memory."""
+        while self._materialize_views():  # a view in memory changes how the views after it can be read
+            pass
+
     def _materialize_views(self) -> bool:
-        """Gives views (and constants) a cluster of their own if something reads them from memory; returns True if it
-        did."""
+        """The same, once; returns True if it did."""
         started = False
         for op in reversed(self.ops[:-1]):
             if not op.has(FREE) or not has_rule(op) or op.operation in self.cluster:

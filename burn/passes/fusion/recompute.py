@@ -170,7 +170,8 @@ def _can(choice: Choice, recomputation: Recomputation, reader: Cluster) -> bool:
     steps, size = len(recomputation.steps), sum(map(size_of, reader.members))
     fits = steps <= LONG and size + steps <= MORE * choice.max_ops
     return fits and all(
-        JOINS[reader.kind](choice, op, reader) or _is_small_broadcast(choice, op, reader)
+        (JOINS[reader.kind](choice, op, reader) or _is_small_broadcast(choice, op, reader))
+        and not any(choice.is_stored_for(reader, op, operand) for operand in op.operation.operands)
         for op in recomputation.steps.values()
     )
 
