@@ -70,14 +70,13 @@ def pipeline(
     composites: tuple[str, ...] = (),
     narrow_weights: bool = False,
     first: str = "",
-    split_taps: bool = False,
 ) -> Pipeline:
     """The passes of a compilation. Attention and windows are kept whole because kernel printers take them so; convolutions become
     channels-last.
 
     layouts: the back end's passes at `Point.LAYOUT`. first: its passes before composites are decomposed. composites:
     further composites that it has kernels for. narrow_weights: its kernels read weights of a few bits as they are
-    stored. split_taps: convolutions whose taps lie in padding for a part of the results become several."""
+    stored."""
     kept = "+".join(("attention", "windows", *composites, *(["block_dot"] if narrow_weights else [])))
     return Pipeline.of(
         "lower_complex,simplify{absorb=false},recognise",
@@ -85,7 +84,7 @@ def pipeline(
         "integers,blocks" if narrow_weights else "integers",
         first,
         f"decompose{{keep={kept}}},simplify",
-        "crop_taps{split=true}" if split_taps else "crop_taps",
+        "crop_taps,gradient_taps",
         "layout,simplify",
         layouts,
         Point.LAYOUT,

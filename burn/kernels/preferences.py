@@ -23,6 +23,19 @@ class GroupedConvolution:
     gradient: bool = False
 
 
+@dataclass(frozen=True)
+class SplitTaps:
+    """The least gain for which an axis of a convolution is divided by the taps that read padding there. It saves a part of the
+    multiplications, and so many that they pay for further kernels and for joining their results."""
+
+    part: float
+    multiplications: int
+
+    def pays(self, part: float, work: float) -> bool:
+        """part: of an op's multiplications, which are `work`, that dividing the axis saves."""
+        return part >= self.part and part * work >= self.multiplications
+
+
 def _itself(size: Dim) -> Dim:
     return size
 
@@ -99,6 +112,9 @@ class Preferences:
     `split_depth`: chooses split-K: given a matmul and the possible numbers of splits of its depth, returns one of them, or 1
     for none. None: matmuls are never split.
 
+    `split_taps`: divide convolutions whose taps read padding for a part of the results, and the gradients of their weights.
+    None: never.
+
     `likely`: the likely value of a size, from the program's size hints.
     """
 
@@ -130,4 +146,5 @@ class Preferences:
     groups_in_lanes: Callable[[GroupedConvolution], bool] | None = None
     merged_groups: int = 0
     split_depth: Callable[[ContractionKernel, Sequence[int]], int] | None = None
+    split_taps: SplitTaps | None = None
     likely: Callable[[Dim], Dim] = _itself

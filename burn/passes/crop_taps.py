@@ -1,9 +1,9 @@
 """Convolutions without the taps that lie wholly in padding.
 
 A dilated kernel often reaches beyond a small image: of a 3x3 kernel dilated by 24 on 16x16 pixels, eight taps read padding alone.
-Such taps are cropped. With `split`, an axis is also divided where the set of taps that read the image changes. That happens if it
-saves a large part of the multiplications: the kernel dilated by 12 has a quarter of its work on 16x16 pixels. Segments have no
-padding.
+Such taps are cropped. If the target prefers it (`Preferences.split_taps`), an axis is also divided where the set of taps that
+read the image changes. That saves a large part of the multiplications: the kernel dilated by 12 has a quarter of its work on
+16x16 pixels. Segments have no padding.
 
 A tap in padding contributes 0 times its weight. Cropping takes that as 0 even where the weight is infinite or NaN.
 """
@@ -20,15 +20,10 @@ from burn.dialect.dims import Dim
 from burn.dialect.mlir import ir
 from burn.dialect.program import Program
 from burn.dialect.types import TensorType, type_of
+from burn.kernels.preferences import SplitTaps
 from burn.passes.environment import ANYWHERE, Environment
 from burn.passes.pipeline import register
 from burn.passes.replace import replace_ops
-
-SAVED = 0.3
-"""An axis is split if at least this part of its multiplications is saved."""
-
-WORTH = 1 << 20
-"""An axis is split if at least this many multiplications are saved, which pays for writing the segments next to each other."""
 
 MOST_SEGMENTS = 7
 """The most segments of an axis."""
@@ -47,38 +42,40 @@ class _Segment:
 @register
 @dataclass(frozen=True)
 class CropTaps:
-    """For convolutions of known sizes. split: whether an axis may be divided."""
+    """For convolutions of known sizes."""
 
     name: ClassVar[str] = "crop_taps"
-    split: bool = False
 
     def run(self, program: Program, env: Environment = ANYWHERE) -> dict[str, int]:
-        return {"cropped": replace_ops(program, Conv, self._rewritten)}
+        preferred = env.preferences.split_taps
+        return {"cropped": replace_ops(program, Conv, lambda op: _rewritten(op, preferred))}
 
-    def _rewritten(self, op: Conv) -> ir.Value | None:
-        if op.fill or not all(isinstance(d, int) for d in (*op.low, *op.high)):
-            return None
-        rows = [_segments(op, axis) for axis in range(len(op.strides))]
-        with op.operation.location, ir.InsertionPoint(op.operation):
-            axes = [self._chosen(op, axis, row) for axis, row in enumerate(rows)]
-            return _Parts(op, axes).value() if any(axes) else None
 
-    def _chosen(self, op: Conv, axis: int, segments: list[_Segment]) -> list[_Segment]:
-        """The axis whole with the taps that any window needs, or its segments; none if nothing is to be gained."""
-        kernel = _kernel(op)[axis]
-        if not segments or not isinstance(kernel, int) or not any(each.taps for each in segments):
-            return []
-        first = min(each.first for each in segments if each.taps)
-        last = max(each.first + each.taps for each in segments)
-        windows = sum(each.count for each in segments)
-        whole = [_Segment(0, windows, first, last - first)]
-        left = sum(each.count * each.taps for each in segments) / (windows * (last - first))
-        flops = op.flops()
-        saved = (1 - left) * flops / 2 if isinstance(flops, int) else 0
-        pays = 1 - left >= SAVED and saved >= WORTH and len(segments) <= MOST_SEGMENTS
-        if self.split and op.groups == 1 and pays:
-            return segments
-        return whole if whole[0].taps < kernel else []
+def _rewritten(op: Conv, preferred: SplitTaps | None) -> ir.Value | None:
+    if op.fill or not all(isinstance(d, int) for d in (*op.low, *op.high)):
+        return None
+    rows = [_segments(op, axis) for axis in range(len(op.strides))]
+    with op.operation.location, ir.InsertionPoint(op.operation):
+        axes = [_chosen(op, axis, row, preferred) for axis, row in enumerate(rows)]
+        return _Parts(op, axes).value() if any(axes) else None
+
+
+def _chosen(op: Conv, axis: int, segments: list[_Segment], preferred: SplitTaps | None) -> list[_Segment]:
+    """The axis whole with the taps that any window needs, or its segments; none if nothing is to be gained."""
+    kernel = _kernel(op)[axis]
+    if not segments or not isinstance(kernel, int) or not any(each.taps for each in segments):
+        return []
+    first = min(each.first for each in segments if each.taps)
+    last = max(each.first + each.taps for each in segments)
+    windows = sum(each.count for each in segments)
+    whole = [_Segment(0, windows, first, last - first)]
+    left = sum(each.count * each.taps for each in segments) / (windows * (last - first))
+    flops = op.flops()
+    work = flops / 2 if isinstance(flops, int) else 0
+    few = op.groups == 1 and len(segments) <= MOST_SEGMENTS
+    if few and preferred is not None and preferred.pays(1 - left, work):
+        return segments
+    return whole if whole[0].taps < kernel else []
 
 
 class _Parts:

@@ -13,9 +13,9 @@ import burn
 from burn.compiler import executable
 from burn.dialect.contraction import Conv
 from burn.dialect.program import Program
-from burn.passes import crop_taps
 from burn.passes.crop_taps import CropTaps
 from burn.tracing.trace import trace
+from tests.passes.splitting import splitting
 
 CASES = 25 if "BURN_SWEEP" not in os.environ else int(os.environ["BURN_SWEEP"])
 SEED = int(os.environ.get("BURN_SWEEP_SEED", "0"))
@@ -46,16 +46,14 @@ def drawn(rng: random.Random) -> tuple[tuple[int, ...], tuple[int, ...], dict[st
 
 
 @pytest.mark.parametrize("seed", range(SEED, SEED + CASES))
-def test_the_same_numbers(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(crop_taps, "WORTH", 0)
-    monkeypatch.setattr(crop_taps, "SAVED", 0.01)
+def test_the_same_numbers(seed: int) -> None:
     x, weight, attrs, kind = drawn(random.Random(seed))
     dtype = "float64" if kind == "n" else kind
     batch = "n" if kind == "n" else x[0]
     types = {"x": f"{dtype}[{', '.join(map(str, (batch, *x[1:])))}]", "w": f"{dtype}[{', '.join(map(str, weight))}]"}
     program = trace(lambda x, w: burn.ops.conv(x, w, **attrs), types)
     cropped = program.copy()
-    CropTaps(split=True).run(cropped)
+    CropTaps().run(cropped, splitting())
     rng = np.random.default_rng(seed)
     values = [rng.integers(-9, 9, shape).astype(dtype) for shape in (x, weight)]
     results = [np.asarray(executable(each)(*values)) for each in (program, cropped)]
@@ -73,8 +71,10 @@ def test_a_quarter_of_the_work() -> None:
         lambda x, w: burn.ops.conv(x, w, **options), {"x": "float32[1, 64, 16, 16]", "w": "float32[64, 64, 3, 3]"}
     )
     work = sum(op.flops() for op in convolutions(program))
-    assert CropTaps(split=False).run(program) == {"cropped": 0}
-    assert CropTaps(split=True).run(program) == {"cropped": 1}
+    assert isinstance(work, int)
+    assert CropTaps().run(program) == {"cropped": 0}
+    assert CropTaps().run(program, splitting(0.8)) == CropTaps().run(program, splitting(0.7, work)) == {"cropped": 0}
+    assert CropTaps().run(program, splitting(0.5, work // 10)) == {"cropped": 1}
     assert len(convolutions(program)) == 9
     assert sum(op.flops() for op in convolutions(program)) * 4 == work
 
@@ -89,4 +89,4 @@ def test_padding_of_another_value_stays() -> None:
         "fill": 3,
     }
     program = trace(lambda x, w: burn.ops.conv(x, w, **options), {"x": "uint8[1, 2, 4]", "w": "int8[2, 2, 3]"})
-    assert CropTaps(split=True).run(program) == {"cropped": 0}
+    assert CropTaps().run(program, splitting()) == {"cropped": 0}

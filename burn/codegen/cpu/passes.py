@@ -10,8 +10,8 @@ GRADIENTS = ("attention_forward", "attention_backward")
 """Composites with CPU kernels, besides those of every device."""
 
 
-def _with(layouts: str, split_taps: bool = True) -> Pipeline:
-    return pipeline(layouts, GRADIENTS, narrow_weights=True, split_taps=split_taps)
+def _with(layouts: str) -> Pipeline:
+    return pipeline(layouts, GRADIENTS, narrow_weights=True)
 
 
 PIPELINE = _with("winograd,pack")
@@ -21,10 +21,10 @@ are those of tile registers."""
 PLAIN = _with("pack")
 """Sums are formed in the order of the program."""
 
-SIZE_BOUND = _with("winograd{constants=false},pack{borders=false}", split_taps=False)
+SIZE_BOUND = _with("winograd{constants=false},pack{borders=false}")
 """Size-optimised programs: neither constants nor memory may grow."""
 
-COMPACT = _with("pack{borders=false}", split_taps=False)
+COMPACT = _with("pack{borders=false}")
 """Memory may not grow, and either code is short or sums are formed in the order of the program."""
 
 
@@ -37,5 +37,5 @@ def passes_of(target: Target) -> Pipeline:
         return SIZE_BOUND
     costs = winograd.options(target)
     if is_size_bound:  # vectors are short, and constants may grow a little
-        return _with(f"winograd{{{costs} largest={winograd.FETCHED}}},pack{{borders=false}}", split_taps=False)
+        return _with(f"winograd{{{costs} largest={winograd.FETCHED}}},pack{{borders=false}}")
     return _with(f"winograd{{{costs}}},pack") if costs else PIPELINE

@@ -6,10 +6,9 @@ from typing import Any
 
 from burn.dialect import ops
 from burn.dialect.adjoint.rules import rule
-from burn.dialect.adjoint.taps import Run, axis_apart, runs
 from burn.dialect.compose import convert, number_like, reshape, transpose
 from burn.dialect.deferred import Value
-from burn.dialect.dims import Dim, dim_max, non_negative, product
+from burn.dialect.dims import Dim, dim_max, non_negative
 from burn.dialect.types import type_of
 
 
@@ -140,11 +139,6 @@ def kernel_gradient(
     n = len(kernel)
     batch, a, *sizes = type_of(few).shape
     b = type_of(many).shape[1]
-    if groups == 1:
-        taps = [runs(*row) for row in zip(type_of(many).shape[2:], sizes, kernel, strides, dilations, low, strict=True)]
-        axis = axis_apart(taps, sizes, product([batch, a, b, *sizes, *kernel]))
-        if axis is not None:
-            return _apart(few, many, kernel, strides, low, high, dilations, axis, taps[axis])
     # Rows may be missing at the end or left over, depending on a run's sizes. Excess rows are removed below.
     high = tuple(p if isinstance(p, int) or non_negative(p) else dim_max(p, 0) for p in high)
     if any((*low, *high)):
@@ -167,35 +161,6 @@ def kernel_gradient(
         under, few, lhs_batch=(2 * n + 1,), rhs_batch=(n + 1,), lhs_contract=(0, *space), rhs_contract=(0, *space)
     )
     return reshape(transpose(found, (0, n + 2, n + 1, *range(1, n + 1))), (a, b // groups, *kernel))
-
-
-def _apart(
-    few: Value, many: Value, kernel: Any, strides: Any, low: Any, high: Any, dilations: Any, axis: int, taps: list[Run]
-) -> Value:
-    """The same without groups, with taps along an axis apart, each with the outputs for which it reads no padding."""
-    a, b, at = type_of(few).shape[1], type_of(many).shape[1], axis + 2
-    stride, dilation = strides[axis], dilations[axis]
-    parts: list[Value] = []
-    for tap, number, first, count in taps:
-        window = (*kernel[:axis], number, *kernel[axis + 1 :])
-        if not count:
-            parts.append(ops.full(shape=(a, b, *window), dtype=type_of(few).dtype, value=0.0))
-            continue
-        begin, length = first * stride + tap * dilation - low[axis], (count - 1) * stride + (number - 1) * dilation + 1
-        none = [(*pads[:axis], 0, *pads[axis + 1 :]) for pads in (low, high)]
-        here, under = _along(few, at, first, count), _along(many, at, begin, length)
-        parts.append(kernel_gradient(here, under, window, strides, none[0], none[1], dilations, 1))
-    return parts[0] if len(parts) == 1 else ops.concat(parts, axis=at)
-
-
-def _along(x: Value, axis: int, start: int, size: int) -> Value:
-    """`size` elements of an axis from `start` on."""
-    shape = list(type_of(x).shape)
-    if shape[axis] == size:
-        return x
-    starts = [0] * len(shape)
-    starts[axis], shape[axis] = start, size
-    return ops.slice(x, starts=tuple(starts), sizes=tuple(shape), steps=(1,) * len(shape))
 
 
 def _by_convolution(few: Value, many: Value, strides: Any, dilations: Any, groups: int) -> Value:

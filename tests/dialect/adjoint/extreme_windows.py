@@ -53,7 +53,7 @@ def pulled_back(
     kind: str,
     drawn: np.random.Generator,
     dynamic: bool = False,
-    device: str | None = None,
+    device: str = "cpu",
 ) -> tuple[np.ndarray, np.ndarray]:
     """The cotangent of x, and that of the result: drawn integers, or 2 everywhere if sizes have names."""
     o: dict[str, Any] = {"dilations": (1, 1, 1, 1), **options}
@@ -68,5 +68,5 @@ def pulled_back(
         return burn.vjp(pool, x)[1](ops.full(shape=pool(x).shape, dtype="float32", value=2.0) if dynamic else g)[0]
 
     named = {"x": {1: "h", 2: "w"}} if dynamic else None
-    made = burn.compile(gradient, [x], named, cache=False, **({} if device is None else {"device": device}))
+    made = burn.compile(gradient, [x], named, cache=False, device=device)
     return np.asarray(made(x)), g

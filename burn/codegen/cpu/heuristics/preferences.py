@@ -6,7 +6,10 @@ from functools import lru_cache, partial
 
 from burn.codegen.cpu.heuristics.groups import groups_in_lanes
 from burn.codegen.cpu.target import Target
-from burn.kernels.preferences import Preferences
+from burn.kernels.preferences import Preferences, SplitTaps
+
+SPLIT_TAPS = SplitTaps(part=0.3, multiplications=1 << 20)
+"""A million multiplications take ten microseconds or more in the vectors of a core, and a launch takes a few."""
 
 
 @lru_cache
@@ -21,5 +24,6 @@ def preferences_of(target: Target) -> Preferences:
         fused_gradients=True,
         concat_in_place=True,
         depthwise_bytes=True,
+        split_taps=None if target.is_size_bound else SPLIT_TAPS,
         groups_in_lanes=partial(groups_in_lanes, target=target),
     )
