@@ -35,11 +35,9 @@ from burn.codegen.tuning.choices import DEFAULT, NO_CHOICE, Choice, Choices, dig
 from burn.dialect.control import Group
 from burn.dialect.custom import Custom
 from burn.dialect.dims import Dim, factor, product, symbol, symbols
-from burn.dialect.types import DTYPES
 from burn.errors import CompileError, unreachable
 from burn.kernels.body import AttentionGradientKernel, AttentionKernel, ContractionKernel, Kernel, LoopKernel
 from burn.kernels.builders import kernels
-from burn.kernels.builders.builder import shared_buffers
 from burn.kernels.excess import without_rounding
 from burn.kernels.parameters import SMALL, argument_names, fingerprint, parametrize
 from burn.kernels.requantize import in_registers
@@ -189,9 +187,7 @@ class KernelPrinter:
 
     def group(self, group: Group) -> Launches:
         calls = kernels(group, preferences_of(self.target))
-        shared = tuple(b.elements * DTYPES[b.dtype].size for b in shared_buffers(calls))
-        launches = tuple((self.print(call.kernel), tuple(call.bindings)) for call in calls)
-        return Launches(launches, shared, sections=tuple(call.section for call in calls))
+        return Launches.of(calls, [self.print(call.kernel) for call in calls])
 
     def custom(self, entry: EntryBuilder, op: Custom) -> None:
         raise CompileError(f"internal: {op.called} has kernels of another device")

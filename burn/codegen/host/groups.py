@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from burn.codegen.host.calls import Address
 from burn.codegen.host.emitters import emits
 from burn.codegen.host.launches import Binding, Kernels, Launches
-from burn.codegen.host.records import ON_HOST, KernelRecord, moved, sum_dims
+from burn.codegen.host.records import ON_HOST, KernelRecord, sum_dims
 from burn.dialect.control import Group
-from burn.dialect.dims import Dim
+from burn.dialect.dims import Dim, floordiv
 from burn.dialect.mlir import ir
 from burn.dialect.op import Agreement, Op, full_name
 from burn.dialect.traits import Trait
@@ -60,18 +60,33 @@ def _record(
 ) -> tuple[tuple[int, ...], KernelRecord]:
     """Returns the numbers of the ops that a launch computes, and its record for profiles. memory: the memory space of
     the program's tensors."""
-    section = launches.sections[number] if launches.sections else None
+    section = launches.sections[number]
     mine = ops if section is None else section.ops
     operations = [op.operation for op in mine]
     positions = tuple(position for position, op in enumerate(ops) if op.operation in operations)
-    if section is None:
-        kind, bytes_ = group.kind, moved(group.operation)
-    else:
-        read = {b[1] for b in launches.calls[number][1] if b is not None and b[0] == "in"}
-        kind = section.kind
-        bytes_ = sum_dims([type_of(v).bytes for v in (*(group.arguments[i] for i in read), *section.yielded)])
+    kind = group.kind if section is None else section.kind
     name = "+".join(op.SHOWN_AS for op in mine[:4]) + ("+..." if len(mine) > 4 else "")
-    return positions, KernelRecord(name, kind if launches.memory == memory else ON_HOST, (), flops(mine), bytes_)
+    sharers = launches.sharers[number]
+    work = floordiv(flops(mine), sharers) if sharers else 0
+    shown = kind if launches.memory == memory else ON_HOST
+    return positions, KernelRecord(name, shown, (), work, _moved(group, launches, number))
+
+
+def _moved(group: Group, launches: Launches, number: int) -> Dim:
+    """Bytes of the operands, results and shared buffers that a launch reads or writes. Of a section, these are the results of its
+    own. Scratch memory stays in caches."""
+    section, sizes = launches.sections[number], list[Dim]()
+    bound = dict.fromkeys(binding for binding in launches.calls[number][1] if binding is not None)
+    for source, position in bound:
+        if source == "shared":
+            sizes.append(launches.shared[position])
+        elif source == "in":
+            sizes.append(type_of(group.operation.operands[position]).bytes)
+        elif section is None:
+            sizes.append(type_of(group.operation.results[position]).bytes)
+    if section is not None and any(source == "out" for source, _ in bound):
+        sizes += [type_of(value).bytes for value in section.yielded]
+    return sum_dims(sizes)
 
 
 @emits("group")

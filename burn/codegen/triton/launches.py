@@ -30,10 +30,10 @@ from burn.dialect.dims import Dim, exact_div
 from burn.dialect.mlir import ir
 from burn.dialect.op import full_name
 from burn.dialect.query import is_named
-from burn.dialect.types import DTYPES, type_of
+from burn.dialect.types import type_of
 from burn.kernels.body import Buffer
 from burn.kernels.builders import kernels
-from burn.kernels.builders.builder import Call, shared_buffers
+from burn.kernels.builders.builder import Call
 from burn.kernels.preferences import Preferences
 from burn.runtime.memory import MemorySpace
 
@@ -151,11 +151,9 @@ class GPUKernels:
             printed = [p.guarded() for p in printed]
         if self.printer.abilities.early:
             printed = [started_early(p) for p in printed]
-        shared = tuple(b.elements * DTYPES[b.dtype].size for b in shared_buffers(calls))
         limits = _limits(group, printed)
         launches = [self._launch(p, call.kernel.buffers, nodes, limits) for p, call in zip(printed, calls, strict=True)]
-        bound = tuple((x, tuple(c.bindings)) for x, c in zip(launches, calls, strict=True))
-        return Launches(bound, shared, self.memory)
+        return Launches.of(calls, launches, self.memory)
 
     def custom(self, entry: EntryBuilder, op: Custom) -> None:
         """Prints the user's Triton kernels. Raises CompileError."""

@@ -23,11 +23,9 @@ from burn.dialect.custom import Custom
 from burn.dialect.dims import Dim
 from burn.dialect.mlir import ir
 from burn.dialect.op import full_name
-from burn.dialect.types import DTYPES
 from burn.errors import CompileError
 from burn.kernels.body import Buffer
 from burn.kernels.builders import kernels
-from burn.kernels.builders.builder import shared_buffers
 from burn.kernels.preferences import Preferences
 from burn.runtime.artefact import KernelImage
 from burn.runtime.memory import MemorySpace
@@ -90,12 +88,11 @@ class WGSLKernels:
             return self.host.group(group)
         if self.variant(group):
             printed = [self.printer.named(p.guarded()) for p in printed]
-        shared = tuple(b.elements * DTYPES[b.dtype].size for b in shared_buffers(calls))
-        bound = tuple(
-            (WGSLLaunch(self._number(p), p.arguments, call.kernel.buffers, p.groups), tuple(call.bindings))
+        launches = [
+            WGSLLaunch(self._number(p), p.arguments, call.kernel.buffers, p.groups)
             for p, call in zip(printed, calls, strict=True)
-        )
-        return Launches(bound, shared, self.memory)
+        ]
+        return Launches.of(calls, launches, self.memory)
 
     def custom(self, entry: EntryBuilder, op: Custom) -> None:
         """Raises CompileError: a custom op has no body in WGSL."""
