@@ -7,23 +7,12 @@ computes several of them rounds and converts back between each two. `without_rou
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from burn.dialect.functions import FUNCTIONS
 from burn.dialect.types import HALF_DTYPES
-from burn.kernels.body import (
-    Apply,
-    AttentionKernel,
-    ContractionKernel,
-    Convert,
-    Kernel,
-    LoopKernel,
-    Rewriter,
-    Scalar,
-    Stage,
-    Where,
-    Write,
-)
+from burn.kernels.body import Apply, Convert, Kernel, Rewriter, Scalar, Where
+from burn.kernels.rewrite import map_values
 
 WIDE = "float32"
 
@@ -34,21 +23,7 @@ FUNCTIONS_IN_HALF = frozenset(row.name for row in FUNCTIONS if row.half)
 def without_rounding(kernel: Kernel) -> Kernel:
     """The kernel with float32 values in place of half-precision ones that it does not write."""
     rewrite = _Widening(lambda dim: dim)
-
-    def writes(old: tuple[Write, ...]) -> tuple[Write, ...]:
-        return tuple(replace(w, value=rewrite(w.value)) for w in old)
-
-    def stage(old: Stage) -> Stage:
-        return replace(
-            old, reductions=tuple(replace(r, body=rewrite(r.body)) for r in old.reductions), writes=writes(old.writes)
-        )
-
-    match kernel:
-        case LoopKernel():
-            return replace(kernel, stages=tuple(map(stage, kernel.stages)))
-        case ContractionKernel() | AttentionKernel():
-            return replace(kernel, epilogue=writes(kernel.epilogue))
-    return kernel
+    return map_values(kernel, rewrite, rewrite)
 
 
 @dataclass

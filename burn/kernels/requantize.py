@@ -14,18 +14,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from burn.dialect.types import DTYPES
-from burn.kernels.body import (
-    Apply,
-    Const,
-    ContractionKernel,
-    Convert,
-    Kernel,
-    LoopKernel,
-    Rewriter,
-    Scalar,
-    Stage,
-    Write,
-)
+from burn.kernels.body import Apply, Const, Convert, Kernel, Rewriter, Scalar
+from burn.kernels.rewrite import map_values
 
 FLOAT = "float32"
 
@@ -35,21 +25,7 @@ EXACT = 2**24
 
 def in_registers(kernel: Kernel) -> Kernel:
     """The kernel without bytes between values of its scalar bodies."""
-
-    def stage(old: Stage) -> Stage:
-        return replace(old, writes=_written(old.writes))
-
-    match kernel:
-        case LoopKernel():
-            return replace(kernel, stages=tuple(map(stage, kernel.stages)))
-        case ContractionKernel():
-            return replace(kernel, epilogue=_written(kernel.epilogue))
-    return kernel
-
-
-def _written(old: tuple[Write, ...]) -> tuple[Write, ...]:
-    rewrite = _Requantizing(lambda dim: dim)
-    return tuple(replace(write, value=rewrite(write.value)) for write in old)
+    return map_values(kernel, _Requantizing(lambda dim: dim))
 
 
 @dataclass

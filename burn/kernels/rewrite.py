@@ -11,6 +11,7 @@ from burn.dialect.dims import Atom, Call, Dim, Expr, LoopVar, atoms, coefficient
 from burn.kernels.body import (
     Accumulator,
     Apply,
+    AttentionKernel,
     Buffer,
     ColumnReduction,
     ContractionKernel,
@@ -145,6 +146,29 @@ def map_kernel(
     )  # `dim` may number expressions in the order in which it is called
     changed = {name: mapped[kind](getattr(kernel, name)) for name, kind in order if kind in mapped}
     return replace(kernel, **changed)
+
+
+def map_values(
+    kernel: Kernel, written: Callable[[Scalar], Scalar], reduced: Callable[[Scalar], Scalar] | None = None
+) -> Kernel:
+    """The kernel with other values in the writes of its stages or epilogue and, if `reduced` is given, other bodies of its
+    stages' reductions. Operands of contractions, column reductions and attention's gradients stay."""
+
+    def writes(old: tuple[Write, ...]) -> tuple[Write, ...]:
+        return tuple(replace(write, value=written(write.value)) for write in old)
+
+    def stage(old: Stage) -> Stage:
+        reductions = old.reductions
+        if reduced is not None:
+            reductions = tuple(replace(each, body=reduced(each.body)) for each in reductions)
+        return replace(old, reductions=reductions, writes=writes(old.writes))
+
+    match kernel:
+        case LoopKernel():
+            return replace(kernel, stages=tuple(map(stage, kernel.stages)))
+        case ContractionKernel() | AttentionKernel():
+            return replace(kernel, epilogue=writes(kernel.epilogue))
+    return kernel
 
 
 def as_loops(kernel: ContractionKernel) -> LoopKernel:

@@ -87,7 +87,8 @@ def rounds_float32(device: torch.device) -> bool:
         return False
     from burn.codegen.triton.abilities import Abilities
 
-    return Abilities.of("cuda", as_burn(device).architecture).tf32
+    gpu = as_burn(device)
+    return Abilities.of(gpu.kind, gpu.architecture).tf32
 
 
 def compile_graph(
@@ -107,7 +108,7 @@ def compile_graph(
         if options is not None and options.target is not None:
             reason = f"the graph's tensors are on {device}, and a target is a CPU"
             raise ModelError(SUMMARY, [Problem('the option "target": ' + reason, hint="leave it out")])
-        precision = "tf32" if device.type == "cuda" and rounds_float32(device) else FULL
+        precision = "tf32" if rounds_float32(device) else FULL
         options = replace(options or Options(), device=as_burn(device), target=None, precision=precision)
     context = TracingContext.try_get()
     metadata = context.fw_metadata if context is not None else None

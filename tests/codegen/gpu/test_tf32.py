@@ -132,7 +132,7 @@ def test_torch_s_setting(setting: str, architecture: str, rounds: bool, monkeypa
     torch = pytest.importorskip("torch")
     from burn.adapters.torch import dynamo
 
-    monkeypatch.setattr(dynamo, "as_burn", lambda device: SimpleNamespace(architecture=architecture))
+    monkeypatch.setattr(dynamo, "as_burn", lambda device: SimpleNamespace(kind="cuda", architecture=architecture))
     before = torch.get_float32_matmul_precision()
     try:
         torch.set_float32_matmul_precision(setting)
