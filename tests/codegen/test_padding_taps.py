@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
 import numpy as np
 import pytest
 
 import burn
 from burn import ops
+from burn.codegen.cpu.heuristics.padding import skips_padding
+from burn.codegen.cpu.target import TARGETS
+from burn.dialect.dims import Expr, LoopVar
 from burn.tensors import Tensor
 from tests.codegen.cpus import FLOAT_TARGETS
 
@@ -88,3 +95,22 @@ def test_no_such_tap_is_multiplied(groups: int, up: bool) -> None:
     x = np.ones((1, 16, 5, 7), np.float32)
     y = burn.compile(function, [x], {0: {2: "h", 3: "w"}}, cache=False)(x)
     np.testing.assert_array_equal(y, np.full(x.shape, 16.0 if groups == 1 else 1.0))
+
+
+@pytest.mark.parametrize(
+    ("dilation", "depth", "vectors", "rows", "skips"),
+    [
+        (12, 64, 2, 8, True),
+        (4, 64, 2, 8, True),
+        (3, 64, 2, 8, False),  # nearer than a tile's rows
+        (3, 64, 2, 6, True),
+        (12, 7, 2, 8, False),  # a test costs as much as the tap
+        (12, 7, 4, 8, True),
+    ],
+)
+def test_tests_that_pay(dilation: int, depth: int, vectors: int, rows: int, skips: bool) -> None:
+    tap, target = LoopVar("k0", 3), TARGETS["avx2"]
+    target = replace(target, costs=target.costs.changed({"tile_rows": rows}))
+    index = Expr.of(LoopVar("i0", 16)) + Expr.of(tap) * dilation - dilation
+    kernel: Any = SimpleNamespace(inner=LoopVar("k1", depth), run=1, fill=None, valid=[(index, 16)], outer=[tap])
+    assert skips_padding(kernel, vectors, target) == skips
