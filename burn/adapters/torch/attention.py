@@ -16,6 +16,8 @@ from torch._C._functorch import peek_interpreter_stack
 from torch.nn import functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from burn.importers.torch.flex_attention import in_order, repeated_heads, wide_matmul
+
 NAME = "scaled_dot_product_attention"
 
 
@@ -55,7 +57,7 @@ def attention(
             )
     query, key, value, attn_mask = _cast(query, key, value, attn_mask)
     if enable_gqa and key.shape[1] != query.shape[1]:
-        key, value = (_repeated(x, query.shape[1]) for x in (key, value))
+        key, value = (repeated_heads(x, query.shape[1]) for x in (key, value))
     lead = torch.broadcast_shapes(*(x.shape[:2] for x in (query, key, value)))
     query, key, value = (x.expand(*lead, *x.shape[2:]) for x in (query, key, value))
     if dropout_p:
@@ -64,7 +66,7 @@ def attention(
     else:
         operator = torch.ops.aten._scaled_dot_product_efficient_attention
         out = operator(query, key, value, attn_mask, True, 0.0, is_causal, scale=scale)[0]
-    return out if strides is None else _lying(out, strides)
+    return out if strides is None else in_order(out, strides)
 
 
 class _Dropped(torch.autograd.Function):
@@ -81,7 +83,7 @@ class _Dropped(torch.autograd.Function):
         factor: Any,
         rate: float,
     ) -> Tensor:
-        scores = _matmul(query, key.mT) * factor
+        scores = wide_matmul(query, key.mT) * factor
         if causal:
             shown = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).tril()
             scores = scores.masked_fill(~shown, -torch.inf)
@@ -98,18 +100,10 @@ class _Dropped(torch.autograd.Function):
         query, key, value, p, kept = ctx.saved_tensors
         wide = torch.float64 if p.dtype is torch.float64 else torch.float32
         dropped = (torch.where(kept, p.to(wide), 0) * ctx.share).to(p.dtype)
-        dp = torch.where(kept, _matmul(grad, value.mT), 0) * ctx.share
+        dp = torch.where(kept, wide_matmul(grad, value.mT), 0) * ctx.share
         p = p.to(wide)
         ds = (p * (dp - (p * dp).sum(-1, keepdim=True)) * ctx.factor).to(query.dtype)
         return torch.matmul(ds, key), torch.matmul(ds.mT, query), torch.matmul(dropped.mT, grad), None, None, None, None
-
-
-def _matmul(a: Tensor, b: Tensor) -> Tensor:
-    """a b [batch, heads, m, n], of half-precision operands in float32."""
-    if a.dtype not in (torch.float16, torch.bfloat16):
-        return torch.matmul(a, b)
-    flat = [x.reshape(-1, *x.shape[2:]) for x in (a, b)]
-    return torch.ops.aten.bmm.dtype(*flat, torch.float32).reshape(*a.shape[:3], b.shape[3])
 
 
 def _cast(*tensors: Tensor | None) -> list[Any]:
@@ -121,18 +115,3 @@ def _cast(*tensors: Tensor | None) -> list[Any]:
     return [
         t.to(dtype) if t is not None and t.is_floating_point() and t.dtype is not torch.float64 else t for t in tensors
     ]
-
-
-def _repeated(x: Tensor, heads: Any) -> Tensor:
-    """Each key head as often as query heads share it."""
-    batch, own, *rest = x.shape
-    return x.unsqueeze(2).expand(batch, own, heads // own, *rest).reshape(batch, heads, *rest)
-
-
-def _lying(x: Tensor, strides: tuple[Any, ...]) -> Tensor:
-    """x in memory as torch's own kernel leaves it, if that is dense."""
-    if tuple(x.stride()) == strides:
-        return x
-    order = sorted(range(x.dim()), key=lambda axis: -strides[axis])
-    inverse = sorted(range(x.dim()), key=order.__getitem__)
-    return x.permute(order).contiguous().permute(inverse)

@@ -36,6 +36,7 @@ from burn.adapters.torch.saved import opened_backward, opened_forward
 from burn.errors import ModelError, Problem
 from burn.importers.torch.build import SUMMARY
 from burn.importers.torch.decompositions import for_autograd
+from burn.importers.torch.flex_attention import expand_flex_attention
 from burn.options import FULL, Options
 
 OPTIONS = ("freeze", "target")
@@ -70,6 +71,7 @@ def backend(
         partition_fn=partial(partition, recompute=on_gpu),
         keep_inference_input_mutations=on_gpu,
     )
+    expand_flex_attention(graph)
     if on_gpu:
         keep_attention(graph)
     return compiler(graph, example_inputs)

@@ -161,6 +161,7 @@ class Importer:
         arguments = [_filled(a, values) for a in positional]
         keywords = {name: _filled(a, values) for name, a in by_name.items()}
         with self.problems.building(here, (Unrepresentable,)), self._location(here):
+            arguments = _tensors_of_numbers(here, arguments)
             return self._fitted(here, builder(here, *arguments, **keywords))
 
     def _number(self, node: Node, meta: Any) -> Any:
@@ -251,6 +252,31 @@ def _filled(argument: Any, values: Mapping[fx.Node, Any]) -> Any:
     if isinstance(argument, (list, tuple)):
         return [_filled(a, values) for a in argument]
     return argument
+
+
+def _tensors_of_numbers(node: Node, arguments: list[Any]) -> list[Any]:
+    """The arguments of a call without tensors, with scalar constants for the numbers that its schema has as tensors.
+
+    torch writes tensors that it made of Python's numbers (under `torch.vmap`, in gradients of complex numbers) as numbers. Beside
+    a tensor such a number has no element type of its own, and builders take it as it is."""
+    schema = getattr(node.fx.target, "_schema", None)
+    if schema is None or any(isinstance(a, ir.Value) for a in arguments):
+        return arguments
+    filled = list(arguments)
+    for i, (value, argument) in enumerate(zip(arguments, schema.arguments, strict=False)):
+        if isinstance(value, (bool, int, float, complex)) and argument.type.isSubtypeOf(torch._C.TensorType.get()):
+            filled[i] = number(value, dtype_name(_dtype_of_number(value, node.meta)))
+    return filled
+
+
+def _dtype_of_number(value: complex, result: Any) -> torch.dtype:
+    """The result's element type if both are floats or both are complex, so that no digits are lost, otherwise torch's default."""
+    own = torch.tensor(value).dtype
+    if isinstance(result, torch.Tensor):
+        of_result = result.dtype
+        if (own.is_floating_point and of_result.is_floating_point) or (own.is_complex and of_result.is_complex):
+            return of_result
+    return own
 
 
 def as_output(value: Any) -> ir.Value:

@@ -15,6 +15,7 @@ from torch import Tensor
 from torch._decomp import decomposition_table
 from torch._prims_common import suggest_memory_format
 
+from burn.importers.torch.composed import COMPOSED
 from burn.importers.torch.gradients import GRADIENTS
 from burn.importers.torch.node import BUILDERS
 from burn.importers.torch.ops import load_builders
@@ -47,7 +48,7 @@ def _registered() -> dict[Any, Callable[..., Any]]:
     """Decompositions of operators that have no builder: torch's, those that it lacks, and some with its mistakes mended."""
     return {
         op: function
-        for op, function in (*decomposition_table.items(), *GRADIENTS.items(), *MENDED.items())
+        for op, function in (*decomposition_table.items(), *COMPOSED.items(), *GRADIENTS.items(), *MENDED.items())
         if isinstance(op, torch._ops.OpOverload) and not _is_whole(op)
     }
 

@@ -11,7 +11,6 @@ REASONS: dict[str, str] = {
     "poisson": "numbers of this distribution are not drawn; sample it outside of the module",
     "binomial": "numbers of this distribution are not drawn; sample it outside of the module",
     "_standard_gamma": "numbers of this distribution are not drawn; sample it outside of the module",
-    "embedding_renorm": "max_norm changes the weight in every call; normalise the weight once before",
     "resize_": "it changes how much memory a tensor has; use reshape, or pad and slice",
 }
 """Operator -> why."""

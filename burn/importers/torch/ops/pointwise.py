@@ -19,6 +19,7 @@ from burn.importers.torch.promote import common_dtype
 UNARY: dict[str, tuple[str, str]] = {
     "abs.default": ("abs", "same"),
     "neg.default": ("neg", "same"),
+    "_neg_view.default": ("neg", "same"),
     "bitwise_not.default": ("not_", "same"),
     "logical_not.default": ("not_", "logical"),
     "isnan.default": ("isnan", "compare"),

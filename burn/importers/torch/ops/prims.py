@@ -20,6 +20,9 @@ from burn.importers.torch.node import BUILDERS, Node, aten
 from burn.importers.torch.ops import factory, overwrite, pointwise, view
 from burn.importers.torch.ops.pointwise import pair
 from burn.importers.torch.ops.reduce import moments, reduced
+from burn.tensors import Tensor
+from burn.tensors.base import made
+from burn.tensors.control import while_loop
 
 SAME: dict[str, Callable[..., Any]] = {
     **{
@@ -80,6 +83,19 @@ def fma(node: Node, a: Any, b: Any, c: Any) -> ir.Value:
     """a * b + c, tensors or numbers; rounded twice, as eager addcmul and lerp are on CPUs."""
     a, b, c = map(node.scalar, (a, b, c))
     return ops.add(ops.mul(a, b), c)
+
+
+@aten("gcd.default", namespace="prims")
+def gcd(node: Node, a: ir.Value, b: ir.Value) -> ir.Value:
+    """Greatest common divisors by Euclid's algorithm, of all elements in one loop."""
+
+    def divided(state: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+        x, y = state
+        done = y == 0
+        return done.where(x, y), done.where(0, x % done.where(1, y))
+
+    first, second = (made(convert(x, node.dtype)).broadcast_to(*node.shape) for x in (a, b))
+    return while_loop(lambda state: (state[1] != 0).any(), divided, (first.abs(), second.abs()))[0].value
 
 
 # ---- shapes -------------------------------------------------------------------------------------------------------------
