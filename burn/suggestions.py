@@ -1,17 +1,24 @@
 """Hints for names of PyTorch and other libraries that burn spells differently: one table for every `AttributeError`.
 
-The table is by owner ("Tensor", "Module", "Optimizer", "nn", "burn"). For a name that is not in it, the hint is the most similar
-existing name.
+The table is by owner ("Tensor", "Module", "Optimizer", "nn", "burn"). For a name that is not in it, the hint is the function of
+that name in a module of burn, or the most similar existing name.
 """
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Mapping
+from importlib import import_module
 
 _GRADIENTS = "value, gradients = burn.value_and_grad(loss)(model, x, y)"
 _FREEZE = 'model.freeze("pattern") and model.unfreeze("pattern") say which parameters are trained'
 _DEVICES = 'x.to("cuda") brings a tensor or a module to a GPU'
+
+_DTYPES = 'element types are text: x.astype("float32")'
+_REDUCTIONS = ("sum", "mean", "max", "min", "prod", "any", "all", "logsumexp")
+"""Functions that TensorFlow names reduce_sum ..."""
+FAMILIES = ("linalg", "random", "fft")
+"""Modules of burn whose functions other libraries also have at the top."""
 
 ALTERNATIVES: Mapping[str, Mapping[str, str]] = {
     "Tensor": {
@@ -34,6 +41,7 @@ ALTERNATIVES: Mapping[str, Mapping[str, str]] = {
         "mul_": "there is no multiplication in place: x = x * y",
         "type_as": "use astype(other.dtype)",
         "long": 'use astype("int64")',
+        **{f"reduce_{name}": f"use {name}" for name in _REDUCTIONS},
         "is_cuda": "x.device says where it is",
     },
     "Module": {
@@ -68,6 +76,14 @@ ALTERNATIVES: Mapping[str, Mapping[str, str]] = {
         "cuda": 'devices are text: x.to("cuda:0")',
         "save": "model.save(path) writes weights, burn.export(model, path) a program",
         "utils": "datasets and loaders are in burn.data",
+        "array": "burn.tensor(elements) makes one",
+        "randn": "use burn.random.normal(shape)",
+        "rand": "use burn.random.uniform(shape)",
+        "randperm": "use burn.random.permutation(count)",
+        **{f"reduce_{name}": f"use burn.{name}" for name in _REDUCTIONS},
+        **dict.fromkeys(
+            ("float64", "float32", "float16", "bfloat16", "int64", "int32", "int8", "uint8", "bool_"), _DTYPES
+        ),
     },
     "nn": {
         "InstanceNorm": "InstanceNorm takes any number of axes",
@@ -88,6 +104,9 @@ def suggestion(owner: str, name: str, names: Iterable[str]) -> str:
     )
     if text_found:
         return f"; {text_found}"
+    family = next((f for f in FAMILIES if owner == "burn" and name in import_module(f"burn.{f}").__all__), None)
+    if family:
+        return f"; use burn.{family}.{name}"
     if name.startswith("_"):  # what IPython, pytest and others look for in every object
         return ""
     public = [n for n in names if not n.startswith("_")]
