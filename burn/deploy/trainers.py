@@ -237,5 +237,5 @@ def _compiled(training: Training, output: Path, options: Options, form: str, scr
 def _interface(name: str, artefact: Artefact, part: Part) -> Interface:
     """The interface of a program without its state."""
     signature = artefact.signature
-    visible = replace(signature, inputs=signature.inputs[: part.inputs], outputs=signature.outputs[: part.outputs])
+    visible = signature._replace(inputs=signature.inputs[: part.inputs], outputs=signature.outputs[: part.outputs])
     return Interface.of(name, visible)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from burn.dialect.deferred import Deferred
@@ -91,5 +91,5 @@ def _is_again(kernel: KernelInfo) -> bool:
 
 def _of(entry: Entry, located: Callable[[str], str] = str) -> Explanation:
     arena = entry.executable.arena_bytes
-    kernels = [replace(k, sources=tuple(map(located, k.sources))) for k in entry.executable.artefact.kernels]
+    kernels = [k._replace(sources=tuple(map(located, k.sources))) for k in entry.executable.artefact.kernels]
     return Explanation(tuple(kernels), entry.seconds, entry.uses, arena)

@@ -6,8 +6,8 @@ file with the headers.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
+from typing import NamedTuple
 
 
 class Status(IntEnum):
@@ -71,8 +71,7 @@ MESSAGES = {
 """The message of each failure, with {value} for its number and {site} for its name."""
 
 
-@dataclass(frozen=True)
-class Function:
+class Function(NamedTuple):
     """A function that generated code may call: LLVM types, and by which result it tells that the run has failed ("null",
     "negative" or "status"; "" for one that does not tell)."""
 

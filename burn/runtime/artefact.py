@@ -10,8 +10,8 @@ import math
 import mmap
 import os
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
-from typing import Any
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -30,8 +30,7 @@ CONTAINERS = {"sequence": "s", "optional": "o"}
 Buffer = bytes | bytearray | memoryview | mmap.mmap
 
 
-@dataclass(frozen=True)
-class ValueSpec:
+class ValueSpec(NamedTuple):
     """An input or an output: a tensor, or sequences and optionals of tensors.
 
     `containers` says what is around the tensors, from outside in: "sequence" (a list) or "optional" (the value or None).
@@ -55,8 +54,7 @@ class ValueSpec:
         return "".join(f"{kind} of " for kind in self.containers) + f"{self.dtype}[{dims}]"
 
 
-@dataclass(frozen=True)
-class Signature:
+class Signature(NamedTuple):
     """A program's inputs and outputs.
 
     With `random_state` the program's entry has one input more than listed, the last: uint64[2], a seed and the number
@@ -68,8 +66,7 @@ class Signature:
     random_state: bool = False
 
 
-@dataclass(frozen=True)
-class Constant:
+class Constant(NamedTuple):
     """A constant of the program: dense, row-major. Strings are packed as strings.py says."""
 
     dtype: str
@@ -100,8 +97,7 @@ class Constant:
         return array
 
 
-@dataclass(frozen=True)
-class KernelInfo:
+class KernelInfo(NamedTuple):
     """One kernel or library call, for profiles and messages."""
 
     name: str
@@ -144,8 +140,7 @@ PYTHON = "python: "
 """Begins the name of a kernel that is a Python function of this process: a custom op's."""
 
 
-@dataclass(frozen=True)
-class Target:
+class Target(NamedTuple):
     """The target of the code: a CPU, and for a program with GPU kernels a GPU architecture."""
 
     triple: str
@@ -184,7 +179,7 @@ class Artefact:
 
     def resolved(self) -> Artefact:
         """With lines of today in the names of nodes (`burn.runtime.origins`)."""
-        kernels = tuple(replace(k, sources=tuple(map(resolved, k.sources))) for k in self.kernels)
+        kernels = tuple(k._replace(sources=tuple(map(resolved, k.sources))) for k in self.kernels)
         return replace(self, sites=tuple(map(resolved, self.sites)), kernels=kernels)
 
     @property
@@ -236,33 +231,35 @@ class Artefact:
             size = memoryview(library.data).nbytes
             libraries.append({"symbol": library.symbol, "op": library.op, "offset": code_at + len(code), "bytes": size})
             code += library.data
-        header: dict[str, Any] = (
-            {name: asdict(getattr(self, name)) for name in ("signature", "target")}
-            | {
-                "kernels": [asdict(kernel) for kernel in self.kernels],
-                "live_ranges": self.live_ranges,
-                "buffers": self.buffers,
-                "sites": self.sites,
-                "entry": self.entry,
-                "code": {"offset": code_at, "bytes": memoryview(self.code).nbytes},
-                "images": images,
-                "libraries": libraries,
-                "burn_version": self.burn_version,
-                "constants": [
-                    {
-                        "offset": offset,
-                        "bytes": constant.bytes,
-                        "dtype": constant.dtype,
-                        "shape": constant.shape,
-                        "checksum": checksum,
-                    }
-                    for offset, constant, checksum in zip(
-                        constants_at, self.constants, checksums([c.data for c in self.constants]), strict=True
-                    )
-                ],
-            }
-            | ({"made_by": self.made_by} if self.made_by else {})
-        )
+        header: dict[str, Any] = {
+            "signature": {
+                "inputs": [spec._asdict() for spec in self.signature.inputs],
+                "outputs": [spec._asdict() for spec in self.signature.outputs],
+                "random_state": self.signature.random_state,
+            },
+            "target": self.target._asdict(),
+            "kernels": [kernel._asdict() for kernel in self.kernels],
+            "live_ranges": self.live_ranges,
+            "buffers": self.buffers,
+            "sites": self.sites,
+            "entry": self.entry,
+            "code": {"offset": code_at, "bytes": memoryview(self.code).nbytes},
+            "images": images,
+            "libraries": libraries,
+            "burn_version": self.burn_version,
+            "constants": [
+                {
+                    "offset": offset,
+                    "bytes": constant.bytes,
+                    "dtype": constant.dtype,
+                    "shape": constant.shape,
+                    "checksum": checksum,
+                }
+                for offset, constant, checksum in zip(
+                    constants_at, self.constants, checksums([c.data for c in self.constants]), strict=True
+                )
+            ],
+        } | ({"made_by": self.made_by} if self.made_by else {})
         return header, bytes(code)
 
 

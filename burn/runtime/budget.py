@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from burn.errors import BudgetExceeded, Problem, TypeMismatch
 from burn.runtime.cache import parse_size
@@ -22,8 +22,7 @@ from burn.runtime.cache import parse_size
 _INTERVAL = 0.01  # seconds between two looks at the memory
 
 
-@dataclass(frozen=True)
-class Limits:
+class Limits(NamedTuple):
     """Limits of a run: bytes of intermediate results and outputs, and seconds. 0: no limit."""
 
     bytes: int = 0
@@ -52,8 +51,7 @@ class _Spent(BaseException):
     """Raised in the watched thread; none that code of a compilation handles."""
 
 
-@dataclass
-class _Budget:
+class _Budget(NamedTuple):
     limits: Limits
     began: float
 

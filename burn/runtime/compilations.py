@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from burn.variables import variable
 
@@ -33,8 +33,7 @@ class RecompileWarning(UserWarning):
     """A function was compiled many times, each time for another signature."""
 
 
-@dataclass(frozen=True)
-class Reason:
+class Reason(NamedTuple):
     """kind: equal for compilations that have one remedy, "the shape of 'x' differs". detail: of this one, "float32[3]"."""
 
     kind: str

@@ -22,7 +22,7 @@ from burn.variables import variable
 PRINT = -1
 """The number that stands for printing."""
 
-_FIELD = re.compile("\1(\\d+)\2([^\3]*)\3")
+_FIELD = "\1(\\d+)\2([^\3]*)\3"
 _functions: list[Callable[..., Any]] = []
 _numbers: dict[Callable[..., Any], int] = {}
 _silent: ContextVar[bool] = ContextVar("silent", default=False)
@@ -61,7 +61,7 @@ def _array(code: int, shape: tuple[int, ...], data: bytes) -> np.ndarray:
 
 def formatted(text: str, arrays: Sequence[np.ndarray]) -> str:
     """A text with its fields filled in, arrays as numpy prints them."""
-    return _FIELD.sub(lambda match: _shown(arrays[int(match[1])], match[2]), text)
+    return re.sub(_FIELD, lambda match: _shown(arrays[int(match[1])], match[2]), text)
 
 
 def _shown(array: np.ndarray, conversion: str) -> str:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from burn.runtime.loader import Loader
 
 
-_NAME = re.compile(r"([a-z]+)(?::(\d{1,4}))?")
+_NAME = r"([a-z]+)(?::(\d{1,4}))?"
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,7 @@ def device(name: str | Device) -> Device:
     that it exists."""
     if isinstance(name, Device):
         return name
-    match = _NAME.fullmatch(name) if isinstance(name, str) else None
+    match = re.fullmatch(_NAME, name) if isinstance(name, str) else None
     entry = None if match is None else registry.find(match[1])
     if match is None or entry is None or (not entry.own_memory and int(match[2] or 0)):
         known = ", ".join(registry.kinds())

@@ -11,9 +11,8 @@ import functools
 import os
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -461,8 +460,7 @@ class Executable:
         return [index for index, name in enumerate(self._names) if name in wanted] or None
 
 
-@dataclass(frozen=True)
-class _Call:
+class _Call(NamedTuple):
     """Inputs that fit, in order."""
 
     arrays: list[Any]  # an array each, or lists of them

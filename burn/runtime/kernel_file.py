@@ -14,8 +14,8 @@ from __future__ import annotations
 import hashlib
 import json
 import struct
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from burn.errors import ModelError
 from burn.runtime import files
@@ -26,8 +26,7 @@ VERSION = 1
 _PREFIX = struct.Struct("<8sIIQ32s")
 
 
-@dataclass(frozen=True)
-class CompiledKernel:
+class CompiledKernel(NamedTuple):
     """A kernel, the GPU that it was compiled for ("cuda", "sm_90"), and the version of the compiler ("triton 3.6.0")."""
 
     image: KernelImage

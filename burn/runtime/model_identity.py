@@ -17,8 +17,8 @@ import os
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from burn.errors import ModelError
 from burn.runtime import notes
@@ -37,8 +37,7 @@ _EXTERNAL = b"\n\x08location"  # protobuf: key = "location"
 _VALUE = b"\x12"  # the value's tag, which comes next in all but odd files
 
 
-@dataclass(frozen=True)
-class Identity:
+class Identity(NamedTuple):
     """The identity of a model at one time. digests: all that its entry in the cache depends on. statuses: of its file and of each
     file that it refers to, None for one that is absent. So two identities are equal only if no file was replaced meanwhile."""
 
@@ -83,8 +82,7 @@ def _companion(folder: Path, name: str) -> tuple[str, tuple[int, ...] | None]:
     return "absent", None
 
 
-@dataclass(frozen=True)
-class _Facts:
+class _Facts(NamedTuple):
     """Facts that depend on a file's bytes and on its name's ending. companions: names of other files whose contents belong to the
     model, relative to its folder; None if one is named in an unusual order."""
 

@@ -19,8 +19,8 @@ from typing import NamedTuple, TypeVar
 
 _PACKAGE = str(Path(__file__).parents[1]) + "/"
 _STANDARD = str(Path(os.__file__).parent) + "/"
-_RELATIVE = re.compile(r"\(([^()]+:[^()]+)\+(\d+)\)$")
-_RESOLVED = re.compile(r"\(([^()#]+:\d+)\)$")
+_RELATIVE = r"\(([^()]+:[^()]+)\+(\d+)\)$"
+_RESOLVED = r"\(([^()#]+:\d+)\)$"
 _AMBIGUOUS = -1
 
 _functions: dict[str, tuple[str, int]] = {}
@@ -94,7 +94,7 @@ def relative(function: str, offset: int) -> str:
 
 def resolved(text: str) -> str:
     """A full name with its relative origin as a line, if the function was seen in this process."""
-    match = _RELATIVE.search(text)
+    match = re.search(_RELATIVE, text)
     if match is None:
         return text
     function, offset = match[1], int(match[2])
@@ -109,7 +109,7 @@ def resolved(text: str) -> str:
 
 def line_of(name: str) -> str:
     """The line in an op's full name, or ''."""
-    match = _RESOLVED.search(name)
+    match = re.search(_RESOLVED, name)
     return match[1] if match else ""
 
 

@@ -7,9 +7,8 @@ entry names its functions by module, so that reading the table imports neither a
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from burn.errors import CompileError
 from burn.variables import variable
@@ -35,8 +34,7 @@ NATIVE = _late("burn.runtime.native_loader", "loader")
 """The native runtime, which runs machine code and refuses kinds of devices that it has no driver for."""
 
 
-@dataclass(frozen=True)
-class Entry:
+class Entry(NamedTuple):
     """A kind of device.
 
     make: the back end for a compilation.

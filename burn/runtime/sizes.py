@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 MAX_LENGTH = 4000  # characters; keeps the parser's recursion shallow
 _BINARY: dict[type[ast.operator], Callable[[int, int], int]] = {
@@ -29,8 +29,7 @@ def _broadcast(*values: int) -> int:
 _CALLS: dict[str, Callable[..., int]] = {"min": lambda *v: min(v), "max": lambda *v: max(v), "broadcast": _broadcast}
 
 
-@dataclass(frozen=True)
-class Size:
+class Size(NamedTuple):
     """A parsed expression."""
 
     text: str
@@ -89,8 +88,7 @@ def _evaluate(node: ast.expr, values: Mapping[str, int]) -> int:
     raise AssertionError(ast.dump(node))  # parse() let nothing else through
 
 
-@dataclass(frozen=True)
-class Found:
+class Found(NamedTuple):
     """A size of a call's input: expression, value, and its name in errors."""
 
     expression: int | str

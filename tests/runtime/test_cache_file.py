@@ -89,13 +89,13 @@ def test_present_entries_stay(exported: Path, tmp_path: Path) -> None:
 
 def test_entries_for_other_machines_stay_out(tmp_path: Path) -> None:
     cache = Cache(tmp_path / "from")
-    cache.put(b"1", artefact(1, replace(HERE, features=("no-such-feature",))))
+    cache.put(b"1", artefact(1, HERE._replace(features=("no-such-feature",))))
     cache.put(b"2", artefact(2, Target("riscv64-unknown-linux-gnu")))
-    cache.put(b"3", artefact(3, replace(HERE, gpu="cuda", architecture="sm_80")))
+    cache.put(b"3", artefact(3, HERE._replace(gpu="cuda", architecture="sm_80")))
     cache.put(b"4", replace(artefact(4), made_by=("burn 0.0", TRITON)))
     cache.put(b"5", replace(artefact(5), made_by=()))
     cache.put_kernel(b"6", kernel("kernel6", "sm_80"))
-    cache.put_kernel(b"7", replace(kernel("kernel7"), made_by="triton 0.1"))
+    cache.put_kernel(b"7", kernel("kernel7")._replace(made_by="triton 0.1"))
     cache.put_kernel(b"8", kernel("kernel8"))
     cache_file.export(cache, cache_file.entries(cache), tmp_path / "file")
     merged = cache_file.load(Cache(tmp_path / "to"), tmp_path / "file", gpus=[("cuda", "sm_90")])

@@ -7,7 +7,7 @@ BURN_AUTOTUNE sets the mode if the caller does not.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from burn.errors import BurnError, TypeMismatch
 from burn.variables import variable
@@ -15,12 +15,11 @@ from burn.variables import variable
 MODES = ("off", "fast", "full")
 VARIABLE = "BURN_AUTOTUNE"
 
-_DRAWN = re.compile(r"any:(\d{1,18})")
+_DRAWN = r"any:(\d{1,18})"
 """For tests: variants are drawn by a seed without timing, so that tests eventually cover every variant."""
 
 
-@dataclass(frozen=True)
-class Mode:
+class Mode(NamedTuple):
     """name: one of MODES; "off" also for drawn variants (`seed`). requested: set by the environment, not by the caller;
     then programs that cannot be tuned compile without an error."""
 
@@ -47,7 +46,7 @@ def mode_of(given: str | None = None) -> Mode:
     text = given if given is not None else variable(VARIABLE) or "off"
     if text in MODES:
         return Mode(text, requested=given is None)
-    if drawn := _DRAWN.fullmatch(text):
+    if drawn := re.fullmatch(_DRAWN, text):
         return Mode(seed=int(drawn[1]), requested=given is None)
     if given is None:
         raise BurnError(f"{VARIABLE} is malformed", [f"'{text}' is none of {', '.join(MODES)}"])

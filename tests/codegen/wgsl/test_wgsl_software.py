@@ -26,7 +26,7 @@ TEXT = Options(device=Device("wgpu"), architecture=SOFTWARE)
 def ran(program: Program, *arrays: np.ndarray) -> list[np.ndarray]:
     """On this machine's adapter, of any kind."""
     artefact = compile_program(program, Options(device=device("wgpu"), architecture=SOFTWARE, autotune=OFF))
-    got = Executable(replace(artefact, target=replace(artefact.target, architecture=ARCHITECTURE)))(*arrays)
+    got = Executable(replace(artefact, target=artefact.target._replace(architecture=ARCHITECTURE)))(*arrays)
     return [np.asarray(array) for array in (got if isinstance(got, tuple) else (got,))]
 
 
