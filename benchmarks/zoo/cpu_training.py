@@ -32,8 +32,13 @@ COMPARED = 3
 """Steps that every engine makes before it is timed."""
 
 FACTOR, ROUNDING = 4.0, 1e-4
-"""An engine's error against float64: at most FACTOR times that of torch in float32, or ROUNDING if that is more. Rounding decides
-at the edges of ReLU and at ties of pools, so that no smaller bound holds for deep networks."""
+"""An engine's error against float64: at most FACTOR times the largest of torch's in float32 (`rounded`), or ROUNDING if that is
+more. Rounding decides at the edges of ReLU and at ties of pools, so that no smaller bound holds for deep networks."""
+
+NUDGES, NUDGE = 5, 2.0**-24
+"""Further gradients of torch's are computed after each parameter and input has changed by about NUDGE of itself, half a unit in
+the last digit. A maximum of two nearly equal operands has a discontinuous gradient. There one run of torch's does not show the
+error of float32: that of hiera_tiny_224 jumps from 3e-7 to 1.9e-4."""
 
 APART = {"losses": 1e-3, "moved": 0.2, "buffers": 1e-3}
 """Bounds of burn's differences from torch after COMPARED steps, unless FACTOR times those of torch.compile are more. "moved" is
@@ -202,7 +207,7 @@ def compared(module: torch.nn.Module, inputs: Sequence[torch.Tensor], seen: Mapp
     """The errors of gradients and the differences from torch by engine, and how burn fails their bounds (`judged`)."""
     if "torch" not in seen:
         return {"wrong": ["torch failed: nothing is compared"]}
-    start, base, exact = arrays_of(module.state_dict()), seen["torch"], in_double(module, inputs)
+    start, base, exact = arrays_of(module.state_dict()), seen["torch"], gradients_at(module, inputs, torch.float64)
     names = [name for name, _ in module.named_parameters()]
     moved = distance(base.state, start, names)
     errors = {
@@ -214,24 +219,41 @@ def compared(module: torch.nn.Module, inputs: Sequence[torch.Tensor], seen: Mapp
         }
         for engine, found in seen.items()
     }
-    return {"errors": errors, "wrong": judged(errors)}
+    nudged = rounded(module, inputs, exact)
+    return {"errors": errors, "nudged": nudged, "wrong": judged(errors, nudged)}
 
 
-def judged(errors: Mapping[str, Mapping[str, float]]) -> list[str]:
-    """burn's figures beyond their bounds, as texts. A figure that is not a number is beyond any."""
+def judged(errors: Mapping[str, Mapping[str, float]], nudged: Mapping[str, float]) -> list[str]:
+    """burn's figures beyond their bounds, as texts. A figure that is not a number is beyond any. nudged: see `rounded`."""
     if "burn" not in errors:
         return []
     own, plain, other = errors["burn"], errors["torch"], errors.get("torch.compile", {})
-    bounds = {key: max(ROUNDING, FACTOR * plain[key]) for key in ("gradients", "worst gradient")}
+    bounds = {key: max(ROUNDING, FACTOR * max(plain[key], error)) for key, error in nudged.items()}
     bounds |= {key: max(bound, FACTOR * other.get(key, 0.0)) for key, bound in APART.items()}
     return [f"burn: {key} {own[key]:.1e}, bound {bound:.1e}" for key, bound in bounds.items() if not own[key] <= bound]
 
 
-def in_double(module: torch.nn.Module, inputs: Sequence[torch.Tensor]) -> dict[str, np.ndarray]:
-    """The first step's gradients in float64."""
-    wide = copy.deepcopy(module).double()
-    wide(*(x.double() if x.is_floating_point() else x for x in inputs)).square().mean().backward()
-    return gradients_of(wide)
+def gradients_at(
+    module: torch.nn.Module, inputs: Sequence[torch.Tensor], dtype: torch.dtype, nudge: int | None = None
+) -> dict[str, np.ndarray]:
+    """The first step's gradients by torch, computed in a type. nudge: the seed of changes of parameters and inputs (NUDGE)."""
+    own = copy.deepcopy(module).to(dtype)
+    given = [x.to(dtype, copy=True) if x.is_floating_point() else x for x in inputs]
+    if nudge is not None:
+        generator = torch.Generator().manual_seed(nudge)
+        with torch.no_grad():
+            for tensor in (*own.parameters(), *(x for x in given if x.is_floating_point())):
+                tensor *= 1 + NUDGE * torch.randn(tensor.shape, generator=generator, dtype=dtype)
+    own(*given).square().mean().backward()
+    return gradients_of(own)
+
+
+def rounded(
+    module: torch.nn.Module, inputs: Sequence[torch.Tensor], exact: Mapping[str, np.ndarray]
+) -> dict[str, float]:
+    """The largest errors (`errors_of`) of torch's gradients in float32 at NUDGES changed parameters and inputs."""
+    found = [errors_of(gradients_at(module, inputs, torch.float32, seed), exact) for seed in range(NUDGES)]
+    return {key: max(errors[key] for errors in found) for key in ("gradients", "worst gradient")}
 
 
 def errors_of(found: Mapping[str, np.ndarray], exact: Mapping[str, np.ndarray]) -> dict[str, float]:
