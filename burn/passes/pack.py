@@ -405,6 +405,11 @@ def _bordered(x: ir.Value, op: Op) -> tuple[ir.Value, dict[str, Any]]:
 
 
 def _padded(x: ir.Value, low: tuple[Dim, ...], high: tuple[Dim, ...]) -> ir.Value:
+    """Padded with zeros. A transposed value is padded before: then the pad copies rows, and the next view moves the elements."""
+    if (transposed := is_named(x, "transpose")) is not None:
+        order = transposed.permutation
+        before = _padded(transposed.x, *(tuple(sizes[order.index(a)] for a in range(len(order))) for sizes in (low, high)))
+        return ops.transpose(before, permutation=order)
     return ops.pad(x, ops.full(shape=(), dtype=type_of(x).dtype), low=low, high=high)
 
 
