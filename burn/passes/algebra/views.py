@@ -103,6 +103,20 @@ def whole_slice(rewriter: Rewriter, op: Op) -> ir.Value | None:
     return op.x if whole else None
 
 
+@law("windows")
+def windows_of_one(rewriter: Rewriter, op: Op) -> ir.Value | None:
+    """Windows of one element are a reshape of the elements that are read. The axes that a matmul sums over are then one loop."""
+    if any(size != 1 for size in op.window):
+        return None
+    x, result = type_of(op.x), result_type(op)
+    end = op.axis + len(op.window)
+    read = result.shape[op.axis : end]
+    sizes, steps = (*x.shape[: op.axis], *read, *x.shape[end:]), [1] * x.rank
+    steps[op.axis : end] = op.strides
+    found = ops.slice(op.x, starts=(0,) * x.rank, sizes=sizes, steps=tuple(steps))
+    return ops.reshape(found, shape=result.shape)
+
+
 @law("slice")
 def slice_twice(rewriter: Rewriter, op: Op) -> ir.Value | None:
     """slice(slice(x)) = slice(x)"""

@@ -119,3 +119,20 @@ func.func @main(%x: tensor<?xf32, ["n"]>) -> tensor<?xf32, ["n + 4"]> {
 }
 // CHECK-COUNT-1: "burn.pad"(%arg0, %{{.*}}) {high = ["2"], interior = array<i64>, low = ["2"]}
 // CHECK-NEXT: burn.return
+
+// ----- windows of one element
+func.func @main(%x: tensor<2x5x3x4xf32>) -> tensor<2x5x3x1x1x4xf32> {
+  %0 = "burn.windows"(%x) {axis = 1 : i64, window = array<i64: 1, 1>, strides = array<i64: 1, 1>, dilations = array<i64: 3, 1>} : (tensor<2x5x3x4xf32>) -> tensor<2x5x3x1x1x4xf32>
+  "burn.return"(%0) : (tensor<2x5x3x1x1x4xf32>) -> ()
+}
+// CHECK-NOT: burn.windows
+// CHECK: "burn.reshape"(%arg0)
+
+// ----- windows of one element with gaps between them
+func.func @main(%x: tensor<2x5x4xf32>) -> tensor<2x3x1x4xf32> {
+  %0 = "burn.windows"(%x) {axis = 1 : i64, window = array<i64: 1>, strides = array<i64: 2>, dilations = array<i64: 1>} : (tensor<2x5x4xf32>) -> tensor<2x3x1x4xf32>
+  "burn.return"(%0) : (tensor<2x3x1x4xf32>) -> ()
+}
+// CHECK-NOT: burn.windows
+// CHECK: %0 = "burn.slice"(%arg0) {{.*}}steps = array<i64: 1, 2, 1>
+// CHECK-NEXT: "burn.reshape"(%0)
