@@ -408,7 +408,9 @@ def _padded(x: ir.Value, low: tuple[Dim, ...], high: tuple[Dim, ...]) -> ir.Valu
     """Padded with zeros. A transposed value is padded before: then the pad copies rows, and the next view moves the elements."""
     if (transposed := is_named(x, "transpose")) is not None:
         order = transposed.permutation
-        before = _padded(transposed.x, *(tuple(sizes[order.index(a)] for a in range(len(order))) for sizes in (low, high)))
+        before = _padded(
+            transposed.x, *(tuple(sizes[order.index(a)] for a in range(len(order))) for sizes in (low, high))
+        )
         return ops.transpose(before, permutation=order)
     return ops.pad(x, ops.full(shape=(), dtype=type_of(x).dtype), low=low, high=high)
 
