@@ -79,7 +79,7 @@ def pipeline(
     stored."""
     kept = "+".join(("attention", "windows", *composites, *(["block_dot"] if narrow_weights else [])))
     return Pipeline.of(
-        "lower_complex,simplify{absorb=false},recognise",
+        "fix_sizes,lower_complex,simplify{absorb=false},recognise",
         Point.PRECISION,
         "integers,blocks" if narrow_weights else "integers",
         first,

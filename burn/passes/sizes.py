@@ -10,12 +10,14 @@ from burn.dialect.mlir import ir
 from burn.dialect.op import Op
 from burn.dialect.program import Program
 from burn.dialect.query import blocks
+from burn.dialect.shape import CheckSize
 from burn.dialect.types import TensorType, type_of
 from burn.passes.constants import is_pure
 
 
-def replace_sizes(program: Program, values: Mapping[str, Dim]) -> None:
-    """Replaces symbols by expressions. The caller must erase the symbols' definers."""
+def replace_sizes(program: Program, values: Mapping[str, Dim], checked: bool = False) -> None:
+    """Replaces symbols by expressions. The caller must erase the symbols' definers. checked: the symbols are sizes of inputs,
+    which keep their types, and so do the checks that the sizes are these."""
     atoms: dict[Atom, Dim] = {Symbol(name): dim for name, dim in values.items()}
 
     def replaced(dim: Dim) -> Dim:
@@ -28,11 +30,11 @@ def replace_sizes(program: Program, values: Mapping[str, Dim]) -> None:
             value.set_type(want.to_mlir())
 
     for block in blocks(program.block):
-        for argument in block.arguments:
+        for argument in block.arguments if not checked or block != program.block else ():
             retype(argument)
         for operation in block.operations:
             op = operation.opview
-            if not isinstance(op, Op):
+            if not isinstance(op, Op) or (checked and isinstance(op, CheckSize)):
                 continue
             for name, dims in dim_attributes(op).items():
                 made = tuple(replaced(d) for d in dims)

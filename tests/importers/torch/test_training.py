@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch")
 
 import burn  # noqa: E402
 from burn import nn, optim  # noqa: E402
-from burn.errors import InputError, ModelError, TypeMismatch  # noqa: E402
+from burn.errors import InputError, ModelError, RunError, TypeMismatch  # noqa: E402
 
 
 class Net(torch.nn.Module):
@@ -124,3 +124,34 @@ def test_a_program_in_a_file(tmp_path: Path) -> None:
     (tmp_path / "x.mlir").write_text("")
     with pytest.raises(ModelError, match="cannot be trained"):
         burn.load(tmp_path / "x.mlir", train=True)
+
+
+class Masked(torch.nn.Module):
+    """Drops whole rows: the mask has as many as torch's example had."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = torch.nn.Conv2d(2, 3, 3)
+
+    def forward(self, x: Any) -> Any:
+        h = self.conv(x)
+        return h * (torch.arange(h.shape[0]) % 2).reshape(-1, 1, 1, 1) + h.mean((0, 2, 3), keepdim=True)
+
+
+def test_a_step_of_a_module_exported_for_one_batch_has_known_sizes() -> None:
+    torch.manual_seed(0)
+    module, x = Masked(), batch(6)[0]
+    model = burn.compile(module, (torch.from_numpy(x),), train=True)
+    step = burn.train.step(model, lambda m, x: (m(x) ** 2).mean(), optim.SGD(model, lr=0.1))
+    theirs = torch.optim.SGD(module.parameters(), lr=0.1)
+    for _ in range(3):
+        theirs.zero_grad()
+        loss = (module(torch.from_numpy(x)) ** 2).mean()
+        loss.backward()
+        theirs.step()
+        np.testing.assert_allclose(float(step(x)), loss.item(), rtol=1e-5)
+    with pytest.raises(RunError, match=r"batch == 6 \(a size of 'x'\) does not hold: the lhs is 4"):
+        step(x[:4])
+    program, _ = step.compiled.program_of((burn.tensor(x),), {})
+    kernels = program.function.executable.artefact.kernels
+    assert kernels and not any("batch" in kernel.bytes for kernel in kernels)
