@@ -36,6 +36,7 @@ _NOT_IN_PAGES = (
     "driver_hip",
     "driver_wgpu",
     "driver_wgpu_half",
+    "driver_wgpu_options",
     "driver_wgpu_queries",
 )
 """Of programs for a page's WebGPU: native/webgpu has their driver, with the memory and commands of `driver_wgpu_*.c`."""

@@ -90,25 +90,8 @@ int burn_wgpu_status(void) {
     return code;
 }
 
-int burn_wgpu_refuse(int code, const char *format, ...) {
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(wgpu.error, sizeof wgpu.error, format, arguments);
-    va_end(arguments);
-    return code;
-}
-
-static int error_name(int code, const char **name) {
-    *name = code == BURN_DRIVER_OUT_OF_MEMORY ? "out of memory" : code == WGPU_LOST ? "device lost"
-            : code == WGPU_REFUSED ? "refused" : "error";
-    return 0;
-}
-
-static int error_text(int code, const char **text) {
-    *text = code == BURN_DRIVER_OUT_OF_MEMORY ? "out of memory"
-            : code == WGPU_LOST ? "the device was lost: reset by its driver, or removed. Its tensors are gone; a program that is called again is loaded anew" : wgpu.error;
-    return 0;
-}
+const char burn_wgpu_lost_text[] = "the device was lost: reset by its driver, or removed. Its tensors are gone; a program that is called "
+                                  "again is loaded anew";
 
 /* ---- the device -------------------------------------------------------------------------------------------------- */
 
@@ -164,7 +147,6 @@ static int open_device(void) {
         return WGPU_FAILED;
     }
     wgpu.queue = wgpu.api.queue(wgpu.device);
-    wgpu.checks = getenv("BURN_WGPU_CHECKS") ? WGPU_ALL_CHECKS : WGPU_NO_CHECKS;
     return burn_wgpu_heap_open();
 }
 
@@ -206,6 +188,9 @@ int burn_wgpu_local(uint64_t *address) {
 }
 
 static int start(void) {
+    int refused = burn_wgpu_read_options();
+    if (refused)
+        return refused;
     wgpu_instance_extras extras = {.chain = {NULL, WGPU_INSTANCE_EXTRAS}, .backends = WGPU_VULKAN | WGPU_METAL | WGPU_DIRECT3D};
     const wgpu_instance_descriptor descriptor = {.next = &extras.chain};
     wgpu.instance = wgpu.api.instance(&descriptor);
@@ -243,16 +228,6 @@ static int version(int *found) {
     return 0;
 }
 
-static int count(int *devices) {
-    *devices = 1;
-    return 0;
-}
-
-static int device(int *found, int index) {
-    *found = index;
-    return 0;
-}
-
 static int describe(const burn_driver *driver, int index, burn_device_facts *facts) {
     (void)driver, (void)index;
     wgpu_text name = wgpu.info.device;
@@ -266,72 +241,26 @@ static int describe(const burn_driver *driver, int index, burn_device_facts *fac
     return 0;
 }
 
-static int total(size_t *bytes, int index) {
-    (void)index;
-    *bytes = (size_t)wgpu.most_pages << wgpu.page_bits;
-    return 0;
-}
-
-static int free_bytes(size_t *left, size_t *all) {
-    pthread_mutex_lock(&wgpu.lock);
-    *all = (size_t)wgpu.most_pages << wgpu.page_bits;
-    *left = *all - (size_t)wgpu.used_bytes;
-    pthread_mutex_unlock(&wgpu.lock);
-    return 0;
-}
-
 /* One context, always current. */
-static int context(void **found, int index) {
-    (void)index;
-    *found = &wgpu;
-    return 0;
-}
-
-static int current(void **found) {
-    *found = &wgpu;
-    return 0;
-}
-
 static int push(void *context) {
     (void)context;
     return 0;
 }
 
-static int pop(void **found) { return current(found); }
-
-static int pinned_alloc(void **memory, size_t bytes, unsigned flags) {
-    (void)flags;
-    *memory = malloc(bytes);
-    return *memory ? 0 : BURN_DRIVER_OUT_OF_MEMORY;
-}
-
-/* Memory of the host is never known to the driver: a send has copied it when it returns. */
-static int about(void *value, int attribute, uint64_t memory) {
-    (void)value, (void)attribute, (void)memory;
-    return WGPU_REFUSED;
+static int pop(void **found) {
+    *found = &wgpu;
+    return 0;
 }
 
 const char *burn_driver_wgpu(burn_driver *driver, void *library) {
-    driver->kind = "wgpu";
+    burn_wgpu_fill_device(driver);
     driver->oldest = driver->newest = WGPU_MAJOR * 1000;
     driver->init = wgpu.opened && library != wgpu.library ? refuse_init : init;
     driver->version = version;
-    driver->error_name = error_name;
-    driver->error_text = error_text;
-    driver->count = count;
-    driver->device = device;
     driver->describe = describe;
-    driver->total = total;
-    driver->free = free_bytes;
-    driver->context = context;
-    driver->current = current;
     driver->push = push;
     driver->pop = pop;
-    driver->alloc = burn_wgpu_alloc;
-    driver->release = burn_wgpu_release;
     driver->is_gone = burn_wgpu_is_gone;
-    driver->pinned_alloc = pinned_alloc;
-    driver->about = about;
     burn_wgpu_fill_kernels(driver);
     burn_wgpu_fill_work(driver);
     burn_wgpu_fill_staging(driver);

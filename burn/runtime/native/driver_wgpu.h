@@ -1,5 +1,6 @@
-/* Shared declarations of driver_wgpu.c (the device), driver_wgpu_heap.c (memory), driver_wgpu_kernels.c, driver_wgpu_work.c (commands),
- * driver_wgpu_staging.c (copies), driver_wgpu_half.c (float16) and driver_wgpu_queries.c (clocks).
+/* Shared declarations of driver_wgpu.c (wgpu-native), driver_wgpu_device.c (the device, for pages too), driver_wgpu_options.c (environment
+ * variables), driver_wgpu_heap.c (memory), driver_wgpu_kernels.c, driver_wgpu_work.c (commands), driver_wgpu_staging.c (copies),
+ * driver_wgpu_half.c (float16) and driver_wgpu_queries.c (clocks).
  *
  * WebGPU has no pointers. All device memory is the heap, and an address is an offset in it. A binding has a limited size, so the heap
  * consists of pages, each a storage buffer. A launch whose addresses are in one page has that page as binding 0, and addresses in it.
@@ -32,6 +33,7 @@ enum {
     QUERIES = 4096,            /* of a set, the most that WebGPU allows */
     MOST_PAGES = 8,            /* WebGPU's default limit of storage buffers */
     ALL_PAGES = MOST_PAGES,    /* as the number of a page */
+    LEAST_BINDING = 1 << 16,   /* bytes, of BURN_WGPU_BINDING */
     SESSION_BITS = 40,         /* the bits of an address in the heap; those above are the number of the session */
 };
 
@@ -98,6 +100,8 @@ typedef struct wgpu_state {
     wgpu_info info;
     int has_timestamps;
     uint64_t checks;           /* of shaders as they run: WGPU_NO_CHECKS, or all under BURN_WGPU_CHECKS */
+    uint64_t lowered_binding;  /* BURN_WGPU_BINDING, or 0 */
+    int half_by_bits;          /* BURN_WGPU_HALF=bits */
 
     char error[512]; /* the first since it was last taken */
     int failed, lost;
@@ -134,14 +138,18 @@ extern wgpu_state wgpu;
 
 /* Under the lock: 0, or a code if an operation has failed since the last call. */
 int burn_wgpu_status(void);
-/* Under the lock: notes a failure that burn itself finds. */
-int burn_wgpu_refuse(int code, const char *format, ...);
+/* Natively, under the lock: reads the environment; WGPU_REFUSED for a value that has no meaning. */
+int burn_wgpu_read_options(void);
+extern const char burn_wgpu_lost_text[]; /* the error of a lost device */
 
 /* Under the lock: opens the device anew if it is lost and a caller has the error. Nothing of the lost one works in the new session:
  * addresses, kernels and events know theirs, and their use is WGPU_LOST. */
 int burn_wgpu_renew(void);
 /* An address without its session's number; WGPU_LOST for one of a session that is over. */
 int burn_wgpu_local(uint64_t *address);
+
+/* driver_wgpu_device.c; under the lock: notes a failure that burn itself finds. */
+int burn_wgpu_refuse(int code, const char *format, ...);
 
 /* driver_wgpu_heap.c */
 int burn_wgpu_is_gone(uint64_t memory);
@@ -187,6 +195,7 @@ int burn_wgpu_read_staging(void *to, uint64_t skipped, size_t bytes, uint64_t ro
 char *burn_wgpu_with_half(const char *text);
 
 /* The parts of the driver's table. */
+void burn_wgpu_fill_device(burn_driver *driver);
 void burn_wgpu_fill_kernels(burn_driver *driver);
 void burn_wgpu_fill_work(burn_driver *driver);
 void burn_wgpu_fill_staging(burn_driver *driver);

@@ -83,8 +83,7 @@ static int agrees(const char *first, const char *last) {
 
 char *burn_wgpu_with_half(const char *text) {
     const char *first = strstr(text, FIRST), *last = first ? strstr(first, LAST) : NULL;
-    const char *wanted = getenv("BURN_WGPU_HALF");
-    if (!last || wgpu.capture || (wanted && !strcmp(wanted, "bits")))
+    if (!last || wgpu.capture || wgpu.half_by_bits)
         return NULL;
     if (wgpu.half == HALF_UNKNOWN)
         wgpu.half = agrees(first, last) ? HALF_BY_INSTRUCTIONS : HALF_BY_BITS;

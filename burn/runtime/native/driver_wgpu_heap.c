@@ -4,7 +4,7 @@
 
 #include "driver_wgpu.h"
 
-static const uint64_t FIRST = 16 << 20, STEP = 256, LEAST = 1 << 16;
+static const uint64_t FIRST = 16 << 20, STEP = 256;
 
 static uint64_t page_most(void) { return (uint64_t)1 << wgpu.page_bits; }
 static uint64_t start_of(int page) { return (uint64_t)page << wgpu.page_bits; }
@@ -151,10 +151,8 @@ static int grow(uint64_t bytes) {
 
 int burn_wgpu_heap_open(void) {
     uint64_t binding = wgpu.limits.storage_binding < wgpu.limits.buffer ? wgpu.limits.storage_binding : wgpu.limits.buffer;
-    const char *lowered = getenv("BURN_WGPU_BINDING");
-    uint64_t wanted = lowered ? strtoull(lowered, NULL, 10) : 0;
-    if (wanted >= LEAST && wanted < binding)
-        binding = wanted;
+    if (wgpu.lowered_binding && wgpu.lowered_binding < binding)
+        binding = wgpu.lowered_binding;
     int bits = 8;
     while (bits < 31 && (uint64_t)2 << bits <= binding)
         bits++;

@@ -234,3 +234,32 @@ for _ in range(2):
 check(first, tensor(2))
 """
     run(text, failing)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "text"),
+    [
+        ("HALF", "bit", 'BURN_WGPU_HALF is "bit", and can only be bits'),
+        ("CHECKS", "yes", 'BURN_WGPU_CHECKS is "yes", and can only be 0 or 1'),
+        ("BINDING", "64MB", 'BURN_WGPU_BINDING is "64MB", and can only be a number of at least 65536 bytes'),
+        ("BINDING", "-1", 'BURN_WGPU_BINDING is "-1", and can only be a number of at least 65536 bytes'),
+        ("BINDING", "65535", 'BURN_WGPU_BINDING is "65535", and can only be a number of at least 65536 bytes'),
+    ],
+)
+def test_an_environment_variable_without_meaning_is_refused(name: str, value: str, text: str) -> None:
+    code = """
+import burn
+for _ in range(2):
+    try:
+        burn.tensor([1.0]).to("wgpu")
+    except burn.errors.BurnError as error:
+        print(error)
+"""
+    env = {**os.environ, f"BURN_WGPU_{name}": value}
+    run = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True)
+    assert run.stdout.count(text) == 2, run.stdout + run.stderr
+
+
+@pytest.mark.parametrize("name", ["HALF", "CHECKS", "BINDING"])
+def test_an_empty_environment_variable_is_not_set(failing: Path, name: str) -> None:
+    run("check(first)", failing, **{f"BURN_WGPU_{name}": ""})

@@ -6,7 +6,6 @@
  * A page cannot wait, so a fetch is a copy that is noted, and arrives when the page's next wait ends. Only a program that reads from the
  * GPU during a call waits in a call: it suspends the module. Events are not needed for the order of one queue, and have no clock.
  */
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -148,27 +147,11 @@ int burn_wgpu_status(void) {
     return code;
 }
 
-int burn_wgpu_refuse(int code, const char *format, ...) {
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(wgpu.error, sizeof wgpu.error, format, arguments);
-    va_end(arguments);
-    return code;
-}
-
 /* A page starts again with a new module: model.reload(). So there is one session. */
 int burn_wgpu_renew(void) { return burn_wgpu_status(); }
 int burn_wgpu_local(uint64_t *address) { return *address >> SESSION_BITS ? WGPU_LOST : 0; }
 
-static int error_name(int code, const char **name) {
-    *name = code == BURN_DRIVER_OUT_OF_MEMORY ? "out of memory" : code == WGPU_LOST ? "device lost" : "refused";
-    return 0;
-}
-
-static int error_text(int code, const char **text) {
-    *text = code == BURN_DRIVER_OUT_OF_MEMORY ? "out of memory" : code == WGPU_LOST ? "the device was lost" : wgpu.error;
-    return 0;
-}
+const char burn_wgpu_lost_text[] = "the device was lost";
 
 void burn_driver_explain(const burn_driver *driver, int code, char *text, size_t size) {
     const char *words = "";
@@ -177,16 +160,6 @@ void burn_driver_explain(const burn_driver *driver, int code, char *text, size_t
 }
 
 /* ---- the device -------------------------------------------------------------------------------------------------- */
-
-static int count(int *devices) {
-    *devices = 1;
-    return 0;
-}
-
-static int device(int *found, int index) {
-    *found = index;
-    return 0;
-}
 
 static int version(int *found) {
     *found = 0; /* WebGPU has none */
@@ -199,39 +172,6 @@ static int describe(const burn_driver *driver, int index, burn_device_facts *fac
     facts->warp = 32;
     facts->shared = wgpu.limits.workgroup_memory;
     return 0;
-}
-
-static int total(size_t *bytes, int index) {
-    uint64_t all = (uint64_t)wgpu.most_pages << wgpu.page_bits;
-    (void)index;
-    *bytes = all > SIZE_MAX ? SIZE_MAX : (size_t)all;
-    return 0;
-}
-
-static int free_bytes(size_t *left, size_t *all) {
-    total(all, 0);
-    *left = *all - (size_t)wgpu.used_bytes;
-    return 0;
-}
-
-static int context(void **found, int index) {
-    (void)index;
-    *found = &wgpu;
-    return 0;
-}
-
-static int current(void **found) { return context(found, 0); }
-
-static int pinned_alloc(void **memory, size_t bytes, unsigned flags) {
-    (void)flags;
-    *memory = malloc(bytes);
-    return *memory ? 0 : BURN_DRIVER_OUT_OF_MEMORY;
-}
-
-/* Memory of the module is never known to the driver: a send has copied it when it returns. */
-static int about(void *value, int attribute, uint64_t memory) {
-    (void)value, (void)attribute, (void)memory;
-    return WGPU_REFUSED;
 }
 
 /* ---- fetches and events ------------------------------------------------------------------------------------------ */
@@ -332,26 +272,12 @@ const burn_driver *burn_driver_find(const char *kind, const char *library, char 
     (void)kind, (void)library;
     if (driver.devices)
         return &driver;
-    driver = (burn_driver){
-        .kind = "wgpu",
-        .version = version,
-        .error_name = error_name,
-        .error_text = error_text,
-        .count = count,
-        .device = device,
-        .describe = describe,
-        .total = total,
-        .free = free_bytes,
-        .context = context,
-        .current = current,
-        .alloc = burn_wgpu_alloc,
-        .release = burn_wgpu_release,
-        .pinned_alloc = pinned_alloc,
-        .about = about,
-    };
+    burn_wgpu_fill_device(&driver);
     burn_wgpu_fill_kernels(&driver);
     burn_wgpu_fill_work(&driver);
     burn_wgpu_fill_staging(&driver);
+    driver.version = version;
+    driver.describe = describe;
     driver.fetch = fetch;
     driver.stream = stream;
     driver.stream_release = stream_release;
