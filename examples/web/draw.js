@@ -1,5 +1,6 @@
 // Strokes on a canvas become the 8 x 8 image that the digits network was trained on; its answer is shown as bars.
 import { draws, image, show, softmax, wipe } from "./board.js";
+import { duration, failed, ready, shown } from "./loading.js";
 import { load } from "./model/index.js";
 
 const byId = (id) => document.getElementById(id);
@@ -19,17 +20,16 @@ async function answer(model) {
   if (!counts) return;
   const number = ++latest, began = performance.now(), { logits } = await model.run({ image: counts });
   if (number !== latest) return;
-  byId("time").textContent = `${((performance.now() - began) * 1000).toFixed(0)} µs`;
+  byId("time").textContent = duration(performance.now() - began);
   show(softmax(logits.data));
 }
 
 try {
-  const model = await load(undefined, { progress: (loaded, total) => { byId("progress").value = loaded / total; } });
+  const model = await load(undefined, shown());
   clear();
   draws(() => answer(model));
   byId("clear").addEventListener("click", clear);
-  byId("progress").hidden = true;
-  byId("state").textContent = model.backend === "webgpu" ? "ready, on the GPU" : "ready";
+  ready(model);
 } catch (error) {
-  byId("state").textContent = `the model cannot be loaded: ${error.message}`;
+  failed(error);
 }

@@ -1,4 +1,5 @@
 // Resizes a picture to ultraface's input of 320 x 240, and draws its scores for 4,420 anchors as boxes on the picture.
+import { duration, failed, ready, shown } from "./loading.js";
 import { load } from "./ultraface/index.js";
 
 const byId = (id) => document.getElementById(id);
@@ -97,7 +98,7 @@ function page(model) {
     draw(picture, found);
     canvas.dataset.faces = JSON.stringify(found);
     const count = found.length === 1 ? "one face" : `${found.length || "no"} faces`;
-    byId("state").textContent = `${count}, ${time.toFixed(0)} ms`;
+    byId("state").textContent = `${count}, ${duration(time)}`;
   };
   byId("least").addEventListener("input", choose);
   addEventListener("resize", choose);
@@ -117,11 +118,10 @@ function page(model) {
 }
 
 try {
-  const model = await load(undefined, { progress: (loaded, total) => { byId("progress").value = loaded / total; } });
+  const model = await load(undefined, shown());
   const show = page(model);
   listen(show);
-  byId("progress").hidden = true;
-  byId("state").textContent = `ready${model.backend === "webgpu" ? ", on the GPU" : ""}: choose a picture`;
+  ready(model, "choose a picture");
 } catch (error) {
-  byId("state").textContent = `the model cannot be loaded: ${error.message}`;
+  failed(error);
 }

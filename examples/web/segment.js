@@ -1,4 +1,5 @@
 // Runs a segmentation network on each frame of a video, and greys what is behind the person. A frame goes to the GPU as it is.
+import { failed, ready, shown } from "./loading.js";
 import { load } from "./segmenter/index.js";
 
 const byId = (id) => document.getElementById(id);
@@ -67,8 +68,7 @@ async function play(source) {
 }
 
 try {
-  const show = (done, total) => { byId("progress").value = done / total; };
-  const model = await load(undefined, { progress: show, compiled: show, announce: (reason) => console.warn(reason.message) });
+  const model = await load(undefined, shown());
   byId("file").addEventListener("change", ({ target }) => { if (target.files[0]) play(target.files[0]); });
   byId("camera").addEventListener("click", async () => {
     try {
@@ -77,9 +77,8 @@ try {
       byId("state").textContent = `there is no camera: ${error.message}`;
     }
   });
-  byId("progress").hidden = true;
-  byId("state").textContent = model.reason ? `ready, on the CPU: ${model.reason.message}` : "ready, on the GPU";
+  ready(model);
   follow(model).catch(() => {});
 } catch (error) {
-  byId("state").textContent = `the model cannot be loaded: ${error.message}`;
+  failed(error);
 }

@@ -295,7 +295,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-_SAID = "document.getElementById('state').textContent !== 'loading'"
+_SAID = "!document.getElementById('state').textContent.startsWith('loading')"
 
 
 def _state(page: Browser) -> str:
