@@ -7,9 +7,9 @@
     python benchmarks/webgpu_peers.py --folder F --iree ada --prepare    # the files alone, without weights
     python benchmarks/webgpu_peers.py --folder F --jobs 12               # elsewhere: with the files of F
 
-Files need what webgpu.py needs, onnxscript, and for IREE iree-base-compiler. Runs need onnx and numpy; for tinygrad, its package
-and the file `libwebgpu_dawn.so` of the package dawn-python in a folder of LD_LIBRARY_PATH; for IREE, iree-base-runtime. tinygrad
-evaluates a model's constants on the CPU by clang, or by the command of CC, if that takes clang's arguments.
+Files need what webgpu.py needs, onnxscript, and for IREE iree-base-compiler. Runs need onnx and numpy. IREE needs the package
+iree-base-runtime. tinygrad needs its package, and `libwebgpu_dawn.so` of the package dawn-python in a folder of LD_LIBRARY_PATH.
+It evaluates a model's constants on the CPU by clang, or by the command of CC, if that takes clang's arguments.
 
 Matrices are drawn at random here, the same for each library. Each library runs in a process of its own. A process makes its first
 result, and with --jobs several do so at a time; times are measured when all are ready, one after another. A time is the median of
@@ -72,7 +72,7 @@ def export(module: Any, x: Any, path: Path) -> None:
 
 
 def draw(path: Path) -> None:
-    """Writes the matrices of a model: normal values, scaled so that activations keep their size. And its input: pixels or words."""
+    """Writes the matrices of a model, normal values that are scaled so that activations keep their size, and its input."""
     import onnx
     from onnx import TensorProto
 
@@ -118,7 +118,8 @@ def prepare(folder: Path, name: str, make: Callable[[], Any], target: str) -> No
         import torch
 
         torch.manual_seed(0)
-        export(*make(), path)
+        module, x = make()
+        export(module, x, path)
     if target:
         compile_for_iree(path, target)
 
@@ -168,7 +169,7 @@ def by_iree(model: Path, x: np.ndarray) -> tuple[Call, str]:
     staging: list[Any] = []
 
     def call() -> np.ndarray:
-        """DeviceArray.to_host imports memory of the host, which Vulkan wants aligned and numpy does not align."""
+        """Not by DeviceArray.to_host, which fails in Vulkan: it gives numpy's memory to the driver, unaligned."""
         result = called(given)._buffer_view
         if not staging:
             staging.append(config.device.allocator.allocate_buffer(memory, usage, result.byte_length))
@@ -213,8 +214,8 @@ def one(library: str, model: Path, calls: int, seconds: float) -> None:
 class Run:
     """A model by a library, in a process."""
 
-    def __init__(self, library: str, model: Path, arguments: argparse.Namespace) -> None:
-        self.library, self.model = library, model
+    def __init__(self, wanted: tuple[str, Path], arguments: argparse.Namespace) -> None:
+        self.library, self.model = library, model = wanted
         self.found: dict[str, Any] = {}
         self.log = tempfile.TemporaryFile("w+")  # noqa: SIM115, closed with this object
         command = [sys.executable, __file__, "--one", library, "--calls", str(arguments.calls)]
@@ -280,9 +281,9 @@ def compare(models: list[Path], libraries: list[str], arguments: argparse.Namesp
         draw(model)
     if arguments.jobs > 1:
         with ThreadPoolExecutor(arguments.jobs) as pool:
-            runs: Iterable[Run] = list(pool.map(lambda each: Run(*each, arguments), wanted))
+            runs: Iterable[Run] = list(pool.map(lambda each: Run(each, arguments), wanted))
     else:
-        runs = (Run(*each, arguments) for each in wanted)
+        runs = (Run(each, arguments) for each in wanted)
     for run in runs:
         run.time(arguments.timeout)
         print(f"{run.model.stem}, {run.line()}", flush=True)

@@ -3,9 +3,11 @@
  * driver_wgpu_half.c (float16) and driver_wgpu_queries.c (clocks).
  *
  * WebGPU has no pointers. All device memory is the heap, and an address is an offset in it. A binding has a limited size, so the heap
- * consists of pages, each a storage buffer. A launch whose addresses are in one page has that page as binding 0, and addresses in it.
- * Other launches have all pages as bindings, and their kernel's text selects one at each access. Binding 1 has the launch's words, at a
- * dynamic offset. So a launch is a pipeline, a few words, a number of workgroups, and a page or all.
+ * consists of pages, each a storage buffer. A launch has the pages of its tensors as bindings, in the order of their addresses, and its
+ * addresses count these pages alone. With one page, it is binding 0; with more, the kernel's text selects one at each access, which costs
+ * the more the more there are: a CPU's vectors execute every case. So a kernel has a pipeline for one page, for two, for four and for
+ * all. Binding 1 has the launch's words, at a dynamic offset. A launch is a pipeline, a few words, a number of workgroups, and a set of
+ * pages.
  *
  * The driver's table has no context argument, so the state is global. `lock` guards it.
  */
@@ -32,7 +34,8 @@ enum {
     SCRATCH = 256,             /* their address */
     QUERIES = 4096,            /* of a set, the most that WebGPU allows */
     MOST_PAGES = 8,            /* WebGPU's default limit of storage buffers */
-    ALL_PAGES = MOST_PAGES,    /* as the number of a page */
+    SETS = 1 << MOST_PAGES,    /* of pages; a bit for each page */
+    WIDTHS = 4,                /* numbers of pages that pipelines are for */
     LEAST_BINDING = 1 << 16,   /* bytes, of BURN_WGPU_BINDING */
     SESSION_BITS = 40,         /* the bits of an address in the heap; those above are the number of the session */
 };
@@ -47,12 +50,12 @@ typedef struct wgpu_used { /* an allocated part, in a list without order */
     uint64_t at, bytes;
 } wgpu_used;
 
-/* The two pipelines of a kernel: for addresses in one page, and for all pages, which is made when it is first needed. */
+/* A kernel. Its pipelines are by burn_wgpu_width: that for one page is made at once, the others when they are first needed. */
 typedef struct wgpu_kernel {
     char entry[64];
     char *text; /* from its second line on */
     uint64_t session;
-    wgpu_handle one, all;
+    wgpu_handle pipeline[WIDTHS];
 } wgpu_kernel;
 
 typedef struct wgpu_page {
@@ -63,7 +66,7 @@ typedef struct wgpu_page {
 /* A launch; `words` begin with the number of workgroups. */
 typedef struct wgpu_work {
     wgpu_kernel *kernel;
-    int page;
+    int pages; /* a set */
     uint32_t count;
     uint32_t words[MOST_WORDS];
 } wgpu_work;
@@ -111,8 +114,8 @@ typedef struct wgpu_state {
     int is_reported;           /* a caller has received the error of the loss */
     uint64_t session;          /* devices that were opened so far, less one */
 
-    wgpu_handle group_layout[2], layout[2]; /* for one page, for all */
-    wgpu_handle group[MOST_PAGES + 1];      /* by page, and for all; NULL if a page has changed since */
+    wgpu_handle group_layout[WIDTHS], layout[WIDTHS];
+    wgpu_handle group[SETS];                /* by pages; NULL if one has changed since */
     wgpu_page page[MOST_PAGES];
     int pages, most_pages;                  /* in use; at most */
     int page_bits;                          /* a page has up to 2^page_bits bytes */
@@ -153,10 +156,10 @@ int burn_wgpu_refuse(int code, const char *format, ...);
 
 /* driver_wgpu_heap.c */
 int burn_wgpu_is_gone(uint64_t memory);
-int burn_wgpu_is_across(uint64_t address);   /* under the lock: true if it is in a part of several pages */
+int burn_wgpu_pages_of(uint64_t address);    /* under the lock: the pages of the tensor that it is in */
 void burn_wgpu_heap_forget(void);            /* under the lock: all pages and parts, of a lost device */
 int burn_wgpu_heap_open(void);
-int burn_wgpu_group(int number, wgpu_handle *group); /* under the lock: the bindings of a page, or of all */
+int burn_wgpu_group(int pages, wgpu_handle *group); /* under the lock: the bindings of a set of pages */
 int burn_wgpu_alloc(uint64_t *memory, size_t bytes);
 int burn_wgpu_release(uint64_t memory);
 
@@ -170,8 +173,12 @@ int burn_wgpu_kernels_open(void);
 void burn_wgpu_forget(void);       /* under the lock: the objects of a lost device */
 wgpu_kernel *burn_wgpu_kernel(const char *entry, const char *text);
 void burn_wgpu_delete_kernel(wgpu_kernel *kernel);
-/* Under the lock: the pipeline for a page, or NULL: burn_wgpu_status has the reason. */
-wgpu_handle burn_wgpu_pipeline(wgpu_kernel *kernel, int page);
+/* The pages of a width's bindings: 1, 2, 4 and all. */
+int burn_wgpu_pages_of_width(int width);
+/* The least width whose bindings hold a set of pages. */
+int burn_wgpu_width(int pages);
+/* Under the lock: the pipeline for a set of pages, or NULL: burn_wgpu_status has the reason. */
+wgpu_handle burn_wgpu_pipeline(wgpu_kernel *kernel, int pages);
 /* Under the lock: a new buffer, or NULL and a code. */
 int burn_wgpu_buffer(wgpu_handle *buffer, uint64_t usage, uint64_t bytes);
 
@@ -183,7 +190,7 @@ int burn_wgpu_flush(void);
 int burn_wgpu_submit(wgpu_handle encoder);                 /* releases the encoder */
 int burn_wgpu_run(const wgpu_work *work);                  /* now, or records it */
 wgpu_step *burn_wgpu_recorded(void);                       /* a new step of the recording; NULL: no memory */
-void burn_wgpu_choose_page(wgpu_work *work, const uint8_t *is_address, int shift);
+void burn_wgpu_choose_pages(wgpu_work *work, const uint8_t *is_address, int shift);
 
 /* driver_wgpu_staging.c; all under the lock */
 wgpu_work burn_wgpu_by_words(wgpu_kernel *kernel, uint64_t to, uint64_t third, size_t bytes);

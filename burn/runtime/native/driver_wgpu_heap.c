@@ -9,49 +9,53 @@ static const uint64_t FIRST = 16 << 20, STEP = 256;
 static uint64_t page_most(void) { return (uint64_t)1 << wgpu.page_bits; }
 static uint64_t start_of(int page) { return (uint64_t)page << wgpu.page_bits; }
 
-static void forget_group(int number) {
-    if (wgpu.group[number])
-        wgpu.api.group_release(wgpu.group[number]);
-    wgpu.group[number] = NULL;
+/* Adds pages to a set until it has as many as its width's bindings. */
+static int filled(int pages) {
+    int count = burn_wgpu_pages_of_width(burn_wgpu_width(pages));
+    for (int page = 0; __builtin_popcount(pages) < count; page++)
+        pages |= 1 << page;
+    return pages;
 }
 
-static int make_group(int number, const wgpu_group_entry *entries, size_t count) {
-    const wgpu_group_descriptor descriptor = {.layout = wgpu.group_layout[number == ALL_PAGES], .count = count, .entries = entries};
-    wgpu.group[number] = wgpu.api.group(wgpu.device, &descriptor);
+/* Releases the bindings of all sets that have a page, also as one of no use. */
+static void forget_groups(int page) {
+    for (int set = 0; set < SETS; set++)
+        if (wgpu.group[set] && filled(set) >> page & 1) {
+            wgpu.api.group_release(wgpu.group[set]);
+            wgpu.group[set] = NULL;
+        }
+}
+
+/* Binding 1 has the words; pages behind the first one follow. Pages of no use to the launch come last, as its addresses do not count
+ * them. A page that is not in use is a small buffer of its own, as no buffer may be bound twice. */
+static int bind(int pages) {
+    wgpu_group_entry entries[MOST_PAGES + 1] = {{.binding = 0}, {.binding = 1, .buffer = wgpu.words, .size = WORDS_BYTES}};
+    const int sets[] = {pages, filled(pages) & ~pages};
+    size_t count = 1;
+    for (int i = 0; i < 2; i++)
+        for (int page = 0; page < wgpu.most_pages; page++)
+            if (sets[i] >> page & 1) {
+                wgpu_page *it = &wgpu.page[page];
+                int code = it->buffer ? 0 : burn_wgpu_buffer(&it->buffer, WGPU_STORAGE_USE, STEP);
+                if (code)
+                    return code;
+                uint32_t binding = count == 1 ? 0 : (uint32_t)count;
+                entries[binding] = (wgpu_group_entry){.binding = binding, .buffer = it->buffer, .size = it->bytes ? it->bytes : STEP};
+                count++;
+            }
+    const wgpu_group_descriptor descriptor = {.layout = wgpu.group_layout[burn_wgpu_width(pages)], .count = count, .entries = entries};
+    wgpu_handle made = wgpu.api.group(wgpu.device, &descriptor);
     int code = burn_wgpu_status();
-    if (code)
-        forget_group(number);
+    if (!code)
+        wgpu.group[pages] = made;
+    else if (made)
+        wgpu.api.group_release(made);
     return code;
 }
 
-static wgpu_group_entry entry_of(int page, uint32_t binding) {
-    wgpu_group_entry entry = {.binding = binding, .buffer = wgpu.page[page].buffer};
-    entry.size = wgpu.page[page].bytes ? wgpu.page[page].bytes : STEP;
-    return entry;
-}
-
-/* Binding 1 has the words; pages behind the first one follow. A page that is not in use is a small buffer of its own, as no buffer may
- * be bound twice. */
-static int bind_all(void) {
-    wgpu_group_entry entries[MOST_PAGES + 1] = {{.binding = 0}, {.binding = 1, .buffer = wgpu.words, .size = WORDS_BYTES}};
-    for (int page = 0; page < wgpu.most_pages; page++) {
-        int code = wgpu.page[page].buffer ? 0 : burn_wgpu_buffer(&wgpu.page[page].buffer, WGPU_STORAGE_USE, STEP);
-        if (code)
-            return code;
-        entries[page ? page + 1 : 0] = entry_of(page, (uint32_t)(page ? page + 1 : 0));
-    }
-    return make_group(ALL_PAGES, entries, (size_t)wgpu.most_pages + 1);
-}
-
-int burn_wgpu_group(int number, wgpu_handle *group) {
-    int code = 0;
-    if (!wgpu.group[number] && number == ALL_PAGES)
-        code = bind_all();
-    else if (!wgpu.group[number]) {
-        const wgpu_group_entry entries[] = {entry_of(number, 0), {.binding = 1, .buffer = wgpu.words, .size = WORDS_BYTES}};
-        code = make_group(number, entries, 2);
-    }
-    *group = wgpu.group[number];
+int burn_wgpu_group(int pages, wgpu_handle *group) {
+    int code = wgpu.group[pages] ? 0 : bind(pages);
+    *group = wgpu.group[pages];
     return code;
 }
 
@@ -76,8 +80,7 @@ static int resize(int number, uint64_t bytes) {
     if (page->buffer)
         wgpu.api.buffer_release(page->buffer); /* the device keeps it until the copy is done */
     *page = (wgpu_page){larger, bytes};
-    forget_group(number);
-    forget_group(ALL_PAGES);
+    forget_groups(number);
     return 0;
 }
 
@@ -245,11 +248,14 @@ static int alloc_across(uint64_t *at, uint64_t bytes) {
     return code;
 }
 
-int burn_wgpu_is_across(uint64_t address) {
+int burn_wgpu_pages_of(uint64_t address) {
     for (const wgpu_used *each = wgpu.across ? wgpu.used : NULL; each; each = each->next)
-        if (each->bytes > page_most() && address >= each->at && address < each->at + each->bytes)
-            return 1;
-    return 0;
+        if (each->bytes > page_most() && address >= each->at && address < each->at + each->bytes) {
+            int first = (int)(each->at >> wgpu.page_bits), last = (int)((each->at + each->bytes - 1) >> wgpu.page_bits);
+            return (2 << last) - (1 << first);
+        }
+    uint64_t page = address >> wgpu.page_bits; /* no tensor begins at the null pointer, nor at the end of the heap */
+    return address && page < (uint64_t)wgpu.most_pages ? 1 << page : 0;
 }
 
 /* ---- the interface ------------------------------------------------------------------------------------------------- */

@@ -1,4 +1,4 @@
-/* Kernels of WebGPU: texts become pipelines, for one page of the heap or for all.
+/* Kernels of WebGPU: texts become pipelines, for one page of the heap or for several.
  *
  * A text begins with a line "// burn: ENTRY WORDS". WORDS has a letter for each argument: `a`, an address, which kernels take in words of 4
  * bytes, or `n`, a number of 32 bits.
@@ -47,18 +47,18 @@ static void append(wgpu_string *string, const char *format, ...) {
         string->length += (size_t)length;
 }
 
-/* A function of the heap that selects the page. `access`: what it does with a word, as a format for the page's number. */
-static void append_function(wgpu_string *string, const char *head, const char *access) {
+/* A function of the heap that selects one of several pages. `access`: what it does with a word, `#`. */
+static void append_function(wgpu_string *string, int pages, const char *head, const char *access) {
     append(string, "fn %s {\n  let i = at & %uu;\n  switch (at >> %uu) {\n", head, (1u << (wgpu.page_bits - 2)) - 1,
            (unsigned)wgpu.page_bits - 2);
-    for (int page = 1; page <= wgpu.most_pages; page++) {
-        if (page < wgpu.most_pages)
+    for (int page = 1; page <= pages; page++) {
+        if (page < pages)
             append(string, "    case %du: { ", page);
         else
             append(string, "    default: { ");
         for (const char *each = access; *each; each++)
             if (*each == '#')
-                append(string, "heap%d[i]", page % wgpu.most_pages);
+                append(string, "heap%d[i]", page % pages);
             else
                 append(string, "%c", *each);
         append(string, " }\n");
@@ -66,17 +66,17 @@ static void append_function(wgpu_string *string, const char *head, const char *a
     append(string, "  }\n}\n");
 }
 
-/* The declarations of the heap and its functions for all pages, in place of those of a text (burn/codegen/wgsl/library.py). */
-static void append_heap(wgpu_string *string, int atomic) {
-    for (int page = 0; page < wgpu.most_pages; page++)
+/* The declarations of the heap and its functions for several pages, in place of those of a text (burn/codegen/wgsl/library.py). */
+static void append_heap(wgpu_string *string, int pages, int atomic) {
+    for (int page = 0; page < pages; page++)
         append(string, "@group(0) @binding(%d) var<storage, read_write> heap%d: array<%s>;\n", page ? page + 1 : 0, page,
                atomic ? "atomic<u32>" : "u32");
-    append_function(string, "read(at: u32) -> u32", atomic ? "return atomicLoad(&#);" : "return #;");
-    append_function(string, "write(at: u32, word: u32)", atomic ? "atomicStore(&#, word);" : "# = word;");
+    append_function(string, pages, "read(at: u32) -> u32", atomic ? "return atomicLoad(&#);" : "return #;");
+    append_function(string, pages, "write(at: u32, word: u32)", atomic ? "atomicStore(&#, word);" : "# = word;");
     if (!atomic)
         return;
-    append_function(string, "change(at: u32, kept: u32, added: u32)", "atomicAnd(&#, kept); atomicOr(&#, added);");
-    append_function(string, "claim(at: u32, word: u32) -> bool",
+    append_function(string, pages, "change(at: u32, kept: u32, added: u32)", "atomicAnd(&#, kept); atomicOr(&#, added);");
+    append_function(string, pages, "claim(at: u32, word: u32) -> bool",
                     "loop { let old = atomicCompareExchangeWeak(&#, 0u, word); if (old.exchanged) { return true; } "
                     "if (old.old_value != 0u) { return false; } } return false;");
 }
@@ -106,7 +106,19 @@ static wgpu_handle pipeline_of(const char *text, const char *entry, wgpu_handle 
     return made;
 }
 
-static wgpu_handle for_all_pages(const wgpu_kernel *kernel) {
+int burn_wgpu_pages_of_width(int width) {
+    int pages = width < WIDTHS - 1 ? 1 << width : wgpu.most_pages;
+    return pages < wgpu.most_pages ? pages : wgpu.most_pages;
+}
+
+int burn_wgpu_width(int pages) {
+    int width = 0;
+    while (burn_wgpu_pages_of_width(width) < __builtin_popcount(pages))
+        width++;
+    return width;
+}
+
+static wgpu_handle for_pages(const wgpu_kernel *kernel, int width) {
     const char *body = strstr(kernel->text, END_OF_HEAP);
     int atomic = strstr(kernel->text, "heap: array<atomic<u32>>") != NULL;
     wgpu_string string = {.room = strlen(kernel->text) + 16384};
@@ -116,30 +128,26 @@ static wgpu_handle for_all_pages(const wgpu_kernel *kernel) {
         wgpu.failed = BURN_DRIVER_OUT_OF_MEMORY;
         return NULL;
     }
-    append_heap(&string, atomic);
+    append_heap(&string, burn_wgpu_pages_of_width(width), atomic);
     append(&string, "%s", body);
-    wgpu_handle made = pipeline_of(string.data, kernel->entry, wgpu.layout[1]);
+    wgpu_handle made = pipeline_of(string.data, kernel->entry, wgpu.layout[width]);
     free(string.data);
     return made;
 }
 
-/* The pipeline for a page, or NULL: burn_wgpu_status has the reason. */
-wgpu_handle burn_wgpu_pipeline(wgpu_kernel *kernel, int page) {
-    if (page != ALL_PAGES)
-        return kernel->one;
-    if (!kernel->all)
-        kernel->all = for_all_pages(kernel);
-    return kernel->all;
+wgpu_handle burn_wgpu_pipeline(wgpu_kernel *kernel, int pages) {
+    int width = burn_wgpu_width(pages);
+    if (!kernel->pipeline[width])
+        kernel->pipeline[width] = for_pages(kernel, width);
+    return kernel->pipeline[width];
 }
 
 void burn_wgpu_delete_kernel(wgpu_kernel *kernel) {
     if (!kernel)
         return;
-    int is_current = kernel->session == wgpu.session;
-    if (kernel->one && is_current)
-        wgpu.api.pipeline_release(kernel->one);
-    if (kernel->all && is_current)
-        wgpu.api.pipeline_release(kernel->all);
+    for (int width = 0; width < WIDTHS && kernel->session == wgpu.session; width++)
+        if (kernel->pipeline[width])
+            wgpu.api.pipeline_release(kernel->pipeline[width]);
     free(kernel->text);
     free(kernel);
 }
@@ -157,8 +165,8 @@ wgpu_kernel *burn_wgpu_kernel(const char *entry, const char *text) {
     snprintf(made->entry, sizeof made->entry, "%s", entry);
     made->text = copied;
     made->session = wgpu.session;
-    made->one = pipeline_of(text, entry, wgpu.layout[0]);
-    if (made->one)
+    made->pipeline[0] = pipeline_of(text, entry, wgpu.layout[0]);
+    if (made->pipeline[0])
         return made;
     burn_wgpu_delete_kernel(made);
     return NULL;
@@ -205,10 +213,10 @@ static const char FILL[] = HEAD
     "  write(at / 4u, word);\n"
     "}\n";
 
-/* Binding 0 is a page, binding 1 the words; the layout for all pages has the others behind. */
-static void make_layout(int all) {
+/* Binding 0 is a page, binding 1 the words; others follow. */
+static void make_layout(int width) {
     wgpu_layout_entry entries[MOST_PAGES + 1] = {{0}};
-    int count = all ? wgpu.most_pages + 1 : 2;
+    int count = burn_wgpu_pages_of_width(width) + 1;
     for (int i = 0; i < count; i++) {
         entries[i].binding = (uint32_t)i;
         entries[i].visibility = WGPU_COMPUTE_STAGE;
@@ -216,14 +224,14 @@ static void make_layout(int all) {
         entries[i].buffer.dynamic = i == 1;
     }
     const wgpu_layout_descriptor group = {.count = (size_t)count, .items = entries};
-    wgpu.group_layout[all] = wgpu.api.group_layout(wgpu.device, &group);
-    const wgpu_layout_descriptor layout = {.count = 1, .items = &wgpu.group_layout[all]};
-    wgpu.layout[all] = wgpu.api.pipeline_layout(wgpu.device, &layout);
+    wgpu.group_layout[width] = wgpu.api.group_layout(wgpu.device, &group);
+    const wgpu_layout_descriptor layout = {.count = 1, .items = &wgpu.group_layout[width]};
+    wgpu.layout[width] = wgpu.api.pipeline_layout(wgpu.device, &layout);
 }
 
 int burn_wgpu_kernels_open(void) {
-    make_layout(0);
-    make_layout(1);
+    for (int width = 0; width < WIDTHS; width++)
+        make_layout(width);
     if (!wgpu.pending_words)
         wgpu.pending_words = malloc(WORDS_ROOM);
     if (!wgpu.pending_words)

@@ -14,7 +14,7 @@ wgpu_work burn_wgpu_by_words(wgpu_kernel *kernel, uint64_t to, uint64_t third, s
     work.words[1] = (uint32_t)to;
     work.words[2] = (uint32_t)third;
     work.words[3] = (uint32_t)bytes;
-    burn_wgpu_choose_page(&work, is_address, wgpu.page_bits);
+    burn_wgpu_choose_pages(&work, is_address, wgpu.page_bits);
     return work;
 }
 

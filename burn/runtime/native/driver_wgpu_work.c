@@ -63,11 +63,11 @@ static int dispatch(const wgpu_work *work) {
     uint32_t align = wgpu.limits.uniform_alignment, bytes = (work->count * 4 + align - 1) / align * align;
     if (work->kernel->session != wgpu.session)
         return WGPU_LOST;
-    wgpu_handle pipeline = burn_wgpu_pipeline(work->kernel, work->page);
+    wgpu_handle pipeline = burn_wgpu_pipeline(work->kernel, work->pages);
     wgpu_handle group;
     int code = burn_wgpu_status();
     if (!code)
-        code = burn_wgpu_group(work->page, &group);
+        code = burn_wgpu_group(work->pages, &group);
     if (!code && wgpu.words_used + bytes > WORDS_ROOM)
         code = burn_wgpu_flush();
     if (code)
@@ -105,19 +105,18 @@ int burn_wgpu_run(const wgpu_work *work) {
     return 0;
 }
 
-/* Addresses in one page become addresses in it; `shift`: the bits of an address in that page. */
-void burn_wgpu_choose_page(wgpu_work *work, const uint8_t *is_address, int shift) {
-    work->page = -1;
+/* Addresses become those that the launch's bindings have. `shift`: the bits of an address in a page. */
+void burn_wgpu_choose_pages(wgpu_work *work, const uint8_t *is_address, int shift) {
+    work->pages = 0;
+    for (uint32_t i = 1; i < work->count; i++)
+        if (is_address[i])
+            work->pages |= burn_wgpu_pages_of((uint64_t)work->words[i] << (wgpu.page_bits - shift));
+    work->pages = work->pages ? work->pages : 1;
     for (uint32_t i = 1; i < work->count; i++)
         if (is_address[i]) {
-            int page = (int)((uint64_t)work->words[i] >> shift);
-            int is_one = work->page < 0 || work->page == page;
-            work->page = is_one && !burn_wgpu_is_across((uint64_t)work->words[i] << (wgpu.page_bits - shift)) ? page : ALL_PAGES;
+            uint64_t page = (uint64_t)work->words[i] >> shift, before = (uint64_t)__builtin_popcount(work->pages & ((1 << page) - 1));
+            work->words[i] -= (uint32_t)((page - before) << shift);
         }
-    work->page = work->page < 0 ? 0 : work->page;
-    for (uint32_t i = 1; i < work->count && work->page != ALL_PAGES; i++)
-        if (is_address[i])
-            work->words[i] &= (uint32_t)(((uint64_t)1 << shift) - 1);
 }
 
 static int work_of(wgpu_work *work, const wgpu_module *module, unsigned blocks, void **parameters) {
@@ -135,7 +134,7 @@ static int work_of(wgpu_work *work, const wgpu_module *module, unsigned blocks, 
             return burn_wgpu_refuse(WGPU_REFUSED, "argument %d is %lld; kernels of WebGPU have 32-bit indices", i, (long long)value);
         work->words[i + 1] = address ? (uint32_t)(value / 4) : (uint32_t)(int32_t)value;
     }
-    burn_wgpu_choose_page(work, is_address, wgpu.page_bits - 2);
+    burn_wgpu_choose_pages(work, is_address, wgpu.page_bits - 2);
     return 0;
 }
 

@@ -273,7 +273,29 @@ print("agrees")
 """
 
 
-@pytest.mark.parametrize("text", [PAGES, ACROSS], ids=["tensors in pages", "tensors of several pages"])
+SUBSETS = """
+import numpy as np, burn
+rng = np.random.default_rng(0)
+arrays, tensors, fill = [], [], []
+for _ in range(6):  # a page each: 200 kB, and what is left
+    arrays.append(rng.standard_normal(50000).astype(np.float32))
+    tensors.append(burn.tensor(arrays[-1]).to("wgpu"))
+    fill.append(burn.tensor(np.zeros(210000, np.float32)).to("wgpu"))
+def total(*xs):
+    return sum((i + 1) * x for i, x in enumerate(xs))
+for count in range(1, 7):  # and a page for the result
+    made = burn.compile(total, tuple(arrays[:count]), cache=False, device="wgpu")
+    for _ in range(3):
+        chosen = rng.permutation(6)[:count]
+        got = np.asarray(made(*(tensors[i] for i in chosen)))
+        np.testing.assert_allclose(got, total(*(arrays[i] for i in chosen)), rtol=1e-4, atol=1e-4)
+print("agrees")
+"""
+
+
+@pytest.mark.parametrize(
+    "text", [PAGES, ACROSS, SUBSETS], ids=["tensors in pages", "tensors of several pages", "subsets"]
+)
 def test_a_device_with_small_bindings(text: str) -> None:
     """The heap has several pages, and kernels select among them."""
     run = subprocess.run(
