@@ -78,11 +78,14 @@ def pipeline(
     further composites that it has kernels for. narrow_weights: its kernels read weights of a few bits as they are
     stored."""
     kept = "+".join(("attention", "windows", *composites, *(["block_dot"] if narrow_weights else [])))
+    # deep trees apart, where all trees of an op are walked as deep as the deepest
+    trees = "" if "tree_leaves" in composites else "split_trees"
     return Pipeline.of(
         "fix_sizes,lower_complex,simplify{absorb=false},recognise",
         Point.PRECISION,
         "integers,blocks" if narrow_weights else "integers",
         first,
+        trees,
         f"decompose{{keep={kept}}},simplify",
         "crop_taps,gradient_taps",
         "layout,simplify",

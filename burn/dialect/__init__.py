@@ -25,6 +25,7 @@ FAMILIES = (
     "resize",
     "quantize",
     "loss",
+    "trees",
     "signal",
     "random",
     "strings",

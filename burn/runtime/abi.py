@@ -120,6 +120,7 @@ FUNCTIONS = {
     "burn_lib_sort": Function(("ptr", *["i64"] * 5, *["ptr"] * 3), "i32", "status"),
     "burn_lib_nonzero": Function(("ptr", "i64", "i64", "ptr", "ptr", "ptr"), "i64", "negative"),
     "burn_lib_unique": Function(("ptr", *["i64"] * 5, *["ptr"] * 5), "i64", "negative"),
+    "burn_lib_tree_leaves": Function(("ptr", *["i64"] * 10, *["ptr"] * 5), "i32", "status"),
     "burn_lib_non_max_suppression": Function(
         ("ptr", *["i64"] * 5, *["ptr"] * 4, "i64", *["ptr"] * 2), "i64", "negative"
     ),

@@ -9,9 +9,13 @@ from burn.codegen.pipeline import Pipeline, pipeline
 GRADIENTS = ("attention_forward", "attention_backward")
 """Composites with CPU kernels, besides those of every device."""
 
+TREES = ("tree_leaves",)
+"""Composites that the runtime's library computes. Programs that must be small run without it."""
 
-def _with(layouts: str) -> Pipeline:
-    return pipeline(layouts, GRADIENTS, narrow_weights=True)
+
+def _with(layouts: str, small: bool = False) -> Pipeline:
+    composites = GRADIENTS if small else GRADIENTS + TREES
+    return pipeline(layouts, composites, narrow_weights=True)
 
 
 PIPELINE = _with("winograd,pack")
@@ -21,10 +25,10 @@ are those of tile registers."""
 PLAIN = _with("pack")
 """Sums are formed in the order of the program."""
 
-SIZE_BOUND = _with("winograd{constants=false},pack{borders=false}")
+SIZE_BOUND = _with("winograd{constants=false},pack{borders=false}", small=True)
 """Size-optimised programs: neither constants nor memory may grow."""
 
-COMPACT = _with("pack{borders=false}")
+COMPACT = _with("pack{borders=false}", small=True)
 """Memory may not grow, and either code is short or sums are formed in the order of the program."""
 
 
@@ -37,5 +41,5 @@ def passes_of(target: Target) -> Pipeline:
         return SIZE_BOUND
     costs = winograd.options(target)
     if is_size_bound:  # vectors are short, and constants may grow a little
-        return _with(f"winograd{{{costs} largest={winograd.FETCHED}}},pack{{borders=false}}")
+        return _with(f"winograd{{{costs} largest={winograd.FETCHED}}},pack{{borders=false}}", small=True)
     return _with(f"winograd{{{costs}}},pack") if costs else PIPELINE

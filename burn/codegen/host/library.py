@@ -16,6 +16,7 @@ from burn.dialect.image import PIXEL_FORMATS
 from burn.dialect.library import FORMS
 from burn.dialect.mlir import ir
 from burn.dialect.op import Agreement, Op, full_name
+from burn.dialect.trees import COMPARISONS
 from burn.dialect.types import type_of
 from burn.errors import CompileError, Problem
 from burn.runtime.dtypes import CODES as DTYPES
@@ -201,6 +202,18 @@ def _non_max_suppression(entry: EntryBuilder, op: Op) -> None:
     call.read(op.boxes, op.scores, op.maximum, op.overlap).number(int(op.threshold is not None))
     call.read(op.overlap if op.threshold is None else op.threshold)
     call.allocates("burn_lib_non_max_suppression", op.count, op.operation.results[0])
+
+
+@emits("tree_leaves")
+def _tree_leaves(entry: EntryBuilder, op: Op) -> None:
+    entry.check_sizes(op)
+    sets = (0, 0) if op.sets is None else type_of(op.sets).shape
+    call = Call(entry, op).number(
+        dtype_code(op, op.x), *type_of(op.x).shape, len(op.depths), type_of(op.nodes).shape[0]
+    )
+    call.number(max(op.depths, default=0), op.features, COMPARISONS.get(op.comparison, 0), *sets)
+    call.read(op.x, op.nodes, op.roots, op.x if op.sets is None else op.sets)
+    call.write(op.operation.results[0]).run("burn_lib_tree_leaves")
 
 
 # ---- lists -------------------------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ Modules:
     opening.py                      weights that are inputs of the program
     node.py                         what a builder gets
     contents.py, folding/           what is known of small tensors while importing: shape arithmetic
+    forest.py                       decision trees, as `burn.tree_leaves` has them
     ops/                            the builders, by family
 """
 

@@ -18,6 +18,11 @@ int64_t burn_lib_nonzero(burn_run *run, int64_t dtype, int64_t rank, const int64
                          int64_t **indices);
 int64_t burn_lib_unique(burn_run *run, int64_t dtype, int64_t by_value, int64_t outer, int64_t n, int64_t inner,
                         const void *x, int64_t *inverse, void **values, int64_t **first, int64_t **counts);
+/* `nodes`: their number, a power of two. `used`: the features that they read. `outcomes`: those of all inner nodes, or 0.
+ * `members` are [sets, width] values of x's type; `sets` is 0 if there are none. See lib_trees.c. */
+int32_t burn_lib_tree_leaves(burn_run *run, int64_t dtype, int64_t rows, int64_t features, int64_t trees, int64_t nodes,
+                             int64_t depth, int64_t used, int64_t outcomes, int64_t sets, int64_t width, const void *x,
+                             const void *table, const int32_t *roots, const void *members, int32_t *leaves);
 int64_t burn_lib_non_max_suppression(burn_run *run, int64_t dtype, int64_t form, int64_t batches, int64_t classes, int64_t n,
                                      const void *boxes, const void *scores, const int64_t *maximum, const double *limit,
                                      int64_t bounded, const double *threshold, int64_t **picked);

@@ -53,6 +53,7 @@ const burn_symbol burn_symbols[] = {
     FUNCTION(burn_lib_sort),
     FUNCTION(burn_lib_nonzero),
     FUNCTION(burn_lib_unique),
+    FUNCTION(burn_lib_tree_leaves),
     FUNCTION(burn_lib_non_max_suppression),
     FUNCTION(burn_lib_image_decode),
     FUNCTION(burn_lib_list_insert),

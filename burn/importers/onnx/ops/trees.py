@@ -1,208 +1,38 @@
 """Decision trees: TreeEnsemble, TreeEnsembleRegressor and TreeEnsembleClassifier.
 
-All rows walk all trees at the same time, one level at a time. The state is the current node of each row in each tree. A step
-looks up the node's feature, compares, and moves to one of its children. Leaves lead to themselves. A node's children are
-neighbours, the one of the true branch first, and one integer has the node's first child and its feature: a step then has three
-gathers. Enter at `Forest`.
+The attributes become a `Forest`, whose nodes are numbered in `burn/importers/onnx/forest.py`. `burn.tree_leaves` finds the rows'
+leaves, and `gather_votes` sums their weights.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from burn.dialect import ops
-from burn.dialect.compose import broadcast_to, convert, limit, number, number_like, reshape
+from burn.dialect.compose import convert, limit, number, number_like
 from burn.dialect.mlir import ir
 from burn.dialect.types import type_of
+from burn.importers.onnx.forest import MEMBER, MODES, Forest, Walked
 from burn.importers.onnx.node import Node, onnx_op
 from burn.importers.onnx.ops.ml import DOMAIN, best_label, class_labels, post_transform, rows, transform_scores
 
-MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ", "BRANCH_MEMBER")
-COMPARISONS = ("le", "lt", "ge", "gt", "eq", "ne")
-MEMBER = MODES.index("BRANCH_MEMBER")
-MAX_DEPTH = 512
-MOST_COPIES = 4
-"""Nodes of a forest with copies of shared ones, over those in the file."""
-LANES = 16
-PART = 256
-"""Trees of a part are a multiple of LANES; a further part costs as much as so many steps."""
 MAX_VOTES = 2**28  # entries of the table of votes, which is dense
 
 
-@dataclass
-class Forest:
-    """Trees as parallel arrays over all nodes. A leaf's children are itself; `votes` holds the leaves' weights."""
-
-    roots: np.ndarray
-    feature: np.ndarray
-    split: np.ndarray
-    mode: np.ndarray
-    true: np.ndarray
-    false: np.ndarray
-    missing: np.ndarray  # whether NaN goes to the true child
-    votes: np.ndarray  # [nodes, targets]
-    voted: np.ndarray  # [nodes, targets]: whether the leaf says anything of the target
-    members: dict[int, np.ndarray] = field(default_factory=dict)  # node -> the values it accepts
-
-
-@dataclass
-class Levels:
-    """A forest's nodes level by level, the roots first. Children of an inner node are neighbours, the true one first, at an even
-    number. `order`: the nodes by their new numbers. `first`: the number of the true child; a leaf's own number. `depths`: the
-    steps of each tree's longest path."""
-
-    order: np.ndarray
-    first: np.ndarray
-    depths: np.ndarray
-
-    @staticmethod
-    def of(node: Node, forest: Forest) -> Levels:
-        """Nodes with several parents are copied. Fails for a graph that is not a forest."""
-        level, orders, firsts = forest.roots, [], []
-        if len(level) % 2:
-            level = np.append(level, level[-1])  # no tree starts at the copy
-        total, tree, depths = len(level), np.arange(len(level)), np.zeros(len(level), np.int64)
-        while True:
-            own = np.arange(total - len(level), total)
-            inner = (forest.true[level] != level) | (forest.false[level] != level)
-            orders.append(level)
-            firsts.append(np.where(inner, total + 2 * (np.cumsum(inner) - 1), own))
-            parents = level[inner]
-            if not parents.size:
-                return Levels(np.concatenate(orders), np.concatenate(firsts), depths[: len(forest.roots)])
-            tree = np.repeat(tree[inner], 2)
-            depths[tree] = len(orders)
-            level = np.stack([forest.true[parents], forest.false[parents]], 1).reshape(-1)
-            total += len(level)
-            if len(orders) > MAX_DEPTH or total > MOST_COPIES * len(forest.true) + len(forest.roots):
-                node.fail(f"the trees are deeper than {MAX_DEPTH} nodes, share most nodes or run in circles")
-
-    def arranged(self, forest: Forest) -> Forest:
-        """The forest in this order."""
-        arrays = ("feature", "split", "mode", "missing", "votes", "voted")
-        members = {new: forest.members[old] for new, old in enumerate(self.order.tolist()) if old in forest.members}
-        return replace(
-            forest,
-            roots=np.arange(len(forest.roots)),
-            true=self.first,
-            false=self.first + (self.first != np.arange(len(self.first))),
-            members=members,
-            **{name: getattr(forest, name)[self.order] for name in arrays},
-        )
-
-
-def walk(node: Node, forest: Forest, x: ir.Value) -> tuple[Forest, ir.Value]:
-    """The forest as it is walked, deep trees first, and the leaf that each row [n, features] ends at in each tree: [n, trees]."""
-    features = type_of(x).shape[1]
-    if isinstance(features, int) and forest.feature.size and forest.feature.max() >= features:
-        node.fail(f"feature {int(forest.feature.max())} is used, but there are {features}", "nodes_featureids")
-    depths = Levels.of(node, forest).depths
-    forest = replace(forest, roots=forest.roots[np.argsort(-depths, kind="stable")])
-    levels = Levels.of(node, forest)
-    forest = levels.arranged(forest)
-    steps = _Steps(node, forest, x)
-    leaves = [steps.walk(slice(start, stop), int(levels.depths[start])) for start, stop in parts(levels.depths)]
-    return forest, leaves[0] if len(leaves) == 1 else ops.concat(leaves, axis=1)
-
-
-def parts(depths: np.ndarray) -> list[tuple[int, int]]:
-    """Trees, deep ones first, in parts that are walked as deep as their first tree: those with the fewest steps in all."""
-    count = len(depths)
-    ends = [*range(0, count, LANES), count]
-    best: dict[int, tuple[float, list[tuple[int, int]]]] = {0: (0.0, [])}
-    for stop in ends[1:]:
-        choices = (
-            (best[start][0] + (stop - start) * int(depths[start]) + PART, [*best[start][1], (start, stop)])
-            for start in ends
-            if start < stop and start in best
-        )
-        best[stop] = min(choices, key=lambda choice: choice[0])
-    return best[count][1]
-
-
-class _Steps:
-    """The tables of a forest in the program. An integer has a node's first child, and its feature in higher bits."""
-
-    def __init__(self, node: Node, forest: Forest, x: ir.Value) -> None:
-        self.node, self.forest, self.x = node, forest, x
-        features = type_of(x).shape[1]
-        self.shift = len(forest.true).bit_length()
-        packed = forest.true | forest.feature << self.shift
-        self.dtype = "int32" if packed.max(initial=0) < 2**31 else "int64"
-        self.table = self.filled(packed.astype(self.dtype))
-        self.split = convert(self.filled(forest.split), type_of(x).dtype)
-        self.missing = self.filled(forest.missing) if forest.missing.any() else None
-        self.last = number(max(0, features - 1), self.dtype) if isinstance(features, int) else None
-
-    def filled(self, table: np.ndarray) -> ir.Value:
-        """With zeros behind it: tables of a power of two elements are read without checks, as a mask bounds the indices."""
-        return self.node.array(np.concatenate([table, np.zeros((1 << self.shift) - len(table), table.dtype)]))
-
-    def walk(self, trees: slice, depth: int) -> ir.Value:
-        """The leaves of the rows in these trees."""
-        roots = self.forest.roots[trees].astype(self.dtype)
-        at = broadcast_to(reshape(self.node.array(roots), (1, len(roots))), (type_of(self.x).shape[0], len(roots)))
-        for _ in range(depth):
-            at = self.step(at)
-        return at
-
-    def step(self, at: ir.Value) -> ir.Value:
-        entry = ops.gather(self.table, at)
-        first = ops.and_(entry, number((1 << self.shift) - 1, self.dtype))
-        feature = ops.shift_right(entry, number(self.shift, self.dtype))
-        value = ops.gather_elements(self.x, feature if self.last is None else ops.min(feature, self.last), axis=1)
-        taken = _compare(self.node, self.forest, at, value, ops.gather(self.split, at))
-        if self.missing is not None:
-            taken = ops.or_(taken, ops.and_(ops.isnan(value), ops.gather(self.missing, at)))
-        second = ops.and_(ops.not_(taken), ops.ne(first, at))  # a leaf stays where it is
-        return ops.or_(first, convert(second, self.dtype))
-
-
-def _compare(node: Node, forest: Forest, at: ir.Value, value: ir.Value, split: ir.Value) -> ir.Value:
-    """True for each row that goes to its node's true child."""
-    inner = forest.true != np.arange(len(forest.true))
-    used = sorted(set(forest.mode[inner].tolist()))
-    mode = ops.gather(node.array(forest.mode), at) if len(used) > 1 else None
-    result = None
-    for code in used:
-        if code == MEMBER:
-            answer = _is_member(node, forest, at, value)
-        else:
-            answer = getattr(ops, COMPARISONS[code])(value, split)
-        if result is None:
-            result = answer
-        else:
-            result = ops.select(ops.eq(mode, number(code, "int64")), answer, result)
-    assert result is not None
-    return result
-
-
-def _is_member(node: Node, forest: Forest, at: ir.Value, value: ir.Value) -> ir.Value:
-    """True if the value is in its node's set. Sets are padded to one length with a member of their own."""
-    width = max(len(values) for values in forest.members.values())
-    table = np.full((len(forest.feature), width), np.nan, np.float64)
-    for index, values in forest.members.items():
-        table[index] = np.concatenate([values, np.full(width - len(values), values[0])])
-    own = ops.gather(convert(node.array(table), type_of(value).dtype), at, axis=0)
-    same = ops.eq(reshape(value, (*type_of(value).shape, 1)), own)
-    return ops.reduce(same, kind="any", axes=(2,))
-
-
-def gather_votes(node: Node, forest: Forest, leaf: ir.Value, aggregate: str, dtype: str) -> ir.Value:
+def gather_votes(node: Node, walked: Walked, aggregate: str, dtype: str) -> ir.Value:
     """The leaves' weights [n, targets], aggregated over the trees."""
-    weights = ops.gather(convert(node.array(forest.votes), dtype), leaf, axis=0)
+    weights = ops.gather(convert(node.array(walked.votes), dtype), walked.leaf, axis=0)
     if aggregate in ("SUM", "AVERAGE"):
         total = ops.reduce(weights, kind="sum", axes=(1,))
-        return ops.div(total, number(len(forest.roots), dtype)) if aggregate == "AVERAGE" else total
+        return ops.div(total, number(walked.trees, dtype)) if aggregate == "AVERAGE" else total
     kind = aggregate.lower()
     if kind not in ("min", "max"):
         node.fail(f"'{aggregate}' is none of SUM, AVERAGE, MIN, MAX", "aggregate_function")
-    if not forest.voted.all():
+    if not walked.voted.all():
         silent = limit(dtype, highest=kind == "min")
-        weights = ops.select(ops.gather(node.array(forest.voted), leaf, axis=0), weights, silent)
+        weights = ops.select(ops.gather(node.array(walked.voted), walked.leaf, axis=0), weights, silent)
     return ops.reduce(weights, kind=kind, axes=(1,))
 
 
@@ -277,9 +107,8 @@ def with_base(node: Node, scores: ir.Value) -> ir.Value:
 @onnx_op("TreeEnsembleRegressor", domain=DOMAIN)
 def tree_ensemble_regressor(node: Node) -> ir.Value:
     forest = listed_forest(node, "target", node.int("n_targets"))
-    x = rows(node)
-    forest, leaf = walk(node, forest, x)
-    scores = gather_votes(node, forest, leaf, node.string("aggregate_function", "SUM"), str(forest.votes.dtype))
+    walked = forest.walk(node, rows(node))
+    scores = gather_votes(node, walked, node.string("aggregate_function", "SUM"), str(forest.votes.dtype))
     return convert(post_transform(node, with_base(node, scores)), "float32")
 
 
@@ -287,7 +116,7 @@ def tree_ensemble_regressor(node: Node) -> ir.Value:
 def tree_ensemble_classifier(node: Node) -> list[ir.Value]:
     labels = class_labels(node, "classlabels_int64s")
     forest = listed_forest(node, "class", max(len(labels), 1))
-    scores = gather_votes(node, *walk(node, forest, rows(node)), "SUM", str(forest.votes.dtype))
+    scores = gather_votes(node, forest.walk(node, rows(node)), "SUM", str(forest.votes.dtype))
     scores = convert(with_base(node, scores), "float32")
     if len(labels) <= 2 and len(set(node.ints("class_ids"))) == 1:
         return _binary(node, scores, labels)
@@ -327,7 +156,7 @@ def tree_ensemble(node: Node) -> ir.Value:
         node.fail(f"must be 0 to {len(AGGREGATES) - 1}, not {code}", "aggregate_function")
     if not 0 <= transform < len(TRANSFORMS):
         node.fail(f"must be 0 to {len(TRANSFORMS) - 1}, not {transform}", "post_transform")
-    scores = gather_votes(node, *walk(node, forest, x), AGGREGATES[code], type_of(x).dtype)
+    scores = gather_votes(node, forest.walk(node, x), AGGREGATES[code], type_of(x).dtype)
     return transform_scores(node, scores, TRANSFORMS[transform])
 
 
