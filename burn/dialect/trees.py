@@ -13,6 +13,7 @@ other number is GREATER.
 from __future__ import annotations
 
 from burn.dialect import ops
+from burn.dialect.batching.rules import folded
 from burn.dialect.compose import broadcast_to, convert, number, reshape
 from burn.dialect.mlir import ir
 from burn.dialect.op import Agreement, Op, Operand
@@ -41,7 +42,7 @@ def feature_shift(features: int, dtype: str) -> int:
     return 8 * DTYPES[dtype].size - 1 - feature_bits(features)
 
 
-class TreeLeaves(Op, name="tree_leaves", traits=Trait.WRITES_IN_PLACE):
+class TreeLeaves(Op, name="tree_leaves", traits=Trait.WRITES_IN_PLACE, batching=folded(x=0)):
     """The leaf at which each row ends in each tree.
 
     Shapes: x [n, f] float32 or float64, nodes [2^k, 2] int32 or int64, roots [trees] int32, sets [s, width] of x's type ->

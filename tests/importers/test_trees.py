@@ -79,8 +79,9 @@ class Forest:
             nodes_missing_value_tracks_true=[int(m) for m in missing], nodes_truenodeids=true, nodes_trueleafs=true_leaf,
             nodes_falsenodeids=false, nodes_falseleafs=false_leaf, leaf_targetids=[t for t, _ in self.weights],
             leaf_weights=tensor([w for _, w in self.weights], self.dtype),
-            **({"membership_values": tensor(members, self.dtype)} if members else {}),
         )  # fmt: skip
+        if members:
+            node.attribute.append(helper.make_attribute("membership_values", tensor(members, self.dtype)))
         value, type_ = helper.make_tensor_value_info, helper.np_dtype_to_tensor_dtype(np.dtype(self.dtype))
         graph = helper.make_graph(
             [node], "g", [value("x", type_, ["n", features or self.features])], [value("y", type_, ["n", 2])]
@@ -130,7 +131,7 @@ class Forest:
         return found.comparison
 
 
-FORESTS = {
+FORESTS: dict[str, dict[str, Any]] = {
     "one node": {"trees": 1, "features": 1, "deepest": 1},
     "comparisons": {"trees": 3, "features": 5, "deepest": 4, "modes": (LEQ, LT, GTE, GT, EQ, NEQ)},
     "shared leaves": {"trees": 17, "features": 3, "deepest": 6, "shared": True},

@@ -19,6 +19,7 @@ from burn.dialect.batching.walk import kind
 from burn.dialect.debug import CheckFinite
 from burn.dialect.mlir import context
 from burn.dialect.op import REGISTRY
+from burn.dialect.trees import EQUAL, LESS, feature_shift
 from burn.errors import TypeMismatch
 from tests.dialect.adjoint.cases import CASES, Case
 from tests.fuzz.runner import Outcome, check, sweep
@@ -101,6 +102,7 @@ def _more() -> list[Case]:
         ("string_find", _strings, ((3,),), (whole(0, 40),)),
         ("windows", lambda x: ops.windows(x, axis=1, window=(2,), strides=(1,), dilations=(2,)), ((2, 5),), (normal,)),
         ("block_dot", _blocks, ((2, 32),), (normal,)),
+        ("tree_leaves", _leaves, ((5, 2),), (normal,)),
         ("check_finite", _checked, ((3,),), (normal,)),
     ]  # fmt: skip
     return [Case(f"{op} {i}", op, f, shapes, draws, False) for i, (op, f, shapes, draws) in enumerate(lists)]
@@ -134,6 +136,17 @@ def _blocks(x: Tensor) -> Tensor:
     weight = burn.constant(rng.integers(0, 256, (5, 2, 8)).astype(np.uint8))
     scale = burn.constant(rng.standard_normal((5, 2)).astype(np.float32))
     return ops.block_dot(x.astype("float32"), weight, scale, None, bits=4, block=16).astype("float64")
+
+
+def _leaves(x: Tensor) -> Tensor:
+    """The leaves 2 and 3 of a root that compares the second feature with 0."""
+    root = 2 | (LESS | EQUAL) << 2 | 1 << feature_shift(2, "float64")
+    table = np.array([[0, root], [0, 0], [0, 2], [0, 3]])
+    table[2:, 0] = np.array(np.nan).view(np.int64)
+    nodes, roots = burn.constant(table), burn.constant(np.zeros(1, np.int32))
+    return ops.tree_leaves(x.astype("float64"), nodes, roots, depths=(1,), features=2, comparison="le").astype(
+        "float64"
+    )
 
 
 def _checked(x: Tensor) -> Tensor:

@@ -1,7 +1,8 @@
 /* burn.tree_leaves: the leaf at which each row ends in each tree. burn/dialect/trees.py says what a node is.
  *
- * A step of a walk waits for a node and for a feature, so LANES independent walks run together: of one row in several trees, or
- * of several rows in one tree. A step has no branch that depends on data. The walks go on until none of them has moved.
+ * A step of a walk waits for a node and for a feature, so LANES independent walks run together. They are walks of one row in
+ * several trees, or of several rows in one tree. A step has no branch that depends on data. The walks go on until none of them
+ * has moved.
  *
  * Features are copied to memory that has an element for every number in a node's field. A node thus needs no check of its
  * feature, and neither of its child, as the number of nodes is a power of two.
