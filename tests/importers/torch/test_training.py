@@ -154,4 +154,4 @@ def test_a_step_of_a_module_exported_for_one_batch_has_known_sizes() -> None:
         step(x[:4])
     program, _ = step.compiled.program_of((burn.tensor(x),), {})
     kernels = program.function.executable.artefact.kernels
-    assert kernels and not any("batch" in kernel.bytes for kernel in kernels)
+    assert [kernel.name for kernel in kernels if "batch" in kernel.bytes] == ["reshape+transpose"]  # it reads the input
