@@ -110,7 +110,7 @@ class Preferences:
     this many channels, with a weight that is zero between different groups. 0: each group is a matmul.
 
     `split_depth`: chooses split-K: given a matmul and the possible numbers of splits of its depth, returns one of them, or 1
-    for none. None: matmuls are never split.
+    for none. None: matmuls are never split. `split_parts`: the largest number of splits.
 
     `split_taps`: divide convolutions whose taps read padding for a part of the results, and the gradients of their weights.
     None: never.
@@ -147,4 +147,5 @@ class Preferences:
     merged_groups: int = 0
     split_depth: Callable[[ContractionKernel, Sequence[int]], int] | None = None
     split_taps: SplitTaps | None = None
+    split_parts: int = 128
     likely: Callable[[Dim], Dim] = _itself

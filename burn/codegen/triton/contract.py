@@ -13,7 +13,7 @@ from burn.codegen.triton import candidates
 from burn.codegen.triton.abilities import USUAL_ABILITIES, Abilities
 from burn.codegen.triton.code import NONE, Axis
 from burn.codegen.triton.functions import EIGHTS, dot, narrowed, narrowed_bytes, triton_type
-from burn.codegen.triton.heuristics.matmul import GROUP, matmul_tile
+from burn.codegen.triton.heuristics.matmul import GROUP, SHALLOW, matmul_tile
 from burn.codegen.triton.heuristics.sizes import UNKNOWN, SizeHints, likely
 from burn.codegen.triton.printed import Printed, closed, opened
 from burn.codegen.tuning.choices import NO_CHOICE, Choice
@@ -46,6 +46,18 @@ def emit(
     """values: the values of the kernel's sizes; sizes: the kernel with these values, for choosing tiles; abilities: those of
     the GPU; hints: size hints."""
     return _Contraction(kernel, values, sizes, sites, abilities, choice, hints).print()
+
+
+def divisors(kernel: ContractionKernel) -> list[int]:
+    """The sizes that each index into the depth is divided by in every step: constants, which take a fifth of the instructions.
+    None if whole blocks have one index of the outer loops (`_depth`)."""
+    loops = [v for v in kernel.depth if v.extent != 1]
+    inner = loops[-1].extent if loops else 0
+    if (isinstance(inner, int) and inner % SHALLOW == 0) or all(
+        _is_flat(operand, loops) for operand in (kernel.lhs, kernel.rhs)
+    ):
+        return []
+    return [v.extent for v in loops[1:] if isinstance(v.extent, int)]
 
 
 class _Contraction:

@@ -69,7 +69,7 @@ class KernelPrinter:
             case ContractionKernel() as contraction if contract.is_dot(contraction) and not by_columns(
                 contraction, self.abilities.processors
             ):
-                general, values = parametrize(contraction)
+                general, values = parametrize(contraction, kept=contract.divisors(contraction))
                 if self.abilities.warp_specialised and (
                     printed := hopper_matmul.emit(
                         general, values, contraction, self.sites, self.abilities.processors, self.hints

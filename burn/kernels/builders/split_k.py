@@ -33,9 +33,6 @@ from burn.kernels.lower import linear
 from burn.kernels.preferences import Preferences
 from burn.kernels.rewrite import collapse
 
-MOST = 128
-"""The largest number of parts."""
-
 EVEN = 64
 """Parts of a contiguous depth have a multiple of this many elements, so that tiles are full."""
 
@@ -44,6 +41,10 @@ FEW = 128
 
 PIECES = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 """Numbers of pieces for a loop of unknown extent, or without a suitable divisor."""
+
+
+UNEVEN = (3, 5)
+"""Numbers of pieces for a loop that they do not divide: two parts are often too few, and four too many."""
 
 
 @dataclass(frozen=True)
@@ -63,16 +64,16 @@ def split_k(call: Call, preferences: Preferences) -> list[Call]:
         return [call]
     kernel = collapse(call.kernel)
     assert isinstance(kernel, ContractionKernel)
-    choices = _best_choices(kernel.depth, preferences.likely)
+    choices = _best_choices(kernel.depth, preferences.likely, preferences.split_parts)
     count = preferences.split_depth(kernel, sorted(choices))
     return [call] if count == 1 else _calls(replace(call, kernel=kernel), kernel, choices[count], count)
 
 
-def _best_choices(depth: Sequence[LoopVar], likely: Callable[[Dim], Dim]) -> dict[int, tuple[Cut, ...]]:
-    """For each number of parts the split with the shortest parts, then the one with the fewest conditions. likely: the likely
-    value of a size with a name."""
+def _best_choices(depth: Sequence[LoopVar], likely: Callable[[Dim], Dim], most: int) -> dict[int, tuple[Cut, ...]]:
+    """For each number of parts up to `most` the split with the shortest parts. Of equal ones it is that with the fewest
+    conditions. likely: the likely value of a size with a name."""
     found: dict[int, tuple[int, int, tuple[Cut, ...]]] = {}
-    for cuts in _choices(depth, likely):
+    for cuts in _choices(depth, likely, most):
         count = prod(c.pieces for c in cuts)
         length = likely(_part(cuts))
         conditions = sum((c.pieces > 1) + 2 * c.guarded for c in cuts)
@@ -87,20 +88,29 @@ def _part(cuts: Sequence[Cut]) -> Dim:
     return product([c.length if c.pieces > 1 else c.loop.extent for c in cuts])
 
 
-def _choices(depth: Sequence[LoopVar], likely: Callable[[Dim], Dim]) -> Iterator[tuple[Cut, ...]]:
+def _choices(depth: Sequence[LoopVar], likely: Callable[[Dim], Dim], most: int) -> Iterator[tuple[Cut, ...]]:
     """Splits of the loops in which no part is empty, nor likely to be: 128 parts of 32 images, for example."""
-    for cuts in combinations(*(_cuts(v, v == depth[-1], likely) for v in depth)):
-        if 1 < prod(c.pieces for c in cuts) <= MOST:
+    for cuts in combinations(*(_cuts(v, v == depth[-1], likely, most) for v in depth)):
+        if 1 < prod(c.pieces for c in cuts) <= most:
             left = _part(cuts)
             if not isinstance(left, int) or left >= EVEN:
                 yield cuts
+    for number, loop in enumerate(depth[:-1]):
+        extent = loop.extent
+        if isinstance(extent, int):
+            others = [Cut(v) for v in depth]
+            for n in UNEVEN:
+                cuts = (*others[:number], Cut(loop, n, -(-extent // n), True), *others[number + 1 :])
+                left = _part(cuts)
+                if extent % n and extent > n * n and (not isinstance(left, int) or left >= EVEN):
+                    yield cuts
 
 
-def _cuts(loop: LoopVar, innermost: bool, likely: Callable[[Dim], Dim]) -> Iterator[Cut]:
+def _cuts(loop: LoopVar, innermost: bool, likely: Callable[[Dim], Dim], most: int) -> Iterator[Cut]:
     extent = loop.extent
     yield Cut(loop)
     if not innermost and isinstance(extent, int):
-        yield from (Cut(loop, n, extent // n) for n in range(2, min(extent, MOST) + 1) if extent % n == 0)
+        yield from (Cut(loop, n, extent // n) for n in range(2, min(extent, most) + 1) if extent % n == 0)
         return
     for pieces in PIECES:
         length = ceildiv(extent, pieces)

@@ -87,6 +87,10 @@ FINISH = 1.7e-4
 BYTES = 2.5e6
 """Bytes per microsecond of GPU memory."""
 
+STEP, DEEPER = 0.8, 16
+"""Microseconds of a step along the depth of a convolution's weight gradient in a small tile: its loads take as long, however few
+they are. It counts if the depth is so many times the rows and the columns."""
+
 ALONE = 128 * 256
 """Elements of a tile that fills a processor, so that no other program runs there."""
 
@@ -242,6 +246,14 @@ def _shared_times(m: int, n: int, k: int, times: int, processors: int) -> list[t
     return sorted(((shape, time(shape)) for shape in SHARED), key=lambda timed: timed[1])
 
 
+def _is_of_windows(kernel: ContractionKernel) -> bool:
+    """True for the gradient of a convolution's weight: the depth is several loops over pixels, and taps or channels are adjacent
+    rows. Warp-specialised kernels, which multiply matrices, are no alternative."""
+    loads = [node for node in walk(kernel.lhs) if isinstance(node, Load)]
+    adjacent = any(coefficient(node.offset, v) == 1 for node in loads for v in kernel.rows)
+    return adjacent and len([v for v in kernel.depth if v.extent != 1]) > 1
+
+
 def split_count(
     kernel: ContractionKernel,
     counts: Sequence[int],
@@ -260,11 +272,14 @@ def split_count(
     if narrowed(operands, kernel.dtype, EIGHT_BITS) or narrowed_bytes(operands, kernel.dtype):
         return 1
     bits = 16 if narrowed(operands, kernel.dtype) else 32
+    windows = _is_of_windows(kernel)
 
     def time(parts: int) -> float:
         deep, many = -(-k // parts), times * parts
-        _, taken = _times(m, n, deep, many, bits, processors)[0]
-        if abilities.warp_specialised and bits == 16 and _may_be_specialised(deep, n):
+        tile, taken = _times(m, n, deep, many, bits, processors)[0]
+        if windows and tile.rows * tile.columns < ALONE and k >= DEEPER * max(m, n):
+            taken = max(taken, LATENCY + STEP * deep / fitted(tile, kernel.depth, bits).depth)
+        if abilities.warp_specialised and bits == 16 and not windows and _may_be_specialised(deep, n):
             taken = min(taken, _shared_times(m, n, deep, many, processors)[0][1])
         return taken if parts == 1 else taken + LATENCY + 8 * parts * m * n * times / BYTES
 

@@ -35,6 +35,7 @@ PREFERENCES = Preferences(
     separate_epilogue=1 << 21,
     sliding_windows=True,
     split_depth=split_sums,
+    split_parts=1024,
     merged_groups=32,
 )
 """A row's values stay in registers, and strided columns are read directly. A launch takes microseconds, enough to convert
