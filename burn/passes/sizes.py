@@ -16,8 +16,8 @@ from burn.passes.constants import is_pure
 
 
 def replace_sizes(program: Program, values: Mapping[str, Dim], checked: bool = False) -> None:
-    """Replaces symbols by expressions. The caller must erase the symbols' definers. checked: the symbols are sizes of inputs,
-    which keep their types, and so do the checks that the sizes are these."""
+    """Replaces symbols by expressions. The caller must erase the symbols' definers. checked: the symbols are sizes of
+    inputs that the program checks. Types of inputs and checks keep them."""
     atoms: dict[Atom, Dim] = {Symbol(name): dim for name, dim in values.items()}
 
     def replaced(dim: Dim) -> Dim:
