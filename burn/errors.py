@@ -7,7 +7,8 @@ They are Python's own kinds too, so that `except ValueError` and `except IndexEr
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, NamedTuple, NoReturn
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NoReturn
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -36,7 +37,8 @@ def near(name: str, names: Iterable[str]) -> str:
     return f"did you mean '{close[0]}'?" if close else f"there are {', '.join(known) or 'none'}"
 
 
-class Problem(NamedTuple):
+@dataclass(frozen=True)
+class Problem:
     """One thing that is wrong: where it is and what it is, with a hint when there is something to do about it."""
 
     message: str
@@ -78,7 +80,7 @@ class BurnError(Exception):
 
     def renamed(self, name: Callable[[str], str]) -> Self:
         """The same error with other names for the nodes in it."""
-        return type(self)(self.summary, [p._replace(node=name(p.node)) if p.node else p for p in self.problems])
+        return type(self)(self.summary, [replace(p, node=name(p.node)) if p.node else p for p in self.problems])
 
 
 class ModelError(BurnError):
