@@ -32,10 +32,22 @@ def is_shared(kernel: LoopKernel) -> bool:
     return count <= FEW or any(_is_contiguous(stage) for stage in along)
 
 
+def is_unrolled(stage: Stage) -> bool:
+    """True if the text of a stage's reductions repeats for each iteration. A window's indices then need no divisions, and its
+    loads do not wait for each other."""
+    length = _length(stage)
+    few = isinstance(length, int) and 1 < length <= UNROLLED
+    return few and not stage.writes and length * sum(1 for _ in walk(*stage.scalars)) <= UNROLLED_NODES
+
+
 def _is_contiguous(stage: Stage) -> bool:
     """True if a load advances by one element with the stage's last loop."""
     offsets = [node.offset for node in walk(*stage.scalars) if isinstance(node, Load)]
     return any(coefficient(offset, stage.loops[-1]) == 1 for offset in offsets)
+
+
+UNROLLED, UNROLLED_NODES = 25, 1000
+"""Up to so many iterations, and nodes of their expressions, a reduction is unrolled: a window of 5x5."""
 
 
 @dataclass(frozen=True)

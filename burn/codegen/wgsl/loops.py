@@ -6,13 +6,14 @@ combine reductions through workgroup memory.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 
 from burn.codegen.printing.code import Unprintable
-from burn.codegen.wgsl.heuristics import LANES
+from burn.codegen.wgsl.heuristics import LANES, is_unrolled
 from burn.codegen.wgsl.printed import Printed, opened
 from burn.codegen.wgsl.reductions import Total
-from burn.dialect.dims import Dim, LoopVar, ceildiv, product
+from burn.dialect.dims import Dim, LoopVar, ceildiv, estimate, product
 from burn.kernels.body import Load, LoopKernel, Stage, walk
 
 
@@ -108,6 +109,18 @@ class _Loops:
         totals = [Total(code, r) for r in stage.reductions]
         number = next(i for i, each in enumerate(self.kernel.stages) if each is stage)
         length = self.opened.count(stage.loops, self.sizes.stages[number].loops)
+        if not self.shared and is_unrolled(stage):
+            for indices in itertools.product(*(range(estimate(v.extent)) for v in stage.loops)):
+                with printer.scope():
+                    for loop, index in zip(stage.loops, indices, strict=True):
+                        printer.put(
+                            loop, code.let(str(index), "k")
+                        )  # a literal could make a constant expression below 0
+                    for total in totals:
+                        total.take(printer.value(total.reduction.body), printer.dim(total.reduction.index))
+            for total in totals:
+                printer.reduced[total.reduction.name] = total.result
+            return
         start, step = ("lane", LANES) if self.shared else ("0", 1)
         r = code.fresh("at")
         with code.block(f"for (var {r} = {start}; u32({r}) < u32({length}); {r} = {r} + {step})"), printer.scope():

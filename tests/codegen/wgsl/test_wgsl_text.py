@@ -159,3 +159,14 @@ def test_no_variable_hides_a_type() -> None:
     code = Code()
     names = {code.let("1", prefix) for prefix in "iuf" for _ in range(40)}
     assert len(names) == 120 and not names & {"i32", "u32", "f32", "f16"}
+
+
+def test_the_taps_of_a_small_window_are_unrolled() -> None:
+    def pooled(x: Any, size: int) -> Any:
+        none, ones = (0, 0, 0, 0), (1, 1, 1, 1)
+        window = (1, size, size, 1)
+        return ops.window_reduce(x, kind="sum", window=window, strides=ones, dilations=ones, low=none, high=none)
+
+    for size, unrolled in ((3, True), (9, False)):
+        (kernel,) = printed(floats(1, 16, 16, 4), build=lambda x, size=size: pooled(x, size))
+        assert ("for (" not in kernel) == unrolled
