@@ -1,7 +1,8 @@
 // The pages' texts about a model: how far its loading is, where it runs, and how long a call took.
 const byId = (id) => document.getElementById(id);
 
-/** The options of `load` that show the bytes read and the kernels compiled, which go on at the same time. */
+/** The options of `load` that show the bytes read and the kernels compiled, which go on at the same time. The package for CPUs has
+ * other bytes and no kernels. */
 export function shown() {
   const parts = new Map();
   const show = (name, done, total, text) => {
@@ -13,6 +14,10 @@ export function shown() {
   return {
     progress: (loaded, total) => show("bytes", loaded, total, `${megabytes(loaded)} of ${megabytes(total)} MB`),
     compiled: (done, total) => show("kernels", done, total, `${done} of ${total} kernels`),
+    announce: (reason) => {
+      console.warn(reason.message);
+      parts.clear();
+    },
   };
 }
 

@@ -8,22 +8,23 @@ const ARRAYS = {
 
 const arrayOf = (dtype) => ARRAYS[dtype] ?? Uint8Array;
 
-/** Reads a file beside this module, or under `base`, and says how far it is. */
-async function read(url, progress) {
+/** Reads a file beside this module, or under `base`. progress(loaded, total): its bytes. signal: of an AbortController, ends it. */
+async function read(url, progress, signal) {
   if (url.protocol === "file:") {
     const { readFile } = await import("node:fs/promises");
-    const bytes = new Uint8Array(await readFile(url));
+    const bytes = new Uint8Array(await readFile(url, { signal }));
     progress(bytes.length, bytes.length);
     return bytes;
   }
   const failed = (cause) => { throw new Error(`${url} cannot be read: ${cause.message}`, { cause }); };
-  const answer = await fetch(url).catch(failed);
+  const answer = await fetch(url, { signal }).catch(failed);
   if (!answer.ok) throw new Error(`${url} cannot be read: ${answer.status} ${answer.statusText}`);
   const total = Number(answer.headers.get("content-length")) || 0;
   const parts = [];
   let length = 0;
   for (const reader = answer.body.getReader(); ;) {
     const { done, value } = await reader.read().catch(failed);
+    signal?.throwIfAborted();
     if (done) break;
     parts.push(value);
     length += value.length;

@@ -68,19 +68,23 @@ export async function thread({ module, memory, number, stack, own }, ready) {
 
 // ---- the model ------------------------------------------------------------------------------------------------------
 
-/** Loads the model. base: the folder of its files; default: this module's. progress(loaded, total): bytes of both files. threads:
- * default: the number of cores; 1 if memory cannot be shared. */
+/** Loads the model. base: the folder of its files; default: this module's. progress(loaded, total): bytes of both files; not called
+ * after an error. threads: default: the number of cores; 1 if memory cannot be shared. */
 export async function load(base = import.meta.url, { progress = () => {}, threads: asked } = {}) {
   const folder = new URL(base, globalThis.location?.href);
   const count = await counted(asked);
   const far = [[0, count > 1 ? MODEL.threadedBytes : MODEL.moduleBytes], [0, MODEL.weightsBytes]];
+  const reading = new AbortController();
   const file = (name, which) => read(new URL(name, folder), (loaded) => {
     far[which][0] = loaded;
     progress(far[0][0] + far[1][0], far[0][1] + far[1][1]);
-  });
+  }, reading.signal);
   const [code, weights] = await Promise.all([
     file(count > 1 ? "model-threads.wasm" : "model.wasm", 0), MODEL.weightsBytes ? file("weights.safetensors", 1) : new Uint8Array(),
-  ]);
+  ]).catch((error) => {
+    reading.abort();
+    throw error;
+  });
   if (weights.length !== MODEL.weightsBytes)
     throw new Error(`weights.safetensors is not this model's: it has ${weights.length} bytes, not ${MODEL.weightsBytes}`);
   const module = await WebAssembly.compile(code);

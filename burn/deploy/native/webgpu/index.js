@@ -16,10 +16,10 @@ const isGPUTensor = (value) => globalThis.GPUBuffer && value?.buffer instanceof 
 
 /** Loads the model. base: the folder of its files; default: this module's.
  *
- * progress(loaded, total): bytes of all files. compiled(done, total): kernels. fallback: "cpu", the package for CPUs if the browser or its
- * GPU cannot run the model, or "none", an error. announce(reason): called before that; default: console.warn. device: a GPUDevice to
- * use. powerPreference: of the adapter. limits: lower ones than the adapter's. memory: bytes that the model may take of the GPU. kernels:
- * "software" for adapters that run on the CPU, or "gpu"; default: what the adapter says it is. */
+ * progress(loaded, total): bytes of all files. compiled(done, total): kernels. Neither is called after an error. fallback: "cpu", the
+ * package for CPUs if the browser or its GPU cannot run the model, or "none", an error. announce(reason): called before that; default:
+ * console.warn. device: a GPUDevice to use. powerPreference: of the adapter. limits: lower ones than the adapter's. memory: bytes that the
+ * model may take of the GPU. kernels: "software" for adapters that run on the CPU, or "gpu"; default: what the adapter says it is. */
 export async function load(base = import.meta.url, options = {}) {
   const folder = new URL(base, globalThis.location?.href);
   const { fallback = "cpu", kernels } = options;
@@ -146,22 +146,24 @@ class Model {
   }
 
   async #reload(closings) {
-    const { progress = () => {}, compiled = () => {} } = this.#options;
+    const loading = new AbortController();
     this.#drop();
     this.#refused = undefined;
     let gpu;
     try {
       gpu = await open(MODEL, this.#options);
-      await this.#start(gpu, progress, compiled, closings);
+      await this.#start(gpu, closings, loading.signal);
     } catch (error) {
+      loading.abort();
       gpu?.close();
       this.#refused = gpu?.failed ?? error;
       throw this.#refused;
     }
   }
 
-  async #start(gpu, progress, compiled, closings) {
-    const { version } = gpu;
+  /** signal: of an error, after which nothing is read or reported. */
+  async #start(gpu, closings, signal) {
+    const { progress = () => {}, compiled = () => {} } = this.#options, { version } = gpu;
     const { module: [moduleFile], texts: [textsFile] } = version;
     const sizes = Object.fromEntries([version.module, version.texts, ...version.weights]);
     const far = Object.fromEntries(Object.keys(sizes).map((name) => [name, 0]));
@@ -170,13 +172,15 @@ class Model {
       const found = await read(new URL(name, this.#folder), (loaded) => {
         far[name] = loaded;
         progress(Object.values(far).reduce((a, b) => a + b, 0), total);
-      });
+      }, signal);
       if (found.length !== sizes[name])
         throw new Error(`${name} is not this model's: it has ${found.length} bytes, not ${sizes[name]}`);
       return found;
     };
     const texts = file(textsFile);
-    const compiling = texts.then((text) => gpu.prepare(bodies(version.kernels, text), compiled));
+    const compiling = texts.then((text) => gpu.prepare(bodies(version.kernels, text), (...counts) => {
+      if (!signal.aborted) compiled(...counts);
+    }));
     compiling.catch(() => {}); // awaited below
     const [kernels, weights, module] = await Promise.all([
       texts, Promise.all(version.weights.map(([name]) => file(name))), file(moduleFile).then((code) => WebAssembly.compile(code)),
