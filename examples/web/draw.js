@@ -1,6 +1,6 @@
 // Strokes on a canvas become the 8 x 8 image that the digits network was trained on; its answer is shown as bars.
 import { draws, image, show, softmax, wipe } from "./board.js";
-import { duration, failed, ready, shown } from "./loading.js";
+import { called, duration, failed, ready, shown, stopped } from "./loading.js";
 import { load } from "./model/index.js";
 
 const byId = (id) => document.getElementById(id);
@@ -18,7 +18,7 @@ function clear() {
 async function answer(model) {
   const counts = image();
   if (!counts) return;
-  const number = ++latest, began = performance.now(), { logits } = await model.run({ image: counts });
+  const number = ++latest, began = performance.now(), { logits } = await called(model, { image: counts });
   if (number !== latest) return;
   byId("time").textContent = duration(performance.now() - began);
   show(softmax(logits.data));
@@ -27,7 +27,7 @@ async function answer(model) {
 try {
   const model = await load(undefined, shown());
   clear();
-  draws(() => answer(model));
+  draws(() => answer(model).catch(stopped));
   byId("clear").addEventListener("click", clear);
   ready(model);
 } catch (error) {

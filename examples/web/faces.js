@@ -1,5 +1,5 @@
 // Resizes a picture to ultraface's input of 320 x 240, and draws its scores for 4,420 anchors as boxes on the picture.
-import { duration, failed, ready, shown } from "./loading.js";
+import { called, duration, failed, ready, shown } from "./loading.js";
 import { load } from "./ultraface/index.js";
 
 const byId = (id) => document.getElementById(id);
@@ -106,7 +106,7 @@ function page(model) {
     try {
       const next = await read(blob);
       const planes = input(next), began = performance.now();
-      answer = await model.run({ input: planes });
+      answer = await called(model, { input: planes });
       time = performance.now() - began;
       picture = next;
       [canvas.width, canvas.height] = [picture.width, picture.height];

@@ -1,4 +1,4 @@
-// The pages' texts about a model: how far its loading is, where it runs, and how long a call took.
+// The pages' calls of a model, and their texts about it: how far its loading is, where it runs, and how long a call took.
 const byId = (id) => document.getElementById(id);
 
 /** The options of `load` that show the bytes read and the kernels compiled, which go on at the same time. The package for CPUs has
@@ -32,6 +32,23 @@ export function ready(model, hint) {
 export function failed(error) {
   byId("state").textContent = `the model cannot be loaded: ${error.message}`;
   byId("progress").hidden = true;
+}
+
+/** A call's outputs. A model whose device is lost starts again with a new one, and is called again. */
+export async function called(model, inputs) {
+  try {
+    return await model.run(inputs);
+  } catch (error) {
+    if (error.name !== "DeviceLostError") throw error;
+    await model.reload();
+    byId("state").textContent = "on the GPU, with a new device";
+    return model.run(inputs);
+  }
+}
+
+/** The text about an error of a call. */
+export function stopped(error) {
+  byId("state").textContent = `the model cannot be called: ${error.message}`;
 }
 
 /** Milliseconds as a text with two or three digits. */

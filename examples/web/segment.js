@@ -1,5 +1,5 @@
 // Runs a segmentation network on each frame of a video, and greys what is behind the person. A frame goes to the GPU as it is.
-import { failed, ready, shown } from "./loading.js";
+import { called, failed, ready, shown, stopped } from "./loading.js";
 import { load } from "./segmenter/index.js";
 
 const byId = (id) => document.getElementById(id);
@@ -37,15 +37,10 @@ async function follow(model) {
     await frame();
     const picture = await createImageBitmap(video); // the video goes on meanwhile
     try {
-      const { mask } = await model.run({ image: picture });
+      const { mask } = await called(model, { image: picture });
       draw(picture, mask);
       canvas.dataset.frames = ++count;
       frames++;
-    } catch (error) {
-      byId("state").textContent = `${error.name}: ${error.message}`;
-      if (error.name !== "DeviceLostError") throw error;
-      await model.reload();
-      byId("state").textContent = "on the GPU, with a new device";
     } finally {
       picture.close();
     }
@@ -78,7 +73,7 @@ try {
     }
   });
   ready(model);
-  follow(model).catch(() => {});
+  follow(model).catch(stopped);
 } catch (error) {
   failed(error);
 }

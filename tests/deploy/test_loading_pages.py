@@ -102,7 +102,7 @@ def _page(script: str) -> Any:
     head = f"""
         const elements = {{ state: {{}}, progress: {{}} }}, button = {{ disabled: true }};
         globalThis.document = {{ getElementById: (id) => elements[id], querySelectorAll: () => [button] }};
-        const {{ duration, failed, ready, shown }} = await import("{LOADING}");
+        const {{ called, duration, failed, ready, shown, stopped }} = await import("{LOADING}");
         const {{ state, progress }} = elements, tell = (x) => console.log(JSON.stringify(x));
         console.warn = () => {{}};
     """
@@ -130,3 +130,29 @@ def test_progress_of_the_package_for_cpus() -> None:
     ]
     assert got["button"] == {"disabled": False} and got["hidden"]
     assert got["times"] == ["12 µs", "3.2 ms", "13 ms"]
+
+
+@pytest.mark.parametrize(
+    ("errors", "text", "steps"),
+    [
+        ({}, "ready", ["run"]),
+        ({1: "DeviceLostError"}, "on the GPU, with a new device", ["run", "reload", "run"]),
+        ({1: "DeviceLostError", 2: "OutOfMemoryError"}, "the model cannot be called: 2", ["run", "reload"]),
+        ({1: "DeviceLostError", 3: "DeviceLostError"}, "the model cannot be called: 3", ["run", "reload", "run"]),
+        ({1: "RangeError"}, "the model cannot be called: 1", ["run"]),
+    ],
+)
+def test_a_lost_device(errors: dict[int, str], text: str, steps: list[str]) -> None:
+    """errors: the names of errors, by the number of the step that they end."""
+    got = _page(
+        f"""const errors = {json.dumps(errors)}, steps = [];
+        const step = (name) => async () => {{
+          const number = steps.push(name);
+          if (errors[number]) throw Object.assign(new Error(number), {{ name: errors[number] }});
+          return {{ number }};
+        }};
+        state.textContent = "ready";
+        const found = await called({{ run: step("run"), reload: step("reload") }}, {{}}).catch(stopped);
+        tell({{ found: found?.number, text: state.textContent, steps }});"""
+    )
+    assert got == {"text": text, "steps": steps, **({} if "cannot" in text else {"found": len(steps)})}
