@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from burn.dialect.control import Group
-from burn.dialect.dims import atoms
+from burn.dialect.dims import Atom, Dim, Symbol, atoms, substitute
 from burn.dialect.mlir import context, ir
 from burn.dialect.program import Program
 from burn.dialect.query import op_of
@@ -23,6 +23,7 @@ from burn.kernels.builders.builder import Call
 from burn.kernels.liveness import Liveness
 from burn.kernels.preferences import Preferences
 from burn.passes.environment import Environment
+from burn.passes.fix_sizes import checked_sizes
 from burn.passes.pipeline import register
 
 
@@ -36,6 +37,8 @@ class Donate:
         free = {i: inputs[i] for i in program.given_up}
         if not free:
             return
+        with context():
+            checked: dict[Atom, Dim] = {Symbol(name): number for name, number in checked_sizes(program).items()}
         live = Liveness(program.block)
         takes = [-1] * len(outputs)
         for root, number in live.written_directly(outputs).items():
@@ -44,7 +47,7 @@ class Donate:
             for i in candidates:
                 if (
                     i in free
-                    and type_of(free[i]).bytes == type_of(root).bytes
+                    and substitute(type_of(free[i]).bytes, checked) == substitute(type_of(root).bytes, checked)
                     and _may_lie(live, root, free[i], env.preferences)
                 ):
                     takes[number] = i

@@ -4,6 +4,9 @@ A module that torch exports for 32 images, in a step for batches of any size, st
 follows only runs with 32. Broadcasts and reductions over such sizes become known, and kernels are made for them.
 
 Inputs keep their types, so that the check, with its reason, is what refuses other sizes.
+
+A program may have parts for other sizes, in a branch that is not taken or after a second check. If these are not possible with
+the number, or divide by a size that is 0, the program stays as it is.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ from burn.dialect.mlir import context, ir
 from burn.dialect.program import Program
 from burn.dialect.shape import CheckSize
 from burn.dialect.types import type_of
+from burn.errors import TypeMismatch
 from burn.passes.environment import ANYWHERE, Environment
 from burn.passes.pipeline import register
 from burn.passes.sizes import replace_sizes
@@ -31,14 +35,18 @@ class FixSizes:
 
     def run(self, program: Program, env: Environment = ANYWHERE) -> dict[str, int]:
         with context():
-            sizes = _checked(program)
-            if sizes:
-                _reshape_inputs(program, sizes)
+            sizes = checked_sizes(program)
+            if not sizes:
+                return {"fixed": 0}
+            try:
                 replace_sizes(program, sizes, checked=True)
+            except (TypeMismatch, ZeroDivisionError):
+                return {"fixed": 0}
+            _reshape_inputs(program, sizes)
         return {"fixed": len(sizes)}
 
 
-def _checked(program: Program) -> dict[str, Dim]:
+def checked_sizes(program: Program) -> dict[str, Dim]:
     """The sizes of inputs that a check of the whole program compares with a number."""
     inputs = {name for value in program.inputs for dim in type_of(value).shape for name in symbols(dim)}
     found: dict[str, Dim] = {}
