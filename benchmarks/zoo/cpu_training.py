@@ -35,10 +35,10 @@ FACTOR, ROUNDING = 4.0, 1e-4
 """An engine's error against float64: at most FACTOR times the largest of torch's in float32 (`rounded`), or ROUNDING if that is
 more. Rounding decides at the edges of ReLU and at ties of pools, so that no smaller bound holds for deep networks."""
 
-NUDGES, NUDGE = 5, 2.0**-24
-"""Further gradients of torch's are computed after each parameter and input has changed by about NUDGE of itself, half a unit in
-the last digit. A maximum of two nearly equal operands has a discontinuous gradient. There one run of torch's does not show the
-error of float32: that of hiera_tiny_224 jumps from 3e-7 to 1.9e-4."""
+PERTURBATIONS, PERTURBATION = 5, 2.0**-24
+"""Further gradients of torch's are computed after each parameter and input has changed by about PERTURBATION of itself, half a
+unit in the last digit. A maximum of two nearly equal operands has a discontinuous gradient. There one run of torch's does not
+show the error of float32: that of hiera_tiny_224 jumps from 3e-7 to 1.9e-4."""
 
 APART = {"losses": 1e-3, "moved": 0.2, "buffers": 1e-3}
 """Bounds of burn's differences from torch after COMPARED steps, unless FACTOR times those of torch.compile are more. "moved" is
@@ -219,31 +219,31 @@ def compared(module: torch.nn.Module, inputs: Sequence[torch.Tensor], seen: Mapp
         }
         for engine, found in seen.items()
     }
-    nudged = rounded(module, inputs, exact)
-    return {"errors": errors, "nudged": nudged, "wrong": judged(errors, nudged)}
+    perturbed = rounded(module, inputs, exact)
+    return {"errors": errors, "perturbed": perturbed, "wrong": judged(errors, perturbed)}
 
 
-def judged(errors: Mapping[str, Mapping[str, float]], nudged: Mapping[str, float]) -> list[str]:
-    """burn's figures beyond their bounds, as texts. A figure that is not a number is beyond any. nudged: see `rounded`."""
+def judged(errors: Mapping[str, Mapping[str, float]], perturbed: Mapping[str, float]) -> list[str]:
+    """burn's figures beyond their bounds, as texts. A figure that is not a number is beyond any. perturbed: see `rounded`."""
     if "burn" not in errors:
         return []
     own, plain, other = errors["burn"], errors["torch"], errors.get("torch.compile", {})
-    bounds = {key: max(ROUNDING, FACTOR * max(plain[key], error)) for key, error in nudged.items()}
+    bounds = {key: max(ROUNDING, FACTOR * max(plain[key], error)) for key, error in perturbed.items()}
     bounds |= {key: max(bound, FACTOR * other.get(key, 0.0)) for key, bound in APART.items()}
     return [f"burn: {key} {own[key]:.1e}, bound {bound:.1e}" for key, bound in bounds.items() if not own[key] <= bound]
 
 
 def gradients_at(
-    module: torch.nn.Module, inputs: Sequence[torch.Tensor], dtype: torch.dtype, nudge: int | None = None
+    module: torch.nn.Module, inputs: Sequence[torch.Tensor], dtype: torch.dtype, seed: int | None = None
 ) -> dict[str, np.ndarray]:
-    """The first step's gradients by torch, computed in a type. nudge: the seed of changes of parameters and inputs (NUDGE)."""
+    """The first step's gradients by torch, computed in a type. seed: of changes of parameters and inputs (PERTURBATION)."""
     own = copy.deepcopy(module).to(dtype)
     given = [x.to(dtype, copy=True) if x.is_floating_point() else x for x in inputs]
-    if nudge is not None:
-        generator = torch.Generator().manual_seed(nudge)
+    if seed is not None:
+        generator = torch.Generator().manual_seed(seed)
         with torch.no_grad():
             for tensor in (*own.parameters(), *(x for x in given if x.is_floating_point())):
-                tensor *= 1 + NUDGE * torch.randn(tensor.shape, generator=generator, dtype=dtype)
+                tensor *= 1 + PERTURBATION * torch.randn(tensor.shape, generator=generator, dtype=dtype)
     own(*given).square().mean().backward()
     return gradients_of(own)
 
@@ -251,8 +251,8 @@ def gradients_at(
 def rounded(
     module: torch.nn.Module, inputs: Sequence[torch.Tensor], exact: Mapping[str, np.ndarray]
 ) -> dict[str, float]:
-    """The largest errors (`errors_of`) of torch's gradients in float32 at NUDGES changed parameters and inputs."""
-    found = [errors_of(gradients_at(module, inputs, torch.float32, seed), exact) for seed in range(NUDGES)]
+    """The largest errors (`errors_of`) of torch's gradients in float32 at PERTURBATIONS changed parameters and inputs."""
+    found = [errors_of(gradients_at(module, inputs, torch.float32, seed), exact) for seed in range(PERTURBATIONS)]
     return {key: max(errors[key] for errors in found) for key in ("gradients", "worst gradient")}
 
 

@@ -113,10 +113,16 @@ def test_gradients_are_judged_one_by_one(monkeypatch: pytest.MonkeyPatch) -> Non
         errors_of({"large": exact["large"]}, exact)
     good = {"gradients": 1e-6, "worst gradient": 1e-6, "losses": 5e-3, "moved": 1e-3, "buffers": 1e-6}
     engines = {"torch": dict.fromkeys(good, 0.0) | {"worst gradient": 1e-3}, "torch.compile": {**good, "losses": 2e-3}}
-    assert judged({**engines, "burn": {**good, "worst gradient": 3e-3}}) == []
-    assert judged({**engines, "burn": {**good, "gradients": 1e-3}}) == ["burn: gradients 1.0e-03, bound 1.0e-04"]
-    assert judged({**engines, "burn": {**good, "losses": 9e-3}}) == ["burn: losses 9.0e-03, bound 8.0e-03"]
-    assert len(judged({**engines, "burn": dict.fromkeys(good, float("nan"))})) == 5
+    same = {"gradients": 0.0, "worst gradient": 0.0}  # perturbed parameters show no larger error
+    assert judged({**engines, "burn": {**good, "worst gradient": 3e-3}}, same) == []
+    assert judged({**engines, "burn": {**good, "gradients": 1e-3}}, same) == ["burn: gradients 1.0e-03, bound 1.0e-04"]
+    assert judged({**engines, "burn": {**good, "losses": 9e-3}}, same) == ["burn: losses 9.0e-03, bound 8.0e-03"]
+    assert len(judged({**engines, "burn": dict.fromkeys(good, float("nan"))}, same)) == 5
+    jump = {**same, "worst gradient": 2e-3}
+    assert judged({**engines, "burn": {**good, "worst gradient": 7e-3}}, jump) == []
+    assert judged({**engines, "burn": {**good, "worst gradient": 7e-3}}, same) == [
+        "burn: worst gradient 7.0e-03, bound 4.0e-03"
+    ]
 
 
 FAKE = """
