@@ -4,10 +4,10 @@
  *
  * WebGPU has no pointers. All device memory is the heap, and an address is an offset in it. A binding has a limited size, so the heap
  * consists of pages, each a storage buffer. A launch has the pages of its tensors as bindings, in the order of their addresses, and its
- * addresses count these pages alone. With one page, it is binding 0; with more, the kernel's text selects one at each access, which costs
- * the more the more there are: a CPU's vectors execute every case. So a kernel has a pipeline for one page, for two, for four and for
- * all. Binding 1 has the launch's words, at a dynamic offset. A launch is a pipeline, a few words, a number of workgroups, and a set of
- * pages.
+ * addresses count these pages alone. A single page is binding 0. With more, the kernel's text selects one at each access. A CPU executes
+ * every case of that selection, so its cost grows with the number of pages. A kernel thus has a pipeline for one page, for two, for four
+ * and for all. Binding 1 has the launch's words, at a dynamic offset. A launch is a pipeline, a few words, a number of workgroups, and a
+ * set of pages.
  *
  * The driver's table has no context argument, so the state is global. `lock` guards it.
  */

@@ -17,7 +17,7 @@ static int filled(int pages) {
     return pages;
 }
 
-/* Releases the bindings of all sets that have a page, also as one of no use. */
+/* Releases the bindings that have a page: of sets that contain it, and of those that it fills up. */
 static void forget_groups(int page) {
     for (int set = 0; set < SETS; set++)
         if (wgpu.group[set] && filled(set) >> page & 1) {
@@ -26,8 +26,8 @@ static void forget_groups(int page) {
         }
 }
 
-/* Binding 1 has the words; pages behind the first one follow. Pages of no use to the launch come last, as its addresses do not count
- * them. A page that is not in use is a small buffer of its own, as no buffer may be bound twice. */
+/* Binding 1 has the words; pages behind the first one follow. Pages that fill up the width come last, as the launch's addresses do not
+ * count them. A page that is not in use is a small buffer of its own, as no buffer may be bound twice. */
 static int bind(int pages) {
     wgpu_group_entry entries[MOST_PAGES + 1] = {{.binding = 0}, {.binding = 1, .buffer = wgpu.words, .size = WORDS_BYTES}};
     const int sets[] = {pages, filled(pages) & ~pages};

@@ -1,7 +1,7 @@
 /* WebGPU of a page's JavaScript as burn_driver. It takes the place of driver.c and driver_wgpu.c in a module of WebAssembly.
  *
- * Memory and commands are those of the native driver (driver_wgpu_heap.c, _kernels.c, _work.c, _staging.c). Their table of functions, wgpu_api, has
- * adapters here, which take descriptors apart. gpu.js has the objects (page.h).
+ * Memory and commands are those of the native driver (driver_wgpu_device.c, _heap.c, _kernels.c, _work.c, _staging.c). Their table of
+ * functions, wgpu_api, has adapters here, which take descriptors apart. gpu.js has the objects (page.h).
  *
  * A page cannot wait, so a fetch is a copy that is noted, and arrives when the page's next wait ends. Only a program that reads from the
  * GPU during a call waits in a call: it suspends the module. Events are not needed for the order of one queue, and have no clock.
