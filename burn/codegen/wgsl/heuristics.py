@@ -36,8 +36,9 @@ def is_unrolled(stage: Stage) -> bool:
     """True if the text of a stage's reductions repeats for each iteration. A window's indices then need no divisions, and its
     loads do not wait for each other."""
     length = _length(stage)
-    few = isinstance(length, int) and 1 < length <= UNROLLED
-    return few and not stage.writes and length * sum(1 for _ in walk(*stage.scalars)) <= UNROLLED_NODES
+    if not isinstance(length, int) or not 1 < length <= UNROLLED or stage.writes:
+        return False
+    return length * sum(1 for _ in walk(*stage.scalars)) <= UNROLLED_NODES
 
 
 def _is_contiguous(stage: Stage) -> bool:
