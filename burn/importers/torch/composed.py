@@ -21,7 +21,8 @@ def fake_quantize(x: Tensor, scale: float, zero: int, low: int, high: int) -> tu
     """x rounded to scale * (n - zero) for an integer n in [low, high], and a mask of the elements that were not clamped. The
     scale and its reciprocal are float32, as in torch's kernel."""
     rounded_scale = c_float(scale).value
-    return _quantized(x, rounded_scale, torch.round(x * c_float(1 / rounded_scale).value) + zero, zero, low, high)
+    levels = torch.round(_wide(x) * c_float(1 / rounded_scale).value) + zero
+    return _quantized(x, rounded_scale, levels, zero, low, high)
 
 
 def fake_quantize_of_tensors(
@@ -29,7 +30,7 @@ def fake_quantize_of_tensors(
 ) -> tuple[Tensor, Tensor]:
     """The same with scale and zero in tensors of one element. `enabled` is one integer; 0 leaves x as it is."""
     scale, zero, on = scale.reshape(()), zero.reshape(()).to(torch.int64), enabled.reshape(()) != 0
-    result, kept = _quantized(x, scale, torch.round(x * scale.reciprocal()) + zero, zero, low, high)
+    result, kept = _quantized(x, scale, torch.round(_wide(x) * scale.reciprocal()) + zero, zero, low, high)
     return torch.where(on, result, x), kept | ~on
 
 
@@ -39,9 +40,14 @@ def fake_quantize_channels(
     """The same with a scale and a zero for each index of an axis. A zero that is a float is added before rounding."""
     shape = [-1 if i == axis % x.dim() else 1 for i in range(x.dim())]
     scale, zero = scale.reshape(shape), zero.reshape(shape)
-    scaled = x * scale.reciprocal()
+    scaled = _wide(x) * scale.reciprocal()
     levels = torch.round(scaled + zero) if zero.is_floating_point() else torch.round(scaled) + zero
     return _quantized(x, scale, levels, zero, low, high)
+
+
+def _wide(x: Tensor) -> Tensor:
+    """Levels of half-precision values are computed in float32: a product rounded to half precision may be another level."""
+    return x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
 
 
 def _quantized(x: Tensor, scale: Any, levels: Tensor, zero: Any, low: int, high: int) -> tuple[Tensor, Tensor]:

@@ -50,6 +50,13 @@ def test_fake_quantisation(name: str) -> None:
     torch.testing.assert_close(got, with_gradient(QUANTISED[name], x), rtol=1e-6, atol=1e-7)
 
 
+@pytest.mark.parametrize("name", QUANTISED)
+def test_levels_of_float16_values(name: str) -> None:
+    torch._dynamo.reset()
+    x = (3 * drawn(50, 3, 7)).half()
+    torch.testing.assert_close(torch.compile(QUANTISED[name], backend="burn")(x), QUANTISED[name](x), rtol=1e-3, atol=0)
+
+
 def test_a_model_in_quantisation_aware_training() -> None:
     """Observers change buffers in each call; an observer that is switched off leaves its input as it is."""
     quantization = pytest.importorskip("torch.ao.quantization")
