@@ -144,7 +144,7 @@ def kernel_gradient(
     if any((*low, *high)):
         many = ops.pad(many, number_like(0, many), low=(0, 0, *low), high=(0, 0, *high))
     rows = zip(sizes, kernel, strides, dilations, strict=True)
-    reached = (batch, b, *((e - 1) * s + (k - 1) * t + 1 for e, k, s, t in rows))
+    reached = (batch, b, *(0 if e == 0 else (e - 1) * s + (k - 1) * t + 1 for e, k, s, t in rows))
     if reached != type_of(many).shape:  # rows after the last window
         many = ops.slice(many, starts=(0,) * (n + 2), sizes=reached, steps=(1,) * (n + 2))
     last, space = (0, *range(2, n + 2), 1), tuple(range(1, n + 1))

@@ -129,3 +129,16 @@ def test_every_op_is_accounted_for() -> None:
         "number_to_string", "string_to_number",
         *(name for name in REGISTRY if name.startswith("string_")),
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("sizes", [(0, 4), (2, 0), (0, 0)])
+def test_a_convolution_without_results_has_zero_gradients(sizes: tuple[int, int]) -> None:
+    """Strides are longer than the kernel, so the windows of no results would reach over fewer than no elements."""
+    x, weight = np.zeros((2, 3, *sizes), np.float32), np.ones((4, 3, 1, 1), np.float32)
+    options: dict[str, Any] = {"strides": (3, 2), "dilations": (1, 1), "low": (0, 0), "high": (0, 0)}
+
+    def loss(weight: Any, x: Any) -> Any:
+        return (burn.ops.conv(x, weight, **options) ** 3).sum()
+
+    got = burn.compile(lambda w, x: burn.grad(loss)(w, x), (weight, x))(weight, x)
+    np.testing.assert_array_equal(got, np.zeros_like(weight))
