@@ -46,7 +46,7 @@ def fake_quantize_channels(
 
 
 def _wide(x: Tensor) -> Tensor:
-    """Levels of half-precision values are computed in float32: a product rounded to half precision may be another level."""
+    """x in float32 if it is in half precision: a scaled value that is rounded to half precision may have another level."""
     return x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
 
 
