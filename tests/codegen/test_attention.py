@@ -134,10 +134,22 @@ CASES = {
     "float16": Case(s=9, t=70, d=16, dtype="float16"),
     "bfloat16": Case(s=9, t=70, d=16, dtype="bfloat16"),
     "float16, several blocks": Case(b=1, h=3, g=1, s=150, t=140, d=16, e=20, dtype="float16"),
+    "bfloat16, several blocks": Case(b=1, h=3, g=1, s=150, t=263, d=32, e=48, dtype="bfloat16"),
+    "bfloat16, odd sizes": Case(b=1, h=1, g=1, s=13, t=127, d=17, e=33, dtype="bfloat16"),
+    "bfloat16, one of everything but queries": Case(b=1, h=1, g=1, s=3, t=1, d=1, e=1, dtype="bfloat16"),
+    "bfloat16, no keys": Case(t=0, dtype="bfloat16"),
+    "bfloat16, no depth": Case(d=0, dtype="bfloat16"),
+    "bfloat16, causal": Case(s=71, t=71, d=20, e=17, dtype="bfloat16", options=options(causal=True)),
+    "bfloat16, a window": Case(b=1, s=67, t=211, d=33, dtype="bfloat16", options=options(left=3, right=2)),
+    "bfloat16, boolean mask": Case(s=19, t=150, d=18, mask="bool", dtype="bfloat16"),
+    "bfloat16, added mask": Case(s=19, t=151, d=18, mask="added", dtype="bfloat16"),
+    "bfloat16, lengths": Case(lengths=True, dtype="bfloat16", options=options(causal=True, left=3)),
+    "bfloat16, softcap": Case(dtype="bfloat16", options=options(softcap=2.0)),
     "bfloat16, one query": Case(s=1, t=70, g=4, d=40, e=40, dtype="bfloat16"),
     "float32 with a softmax of float64": Case(options=options(precision="float64")),
 }
-SLOW = ("several blocks", "float16, several blocks", "a window", "causal", "one query", "added mask")
+SLOW = ("several blocks", "float16, several blocks", "a window", "causal", "one query", "added mask",
+        "bfloat16, several blocks", "bfloat16, causal", "bfloat16, a window", "bfloat16, added mask")  # fmt: skip
 """In plain Python."""
 BOUNDS = {"float64": 1e-13, "float32": 3e-6, "float16": 2e-3, "bfloat16": 2e-2}
 

@@ -194,6 +194,15 @@ ERF = {
     ),
 }
 
+# EXP for half-precision results
+EXP_HALF = {
+    # error 2^-13.0
+    "f32": (
+        0.5039418339729309,
+        0.16662810742855072,
+    ),
+}
+
 # (log(1+f) - f + f^2/2) / f^3, sqrt(1/2) <= 1+f <= sqrt(2)
 LOG = {
     # error 2^-28.2

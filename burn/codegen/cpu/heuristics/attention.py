@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from burn.codegen.cpu.matmul.bf16_pairs import PAIR
 from burn.codegen.cpu.target import Target
 from burn.dialect.dims import Dim
 from burn.dialect.types import DTYPES
-from burn.kernels.body import AttentionKernel
+from burn.kernels.body import AttentionKernel, Convert
 
 ATTENTION_DOTS = 2
 """Up to this many rows, keys are not transposed: each score is a dot product along the depth."""
@@ -18,6 +19,13 @@ def prepares_once(kernel: AttentionKernel, rows: Dim, block: int, target: Target
         return False
     size = kernel.key.extent * kernel.depth.extent * DTYPES[kernel.dtype].size
     return isinstance(size, int) and size <= target.costs.held
+
+
+def multiplies_pairs(kernel: AttentionKernel, target: Target) -> bool:
+    """True if an instruction multiplies queries by keys, and weights by values, in pairs: all three are bfloat16."""
+    operands = (kernel.query, kernel.keys, kernel.values)
+    are_bfloat16 = all(isinstance(x, Convert) and x.arg.dtype == "bfloat16" for x in operands)
+    return are_bfloat16 and target.multiplies_pairs and target.depth_run("bfloat16", "bfloat16") == PAIR
 
 
 def attention_tile(rows: Dim, target: Target) -> tuple[int, int]:
