@@ -2,19 +2,37 @@
 
 The pass `precision` makes each op round its result. Operations in half precision are computed in float32, so a kernel that
 computes several of them rounds and converts back between each two. `without_rounding` keeps such values in float32, as XLA's
-`xla_allow_excess_precision` does. Results in memory, and operands of contractions, are rounded once.
+`xla_allow_excess_precision` does. Results in memory, and operands of contractions, are rounded once. `coarsened` marks functions
+whose last digits that rounding removes.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from burn.dialect.functions import FUNCTIONS
 from burn.dialect.types import HALF_DTYPES
-from burn.kernels.body import Apply, Convert, Kernel, Rewriter, Scalar, Where
+from burn.kernels.body import (
+    Apply,
+    AttentionKernel,
+    ContractionKernel,
+    Convert,
+    Kernel,
+    LoopKernel,
+    Rewriter,
+    Scalar,
+    Where,
+    children,
+)
 from burn.kernels.rewrite import map_values
 
 WIDE = "float32"
+
+COARSE = frozenset(("sigmoid",))
+"""Expensive functions that targets may compute with fewer digits."""
+
+KEEPS_RELATIVE_ERROR = frozenset(("mul", "neg", "abs", "max", "min", "select"))
+"""Functions whose result's relative error is at most the sum of those of its arguments. A sum is none: terms may cancel."""
 
 FUNCTIONS_IN_HALF = frozenset(row.name for row in FUNCTIONS if row.half)
 """Those that the pass `precision` computes in half precision: their results do not depend on the spacing of numbers."""
@@ -24,6 +42,54 @@ def without_rounding(kernel: Kernel) -> Kernel:
     """The kernel with float32 values in place of half-precision ones that it does not write."""
     rewrite = _Widening(lambda dim: dim)
     return map_values(kernel, rewrite, rewrite)
+
+
+def coarsened(kernel: Kernel) -> Kernel:
+    """The kernel with expensive float32 functions marked whose result is rounded to half precision before anything else than
+    `KEEPS_RELATIVE_ERROR` reads it."""
+    match kernel:
+        case LoopKernel():
+            writes = [w for stage in kernel.stages for w in stage.writes]
+            bodies = [r.body for stage in kernel.stages for r in stage.reductions]
+        case ContractionKernel() | AttentionKernel():
+            writes, bodies = list(kernel.epilogue), list[Scalar]()
+        case _:
+            return kernel
+    mark = _Marking(lambda dim: dim, rounded=_only_rounded([*(w.value for w in writes), *bodies]))
+    return map_values(kernel, mark)
+
+
+def _only_rounded(roots: list[Scalar]) -> set[int]:
+    """The nodes whose readers all see half precision, by identity."""
+    seen: set[tuple[int, bool]] = set()
+    todo = [(root, False) for root in roots]
+    while todo:
+        node, rounded = todo.pop()
+        if (id(node), rounded) in seen:
+            continue
+        seen.add((id(node), rounded))
+        match node:
+            case Apply(function=function):
+                rounded = rounded and function in KEEPS_RELATIVE_ERROR
+            case Where():
+                pass
+            case _:
+                rounded = _is_rounded(node)
+        todo += [(child, rounded) for child in children(node)]
+    return {identity for identity, rounded in seen if rounded and (identity, False) not in seen}
+
+
+@dataclass
+class _Marking(Rewriter):
+    """Sets `coarse`. rounded: the nodes for which `_only_rounded` holds, by identity."""
+
+    rounded: set[int] = field(default_factory=set)
+
+    def _rebuild(self, node: Scalar) -> Scalar:
+        made = super()._rebuild(node)
+        if isinstance(made, Apply) and made.dtype == WIDE and made.function in COARSE and id(node) in self.rounded:
+            return replace(made, coarse=True)
+        return made
 
 
 @dataclass

@@ -259,8 +259,8 @@ class _Writer:
                 return f"b{buffer}[{offset}]"
             case Index(dim=dim):
                 return f"index {dim}"
-            case Apply(function=function, args=args):
-                return f"{function} {', '.join(map(self.name, args))}"
+            case Apply(function=function, args=args, coarse=coarse):
+                return f"{'coarse ' if coarse else ''}{function} {', '.join(map(self.name, args))}"
             case Convert(arg=arg, saturate=saturate):
                 return f"convert {self.name(arg)} from {arg.dtype}{'' if saturate else ' unsaturated'}"
             case Reinterpret(arg=arg):

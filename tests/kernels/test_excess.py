@@ -15,7 +15,7 @@ from burn.dialect.dims import Expr, LoopVar
 from burn.dialect.program import Program
 from burn.dialect.types import TensorType
 from burn.kernels.body import Apply, Buffer, Const, Convert, Load, LoopKernel, Scalar, Stage, Where, Write
-from burn.kernels.excess import without_rounding
+from burn.kernels.excess import coarsened, without_rounding
 from burn.kernels.text import kernel_text
 from burn.options import Options
 from burn.runtime.executable import Executable
@@ -63,6 +63,43 @@ def test_operands_are_converted_once() -> None:
 def test_padding() -> None:
     padded = Where("bfloat16", ((I, 4),), Apply("bfloat16", "neg", (HALF,)), Const("bfloat16", 0))
     assert sum("from float32" in line for line in listing(Apply("bfloat16", "abs", (padded,)))) == 1
+
+
+def marks(*values: Scalar) -> list[bool]:
+    """For each sigmoid of a kernel that writes the values, if it may have fewer digits."""
+    i = LoopVar("i0", 8)
+    buffers = (Buffer("bfloat16", "read"), Buffer("float32", "read"), *(Buffer(v.dtype, "write") for v in values))
+    writes = tuple(Write(2 + number, Expr.of(i), value) for number, value in enumerate(values))
+    lines = kernel_text(coarsened(LoopKernel((i,), (Stage((), (), writes),), buffers))).splitlines()
+    return ["coarse sigmoid" in line for line in lines if "sigmoid" in line]
+
+
+def test_functions_with_fewer_digits() -> None:
+    """Only if all readers round the result, and no sum is in between."""
+    gate = Apply("float32", "sigmoid", (SINGLE,))
+    silu = Apply("float32", "mul", (SINGLE, gate))
+    assert marks(Convert("bfloat16", gate)) == marks(Convert("bfloat16", silu)) == [True]
+    assert marks(silu) == marks(Convert("bfloat16", silu), gate) == [False]
+    assert marks(Convert("bfloat16", Apply("float32", "sub", (Const("float32", 1.0), gate)))) == [False]
+
+
+def test_sigmoid_with_fewer_digits() -> None:
+    """2^-12.3 before rounding, at all sizes; special values as usual."""
+    x = np.concatenate(
+        [np.linspace(-80, 80, 4001), np.linspace(-3, 3, 999), [0, -0.0, np.inf, -np.inf, np.nan, 3e38, -3e38]]
+    )
+    x = x.astype(np.float32)
+    program = Program.create([("x", TensorType("float32", x.shape))])
+    with program.building("silu"):
+        y = ops.cast(ops.mul(program.inputs[0], ops.sigmoid(program.inputs[0])), dtype="bfloat16")
+    run = Executable(compile_program(program.finish([("y", y)]), Options(precision="bfloat16", cache=False)))
+    wide = x.astype("f8")
+    with np.errstate(all="ignore"):
+        want = wide / (1 + np.exp(-wide))
+    got = run(x).astype("f8")
+    normal = np.isfinite(wide)
+    assert (np.abs(got[normal] - want[normal]) <= (2.0**-8 + 2.0**-12.3) * np.abs(want[normal]) + 2.0**-126).all()
+    assert np.isposinf(got[-5]) and np.isnan(got[-3])
 
 
 @pytest.mark.parametrize("function", ["nextafter", "copysign"])

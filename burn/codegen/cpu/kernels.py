@@ -38,7 +38,7 @@ from burn.dialect.dims import Dim, factor, product, symbol, symbols
 from burn.errors import CompileError, unreachable
 from burn.kernels.body import AttentionGradientKernel, AttentionKernel, ContractionKernel, Kernel, LoopKernel
 from burn.kernels.builders import kernels
-from burn.kernels.excess import without_rounding
+from burn.kernels.excess import coarsened, without_rounding
 from burn.kernels.parameters import SMALL, argument_names, fingerprint, parametrize
 from burn.kernels.requantize import in_registers
 from burn.kernels.rewrite import as_loops, collapse, copied, divided, lengthen
@@ -196,7 +196,7 @@ class KernelPrinter:
         """CPU kernels have no variant for a whole group."""
 
     def print(self, kernel: Kernel) -> Launch:
-        kernel = in_registers(collapse(without_rounding(kernel) if self.target.mixed else kernel))
+        kernel = in_registers(collapse(coarsened(without_rounding(kernel)) if self.target.mixed else kernel))
         choice = self.choices.of(lambda: digest(kernel_text(kernel)))
         launch = self._printed(kernel, choice)
         return Noted(launch, choice.key, self.chosen) if choice.key else launch
