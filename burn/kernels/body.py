@@ -46,7 +46,7 @@ class Index(Scalar):
 @dataclass(frozen=True, eq=False)
 class Apply(Scalar):
     """A pointwise function by its name in the dialect. All arguments have one dtype, except select's condition. coarse: float32
-    whose relative error is only seen after rounding to half precision, so that a target may compute fewer digits."""
+    whose relative error is only seen after rounding to bfloat16, so that a target may compute fewer digits."""
 
     function: str
     args: tuple[Scalar, ...]

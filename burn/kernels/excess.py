@@ -3,13 +3,14 @@
 The pass `precision` makes each op round its result. Operations in half precision are computed in float32, so a kernel that
 computes several of them rounds and converts back between each two. `without_rounding` keeps such values in float32, as XLA's
 `xla_allow_excess_precision` does. Results in memory, and operands of contractions, are rounded once. `coarsened` marks functions
-whose last digits that rounding removes.
+whose last digits rounding to bfloat16 removes.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+from burn.dialect.dims import atoms
 from burn.dialect.functions import FUNCTIONS
 from burn.dialect.types import HALF_DTYPES
 from burn.kernels.body import (
@@ -17,12 +18,14 @@ from burn.kernels.body import (
     AttentionKernel,
     ContractionKernel,
     Convert,
+    Fetched,
     Kernel,
     LoopKernel,
     Rewriter,
     Scalar,
     Where,
     children,
+    own_dims,
 )
 from burn.kernels.rewrite import map_values
 
@@ -45,8 +48,8 @@ def without_rounding(kernel: Kernel) -> Kernel:
 
 
 def coarsened(kernel: Kernel) -> Kernel:
-    """The kernel with expensive float32 functions marked whose result is rounded to half precision before anything else than
-    `KEEPS_RELATIVE_ERROR` reads it."""
+    """The kernel with marked `COARSE` functions: those whose result is rounded to bfloat16. Functions of `KEEPS_RELATIVE_ERROR`
+    may be in between. float16 has three more bits, so its results would have larger errors."""
     match kernel:
         case LoopKernel():
             writes = [w for stage in kernel.stages for w in stage.writes]
@@ -60,7 +63,7 @@ def coarsened(kernel: Kernel) -> Kernel:
 
 
 def _only_rounded(roots: list[Scalar]) -> set[int]:
-    """The nodes whose readers all see half precision, by identity."""
+    """The nodes whose readers all see bfloat16, by identity. An index reads its source as it is."""
     seen: set[tuple[int, bool]] = set()
     todo = [(root, False) for root in roots]
     while todo:
@@ -74,8 +77,9 @@ def _only_rounded(roots: list[Scalar]) -> set[int]:
             case Where():
                 pass
             case _:
-                rounded = _is_rounded(node)
+                rounded = _is_rounded(node) and node.dtype == "bfloat16"
         todo += [(child, rounded) for child in children(node)]
+        todo += [(atom.source, False) for dim in own_dims(node) for atom in atoms(dim) if isinstance(atom, Fetched)]
     return {identity for identity, rounded in seen if rounded and (identity, False) not in seen}
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from burn.codegen.cpu import convert as conversions
 from burn.codegen.cpu.attention_printer import AttentionPrinter, is_contiguous
-from burn.codegen.cpu.elementary.exponential import exp_for_half
+from burn.codegen.cpu.elementary.exponential import exp_for_bfloat16
 from burn.codegen.cpu.lanes import Lanes
 from burn.codegen.cpu.matmul import bf16_pairs
 from burn.codegen.cpu.shuffles import interleaved
@@ -101,7 +101,7 @@ class PairsPrinter(AttentionPrinter):
         ]
 
     def weight(self, score: Value, top: Value) -> Value:
-        return exp_for_half(Lanes(self.code, self.apply("sub", score, top))).value
+        return exp_for_bfloat16(Lanes(self.code, self.apply("sub", score, top))).value
 
     def store_weight(self, weight: Value, scores: Value, key: Int) -> None:
         """A vector of weights is stored over scores that were read before."""

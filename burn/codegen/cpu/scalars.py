@@ -13,7 +13,7 @@ from contextlib import contextmanager
 
 from burn.codegen.cpu import convert as conversions
 from burn.codegen.cpu import math
-from burn.codegen.cpu.elementary.exponential import exp_of_negative, sigmoid_for_half
+from burn.codegen.cpu.elementary.exponential import exp_of_negative, sigmoid_for_bfloat16
 from burn.codegen.cpu.lanes import Lanes
 from burn.codegen.cpu.spans import Span, load_span, span_of
 from burn.codegen.host.emit import PTR, Function, Int, Value, bits, element_of, lanes_of, vector
@@ -254,7 +254,7 @@ class ScalarEmitter:
             case Index(dim=dim):
                 return self.lane_dim(dim) if self.varies(dim) else code.value(self.dim(dim))
             case Apply(function="sigmoid", args=(arg,), coarse=True):
-                return sigmoid_for_half(Lanes(code, self.value(arg))).value
+                return sigmoid_for_bfloat16(Lanes(code, self.value(arg))).value
             case Apply(function=function, args=args):
                 values = [self.value(a) for a in args]
                 width = max(lanes_of(v.type) for v in values)

@@ -151,8 +151,8 @@ def fits(single: bool) -> list[Fit]:
     ]  # fmt: skip
     if single:
         return [*common,
-            fit("EXP_HALF", "EXP for half-precision results",
-                lambda r: (mp.expm1(r) - r) / r**2, lambda r: r**2 / mp.exp(r), -HALF_LN2, HALF_LN2, (2, 0)),
+            fit("EXP_BFLOAT16", "EXP for bfloat16 results",
+                lambda r: (mp.expm1(r) - r) / r**2, lambda r: r**2 / mp.exp(r), -HALF_LN2, HALF_LN2, (3, 0)),
             fit("LOG", "(log(1+f) - f + f^2/2) / f^3, sqrt(1/2) <= 1+f <= sqrt(2)",
                 lambda f: (mp.log1p(f) - f + f * f / 2) / f**3, lambda f: f**3 / mp.log1p(f),
                 mp.sqrt(mpf(1) / 2) - 1, ROOT, (9, 0)),
