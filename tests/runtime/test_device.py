@@ -142,6 +142,19 @@ def test_freed_memory_is_handed_out_again(driver: Simulation, device: _native.De
     del smaller, larger
 
 
+def test_equal_blocks_are_handed_out_by_address(device: _native.Device) -> None:
+    """In whatever order they were freed: calls of a loop then find recordings of earlier calls."""
+    device.trim()
+    blocks = {number: device.alloc(5000) for number in range(6)}
+    addresses = sorted(block.address for block in blocks.values())
+    for seed in range(4):
+        for number in np.random.default_rng(seed).permutation(6):
+            del blocks[number]
+        blocks = {number: device.alloc(5000) for number in range(6)}
+        assert [block.address for block in blocks.values()] == addresses
+    device.trim()
+
+
 def test_the_best_of_what_is_kept(device: _native.Device) -> None:
     device.trim()
     blocks = {size: device.alloc(size) for size in (20 * MIB, 24 * MIB, 22 * MIB)}

@@ -74,12 +74,15 @@ static burn_block *take_used(burn_store *store, uint64_t address) {
 
 /* ---- blocks that are kept ---------------------------------------------------------------------------------------- */
 
-/* The first kept block of that many bytes or more; of equal ones the one freed last, which may still be in the cache. */
-static int64_t first_of(const burn_store *store, int64_t bytes) {
+/* The first kept block of that many bytes or more; of those of equal size, from that address on. Blocks are handed out by address
+ * whatever the order is in which they were freed: the calls of a loop then soon have addresses of an earlier call, whose recording
+ * they find (run_recorded.c). */
+static int64_t first_of(const burn_store *store, int64_t bytes, uint64_t address) {
     int64_t low = 0, high = store->kept_count;
     while (low < high) {
         int64_t middle = (low + high) / 2;
-        if (store->kept[middle]->bytes < bytes)
+        const burn_block *block = store->kept[middle];
+        if (block->bytes < bytes || (block->bytes == bytes && block->address < address))
             low = middle + 1;
         else
             high = middle;
@@ -96,7 +99,7 @@ static int keep(burn_store *store, burn_block *block) {
         store->kept = more;
         store->kept_room = room;
     }
-    int64_t at = first_of(store, block->bytes);
+    int64_t at = first_of(store, block->bytes, block->address);
     memmove(&store->kept[at + 1], &store->kept[at], (size_t)(store->kept_count - at) * sizeof *store->kept);
     store->kept[at] = block;
     store->kept_count++;
@@ -106,7 +109,7 @@ static int keep(burn_store *store, burn_block *block) {
 
 /* One of at least `bytes` bytes, and at most `most`. */
 static burn_block *take_kept(burn_store *store, int64_t bytes, int64_t most) {
-    int64_t at = first_of(store, bytes);
+    int64_t at = first_of(store, bytes, 0);
     if (at == store->kept_count || store->kept[at]->bytes > most)
         return NULL;
     burn_block *block = store->kept[at];
