@@ -74,9 +74,9 @@ static burn_block *take_used(burn_store *store, uint64_t address) {
 
 /* ---- blocks that are kept ---------------------------------------------------------------------------------------- */
 
-/* The first kept block of that many bytes or more; of those of equal size, from that address on. Blocks are handed out by address
- * whatever the order is in which they were freed: the calls of a loop then soon have addresses of an earlier call, whose recording
- * they find (run_recorded.c). */
+/* The first kept block of that many bytes or more; of those of equal size, from that address on. Equal blocks are handed out by
+ * address, in whatever order they were freed. The calls of a loop then soon have the addresses of an earlier call, and find its
+ * recording (run_recorded.c). */
 static int64_t first_of(const burn_store *store, int64_t bytes, uint64_t address) {
     int64_t low = 0, high = store->kept_count;
     while (low < high) {
