@@ -8,13 +8,19 @@ import numpy as np
 import pytest
 
 import burn
-from burn.codegen.cpu.target import host_targets
+from burn.codegen.cpu.backend import CPU
+from burn.codegen.cpu.kernels import KernelPrinter
+from burn.codegen.cpu.target import find, host_targets
 from burn.compiler import executable
 from burn.dialect import ops
+from burn.dialect.control import Group
 from burn.dialect.dims import symbol
+from burn.dialect.mlir import context
 from burn.dialect.program import Program
 from burn.dialect.types import TensorType
 from burn.options import Options
+from burn.passes import pipeline
+from burn.passes.environment import Environment
 from burn.runtime.host import features
 from burn.tensors import Tensor
 
@@ -28,6 +34,10 @@ def test_loads_across_the_lanes(dtype: str) -> None:
         *[((33, 70), (1, 0)), ((17, 19), (1, 0)), ((3, 33, 65), (2, 1, 0)), ((2, 5, 40, 48), (0, 3, 1, 2))],
         *[((2, channels, 5, 7), (0, 2, 3, 1)) for channels in (1, 2, 3, 4, 5)],  # lanes that one short vector holds
         *[((1, 3, 41, width), (0, 2, 3, 1)) for width in (1, 3, 4, 64)],
+        *[
+            ((2, 41, channels), (0, 2, 1)) for channels in (6, 8, 12, 24)
+        ],  # blocks of fewer rows than a vector has lanes
+        *[((2, 24, length), (0, 2, 1)) for length in (4, 9, 15)],
     ]
     for shape, order in cases:
         x = (RNG.standard_normal(shape) * 10).astype(dtype)
@@ -35,6 +45,26 @@ def test_loads_across_the_lanes(dtype: str) -> None:
         y = np.ascontiguousarray(turned)
         found = burn.jit(lambda x, y, order=order: x.permute(*order) * 2 + y)(x, y)
         np.testing.assert_array_equal(found, turned * np.array(2, dtype) + y)
+
+
+@pytest.mark.parametrize("target", ["avx512", "avx2", "generic", "neon"])
+@pytest.mark.parametrize("channels", [4, 8, 12, 24])
+def test_phases_of_few_channels_are_transposed_in_registers(channels: int, target: str) -> None:
+    """The pixels of blocks of 2 x 2 become neighbours, and channels come first. Only elements outside of square blocks are
+    gathered."""
+    program = Program.create([("x", TensorType("float32", (1, 9, 16, 2, 2, channels)))])
+    with program.building("arrange"):
+        rows = ops.transpose(program.inputs[0], permutation=(0, 5, 1, 3, 2, 4))
+        y = ops.relu(ops.reshape(rows, shape=(1, channels, 18, 32)))
+    program.finish([("y", y)])
+    printer = KernelPrinter(find(target))
+    with context():
+        pipeline.run(pipeline.parse("decompose,fuse,release"), program, Environment(CPU(find(target))))
+        for operation in program.block.operations:
+            if isinstance(operation.opview, Group):
+                printer.group(operation.opview)
+    (text,) = printer.functions
+    assert "vector.shuffle" in text
 
 
 @pytest.mark.covering

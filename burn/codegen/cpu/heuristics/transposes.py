@@ -15,12 +15,29 @@ def choose_across(kernel: LoopKernel, lane: LoopVar, lanes: int) -> tuple[LoopVa
         return None
     if len(list(walk(*(scalar for stage in kernel.stages for scalar in stage.scalars)))) > TRANSPOSED_NODES:
         return None
-    found, count = crosswise(kernel, lane), short_lanes(lane, lanes) or lanes
-    if count == lanes and isinstance(lane.extent, int) and lane.extent < lanes:
-        return None
-    large = [v for v in found if not isinstance(v.extent, int) or v.extent >= count]
-    best = max(large, key=lambda v: len(found[v]), default=None)
-    return None if best is None else (best, count)
+    found, count = crosswise(kernel, lane), short_lanes(lane, lanes)
+    if count is not None:
+        large = [v for v in found if not isinstance(v.extent, int) or v.extent >= count]
+        best = max(large, key=lambda v: len(found[v]), default=None)
+        return None if best is None else (best, count)
+    best = max(found, key=lambda v: len(found[v]), default=None)
+    count = 0 if best is None else _block(best, lane, lanes)
+    return (best, count) if best is not None and count >= SHORT_LANES else None
+
+
+FEW_BLOCKS = 4
+"""From so many blocks on, the rows outside of them matter little."""
+
+
+def _block(across: LoopVar, lane: LoopVar, lanes: int) -> int:
+    """Rows of a square block: as many as there are lanes, or fewer for short loops. Rows and lanes outside of whole blocks are
+    gathered. Blocks of half the rows leave none of 24."""
+    short = [v.extent for v in (across, lane) if isinstance(v.extent, int)]
+    count = min((1 << size.bit_length() - 1 for size in short if size), default=lanes)
+    count = min(count, lanes)
+    if any(size % count and size % (count // 2) == 0 and size < FEW_BLOCKS * count for size in short):
+        return count // 2
+    return count
 
 
 def crosswise(kernel: LoopKernel, lane: LoopVar) -> dict[LoopVar, list[Load]]:
