@@ -12,8 +12,9 @@ from typing import Any
 
 from burn.dialect import ops
 from burn.dialect.compose import number_like, reshape, transpose
-from burn.dialect.dims import Dim, product
+from burn.dialect.dims import Dim
 from burn.dialect.mlir import ir
+from burn.dialect.phases import Phases, kernel_of
 from burn.dialect.types import TensorType, type_of
 
 FEW = 32
@@ -43,21 +44,9 @@ def together(
     n = len(kernel)
     outer = tuple(t - 1 for t in taps)
     options: dict[str, Any] = {"strides": (1,) * n, "dilations": (1,) * n, "low": outer, "high": outer}
-    found = ops.conv(x, _of_phases(weight, phases, taps), **options)
+    kernels = kernel_of(weight, [Phases(0, p, t, 0, p) for p, t in zip(phases, taps, strict=True)])
+    found = ops.conv(x, kernels, **options)
     return _arranged(found, phases, strides, outputs, low, missing, result)
-
-
-def _of_phases(weight: ir.Value, phases: Sequence[int], taps: Sequence[int]) -> ir.Value:
-    """[C, O, k..] -> [phases.. O, C, taps..]: tap t of phase p is the kernel's element (taps - 1 - t) * phases + p."""
-    inputs, outputs, *kernel = type_of(weight).shape
-    n = len(kernel)
-    parts = [size for pair in zip(taps, phases, strict=True) for size in pair]
-    split = reshape(weight, (inputs, outputs, *parts))
-    starts = (0, 0, *(start for t in taps for start in (t - 1, 0)))
-    steps = (1, 1, *(-1, 1) * n)
-    mirrored = ops.slice(split, starts=starts, sizes=type_of(split).shape, steps=steps)
-    order = (*(3 + 2 * i for i in range(n)), 1, 0, *(2 + 2 * i for i in range(n)))
-    return reshape(transpose(mirrored, order), (product(phases) * outputs, inputs, *taps))
 
 
 def _arranged(

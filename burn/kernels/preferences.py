@@ -36,6 +36,20 @@ class SplitTaps:
         return part >= self.part and part * work >= self.multiplications
 
 
+@dataclass(frozen=True)
+class PhaseCosts:
+    """Costs by which a strided transposed convolution becomes several others.
+
+    `lanes`: outputs that take as long as one. `stored`: multiplications of a vector that take as long as storing one result.
+
+    `zeros`: the least part of the time for which kernels get zeros; None for never. They turn an infinite element of the input
+    into NaN in results next to those that depend on it."""
+
+    lanes: int
+    stored: int
+    zeros: float | None
+
+
 def _itself(size: Dim) -> Dim:
     return size
 
@@ -115,6 +129,9 @@ class Preferences:
     `split_taps`: divide convolutions whose taps read padding for a part of the results, and the gradients of their weights.
     None: never.
 
+    `interleaved_phases`: the phases of strided transposed convolutions are written into one tensor, and then interleaved.
+    Otherwise their dilated results are added.
+
     `likely`: the likely value of a size, from the program's size hints.
     """
 
@@ -148,4 +165,5 @@ class Preferences:
     split_depth: Callable[[ContractionKernel, Sequence[int]], int] | None = None
     split_taps: SplitTaps | None = None
     split_parts: int = 128
+    interleaved_phases: PhaseCosts | None = None
     likely: Callable[[Dim], Dim] = _itself

@@ -15,7 +15,7 @@ TREES = ("tree_leaves",)
 
 def _with(layouts: str, small: bool = False) -> Pipeline:
     composites = GRADIENTS if small else GRADIENTS + TREES
-    return pipeline(layouts, composites, narrow_weights=True)
+    return pipeline(layouts, composites, narrow_weights=True, first="interleave_phases")
 
 
 PIPELINE = _with("winograd,pack")

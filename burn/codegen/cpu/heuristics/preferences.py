@@ -6,10 +6,17 @@ from functools import lru_cache, partial
 
 from burn.codegen.cpu.heuristics.groups import groups_in_lanes
 from burn.codegen.cpu.target import Target
-from burn.kernels.preferences import Preferences, SplitTaps
+from burn.kernels.preferences import PhaseCosts, Preferences, SplitTaps
 
 SPLIT_TAPS = SplitTaps(part=0.3, multiplications=1 << 20)
 """A million multiplications take ten microseconds or more in the vectors of a core, and a launch takes a few."""
+
+
+STORED = 16
+"""Multiplications of a vector that take as long as loading the first operands of a sum and storing its result."""
+
+ZEROS = 0.25
+"""A wasted multiplication by zero must save more than it costs."""
 
 
 @lru_cache
@@ -25,5 +32,10 @@ def preferences_of(target: Target) -> Preferences:
         concat_in_place=True,
         depthwise_bytes=True,
         split_taps=None if target.is_size_bound else SPLIT_TAPS,
+        interleaved_phases=None if target.is_size_bound else _phase_costs(target),
         groups_in_lanes=partial(groups_in_lanes, target=target),
     )
+
+
+def _phase_costs(target: Target) -> PhaseCosts:
+    return PhaseCosts(target.lanes(4), STORED, None if target.exact else ZEROS)
