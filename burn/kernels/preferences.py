@@ -41,12 +41,14 @@ class PhaseCosts:
     """Costs by which a strided transposed convolution becomes several others.
 
     `lanes`: outputs that take as long as one. `stored`: multiplications of a vector that take as long as storing one result.
+    `added`: those that take as long as adding a term to a result under a condition.
 
-    `zeros`: the least part of the time for which kernels get zeros; None for never. They turn an infinite element of the input
+    `zeros`: the least part of the time for which kernels get zeros; None for never. They turn an infinity or NaN of the input
     into NaN in results next to those that depend on it."""
 
     lanes: int
     stored: int
+    added: int
     zeros: float | None
 
 

@@ -4,6 +4,8 @@ The general decomposition adds the dilated results of the phases, so that each r
 as there are phases. Here all phases have equally many results, as channels of one tensor, and one copy interleaves them. It
 joins the ops and the transpose that follow.
 
+Its convolutions compute some results that are then cropped. A plan must cost less than the general decomposition.
+
 With few outputs, a convolution for each phase leaves most lanes of a vector empty. Neighbouring phases become one convolution
 then. Phases with fewer taps get zeros in their kernel if that costs less than a convolution of their own.
 """
@@ -18,7 +20,7 @@ from typing import Any, ClassVar
 
 from burn.dialect import ops
 from burn.dialect.convolution import MOST_PHASES, ConvTranspose
-from burn.dialect.dims import Dim, ceildiv, estimate
+from burn.dialect.dims import Dim, estimate
 from burn.dialect.mlir import ir
 from burn.dialect.phases import Phases, arranged, by_taps, kernel_of, separate, whole
 from burn.dialect.program import Program
@@ -27,6 +29,9 @@ from burn.kernels.preferences import PhaseCosts
 from burn.passes.environment import ANYWHERE, Environment
 from burn.passes.pipeline import register
 from burn.passes.replace import replace_ops
+
+SINGLE = 4
+"""The addition of terms takes so many times as long if the outputs of a pixel do not fill a vector."""
 
 Plan = list[tuple[Phases, ...]]
 """The phases of each axis for every convolution, in the order of their results."""
@@ -50,7 +55,7 @@ class InterleavePhases:
 def _rewritten(op: ConvTranspose, costs: PhaseCosts) -> ir.Value | None:
     _, outputs, *kernel = type_of(op.weight).shape
     numbers = (outputs, *kernel, *op.low, *op.high)
-    if not all(isinstance(d, int) for d in numbers) or 0 in (outputs, *kernel) or set(op.strides) == {1}:
+    if not all(isinstance(d, int) for d in numbers) or 0 in (outputs, *kernel) or set(op.strides) <= {1}:
         return None
     if tuple(kernel) == tuple(op.strides) and op.groups == 1 and not any((*op.low, *op.high, *op.extra)):
         return None  # without overlap, one matmul computes all phases
@@ -62,15 +67,16 @@ def _rewritten(op: ConvTranspose, costs: PhaseCosts) -> ir.Value | None:
 
 
 def _chosen(op: ConvTranspose, costs: PhaseCosts) -> Plan | None:
-    """The cheapest plan, with the fewest convolutions."""
-    best, least = None, (float("inf"), 0)
+    """The cheapest plan, with the fewest convolutions. None if the general decomposition is as cheap."""
+    best, least = None, (_general_cost(op, costs), 0)
     for plan in _plans(op):
         zeros = _has_zeros(op, plan)
         if len(plan) > MOST_PHASES or (zeros and costs.zeros is None):
             continue
-        cost = _cost(op, plan, costs) / (1 - (costs.zeros or 0) if zeros else 1), len(plan)
-        if cost < least:
-            best, least = plan, cost
+        cost = _cost(op, plan, costs.lanes, costs.stored) * _excess(op, plan)
+        cost, count = cost / (1 - (costs.zeros or 0) if zeros else 1), len(plan)
+        if (cost, count) < least:
+            best, least = plan, (cost, count)
     return best
 
 
@@ -103,15 +109,37 @@ def _has_zeros(op: ConvTranspose, plan: Plan) -> bool:
     )
 
 
-def _cost(op: ConvTranspose, plan: Plan, costs: PhaseCosts) -> int:
-    """Multiplications of vectors for one result of every phase."""
+def _cost(op: ConvTranspose, plan: Plan, lanes: int, stored: int) -> int:
+    """Multiplications of vectors for one result of every phase. Zeros are stored too."""
     inputs, outputs = type_of(op.weight).shape[:2]
     depth, total = estimate(inputs) // op.groups, 0
     for phases in plan:
-        if taps := prod(p.taps for p in phases):
-            channels = prod(p.count for p in phases) * estimate(outputs) * op.groups
-            total += -(-channels // costs.lanes) * (depth * taps + costs.stored)
+        channels = prod(p.count for p in phases) * estimate(outputs) * op.groups
+        total += -(-channels // lanes) * (depth * prod(p.taps for p in phases) + stored)
     return total
+
+
+def _general_cost(op: ConvTranspose, costs: PhaseCosts) -> int:
+    """That of the general decomposition, which adds as many terms for each result as there are phases with taps."""
+    strides, kernel = op.strides, _kernel(op)
+    phases = prod(strides)
+    if phases > MOST_PHASES:  # a convolution of the dilated input
+        dilated = [Phases(0, s, k, 0, 1) for k, s in zip(kernel, strides, strict=True)]
+        return _cost(op, [tuple(dilated)], costs.lanes, costs.stored)
+    plan = list(combinations(*(separate(k, s, t) for k, s, t in zip(kernel, strides, op.dilations, strict=True))))
+    terms = sum(all(p.taps for p in each) for each in plan)
+    few = estimate(type_of(op.weight).shape[1]) * op.groups < costs.lanes
+    return _cost(op, plan, costs.lanes, terms * costs.added * (SINGLE if few else 1))
+
+
+def _excess(op: ConvTranspose, plan: Plan) -> float:
+    """The results that a plan computes, by those that are not cropped."""
+    sizes, lengths = type_of(op.x).shape[2:], type_of(op.operation.results[0]).shape[2:]
+    excess = 1.0
+    for axis, (size, length) in enumerate(zip(sizes, lengths, strict=True)):
+        row = _Rows.of(op, axis, plan, size)
+        excess *= estimate(row.end - row.start) * op.strides[axis] / max(1, estimate(length))
+    return excess
 
 
 def _built(op: ConvTranspose, plan: Plan) -> ir.Value:
@@ -144,13 +172,12 @@ class _Rows:
 
     @staticmethod
     def of(op: ConvTranspose, axis: int, plan: Plan, size: Dim) -> _Rows:
-        low, stride = op.low[axis], op.strides[axis]
-        assert isinstance(low, int)
-        length = type_of(op.operation.results[0]).shape[2 + axis]
+        low, high, stride = op.low[axis], op.high[axis], op.strides[axis]
+        assert isinstance(low, int) and isinstance(high, int)
         used = [phases[axis] for phases in plan if all(p.taps for p in phases)]
         start = min(low // stride, *(p.reach for p in used))
-        last = ceildiv(low + length, stride) - size
-        assert isinstance(last, int)
+        longer = (_kernel(op)[axis] - 1) * op.dilations[axis] + 1 + op.extra[axis] - high - stride
+        last = -(-longer // stride)  # the last result that is not cropped is less than so many strides behind x's end
         return _Rows(start, size + max(last, *(p.lead for p in used)), size)
 
 

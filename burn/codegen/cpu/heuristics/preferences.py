@@ -15,6 +15,9 @@ SPLIT_TAPS = SplitTaps(part=0.3, multiplications=1 << 20)
 STORED = 16
 """Multiplications of a vector that take as long as loading the first operands of a sum and storing its result."""
 
+ADDED = 4
+"""The same for adding a term to a result under a condition, as the sum of dilated phases does."""
+
 ZEROS = 0.25
 """A wasted multiplication by zero must save more than it costs."""
 
@@ -38,4 +41,4 @@ def preferences_of(target: Target) -> Preferences:
 
 
 def _phase_costs(target: Target) -> PhaseCosts:
-    return PhaseCosts(target.lanes(4), STORED, None if target.exact else ZEROS)
+    return PhaseCosts(target.lanes(4), STORED, ADDED, None if target.exact else ZEROS)
