@@ -110,7 +110,7 @@ def _has_zeros(op: ConvTranspose, plan: Plan) -> bool:
 
 
 def _cost(op: ConvTranspose, plan: Plan, lanes: int, stored: int) -> int:
-    """Multiplications of vectors for one result of every phase. Zeros are stored too."""
+    """Multiplications of vectors for one result of every phase, and the stores of zeros."""
     inputs, outputs = type_of(op.weight).shape[:2]
     depth, total = estimate(inputs) // op.groups, 0
     for phases in plan:
