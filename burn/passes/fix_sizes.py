@@ -41,7 +41,7 @@ class FixSizes:
             try:
                 replace_sizes(program, sizes, checked=True)
             except (TypeMismatch, ZeroDivisionError):
-                return {"fixed": 0}
+                return {"fixed": 0}  # checks that contradict each other, or a branch for other sizes: the run decides
             _reshape_inputs(program, sizes)
         return {"fixed": len(sizes)}
 

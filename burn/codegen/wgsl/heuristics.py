@@ -18,6 +18,9 @@ SHARED_LENGTH = 64
 FEW = 4096
 """Up to this many iterations, a workgroup shares long rows even if neighbouring lanes then read strided elements."""
 
+UNROLLED, UNROLLED_NODES = 25, 1000
+"""Up to so many iterations, and nodes of their expressions, a reduction is unrolled: a window of 5x5."""
+
 
 def _length(stage: Stage) -> Dim:
     return product([v.extent for v in stage.loops])
@@ -45,10 +48,6 @@ def _is_contiguous(stage: Stage) -> bool:
     """True if a load advances by one element with the stage's last loop."""
     offsets = [node.offset for node in walk(*stage.scalars) if isinstance(node, Load)]
     return any(coefficient(offset, stage.loops[-1]) == 1 for offset in offsets)
-
-
-UNROLLED, UNROLLED_NODES = 25, 1000
-"""Up to so many iterations, and nodes of their expressions, a reduction is unrolled: a window of 5x5."""
 
 
 @dataclass(frozen=True)

@@ -107,32 +107,32 @@ class _Loops:
         """Iterations in any order: the lanes take turns if a workgroup shares them."""
         printer, code = self.printer, self.code
         totals = [Total(code, r) for r in stage.reductions]
-        number = next(i for i, each in enumerate(self.kernel.stages) if each is stage)
-        length = self.opened.count(stage.loops, self.sizes.stages[number].loops)
         if not self.shared and is_unrolled(stage):
-            for indices in itertools.product(*(range(estimate(v.extent)) for v in stage.loops)):
+            for indices in itertools.product(*(range(estimate(loop.extent)) for loop in stage.loops)):
                 with printer.scope():
                     for loop, index in zip(stage.loops, indices, strict=True):
-                        printer.put(
-                            loop, code.let(str(index), "k")
-                        )  # a literal could make a constant expression below 0
-                    for total in totals:
-                        total.take(printer.value(total.reduction.body), printer.dim(total.reduction.index))
-            for total in totals:
-                printer.reduced[total.reduction.name] = total.result
-            return
-        start, step = ("lane", LANES) if self.shared else ("0", 1)
-        r = code.fresh("at")
-        with code.block(f"for (var {r} = {start}; u32({r}) < u32({length}); {r} = {r} + {step})"), printer.scope():
-            printer.walk_flat(stage.loops, r)
-            for total in totals:
-                total.take(printer.value(total.reduction.body), printer.dim(total.reduction.index))
-            self._writes(stage)
+                        # a variable: of literals, an index below 0 would be a constant expression, which is an error
+                        printer.put(loop, code.let(str(index), "k"))
+                    self._take(totals)
+        else:
+            number = next(i for i, each in enumerate(self.kernel.stages) if each is stage)
+            length = self.opened.count(stage.loops, self.sizes.stages[number].loops)
+            start, step = ("lane", LANES) if self.shared else ("0", 1)
+            r = code.fresh("at")
+            with code.block(f"for (var {r} = {start}; u32({r}) < u32({length}); {r} = {r} + {step})"), printer.scope():
+                printer.walk_flat(stage.loops, r)
+                self._take(totals)
+                self._writes(stage)
         for total in totals:
             if self.shared:
                 self.memory.update(dict.fromkeys(total.shared))
                 total.across()
             printer.reduced[total.reduction.name] = total.result
+
+    def _take(self, totals: list[Total]) -> None:
+        """An iteration's part of each reduction."""
+        for total in totals:
+            total.take(self.printer.value(total.reduction.body), self.printer.dim(total.reduction.index))
 
     def _in_order(self, stage: Stage) -> None:
         """Iterations one after another, in which a load sees the writes of earlier ones."""
@@ -155,8 +155,7 @@ class _Loops:
             with code.block(f"for (var {index} = 0; {index} < {extent}; {index} = {index} + 1)"), printer.scope():
                 self._nested(rest, stage, totals)
             return
-        for total in totals:
-            total.take(printer.value(total.reduction.body), printer.dim(total.reduction.index))
+        self._take(totals)
         for write in stage.writes:
             printer.store(write)
             printer.forget()

@@ -22,7 +22,7 @@ CHANNELS = torch.tensor([0.03, 0.1, 0.2]), torch.tensor([3, 0, -7], dtype=torch.
 
 QUANTISED: dict[str, Callable[[Any], Any]] = {
     "one scale": lambda x: torch.fake_quantize_per_tensor_affine(x, 0.03, 3, 0, 255),
-    "clamped on both sides": lambda x: torch.fake_quantize_per_tensor_affine(x, 0.1, 0, -8, 7),
+    "clamped at both bounds": lambda x: torch.fake_quantize_per_tensor_affine(x, 0.1, 0, -8, 7),
     "tensors": lambda x: torch.fake_quantize_per_tensor_affine(
         x, x.detach().abs().amax().float() / 50, torch.tensor(3, dtype=torch.int32), -128, 127
     ),

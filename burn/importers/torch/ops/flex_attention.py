@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 from torch import fx
 from torch.fx.experimental.proxy_tensor import make_fx
@@ -35,7 +35,8 @@ def flex(
         of_scores, of_mask = tensors[:captured], tensors[captured:]
         return flex_attention(q, k, v, score, block_mask, scale, kernel_options, of_scores, of_mask)
 
-    given = [*node.fx.args[:3], *(a for group in node.fx.args[7:] for a in group)]  # type: ignore[union-attr]
+    arguments = cast("Sequence[Any]", node.fx.args)
+    given = [*arguments[:3], *(a for group in arguments[7:] for a in group)]
     fakes = [a.meta["val"] if isinstance(a, fx.Node) else a for a in given]
     with fakes[0].fake_mode:
         graph = make_fx(call, decomposition_table=for_autograd())(*fakes)
