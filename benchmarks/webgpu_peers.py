@@ -1,6 +1,6 @@
 """burn's WebGPU back end beside tinygrad's and IREE's Vulkan back end, on one adapter: the models of webgpu.py as ONNX files.
 
-    python benchmarks/webgpu_peers.py                                 # all models, by burn and tinygrad
+    python benchmarks/webgpu_peers.py                                 # all models, by burn, per op too, and tinygrad
     python benchmarks/webgpu_peers.py --model ResNet --iree ada       # one, by IREE too
     python benchmarks/webgpu_peers.py --small --iree vp_android_baseline_2022    # small models, for a device that is no GPU
 
@@ -136,6 +136,56 @@ def by_burn(model: Path, x: np.ndarray) -> tuple[Call, str]:
     return lambda: np.asarray(loaded(given)), device("wgpu").facts()["name"]
 
 
+def by_burn_per_op(model: Path, x: np.ndarray) -> tuple[Call, str]:
+    """Each node of the file is a program and a submission of its own. Nodes of constants run once, before the calls."""
+    import onnx
+    from onnx import helper
+
+    import burn
+    from burn.runtime.device import device
+
+    whole = onnx.load(model)
+    graph = whole.graph
+    constants = {each.name: each for each in graph.initializer}
+    types = {each.name: each for each in (*onnx.shape_inference.infer_shapes(whole).graph.value_info, *graph.output)}
+    values: dict[str, Any] = {graph.input[0].name: burn.tensor(x).to("wgpu")}
+    varying, steps = set(values), []
+    for node in graph.node:
+        computed = [name for name in dict.fromkeys(node.input) if name in values]
+        inputs = [
+            helper.make_tensor_value_info(
+                name, helper.np_dtype_to_tensor_dtype(np.dtype(str(values[name].dtype))), values[name].shape
+            )
+            for name in computed
+        ]
+        held = [constants[name] for name in dict.fromkeys(node.input) if name in constants]
+        outputs = [types[name] for name in node.output if name]
+        alone = helper.make_model(
+            helper.make_graph([node], "node", inputs, outputs, held), opset_imports=list(whole.opset_import)
+        )
+        program = burn.load(alone, cache=False, device="wgpu", exact=True)
+        step = (program, computed, [each.name for each in outputs])
+        take(step, values)
+        if varying & set(computed):
+            steps.append(step)
+            varying |= set(node.output)
+    last = graph.output[0].name
+
+    def call() -> np.ndarray:
+        for step in steps:
+            take(step, values)
+        return np.asarray(values[last])
+
+    return call, f"{device('wgpu').facts()['name']}, {len(steps)} programs"
+
+
+def take(step: tuple[Any, list[str], list[str]], values: dict[str, Any]) -> None:
+    """Runs a node: its results are added to the values."""
+    program, inputs, outputs = step
+    results = program(*(values[name] for name in inputs))
+    values |= zip(outputs, results if isinstance(results, tuple) else (results,), strict=True)
+
+
 def by_tinygrad(model: Path, x: np.ndarray) -> tuple[Call, str]:
     os.environ["DEV"] = "WEBGPU"
     from tinygrad import Device, Tensor, TinyJit
@@ -182,7 +232,7 @@ def by_iree(model: Path, x: np.ndarray) -> tuple[Call, str]:
     return call, iree.get_driver("vulkan").query_available_devices()[0]["name"]
 
 
-LIBRARIES = {"burn": by_burn, "tinygrad": by_tinygrad, "iree": by_iree}
+LIBRARIES = {"burn": by_burn, "burn-per-op": by_burn_per_op, "tinygrad": by_tinygrad, "iree": by_iree}
 
 
 # The runs
