@@ -146,35 +146,39 @@ def by_burn_per_op(model: Path, x: np.ndarray) -> tuple[Call, str]:
 
     whole = onnx.load(model)
     graph = whole.graph
+    (given,) = graph.input
     constants = {each.name: each for each in graph.initializer}
-    types = {each.name: each for each in (*onnx.shape_inference.infer_shapes(whole).graph.value_info, *graph.output)}
-    values: dict[str, Any] = {graph.input[0].name: burn.tensor(x).to("wgpu")}
-    varying, steps = set(values), []
+    inferred = onnx.shape_inference.infer_shapes(whole).graph.value_info
+    types = {each.name: each for each in (given, *inferred, *graph.output)}
+    kept: dict[str, Any] = {given.name: burn.tensor(x).to("wgpu")}
+    varying, steps = {given.name}, []
     for node in graph.node:
-        computed = [name for name in dict.fromkeys(node.input) if name in values]
-        inputs = [
-            helper.make_tensor_value_info(
-                name, helper.np_dtype_to_tensor_dtype(np.dtype(str(values[name].dtype))), values[name].shape
-            )
-            for name in computed
-        ]
-        held = [constants[name] for name in dict.fromkeys(node.input) if name in constants]
-        outputs = [types[name] for name in node.output if name]
-        alone = helper.make_model(
-            helper.make_graph([node], "node", inputs, outputs, held), opset_imports=list(whole.opset_import)
-        )
-        program = burn.load(alone, cache=False, device="wgpu", exact=True)
-        step = (program, computed, [each.name for each in outputs])
-        take(step, values)
+        names = [name for name in dict.fromkeys(node.input) if name]
+        computed = [name for name in names if name not in constants]
+        outputs = [name for name in node.output if name]
+        alone = helper.make_graph(
+            [node], "node", [types[name] for name in computed], [types[name] for name in outputs],
+            [constants[name] for name in names if name in constants],
+        )  # fmt: skip
+        alone = helper.make_model(alone, opset_imports=list(whole.opset_import))
+        step = burn.load(alone, cache=False, device="wgpu", exact=True), computed, outputs
         if varying & set(computed):
             steps.append(step)
-            varying |= set(node.output)
+            varying |= set(outputs)
+        else:
+            take(step, kept)
     last = graph.output[0].name
+    reads = {name: index for index, (_, inputs, _) in enumerate(steps) for name in inputs}
 
     def call() -> np.ndarray:
-        for step in steps:
-            take(step, values)
-        return np.asarray(values[last])
+        """A value is freed after the last step that reads it."""
+        current = dict(kept)
+        for index, step in enumerate(steps):
+            take(step, current)
+            for name in step[1]:
+                if reads[name] == index:
+                    del current[name]
+        return np.asarray(current[last])
 
     return call, f"{device('wgpu').facts()['name']}, {len(steps)} programs"
 
