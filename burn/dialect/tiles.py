@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from burn.dialect import ops
+from burn.dialect.activation import in_wide
 from burn.dialect.compose import number_like, reshape, transpose
 from burn.dialect.dims import Dim, product
 from burn.dialect.mlir import ir
@@ -20,8 +21,8 @@ from burn.dialect.types import TensorType, type_of
 
 class SplitTiles(Op, name="split_tiles", traits=Trait.REPEATABLE, kernel="split"):
     """Tiles of `size` x `size` pixels, `step` apart, transformed by `matrix` [p, size] (row-major) along both axes. The
-    first tile starts `low` pixels before x; pixels outside x are zeros. Shapes: x [n, h, w, c..] -> [p * p, n *
-    tiles[0] * tiles[1], c..]."""
+    first tile starts `low` pixels before x; pixels outside x are zeros. Half precision is transformed in float32, and the
+    results are rounded. Shapes: x [n, h, w, c..] -> [p * p, n * tiles[0] * tiles[1], c..]."""
 
     x: Operand
     matrix: tuple[float, ...]
@@ -42,6 +43,10 @@ class SplitTiles(Op, name="split_tiles", traits=Trait.REPEATABLE, kernel="split"
     @classmethod
     def decompose(cls, x: ir.Value, matrix, size: int, step: int, low, tiles) -> ir.Value:
         """Windows, and a matmul along each of their axes."""
+        return in_wide(lambda x: cls._transformed(x, matrix, size, step, low, tiles), x)
+
+    @staticmethod
+    def _transformed(x: ir.Value, matrix, size: int, step: int, low, tiles) -> ir.Value:
         n, *image = type_of(x).shape[:3]
         rest = type_of(x).rank - 3
         covered = [(t - 1) * step + size for t in tiles]

@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 from burn.dialect import ops
 from burn.dialect.compose import transpose
 from burn.dialect.contraction import DotGeneral
-from burn.dialect.dims import Dim, ceildiv, coefficient, product
+from burn.dialect.dims import Dim, ceildiv, product
 from burn.dialect.mentions import attribute_symbols
 from burn.dialect.mlir import context, ir
 from burn.dialect.op import Op, source_name
@@ -24,17 +24,15 @@ from burn.dialect.program import Program
 from burn.dialect.query import blocks, erase_dead, is_named, op_of, settled
 from burn.dialect.traits import Trait
 from burn.dialect.types import DTYPES, type_of
-from burn.kernels.body import Load
-from burn.kernels.builders.builder import loop_index, loops
 from burn.kernels.builders.lanes_of_groups import is_grouped_gradient, windows_of
 from burn.kernels.builders.matrix import is_matmul, matrix_type
 from burn.kernels.layouts import PackedMatmul
-from burn.kernels.lower import Lowering
 from burn.kernels.preferences import Preferences
 from burn.passes import block_panels
 from burn.passes.constants import Constants
 from burn.passes.environment import ANYWHERE, Environment
 from burn.passes.pipeline import register
+from burn.passes.stored import stored
 
 LONG_RUN = 512
 """Depth elements from which splitting a matmul pays for storing partial sums."""
@@ -193,7 +191,7 @@ class _Packing:
         with op.operation.location, ir.InsertionPoint(op.operation):
             windows = windows_of(op.lhs)
             assert windows is not None
-            x = _stored(windows.x)
+            x = stored(windows.x)
             lhs = ops.reshape(type(windows).build(x, **windows.attrs), shape=type_of(op.lhs).shape)
             free = [a for a in range(type_of(op.rhs).rank) if a not in (*op.rhs_batch, *op.rhs_contract)]
             order = (*op.rhs_contract, *op.rhs_batch, *free)
@@ -201,7 +199,7 @@ class _Packing:
             transposed = transpose(op.rhs, order)
             shape = type_of(transposed).shape
             rhs = ops.reshape(
-                _stored(ops.reshape(transposed, shape=(*shape[:depth], product(shape[depth:])))), shape=shape
+                stored(ops.reshape(transposed, shape=(*shape[:depth], product(shape[depth:])))), shape=shape
             )
             attrs = op.attrs | {"rhs_contract": tuple(range(depth)), "rhs_batch": (depth,)}
             op.operation.results[0].replace_all_uses_with(ops.dot_general(lhs, rhs, **attrs))
@@ -225,21 +223,6 @@ class _Packing:
             with ir.InsertionPoint(op.operation) if home == block else _behind(value):
                 self.transposed[value, order, key] = lay(ops.transpose(value, permutation=order))
         return self.transposed[value, order, key]
-
-
-def _stored(value: ir.Value) -> ir.Value:
-    """The value, in memory in the order of its axes unless the last one of several elements is contiguous already."""
-    shape = type_of(value).shape
-    index = loops(shape)
-
-    def is_view(v: ir.Value) -> bool:
-        op = op_of(v)
-        return op is not None and op.has(Trait.VIEW)
-
-    load = Lowering(is_view).at(value, loop_index(index))
-    last = next((v for v in reversed(index) if v.extent != 1), None)
-    in_order = isinstance(load, Load) and (last is None or coefficient(load.offset, last) == 1)
-    return value if in_order else ops.barrier(value, value)
 
 
 def _behind(value: ir.Value) -> ir.InsertionPoint:

@@ -5,12 +5,15 @@ matmul for each of the 36 points) and interpolated (A. Lavin and S. Gray, arXiv 
 is the transpose of the same sum. A constant filter is transformed at compile time (`fold`), four times as large. The
 points are chosen for accuracy (B. Barabasz et al., arXiv 1803.10986): the result's error is one to five times that of
 direct convolution. Convolutions must be channels-last already (`layout`).
+
+In bfloat16, constant filters have tiles of 2 x 2 results: 16 points, and 1 / 2.25 of the multiplications. Transforms and sums
+are float32; pixels and the filter are rounded at the points. The error is two to three times that of direct convolution before
+its result is rounded. With tiles of 4 x 4 it would be seven times.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any, ClassVar
 
 from burn.dialect import ops
@@ -19,67 +22,28 @@ from burn.dialect.dims import Dim, product
 from burn.dialect.mlir import context, ir
 from burn.dialect.op import Op, current_node, source_name
 from burn.dialect.program import Program
-from burn.dialect.query import blocks, erase_dead, is_named, splat
+from burn.dialect.query import blocks, erase_dead, is_named, op_of, splat
 from burn.dialect.tiles import counts
+from burn.dialect.traits import Trait
 from burn.dialect.types import type_of
 from burn.kernels.layouts import Convolution, PackedMatmul
 from burn.passes.constants import Constants
 from burn.passes.environment import ANYWHERE, Environment
 from burn.passes.pipeline import register
+from burn.passes.stored import stored
+from burn.passes.winograd_matrices import TAPS, Transforms, flat, transforms, transposed
 
-TILE, TAPS = 4, 3
-POINTS = (Fraction(0), Fraction(3, 4), Fraction(-3, 4), Fraction(3, 2), Fraction(-3, 2))
-"""The evaluation points, besides infinity. All derived numbers except the filter's are exact in float32."""
+TILE = 4
+"""Results of a tile along each axis, in float32 and float64."""
 
-COUNT = len(POINTS) + 1
-
-FLOATS = ("float32", "float64")
-"""Element types with enough precision for the transform."""
+TILES = {"float32": TILE, "float64": TILE, "bfloat16": 2}
+"""The results of a tile along each axis, by element type."""
 
 TYPICAL = 8
 """The number of images that a symbolic batch size counts as."""
 
 GAIN = 0.8
 """The pass skips convolutions that are expected to take more than this part of the time."""
-
-
-def _polynomial(roots: list[Fraction]) -> list[Fraction]:
-    """The coefficients of the polynomial with these roots, the lowest first."""
-    found = [Fraction(1)]
-    for root in roots:
-        found = [a - root * b for a, b in zip([Fraction(0), *found], [*found, Fraction(0)], strict=True)]
-    return found
-
-
-Matrix = tuple[tuple[float, ...], ...]
-
-
-def _matrices() -> tuple[Matrix, Matrix, Matrix]:
-    """(pixels, filter, results): the convolution of d with g is results * ((filter * g) . (pixels * d)). By A. L. Toom
-    and S. A. Cook."""
-    pixels, taps = [], []
-    for point in POINTS:
-        others = [p for p in POINTS if p != point]
-        scale = Fraction(1)
-        for other in others:
-            scale *= point - other
-        pixels.append([*_polynomial(others), Fraction(0)])
-        taps.append([point**i / scale for i in range(TAPS)])
-    pixels.append(_polynomial(list(POINTS)))
-    taps.append([Fraction(0)] * (TAPS - 1) + [Fraction(1)])
-    results = [[p**i for p in POINTS] + [Fraction(int(i == TILE - 1))] for i in range(TILE)]
-    return tuple(tuple(tuple(map(float, row)) for row in matrix) for matrix in (pixels, taps, results))  # type: ignore[return-value]
-
-
-def _flat(matrix: Matrix) -> tuple[float, ...]:
-    return tuple(number for row in matrix for number in row)
-
-
-def _transposed(matrix: Matrix) -> Matrix:
-    return tuple(zip(*matrix, strict=True))
-
-
-PIXELS, FILTER, RESULTS = _matrices()
 
 
 @register
@@ -92,6 +56,9 @@ class Winograd:
     writing an element to shared memory, or reading it. It is `cached` if the transformed pixels and results take at most
     `cache` bytes as float32. `constant` is the same for an element of a transformed filter, which is loaded while others
     are multiplied. The defaults are for vectors that need several elements per multiply-add.
+
+    `bfloat16` includes convolutions of bfloat16 with constant filters, for targets that multiply it at twice the rate of
+    float32.
     """
 
     name: ClassVar[str] = "winograd"
@@ -102,6 +69,7 @@ class Winograd:
     cached: int = 48
     cache: int = 0
     constant: int = 40
+    bfloat16: bool = False
 
     def run(self, program: Program, env: Environment = ANYWHERE) -> None:
         with context():
@@ -125,7 +93,9 @@ class Winograd:
 
     def _takes(self, op: Op, constant: bool, env: Environment) -> bool:
         weight = _shape(op.weight)
-        return not (constant and self._grows(weight)) and self._decides(op, weight, _shape(op), env, constant)
+        if type_of(op.x).dtype == "bfloat16" and not (self.bfloat16 and constant and _has_pairs(op)):
+            return False
+        return not (constant and self._grows(op)) and self._decides(op, weight, _shape(op), env, constant)
 
     def _decides(
         self,
@@ -137,21 +107,21 @@ class Winograd:
         gradient: bool = False,
     ) -> bool:
         """The target's decision, given the expected gain."""
-        pays = self._pays(weight, y, constant)
+        dtype = type_of(op.operation.results[0]).dtype
+        pays = self._pays(weight, y, dtype, constant)
         if self.always or env.backend is None:
             return pays
         (images, *sizes, _), (*_, channels, outputs) = y, weight
-        dtype = type_of(op.operation.results[0]).dtype
         facts = images, tuple(sizes), channels, outputs, dtype, constant, gradient
         return env.backend.layouts.winograd(Convolution(*facts, node=source_name(op)), pays)
 
-    def _grows(self, weight: tuple[Dim, ...]) -> bool:
+    def _grows(self, op: Op) -> bool:
         """True if a transformed constant filter would be too large."""
-        *_, channels, outputs = weight
+        *_, channels, outputs = _shape(op.weight)
         assert isinstance(channels, int) and isinstance(outputs, int)
-        return not self.constants or 0 < self.largest < COUNT**2 * channels * outputs
+        return not self.constants or 0 < self.largest < _transforms(op.x).count ** 2 * channels * outputs
 
-    def _pays(self, weight: tuple[Dim, ...], y: tuple[Dim, ...], constant: bool = False) -> bool:
+    def _pays(self, weight: tuple[Dim, ...], y: tuple[Dim, ...], dtype: str, constant: bool = False) -> bool:
         """Compares multiplications and additions, plus one write and one read for each transformed element. A constant
         filter is only read, during the matmuls."""
         if self.always:
@@ -161,14 +131,17 @@ class Winograd:
         pixels = product([d for d in sizes if isinstance(d, int)])
         if not isinstance(images, int):
             images = 1 if constant else TYPICAL
-        tiles = images * product(counts(tuple(d for d in sizes if isinstance(d, int)), TILE))
+        tile = TILES[dtype]
+        tiles = images * product(counts(tuple(d for d in sizes if isinstance(d, int)), tile))
         assert isinstance(channels, int) and isinstance(outputs, int) and isinstance(pixels, int)
         assert isinstance(tiles, int)
         plain = 2 * TAPS**2 * images * pixels * channels * outputs
-        points = COUNT**2
+        points = transforms(tile).count ** 2
         matmuls, taps = 2 * points * tiles * channels * outputs, points * channels * outputs
-        elements = points * tiles * (channels + outputs)
-        moved = 2 * (self.cached if 4 * elements <= self.cache else self.element) * elements
+        # pairs of bfloat16 are multiplied in the time of a float32, and pixels move in pairs too, but not results
+        elements = points * tiles * (channels + (2 * outputs if dtype == "bfloat16" else outputs))
+        size = 2 if dtype == "bfloat16" else 4
+        moved = 2 * (self.cached if size * elements <= self.cache else self.element) * elements
         if constant:
             return max(matmuls, self.constant * taps) + moved < GAIN * plain
         return matmuls + moved + 2 * self.element * taps < GAIN * plain
@@ -186,27 +159,55 @@ def _is_plain(op: Op) -> bool:
     """A channels-last convolution of 3 x 3 adjacent pixels whose sizes are known, except for the number of images."""
     if not isinstance(op, Conv) or op.layout != "last" or op.dtype is not None:
         return False
-    if op.groups != 1 or op.strides != (1, 1) or op.dilations != (1, 1) or type_of(op.x).dtype not in FLOATS:
+    if op.groups != 1 or op.strides != (1, 1) or op.dilations != (1, 1) or type_of(op.x).dtype not in TILES:
         return False
     sizes = (*_shape(op.x)[1:], *_shape(op.weight), *_shape(op)[1:])
     return _shape(op.weight)[:2] == (TAPS, TAPS) and _known(*sizes) and all(isinstance(d, int) for d in op.low)
 
 
+def _has_pairs(op: Op) -> bool:
+    """True if the channels of a pixel are pairs."""
+    channels = _shape(op.x)[-1]
+    return isinstance(channels, int) and channels % 2 == 0
+
+
+def _transforms(x: ir.Value) -> Transforms:
+    return transforms(TILES[type_of(x).dtype])
+
+
 def _convolution(op: Op, env: Environment) -> ir.Value:
     images, down, along, _ = _shape(op)
-    tiles = counts((down, along), TILE)
-    filter, columns = _evaluated(op.weight, images * product(tiles), env)
-    pixels = _pixels(op.x, op.low, tiles)
+    by, dtype = _transforms(op.x), type_of(op.x).dtype
+    tiles = counts((down, along), by.tile)
     axes: dict[str, Any] = {"lhs_batch": (0,), "lhs_contract": (2,)}
+    if dtype == "bfloat16":  # `pack` makes panels of pairs
+        filter, columns = ops.cast(_filter(_unrounded(op.weight), by), dtype=dtype), None
+        axes["dtype"] = "float32"
+    else:
+        filter, columns = _evaluated(op.weight, images * product(tiles), env)
+    pixels = _pixels(op.x, op.low, tiles)
     if columns is None:
         matmuls = ops.dot_general(pixels, filter, rhs_batch=(0,), rhs_contract=(1,), **axes)
     else:
         matmuls = ops.packed_dot(pixels, filter, columns=columns, **axes)
-    return ops.join_tiles(matmuls, matrix=_flat(RESULTS), size=TILE, batch=images, sizes=(down, along))
+    joined = ops.join_tiles(matmuls, matrix=flat(by.results), size=by.tile, batch=images, sizes=(down, along))
+    return joined if type_of(joined).dtype == dtype else ops.cast(joined, dtype=dtype)
 
 
 def _pixels(x: ir.Value, low: tuple[int, ...], tiles: tuple[int, ...]) -> ir.Value:
-    return ops.split_tiles(x, matrix=_flat(PIXELS), size=COUNT, step=TILE, low=low, tiles=tiles)
+    """Vectors hold channels of a pixel, which are read several times: they are stored next to each other."""
+    by = _transforms(x)
+    return ops.split_tiles(stored(x), matrix=flat(by.pixels), size=by.count, step=by.tile, low=low, tiles=tiles)
+
+
+def _unrounded(weight: ir.Value) -> ir.Value:
+    """A constant of bfloat16 as float32, before it was rounded if it is a cast. Views are repeated."""
+    op = op_of(weight)
+    if op is not None and op.OP_NAME == "cast" and type_of(op.x).dtype == "float32":
+        return op.x
+    if op is not None and op.has(Trait.VIEW):
+        return type(op).build(_unrounded(op.x), **op.attrs)
+    return ops.cast(weight, dtype="float32")
 
 
 def _evaluated(weight: ir.Value, tiles: Dim, env: Environment) -> tuple[ir.Value, int | None]:
@@ -217,14 +218,16 @@ def _evaluated(weight: ir.Value, tiles: Dim, env: Environment) -> tuple[ir.Value
     read = PackedMatmul(tiles, outputs, channels, type_of(weight).dtype, node=current_node())
     width = 0 if env.backend is None else env.backend.layouts.panel_width(read)
     if not width or outputs % width:
-        return _filter(ops.reshape(weight, shape=(1, TAPS, TAPS, channels, outputs))), None
+        return _filter(weight, _transforms(weight)), None
     panels = ops.reshape(weight, shape=(TAPS, TAPS, channels, outputs // width, width))
     panels = ops.transpose(panels, permutation=(0, 1, 3, 2, 4))
-    return _filter(ops.reshape(panels, shape=(1, TAPS, TAPS, outputs // width, channels, width))), outputs
+    return _filter(panels, _transforms(weight)), outputs
 
 
-def _filter(weight: ir.Value) -> ir.Value:
-    points = ops.split_tiles(weight, matrix=_flat(FILTER), size=TAPS, step=TAPS, low=(0, 0), tiles=(1, 1))
+def _filter(weight: ir.Value, by: Transforms) -> ir.Value:
+    """[3, 3, ..] -> [points, ..]"""
+    weight = ops.reshape(weight, shape=(1, *_shape(weight)))
+    points = ops.split_tiles(weight, matrix=flat(by.filter), size=TAPS, step=TAPS, low=(0, 0), tiles=(1, 1))
     shape = type_of(points).shape
     return ops.reshape(points, shape=(shape[0], *shape[2:]))
 
@@ -240,7 +243,7 @@ def _gradient_of(op: Op) -> tuple[ir.Value, tuple[int, ...]] | None:
     if under.axis != 1 or under.window != (TAPS, TAPS) or under.strides != (1, 1) or under.dilations != (1, 1):
         return None
     x, low = under.x, (0, 0)
-    if type_of(x).rank != 4 or type_of(op.rhs).rank != 4 or type_of(x).dtype not in FLOATS:
+    if type_of(x).rank != 4 or type_of(op.rhs).rank != 4 or type_of(x).dtype not in ("float32", "float64"):
         return None
     pad = is_named(x, "pad")
     if (
@@ -254,14 +257,14 @@ def _gradient_of(op: Op) -> tuple[ir.Value, tuple[int, ...]] | None:
 
 def _gradient(op: Op, x: ir.Value, low: tuple[int, ...]) -> ir.Value:
     _, down, along, outputs = _shape(op.rhs)
-    channels = _shape(x)[-1]
-    tiles = counts((down, along), TILE)
+    channels, by = _shape(x)[-1], _transforms(x)
+    tiles = counts((down, along), by.tile)
     transformed = ops.split_tiles(
-        op.rhs, matrix=_flat(_transposed(RESULTS)), size=TILE, step=TILE, low=(0, 0), tiles=tiles
+        op.rhs, matrix=flat(transposed(by.results)), size=by.tile, step=by.tile, low=(0, 0), tiles=tiles
     )
     matmuls = ops.dot_general(
         _pixels(x, low, tiles), transformed, lhs_batch=(0,), rhs_batch=(0,), lhs_contract=(1,), rhs_contract=(1,)
     )
-    matmuls = ops.reshape(matmuls, shape=(COUNT**2, 1, channels, outputs))
-    taps = ops.join_tiles(matmuls, matrix=_flat(_transposed(FILTER)), size=TAPS, batch=1, sizes=(TAPS, TAPS))
+    matmuls = ops.reshape(matmuls, shape=(by.count**2, 1, channels, outputs))
+    taps = ops.join_tiles(matmuls, matrix=flat(transposed(by.filter)), size=TAPS, batch=1, sizes=(TAPS, TAPS))
     return ops.reshape(taps, shape=(TAPS, TAPS, channels, outputs))

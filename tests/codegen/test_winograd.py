@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from burn.codegen.cpu.backend import CPU
-from burn.codegen.cpu.passes import PIPELINE
+from burn.codegen.cpu.passes import PIPELINE, _with
 from burn.codegen.cpu.target import TARGETS, Target, compact, host_targets
+from burn.codegen.pipeline import with_precision
 from burn.compiler import compile_program
 from burn.dialect import ops
 from burn.dialect.dims import Dim, symbol
@@ -85,6 +86,57 @@ def test_errors_are_bounded() -> None:
     assert errors[0] <= TIMES * errors[1]
 
 
+NARROW = with_precision(_with("winograd{always bfloat16},pack"), "bfloat16").text
+DIRECT = with_precision(_with("pack"), "bfloat16").text
+
+ROUNDED_TIMES = 3
+"""The same for bfloat16, whose transformed pixels and filters are rounded: about 2.3 times."""
+
+
+def narrow(program: Program, passes: str) -> Executable:
+    """With the target of AVX512-BF16 in mixed precision."""
+    return made(program, passes, replace(TARGETS["avx512bf16"], mixed=True))
+
+
+@pytest.mark.skipif(TARGETS["avx512bf16"] not in host_targets(features()), reason="no AVX512-BF16")
+@pytest.mark.parametrize(
+    ("channels", "outputs", "sizes", "low", "high"),
+    [
+        (6, 37, (9, 11), (1, 1), (1, 0)),
+        (16, 64, (8, 4), (1, 1), (1, 1)),
+        (2, 1, (3, 1), (0, 1), (0, 2)),
+        (5, 8, (7, 7), (1, 1), (1, 1)),  # pixels without pairs stay
+    ],
+)
+def test_bfloat16(channels: int, outputs: int, sizes: Pair, low: Pair, high: Pair) -> None:
+    """Beside float64, with two roundings to 2^-9 of terms whose magnitudes the transforms add."""
+    rng = np.random.default_rng(channels)
+    weight = rng.standard_normal((outputs, channels, 3, 3), np.float32)
+    run = narrow(convolution(weight, symbol("n"), sizes, low, high), NARROW)
+    for images in (0, 1, 3):
+        x = rng.standard_normal((images, channels, *sizes), np.float32)
+        want, got = reference(x, weight, low, high), run(x)
+        assert got.shape == want.shape and got.dtype == np.float32
+        assert np.abs(got - want).max(initial=0) <= 2e-2 * np.abs(want).max(initial=0)
+
+
+@pytest.mark.skipif(TARGETS["avx512bf16"] not in host_targets(features()), reason="no AVX512-BF16")
+@pytest.mark.parametrize("shift", [0.0, 1.5])
+def test_errors_of_bfloat16_are_bounded(shift: float) -> None:
+    """The error of the sums, which are float32 in both forms. Pixels have bfloat16's precision already. With a shift nearly all
+    are positive."""
+    rng = np.random.default_rng(4)
+    weight = rng.standard_normal((32, 64, 3, 3), np.float32)
+    x = np.maximum(rng.standard_normal((1, 64, 30, 30), np.float32) + np.float32(shift), 0)
+    x = (x.view(np.uint32) & 0xFFFF0000).view(np.float32)
+    want = reference(x, weight, (1, 1), (1, 1))
+    errors = []
+    for passes in (NARROW, DIRECT):
+        run = narrow(convolution(weight, 1, (30, 30), (1, 1), (1, 1)), passes)
+        errors.append(np.sqrt(np.mean((run(x) - want) ** 2)))
+    assert 0 < errors[0] <= ROUNDED_TIMES * errors[1]
+
+
 def test_what_a_microcontroller_holds_keeps_its_filters() -> None:
     """No program is larger for speed in its flash."""
     kept = {name for name, target in TARGETS.items() if "winograd{constants=false}" in CPU(target).pipeline.text}
@@ -101,7 +153,7 @@ def test_figures_are_those_of_the_vectors() -> None:
         "neon": "{element=24 cached=10 constant=20 cache=8388608}",
         "avx2": "{element=24 cached=10 constant=20 cache=8388608}",
         "avx512": "{cached=20 cache=8388608}",
-        "avx512bf16": "{cached=20 cache=8388608}",
+        "avx512bf16": "{cached=20 cache=8388608 bfloat16}",
         "amx": "",
     }
     assert options(compact(TARGETS["simd128"])) is None and options(replace(TARGETS["simd128"], exact=True)) is None

@@ -12,7 +12,8 @@ from burn.bench.roofline import program_of
 from burn.codegen.cpu import peaks
 from burn.codegen.cpu.costs import FIELDS, Costs
 from burn.codegen.cpu.target import Target
-from burn.passes.winograd import COUNT, TAPS, TILE
+from burn.passes.winograd import TILE
+from burn.passes.winograd_matrices import TAPS, transforms
 from burn.runtime import _native
 
 
@@ -102,6 +103,10 @@ def grain(target: Target, costs: Costs, timer: Timer) -> Mapping[str, Value]:
 # ---- Winograd ------------------------------------------------------------------------------------------------------------
 
 
+POINTS = transforms(TILE).count ** 2
+"""Points of a tile in the Winograd domain."""
+
+
 @dataclass(frozen=True)
 class Layer:
     """A convolution of one image of size x size pixels."""
@@ -122,17 +127,17 @@ class Layer:
     @property
     def transformed(self) -> int:
         """The same in the Winograd domain."""
-        return 2 * COUNT**2 * self.tiles * self.inputs * self.outputs
+        return 2 * POINTS * self.tiles * self.inputs * self.outputs
 
     @property
     def elements(self) -> int:
         """Transformed elements of pixels and results."""
-        return COUNT**2 * self.tiles * (self.inputs + self.outputs)
+        return POINTS * self.tiles * (self.inputs + self.outputs)
 
     @property
     def taps(self) -> int:
         """Elements of the transformed filter."""
-        return COUNT**2 * self.inputs * self.outputs
+        return POINTS * self.inputs * self.outputs
 
 
 CACHED, MOVED, CONSTANT = Layer(28, 32, 32), Layer(160, 48, 48), Layer(7, 384, 384)

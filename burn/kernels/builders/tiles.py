@@ -11,7 +11,16 @@ from burn.dialect.dims import Dim, LoopVar, product
 from burn.dialect.tiles import counts
 from burn.dialect.types import type_of
 from burn.kernels.body import Apply, Const, LoopKernel, Scalar, Stage, Where, Write
-from burn.kernels.builders.builder import Builder, Call, Computation, anchor_of, loop_index, loops
+from burn.kernels.builders.builder import (
+    Builder,
+    Call,
+    Computation,
+    accumulate_type,
+    anchor_of,
+    convert,
+    loop_index,
+    loops,
+)
 from burn.kernels.lower import linear
 from burn.kernels.preferences import Preferences
 
@@ -23,6 +32,7 @@ def split(group: Computation, preferences: Preferences) -> list[Call]:
     """One `split_tiles`."""
     op = anchor_of(group, "split")
     x, result = type_of(op.x), type_of(op.operation.results[0])
+    dtype = accumulate_type(x.dtype)
     rows = _rows(op.matrix, op.size)
     builder = Builder(group)
     variables = loops((x.shape[0], *op.tiles, *x.shape[3:]))
@@ -38,15 +48,19 @@ def split(group: Computation, preferences: Preferences) -> list[Call]:
             for (at, first, last), low, count, size in zip(within, op.low, op.tiles, x.shape[1:3], strict=True)
             if first < low or not isinstance(size, int) or (count - 1) * op.step + last - low >= size
         )
-        found = builder.low.at(op.x, (n, *(at for at, *_ in within), *rest))
-        return Where(x.dtype, ranges, found, Const(x.dtype, 0)) if ranges else found
+        found = convert(builder.low.at(op.x, (n, *(at for at, *_ in within), *rest)), dtype)
+        return Where(dtype, ranges, found, Const(dtype, 0)) if ranges else found
 
-    held = _Held(builder, x.dtype, (len(rows), op.size), variables[-1])
+    held = _Held(builder, dtype, (len(rows), op.size), variables[-1])
     columns = _mapped(rows, [pixel(i) for i in range(op.size)])
     mapped = tuple(Write(held.buffer, held.at(i, j), scalar) for i, scalar in enumerate(columns))
     shape = (result.shape[0], *(v.extent for v in variables))
     writes = tuple(
-        Write(builder.out(0), linear((k * len(rows) + number, *loop_index(variables)), shape), scalar)
+        Write(
+            builder.out(0),
+            linear((k * len(rows) + number, *loop_index(variables)), shape),
+            convert(scalar, result.dtype),
+        )
         for number, scalar in enumerate(_mapped(rows, [held.load(k, at) for at in range(op.size)]))
     )
     stages = (Stage((column, variables[-1]), (), mapped), Stage((row, variables[-1]), (), writes))

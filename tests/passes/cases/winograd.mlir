@@ -69,3 +69,15 @@ func.func @main(%x: tensor<1x7x9x2xf64>, %w: tensor<3x3x2x3xf64>) -> tensor<1x4x
 }
 // CHECK: burn.conv
 // CHECK-NOT: burn.split_tiles
+
+// ----- pixels whose channels are apart are stored in order first
+// rounds
+func.func @main(%x: tensor<1x2x7x9xf64>, %w: tensor<3x3x2x3xf64>) -> tensor<1x5x7x3xf64> {
+  %t = "burn.transpose"(%x) {permutation = array<i64: 0, 2, 3, 1>} : (tensor<1x2x7x9xf64>) -> tensor<1x7x9x2xf64>
+  %0 = "burn.conv"(%t, %w) {strides = array<i64: 1, 1>, dilations = array<i64: 1, 1>, low = ["0", "0"], high = ["0", "0"], groups = 1 : i64, layout = "last"} : (tensor<1x7x9x2xf64>, tensor<3x3x2x3xf64>) -> tensor<1x5x7x3xf64>
+  "burn.return"(%0) : (tensor<1x5x7x3xf64>) -> ()
+}
+// CHECK: burn.transpose
+// CHECK: burn.barrier
+// CHECK: burn.split_tiles
+// CHECK-SAME: size = 6

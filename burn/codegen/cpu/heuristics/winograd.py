@@ -27,4 +27,5 @@ def options(target: Target) -> str:
         "constant": costs.winograd_constant,
         "cache": costs.winograd_cache,
     }
-    return " ".join(f"{name}={value}" for name, value in values.items() if value != getattr(default, name))
+    changed = [f"{name}={value}" for name, value in values.items() if value != getattr(default, name)]
+    return " ".join([*changed, *(["bfloat16"] if target.multiplies_pairs else [])])
