@@ -13,7 +13,7 @@ from math import gcd
 
 from burn.dialect import ops
 from burn.dialect.compose import number_like, reshape, transpose
-from burn.dialect.dims import Dim, product
+from burn.dialect.dims import Dim, exact_div, product
 from burn.dialect.mlir import ir
 from burn.dialect.types import type_of
 
@@ -39,7 +39,7 @@ class Phases:
 
 
 def separate(kernel: int, stride: int, dilation: int) -> list[Phases]:
-    """Every phase of an axis by itself."""
+    """Every phase of an axis by itself, up to the last one with taps."""
     common = gcd(stride, dilation)
     step, apart = stride // common, dilation // common
     found = []
@@ -49,24 +49,26 @@ def separate(kernel: int, stride: int, dilation: int) -> list[Phases]:
         found.append(
             Phases(phase, 1, taps, element, step, apart, (element * dilation - phase) // stride if taps else 0)
         )
+    while not found[-1].taps:  # the first phase has the kernel's first element
+        found.pop()
     return found
 
 
 def by_taps(kernel: int, stride: int) -> list[Phases]:
-    """The phases of an axis without dilation, those with equally many taps together."""
+    """The phases of an axis without dilation that have taps, those with equally many together."""
     taps, more = divmod(kernel, stride)
     rows = ((0, more, taps + 1), (more, stride - more, taps))
-    return [Phases(first, count, taps, first, stride) for first, count, taps in rows if count]
+    return [Phases(first, count, taps, first, stride) for first, count, taps in rows if count and taps]
 
 
 def whole(kernel: int, stride: int) -> list[Phases]:
-    """All phases of an axis without dilation together. The kernel has zeros for those with fewer taps."""
-    return [Phases(0, stride, -(-kernel // stride), 0, stride)]
+    """All phases of an axis without dilation that have taps together. The kernel has zeros for those with fewer."""
+    return [Phases(0, min(kernel, stride), -(-kernel // stride), 0, stride)]
 
 
 def kernel_of(weight: ir.Value, axes: Sequence[Phases], groups: int = 1) -> ir.Value:
-    """The kernel of a convolution that computes these phases: [C, O/g, k..] -> [phases.. O, C/g, taps..]. With several groups
-    there is one phase of every axis."""
+    """The kernel of a convolution that computes these phases: [C, O/g, k..] -> [g, phases.., O/g, C/g, taps..], with the first
+    axes joined."""
     inputs, outputs, *kernel = type_of(weight).shape
     n = len(axes)
     used = [_elements(k, p) for k, p in zip(kernel, axes, strict=True)]
@@ -87,7 +89,7 @@ def kernel_of(weight: ir.Value, axes: Sequence[Phases], groups: int = 1) -> ir.V
     counts, taps = tuple(p.count for p in axes), tuple(p.taps for p in axes)
     each = inputs if groups == 1 else inputs // groups
     grouped = reshape(mirrored, (groups, each, outputs, *(d for p in axes for d in (p.taps, p.count))))
-    order = (*(4 + 2 * i for i in range(n)), 0, 2, 1, *(3 + 2 * i for i in range(n)))
+    order = (0, *(4 + 2 * i for i in range(n)), 2, 1, *(3 + 2 * i for i in range(n)))
     return reshape(transpose(grouped, order), (product(counts) * groups * outputs, each, *taps))
 
 
@@ -100,17 +102,29 @@ def _elements(kernel: Dim, phases: Phases) -> tuple[int, int, int]:
 
 
 def arranged(
-    found: ir.Value, strides: Sequence[int], outputs: Dim, low: Sequence[Dim], sizes: Sequence[Dim]
+    found: ir.Value,
+    strides: Sequence[int],
+    phases: Sequence[int],
+    groups: int,
+    low: Sequence[Dim],
+    shape: Sequence[Dim],
 ) -> ir.Value:
-    """[N, phases.. O, e..], with all phases of each stride, -> [N, O, sizes..]: phases next to each other, without the first
-    `low`."""
-    batch, _, *counts = type_of(found).shape
+    """[N, g, phases.., O/g, e..], with axes 1 to O/g joined, -> `shape`, [N, O, sizes..]: phases next to each other, without the
+    first `low`. There are so many `phases` of each axis; the others of a stride are zeros."""
+    batch, channels, *counts = type_of(found).shape
     n = len(counts)
-    apart = reshape(found, (batch, *strides, outputs, *counts))
-    order = (0, n + 1, *(axis for i in range(n) for axis in (n + 2 + i, 1 + i)))
+    outputs = exact_div(channels, groups * product(phases))
+    assert outputs is not None
+    apart = reshape(found, (batch, groups, *phases, outputs, *counts))
+    order = (0, 1, n + 2, *(axis for i in range(n) for axis in (n + 3 + i, 2 + i)))
+    adjacent = transpose(apart, order)
+    missing = [s - p for s, p in zip(strides, phases, strict=True)]
+    if any(missing):
+        none = (0,) * (2 * n + 3)
+        high = (0, 0, 0, *(d for count in missing for d in (0, count)))
+        adjacent = ops.pad(adjacent, number_like(0, adjacent), low=none, high=high, interior=none)
     rows = tuple(e * s for e, s in zip(counts, strides, strict=True))
-    joined = reshape(transpose(apart, order), (batch, outputs, *rows))
-    shape = (batch, outputs, *sizes)
-    if type_of(joined).shape == shape:
+    joined = reshape(adjacent, (batch, shape[1], *rows))
+    if type_of(joined).shape == tuple(shape):
         return joined
-    return ops.slice(joined, starts=(0, 0, *low), sizes=shape, steps=(1,) * (n + 2))
+    return ops.slice(joined, starts=(0, 0, *low), sizes=tuple(shape), steps=(1,) * (n + 2))

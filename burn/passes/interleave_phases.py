@@ -7,7 +7,8 @@ joins the ops and the transpose that follow.
 Its convolutions compute some results that are then cropped. A plan must cost less than the general decomposition.
 
 With few outputs, a convolution for each phase leaves most lanes of a vector empty. Neighbouring phases become one convolution
-then. Phases with fewer taps get zeros in their kernel if that costs less than a convolution of their own.
+then. Phases with fewer taps get zeros in their kernel if that costs less than a convolution of their own. The copy writes
+zeros for phases without taps behind the others.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from burn.dialect.mlir import ir
 from burn.dialect.phases import Phases, arranged, by_taps, kernel_of, separate, whole
 from burn.dialect.program import Program
 from burn.dialect.types import type_of
+from burn.kernels.builders.matrix import MIN_GROUP_CHANNELS
 from burn.kernels.preferences import PhaseCosts
 from burn.passes.environment import ANYWHERE, Environment
 from burn.passes.pipeline import register
@@ -82,18 +84,26 @@ def _chosen(op: ConvTranspose, costs: PhaseCosts) -> Plan | None:
 
 def _plans(op: ConvTranspose) -> Iterator[Plan]:
     """Before one axis each phase is by itself, in that axis those with equally many taps are together, and behind it all are
-    together. The results of a convolution are neighbours then. Phases without taps are zeros, rather than a convolution with
-    zeros."""
+    together. The results of a convolution are neighbours then. With several groups, all phases are separate, or all together:
+    the results of a group are neighbours. Those of depthwise convolutions are separate."""
     rows = list(zip(_kernel(op), op.strides, op.dilations, strict=True))
     for pivot in range(-1, len(rows) + 1):
-        joined, padded = rows[max(pivot, 0) :], rows[pivot + 1 :]
-        if any(s > 1 and (t > 1 or op.groups > 1) for _, s, t in joined) or any(k < s for k, s, _ in padded):
+        joined = rows[max(pivot, 0) :]
+        if any(s > 1 and t > 1 for _, s, t in joined):
             continue
         axes = [
             separate(k, s, t) if i < pivot or s == 1 else by_taps(k, s) if i == pivot else whole(k, s)
             for i, (k, s, t) in enumerate(rows)
         ]
-        yield list(combinations(*axes))
+        plan = list(combinations(*axes))
+        separated = all(p.count == 1 for phases in plan for p in phases)
+        if op.groups == 1 or separated or (len(plan) == 1 and _inputs(op) >= MIN_GROUP_CHANNELS):
+            yield plan
+
+
+def _inputs(op: ConvTranspose) -> int:
+    """The input channels of a group."""
+    return estimate(type_of(op.weight).shape[0]) // op.groups
 
 
 def _kernel(op: ConvTranspose) -> list[int]:
@@ -111,12 +121,17 @@ def _has_zeros(op: ConvTranspose, plan: Plan) -> bool:
 
 def _cost(op: ConvTranspose, plan: Plan, lanes: int, stored: int) -> int:
     """Multiplications of vectors for one result of every phase, and the stores of zeros."""
-    inputs, outputs = type_of(op.weight).shape[:2]
-    depth, total = estimate(inputs) // op.groups, 0
+    depth, channels, total = _inputs(op), estimate(type_of(op.weight).shape[1]) * op.groups, 0
     for phases in plan:
-        channels = prod(p.count for p in phases) * estimate(outputs) * op.groups
-        total += -(-channels // lanes) * (depth * prod(p.taps for p in phases) + stored)
-    return total
+        vectors = -(-prod(p.count for p in phases) * channels // lanes)
+        total += vectors * (depth * prod(p.taps for p in phases) + stored)
+    zeros = prod(op.strides) - prod(_counts(plan))
+    return total + -(-zeros * channels // lanes) * stored
+
+
+def _counts(plan: Plan) -> list[int]:
+    """The phases of each axis, those without taps behind the others left out."""
+    return [max(p.first + p.count for p in axis) for axis in zip(*plan, strict=True)]
 
 
 def _general_cost(op: ConvTranspose, costs: PhaseCosts) -> int:
@@ -147,18 +162,19 @@ def _built(op: ConvTranspose, plan: Plan) -> ir.Value:
     batch, _, *inputs = type_of(op.x).shape
     result = type_of(op.operation.results[0])
     rows = [_Rows.of(op, axis, plan, size) for axis, size in enumerate(inputs)]
-    outputs = result.shape[1]
     counts = tuple(row.end - row.start for row in rows)
     parts = []
     for phases in plan:
         if all(p.taps for p in phases):
             parts.append(_convolution(op, phases, rows))
         else:
-            shape = (batch, outputs * prod(p.count for p in phases), *counts)
+            shape = (batch, result.shape[1] * prod(p.count for p in phases), *counts)
             parts.append(ops.full(shape=shape, dtype=result.dtype, value=0.0))
-    found = parts[0] if len(parts) == 1 else ops.concat(parts, axis=1)
+    found, groups, phases = parts[0], op.groups, _counts(plan)
+    if len(parts) > 1:  # each has one phase, or there is one group: phases are the outer axis
+        found, groups = ops.concat(parts, axis=1), 1
     low = [p - row.start * s for p, row, s in zip(op.low, rows, op.strides, strict=True)]
-    return arranged(found, op.strides, outputs, low, result.shape[2:])
+    return arranged(found, op.strides, phases, groups, low, result.shape)
 
 
 @dataclass(frozen=True)

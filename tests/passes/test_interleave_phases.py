@@ -98,11 +98,22 @@ CASES: dict[str, tuple[Case, int, int]] = {
     "phases with as many taps": (plain(5, 8, (7, 9), (5, 5), (4, 4), (2, 2), (2, 2)), 8, 8),
     "zeros in the kernel": (plain(16, 3, (6, 5), (3, 3), (2, 2), (1, 1), (1, 1)), 1, 4),
     "outputs that fill vectors": (plain(8, 64, (4, 3), (3, 3), (2, 2), (1, 0), (0, 1)), 4, 4),
-    "phases without taps": (plain(4, 8, (5, 6), (3, 3), (4, 4), (1, 1), (1, 1)), 3, 3),
+    "phases without taps": (plain(4, 8, (5, 6), (3, 3), (4, 4), (1, 1), (1, 1)), 1, 1),
+    "more phases without taps than convolutions may be": (
+        plain(3, 9, (5, 6, 4), (2, 2, 1), (4, 4, 3), (0, 1, 0), (0, 0, 0)),
+        1,
+        1,
+    ),
+    "a phase without taps between others": (Case(4, 3, 1, (6,), (2,), (4,), (3,), (0,), (0,), (0,)), 2, 2),
     "all phases alike": (plain(7, 5, (11,), (8,), (4,), (2,), (2,)), 1, 1),
     "cropped by more than the reach": (plain(3, 2, (9,), (3,), (2,), (5,), (4,)), 1, 2),
     "three axes": (plain(3, 8, (2, 3, 4), (3, 2, 3), (2, 1, 2), (1, 0, 1), (0, 1, 1)), 2, 4),
     "groups": (Case(3, 2, 3, (5, 4), (5, 3), (3, 2), (1, 1), (2, 1), (1, 1), (1, 1)), 6, 6),
+    "groups whose phases are neighbours": (
+        Case(4, 12, 3, (5, 4), (4, 2), (2, 4), (1, 1), (1, 0), (1, 1), (0, 1)),
+        1,
+        1,
+    ),
     "depthwise": (Case(1, 1, 17, (5, 6), (4, 4), (2, 2), (1, 1), (1, 1), (1, 1), (0, 0)), 4, 4),
     "dilated": (Case(4, 3, 1, (6, 5), (3, 4), (2, 3), (2, 2), (1, 3), (2, 1), (0, 1)), 3, 3),
 }
