@@ -87,7 +87,7 @@ def pipeline(
         first,
         trees,
         f"decompose{{keep={kept}}},simplify",
-        "crop_taps,gradient_taps",
+        "crop_taps,gradient_taps,channels_first",
         "layout,simplify",
         layouts,
         Point.LAYOUT,

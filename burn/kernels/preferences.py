@@ -122,6 +122,9 @@ class Preferences:
     vector hold several groups. Its kernel then has loops over output channels. Otherwise each group is a matmul. None: those of
     some channels are.
 
+    `channels_first`: the most multiplications for each element that layout would copy, for which a region of pointwise ops and
+    convolutions of one tap keeps channels-first images. 0: none.
+
     `merged_groups`: for half-precision convolutions with groups of few channels, matmuls over several groups of together
     this many channels, with a weight that is zero between different groups. 0: each group is a matmul.
 
@@ -163,6 +166,7 @@ class Preferences:
     sliding_windows: bool = False
     depthwise_bytes: bool = False
     groups_in_lanes: Callable[[GroupedConvolution], bool] | None = None
+    channels_first: int = 0
     merged_groups: int = 0
     split_depth: Callable[[ContractionKernel, Sequence[int]], int] | None = None
     split_taps: SplitTaps | None = None

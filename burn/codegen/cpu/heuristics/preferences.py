@@ -21,6 +21,10 @@ ADDED = 4
 ZEROS = 0.25
 """A wasted multiplication by zero must save more than it costs."""
 
+CHANNELS_FIRST = 96
+"""A matmul of channels-first images reads its columns in place, a row's pixels at a time. With more multiplications, panels of
+the weight are faster by more than two copies take."""
+
 
 @lru_cache
 def preferences_of(target: Target) -> Preferences:
@@ -37,6 +41,7 @@ def preferences_of(target: Target) -> Preferences:
         split_taps=None if target.is_size_bound else SPLIT_TAPS,
         interleaved_phases=None if target.is_size_bound else _phase_costs(target),
         groups_in_lanes=partial(groups_in_lanes, target=target),
+        channels_first=0 if target.is_size_bound else CHANNELS_FIRST,
     )
 
 
