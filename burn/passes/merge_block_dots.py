@@ -14,6 +14,7 @@ from burn.dialect.blocks import BlockDot
 from burn.dialect.dims import estimate
 from burn.dialect.mlir import context, ir
 from burn.dialect.op import Op
+from burn.dialect.pointwise import Pointwise
 from burn.dialect.program import Program
 from burn.dialect.query import blocks, op_of
 from burn.dialect.types import type_of
@@ -45,24 +46,54 @@ def _siblings(block: ir.Block) -> list[list[Op]]:
     in every run."""
     constant = Constants()
     found: dict[tuple[object, ...], list[Op]] = {}
-    position: dict[ir.Operation, int] = {}
     for operation in block.operations:
         op = operation.opview
-        position[operation.operation] = len(position)
         if isinstance(op, Op) and isinstance(op, BlockDot) and estimate(type_of(op.weight).elements) <= MOST:
             if not all(map(constant, filter(None, (op.weight, op.scale, op.zero)))):
                 continue
             dtypes = tuple(None if v is None else type_of(v).dtype for v in (op.scale, op.zero))
-            members = found.setdefault((op.x, op.bits, op.block, *dtypes), [])
-            first = position[members[0].operation] if members else len(position)
-            definitions = [d.operation for v in op.operation.operands if (d := op_of(v)) is not None]
-            if all(position.get(d, -1) < first for d in definitions):  # the merged op replaces the first
-                members.append(op)
-    return list(found.values())
+            found.setdefault((op.x, op.bits, op.block, *dtypes), []).append(op)
+    return [[op for op in members if not any(_meet(op, other) for other in members)] for members in found.values()]
+
+
+def _meet(first: Op, second: Op) -> bool:
+    """True if a pointwise op combines elements of two results, as a gated layer does. One kernel computes both matmuls and that
+    op (`fusion/contractions.py`), which slices of a merged result would separate."""
+    if first is second or type_of(first.operation.results[0]) != type_of(second.operation.results[0]):
+        return False
+    return not _pointwise_users(first).isdisjoint(_pointwise_users(second))
+
+
+def _pointwise_users(op: Op) -> set[ir.Operation]:
+    """The pointwise ops that read an op's result at the same index, directly or through others."""
+    shape, found, todo = type_of(op.operation.results[0]).shape, set(), [op.operation]
+    while todo:
+        for use in todo.pop().results[0].uses:
+            user = use.owner.opview
+            if not isinstance(user, Pointwise) or user.operation in found:
+                continue
+            if type_of(user.operation.results[0]).shape == shape:
+                found.add(user.operation)
+                todo.append(user.operation)
+    return found
+
+
+def _hoist(value: ir.Value, first: Op) -> None:
+    """Moves the ops of its block that compute a constant before the op `first`."""
+    op = op_of(value)
+    if op is None or op.operation.block != first.operation.block:
+        return
+    if not op.operation.is_before_in_block(first.operation):
+        for operand in op.operation.operands:
+            _hoist(operand, first)
+        op.operation.move_before(first.operation)
 
 
 def _merge(members: list[Op]) -> None:
     first = members[0]
+    for op in members[1:]:
+        for value in filter(None, (op.weight, op.scale, op.zero)):
+            _hoist(value, first)
     with first.operation.location, ir.InsertionPoint(first.operation):
         weight, scale = (ops.concat([getattr(op, name) for op in members], axis=0) for name in ("weight", "scale"))
         zero = None if first.zero is None else ops.concat([op.zero for op in members], axis=0)

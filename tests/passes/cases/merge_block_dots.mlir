@@ -35,7 +35,7 @@ func.func @main(%x: tensor<1x8192xf16>) -> (tensor<1x4096xf16>, tensor<1x4096xf1
 // CHECK-NOT: burn.concat
 // CHECK-COUNT-2: "burn.block_dot"
 
-// ----- a weight that is computed after the first matmul is not defined where the merged one would be
+// ----- a constant that is computed after the first matmul moves before the merged one
 func.func @main(%x: tensor<1x64xf16>) -> (tensor<1x5xf16>, tensor<1x5xf16>, tensor<1x5xf16>) {
   %w = "burn.weight"() {dtype = "uint8", key = "w", shape = ["5", "2", "16"]} : () -> tensor<5x2x16xui8>
   %s = "burn.weight"() {dtype = "float32", key = "s", shape = ["5", "2"]} : () -> tensor<5x2xf32>
@@ -45,10 +45,24 @@ func.func @main(%x: tensor<1x64xf16>) -> (tensor<1x5xf16>, tensor<1x5xf16>, tens
   %2 = "burn.block_dot"(%x, %w, %s) {bits = 4 : i64, block = 32 : i64, segments = array<i64: 1, 1, 1, 0>} : (tensor<1x64xf16>, tensor<5x2x16xui8>, tensor<5x2xf32>) -> tensor<1x5xf16>
   "burn.return"(%0, %1, %2) : (tensor<1x5xf16>, tensor<1x5xf16>, tensor<1x5xf16>) -> ()
 }
-// CHECK: "burn.block_dot"({{.*}}tensor<10x2x16xui8>
 // CHECK: %[[T:.+]] = "burn.neg"
-// CHECK: "burn.block_dot"(%arg0, %{{.+}}, %[[T]])
+// CHECK: %[[S:.+]] = "burn.concat"(%{{.+}}, %[[T]], %{{.+}})
+// CHECK: "burn.block_dot"(%arg0, %{{.+}}, %[[S]]){{.*}}tensor<15x2x16xui8>
 // CHECK-NOT: burn.block_dot
+
+// ----- two matmuls whose results meet in a pointwise op are one kernel without a merge, stays
+func.func @main(%x: tensor<1x64xf16>) -> tensor<1x5xf16> {
+  %w = "burn.weight"() {dtype = "uint8", key = "w", shape = ["5", "2", "16"]} : () -> tensor<5x2x16xui8>
+  %s = "burn.weight"() {dtype = "float32", key = "s", shape = ["5", "2"]} : () -> tensor<5x2xf32>
+  %v = "burn.weight"() {dtype = "uint8", key = "v", shape = ["5", "2", "16"]} : () -> tensor<5x2x16xui8>
+  %0 = "burn.block_dot"(%x, %w, %s) {bits = 4 : i64, block = 32 : i64, segments = array<i64: 1, 1, 1, 0>} : (tensor<1x64xf16>, tensor<5x2x16xui8>, tensor<5x2xf32>) -> tensor<1x5xf16>
+  %1 = "burn.block_dot"(%x, %v, %s) {bits = 4 : i64, block = 32 : i64, segments = array<i64: 1, 1, 1, 0>} : (tensor<1x64xf16>, tensor<5x2x16xui8>, tensor<5x2xf32>) -> tensor<1x5xf16>
+  %2 = "burn.sigmoid"(%0) : (tensor<1x5xf16>) -> tensor<1x5xf16>
+  %3 = "burn.mul"(%2, %1) : (tensor<1x5xf16>, tensor<1x5xf16>) -> tensor<1x5xf16>
+  "burn.return"(%3) : (tensor<1x5xf16>) -> ()
+}
+// CHECK-NOT: burn.concat
+// CHECK-COUNT-2: "burn.block_dot"
 
 // ----- a weight that is an input would be joined in every run, stays
 func.func @main(%x: tensor<1x64xf16>, %w: tensor<5x2x16xui8>, %s: tensor<5x2xf32>) -> (tensor<1x5xf16>, tensor<1x5xf16>) {
