@@ -84,7 +84,9 @@ class Reduced(Scalar):
 
 @dataclass(frozen=True, eq=False)
 class Accumulator(Scalar):
-    """A contraction's result for the current iteration, inside an epilogue or a score."""
+    """A contraction's result for the current iteration, inside an epilogue or a score. number: of its rhs, 0 for the first."""
+
+    number: int = 0
 
 
 @dataclass(frozen=True)
@@ -198,6 +200,9 @@ class ContractionKernel:
     index maps of `rhs` contain the column even if there is only one. Operands are loads (converted if stored in another
     type) or any scalar expression: a padded operand is a `Where` with a zero. A back end decides how to tile the loops
     and whether to pack operands. `fast`: 8-bit floats may accumulate in fewer bits.
+
+    `stages` form reductions for each batch and row, which `lhs` reads as `Reduced`: those of a norm before the matmul.
+    `further` are the rhs of more contractions with the same loops and lhs. The epilogue reads all results.
     """
 
     MERGED: ClassVar[tuple[str, ...]] = ("rows", "batch", "depth")
@@ -211,6 +216,18 @@ class ContractionKernel:
     epilogue: tuple[Write, ...]
     buffers: tuple[Buffer, ...]
     fast: bool = False
+    stages: tuple[Stage, ...] = ()
+    further: tuple[Scalar, ...] = ()
+
+    @property
+    def weights(self) -> tuple[Scalar, ...]:
+        """The rhs of each contraction."""
+        return (self.rhs, *self.further)
+
+    @property
+    def is_plain(self) -> bool:
+        """True for one contraction without reductions before it."""
+        return not self.stages and not self.further
 
 
 @dataclass(frozen=True, eq=False)

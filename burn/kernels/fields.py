@@ -21,6 +21,7 @@ class FieldKind(Enum):
     LOOP = "LoopVar"
     LOOPS = "tuple[LoopVar, ...]"
     SCALAR = "Scalar"
+    SCALARS = "tuple[Scalar, ...]"
     INDEX = "Dim"
     WRITES = "tuple[Write, ...]"
     STAGES = "tuple[Stage, ...]"

@@ -85,6 +85,7 @@ class _Machine:
         self.memo: dict[int, tuple[Scalar, Number]] = {}  # values of scalars in the current iteration
         self.results: dict[str, Number] = {}
         self.accumulator: Number = 0
+        self.further: list[Number] = []
         self.given = list(buffers)
         self.buffers: list[np.ndarray] = []
 
@@ -180,11 +181,14 @@ class _Machine:
         self.memo.clear()  # memory has changed: loads may give other values
 
     def contract(self, kernel: ContractionKernel) -> None:
-        total = _Total(Reduction("acc", "sum", kernel.dtype, kernel.lhs))
-        wide = "float64" if total.wide else kernel.dtype
+        for stage in kernel.stages:
+            self.stage(stage)
+        totals = [_Total(Reduction("acc", "sum", kernel.dtype, kernel.lhs)) for _ in kernel.weights]
+        wide = "float64" if totals[0].wide else kernel.dtype
         for _ in self.walk(kernel.depth):
-            total.take(numbers.apply("mul", wide, self.value(kernel.lhs), self.value(kernel.rhs)))
-        self.finish(total, kernel.epilogue)
+            for total, rhs in zip(totals, kernel.weights, strict=True):
+                total.take(numbers.apply("mul", wide, self.value(kernel.lhs), self.value(rhs)))
+        self.finish(totals, kernel.epilogue)
 
     def attend(self, kernel: AttentionKernel) -> None:
         """One row: the scores of all keys, their softmax, and the weighted sum of the values."""
@@ -204,7 +208,7 @@ class _Machine:
             for _ in self.walk((kernel.key,)):
                 weight = weights[self.index(kernel.key)]
                 total.take(weight * np.longdouble(self.value(kernel.values)) if weight != 0 else 0.0)
-            self.finish(total, kernel.epilogue)
+            self.finish([total], kernel.epilogue)
         wide = np.array(scores, np.longdouble)
         top = wide.max(initial=-np.inf)
         with np.errstate(divide="ignore"):
@@ -251,8 +255,8 @@ class _Machine:
     def vector(self, node: Scalar, loop: LoopVar) -> np.ndarray:
         return np.array([self.value(node) for _ in self.walk((loop,))], np.longdouble)
 
-    def finish(self, total: _Total, epilogue: Sequence[Write]) -> None:
-        self.accumulator = total.result
+    def finish(self, totals: Sequence[_Total], epilogue: Sequence[Write]) -> None:
+        self.accumulator, *self.further = (total.result for total in totals)
         self.memo.clear()
         for write in epilogue:
             self.write(write)
@@ -334,8 +338,8 @@ class _Machine:
                 return self.value(then if holds else otherwise)
             case Reduced(name=name):
                 return self.results[name]
-            case Accumulator():
-                return self.accumulator
+            case Accumulator(number=number):
+                return self.further[number - 1] if number else self.accumulator
         raise TypeError(f"the interpreter does not know {type(node).__name__}")
 
 

@@ -93,6 +93,9 @@ class Preferences:
 
     `small_loops`: one kernel computes independent loops of one shape with up to this many elements. 0: never.
 
+    `row_reductions`: for up to this many rows, the kernel of a matmul with a weight of few bits also computes a norm of the rows
+    before it. Two such matmuls of the same rows whose results an op combines are one kernel. 0: never.
+
     `small_dtypes`: the 8-bit float types that contractions read directly. Both operands need a contiguous depth.
 
     `reduce_rows`: rows of a block, given the number of kept elements and of rows of a reduction over leading axes.
@@ -161,6 +164,7 @@ class Preferences:
     split_programs: int = 0
     scatter_collisions: int = 0
     small_loops: int = 0
+    row_reductions: int = 0
     small_dtypes: tuple[str, ...] = ()
     separate_epilogue: int = 0
     sliding_windows: bool = False

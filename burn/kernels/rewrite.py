@@ -44,6 +44,8 @@ def _content(kernel: Kernel) -> tuple[list[Write], list[Scalar], list[Dim]]:
                 writes += value
             case FieldKind.SCALAR:
                 scalars.append(value)
+            case FieldKind.SCALARS:
+                scalars += value
             case FieldKind.INDEX:
                 dims.append(value)
             case FieldKind.STAGES | FieldKind.COLUMN_REDUCTIONS:
@@ -135,6 +137,7 @@ def map_kernel(
         FieldKind.LOOP: lambda v: loops((v,))[0],
         FieldKind.LOOPS: loops,
         FieldKind.SCALAR: rewrite,
+        FieldKind.SCALARS: lambda scalars: tuple(map(rewrite, scalars)),
         FieldKind.INDEX: rewrite.index,
         FieldKind.WRITES: writes,
         FieldKind.STAGES: lambda stages: tuple(map(stage, stages)),
@@ -173,11 +176,14 @@ def map_values(
 
 def as_loops(kernel: ContractionKernel) -> LoopKernel:
     """The contraction as a reduction for every element, for a back end that does not tile it."""
-    total = Reduced(kernel.dtype, "acc")
-    summed = Rewriter(lambda d: d, lambda node: total if isinstance(node, Accumulator) else node)
-    multiplied = Apply(kernel.dtype, "mul", (kernel.lhs, kernel.rhs))
+    totals = [Reduced(kernel.dtype, f"acc{number or ''}") for number in range(len(kernel.weights))]
+    summed = Rewriter(lambda d: d, lambda node: totals[node.number] if isinstance(node, Accumulator) else node)
+    sums = tuple(
+        Reduction(total.name, "sum", kernel.dtype, Apply(kernel.dtype, "mul", (kernel.lhs, rhs)))
+        for total, rhs in zip(totals, kernel.weights, strict=True)
+    )
     epilogue = tuple(replace(w, value=summed(w.value)) for w in kernel.epilogue)
-    stages = (Stage(kernel.depth, (Reduction("acc", "sum", kernel.dtype, multiplied),)), Stage((), (), epilogue))
+    stages = (*kernel.stages, Stage(kernel.depth, sums), Stage((), (), epilogue))
     return LoopKernel((*kernel.batch, *kernel.rows, kernel.column), stages, kernel.buffers)
 
 

@@ -156,9 +156,15 @@ class _Writer:
     def contraction(self, kernel: ContractionKernel) -> Iterator[str]:
         head = [("batch", kernel.batch), ("rows", kernel.rows), ("column", (kernel.column,))]
         yield f"contract {', '.join(f'{name} {_loops(each)}' for name, each in head if each)} {{"
-        body = list(self.bound(kernel.lhs, kernel.rhs))
+        for stage in kernel.stages:
+            yield from _indented(self.stage(stage))
+        self.forget()
+        body = list(self.bound(kernel.lhs, *kernel.weights))
         fast = " fast" if kernel.fast else ""
-        body.append(f"acc += {self.name(kernel.lhs)} * {self.name(kernel.rhs)} : {kernel.dtype}{fast}")
+        body += [
+            f"acc{number or ''} += {self.name(kernel.lhs)} * {self.name(rhs)} : {kernel.dtype}{fast}"
+            for number, rhs in enumerate(kernel.weights)
+        ]
         yield from _indented(_nest("for", kernel.depth, body))
         self.forget()
         for write in kernel.epilogue:
@@ -247,8 +253,8 @@ class _Writer:
         match node:
             case Reduced(name=name):
                 return name
-            case Accumulator():
-                return "acc"
+            case Accumulator(number=number):
+                return f"acc{number or ''}"
         return self.names[id(node)]
 
     def describe(self, node: Scalar) -> str:

@@ -100,7 +100,8 @@ def _in_place(live: Liveness, root: ir.Value, value: ir.Value, preferences: Pref
 def _parts(kernel: Kernel, mine: Callable[[Write], bool]) -> tuple[Sequence[Write], list[Scalar]]:
     """The writes of the same stage as a buffer's (all their operands are read before), and the kernel's other scalars."""
     if isinstance(kernel, ContractionKernel):
-        return kernel.epilogue, [kernel.lhs, kernel.rhs]
+        before = [body for stage in kernel.stages for body in stage.scalars]
+        return kernel.epilogue, [*before, kernel.lhs, *kernel.weights]
     if not isinstance(kernel, LoopKernel):
         return (), []
     stage, *more = (s for s in kernel.stages if any(map(mine, s.writes)))

@@ -5,7 +5,8 @@ cycle between groups results (`fusion/joins.py`, a table by the group's kind). O
 compute its other operands join the same group. Views and constants cost nothing, so every group that reads them gets a
 copy. A view with other readers becomes a group of its own (a copy), or stays (a reshape, which is free). If the target
 prefers it, values that several groups need are recomputed in each instead of stored (`fusion/recompute.py`), and reductions
-over the same rows become one group (`fusion/horizontal.py`).
+over the same rows become one group (`fusion/horizontal.py`). A matmul with a weight of few bits takes a norm before it, and a
+second matmul of the same rows (`fusion/contractions.py`).
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from burn.dialect.query import settled
 from burn.kernels.preferences import Preferences
 from burn.passes.environment import ANYWHERE, Environment
 from burn.passes.fusion.choice import Choice
+from burn.passes.fusion.contractions import fuse_contractions
 from burn.passes.fusion.horizontal import fuse_horizontally, fuse_small_loops
 from burn.passes.fusion.rebuild import Rebuild
 from burn.passes.fusion.recompute import repeat
@@ -53,5 +55,7 @@ class Fuse:
             fuse_horizontally(choice)
         if preferences.small_loops:
             fuse_small_loops(choice)
+        if preferences.row_reductions:
+            fuse_contractions(choice)
         choice.materialize_views()  # an op may have moved to a group that reads its operand from memory
         Rebuild(choice).run()

@@ -1,8 +1,15 @@
-"""Prints a few rows times a weight of few bits in half precision: tensor cores multiply numbers in registers. `emit`.
+"""Prints a few rows times weights of few bits in half precision: tensor cores multiply numbers in registers. `emit`.
 
-The weight is in fragments (`burn.passes.block_fragments`), so that a thread loads its numbers by one instruction for each chunk.
-A program has 16 columns and up to eight rows, or several times as many rows, for which it loads the weight once. Its warps divide
-the depth. All of a step's words are loaded before the first is used: the time is that of reading the weight.
+A weight is in fragments (`burn.passes.block_fragments`), so that a thread loads its numbers by one instruction for each chunk. A
+program has 16 columns and up to eight rows, or several times as many rows, for which it loads the weight once. Its warps divide
+the depth. All of a step's words are loaded before those of the previous step are used: the time is that of reading the weight.
+
+A kernel that starts early prefetches its weights to the L2 cache before it waits for the previous one. If all of its programs run
+at once, they load their first words instead. A kernel of one step lets the next one start when it has its rows: their loads would
+wait behind the next kernel's loads of weights.
+
+Rows come through shared memory, and a norm before the matmul is computed there (`fragments_rows.py`). Matmuls of the same rows
+with several weights of one shape, as in a gated layer, are one kernel.
 """
 
 from __future__ import annotations
@@ -11,32 +18,25 @@ from collections.abc import Collection, Mapping
 
 from burn.codegen.triton.abilities import Abilities
 from burn.codegen.triton.code import NONE, Axis, Code
-from burn.codegen.triton.early import DEPENDENTS, WAIT
+from burn.codegen.triton.early import DEPENDENTS, WAIT, prefetch
 from burn.codegen.triton.few_bits import weight_of
 from burn.codegen.triton.fragments_asm import multiplication
+from burn.codegen.triton.fragments_rows import Rows
 from burn.codegen.triton.heuristics.fragments import ROWS, block_of
 from burn.codegen.triton.heuristics.sizes import UNKNOWN, SizeHints
 from burn.codegen.triton.hopper.warp_specialised import function_head, in_gluon, text
 from burn.codegen.triton.printed import Printed, given, opened
 from burn.codegen.triton.scalars import ScalarPrinter
-from burn.dialect.dims import Dim, ceildiv, coefficient, product
+from burn.dialect.dims import Dim, ceildiv, product
 from burn.dialect.packed import FRAGMENT_BYTES, FRAGMENT_COLUMNS
-from burn.kernels.body import ContractionKernel, Convert, Load, Scalar, walk
+from burn.dialect.types import DTYPES
+from burn.kernels.body import ContractionKernel, Load, Scalar, walk
 
-LANES, WORDS = 32, 4
-"""Threads of a warp, and a thread's words of a chunk."""
+LANES, WORDS, GROUPS, THREADS = 32, 4, 8, 4
+"""Threads of a warp, and a thread's words of a chunk. A warp has eight groups of four threads, each with its columns."""
 
-HEAD = f"""
-LAYOUT: tl.constexpr = tl.BlockedLayout([1, 1, {WORDS}], [1, {LANES}, 1], [WARPS, 1, 1], [2, 1, 0])
-chunks = tl.arange(0, STEP, tl.SliceLayout(1, tl.SliceLayout(2, LAYOUT)))
-chunks = tl.expand_dims(tl.expand_dims(chunks, 1), 2).to(INT)
-lane = tl.arange(0, {LANES}, tl.SliceLayout(0, tl.SliceLayout(2, LAYOUT)))
-lane = tl.expand_dims(tl.expand_dims(lane, 0), 2).to(INT)
-i = tl.arange(0, {WORDS}, tl.SliceLayout(0, tl.SliceLayout(1, LAYOUT)))
-i = tl.expand_dims(tl.expand_dims(i, 0), 1).to(INT)
-program = tl.program_id(0).to(INT)
-""".strip()
-"""Indices of a chunk in the step, of a thread, and of its word."""
+AXES = {"chunk": ("STEP", 0), "g": (GROUPS, 1), "t": (THREADS, 2), "i": (WORDS, 3)}
+"""The size and position of each axis of a step's words."""
 
 
 def emit(
@@ -68,22 +68,20 @@ class _Fragments:
         early: bool,
     ) -> None:
         self.kernel, self.values, self.sizes, self.sites = kernel, values, sizes, sites
-        self.weight = weight_of(sizes.rhs)
-        self.bits = self.weight.bits
+        self.weights = [weight_of(rhs) for rhs in sizes.weights]
+        self.bits, self.has_zero = self.weights[0].bits, self.weights[0].zero is not None
         self.rows, self.depth = (product([v.extent for v in loops]) for loops in (sizes.rows, sizes.depth))
         assert isinstance(self.depth, int)
         self.chunk = FRAGMENT_BYTES * 8 // self.bits  # elements of the depth
         self.chunks = -(-self.depth // self.chunk)
         self.block = block_of(sizes, self.chunks, abilities.processors, hints)
-        lhs = kernel.lhs
-        while isinstance(lhs, Convert) and lhs.dtype == "float32":
-            lhs = lhs.arg
-        self.lhs: Scalar = lhs
-        self.has_zero = self.weight.zero is not None
-        self.has_odd = self.rows != 1
+        self.steps = -(-self.chunks // self.block.step)
+        self.parities = ("even",) if self.rows == 1 else ("even", "odd")
+        self.staged = Rows(kernel, sizes, self.bits, self.block)
         self.given, self.arguments = given(kernel, values)
-        parameters = {n.buffer for n in walk(sizes.rhs) if isinstance(n, Load)}
+        parameters = {n.buffer for n in walk(*sizes.weights) if isinstance(n, Load)}
         self.early = early and parameters <= constants
+        self.lets_late = self.block.at_once and self.steps == 1
 
     def print(self) -> Printed:
         constants = {"STEP": self.block.step, "WARPS": self.block.warps}
@@ -98,144 +96,151 @@ class _Fragments:
     def _main(self) -> str:
         printer = opened(self.kernel.buffers, self.sites)
         code = printer.code
-        for line in [*([DEPENDENTS] if self.early else []), *HEAD.splitlines()]:
-            code.line(line)
-        columns = printer.dim(self.kernel.column.extent)
-        code.line(f"tile = program % tl.cdiv({columns}, {FRAGMENT_COLUMNS})")
-        code.line(f"first = program // tl.cdiv({columns}, {FRAGMENT_COLUMNS}) * {ROWS * self.block.groups}")
-        code.line(f"own = ({', '.join([*self.given, 'program'])})")
-        results = [f"{name}{group}" for group in range(self.block.groups) for name in self._parities()]
-        for name in results:
-            code.line(f"{name} = tl.full([STEP, {LANES}, {WORDS}], 0.0, tl.float32, LAYOUT)")
-        self._sum(printer)
-        self._finish(printer, results)
+        if self.early and not self.lets_late:
+            code.line(DEPENDENTS)
+        self._indices(printer)
+        words = self._load(code, "0", "") if self.block.at_once else []
+        if self.early:
+            if not words or self.steps > 1:
+                self._prefetch(code)
+            code.line(WAIT)
+        words = words or self._load(code, "0", "")
+        self.staged.reduce(printer, "first")
+        self._sum(printer, words)
         names = [*self.given, *(f"{name}: gl.constexpr" for name in ("INT", "STEP", "WARPS"))]
         about = "16 columns each, by tensor cores: fragments of a weight of few bits times rows."
         return text(function_head("KERNEL", names, about), printer)
 
-    def _parities(self) -> tuple[str, ...]:
-        return ("even", "odd") if self.has_odd else ("even",)
-
-    def _sum(self, printer: ScalarPrinter) -> None:
-        """Loads words and scales of a step while those before it are multiplied, and the first before the kernel waits for the
-        previous one."""
+    def _indices(self, printer: ScalarPrinter) -> None:
+        """Indices of a thread's words, each along one axis of a step's, and those of the program's tile and rows."""
         code = printer.code
-        whole = self.chunks % self.block.step == 0
-        names = self._load(code, "chunks", "" if whole else f"chunks < {self.chunks}")
-        if self.early:
-            code.line(WAIT)
-        if self.chunks <= self.block.step:
-            code.line("at = chunks")
-            self._step(printer, "" if whole else "chunks", names)
-            return
-        with code.block(f"for start in range(0, {self.chunks}, STEP):"), printer.scope():
-            code.line("at = start + chunks")
-            code.line("later = at + STEP")
-            following = self._load(code, "later", f"later < {self.chunks}")
-            self._step(printer, "" if whole else "at", names)
-            for name, next_ in zip(names, following, strict=True):
-                code.line(f"{name} = {next_}")
+        parts = f"[1, 1, 1, {WORDS}], [1, {GROUPS}, {THREADS}, 1], [WARPS, 1, 1, 1], [3, 2, 1, 0]"
+        code.line(f"LAYOUT: tl.constexpr = tl.BlockedLayout({parts})")
+        for name, (size, axis) in AXES.items():
+            others = [other for other in range(len(AXES)) if other != axis]
+            layout = "LAYOUT"
+            for other in reversed(others):
+                layout = f"tl.SliceLayout({other}, {layout})"
+            code.line(f"{name} = tl.arange(0, {size}, {layout}).to(INT)")
+            for other in others:
+                code.line(f"{name} = tl.expand_dims({name}, {other})")
+        self.staged.indices(code)
+        code.line("program = tl.program_id(0).to(INT)")
+        tiles = f"tl.cdiv({printer.dim(self.kernel.column.extent)}, {FRAGMENT_COLUMNS})"
+        height = ROWS * self.block.groups
+        single = isinstance(self.rows, int) and self.rows <= height
+        code.line("tile = program" if single else f"tile = program % {tiles}")
+        code.line("first = 0" if single else f"first = program // {tiles} * {height}")
+        code.line(f"own = ({', '.join([*self.given, 'program'])})")
 
-    def _load(self, code: Code, at: str, inside: str) -> list[str]:
-        """Loads words, scales and zero points of chunks. inside: the mask of those that exist."""
-        mask = f", mask={code.let(inside, 'inside')}, other=0" if inside else ""
-        base = f"b{self.weight.load.buffer}.to(tl.pointer_type(tl.int32), bitcast=True)"
-        index = f"((tile * {self.chunks} + {at}) * {LANES} + lane) * {WORDS} + i"
-        parameters = [v for v in (self.weight.scale, self.weight.zero) if v is not None]
-        return [
-            code.let(f"tl.load({base} + {index}{mask})", "words"),
-            *(self._parameter(code, at, node) for node in parameters),
-        ]
+    def _sum(self, printer: ScalarPrinter, words: list[str]) -> None:
+        """words: the names of those of the first step. They get the values of the next step's."""
+        code, weights = printer.code, range(len(self.weights))
+        sums = [[[f"{p}{w}_{g}" for p in self.parities] for w in weights] for g in range(self.block.groups)]
+        for name in (name for group in sums for each in group for name in each):
+            code.line(f"{name} = tl.full([STEP, {GROUPS}, {THREADS}, {WORDS}], 0.0, tl.float32, LAYOUT)")
+        if self.steps == 1:
+            elements = self._elements(printer, "0")
+            if self.early and self.lets_late:
+                code.line(DEPENDENTS)
+            self._multiply(printer, words, elements, sums)
+        else:
+            with code.block(f"for start in range(0, {self.chunks}, STEP):"), printer.scope():
+                code.line("following = start + STEP")
+                later = self._load(code, "following", f"following < {self.chunks}")
+                self._multiply(printer, words, self._elements(printer, "start"), sums)
+                for name, value in zip(words, later, strict=True):
+                    code.line(f"{name} = {value}")
+        self._finish(code, sums)
 
-    def _step(self, printer: ScalarPrinter, partial: str, names: list[str]) -> None:
-        """partial: the chunks, if some do not exist."""
-        code = printer.code
-        word, scale, *points = names
-        inline = multiplication(self.bits, self.lhs.dtype, self.has_odd, self.has_zero)
-        outputs = len(self._parities()) * (1 + self.has_zero)
-        kinds = f"({', '.join(['tl.float32'] * outputs)})" if outputs > 1 else "tl.float32"
-        for group in range(self.block.groups):
-            rows = ", ".join(self._row(printer, group, part, partial) for part in range(self.chunk // 16))
-            found = code.let(
-                f'tl.inline_asm_elementwise("{inline.text}", "{inline.constraints}", [{word}, {rows}], dtype={kinds}, '
-                f"is_pure=True, pack={WORDS})",
-                "sums",
-            )
-            for number, name in enumerate(self._parities()):
-                at = number * (1 + self.has_zero)
-                value = f"{found}[{at}]" if outputs > 1 else found
-                for point in points:
-                    value = f"({value} - {point}.to(tl.float32) * {found}[{at + 1}])"
-                code.line(f"{name}{group} += {value} * {scale}.to(tl.float32)")
+    def _load(self, code: Code, start: str, inside: str) -> list[str]:
+        """Loads words, scales and zero points of a step's chunks. inside: the condition under which they exist."""
+        at = code.let(f"{start} + chunk", "at")
+        conditions = [f"({inside})"] if inside else []
+        if self.chunks % self.block.step:
+            conditions.append(f"({at} < {self.chunks})")
+        mask = code.let(" & ".join(conditions), "inside") if conditions else ""
+        names = []
+        for weight in self.weights:
+            base = f"b{weight.load.buffer}.to(tl.pointer_type(tl.int32), bitcast=True)"
+            index = f"((tile * {self.chunks} + {at}) * {LANES} + g * {THREADS} + t) * {WORDS} + i"
+            names.append(code.let(f"tl.load({base} + {index}{f', mask={mask}, other=0' if mask else ''})", "words"))
+            parameters = [v for v in (weight.scale, weight.zero) if v is not None]
+            names += [self._parameter(code, at, node, mask) for node in parameters]
+        return names
 
-    def _parameter(self, code: Code, at: str, node: Scalar) -> str:
-        """The scales or zero points of a thread's sums. Those of chunks that do not exist are any."""
+    def _parameter(self, code: Code, at: str, node: Scalar, mask: str) -> str:
+        """The scales or zero points of a thread's sums."""
+        load, blocks = self._loaded(node)
+        half, upper = ("i // 2", "i % 2") if self.bits == 4 else ("0", "i // 2")
+        block = f"({at} * {self.chunk} + {half} * 32) // {self._elements_of_block()}"
+        if self.chunks % self.block.step or self.depth % self.chunk:  # those of chunks that do not exist are any
+            block = f"tl.minimum({block}, {blocks - 1})"
+        index = f"((tile * {blocks} + {block}) * {GROUPS} + g) * 2 + {upper}"
+        return code.let(f"tl.load(b{load.buffer} + {index}{f', mask={mask}, other=0.0' if mask else ''})", "scale")
+
+    def _loaded(self, node: Scalar) -> tuple[Load, int]:
+        """The load of a parameter, and the number of blocks of a column."""
         (load,) = (n for n in walk(node) if isinstance(n, Load))
         blocks = self.sizes.depth[0].extent
         assert isinstance(blocks, int)
-        half, upper = ("i // 2", "i % 2") if self.bits == 4 else ("0", "i // 2")
-        block = f"({at} * {self.chunk} + {half} * 32) // {self._elements_of_block()}"
-        if self._is_partial() or self.chunks > self.block.step:
-            block = f"tl.minimum({block}, {blocks - 1})"
-        return code.let(
-            f"tl.load(b{load.buffer} + ((tile * {blocks} + {block}) * 8 + lane // 4) * 2 + {upper})", "scale"
-        )
+        return load, blocks
 
     def _elements_of_block(self) -> int:
-        extents = [v.extent for v in self.sizes.depth[1:]]
-        found = product(extents)
+        found = product([v.extent for v in self.sizes.depth[1:]])
         assert isinstance(found, int)
         return found
 
-    def _row(self, printer: ScalarPrinter, group: int, part: int, partial: str) -> str:
-        """Four elements of a thread's row. part: of its elements of a chunk. partial: see `_step`."""
-        code, elements = printer.code, self.chunk
-        with printer.scope():
-            row = code.let(f"first + {ROWS * group} + lane // 4", "row")
-            k = code.let(f"at * {elements} + lane % 4 * 8 + {part // 2 * 32 + part % 2 * 4} + i", "k")
-            within = code.let(f"{k} < {self.depth}", "within") if partial or self.depth % self.chunk else ""
-            printer.axes = {
-                "x": Axis(
-                    row, code.let(f"{row} < {printer.dim(product([v.extent for v in self.kernel.rows]))}", "here")
-                ),
-                "k": Axis(k, within),
-            }
-            printer.walk_flat(self.kernel.rows, row, frozenset("x"))
-            for single in self.kernel.batch:
-                printer.put(single, "0", NONE)
-            self._depth(printer, k)
-            value = printer.value(self.lhs)
-            mask = " & ".join(axis.mask for axis in printer.axes.values() if axis.mask)
-            zeros = f"tl.full([STEP, {LANES}, {WORDS}], 0.0, {value}.dtype, LAYOUT)"
-            return code.let(f"tl.where({mask}, {value}, {zeros})", "x")
+    def _elements(self, printer: ScalarPrinter, start: str) -> list[list[str]]:
+        return [self.staged.elements(printer, "first", start, group) for group in range(self.block.groups)]
 
-    def _is_partial(self) -> bool:
-        return bool(self.chunks % self.block.step) or self.depth != self.chunks * self.chunk
+    def _multiply(
+        self, printer: ScalarPrinter, words: list[str], elements: list[list[str]], sums: list[list[list[str]]]
+    ) -> None:
+        """Adds a step. elements: of each group of eight rows. sums: by group, weight and parity of rows."""
+        code, each = printer.code, len(words) // len(self.weights)
+        inline = multiplication(self.bits, self.staged.dtype, len(self.parities) > 1, self.has_zero)
+        outputs = len(self.parities) * (1 + self.has_zero)
+        kinds = f"({', '.join(['tl.float32'] * outputs)})" if outputs > 1 else "tl.float32"
+        for weight in range(len(self.weights)):
+            word, scale, *points = words[weight * each : (weight + 1) * each]
+            for row, names in zip(elements, (group[weight] for group in sums), strict=True):
+                found = code.let(
+                    f'tl.inline_asm_elementwise("{inline.text}", "{inline.constraints}", [{word}, {", ".join(row)}], '
+                    f"dtype={kinds}, is_pure=True, pack={WORDS})",
+                    "sums",
+                )
+                for number, name in enumerate(names):
+                    at = number * (1 + self.has_zero)
+                    value = f"{found}[{at}]" if outputs > 1 else found
+                    for point in points:
+                        value = f"({value} - {point}.to(tl.float32) * {found}[{at + 1}])"
+                    code.line(f"{name} += {value} * {scale}.to(tl.float32)")
 
-    def _depth(self, printer: ScalarPrinter, k: str) -> None:
-        """One index for all loops of the depth, if all loads are contiguous along them: Triton then loads whole words."""
-        loops = [v for v in self.kernel.depth if v.extent != 1]
-        known = [v for v in self.sizes.depth if v.extent != 1]
-        for single in (v for v in self.kernel.depth if v.extent == 1):
-            printer.put(single, "0", NONE)
-        flat = all(_is_contiguous(n, known) for n in walk(self.sizes.lhs) if isinstance(n, Load))
-        if flat and all(isinstance(n, Load | Convert) for n in walk(self.sizes.lhs)):
-            for loop in loops[:-1]:
-                printer.put(loop, "0", NONE)
-            printer.put(loops[-1], k, frozenset("k"))
-        else:
-            printer.walk_flat(loops, k, frozenset("k"))
+    def _prefetch(self, code: Code) -> None:
+        """Prefetches all weights of the tile."""
+        for weight in self.weights:
+            size = self.chunks * FRAGMENT_BYTES * FRAGMENT_COLUMNS
+            code.line(prefetch(f"b{weight.load.buffer} + tile * {size}", size))
+            for node in (v for v in (weight.scale, weight.zero) if v is not None):
+                load, blocks = self._loaded(node)
+                count = blocks * FRAGMENT_COLUMNS
+                size = count * DTYPES[load.dtype].bits // 8
+                code.line(prefetch(f"b{load.buffer} + tile * {count}", size))
 
     # ---- results -----------------------------------------------------------------------------------------------------------
-    def _finish(self, printer: ScalarPrinter, results: list[str]) -> None:
+    def _finish(self, code: Code, sums: list[list[list[str]]]) -> None:
         """Adds the sums of warps, and of the words of a column."""
-        code, axis = printer.code, 1 if self.bits == 4 else 2
+        axis = 1 if self.bits == 4 else 2
         code.line(f"OUT: tl.constexpr = tl.BlockedLayout([1, 2], [{LANES}, 1], [1, WARPS], [1, 0])")
-        for number, name in enumerate(results):
-            code.line(f"{name} = tl.sum(tl.reshape(tl.sum({name}, 0), [{LANES}, 2, 2]), {axis})")
-            code.line(f"{name} = tl.convert_layout({name}, OUT)")
-            group, odd = divmod(number, len(self._parities()))
-            code.line(f"KERNEL_write(first + {ROWS * group + odd}, tile * {FRAGMENT_COLUMNS}, {name}, OUT, own)")
+        for name in (name for group in sums for each in group for name in each):
+            code.line(f"{name}_all = tl.sum(tl.reshape(tl.sum({name}, 0), [{LANES}, 2, 2]), {axis})")
+            code.line(f"{name}_all = tl.convert_layout({name}_all, OUT)")
+        for number, group in enumerate(sums):
+            for odd in range(len(self.parities)):
+                totals = ", ".join(f"{each[odd]}_all" for each in group)
+                row = f"first + {ROWS * number + odd}"
+                code.line(f"KERNEL_write({row}, tile * {FRAGMENT_COLUMNS}, {totals}, OUT, own)")
 
     def _write(self) -> str:
         kernel, printer = self.kernel, opened(self.kernel.buffers, self.sites)
@@ -255,20 +260,11 @@ class _Fragments:
             printer.put(single, "0", NONE)
         printer.walk_flat(kernel.rows, x, frozenset("x"))
         printer.put(kernel.column, y, frozenset("y"))
-        printer.accumulator = ("total", frozenset("xy"))
+        totals = [f"total{number}" for number in range(len(self.weights))]
+        printer.accumulator, printer.further = (totals[0], frozenset("xy")), totals[1:]
         for write in kernel.epilogue:
             printer.value(write.value)
         for write in kernel.epilogue:
             printer.store(write)
-        head = function_head("KERNEL_write", ["row", "column", "total", "OUT: tl.constexpr", "own"], "Stores sums.")
+        head = function_head("KERNEL_write", ["row", "column", *totals, "OUT: tl.constexpr", "own"], "Stores sums.")
         return text(head, printer)
-
-
-def _is_contiguous(load: Load, loops: list) -> bool:
-    """True if an index is linear in the flat index of loops, the last one fastest."""
-    step = coefficient(load.offset, loops[-1]) if loops else None
-    for loop, inner in zip(reversed(loops[:-1]), reversed(loops), strict=False):
-        step = None if step is None else step * inner.extent
-        if step is None or coefficient(load.offset, loop) != step:
-            return False
-    return step is not None

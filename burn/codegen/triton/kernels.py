@@ -64,6 +64,8 @@ class KernelPrinter:
                 fragments.emit(general, values, kernel, self.sites, self.abilities, self.hints, constants, early)
             )
         match collapse(kernel):
+            case ContractionKernel() as contraction if not contraction.is_plain:
+                return self._loops(as_loops(contraction))
             case ContractionKernel() as contraction if (sums := sums_of(contraction)) is not None:
                 return self._named(window_sums.emit(sums, self.sites))
             case ContractionKernel() as contraction if contract.is_dot(contraction) and not by_columns(

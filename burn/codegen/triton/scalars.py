@@ -41,9 +41,9 @@ from burn.kernels.body import (
 @dataclass
 class ScalarPrinter(ExpressionPrinter):
     """`buffers[i]` is the argument `b<i>`; a buffer that is private to an iteration is in workspace at `private[i]`. `sites`
-    collects the names of source nodes for run-time errors. `bases`: pointers of another type than the buffer's, by its number.
-    `steps`: axes of loops. Addresses add the terms along these axes last, so that the other terms are computed before the
-    loops."""
+    collects the names of source nodes for run-time errors. `further`: the results of a kernel's further contractions. `bases`:
+    pointers of another type than the buffer's, by its number. `steps`: axes of loops. Addresses add the terms along these axes
+    last, so that the other terms are computed before the loops."""
 
     code: Code
     buffers: Sequence[Buffer]
@@ -52,6 +52,7 @@ class ScalarPrinter(ExpressionPrinter):
     bindings: dict[Atom, tuple[str, Axes]] = field(default_factory=dict)
     reduced: dict[str, tuple[str, Axes]] = field(default_factory=dict)
     accumulator: tuple[str, Axes] = ("", NONE)
+    further: Sequence[str] = ()
     private: dict[int, str] = field(default_factory=dict)
     bases: dict[int, str] = field(default_factory=dict)
     steps: str | None = None
@@ -198,7 +199,7 @@ class ScalarPrinter(ExpressionPrinter):
         if isinstance(node, Reduced):
             return self.reduced[node.name][0]
         if isinstance(node, Accumulator):
-            return self.accumulator[0]
+            return self.further[node.number - 1] if node.number else self.accumulator[0]
         known = self._known(id(node))
         return known if known is not None else self._hold(id(node), self.code.let(self._text(node)))
 

@@ -8,8 +8,9 @@ from burn.dialect.contraction import Conv, DotGeneral
 from burn.dialect.dims import Dim, Expr, LoopVar, exact_div, floordiv, mod
 from burn.dialect.op import Op
 from burn.dialect.packed import PackedBlockDot, PackedDot
+from burn.dialect.reduction import Reduce
 from burn.dialect.types import HALF_DTYPES, type_of
-from burn.kernels.body import Accumulator, Const, ContractionKernel, Scalar, Where, Write
+from burn.kernels.body import Accumulator, Const, ContractionKernel, Scalar, Stage, Where, Write
 from burn.kernels.builders.blocks import block_operands
 from burn.kernels.builders.builder import (
     Builder,
@@ -22,6 +23,7 @@ from burn.kernels.builders.builder import (
     skip_views,
 )
 from burn.kernels.builders.operands import Operands, in_panels, packed_rhs, width_of
+from burn.kernels.builders.rows import Rows
 from burn.kernels.lower import linear
 from burn.kernels.preferences import GroupedConvolution, Preferences
 
@@ -69,14 +71,19 @@ def matrix_kernel(group: Computation, anchor: Op, preferences: Preferences) -> C
     if dtype is None:
         return None
     builder = Builder(group)
+    stages = _row_stages(builder, anchor)
     if isinstance(anchor, Conv):
         operands = _conv_operands(builder, anchor, dtype, merged) if is_matmul(anchor, preferences) else None
     else:
         operands = OPERANDS[anchor.OP_NAME](builder, anchor, dtype)
     if operands is None:
         return None
-    total = convert(Accumulator(dtype), type_of(result).dtype)
-    builder.low.define(result, lambda index: total)
+    further = [op for op in group.ops if op.KERNEL == "contract" and op.operation != anchor.operation]
+    for number, op in enumerate((anchor, *further)):
+        value = op.operation.results[0]
+        total = convert(Accumulator(dtype, number), type_of(value).dtype)
+        builder.low.define(value, lambda index, total=total: total)
+    others = tuple(block_operands(builder, op, dtype).rhs for op in further)
     space = type_of(result).shape
     writes = []
     for number, value in enumerate(group.yielded):
@@ -94,8 +101,20 @@ def matrix_kernel(group: Computation, anchor: Op, preferences: Preferences) -> C
             tuple(writes),
             buffers,
             isinstance(anchor, (DotGeneral, PackedDot)) and anchor.sums == "fast",
+            stages,
+            others,
         )
     )
+
+
+def _row_stages(builder: Builder, anchor: Op) -> tuple[Stage, ...]:
+    """The reductions of a group before its matmul, over the depth of each row."""
+    reductions = [op for op in builder.group.ops if isinstance(op, Reduce)]
+    if not reductions:
+        return ()
+    shape = type_of(anchor.x).shape
+    variables = (*loops(shape[:-1]), LoopVar("k", shape[-1]))
+    return tuple(Rows(builder, shape, {len(shape) - 1}, reductions, False, variables).stages)
 
 
 def _dot_operands(builder: Builder, op: Op, dtype: str) -> Operands | None:

@@ -21,10 +21,17 @@ class Rows:
     and over these."""
 
     def __init__(
-        self, builder: Builder, space: tuple[Dim, ...], axes: Set[int], anchors: Sequence[Op], keep_rows: bool
+        self,
+        builder: Builder,
+        space: tuple[Dim, ...],
+        axes: Set[int],
+        anchors: Sequence[Op],
+        keep_rows: bool,
+        variables: tuple[LoopVar, ...] = (),
     ) -> None:
+        """variables: the loops over the space, `loops(space)` by default."""
         self.builder, self.space, self.axes = builder, space, axes
-        variables = loops(space)
+        variables = variables or loops(space)
         self.kept = tuple(v for i, v in enumerate(variables) if i not in self.axes)
         self.inner = tuple(v for i, v in enumerate(variables) if i in self.axes)
         self.full = loop_index(variables)

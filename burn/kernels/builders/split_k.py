@@ -62,6 +62,8 @@ def split_k(call: Call, preferences: Preferences) -> list[Call]:
     shares = any(binding is not None and binding[0] == "shared" for binding in call.bindings)
     if preferences.split_depth is None or shares or not isinstance(call.kernel, ContractionKernel):
         return [call]
+    if not call.kernel.is_plain:
+        return [call]
     kernel = collapse(call.kernel)
     assert isinstance(kernel, ContractionKernel)
     choices = _best_choices(kernel.depth, preferences.likely, preferences.split_parts)

@@ -148,7 +148,7 @@ class Choice:
                 and isinstance(size, int)
                 and makes[id(other)] == 1
                 and len(list(x.uses)) == 1
-                and self._serves(other, op)  # not what makes another part: each part is a kernel of its own
+                and self.serves(other, op)  # not what makes another part: each part is a kernel of its own
                 and cluster.size + other.size <= self.max_ops
                 and not leads_to(cluster.needs - {other}, other)
             ):
@@ -200,7 +200,7 @@ class Choice:
     def _computes(self, other: Cluster, op: Op, cluster: Cluster) -> bool:
         """True if a cluster's kernel can compute a loop over the same space."""
         together = cluster.kind in ("loop", "reduce", "window")
-        return (together or (cluster.kind == "contract" and self._serves(other, op, cluster))) and all(
+        return (together or (cluster.kind == "contract" and self.serves(other, op, cluster))) and all(
             (_moves(m) or (cluster.kind == "loop" and isinstance(m, Gather))) and JOINS[cluster.kind](self, m, cluster)
             for m in other.members
         )
@@ -214,13 +214,13 @@ class Choice:
             and not isinstance(op, Concat)
             and _is_little(other)
             and is_wider(cluster.space, other.space)
-            and self._serves(other, op, cluster, views=True)
+            and self.serves(other, op, cluster, views=True)
         )
 
     def _computes_operand(self, other: Cluster, op: Op, cluster: Cluster) -> bool:
         """True if a loop computes an operand of a concat and is cheap enough to be evaluated for all elements of the
         result."""
-        return self._computes_operands(op) and self._is_chain(other) and self._serves(other, op, cluster, views=True)
+        return self._computes_operands(op) and self._is_chain(other) and self.serves(other, op, cluster, views=True)
 
     def _is_chain(self, cluster: Cluster) -> bool:
         """True if a loop is cheap enough to be evaluated for all elements of a concat."""
@@ -239,7 +239,7 @@ class Choice:
         inline = all(
             affine(v, self.is_materialised) for v in op.operation.operands if self.cluster_of(self.source(v)) is other
         )
-        return slides(op, self.preferences) and inline and self._serves(other, op, views=True)
+        return slides(op, self.preferences) and inline and self.serves(other, op, views=True)
 
     def lowers_elementwise(self, op: Op) -> bool:
         """True if a concat is lowered elementwise, fused with its readers."""
@@ -249,7 +249,7 @@ class Choice:
         """True if the loop of a concat also has the producers of its operands."""
         return isinstance(op, Concat) and len(op.xs) <= self.preferences.concat_operands
 
-    def _serves(self, other: Cluster, op: Op, cluster: Cluster | None = None, views: bool = False) -> bool:
+    def serves(self, other: Cluster, op: Op, cluster: Cluster | None = None, views: bool = False) -> bool:
         """True if only a cluster, and the op that joins it, reads what another computes. views: also through views."""
         inside = {m.operation for m in (*other.members, *(cluster.members if cluster else ()))} | {op.operation}
         todo = [r for m in other.members for r in m.operation.results]
@@ -473,7 +473,7 @@ class Choice:
         if other is None or other.kind != "loop" or other.closed or cluster.size + other.size > self.max_ops:
             return
         little = _is_little(other) or all(isinstance(m, Pad) for m in other.members)
-        if little and self._serves(other, op, views=True):
+        if little and self.serves(other, op, views=True):
             self.merge(other, cluster)
 
     def _reads_memory(self, user: ir.Operation | ir.OpView, value: ir.Value) -> bool:

@@ -45,7 +45,7 @@ def fuse_small_loops(choice: Choice) -> None:
     for cluster in dict.fromkeys(c for op in choice.ops[:-1] if (c := choice.cluster.get(op.operation))):
         small = estimate(product(cluster.space)) <= choice.preferences.small_loops
         plain = (
-            cluster.kind == "loop" and not cluster.closed and all(_is_elementwise(choice, m) for m in cluster.members)
+            cluster.kind == "loop" and not cluster.closed and all(is_elementwise(choice, m) for m in cluster.members)
         )
         if small and plain:
             shapes.setdefault(cluster.space, []).append(cluster)
@@ -58,7 +58,7 @@ def fuse_small_loops(choice: Choice) -> None:
             merged = cluster
 
 
-def _is_elementwise(choice: Choice, op: Op) -> bool:
+def is_elementwise(choice: Choice, op: Op) -> bool:
     return choice.lowers_elementwise(op) if isinstance(op, Concat) else isinstance(op, Pointwise)
 
 

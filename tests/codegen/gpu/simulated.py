@@ -84,7 +84,9 @@ def _tensor(array: np.ndarray) -> Any:
 def loaded(text: str) -> dict[str, Any]:
     """The names of a module for the interpreter. Functions of Triton's device library are numpy's here. Functions in Gluon run as
     Triton's, without their layouts."""
-    text = re.sub(r"\n *\w+\.inline_asm_elementwise\(\"griddepcontrol[^\n]*", "", text)  # one kernel runs at a time
+    text = re.sub(
+        r"\n *\w+\.inline_asm_elementwise\(\"[^\"]*(griddepcontrol|prefetch)[^\n]*", "", text
+    )  # one kernel runs at a time
     text = text.replace("@gluon.jit", "@triton.jit").replace("gl.constexpr", "tl.constexpr")
     name = f"<printed {next(_numbers)}>"
     linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
@@ -218,22 +220,23 @@ class _Gluon:
     def inline_asm_elementwise(
         self, text: Any, constraints: Any, args: Sequence[Any], dtype: Any, is_pure: Any, pack: Any
     ) -> Any:
-        """For tensors whose last axis has the elements that a thread packs, and the axis before it a warp's threads."""
+        """For tensors whose last axis has the elements that a thread packs, and the two axes before it a warp's threads."""
         import triton.language as tl
         from triton.runtime.interpreter import TensorHandle
 
         assert constraints.split(",") == ["=&f"] * constraints.count("=&f") + ["r"] * constraints.count("r")
         registers = []
+        shape = np.broadcast_shapes(*(tensor.handle.data.shape for tensor in args))
+        assert shape[-3:] == (8, 4, pack)
         for tensor in args:
-            data = np.ascontiguousarray(tensor.handle.data)
-            assert data.shape[-2:] == (32, pack)
-            words = data.view(np.uint32)
+            data = np.ascontiguousarray(np.broadcast_to(tensor.handle.data, shape))
+            words = data.reshape(*shape[:-3], 32, pack).view(np.uint32)
             registers += [words[..., i] for i in range(words.shape[-1])]
         kinds = dtype if isinstance(dtype, tuple) else (dtype,)
         assert len(registers) == constraints.split(",").count("r") and pack * len(kinds) == constraints.count("=&f")
         values = ptx.run(text, pack * len(kinds), registers)
         made = []
         for number in range(len(kinds)):
-            data = np.stack(values[pack * number : pack * (number + 1)], -1).view(np.float32)
+            data = np.stack(values[pack * number : pack * (number + 1)], -1).view(np.float32).reshape(shape)
             made.append(tl.tensor(TensorHandle(data, tl.float32), tl.block_type(tl.float32, list(data.shape))))
         return tuple(made) if isinstance(dtype, tuple) else made[0]

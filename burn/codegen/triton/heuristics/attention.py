@@ -28,7 +28,7 @@ def attention_block(dtype: str, is_half: bool, rows: Dim, depth: int) -> Block:
     if not is_half:
         return Block(32, 32)
     if isinstance(rows, int) and rows <= 64:
-        return Block(max(LEAST, power_of_two(rows)), 64)
+        return Block(max(LEAST, power_of_two(rows)), 128 if rows <= LEAST and depth <= 64 else 64)
     return Block(64, 64) if depth <= 64 else Block(128, 128, 8) if depth <= 128 else Block(64, 32, 8, 2)
 
 

@@ -16,20 +16,27 @@ ROWS = 8
 MOST_ROWS = 32
 """Rows up to which the kernel is used: it unpacks the weight for every eight of them. Not tried beyond."""
 
-LOADED = 8
-"""Chunks whose words a thread loads before it uses the first. More need registers, and fewer leave the memory idle."""
+NORMED_ROWS = 16
+"""Rows up to which each program repeats a norm before the matmul."""
 
-WARPS = 8
-"""Warps of a processor that keep its memory busy, and those of a program at most."""
+LOADED = 8
+"""Chunks of a warp in a step, whose words are in registers. With four, memory waits; with sixteen, registers are spilled."""
+
+WARPS = 4
+"""Warps of a program at most. A program of more has fewer neighbours on its processor, which compute while it waits."""
+
+AT_ONCE = 2
+"""Programs of a processor up to which all of a kernel run at once."""
 
 
 @dataclass(frozen=True)
 class Block:
-    """Chunks of a step, warps, and groups of eight rows."""
+    """Chunks of a step, warps, and groups of eight rows. at_once: all programs run at once."""
 
     step: int
     warps: int
     groups: int
+    at_once: bool
 
 
 def is_few_rows(kernel: ContractionKernel, hints: SizeHints = UNKNOWN) -> bool:
@@ -41,12 +48,11 @@ def is_few_rows(kernel: ContractionKernel, hints: SizeHints = UNKNOWN) -> bool:
 
 
 def block_of(kernel: ContractionKernel, chunks: int, processors: int, hints: SizeHints = UNKNOWN) -> Block:
-    """Warps divide the depth of a column only as far as the columns leave processors idle: their sums have to be added."""
+    """Warps divide the depth."""
     rows = likely(product([v.extent for v in kernel.rows]), hints)
     groups = min(MOST_ROWS // ROWS, power_of_two(-(-rows // ROWS))) if isinstance(rows, int) else 1
+    loaded = max(1, LOADED // groups)
+    warps = min(WARPS, power_of_two(-(-chunks // loaded)))
     columns = kernel.column.extent
-    tiles = -(-columns // FRAGMENT_COLUMNS) if isinstance(columns, int) else processors
-    wanted = power_of_two(-(-WARPS * processors // max(1, tiles)))
-    warps = max(1, min(WARPS, wanted, power_of_two(-(-chunks // LOADED))))
-    step = min(warps * max(1, LOADED // groups), max(warps, power_of_two(chunks)))
-    return Block(step, warps, groups)
+    tiles = -(-columns // FRAGMENT_COLUMNS) * len(kernel.weights) if isinstance(columns, int) else 0
+    return Block(warps * loaded, warps, groups, tiles <= AT_ONCE * processors)

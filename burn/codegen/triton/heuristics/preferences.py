@@ -7,6 +7,7 @@ from functools import partial
 
 from burn.codegen.triton.abilities import USUAL_ABILITIES, Abilities
 from burn.codegen.triton.heuristics.column_reductions import summed_rows
+from burn.codegen.triton.heuristics.fragments import NORMED_ROWS
 from burn.codegen.triton.heuristics.sizes import SizeHints, likely
 from burn.codegen.triton.window_sums import split_sums
 from burn.kernels.preferences import Preferences
@@ -51,4 +52,5 @@ def preferences(hints: SizeHints, abilities: Abilities) -> Preferences:
         reduce_rows=partial(summed_rows, hints=hints, processors=abilities.processors),
         split_programs=abilities.processors,
         likely=partial(likely, hints=hints),
+        row_reductions=NORMED_ROWS if abilities.fragments else 0,
     )
