@@ -343,14 +343,14 @@ class ScalarEmitter:
         """Elements of a short row, which is loaded whole. A gather takes a load for each lane."""
         code, start, extent = self.code, self.dim(row), index.extent
         assert isinstance(extent, int)
-        halves: list[Value] = []
+        registers: list[Value] = []
         for first in range(0, extent, LANES):
             count = min(LANES, extent - first)
             mask = None if count == LANES else mask_of(code, count, LANES)
-            halves.append(code.load(pointer, code.add(start, first), vector(LANES, "f32"), mask))
+            registers.append(code.load(pointer, code.add(start, first), vector(LANES, "f32"), mask))
         wide, type_ = self.lane_dim(Expr.of(index)), vector(self.lanes, "i32")
         number = Lanes(code, code.pure(f"arith.trunci {wide} : {wide.type} to {type_}", type_))
-        return on_whole_vectors(number, lambda number: Lanes(code, taken(code, number.value, halves))).value
+        return on_whole_vectors(number, lambda number: Lanes(code, taken(code, number.value, registers))).value
 
     def _addresses(self, pointer: Value, offset: Dim, element: str) -> Value:
         indices = self.lane_dim(offset)

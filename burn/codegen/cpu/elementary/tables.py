@@ -21,13 +21,13 @@ def has_tables(code: Function) -> bool:
     return "+avx512f" in code.attributes
 
 
-def taken(code: Function, index: Value, halves: Sequence[Value]) -> Value:
+def taken(code: Function, index: Value, registers: Sequence[Value]) -> Value:
     """For 16 lanes of i32, the number with that index in one or two registers of 16 numbers."""
     type_ = vector(LANES, "f32")
-    if len(halves) == 1:
-        call = f'llvm.call_intrinsic "llvm.x86.avx512.permvar.sf.512"({halves[0]}, {index})'
+    if len(registers) == 1:
+        call = f'llvm.call_intrinsic "llvm.x86.avx512.permvar.sf.512"({registers[0]}, {index})'
         return code.pure(f"{call} : ({type_}, {index.type}) -> {type_}", type_)
-    low, high = halves
+    low, high = registers
     call = f'llvm.call_intrinsic "llvm.x86.avx512.vpermi2var.ps.512"({low}, {index}, {high})'
     return code.pure(f"{call} : ({type_}, {index.type}, {type_}) -> {type_}", type_)
 
@@ -36,8 +36,8 @@ def looked_up(index: Lanes, numbers: Sequence[float]) -> Lanes:
     """numbers[index % 32] for 16 lanes of i32."""
     assert index.lanes == LANES and len(numbers) == NUMBERS
     code, type_ = index.code, vector(LANES, "f32")
-    halves = [code.const(str(list(half)), type_) for half in (numbers[:LANES], numbers[LANES:])]
-    return index.wrap(taken(code, index.value, halves))
+    registers = [code.const(str(list(half)), type_) for half in (numbers[:LANES], numbers[LANES:])]
+    return index.wrap(taken(code, index.value, registers))
 
 
 def on_whole_vectors(x: Lanes, function: Callable[[Lanes], Lanes]) -> Lanes:
