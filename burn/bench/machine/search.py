@@ -92,7 +92,7 @@ def searches(target: Target) -> Iterator[Search]:
     yield Search("depth of tiles", [long], _each("depth_part", 512, 1024, 2048, 4096))
     yield Search("unrolling", [matmul, programs.matmul(33, 256, 512)], _each("unroll", 2, 4, 8))
     attention = programs.attention(4, 512, 64)
-    yield Search("keys of attention", [attention], _each("attention_keys", 64, 128, 256))
+    yield Search("keys of attention", [attention], _each("attention_keys", 64, 128, 256, 512))
     yield Search("rows of attention", [attention], _each("attention_rows", 32, 64, 128))
     yield _thresholds("group_depth", lambda lanes: lanes, target, 0, 24, 40, 80)
     yield _thresholds("group_wide_depth", lambda lanes: 2 * lanes, target, 0, 24, 40, 80)
