@@ -8,6 +8,7 @@ from dataclasses import replace
 from burn.codegen.triton import (
     attention,
     attention_gradient,
+    banded,
     column_reductions,
     contract,
     few_bits,
@@ -112,6 +113,8 @@ class KernelPrinter:
                 raise unreachable(other)
 
     def _loops(self, kernel: LoopKernel) -> Printed:
+        if (convolution := banded.banded_of(kernel, self.abilities, self.hints)) is not None:
+            return self._named(banded.emit(convolution, self.sites))
         if (found := windows.windows_of(kernel, self.abilities.processors)) is not None:
             return self._named(windows.emit(found, self.sites))
         general, values = parametrize(kernel)
