@@ -128,8 +128,8 @@ class Banded:
 
 
 def banded_of(kernel: LoopKernel, abilities: Abilities, hints: SizeHints = UNKNOWN) -> Banded | None:
-    """The matmuls of a kernel. None if it is no depthwise convolution of channels-last images in half precision, if its bands
-    are wider than a matrix instruction, or if it has too few taps or channels."""
+    """The matmuls of a kernel. None if it is no depthwise convolution of channels-last images in half precision. None as well if its
+    bands are wider than a matrix instruction, or its taps or channels too few."""
     reduction = only_reduction(kernel) if abilities.fragments else None
     if reduction is None or _reads_indices(kernel):
         return None
@@ -304,8 +304,8 @@ class _Printer:
             values[geometry.band.position] = (start + step) * DEPTH + Expr.of(self.position)
         else:
             values[geometry.walked.position] = start * geometry.stride + step
-            values[geometry.band.position] = (
-                Expr.of(self.across) * (geometry.results * geometry.band.stride) + Expr.of(self.position)
+            values[geometry.band.position] = Expr.of(self.across) * (geometry.results * geometry.band.stride) + Expr.of(
+                self.position
             )
         for slide, tap in zip(geometry.outer, taps, strict=True):
             values[slide.position] = Expr.of(self.loops[slide.moving]) * slide.stride + tap * slide.dilation
@@ -428,8 +428,7 @@ class _Printer:
         return self.code.let(f"tl.convert_layout(tl.permute({value}, ({axes})), {layout})", "m")
 
     def _block_of(self, printer: InstancePrinter, image: Scalar) -> str:
-        """A step of an image. Windows do not read the positions from `needed` on: zeros, since their products with the zeros of
-        bands are added too."""
+        """A step of an image. Positions that no window reads are zeros, since bands multiply them by zeros."""
         value, mask = printer.value(image), printer.axes["p"].mask
         if mask and not _is_zero_where_masked(image):
             value = self.code.let(f"tl.where({mask}, {value}, 0.0).to({triton_type(image.dtype)})")
