@@ -86,7 +86,7 @@ def test_a_transposed_convolution(made: list[Banded]) -> None:
 
 
 def test_walks() -> None:
-    """With 132 processors, three walks of 19 steps over 56 rows are one round of programs; 56 rows of one tile are short walks."""
+    """With 132 processors, three walks of 19 steps over 56 rows are one round of programs. One image has short walks."""
 
     def block(images: int) -> BandBlock | None:
         return band_block(
