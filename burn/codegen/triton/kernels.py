@@ -26,6 +26,7 @@ from burn.codegen.triton.heuristics.sizes import UNKNOWN, SizeHints
 from burn.codegen.triton.hopper import attention as hopper_attention
 from burn.codegen.triton.hopper import attention_gradient as hopper_attention_gradient
 from burn.codegen.triton.hopper import matmul as hopper_matmul
+from burn.codegen.triton.hopper import weight_gradient as hopper_weight_gradient
 from burn.codegen.triton.printed import Printed
 from burn.codegen.triton.window_sums import sums_of
 from burn.codegen.tuning.choices import DEFAULT, NO_CHOICE, Choice, Choices
@@ -73,12 +74,11 @@ class KernelPrinter:
                 contraction, self.abilities.processors
             ):
                 general, values = parametrize(contraction, kept=contract.divisors(contraction))
-                if self.abilities.warp_specialised and (
-                    printed := hopper_matmul.emit(
-                        general, values, contraction, self.sites, self.abilities.processors, self.hints
-                    )
-                ):
-                    return self._named(printed)
+                for specialised in (hopper_weight_gradient, hopper_matmul) if self.abilities.warp_specialised else ():
+                    processors = self.abilities.processors
+                    printed = specialised.emit(general, values, contraction, self.sites, processors, self.hints)
+                    if printed is not None:
+                        return self._named(printed)
                 choice = self.choices.of(lambda: key(general, values))
                 return self._named(
                     contract.emit(general, values, contraction, self.sites, self.abilities, choice, self.hints),

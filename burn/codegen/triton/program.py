@@ -37,7 +37,12 @@ from triton.experimental.gluon.language.nvidia.hopper import (
 """
 """Imports for kernels in Gluon."""
 
-LIBRARIES = ("library.py", "hopper/attention_library.py", "hopper/matmul_library.py")
+LIBRARIES = (
+    "library.py",
+    "hopper/attention_library.py",
+    "hopper/matmul_library.py",
+    "hopper/weight_gradient_library.py",
+)
 
 
 def module_text(program: Program, preferences: Preferences, printer: KernelPrinter) -> str:
