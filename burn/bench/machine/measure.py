@@ -46,7 +46,7 @@ def measure(
     """The costs of this machine for a target that it can run. A cost that cannot be measured, or only with more noise than NOISE,
     keeps its default, with the reason in `kept`.
 
-    A cost that makes a small network slower, on all threads of the process, keeps its default too. All other programs run on one
+    A cost also keeps its default if a small network is slower with it, on all threads of the process. All other programs run on one
     thread, except for those of `grain`, which run on two. progress: is called with each subject."""
     timer = timer or Timer()
     threads, start = _native.num_threads(), time.perf_counter()
