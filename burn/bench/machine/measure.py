@@ -46,8 +46,8 @@ def measure(
     """The costs of this machine for a target that it can run. A cost that cannot be measured, or only with more noise than NOISE,
     keeps its default, with the reason in `kept`.
 
-    A cost also keeps its default if a small network is slower with it, on all threads of the process. All other programs run on one
-    thread, except for those of `grain`, which run on two. progress: is called with each subject."""
+    A cost also keeps its default if a small network is slower with it, on all threads of the process. All other programs run
+    on one thread, except for those of `grain`, which run on two. progress: is called with each subject."""
     timer = timer or Timer()
     threads, start = _native.num_threads(), time.perf_counter()
     results = _Results({}, dict.fromkeys(FIELDS, NOT_MEASURED), target.costs)
