@@ -39,7 +39,7 @@ class Donate:
             return
         with context():
             checked: dict[Atom, Dim] = {Symbol(name): number for name, number in checked_sizes(program).items()}
-        live = Liveness(program.block)
+        live, preferences = Liveness(program.block), env.preferences
         takes = [-1] * len(outputs)
         for root, number in live.written_directly(outputs).items():
             own = program.renews.get(number)
@@ -48,7 +48,7 @@ class Donate:
                 if (
                     i in free
                     and substitute(type_of(free[i]).bytes, checked) == substitute(type_of(root).bytes, checked)
-                    and _may_lie(live, root, free[i], env.preferences)
+                    and _may_lie(live, root, free[i], preferences)
                 ):
                     takes[number] = i
                     del free[i]
@@ -79,7 +79,8 @@ def _in_place(live: Liveness, root: ir.Value, value: ir.Value, preferences: Pref
         return {n for n, b in enumerate(call.bindings) if b and b[0] == "in" and live.home(operands[b[1]]) == value}
 
     call = calls[writers[0]]
-    if any(map(reads, calls[writers[0] + 1 :])):
+    others = calls if op.kind == "foreach" else calls[writers[0] :]  # those of "foreach" run at once
+    if any(map(reads, (other for other in others if other is not call))):
         return False
     theirs = reads(call)
     writes, elsewhere = _parts(call.kernel, lambda w: call.bindings[w.buffer] == mine)

@@ -6,11 +6,13 @@ compute its other operands join the same group. Views and constants cost nothing
 copy. A view with other readers becomes a group of its own (a copy), or stays (a reshape, which is free). If the target
 prefers it, values that several groups need are recomputed in each instead of stored (`fusion/recompute.py`), and reductions
 over the same rows become one group (`fusion/horizontal.py`). A matmul with a weight of few bits takes a norm before it, and a
-second matmul of the same rows (`fusion/contractions.py`).
+second matmul of the same rows (`fusion/contractions.py`). Loops over different tensors, such as the updates of all
+parameters, become one group of kind "foreach" (`fusion/foreach.py`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -21,9 +23,11 @@ from burn.kernels.preferences import Preferences
 from burn.passes.environment import ANYWHERE, Environment
 from burn.passes.fusion.choice import Choice
 from burn.passes.fusion.contractions import fuse_contractions
+from burn.passes.fusion.foreach import fuse_foreach
 from burn.passes.fusion.horizontal import fuse_horizontally, fuse_small_loops
 from burn.passes.fusion.rebuild import Rebuild
 from burn.passes.fusion.recompute import repeat
+from burn.passes.fusion.updates import updates_of
 from burn.passes.pipeline import register
 
 
@@ -37,16 +41,17 @@ class Fuse:
 
     def run(self, program: Program, env: Environment = ANYWHERE) -> None:
         with context():
-            self.block(program.block, env.preferences)
+            updates = updates_of(program.block, program.renews) if env.preferences.foreach else set()
+            self.block(program.block, env.preferences, updates)
 
-    def block(self, block: ir.Block, preferences: Preferences) -> None:
+    def block(self, block: ir.Block, preferences: Preferences, updates: Collection[ir.Value] = ()) -> None:
         for operation in block.operations:
             if operation.operation.name == "burn.group":
                 continue  # fused before
             for region in operation.operation.regions:
                 for inner in region.blocks:
                     self.block(inner, preferences)
-        choice = Choice(block, self.max_ops, preferences)
+        choice = Choice(block, self.max_ops, preferences, updates)
         with settled():
             choice.run()
         if preferences.repeat_reads:
@@ -57,5 +62,7 @@ class Fuse:
             fuse_small_loops(choice)
         if preferences.row_reductions:
             fuse_contractions(choice)
+        if preferences.foreach:
+            fuse_foreach(choice)
         choice.materialize_views()  # an op may have moved to a group that reads its operand from memory
         Rebuild(choice).run()

@@ -2,7 +2,8 @@
 
 A file in `cases/` begins with `// passes: ...` and holds cases divided by `// -----`; the words after that name them.
 A line `// inputs: special` in a case mixes NaN and infinities into its inputs; `// rounds` allows for rounding; `// large`
-is too much for interpreters, except in slow tests. In a case whose name ends in "stays" a law does not apply.
+is too much for interpreters, except in slow tests. `// renews: 0=2` says that output 0 is the next value of input 2. In a case
+whose name ends in "stays" a law does not apply.
 """
 
 from __future__ import annotations
@@ -88,7 +89,11 @@ def check(case: Case, output: str) -> int:
 
 
 def read(case: Case, weights: Mapping[str, Weight] | None = None) -> Program:
-    return parse_text(case.text, weights)
+    program = parse_text(case.text, weights)
+    renewed = re.search(r"^// renews: (.*)$", case.text, flags=re.MULTILINE)
+    for output, source in re.findall(r"(\d+)=(\d+)", renewed[1] if renewed else ""):
+        program.renews[int(output)] = int(source)
+    return program
 
 
 def random_weights(program: Program) -> dict[str, Weight]:

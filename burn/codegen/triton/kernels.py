@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from burn.codegen.triton import (
     attention,
     attention_gradient,
-    banded,
     column_reductions,
     contract,
     few_bits,
@@ -19,6 +18,7 @@ from burn.codegen.triton import (
 )
 from burn.codegen.triton.abilities import USUAL_ABILITIES, Abilities
 from burn.codegen.triton.choices import key
+from burn.codegen.triton.foreach import Together, together
 from burn.codegen.triton.heuristics.few_bits import inner_loops
 from burn.codegen.triton.heuristics.fragments import is_few_rows
 from burn.codegen.triton.heuristics.matmul import by_columns
@@ -26,14 +26,15 @@ from burn.codegen.triton.heuristics.sizes import UNKNOWN, SizeHints
 from burn.codegen.triton.hopper import attention as hopper_attention
 from burn.codegen.triton.hopper import attention_gradient as hopper_attention_gradient
 from burn.codegen.triton.hopper import matmul as hopper_matmul
-from burn.codegen.triton.hopper import weight_gradient as hopper_weight_gradient
 from burn.codegen.triton.printed import Printed
 from burn.codegen.triton.window_sums import sums_of
 from burn.codegen.tuning.choices import DEFAULT, NO_CHOICE, Choice, Choices
+from burn.dialect.dims import Expr
 from burn.errors import unreachable
 from burn.kernels.body import AttentionGradientKernel, AttentionKernel, ContractionKernel, Kernel, LoopKernel
-from burn.kernels.parameters import parametrize
-from burn.kernels.rewrite import as_loops, collapse
+from burn.kernels.builders.builder import Call
+from burn.kernels.parameters import SMALL, parametrize
+from burn.kernels.rewrite import as_loops, collapse, kernel_dims
 
 
 class KernelPrinter:
@@ -74,11 +75,12 @@ class KernelPrinter:
                 contraction, self.abilities.processors
             ):
                 general, values = parametrize(contraction, kept=contract.divisors(contraction))
-                for specialised in (hopper_weight_gradient, hopper_matmul) if self.abilities.warp_specialised else ():
-                    processors = self.abilities.processors
-                    printed = specialised.emit(general, values, contraction, self.sites, processors, self.hints)
-                    if printed is not None:
-                        return self._named(printed)
+                if self.abilities.warp_specialised and (
+                    printed := hopper_matmul.emit(
+                        general, values, contraction, self.sites, self.abilities.processors, self.hints
+                    )
+                ):
+                    return self._named(printed)
                 choice = self.choices.of(lambda: key(general, values))
                 return self._named(
                     contract.emit(general, values, contraction, self.sites, self.abilities, choice, self.hints),
@@ -112,9 +114,18 @@ class KernelPrinter:
             case other:
                 raise unreachable(other)
 
+    def together(self, calls: Sequence[Call]) -> list[Together]:
+        """The functions of independent loops. Each function computes several. Raises Unprintable."""
+        printed = []
+        for call in calls:
+            kernel = collapse(call.kernel)
+            assert isinstance(kernel, LoopKernel)
+            general, values = parametrize(kernel, largest_constant=0 if _is_flat(kernel) else SMALL)
+            found = loops.emit(general, values, kernel, self.sites, self.abilities.processors, self.hints, alike=True)
+            printed.append(found)
+        return [replace(each, printed=self._named(each.printed)) for each in together(calls, printed)]
+
     def _loops(self, kernel: LoopKernel) -> Printed:
-        if (convolution := banded.banded_of(kernel, self.abilities, self.hints)) is not None:
-            return self._named(banded.emit(convolution, self.sites))
         if (found := windows.windows_of(kernel, self.abilities.processors)) is not None:
             return self._named(windows.emit(found, self.sites))
         general, values = parametrize(kernel)
@@ -129,3 +140,11 @@ class KernelPrinter:
         printed = replace(printed, name=name, choice=choice.key, text=printed.text.replace("KERNEL", name))
         self.functions.setdefault(name, printed)
         return printed
+
+
+def _is_flat(kernel: LoopKernel) -> bool:
+    """True for one loop that reads and writes at its own index, or at the beginning: its only size is its extent."""
+    if len(kernel.parallel) != 1:
+        return False
+    own = Expr.of(kernel.parallel[0])
+    return all(dim in (0, own) for dim in kernel_dims(kernel))

@@ -142,18 +142,35 @@ class GPUKernels:
         nodes = tuple(dict.fromkeys(name for op in group.ops if (name := full_name(op))))
         calls = kernels(group, self._preferences)
         variant = self.variant(group)
+        if group.kind == "foreach":
+            return self._foreach(group, calls, nodes, variant)
         try:
             printed = [self.printer.print(call.kernel, _constants(group, call), not variant) for call in calls]
         except Unprintable as error:
             self.refused["+".join(op.OP_NAME for op in group.ops)] = str(error)
             return self.host.group(group)
-        if variant:
-            printed = [p.guarded() for p in printed]
-        if self.printer.abilities.early:
-            printed = [started_early(p) for p in printed]
+        printed = [self._started(p, variant) for p in printed]
         limits = _limits(group, printed)
         launches = [self._launch(p, call.kernel.buffers, nodes, limits) for p, call in zip(printed, calls, strict=True)]
         return Launches.of(calls, launches, self.memory)
+
+    def _foreach(self, group: Group, calls: Sequence[Call], nodes: tuple[str, ...], variant: bool) -> Launches:
+        """The launches of independent loops. Each launch computes several."""
+        try:
+            made = self.printer.together(calls)
+        except Unprintable as error:
+            self.refused["+".join(op.OP_NAME for op in group.ops)] = str(error)
+            return self.host.group(group)
+        printed = [self._started(each.printed, variant) for each in made]
+        limits = _limits(group, printed)
+        launches = [self._launch(p, each.buffers, nodes, limits) for p, each in zip(printed, made, strict=True)]
+        bound = tuple((launch, each.bindings) for launch, each in zip(launches, made, strict=True))
+        return Launches(bound, (), self.memory, (None,) * len(bound), (len(bound),) * len(bound))
+
+    def _started(self, printed: Printed, variant: bool) -> Printed:
+        """The kernel as it starts: not if one before it has failed, and early if the GPU can do that."""
+        printed = printed.guarded() if variant else printed
+        return started_early(printed) if self.printer.abilities.early else printed
 
     def custom(self, entry: EntryBuilder, op: Custom) -> None:
         """Prints the user's Triton kernels. Raises CompileError."""

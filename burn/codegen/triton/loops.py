@@ -14,7 +14,9 @@ from burn.codegen.triton.blocks import layout
 from burn.codegen.triton.code import NONE, Axes, Axis
 from burn.codegen.triton.functions import triton_type
 from burn.codegen.triton.heuristics.loops import (
+    ELEMENTS,
     SEQUENTIAL_ROWS,
+    LoopBlock,
     ahead,
     flat,
     held,
@@ -58,10 +60,11 @@ def emit(
     sites: list[str],
     processors: int,
     hints: SizeHints = UNKNOWN,
+    alike: bool = False,
 ) -> Printed:
     """values: the values of the kernel's sizes; sizes: the kernel with these values, for choosing blocks; processors: of
-    the GPU; hints: size hints."""
-    return Loops(kernel, values, sizes, sites, processors, hints).print()
+    the GPU; hints: size hints; alike: the text is the same for as many sizes as possible."""
+    return Loops(kernel, values, sizes, sites, processors, hints, alike).print()
 
 
 def _length(stage: Stage) -> Dim:
@@ -104,8 +107,9 @@ class Loops:
         sites: list[str],
         processors: int,
         hints: SizeHints = UNKNOWN,
+        alike: bool = False,
     ) -> None:
-        self.kernel, self.values, self.sizes = kernel, values, sizes
+        self.kernel, self.values, self.sizes, self.alike = kernel, values, sizes, alike
         self.count = product([v.extent for v in sizes.parallel])
         self.layout = layout(sizes)
         along = [s for s in sizes.stages if s.loops and s.order == "parallel"]
@@ -132,7 +136,7 @@ class Loops:
             self.block = transposed_block(order[-1], order[-2], product(order[:-2]), processors)
         else:
             widest = max(DTYPES[b.dtype].bits for b in sizes.buffers)
-            self.block = flat(self.count, (widest + 7) // 8, processors)
+            self.block = LoopBlock(ELEMENTS) if alike else flat(self.count, (widest + 7) // 8, processors)
         if any(s.order != "parallel" for s in kernel.stages):
             self.block = replace(self.block, rows=min(self.block.rows, SEQUENTIAL_ROWS))
         last = self.layout.transposed or self.layout.across is not None
@@ -213,7 +217,7 @@ class Loops:
 
     def _inside(self, name: str, indices: str, count: str, size: Dim, block: int) -> str:
         """The name of the mask of valid indices; empty if all blocks are whole."""
-        if isinstance(size, int) and size % block == 0:
+        if isinstance(size, int) and size % block == 0 and not self.alike:
             return ""
         self.code.line(f"{name} = {indices} < {count}")
         return name

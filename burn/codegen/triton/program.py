@@ -26,7 +26,6 @@ from triton.language.extra import libdevice
 
 GLUON = """from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
-from triton.experimental.gluon.language.nvidia.ampere import mma_v2
 from triton.experimental.gluon.language.nvidia.hopper import (
     fence_async_shared,
     mbarrier,
@@ -37,12 +36,7 @@ from triton.experimental.gluon.language.nvidia.hopper import (
 """
 """Imports for kernels in Gluon."""
 
-LIBRARIES = (
-    "library.py",
-    "hopper/attention_library.py",
-    "hopper/matmul_library.py",
-    "hopper/weight_gradient_library.py",
-)
+LIBRARIES = ("library.py", "hopper/attention_library.py", "hopper/matmul_library.py")
 
 
 def module_text(program: Program, preferences: Preferences, printer: KernelPrinter) -> str:
@@ -52,8 +46,13 @@ def module_text(program: Program, preferences: Preferences, printer: KernelPrint
     with context():
         for group in groups(program.block):
             nodes = [name for op in group.ops if (name := full_name(op))]
-            for call in kernels(group, preferences):
-                origins.setdefault(printer.print(call.kernel).name, {}).update(dict.fromkeys(nodes))
+            calls = kernels(group, preferences)
+            together = group.kind == "foreach"
+            printed = (
+                [t.printed for t in printer.together(calls)] if together else [printer.print(c.kernel) for c in calls]
+            )
+            for each in printed:
+                origins.setdefault(each.name, {}).update(dict.fromkeys(nodes))
     texts = [f"{_comment(origins[name])}{p.text}" for name, p in printer.functions.items()]
     return with_library(texts, f"{len(texts)} kernels, each under the nodes that it was made for.")
 

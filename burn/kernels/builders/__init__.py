@@ -15,6 +15,7 @@ from burn.kernels.builders import (
     concat,
     contract,
     cumulative,
+    foreach,
     loop,
     reduce,
     scatter,
@@ -37,6 +38,7 @@ BUILDERS: dict[str, Callable[[Group, Preferences], list[Call]]] = {
     "split": tiles.split,
     "join": tiles.join,
     "concat": concat.build,
+    "foreach": foreach.build,
 }
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection
 from itertools import pairwise
 
 from burn.dialect.contraction import Conv, DotGeneral
 from burn.dialect.control import captured, defined_symbols
-from burn.dialect.convolution import Windows
-from burn.dialect.dims import Dim, exact_div, product
+from burn.dialect.dims import Dim, product
 from burn.dialect.indexing import Gather
 from burn.dialect.mentions import used_symbols
 from burn.dialect.mlir import ir
@@ -18,7 +18,7 @@ from burn.dialect.query import op_of
 from burn.dialect.reduction import ArgReduce
 from burn.dialect.shape import Concat, Pad, Reshape, Transpose
 from burn.dialect.traits import Trait
-from burn.dialect.types import HALF_DTYPES, type_of
+from burn.dialect.types import type_of
 from burn.kernels.body import EXPENSIVE
 from burn.kernels.builders.concat import MAKERS
 from burn.kernels.builders.loop import loads_together
@@ -52,8 +52,11 @@ in-register transpose the loop would read all of them a few elements at a time."
 class Choice:
     """The cluster of each op of a block, after `run`. An op in no cluster is a view or constant, or stays unfused."""
 
-    def __init__(self, block: ir.Block, max_ops: int, preferences: Preferences) -> None:
-        self.block, self.max_ops, self.preferences = block, max_ops, preferences
+    def __init__(
+        self, block: ir.Block, max_ops: int, preferences: Preferences, updates: Collection[ir.Value] = ()
+    ) -> None:
+        """updates: the results of ops whose kernels compute nothing else, see `updates.py`."""
+        self.block, self.max_ops, self.preferences, self.updates = block, max_ops, preferences, updates
         self.ops: list[Op] = [o.opview for o in block.operations if isinstance(o.opview, Op)]
         self.position = {o.operation: i for i, o in enumerate(self.ops)}
         self.cluster: dict[ir.Operation, Cluster] = {}
@@ -82,7 +85,7 @@ class Choice:
     # ---- choosing ------------------------------------------------------------------------------------------------------
     def _assign(self, op: Op) -> None:
         for cluster in self._candidates(op) if not self._widens(op) else ():
-            if self._deferred_to_reduction(op, cluster):
+            if self._deferred_to_reduction(op, cluster) or cluster.is_update != self._is_update(op):
                 continue
             if cluster.size < self.max_ops and not cluster.closed and self._joins(op, cluster):
                 self._join(op, cluster)
@@ -92,6 +95,9 @@ class Choice:
         self._merge_producers(op, cluster, new=True)
         if isinstance(op, Concat) and self.preferences.concat_in_place:
             self._take_operands(op, cluster)
+
+    def _is_update(self, op: Op) -> bool:
+        return bool(self.updates) and op.operation.results[0] in self.updates
 
     def _widens(self, op: Op) -> bool:
         """True if an op widens bytes that a matmul reads from memory: other readers should also read the bytes."""
@@ -120,6 +126,7 @@ class Choice:
             for other in self._candidates(reader):
                 if (
                     other is not cluster
+                    and other.is_update == cluster.is_update
                     and (other.kind == "loop" or (reader is op and not new and self._shares_rows(other, cluster)))
                     and (
                         other.kind == "reduce"
@@ -233,15 +240,14 @@ class Choice:
 
     def _pads(self, other: Cluster, op: Op) -> bool:
         """True if a loop only pads an operand of a depthwise convolution, or of its weight's gradient, whose kernel loads
-        each element once. The same for the image of another weight's gradient, if its kernel reads zeros outside of images."""
+        each element once."""
         if not self.preferences.sliding_windows or not all(isinstance(m, Pad) for m in other.members):
             return False
         # A view that is in memory would be a kernel between this loop and its reader.
         inline = all(
             affine(v, self.is_materialised) for v in op.operation.operands if self.cluster_of(self.source(v)) is other
         )
-        able = slides(op, self.preferences) or (self.preferences.padded_windows and _multiplies_windows(op))
-        return able and inline and self.serves(other, op, views=True)
+        return slides(op, self.preferences) and inline and self.serves(other, op, views=True)
 
     def lowers_elementwise(self, op: Op) -> bool:
         """True if a concat is lowered elementwise, fused with its readers."""
@@ -362,7 +368,8 @@ class Choice:
     def _start(self, op: Op) -> Cluster:
         kind = op.KERNEL or "loop"
         space = type_of(op.x).shape if kind == "reduce" else type_of(op.operation.results[0]).shape
-        cluster = Cluster(kind, space, axes=axes_of(op) if kind == "reduce" else frozenset())
+        axes = axes_of(op) if kind == "reduce" else frozenset()
+        cluster = Cluster(kind, space, axes=axes, is_update=self._is_update(op))
         self._join(op, cluster)
         return cluster
 
@@ -498,16 +505,6 @@ def slides(op: Op, preferences: Preferences) -> bool:
         results = product(type_of(op.operation.results[0]).shape[len(op.lhs_batch) :])
         return bool(op.lhs_batch) and isinstance(results, int) and 1 < results <= FEW_TAPS
     return isinstance(op, Conv) and op.groups > 1 and not is_matmul(op, preferences)
-
-
-def _multiplies_windows(op: Op) -> bool:
-    """True for the gradient of a convolution's weight in half precision. Windows are neighbours along the last axis, and channels
-    are whole words of 16 bytes."""
-    windows = op_of(op.lhs) if isinstance(op, DotGeneral) and not op.lhs_batch else None
-    if not isinstance(windows, Windows) or type_of(op.lhs).dtype not in HALF_DTYPES:
-        return False
-    channels = type_of(op.lhs).shape[-1]
-    return windows.strides[-1] == 1 and len(windows.strides) == 2 and exact_div(channels, 8) is not None
 
 
 def is_ordered(op: Op) -> bool:

@@ -36,6 +36,7 @@ class Cluster:
     rank: int = 0  # greater than the ranks of all its dependences
     closed: bool = False  # ends with a view: nothing more may join
     size: float = 0.0  # the number of its members, see `size_of`
+    is_update: bool = False  # computes the next values of state, and nothing else
 
 
 class Order:

@@ -44,9 +44,8 @@ def fuse_small_loops(choice: Choice) -> None:
     shapes: dict[Shape, list[Cluster]] = {}
     for cluster in dict.fromkeys(c for op in choice.ops[:-1] if (c := choice.cluster.get(op.operation))):
         small = estimate(product(cluster.space)) <= choice.preferences.small_loops
-        plain = (
-            cluster.kind == "loop" and not cluster.closed and all(is_elementwise(choice, m) for m in cluster.members)
-        )
+        own = cluster.closed or cluster.is_update
+        plain = cluster.kind == "loop" and not own and all(is_elementwise(choice, m) for m in cluster.members)
         if small and plain:
             shapes.setdefault(cluster.space, []).append(cluster)
     for first, *others in shapes.values():

@@ -242,4 +242,5 @@ JOINS: dict[str, Callable[[Choice, Op, Cluster], bool]] = {
     "split": lambda *_: False,
     "join": _joins_epilogue,
     "concat": lambda *_: False,
+    "foreach": lambda *_: False,
 }

@@ -1,0 +1,61 @@
+"""Loops over different tensors become one group of kind "foreach", if none depends on another. A GPU runs those that are alike in
+one launch (PyTorch's multi-tensor apply).
+
+These are the updates of parameters at the end of a training step, and loops over a program's inputs: the casts of its weights.
+"""
+
+from __future__ import annotations
+
+from burn.dialect.dims import product
+from burn.dialect.pointwise import Pointwise
+from burn.dialect.query import op_of
+from burn.dialect.shape import Transpose
+from burn.dialect.traits import Trait
+from burn.passes.fusion.choice import Choice
+from burn.passes.fusion.cluster import Cluster, leads_to
+
+
+def fuse_foreach(choice: Choice) -> None:
+    """Merges updates, and loops over inputs, up to `Preferences.foreach` of each in a group."""
+    clusters = [
+        c
+        for c in dict.fromkeys(choice.cluster[op.operation] for op in choice.ops if op.operation in choice.cluster)
+        if _is_plain(choice, c)
+    ]
+    updates = [c for c in clusters if c.is_update]
+    for crowded in (False, True):  # which decides how a group reads transposed tensors
+        _merge(choice, [c for c in updates if (c in choice.crowded) == crowded])
+    _merge(choice, [c for c in clusters if not c.is_update and c not in choice.crowded and _reads_inputs(choice, c)])
+
+
+def _merge(choice: Choice, clusters: list[Cluster]) -> None:
+    merged: Cluster | None = None
+    count = 0
+    for cluster in clusters:
+        apart = merged is not None and not leads_to(cluster.needs, merged) and not leads_to(merged.needs, cluster)
+        if merged is None or not apart or count >= choice.preferences.foreach:
+            merged, count = cluster, 1
+            continue
+        choice.merge(cluster, merged)
+        merged.kind = "foreach"
+        count += 1
+
+
+def _is_plain(choice: Choice, cluster: Cluster) -> bool:
+    """True if a loop has a known number of elements, and each is computed from single elements."""
+    return (
+        cluster.kind == "loop"
+        and not cluster.closed
+        and isinstance(product(cluster.space), int)
+        and all(isinstance(m, Pointwise | Transpose) for m in cluster.members)
+    )
+
+
+def _reads_inputs(choice: Choice, cluster: Cluster) -> bool:
+    """True if all tensors that a loop reads are inputs of the program."""
+    for value in (v for m in cluster.members for v in m.operation.operands if choice.cluster_of(v) is not cluster):
+        source = choice.source(value)
+        op = op_of(source)
+        if op is not None and not op.has(Trait.GENERATED):
+            return False
+    return True
