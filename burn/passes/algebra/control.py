@@ -15,7 +15,7 @@ from burn.dialect.mlir import ir
 from burn.dialect.op import Op
 from burn.dialect.pointwise import Cast
 from burn.dialect.program import Program
-from burn.dialect.query import blocks, integers, op_of, splat
+from burn.dialect.query import has_regions, integers, op_of, splat
 from burn.dialect.shape import DimValues, Reshape
 from burn.dialect.types import TensorType, type_of
 from burn.passes.sizes import replace_sizes
@@ -25,33 +25,36 @@ def resolve(program: Program) -> int:
     """Resolves all ops of these kinds that it can; returns how many."""
     count = 0
     while True:
-        found, sizes = _scan(program)
+        sizes: dict[str, Dim] = {}
+        found = _scan(program.block, sizes)
+        if sizes:
+            replace_sizes(program, sizes)
         if not found:
             return count
         count += found
-        replace_sizes(program, sizes)
 
 
-def _scan(program: Program) -> tuple[int, dict[str, Dim]]:
-    """Resolves ops up to the first that moves a region; returns how many, and the values of the sizes that they
-    defined."""
-    count, sizes = 0, {}
-    for block in blocks(program.block):
-        for operation in list(block.operations):
-            op = operation.opview
-            if not isinstance(op, Op) or op.OP_NAME not in RESOLVERS:
-                continue
-            with op.operation.location, ir.InsertionPoint(op.operation):
-                known = RESOLVERS[op.OP_NAME](op)
-            if known is None:
-                continue
-            count, regions = count + 1, len(op.REGIONS)
-            op.operation.erase()
-            sizes = {name: _closed(dim, known) for name, dim in sizes.items()}
-            sizes |= {name: _closed(dim, sizes) for name, dim in known.items()}
-            if regions:  # blocks have moved
-                return count, sizes
-    return count, sizes
+def _scan(block: ir.Block, sizes: dict[str, Dim]) -> int:
+    """Resolves ops of a block, inner regions first; returns how many. Adds the values of the sizes that they defined. Ops that
+    moved out of a region may need another scan."""
+    count = 0
+    for operation in list(block.operations):
+        op = operation.opview
+        if not has_regions(operation) and not (isinstance(op, Op) and op.OP_NAME in RESOLVERS):
+            continue
+        if operation.operation.name != "burn.group":
+            count += sum(_scan(inner, sizes) for region in operation.operation.regions for inner in region.blocks)
+        if not isinstance(op, Op) or op.OP_NAME not in RESOLVERS:
+            continue
+        with op.operation.location, ir.InsertionPoint(op.operation):
+            known = RESOLVERS[op.OP_NAME](op)
+        if known is None:
+            continue
+        op.operation.erase()
+        closed = {name: _closed(dim, known) for name, dim in sizes.items()}
+        sizes.update(closed | {name: _closed(dim, closed) for name, dim in known.items()})
+        count += 1
+    return count
 
 
 def _closed(dim: Dim, sizes: dict[str, Dim]) -> Dim:
