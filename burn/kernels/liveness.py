@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from burn.dialect.control import If, Loop, defined_symbols, yielded
+from burn.dialect.control import If, Loop, Yield, defined_symbols, yielded
 from burn.dialect.dims import symbols
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op
 from burn.dialect.query import op_of
+from burn.dialect.shape import ReadDim
 from burn.dialect.traits import Trait
 from burn.dialect.types import type_of
 
@@ -126,7 +127,7 @@ class Liveness:
         start = self._step
         region = op.operation.regions[0]
         results, (iteration, condition, *arguments) = list(op.operation.results), list(region.blocks[0].arguments)
-        loop_results = [value for value in (iteration, condition) if list(value.uses)]
+        loop_results = [value for value in (iteration, condition) if is_stored(value)]
         given, unchanged = yielded(region)[1:], unchanged_values(op)
         for i, initial in enumerate(op.args[2]):
             if unchanged[i]:
@@ -162,6 +163,16 @@ class Liveness:
         """True if an op at this depth can write the value to any memory that it is given."""
         op = op_of(root)
         return op is not None and op.has(Trait.WRITES_IN_PLACE) and self._depth[root] == depth
+
+
+def is_stored(value: ir.Value) -> bool:
+    """True if a loop's counter or condition needs memory. The counter as a size and the next condition do not."""
+    return any(not isinstance(use.owner.opview, ReadDim | Yield) or _is_slice(use) for use in value.uses)
+
+
+def _is_slice(use: ir.OpOperand) -> bool:
+    """True if a loop's body yields a value as anything but its next condition."""
+    return isinstance(use.owner.opview, Yield) and use.operand_number > 0
 
 
 def unchanged_values(op: Loop) -> list[bool]:

@@ -90,7 +90,9 @@ class Graph(Module):
 
     def _free(self, name: str) -> str:
         """A weight's path: its name, unless that is one of a module's own attributes."""
-        while hasattr(self, name):
+        while name in vars(self) or hasattr(
+            type(self), name
+        ):  # hasattr(self, ..) makes a suggestion for each name that is free
             name += "_"
         return name
 

@@ -18,7 +18,7 @@ from burn.dialect.dims import Dim, Expr, Symbol, product
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op, full_name
 from burn.dialect.types import type_of
-from burn.kernels.liveness import unchanged_values
+from burn.kernels.liveness import is_stored, unchanged_values
 from burn.runtime.abi import Status
 
 if TYPE_CHECKING:
@@ -185,8 +185,9 @@ class _LoopPrinter:
             entry.bind(name, state["size", i, axis])
         for i in self.carried:
             entry.pointers[self.arguments[i]] = state["current", i]
+        entry.counters[self.iteration] = state["iteration"]
         for argument, value in ((self.iteration, state["iteration"]), (self.condition, state["go on"])):
-            if list(argument.uses):
+            if is_stored(argument):
                 number = code.cast("arith.extui", value, "i64")
                 entry.call_in(
                     entry.space(argument), "write", entry.define(argument), number, type_of(argument).element_bytes

@@ -103,6 +103,7 @@ class EntryBuilder:
         self.sizes = Sizes(self.code)
         self.live = Liveness(program.block)
         self.pointers: dict[ir.Value, Address] = {}
+        self.counters: dict[ir.Value, Value] = {}  # of loops: their iterations, which are in registers
         self.inputs = {value: i for i, value in enumerate(program.inputs)}
         self.constants: dict[ir.Value, int] = {}  # and their indices
         self.planned: dict[ir.Value, int] = {}
@@ -475,6 +476,8 @@ def _reshape(entry: EntryBuilder, op: Op) -> None:
 
 @emits("read_dim")
 def _read_dim(entry: EntryBuilder, op: Op) -> None:
-    value = entry.read(op.x, op.position)
-    entry.fail_if(entry.code.cmp("slt", value, op.minimum), Status.NEGATIVE_SIZE, full_name(op), value)
+    counter = entry.counters.get(op.x)
+    value = entry.read(op.x, op.position) if counter is None else counter
+    if counter is None or op.minimum > 0:
+        entry.fail_if(entry.code.cmp("slt", value, op.minimum), Status.NEGATIVE_SIZE, full_name(op), value)
     entry.bind(op.symbol, value)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from burn.runtime.device import Device
 
 PIPELINE = pipeline(
-    "align,contiguous_depth,merge_block_dots,block_words",
+    "loop_slices,align,contiguous_depth,merge_block_dots,block_words",
     ("attention_forward", "attention_backward"),
     narrow_weights=True,
     first="dilate,merge_groups,space_to_depth",
