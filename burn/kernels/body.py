@@ -203,6 +203,8 @@ class ContractionKernel:
 
     `stages` form reductions for each batch and row, which `lhs` reads as `Reduced`: those of a norm before the matmul.
     `further` are the rhs of more contractions with the same loops and lhs. The epilogue reads all results.
+    `shares`: loops whose iterations sum a share of the depth each. A back end chooses the shares, which may be empty; together
+    they are the whole depth.
     """
 
     MERGED: ClassVar[tuple[str, ...]] = ("rows", "batch", "depth")
@@ -218,6 +220,7 @@ class ContractionKernel:
     fast: bool = False
     stages: tuple[Stage, ...] = ()
     further: tuple[Scalar, ...] = ()
+    shares: tuple[LoopVar, ...] = ()
 
     @property
     def weights(self) -> tuple[Scalar, ...]:

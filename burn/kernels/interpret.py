@@ -105,7 +105,7 @@ class _Machine:
                     self.buffers[buffer][element] = total.result
             case ContractionKernel():
                 self.fresh_scratch()
-                for _ in self.walk((*kernel.batch, *kernel.rows, kernel.column), backwards=True):
+                for _ in self.walk((*kernel.shares, *kernel.batch, *kernel.rows, kernel.column), backwards=True):
                     self.contract(kernel)
             case AttentionKernel():
                 self.fresh_scratch()
@@ -185,7 +185,10 @@ class _Machine:
             self.stage(stage)
         totals = [_Total(Reduction("acc", "sum", kernel.dtype, kernel.lhs)) for _ in kernel.weights]
         wide = "float64" if totals[0].wide else kernel.dtype
-        for _ in self.walk(kernel.depth):
+        shares = math.prod(self.dim(v.extent) for v in kernel.shares)
+        for number, _ in enumerate(self.walk(kernel.depth)):
+            if number % shares != self.flat(kernel.shares):  # these shares are as good as any
+                continue
             for total, rhs in zip(totals, kernel.weights, strict=True):
                 total.take(numbers.apply("mul", wide, self.value(kernel.lhs), self.value(rhs)))
         self.finish(totals, kernel.epilogue)

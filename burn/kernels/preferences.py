@@ -121,6 +121,9 @@ class Preferences:
     `sliding_windows`: kernels of depthwise convolutions iterate along whichever axis is contiguous, so a group may read and write
     channels-first tensors without transposes, and pads the operand of a weight's gradient.
 
+    `padded_windows`: the kernel of a weight's gradient in half precision reads zeros outside of an image, at no cost. Its image
+    is not padded by a kernel of its own.
+
     `depthwise_bytes`: kernels of depthwise convolutions convert bytes as they load them, at no cost beside the memory that
     this saves.
 
@@ -136,6 +139,9 @@ class Preferences:
 
     `split_depth`: chooses split-K: given a matmul and the possible numbers of splits of its depth, returns one of them, or 1
     for none. None: matmuls are never split. `split_parts`: the largest number of splits.
+
+    `depth_shares`: the number of shares into which the kernel of a matmul divides its depth itself, so that every processor has
+    the same work. It is 1 if the kernel needs no shares, and 0 for a matmul of another kind. None: no kernel does.
 
     `split_taps`: divide convolutions whose taps read padding for a part of the results, and the gradients of their weights.
     None: never.
@@ -172,11 +178,13 @@ class Preferences:
     small_dtypes: tuple[str, ...] = ()
     separate_epilogue: int = 0
     sliding_windows: bool = False
+    padded_windows: bool = False
     depthwise_bytes: bool = False
     groups_in_lanes: Callable[[GroupedConvolution], bool] | None = None
     channels_first: int = 0
     merged_groups: int = 0
     split_depth: Callable[[ContractionKernel, Sequence[int]], int] | None = None
+    depth_shares: Callable[[ContractionKernel], int] | None = None
     split_taps: SplitTaps | None = None
     split_parts: int = 128
     interleaved_phases: PhaseCosts | None = None

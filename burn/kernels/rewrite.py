@@ -176,6 +176,7 @@ def map_values(
 
 def as_loops(kernel: ContractionKernel) -> LoopKernel:
     """The contraction as a reduction for every element, for a back end that does not tile it."""
+    assert not kernel.shares, "the back end that divides the depth prints the kernel"
     totals = [Reduced(kernel.dtype, f"acc{number or ''}") for number in range(len(kernel.weights))]
     summed = Rewriter(lambda d: d, lambda node: totals[node.number] if isinstance(node, Accumulator) else node)
     sums = tuple(

@@ -154,7 +154,9 @@ class _Writer:
         yield f"b{write.buffer}[{write.offset}] = {self.name(write.value)}"
 
     def contraction(self, kernel: ContractionKernel) -> Iterator[str]:
-        head = [("batch", kernel.batch), ("rows", kernel.rows), ("column", (kernel.column,))]
+        head = [
+            ("shares", kernel.shares), ("batch", kernel.batch), ("rows", kernel.rows), ("column", (kernel.column,))
+        ]  # fmt: skip
         yield f"contract {', '.join(f'{name} {_loops(each)}' for name, each in head if each)} {{"
         for stage in kernel.stages:
             yield from _indented(self.stage(stage))

@@ -29,6 +29,7 @@ from burn.passes.cleanup import merge_equal
 from burn.passes.constants import Constants, full, is_pure, uniform_number
 from burn.passes.environment import ANYWHERE, Environment, Evaluate
 from burn.passes.pipeline import register
+from burn.runtime import _native
 
 if TYPE_CHECKING:
     import numpy as np
@@ -65,7 +66,7 @@ class Fold:
     budget: int = 256 << 20
     work: int = 1 << 33
     work_per_byte: int = 256
-    part: int = 20 << 20  # bytes evaluated before their source constants are released
+    part: int = 8 << 20  # bytes evaluated before their source constants are released
 
     def run(self, program: Program, env: Environment = ANYWHERE) -> None:
         with context():
@@ -79,9 +80,12 @@ class Fold:
                     raise CompileError("internal: fold has nothing to evaluate programs with")
                 folding = _Folding(program, env.evaluate)
                 for part in self._parts(computed):
+                    is_large = sum(map(_bytes, part)) >= self.large
                     folding.fold(part)
                     erase_dead(program.block)
                     drop_unused_weights(program)
+                    if is_large:
+                        _native.trim_memory()  # results that later folding replaced, and evaluators' scratch memory
             else:
                 erase_dead(program.block)
                 drop_unused_weights(program)

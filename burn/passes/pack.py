@@ -314,9 +314,13 @@ def _pack_dot(packing: _Packing, op: Op) -> ir.Value | None:
         attrs = op.attrs | {"rhs_batch": tuple(range(batch)), "rhs_contract": tuple(range(batch, batch + depth))}
         return ops.dot_general(op.lhs, packing.columns_last(op, order), **attrs)
     assert isinstance(columns, int)
-    lhs, inner = op.lhs, op.lhs_contract[-1]
-    run = packing.run(op, type_of(lhs).shape[inner]) if once and inner == type_of(lhs).rank - 1 else 1
-    rows = product([n for a, n in enumerate(type_of(lhs).shape) if _is_free(op, a)])
+    lhs, axes = op.lhs, {name: op.attrs[name] for name in ("lhs_batch", "lhs_contract")}
+    run = packing.run(op, type_of(lhs).shape[op.lhs_contract[-1]]) if once else 1
+    if run > 1 and columns >= MANY_COLUMNS:
+        lhs, axes = _depth_last(op)
+    inner = axes["lhs_contract"][-1]
+    run = run if inner == type_of(lhs).rank - 1 else 1
+    rows = product([n for a, n in enumerate(type_of(op.lhs).shape) if _is_free(op, a)])
     line = type_of(lhs).shape[inner]
     width = packing.width(PackedMatmul(rows, columns, line, summed, run, line, source_name(op)))
     if once:
@@ -328,8 +332,16 @@ def _pack_dot(packing: _Packing, op: Op) -> ir.Value | None:
         lhs = _filled(lhs, inner, run)
     else:
         packed = packing.computed(op, order, batch + 1, lambda transposed: _panels(transposed, batch, width))
-    attrs = {name: op.attrs[name] for name in ("lhs_batch", "lhs_contract", "dtype", "sums")}
-    return ops.packed_dot(lhs, packed, columns=columns, interleaved=run, **attrs)
+    return ops.packed_dot(lhs, packed, columns=columns, interleaved=run, dtype=op.dtype, sums=op.sums, **axes)
+
+
+def _depth_last(op: Op) -> tuple[ir.Value, dict[str, Any]]:
+    """The lhs with the elements of the last contraction axis next to each other in memory, as instructions for runs of them read
+    it; and its batch and contraction axes. For many columns the copy takes less time than it saves."""
+    inner = op.lhs_contract[-1]
+    order = (*(axis for axis in range(type_of(op.lhs).rank) if axis != inner), inner)
+    axes = {name: tuple(map(order.index, op.attrs[name])) for name in ("lhs_batch", "lhs_contract")}
+    return stored(transpose(op.lhs, order)), axes
 
 
 def _read_often(op: Op, columns: Dim) -> bool:

@@ -190,6 +190,10 @@ def new_bytes(count: int) -> np.ndarray:
 def trim_memory() -> None:
     """Gives memory that is free, but held for what comes next, back to the system: after a compilation, say."""
 
+def release_library(name: str) -> int:
+    """Unmaps the resident pages of code and read-only data of the loaded libraries whose paths contain `name`. The next access
+    maps them again. Returns the bytes of the address ranges, 0 on systems other than Linux."""
+
 def fresh_memory(count: int) -> bytes: ...
 def checksum(data: Any) -> int:
     """Of a buffer's bytes: for damage, not against an author."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 
@@ -60,7 +60,8 @@ def test_equal_code_is_not_timed() -> None:
 
 @pytest.fixture
 def only(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Leaves one measurement, and one search of `chunk`."""
+    """Leaves one measurement, one search of `chunk`, and a small program as the network."""
+    monkeypatch.setattr(search, "NETWORKS", [programs.elementwise(1 << 14, 1)])
 
     def leave(found: Mapping[str, Value] | Unmeasurable) -> None:
         def measured(target: Target, costs: Costs, timer: Timer) -> Mapping[str, Value]:
@@ -81,7 +82,8 @@ def test_a_measurement_has_values_and_reasons(only: Callable[..., None]) -> None
     only({"grain": Value(30_000.4, 0.05)})
     timer, threads = MadeUp(seconds=(1.0, 0.5, 0.7)), _native.num_threads()
     found = measure.measure(resolved(None), timer=timer)
-    assert found.measured == {"grain": 30_000, "chunk": 1024} and timer.asked == [1]
+    assert found.measured == {"grain": 30_000, "chunk": 1024}
+    assert timer.asked[0] == 1 and set(timer.asked[1:]) == {threads}  # a search, then networks
     assert set(found.kept) == set(FIELDS) - {"grain", "chunk"} and set(found.kept.values()) == {measure.NOT_MEASURED}
     assert _native.num_threads() == threads == found.threads
 
@@ -101,6 +103,52 @@ def test_what_cannot_be_measured_keeps_its_default(
     found = measure.measure(resolved(None), timer=MadeUp(noise=0.2))
     assert found.measured == {} and found.kept["grain"] == reason
     assert found.kept["chunk"] == "the times differ by 20%"
+
+
+@dataclass(frozen=True)
+class Slower(MadeUp):
+    """The times of `MadeUp` until two programs are compared, which are networks: then the second takes `after` seconds."""
+
+    after: float = 1.0
+    network_noise: float = 0.0
+
+    def times(self, programs: Sequence[Executable], kernel: int | None = None) -> list[Timed]:
+        if len(programs) == 2:
+            return [Timed(1.0, self.network_noise), Timed(self.after, self.network_noise)]
+        return super().times(programs, kernel)
+
+
+@pytest.mark.parametrize(
+    ("after", "noise", "reason"),
+    [
+        (1.2, 0.0, "makes a network 20% slower"),
+        (1.2, 0.15, "the times differ by 15% where a network confirms it"),
+        (1.05, 0.08, ""),  # within the noise
+        (0.9, 0.0, ""),
+    ],
+)
+def test_a_cost_is_kept_if_networks_are_no_slower(
+    only: Callable[..., None], after: float, noise: float, reason: str
+) -> None:
+    only({"grain": Value(300_000, 0.0)})
+    timer = Slower(seconds=(1.0, 1.0, 1.0), after=after, network_noise=noise)
+    found = measure.measure(resolved(None), timer=timer)
+    assert found.measured.get("grain") == (None if reason else 300_000)
+    assert reason in found.kept.get("grain", "")
+
+
+def test_launches_are_shared_with_an_awake_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Programs of the search for the grain have many kernels, and each candidate is another code."""
+    target = resolved(None)
+    (found,) = [each for each in search.searches(target) if each.costs == ("grain",)]
+    assert found.threads == 2
+    costs = [replace(target.costs, **each) for each in (found.candidates[0], found.candidates[-1])]
+    low, high = (programs.compiled(found.programs[2], target, each) for each in costs)
+    assert len(low.kernels) == search.LAUNCHES and bytes(low.code) != bytes(high.code)
+    monkeypatch.setattr(direct, "MEASURES", {})
+    monkeypatch.setattr(measure, "searches", lambda target: iter([found]))
+    monkeypatch.setattr(_native, "num_threads", lambda: 1)
+    assert measure.measure(target, timer=MadeUp()).kept["grain"] == "it needs 2 threads, and the process has 1"
 
 
 def test_nothing_begins_without_time(only: Callable[..., None]) -> None:

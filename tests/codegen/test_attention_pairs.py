@@ -6,6 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from burn.codegen.cpu.heuristics.attention import column_vectors
 from burn.codegen.cpu.target import TARGETS, host_targets
 from burn.compiler import compile_program
 from burn.dialect import ops
@@ -91,3 +92,18 @@ def test_instructions(target: str, count: int) -> None:
         options = Options(target=TARGETS[target], as_text=True, exact=exact, cache=False)
         text = bytes(compile_program(attention(32, 32), options).code).decode()
         assert (".dpbf16ps." in text) == (count > 0 and not exact)
+
+
+@pytest.mark.parametrize("columns", [1, 8, 16, 17, 40])
+def test_narrow_heads_have_few_vectors(columns: int) -> None:
+    """A register tile has no vectors without values, and the numbers are right for several blocks of keys."""
+    assert column_vectors(columns, 16, 2) == (1 if columns <= 16 else 2)
+    assert column_vectors(symbol("c"), 16, 2) == 2
+    rng = np.random.default_rng(columns)
+    q, k, v = (rng.standard_normal((1, 2, n, d), np.float32) for n, d in ((9, 8), (1100, 8), (1100, columns)))
+    program = Program.create([(name, TensorType("float32", x.shape)) for name, x in zip("qkv", (q, k, v), strict=True)])
+    with program.building("attend"):
+        y: ir.Value = ops.attention(*program.inputs, None, None, **ATTRS)
+    run = Executable(compile_program(program.finish([("y", y)]), Options(cache=False)))
+    want = weights(q, k) @ v.astype("f8")
+    np.testing.assert_allclose(run(q, k, v), want, rtol=2e-5, atol=2e-6)

@@ -80,6 +80,36 @@ def test_matmuls(target: str, depth: int, columns: int) -> None:
             assert (np.abs(z.astype("f8") - after) <= most + 2.0**-8 * np.abs(after)).all()
 
 
+def transposed_matmul(right: np.ndarray) -> Program:
+    """[n, depth, pixels] by a constant, over the middle axis: [n, pixels, columns]."""
+    depth = right.shape[0]
+    program = Program.create([("x", TensorType("bfloat16", (symbol("n"), depth, 21)))])
+    with program.building("matmul"):
+        y = ops.dot_general(
+            program.inputs[0], weight(program, right), lhs_contract=(1,), rhs_contract=(0,), dtype="float32"
+        )
+    return program.finish([("y", y)])
+
+
+@pytest.mark.parametrize("target", RUNNABLE)
+@pytest.mark.parametrize(("depth", "columns"), [(64, 96), (33, 64), (16, 8), (1, 80)])
+def test_depth_apart(target: str, depth: int, columns: int) -> None:
+    """Channels-first images: the elements of a pair are apart, and are copied for many columns."""
+    rng = np.random.default_rng(depth)
+    right = drawn(rng, depth, columns)
+    run = Executable(compile_program(transposed_matmul(right), Options(target=target, cache=False)))
+    for images in (0, 1, 3):
+        x = drawn(rng, images, depth, 21)
+        rows = np.swapaxes(x, 1, 2)
+        assert (np.abs(run(x) - rows.astype("f8") @ right.astype("f8")) <= bound(rows, right)).all()
+
+
+def test_depth_apart_uses_the_instruction() -> None:
+    right = drawn(np.random.default_rng(0), 64, 96)
+    options = Options(target=TARGETS["avx512bf16"], as_text=True, cache=False)
+    assert ".dpbf16ps." in bytes(compile_program(transposed_matmul(right), options).code).decode()
+
+
 @pytest.mark.covering
 @pytest.mark.usefixtures("multiplies")
 @pytest.mark.parametrize("target", RUNNABLE)

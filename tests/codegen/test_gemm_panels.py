@@ -105,6 +105,30 @@ def test_right_sides_of_batches_of_few_rows_are_asked_for() -> None:
     assert far.block == 1 and not far.ahead
 
 
+def convolution(outputs: int) -> Program:
+    """25 taps of 96 channels, which are more than stay in a cache."""
+    weight = np.zeros((5, 5, 96, outputs), np.float32)
+    program = Program.create([("x", TensorType("float32", (1, 28, 28, 96)))])
+    with program.building():
+        y = ops.conv(
+            program.inputs[0],
+            ops.weight(key=program.weights.add_array(weight, "w"), shape=weight.shape, dtype="float32"),
+            strides=(1, 1),
+            dilations=(1, 1),
+            low=(2, 2),
+            high=(2, 2),
+            layout="last",
+        )
+    return program.finish([("y", y)])
+
+
+def test_many_rows_of_a_convolution_have_no_registers_for_prefetches() -> None:
+    six = Schedule.of(tiled(convolution(128), 64), TARGETS["avx512"])
+    assert six.tile == 6 and six.ahead
+    eight = Schedule.of(tiled(convolution(96), 48), TARGETS["avx512"])
+    assert eight.tile == 8 and not eight.ahead
+
+
 @pytest.fixture
 def threads() -> Iterator[None]:
     """More of them, so that ranges begin anywhere."""

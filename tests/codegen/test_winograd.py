@@ -153,7 +153,7 @@ def test_figures_are_those_of_the_vectors() -> None:
         "neon": "{element=24 cached=10 constant=20 cache=8388608}",
         "avx2": "{element=24 cached=10 constant=20 cache=8388608}",
         "avx512": "{cached=20 cache=8388608}",
-        "avx512bf16": "{cached=20 cache=8388608 bfloat16}",
+        "avx512bf16": "{cached=20 cache=16777216 bfloat16}",
         "amx": "",
     }
     assert options(compact(TARGETS["simd128"])) is None and options(replace(TARGETS["simd128"], exact=True)) is None

@@ -10,7 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from burn.compiler import executable
+from burn.codegen.host.object import LIBRARY
+from burn.compiler import LARGE, executable
 from burn.dialect import ops
 from burn.dialect.dims import symbol
 from burn.dialect.program import Program
@@ -22,15 +23,20 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="pages are count
 MANY = 60
 
 
-@pytest.fixture(scope="module")
-def run() -> Callable[[np.ndarray], tuple[np.ndarray, ...]]:
-    """Gives multiples of its input."""
+def chain(ops_count: int) -> Program:
+    """A program of so many additions with as many outputs, which no pass merges."""
     program = Program.create([("x", TensorType("float32", (symbol("n"),)))])
     with program.building("sums"):
         sums = [program.inputs[0]]
-        for _ in range(MANY):
+        for _ in range(ops_count):
             sums.append(ops.add(sums[-1], program.inputs[0]))
-    return executable(program.finish([(f"y{i}", y) for i, y in enumerate(sums[1:])]))
+    return program.finish([(f"y{i}", y) for i, y in enumerate(sums[1:])])
+
+
+@pytest.fixture(scope="module")
+def run() -> Callable[[np.ndarray], tuple[np.ndarray, ...]]:
+    """Gives multiples of its input."""
+    return executable(chain(MANY))
 
 
 def faults() -> int:
@@ -70,3 +76,31 @@ def test_other_sizes_come_to_be_kept(run) -> None:
     run(np.zeros(1_000_000, np.float32))
     test_outputs_take_what_was_freed(run, 100_000)
     test_outputs_take_what_was_freed(run, 900_000)
+
+
+def of_library(name: str) -> int:
+    """Resident bytes of code and read-only data of a loaded library."""
+    total, is_counted = 0, False
+    for line in Path("/proc/self/smaps").read_text().splitlines():
+        words = line.split()
+        if "-" in words[0] and not words[0].endswith(":"):
+            is_counted = len(words) > 5 and name in words[5] and "w" not in words[1]
+        elif is_counted and words[0] == "Rss:":
+            total += int(words[1]) * 1024
+    return total
+
+
+def test_pages_of_a_library_are_released_and_read_again() -> None:
+    executable(chain(2))(np.zeros(3, np.float32))
+    before = of_library(LIBRARY)
+    assert before > 20e6
+    assert _native.release_library(LIBRARY) > before
+    assert of_library(LIBRARY) < 0.2 * before
+    assert len(executable(chain(3))(np.ones(3, np.float32))) == 3
+    assert _native.release_library("no library has this name") == 0
+
+
+def test_a_large_compilation_releases_the_compiler() -> None:
+    program = executable(chain(2 * LARGE))
+    assert of_library(LIBRARY) < 20e6
+    np.testing.assert_array_equal(program(np.ones(3, np.float32))[-1], np.full(3, 2 * LARGE + 1, np.float32))

@@ -14,7 +14,6 @@ from burn.codegen.cpu.costs import FIELDS, Costs
 from burn.codegen.cpu.target import Target
 from burn.passes.winograd import TILE
 from burn.passes.winograd_matrices import TAPS, transforms
-from burn.runtime import _native
 
 
 @dataclass(frozen=True)
@@ -69,35 +68,6 @@ def expensive(target: Target, costs: Costs, timer: Timer) -> Mapping[str, Value]
     simple = (times[1].seconds - times[0].seconds) / (2 * 16)
     function = (times[3].seconds - times[2].seconds) / 4 - 2 * simple
     return {"expensive": Value(_ratio(function, simple), _noise(times))}
-
-
-# ---- threads -------------------------------------------------------------------------------------------------------------
-
-SHARED_ELEMENTS = 65536
-"""float32 elements in a second-level cache."""
-
-STEPS = 1
-"""Few operations for each element, as most kernels that are not matmuls have."""
-
-
-def grain(target: Target, costs: Costs, timer: Timer) -> Mapping[str, Value]:
-    """Operations of one thread that take as long as sharing a launch with another one, which is awake. A launch
-    of less than twice as many is faster on one thread. Raises Unmeasurable in a process with one thread."""
-    shared = replace(costs, grain=FIELDS["grain"].metadata["least"], chunk=FIELDS["chunk"].metadata["least"])
-    alone = replace(shared, grain=FIELDS["grain"].metadata["most"])
-    make = programs.elementwise(SHARED_ELEMENTS, STEPS)
-    before = _native.num_threads()
-    if before < 2:
-        raise Unmeasurable("the process has one thread")
-    _native.set_num_threads(2)
-    try:
-        built = [programs.loaded(programs.compiled(make, target, each)) for each in (alone, shared)]
-        one, two = timer.times(built)
-    finally:
-        _native.set_num_threads(before)
-    share = two.seconds - one.seconds / 2
-    each = one.seconds / (SHARED_ELEMENTS * STEPS * 2)
-    return {"grain": Value(_ratio(share, each), _noise([one, two]))}
 
 
 # ---- Winograd ------------------------------------------------------------------------------------------------------------
@@ -182,6 +152,5 @@ MEASURES: Mapping[str, tuple[Measure, tuple[str, ...]]] = {
     "multiply-adds": (chains, ("chains",)),
     "expensive functions": (expensive, ("expensive",)),
     "Winograd": (winograd, ("winograd_cached", "winograd_element", "winograd_constant")),
-    "threads": (grain, ("grain",)),
 }
 """Measurements by subject, each with its costs."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from burn.bench.machine import direct
 from burn.bench.machine.clock import Timer, Unmeasurable
-from burn.bench.machine.search import search, searches
+from burn.bench.machine.search import LOSS, confirmed, search, searches
 from burn.codegen.cpu.costs import FIELDS, Costs
 from burn.codegen.cpu.measured import Measurement
 from burn.codegen.cpu.target import Target
@@ -20,7 +20,7 @@ NOISE = 0.10
 """The largest noise of the times that a cost is taken from."""
 
 SECONDS = 60.0
-"""The default budget. A subject that has begun is finished."""
+"""The default budget. A subject that has begun is finished, and costs are confirmed after it, for half a minute at most."""
 
 LATE = "no time was left"
 NOT_MEASURED = "it has no measurement"
@@ -46,7 +46,8 @@ def measure(
     """The costs of this machine for a target that it can run. A cost that cannot be measured, or only with more noise than NOISE,
     keeps its default, with the reason in `kept`.
 
-    All programs run on one thread, except for that of the cost `grain`. progress: is called with each subject."""
+    A cost also keeps its default if a small network is slower with it, on all threads of the process. All other programs run
+    on one thread, except for those of `grain`, which run on two. progress: is called with each subject."""
     timer = timer or Timer()
     threads, start = _native.num_threads(), time.perf_counter()
     results = _Results({}, dict.fromkeys(FIELDS, NOT_MEASURED), target.costs)
@@ -56,14 +57,17 @@ def measure(
 
     for subject, (measurement, names) in direct.MEASURES.items():
         progress(subject)
-        with _threads(threads if names == ("grain",) else 1):
+        with _threads(1):
             _direct(measurement, names, target, results, timer, is_late())
     for each in searches(target):
         progress(each.subject)
         if is_late():
             results.kept |= dict.fromkeys(each.costs, LATE)
             continue
-        with _threads(1):
+        if each.threads > threads:
+            results.kept |= dict.fromkeys(each.costs, f"it needs {each.threads} threads, and the process has {threads}")
+            continue
+        with _threads(each.threads):
             found = search(each, target, results.costs, timer)
         if found.noise > NOISE:
             results.kept |= dict.fromkeys(each.costs, _noise(found.noise))
@@ -71,6 +75,8 @@ def measure(
             results.kept |= dict.fromkeys(each.costs, "all values give the same code")
         else:
             results.take(found.values)
+    progress("networks")
+    _confirm(target, results, timer)
     kept = {name: reason for name, reason in results.kept.items() if name not in results.measured}
     return Measurement(processor(), target.name, threads, time.perf_counter() - start, results.measured, kept)
 
@@ -100,6 +106,25 @@ def _direct(
             results.kept[name] = f"{value.value:.3g} is not between {least} and {most}"
         else:
             results.take({name: round(value.value)})
+
+
+def _confirm(target: Target, results: _Results, timer: Timer) -> None:
+    """Removes the costs with which a network is slower. Costs that were found together are judged together."""
+    together = [names for _, names in direct.MEASURES.values()] + [each.costs for each in searches(target)]
+    for names in dict.fromkeys(together):
+        values = {name: results.measured[name] for name in names if name in results.measured}
+        if not any(value != getattr(target.costs, name) for name, value in values.items()):
+            continue
+        found = confirmed(values, target, timer)
+        if found.noise > NOISE:
+            reasons = dict.fromkeys(values, f"{_noise(found.noise)} where a network confirms it")
+        elif found.ratio > 1 + max(LOSS, found.noise):
+            reasons = {name: f"{value} makes a network {found.ratio - 1:.0%} slower" for name, value in values.items()}
+        else:
+            continue
+        results.kept |= reasons
+        for name in values:
+            del results.measured[name]
 
 
 def _noise(noise: float) -> str:

@@ -93,6 +93,57 @@ def elementwise(elements: int, steps: int) -> Make:
     return lambda: trace_examples(apply, (f"float32[{elements}]",))
 
 
+def launches(rows: int, count: int) -> Make:
+    """`count` kernels, each the largest of three neighbours in rows of 64 elements. Between two kernels of a run workers are
+    awake."""
+
+    def apply(x: Any) -> Any:
+        same = (1, 1)
+        for _ in range(count):
+            x = ops.window_reduce(x, kind="max", window=(1, 3), strides=same, dilations=same, low=(0, 1), high=(0, 1))
+        return x
+
+    return lambda: trace_examples(apply, (f"float32[{rows}, 64]",))
+
+
+def network() -> Program:
+    """A convolutional network of small kernels: pointwise and grouped convolutions of small images, as in MobileNet."""
+    size, channels = 28, 32
+    first, last = _random(3, 3, channels, channels), _random(channels, 10)
+    pairs = [(_random(3, 3, 1, channels), _random(1, 1, channels, channels)) for _ in range(4)]
+
+    def convolve(x: Any, weight: np.ndarray, groups: int) -> Any:
+        same, pad = (1, 1), (weight.shape[0] // 2,) * 2
+        made = ops.conv(
+            x, constant(weight), strides=same, dilations=same, low=pad, high=pad, groups=groups, layout="last"
+        )
+        return ops.max(made, constant(np.float32(0)))
+
+    def apply(x: Any) -> Any:
+        x = convolve(x, first, 1)
+        for grouped, pointwise in pairs:
+            x = convolve(convolve(x, grouped, channels), pointwise, 1)
+        return x.sum((1, 2)) @ constant(last)
+
+    return trace_examples(apply, (f"float32[1, {size}, {size}, {channels}]",))
+
+
+def encoder() -> Program:
+    """A layer of a transformer: attention and two matmuls with GELU between them, on 64 words."""
+    length, heads, depth = 64, 4, 32
+    width = heads * depth
+    qkv, out, up, down = (_random(*s) for s in ((width, 3 * width), (width, width), (width, 512), (512, width)))
+
+    def apply(x: Any) -> Any:
+        split = (x @ constant(qkv)).reshape((1, length, 3 * heads, depth)).permute((0, 2, 1, 3))
+        q, k, v = (split[:, i * heads : (i + 1) * heads] for i in range(3))
+        mixed = ops.attention(q, k, v, scale=depth**-0.5).permute((0, 2, 1, 3)).reshape((length, width))
+        x = x + mixed @ constant(out)
+        return x + ops.gelu(x @ constant(up)) @ constant(down)
+
+    return trace_examples(apply, (f"float32[{length}, {width}]",))
+
+
 def functions(elements: int, steps: int) -> Make:
     """`steps` exponentials of each element, with a multiplication and a maximum each."""
 

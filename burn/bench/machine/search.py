@@ -17,14 +17,19 @@ from burn.codegen.cpu.target import Target
 GAIN = 0.03
 """The fraction of the time that another value must save in the geometric mean."""
 
+LAUNCHES = 12
+"""Kernels of a program that shares launches with an awake worker. The first of them wakes it."""
+
 
 @dataclass(frozen=True)
 class Search:
-    """programs: kernels that depend on the costs. candidates: values, each for all costs of the search."""
+    """programs: kernels that depend on the costs. candidates: values, each for all costs of the search. threads: number of
+    threads that run them."""
 
     subject: str
     programs: Sequence[programs.Make]
     candidates: Sequence[Mapping[str, int]]
+    threads: int = 1
 
     @property
     def costs(self) -> tuple[str, ...]:
@@ -92,12 +97,14 @@ def searches(target: Target) -> Iterator[Search]:
     yield Search("depth of tiles", [long], _each("depth_part", 512, 1024, 2048, 4096))
     yield Search("unrolling", [matmul, programs.matmul(33, 256, 512)], _each("unroll", 2, 4, 8))
     attention = programs.attention(4, 512, 64)
-    yield Search("keys of attention", [attention], _each("attention_keys", 64, 128, 256))
+    yield Search("keys of attention", [attention], _each("attention_keys", 64, 128, 256, 512))
     yield Search("rows of attention", [attention], _each("attention_rows", 32, 64, 128))
     yield _thresholds("group_depth", lambda lanes: lanes, target, 0, 24, 40, 80)
     yield _thresholds("group_wide_depth", lambda lanes: 2 * lanes, target, 0, 24, 40, 80)
     few = [programs.weights_of_four_bits(rows, 512, 512) for rows in (4, 12, 24)]
     yield Search("rows as limbs", few, _each("limb_rows", 3, 8, 16, 32))
+    short = [programs.launches(rows, LAUNCHES) for rows in (32, 64, 128, 256, 512)]
+    yield Search("threads", short, _each("grain", *(1 << n for n in range(12, 18))), 2)
     loops = [programs.elementwise(1 << 18, 1), programs.functions(1 << 16, 2)]
     yield Search("loops", loops, _each("chunk", 1024, 2048, 4096, 8192))
     if target.tiles:
@@ -106,3 +113,27 @@ def searches(target: Target) -> Iterator[Search]:
         yield Search("space of tile registers", [matmul], _each("amx_space", 6, 8, 10, 14))
         narrow = [programs.matmul(rows, 256, 256) for rows in (40, 72, 100)]
         yield Search("fewest rows of tile registers", narrow, _each("amx_rows", 32, 64, 96, 128))
+
+
+NETWORKS: Sequence[programs.Make] = (programs.network, programs.encoder)
+"""Small models by which costs are confirmed."""
+
+LOSS = 0.01
+"""The fraction of time that a model may lose, beside the noise."""
+
+
+def confirmed(values: Mapping[str, int], target: Target, timer: Timer) -> Found:
+    """The networks' largest time with these costs over that with the target's, at least 1, and the noise. Networks with equal
+    code are not timed."""
+    ratio, noise, is_different = 1.0, 0.0, False
+    for make in NETWORKS:
+        before, after = (
+            programs.compiled(make, target, each) for each in (target.costs, replace(target.costs, **values))
+        )
+        if bytes(before.code) == bytes(after.code):
+            continue
+        is_different = True
+        default, changed = timer.times([programs.loaded(before), programs.loaded(after)])
+        ratio = max(ratio, changed.seconds / default.seconds)
+        noise = max(noise, default.noise, changed.noise)
+    return Found(values, ratio, noise, is_different)

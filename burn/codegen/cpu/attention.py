@@ -18,6 +18,7 @@ from burn.codegen.cpu.heuristics.attention import (
     attention_keys,
     attention_rows,
     attention_tile,
+    column_vectors,
     multiplies_pairs,
     prepares_once,
 )
@@ -51,11 +52,12 @@ class Schedule:
         tile, vectors = attention_tile(rows, target)
         extent = kernel.key.extent
         key_vectors = 1 if isinstance(extent, int) and extent <= lanes else vectors
-        keys = attention_keys(extent, key_vectors * lanes, target)
+        keys = attention_keys(extent, key_vectors * lanes, target.costs.attention_keys)
         dots = isinstance(rows, int) and rows <= ATTENTION_DOTS
         block = attention_rows(rows, tile, target)
         once = not dots and prepares_once(kernel, rows, block, target)
         pairs = not dots and multiplies_pairs(kernel, target)
+        vectors = column_vectors(kernel.column.extent, lanes, vectors)
         return Schedule(tile, vectors, key_vectors, block, keys, lanes, dots, once, pairs)
 
     @property

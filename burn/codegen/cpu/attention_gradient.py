@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from burn.codegen.cpu.attention_base import Attending
-from burn.codegen.cpu.heuristics.attention import attention_keys, gradient_rows, gradient_tile
+from burn.codegen.cpu.heuristics.attention import GRADIENT_KEYS, attention_keys, gradient_rows, gradient_tile
 from burn.codegen.cpu.shuffles import transposed
 from burn.codegen.cpu.target import Target
 from burn.codegen.host.emit import Int, Value
@@ -45,7 +45,7 @@ class Schedule:
         lanes = target.lanes(DTYPES[kernel.dtype].size)
         tile, vectors = gradient_tile(target)
         bounded = kernel.first != 0 or kernel.stop != kernel.key.extent
-        keys = attention_keys(kernel.key.extent, vectors * lanes, target)
+        keys = attention_keys(kernel.key.extent, vectors * lanes, min(GRADIENT_KEYS, target.costs.attention_keys))
         key_tile = max(n for n in range(1, tile + 1) if vectors * lanes % n == 0)
         return Schedule(tile, key_tile, vectors, gradient_rows(tile, bounded), keys, lanes)
 

@@ -129,6 +129,9 @@ WIDE = replace(FUSED, panel_vectors=4, limb_rows=16, winograd_element=48, winogr
 """AVX-512, measured on AMD Zen 4 and 5 and on Intel Xeon. A core that multiplies more elements at once moves no more from
 its shared cache."""
 
+PAIRS = replace(WIDE, attention_keys=512, winograd_cache=16 << 20)
+"""AVX-512 with instructions of bfloat16, measured on AMD Zen 5 with first-level caches of 48 KiB and 32 MiB of shared cache."""
+
 TILES = replace(WIDE, winograd_cached=48, winograd_cache=0)
 """AMX, measured on Intel Xeon with 2 MiB of second-level cache."""
 

@@ -26,6 +26,7 @@ from burn.codegen.cpu.heuristics.registers import few_rows, more_rows
 from burn.codegen.cpu.matmul import amx, gemm, gemv
 from burn.codegen.cpu.matmul.blockwise import WORD, Blockwise
 from burn.codegen.cpu.matmul.tiling import Tiled, panels_of
+from burn.codegen.cpu.scalars import short_rows
 from burn.codegen.cpu.target import Target
 from burn.codegen.host.calls import Address
 from burn.codegen.host.emit import Int, Value
@@ -236,7 +237,8 @@ class KernelPrinter:
         grain = grain_for(
             work(kernel, schedule.lane, schedule.chunk, self.target.costs) * iterations, self.target.costs
         )
-        general, values = parametrize(kernel, largest_constant=self.largest_constant)
+        kept = short_rows(kernel) if "avx512f" in self.target.features else set[int]()
+        general, values = parametrize(kernel, kept=kept, largest_constant=self.largest_constant)
         emit = partial(loops.emit, general, schedule, self.target)
         return replace(
             self._emitted(general, schedule, values, emit, schedule.count(kernel), grain), copied=copied(kernel)

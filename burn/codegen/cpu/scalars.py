@@ -14,8 +14,9 @@ from contextlib import contextmanager
 from burn.codegen.cpu import convert as conversions
 from burn.codegen.cpu import math
 from burn.codegen.cpu.elementary.exponential import exp_of_negative, sigmoid_for_bfloat16
+from burn.codegen.cpu.elementary.tables import LANES, NUMBERS, has_tables, on_whole_vectors, taken
 from burn.codegen.cpu.lanes import Lanes
-from burn.codegen.cpu.spans import Span, load_span, span_of
+from burn.codegen.cpu.spans import Span, load_span, mask_of, span_of
 from burn.codegen.host.emit import PTR, Function, Int, Value, bits, element_of, lanes_of, vector
 from burn.dialect.dims import Atom, Call, Dim, Expr, LoopVar, Symbol, coefficient, non_negative, substitute
 from burn.errors import CompileError
@@ -28,6 +29,7 @@ from burn.kernels.body import (
     Fetched,
     Index,
     Load,
+    LoopKernel,
     Reduced,
     Reinterpret,
     Scalar,
@@ -38,6 +40,13 @@ from burn.kernels.body import (
     walk,
 )
 from burn.runtime.abi import Status
+
+
+def short_rows(kernel: LoopKernel) -> set[int]:
+    """The sizes of rows that registers hold and a kernel reads by fetched indices: `ScalarEmitter` must know them as numbers."""
+    loads = [node for stage in kernel.stages for node in walk(*stage.scalars) if isinstance(node, Load)]
+    found = [atom.extent for node in loads for atom in loop_atoms(node.offset) if isinstance(atom, Fetched)]
+    return {extent for extent in found if isinstance(extent, int) and 0 < extent <= NUMBERS}
 
 
 class ScalarEmitter:
@@ -306,6 +315,8 @@ class ScalarEmitter:
         if (span := self.span(node.offset)) is not None:
             memory = "i8" if element == "i1" else element
             return load_span(code, code.gep(pointer, self.first(node.offset, span), memory), element, span, self.lanes)
+        if element == "f32" and (row := self._row(node.offset)) is not None:
+            return self._from_registers(pointer, *row)
         memory = "i8" if element == "i1" else element
         type_ = vector(self.lanes, memory)
         addresses = self._addresses(pointer, node.offset, memory)
@@ -317,6 +328,29 @@ class ScalarEmitter:
             type_,
         )
         return code.cmp("ne", loaded, code.const(0, type_)) if element == "i1" else loaded
+
+    def _row(self, offset: Dim) -> tuple[Fetched, Dim] | None:
+        """The fetched index of an element and the offset of its row, if all lanes have the same row and it fits in registers."""
+        if isinstance(offset, int) or self.lanes < 4 or LANES % self.lanes or not has_tables(self.code):
+            return None
+        varying = [(monomial, count) for monomial, count in offset.terms if self.varies(Expr({monomial: count}))]
+        match varying:
+            case [((Fetched(extent=int(extent)) as index,), 1)] if 0 < extent <= NUMBERS:
+                return index, offset - Expr.of(index)
+        return None
+
+    def _from_registers(self, pointer: Value, index: Fetched, row: Dim) -> Value:
+        """Elements of a short row, which is loaded whole. A gather takes a load for each lane."""
+        code, start, extent = self.code, self.dim(row), index.extent
+        assert isinstance(extent, int)
+        registers: list[Value] = []
+        for first in range(0, extent, LANES):
+            count = min(LANES, extent - first)
+            mask = None if count == LANES else mask_of(code, count, LANES)
+            registers.append(code.load(pointer, code.add(start, first), vector(LANES, "f32"), mask))
+        wide, type_ = self.lane_dim(Expr.of(index)), vector(self.lanes, "i32")
+        number = Lanes(code, code.pure(f"arith.trunci {wide} : {wide.type} to {type_}", type_))
+        return on_whole_vectors(number, lambda number: Lanes(code, taken(code, number.value, registers))).value
 
     def _addresses(self, pointer: Value, offset: Dim, element: str) -> Value:
         indices = self.lane_dim(offset)

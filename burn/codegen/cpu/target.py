@@ -147,7 +147,7 @@ TARGETS: dict[str, Target] = {
     t.name: t
     for t in (
         _x86("amx", "x86-64-v4", 64, 32, _AMX, costs.TILES),
-        _x86("avx512bf16", "x86-64-v4", 64, 32, _BF16, costs.WIDE),
+        _x86("avx512bf16", "x86-64-v4", 64, 32, _BF16, costs.PAIRS),
         _x86("vnni", "x86-64-v4", 64, 32, _VNNI, costs.WIDE),
         _x86("avx512", "x86-64-v4", 64, 32, _V4, costs.WIDE),
         _x86("avx2", "x86-64-v3", 32, 16, _V3, costs.FUSED),

@@ -13,6 +13,7 @@ from burn.codegen.host.compilation_cache import Recent
 from burn.codegen.host.downgrade import older
 from burn.dialect.mlir import ExecutionEngine, PassManager, context, ir, llvm_text
 from burn.errors import CompileError
+from burn.runtime import _native
 from burn.runtime.abi import FUNCTIONS
 from burn.variables import variable
 
@@ -29,6 +30,13 @@ LIBC = ("memset", "memcpy", "memmove", "fmod", "fmodf", *HALF)
 
 KEPT = 16 << 20
 """Bytes of objects that stay in memory: those of thousands of small programs, or of tens of networks."""
+
+LARGE = 1 << 18
+"""Characters of text from which the compiler's memory is released between stages. Compiling this much takes about half a
+second, and a release 10 ms."""
+
+LIBRARY = "libTorchMLIRAggregateCAPI"
+"""Name of the library that holds MLIR and LLVM."""
 
 _CALLED = re.compile(r"@(burn_\w+)\(")
 _CUSTOM = re.compile(r"llvm\.func @(burn_custom_\w+)\(")
@@ -53,9 +61,15 @@ def lowering() -> PassManager:
     """The passes, created once per thread, which takes as long as running them on a small program. The parser verifies
     their input, so they do not verify again."""
     if not hasattr(_own, "lowering"):
-        _own.lowering = PassManager.parse(PIPELINE)
-        _own.lowering.enable_verifier(False)
+        _own.lowering = _passes()
     return _own.lowering
+
+
+def _passes() -> PassManager:
+    """The passes, in the current context."""
+    passes = PassManager.parse(PIPELINE)
+    passes.enable_verifier(False)
+    return passes
 
 
 def compile_object(functions: list[str], optimized: bool = True) -> bytes:
@@ -88,25 +102,47 @@ def module_text(functions: list[str]) -> str:
     return text
 
 
-def _lowered(text: str) -> ir.Module:
+def _lowered(text: str, passes: PassManager | None = None) -> ir.Module:
     try:
         module = ir.Module.parse(text)
-        lowering().run(module.operation)
+        (passes or lowering()).run(module.operation)
     except ir.MLIRError as error:
         raise CompileError("the code generator produced invalid code", [str(error)[:2000]]) from error
     return module
 
 
+def _engine(text: str, level: int) -> ExecutionEngine:
+    """An engine with the text as LLVM IR. A context keeps each attribute and location that was parsed in it, so a large text has
+    its own, which is freed here."""
+    if len(text) < LARGE:
+        with context():
+            return ExecutionEngine(_lowered(text), opt_level=level, enable_object_dump=True)
+    with ir.Context():
+        module = _lowered(text, _passes())
+        release_memory()
+        return ExecutionEngine(module, opt_level=level, enable_object_dump=True)
+
+
 def _compiled(text: str, level: int) -> bytes:
-    with context():
-        engine = ExecutionEngine(_lowered(text), opt_level=level, enable_object_dump=True)
-        address = ctypes.cast(ctypes.CFUNCTYPE(None)(lambda: None), ctypes.c_void_p)  # the loader resolves it again
-        for name in (*FUNCTIONS, *LIBC, *dict.fromkeys(_CUSTOM.findall(text))):
-            engine.raw_register_runtime(name, address)
-        engine.raw_lookup(ENTRY)  # generates the code; kernels have no symbols that the engine could ask for by itself
-        with os.fdopen(os.memfd_create("object"), "rb") as file:  # a file in memory alone
-            engine.dump_to_object_file(f"/proc/self/fd/{file.fileno()}")
-            code = file.read()
+    is_large = len(text) >= LARGE
+    if is_large:
+        release_memory()
+    engine = _engine(text, level)
+    if is_large:
+        release_memory()
+    address = ctypes.cast(ctypes.CFUNCTYPE(None)(lambda: None), ctypes.c_void_p)  # the loader resolves it again
+    for name in (*FUNCTIONS, *LIBC, *dict.fromkeys(_CUSTOM.findall(text))):
+        engine.raw_register_runtime(name, address)
+    engine.raw_lookup(ENTRY)  # generates the code; kernels have no symbols that the engine could ask for by itself
+    with os.fdopen(os.memfd_create("object"), "rb") as file:  # a file in memory alone
+        engine.dump_to_object_file(f"/proc/self/fd/{file.fileno()}")
+        code = file.read()
     if not code:
         raise CompileError("LLVM produced no object code", ["a symbol that the runtime does not provide is called"])
     return code
+
+
+def release_memory() -> None:
+    """Returns free memory and the resident pages of the compiler's library to the system."""
+    _native.trim_memory()
+    _native.release_library(LIBRARY)

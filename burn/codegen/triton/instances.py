@@ -130,7 +130,10 @@ class InstancePrinter(ScalarPrinter):
         _, mask = super()._address(buffer, offset, wanted)
         base = self._part(("base", buffer, own), lambda: f"b{buffer} + {self.dim(own)}", "base")
         rest = offset - own
-        return (base if rest == 0 else f"{base} + {self.dim(rest)}"), mask
+        text = base if rest == 0 else f"{base} + {self.dim(rest)}"
+        for name in sorted(wanted - self.span(offset)):
+            text = f"{text} + {self.axes[name].indices} * 0"
+        return text, mask
 
     def tests(self, ranges: Sequence[tuple[Dim, Dim]]) -> list[str]:
         return [

@@ -8,6 +8,7 @@ from dataclasses import replace
 from burn.codegen.triton import (
     attention,
     attention_gradient,
+    banded,
     column_reductions,
     contract,
     few_bits,
@@ -26,6 +27,7 @@ from burn.codegen.triton.heuristics.sizes import UNKNOWN, SizeHints
 from burn.codegen.triton.hopper import attention as hopper_attention
 from burn.codegen.triton.hopper import attention_gradient as hopper_attention_gradient
 from burn.codegen.triton.hopper import matmul as hopper_matmul
+from burn.codegen.triton.hopper import weight_gradient as hopper_weight_gradient
 from burn.codegen.triton.printed import Printed
 from burn.codegen.triton.window_sums import sums_of
 from burn.codegen.tuning.choices import DEFAULT, NO_CHOICE, Choice, Choices
@@ -75,12 +77,11 @@ class KernelPrinter:
                 contraction, self.abilities.processors
             ):
                 general, values = parametrize(contraction, kept=contract.divisors(contraction))
-                if self.abilities.warp_specialised and (
-                    printed := hopper_matmul.emit(
-                        general, values, contraction, self.sites, self.abilities.processors, self.hints
-                    )
-                ):
-                    return self._named(printed)
+                for specialised in (hopper_weight_gradient, hopper_matmul) if self.abilities.warp_specialised else ():
+                    processors = self.abilities.processors
+                    printed = specialised.emit(general, values, contraction, self.sites, processors, self.hints)
+                    if printed is not None:
+                        return self._named(printed)
                 choice = self.choices.of(lambda: key(general, values))
                 return self._named(
                     contract.emit(general, values, contraction, self.sites, self.abilities, choice, self.hints),
@@ -126,6 +127,8 @@ class KernelPrinter:
         return [replace(each, printed=self._named(each.printed)) for each in together(calls, printed)]
 
     def _loops(self, kernel: LoopKernel) -> Printed:
+        if (convolution := banded.banded_of(kernel, self.abilities, self.hints)) is not None:
+            return self._named(banded.emit(convolution, self.sites))
         if (found := windows.windows_of(kernel, self.abilities.processors)) is not None:
             return self._named(windows.emit(found, self.sites))
         general, values = parametrize(kernel)

@@ -26,6 +26,7 @@ from triton.language.extra import libdevice
 
 GLUON = """from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
+from triton.experimental.gluon.language.nvidia.ampere import mma_v2
 from triton.experimental.gluon.language.nvidia.hopper import (
     fence_async_shared,
     mbarrier,
@@ -36,7 +37,12 @@ from triton.experimental.gluon.language.nvidia.hopper import (
 """
 """Imports for kernels in Gluon."""
 
-LIBRARIES = ("library.py", "hopper/attention_library.py", "hopper/matmul_library.py")
+LIBRARIES = (
+    "library.py",
+    "hopper/attention_library.py",
+    "hopper/matmul_library.py",
+    "hopper/weight_gradient_library.py",
+)
 
 
 def module_text(program: Program, preferences: Preferences, printer: KernelPrinter) -> str:

@@ -97,7 +97,7 @@ def windows_of(kernel: LoopKernel, processors: int) -> Windows | None:
         body = bounded(body, (tiled.position, tiled.moving))
     first = replace(kernel.stages[0], reductions=(replace(reduction, body=body),))
     positioned = replace(kernel, stages=(first, kernel.stages[1]))
-    return Windows(positioned, found, tiled, _by_stride(kernel, fast), taps, block)
+    return Windows(positioned, found, tiled, by_stride(kernel, fast), taps, block)
 
 
 def _step(offset: Dim, loop: LoopVar) -> float:
@@ -140,7 +140,7 @@ def contiguous(kernel: LoopKernel, loops: Sequence[LoopVar]) -> LoopVar:
     return max(votes, key=lambda v: votes[v], default=loops[-1])
 
 
-def _by_stride(kernel: LoopKernel, last: LoopVar) -> tuple[int, ...]:
+def by_stride(kernel: LoopKernel, last: LoopVar) -> tuple[int, ...]:
     """The parallel loops by number, those with large strides in the result first, and `last` behind them."""
     target = kernel.stages[1].writes[0].offset
 

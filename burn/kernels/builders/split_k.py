@@ -66,6 +66,8 @@ def split_k(call: Call, preferences: Preferences) -> list[Call]:
         return [call]
     kernel = collapse(call.kernel)
     assert isinstance(kernel, ContractionKernel)
+    if preferences.depth_shares is not None and (divided := preferences.depth_shares(kernel)):
+        return [call] if divided == 1 else _in_shares(replace(call, kernel=kernel), kernel, divided)
     choices = _best_choices(kernel.depth, preferences.likely, preferences.split_parts)
     count = preferences.split_depth(kernel, sorted(choices))
     return [call] if count == 1 else _calls(replace(call, kernel=kernel), kernel, choices[count], count)
@@ -138,26 +140,40 @@ def _calls(call: Call, kernel: ContractionKernel, cuts: Sequence[Cut], count: in
         at[cut.loop] = Expr.of(part) * cut.length + inside
         guards += [(at[cut.loop], cut.loop.extent)] if cut.guarded else []
     moved = Rewriter(lambda d: substitute(d, at))
+    sums = replace(
+        kernel,
+        batch=(*parts, *kernel.batch),
+        depth=tuple(depth),
+        lhs=_guarded(moved(kernel.lhs), guards),
+        rhs=_guarded(moved(kernel.rhs), guards),
+    )
+    return _summed(call, kernel, sums, tuple(parts), count)
+
+
+def _in_shares(call: Call, kernel: ContractionKernel, count: int) -> list[Call]:
+    """The kernels of a matmul whose printer chooses the shares of the depth."""
+    share = LoopVar("share", count)
+    return _summed(call, kernel, replace(kernel, shares=(share,)), (share,), count)
+
+
+def _summed(
+    call: Call, kernel: ContractionKernel, sums: ContractionKernel, parts: tuple[LoopVar, ...], count: int
+) -> list[Call]:
+    """A kernel that stores partial sums, and one that adds them and has the epilogue. sums: the first kernel but for what it
+    writes; parts: its loops over the parts, `count` in total."""
     results = (*kernel.rows, kernel.column)
     few = product([v.extent for v in results])
     # With a few results for each index of the batch (the taps of a depthwise kernel), neighbours in the batch are adjacent.
     batch = (*results, *kernel.batch) if isinstance(few, int) and few <= FEW else (*kernel.batch, *results)
     here, elements = linear(loop_index(batch), [v.extent for v in batch]), product([v.extent for v in batch])
-    number = linear(loop_index(tuple(parts)), [v.extent for v in parts])
+    number = linear(loop_index(parts), [v.extent for v in parts])
     partial = len(kernel.buffers)
     bindings = (*call.bindings, ("shared", 0))
     memory = Buffer(kernel.dtype, "write", elements * count)
-    sums = ContractionKernel(
-        kernel.dtype,
-        (*parts, *kernel.batch),
-        kernel.rows,
-        kernel.column,
-        tuple(depth),
-        _guarded(moved(kernel.lhs), guards),
-        _guarded(moved(kernel.rhs), guards),
-        (Write(partial, number * elements + here, Accumulator(kernel.dtype)),),
-        (*kernel.buffers, memory),
-        kernel.fast,
+    stored = replace(
+        sums,
+        epilogue=(Write(partial, number * elements + here, Accumulator(kernel.dtype)),),
+        buffers=(*kernel.buffers, memory),
     )
     part, total = LoopVar("part", count), Reduced(kernel.dtype, "acc")
     known = Rewriter(lambda d: d, lambda node: total if isinstance(node, Accumulator) else node)
@@ -168,7 +184,7 @@ def _calls(call: Call, kernel: ContractionKernel, cuts: Sequence[Cut], count: in
         (Stage((part,), (added,)), Stage((), (), epilogue)),
         (*kernel.buffers, replace(memory, access="read")),
     )
-    return [with_used_buffers(sums, bindings), with_used_buffers(joined, bindings)]
+    return [with_used_buffers(stored, bindings), with_used_buffers(joined, bindings)]
 
 
 def _guarded(operand: Scalar, guards: Sequence[tuple[Dim, Dim]]) -> Scalar:

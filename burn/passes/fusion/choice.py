@@ -8,7 +8,8 @@ from itertools import pairwise
 
 from burn.dialect.contraction import Conv, DotGeneral
 from burn.dialect.control import captured, defined_symbols
-from burn.dialect.dims import Dim, product
+from burn.dialect.convolution import Windows
+from burn.dialect.dims import Dim, exact_div, product
 from burn.dialect.indexing import Gather
 from burn.dialect.mentions import used_symbols
 from burn.dialect.mlir import ir
@@ -18,7 +19,7 @@ from burn.dialect.query import op_of
 from burn.dialect.reduction import ArgReduce
 from burn.dialect.shape import Concat, Pad, Reshape, Transpose
 from burn.dialect.traits import Trait
-from burn.dialect.types import type_of
+from burn.dialect.types import HALF_DTYPES, type_of
 from burn.kernels.body import EXPENSIVE
 from burn.kernels.builders.concat import MAKERS
 from burn.kernels.builders.loop import loads_together
@@ -240,14 +241,15 @@ class Choice:
 
     def _pads(self, other: Cluster, op: Op) -> bool:
         """True if a loop only pads an operand of a depthwise convolution, or of its weight's gradient, whose kernel loads
-        each element once."""
+        each element once. The same for the image of another weight's gradient, if its kernel reads zeros outside of images."""
         if not self.preferences.sliding_windows or not all(isinstance(m, Pad) for m in other.members):
             return False
         # A view that is in memory would be a kernel between this loop and its reader.
         inline = all(
             affine(v, self.is_materialised) for v in op.operation.operands if self.cluster_of(self.source(v)) is other
         )
-        return slides(op, self.preferences) and inline and self.serves(other, op, views=True)
+        able = slides(op, self.preferences) or (self.preferences.padded_windows and _multiplies_windows(op))
+        return able and inline and self.serves(other, op, views=True)
 
     def lowers_elementwise(self, op: Op) -> bool:
         """True if a concat is lowered elementwise, fused with its readers."""
@@ -505,6 +507,16 @@ def slides(op: Op, preferences: Preferences) -> bool:
         results = product(type_of(op.operation.results[0]).shape[len(op.lhs_batch) :])
         return bool(op.lhs_batch) and isinstance(results, int) and 1 < results <= FEW_TAPS
     return isinstance(op, Conv) and op.groups > 1 and not is_matmul(op, preferences)
+
+
+def _multiplies_windows(op: Op) -> bool:
+    """True for the gradient of a convolution's weight in half precision. Windows are neighbours along the last axis, and channels
+    are whole words of 16 bytes."""
+    windows = op_of(op.lhs) if isinstance(op, DotGeneral) and not op.lhs_batch else None
+    if not isinstance(windows, Windows) or type_of(op.lhs).dtype not in HALF_DTYPES:
+        return False
+    channels = type_of(op.lhs).shape[-1]
+    return windows.strides[-1] == 1 and len(windows.strides) == 2 and exact_div(channels, 8) is not None
 
 
 def is_ordered(op: Op) -> bool:

@@ -12,6 +12,7 @@
 
 extern "C" {
 #include "checksum.h"
+#include "library_pages.h"
 }
 #include "runtime.h"
 
@@ -96,6 +97,9 @@ NB_MODULE(_native, m) {
         nb::gil_scoped_release released;
         burn_memory_trim();
     });
+    m.def("release_library", [](const std::string &name) {
+        return unlocked([&] { return burn_library_release(name.c_str()); });
+    }, "name"_a);
     m.def("fresh_memory", [](int64_t count) {
         void *memory = burn_memory_new(count);
         nb::bytes held(memory, memory ? static_cast<size_t>(count) : 0);

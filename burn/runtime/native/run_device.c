@@ -59,22 +59,38 @@ static int load_kernels(burn_program *program, char *error, size_t error_size) {
     return 1;
 }
 
+typedef struct {
+    int64_t bytes, constant;
+} sized;
+
+static int by_size(const void *one, const void *other) {
+    const sized *a = one, *b = other;
+    if (a->bytes != b->bytes)
+        return a->bytes > b->bytes ? -1 : 1;
+    return a->constant < b->constant ? -1 : 1;
+}
+
+/* The largest first: blocks that smaller ones leave may not be neighbours, as a tensor over several pages of WebGPU needs. */
 static int send_constants(burn_program *program, char *error, size_t error_size) {
     const burn_program_info *info = &program->info;
     program->device_constants = calloc((size_t)info->constants + 1, sizeof *program->device_constants);
-    if (!program->device_constants)
-        return 0;
-    for (int64_t i = 0; i < info->constants; i++) {
-        if (info->constant_bytes[i] < 0)
-            continue; /* stays with the host */
-        void *memory = burn_device_alloc(info->device, info->constant_bytes[i]);
-        program->device_constants[i] = memory;
-        if (!memory || burn_device_send(info->device, memory, info->constant_data[i], info->constant_bytes[i]) != BURN_OK) {
+    sized *order = calloc((size_t)info->constants + 1, sizeof *order);
+    int done = program->device_constants && order;
+    for (int64_t i = 0; done && i < info->constants; i++)
+        order[i] = (sized){info->constant_bytes[i], i};
+    if (done)
+        qsort(order, (size_t)info->constants, sizeof *order, by_size);
+    for (int64_t i = 0; done && i < info->constants && order[i].bytes >= 0; i++) { /* those below 0 stay with the host */
+        int64_t at = order[i].constant;
+        void *memory = burn_device_alloc(info->device, order[i].bytes);
+        program->device_constants[at] = memory;
+        if (!memory || burn_device_send(info->device, memory, info->constant_data[at], order[i].bytes) != BURN_OK) {
             strncat(error, burn_device_error(), error_size - strlen(error) - 1);
-            return 0;
+            done = 0;
         }
     }
-    return 1;
+    free(order);
+    return done;
 }
 
 int burn_device_program(burn_program *program, char *error, size_t error_size) {

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from burn.codegen.triton.abilities import USUAL_ABILITIES, Abilities
 from burn.codegen.triton.kernels import KernelPrinter
 from burn.codegen.triton.printed import Printed
 from burn.codegen.triton.program import with_library
@@ -26,10 +27,10 @@ _numbers = itertools.count()
 
 
 class Simulator:
-    """The kernels of one program. Raises RunError for an index out of range."""
+    """The kernels of one program, for a GPU with these abilities. Raises RunError for an index out of range."""
 
-    def __init__(self) -> None:
-        self.printer = KernelPrinter()
+    def __init__(self, abilities: Abilities = USUAL_ABILITIES) -> None:
+        self.printer = KernelPrinter(abilities=abilities)
         self._modules: dict[str, Any] = {}
 
     def launch(self, kernel: Kernel, buffers: Sequence[np.ndarray | None], sizes: Mapping[str, int]) -> None:
@@ -100,7 +101,8 @@ def loaded(text: str) -> dict[str, Any]:
         if before is not None:
             os.environ["TRITON_INTERPRET"] = before
     names["libdevice"] = _DeviceLibrary()
-    names["gl"] = _Gluon()
+    names["gl"] = gluon = _Gluon()
+    names["mma_v2"] = gluon.mma_v2
     return names
 
 
@@ -211,8 +213,11 @@ class _Gluon:
     def BlockedLayout(self, *parts: Any) -> None:
         """Elements have no threads here."""
 
-    def SliceLayout(self, *parts: Any) -> None:
-        """See `BlockedLayout`."""
+    SliceLayout = NVMMADistributedLayout = DotOperandLayout = BlockedLayout
+
+    def mma_v2(self, lhs: Any, rhs: Any, total: Any) -> Any:
+        """A matmul for each index of the first axis."""
+        return self.dot(lhs, rhs, total, input_precision="ieee")
 
     def convert_layout(self, value: Any, layout: Any) -> Any:
         return value

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from burn.codegen.triton.abilities import USUAL_ABILITIES, Abilities
 from burn.codegen.triton.backend import GPU
 from burn.dialect import ops
 from burn.dialect.adjoint.contraction import conv as gradients
@@ -174,13 +175,13 @@ def forward(case: Case) -> Program:
     return compiled(case, [case.x, case.weight], function)
 
 
-def check_forward(case: Case) -> None:
+def check_forward(case: Case, abilities: Abilities = USUAL_ABILITIES) -> None:
     made, given = forward(case), arrays(case, [case.x, case.weight])
-    (got,) = interpreted(made, given, simulated.Simulator().launch, GPU().session(made).preferences)
+    (got,) = interpreted(made, given, simulated.Simulator(abilities).launch, GPU().session(made).preferences)
     near(got, -convolved(case, wide(case, given[0], True), wide(case, given[1], False)), case, True)
 
 
-def check_gradients(case: Case) -> None:
+def check_gradients(case: Case, abilities: Abilities = USUAL_ABILITIES) -> None:
     def function(x: Any, w: Any, g: Any) -> Any:
         y = ops.conv(x, w, **case.attrs)
         attrs = (case.strides, case.dilations, case.low, case.high, case.groups)
@@ -189,7 +190,7 @@ def check_gradients(case: Case) -> None:
 
     shapes = [case.x, case.weight, case.y]
     made, given = compiled(case, shapes, function), arrays(case, shapes)
-    got = interpreted(made, given, simulated.Simulator().launch, GPU().session(made).preferences)
+    got = interpreted(made, given, simulated.Simulator(abilities).launch, GPU().session(made).preferences)
     x, w = (wide(case, given[i], i == 0).requires_grad_() for i in range(2))
     wanted = torch.autograd.grad(convolved(case, x, w), (x, w), wide(case, given[2], True))
     for each, want, images in zip(got, wanted, (True, False), strict=True):

@@ -78,6 +78,22 @@ check(tensor(40), first, second, third)
     run(text, failing, BURN_WGPU_BINDING=str(64 << 20))
 
 
+def test_a_large_constant_finds_neighbouring_pages(failing: Path) -> None:
+    """Four constants of 12 MB find blocks that an earlier program left, one in every second page. The last takes two pages."""
+    text = """
+kept = [tensor(mb) for mb in (9, 12) * 4]
+del kept
+draw = np.random.default_rng(0).random
+weights = [draw((1024, columns), np.float32) for columns in (3072, 3072, 3072, 3072, 6144)]
+x = draw((1, 1024), np.float32)
+products = burn.compile(lambda x: tuple(x @ weight for weight in weights), (x,), cache=False, device="wgpu")
+for got, weight in zip(products(x), weights, strict=True):
+    np.testing.assert_allclose(got, x @ weight, rtol=1e-4)
+check(first)
+"""
+    run(text, failing, BURN_WGPU_BINDING=str(16 << 20))
+
+
 def test_memory_for_reading_fails_once(failing: Path) -> None:
     text = """
 budget.value = 0

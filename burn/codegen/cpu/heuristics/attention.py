@@ -34,6 +34,11 @@ def attention_tile(rows: Dim, target: Target) -> tuple[int, int]:
     return (max(1, min(rows, most)) if isinstance(rows, int) else most), vectors
 
 
+def column_vectors(columns: Dim, lanes: int, most: int) -> int:
+    """The vectors of a register tile of values, of at most `most`: those of a narrow head have fewer."""
+    return most if not isinstance(columns, int) else max(1, min(most, -(-columns // lanes)))
+
+
 def weighed_rows(tile: int) -> int:
     """Rows of a tile whose softmax weights are computed together: an exponential is a long dependence chain that starts
     only after the row's maximum is known."""
@@ -61,7 +66,11 @@ def attention_rows(rows: Dim, tile: int, target: Target) -> int:
     return max(1, -(-rows // (blocks * tile))) * tile
 
 
-def attention_keys(keys: Dim, width: int, target: Target) -> int:
-    """Keys of a block: a multiple of the tile's width."""
-    most = -(-target.costs.attention_keys // width) * width
+GRADIENT_KEYS = 128
+"""The most keys of a block in the backward pass, which holds probabilities of several tiles of rows in a first-level cache."""
+
+
+def attention_keys(keys: Dim, width: int, most: int) -> int:
+    """Keys of a block: a multiple of the tile's width, `most` of them rounded up if there are as many."""
+    most = -(-most // width) * width
     return most if not isinstance(keys, int) else max(width, min(most, -(-keys // width) * width))

@@ -111,7 +111,8 @@ WORTH = 0.85
 """Split-K is used if it takes at most this fraction of the unsplit time."""
 
 
-def _size(size: Dim) -> int:
+def size_of(size: Dim) -> int:
+    """A size, or an estimate of a size with a name."""
     return size if isinstance(size, int) else max(ANY, estimate(size))
 
 
@@ -147,8 +148,8 @@ def tiles_by_time(
     processors: int = USUAL_ABILITIES.processors,
 ) -> list[tuple[Tile, float]]:
     """See `matmul_tile`; each with estimated microseconds, the fastest one first."""
-    k = _size(product([v.extent for v in depth]))
-    return _times(_size(rows), _size(columns), k, batch if isinstance(batch, int) else 1, bits, processors, costly)
+    k = size_of(product([v.extent for v in depth]))
+    return _times(size_of(rows), size_of(columns), k, batch if isinstance(batch, int) else 1, bits, processors, costly)
 
 
 def matmul_tile(
@@ -167,7 +168,7 @@ def matmul_tile(
 
 def fitted(best: Tile, depth: Sequence[LoopVar], bits: int) -> Tile:
     """A tile with a depth that suits the contraction's loops."""
-    k = _size(product([v.extent for v in depth]))
+    k = size_of(product([v.extent for v in depth]))
     shallow = max(2 * LEAST if bits == 8 else LEAST, min(best.depth, power_of_two(k)))
     loops = [v.extent for v in depth if v.extent != 1]
     inner = loops[-1] if len(loops) > 1 else 0
@@ -224,11 +225,20 @@ def shared_tile(
     rows: Dim, columns: Dim, depth: Dim, parts: Dim, processors: int, hints: SizeHints = UNKNOWN
 ) -> Shared | None:
     """The tile of a warp-specialised matmul in half precision; None if it gains nothing. depth: of one of the parts."""
-    m, n, k, times = (_size(likely(size, hints)) for size in (rows, columns, depth, parts))
+    m, n, k, times = (size_of(likely(size, hints)) for size in (rows, columns, depth, parts))
     if not _may_be_specialised(k, n):
         return None
     best, taken = _shared_times(m, n, k, times, processors)[0]
     return best if taken < _times(m, n, k, times, 16, processors)[0][1] else None
+
+
+def usual_time(rows: int, columns: int, depth: int, processors: int) -> float:
+    """Microseconds of a matmul in half precision without warp specialisation, its depth split so that all processors are busy."""
+    return min(
+        _times(rows, columns, -(-depth // parts), parts, 16, processors)[0][1]
+        + (LATENCY + 8 * parts * rows * columns / BYTES if parts > 1 else 0.0)
+        for parts in (1, 2, 3, 4, 6, 8, 16, 32, 64, 128, 256)
+    )
 
 
 def _may_be_specialised(depth: int, columns: int) -> bool:
@@ -266,7 +276,7 @@ def split_count(
     if by_columns(kernel, processors) or is_row(kernel) or is_few_rows(kernel, hints):
         return 1
     rows, depth, batch = (product([v.extent for v in loops]) for loops in (kernel.rows, kernel.depth, kernel.batch))
-    m, n, k = (_size(likely(size, hints)) for size in (rows, kernel.column.extent, depth))
+    m, n, k = (size_of(likely(size, hints)) for size in (rows, kernel.column.extent, depth))
     times = batch if isinstance(batch, int) else 1
     operands = (kernel.lhs, kernel.rhs)
     if narrowed(operands, kernel.dtype, EIGHT_BITS) or narrowed_bytes(operands, kernel.dtype):

@@ -9,6 +9,7 @@ from burn.codegen.triton.abilities import USUAL_ABILITIES, Abilities
 from burn.codegen.triton.heuristics.column_reductions import summed_rows
 from burn.codegen.triton.heuristics.fragments import NORMED_ROWS
 from burn.codegen.triton.heuristics.sizes import SizeHints, likely
+from burn.codegen.triton.hopper.weight_gradient import depth_shares
 from burn.codegen.triton.window_sums import split_sums
 from burn.kernels.preferences import Preferences
 
@@ -52,6 +53,10 @@ def preferences(hints: SizeHints, abilities: Abilities) -> Preferences:
         split_depth=partial(split_sums, hints=hints, abilities=abilities),
         reduce_rows=partial(summed_rows, hints=hints, processors=abilities.processors),
         split_programs=abilities.processors,
+        padded_windows=abilities.warp_specialised,
+        depth_shares=partial(depth_shares, processors=abilities.processors, hints=hints)
+        if abilities.warp_specialised
+        else None,
         likely=partial(likely, hints=hints),
         row_reductions=NORMED_ROWS if abilities.fragments else 0,
     )
