@@ -56,8 +56,8 @@ class GPULayouts(Layouts):
 class GPU(Backend):
     """See `Backend`. kind: "cuda" or "hip"; architecture: "sm_90", "gfx942"; warp: threads of a warp. host: the CPU beside the
     GPU. choices: the variants of kernels. images: machine code that exists already. hints: typical sizes of symbols, which
-    `session` takes from a program. portable: kernels use only features that Triton has on every GPU. float32: see
-    `Abilities`."""
+    `session` takes from a program. portable: kernels use only features that Triton has on every GPU. float32, banded,
+    weight_gradients: see `Abilities`."""
 
     host: CPU = field(default_factory=lambda: CPU(TARGETS["generic"]))
     kind: str = "cuda"
@@ -68,6 +68,8 @@ class GPU(Backend):
     hints: SizeHints = field(default_factory=lambda: UNKNOWN)
     portable: bool = False
     float32: str = USUAL_ABILITIES.float32
+    banded: bool = True
+    weight_gradients: bool = False
 
     @property
     def name(self) -> str:
@@ -83,7 +85,7 @@ class GPU(Backend):
     @property
     def abilities(self) -> Abilities:
         found = USUAL_ABILITIES if self.portable else Abilities.of(self.kind, self.architecture)
-        return replace(found, float32=self.float32)
+        return replace(found, float32=self.float32, banded=self.banded, weight_gradients=self.weight_gradients)
 
     @property
     def preferences(self) -> Preferences:
@@ -138,4 +140,4 @@ def for_options(options: Options) -> GPU:
         problem = Problem(f"its tensor cores are older: {architecture}", hint="sm_80 is the first that has it")
         raise CompileError(f"there is no precision {options.tf32} for {options.device}", [problem])
     usual = "tf32x3" if splits and not options.exact else USUAL_ABILITIES.float32
-    return GPU(host, kind, architecture, warp, float32=options.tf32 or usual)
+    return GPU(host, kind, architecture, warp, float32=options.tf32 or usual, banded=not options.exact)

@@ -130,7 +130,7 @@ class Banded:
 def banded_of(kernel: LoopKernel, abilities: Abilities, hints: SizeHints = UNKNOWN) -> Banded | None:
     """The matmuls of a kernel. None if it is no depthwise convolution of channels-last images in half precision. None as well if
     its bands are wider than a matrix instruction, or its taps or channels too few."""
-    reduction = only_reduction(kernel) if abilities.fragments else None
+    reduction = only_reduction(kernel) if abilities.fragments and abilities.banded else None
     if reduction is None or _reads_indices(kernel):
         return None
     factors = _factors(reduction)

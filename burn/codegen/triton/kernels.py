@@ -77,9 +77,12 @@ class KernelPrinter:
                 contraction, self.abilities.processors
             ):
                 general, values = parametrize(contraction, kept=contract.divisors(contraction))
-                for specialised in (hopper_weight_gradient, hopper_matmul) if self.abilities.warp_specialised else ():
-                    processors = self.abilities.processors
-                    printed = specialised.emit(general, values, contraction, self.sites, processors, self.hints)
+                able = self.abilities
+                for specialised in (
+                    *((hopper_weight_gradient,) if able.weight_gradients else ()),
+                    *((hopper_matmul,) if able.warp_specialised else ()),
+                ):
+                    printed = specialised.emit(general, values, contraction, self.sites, able.processors, self.hints)
                     if printed is not None:
                         return self._named(printed)
                 choice = self.choices.of(lambda: key(general, values))

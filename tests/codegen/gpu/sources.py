@@ -28,9 +28,11 @@ def sources_of(
     passes: str = GPU().pipeline.text,
     *,
     in_place: bool = False,
+    backend: GPU = GPU(),  # noqa: B008, it is frozen
 ) -> list[Source]:
-    """After these passes, usually those of a compilation for a GPU. in_place: outputs may reuse the memory of inputs."""
-    pipeline.run(pipeline.parse(passes), program, Environment(GPU().session(program)))
+    """After these passes, usually those of a compilation for a GPU. in_place: outputs may reuse the memory of inputs. backend: of
+    the passes."""
+    pipeline.run(pipeline.parse(passes), program, Environment(backend.session(program)))
     with context():
         found = list(groups(program.block))
         written = {result for group in found for result in group.operation.results} if in_place else set()

@@ -13,12 +13,15 @@ import pytest
 
 from burn.codegen.triton import kernels
 from burn.codegen.triton.abilities import USUAL_ABILITIES
+from burn.codegen.triton.backend import for_options
 from burn.codegen.triton.banded import Banded, emit
 from burn.codegen.triton.heuristics.banded import RESULTS, BandBlock, band_block, shapes_of
 from burn.codegen.triton.images import compile_all
 from burn.codegen.triton.printed import Printed
 from burn.dialect import ops
 from burn.dialect.program import Program
+from burn.options import Options
+from burn.runtime.device import Device
 from tests.codegen.gpu.sources import HOPPER, sources_of
 from tests.codegen.gpu.test_triton_windows import (
     ONE,
@@ -112,6 +115,16 @@ REFUSED = {
 def test_other_convolutions(name: str, made: list[Banded]) -> None:
     assert sources_of(forward(REFUSED[name]), SMALL)
     assert not made
+
+
+def test_exact_options(made: list[Banded]) -> None:
+    """A matmul with a banded matrix multiplies infinities by zeros, which `exact` does not allow."""
+    backends = [
+        for_options(Options(device=Device("cuda"), architecture="sm_90", exact=exact)) for exact in (False, True)
+    ]
+    for backend in backends:
+        assert sources_of(forward(CASES["5x5"]), backend.abilities)
+    assert [backend.abilities.banded for backend in backends] == [True, False] and len(made) == 1
 
 
 def with_prologue(case: Case) -> Program:

@@ -30,7 +30,8 @@ from tests.passes.cases import random as filled
 pytest.importorskip("triton")
 gluon = pytest.importorskip("tests.codegen.gpu.gluon_threads")
 
-ABILITIES = Abilities.of("cuda", "sm_90")
+BACKEND = GPU(weight_gradients=True)
+ABILITIES = BACKEND.abilities
 ROUNDING = {"float16": 4e-3, "bfloat16": 2e-2}
 
 
@@ -83,7 +84,7 @@ class Case:
         made = self.program()
         abilities = replace(ABILITIES, processors=processors)
         chosen = preferences(UNKNOWN, abilities)
-        pipeline.run(pipeline.parse(GPU().pipeline.text), made, Environment(GPU().session(made)))
+        pipeline.run(pipeline.parse(GPU().pipeline.text), made, Environment(BACKEND.session(made)))
         x, g = (np.asarray(filled(t, {}, i)) for i, t in enumerate(made.input_types))
         simulator = gluon.GluonSimulator(abilities)
         (got,) = interpreted(made, [x, g], simulator.launch, chosen)
@@ -135,7 +136,9 @@ def test_every_tile(number: int, processors: int, monkeypatch: pytest.MonkeyPatc
 def specialised(case: Case) -> list[Source]:
     """The warp-specialised kernels of a weight's gradient."""
     return [
-        source for source in warp_specialised(sources_of(case.program(), ABILITIES)) if "sum_windows(" in source.text
+        source
+        for source in warp_specialised(sources_of(case.program(), ABILITIES, backend=BACKEND))
+        if "sum_windows(" in source.text
     ]
 
 
@@ -184,6 +187,12 @@ def test_which_are_not_specialised(name: str) -> None:
     assert not specialised(OTHERS[name])
 
 
+def test_no_gpu_has_them_yet() -> None:
+    """See `Abilities.weight_gradients`."""
+    usual = warp_specialised(sources_of(Case(32, (56, 56), 64, 64).program(), Abilities.of("cuda", "sm_90")))
+    assert not [source for source in usual if "sum_windows(" in source.text]
+
+
 def test_an_image_is_not_padded_by_a_kernel() -> None:
     """A kernel for the weight's gradient, one that adds its parts, and one that stores the result in PyTorch's order."""
-    assert len(sources_of(Case(32, (56, 56), 64, 64).program(), ABILITIES)) == 3
+    assert len(sources_of(Case(32, (56, 56), 64, 64).program(), ABILITIES, backend=BACKEND)) == 3

@@ -53,9 +53,9 @@ def preferences(hints: SizeHints, abilities: Abilities) -> Preferences:
         split_depth=partial(split_sums, hints=hints, abilities=abilities),
         reduce_rows=partial(summed_rows, hints=hints, processors=abilities.processors),
         split_programs=abilities.processors,
-        padded_windows=abilities.warp_specialised,
+        padded_windows=abilities.weight_gradients,
         depth_shares=partial(depth_shares, processors=abilities.processors, hints=hints)
-        if abilities.warp_specialised
+        if abilities.weight_gradients
         else None,
         likely=partial(likely, hints=hints),
         row_reductions=NORMED_ROWS if abilities.fragments else 0,
