@@ -55,3 +55,16 @@ def test_instructions(size: int, name: str) -> None:
     options = Options(target=TARGETS["avx512"], as_text=True, cache=False)
     text = bytes(compile_program(gathered(3, size, 64), options).code).decode()
     assert name in text and (size > 32 or "masked.gather" not in text)
+
+
+def test_rows_in_padding_are_not_loaded_whole() -> None:
+    """A row of a padded tensor can start before its buffer or end behind it."""
+    program = Program.create([("x", TensorType("float32", (3, 19))), ("indices", TensorType("int64", (24,)))])
+    with program.building("gather"):
+        x, indices = program.inputs
+        zero = ops.full(shape=(), dtype="float32", value=0.0)
+        padded = ops.pad(x, zero, low=(1, 3), high=(0, 2), interior=(0, 0))
+        y = ops.gather(padded, indices, axis=1)
+    options = Options(target=TARGETS["avx512"], as_text=True, cache=False)
+    text = bytes(compile_program(program.finish([("y", y)]), options).code).decode()
+    assert "masked.gather" in text and "vpermi2var.ps" not in text

@@ -330,8 +330,11 @@ class ScalarEmitter:
         return code.cmp("ne", loaded, code.const(0, type_)) if element == "i1" else loaded
 
     def _row(self, offset: Dim) -> tuple[Fetched, Dim] | None:
-        """The fetched index of an element and the offset of its row, if all lanes have the same row and it fits in registers."""
+        """The fetched index of an element and the offset of its row, if all lanes have the same row and it fits in registers.
+        None under a condition: for indices in padding, a row can start before its buffer or end behind it."""
         if isinstance(offset, int) or self.lanes < 4 or LANES % self.lanes or not has_tables(self.code):
+            return None
+        if self.mask is not None and self.active is None:
             return None
         varying = [(monomial, count) for monomial, count in offset.terms if self.varies(Expr({monomial: count}))]
         match varying:

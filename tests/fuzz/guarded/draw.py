@@ -226,8 +226,23 @@ def resampling(draw: Draw) -> Drawn:
     return Drawn(text, forward, [x], _spatial(draw, x))
 
 
+def gather_of_padding(draw: Draw) -> Drawn:
+    """As many columns as a padded table has: one kernel computes both."""
+    x = draw.array((draw.integer(1, 4), draw.integer(1, 30)))
+    low, high = ((draw.integer(0, 3), draw.integer(0, 5)) for _ in range(2))
+    width = x.shape[1] + low[1] + high[1]
+    index = draw.random.integers(-width, width, width)
+
+    def forward(x: Tensor, index: Tensor) -> Tensor:
+        return ops.gather(ops.pad(x, 0.0, low=low, high=high, interior=(0, 0)), index, axis=1) + 1.0
+
+    return Drawn(f"{width} columns of {x.shape} between {low} and {high}", forward, [x, index])
+
+
 def gather(draw: Draw) -> Drawn:
     """Indices computed from data, in expressions whose bounds the compiler may know, and the outermost values among them."""
+    if draw.chance(0.3):
+        return gather_of_padding(draw)
     rows, width = draw.one((1, 2, 4, 7, 8, 16, 31, 64)), draw.one((1, 1, 3, 8, 16, 17, 40))
     table = draw.array((rows, width) if draw.chance(0.7) else (rows,))
     dtype = draw.one(("int64", "int32", "int8", "uint8"))
