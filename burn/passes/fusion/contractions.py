@@ -9,8 +9,6 @@ queries. Such a kernel takes as long as its launch, and the memory waits meanwhi
 
 from __future__ import annotations
 
-from itertools import combinations
-
 from burn.dialect.dims import estimate, product
 from burn.dialect.op import Op
 from burn.dialect.packed import PackedBlockDot
@@ -22,6 +20,7 @@ from burn.kernels.builders.builder import accumulate_type
 from burn.passes.fusion.choice import Choice
 from burn.passes.fusion.cluster import Cluster, leads_to
 from burn.passes.fusion.horizontal import is_elementwise
+from burn.passes.fusion.joins import reads_directly
 
 WEIGHTS = 2
 """The most weights of a kernel: a thread holds words of each."""
@@ -31,31 +30,29 @@ MORE = 2
 
 
 def fuse_contractions(choice: Choice) -> None:
-    clusters = dict.fromkeys(c for op in choice.ops[:-1] if (c := choice.cluster.get(op.operation)))
-    by_rows: dict[object, list[Cluster]] = {}
-    for cluster in clusters:
-        matmuls = matmuls_of(cluster)
-        if len(matmuls) == 1 and _in_fragments(matmuls[0]):
-            by_rows.setdefault(_shape_of(matmuls[0]), []).append(cluster)
-    for members in by_rows.values():
-        for first, second in combinations(members, 2):
-            if len(matmuls_of(first)) + len(matmuls_of(second)) == WEIGHTS and _combined(choice, first, second):
-                choice.merge(first, second)
-    for cluster in dict.fromkeys(c for members in by_rows.values() for c in members if c.members):
+    matmuls = [op for op in choice.ops if _is_few_rows(choice, op) and choice.cluster[op.operation].kind == "contract"]
+    for op in matmuls:
+        if (other := _second_matmul(choice, op)) is not None:
+            choice.merge(other, choice.cluster[op.operation])
+    for cluster in dict.fromkeys(choice.cluster[op.operation] for op in matmuls):
         if (rows := _rows_before(choice, cluster)) is not None:
             choice.merge(rows, cluster)
-    for cluster in clusters:
+    for cluster in dict.fromkeys(choice.cluster.values()):
         if cluster.kind == "attention" and (queries := _queries_before(choice, cluster)) is not None:
             choice.merge(queries, cluster)
 
 
-def matmuls_of(cluster: Cluster) -> list[Op]:
+def _is_few_rows(choice: Choice, op: Op) -> bool:
+    """True for a few rows times a weight that is packed as fragments of tensor cores (`burn.passes.block_fragments`). Kernels of
+    many rows have neither reductions nor a second weight."""
+    if not isinstance(op, PackedBlockDot) or type_of(op.weight).rank != 6:
+        return False
+    count = choice.preferences.likely(product(type_of(op.x).shape[:-1]))
+    return isinstance(count, int) and count <= choice.preferences.row_reductions
+
+
+def _matmuls_of(cluster: Cluster) -> list[Op]:
     return [m for m in cluster.members if m.KERNEL == "contract"]
-
-
-def _in_fragments(op: Op) -> bool:
-    """True if a weight is packed as fragments of tensor cores (`burn.passes.block_fragments`)."""
-    return isinstance(op, PackedBlockDot) and type_of(op.weight).rank == 6
 
 
 def _shape_of(op: Op) -> object:
@@ -64,28 +61,36 @@ def _shape_of(op: Op) -> object:
     return op.x, op.bits, op.block, type_of(op.operation.results[0]), parameters
 
 
-def _combined(choice: Choice, first: Cluster, second: Cluster) -> bool:
-    """True if one group's ops read the other's result, and one kernel can compute both."""
-    reads = any(choice.cluster_of(v) is first for m in second.members for v in m.operation.operands)
-    reads |= any(choice.cluster_of(v) is second for m in first.members for v in m.operation.operands)
+def _second_matmul(choice: Choice, op: Op) -> Cluster | None:
+    """The group of another matmul of the same rows whose results the ops after a matmul read, if one kernel can compute both."""
+    cluster = choice.cluster[op.operation]
+    if len(_matmuls_of(cluster)) == WEIGHTS:
+        return None
+    read = (choice.cluster_of(v) for m in cluster.members for v in m.operation.operands)
+    for other in dict.fromkeys(c for c in read if c is not None and c is not cluster and c.kind == "contract"):
+        matmuls = _matmuls_of(other)
+        alike = all(isinstance(m, PackedBlockDot) and _shape_of(m) == _shape_of(op) for m in matmuls)
+        if alike and len(matmuls) == 1 and _fit(choice, other, cluster):
+            return other
+    return None
+
+
+def _fit(choice: Choice, other: Cluster, cluster: Cluster) -> bool:
+    """True if one kernel can compute two groups, of which the second reads the first. It has one element of each result."""
     return (
-        reads
-        and not first.closed
-        and not second.closed
-        and first.size + second.size <= MORE * choice.max_ops
-        and not leads_to(first.needs - {second}, second)
-        and not leads_to(second.needs - {first}, first)
+        not other.closed
+        and not cluster.closed
+        and other.size + cluster.size <= MORE * choice.max_ops
+        and all(reads_directly(choice, m, other) for m in cluster.members)
+        and not leads_to(cluster.needs - {other}, other)
     )
 
 
 def _rows_before(choice: Choice, cluster: Cluster) -> Cluster | None:
     """The group that computes the rows of a group's matmuls, if these are its only readers and their kernel can compute it."""
-    matmuls = matmuls_of(cluster)
+    matmuls = _matmuls_of(cluster)
     rows, shape = choice.cluster_of(matmuls[0].x), type_of(matmuls[0].x).shape
-    count = choice.preferences.likely(product(shape[:-1]))
     if rows is None or rows.kind != "reduce" or rows.across or rows.space != shape or rows.axes != {len(shape) - 1}:
-        return None
-    if not isinstance(count, int) or count > choice.preferences.row_reductions:
         return None
     inside = {m.operation for m in rows.members}
     readers = {m.operation for m in matmuls}

@@ -37,8 +37,8 @@ def _shape(op: Op) -> tuple[Dim, ...]:
     return type_of(op.operation.results[0]).shape
 
 
-def _direct(choice: Choice, op: Op, cluster: Cluster) -> bool:
-    """True if the op reads the cluster's results only directly, not through a view."""
+def reads_directly(choice: Choice, op: Op, cluster: Cluster) -> bool:
+    """True if an op reads a cluster's results only directly, not through a view."""
     for value in op.operation.operands:
         if choice.cluster_of(choice.source(value)) is cluster and choice.cluster_of(value) is not cluster:
             return False
@@ -56,12 +56,12 @@ def _joins_loop(choice: Choice, op: Op, cluster: Cluster) -> bool:
         return False
     if any(isinstance(m, Concat) and not choice.lowers_elementwise(m) for m in cluster.members):
         return False
-    return _direct(choice, op, cluster)
+    return reads_directly(choice, op, cluster)
 
 
 def reads_rows(choice: Choice, op: Op, cluster: Cluster) -> bool:
     """True if an op reads a reduction's results directly, or through views that keep the row. A kernel holds one row."""
-    return _direct(choice, op, cluster) or (isinstance(op, Pointwise) and _joins_reduce(choice, op, cluster))
+    return reads_directly(choice, op, cluster) or (isinstance(op, Pointwise) and _joins_reduce(choice, op, cluster))
 
 
 def _pays_to_join(cluster: Cluster, op: Op) -> bool:
@@ -193,7 +193,7 @@ def _operand(op: Op) -> Shape:
 
 
 def _joins_epilogue(choice: Choice, op: Op, cluster: Cluster) -> bool:
-    return isinstance(op, Pointwise) and _shape(op) == cluster.space and _direct(choice, op, cluster)
+    return isinstance(op, Pointwise) and _shape(op) == cluster.space and reads_directly(choice, op, cluster)
 
 
 def _joins_contraction(choice: Choice, op: Op, cluster: Cluster) -> bool:
@@ -226,7 +226,7 @@ def _keeps(user: ir.Operation | ir.OpView) -> bool:
 
 def _joins_window(choice: Choice, op: Op, cluster: Cluster) -> bool:
     """Elements of other tensors may be padded in a kernel of windows: a maximum's gradient compares each with its window's."""
-    pads = isinstance(op, Pad) and _shape(op) == cluster.space and _direct(choice, op, cluster)
+    pads = isinstance(op, Pad) and _shape(op) == cluster.space and reads_directly(choice, op, cluster)
     return pads or _joins_epilogue(choice, op, cluster)
 
 

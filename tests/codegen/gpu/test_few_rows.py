@@ -136,6 +136,30 @@ def test_more_tiles_than_run_at_once(gpu: SimulatedGPU, monkeypatch: pytest.Monk
             assert "prefetch.L2" in before and "gl.load" not in before and "gl.load" in after
 
 
+@pytest.mark.parametrize("case", ["reversed columns", "transposed", "three weights"])
+def test_other_ops_of_the_results(gpu: SimulatedGPU, case: str) -> None:
+    """A result at another index comes from memory. A kernel has two weights."""
+    layer = Layer(16, 64, 16)
+    random = np.random.default_rng(2)
+    weights = [Weight(random, layer.case(64, 16)) for _ in range(3)]
+    x = random.standard_normal((16, 64)).astype("float16")
+    program = Program.create([("x", TensorType("float16", x.shape))])
+    with program.building("layer"):
+        a, b, c = (weight.matmul(program, program.inputs[0]) for weight in weights)
+        gated = ops.mul(ops.silu(a), b)
+        if case == "reversed columns":
+            c = ops.slice(b, starts=(0, 15), sizes=(16, 16), steps=(1, -1))
+        elif case == "transposed":
+            c = ops.transpose(b, permutation=(1, 0))
+        y = ops.mul(gated, c) if case == "three weights" else ops.add(gated, c)
+    got = executable(program.finish([("y", y)]), Options(device=device("cuda"), architecture="sm_90"))(x)
+    u, v, w = (x.astype("float64") @ weight.value.T for weight in weights)
+    h = u / (1 + np.exp(-u)) * v
+    want = {"reversed columns": h + v[:, ::-1], "transposed": h + v.T, "three weights": h * w}[case]
+    assert np.linalg.norm(got - want) <= 4 * UNITS["float16"] * np.linalg.norm(want)
+    assert len(gpu.launched) == 2
+
+
 def test_a_kernel_as_plain_loops() -> None:
     """A kernel with a norm and two weights, in the interpreter of kernels and as the loops of a GPU without its printer."""
     model, backend = Model(Layer(2, 64, 16, mean=True)), GPU()

@@ -62,3 +62,41 @@ func.func @main(%q: tensor<1x4x1x16xf16>, %c: tensor<1x1x1x16xf16>, %k: tensor<1
 // CHECK: burn.mul
 // CHECK: burn.attention
 // CHECK-NOT: burn.group
+
+// ----- two matmuls of many rows stay apart: each is tiles of tensor cores
+func.func @main(%x: tensor<640x64xf16>) -> tensor<640x32xf16> {
+  %a = "burn.weight"() {dtype = "uint8", key = "a", shape = ["2", "1", "8", "4", "4", "4"]} : () -> tensor<2x1x8x4x4x4xui8>
+  %s = "burn.weight"() {dtype = "float16", key = "s", shape = ["2", "2", "8", "2"]} : () -> tensor<2x2x8x2xf16>
+  %b = "burn.weight"() {dtype = "uint8", key = "b", shape = ["2", "1", "8", "4", "4", "4"]} : () -> tensor<2x1x8x4x4x4xui8>
+  %0 = "burn.packed_block_dot"(%x, %a, %s) {bits = 4 : i64, block = 32 : i64, columns = 32 : i64, segments = array<i64: 1, 1, 1, 0>} : (tensor<640x64xf16>, tensor<2x1x8x4x4x4xui8>, tensor<2x2x8x2xf16>) -> tensor<640x32xf16>
+  %1 = "burn.packed_block_dot"(%x, %b, %s) {bits = 4 : i64, block = 32 : i64, columns = 32 : i64, segments = array<i64: 1, 1, 1, 0>} : (tensor<640x64xf16>, tensor<2x1x8x4x4x4xui8>, tensor<2x2x8x2xf16>) -> tensor<640x32xf16>
+  %2 = "burn.mul"(%0, %1) : (tensor<640x32xf16>, tensor<640x32xf16>) -> tensor<640x32xf16>
+  "burn.return"(%2) : (tensor<640x32xf16>) -> ()
+}
+// CHECK-COUNT-2: burn.group
+
+// ----- a number of rows that is not known may be many
+func.func @main(%x: tensor<?x64xf16, ["n", "64"]>) -> tensor<?x32xf16, ["n", "32"]> {
+  %a = "burn.weight"() {dtype = "uint8", key = "a", shape = ["2", "1", "8", "4", "4", "4"]} : () -> tensor<2x1x8x4x4x4xui8>
+  %s = "burn.weight"() {dtype = "float16", key = "s", shape = ["2", "2", "8", "2"]} : () -> tensor<2x2x8x2xf16>
+  %b = "burn.weight"() {dtype = "uint8", key = "b", shape = ["2", "1", "8", "4", "4", "4"]} : () -> tensor<2x1x8x4x4x4xui8>
+  %0 = "burn.packed_block_dot"(%x, %a, %s) {bits = 4 : i64, block = 32 : i64, columns = 32 : i64, segments = array<i64: 1, 1, 1, 0>} : (tensor<?x64xf16, ["n", "64"]>, tensor<2x1x8x4x4x4xui8>, tensor<2x2x8x2xf16>) -> tensor<?x32xf16, ["n", "32"]>
+  %1 = "burn.packed_block_dot"(%x, %b, %s) {bits = 4 : i64, block = 32 : i64, columns = 32 : i64, segments = array<i64: 1, 1, 1, 0>} : (tensor<?x64xf16, ["n", "64"]>, tensor<2x1x8x4x4x4xui8>, tensor<2x2x8x2xf16>) -> tensor<?x32xf16, ["n", "32"]>
+  %2 = "burn.mul"(%0, %1) : (tensor<?x32xf16, ["n", "32"]>, tensor<?x32xf16, ["n", "32"]>) -> tensor<?x32xf16, ["n", "32"]>
+  "burn.return"(%2) : (tensor<?x32xf16, ["n", "32"]>) -> ()
+}
+// CHECK-COUNT-2: burn.group
+
+// ----- an op reads one result at another index: a kernel has one element of each
+func.func @main(%x: tensor<16x64xf16>) -> tensor<16x16xf16> {
+  %a = "burn.weight"() {dtype = "uint8", key = "a", shape = ["1", "1", "8", "4", "4", "4"]} : () -> tensor<1x1x8x4x4x4xui8>
+  %s = "burn.weight"() {dtype = "float16", key = "s", shape = ["1", "2", "8", "2"]} : () -> tensor<1x2x8x2xf16>
+  %b = "burn.weight"() {dtype = "uint8", key = "b", shape = ["1", "1", "8", "4", "4", "4"]} : () -> tensor<1x1x8x4x4x4xui8>
+  %0 = "burn.packed_block_dot"(%x, %a, %s) {bits = 4 : i64, block = 32 : i64, columns = 16 : i64, segments = array<i64: 1, 1, 1, 0>} : (tensor<16x64xf16>, tensor<1x1x8x4x4x4xui8>, tensor<1x2x8x2xf16>) -> tensor<16x16xf16>
+  %1 = "burn.packed_block_dot"(%x, %b, %s) {bits = 4 : i64, block = 32 : i64, columns = 16 : i64, segments = array<i64: 1, 1, 1, 0>} : (tensor<16x64xf16>, tensor<1x1x8x4x4x4xui8>, tensor<1x2x8x2xf16>) -> tensor<16x16xf16>
+  %2 = "burn.transpose"(%0) {permutation = array<i64: 1, 0>} : (tensor<16x16xf16>) -> tensor<16x16xf16>
+  %3 = "burn.mul"(%0, %1) : (tensor<16x16xf16>, tensor<16x16xf16>) -> tensor<16x16xf16>
+  %4 = "burn.add"(%3, %2) : (tensor<16x16xf16>, tensor<16x16xf16>) -> tensor<16x16xf16>
+  "burn.return"(%4) : (tensor<16x16xf16>) -> ()
+}
+// CHECK-COUNT-2: burn.group
