@@ -6,6 +6,7 @@ kernel: a slice of a merged one would separate them.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -53,15 +54,17 @@ def _siblings(block: ir.Block) -> list[list[Op]]:
                 continue
             dtypes = tuple(None if v is None else type_of(v).dtype for v in (op.scale, op.zero))
             found.setdefault((op.x, op.bits, op.block, *dtypes), []).append(op)
-    return [[op for op in members if not any(_meet(op, other) for other in members)] for members in found.values()]
+    return [_without_meeting(members) for members in found.values()]
 
 
-def _meet(first: Op, second: Op) -> bool:
-    """True if a pointwise op combines elements of two results, as a gated layer does. One kernel computes both matmuls and that
-    op (`fusion/contractions.py`), which slices of a merged result would separate."""
-    if first is second or type_of(first.operation.results[0]) != type_of(second.operation.results[0]):
-        return False
-    return not _pointwise_users(first).isdisjoint(_pointwise_users(second))
+def _without_meeting(members: list[Op]) -> list[Op]:
+    """The ops without those that a pointwise op combines with another, as a gated layer does. One kernel computes both matmuls and
+    that op (`fusion/contractions.py`), which slices of a merged result would separate."""
+    if len(members) == 1:
+        return members
+    users = [_pointwise_users(op) for op in members]
+    shared = Counter(user for each in users for user in each)
+    return [op for op, each in zip(members, users, strict=True) if all(shared[user] == 1 for user in each)]
 
 
 def _pointwise_users(op: Op) -> set[ir.Operation]:
