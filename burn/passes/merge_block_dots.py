@@ -58,8 +58,8 @@ def _siblings(block: ir.Block) -> list[list[Op]]:
 
 
 def _without_meeting(members: list[Op]) -> list[Op]:
-    """The ops without those that a pointwise op combines with another, as a gated layer does. One kernel computes both matmuls and
-    that op (`fusion/contractions.py`), which slices of a merged result would separate."""
+    """The ops without those whose results a pointwise op combines, as in a gated layer. One kernel computes both matmuls and that
+    op (`fusion/contractions.py`), which slices of a merged result would separate."""
     if len(members) == 1:
         return members
     users = [_pointwise_users(op) for op in members]

@@ -11,7 +11,7 @@ from burn.codegen.triton.heuristics.fragments import ROWS, Block
 from burn.codegen.triton.scalars import ScalarPrinter
 from burn.dialect.dims import LoopVar, coefficient, product
 from burn.dialect.packed import FRAGMENT_BYTES
-from burn.kernels.body import ContractionKernel, Convert, Index, Load, Scalar, Where, loop_atoms, own_dims, walk
+from burn.kernels.body import ContractionKernel, Convert, Index, Load, Scalar, Stage, Where, loop_atoms, own_dims, walk
 
 VECTOR = 8
 """Adjacent elements that a thread loads at once."""
@@ -57,40 +57,30 @@ class Rows:
         for group in range(self.block.groups):
             self.reduced[group] = {}
             for stage in self.kernel.stages:
-                self._stage(printer, stage.loops, stage.reductions, first, group)
+                self._stage(printer, stage, first, group)
 
-    def _stage(self, printer: ScalarPrinter, loops: tuple, reductions: tuple, first: str, group: int) -> None:
+    def _stage(self, printer: ScalarPrinter, stage: Stage, first: str, group: int) -> None:
         code, shape = printer.code, self._shape()
-        totals = [code.let(f"tl.full({shape}, 0.0, tl.float32, ROW)", "total") for _ in reductions]
-        extent = printer.dim(product([v.extent for v in loops]))
+        totals = [code.let(f"tl.full({shape}, 0.0, tl.float32, ROW)", "total") for _ in stage.reductions]
         if self.depth <= self.span:
-            self._add(printer, loops, reductions, totals, first, group, "0", extent)
+            self._add(printer, stage, totals, first, group, "0")
         else:
             with code.block(f"for begin in range(0, {self.depth}, {self.span}):"), printer.scope():
-                self._add(printer, loops, reductions, totals, first, group, "begin", extent)
-        for reduction, total in zip(reductions, totals, strict=True):
+                self._add(printer, stage, totals, first, group, "begin")
+        for reduction, total in zip(stage.reductions, totals, strict=True):
             text = f"tl.sum({total}, 0)" if self.is_single else f"tl.expand_dims(tl.sum({total}, 1), 1)"
             axes = NONE if self.is_single else frozenset("x")
             self.reduced[group][reduction.name] = (code.let(text, "reduced"), axes)
 
-    def _add(
-        self,
-        printer: ScalarPrinter,
-        loops: tuple[LoopVar, ...],
-        reductions: tuple,
-        totals: list[str],
-        first: str,
-        group: int,
-        begin: str,
-        extent: str,
-    ) -> None:
-        code = printer.code
+    def _add(self, printer: ScalarPrinter, stage: Stage, totals: list[str], first: str, group: int, begin: str) -> None:
+        """Adds a step of the depth, from the element `begin` on, to the totals of each thread's elements."""
+        code, extent = printer.code, printer.dim(product([v.extent for v in stage.loops]))
         with printer.scope():
             k = self._at(printer, first, group, f"{begin} + along")
             mask = code.let(f"{k} < {extent}", "within") if self.depth % self.span else ""
             printer.axes["k"] = Axis(k, mask)
-            printer.walk_flat(loops, k, frozenset("k"))
-            for reduction, total in zip(reductions, totals, strict=True):
+            printer.walk_flat(stage.loops, k, frozenset("k"))
+            for reduction, total in zip(stage.reductions, totals, strict=True):
                 assert reduction.kind == "sum", reduction.kind
                 value = printer.value(reduction.body)
                 code.line(f"{total} += tl.where({mask}, {value}, 0.0)" if mask else f"{total} += {value}")

@@ -17,7 +17,7 @@ MOST_ROWS = 32
 """Rows up to which the kernel is used: it unpacks the weight for every eight of them. Not tried beyond."""
 
 NORMED_ROWS = 16
-"""Rows up to which each program repeats a norm before the matmul."""
+"""Rows up to which each program repeats a norm before the matmul, or has two weights. Sums of two take twice the registers."""
 
 LOADED = 8
 """Chunks of a warp in a step, whose words are in registers. With four, memory waits; with sixteen, registers are spilled."""
