@@ -76,7 +76,7 @@ def _second_matmul(choice: Choice, op: Op) -> Cluster | None:
 
 
 def _fit(choice: Choice, other: Cluster, cluster: Cluster) -> bool:
-    """True if one kernel can compute two groups, of which the second reads the first. It has one element of each result."""
+    """True if one kernel can compute a group and another whose results it reads. The kernel has one element of each result."""
     return (
         not other.closed
         and not cluster.closed
