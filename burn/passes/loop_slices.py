@@ -81,7 +81,7 @@ def _most(loop: Loop) -> Dim | None:
 
 def _start(index: ir.Value, counter: ir.Value, trips: Dim, size: Dim, iteration: Dim) -> Dim | None:
     """The element of an axis that an index names in an iteration, if it is the counter plus a number, or a number minus the
-    counter, and never beyond the axis. Bounds that always hold are part of it, so that checks and 64-bit indices are left out."""
+    counter. It is never beyond the axis. Bounds that always hold are part of it: checks and 64-bit indices are left out."""
     found = _linear(index, counter)
     if found is None or found[0] == 0:
         return None

@@ -38,7 +38,7 @@ class Abilities:
     options of a compilation choose it.
     banded: tensor cores may compute depthwise convolutions (`banded.py`). The options of a compilation choose it.
     weight_gradients: the gradients of convolutions' weights have warp-specialised kernels (`hopper/weight_gradient.py`). No GPU
-    has it: an earlier form of these kernels was right and fast on an H100, the present one has only been run in threads of the
+    has it. An earlier form of these kernels was right and fast on an H100. The present one has only been run in threads of the
     CPU (tests/codegen/gpu/gluon_threads.py), which cannot show that it never hangs."""
 
     eights: bool = True

@@ -1,7 +1,7 @@
 """Runs warp-specialised kernels in Gluon on the CPU, which Triton's interpreter does not: each group of warps is a thread.
 
 Barriers count as the GPU's do. A multiplication reads shared memory as late as the kernel allows, so that a block which is
-overwritten too early gives wrong numbers, and a thread that waits for ever is an error. Layouts are ignored.
+overwritten too early gives wrong numbers. A thread that waits for ever is an error. Layouts are ignored.
 """
 
 from __future__ import annotations
