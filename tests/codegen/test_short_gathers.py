@@ -5,12 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from burn.codegen.cpu import kernels
+from burn.codegen.cpu.scalars import short_rows
 from burn.codegen.cpu.target import TARGETS, host_targets
 from burn.compiler import compile_program
 from burn.dialect import ops
 from burn.dialect.program import Program
 from burn.dialect.types import TensorType
 from burn.errors import IndexRunError
+from burn.kernels.body import LoopKernel
 from burn.options import Options
 from burn.runtime.executable import Executable
 from burn.runtime.host import features
@@ -18,12 +21,12 @@ from burn.runtime.host import features
 HOST = [target.name for target in host_targets(features())]
 
 
-def gathered(rows: int, size: int, count: int) -> Program:
-    """2 * x[:, indices] for x [rows, size]."""
-    program = Program.create([("x", TensorType("float32", (rows, size))), ("indices", TensorType("int64", (count,)))])
+def gathered(rows: int, size: int, count: int, dtype: str = "float32", axis: int = 1) -> Program:
+    """2 * x[:, indices] for x [rows, size], or 2 * x[indices]."""
+    program = Program.create([("x", TensorType(dtype, (rows, size))), ("indices", TensorType("int64", (count,)))])
     with program.building("gather"):
         x, indices = program.inputs
-        y = ops.gather(x, indices, axis=1)
+        y = ops.gather(x, indices, axis=axis)
         y = ops.add(y, y)
     return program.finish([("y", y)])
 
@@ -55,6 +58,23 @@ def test_instructions(size: int, name: str) -> None:
     options = Options(target=TARGETS["avx512"], as_text=True, cache=False)
     text = bytes(compile_program(gathered(3, size, 64), options).code).decode()
     assert name in text and (size > 32 or "masked.gather" not in text)
+
+
+@pytest.mark.parametrize(("dtype", "axis", "kept"), [("float32", 1, {7}), ("int64", 1, set()), ("float32", 0, set())])
+def test_only_sizes_of_rows_in_registers_are_constants(
+    monkeypatch: pytest.MonkeyPatch, dtype: str, axis: int, kept: set[int]
+) -> None:
+    """Programs with other sizes share the other kernels."""
+    found: list[set[int]] = []
+
+    def recorded(kernel: LoopKernel) -> set[int]:
+        found.append(short_rows(kernel))
+        return found[-1]
+
+    monkeypatch.setattr(kernels, "short_rows", recorded)
+    shape = (3, 7) if axis else (7, 3)
+    compile_program(gathered(*shape, 64, dtype, axis), Options(target=TARGETS["avx512"], as_text=True, cache=False))
+    assert found == [kept]
 
 
 def test_rows_in_padding_are_not_loaded_whole() -> None:

@@ -45,7 +45,8 @@ from burn.runtime.abi import Status
 def short_rows(kernel: LoopKernel) -> set[int]:
     """The sizes of rows that registers hold and a kernel reads by fetched indices: `ScalarEmitter` must know them as numbers."""
     loads = [node for stage in kernel.stages for node in walk(*stage.scalars) if isinstance(node, Load)]
-    found = [atom.extent for node in loads for atom in loop_atoms(node.offset) if isinstance(atom, Fetched)]
+    offsets = [node.offset for node in loads if node.dtype == "float32"]
+    found = [a.extent for o in offsets for a in loop_atoms(o) if isinstance(a, Fetched) and coefficient(o, a) == 1]
     return {extent for extent in found if isinstance(extent, int) and 0 < extent <= NUMBERS}
 
 
