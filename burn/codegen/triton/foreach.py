@@ -1,6 +1,7 @@
 """Independent loops over different tensors in one launch, as PyTorch's multi-tensor apply: `together`.
 
-Loops whose texts are equal differ in their buffers and sizes alone. Each runs as many programs as in a launch of its own. A
+Loops whose texts are equal differ in their buffers and sizes alone. Sizes become numbers of the text, and these have 32 bits: a
+larger tensor has a launch of its own. Each runs as many programs as in a launch of its own. A
 program finds its loop by bisection of program numbers, and then selects the loop's arguments.
 """
 
@@ -10,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from burn.codegen.printing.arguments import Argument
-from burn.codegen.triton.printed import Printed
-from burn.dialect.dims import Dim
-from burn.kernels.body import Buffer
+from burn.codegen.triton.printed import NARROW, Printed
+from burn.dialect.dims import Dim, product
+from burn.kernels.body import Buffer, Kernel, LoopKernel
 from burn.kernels.builders.builder import Call
 
 MOST_ARGUMENTS = 480
@@ -34,11 +35,11 @@ def together(calls: Sequence[Call], printed: Sequence[Printed]) -> list[Together
     """The launches of loops. printed: the function of each, whose texts are named "KERNEL"."""
     alike: dict[object, list[int]] = {}
     for number, each in enumerate(printed):
-        aligned = tuple(
-            isinstance(a.size, int) and a.size % 16 == 0 for a in each.arguments
-        )  # decides how wide loads are
-        key = each.text, tuple(each.constants.items()), each.warps, each.stages, aligned
-        alike.setdefault(key if _is_known(each) else number, []).append(number)
+        buffers = calls[number].kernel.buffers
+        dtypes = tuple(buffers[a.number].dtype for a in each.arguments if a.kind == "buffer")
+        aligned = tuple(isinstance(a.size, int) and a.size % 16 == 0 for a in each.arguments)  # for wide loads
+        key = each.text, tuple(each.constants.items()), each.warps, each.stages, dtypes, aligned
+        alike.setdefault(key if _is_joined(calls[number].kernel, each) else number, []).append(number)
     made = []
     for numbers in alike.values():
         most = max(1, MOST_ARGUMENTS // len(printed[numbers[0]].arguments))
@@ -48,10 +49,13 @@ def together(calls: Sequence[Call], printed: Sequence[Printed]) -> list[Together
     return made
 
 
-def _is_known(printed: Printed) -> bool:
-    """True if sizes are numbers, which become part of the text."""
-    sizes = (printed.programs, *(a.size for a in printed.arguments if a.kind == "size"))
-    return all(isinstance(size, int) for size in sizes) and all(a.kind in ("buffer", "size") for a in printed.arguments)
+def _is_joined(kernel: Kernel, printed: Printed) -> bool:
+    """True if sizes are numbers of 32 bits, which become part of the text."""
+    assert isinstance(kernel, LoopKernel)
+    elements = product([v.extent for v in kernel.parallel])
+    sizes = (elements, printed.programs, *(a.size for a in printed.arguments if a.kind == "size"))
+    known = all(isinstance(size, int) and size < NARROW for size in sizes)
+    return known and all(a.kind in ("buffer", "size") for a in printed.arguments)
 
 
 def _launch(calls: Sequence[Call], printed: Sequence[Printed]) -> Together:

@@ -22,7 +22,7 @@ from burn.codegen.triton.functions import TYPES
 from burn.codegen.triton.heuristics.sizes import UNKNOWN, SizeHints
 from burn.codegen.triton.images import Source, module
 from burn.codegen.triton.kernels import KernelPrinter
-from burn.codegen.triton.printed import Printed
+from burn.codegen.triton.printed import NARROW, Printed
 from burn.codegen.tuning.choices import DEFAULT, Choices
 from burn.dialect.control import Group
 from burn.dialect.custom import Custom
@@ -47,9 +47,6 @@ POINTERS = {
 MULTIPLES = (16, 8, 4)
 """Known divisors of addresses and sizes that Triton's compiler uses to vectorise accesses; addresses are multiples of
 the first."""
-
-NARROW = (1 << 31) - (1 << 16)
-"""The bound of sizes with 32-bit indices: a block may extend past the end."""
 
 UNUSED = 0
 """The null address of profiling memory, an argument that Triton adds after the scratch memory."""
@@ -150,7 +147,8 @@ class GPUKernels:
             self.refused["+".join(op.OP_NAME for op in group.ops)] = str(error)
             return self.host.group(group)
         printed = [self._started(p, variant) for p in printed]
-        limits = _limits(group, printed)
+        elements = [type_of(v).elements for v in (*group.operation.operands, *group.operation.results)]
+        limits = _limits(elements, printed)
         launches = [self._launch(p, call.kernel.buffers, nodes, limits) for p, call in zip(printed, calls, strict=True)]
         return Launches.of(calls, launches, self.memory)
 
@@ -162,8 +160,11 @@ class GPUKernels:
             self.refused["+".join(op.OP_NAME for op in group.ops)] = str(error)
             return self.host.group(group)
         printed = [self._started(each.printed, variant) for each in made]
-        limits = _limits(group, printed)
-        launches = [self._launch(p, each.buffers, nodes, limits) for p, each in zip(printed, made, strict=True)]
+        values = {"in": list(group.operation.operands), "out": list(group.operation.results)}
+        launches = []
+        for p, each in zip(printed, made, strict=True):
+            elements = [type_of(values[b[0]][b[1]]).elements for b in each.bindings if b is not None]
+            launches.append(self._launch(p, each.buffers, nodes, _limits(elements, [p])))
         bound = tuple((launch, each.bindings) for launch, each in zip(launches, made, strict=True))
         return Launches(bound, (), self.memory, (None,) * len(bound), (len(bound),) * len(bound))
 
@@ -236,8 +237,8 @@ def _constants(group: Group, call: Call) -> frozenset[int]:
     )
 
 
-def _limits(group: Group, printed: Sequence[Printed]) -> tuple[Dim, ...]:
-    """An upper bound of all indices of a group's kernels."""
-    sizes = [type_of(v).elements for v in (*group.operation.operands, *group.operation.results)]
+def _limits(elements: Sequence[Dim], printed: Sequence[Printed]) -> tuple[Dim, ...]:
+    """An upper bound of all indices of kernels. elements: of each tensor that they read or write."""
+    sizes = [*elements]
     sizes += [a.size for p in printed for a in p.arguments if a.kind in ("size", "workspace")]
     return tuple(dict.fromkeys(sizes))

@@ -15,6 +15,9 @@ from burn.dialect.dims import Dim, symbol
 from burn.kernels.body import Buffer, Kernel
 from burn.kernels.parameters import argument_names
 
+NARROW = (1 << 31) - (1 << 16)
+"""The bound of sizes with 32-bit indices: a block may extend past the end."""
+
 
 @dataclass(frozen=True)
 class Printed:

@@ -52,7 +52,11 @@ def _is_plain(choice: Choice, cluster: Cluster) -> bool:
 
 
 def _reads_inputs(choice: Choice, cluster: Cluster) -> bool:
-    """True if all tensors that a loop reads are inputs of the program."""
+    """True if all tensors that a loop reads are inputs of the program, and other kernels read its results. An output may write to
+    a donated input: it must not run before a kernel that may fail and was before it."""
+    end = list(choice.block.operations)[-1].operation
+    if any(use.owner.operation == end for m in cluster.members for use in m.operation.results[0].uses):
+        return False
     for value in (v for m in cluster.members for v in m.operation.operands if choice.cluster_of(v) is not cluster):
         source = choice.source(value)
         op = op_of(source)

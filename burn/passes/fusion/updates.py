@@ -57,6 +57,8 @@ def _reads_at_own_index(
 ) -> bool:
     if user == end:
         return value in outputs and type_of(value).shape == type_of(outputs[value]).shape
+    if not user.results:
+        return False  # a check, or the end of a region
     return user.results[0] in inside and type_of(user.results[0]).shape == type_of(value).shape
 
 

@@ -8,7 +8,10 @@ import numpy as np
 import pytest
 
 import burn
+from burn.dialect.text import parse_text
+from tests.codegen.gpu.foreach import set_foreach
 from tests.codegen.gpu.simulated_gpu import SimulatedGPU
+from tests.codegen.gpu.sources import sources_of
 
 pytest.importorskip("triton")
 
@@ -43,7 +46,10 @@ def moved(parameters: list[np.ndarray], steps: int) -> list[np.ndarray]:
     return found
 
 
-def test_adamw_updates_parameters_of_all_sizes_in_few_launches(gpu: SimulatedGPU) -> None:
+def test_adamw_updates_parameters_of_all_sizes_in_few_launches(
+    gpu: SimulatedGPU, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_foreach(monkeypatch)
     model = Parameters()
     before = [np.asarray(getattr(model, f"p{n}")).astype(np.float64) for n in range(len(SHAPES))]
     step = burn.train.step(model, lambda m, x: m(x), burn.optim.AdamW(model, lr=0.01, weight_decay=0.1), device="cuda")
@@ -56,3 +62,48 @@ def test_adamw_updates_parameters_of_all_sizes_in_few_launches(gpu: SimulatedGPU
         np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
     together = Counter(s.name for s in gpu.launched if "loops over different tensors" in s.text)
     assert 1 <= len(together) <= 2 and set(together.values()) == {3}  # sizes that 16 divides, and others; once a step
+
+
+NAMES = {"f32": "float32", "f16": "float16", "bf16": "bfloat16"}
+
+
+def casts(*types: tuple[str, str, str]) -> str:
+    """A program that negates casts. types: of each, its shape and the element types before and after."""
+    before = ", ".join(f"%p{n}: tensor<{shape}x{x}>" for n, (shape, x, _) in enumerate(types))
+    after = ", ".join(f"tensor<{shape}x{y}>" for shape, _, y in types)
+    lines = [
+        f'  %{n} = "burn.cast"(%p{n}) {{dtype = "{NAMES[y]}"}} : (tensor<{shape}x{x}>) -> tensor<{shape}x{y}>'
+        for n, (shape, x, y) in enumerate(types)
+    ]
+    values = ", ".join(f"%{n}" for n in range(len(types)))
+    return "\n".join(
+        [f"func.func @main({before}) -> ({after}) {{", *lines, f'  "burn.return"({values}) : ({after}) -> ()', "}"]
+    )
+
+
+@pytest.mark.parametrize(
+    ("types", "launches"),
+    [
+        ([("64x128", "f16", "f32"), ("64x64", "bf16", "f32")], 2),  # their texts are equal, their pointers are not
+        ([("3000000000", "f32", "bf16"), ("16x16", "f32", "bf16"), ("1024x4", "f32", "bf16")], 2),  # 64-bit indices
+        ([("64x128", "f32", "bf16"), ("16x16", "f32", "bf16")], 1),
+    ],
+)
+def test_loops_of_one_launch_have_pointers_and_sizes_of_one_type(
+    types: list[tuple[str, str, str]], launches: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_foreach(monkeypatch)
+    program = parse_text(casts(*types))
+    program.renews = {n: n for n in range(len(types))}
+    sources = sources_of(program)
+    assert len(sources) == launches
+    joined = [source for source in sources if "loops over different tensors" in source.text]
+    assert not any(source.wide for source in joined)
+
+
+def test_an_op_without_results_reads_a_value(monkeypatch: pytest.MonkeyPatch, gpu: SimulatedGPU) -> None:
+    """The checks of `burn.debug.nans` are such ops."""
+    set_foreach(monkeypatch)
+    run = burn.jit(lambda x: burn.sqrt(x) + 1.0, device="cuda")
+    with burn.debug.nans():
+        np.testing.assert_array_equal(np.asarray(run(np.array([1, 4], np.float32))), [2, 3])
