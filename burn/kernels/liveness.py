@@ -167,12 +167,13 @@ class Liveness:
 
 def is_stored(value: ir.Value) -> bool:
     """True if a loop's counter or condition needs memory. The counter as a size and the next condition do not."""
-    return any(not isinstance(use.owner.opview, ReadDim | Yield) or _is_slice(use) for use in value.uses)
+    return any(not isinstance(use.owner.opview, ReadDim) and not _is_next_condition(use, value) for use in value.uses)
 
 
-def _is_slice(use: ir.OpOperand) -> bool:
-    """True if a loop's body yields a value as anything but its next condition."""
-    return isinstance(use.owner.opview, Yield) and use.operand_number > 0
+def _is_next_condition(use: ir.OpOperand, value: ir.Value) -> bool:
+    """True if a use is the first value that the loop's own body yields. Inner regions yield values in memory."""
+    is_own = use.owner.operation.block == value.owner
+    return is_own and isinstance(use.owner.opview, Yield) and use.operand_number == 0
 
 
 def unchanged_values(op: Loop) -> list[bool]:

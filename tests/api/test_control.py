@@ -195,3 +195,22 @@ def test_what_is_refused(name: str, mode: str) -> None:
             function(burn.zeros(3))
         else:
             burn.compile(function, ("float32[3]",))
+
+
+@pytest.mark.parametrize("flag", [True, False])
+def test_inner_regions_yield_the_counter_and_the_condition_of_a_loop(flag: bool) -> None:
+    """Both are the first values of these regions, as a loop's next condition is of its own body."""
+
+    def function(x: burn.Tensor, flag: burn.Tensor) -> Any:
+        def body(i: burn.Tensor, going: burn.Tensor, a: burn.Tensor) -> Any:
+            taken, doubled = burn.cond(flag, lambda: (i, a), lambda: (i, a * 2.0))
+            (inner,) = burn.loop(lambda j, _, b: (going, b + 1.0), [doubled], trips=2, condition=True)
+            return going, inner + taken.astype("float32")
+
+        return burn.loop(body, [x], trips=5, condition=True)
+
+    x, expected = np.ones(3, np.float32), np.ones(3)
+    for i in range(5):
+        expected = expected * (1 if flag else 2) + 2 + i
+    got = burn.compile(function, ("float32[3]", "bool[]"))(x, np.array(flag))
+    np.testing.assert_allclose(got, expected, rtol=1e-6)
