@@ -80,7 +80,7 @@ static int send_constants(burn_program *program, char *error, size_t error_size)
         order[i] = (sized){info->constant_bytes[i], i};
     if (done)
         qsort(order, (size_t)info->constants, sizeof *order, by_size);
-    for (int64_t i = 0; done && i < info->constants && order[i].bytes >= 0; i++) { /* those below 0 stay with the host */
+    for (int64_t i = 0; done && i < info->constants && order[i].bytes >= 0; i++) { /* -1: it stays in host memory */
         int64_t at = order[i].constant;
         void *memory = burn_device_alloc(info->device, order[i].bytes);
         program->device_constants[at] = memory;

@@ -22,13 +22,17 @@ SHARED = 227 * 1024
 """Bytes of its shared memory that a program can have."""
 
 
+USUAL = GPU()
+"""The backend of a GPU that no option describes."""
+
+
 def sources_of(
     program: Program,
     abilities: Abilities = USUAL_ABILITIES,
-    passes: str = GPU().pipeline.text,
+    passes: str = USUAL.pipeline.text,
     *,
     in_place: bool = False,
-    backend: GPU = GPU(),  # noqa: B008, it is frozen
+    backend: GPU = USUAL,
 ) -> list[Source]:
     """After these passes, usually those of a compilation for a GPU. in_place: outputs may reuse the memory of inputs. backend: of
     the passes."""
