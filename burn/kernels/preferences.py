@@ -97,7 +97,8 @@ class Preferences:
     before it. Two such matmuls of the same rows whose results an op combines are one kernel. 0: never.
 
     `foreach`: the updates of state, such as parameters and their moments, have kernels of their own, and one group updates up to
-    this many tensors; likewise loops over inputs. 0: an update is computed with its gradient.
+    this many tensors; likewise loops over inputs. 0: an update is computed with its gradient. A loop that reads and writes more
+    than `foreach_bytes` has a kernel of its own.
 
     `small_dtypes`: the 8-bit float types that contractions read directly. Both operands need a contiguous depth.
 
@@ -175,6 +176,7 @@ class Preferences:
     small_loops: int = 0
     row_reductions: int = 0
     foreach: int = 0
+    foreach_bytes: int = 0
     small_dtypes: tuple[str, ...] = ()
     separate_epilogue: int = 0
     sliding_windows: bool = False

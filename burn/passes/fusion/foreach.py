@@ -6,11 +6,12 @@ These are the updates of parameters at the end of a training step, and loops ove
 
 from __future__ import annotations
 
-from burn.dialect.dims import product
+from burn.dialect.dims import estimate, product
 from burn.dialect.pointwise import Pointwise
 from burn.dialect.query import op_of
 from burn.dialect.shape import Transpose
 from burn.dialect.traits import Trait
+from burn.dialect.types import type_of
 from burn.passes.fusion.choice import Choice
 from burn.passes.fusion.cluster import Cluster, leads_to
 
@@ -42,13 +43,26 @@ def _merge(choice: Choice, clusters: list[Cluster]) -> None:
 
 
 def _is_plain(choice: Choice, cluster: Cluster) -> bool:
-    """True if a loop has a known number of elements, and each is computed from single elements."""
+    """True if a loop has a known number of elements, not too many, and each is computed from single elements."""
     return (
         cluster.kind == "loop"
         and not cluster.closed
         and isinstance(product(cluster.space), int)
         and all(isinstance(m, Pointwise | Transpose) for m in cluster.members)
+        and _bytes(choice, cluster) <= choice.preferences.foreach_bytes
     )
+
+
+def _bytes(choice: Choice, cluster: Cluster) -> int:
+    """That a loop reads and writes, at most."""
+    read = {v for m in cluster.members for v in m.operation.operands if choice.cluster_of(v) is not cluster}
+    written = {
+        result
+        for m in cluster.members
+        for result in m.operation.results
+        if any(choice.cluster.get(use.owner.operation) is not cluster for use in result.uses)
+    }
+    return sum(estimate(type_of(value).bytes) for value in read | written)
 
 
 def _reads_inputs(choice: Choice, cluster: Cluster) -> bool:

@@ -33,7 +33,8 @@ PREFERENCES = Preferences(
     split_programs=USUAL_ABILITIES.processors,
     scatter_collisions=65536,
     small_loops=1 << 16,
-    foreach=0,
+    foreach=256,
+    foreach_bytes=1 << 23,
     small_dtypes=("float8_e4m3fn", "float8_e5m2"),
     separate_epilogue=1 << 21,
     sliding_windows=True,
@@ -43,12 +44,8 @@ PREFERENCES = Preferences(
 )
 """A row's values stay in registers, and strided columns are read directly. A launch takes microseconds, enough to convert
 thousands of elements; a single program takes ten for a row of 65,536 elements. A serialised update takes 0.2 microseconds,
-enough to compare 65,536 numbers."""
-
-FOREACH = 256
-"""`Preferences.foreach` for updates in one launch. It is not the default: no GPU has run or timed these kernels. In float32, all
-gradients are in memory at the end of a step: eight layers of 512 x 512 with 64 rows need 9.0 MB of intermediate results instead
-of 3.5."""
+enough to compare 65,536 numbers. A launch and its last programs take two microseconds or more, in which
+8 MB are read or written."""
 
 
 def preferences(hints: SizeHints, abilities: Abilities) -> Preferences:

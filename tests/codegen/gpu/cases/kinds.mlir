@@ -288,7 +288,6 @@ func.func @main(%x: tensor<256x256xf8E4M3FN>, %w: tensor<256x256xf8E4M3FN>) -> t
 // CHECK: total = tl.dot(left0, right0, total){{$}}
 
 // ----- foreach: a program finds the tensor of its loop
-// foreach
 func.func @main(%x: tensor<8x64xbf16>, %p: tensor<64x128xf32>, %q: tensor<128x32xf32>) -> tensor<8x32xbf16> {
   %0 = "burn.cast"(%p) {dtype = "bfloat16"} : (tensor<64x128xf32>) -> tensor<64x128xbf16>
   %1 = "burn.dot_general"(%x, %0) {lhs_contract = array<i64: 1>, rhs_contract = array<i64: 0>} : (tensor<8x64xbf16>, tensor<64x128xbf16>) -> tensor<8x128xbf16>
@@ -298,14 +297,14 @@ func.func @main(%x: tensor<8x64xbf16>, %p: tensor<64x128xf32>, %q: tensor<128x32
 }
 // CHECK:      def kernel0(p0, p1, p2, p3, INT: tl.constexpr, ROWS: tl.constexpr):
 // CHECK:          program = tl.program_id(0)
-// CHECK-NEXT:     if program < 8:
+// CHECK-NEXT:     if program < 4:
 // CHECK-NEXT:         first = 0
 // CHECK-NEXT:         b0 = p0
 // CHECK-NEXT:         b1 = p2
-// CHECK-NEXT:         _0 = 8192
+// CHECK-NEXT:         _0 = 4096
 // CHECK-NEXT:     else:
-// CHECK-NEXT:         first = 8
+// CHECK-NEXT:         first = 4
 // CHECK-NEXT:         b0 = p1
 // CHECK-NEXT:         b1 = p3
-// CHECK-NEXT:         _0 = 4096
+// CHECK-NEXT:         _0 = 8192
 // CHECK-NEXT:     x = (program - first).to(INT) * ROWS + tl.arange(0, ROWS)
