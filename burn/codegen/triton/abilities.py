@@ -36,10 +36,7 @@ class Abilities:
     tf32: tensor cores multiply TF32.
     float32: how float32 operands are multiplied, as Triton names it: "ieee", or by tensor cores, "tf32" and "tf32x3". The
     options of a compilation choose it.
-    banded: tensor cores may compute depthwise convolutions (`banded.py`). The options of a compilation choose it.
-    weight_gradients: the gradients of convolutions' weights have warp-specialised kernels (`hopper/weight_gradient.py`). No GPU
-    has it. An earlier form of these kernels was right and fast on an H100. The present one has only been run in threads of the
-    CPU (tests/codegen/gpu/gluon_threads.py), which cannot show that it never hangs."""
+    banded: tensor cores may compute depthwise convolutions (`banded.py`). The options of a compilation choose it."""
 
     eights: bool = True
     maps: bool = True
@@ -50,7 +47,6 @@ class Abilities:
     float32: str = "ieee"
     tf32: bool = True
     banded: bool = True
-    weight_gradients: bool = False
 
     @staticmethod
     def of(kind: str, architecture: str) -> Abilities:

@@ -56,8 +56,8 @@ class GPULayouts(Layouts):
 class GPU(Backend):
     """See `Backend`. kind: "cuda" or "hip"; architecture: "sm_90", "gfx942"; warp: threads of a warp. host: the CPU beside the
     GPU. choices: the variants of kernels. images: machine code that exists already. hints: typical sizes of symbols, which
-    `session` takes from a program. portable: kernels use only features that Triton has on every GPU. float32, banded,
-    weight_gradients: see `Abilities`."""
+    `session` takes from a program. portable: kernels use only features that Triton has on every GPU. float32, banded:
+    see `Abilities`."""
 
     host: CPU = field(default_factory=lambda: CPU(TARGETS["generic"]))
     kind: str = "cuda"
@@ -69,7 +69,6 @@ class GPU(Backend):
     portable: bool = False
     float32: str = USUAL_ABILITIES.float32
     banded: bool = True
-    weight_gradients: bool = False
 
     @property
     def name(self) -> str:
@@ -85,7 +84,7 @@ class GPU(Backend):
     @property
     def abilities(self) -> Abilities:
         found = USUAL_ABILITIES if self.portable else Abilities.of(self.kind, self.architecture)
-        return replace(found, float32=self.float32, banded=self.banded, weight_gradients=self.weight_gradients)
+        return replace(found, float32=self.float32, banded=self.banded)
 
     @property
     def preferences(self) -> Preferences:

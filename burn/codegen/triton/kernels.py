@@ -78,10 +78,7 @@ class KernelPrinter:
             ):
                 general, values = parametrize(contraction, kept=contract.divisors(contraction))
                 able = self.abilities
-                for specialised in (
-                    *((hopper_weight_gradient,) if able.weight_gradients else ()),
-                    *((hopper_matmul,) if able.warp_specialised else ()),
-                ):
+                for specialised in (hopper_weight_gradient, hopper_matmul) if able.warp_specialised else ():
                     printed = specialised.emit(general, values, contraction, self.sites, able.processors, self.hints)
                     if printed is not None:
                         return self._named(printed)

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from burn.codegen.triton.abilities import Abilities
 from burn.codegen.triton.backend import GPU
 from burn.codegen.triton.heuristics import weight_gradient
 from burn.codegen.triton.heuristics.preferences import preferences
@@ -30,7 +29,7 @@ from tests.passes.cases import random as filled
 pytest.importorskip("triton")
 gluon = pytest.importorskip("tests.codegen.gpu.gluon_threads")
 
-BACKEND = GPU(weight_gradients=True)
+BACKEND = GPU()
 ABILITIES = BACKEND.abilities
 ROUNDING = {"float16": 4e-3, "bfloat16": 2e-2}
 
@@ -185,12 +184,6 @@ OTHERS = {
 @pytest.mark.parametrize("name", OTHERS)
 def test_which_are_not_specialised(name: str) -> None:
     assert not specialised(OTHERS[name])
-
-
-def test_no_gpu_has_them_yet() -> None:
-    """See `Abilities.weight_gradients`."""
-    usual = warp_specialised(sources_of(Case(32, (56, 56), 64, 64).program(), Abilities.of("cuda", "sm_90")))
-    assert not [source for source in usual if "sum_windows(" in source.text]
 
 
 def test_an_image_is_not_padded_by_a_kernel() -> None:

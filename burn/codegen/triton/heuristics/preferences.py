@@ -55,9 +55,9 @@ def preferences(hints: SizeHints, abilities: Abilities) -> Preferences:
         split_depth=partial(split_sums, hints=hints, abilities=abilities),
         reduce_rows=partial(summed_rows, hints=hints, processors=abilities.processors),
         split_programs=abilities.processors,
-        padded_windows=abilities.weight_gradients,
+        padded_windows=abilities.warp_specialised,
         depth_shares=partial(depth_shares, processors=abilities.processors, hints=hints)
-        if abilities.weight_gradients
+        if abilities.warp_specialised
         else None,
         likely=partial(likely, hints=hints),
         row_reductions=NORMED_ROWS if abilities.fragments else 0,
