@@ -83,7 +83,9 @@ class _Terms:
         if self._is_constant(value):
             return False
         op = is_named(value, "add", "sub", "neg", "mul", "div")
-        if op is None or self.steps > MOST:
+        if (
+            op is None or self.steps > MOST or self._known(value) is not None
+        ):  # an activation's gradient is a sum, and is summed
             return self._adds(value, factors)
         if op.OP_NAME == "neg":
             return self.walk(op.x, (*factors, ("neg", None)))

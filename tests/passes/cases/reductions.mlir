@@ -76,6 +76,23 @@ func.func @main(%x: tensor<?x5xf32, ["n", "5"]>, %g: tensor<?x5xf32, ["n", "5"]>
 // CHECK-NOT: burn.reduce
 // CHECK: burn.return
 
+// ----- the same if the other term is itself a sum of two tensors: the gradients of two branches
+// rounds
+func.func @main(%x: tensor<7x5xf32>, %a: tensor<7x5xf32>, %b: tensor<7x5xf32>, %k: tensor<f32>, %c: tensor<5xf32>) -> (tensor<5xf32>, tensor<5xf32>, tensor<5xf32>, tensor<7x5xf32>) {
+  %0 = "burn.reduce"(%x) {axes = array<i64: 0>, keepdims = false, kind = "sum"} : (tensor<7x5xf32>) -> tensor<5xf32>
+  %g = "burn.add"(%a, %b) : (tensor<7x5xf32>, tensor<7x5xf32>) -> tensor<7x5xf32>
+  %1 = "burn.reduce"(%g) {axes = array<i64: 0>, keepdims = false, kind = "sum"} : (tensor<7x5xf32>) -> tensor<5xf32>
+  %m = "burn.div"(%0, %k) : (tensor<5xf32>, tensor<f32>) -> tensor<5xf32>
+  %2 = "burn.sub"(%x, %m) : (tensor<7x5xf32>, tensor<5xf32>) -> tensor<7x5xf32>
+  %3 = "burn.mul"(%2, %c) : (tensor<7x5xf32>, tensor<5xf32>) -> tensor<7x5xf32>
+  %4 = "burn.add"(%g, %3) : (tensor<7x5xf32>, tensor<7x5xf32>) -> tensor<7x5xf32>
+  %5 = "burn.neg"(%4) : (tensor<7x5xf32>) -> tensor<7x5xf32>
+  %6 = "burn.reduce"(%5) {axes = array<i64: 0>, keepdims = false, kind = "sum"} : (tensor<7x5xf32>) -> tensor<5xf32>
+  "burn.return"(%0, %1, %6, %4) : (tensor<5xf32>, tensor<5xf32>, tensor<5xf32>, tensor<7x5xf32>) -> ()
+}
+// CHECK-COUNT-2: burn.reduce
+// CHECK-NOT: burn.reduce
+
 // ----- deviations from another number than the mean would cancel, stays
 func.func @main(%x: tensor<7x5xf32>, %m: tensor<5xf32>) -> (tensor<5xf32>, tensor<5xf32>) {
   %0 = "burn.reduce"(%x) {axes = array<i64: 0>, keepdims = false, kind = "sum"} : (tensor<7x5xf32>) -> tensor<5xf32>
