@@ -24,6 +24,7 @@ FAMILIES = (
     "positions",
     "motion",
     "one_hot",
+    "dots",
     "uniform",
     "attention",
 )
