@@ -7,7 +7,7 @@ point.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from burn.codegen.triton.blocks import layout
@@ -36,6 +36,7 @@ from burn.kernels.body import (
     Load,
     LoopKernel,
     Reduction,
+    Scalar,
     Stage,
     Where,
     identity,
@@ -69,6 +70,18 @@ def emit(
 
 def _length(stage: Stage) -> Dim:
     return product([v.extent for v in stage.loops])
+
+
+def loads(roots: Iterable[Scalar]) -> Iterator[Load]:
+    return (n for n in walk(*roots) if isinstance(n, Load))
+
+
+def _reads_indices(kernel: LoopKernel) -> bool:
+    """True if an address depends on data."""
+    stages = kernel.stages
+    dims = [d for s in stages for n in walk(*s.scalars) for d in own_dims(n)]
+    dims += [w.offset for s in stages for w in s.writes]
+    return any(isinstance(a, Fetched) for d in dims for a in loop_atoms(d))
 
 
 def _end(stage: Stage) -> Dim | None:
@@ -158,24 +171,34 @@ class Loops:
                 printer.private[number] = code.let(f"workspace{number} + x * {printer.dim(buffer.elements)}", "own")
         if self.short:
             self.row()
+        self._prefetch()
         self.stages()
         return self.finished(programs)
 
     def finished(self, programs: Dim) -> Printed:
         block = self.block
         constants = {"ROWS": block.rows} | ({"COLUMNS": block.columns} if self.wide else {})
-        return closed(
+        made = closed(
             self.printer, self.kernel, self._about(), constants, programs, self.values, self.count, block.warps
         )
+        return replace(made, is_certain=not _reads_indices(self.kernel))
 
     def row(self) -> None:
         """Binds the indices of a row that is kept in registers."""
         self._columns(next(s for s in self.kernel.stages if s.loops and s.order == "parallel"), "COLUMNS")
 
+    def _prefetch(self) -> None:
+        """Loads what the last stages read for each row before the reductions, whose barriers no load is moved over."""
+        stages = self.kernel.stages
+        written = {w.buffer for s in stages for w in s.writes}
+        for position, stage in enumerate(stages):
+            if position and not stage.loops and not {n.buffer for n in loads(stage.scalars)} & written:
+                self.printer.prefetch(stage.scalars)
+
     def stages(self) -> None:
         written: set[int] = set()
         for stage in self.kernel.stages:
-            read = {n.buffer for n in walk(*stage.scalars) if isinstance(n, Load)}
+            read = {n.buffer for n in loads(stage.scalars)}
             if read & written:
                 self.code.line("tl.debug_barrier()")
                 self.printer.forget()
@@ -253,8 +276,7 @@ class Loops:
             if r.kind.startswith("arg"):
                 text = f"tl.full((), {printer.dim(r.index)}, tl.int64)"
             printer.reduced[r.name] = (text, frozenset("x"))
-        for write in stage.writes:
-            printer.store(write)
+        printer.store_all(stage.writes)
         if removed is not None:
             printer.axes["r"] = removed
 
@@ -275,8 +297,7 @@ class Loops:
         for r in stage.reductions:
             value = self._value(r)
             self._finish(r, value, self._element_index(r))
-        for write in stage.writes:
-            printer.store(write)
+        printer.store_all(stage.writes)
 
     def _along(self, stage: Stage) -> None:
         """Processes a row in blocks of columns."""
@@ -297,8 +318,7 @@ class Loops:
                     )
                 else:
                     code.line(f"{total} = {COMBINE[r.kind]}({total}, {value})")
-            for write in stage.writes:
-                printer.store(write)
+            printer.store_all(stage.writes)
         for r, (total, index) in zip(stage.reductions, totals, strict=True):
             self._finish(r, total, index)
 
@@ -335,8 +355,7 @@ class Loops:
             printer.walk_flat(stage.loops, "step", NONE)
             for total, r in zip(totals, stage.reductions, strict=True):
                 code.line(f"{total} = {COMBINE[r.kind]}({total}, {printer.value(r.body)}.to({self.type(r)}))")
-            for write in stage.writes:
-                printer.store(write)
+            printer.store_all(stage.writes)
         for total, r in zip(totals, stage.reductions, strict=True):
             printer.reduced[r.name] = (total, frozenset("x"))
 

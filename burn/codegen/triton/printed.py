@@ -23,7 +23,7 @@ NARROW = (1 << 31) - (1 << 16)
 class Printed:
     """A function and its launch: arguments in order, then constants by name, and the number of programs. choice: the key of the
     choice that it depends on, if any. scratch: bytes of memory per program; registers: of a thread, if the kernel sets
-    them. early: it starts before the kernel before it ends (`early.py`)."""
+    them. early: it starts before the kernel before it ends (`early.py`). is_certain: no address depends on data."""
 
     name: str
     text: str
@@ -36,13 +36,15 @@ class Printed:
     scratch: int = 0
     registers: int = 0
     early: bool = False
+    is_certain: bool = False
 
     @property
     def may_fail(self) -> bool:
         return any(argument.kind == "failure" for argument in self.arguments)
 
     def guarded(self) -> Printed:
-        """The same, except that it does nothing if a previous kernel has failed."""
+        """The same, except that it writes nothing if a previous kernel has failed. A failed kernel may have left indices that are
+        out of range, so nothing is loaded through data either. Other loads do not wait for that of the failure."""
         head, body = self.text.split('"""\n', 1)
         arguments = self.arguments
         if not self.may_fail:
@@ -50,7 +52,20 @@ class Printed:
             arguments = (Argument("failure"), *arguments)
         language = "gl" if self.text.startswith("@gluon.jit") else "tl"
         test = f"    if {language}.load(failure) != 0:\n        return\n"
-        return replace(self, text=f'{head}"""\n{test}{body}', arguments=arguments)
+        if not self.is_certain or "tl.store(" not in body:
+            return replace(self, text=f'{head}"""\n{test}{body}', arguments=arguments)
+        lines = body.split("\n")
+        at = _first_store(lines)
+        body = "\n".join(
+            ["    failed = tl.load(failure)", *lines[:at], "    if failed != 0:", "        return", *lines[at:]]
+        )
+        return replace(self, text=f'{head}"""\n{body}', arguments=arguments)
+
+
+def _first_store(lines: Sequence[str]) -> int:
+    """The line of the first statement of a function that stores; it may be a loop."""
+    at = next(number for number, line in enumerate(lines) if "tl.store(" in line)
+    return max(number for number in range(at + 1) if lines[number].startswith("    ") and lines[number][4] != " ")
 
 
 def opened(buffers: Sequence[Buffer], sites: list[str], make: type[ScalarPrinter] = ScalarPrinter) -> ScalarPrinter:

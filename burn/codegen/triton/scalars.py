@@ -184,12 +184,37 @@ class ScalarPrinter(ExpressionPrinter):
         text = f"tl.load({pointer}, mask={mask}, other={zero})" if mask else f"tl.load({pointer})"
         return f"{text} != 0" if node.dtype == "bool" else text
 
+    def store_all(self, writes: Iterable[Write]) -> None:
+        """Stores several values, all computed before the first store. A load between stores would wait for the values that these
+        store: it may have their address."""
+        writes = tuple(writes)
+        for write in writes:
+            self.value(write.value)
+        for write in writes:
+            self.store(write)
+
     def store(self, write: Write) -> None:
         value = self.value(write.value)
         pointer, mask = self._address(write.buffer, write.offset, frozenset(self.axes))
         if write.value.dtype == "bool":
             value = f"({value}).to(tl.int8)"
         self.code.line(f"tl.store({pointer}, {value}{f', mask={mask}' if mask else ''})")
+
+    def prefetch(self, roots: Iterable[Scalar]) -> None:
+        """Loads what these values read, except if a condition or data decide the address."""
+        todo, seen = list(roots), set[int]()
+        while todo:
+            node = todo.pop()
+            if id(node) in seen:
+                continue
+            seen.add(id(node))
+            match node:
+                case Load(offset=offset) if not any(isinstance(a, Fetched) for a in loop_atoms(offset)):
+                    self.value(node)
+                case Apply(args=args):
+                    todo += args
+                case Convert(arg=arg) | Reinterpret(arg=arg):
+                    todo.append(arg)
 
     # ---- values ------------------------------------------------------------------------------------------------------------
     def value(self, node: Scalar) -> str:

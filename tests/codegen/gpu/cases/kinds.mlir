@@ -115,6 +115,29 @@ func.func @main(%x: tensor<3x?xf32, ["3", "n"]>, %s: tensor<3x1xf32>) -> tensor<
 // CHECK:        tl.load(b{{.*}}, mask=within0, other=0.0)
 // CHECK:        total0 = greatest(total0, {{.*}})
 
+// ----- loop: every load is before the first store, over which the compiler moves none
+func.func @main(%x: tensor<?xf32, ["n"]>, %y: tensor<?xf32, ["n"]>) -> (tensor<?xf32, ["n"]>, tensor<?xf32, ["n"]>) {
+  %0 = "burn.neg"(%x) : (tensor<?xf32, ["n"]>) -> tensor<?xf32, ["n"]>
+  %1 = "burn.mul"(%0, %y) : (tensor<?xf32, ["n"]>, tensor<?xf32, ["n"]>) -> tensor<?xf32, ["n"]>
+  "burn.return"(%0, %1) : (tensor<?xf32, ["n"]>, tensor<?xf32, ["n"]>) -> ()
+}
+// CHECK-COUNT-2: tl.load(b{{.*}} + x
+// CHECK-COUNT-2: tl.store(
+// CHECK-NOT:     tl.load(b
+
+// ----- reduce: the tensors that a sum's result is combined with are loaded before the sum
+func.func @main(%x: tensor<3x?xf32, ["3", "n"]>, %s: tensor<3xf32>) -> tensor<3xf32> {
+  %0 = "burn.reduce"(%x) {kind = "sum", axes = array<i64: 1>, keepdims = false} : (tensor<3x?xf32, ["3", "n"]>) -> tensor<3xf32>
+  %1 = "burn.mul"(%0, %s) : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
+  "burn.return"(%1) : (tensor<3xf32>) -> ()
+}
+// CHECK:      [[S:v[0-9]+]] = tl.load(b{{.*}} + x
+// CHECK:      for start in tl.range(
+// CHECK:      sum0 = tl.sum(
+// CHECK-NOT:  tl.load
+// CHECK:      sum0 * [[S]]
+// CHECK:      tl.store(
+
 // ----- numbers of a few bits are codes
 func.func @main(%x: tensor<?xf32, ["n"]>) -> tensor<?xf8E5M2, ["n"]> {
   %0 = "burn.cast"(%x) {dtype = "float8_e5m2", saturate = true} : (tensor<?xf32, ["n"]>) -> tensor<?xf8E5M2, ["n"]>
