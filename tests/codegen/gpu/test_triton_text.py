@@ -16,6 +16,7 @@ from burn.dialect.types import TensorType
 from burn.errors import CompileError
 from burn.passes import pipeline
 from burn.passes.environment import Environment
+from tests.codegen.gpu.sources import sources_of
 from tests.passes.cases import Case, cases, check, read
 
 CASES = cases(Path(__file__).parent / "cases")
@@ -56,3 +57,22 @@ def test_command(tmp_path: Path) -> None:
     path.write_text(CASES[1].text)
     result = CliRunner().invoke(main, ["--emit", "triton", str(path)])
     assert result.exit_code == 0 and "@triton.jit\ndef kernel0(" in result.output
+
+
+def test_a_kernel_in_place_checks_for_failures_before_it_stores() -> None:
+    """It loads meanwhile, but not through indices that a failed kernel may have left."""
+    program = Program.create([(name, TensorType("float32", (64,))) for name in "xy"])
+    with program.building("node"):
+        z = ops.mul(*program.inputs)
+    program.finish([("z", z)])
+    (source,) = sources_of(program, in_place=True)
+    lines = [line.strip() for line in source.text.splitlines()]
+    assert lines.index("failed = tl.load(failure)") < next(n for n, line in enumerate(lines) if "tl.load(b0" in line)
+    assert lines.index("if failed != 0:") == next(n for n, line in enumerate(lines) if "tl.store(" in line) - 2
+
+    program = Program.create([("x", TensorType("float32", (64,))), ("i", TensorType("int64", (8,)))])
+    with program.building("node"):
+        z = ops.gather(*program.inputs, axis=0)
+    program.finish([("z", z)])
+    (source,) = sources_of(program, in_place=True)
+    assert source.text.index("if tl.load(failure) != 0:") < source.text.index("tl.load(b")
