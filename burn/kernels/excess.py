@@ -27,12 +27,13 @@ from burn.kernels.body import (
     children,
     own_dims,
 )
+from burn.kernels.gelu import gelu_of
 from burn.kernels.rewrite import map_values
 
 WIDE = "float32"
 
 COARSE = frozenset(("sigmoid",))
-"""Expensive functions that targets may compute with fewer digits."""
+"""Expensive functions that targets may compute with fewer digits, besides GELU."""
 
 KEEPS_RELATIVE_ERROR = frozenset(("mul", "neg", "abs", "max", "min", "select"))
 """Functions whose result's relative error is at most the sum of those of its arguments. A sum is none: terms may cancel."""
@@ -48,8 +49,8 @@ def without_rounding(kernel: Kernel) -> Kernel:
 
 
 def coarsened(kernel: Kernel) -> Kernel:
-    """The kernel with marked `COARSE` functions: those whose result is rounded to bfloat16. Functions of `KEEPS_RELATIVE_ERROR`
-    may be in between. float16 has three more bits, so its results would have larger errors."""
+    """The kernel with marked functions of `COARSE`, and GELU, whose result is rounded to bfloat16. Functions of
+    `KEEPS_RELATIVE_ERROR` may be in between. float16 has three more bits, so its results would have larger errors."""
     match kernel:
         case LoopKernel():
             writes = [w for stage in kernel.stages for w in stage.writes]
@@ -91,9 +92,13 @@ class _Marking(Rewriter):
 
     def _rebuild(self, node: Scalar) -> Scalar:
         made = super()._rebuild(node)
-        if isinstance(made, Apply) and made.dtype == WIDE and made.function in COARSE and id(node) in self.rounded:
+        if isinstance(made, Apply) and made.dtype == WIDE and id(node) in self.rounded and _has_coarse_form(made):
             return replace(made, coarse=True)
         return made
+
+
+def _has_coarse_form(node: Apply) -> bool:
+    return node.function in COARSE or gelu_of(node) is not None
 
 
 @dataclass

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import ml_dtypes
@@ -14,8 +15,22 @@ from burn.dialect import ops
 from burn.dialect.dims import Expr, LoopVar
 from burn.dialect.program import Program
 from burn.dialect.types import TensorType
-from burn.kernels.body import Apply, Buffer, Const, Convert, Fetched, Load, LoopKernel, Scalar, Stage, Where, Write
+from burn.kernels.body import (
+    Apply,
+    Buffer,
+    Const,
+    Convert,
+    Fetched,
+    Load,
+    LoopKernel,
+    Rewriter,
+    Scalar,
+    Stage,
+    Where,
+    Write,
+)
 from burn.kernels.excess import coarsened, without_rounding
+from burn.kernels.gelu import gelu_of
 from burn.kernels.text import kernel_text
 from burn.options import Options
 from burn.runtime.executable import Executable
@@ -109,6 +124,71 @@ def test_sigmoid_with_fewer_digits() -> None:
     normal = np.isfinite(wide)
     assert (np.abs(got[normal] - want[normal]) <= (2.0**-8 + 2.0**-13.8) * np.abs(want[normal]) + 2.0**-126).all()
     assert np.isposinf(got[-5]) and np.isnan(got[-3])
+
+
+def gelu(x: Scalar, by_tanh: bool = False) -> Apply:
+    """GELU's formula on float32, as the dialect decomposes it."""
+
+    def apply(function: str, *args: Scalar | float) -> Apply:
+        return Apply("float32", function, tuple(Const("float32", a) if isinstance(a, float) else a for a in args))
+
+    if by_tanh:
+        cube = apply("mul", apply("mul", apply("mul", x, x), x), 0.044715)
+        curve = apply("tanh", apply("mul", apply("add", x, cube), math.sqrt(2 / math.pi)))
+    else:
+        curve = apply("erf", apply("mul", x, math.sqrt(0.5)))
+    return apply("mul", apply("mul", x, 0.5), apply("add", curve, 1.0))
+
+
+def test_gelu_is_recognised() -> None:
+    assert gelu_of(gelu(SINGLE)) == (SINGLE, "erf")
+    assert gelu_of(gelu(SINGLE, by_tanh=True)) == (SINGLE, "tanh")
+    scaled, other = gelu(SINGLE).args[0], gelu(Convert("float32", HALF)).args[1]
+    assert gelu_of(Apply("float32", "mul", (scaled, other))) is None
+    for by_tanh, number in ((False, 0.70), (True, 0.80), (True, 0.0447)):
+        near = {False: {0.7071067811865476: number}, True: {0.7978845608028654: number, 0.044715: number}}[by_tanh]
+        changed = Rewriter(
+            lambda d: d,
+            lambda n, near=near: replace(n, value=near.get(n.value, n.value)) if isinstance(n, Const) else n,
+        )
+        assert gelu_of(changed(gelu(SINGLE, by_tanh))) is None
+
+
+@pytest.mark.parametrize("by_tanh", [False, True])
+def test_gelu_is_marked_if_its_readers_round_it(by_tanh: bool) -> None:
+    def marked(*values: Scalar) -> bool:
+        i = LoopVar("i0", 8)
+        buffers = (Buffer("bfloat16", "read"), Buffer("float32", "read"), *(Buffer(v.dtype, "write") for v in values))
+        writes = tuple(Write(2 + number, Expr.of(i), value) for number, value in enumerate(values))
+        return "coarse mul" in kernel_text(coarsened(LoopKernel((i,), (Stage((), (), writes),), buffers)))
+
+    value = gelu(SINGLE, by_tanh)
+    assert marked(Convert("bfloat16", value)) and not marked(Convert("float16", value))
+    assert not marked(Convert("bfloat16", value), value)
+    assert not marked(Convert("bfloat16", Apply("float32", "add", (value, SINGLE))))
+
+
+@pytest.mark.parametrize("count", [1, 5, 16, 35])
+@pytest.mark.parametrize("approximate", ["none", "tanh"])
+def test_gelu_with_fewer_digits(approximate: str, count: int) -> None:
+    """An error of half of one rounding is added down to -3.5. Below, errors are at most 1e-5."""
+    special = [0, -0.0, np.inf, -np.inf, np.nan, 3e38, -3e38, 1e-30, -1e-30]
+    x = np.concatenate([np.linspace(-9, 9, 35 * 160 - 200), np.linspace(-0.01, 0.01, 200 - len(special)), special])
+    x = x.astype(np.float32).reshape(-1, count)
+    program = Program.create([("x", TensorType("float32", x.shape))])
+    with program.building("gelu"):
+        y = ops.cast(ops.gelu(program.inputs[0], approximate=approximate), dtype="bfloat16")
+    run = Executable(compile_program(program.finish([("y", y)]), Options(precision="bfloat16", cache=False)))
+    wide = x.astype("f8")
+    with np.errstate(all="ignore"):
+        curve = math.sqrt(2 / math.pi) * (wide + 0.044715 * wide**3)
+        by_erf = np.array([v * math.erfc(-v / math.sqrt(2)) / 2 for v in wide.flat]).reshape(x.shape)
+        want = by_erf if approximate == "none" else wide / (1 + np.exp(-2 * curve))
+    got = run(x).astype("f8")
+    normal = np.isfinite(wide)
+    bound = (2.0**-8 + np.where(wide > -3.5, 2.0**-9, 0)) * np.abs(want) + np.where(wide > -3.5, 0, 1e-5)
+    assert (np.abs(got[normal] - want[normal]) <= bound[normal]).all()
+    assert np.isposinf(got.flat[-7]) and np.isnan(got.flat[-5])
 
 
 @pytest.mark.parametrize("function", ["nextafter", "copysign"])

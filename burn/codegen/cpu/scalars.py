@@ -14,7 +14,8 @@ from contextlib import contextmanager
 from burn.codegen.cpu import convert as conversions
 from burn.codegen.cpu import math
 from burn.codegen.cpu.elementary.exponential import exp_of_negative, sigmoid_for_bfloat16
-from burn.codegen.cpu.elementary.tables import LANES, NUMBERS, has_tables, on_whole_vectors, taken
+from burn.codegen.cpu.elementary.gelu import gelu_for_bfloat16
+from burn.codegen.cpu.elementary.tables import LANES, NUMBERS, has_tables, looks_up, on_whole_vectors, taken
 from burn.codegen.cpu.lanes import Lanes
 from burn.codegen.cpu.spans import Span, load_span, mask_of, span_of
 from burn.codegen.host.emit import PTR, Function, Int, Value, bits, element_of, lanes_of, vector
@@ -39,6 +40,7 @@ from burn.kernels.body import (
     own_dims,
     walk,
 )
+from burn.kernels.gelu import gelu_of
 from burn.runtime.abi import Status
 
 
@@ -263,8 +265,8 @@ class ScalarEmitter:
                 return self._load(node)
             case Index(dim=dim):
                 return self.lane_dim(dim) if self.varies(dim) else code.value(self.dim(dim))
-            case Apply(function="sigmoid", args=(arg,), coarse=True):
-                return sigmoid_for_bfloat16(Lanes(code, self.value(arg))).value
+            case Apply(coarse=True) if (coarse := self._coarse(node)) is not None:
+                return coarse
             case Apply(function=function, args=args):
                 values = [self.value(a) for a in args]
                 width = max(lanes_of(v.type) for v in values)
@@ -292,6 +294,15 @@ class ScalarEmitter:
                 assert self.accumulator is not None
                 return self.accumulator
         raise CompileError(f"internal: no way to print {type(node).__name__}")
+
+    def _coarse(self, node: Apply) -> Value | None:
+        """The value of a function that bfloat16 rounds; None if these lanes have no shorter code for it."""
+        if node.function == "sigmoid":
+            return sigmoid_for_bfloat16(Lanes(self.code, self.value(node.args[0]))).value
+        gelu = gelu_of(node)
+        assert gelu is not None
+        x = Lanes(self.code, self.value(gelu[0]))
+        return gelu_for_bfloat16(x, by_tanh=gelu[1] == "tanh").value if looks_up(x) else None
 
     def _constant(self, dtype: str, value: float | int | bool) -> Value:
         element = conversions.element_type(dtype)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from mpmath import mp, mpf
@@ -197,14 +198,50 @@ def erf_piece(number: int) -> list[Number]:
     return around.coefficients()[0]
 
 
+GELU_SPACING, GELU_DEGREE = mpf(95) / 512, 2
+"""Of the distance from GELU to the positive part. The last piece begins at 5.66, from where it rounds to 0 beside 1."""
+
+
+def below_positive_part(a: Number) -> Number:
+    """max(x, 0) - gelu(x), which depends on a = |x| alone."""
+    return a * mp.erfc(a / mp.sqrt(2)) / 2
+
+
+def below_positive_part_by_tanh(a: Number) -> Number:
+    """The same for GELU by tanh."""
+    return a / (1 + mp.exp(2 * mp.sqrt(2 / mp.pi) * (a + mpf("0.044715") * a**3)))
+
+
+def gelu_piece(distance: Real, number: int) -> list[Number]:
+    """The coefficients of the distance in a around number * GELU_SPACING, lowest power first. The first constant is 0, so that
+    the relative error is small."""
+    low, high = (mpf(number) + side * mpf("0.5") for side in (-1, 1))
+    low, high = max(TINY, low * GELU_SPACING), high * GELU_SPACING
+    if number == PIECES - 1:
+        return [mpf(0)] * (GELU_DEGREE + 1)
+    if number == 0:
+        quotient = Fit("", "", lambda a: distance(a) / a, lambda a: a / distance(a), low, high, GELU_DEGREE, True, 121)
+        return [mpf(0), *quotient.coefficients()[0]]
+    return Fit("", "", distance, lambda a: 1 / distance(a), low, high, GELU_DEGREE + 1, True, 121).coefficients()[0]
+
+
 def print_pieces() -> None:
     print(
         "\n# erf around k times the spacing, in the distance r from there, for k from 0 to 31: the coefficients of each power."
     )
     print("# The first ones are those of erf(r) - r. The last ones are those of 1.")
     print(f"ERF_SPACING = {float(SPACING)!r}")
-    print("ERF_PIECES = (")
-    for power in zip(*map(erf_piece, range(PIECES)), strict=True):
+    print_powers("ERF_PIECES", erf_piece)
+    print("\n# max(x, 0) - gelu(x) in |x| around k times the spacing, for bfloat16 results: by erf and by tanh.")
+    print(f"GELU_SPACING = {float(GELU_SPACING)!r}")
+    print_powers("GELU_PIECES", partial(gelu_piece, below_positive_part))
+    print_powers("GELU_BY_TANH_PIECES", partial(gelu_piece, below_positive_part_by_tanh))
+
+
+def print_powers(name: str, piece: Callable[[int], list[Number]]) -> None:
+    """For each power, its coefficients in all pieces."""
+    print(f"{name} = (")
+    for power in zip(*map(piece, range(PIECES)), strict=True):
         print("    (")
         for value in power:
             print(f"        {float(value)!r},")

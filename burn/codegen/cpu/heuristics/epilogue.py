@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from burn.codegen.cpu.matmul.tiling import Tiled
 from burn.codegen.cpu.target import Target
 from burn.dialect.dims import product
-from burn.kernels.body import EXPENSIVE, Apply, Convert, walk
+from burn.kernels.body import EXPENSIVE, Apply, Convert, Scalar, children
+from burn.kernels.gelu import gelu_of
 
 FETCHED_DEPTH = 64
 """The depth during which prefetched epilogue operands arrive."""
@@ -24,9 +27,31 @@ code larger than the instruction cache is fetched again for every tile."""
 
 def rolls_epilogue(kernel: Tiled, vectors: int) -> bool:
     """True if a tile's accumulators, `vectors` of them, are stored and the epilogue loops over them."""
-    nodes = [node for node in walk(*(w.value for w in kernel.epilogue)) if isinstance(node, Apply | Convert)]
-    cost = sum(16 if isinstance(n, Apply) and n.function in EXPENSIVE else 1 for n in nodes)
-    return vectors >= 4 and cost >= ROLLED
+    return vectors >= 4 and _operations([w.value for w in kernel.epilogue]) >= ROLLED
+
+
+EXPENSIVE_OPERATIONS, COARSE_OPERATIONS = 16, 8
+"""Operations that an expensive function counts as, and one with the digits of bfloat16."""
+
+
+def _operations(values: Iterable[Scalar]) -> int:
+    """The operations for one element."""
+    todo, seen, total = list(values), set[int](), 0
+    while todo:
+        node = todo.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        gelu = gelu_of(node) if isinstance(node, Apply) and node.coarse else None
+        todo += children(node) if gelu is None else [gelu[0]]
+        match node:
+            case Apply(coarse=True):
+                total += COARSE_OPERATIONS
+            case Apply(function=function):
+                total += EXPENSIVE_OPERATIONS if function in EXPENSIVE else 1
+            case Convert():
+                total += 1
+    return total
 
 
 def parts_masks(target: Target) -> bool:
