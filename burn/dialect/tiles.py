@@ -22,7 +22,8 @@ from burn.dialect.types import TensorType, type_of
 class SplitTiles(Op, name="split_tiles", traits=Trait.REPEATABLE, kernel="split"):
     """Tiles of `size` x `size` pixels, `step` apart, transformed by `matrix` [p, size] (row-major) along both axes. The
     first tile starts `low` pixels before x; pixels outside x are zeros. Half precision is transformed in float32, and the
-    results are rounded. Shapes: x [n, h, w, c..] -> [p * p, n * tiles[0] * tiles[1], c..]."""
+    results are rounded. `spare` tiles of zeros follow, which change the distance between points in memory.
+    Shapes: x [n, h, w, c..] -> [p * p, n * tiles[0] * tiles[1] + spare, c..]."""
 
     x: Operand
     matrix: tuple[float, ...]
@@ -30,20 +31,25 @@ class SplitTiles(Op, name="split_tiles", traits=Trait.REPEATABLE, kernel="split"
     step: int
     low: tuple[int, ...]
     tiles: tuple[int, ...]
+    spare: int = 0
 
     @classmethod
-    def infer(cls, x: TensorType, matrix, size: int, step: int, low, tiles) -> TensorType:
+    def infer(cls, x: TensorType, matrix, size: int, step: int, low, tiles, spare: int) -> TensorType:
         if x.rank < 3 or not len(low) == len(tiles) == 2:
             cls.fail(f"x {x}, low {list(low)} and tiles {list(tiles)} are not of images")
         if min(size, step, *tiles) < 1 or len(matrix) % size or not matrix:
             cls.fail(f"a matrix of {len(matrix)} numbers, tiles of {size} and steps of {step} do not fit")
+        if spare < 0:
+            cls.fail(f"spare {spare} is negative")
         points = len(matrix) // size
-        return x.with_shape((points * points, x.shape[0] * product(tiles), *x.shape[3:]))
+        return x.with_shape((points * points, x.shape[0] * product(tiles) + spare, *x.shape[3:]))
 
     @classmethod
-    def decompose(cls, x: ir.Value, matrix, size: int, step: int, low, tiles) -> ir.Value:
+    def decompose(cls, x: ir.Value, matrix, size: int, step: int, low, tiles, spare: int) -> ir.Value:
         """Windows, and a matmul along each of their axes."""
-        return in_wide(lambda x: cls._transformed(x, matrix, size, step, low, tiles), x)
+        found = in_wide(lambda x: cls._transformed(x, matrix, size, step, low, tiles), x)
+        zeros = (0,) * type_of(found).rank
+        return ops.pad(found, number_like(0, found), low=zeros, high=(0, spare, *zeros[2:])) if spare else found
 
     @staticmethod
     def _transformed(x: ir.Value, matrix, size: int, step: int, low, tiles) -> ir.Value:
@@ -67,7 +73,8 @@ class SplitTiles(Op, name="split_tiles", traits=Trait.REPEATABLE, kernel="split"
 
 class JoinTiles(Op, name="join_tiles", traits=Trait.REPEATABLE, kernel="join"):
     """Tiles of p x p numbers, transformed by `matrix` [size, p] (row-major) along both axes and arranged as images of
-    `sizes`. Excess pixels are cropped. Shapes: x [p * p, batch * tiles, c..] -> [batch, *sizes, c..]."""
+    `sizes`. Excess pixels are cropped, and tiles behind those of the images are not read.
+    Shapes: x [p * p, batch * tiles + spare, c..] -> [batch, *sizes, c..]."""
 
     x: Operand
     matrix: tuple[float, ...]
@@ -80,7 +87,7 @@ class JoinTiles(Op, name="join_tiles", traits=Trait.REPEATABLE, kernel="join"):
         points = len(matrix) // size
         if x.rank < 2 or len(sizes) != 2 or x.shape[0] != points * points:
             cls.fail(f"x {x}, {len(matrix)} numbers and sizes {list(sizes)} are not of tiles of {size}")
-        if x.shape[1] != batch * product(counts(sizes, size)):
+        if not isinstance(spare := x.shape[1] - batch * product(counts(sizes, size)), int) or spare < 0:
             cls.fail(f"{x.shape[1]} tiles of {size} do not make {batch} images of {list(sizes)}")
         return x.with_shape((batch, *sizes, *x.shape[2:]))
 
@@ -88,6 +95,10 @@ class JoinTiles(Op, name="join_tiles", traits=Trait.REPEATABLE, kernel="join"):
     def decompose(cls, x: ir.Value, matrix, size: int, batch: Dim, sizes) -> ir.Value:
         """A matmul along each axis; then the tiles are arranged as images."""
         points, tiles, rest = len(matrix) // size, counts(sizes, size), type_of(x).shape[2:]
+        used = (points * points, batch * product(tiles), *rest)
+        if type_of(x).shape != used:
+            rank = len(used)
+            x = ops.slice(x, starts=(0,) * rank, sizes=used, steps=(1,) * rank)
         x = reshape(x, (points, points, batch, *tiles, *rest))
         for _ in range(2):  # [p, q, n, th, tw, c..] -> [j, p, ..] -> [i, j, ..]
             x = ops.dot_general(_matrix(matrix, points, x), x, lhs_contract=(1,), rhs_contract=(1,))

@@ -13,6 +13,7 @@ its result is rounded. With tiles of 4 x 4 it would be seven times.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -42,8 +43,12 @@ TILES = {"float32": TILE, "float64": TILE, "bfloat16": 2}
 TYPICAL = 8
 """The number of images that a symbolic batch size counts as."""
 
-GAIN = 0.8
-"""The pass skips convolutions that are expected to take more than this part of the time."""
+GAIN = {"float32": 0.8, "float64": 0.8, "bfloat16": 0.9}
+"""The pass skips convolutions that are expected to take more than this part of the time, by element type."""
+
+SMALL_MOVE = 0.5
+"""The cost of moving an element of a bfloat16 tile over that of a float32 tile. A transform of 4 points has half of the additions
+for each element that one of 6 points has, and its results are counted twice (`Winograd._pays`)."""
 
 
 @register
@@ -142,9 +147,10 @@ class Winograd:
         elements = points * tiles * (channels + (2 * outputs if dtype == "bfloat16" else outputs))
         size = 2 if dtype == "bfloat16" else 4
         moved = 2 * (self.cached if size * elements <= self.cache else self.element) * elements
+        moved = moved * SMALL_MOVE if dtype == "bfloat16" else moved
         if constant:
-            return max(matmuls, self.constant * taps) + moved < GAIN * plain
-        return matmuls + moved + 2 * self.element * taps < GAIN * plain
+            return max(matmuls, self.constant * taps) + moved < GAIN[dtype] * plain
+        return matmuls + moved + 2 * self.element * taps < GAIN[dtype] * plain
 
 
 def _shape(value: ir.Value | Op) -> tuple[Dim, ...]:
@@ -197,7 +203,37 @@ def _convolution(op: Op, env: Environment) -> ir.Value:
 def _pixels(x: ir.Value, low: tuple[int, ...], tiles: tuple[int, ...]) -> ir.Value:
     """Vectors hold channels of a pixel, which are read several times: they are stored next to each other."""
     by = _transforms(x)
-    return ops.split_tiles(stored(x), matrix=flat(by.pixels), size=by.count, step=by.tile, low=low, tiles=tiles)
+    attrs = {"matrix": flat(by.pixels), "size": by.count, "step": by.tile, "low": low, "tiles": tiles}
+    return ops.split_tiles(stored(x), spare=_spare(x, tiles, by.count**2), **attrs)
+
+
+SET_BYTES, LINE_BYTES = 4096, 64
+"""Addresses that differ by a multiple of SET_BYTES share a set of a first-level cache, because its sets are found by the bits of
+an address within a page. It has lines of LINE_BYTES."""
+
+MOST_IN_SET = 8
+"""The most points of a tile in one set: common first-level caches have 8 to 12 lines in a set."""
+
+SPARE = 4
+"""The most tiles of zeros."""
+
+
+def _spare(x: ir.Value, tiles: tuple[int, ...], points: int) -> int:
+    """The fewest tiles of zeros behind the others that spread the points of a tile over sets of the cache. 0 if the distance between
+    points is known only at run time, or a vector is a whole line.
+
+    A transform writes neighbouring elements of one point after the other. A vector of bfloat16 is half a line, which would be
+    evicted in between."""
+    images, channels = _shape(x)[0], _shape(x)[-1]
+    if not isinstance(images, int) or not isinstance(channels, int) or type_of(x).dtype != "bfloat16":
+        return 0
+    count, bytes_ = images * product(tiles), channels * type_of(x).element_bytes
+
+    def in_one_set(spare: int) -> int:
+        sets = Counter(point * (count + spare) * bytes_ % SET_BYTES // LINE_BYTES for point in range(points))
+        return max(sets.values())
+
+    return min(range(SPARE + 1), key=lambda spare: (max(MOST_IN_SET, in_one_set(spare)), spare))
 
 
 def _unrounded(weight: ir.Value) -> ir.Value:

@@ -106,18 +106,38 @@ def narrow(program: Program, passes: str) -> Executable:
         (16, 64, (8, 4), (1, 1), (1, 1)),
         (2, 1, (3, 1), (0, 1), (0, 2)),
         (5, 8, (7, 7), (1, 1), (1, 1)),  # pixels without pairs stay
+        (32, 8, (16, 16), (1, 1), (1, 1)),  # a spare tile for one image, whose points would share cache sets
     ],
 )
-def test_bfloat16(channels: int, outputs: int, sizes: Pair, low: Pair, high: Pair) -> None:
+@pytest.mark.parametrize("count", ["n", "1"])
+def test_bfloat16(count: str, channels: int, outputs: int, sizes: Pair, low: Pair, high: Pair) -> None:
     """Beside float64, with two roundings to 2^-9 of terms whose magnitudes the transforms add."""
     rng = np.random.default_rng(channels)
     weight = rng.standard_normal((outputs, channels, 3, 3), np.float32)
-    run = narrow(convolution(weight, symbol("n"), sizes, low, high), NARROW)
-    for images in (0, 1, 3):
+    run = narrow(convolution(weight, symbol("n") if count == "n" else 1, sizes, low, high), NARROW)
+    for images in (0, 1, 3) if count == "n" else (1,):
         x = rng.standard_normal((images, channels, *sizes), np.float32)
         want, got = reference(x, weight, low, high), run(x)
         assert got.shape == want.shape and got.dtype == np.float32
         assert np.abs(got - want).max(initial=0) <= 2e-2 * np.abs(want).max(initial=0)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("spare", [0, 3])
+def test_split_and_join_with_spare_tiles(dtype: str, spare: int) -> None:
+    """With the identity as matrix and tiles side by side, joined tiles are the pixels."""
+    identity = tuple(float(i == j) for i in range(3) for j in range(3))
+    program = Program.create([("x", TensorType("float32", (2, 5, 7, 3)))])
+    with program.building("tiles"):
+        x = ops.cast(program.inputs[0], dtype=dtype)
+        split = ops.split_tiles(x, matrix=identity, size=3, step=3, low=(0, 0), tiles=(2, 3), spare=spare)
+        joined = ops.join_tiles(split, matrix=identity, size=3, batch=2, sizes=(5, 7))
+        outputs = [("split", ops.cast(split, dtype="float32")), ("joined", ops.cast(joined, dtype="float32"))]
+    run = Executable(compile_program(program.finish(outputs), Options(cache=False)))
+    x = np.random.default_rng(6).integers(-99, 99, (2, 5, 7, 3)).astype(np.float32)
+    split, joined = run(x)
+    assert split.shape == (9, 12 + spare, 3) and np.array_equal(joined, x) and not split[:, 12:].any()
+    assert np.array_equal(split[4, :6].reshape(2, 3, 3)[0, :2], x[0, 1, 1:7:3])
 
 
 @pytest.mark.skipif(TARGETS["avx512bf16"] not in host_targets(features()), reason="no AVX512-BF16")

@@ -130,7 +130,7 @@ def gelu(x: Scalar, by_tanh: bool = False) -> Apply:
     """GELU's formula on float32, as the dialect decomposes it."""
 
     def apply(function: str, *args: Scalar | float) -> Apply:
-        return Apply("float32", function, tuple(Const("float32", a) if isinstance(a, float) else a for a in args))
+        return Apply("float32", function, tuple(a if isinstance(a, Scalar) else Const("float32", a) for a in args))
 
     if by_tanh:
         cube = apply("mul", apply("mul", apply("mul", x, x), x), 0.044715)

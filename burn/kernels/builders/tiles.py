@@ -54,17 +54,29 @@ def split(group: Computation, preferences: Preferences) -> list[Call]:
     held = _Held(builder, dtype, (len(rows), op.size), variables[-1])
     columns = _mapped(rows, [pixel(i) for i in range(op.size)])
     mapped = tuple(Write(held.buffer, held.at(i, j), scalar) for i, scalar in enumerate(columns))
-    shape = (result.shape[0], *(v.extent for v in variables))
+    tile = linear((n, down, along), (x.shape[0], *op.tiles))
     writes = tuple(
         Write(
             builder.out(0),
-            linear((k * len(rows) + number, *loop_index(variables)), shape),
+            linear((k * len(rows) + number, tile, *rest), result.shape),
             convert(scalar, result.dtype),
         )
         for number, scalar in enumerate(_mapped(rows, [held.load(k, at) for at in range(op.size)]))
     )
     stages = (Stage((column, variables[-1]), (), mapped), Stage((row, variables[-1]), (), writes))
-    return [builder.call(lambda buffers: LoopKernel(variables[:-1], stages, buffers))]
+    transformed = builder.call(lambda buffers: LoopKernel(variables[:-1], stages, buffers))
+    return [transformed, _zeros(group, op.spare)] if op.spare else [transformed]
+
+
+def _zeros(group: Computation, spare: int) -> Call:
+    """Writes the spare tiles."""
+    result = type_of(group.yielded[0])
+    builder = Builder(group)
+    variables = loops((result.shape[0], spare, *result.shape[2:]))
+    point, tile, *rest = loop_index(variables)
+    offset = linear((point, result.shape[1] - spare + tile, *rest), result.shape)
+    writes = (Write(builder.out(0), offset, Const(result.dtype, 0)),)
+    return builder.call(lambda buffers: LoopKernel(variables, (Stage((), (), writes),), buffers))
 
 
 def join(group: Computation, preferences: Preferences) -> list[Call]:

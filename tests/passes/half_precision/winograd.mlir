@@ -26,6 +26,18 @@ func.func @main(%x: tensor<?x7x9x2xbf16, ["n", "7", "9", "2"]>) -> tensor<?x7x8x
 // CHECK-SAME: dtype = "bfloat16"
 // CHECK-NOT: burn.conv
 
+// ----- points of 64 tiles of 32 channels would be 4096 bytes apart
+func.func @main(%x: tensor<1x16x16x32xbf16>) -> tensor<1x16x16x3xbf16> {
+  %w = "burn.weight"() {dtype = "bfloat16", key = "w", shape = ["3", "3", "32", "3"]} : () -> tensor<3x3x32x3xbf16>
+  %0 = "burn.conv"(%x, %w) {strides = array<i64: 1, 1>, dilations = array<i64: 1, 1>, low = ["1", "1"], high = ["1", "1"], groups = 1 : i64, layout = "last"} : (tensor<1x16x16x32xbf16>, tensor<3x3x32x3xbf16>) -> tensor<1x16x16x3xbf16>
+  "burn.return"(%0) : (tensor<1x16x16x3xbf16>) -> ()
+}
+// CHECK: burn.split_tiles
+// CHECK: burn.split_tiles
+// CHECK-SAME: spare = 1
+// CHECK-SAME: tensor<16x65x32xbf16>
+// CHECK: burn.join_tiles
+
 // ----- pixels without pairs stay
 func.func @main(%x: tensor<1x7x9x3xbf16>) -> tensor<1x5x7x3xbf16> {
   %w = "burn.weight"() {dtype = "bfloat16", key = "w", shape = ["3", "3", "3", "3"]} : () -> tensor<3x3x3x3xbf16>
