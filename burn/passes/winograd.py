@@ -219,8 +219,8 @@ SPARE = 4
 
 
 def _spare(x: ir.Value, tiles: tuple[int, ...], points: int) -> int:
-    """The fewest tiles of zeros behind the others that spread the points of a tile over sets of the cache. 0 if the distance between
-    points is known only at run time, or a vector is a whole line.
+    """The fewest tiles of zeros behind the others that spread the points of a tile over sets of the cache. There are none if the
+    distance between points is known only at run time, or a vector is a whole line.
 
     A transform writes neighbouring elements of one point after the other. A vector of bfloat16 is half a line, which would be
     evicted in between."""

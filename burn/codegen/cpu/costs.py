@@ -130,7 +130,9 @@ WIDE = replace(FUSED, panel_vectors=4, limb_rows=16, winograd_element=48, winogr
 its shared cache."""
 
 PAIRS = replace(WIDE, attention_keys=512, winograd_cache=16 << 20)
-"""AVX-512 with instructions of bfloat16, measured on AMD Zen 5 with first-level caches of 48 KiB and 32 MiB of shared cache."""
+"""AVX-512 with instructions of bfloat16, measured on AMD Zen 5 alone. The keys and values of a block are 128 KiB with heads of 64
+elements in bfloat16, an eighth of its second-level cache. Winograd's cache is half of the 32 MiB that cores share: machines with
+less per core should be measured."""
 
 TILES = replace(WIDE, winograd_cached=48, winograd_cache=0)
 """AMX, measured on Intel Xeon with 2 MiB of second-level cache."""

@@ -108,9 +108,9 @@ def copies_panel(kernel: Tiled, rows: Dim, tile: int, block: int | None, target:
 
 
 ROWS_AHEAD = 6
-"""The most rows of a convolution's tile beside which the next panel is prefetched. Each row has an address of its own. With eight
-rows of three vectors, LLVM spilled accumulators: 40 of the loop's 214 instructions used the stack, and without the prefetches
-4 of 145."""
+"""The most rows of a convolution's tile beside which the next panel is prefetched. Each row has an address of its own, and x86-64
+has 16 general registers, also for the panel, the prefetch and the loops. With eight rows of three vectors, LLVM spilled
+accumulators: 40 of the loop's 214 instructions used the stack, and without the prefetches 4 of 145."""
 
 
 def fetches_ahead(kernel: Tiled, tile: int, vectors: int, block: int | None) -> bool:

@@ -23,7 +23,8 @@ ZEROS = 0.25
 
 CHANNELS_FIRST = 96
 """A matmul of channels-first images reads its columns in place, a row's pixels at a time. With more multiplications, panels of
-the weight are faster by more than two copies take. Measured on AMD Zen 5 alone."""
+the weight are faster by more than two copies take. Measured on AMD Zen 5 alone, at 32 multiply-adds of float32 a cycle. It grows
+with the ratio of that rate to a copy's."""
 
 
 @lru_cache
