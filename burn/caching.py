@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from burn.options import Options
 from burn.runtime import Artefact, Cache, Executable, registry
 from burn.runtime.compilations import logged
+from burn.runtime.compiler_memory import bounded
 
 if TYPE_CHECKING:
     from burn.dialect.program import Program
@@ -82,9 +83,10 @@ def _identity(program: Program) -> list[str] | None:
 
 def _compile(make: Callable[[], Program], options: Options) -> Artefact:
     registry.entry(options.device.kind).begin()
-    from burn.compiler import compile_program
+    with bounded():
+        from burn.compiler import compile_program
 
-    return logged(lambda: compile_program(make(), options), _kernels)
+        return logged(lambda: compile_program(make(), options), _kernels)
 
 
 def _kernels(artefact: Artefact | None) -> int | None:

@@ -9,7 +9,6 @@ import numpy as np
 
 from burn.codegen.artefact import artefact_of
 from burn.codegen.backend import Backend, Built
-from burn.codegen.host.object import release_memory
 from burn.codegen.pipeline import Pipeline, with_precision, within_budget
 from burn.codegen.tuning import tuned
 from burn.dialect.control import Group
@@ -22,6 +21,7 @@ from burn.passes import pipeline
 from burn.passes.environment import Environment
 from burn.runtime.artefact import Artefact
 from burn.runtime.budget import left
+from burn.runtime.compiler_memory import release_memory
 from burn.runtime.executable import Executable
 from burn.runtime.registry import entry
 

@@ -194,6 +194,11 @@ def release_library(name: str) -> int:
     """Unmaps the resident pages of code and read-only data of the loaded libraries whose paths contain `name`. The next access
     maps them again. Returns the bytes of the address ranges, 0 on systems other than Linux."""
 
+def begin_library_bound(name: str, room: int) -> None:
+    """Releases these pages whenever more than `room` bytes of files have become resident, until as many calls of
+    `end_library_bound`. A call during another one only counts."""
+
+def end_library_bound() -> None: ...
 def fresh_memory(count: int) -> bytes: ...
 def checksum(data: Any) -> int:
     """Of a buffer's bytes: for damage, not against an author."""

@@ -13,8 +13,8 @@ from burn.codegen.host.compilation_cache import Recent
 from burn.codegen.host.downgrade import older
 from burn.dialect.mlir import ExecutionEngine, PassManager, context, ir, llvm_text
 from burn.errors import CompileError
-from burn.runtime import _native
 from burn.runtime.abi import FUNCTIONS
+from burn.runtime.compiler_memory import release_memory
 from burn.variables import variable
 
 PIPELINE = (
@@ -34,9 +34,6 @@ KEPT = 16 << 20
 LARGE = 1 << 18
 """Characters of text from which the compiler's memory is released between stages. Compiling this much takes about half a
 second, and a release 10 ms."""
-
-LIBRARY = "libTorchMLIRAggregateCAPI"
-"""Name of the library that holds MLIR and LLVM."""
 
 _CALLED = re.compile(r"@(burn_\w+)\(")
 _CUSTOM = re.compile(r"llvm\.func @(burn_custom_\w+)\(")
@@ -140,9 +137,3 @@ def _compiled(text: str, level: int) -> bytes:
     if not code:
         raise CompileError("LLVM produced no object code", ["a symbol that the runtime does not provide is called"])
     return code
-
-
-def release_memory() -> None:
-    """Returns free memory and the resident pages of the compiler's library to the system."""
-    _native.trim_memory()
-    _native.release_library(LIBRARY)

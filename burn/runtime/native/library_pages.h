@@ -6,4 +6,9 @@
 /* Unmaps the resident pages of code and read-only data of the loaded libraries whose paths contain `name`. The next access maps a
  * page again, from the system's cache of the file. Returns the bytes of the address ranges; 0 if the system has no such call. */
 int64_t burn_library_release(const char *name);
+
+/* Until as many calls of `end` as of `begin`, a thread releases these pages of a library whenever more than `room` bytes of files
+ * have become resident since its last release. A `begin` during another one only counts. Nothing happens if there is no thread. */
+void burn_library_bound_begin(const char *name, int64_t room);
+void burn_library_bound_end(void);
 #endif
