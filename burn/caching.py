@@ -17,6 +17,7 @@ from burn.runtime.compiler_memory import bounded
 
 if TYPE_CHECKING:
     from burn.dialect.program import Program
+    from burn.runtime.constants_file import ConstantsFile
 
 
 def artefact_of(
@@ -37,9 +38,10 @@ def artefact_of(
     key = "\n".join([*identity, *options.identity()]).encode()
     if (found := logged(lambda: store.get(key), _kernels, cached=True)) is not None:
         return found
-    made = _compile(make, options)
+    file = store.constants_file(key)
+    made = _compile(make, options, file)
     if made.is_portable:
-        store.put_later(key, replace(made, made_by=options.made_by()), is_current)
+        store.put_later(key, replace(made, made_by=options.made_by()), is_current, file)
     return made
 
 
@@ -81,12 +83,22 @@ def _identity(program: Program) -> list[str] | None:
     return [text, f"renews {sorted(program.renews.items())}", *size_hints, *constants]
 
 
-def _compile(make: Callable[[], Program], options: Options) -> Artefact:
+def _compile(make: Callable[[], Program], options: Options, file: ConstantsFile | None = None) -> Artefact:
+    """The artefact of the program that `make` gives. Constants that its compilation makes go to the file."""
+
+    def compiled() -> Artefact:
+        program = make()
+        program.weights.file = file
+        try:
+            return compile_program(program, options)
+        finally:
+            program.weights.file = None
+
     registry.entry(options.device.kind).begin()
     with bounded():
         from burn.compiler import compile_program
 
-        return logged(lambda: compile_program(make(), options), _kernels)
+        return logged(compiled, _kernels)
 
 
 def _kernels(artefact: Artefact | None) -> int | None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from burn.codegen.backend import Backend, Built
 from burn.dialect.constants import constant_array
 from burn.dialect.custom import Custom
@@ -35,7 +33,7 @@ def artefact_of(program: Program, built: Built, backend: Backend) -> Artefact:
         signature=Signature(tuple(inputs), tuple(outputs), program.random_state),
         target=backend.printer.runs_on,
         code=built.code,
-        constants=tuple(Constant.of(_aligned(v, program.weights)) for v in built.constants),
+        constants=tuple(_constant(v, program.weights) for v in built.constants),
         live_ranges=tuple(built.live_ranges),
         buffers=tuple(map(str, built.buffers)),
         kernels=tuple(
@@ -47,11 +45,14 @@ def artefact_of(program: Program, built: Built, backend: Backend) -> Artefact:
     )
 
 
-def _aligned(value: ir.Value, weights: WeightStore) -> np.ndarray:
+def _constant(value: ir.Value, weights: WeightStore) -> Constant:
     """A constant's elements. The native runtime would copy those of a file that do not lie on 64 bytes, and keep the file's
     pages."""
     op = op_of(value)
-    return weights.get_aligned(op.key) if op is not None and op.OP_NAME == "weight" else constant_array(value, weights)
+    if op is None or op.OP_NAME != "weight":
+        return Constant.of(constant_array(value, weights))
+    array = weights.get_aligned(op.key)
+    return Constant.of(array, weights.weight(op.key).stored)
 
 
 def _libraries(program: Program, built: Built) -> tuple[Library, ...]:

@@ -14,7 +14,8 @@ import mmap
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ import numpy as np
 
 from burn.dialect.types import DTYPES, dtype_of_numpy, numpy_dtype
 from burn.errors import ModelError
+from burn.runtime.constants_file import ConstantsFile, Stored
 from burn.runtime.files import are_copied, mapped
 
 MAX_BYTES = 2**48  # beyond any address space in use: a larger number of elements is malformed
@@ -64,6 +66,9 @@ ALIGNMENT = 64
 
 COPIED = 16 << 20
 """Bytes of a file that are copied before their pages are released."""
+
+FILED = 16 << 10
+"""Bytes of an array from which it is written to the file of constants, if there is one."""
 
 
 class MappedFile:
@@ -110,8 +115,13 @@ class Weight:
     shape: tuple[int, ...]
     buffer: memoryview | np.ndarray
     packed: bool = False
-    file: MappedFile | None = None
+    file: MappedFile | ConstantsFile | None = None
     offset: int = 0
+
+    @property
+    def stored(self) -> Stored | None:
+        """The position in a file of constants; None for other weights."""
+        return Stored(self.file, self.offset, self.nbytes) if isinstance(self.file, ConstantsFile) else None
 
     @property
     def nbytes(self) -> int:
@@ -166,6 +176,15 @@ def mapped_weight(file: MappedFile, offset: int, length: int, dtype: str, shape:
     return Weight(dtype, shape, file.view(offset, length), stored_bits(dtype) < 8, file, offset)
 
 
+def _parts(source: np.ndarray, weight: Weight) -> Iterator[tuple[int, np.ndarray]]:
+    """The bytes of a weight in parts, with their offsets. The pages of its file are released after each."""
+    for start in range(0, source.size, COPIED):
+        part = source[start : start + COPIED]
+        yield start, part
+        if weight.file is not None:
+            weight.file.release(weight.offset + start, part.size)
+
+
 @dataclass
 class WeightStore:
     """The constants of one program, by key. Equal small constants share a key. Adding the same bytes twice gives the
@@ -176,6 +195,7 @@ class WeightStore:
     _files: dict[Path, MappedFile] = field(default_factory=dict)
     _unpacked: dict[str, np.ndarray] = field(default_factory=dict)
     _next: dict[str, int] = field(default_factory=dict)  # next free number for a hint
+    file: ConstantsFile | None = None  # of a compilation whose program goes to the cache
 
     def add(self, weight: Weight, hint: str = "weight") -> str:
         """Stores a weight under a key made from the hint (a name from the source model), or returns its existing key."""
@@ -188,7 +208,8 @@ class WeightStore:
 
     def add_array(self, array: np.ndarray, hint: str = "weight") -> str:
         """Stores an array, which must not be changed afterwards."""
-        return self.add(array_weight(np.asarray(array)), hint)
+        weight = array_weight(np.asarray(array))
+        return self.add(self._filed(weight) if self.file is not None else weight, hint)
 
     def add_file(
         self,
@@ -220,18 +241,35 @@ class WeightStore:
 
     def get_aligned(self, key: str, alignment: int = ALIGNMENT) -> np.ndarray:
         """The constant as an array in memory that starts at a multiple of `alignment` bytes: without a copy if it does already. A
-        file's pages are released while they are copied, so that the bytes are in memory once."""
-        array, file = self.get(key), self._weights[key].file
-        if file is None or self._weights[key].packed or not array.nbytes or array.ctypes.data % alignment == 0:
+        file's pages are released while they are copied, so that the bytes are in memory once. With a file of constants they are
+        copied there."""
+        array, weight = self.get(key), self._weights[key]
+        if not isinstance(weight.file, MappedFile) or weight.packed or not array.nbytes:
+            return array
+        source = array.reshape(-1).view(np.uint8)
+        if self.file is not None and array.nbytes >= FILED:
+            with suppress(OSError), self.file.adding(array.nbytes) as offset:
+                for start, part in _parts(source, weight):
+                    self.file.write_part(offset + start, part.data)
+                self._weights[key] = replace(weight, buffer=self.file.view(offset, array.nbytes), file=self.file, offset=offset)
+                return self._weights[key].array()
+        if array.ctypes.data % alignment == 0:
             return array
         memory = np.empty(array.nbytes + alignment, np.uint8)
         copy = memory[-memory.ctypes.data % alignment :][: array.nbytes]
-        source, offset = array.reshape(-1).view(np.uint8), self._weights[key].offset
-        for start in range(0, array.nbytes, COPIED):
-            length = min(COPIED, array.nbytes - start)
-            copy[start : start + length] = source[start : start + length]
-            file.release(offset + start, length)
+        for start, part in _parts(source, weight):
+            copy[start : start + part.size] = part
         return copy.view(array.dtype).reshape(array.shape)
+
+    def _filed(self, weight: Weight) -> Weight:
+        """The weight in the file of constants; itself if it is small, and if the file system has no room for it."""
+        if self.file is None or weight.nbytes < FILED or weight.dtype == "string":
+            return weight
+        try:
+            offset = self.file.add(weight.array())
+        except OSError:
+            return weight
+        return replace(weight, buffer=self.file.view(offset, weight.nbytes), file=self.file, offset=offset)
 
     def release(self, key: str) -> None:
         """Releases the memory of a constant that was read; it can be read again."""

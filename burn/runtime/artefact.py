@@ -17,6 +17,7 @@ import numpy as np
 
 from burn.errors import Problem, RunError
 from burn.runtime import _native, sizes, strings
+from burn.runtime.constants_file import Stored
 from burn.runtime.digests import checksums
 from burn.runtime.dtypes import DTYPES, name_of, numpy_dtype
 from burn.runtime.origins import resolved
@@ -72,14 +73,15 @@ class Constant(NamedTuple):
     dtype: str
     shape: tuple[int, ...]
     data: Buffer
+    stored: Stored | None = None  # of one that a compilation has written to a file
 
     @staticmethod
-    def of(array: np.ndarray) -> Constant:
+    def of(array: np.ndarray, stored: Stored | None = None) -> Constant:
         """Without a copy when the array is contiguous; an array of objects holds strings."""
         if array.dtype == object:
             return Constant("string", array.shape, strings.pack(array).data)
         flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-        return Constant(name_of(array.dtype), array.shape, flat.data)
+        return Constant(name_of(array.dtype), array.shape, flat.data, stored)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Constant, (self.dtype, self.shape, memoryview(self.data).tobytes())
@@ -256,11 +258,20 @@ class Artefact:
                     "checksum": checksum,
                 }
                 for offset, constant, checksum in zip(
-                    constants_at, self.constants, checksums([c.data for c in self.constants]), strict=True
+                    constants_at, self.constants, self._checksums(), strict=True
                 )
             ],
         } | ({"made_by": self.made_by} if self.made_by else {})
         return header, bytes(code)
+
+    def _checksums(self) -> list[int]:
+        """Of the constants. Pages of a file of constants are released after they were read."""
+
+        def release(number: int) -> None:
+            if (stored := self.constants[number].stored) is not None:
+                stored.release()
+
+        return checksums([c.data for c in self.constants], release)
 
 
 def _calling(kernel: str) -> str:

@@ -25,9 +25,10 @@ from pathlib import Path
 from typing import TypeVar
 
 from burn.errors import BurnError, ModelError, Problem
-from burn.runtime import kernel_file, writing
+from burn.runtime import kernel_file, package, writing
 from burn.runtime.artefact import Artefact
-from burn.runtime.files import save_text
+from burn.runtime.constants_file import ConstantsFile
+from burn.runtime.files import are_copied, save_text
 from burn.runtime.kernel_file import CompiledKernel
 from burn.variables import variable
 
@@ -43,6 +44,7 @@ PROGRAM, KERNEL = SUFFIXES = (".burn", ".kernel")
 NOTES = "digests"
 """The folder of notes (notes.py)."""
 
+_MOSTLY = 0.9  # of a file of constants: the rest is room that an entry would waste
 _ABANDONED_SECONDS = 24 * 3600  # a temporary file this old belongs to a process that died
 _TOTAL = "bytes"
 _HOMELESS = "nothing is cached: HOME is not set and this user has no home folder (BURN_CACHE_DIR names a folder)"
@@ -100,11 +102,33 @@ class Cache:
         # a torn file is found by its checksums
         self._put(self.path(key), lambda path: artefact.save(path, durable=False))
 
-    def put_later(self, key: bytes, artefact: Artefact, is_current: Callable[[], bool] = lambda: True) -> None:
-        """The same, unless `is_current` returns false. For a large artefact a thread does both, while the program goes on."""
+    def constants_file(self, key: bytes) -> ConstantsFile | None:
+        """A file in the folder of an entry, for constants of the program that `put_later` puts there. None if files are copied, and
+        where a file without a name cannot be made."""
+        path = self.path(key)
+        with suppress(OSError):
+            if not are_copied():
+                self.make_folders(path)
+                return ConstantsFile(path.parent)
+        return None
+
+    def put_later(
+        self,
+        key: bytes,
+        artefact: Artefact,
+        is_current: Callable[[], bool] = lambda: True,
+        file: ConstantsFile | None = None,
+    ) -> None:
+        """The same, unless `is_current` returns false. For a large artefact a thread does both, while the program goes on. file: of
+        `constants_file`. It becomes the entry if most of its bytes are the artefact's constants."""
+        in_file = sum(c.bytes for c in artefact.constants if c.stored is not None and c.stored.file is file)
 
         def put() -> None:
-            if is_current():
+            if not is_current():
+                return
+            if file is not None and in_file >= _MOSTLY * file.size:
+                self._put(self.path(key), lambda path: package.finish(artefact, file, path))
+            else:
                 self.put(key, artefact)
 
         if not self.size or sum(constant.bytes for constant in artefact.constants) < LARGE:

@@ -65,11 +65,17 @@ def _release(content: mmap.mmap | bytes, at: int) -> None:
         content.madvise(mmap.MADV_DONTNEED, at, min(PART, len(content) - at))
 
 
-def checksums(buffers: Sequence[Any]) -> list[int]:
-    """The checksum of each buffer (`_native.checksum`)."""
+def checksums(buffers: Sequence[Any], done: Callable[[int], None] = lambda number: None) -> list[int]:
+    """The checksum of each buffer (`_native.checksum`). done: called with the index of each buffer that was read."""
+
+    def checksum(number: int) -> int:
+        found = _native.checksum(buffers[number])
+        done(number)
+        return found
+
     if sum(memoryview(buffer).nbytes for buffer in buffers) <= PART:
-        return [_native.checksum(buffer) for buffer in buffers]
-    return each(range(len(buffers)), lambda number: _native.checksum(buffers[number]))
+        return [checksum(number) for number in range(len(buffers))]
+    return each(range(len(buffers)), checksum)
 
 
 def each(numbers: Sequence[int], call: Callable[[int], T]) -> list[T]:

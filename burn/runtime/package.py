@@ -9,7 +9,7 @@
     72    SHA-256 of the header and the code
     104   u64 offset of the signature, or 0
     112   zeros
-    128   header, code, constants, with zeros between; the signature (signing.py) is the file's last 64 bytes
+    128   header, code and constants in any order, with zeros between; the signature (signing.py) is the file's last 64 bytes
 
 All numbers are little-endian. The header lists the programs: the same model for several CPUs and GPUs, the best first;
 loading takes the first that runs here. Programs share constants. The header has fast checksums of the constants, which a load
@@ -42,6 +42,7 @@ from burn.runtime.artefact import (
     decode,
     described,
 )
+from burn.runtime.constants_file import START, ConstantsFile
 from burn.runtime.device import CPU, Device, device_of
 
 MAGIC = b"BURNPROG"
@@ -76,12 +77,9 @@ def save(programs: Sequence[Artefact], path: Name, key: Name | None = None, *, d
     constants_at = _align(code_at + len(code), _CONSTANTS_ALIGNMENT)
     constants_size = max((_align(at + _size(piece), CONSTANT_ALIGNMENT) for at, piece in pieces), default=0)
     end = constants_at + constants_size
-    digest = hashlib.sha256(encoded)
-    digest.update(code)
-    prefix = _PREFIX.pack(
-        MAGIC, VERSION, 0, end + signing.BYTES * bool(signer),
-        _HEADER_AT, len(encoded), code_at, len(code), constants_at, constants_size, digest.digest(), end if signer else 0,
-    )  # fmt: skip
+    size = end + signing.BYTES * bool(signer)
+    sections = ((_HEADER_AT, len(encoded)), (code_at, len(code)), (constants_at, constants_size))
+    prefix = _prefix(size, sections, _digest(encoded, code), end if signer else 0)
     with files.whole(Path(path), durable) as file:
         written = [(0, prefix), (_HEADER_AT, encoded), (code_at, code)]
         for at, data in (*written, *((constants_at + at, piece) for at, piece in pieces)):
@@ -94,6 +92,26 @@ def save(programs: Sequence[Artefact], path: Name, key: Name | None = None, *, d
                 signature = signing.sign(signer, content)
             file.seek(end)
             file.write(signature)
+
+
+def finish(program: Artefact, file: ConstantsFile, path: Path) -> None:
+    """Writes a program behind the constants that its compilation has written to a file, and gives the file that name. Constants
+    that are not in the file are added. Raises OSError."""
+    program.check_portable()
+    offsets = []
+    for constant in program.constants:
+        stored = constant.stored
+        is_here = stored is not None and stored.file is file
+        offsets.append((stored.offset if is_here else file.add(memoryview(constant.data))) - START)
+    header, code = program.header(0, offsets)
+    encoded = json.dumps({"programs": [header]}, separators=(",", ":")).encode()
+    code_at = _align(file.end, CODE_ALIGNMENT)
+    header_at = code_at + len(code)
+    sections = ((header_at, len(encoded)), (code_at, len(code)), (START, file.end - START))
+    end = header_at + len(encoded)
+    prefix = _prefix(end, sections, _digest(encoded, code), 0)
+    file.write_around([(code_at, code), (header_at, encoded), (0, prefix)], end)
+    file.give_name(path)
 
 
 def load(path: Name, signed_by: Name | None = None, where: Device = CPU, check: bool = True) -> Artefact:
@@ -189,6 +207,17 @@ def _shared(programs: Sequence[Artefact]) -> tuple[list[tuple[int, Buffer]], lis
     return pieces, offsets
 
 
+def _prefix(size: int, sections: Sequence[tuple[int, int]], digest: bytes, signature_at: int) -> bytes:
+    """The first bytes of a file. sections: offset and size of the header, the code and the constants."""
+    return _PREFIX.pack(MAGIC, VERSION, 0, size, *(n for section in sections for n in section), digest, signature_at)
+
+
+def _digest(header: bytes, code: bytes | bytearray) -> bytes:
+    digest = hashlib.sha256(header)
+    digest.update(code)
+    return digest.digest()
+
+
 def _size(data: Buffer) -> int:
     return memoryview(data).nbytes
 
@@ -220,9 +249,9 @@ def _sections(path: Path, mapped: memoryview, signed_by: Name | None) -> tuple[m
     for name, (offset, length), alignment in zip(("header", "code", "constants"), bounds, alignments, strict=True):
         if offset < _HEADER_AT or offset % alignment or offset > mapped.nbytes or length > mapped.nbytes - offset:
             problems.append(f"the {name} would be {length} bytes at offset {offset}")
-    constants_end = sum(bounds[-1])
-    if constants_end != (signature_at or size):
-        problems.append(f"the constants would end at offset {constants_end}")
+    end = max(map(sum, bounds))
+    if end != (signature_at or size):
+        problems.append(f"the last section would end at offset {end}")
     if problems:
         raise _malformed(path, *problems)
     header, code, constants = (mapped[offset : offset + length] for offset, length in bounds)
