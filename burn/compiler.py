@@ -109,6 +109,7 @@ def _evaluate(program: Program) -> Callable[..., Sequence[np.ndarray]]:
 
     def run(*arrays: np.ndarray) -> Sequence[np.ndarray]:
         outputs = executable(*arrays)
+        executable.release_memory()  # a network's weights need tens of evaluators, which stay until all are folded
         return outputs if isinstance(outputs, tuple) else (outputs,)
 
     return run

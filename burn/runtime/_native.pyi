@@ -60,6 +60,9 @@ class Program:
     def arena_bytes(self) -> int:
         """The memory for intermediate results that runs have needed so far, one run at a time."""
 
+    def release_memory(self) -> None:
+        """Frees the memory that runs have left for the next ones."""
+
     def cancel(self) -> None:
         """Ends the runs that are under way with Status.CANCELLED."""
 

@@ -116,8 +116,13 @@ class Executable:
 
     @property
     def arena_bytes(self) -> int:
-        """Bytes that intermediate results have needed in runs so far: 0 before the first. Inputs and outputs are the caller's."""
+        """Bytes that intermediate results have needed in runs so far: 0 before the first, and after `release_memory`. Inputs and outputs are the caller's."""
         return self._program.arena_bytes()
+
+    def release_memory(self) -> None:
+        """Frees the memory of intermediate results, which runs leave for the next ones. The next run allocates it again."""
+        if isinstance(self._program, _native.Program):
+            self._program.release_memory()
 
     def limit(self, *, max_memory: int | str | None = None, max_seconds: float | None = None) -> None:
         """Limits every run from now on: bytes (or "2GB") of intermediate results and outputs, and seconds; None: no limit.

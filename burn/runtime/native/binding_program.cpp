@@ -182,6 +182,9 @@ class Program {
 
     Program(const Program &) = delete;
 
+    void release_memory() {
+        unlocked([&] { return burn_program_release(program_), 0; });
+    }
     int64_t arena_bytes() const { return burn_program_arena(program_); }
 
     void cancel() { burn_program_cancel(program_); }
@@ -532,6 +535,7 @@ void bind_programs(nb::module_ &m) {
              "images"_a = std::vector<std::tuple<std::string, nb::object, int64_t, int32_t, bool>>(),
              "sites"_a = std::vector<std::string>(), "input_names"_a = std::vector<nb::object>())
         .def("arena_bytes", &Program::arena_bytes)
+        .def("release_memory", &Program::release_memory)
         .def("cancel", &Program::cancel)
         .def("trace", [](nb::object self, const std::vector<std::vector<int64_t>> &shapes, const std::vector<bool> &from_host,
                          std::vector<int64_t> into) {

@@ -196,6 +196,18 @@ int64_t burn_program_arena(const burn_program *program) {
     return most;
 }
 
+void burn_program_release(burn_program *program) {
+    lock_stock();
+    burn_run *run = program->free_runs;
+    program->free_runs = NULL;
+    unlock_stock();
+    while (run) {
+        burn_run *next = run->next_free;
+        delete_run(run);
+        run = next;
+    }
+}
+
 void burn_run_end(burn_program *program, burn_run *run) {
     lock_stock();
     *run->active_link = run->next_active;

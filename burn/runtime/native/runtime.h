@@ -170,6 +170,7 @@ typedef struct burn_options {
 burn_program *burn_program_new(const burn_program_info *info, char *error, size_t error_size);
 void burn_program_delete(burn_program *program);
 int64_t burn_program_arena(const burn_program *program); /* bytes of the largest arena among runs that are done */
+void burn_program_release(burn_program *program); /* frees the arenas and scratch memory of runs that are done */
 /* Says that a constant is a tensor of `count` strings, packed in `bytes` bytes. Before the first run; a burn_status. */
 int32_t burn_program_texts(burn_program *program, int64_t constant, int64_t bytes, int64_t count);
 /* One inference; thread-safe. The run fails before it starts if an input does not fit its spec, or if a donated input
