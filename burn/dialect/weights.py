@@ -251,7 +251,9 @@ class WeightStore:
             with suppress(OSError), self.file.adding(array.nbytes) as offset:
                 for start, part in _parts(source, weight):
                     self.file.write_part(offset + start, part.data)
-                self._weights[key] = replace(weight, buffer=self.file.view(offset, array.nbytes), file=self.file, offset=offset)
+                self._weights[key] = replace(
+                    weight, buffer=self.file.view(offset, array.nbytes), file=self.file, offset=offset
+                )
                 return self._weights[key].array()
         if array.ctypes.data % alignment == 0:
             return array

@@ -257,9 +257,7 @@ class Artefact:
                     "shape": constant.shape,
                     "checksum": checksum,
                 }
-                for offset, constant, checksum in zip(
-                    constants_at, self.constants, self._checksums(), strict=True
-                )
+                for offset, constant, checksum in zip(constants_at, self.constants, self._checksums(), strict=True)
             ],
         } | ({"made_by": self.made_by} if self.made_by else {})
         return header, bytes(code)

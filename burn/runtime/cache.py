@@ -103,8 +103,8 @@ class Cache:
         self._put(self.path(key), lambda path: artefact.save(path, durable=False))
 
     def constants_file(self, key: bytes) -> ConstantsFile | None:
-        """A file in the folder of an entry, for constants of the program that `put_later` puts there. None if files are copied, and
-        where a file without a name cannot be made."""
+        """A file in the folder of an entry, for constants of the program that `put_later` puts there. None if files are copied,
+        or if a file without a name cannot be made."""
         path = self.path(key)
         with suppress(OSError):
             if not are_copied():
@@ -119,17 +119,19 @@ class Cache:
         is_current: Callable[[], bool] = lambda: True,
         file: ConstantsFile | None = None,
     ) -> None:
-        """The same, unless `is_current` returns false. For a large artefact a thread does both, while the program goes on. file: of
-        `constants_file`. It becomes the entry if most of its bytes are the artefact's constants."""
+        """The same, unless `is_current` returns false. For a large artefact a thread does both, while the program goes on. file:
+        one of `constants_file`. It becomes the entry if most of its bytes are the artefact's constants."""
         in_file = sum(c.bytes for c in artefact.constants if c.stored is not None and c.stored.file is file)
 
-        def put() -> None:
-            if not is_current():
-                return
+        def save(path: Path) -> None:
             if file is not None and in_file >= _MOSTLY * file.size:
-                self._put(self.path(key), lambda path: package.finish(artefact, file, path))
+                package.finish(artefact, file, path)
             else:
-                self.put(key, artefact)
+                artefact.save(path, durable=False)
+
+        def put() -> None:
+            if is_current():
+                self._put(self.path(key), save)
 
         if not self.size or sum(constant.bytes for constant in artefact.constants) < LARGE:
             put()

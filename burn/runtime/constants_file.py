@@ -1,8 +1,8 @@
 """A file of constants that a compilation writes as it makes them, so that they take no memory that the system cannot take back.
 
-The file is in a folder of the cache and has no name. Constants are written with `add` and read through a map of the file. A page is
-resident only while something reads it. `package.finish` writes the rest of a compiled program behind them and gives the file its
-name in the cache. A file that never gets a name is gone when its last map is.
+The file is in a folder of the cache and has no name. Constants are written with `add` and read through a map of the file. A page
+is resident only while something reads it. `package.finish` writes the rest of a compiled program behind them and gives the file
+its name in the cache. A file that never gets a name is gone when its last map is.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class ConstantsFile:
 
     def add(self, data: np.ndarray | memoryview) -> int:
         """Writes the bytes of a contiguous array or a flat memoryview; returns their offset. Raises OSError."""
-        view = memoryview(data.reshape(-1).view(np.uint8)) if isinstance(data, np.ndarray) else data
+        view = data.reshape(-1).view(np.uint8).data if isinstance(data, np.ndarray) else data
         with self.adding(view.nbytes) as offset:
             self._write(offset, view)
         return offset
@@ -77,7 +77,7 @@ class ConstantsFile:
             self.end = offset + size
 
     def write_part(self, offset: int, data: memoryview) -> None:
-        """Writes a part of what a block of `adding` adds. Raises OSError."""
+        """Writes a part of the bytes that a block of `adding` adds. Raises OSError."""
         self._write(offset, data)
 
     def view(self, offset: int, length: int) -> memoryview:

@@ -116,7 +116,8 @@ class Executable:
 
     @property
     def arena_bytes(self) -> int:
-        """Bytes that intermediate results have needed in runs so far: 0 before the first, and after `release_memory`. Inputs and outputs are the caller's."""
+        """Bytes that intermediate results have needed in runs so far: 0 before the first, and after `release_memory`. Inputs and
+        outputs are the caller's."""
         return self._program.arena_bytes()
 
     def release_memory(self) -> None:

@@ -101,8 +101,8 @@ def finish(program: Artefact, file: ConstantsFile, path: Path) -> None:
     offsets = []
     for constant in program.constants:
         stored = constant.stored
-        is_here = stored is not None and stored.file is file
-        offsets.append((stored.offset if is_here else file.add(memoryview(constant.data))) - START)
+        at = stored.offset if stored is not None and stored.file is file else file.add(memoryview(constant.data))
+        offsets.append(at - START)
     header, code = program.header(0, offsets)
     encoded = json.dumps({"programs": [header]}, separators=(",", ":")).encode()
     code_at = _align(file.end, CODE_ALIGNMENT)
@@ -246,10 +246,13 @@ def _sections(path: Path, mapped: memoryview, signed_by: Name | None) -> tuple[m
         problems.append(f"the signature would be at offset {signature_at}")
     bounds = list(zip(table[0::2], table[1::2], strict=True))
     alignments = (1, CODE_ALIGNMENT, _CONSTANTS_ALIGNMENT)
-    for name, (offset, length), alignment in zip(("header", "code", "constants"), bounds, alignments, strict=True):
-        if offset < _HEADER_AT or offset % alignment or offset > mapped.nbytes or length > mapped.nbytes - offset:
+    end = _HEADER_AT
+    for (offset, length), alignment, name in sorted(
+        zip(bounds, alignments, ("header", "code", "constants"), strict=True)
+    ):
+        if offset < end or offset % alignment or length > mapped.nbytes - offset:
             problems.append(f"the {name} would be {length} bytes at offset {offset}")
-    end = max(map(sum, bounds))
+        end = offset + length
     if end != (signature_at or size):
         problems.append(f"the last section would end at offset {end}")
     if problems:

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import ctypes
+import mmap
 import os
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from burn.codegen.host.object import LIBRARY
 from burn.compiler import LARGE, executable
 from burn.dialect import ops
 from burn.dialect.dims import symbol
+from burn.dialect.mlir import context
 from burn.dialect.program import Program
 from burn.dialect.types import TensorType
 from burn.runtime import _native
+from burn.runtime.compiler_memory import LIBRARY, bounded
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="pages are counted by Linux")
 
@@ -104,3 +108,59 @@ def test_a_large_compilation_releases_the_compiler() -> None:
     program = executable(chain(2 * LARGE))
     assert of_library(LIBRARY) < 20e6
     np.testing.assert_array_equal(program(np.ones(3, np.float32))[-1], np.full(3, 2 * LARGE + 1, np.float32))
+
+
+def read_pages(name: str) -> int:
+    """Reads a byte of each page of a library's code and read-only data; returns how many bytes they have."""
+    read = 0
+    for line in Path("/proc/self/maps").read_text().splitlines():
+        words = line.split()
+        if len(words) > 5 and name in words[5] and words[1][0] == "r" and "w" not in words[1]:
+            start, end = (int(number, 16) for number in words[0].split("-"))
+            read += end - start
+            for page in range(start, end, mmap.PAGESIZE):
+                assert ctypes.c_char.from_address(page).value is not None
+    return read
+
+
+def test_pages_of_a_library_are_bounded_meanwhile() -> None:
+    context()  # loads the library
+    assert read_pages(LIBRARY) > 100e6
+    assert of_library(LIBRARY) > 100e6
+    room = 10_000_000
+    _native.begin_library_bound(LIBRARY, room, 1 << 40)
+    _native.begin_library_bound("no library has this name", 1 << 40, 1)  # only counts
+    try:
+        _native.end_library_bound()
+        for _ in range(3):
+            read_pages(LIBRARY)
+            until = time.monotonic() + 30
+            while of_library(LIBRARY) > 2 * room and time.monotonic() < until:
+                time.sleep(0.002)
+            assert of_library(LIBRARY) <= 2 * room
+    finally:
+        _native.end_library_bound()
+    read_pages(LIBRARY)
+    time.sleep(0.02)
+    assert of_library(LIBRARY) > 100e6
+    _native.release_library(LIBRARY)
+
+
+def test_a_child_of_fork_has_no_bound() -> None:
+    """The thread is the parent's. The child begins its own."""
+    with bounded():
+        child = os.fork()
+        if not child:
+            with bounded():
+                code = 0 if len(os.listdir("/proc/self/task")) == 2 else 1
+            os._exit(code)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_memory_of_runs_is_released(run) -> None:
+    run(np.ones(100_000, np.float32))
+    program = executable(chain(3))
+    first = program(np.ones(5, np.float32))
+    program.release_memory()
+    assert program.arena_bytes == 0
+    np.testing.assert_array_equal(program(np.ones(5, np.float32))[-1], first[-1])

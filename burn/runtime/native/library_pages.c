@@ -64,7 +64,6 @@ int64_t burn_library_release(const char *name) {
 
 /* ---- a bound ------------------------------------------------------------------------------------------------------- */
 
-enum { SHARE = 5 }; /* a fifth of the other memory is room too: releases would take longer than they are worth */
 static const struct timespec PAUSE = {0, 1000000};
 
 static burn_lock lock = BURN_LOCK_NEW;
@@ -74,9 +73,9 @@ static int has_thread;
 static burn_thread thread;
 static _Atomic int is_over;
 static char bound_name[128];
-static int64_t bound_room;
+static int64_t bound_room, bound_others;
 
-/* The child of a fork has no thread, and nothing of what its parent compiles. */
+/* The child of a fork has no such thread, and compiles nothing yet. */
 static void acquire(void) { burn_lock_take(&lock); }
 static void give(void) { burn_lock_give(&lock); }
 static void forget(void) {
@@ -103,7 +102,7 @@ static void watch(void) {
     const int file = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
     int64_t floor = 0, of_files, others;
     while (file >= 0 && !is_over && resident(file, &of_files, &others)) {
-        const int64_t room = others / SHARE > bound_room ? others / SHARE : bound_room;
+        const int64_t room = others / bound_others > bound_room ? others / bound_others : bound_room;
         if (of_files < floor)
             floor = of_files;
         if (of_files > floor + room) {
@@ -117,13 +116,14 @@ static void watch(void) {
         close(file);
 }
 
-void burn_library_bound_begin(const char *name, int64_t room) {
+void burn_library_bound_begin(const char *name, int64_t room, int64_t others) {
     static const burn_task task = {watch};
     burn_once_call(&once, guard);
     burn_lock_take(&lock);
     if (begun++ == 0) {
         snprintf(bound_name, sizeof bound_name, "%s", name);
         bound_room = room;
+        bound_others = others > 0 ? others : 1;
         is_over = 0;
         has_thread = burn_thread_start(&thread, &task);
     }
@@ -141,6 +141,6 @@ void burn_library_bound_end(void) {
 }
 #else
 int64_t burn_library_release(const char *name) { return (void)name, 0; }
-void burn_library_bound_begin(const char *name, int64_t room) { (void)name, (void)room; }
+void burn_library_bound_begin(const char *name, int64_t room, int64_t others) { (void)name, (void)room, (void)others; }
 void burn_library_bound_end(void) {}
 #endif
