@@ -45,7 +45,7 @@ def compile_program(program: Program, options: Options | None = None) -> Artefac
     is_large = len(list(program.block.operations)) >= LARGE
     if is_large:
         release_memory()  # of imports and of the reader
-    artefact = artefact_of(program, *_built(program, options or Options()))
+    artefact = artefact_of(program, *_built(program, options or Options()), to_file=True)
     if is_large:
         release_memory()  # before the first run allocates its own
     _compile_count += 1

@@ -17,8 +17,9 @@ from burn.runtime.artefact import Artefact, Constant, KernelInfo, Library, Signa
 _ELF = b"\x7fELF"
 
 
-def artefact_of(program: Program, built: Built, backend: Backend) -> Artefact:
-    """The artefact of a program after all passes."""
+def artefact_of(program: Program, built: Built, backend: Backend, to_file: bool = False) -> Artefact:
+    """The artefact of a program after all passes. to_file: the constants are written to the program's file of constants, if it
+    has one."""
     count = len(program.inputs) - program.random_state
     donated = {source: output for output, source in program.donated.items()}
     inputs = [
@@ -33,7 +34,7 @@ def artefact_of(program: Program, built: Built, backend: Backend) -> Artefact:
         signature=Signature(tuple(inputs), tuple(outputs), program.random_state),
         target=backend.printer.runs_on,
         code=built.code,
-        constants=tuple(_constant(v, program.weights) for v in built.constants),
+        constants=tuple(_constant(v, program.weights, to_file) for v in built.constants),
         live_ranges=tuple(built.live_ranges),
         buffers=tuple(map(str, built.buffers)),
         kernels=tuple(
@@ -45,13 +46,13 @@ def artefact_of(program: Program, built: Built, backend: Backend) -> Artefact:
     )
 
 
-def _constant(value: ir.Value, weights: WeightStore) -> Constant:
+def _constant(value: ir.Value, weights: WeightStore, to_file: bool) -> Constant:
     """A constant's elements. The native runtime would copy those of a file that do not lie on 64 bytes, and keep the file's
     pages."""
     op = op_of(value)
     if op is None or op.OP_NAME != "weight":
         return Constant.of(constant_array(value, weights))
-    array = weights.get_aligned(op.key)
+    array = weights.get_aligned(op.key, to_file=to_file)
     return Constant.of(array, weights.weight(op.key).stored)
 
 

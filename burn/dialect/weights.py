@@ -185,6 +185,15 @@ def _parts(source: np.ndarray, weight: Weight) -> Iterator[tuple[int, np.ndarray
             weight.file.release(weight.offset + start, part.size)
 
 
+def _copied(array: np.ndarray, weight: Weight, alignment: int) -> np.ndarray:
+    """A weight's elements in new memory."""
+    memory = np.empty(array.nbytes + alignment, np.uint8)
+    copy = memory[-memory.ctypes.data % alignment :][: array.nbytes]
+    for start, part in _parts(array.reshape(-1).view(np.uint8), weight):
+        copy[start : start + part.size] = part
+    return copy.view(array.dtype).reshape(array.shape)
+
+
 @dataclass
 class WeightStore:
     """The constants of one program, by key. Equal small constants share a key. Adding the same bytes twice gives the
@@ -239,15 +248,15 @@ class WeightStore:
             self._unpacked[key] = array
         return array
 
-    def get_aligned(self, key: str, alignment: int = ALIGNMENT) -> np.ndarray:
+    def get_aligned(self, key: str, alignment: int = ALIGNMENT, to_file: bool = False) -> np.ndarray:
         """The constant as an array in memory that starts at a multiple of `alignment` bytes: without a copy if it does already. A
-        file's pages are released while they are copied, so that the bytes are in memory once. With a file of constants they are
-        copied there."""
+        file's pages are released while they are copied, so that the bytes are in memory once. to_file:
+        they are copied to the file of constants, if there is one."""
         array, weight = self.get(key), self._weights[key]
         if not isinstance(weight.file, MappedFile) or weight.packed or not array.nbytes:
             return array
         source = array.reshape(-1).view(np.uint8)
-        if self.file is not None and array.nbytes >= FILED:
+        if to_file and self.file is not None and array.nbytes >= FILED:
             with suppress(OSError), self.file.adding(array.nbytes) as offset:
                 for start, part in _parts(source, weight):
                     self.file.write_part(offset + start, part.data)
@@ -255,13 +264,13 @@ class WeightStore:
                     weight, buffer=self.file.view(offset, array.nbytes), file=self.file, offset=offset
                 )
                 return self._weights[key].array()
-        if array.ctypes.data % alignment == 0:
-            return array
-        memory = np.empty(array.nbytes + alignment, np.uint8)
-        copy = memory[-memory.ctypes.data % alignment :][: array.nbytes]
-        for start, part in _parts(source, weight):
-            copy[start : start + part.size] = part
-        return copy.view(array.dtype).reshape(array.shape)
+        return array if array.ctypes.data % alignment == 0 else _copied(array, weight, alignment)
+
+    def get_once(self, key: str) -> np.ndarray:
+        """The constant as an array whose elements are aligned, for code that reads it once. Those of a file that are not are
+        copied as `get_aligned` copies them. A program would copy them with the file's pages in memory."""
+        array, weight = self.get(key), self._weights[key]
+        return array if array.flags.aligned or weight.file is None else _copied(array, weight, array.itemsize)
 
     def _filed(self, weight: Weight) -> Weight:
         """The weight in the file of constants; itself if it is small, and if the file system has no room for it."""

@@ -220,7 +220,7 @@ class _Folding:
             cut, keys = cuts[value]
             if text not in self.known:
                 self.known[text] = self.evaluate(cut)
-            (array,) = self.known[text](*(self.program.weights.get(key) for key in keys))
+            (array,) = self.known[text](*(self.program.weights.get_once(key) for key in keys))
             _replace(value, array, self.program)
         if together:
             cut, _ = _cut(self.program, together)
