@@ -251,7 +251,7 @@ class WeightStore:
     def get_aligned(self, key: str, alignment: int = ALIGNMENT, to_file: bool = False) -> np.ndarray:
         """The constant as an array in memory that starts at a multiple of `alignment` bytes: without a copy if it does already. A
         file's pages are released while they are copied, so that the bytes are in memory once. to_file:
-        they are copied to the file of constants, if there is one."""
+        copy them to the file of constants, if there is one."""
         array, weight = self.get(key), self._weights[key]
         if not isinstance(weight.file, MappedFile) or weight.packed or not array.nbytes:
             return array
