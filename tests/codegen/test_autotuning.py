@@ -280,6 +280,16 @@ def test_loops(name: str, sizes: tuple[str, str, int, int]) -> None:
         close(run(x), want(x.astype(np.float64)), 1e-5)
 
 
+def test_chunks_of_loops_consist_of_whole_vectors() -> None:
+    """Rows of 9 elements of a padded tensor use 9 of 16 lanes. A chunk that is no multiple of 9 would repeat and omit elements."""
+    x = random(2, 48, 4, 3)
+    function = lambda x: ops.pad(x, 0.0, low=(0, 0, 0, 3), high=(0, 0, 0, 3), interior=(0,) * 4)  # noqa: E731
+    usual, *others = every(function, ["float32[2, 48, 4, 3]"], "avx512")
+    assert others
+    for run in (usual, *others):
+        np.testing.assert_array_equal(run(x), np.pad(x, ((0, 0), (0, 0), (0, 0), (3, 3))))
+
+
 def test_exact_sums_stay_as_they_stand() -> None:
     """To the last bit, whatever else is chosen."""
     x, w = random(90, 1500), random(1500, 75)

@@ -266,8 +266,11 @@ def cuts(kernel: LoopKernel, default: loops.Schedule, target: Target) -> list[lo
                 even = isinstance(loop.extent, int) and loop.extent % count == 0
                 found.append(replace(default, adjacent=replace(default.adjacent, count=count, even=even)))
     if lane is not None:
-        for chunk in (default.chunk * 4, default.chunk // 4) if default.chunk else (STAGE,):
-            if default.chunk or (isinstance(lane.extent, int) and lane.extent > chunk):
+        # A chunk starts where a vector starts: a vector that crosses its end belongs to the next chunk, too.
+        step = default.step or default.lanes
+        for size in (default.chunk * 4, default.chunk // 4) if default.chunk else (STAGE,):
+            chunk = size - size % step
+            if chunk and (default.chunk or (isinstance(lane.extent, int) and lane.extent > chunk)):
                 found.append(replace(default, chunk=chunk))
     if not target.exact:
         found += [replace(default, adjacent=None)] if default.adjacent is not None else []
