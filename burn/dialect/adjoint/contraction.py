@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from burn.dialect import ops
@@ -96,14 +97,20 @@ def conv_transpose(
     extra: tuple[int, ...],
     groups: int,
 ) -> list[Value]:
-    """The convolution of the result's cotangent; x does not contribute to the `extra` rows at the end."""
+    """The gradients of both operands."""
     g, low, high = _without_negative(g, low, high)
-    options: dict[str, Any] = {"strides": strides, "dilations": dilations, "groups": groups}
-    of_x = ops.conv(g, weight, low=low, high=high, **options)
-    spatial = tuple(type_of(x).shape[2:])
-    starts, steps = (0,) * (len(spatial) + 2), (1,) * (len(spatial) + 2)
-    of_x = ops.slice(of_x, starts=starts, sizes=(*type_of(of_x).shape[:2], *spatial), steps=steps)
+    of_x = transposed_input_gradient(g, weight, type_of(x).shape[2:], strides, low, high, dilations, groups)
     return [of_x, kernel_gradient(x, g, type_of(weight).shape[2:], strides, low, high, dilations, groups)]
+
+
+def transposed_input_gradient(
+    g: Value, weight: Value, spatial: Sequence[Dim], strides: Any, low: Any, high: Any, dilations: Any, groups: int
+) -> Value:
+    """The gradient of the input, with these spatial sizes, of a transposed convolution: the convolution of the result's cotangent
+    g. The input does not contribute to rows at the end of the result; a stride or more of them would be further windows."""
+    of_x = ops.conv(g, weight, strides=strides, dilations=dilations, low=low, high=high, groups=groups)
+    starts, steps = (0,) * (len(spatial) + 2), (1,) * (len(spatial) + 2)
+    return ops.slice(of_x, starts=starts, sizes=(*type_of(of_x).shape[:2], *spatial), steps=steps)
 
 
 def _without_negative(g: Value, low: tuple[Dim, ...], high: tuple[Dim, ...]) -> tuple[Value, Any, Any]:

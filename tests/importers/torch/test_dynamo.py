@@ -117,6 +117,9 @@ GRADIENTS = {
     "conv": lambda x, w: F.conv2d(x, w, stride=2, padding=1),
     "conv groups": lambda x, w: F.conv2d(x, w[:, :2], padding=1, dilation=2, groups=2),
     "conv transpose": lambda x, w: F.conv_transpose2d(x, w.transpose(0, 1), stride=2, padding=1, output_padding=1),
+    "conv transpose, more output padding than strides": lambda x, w: F.conv_transpose2d(
+        x, w.transpose(0, 1), stride=(1, 2), output_padding=(1, 2), dilation=(2, 3)
+    ),
     "conv 1d": lambda x, w: F.conv1d(x[..., 0], w[..., 0], stride=3),
     "max pool": lambda x, w: F.max_pool2d(x, 3, 2, 1),
     "avg pool": lambda x, w: F.avg_pool2d(x, 3, 2, 1, count_include_pad=False),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from burn.dialect import ops
-from burn.dialect.adjoint.contraction import kernel_gradient
+from burn.dialect.adjoint.contraction import kernel_gradient, transposed_input_gradient
 from burn.dialect.compose import convert, number_like, transpose, wide
 from burn.dialect.dims import Dim
 from burn.dialect.mlir import ir
@@ -37,7 +37,8 @@ def convolution_backward(
     options = {"strides": strides, "dilations": dilations, "groups": groups}
     results: list[Any] = [None, None, None]
     if wanted[0] and transposed:
-        results[0] = ops.conv(grad, weight, low=pads, high=pads, **options)
+        spatial = type_of(x).shape[2:]
+        results[0] = transposed_input_gradient(grad, weight, spatial, strides, pads, pads, dilations, groups)
     elif wanted[0]:
         rows = zip(
             type_of(grad).shape[2:],
