@@ -89,7 +89,7 @@ def _channels(draw: Draw) -> tuple[int, int, int]:
     """Groups, and the input and output channels of each."""
     kind = draw.one(("whole", "grouped", "grouped", "depthwise"))
     if kind == "whole":
-        return 1, draw.one(CHANNELS), draw.one(CHANNELS)
+        return 1, draw.one((0, *CHANNELS)), draw.one(CHANNELS)
     if kind == "depthwise":
         return draw.one(CHANNELS), 1, draw.one((1, 1, 2))
     return draw.one((2, 3, 5, 8, 13)), draw.integer(1, 9), draw.integer(1, 9)

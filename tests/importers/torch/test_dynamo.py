@@ -139,6 +139,19 @@ GRADIENTS = {
 }
 
 
+def test_a_loss_of_second_derivatives() -> None:
+    """Tangents of 0 in forward mode are torch's zero tensors without memory, which the backward graph contains."""
+    model, x = torch.nn.Sequential(torch.nn.Linear(2, 5), torch.nn.Tanh(), torch.nn.Linear(5, 1)), torch.randn(3, 2)
+
+    def loss(x: torch.Tensor) -> torch.Tensor:
+        return torch.func.vmap(torch.func.hessian(lambda p: model(p)[0]))(x)[:, 0, 0].square().sum()
+
+    compiled: Any = torch.compile(loss, backend="burn")
+    weights = [model[0].weight, model[2].weight]
+    for got, want in zip(*(torch.autograd.grad(f(x), weights) for f in (compiled, loss)), strict=True):
+        torch.testing.assert_close(got, want, rtol=1e-4, atol=1e-5)
+
+
 def test_gradients() -> None:
     """All in one graph; each has inputs of its own, so that its gradients are its own."""
     x, w = torch.randn(2, 4, 11, 9), torch.randn(6, 4, 3, 3)

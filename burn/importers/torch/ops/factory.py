@@ -34,7 +34,7 @@ def scalar_tensor(node: Node, value: Any, **keywords: Any) -> ir.Value:
 
 
 @aten(
-    *("zeros.default", "new_zeros.default", "zeros_like.default", "zero.default"),
+    *("zeros.default", "new_zeros.default", "zeros_like.default", "zero.default", "_efficientzerotensor.default"),
     # The contents of an empty tensor are undefined; zeros are valid and reproducible.
     *("empty.memory_format", "new_empty.default", "empty_like.default", "empty_strided.default"),
     *("new_empty_strided.default", "empty_permuted.default"),
