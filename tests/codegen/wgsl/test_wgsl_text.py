@@ -106,6 +106,13 @@ def test_nested_conditions_do_not_repeat_values() -> None:
     assert length(8) - length(4) == length(4) - length(0)
 
 
+def test_tests_of_negative_constants() -> None:
+    """An index map of constants may lie before its range, as in windows that read padding alone. WGSL refuses `u32(-1)`."""
+    printer = ScalarPrinter(Code(), [Buffer("float32", "read")], [], {})
+    assert printer.tests([(1, 2), (-1, 2)]) == printer.tests([(0, -1)]) == ["false"]
+    assert printer.tests([(1, 2)]) == ["1 < 2"]
+
+
 def test_workgroup_memory_stays_within_the_default_limit() -> None:
     """Reductions of one kernel share an array for each type: 80 sums need no more than one."""
 
