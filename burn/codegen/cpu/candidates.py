@@ -266,7 +266,7 @@ def cuts(kernel: LoopKernel, default: loops.Schedule, target: Target) -> list[lo
                 even = isinstance(loop.extent, int) and loop.extent % count == 0
                 found.append(replace(default, adjacent=replace(default.adjacent, count=count, even=even)))
     if lane is not None:
-        # A chunk starts where a vector starts: a vector that crosses its end belongs to the next chunk, too.
+        # Every chunk starts at a vector's first lane, or a vector would cross the end of the chunk before.
         step = default.step or default.lanes
         for size in (default.chunk * 4, default.chunk // 4) if default.chunk else (STAGE,):
             chunk = size - size % step

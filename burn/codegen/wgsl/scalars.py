@@ -161,7 +161,8 @@ class ScalarPrinter(ExpressionPrinter):
         raise CompileError(f"internal: no way to print {type(node).__name__}")
 
     def tests(self, ranges: Sequence[tuple[Dim, Dim]]) -> list[str]:
-        """The tests 0 <= e < n for every (e, n): one comparison of unsigned numbers. WGSL converts no negative constant to u32."""
+        """The tests 0 <= e < n for every (e, n): one comparison of unsigned numbers."""
+        # WGSL refuses to convert a negative constant to u32.
         if any(isinstance(size, int) and size < 0 for pair in ranges for size in pair):
             return ["false"]
         return [f"u32({at}) < u32({n})" if is_signed else f"{at} < {n}" for at, n, is_signed in self.ranged(ranges)]

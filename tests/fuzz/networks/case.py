@@ -36,6 +36,8 @@ SPREADS = 12.0
 JUDGES = ((4, 1.0), (12, 3.0))
 """Runs with noise, and its scale, that a difference has to exceed, one after the other."""
 
+SIMPLER: tuple[dict[str, Any], ...] = ({"autotune": None}, {"threads": 1}, {"target": None})
+"""Changes to a failing plan that may leave it failing."""
 REFUSED = ("cannot be exported", "fixed by the module", "there is nothing to train")
 """Refusals of burn that are right."""
 
@@ -90,8 +92,10 @@ def cut_down(plan: Plan, found: Outcome) -> Outcome:
     while smaller:
         smaller = False
         lines = plan.program.lines
-        tries = [replace(plan, program=replace(plan.program, lines=lines[:n] + lines[n + 1 :])) for n in range(len(lines))]
-        tries += [replace(plan, **change) for change in ({"autotune": None}, {"threads": 1}, {"target": None})]
+        tries = [
+            replace(plan, program=replace(plan.program, lines=lines[:n] + lines[n + 1 :])) for n in range(len(lines))
+        ]
+        tries += [replace(plan, **change) for change in SIMPLER]
         for each in tries:
             if each == plan or not each.program.lines:
                 continue
@@ -161,7 +165,8 @@ def prepared(plan: Plan) -> Any:
     compiled = torch.compile(module, backend="burn", options=options)
 
     def run(x: torch.Tensor) -> Values:
-        with nullcontext() if half is None else torch.autocast("cpu", half):
+        # By default Dynamo leaves recurrent layers, and often what follows, to eager mode.
+        with torch._dynamo.config.patch(allow_rnn=True), nullcontext() if half is None else torch.autocast("cpu", half):
             return results(module, x, compiled)
 
     return run
@@ -184,14 +189,13 @@ def stepped(plan: Plan, module: Network, x: torch.Tensor) -> Values:
         precision=plan.precision,
         device=None if DEVICE == "cpu" else DEVICE,
     )
-    before = {name: p.numpy().copy() for name, p in graph.named_parameters()}
+    before = {name: p.numpy().copy() for name, p in graph.named_parameters() if p.dtype == "float32"}
     loss = step(x.numpy())
-    if step.scale is not None and all(np.array_equal(before[n], p.numpy()) for n, p in graph.named_parameters()):
+    after = {name: p.numpy() for name, p in graph.named_parameters()}
+    if step.scale is not None and all(np.array_equal(a, after[name]) for name, a in before.items()):
         return {}  # gradients of float16 overflowed, and the step changed nothing
     found = {"loss": torch.tensor(float(loss))}
-    for name, p in graph.named_parameters():
-        found[f"gradient of {name}"] = torch.from_numpy(before[name] - p.numpy())
-    return found
+    return found | {f"gradient of {name}": torch.from_numpy(a - after[name]) for name, a in before.items()}
 
 
 def cotangent(out: torch.Tensor) -> torch.Tensor:

@@ -122,7 +122,9 @@ def shortcut(d: Draw) -> str:
     first = d.module(f"nn.Conv{d.axes}d({c}, {c}, {extent}, padding={extent // 2}, groups={groups})")
     second = d.module(f"nn.Conv{d.axes}d({c}, {c}, {d.one(1, 1, 3)}, padding='same', bias={d.likely(0.5)})")
     branch = f"{second}(F.{d.one('relu', 'silu', 'gelu', 'hardswish')}({first}(x)))"
-    return d.one(f"x + {branch}", f"torch.cat([x, {branch}], 1)", f"x * torch.sigmoid({branch})", f"F.relu({branch} + x)")
+    return d.one(
+        f"x + {branch}", f"torch.cat([x, {branch}], 1)", f"x * torch.sigmoid({branch})", f"F.relu({branch} + x)"
+    )
 
 
 @layer(2)
@@ -150,14 +152,20 @@ def activation(d: Draw) -> str:
     if d.likely(0.15):
         made = d.module(f"nn.PReLU({d.channels})")
         return f"{made}(x)"
-    return f"F.{d.one('relu', 'relu6', 'gelu', 'silu', 'mish', 'elu', 'leaky_relu', 'hardswish', 'softplus', 'tanh')}(x)"
+    return (
+        f"F.{d.one('relu', 'relu6', 'gelu', 'silu', 'mish', 'elu', 'leaky_relu', 'hardswish', 'softplus', 'tanh')}(x)"
+    )
 
 
 @layer(5)
 def norm(d: Draw) -> str:
     c = d.channels
     kinds = [f"nn.BatchNorm{d.axes}d({c})", f"nn.InstanceNorm{d.axes}d({c}, affine=True)", f"nn.GroupNorm(1, {c})"]
-    kinds += [f"nn.GroupNorm({d.groups()}, {c})", f"nn.LayerNorm({d.shape[-1]})", f"nn.RMSNorm({d.shape[-1]}, eps=1e-5)"]
+    kinds += [
+        f"nn.GroupNorm({d.groups()}, {c})",
+        f"nn.LayerNorm({d.shape[-1]})",
+        f"nn.RMSNorm({d.shape[-1]}, eps=1e-5)",
+    ]
     return f"{d.module(d.one(*kinds))}(x)"
 
 
@@ -184,20 +192,20 @@ def moved(d: Draw) -> str:
         "x.transpose(-1, -2).contiguous()",
         f"torch.cat(x.chunk(2, 1)[::-1], 1) * {d.one(1.0, 0.5)}",
         f"x[..., {d.chance.randrange(max(last, 1))}:]",
-        f"x[..., ::2]",
+        "x[..., ::2]",
         "x.flip(-1)",
         f"torch.cat([x, x[:, :{max(1, c // 2)}]], 1)",
         f"x[:, torch.arange({c}).flip(0)]",
         f"sum(x.split({max(1, c // 2)}, 1), 0.0)" if c % 2 == 0 and c else "x * 2.0",
         f"(x[:, :{c // 2}] * torch.sigmoid(x[:, {c - c // 2}:]))" if c > 1 else "-x",
-        f"x.unflatten(1, (2, -1)).transpose(1, 2).flatten(1, 2)" if c % 2 == 0 and c else "x.abs()",
-        f"F.pixel_shuffle(x, 2)",
-        f"F.pixel_unshuffle(x, 2)",
-        f"F.unfold(x, 3, padding=1).unsqueeze(2)",
-        f"x.mean(-1, keepdim=True) + x",
-        f"F.normalize(x, dim=1)",
+        "x.unflatten(1, (2, -1)).transpose(1, 2).flatten(1, 2)" if c % 2 == 0 and c else "x.abs()",
+        "F.pixel_shuffle(x, 2)",
+        "F.pixel_unshuffle(x, 2)",
+        "F.unfold(x, 3, padding=1).unsqueeze(2)",
+        "x.mean(-1, keepdim=True) + x",
+        "F.normalize(x, dim=1)",
         f"x.softmax({d.one(1, -1)})",
-        f"x.cumsum(-1) * 0.3",
+        "x.cumsum(-1) * 0.3",
     )
 
 

@@ -1,4 +1,4 @@
-"""A random network: an input's shape and the lines that a seed draws, each tried with torch as it is written. Enter at `drawn`."""
+"""A random network: an input's shape and the lines that a seed draws, each tried with torch as it is written: `drawn`."""
 
 from __future__ import annotations
 
@@ -48,16 +48,17 @@ class Program:
     def __str__(self) -> str:
         body = "".join(f"    x = {line}\n" for line in self.lines)
         used = sorted({int(n) for line in self.lines for n in re.findall(r"\bm\[(\d+)\]", line)})
-        return "".join(
-            [f"# x: {list(self.shape)}\n", *(f"# m[{n}]: {self.modules[n]}\n" for n in used)]
-        ) + f"def forward(m, x):\n{body}    return x"
+        return (
+            "".join([f"# x: {list(self.shape)}\n", *(f"# m[{n}]: {self.modules[n]}\n" for n in used)])
+            + f"def forward(m, x):\n{body}    return x"
+        )
 
     def input(self, batch: int | None = None) -> torch.Tensor:
         shape = self.shape if batch is None else (batch, *self.shape[1:])
         return torch.randn(shape, generator=torch.Generator().manual_seed(self.seed + sum(shape)))
 
     def module(self) -> Network:
-        """In training mode with drawn parameters; the statistics of batch norms are drawn, too."""
+        """In training mode. Parameters and the statistics of batch norms are drawn."""
         made = Network(self)
         made(self.input())  # lazy layers get their shapes
         generator = torch.Generator().manual_seed(self.seed)
@@ -66,7 +67,7 @@ class Program:
                 if p.is_floating_point():
                     fan = math.sqrt(max(1, p[0].numel())) if p.dim() > 1 else 2.0
                     p.copy_(torch.randn(p.shape, generator=generator) / fan)
-                    if name.endswith("running_var") or p.dim() == 1 and "weight" in name:
+                    if name.endswith("running_var") or (p.dim() == 1 and "weight" in name):
                         p.abs_().add_(0.5)
         return made
 
