@@ -4,8 +4,11 @@
         run = load()  # queries the CPU, and finds no AVX-512
 
 ONNX Runtime, OpenVINO and PyTorch choose their kernels by the instruction `cpuid`, and have no settings for it, or
-some for a part. So they can be timed against burn's code for an older CPU on a newer one, as they would run there. Caches, memory
-and the clock stay the machine's own. Linux on Intel CPUs, as far as the kernel and a virtual machine let it.
+some for a part. So they can be timed against burn's code for an older CPU on a newer one, as they would run there. Caches,
+memory and the clock stay the machine's own. On Linux some CPUs and virtual machines let the kernel intercept the instruction.
+Otherwise ONNX Runtime and OpenVINO are imported as copies without it (patched.py), and PyTorch has its settings alone.
+
+LLVM replaces signal handlers while it compiles, so burn's programs are compiled before.
 """
 
 from __future__ import annotations
@@ -14,12 +17,15 @@ import ctypes
 import functools
 import os
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from burn.errors import BurnError
+from burn.runtime.cache import Cache
+from older.patched import copied
 
 BITS: dict[str, tuple[tuple[int, int, str, tuple[int, ...]], ...]] = {
     "avx2": (
@@ -38,8 +44,11 @@ BITS: dict[str, tuple[tuple[int, int, str, tuple[int, ...]], ...]] = {
 """By target: leaf, part of it, register and bits that such a CPU has not. Source: Intel's Software Developer's Manual, volume 2A,
 CPUID."""
 
-SETTINGS = {"avx2": {"ATEN_CPU_CAPABILITY": "avx2"}}
+SETTINGS = {"avx2": {"ATEN_CPU_CAPABILITY": "avx2", "ONEDNN_MAX_CPU_ISA": "AVX2", "MKL_ENABLE_INSTRUCTIONS": "AVX2"}}
 """By target: PyTorch also reads what the kernel tells of the CPU, unless its environment says what to take."""
+
+COPIED = ("onnxruntime", "openvino")
+"""Packages that are copied if the kernel cannot intercept the instruction. No setting restricts all their kernels."""
 
 REGISTERS = ("eax", "ebx", "ecx", "edx")
 
@@ -51,14 +60,21 @@ class _Hidden(ctypes.Structure):
 @contextmanager
 def seen_as(target: str) -> Iterator[None]:
     """Inside, this thread and those that it starts ask another CPU. Engines remember what they were told, and their threads go
-    on asking that one. Raises BurnError where that cannot be."""
+    on asking that one. The first use may copy packages into the cache's folder, which takes a minute. Raises BurnError where
+    that cannot be."""
     rows = [
         _Hidden(leaf, part, (ctypes.c_uint32 * 4)(*(sum(1 << b for b in bits) * (name == r) for r in REGISTERS)))
         for leaf, part, name, bits in BITS[target]
     ]
     library = _library()
-    if library.hide((_Hidden * len(rows))(*rows), len(rows)):
-        raise BurnError(f"this machine cannot appear to be {target}", ["its kernel or its CPU has no faults of cpuid"])
+    faulting = library.hide((_Hidden * len(rows))(*rows), len(rows))
+    if faulting < 0:
+        raise BurnError(f"this machine cannot appear to be {target}", ["it does not let a process handle faults"])
+    if not faulting:
+        folder = Cache.from_environment().directory / "older"
+        copied(COPIED, folder)
+        if str(folder) not in sys.path:
+            sys.path.insert(0, str(folder))  # it stays: packages import parts of themselves later
     before = {name: os.environ.get(name) for name in SETTINGS[target]}
     os.environ |= SETTINGS[target]
     try:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import Any, cast
 
 import pytest
 
@@ -12,24 +14,34 @@ from burn.bench.machine import direct, instructions, measure, programs, search
 from burn.bench.machine.clock import Timed, Timer, Unmeasurable
 from burn.bench.machine.direct import Value
 from burn.bench.machine.search import Search
+from burn.codegen.cpu import kernels
 from burn.codegen.cpu.costs import FIELDS, Costs
+from burn.codegen.cpu.heuristics import launches
 from burn.codegen.cpu.target import TARGETS, Target, resolved
+from burn.dialect.dims import Dim, product
+from burn.dialect.mlir import context
+from burn.dialect.query import is_named
+from burn.dialect.types import type_of
 from burn.errors import CompileError
+from burn.kernels.body import LoopKernel
+from burn.passes.winograd import Winograd
 from burn.runtime import _native
 from burn.runtime.executable import Executable
 
 
 @dataclass(frozen=True)
 class MadeUp(Timer):
-    """Seconds by position among the programs that are compared; the noise of all."""
+    """Seconds by position among the programs that are compared, each of them loaded so often; the noise of all."""
 
     seconds: Sequence[float] = (1.0,)
     noise: float = 0.0
+    loaded: int = 2
     asked: list[int] = field(default_factory=list)
 
     def times(self, programs: Sequence[Executable], kernel: int | None = None) -> list[Timed]:
         self.asked.append(_native.num_threads())
-        return [Timed(self.seconds[number % len(self.seconds)], self.noise) for number in range(len(programs))]
+        count = len(programs) // self.loaded
+        return [Timed(self.seconds[number % count % len(self.seconds)], self.noise) for number in range(len(programs))]
 
 
 def chunks(*values: int) -> Search:
@@ -107,14 +119,14 @@ def test_what_cannot_be_measured_keeps_its_default(
 
 @dataclass(frozen=True)
 class Slower(MadeUp):
-    """The times of `MadeUp` until two programs are compared, which are networks: then the second takes `after` seconds."""
+    """The times of `MadeUp`, but of two networks that are compared the second takes `after` seconds."""
 
     after: float = 1.0
     network_noise: float = 0.0
 
     def times(self, programs: Sequence[Executable], kernel: int | None = None) -> list[Timed]:
-        if len(programs) == 2:
-            return [Timed(1.0, self.network_noise), Timed(self.after, self.network_noise)]
+        if len(programs) == 4:  # two programs, each loaded twice
+            return [Timed(1.0, self.network_noise), Timed(self.after, self.network_noise)] * 2
         return super().times(programs, kernel)
 
 
@@ -164,30 +176,72 @@ def test_chains_are_the_fewest_near_the_peak() -> None:
     """Each program does work in proportion to its chains; from 4 chains on, more take longer."""
     target = resolved(None)
     counts = [count for count in direct.CHAINS if count <= target.vector_registers - direct.CONSTANTS]
-    timer = MadeUp(seconds=[max(1.0, count / 4) for count in counts])
+    timer = MadeUp(seconds=[max(1.0, count / 4) for count in counts], loaded=1)
     assert direct.chains(target, target.costs, timer) == {"chains": Value(4, 0.0)}
 
 
-def test_the_costs_of_winograd_are_those_of_the_times(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the direct algorithm at one operation in a unit of time: a time that the costs explain gives these costs."""
-    cached, moved, constant = direct.CACHED, direct.MOVED, direct.CONSTANT
-    times = [
-        cached.direct, cached.transformed + 2 * 11 * cached.elements,
-        moved.direct, moved.transformed + 2 * 37 * moved.elements,
-        constant.direct, 2 * 11 * constant.elements + 23 * constant.taps,
-    ]  # fmt: skip
+@pytest.mark.parametrize("cost", ["winograd_cached", "winograd_element", "winograd_constant"])
+@pytest.mark.parametrize("name", ["avx512bf16", "avx2"])
+def test_each_value_of_a_winograd_cost_changes_a_decision(cost: str, name: str) -> None:
+    """Between two neighbouring candidates lies the cost from which a layer takes the other algorithm. All threads run them."""
+    target = TARGETS[name]
+    (found,) = [each for each in search.searches(target) if each.costs == (cost,)]
+    assert found.threads is None
+    layers = [_layer(make) for make in found.programs]
+    decisions = [_decisions(layers, replace(target.costs, **each)) for each in found.candidates]
+    assert all(before > after for before, after in pairwise(map(sum, decisions)))
+
+
+def _layer(make: programs.Make) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The shapes of a convolution's weight and result."""
+    program = make()
+    with context():
+        results = [result for each in program.block.operations for result in each.results]
+        (op,) = (op for result in results if (op := is_named(result, "conv")) is not None)
+        return cast(Any, type_of(op.weight).shape), cast(Any, type_of(op.operation.results[0]).shape)
+
+
+def _decisions(layers: Sequence[tuple[tuple[int, ...], tuple[int, ...]]], costs: Costs) -> list[bool]:
+    options = (costs.winograd_element, costs.winograd_cached, costs.winograd_cache, costs.winograd_constant)
+    by = Winograd(**dict(zip(("element", "cached", "cache", "constant"), options, strict=True)))
+    return [by._pays(weight, y, "float32", constant=True) for weight, y in layers]
+
+
+def test_an_exponential_is_counted_in_operations_of_short_kernels() -> None:
+    """The programs by which the grain is found take one unit of time for each operation that the heuristics count."""
+    target = resolved(None)
+    operations = direct.ROWS * direct.LAUNCHES * programs.LAUNCHED
+    per_element = 4 * direct.CACHED_ELEMENTS
 
     @dataclass(frozen=True)
     class Given(Timer):
         def times(self, programs: Sequence[Executable], kernel: int | None = None) -> list[Timed]:
-            return [Timed(times.pop(0), 0.01) for _ in programs]
+            return [
+                Timed(t, 0.01) for t in ([2.0 * operations] if len(programs) == 1 else [5.0, 5.0 + 26 * per_element])
+            ]
 
-    for name in ("compiled", "loaded"):
-        monkeypatch.setattr(programs, name, lambda *given: None)
+    assert direct.expensive(target, target.costs, Given()) == {"expensive": Value(13.0, 0.01)}
+
+
+def test_operations_of_short_kernels_are_those_of_the_heuristics(monkeypatch: pytest.MonkeyPatch) -> None:
+    counted = []
+
+    def work(kernel: LoopKernel, lane: str, chunk: int | None, costs: Costs) -> Dim:
+        counted.append(
+            launches.work(kernel, lane, chunk, costs) * product([v.extent for v in kernel.parallel if v.name != lane])
+        )
+        return counted[-1]
+
+    monkeypatch.setattr(kernels, "work", work)
     target = resolved(None)
-    found = direct.winograd(target, target.costs, Given())
-    expected = {"winograd_cached": 11, "winograd_element": 37, "winograd_constant": 23}
-    assert {name: round(value.value, 6) for name, value in found.items()} == expected
+    programs.compiled(programs.launches(5, 2), target, target.costs)
+    assert counted == [5 * programs.LAUNCHED]  # the kernels share their code
+
+
+def test_memory_is_noise() -> None:
+    """Two loadings of a program differ only by where its memory is."""
+    assert Timed(2.0, 0.1).both(Timed(3.0, 0.0)) == Timed(2.0, 0.5)
+    assert Timed(2.0, 0.1).both(Timed(2.0, 0.3)) == Timed(2.0, 0.3)
 
 
 def test_noise_is_the_difference_of_every_second_run() -> None:

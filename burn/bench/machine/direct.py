@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from burn.bench.machine import programs
 from burn.bench.machine.clock import Timed, Timer, Unmeasurable
 from burn.bench.roofline import program_of
 from burn.codegen.cpu import peaks
-from burn.codegen.cpu.costs import FIELDS, Costs
+from burn.codegen.cpu.costs import Costs
 from burn.codegen.cpu.target import Target
-from burn.passes.winograd import TILE
-from burn.passes.winograd_matrices import TAPS, transforms
 
 
 @dataclass(frozen=True)
@@ -54,87 +51,21 @@ CACHED_ELEMENTS = 4096
 
 
 def expensive(target: Target, costs: Costs, timer: Timer) -> Mapping[str, Value]:
-    """The time of an exponential over that of a simple operation: differences of programs with more and fewer of each."""
-    few, many, once, often = (
-        programs.loaded(programs.compiled(make, target, costs))
-        for make in (
-            programs.elementwise(CACHED_ELEMENTS, 8),
-            programs.elementwise(CACHED_ELEMENTS, 24),
-            programs.functions(CACHED_ELEMENTS, 2),
-            programs.functions(CACHED_ELEMENTS, 6),
-        )
-    )
-    times = timer.times([few, many, once, often])
-    simple = (times[1].seconds - times[0].seconds) / (2 * 16)
-    function = (times[3].seconds - times[2].seconds) / 4 - 2 * simple
-    return {"expensive": Value(_ratio(function, simple), _noise(times))}
+    """The time of an exponential over that of an operation in the programs by which the grain is found. There an operation
+    takes three times as long as in a long body, because it is one of few between loads and stores."""
+
+    def times(*makes: programs.Make) -> list[Timed]:
+        return timer.times([programs.loaded(programs.compiled(make, target, costs)) for make in makes])
+
+    (kernels,) = times(programs.launches(ROWS, LAUNCHES))
+    few, many = times(programs.functions(CACHED_ELEMENTS, 1), programs.functions(CACHED_ELEMENTS, 5))
+    operation = kernels.seconds / (ROWS * LAUNCHES * programs.LAUNCHED)
+    function = (many.seconds - few.seconds) / (4 * CACHED_ELEMENTS)
+    return {"expensive": Value(_ratio(function, operation), _noise([kernels, few, many]))}
 
 
-# ---- Winograd ------------------------------------------------------------------------------------------------------------
-
-
-POINTS = transforms(TILE).count ** 2
-"""Points of a tile in the Winograd domain."""
-
-
-@dataclass(frozen=True)
-class Layer:
-    """A convolution of one image of size x size pixels."""
-
-    size: int
-    inputs: int
-    outputs: int
-
-    @property
-    def tiles(self) -> int:
-        return math.ceil(self.size / TILE) ** 2
-
-    @property
-    def direct(self) -> int:
-        """Multiplications and additions."""
-        return 2 * TAPS**2 * self.size**2 * self.inputs * self.outputs
-
-    @property
-    def transformed(self) -> int:
-        """The same in the Winograd domain."""
-        return 2 * POINTS * self.tiles * self.inputs * self.outputs
-
-    @property
-    def elements(self) -> int:
-        """Transformed elements of pixels and results."""
-        return POINTS * self.tiles * (self.inputs + self.outputs)
-
-    @property
-    def taps(self) -> int:
-        """Elements of the transformed filter."""
-        return POINTS * self.inputs * self.outputs
-
-
-CACHED, MOVED, CONSTANT = Layer(28, 32, 32), Layer(160, 48, 48), Layer(7, 384, 384)
-"""Layers whose time in the Winograd domain is mostly that of elements in caches, in memory, and of the filter."""
-
-
-def winograd(target: Target, costs: Costs, timer: Timer) -> Mapping[str, Value]:
-    """The costs of moving elements, from the times of layers by both algorithms."""
-    names = [name for name in FIELDS if name.startswith("winograd") and name != "winograd_cache"]
-    never = replace(costs, **{name: FIELDS[name].metadata["most"] for name in names})
-    always = replace(costs, **{name: FIELDS[name].metadata["least"] for name in names})
-
-    def compared(layer: Layer) -> tuple[float, float]:
-        """The time in the Winograd domain as a number of operations at the rate of the direct algorithm, and the noise."""
-        make = programs.convolution(layer.size, layer.inputs, layer.outputs)
-        built = [programs.loaded(programs.compiled(make, target, each)) for each in (never, always)]
-        plain, transformed = timer.times(built)
-        return _ratio(transformed.seconds * layer.direct, plain.seconds), _noise([plain, transformed])
-
-    found: dict[str, Value] = {}
-    for name, layer in (("winograd_cached", CACHED), ("winograd_element", MOVED)):
-        operations, noise = compared(layer)
-        found[name] = Value((operations - layer.transformed) / (2 * layer.elements), noise)
-    operations, noise = compared(CONSTANT)
-    moved = 2 * max(found["winograd_cached"].value, 1) * CONSTANT.elements
-    found["winograd_constant"] = Value((operations - moved) / CONSTANT.taps, noise)
-    return found
+ROWS, LAUNCHES = 64, 12
+"""The size and number of kernels whose operations are timed."""
 
 
 def _ratio(of: float, to: float) -> float:
@@ -151,6 +82,5 @@ def _noise(times: Sequence[Timed]) -> float:
 MEASURES: Mapping[str, tuple[Measure, tuple[str, ...]]] = {
     "multiply-adds": (chains, ("chains",)),
     "expensive functions": (expensive, ("expensive",)),
-    "Winograd": (winograd, ("winograd_cached", "winograd_element", "winograd_constant")),
 }
 """Measurements by subject, each with its costs."""

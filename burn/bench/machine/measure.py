@@ -46,8 +46,8 @@ def measure(
     """The costs of this machine for a target that it can run. A cost that cannot be measured, or only with more noise than NOISE,
     keeps its default, with the reason in `kept`.
 
-    A cost also keeps its default if a small network is slower with it, on all threads of the process. All other programs run
-    on one thread, except for those of `grain`, which run on two. progress: is called with each subject."""
+    A cost also keeps its default if a small network is slower with it, on all threads of the process. Programs run on one
+    thread, those of `grain` on two, and those of Winograd's costs on all. progress: is called with each subject."""
     timer = timer or Timer()
     threads, start = _native.num_threads(), time.perf_counter()
     results = _Results({}, dict.fromkeys(FIELDS, NOT_MEASURED), target.costs)
@@ -64,10 +64,11 @@ def measure(
         if is_late():
             results.kept |= dict.fromkeys(each.costs, LATE)
             continue
-        if each.threads > threads:
-            results.kept |= dict.fromkeys(each.costs, f"it needs {each.threads} threads, and the process has {threads}")
+        wanted = each.threads or threads
+        if wanted > threads:
+            results.kept |= dict.fromkeys(each.costs, f"it needs {wanted} threads, and the process has {threads}")
             continue
-        with _threads(each.threads):
+        with _threads(wanted):
             found = search(each, target, results.costs, timer)
         if found.noise > NOISE:
             results.kept |= dict.fromkeys(each.costs, _noise(found.noise))

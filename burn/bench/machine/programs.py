@@ -93,6 +93,13 @@ def elementwise(elements: int, steps: int) -> Make:
     return lambda: trace_examples(apply, (f"float32[{elements}]",))
 
 
+SHORT_ROW, WINDOW = 64, 3
+
+LAUNCHED = SHORT_ROW * (3 * WINDOW + 1)
+"""Operations of a row of `launches` as the heuristics count them (heuristics/launches.py): for each element of a window a load, a
+padding value and the choice between them, and the result."""
+
+
 def launches(rows: int, count: int) -> Make:
     """`count` kernels, each the largest of three neighbours in rows of 64 elements. Between two kernels of a run workers are
     awake."""
@@ -100,10 +107,12 @@ def launches(rows: int, count: int) -> Make:
     def apply(x: Any) -> Any:
         same = (1, 1)
         for _ in range(count):
-            x = ops.window_reduce(x, kind="max", window=(1, 3), strides=same, dilations=same, low=(0, 1), high=(0, 1))
+            x = ops.window_reduce(
+                x, kind="max", window=(1, WINDOW), strides=same, dilations=same, low=(0, 1), high=(0, 1)
+            )
         return x
 
-    return lambda: trace_examples(apply, (f"float32[{rows}, 64]",))
+    return lambda: trace_examples(apply, (f"float32[{rows}, {SHORT_ROW}]",))
 
 
 def network() -> Program:
@@ -145,12 +154,13 @@ def encoder() -> Program:
 
 
 def functions(elements: int, steps: int) -> Make:
-    """`steps` exponentials of each element, with a multiplication and a maximum each."""
+    """The sum of `steps` exponentials of multiples of each element. None is of another, which would wait for it and overflow."""
 
     def apply(x: Any) -> Any:
-        for step in range(steps):
-            x = ops.max(ops.exp(x) * (0.5 + step / 64), constant(np.float32(-step)))
-        return x
+        total = ops.exp(x)
+        for step in range(1, steps):
+            total = total + ops.exp(x * (0.5 + step / 64))
+        return total
 
     return lambda: trace_examples(apply, (f"float32[{elements}]",))
 

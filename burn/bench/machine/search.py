@@ -13,6 +13,7 @@ from burn.bench.machine import programs
 from burn.bench.machine.clock import Timed, Timer
 from burn.codegen.cpu.costs import Costs
 from burn.codegen.cpu.target import Target
+from burn.runtime.artefact import Artefact
 
 GAIN = 0.03
 """The fraction of the time that another value must save in the geometric mean."""
@@ -24,12 +25,12 @@ LAUNCHES = 12
 @dataclass(frozen=True)
 class Search:
     """programs: kernels that depend on the costs. candidates: values, each for all costs of the search. threads: number of
-    threads that run them."""
+    threads that run them; None for all of the process."""
 
     subject: str
     programs: Sequence[programs.Make]
     candidates: Sequence[Mapping[str, int]]
-    threads: int = 1
+    threads: int | None = 1
 
     @property
     def costs(self) -> tuple[str, ...]:
@@ -59,7 +60,7 @@ def search(subject: Search, target: Target, costs: Costs, timer: Timer) -> Found
         if len(distinct) == 1:
             continue
         is_different = True
-        times = timer.times([programs.loaded(artefact) for artefact in distinct.values()])
+        times = _times(list(distinct.values()), timer)
         by_code: dict[bytes, Timed] = dict(zip(distinct, times, strict=True))
         base = by_code[bytes(built[0].code)]
         noise = max(noise, *(each.noise for each in times))
@@ -72,6 +73,12 @@ def search(subject: Search, target: Target, costs: Costs, timer: Timer) -> Found
     return Found(candidates[best], ratios[best], noise, is_different)
 
 
+def _times(artefacts: Sequence[Artefact], timer: Timer) -> list[Timed]:
+    """The time of each program, which is loaded twice: where its memory is placed may matter more than its code, and is noise."""
+    times = timer.times([programs.loaded(artefact) for artefact in (*artefacts, *artefacts)])
+    return [Timed.both(*pair) for pair in zip(times[: len(artefacts)], times[len(artefacts) :], strict=True)]
+
+
 def _each(name: str, *values: int) -> list[dict[str, int]]:
     return [{name: value} for value in values]
 
@@ -81,6 +88,13 @@ def _thresholds(name: str, outputs: Callable[[int], int], target: Target, *value
     lanes = target.lanes(4)
     layers = [programs.convolution(14, 4 * k, 4 * outputs(lanes), 4) for k in (2, 4, 8)]
     return Search("grouped convolutions", layers, _each(name, *values))
+
+
+def _winograd(cost: str, layers: Sequence[tuple[int, int]], *values: int) -> Search:
+    """3 x 3 convolutions of size x size pixels with so many channels, whose algorithm depends on the cost. They use all threads:
+    a moved element is then often in the caches of another core than the one that reads it."""
+    makes = [programs.convolution(size, channels, channels) for size, channels in layers]
+    return Search("Winograd", makes, _each(cost, *values), None)
 
 
 def searches(target: Target) -> Iterator[Search]:
@@ -105,6 +119,10 @@ def searches(target: Target) -> Iterator[Search]:
     yield Search("rows as limbs", few, _each("limb_rows", 3, 8, 16, 32))
     short = [programs.launches(rows, LAUNCHES) for rows in (32, 64, 128, 256, 512)]
     yield Search("threads", short, _each("grain", *(1 << n for n in range(12, 18))), 2)
+    cached, moved = ((28, 8), (40, 12), (40, 16), (28, 24), (28, 32)), ((172, 32), (144, 48), (124, 64))
+    yield _winograd("winograd_cached", cached, 8, 10, 14, 20, 30, 48)
+    yield _winograd("winograd_element", moved, 24, 40, 60, 80)
+    yield _winograd("winograd_constant", ((7, 384), (8, 256), (10, 256), (12, 256)), 15, 21, 30, 40, 60)
     loops = [programs.elementwise(1 << 18, 1), programs.functions(1 << 16, 2)]
     yield Search("loops", loops, _each("chunk", 1024, 2048, 4096, 8192))
     if target.tiles:
@@ -133,7 +151,7 @@ def confirmed(values: Mapping[str, int], target: Target, timer: Timer) -> Found:
         if bytes(before.code) == bytes(after.code):
             continue
         is_different = True
-        default, changed = timer.times([programs.loaded(before), programs.loaded(after)])
+        default, changed = _times([before, after], timer)
         ratio = max(ratio, changed.seconds / default.seconds)
         noise = max(noise, default.noise, changed.noise)
     return Found(values, ratio, noise, is_different)
