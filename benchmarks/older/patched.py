@@ -1,6 +1,6 @@
-"""Copies of packages whose libraries do not execute `cpuid`: the first byte of each such instruction is one that 64-bit code may
-not have, so that a handler answers for it (cpuid.c).
+"""Copies of packages whose libraries do not execute `cpuid`.
 
+The first byte of each such instruction is one that 64-bit code may not have, so that a handler answers for it (cpuid.c).
 objdump (of binutils) lists the instructions. Their two bytes also occur inside of other instructions, which stay as they are.
 """
 

@@ -26,8 +26,8 @@ class PackedMatmul:
 @dataclass(frozen=True)
 class Convolution:
     """A 3 x 3 convolution, or the gradient of its filter: `images` results of the spatial `sizes` with `outputs`
-    channels, from pixels of `channels` channels. `constant`: the filter is a constant. `node` names the source node and
-    takes no part in comparisons."""
+    channels, each from the `channels` channels of its group. `constant`: the filter is a constant. `node` names the source
+    node and takes no part in comparisons."""
 
     images: Dim
     sizes: tuple[Dim, ...]
@@ -36,6 +36,7 @@ class Convolution:
     dtype: str
     constant: bool
     gradient: bool
+    groups: int = 1
     node: str = field(default="", compare=False, repr=False)
 
 

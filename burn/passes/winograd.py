@@ -1,10 +1,10 @@
 """Turns 3 x 3 convolutions into matmuls in the Winograd domain, with a quarter of the multiplications.
 
 Tiles of 4 x 4 results and the filter are evaluated at six points along each axis, multiplied channel by channel (a
-matmul for each of the 36 points) and interpolated (A. Lavin and S. Gray, arXiv 1509.09308). The gradient of the filter
-is the transpose of the same sum. A constant filter is transformed at compile time (`fold`), four times as large. The
-points are chosen for accuracy (B. Barabasz et al., arXiv 1803.10986): the result's error is one to five times that of
-direct convolution. Convolutions must be channels-last already (`layout`).
+matmul for each of the 36 points and each group of channels) and interpolated (A. Lavin and S. Gray, arXiv 1509.09308). The
+gradient of the filter is the transpose of the same sum. A constant filter is transformed at compile time (`fold`), four times
+as large. The points are chosen for accuracy (B. Barabasz et al., arXiv 1803.10986): the result's error is one to five times
+that of direct convolution. Convolutions must be channels-last already (`layout`).
 
 In bfloat16, constant filters have tiles of 2 x 2 results: 16 points, and 1 / 2.25 of the multiplications. Transforms and sums
 are float32; pixels and the filter are rounded at the points. The error is two to three times that of direct convolution before
@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 
 from burn.dialect import ops
 from burn.dialect.contraction import Conv, DotGeneral
-from burn.dialect.dims import Dim, product
+from burn.dialect.dims import Dim, floordiv, product
 from burn.dialect.mlir import context, ir
 from burn.dialect.op import Op, current_node, source_name
 from burn.dialect.program import Program
@@ -112,12 +112,12 @@ class Winograd:
         gradient: bool = False,
     ) -> bool:
         """The target's decision, given the expected gain."""
-        dtype = type_of(op.operation.results[0]).dtype
-        pays = self._pays(weight, y, dtype, constant)
+        dtype, groups = type_of(op.operation.results[0]).dtype, op.groups if isinstance(op, Conv) else 1
+        pays = self._pays(weight, y, dtype, constant, groups)
         if self.always or env.backend is None:
             return pays
         (images, *sizes, _), (*_, channels, outputs) = y, weight
-        facts = images, tuple(sizes), channels, outputs, dtype, constant, gradient
+        facts = images, tuple(sizes), channels, outputs, dtype, constant, gradient, groups
         return env.backend.layouts.winograd(Convolution(*facts, node=source_name(op)), pays)
 
     def _grows(self, op: Op) -> bool:
@@ -126,7 +126,9 @@ class Winograd:
         assert isinstance(channels, int) and isinstance(outputs, int)
         return not self.constants or 0 < self.largest < _transforms(op.x).count ** 2 * channels * outputs
 
-    def _pays(self, weight: tuple[Dim, ...], y: tuple[Dim, ...], dtype: str, constant: bool = False) -> bool:
+    def _pays(
+        self, weight: tuple[Dim, ...], y: tuple[Dim, ...], dtype: str, constant: bool = False, groups: int = 1
+    ) -> bool:
         """Compares multiplications and additions, plus one write and one read for each transformed element. A constant
         filter is only read, during the matmuls."""
         if self.always:
@@ -144,7 +146,7 @@ class Winograd:
         points = transforms(tile).count ** 2
         matmuls, taps = 2 * points * tiles * channels * outputs, points * channels * outputs
         # pairs of bfloat16 are multiplied in the time of a float32, and pixels move in pairs too, but not results
-        elements = points * tiles * (channels + (2 * outputs if dtype == "bfloat16" else outputs))
+        elements = points * tiles * (channels * groups + (2 * outputs if dtype == "bfloat16" else outputs))
         size = 2 if dtype == "bfloat16" else 4
         moved = 2 * (self.cached if size * elements <= self.cache else self.element) * elements
         moved = moved * SMALL_MOVE if dtype == "bfloat16" else moved
@@ -165,15 +167,15 @@ def _is_plain(op: Op) -> bool:
     """A channels-last convolution of 3 x 3 adjacent pixels whose sizes are known, except for the number of images."""
     if not isinstance(op, Conv) or op.layout != "last" or op.dtype is not None:
         return False
-    if op.groups != 1 or op.strides != (1, 1) or op.dilations != (1, 1) or type_of(op.x).dtype not in TILES:
+    if op.strides != (1, 1) or op.dilations != (1, 1) or type_of(op.x).dtype not in TILES:
         return False
     sizes = (*_shape(op.x)[1:], *_shape(op.weight), *_shape(op)[1:])
     return _shape(op.weight)[:2] == (TAPS, TAPS) and _known(*sizes) and all(isinstance(d, int) for d in op.low)
 
 
 def _has_pairs(op: Op) -> bool:
-    """True if the channels of a pixel are pairs."""
-    channels = _shape(op.x)[-1]
+    """True if a group's channels of a pixel are pairs."""
+    channels = _shape(op.weight)[-2]
     return isinstance(channels, int) and channels % 2 == 0
 
 
@@ -185,17 +187,26 @@ def _convolution(op: Op, env: Environment) -> ir.Value:
     images, down, along, _ = _shape(op)
     by, dtype = _transforms(op.x), type_of(op.x).dtype
     tiles = counts((down, along), by.tile)
-    axes: dict[str, Any] = {"lhs_batch": (0,), "lhs_contract": (2,)}
+    axes: dict[str, Any] = {"dtype": "float32"} if dtype == "bfloat16" else {}
     if dtype == "bfloat16":  # `pack` makes panels of pairs
-        filter, columns = ops.cast(_filter(_unrounded(op.weight), by), dtype=dtype), None
-        axes["dtype"] = "float32"
+        filter, columns = ops.cast(_filter(_by_group(_unrounded(op.weight), op.groups), by), dtype=dtype), None
     else:
-        filter, columns = _evaluated(op.weight, images * product(tiles), env)
+        filter, columns = _evaluated(op.weight, op.groups, images * product(tiles), env)
     pixels = _pixels(op.x, op.low, tiles)
+    if op.groups > 1:
+        points, count, channels = type_of(pixels).shape
+        pixels = ops.reshape(pixels, shape=(points, count, op.groups, floordiv(channels, op.groups)))
+    batch = (0, 2) if op.groups > 1 else (0,)
+    axes |= {"lhs_batch": batch, "lhs_contract": (len(batch) + 1,)}
     if columns is None:
-        matmuls = ops.dot_general(pixels, filter, rhs_batch=(0,), rhs_contract=(1,), **axes)
+        matmuls = ops.dot_general(
+            pixels, filter, rhs_batch=tuple(range(len(batch))), rhs_contract=(len(batch),), **axes
+        )
     else:
         matmuls = ops.packed_dot(pixels, filter, columns=columns, **axes)
+    if op.groups > 1:
+        points, groups, count, outputs = type_of(matmuls).shape
+        matmuls = ops.reshape(ops.transpose(matmuls, permutation=(0, 2, 1, 3)), shape=(points, count, groups * outputs))
     joined = ops.join_tiles(matmuls, matrix=flat(by.results), size=by.tile, batch=images, sizes=(down, along))
     return joined if type_of(joined).dtype == dtype else ops.cast(joined, dtype=dtype)
 
@@ -246,18 +257,29 @@ def _unrounded(weight: ir.Value) -> ir.Value:
     return ops.cast(weight, dtype="float32")
 
 
-def _evaluated(weight: ir.Value, tiles: Dim, env: Environment) -> tuple[ir.Value, int | None]:
-    """A filter [3, 3, channels, outputs] in the Winograd domain, packed in panels (`pack`) if these are full for so
-    many tiles; and the number of columns in panels."""
+def _by_group(weight: ir.Value, groups: int) -> ir.Value:
+    """[3, 3, channels of a group, outputs] -> [3, 3, groups, channels, outputs of a group]; unchanged for one group."""
+    if groups == 1:
+        return weight
     channels, outputs = _shape(weight)[2:]
+    weight = ops.reshape(weight, shape=(TAPS, TAPS, channels, groups, floordiv(outputs, groups)))
+    return ops.transpose(weight, permutation=(0, 1, 3, 2, 4))
+
+
+def _evaluated(weight: ir.Value, groups: int, tiles: Dim, env: Environment) -> tuple[ir.Value, int | None]:
+    """A filter [3, 3, channels of a group, outputs] in the Winograd domain, packed in panels (`pack`) if these are full for so
+    many tiles; and the number of a group's columns in panels."""
+    by, read = _transforms(weight), _by_group(weight, groups)
+    *batch, channels, outputs = _shape(read)
     assert isinstance(outputs, int)
-    read = PackedMatmul(tiles, outputs, channels, type_of(weight).dtype, node=current_node())
-    width = 0 if env.backend is None else env.backend.layouts.panel_width(read)
+    matmul = PackedMatmul(tiles, outputs, channels, type_of(weight).dtype, node=current_node())
+    width = 0 if env.backend is None else env.backend.layouts.panel_width(matmul)
     if not width or outputs % width:
-        return _filter(weight, _transforms(weight)), None
-    panels = ops.reshape(weight, shape=(TAPS, TAPS, channels, outputs // width, width))
-    panels = ops.transpose(panels, permutation=(0, 1, 3, 2, 4))
-    return _filter(panels, _transforms(weight)), outputs
+        return _filter(read, by), None
+    rank = len(batch)
+    panels = ops.reshape(read, shape=(*batch, channels, outputs // width, width))
+    panels = ops.transpose(panels, permutation=(*range(rank), rank + 1, rank, rank + 2))
+    return _filter(panels, by), outputs
 
 
 def _filter(weight: ir.Value, by: Transforms) -> ir.Value:

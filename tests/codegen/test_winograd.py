@@ -30,13 +30,13 @@ TIMES = 4
 Pair = tuple[int, int]
 
 
-def convolution(weight: np.ndarray, images: Dim, sizes: Pair, low: Pair, high: Pair) -> Program:
+def convolution(weight: np.ndarray, images: Dim, sizes: Pair, low: Pair, high: Pair, groups: int = 1) -> Program:
     """Channels first, and a rectifier behind."""
     dtype = str(weight.dtype)
-    program = Program.create([("x", TensorType(dtype, (images, weight.shape[1], *sizes)))])
+    program = Program.create([("x", TensorType(dtype, (images, groups * weight.shape[1], *sizes)))])
     with program.building("conv"):
         filter = ops.weight(key=program.weights.add_array(weight, "w"), shape=weight.shape, dtype=dtype)
-        y = ops.conv(program.inputs[0], filter, strides=(1, 1), dilations=(1, 1), low=low, high=high)
+        y = ops.conv(program.inputs[0], filter, strides=(1, 1), dilations=(1, 1), low=low, high=high, groups=groups)
         y = ops.relu(y)
     return program.finish([("y", y)])
 
@@ -45,10 +45,11 @@ def made(program: Program, passes: str, target: str | Target | None = None) -> E
     return Executable(compile_program(program, Options(target=target, passes=passes)))
 
 
-def reference(x: np.ndarray, weight: np.ndarray, low: Pair, high: Pair) -> np.ndarray:
+def reference(x: np.ndarray, weight: np.ndarray, low: Pair, high: Pair, groups: int = 1) -> np.ndarray:
     padded = np.pad(x.astype("f8"), ((0, 0), (0, 0), *zip(low, high, strict=True)))
     windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), axis=(2, 3))
-    return np.maximum(np.einsum("nchwij,ocij->nohw", windows, weight.astype("f8")), 0)
+    parts = zip(np.split(windows, groups, 1), np.split(weight.astype("f8"), groups), strict=True)
+    return np.maximum(np.concatenate([np.einsum("nchwij,ocij->nohw", *part) for part in parts], 1), 0)
 
 
 @pytest.mark.covering
@@ -69,6 +70,28 @@ def test_constant_filters(target: str, channels: int, outputs: int, sizes: Pair,
         x = rng.standard_normal((images, channels, *sizes), np.float32)
         want = reference(x, weight, low, high)
         got = run(x)
+        assert got.shape == want.shape and got.dtype == np.float32
+        assert np.allclose(got, want, rtol=1e-5, atol=1e-5 * max(1, np.abs(want).max(initial=0)))
+
+
+@pytest.mark.covering
+@pytest.mark.parametrize("target", [target.name for target in host_targets(features())])
+@pytest.mark.parametrize(
+    ("groups", "channels", "outputs", "sizes"),
+    [
+        (3, 5, 7, (9, 11)),  # results that fill no panel
+        (2, 17, 64, (8, 5)),  # whole panels
+        (6, 1, 1, (5, 7)),
+    ],
+)
+def test_groups(target: str, groups: int, channels: int, outputs: int, sizes: Pair) -> None:
+    rng = np.random.default_rng(groups)
+    weight = rng.standard_normal((groups * outputs, channels, 3, 3), np.float32)
+    program = convolution(weight, symbol("n"), sizes, (1, 1), (1, 0), groups)
+    run = made(program, ALWAYS, target)
+    for images in (0, 1, 3):
+        x = rng.standard_normal((images, groups * channels, *sizes), np.float32)
+        want, got = reference(x, weight, (1, 1), (1, 0), groups), run(x)
         assert got.shape == want.shape and got.dtype == np.float32
         assert np.allclose(got, want, rtol=1e-5, atol=1e-5 * max(1, np.abs(want).max(initial=0)))
 
@@ -100,24 +123,27 @@ def narrow(program: Program, passes: str) -> Executable:
 
 @pytest.mark.skipif(TARGETS["avx512bf16"] not in host_targets(features()), reason="no AVX512-BF16")
 @pytest.mark.parametrize(
-    ("channels", "outputs", "sizes", "low", "high"),
+    ("groups", "channels", "outputs", "sizes", "low", "high"),
     [
-        (6, 37, (9, 11), (1, 1), (1, 0)),
-        (16, 64, (8, 4), (1, 1), (1, 1)),
-        (2, 1, (3, 1), (0, 1), (0, 2)),
-        (5, 8, (7, 7), (1, 1), (1, 1)),  # pixels without pairs stay
-        (32, 8, (16, 16), (1, 1), (1, 1)),  # a spare tile for one image, whose points would share cache sets
+        (1, 6, 37, (9, 11), (1, 1), (1, 0)),
+        (1, 16, 64, (8, 4), (1, 1), (1, 1)),
+        (1, 2, 1, (3, 1), (0, 1), (0, 2)),
+        (1, 5, 8, (7, 7), (1, 1), (1, 1)),  # pixels without pairs stay
+        (1, 32, 8, (16, 16), (1, 1), (1, 1)),  # a spare tile for one image, whose points would share cache sets
+        (4, 8, 8, (16, 16), (1, 1), (1, 1)),
+        (3, 6, 37, (9, 11), (1, 1), (1, 0)),
+        (2, 5, 8, (7, 7), (1, 1), (1, 1)),
     ],
 )
 @pytest.mark.parametrize("count", ["n", "1"])
-def test_bfloat16(count: str, channels: int, outputs: int, sizes: Pair, low: Pair, high: Pair) -> None:
+def test_bfloat16(count: str, groups: int, channels: int, outputs: int, sizes: Pair, low: Pair, high: Pair) -> None:
     """Beside float64, with two roundings to 2^-9 of terms whose magnitudes the transforms add."""
     rng = np.random.default_rng(channels)
-    weight = rng.standard_normal((outputs, channels, 3, 3), np.float32)
-    run = narrow(convolution(weight, symbol("n") if count == "n" else 1, sizes, low, high), NARROW)
+    weight = rng.standard_normal((groups * outputs, channels, 3, 3), np.float32)
+    run = narrow(convolution(weight, symbol("n") if count == "n" else 1, sizes, low, high, groups), NARROW)
     for images in (0, 1, 3) if count == "n" else (1,):
-        x = rng.standard_normal((images, channels, *sizes), np.float32)
-        want, got = reference(x, weight, low, high), run(x)
+        x = rng.standard_normal((images, groups * channels, *sizes), np.float32)
+        want, got = reference(x, weight, low, high, groups), run(x)
         assert got.shape == want.shape and got.dtype == np.float32
         assert np.abs(got - want).max(initial=0) <= 2e-2 * np.abs(want).max(initial=0)
 

@@ -19,7 +19,7 @@ from burn.codegen.cpu.matmul import gemm
 from burn.codegen.cpu.matmul.blockwise import Blockwise
 from burn.codegen.cpu.matmul.tiling import Tiled, panels_of
 from burn.codegen.cpu.target import Target
-from burn.dialect.dims import Dim, ceildiv, product
+from burn.dialect.dims import Dim, ceildiv, floordiv, product
 from burn.dialect.types import DTYPES
 from burn.kernels.body import AttentionGradientKernel, AttentionKernel, ContractionKernel, LoopKernel
 from burn.kernels.layouts import Convolution, PackedMatmul
@@ -178,12 +178,13 @@ class Winograd:
 
 
 FEWEST_CHANNELS = 8
-"""The fewest pixels and results for which the Winograd domain is tried: for fewer, transforming tiles costs as much as
+"""The fewest channels of a group for which the Winograd domain is tried: for fewer, transforming tiles costs as much as
 it saves."""
 
 
 def winograd(convolution: Convolution, pays: bool) -> list[Winograd]:
-    few = any(isinstance(n, int) and n < FEWEST_CHANNELS for n in (convolution.channels, convolution.outputs))
+    outputs = floordiv(convolution.outputs, convolution.groups)
+    few = any(isinstance(n, int) and n < FEWEST_CHANNELS for n in (convolution.channels, outputs))
     return [] if few and not pays else [Winograd(not pays)]
 
 

@@ -62,6 +62,22 @@ func.func @main(%x: tensor<?x7x9x2xf64, ["n", "7", "9", "2"]>) -> tensor<?x7x8x3
 // CHECK: burn.join_tiles
 // CHECK-NOT: burn.conv
 
+// ----- each group has a matmul at each point
+// rounds
+func.func @main(%x: tensor<?x7x9x6xf64, ["n", "7", "9", "6"]>, %w: tensor<3x3x2x9xf64>) -> tensor<?x7x8x9xf64, ["n", "7", "8", "9"]> {
+  %0 = "burn.conv"(%x, %w) {strides = array<i64: 1, 1>, dilations = array<i64: 1, 1>, low = ["1", "1"], high = ["1", "0"], groups = 3 : i64, layout = "last"} : (tensor<?x7x9x6xf64, ["n", "7", "9", "6"]>, tensor<3x3x2x9xf64>) -> tensor<?x7x8x9xf64, ["n", "7", "8", "9"]>
+  "burn.return"(%0) : (tensor<?x7x8x9xf64, ["n", "7", "8", "9"]>) -> ()
+}
+// CHECK: burn.split_tiles
+// CHECK-SAME: tensor<36x1x3x2x3xf64>
+// CHECK: burn.split_tiles
+// CHECK-SAME: tiles = array<i64: 2, 2>
+// CHECK: burn.dot_general
+// CHECK-SAME: lhs_batch = array<i64: 0, 2>
+// CHECK: burn.transpose
+// CHECK: burn.join_tiles
+// CHECK-NOT: burn.conv
+
 // ----- a stride stays
 func.func @main(%x: tensor<1x7x9x2xf64>, %w: tensor<3x3x2x3xf64>) -> tensor<1x4x5x3xf64> {
   %0 = "burn.conv"(%x, %w) {strides = array<i64: 2, 2>, dilations = array<i64: 1, 1>, low = ["1", "1"], high = ["1", "1"], groups = 1 : i64, layout = "last"} : (tensor<1x7x9x2xf64>, tensor<3x3x2x3xf64>) -> tensor<1x4x5x3xf64>
