@@ -1,10 +1,10 @@
 """Turns 3 x 3 convolutions into matmuls in the Winograd domain, with a quarter of the multiplications.
 
-Tiles of 4 x 4 results and the filter are evaluated at six points along each axis, multiplied channel by channel (a
-matmul for each of the 36 points and each group of channels) and interpolated (A. Lavin and S. Gray, arXiv 1509.09308). The
-gradient of the filter is the transpose of the same sum. A constant filter is transformed at compile time (`fold`), four times
-as large. The points are chosen for accuracy (B. Barabasz et al., arXiv 1803.10986): the result's error is one to five times
-that of direct convolution. Convolutions must be channels-last already (`layout`).
+Tiles of 4 x 4 results and the filter are evaluated at six points along each axis, multiplied channel by channel and
+interpolated (A. Lavin and S. Gray, arXiv 1509.09308). The multiplication is a matmul for each of the 36 points and each group
+of channels. The gradient of the filter is the transpose of the same sum. A constant filter is transformed at compile time
+(`fold`), four times as large. The points are chosen for accuracy (B. Barabasz et al., arXiv 1803.10986): the result's error is
+one to five times that of direct convolution. Convolutions must be channels-last already (`layout`).
 
 In bfloat16, constant filters have tiles of 2 x 2 results: 16 points, and 1 / 2.25 of the multiplications. Transforms and sums
 are float32; pixels and the filter are rounded at the points. The error is two to three times that of direct convolution before

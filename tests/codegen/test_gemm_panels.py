@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import burn
-from burn.codegen.cpu.heuristics.panels import packed_width
+from burn.codegen.cpu.heuristics.panels import packed_width, panel_width
 from burn.codegen.cpu.heuristics.preferences import preferences_of
 from burn.codegen.cpu.matmul.gemm import Schedule
 from burn.codegen.cpu.matmul.tiling import Tiled
@@ -127,6 +127,57 @@ def test_many_rows_of_a_convolution_have_no_registers_for_prefetches() -> None:
     assert six.tile == 6 and six.ahead
     eight = Schedule.of(tiled(convolution(96), 48), TARGETS["avx512"])
     assert eight.tile == 8 and not eight.ahead
+
+
+def inputs(rows: int, depth: int, columns: int) -> Program:
+    """A matmul of two inputs."""
+    program = Program.create(
+        [("x", TensorType("float32", (rows, depth))), ("y", TensorType("float32", (depth, columns)))]
+    )
+    with program.building():
+        z = ops.dot_general(*program.inputs, lhs_contract=(1,), rhs_contract=(0,))
+    return program.finish([("z", z)])
+
+
+@pytest.mark.parametrize(
+    ("rows", "depth", "columns", "narrow", "wide"),
+    [
+        (64, 128, 196, True, True),
+        (64, 128, 192, False, False),  # whole panels
+        (12, 128, 196, False, False),  # three tiles of rows
+        (32, 300, 100, True, False),  # the last panel has separate code
+        (32, 32, 784, True, True),  # it has none
+        (64, 32, 196, True, False),  # the rhs stays in a first-level cache
+    ],
+)
+def test_panels_of_ragged_columns_are_copied_once(
+    rows: int, depth: int, columns: int, narrow: bool, wide: bool
+) -> None:
+    """With AVX2 and with AVX-512. Otherwise the rhs, which fits in a second-level cache, is read in place."""
+    with context():
+        program = inputs(rows, depth, columns)
+        pipeline.run(pipeline.parse("fuse,release"), program)
+        (group,) = (o.opview for o in program.block.operations if isinstance(o.opview, Group))
+        (call,) = kernels(group, preferences_of(TARGETS["avx2"]))
+    assert isinstance(call.kernel, ContractionKernel)
+    for name, expected in (("avx2", narrow), ("avx512", wide)):
+        kernel = Tiled.of(call.kernel, panel_width(call.kernel, TARGETS[name]))
+        assert kernel is not None and not kernel.packed
+        schedule = Schedule.of(kernel, TARGETS[name])
+        assert (schedule.copies, schedule.block is None) == (expected, expected)
+
+
+@pytest.mark.covering
+@pytest.mark.parametrize("target", FLOAT_TARGETS)
+@pytest.mark.parametrize("rows", [1, 31, 64, 257])
+@pytest.mark.parametrize("columns", [17, 100, 196, 785])
+@pytest.mark.parametrize("depth", [1, 33, 128])
+def test_ragged_columns_of_inputs(rows: int, columns: int, depth: int, target: str) -> None:
+    rng = np.random.default_rng(rows)
+    x, y = (rng.standard_normal(shape, np.float32) for shape in ((rows, depth), (depth, columns)))
+    got = Executable(compile_program(inputs(rows, depth, columns), Options(target=target)))(x, y)
+    want = x.astype("f8") @ y
+    assert np.abs(got - want).max() <= 1e-6 * depth * np.abs(want).max()
 
 
 @pytest.fixture

@@ -66,6 +66,19 @@ def convolution(size: int, inputs: int, outputs: int, groups: int = 1) -> Make:
     return make
 
 
+def pointwise_convolution(size: int, channels: int) -> Make:
+    """1 x 1 with constant weights, on one image in channels-first layout."""
+
+    def make() -> Program:
+        weight = _random(channels, channels, 1, 1)
+        return trace_examples(
+            lambda x: ops.conv(x, constant(weight), strides=(1, 1), dilations=(1, 1), low=(0, 0), high=(0, 0)),
+            (f"float32[1, {channels}, {size}, {size}]",),
+        )
+
+    return make
+
+
 def weights_of_four_bits(rows: int, depth: int, columns: int) -> Make:
     """A matmul by packed integers with a scale for each 32 of them."""
 

@@ -67,6 +67,13 @@ class Costs:
         1 << 30,
         "bytes of transformed elements that caches hold: those of two cores, and a part of the shared one",
     )
+    channels_first: int = _cost(
+        96,
+        0,
+        10_000,
+        "multiplications of convolutions of one tap, for each element that channels-last images would copy, up to which images "
+        "stay channels-first; 0 for none",
+    )
     amx_rows: int = _cost(64, 32, 4096, "rows from which tile registers are faster than vectors")
     amx_columns: int = _cost(128, 32, 4096, "columns from which tile registers are faster than vectors")
     amx_depth: int = _cost(128, 32, 4096, "depth from which tile registers are faster than vectors")

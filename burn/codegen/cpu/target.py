@@ -67,6 +67,11 @@ class Target:
         return "avx512bf16" in self.features and not self.tiles
 
     @property
+    def general_registers(self) -> int:
+        """Registers of addresses and whole numbers. A WebAssembly engine has those of its CPU: at least 16."""
+        return {"aarch64": 31, "riscv64": 32}.get(self.architecture, 16)
+
+    @property
     def is_size_bound(self) -> bool:
         """True if a program should be as small as possible: for a web page, for a microcontroller's flash, or on
         request."""

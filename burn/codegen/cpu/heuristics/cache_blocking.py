@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from burn.codegen.cpu.heuristics.epilogue import parts_masks
+from burn.codegen.cpu.heuristics.panels import last_vectors
 from burn.codegen.cpu.matmul.tiling import Tiled
 from burn.codegen.cpu.target import Target
-from burn.dialect.dims import Dim, ceildiv, coefficient, product
+from burn.dialect.dims import Dim, ceildiv, coefficient, floordiv, product
 from burn.dialect.types import DTYPES
 
 STAGE = 512
@@ -51,7 +53,8 @@ def row_block(kernel: Tiled, rows: Dim, tile: int, part: int | None, target: Tar
     panel.
 
     An rhs that fits in the cache stays there: use few rows at a time. But if each batch of few rows has its own rhs, it
-    comes from memory, and panels are prefetched. A larger rhs is read once for each block.
+    comes from memory, and panels are prefetched. Panels of a ragged rhs are copied once for all rows. A larger rhs is read once
+    for each block.
     """
     depth, cached = kernel.depth_elements, target.costs.l2_block
     width = DTYPES[kernel.lhs.dtype].size
@@ -60,6 +63,8 @@ def row_block(kernel: Tiled, rows: Dim, tile: int, part: int | None, target: Tar
         if rows_outside(kernel, GROUP_TILES, target):
             return GROUP_TILES
         left = rows * depth * width
+        if isinstance(left, int) and left <= cached and _copies_ragged(kernel, ceildiv(rows, tile), right, target):
+            return None
         near = kernel.packed and kernel.batch and not kernel.valid and isinstance(left, int) and left <= cached // NEAR
         return None if near else 1
     footprint = (
@@ -102,23 +107,44 @@ def copies_panel(kernel: Tiled, rows: Dim, tile: int, block: int | None, target:
     if not kernel.has_contiguous_columns or kernel.blocks is not None:
         return True
     tiles = ceildiv(rows, tile)
-    if kernel.packed or not isinstance(tiles, int):
+    return isinstance(tiles, int) and _pays_to_copy(kernel, min(tiles, block or tiles), target)
+
+
+def _pays_to_copy(kernel: Tiled, tiles: Dim, target: Target) -> bool:
+    """True if so many tiles of rows read a panel that is not contiguous."""
+    return not kernel.packed and isinstance(tiles, int) and tiles >= target.costs.copied_tiles
+
+
+FIRST_LEVEL = 32 << 10
+"""Bytes that fit in every first-level cache."""
+
+
+def _copies_ragged(kernel: Tiled, tiles: Dim, right: int, target: Target) -> bool:
+    """True if panels of an rhs of `right` bytes pay a copy because columns do not fill the last one. Loads are then masked.
+    Without AVX-512 that takes twice the time. With it masked loads are slow from a second-level cache: if all panels have
+    them, because none has separate code, or for twice as many rows."""
+    columns, lanes = kernel.column.extent, target.lanes(DTYPES[kernel.dtype].size)
+    if not isinstance(columns, int) or columns % kernel.width == 0 or not _pays_to_copy(kernel, tiles, target):
         return False
-    return min(tiles, block or tiles) >= target.costs.copied_tiles
+    if parts_masks(target):
+        return True
+    is_separate = last_vectors(columns, kernel.width, lanes) is not None
+    return right > FIRST_LEVEL and _pays_to_copy(kernel, floordiv(tiles, 2) if is_separate else tiles, target)
 
 
-ROWS_AHEAD = 6
-"""The most rows of a convolution's tile beside which the next panel is prefetched. Each row has an address of its own, and x86-64
-has 16 general registers, also for the panel, the prefetch and the loops. With eight rows of three vectors, LLVM spilled
-accumulators: 40 of the loop's 214 instructions used the stack, and without the prefetches 4 of 145."""
+ADDRESSES = 10
+"""General registers of a convolution's loop that hold no address of a row: panels, counters, offsets of the window, the stack.
+With eight rows of three vectors on x86-64, LLVM spilled accumulators beside the prefetches: 40 of the loop's 214 instructions
+used the stack, and 4 of 145 without them."""
 
 
-def fetches_ahead(kernel: Tiled, tile: int, vectors: int, block: int | None) -> bool:
+def fetches_ahead(kernel: Tiled, tile: int, vectors: int, block: int | None, target: Target) -> bool:
     """True if the tiles of a block prefetch the next panel. Packed panels are contiguous, but the hardware prefetcher
     cannot know that other tiles read the current panel first. One prefetch per depth element is free beside enough
-    multiply-adds. If a block is one tile, panels stay in the cache and follow each other."""
+    multiply-adds, if registers hold the addresses of all rows. If a block is one tile, panels stay in the cache and follow each
+    other."""
     in_place = kernel.lhs.dtype == kernel.dtype or kernel.run > 1
-    if kernel.outer and tile > ROWS_AHEAD:
+    if kernel.outer and tile > target.general_registers - ADDRESSES:
         return False
     return kernel.packed and kernel.panel.extent != 1 and block != 1 and in_place and tile * vectors >= 8
 

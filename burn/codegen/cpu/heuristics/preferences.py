@@ -21,17 +21,14 @@ ADDED = 4
 ZEROS = 0.25
 """A wasted multiplication by zero must save more than it costs."""
 
-CHANNELS_FIRST = 96
-"""A matmul of channels-first images reads its columns in place, a row's pixels at a time. With more multiplications, panels of
-the weight are faster by more than two copies take. Measured on AMD Zen 5 alone, at 32 multiply-adds of float32 a cycle. It grows
-with the ratio of that rate to a copy's."""
-
 
 @lru_cache
 def preferences_of(target: Target) -> Preferences:
     """A row fits in the cache, and an exponential costs more than loading it. Strided columns are gathered element by
-    element; a copy, made once, is cheaper than gathering for every panel. A block of 16,384 elements takes some
-    microseconds: worth a thread. There are many more heads than threads, and recomputing probabilities costs matmuls."""
+    element; a copy, made once, is cheaper than gathering for every panel. A matmul of channels-first images reads its columns
+    in place; with many multiplications, panels of the weight are faster by more than two copies take. A block of 16,384
+    elements takes some microseconds: worth a thread. There are many more heads than threads, and recomputing probabilities
+    costs matmuls."""
     return Preferences(
         keep_rows=True,
         strided_columns=False,
@@ -42,7 +39,7 @@ def preferences_of(target: Target) -> Preferences:
         split_taps=None if target.is_size_bound else SPLIT_TAPS,
         interleaved_phases=None if target.is_size_bound else _phase_costs(target),
         groups_in_lanes=partial(groups_in_lanes, target=target),
-        channels_first=0 if target.is_size_bound else CHANNELS_FIRST,
+        channels_first=0 if target.is_size_bound else target.costs.channels_first,
     )
 
 

@@ -130,7 +130,7 @@ class Schedule:
             rolls=rolls,
             part=part,
             held=held_tiles(kernel, rows, tile, block, target) if part else 0,
-            ahead=fetches_ahead(kernel, tile, vectors, block),
+            ahead=fetches_ahead(kernel, tile, vectors, block, target),
             together=together,
             ragged=any(factor(n) % together != 0 for n in (kernel.inner.extent, part or 0)),
             rows_outside=order.rows_outside,
