@@ -202,8 +202,12 @@ def _layer(make: programs.Make) -> tuple[tuple[int, ...], tuple[int, ...]]:
 
 
 def _decisions(layers: Sequence[tuple[tuple[int, ...], tuple[int, ...]]], costs: Costs) -> list[bool]:
-    options = (costs.winograd_element, costs.winograd_cached, costs.winograd_cache, costs.winograd_constant)
-    by = Winograd(**dict(zip(("element", "cached", "cache", "constant"), options, strict=True)))
+    by = Winograd(
+        element=costs.winograd_element,
+        cached=costs.winograd_cached,
+        cache=costs.winograd_cache,
+        constant=costs.winograd_constant,
+    )
     return [by._pays(weight, y, "float32", constant=True) for weight, y in layers]
 
 
