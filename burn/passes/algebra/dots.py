@@ -1,7 +1,9 @@
-"""Contractions without free axes: sums of products, element by element of the batch.
+"""Contractions in the form of weights' gradients: both operands are summed along their first axes.
 
-The weight's gradient of a depthwise 1x1 convolution is one: each channel sums over the pixels. A matmul kernel would have a tile
-of one row and one column for each channel. As a reduction, neighbouring threads have neighbouring channels.
+The gradient of a 1x1 convolution's weight is a matmul whose result a transpose moves to the weight's layout. With the operands
+exchanged it has that layout. If the convolution is depthwise, the matmul has no free axes: each channel sums over the pixels. A
+matmul kernel would have a tile of one row and one column for each channel. As a reduction, neighbouring threads have neighbouring
+channels.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ from burn.dialect import ops
 from burn.dialect.compose import convert, reshape, transpose
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op
-from burn.dialect.query import result_type
+from burn.dialect.query import is_named, result_type, used_once
 from burn.dialect.types import DTYPES, type_of
 from burn.passes.algebra.law import Rewriter, law
 
@@ -33,6 +35,24 @@ def dot_without_free_axes(rewriter: Rewriter, op: Op) -> ir.Value | None:
     batch = [number for kind, number in lhs.pairs if kind == "batch"]
     ordered = transpose(summed, tuple(batch.index(number) for number in range(len(batch))))
     return reshape(convert(ordered, result.dtype), result.shape)
+
+
+@law("transpose")
+def transpose_of_dot(rewriter: Rewriter, op: Op) -> ir.Value | None:
+    """transpose(x . y) = reshape(y . x), if the transpose moves y's free axes before x's, up to axes of size 1"""
+    dot = is_named(op.x, "dot_general")
+    if dot is None or dot.lhs_batch or not used_once(op.x):
+        return None
+    summed = tuple(range(len(dot.lhs_contract)))
+    if tuple(sorted(dot.lhs_contract)) != summed or tuple(sorted(dot.rhs_contract)) != summed:
+        return None
+    shape, free = type_of(op.x).shape, type_of(dot.lhs).rank - len(summed)
+    wide = [axis for axis, size in enumerate(shape) if size != 1]
+    swapped = [axis for axis in wide if axis >= free] + [axis for axis in wide if axis < free]
+    if swapped == wide or [axis for axis in op.permutation if axis in wide] != swapped:
+        return None
+    axes = {"lhs_contract": dot.rhs_contract, "rhs_contract": dot.lhs_contract}
+    return reshape(ops.dot_general(dot.rhs, dot.lhs, **(dot.attrs | axes)), result_type(op).shape)
 
 
 class _Operand:
