@@ -188,11 +188,13 @@ class Loops:
         self._columns(next(s for s in self.kernel.stages if s.loops and s.order == "parallel"), "COLUMNS")
 
     def _prefetch(self) -> None:
-        """Loads what the last stages read for each row before the reductions, whose barriers no load is moved over."""
+        """Loads what later stages read before the reductions, whose barriers no load is moved over: values for each row, and
+        those of columns that a program holds as a whole (the partial results of blocks)."""
         stages = self.kernel.stages
         written = {w.buffer for s in stages for w in s.writes}
-        for position, stage in enumerate(stages):
-            if position and not stage.loops and not {n.buffer for n in loads(stage.scalars)} & written:
+        for stage in stages[1:]:
+            held = not stage.loops or (self.short and self.layout.transposed)
+            if held and not {n.buffer for n in loads(stage.scalars)} & written:
                 self.printer.prefetch(stage.scalars)
 
     def stages(self) -> None:
