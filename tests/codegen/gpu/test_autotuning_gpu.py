@@ -182,6 +182,6 @@ def test_candidates() -> None:
             assert matmul_tile(m, 768, depth, 1, bits) in found
             assert len(set(found)) == len(found)
     for width in (16, 64, 128, 256):
-        usual = attention_block("float32", True, 4096, width)
+        usual = attention_block("float32", True, 4096, 4096, width)
         assert all(b.rows <= 2 * usual.rows for b in candidates.blocks(usual, candidates.ATTENTION, True, width))
     assert candidates.blocks(Block(32, 32), candidates.ATTENTION, False, 64) == []

@@ -20,7 +20,16 @@ class Block:
     stages: int = 3
 
 
-def attention_block(dtype: str, is_half: bool, rows: Dim, depth: int) -> Block:
+SCORES, SUMS = 1024, 2048
+"""Scores and elements of an accumulator for a warp: 32 and 64 for a thread."""
+
+
+def _warps(rows: int, keys: int, depth: int, most: int) -> int:
+    """The warps of a small block, up to `most`. More would repeat each other's work."""
+    return max(1, min(most, max(rows * keys // SCORES, max(rows, keys) * depth // SUMS)))
+
+
+def attention_block(dtype: str, is_half: bool, rows: Dim, keys: Dim, depth: int) -> Block:
     """dtype: of the accumulators; depth: of a head, the larger of the two. float64 matmuls run in registers; float32
     ones have no tensor cores, and large blocks would not fit the registers."""
     if dtype == "float64":
@@ -28,7 +37,11 @@ def attention_block(dtype: str, is_half: bool, rows: Dim, depth: int) -> Block:
     if not is_half:
         return Block(32, 32)
     if isinstance(rows, int) and rows <= 64:
-        return Block(max(LEAST, power_of_two(rows)), 128 if rows <= LEAST and depth <= 64 else 64)
+        high, wide = max(LEAST, power_of_two(rows)), 128 if rows <= LEAST and depth <= 64 else 64
+        if isinstance(keys, int) and keys <= wide // 2:
+            wide = max(LEAST, power_of_two(keys))
+            return Block(high, wide, _warps(high, wide, depth, 4))
+        return Block(high, wide)
     return Block(64, 64) if depth <= 64 else Block(128, 128, 8) if depth <= 128 else Block(64, 32, 8, 2)
 
 
@@ -83,4 +96,6 @@ def gradient_block(is_half: bool, of_rows: bool, rows: Dim, keys: Dim, depth: in
         min(most, max(LEAST, power_of_two(size))) if isinstance(size, int) else most
         for most, size in ((block.rows, rows), (block.keys, keys))
     )
+    if (high, wide) != (block.rows, block.keys) and is_half:
+        block = replace(block, warps=_warps(high, wide, depth, block.warps))
     return replace(block, rows=high, keys=wide)
