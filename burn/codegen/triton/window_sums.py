@@ -74,9 +74,10 @@ def window_sums_of(kernel: LoopKernel) -> WindowSums | None:
 
 
 def sums_of(kernel: ContractionKernel) -> WindowSums | None:
-    """The sums of a contraction with a few results for each index of its batch, such as the taps of a depthwise kernel."""
+    """The sums of a contraction with a few results for each index of its batch, such as the taps of a depthwise kernel. A kernel
+    that divides its depth into shares is printed in `hopper`."""
     taps = product([v.extent for v in (*kernel.rows, kernel.column)])
-    if not kernel.batch or not isinstance(taps, int) or not 1 < taps <= MOST_TAPS:
+    if not kernel.batch or kernel.shares or not isinstance(taps, int) or not 1 < taps <= MOST_TAPS:
         return None
     return window_sums_of(as_loops(kernel))
 
