@@ -188,8 +188,8 @@ class Loops:
         self._columns(next(s for s in self.kernel.stages if s.loops and s.order == "parallel"), "COLUMNS")
 
     def _prefetch(self) -> None:
-        """Loads what later stages read before the reductions, whose barriers no load is moved over: values for each row, and
-        those of columns that a program holds as a whole (the partial results of blocks)."""
+        """Loads what later stages read before the reductions, because no load is moved over their barriers. These are values for
+        each row, and those of columns that a program holds as a whole (the partial results of blocks)."""
         stages = self.kernel.stages
         written = {w.buffer for s in stages for w in s.writes}
         for stage in stages[1:]:
