@@ -28,7 +28,8 @@ from burn.runtime.registry import entry
 __all__ = ["backend_for", "compile_count", "compile_program", "described", "environment", "executable", "listing"]
 
 LARGE = 64
-"""Ops of a program before and after whose compilation memory is released. Compiling it takes 0.2 s or more, a release 10 ms."""
+"""Ops of a program before and after whose compilation memory is released. Compiling it takes 0.2 s or more, a release 10 ms. The
+first program of a process has the code of imports to release, whatever its size."""
 
 _compile_count = 0
 
@@ -42,7 +43,7 @@ def compile_program(program: Program, options: Options | None = None) -> Artefac
     """Compiles a program, which the passes change. Raises CompileError, TypeMismatch for an unknown target, and DeviceError for a
     device that is not there and whose architecture the options leave open."""
     global _compile_count
-    is_large = len(list(program.block.operations)) >= LARGE
+    is_large = not _compile_count or len(list(program.block.operations)) >= LARGE
     if is_large:
         release_memory()  # of imports and of the reader
     artefact = artefact_of(program, *_built(program, options or Options()), to_file=True)
