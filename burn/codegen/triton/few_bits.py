@@ -29,7 +29,7 @@ MAGIC = 0x4B000000
 
 
 @dataclass(frozen=True)
-class _Weight:
+class Weight:
     """The parts of a weight's element, as `burn.kernels.builders.blocks` makes it: (number - zero) * scale."""
 
     load: Load
@@ -38,7 +38,7 @@ class _Weight:
     scale: Scalar
 
 
-def weight_of(node: Scalar) -> _Weight:
+def weight_of(node: Scalar) -> Weight:
     """Raises CompileError for another form."""
     while isinstance(node, Convert):  # to half precision and back: the kernel does not round
         node = node.arg
@@ -48,7 +48,7 @@ def weight_of(node: Scalar) -> _Weight:
             loads = [n for n in walk(value) if isinstance(n, Load) and n.dtype == "uint8"]
             masks = [n.args[1] for n in walk(value) if isinstance(n, Apply) and n.function == "xor"]
             if len(loads) == len(masks) == 1 and isinstance(masks[0], Const):
-                return _Weight(loads[0], int(masks[0].value).bit_length(), zero, scale)
+                return Weight(loads[0], int(masks[0].value).bit_length(), zero, scale)
     raise CompileError("internal: a weight of few bits has an unknown form")
 
 
@@ -102,7 +102,7 @@ def emit(kernel: ContractionKernel, values: Mapping[str, Dim], sizes: Contractio
     return closed(printer, kernel, about, constants, programs, values, known_columns, block.warps)
 
 
-def _word(printer: ScalarPrinter, weight: _Weight, sizes: ContractionKernel, words: str) -> str:
+def _word(printer: ScalarPrinter, weight: Weight, sizes: ContractionKernel, words: str) -> str:
     """Loads the words of a step, with the highest bit of each number as it was before packing.
 
     Triton's compiler would give a thread four words, if it knew that addresses are aligned, and then move sums between threads

@@ -1,10 +1,11 @@
-"""Prints a few rows times weights of few bits in half precision: tensor cores multiply numbers in registers. `emit`.
+"""Prints a few rows times weights of few bits in half precision: tensor cores multiply numbers in registers. `Fragments`.
 
 A weight is in fragments (`burn.passes.block_fragments`), so that a thread loads its numbers by one instruction for each chunk. A
 program has 16 columns and up to eight rows, or several times as many rows, for which it loads the weight once. Its warps divide
 the depth. All of a step's words are loaded before those of the previous step are used: the time is that of reading the weight.
 
-A kernel that starts early prefetches its weights to the L2 cache before it waits for the previous one. If all of its programs run
+GPUs with bulk copies have kernels of their own (`fragments_staged.py`), unless a program's weights are too large for them. Then
+a kernel that starts early prefetches its weights to the L2 cache before it waits for the previous one. If all of its programs run
 at once, they load their first words instead. A kernel of one step lets the next one start when it has its rows: their loads would
 wait behind the next kernel's loads of weights.
 
@@ -14,7 +15,7 @@ with several weights of one shape, as in a gated layer, are one kernel.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 
 from burn.codegen.triton.abilities import Abilities
 from burn.codegen.triton.code import NONE, Axis, Code
@@ -22,8 +23,8 @@ from burn.codegen.triton.early import DEPENDENTS, WAIT, prefetch
 from burn.codegen.triton.few_bits import weight_of
 from burn.codegen.triton.fragments_asm import multiplication
 from burn.codegen.triton.fragments_rows import Rows
-from burn.codegen.triton.heuristics.fragments import ROWS, block_of
-from burn.codegen.triton.heuristics.sizes import UNKNOWN, SizeHints
+from burn.codegen.triton.heuristics.fragments import ROWS, Block, block_of
+from burn.codegen.triton.heuristics.sizes import SizeHints
 from burn.codegen.triton.hopper.warp_specialised import function_head, in_gluon, text
 from burn.codegen.triton.printed import Printed, given, opened
 from burn.codegen.triton.scalars import ScalarPrinter
@@ -39,23 +40,9 @@ AXES = {"chunk": ("STEP", 0), "g": (GROUPS, 1), "t": (THREADS, 2), "i": (WORDS, 
 """The size and position of each axis of a step's words."""
 
 
-def emit(
-    kernel: ContractionKernel,
-    values: Mapping[str, Dim],
-    sizes: ContractionKernel,
-    sites: list[str],
-    abilities: Abilities,
-    hints: SizeHints = UNKNOWN,
-    constants: Collection[int] = (),
-    early: bool = False,
-) -> Printed:
-    """values: the values of the kernel's sizes; sizes: the kernel with these values, for choosing blocks; abilities: of the GPU;
-    hints: size hints. constants, early: see `KernelPrinter.print`."""
-    made = _Fragments(kernel, values, sizes, sites, abilities, hints, set(constants), early and abilities.early)
-    return made.print()
+class Fragments:
+    """values, sizes, abilities, hints, constants, early: see `fragments_staged.emit`."""
 
-
-class _Fragments:
     def __init__(
         self,
         kernel: ContractionKernel,
@@ -74,14 +61,21 @@ class _Fragments:
         assert isinstance(self.depth, int)
         self.chunk = FRAGMENT_BYTES * 8 // self.bits  # elements of the depth
         self.chunks = -(-self.depth // self.chunk)
-        self.block = block_of(sizes, self.chunks, abilities.processors, hints)
+        self.block = self._block(abilities, hints)
         self.steps = -(-self.chunks // self.block.step)
         self.parities = ("even",) if self.rows == 1 else ("even", "odd")
-        self.staged = Rows(kernel, sizes, self.bits, self.block)
+        self.lhs = Rows(kernel, sizes, self.bits, self.block, self._span())
         self.given, self.arguments = given(kernel, values)
         parameters = {n.buffer for n in walk(*sizes.weights) if isinstance(n, Load)}
         self.early = early and parameters <= constants
         self.lets_late = self.block.at_once and self.steps == 1
+
+    def _block(self, abilities: Abilities, hints: SizeHints) -> Block:
+        return block_of(self.sizes, self.chunks, abilities.processors, hints)
+
+    def _span(self) -> int:
+        """Elements of the depth that are computed at once."""
+        return self.block.step * self.chunk
 
     def print(self) -> Printed:
         constants = {"STEP": self.block.step, "WARPS": self.block.warps}
@@ -98,22 +92,23 @@ class _Fragments:
         code = printer.code
         if self.early and not self.lets_late:
             code.line(DEPENDENTS)
-        self._indices(printer)
+        self._layout(code, "INT")
+        self.lhs.indices(code)
+        self._program(printer)
         words = self._load(code, "0", "") if self.block.at_once else []
         if self.early:
             if not words or self.steps > 1:
                 self._prefetch(code)
             code.line(WAIT)
         words = words or self._load(code, "0", "")
-        self.staged.reduce(printer, "first")
+        self.lhs.reduce(printer, "first")
         self._sum(printer, words)
         names = [*self.given, *(f"{name}: gl.constexpr" for name in ("INT", "STEP", "WARPS"))]
         about = "16 columns each, by tensor cores: fragments of a weight of few bits times rows."
         return text(function_head("KERNEL", names, about), printer)
 
-    def _indices(self, printer: ScalarPrinter) -> None:
-        """Indices of a thread's words, each along one axis of a step's, and those of the program's tile and rows."""
-        code = printer.code
+    def _layout(self, code: Code, kind: str) -> None:
+        """Indices of a thread's words, each along one axis of a step's. kind: their type."""
         parts = f"[1, 1, 1, {WORDS}], [1, {GROUPS}, {THREADS}, 1], [WARPS, 1, 1, 1], [3, 2, 1, 0]"
         code.line(f"LAYOUT: tl.constexpr = tl.BlockedLayout({parts})")
         for name, (size, axis) in AXES.items():
@@ -121,10 +116,13 @@ class _Fragments:
             layout = "LAYOUT"
             for other in reversed(others):
                 layout = f"tl.SliceLayout({other}, {layout})"
-            code.line(f"{name} = tl.arange(0, {size}, {layout}).to(INT)")
+            code.line(f"{name} = tl.arange(0, {size}, {layout}).to({kind})")
             for other in others:
                 code.line(f"{name} = tl.expand_dims({name}, {other})")
-        self.staged.indices(code)
+
+    def _program(self, printer: ScalarPrinter) -> None:
+        """The program's tile of columns and first row."""
+        code = printer.code
         code.line("program = tl.program_id(0).to(INT)")
         tiles = f"tl.cdiv({printer.dim(self.kernel.column.extent)}, {FRAGMENT_COLUMNS})"
         height = ROWS * self.block.groups
@@ -192,14 +190,14 @@ class _Fragments:
         return found
 
     def _elements(self, printer: ScalarPrinter, start: str) -> list[list[str]]:
-        return [self.staged.elements(printer, "first", start, group) for group in range(self.block.groups)]
+        return [self.lhs.elements(printer, "first", start, group) for group in range(self.block.groups)]
 
     def _multiply(
         self, printer: ScalarPrinter, words: list[str], elements: list[list[str]], sums: list[list[list[str]]]
     ) -> None:
         """Adds a step. elements: of each group of eight rows. sums: by group, weight and parity of rows."""
         code, each = printer.code, len(words) // len(self.weights)
-        inline = multiplication(self.bits, self.staged.dtype, len(self.parities) > 1, self.has_zero)
+        inline = multiplication(self.bits, self.lhs.dtype, len(self.parities) > 1, self.has_zero)
         outputs = len(self.parities) * (1 + self.has_zero)
         kinds = f"({', '.join(['tl.float32'] * outputs)})" if outputs > 1 else "tl.float32"
         for weight in range(len(self.weights)):
@@ -247,10 +245,7 @@ class _Fragments:
         code = printer.code
         code.line(f"{', '.join([*self.given, 'program'])} = own")
         code.line("INT: tl.constexpr = program.dtype")
-        code.line(f"lane = tl.expand_dims(tl.arange(0, {LANES}, tl.SliceLayout(1, OUT)), 1)")
-        code.line("upper = tl.expand_dims(tl.arange(0, 2, tl.SliceLayout(0, OUT)), 0)")
-        x = code.let("(row + lane % 4 * 2 + upper * 0).to(INT)", "x")
-        y = code.let("(column + upper * 8 + lane // 4).to(INT)", "y")
+        x, y = self._at(code)
         rows, columns = printer.dim(product([v.extent for v in kernel.rows])), printer.dim(kernel.column.extent)
         known = self.sizes.column.extent
         even = isinstance(known, int) and known % FRAGMENT_COLUMNS == 0
@@ -268,3 +263,10 @@ class _Fragments:
             printer.store(write)
         head = function_head("KERNEL_write", ["row", "column", *totals, "OUT: tl.constexpr", "own"], "Stores sums.")
         return text(head, printer)
+
+    def _at(self, code: Code) -> tuple[str, str]:
+        """The indices of a thread's results."""
+        code.line(f"lane = tl.expand_dims(tl.arange(0, {LANES}, tl.SliceLayout(1, OUT)), 1)")
+        code.line("upper = tl.expand_dims(tl.arange(0, 2, tl.SliceLayout(0, OUT)), 0)")
+        x = code.let("(row + lane % 4 * 2 + upper * 0).to(INT)", "x")
+        return x, code.let("(column + upper * 8 + lane // 4).to(INT)", "y")

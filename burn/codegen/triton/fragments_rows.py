@@ -18,12 +18,13 @@ VECTOR = 8
 
 
 class Rows:
-    """The lhs of a kernel. sizes: the kernel with the values of its sizes."""
+    """The lhs of a kernel. sizes: the kernel with the values of its sizes. span: elements of the depth that are computed at
+    once."""
 
-    def __init__(self, kernel: ContractionKernel, sizes: ContractionKernel, bits: int, block: Block) -> None:
+    def __init__(self, kernel: ContractionKernel, sizes: ContractionKernel, bits: int, block: Block, span: int) -> None:
         self.kernel, self.sizes, self.bits, self.block = kernel, sizes, bits, block
         self.chunk = FRAGMENT_BYTES * 8 // bits
-        self.span = block.step * self.chunk  # elements of a step
+        self.span = span
         depth = product([v.extent for v in sizes.depth])
         assert isinstance(depth, int)
         self.depth = depth
@@ -88,9 +89,13 @@ class Rows:
     # ---- elements ----------------------------------------------------------------------------------------------------------
     def elements(self, printer: ScalarPrinter, first: str, start: str, group: int) -> list[str]:
         """A thread's elements of the step that begins with the chunk `start`: four adjacent ones in each tensor."""
+        return self._parts(printer.code, self.value(printer, first, f"{start} * {self.chunk} + along", group))
+
+    def value(self, printer: ScalarPrinter, first: str, along: str, group: int) -> str:
+        """The elements of a group of rows, at the indices `along` the depth."""
         code = printer.code
         with printer.scope():
-            k = self._at(printer, first, group, f"{start} * {self.chunk} + along")
+            k = self._at(printer, first, group, along)
             mask = code.let(f"{k} < {self.depth}", "within") if self.depth % self.span else ""
             printer.axes["k"] = Axis(k, mask)
             self._depth(printer, k)
@@ -100,7 +105,7 @@ class Rows:
                 everywhere = f"{k} >= 0" if self.is_single else f"({k} >= 0) & (down >= 0)"
                 zeros = f"tl.full({self._shape()}, 0.0, {value}.dtype, ROW)"
                 value = code.let(f"tl.where({mask or everywhere}, {value}, {zeros})", "x")
-        return self._parts(code, value)
+        return value
 
     def _parts(self, code: Code, value: str) -> list[str]:
         """Moves elements to the threads that multiply them."""

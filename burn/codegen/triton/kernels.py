@@ -12,7 +12,7 @@ from burn.codegen.triton import (
     column_reductions,
     contract,
     few_bits,
-    fragments,
+    fragments_staged,
     loops,
     window_sums,
     windows,
@@ -66,7 +66,7 @@ class KernelPrinter:
         if isinstance(kernel, ContractionKernel) and self.abilities.fragments and is_few_rows(kernel, self.hints):
             general, values = parametrize(kernel)
             return self._named(
-                fragments.emit(general, values, kernel, self.sites, self.abilities, self.hints, constants, early)
+                fragments_staged.emit(general, values, kernel, self.sites, self.abilities, self.hints, constants, early)
             )
         match collapse(kernel):
             case ContractionKernel() as contraction if not contraction.is_plain:

@@ -215,7 +215,9 @@ class GPUKernels:
         text = module(printed.name, printed.text)
         shape = (printed.warps, printed.stages)
         source = Source(printed.name, text, tuple(types), tuple(constants), named, tuple(multiples), wide, *shape)
-        source = replace(source, scratch=printed.scratch, registers=printed.registers, early=printed.early)
+        source = replace(
+            source, scratch=printed.scratch, registers=printed.registers, early=printed.early, shared=printed.shared
+        )
         return self._numbered(source, nodes)
 
     def _numbered(self, source: Source, nodes: tuple[str, ...] = ()) -> int:

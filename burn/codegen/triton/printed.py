@@ -23,7 +23,8 @@ NARROW = (1 << 31) - (1 << 16)
 class Printed:
     """A function and its launch: arguments in order, then constants by name, and the number of programs. choice: the key of the
     choice that it depends on, if any. scratch: bytes of memory per program; registers: of a thread, if the kernel sets
-    them. early: it starts before the kernel before it ends (`early.py`). is_certain: no address depends on data."""
+    them. early: it starts before the kernel before it ends (`early.py`). is_certain: no address depends on data. shared: bytes of
+    shared memory behind Triton's own (`staging.py`)."""
 
     name: str
     text: str
@@ -37,6 +38,7 @@ class Printed:
     registers: int = 0
     early: bool = False
     is_certain: bool = False
+    shared: int = 0
 
     @property
     def may_fail(self) -> bool:

@@ -52,6 +52,7 @@ class Source:
     scratch: int = 0  # bytes of memory per program
     registers: int = 0  # of a thread at entry, if not 0
     early: bool = False  # starts before the kernel before it ends
+    shared: int = 0  # bytes of shared memory behind Triton's own (`staging.py`)
 
     @property
     def digest(self) -> str:

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from burn.codegen.triton.sources import Machine, Source
+from burn.codegen.triton.staging import ALIGNMENT
 
 IDLE_SECONDS = 30.0
 LENGTH = struct.Struct("<Q")
@@ -62,7 +63,10 @@ def _compiled(source: Source, machine: Machine) -> Image:
     facts = made.metadata
     if (wanted := getattr(facts, "global_scratch_size", 0)) > source.scratch:
         raise ValueError(f"the kernel needs {wanted} bytes of scratch memory instead of {source.scratch}")
-    return facts.name, bytes(made.asm[machine.code]), facts.shared, facts.num_warps * machine.warp
+    shared = facts.shared
+    if source.shared:
+        shared = -(-shared // ALIGNMENT) * ALIGNMENT + source.shared
+    return facts.name, bytes(made.asm[machine.code]), shared, facts.num_warps * machine.warp
 
 
 def _function(source: Source) -> Any:

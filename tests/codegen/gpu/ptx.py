@@ -16,21 +16,28 @@ from ml_dtypes import bfloat16
 HALF_TYPES = {"f16": np.float16, "f16x2": np.float16, "bf16": bfloat16, "bf16x2": bfloat16}
 
 
-def run(text: str, outputs: int, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """Values of the operands $0 to $(outputs - 1), as uint32. inputs: the following ones."""
+def run(text: str, outputs: int, inputs: Sequence[np.ndarray], memory: np.ndarray | None = None) -> list[np.ndarray]:
+    """Values of the operands $0 to $(outputs - 1), as uint32. inputs: the following ones. memory: the bytes of shared memory."""
     values: dict[str, np.ndarray] = {f"${outputs + i}": x for i, x in enumerate(inputs)}
     shape = inputs[0].shape
+    predicates: dict[str, np.ndarray] = {}
 
     def read(operand: str) -> np.ndarray:
         if operand in values:
             return values[operand]
+        if operand == "%tid.x":
+            return np.zeros(shape, np.uint32)  # elements have no threads here
         number = int(operand[2:], 16) if operand.startswith("0f") else int(operand, 0)
         return np.full(shape, number, np.uint32)
 
-    for line in re.sub(r"\{ (?=\.reg)", "", text).strip("{} ").replace("; }", ";").split(";"):
+    for line in re.sub(r"\{ (?=\.reg)", "", text.partition("//")[0]).strip("{} ").replace("; }", ";").split(";"):
         words = line.strip().lstrip("{} ")
         if not words or words.startswith(".reg"):
             continue
+        where = np.ones(shape, bool)
+        if words.startswith("@"):
+            predicate, words = words[1:].split(" ", 1)
+            where = predicates.get(predicate, where)  # those of a thread's number are true
         name, _, rest = words.partition(" ")
         operands = [o.strip() for o in re.findall(r"\s*\{[^}]*\}|[^,]+", rest)]
         kind, *_ = name.split(".")
@@ -39,9 +46,26 @@ def run(text: str, outputs: int, inputs: Sequence[np.ndarray]) -> list[np.ndarra
             many = [[o.strip() for o in each.strip("{} ").split(",")] for each in operands]
             a, b, c = ([read(o) for o in each] for each in many[1:])
             values.update(zip(many[0], _mma(HALF_TYPES[name.split(".")[-2]], a, b, c), strict=True))
+        elif kind in ("ld", "st"):
+            assert memory is not None
+            at, registers = operands if kind == "st" else operands[::-1]
+            base, _, offset = at.strip("[]").partition("+")
+            names, size = [o.strip() for o in registers.strip("{} ").split(",")], int(name[-2:]) // 8
+            addresses = read(base).astype(np.int64) + int(offset or 0)
+            assert (addresses % (size * len(names)) == 0).all()
+            words_of = memory.view(f"u{size}")
+            for i, register in enumerate(names):
+                index = addresses // size + i
+                if kind == "st":
+                    words_of[index[where]] = read(register)[where]
+                else:
+                    values[register] = words_of[index].astype(np.uint32)
+        elif kind == "setp":
+            compare = {"lt": np.less, "eq": np.equal}[name.split(".")[1]]
+            predicates[operands[0]] = compare(read(operands[1]).view(np.int32), read(operands[2]).view(np.int32))
         else:
             values[operands[0]] = OPERATIONS[kind](name, *map(read, operands[1:])).astype(np.uint32, copy=False)
-    return [values[f"${i}"] for i in range(outputs)]
+    return [values.get(f"${i}", np.zeros(shape, np.uint32)) for i in range(outputs)]
 
 
 def _pairs(x: np.ndarray, kind: Any) -> np.ndarray:
@@ -82,6 +106,7 @@ OPERATIONS: dict[str, Callable[..., np.ndarray]] = {
     "mov": lambda name, a: a,
     "shr": lambda name, a, b: a >> b,
     "xor": lambda name, a, b: a ^ b,
+    "add": lambda name, a, b: (a.view(np.float32) + b.view(np.float32)).view(np.uint32),
     "sub": lambda name, a, b: (a.view(np.float32) - b.view(np.float32)).view(np.uint32),
     "lop3": _lop3,
     "prmt": _prmt,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import itertools
 import linecache
 import os
@@ -199,6 +200,9 @@ class _DeviceLibrary:
 class _Gluon:
     """Triton's functions with Gluon's parameters."""
 
+    def __init__(self) -> None:
+        self._memory, self._missing = np.zeros(0, np.uint8), 0  # shared memory, and bytes that are not copied to it yet
+
     def __getattr__(self, name: str) -> Any:
         import triton.language as tl
 
@@ -210,10 +214,18 @@ class _Gluon:
     def full(self, shape: Any, value: Any, dtype: Any, layout: Any = None) -> Any:
         return self.__getattr__("full")(shape, value, dtype)
 
+    def allocate_shared_memory(self, *parts: Any) -> Any:
+        return self
+
+    def store(self, *parts: Any, **named: Any) -> None:
+        """To global memory, or to Triton's shared memory, which kernels do not read."""
+        if len(parts) > 1:
+            self.__getattr__("store")(*parts, **named)
+
     def BlockedLayout(self, *parts: Any) -> None:
         """Elements have no threads here."""
 
-    SliceLayout = NVMMADistributedLayout = DotOperandLayout = BlockedLayout
+    SwizzledSharedLayout = SliceLayout = NVMMADistributedLayout = DotOperandLayout = BlockedLayout
 
     def mma_v2(self, lhs: Any, rhs: Any, total: Any) -> Any:
         """A matmul for each index of the first axis."""
@@ -225,23 +237,59 @@ class _Gluon:
     def inline_asm_elementwise(
         self, text: Any, constraints: Any, args: Sequence[Any], dtype: Any, is_pure: Any, pack: Any
     ) -> Any:
-        """For tensors whose last axis has the elements that a thread packs, and the two axes before it a warp's threads."""
+        """For tensors whose last axis has the elements that a thread packs. For tensor cores the two axes before it have a warp's
+        threads. Other code is for a whole program."""
         import triton.language as tl
         from triton.runtime.interpreter import TensorHandle
 
-        assert constraints.split(",") == ["=&f"] * constraints.count("=&f") + ["r"] * constraints.count("r")
-        registers = []
+        if "mma.sync" not in text and "ld.shared" not in text and "st.shared" not in text:
+            return self._scalar(text, [int(np.asarray(a.handle.data).item()) for a in args])
+        kinds = dtype if isinstance(dtype, tuple) else (dtype,)
         shape = np.broadcast_shapes(*(tensor.handle.data.shape for tensor in args))
-        assert shape[-3:] == (8, 4, pack)
+        registers = []
         for tensor in args:
             data = np.ascontiguousarray(np.broadcast_to(tensor.handle.data, shape))
-            words = data.reshape(*shape[:-3], 32, pack).view(np.uint32)
+            words = data.reshape(*shape[:-3], 32, pack) if "mma.sync" in text else data.reshape(-1, pack)
+            words = words.view(np.uint32)
             registers += [words[..., i] for i in range(words.shape[-1])]
-        kinds = dtype if isinstance(dtype, tuple) else (dtype,)
-        assert len(registers) == constraints.split(",").count("r") and pack * len(kinds) == constraints.count("=&f")
-        values = ptx.run(text, pack * len(kinds), registers)
+        counts = [max(1, pack * kind.primitive_bitwidth // 32) for kind in kinds]
+        outputs = [each.startswith("=") for each in constraints.split(",")]
+        assert outputs == [True] * sum(counts) + [False] * len(registers)
+        values = ptx.run(text, sum(counts), registers, self._memory)
         made = []
-        for number in range(len(kinds)):
-            data = np.stack(values[pack * number : pack * (number + 1)], -1).view(np.float32).reshape(shape)
-            made.append(tl.tensor(TensorHandle(data, tl.float32), tl.block_type(tl.float32, list(data.shape))))
+        for kind, count in zip(kinds, counts, strict=True):
+            words = np.stack(values[:count], -1)
+            values = values[count:]
+            if pack * kind.primitive_bitwidth < 32:
+                words = words.astype(f"u{kind.primitive_bitwidth // 8}")
+            stored = {"fp16": np.float16, "fp32": np.float32, "bf16": np.uint16, "int32": np.int32, "int8": np.int8}
+            data = words.view(stored[kind.name]).reshape(shape)
+            made.append(tl.tensor(TensorHandle(data, kind), tl.block_type(kind, list(data.shape))))
         return tuple(made) if isinstance(dtype, tuple) else made[0]
+
+    def _scalar(self, text: str, values: Sequence[int]) -> Any:
+        """Copies to shared memory, and barriers. The memory of a program begins at 0."""
+        import triton.language as tl
+        from triton.runtime.interpreter import TensorHandle
+
+        number = 0
+        if text.startswith("mov.b32 $0, "):
+            number = int(text.split()[-1].strip(";"))
+        elif "%dynamic_smem_size" in text:
+            (size,) = re.findall(r"sub.u32 \$0, n, (\d+)", text)
+            self._memory, self._missing = np.full(int(size), 0xFF, np.uint8), 0
+        elif "mbarrier.init" in text:
+            (size,) = re.findall(r"\[\$1\], (\d+); mov", text)
+            assert values[0] % 8 == 0
+            self._missing = int(size)
+        elif "cp.async.bulk.shared" in text:
+            (size,) = (int(n) for n in re.findall(r"\[\$2\], (\d+), ", text))
+            to, source, _ = values
+            assert to % 16 == source % 16 == size % 16 == 0 and 0 <= to <= len(self._memory) - size
+            self._memory[to : to + size] = np.frombuffer(ctypes.string_at(source, size), np.uint8)
+            self._missing -= size
+        elif "mbarrier.try_wait" in text:
+            assert self._missing == 0
+        else:
+            assert text.startswith("bar.sync"), text
+        return tl.tensor(TensorHandle(np.full(1, number, np.int32), tl.int32), tl.int32)

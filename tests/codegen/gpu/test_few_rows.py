@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from burn.codegen.triton.abilities import PROCESSORS
+from burn.codegen.triton.abilities import PROCESSORS, SHARED_MEMORY
 from burn.codegen.triton.backend import GPU
+from burn.codegen.triton.heuristics import fragments as heuristics
 from burn.compiler import environment, executable
 from burn.dialect import ops
 from burn.dialect.compose import convert, number
@@ -125,15 +126,48 @@ def test_gated_layer(gpu: SimulatedGPU, layer: Layer) -> None:
     assert kernels == ([True, True] if layer.hidden % 32 == 0 else [True, False, True])
 
 
+@pytest.mark.parametrize(
+    "layer", [Layer(1, 96, 50), Layer(2, 160, 40, bits=8, zero=True, mean=True), Layer(17, 64, 48)], ids=str
+)
+def test_weights_in_registers(gpu: SimulatedGPU, monkeypatch: pytest.MonkeyPatch, layer: Layer) -> None:
+    """On a GPU whose programs have no room for their weights in shared memory."""
+    monkeypatch.setitem(SHARED_MEMORY, "sm_90", 0)
+    Model(layer).check()
+    assert not any("cp.async.bulk.shared" in source.text for source in gpu.launched)
+
+
 @pytest.mark.parametrize("rows", [1, 17])
 def test_more_tiles_than_run_at_once(gpu: SimulatedGPU, monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
-    """Such a kernel loads no words before it waits for the previous kernel."""
+    """Such a kernel loads no words to registers before it waits for the previous kernel."""
+    monkeypatch.setitem(PROCESSORS, "sm_90", 1)
+    monkeypatch.setitem(SHARED_MEMORY, "sm_90", 0)
+    Model(Layer(rows, 64, 128)).check()
+    for before, after in parts(gpu):
+        assert "prefetch.L2" in before and "gl.load" not in before and "gl.load" in after
+
+
+@pytest.mark.parametrize("rows", [1, 3, 17])
+def test_several_tiles_of_a_program(gpu: SimulatedGPU, monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
+    """A program copies all of its weights before it waits, and reads nothing else."""
     monkeypatch.setitem(PROCESSORS, "sm_90", 1)
     Model(Layer(rows, 64, 128)).check()
-    for source in gpu.launched:
-        if "mma.sync" in source.text:
-            before, _, after = source.text.partition("griddepcontrol.wait")
-            assert "prefetch.L2" in before and "gl.load" not in before and "gl.load" in after
+    for before, after in parts(gpu):
+        assert "cp.async.bulk.shared" in before and "gl.load" not in before
+        assert "cp.async.bulk.shared" not in after and "gl.load" in after
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+def test_many_chunks_of_a_warp(gpu: SimulatedGPU, monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
+    """They are a loop. The last warps have fewer."""
+    monkeypatch.setattr(heuristics, "STAGED_WARPS", 2)
+    Model(Layer(rows, 1088, 32, zero=True)).check()
+    assert any("for start in" in source.text for source in gpu.launched)
+
+
+def parts(gpu: SimulatedGPU) -> list[tuple[str, str]]:
+    """The texts of matmuls, until they wait for the previous kernel and behind that."""
+    texts = [source.text for source in gpu.launched if "mma.sync" in source.text]
+    return [(before, after) for before, _, after in (text.partition("griddepcontrol.wait") for text in texts)]
 
 
 @pytest.mark.parametrize("case", ["reversed columns", "transposed", "three weights"])

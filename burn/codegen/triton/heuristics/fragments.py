@@ -28,6 +28,15 @@ WARPS = 4
 AT_ONCE = 2
 """Programs of a processor up to which all of a kernel run at once."""
 
+STAGED = 8
+"""Chunks of a warp in shared memory, if a program has no more than `STAGED_WARPS` warps. A thread multiplies them one by one."""
+
+STAGED_WARPS = 16
+"""Warps of a program with weights in shared memory, at most."""
+
+OTHER_MEMORY = 8 << 10
+"""Bytes of shared memory for the sums of warps and norms, at most."""
+
 
 @dataclass(frozen=True)
 class Block:
@@ -57,3 +66,17 @@ def block_of(kernel: ContractionKernel, chunks: int, processors: int, hints: Siz
     columns = kernel.column.extent
     tiles = -(-columns // FRAGMENT_COLUMNS) * len(kernel.weights) if isinstance(columns, int) else 0
     return Block(warps * loaded, warps, groups, tiles <= AT_ONCE * processors)
+
+
+def staged_block_of(
+    kernel: ContractionKernel, chunks: int, weights: int, row: int, most: int, hints: SizeHints = UNKNOWN
+) -> Block | None:
+    """The block of a program that copies its weights to shared memory; None if it has no room. Warps divide the depth. weights,
+    row: bytes of a program's weights, and of a row; most: bytes of a program's memory."""
+    rows = likely(product([v.extent for v in kernel.rows]), hints)
+    groups = min(MOST_ROWS // ROWS, power_of_two(-(-rows // ROWS))) if isinstance(rows, int) else 1
+    lines = 1 if rows == 1 else ROWS * groups
+    warps = max(2, min(STAGED_WARPS, power_of_two(-(-chunks // STAGED))))
+    sums = warps * len(kernel.weights) * lines * FRAGMENT_COLUMNS * 4
+    fits = weights + row * lines + sums + OTHER_MEMORY <= most
+    return Block(warps, warps, groups, True) if fits else None
