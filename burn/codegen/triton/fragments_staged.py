@@ -1,7 +1,7 @@
 """The kernels of `fragments.py` on GPUs with bulk copies: a program copies its weights to shared memory before it waits. `emit`.
 
-All words, scales and zero points of a program are on their way at once and take no registers: there is room for more programs,
-and for those of the next kernels. The program stores its rows there as well, and each warp loads what it multiplies. Warps add
+All words, scales and zero points of a program are copied at once and take no registers. So more programs run on a processor, with
+those of the next kernels. The program stores its rows there as well, and each warp loads what it multiplies. Warps add
 their sums through that memory, because a reduction of Triton's for each weight takes two barriers and eight moves more.
 """
 
@@ -115,7 +115,7 @@ class Staged(Fragments):
         self._store_rows(printer)
         code.line(staging.meet())
         code.line(staging.wait("barrier"))
-        sums = self._products(printer)
+        sums = self._multiply_chunks(printer)
         self._store_sums(code, sums)
         code.line(staging.meet())
         self._add_warps(code)
@@ -155,8 +155,8 @@ class Staged(Fragments):
                 partial = begin + span > whole
                 code.line(staging.store(address, value, number if partial else "", whole // VECTOR))
 
-    # ---- products ----------------------------------------------------------------------------------------------------------
-    def _products(self, printer: ScalarPrinter) -> Sums:
+    # ---- multiplication --------------------------------------------------------------------------------------------------
+    def _multiply_chunks(self, printer: ScalarPrinter) -> Sums:
         code, weights = printer.code, range(len(self.weights))
         sums = [[[f"{p}{w}_{g}" for p in self.parities] for w in weights] for g in range(self.block.groups)]
         for name in (name for group in sums for each in group for name in each):

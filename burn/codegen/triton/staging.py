@@ -1,7 +1,7 @@
 """Shared memory of a kernel's own, behind Triton's: bulk copies of constants to it, loads and stores. PTX for Gluon.
 
 A program can issue copies before the kernel before it has ended (`early.py`). They take no registers, and one thread issues them
-all. Triton's allocator does not know of this memory: the launch asks for more, and kernels find it at the end of what they got.
+all. Triton's allocator leaves this memory alone: a launch adds it to Triton's, and it is at the end.
 Source: PTX ISA 8.8, "cp.async.bulk" and "mbarrier".
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 ALIGNMENT = 128
-"""Bytes of which the memory's address and size are multiples."""
+"""The memory's address and size in bytes are multiples of this."""
 
 BARRIER = 16
 """Bytes of a barrier, with padding."""
@@ -89,7 +89,7 @@ def load_each(addresses: str, dtype: str, bits: int) -> str:
 
 
 def load_pairs(addresses: str, dtype: str, repeated: bool) -> str:
-    """Loads two adjacent halves at once. The addresses are those of single elements: pairs, or with `repeated` each twice."""
+    """Loads two adjacent floats of 16 bits at once. The addresses are those of single elements: pairs, or with `repeated` each twice."""
     if repeated:
         text = "{ .reg .b32 s; ld.shared.b32 s, [$2]; prmt.b32 $0, s, s, 0x1010; prmt.b32 $1, s, s, 0x3232; }"
         return _inline(text, "=r,=r,r,r,r,r", addresses, dtype, 4)
@@ -97,7 +97,7 @@ def load_pairs(addresses: str, dtype: str, repeated: bool) -> str:
 
 
 def store(addresses: str, values: str, number: str = "", count: int = 0) -> str:
-    """Stores eight adjacent halves of a thread at the address of the first one, if its number is less than the count."""
+    """Stores eight adjacent floats of 16 bits of a thread at the address of the first one, if its number is less than the count."""
     text = "st.shared.v4.b32 [$6], {$2, $3, $4, $5};"
     constraints = ["=r"] * 2 + ["r"] * 12
     if number:
