@@ -89,7 +89,8 @@ def load_each(addresses: str, dtype: str, bits: int) -> str:
 
 
 def load_pairs(addresses: str, dtype: str, repeated: bool) -> str:
-    """Loads two adjacent floats of 16 bits at once. The addresses are those of single elements: pairs, or with `repeated` each twice."""
+    """Loads two adjacent floats of 16 bits at once. The addresses are those of single elements: pairs, or with `repeated` each
+    twice."""
     if repeated:
         text = "{ .reg .b32 s; ld.shared.b32 s, [$2]; prmt.b32 $0, s, s, 0x1010; prmt.b32 $1, s, s, 0x3232; }"
         return _inline(text, "=r,=r,r,r,r,r", addresses, dtype, 4)
@@ -97,7 +98,7 @@ def load_pairs(addresses: str, dtype: str, repeated: bool) -> str:
 
 
 def store(addresses: str, values: str, number: str = "", count: int = 0) -> str:
-    """Stores eight adjacent floats of 16 bits of a thread at the address of the first one, if its number is less than the count."""
+    """Stores a thread's eight adjacent floats of 16 bits at the address of the first one, if its number is less than the count."""
     text = "st.shared.v4.b32 [$6], {$2, $3, $4, $5};"
     constraints = ["=r"] * 2 + ["r"] * 12
     if number:
