@@ -98,7 +98,7 @@ def load_pairs(addresses: str, dtype: str, repeated: bool) -> str:
 
 
 def store(addresses: str, values: str, number: str = "", count: int = 0) -> str:
-    """Stores a thread's eight adjacent floats of 16 bits at the address of the first one, if its number is less than the count."""
+    """Stores a thread's eight adjacent floats of 16 bits at the address of the first one if its number is less than the count."""
     text = "st.shared.v4.b32 [$6], {$2, $3, $4, $5};"
     constraints = ["=r"] * 2 + ["r"] * 12
     if number:
