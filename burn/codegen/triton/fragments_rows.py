@@ -29,7 +29,7 @@ class Rows:
         assert isinstance(depth, int)
         self.depth = depth
         self.is_single = product([v.extent for v in sizes.rows]) == 1
-        self.lhs = _narrow(kernel.lhs)
+        self.lhs = narrow(kernel.lhs)
         self.reduced: list[dict[str, tuple[str, frozenset[str]]]] = [{} for _ in range(block.groups)]
 
     @property
@@ -157,7 +157,7 @@ class Rows:
         known = [v for v in self.sizes.depth if v.extent != 1]
         for single in (v for v in self.kernel.depth if v.extent == 1):
             printer.put(single, "0", NONE)
-        if all(_is_flat(n, known) for n in walk(_narrow(self.sizes.lhs))):
+        if all(_is_flat(n, known) for n in walk(narrow(self.sizes.lhs))):
             for loop in loops[:-1]:
                 printer.put(loop, "0", NONE)
             printer.put(loops[-1], k, frozenset("k"))
@@ -165,7 +165,7 @@ class Rows:
             printer.walk_flat(loops, k, frozenset("k"))
 
 
-def _narrow(node: Scalar) -> Scalar:
+def narrow(node: Scalar) -> Scalar:
     """The value before its conversion to float32."""
     while isinstance(node, Convert) and node.dtype == "float32":
         node = node.arg

@@ -16,7 +16,8 @@ from burn.codegen.triton.code import Code
 from burn.codegen.triton.early import DEPENDENTS, WAIT
 from burn.codegen.triton.few_bits import Weight, weight_of
 from burn.codegen.triton.fragments import GROUPS, LANES, THREADS, WORDS, Fragments
-from burn.codegen.triton.fragments_rows import VECTOR
+from burn.codegen.triton.fragments_rows import VECTOR, narrow
+from burn.codegen.triton.heuristics import fragments as heuristics
 from burn.codegen.triton.heuristics.fragments import ROWS, Block, staged_block_of
 from burn.codegen.triton.heuristics.sizes import UNKNOWN, SizeHints, power_of_two
 from burn.codegen.triton.hopper.warp_specialised import function_head, text
@@ -248,13 +249,17 @@ class Staged(Fragments):
 def _block_of(sizes: ContractionKernel, abilities: Abilities, hints: SizeHints) -> Block | None:
     """The block of a program with weights in shared memory; None if the GPU cannot copy so, or has no room."""
     weights = [weight_of(rhs) for rhs in sizes.weights]
+    single = product([v.extent for v in sizes.rows]) == 1
+    is_tried = single and weights[0].bits == 4 and weights[0].zero is None and narrow(sizes.lhs).dtype == "float16"
+    if heuristics.TRIED_ALONE and not is_tried:
+        return None
     depth = product([v.extent for v in sizes.depth])
     assert isinstance(depth, int)
     chunk = FRAGMENT_BYTES * 8 // weights[0].bits
     chunks = -(-depth // chunk)
     total = len(weights) * chunks * CHUNK_BYTES
     total += sum(_parameter_bytes(load, sizes) for weight in weights for load in _parameters(weight))
-    row = _row_bytes(chunks * chunk, product([v.extent for v in sizes.rows]) == 1)
+    row = _row_bytes(chunks * chunk, single)
     return staged_block_of(sizes, chunks, total, row, abilities.bulk, hints)
 
 

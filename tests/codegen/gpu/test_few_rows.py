@@ -118,8 +118,14 @@ class Model:
         assert np.linalg.norm(got - self.exact) <= largest
 
 
+@pytest.fixture
+def untried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All kernels have weights in shared memory, if there is room."""
+    monkeypatch.setattr(heuristics, "TRIED_ALONE", False)
+
+
 @pytest.mark.parametrize("layer", [*LAYERS, *map(drawn, range(SWEEP))], ids=str)
-def test_gated_layer(gpu: SimulatedGPU, layer: Layer) -> None:
+def test_gated_layer(gpu: SimulatedGPU, untried: None, layer: Layer) -> None:
     """The norm and both first matmuls are one kernel, if the depth is whole blocks."""
     Model(layer).check()
     kernels = [s.text.count("mma.sync") > 0 for s in gpu.launched]
@@ -127,11 +133,12 @@ def test_gated_layer(gpu: SimulatedGPU, layer: Layer) -> None:
 
 
 @pytest.mark.parametrize(
-    "layer", [Layer(1, 96, 50), Layer(2, 160, 40, bits=8, zero=True, mean=True), Layer(17, 64, 48)], ids=str
+    "layer",
+    [Layer(1, 96, 50, bits=8), Layer(2, 160, 40, zero=True), Layer(17, 64, 48), Layer(1, 64, 32, dtype="bfloat16")],
+    ids=str,
 )
-def test_weights_in_registers(gpu: SimulatedGPU, monkeypatch: pytest.MonkeyPatch, layer: Layer) -> None:
-    """On a GPU whose programs have no room for their weights in shared memory."""
-    monkeypatch.setitem(SHARED_MEMORY, "sm_90", 0)
+def test_weights_in_registers(gpu: SimulatedGPU, layer: Layer) -> None:
+    """Kernels that have not been tried on a GPU."""
     Model(layer).check()
     assert not any("cp.async.bulk.shared" in source.text for source in gpu.launched)
 
@@ -147,9 +154,8 @@ def test_more_tiles_than_run_at_once(gpu: SimulatedGPU, monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("rows", [1, 3, 17])
-def test_several_tiles_of_a_program(gpu: SimulatedGPU, monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
+def test_weights_in_shared_memory(gpu: SimulatedGPU, untried: None, rows: int) -> None:
     """A program copies all of its weights before it waits, and reads nothing else."""
-    monkeypatch.setitem(PROCESSORS, "sm_90", 1)
     Model(Layer(rows, 64, 128)).check()
     for before, after in parts(gpu):
         assert "cp.async.bulk.shared" in before and "gl.load" not in before
@@ -157,7 +163,7 @@ def test_several_tiles_of_a_program(gpu: SimulatedGPU, monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize("rows", [1, 3])
-def test_many_chunks_of_a_warp(gpu: SimulatedGPU, monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
+def test_many_chunks_of_a_warp(gpu: SimulatedGPU, untried: None, monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
     """They are a loop. The last warps have fewer."""
     monkeypatch.setattr(heuristics, "STAGED_WARPS", 2)
     Model(Layer(rows, 1088, 32, zero=True)).check()

@@ -31,6 +31,10 @@ AT_ONCE = 2
 STAGED = 8
 """Chunks of a warp in shared memory, if a program has no more than `STAGED_WARPS` warps. A thread multiplies them one by one."""
 
+TRIED_ALONE = True
+"""Only kernels that have run on a GPU have weights in shared memory: one row in float16, 4 bits, no zero points. Others have run
+in Triton's interpreter."""
+
 STAGED_WARPS = 16
 """Warps of a program with weights in shared memory, at most."""
 
