@@ -21,6 +21,8 @@ FAMILIES = (
     "tiles",
     "attention",
     "attention_gradient",
+    "dropout",
+    "attention_dropout",
     "recurrent",
     "resize",
     "quantize",

@@ -76,6 +76,18 @@ class Where(Scalar):
 
 
 @dataclass(frozen=True, eq=False)
+class Kept(Scalar):
+    """True for an element that dropout keeps (burn.random_kept). words: those of the key; row: the element's row; column: its
+    index in the row; calls: the cipher's calls for a row."""
+
+    words: tuple[Scalar, Scalar]
+    row: Dim
+    column: Dim
+    calls: Dim
+    rate: float
+
+
+@dataclass(frozen=True, eq=False)
 class Reduced(Scalar):
     """The result of an earlier stage's reduction."""
 
@@ -235,8 +247,9 @@ class ContractionKernel:
 
 @dataclass(frozen=True, eq=False)
 class AttentionKernel:
-    """acc[batch.., rows.., column] = sum over keys of p * values; p is the softmax over the keys of `score`, which
+    """acc[batch.., rows.., column] = sum over keys of p * factor * values; p is the softmax over the keys of `score`, which
     reads the sum over depth of query * keys as `Accumulator`. The epilogue's writes read acc as `Accumulator`.
+    `factor` is that of dropout, or the constant 1.
 
     `query` does not depend on key or column, `keys` not on rows or column, `values` not on rows. All of them, `score`
     and the accumulators are of type `dtype`. A score of minus infinity masks a key; a row without an unmasked key gives
@@ -258,6 +271,7 @@ class AttentionKernel:
     keys: Scalar
     values: Scalar
     score: Scalar
+    factor: Scalar
     first: Dim
     stop: Dim
     epilogue: tuple[Write, ...]
@@ -270,17 +284,17 @@ class AttentionGradientKernel:
     """Gradients of an attention's operands (arXiv 2307.08691), with `p` = exp(score) / 2^norm, zero for a masked key,
     and
 
-        slope = p * (sum over columns of output_gradient * values - dot) * score_derivative
+        slope = p * (factor * sum over columns of output_gradient * values - dot) * score_derivative
 
     A row is an index of `heads` and `row`. The writes read sums as `Accumulator`:
 
         row_writes: acc[batch.., heads.., row, depth] = sum over keys of slope * keys
         key_writes: acc[batch.., key, depth] = sum over rows of slope * query
-        value_writes: acc[batch.., key, column] = sum over rows of p * output_gradient
+        value_writes: acc[batch.., key, column] = sum over rows of p * factor * output_gradient
 
     A kernel has the writes of the rows, those of keys and values, or all (`Preferences.fused_gradients`).
 
-    `query`, `keys`, `values` and `score` are as in an AttentionKernel. `output_gradient` is the gradient of the
+    `query`, `keys`, `values`, `score` and `factor` are as in an AttentionKernel. `output_gradient` is the gradient of the
     attention's result. `score_derivative` is the score's derivative by the sum that it reads as `Accumulator`.
     `output_gradient` depends on rows and column, `norm` and `dot` on rows alone. A key is masked for rows outside of
     begin <= row < end, which may depend on the key. A row masks the keys outside of first <= key < stop.
@@ -298,6 +312,7 @@ class AttentionGradientKernel:
     keys: Scalar
     values: Scalar
     score: Scalar
+    factor: Scalar
     score_derivative: Scalar
     output_gradient: Scalar
     norm: Scalar
@@ -318,6 +333,10 @@ class AttentionGradientKernel:
     @property
     def of_keys(self) -> bool:
         return bool(self.key_writes or self.value_writes)
+
+
+def has_dropout(kernel: AttentionKernel | AttentionGradientKernel) -> bool:
+    return not isinstance(kernel.factor, Const)
 
 
 Kernel = LoopKernel | ContractionKernel | AttentionKernel | AttentionGradientKernel
@@ -357,6 +376,8 @@ def children(node: Scalar) -> tuple[Scalar, ...]:
             return (arg,)
         case Where(then=then, otherwise=otherwise):
             return (then, otherwise)
+        case Kept(words=words):
+            return words
     return ()
 
 
@@ -369,6 +390,8 @@ def own_dims(node: Scalar) -> tuple[Dim, ...]:
             return (dim,)
         case Where(ranges=ranges):
             return tuple(d for pair in ranges for d in pair)
+        case Kept(row=row, column=column, calls=calls):
+            return (row, column, calls)
     return ()
 
 
@@ -432,6 +455,9 @@ class Rewriter:
             case Where(ranges=ranges, then=then, otherwise=otherwise):
                 mapped = tuple((self.index(e), self.index(n)) for e, n in ranges)
                 return replace(node, ranges=mapped, then=get(then), otherwise=get(otherwise))
+            case Kept(words=(high, low), row=row, column=column, calls=calls):
+                row, column, calls = map(self.index, (row, column, calls))
+                return replace(node, words=(get(high), get(low)), row=row, column=column, calls=calls)
         return self.leaf(node)
 
 

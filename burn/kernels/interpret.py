@@ -31,6 +31,7 @@ from burn.kernels.body import (
     Convert,
     Fetched,
     Index,
+    Kept,
     Kernel,
     Load,
     LoopKernel,
@@ -43,6 +44,7 @@ from burn.kernels.body import (
     Write,
     identity,
 )
+from burn.kernels.dropout import is_kept
 from burn.kernels.numbers import Number
 
 LN2 = np.log(np.longdouble(2))
@@ -210,7 +212,8 @@ class _Machine:
             total = _Total(Reduction("acc", "sum", kernel.dtype, kernel.values))
             for _ in self.walk((kernel.key,)):
                 weight = weights[self.index(kernel.key)]
-                total.take(weight * np.longdouble(self.value(kernel.values)) if weight != 0 else 0.0)
+                factor = np.longdouble(self.value(kernel.factor))
+                total.take(weight * factor * np.longdouble(self.value(kernel.values)) if weight != 0 else 0.0)
             self.finish([total], kernel.epilogue)
         wide = np.array(scores, np.longdouble)
         top = wide.max(initial=-np.inf)
@@ -244,9 +247,11 @@ class _Machine:
             if not seen or not self.dim(kernel.begin) <= self.index(kernel.row) < self.dim(kernel.end):
                 raise ValueError("a key outside of a row's bounds is not hidden, or a row outside of a key's")
             p = np.exp(score - np.longdouble(self.value(kernel.norm)) * LN2)
-            slope = p * (out_gradient @ values - self.value(kernel.dot)) * self.value(kernel.score_derivative)
+            factor = np.longdouble(self.value(kernel.factor))
+            slope = p * (factor * (out_gradient @ values) - self.value(kernel.dot))
+            slope *= self.value(kernel.score_derivative)
             sums[0, :depth] += slope * (keys if of_rows else query)
-            sums[1, :column] += p * out_gradient
+            sums[1, :column] += p * factor * out_gradient
         keys_ways = ((kernel.depth, kernel.key_writes), (kernel.column, kernel.value_writes))
         ways = ((kernel.depth, kernel.row_writes), (kernel.column, ())) if of_rows else keys_ways
         for (loop, writes), totals in zip(ways, sums, strict=True):
@@ -339,6 +344,9 @@ class _Machine:
             case Where(ranges=ranges, then=then, otherwise=otherwise):
                 holds = all(0 <= self.dim(index) < self.dim(extent) for index, extent in ranges)
                 return self.value(then if holds else otherwise)
+            case Kept(words=words, row=row, column=column, calls=calls, rate=rate):
+                key = [int(self.value(word)) for word in words]
+                return is_kept((key[0], key[1]), self.dim(row) * self.dim(calls), self.dim(column), rate)
             case Reduced(name=name):
                 return self.results[name]
             case Accumulator(number=number):

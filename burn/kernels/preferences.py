@@ -86,7 +86,8 @@ class Preferences:
 
     `fused_gradients`: one kernel computes the gradients of an attention's queries, keys and values, and forms the
     probabilities once. Otherwise there are two, for the queries and for keys and values, each with many independent
-    iterations.
+    iterations. `fused_gradient_keys`: up to this many keys, one kernel computes them if heads are in half precision and have
+    up to 64 features. A program of a GPU then has the gradients of all keys in registers.
 
     `split_keys`: if attention has up to `split_rows` queries for each key head, split its keys into parallel parts of
     this length. A second kernel combines the parts. Not needed for `split_programs` key heads or more. 0: never.
@@ -169,6 +170,7 @@ class Preferences:
     concat_loads: int = 0
     concat_in_place: bool = False
     fused_gradients: bool = False
+    fused_gradient_keys: int = 0
     split_keys: int = 0
     split_rows: int = 0
     split_programs: int = 0

@@ -44,6 +44,7 @@ from burn.kernels.body import (
     Convert,
     Fetched,
     Index,
+    Kept,
     Kernel,
     Load,
     LoopKernel,
@@ -54,6 +55,7 @@ from burn.kernels.body import (
     Stage,
     Where,
     Write,
+    has_dropout,
     own_dims,
     walk,
 )
@@ -191,7 +193,11 @@ class _Writer:
         yield from _indented([f"for {span} {{", *_indented(body), "}"])
         self.forget()
         mixed = list(self.bound(kernel.values))
-        mixed.append(f"acc += p * {self.name(kernel.values)} : {kernel.dtype}")
+        factor = ""
+        if has_dropout(kernel):
+            mixed += self.bound(kernel.factor)
+            factor = f" * {self.name(kernel.factor)}"
+        mixed.append(f"acc += p{factor} * {self.name(kernel.values)} : {kernel.dtype}")
         yield from _indented(_nest("for", (kernel.key,), mixed))
         self.forget()
         for write in kernel.epilogue:
@@ -215,7 +221,8 @@ class _Writer:
         body: list[str] = []
         for dim in (kernel.first, kernel.stop, kernel.begin, kernel.end):
             body += self.fetches(dim)
-        for name in ("query", "keys", "values", "output_gradient", "norm", "dot", "score", "score_derivative"):
+        names = ("query", "keys", "values", "output_gradient", "norm", "dot", "score", "score_derivative")
+        for name in (*names, *(["factor"] if has_dropout(kernel) else [])):
             node = getattr(kernel, name)
             body += self.bound(node)
             body.append(f"{name} = {self.name(node)} : {kernel.dtype}")
@@ -275,6 +282,9 @@ class _Writer:
                 return f"reinterpret {self.name(arg)} from {arg.dtype}"
             case Where(ranges=ranges, then=then, otherwise=otherwise):
                 return f"if {_ranges(ranges)} then {self.name(then)} else {self.name(otherwise)}"
+            case Kept(words=(high, low), row=row, column=column, calls=calls, rate=rate):
+                key = f"{self.name(high)}, {self.name(low)}"
+                return f"kept {key} row {row} of {calls} calls, column {column}, rate {rate!r}"
         raise TypeError(node)
 
 

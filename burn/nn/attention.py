@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from burn import ops
-from burn.dialect import attention as parts
+from burn.dialect.attention_dropout import attention_with_dropout
 from burn.dialect.dims import Dim
 from burn.errors import TypeMismatch
 from burn.nn.cache import KeyValueCache
@@ -14,6 +14,7 @@ from burn.nn.dropout import Dropout
 from burn.nn.linear import Linear
 from burn.nn.module import Layer
 from burn.nn.position import RotaryEmbedding
+from burn.random import next_key
 from burn.tensors import Tensor
 
 
@@ -118,14 +119,15 @@ class MultiheadAttention(Layer):
     ) -> Tensor:
         scale = self.depth**-0.5
         offset: Dim = 0 if isinstance(past, Tensor) else past
-        if self.dropout.training and self.dropout.p:
-            raw = parts.scores(q.value, k.value, scale)
-            shape = (*q.shape[:3], k.shape[2])
-            allowed = parts.visible(shape, None if lengths is None else lengths.value, causal, offset, -1, -1)
-            weights = Tensor(parts.probabilities(parts.bias(raw, None if mask is None else mask.value, allowed)))
-            y = Tensor(parts.mix(self.dropout(weights, dropout_key).value, v.value))
+        rate = self.dropout.p if self.dropout.training else 0.0
+        if 0.0 < rate < 1.0:
+            key = next_key() if dropout_key is None else dropout_key
+            shown, ends = (None if x is None else x.value for x in (mask, lengths))
+            operands = (q.value, k.value, v.value, shown, ends, key.value)
+            y = Tensor(attention_with_dropout(*operands, rate=rate, scale=scale, causal=causal, offset=offset))
         else:
             y = ops.attention(q, k, v, mask, lengths, scale=scale, causal=causal, offset=offset)
+            y = y * 0.0 if rate else y
         return self.output(y.permute(0, 2, 1, 3).flatten(2))
 
     def _split(self, x: Tensor, heads: int) -> Tensor:

@@ -19,7 +19,8 @@ def drop(x: Tensor, p: float, shape: tuple[Any, ...], key: Tensor | None) -> Ten
     """x with elements (of a mask of `shape`, which broadcasts to x) zeroed with probability p, the others times 1 / (1 - p)."""
     if p == 1.0:
         return x * 0.0
-    return ops.select(random.uniform(shape, key=key) >= p, x * (1.0 / (1.0 - p)), 0.0)
+    key = random.next_key() if key is None else key
+    return ops.select(ops.random_kept(key, shape=shape, rate=p), x * (1.0 / (1.0 - p)), 0.0)
 
 
 class Dropout(Layer):

@@ -46,7 +46,8 @@ def test_every_op_is_accounted_for() -> None:
     assert kinds["shared"] == {"full", "constant", "weight", "iota", "dim_values", "check_size", "list_empty"}
     assert kinds["composite"] == {
         "quantize", "dequantize", "split_tiles", "join_tiles", "vjp",
-        "random_key", "random_bits", "random_uniform", "random_normal",
+        "random_key", "random_bits", "random_uniform", "random_normal", "random_kept",
+            "dropped_attention", "dropped_attention_forward", "dropped_attention_backward",
     }  # fmt: skip
     assert kinds["none"] == {
         "read_dim", "nonzero", "unique", "non_max_suppression", "image_decode", "debug_print", "debug_call",

@@ -14,7 +14,7 @@ from burn.codegen.triton.heuristics.attention import attention_block
 from burn.codegen.triton.printed import Printed, closed, opened
 from burn.codegen.tuning.choices import NO_CHOICE, Choice
 from burn.dialect.dims import Dim, ceildiv, product
-from burn.kernels.body import AttentionKernel, Const, Load, Scalar, Where, walk
+from burn.kernels.body import AttentionKernel, Const, Load, Scalar, Where, has_dropout, walk
 
 
 def emit(
@@ -70,6 +70,7 @@ class _Attention(Attended):
         code.line(f'top = tl.full([ROWS, 1], float("-inf"), {self.sum})')
         code.line(f"weight = tl.full([ROWS, 1], 0.0, {self.sum})")
         code.line(f"total = tl.full([ROWS, COLUMNS], 0.0, {self.sum})")
+        self.load_key(kernel.factor)
         sizes, bounds = self.sizes, (kernel.first, kernel.stop)
         known = Known(sizes.key.extent, sizes.first == 0, sizes.stop == sizes.key.extent)
         self.over(kernel.key, known, bounds, kernel.score, "KEYS", lambda score, some: self._keys(query, score, some))
@@ -116,6 +117,9 @@ class _Attention(Attended):
         code.line(f"p = {self.power}(score{factor} - shift)")
         code.line(f"fade = {self.power}(top - shift)")
         code.line("weight = weight * fade + tl.sum(p, 1)[:, None]")
+        if has_dropout(kernel):
+            printer.blocks = {kernel.key: ("start", "tl.arange(0, KEYS)[None, :]")}
+            code.line(f"p = p * {printer.value(kernel.factor)}")
         mixed = {"k": (kernel.key, f"({here})[:, None]"), "y": (kernel.column, "tl.arange(0, COLUMNS)[None, :]")}
         values = self.operand(self.mixed, "values", mixed, "[KEYS, COLUMNS]", own=False, whole=not hidden)
         code.line(f"total = {self.dot(f'p.to({self.narrow or self.type})', values, 'total * fade')}")

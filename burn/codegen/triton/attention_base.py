@@ -15,7 +15,7 @@ from burn.codegen.triton.heuristics.sizes import power_of_two
 from burn.codegen.triton.scalars import ScalarPrinter
 from burn.codegen.triton.tensor_maps import matrix
 from burn.dialect.dims import Dim, LoopVar
-from burn.kernels.body import Accumulator, Apply, Const, Convert, Load, Scalar, Where
+from burn.kernels.body import Accumulator, Apply, Const, Convert, Load, Scalar, Where, walk
 
 LOG2E = 1.4426950408889634
 
@@ -149,6 +149,12 @@ class Attended:
         inner, scale = _scale_of(score)
         scale *= LOG2E if self.narrow else 1.0
         return inner, "" if scale == 1.0 else f" * {scale!r}"
+
+    def load_key(self, factor: Scalar) -> None:
+        """Loads the key of dropout before the loops."""
+        for node in walk(factor):
+            if isinstance(node, Load):
+                self.printer.value(node)
 
     def dot(self, left: str, right: str, total: str) -> str:
         if self.dtype == "float64":

@@ -11,12 +11,12 @@ from burn.codegen.triton import candidates
 from burn.codegen.triton.abilities import USUAL_ABILITIES, Abilities
 from burn.codegen.triton.attention_base import Attended, Known, padded
 from burn.codegen.triton.code import NONE, Axis
-from burn.codegen.triton.heuristics.attention import gradient_block
+from burn.codegen.triton.heuristics.attention import gradient_block, whole_gradient_block
 from burn.codegen.triton.printed import Printed, closed, opened
 from burn.codegen.triton.tensor_maps import BYTES
 from burn.codegen.tuning.choices import NO_CHOICE, Choice
 from burn.dialect.dims import Dim, LoopVar, ceildiv, product
-from burn.kernels.body import AttentionGradientKernel, Const, Scalar, Write
+from burn.kernels.body import AttentionGradientKernel, Const, Scalar, Write, has_dropout
 from burn.kernels.rewrite import fetches
 
 LN2 = 0.6931471805599453
@@ -55,11 +55,17 @@ class _Gradient(Attended):
         depth, columns = padded(sizes.depth, "queries"), padded(sizes.column, "values")
         seen = (sizes.row.extent, sizes.key.extent)
         wide, is_half = max(depth, columns), bool(self.narrow)
-        default = gradient_block(is_half, kernel.of_rows, *seen, wide)
-        self.block = choice.pick(default, lambda: candidates.blocks(default, candidates.BACK, is_half, wide))
+        # a program that has all keys of a head computes the gradients of all its rows too
+        self.by_rows, self.is_whole = not kernel.of_keys, kernel.of_rows and kernel.of_keys
+        if self.is_whole:
+            assert isinstance(sizes.key.extent, int)
+            self.block = whole_gradient_block(sizes.row.extent, sizes.key.extent)
+        else:
+            default = gradient_block(is_half, self.by_rows, *seen, wide, has_dropout(kernel))
+            self.block = choice.pick(default, lambda: candidates.blocks(default, candidates.BACK, is_half, wide))
         self.blocks = {"ROWS": self.block.rows, "KEYS": self.block.keys, "DEPTH": depth, "COLUMNS": columns}
         of_rows, of_keys = self.operands[:2], self.operands[2:]
-        if kernel.of_rows:
+        if self.by_rows:
             self.own, self.other, self.names = kernel.row, kernel.key, ("ROWS", "KEYS")
             self.own_size, self.bounds = sizes.row.extent, (kernel.first, kernel.stop)
             self.known = Known(sizes.key.extent, sizes.first == 0, sizes.stop == sizes.key.extent)
@@ -70,7 +76,7 @@ class _Gradient(Attended):
             self.known = Known(sizes.row.extent, sizes.begin == 0, sizes.end == sizes.row.extent)
             self.own_operands, self.other_operands = of_keys, of_rows
         self.by_map = (
-            abilities.maps and (kernel.of_rows or not kernel.heads) and not fetches(kernel)
+            abilities.maps and (self.by_rows or not kernel.heads) and not fetches(kernel)
         )  # created before any loop
         self.is_constant_derivative = isinstance(kernel.score_derivative, Const)
         self.printer = opened(kernel.buffers, sites)
@@ -84,51 +90,57 @@ class _Gradient(Attended):
         code.line("program = tl.program_id(0).to(INT)")
         code.line(f"down = tl.cdiv({own}, {name})")
         # if later keys are masked, the last rows and the first keys have the most work: they start first
-        late = kernel.of_rows and not self.known.to_last
-        code.line(
-            f"x = ({'down - 1 - program % down' if late else 'program % down'}) * {name} + tl.arange(0, {name})[:, None]"
-        )
+        late = self.by_rows and not self.known.to_last
+        begin = f"({'down - 1 - program % down' if late else 'program % down'}) * {name}"
+        code.line(f"x = {begin} + tl.arange(0, {name})[:, None]")
+        printer.blocks = {self.own: (begin, f"tl.arange(0, {name})[:, None]")}
         even = isinstance(self.own_size, int) and self.own_size % self.blocks[name] == 0
         printer.axes = {"x": Axis("x", "" if even else code.let(f"x < {own}", "inside_x"))}
-        apart = (*kernel.batch, *kernel.heads) if kernel.of_rows else kernel.batch
+        apart = (*kernel.batch, *kernel.heads) if self.by_rows else kernel.batch
         printer.walk_flat(apart, code.let("program // down", "batch"), NONE)
         printer.put(self.own, "x", frozenset("x"))
         depth, column = self._along("[None, :]", kernel.depth, kernel.column)
         first = self.operand(self.own_operands[0], "own", depth, f"[{name}, DEPTH]", own=True, whole=False)
         second = self.operand(self.own_operands[1], "own", column, f"[{name}, COLUMNS]", own=True, whole=False)
-        kept = self._kept() if kernel.of_rows else None
+        kept = self._kept() if self.by_rows else None
         along = (kernel.depth, f"[{other}, DEPTH]"), (kernel.column, f"[{other}, COLUMNS]")
         self.from_maps = [
             self.mapped(operand, self.other, *shape) if self.by_map else ""
             for operand, shape in zip(self.other_operands, along, strict=True)
         ]
         code.line(f"total = tl.full([{name}, DEPTH], 0.0, {self.sum})")
-        if not kernel.of_rows:
+        if not self.by_rows:
             code.line(f"mixed = tl.full([{name}, COLUMNS], 0.0, {self.sum})")
+        self.load_key(kernel.factor)
         with ExitStack() as stack:
-            for head in () if kernel.of_rows else kernel.heads:
+            for head in () if self.by_rows else kernel.heads:
                 stack.enter_context(
                     code.block(f"for {(index := code.fresh('head'))} in range(0, {printer.dim(head.extent)}):")
                 )
                 stack.enter_context(printer.scope())
                 printer.put(head, index, NONE)
-            self.over(
-                self.other,
-                self.known,
-                self.bounds,
-                kernel.score,
-                other,
-                lambda score, some: self._others(first, second, kept, score, some),
-            )
+            if self.is_whole:
+                self._all_rows(first, second)
+            else:
+                self.over(
+                    self.other,
+                    self.known,
+                    self.bounds,
+                    kernel.score,
+                    other,
+                    lambda score, some: self._others(first, second, kept, score, some),
+                )
         if self.is_constant_derivative and isinstance(kernel.score_derivative, Const):
             code.line(f"total = total * {float(kernel.score_derivative.value)!r}")
-        self._write("total", "DEPTH", kernel.depth, kernel.row_writes or kernel.key_writes)
+        self._write("total", "DEPTH", kernel.depth, kernel.row_writes if self.by_rows else kernel.key_writes)
         self._write("mixed", "COLUMNS", kernel.column, kernel.value_writes)
         sizes = self.sizes
-        batch = product([v.extent for v in ((*sizes.batch, *sizes.heads) if kernel.of_rows else sizes.batch)])
+        batch = product([v.extent for v in ((*sizes.batch, *sizes.heads) if self.by_rows else sizes.batch)])
         programs = batch * ceildiv(self.own_size, self.blocks[name])
         about = (
             "The gradients of a block of rows each."
+            if self.by_rows
+            else "The gradients of all queries, keys and values of a head."
             if kernel.of_rows
             else "The gradients of a block of keys and values each."
         )
@@ -168,16 +180,47 @@ class _Gradient(Attended):
         printer.accumulator = (f"{dots}.to({self.type})", frozenset("xk"))
         inner, factor = self.factored(score)
         text = f"tl.broadcast_to({printer.value(inner)}, [{name}, {other}]).to({self.sum})"
-        if printer.axes["k"].mask:
-            text = f'tl.where({printer.axes["k"].mask}, {text}, float("-inf"))'
+        # rows add up the terms of all keys, also of those outside
+        masks = [printer.axes[axis].mask for axis in ("k", "x") if axis == "k" or self.is_whole]
+        if any(masks):
+            text = f'tl.where({" & ".join(filter(None, masks))}, {text}, float("-inf"))'
         code.line(f"p = {self.power}({text}{factor} - {norm})")
-        narrow = self.narrow or self.type
-        if not kernel.of_rows:
-            code.line(f"mixed = {self.dot(f'p.to({narrow})', second, 'mixed')}")
-        code.line(f"slope = p * ({self.dot(own_mixed, f'tl.trans({second})', zeros)} - {dot})")
+        narrow, factor, kept_p = self.narrow or self.type, "", "p"
+        if has_dropout(kernel):
+            printer.blocks[self.other] = ("start", f"tl.arange(0, {other})[None, :]")
+            factor = f" * {printer.value(kernel.factor)}"
+            kept_p = f"(p{factor})"
+        if not self.by_rows:
+            code.line(f"mixed = {self.dot(f'{kept_p}.to({narrow})', second, 'mixed')}")
+        code.line(f"slope = p * ({self.dot(own_mixed, f'tl.trans({second})', zeros)}{factor} - {dot})")
         if not self.is_constant_derivative:
             code.line(f"slope = slope * {printer.value(kernel.score_derivative)}")
         code.line(f"total = {self.dot(f'slope.to({narrow})', first, 'total')}")
+        if self.is_whole:
+            self._write_rows(own, hidden)
+
+    def _all_rows(self, own: str, own_mixed: str) -> None:
+        """Processes every row, also those that see no key: their gradients are zero."""
+        extent, block = self.sizes.row.extent, self.blocks["ROWS"]
+        code, printer = self.code, self.printer
+        with code.block(f"for start in range(0, {printer.dim(self.other.extent)}, ROWS):"), printer.scope():
+            hidden = not (isinstance(extent, int) and extent % block == 0)
+            self._others(own, own_mixed, None, self.kernel.score, hidden)
+
+    def _write_rows(self, own: str, hidden: bool) -> None:
+        """Stores the gradients of a block of queries, which see no key of another program."""
+        kernel, printer, code = self.kernel, self.printer, self.code
+        zeros = f"tl.full([ROWS, DEPTH], 0.0, {self.sum})"
+        rows = self.dot(f"tl.trans(slope.to({self.narrow or self.type}))", own, zeros)
+        factor = kernel.score_derivative
+        code.line(f"rows = {rows}{f' * {float(factor.value)!r}' if isinstance(factor, Const) else ''}")
+        with printer.scope():
+            indices = "(start + tl.arange(0, ROWS))[:, None]"
+            down = self.axis("k", kernel.row, indices, whole=not hidden)
+            printer.axes = {"k": down, "y": self.axis("y", kernel.depth, "tl.arange(0, DEPTH)[None, :]", "DEPTH")}
+            printer.accumulator = (f"rows.to({self.type})", frozenset("ky"))
+            for write in kernel.row_writes:
+                printer.store(write)
 
     def _write(self, total: str, block: str, loop: LoopVar, writes: tuple[Write, ...]) -> None:
         printer = self.printer

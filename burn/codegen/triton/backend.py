@@ -33,7 +33,13 @@ if TYPE_CHECKING:
 
 PIPELINE = pipeline(
     "loop_slices,align,contiguous_depth,merge_block_dots,block_words",
-    ("attention_forward", "attention_backward"),
+    (
+        "attention_forward",
+        "attention_backward",
+        "dropped_attention",
+        "dropped_attention_forward",
+        "dropped_attention_backward",
+    ),
     narrow_weights=True,
     first="dilate,merge_groups,space_to_depth",
 )

@@ -4,7 +4,7 @@ program.py copies the functions that a kernel calls, and those that they call, t
 """
 
 # Triton need not be installed, and the functions of its device library are stubs that return None.
-# pyright: reportMissingImports=false, reportOperatorIssue=false
+# pyright: reportMissingImports=false, reportOperatorIssue=false, reportGeneralTypeIssues=false
 import triton
 import triton.language as tl
 from triton.language.extra import libdevice
@@ -29,6 +29,58 @@ def floormod(a, b):
 def report(failure, site, index, bad):
     """Records an index out of range: one word with the site above 48 bits of the index."""
     tl.store(failure + bad.to(tl.int64) * 0, site | (index.to(tl.int64) & 0xFFFFFFFFFFFF), mask=bad)
+
+
+# ---- dropout -----------------------------------------------------------------------------------------------------------
+@triton.jit
+def turned(x0, x1, LEFT: tl.constexpr):
+    """A round of Threefry-2x32."""
+    x0 = x0 + x1
+    return x0, x0 ^ ((x1 << LEFT) | (x1 >> (32 - LEFT)))
+
+
+@triton.jit
+def even_rounds(x0, x1):
+    x0, x1 = turned(x0, x1, 13)
+    x0, x1 = turned(x0, x1, 15)
+    x0, x1 = turned(x0, x1, 26)
+    return turned(x0, x1, 6)
+
+
+@triton.jit
+def odd_rounds(x0, x1):
+    x0, x1 = turned(x0, x1, 17)
+    x0, x1 = turned(x0, x1, 29)
+    x0, x1 = turned(x0, x1, 16)
+    return turned(x0, x1, 24)
+
+
+@triton.jit
+def threefry(k0, k1, x0, x1):
+    """The 20 rounds of burn/dialect/random.py."""
+    k2 = k0 ^ k1 ^ 0x1BD11BDA
+    x0, x1 = even_rounds(x0 + k0, x1 + k1)
+    x0, x1 = odd_rounds(x0 + k1, x1 + (k2 + 1))
+    x0, x1 = even_rounds(x0 + k2, x1 + (k0 + 2))
+    x0, x1 = odd_rounds(x0 + k0, x1 + (k1 + 3))
+    x0, x1 = even_rounds(x0 + k1, x1 + (k2 + 4))
+    return x0 + k2, x1 + (k0 + 5)
+
+
+@triton.jit
+def kept(k0, k1, row, calls, start, along, BITS: tl.constexpr, THRESHOLD: tl.constexpr):
+    """True for an element of a row that dropout keeps (burn/dialect/dropout.py), in column `start` + `along`; `start` is a
+    multiple of 16. calls: the cipher's calls for a row."""
+    begin = (calls + tl.zeros((), tl.int64)) * row
+    if BITS == 16:
+        call = begin + ((start >> 2) + (((along >> 4) << 2) | ((along >> 1) & 3)))
+    else:
+        call = begin + ((start >> 1) + (((along >> 4) << 3) | (along & 7)))
+    first, second = threefry(k0, k1, call.to(tl.uint32), (call >> 32).to(tl.uint32))
+    word = tl.where((along & 8) == 0, first, second)
+    if BITS == 16:
+        word = tl.where((along & 1) == 0, word & 0xFFFF, word >> 16)
+    return word >= THRESHOLD
 
 
 # ---- integers ----------------------------------------------------------------------------------------------------------

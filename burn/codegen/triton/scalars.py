@@ -16,6 +16,7 @@ from burn.codegen.triton.code import NONE, Axes, Axis, Code, Guard
 from burn.codegen.triton.convert import convert
 from burn.codegen.triton.functions import QUOTIENTS, apply, calls, triton_type
 from burn.dialect.dims import Atom, Dim, Expr, LoopVar, product
+from burn.dialect.dropout import Draws
 from burn.dialect.types import DTYPES, HALF_DTYPES
 from burn.errors import CompileError
 from burn.kernels.body import (
@@ -26,6 +27,7 @@ from burn.kernels.body import (
     Convert,
     Fetched,
     Index,
+    Kept,
     Load,
     Reduced,
     Reinterpret,
@@ -42,7 +44,8 @@ from burn.kernels.body import (
 class ScalarPrinter(ExpressionPrinter):
     """`buffers[i]` is the argument `b<i>`; a buffer that is private to an iteration is in workspace at `private[i]`. `sites`
     collects the names of source nodes for run-time errors. `further`: the results of a kernel's further contractions. `bases`:
-    pointers of another type than the buffer's, by its number. `steps`: axes of loops. Addresses add the terms along these axes
+    pointers of another type than the buffer's, by its number. `blocks`: loops whose index is the sum of a block's first index, a
+    multiple of 16, and indices from 0 on; their texts. `steps`: axes of loops. Addresses add the terms along these axes
     last, so that the other terms are computed before the loops."""
 
     code: Code
@@ -55,6 +58,7 @@ class ScalarPrinter(ExpressionPrinter):
     further: Sequence[str] = ()
     private: dict[int, str] = field(default_factory=dict)
     bases: dict[int, str] = field(default_factory=dict)
+    blocks: dict[Atom, tuple[str, str]] = field(default_factory=dict)
     steps: str | None = None
     fetches: bool = False
     _guards: list[Guard] = field(default_factory=list)
@@ -264,7 +268,17 @@ class ScalarPrinter(ExpressionPrinter):
                 return f"{self.value(arg)}.to({triton_type(dtype)}, bitcast=True)"
             case Where():
                 return self._where(node)
+            case Kept():
+                return self._kept(node)
         raise CompileError(f"internal: no way to print {type(node).__name__}")
+
+    def _kept(self, node: Kept) -> str:
+        """The terms of a column are apart: a compiler then sees which elements share a call of the cipher."""
+        draws = Draws.of(node.rate)
+        key = ", ".join(map(self.value, node.words))
+        start, along = next(text for loop, text in self.blocks.items() if node.column == Expr.of(loop))
+        at = f"{self.dim(node.row)}, {self.dim(node.calls)}, {start}, {along}"
+        return f"kept({key}, {at}, {draws.bits}, {draws.threshold(node.rate)})"
 
     def _before(self, dtype: str, arg: Scalar) -> str:
         """Converts to `dtype`. A quotient that is only converted to half precision need not be rounded exactly."""

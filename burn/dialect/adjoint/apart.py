@@ -9,7 +9,7 @@ cotangents are recorded as one op, `burn.vjp`, itself a composite.
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from burn.dialect import ops
@@ -21,8 +21,13 @@ from burn.dialect.mlir import context, ir
 from burn.dialect.op import REGISTRY, Op, Variadic
 from burn.dialect.types import TensorType, type_of
 
-WHOLE = frozenset({"attention", "attention_forward"})
-"""Composites with kernels of their own, which the forward pass keeps."""
+WHOLE = {
+    "attention": "attention",
+    "attention_forward": "attention",
+    "dropped_attention": "dropped_attention",
+    "dropped_attention_forward": "dropped_attention",
+}
+"""Composites with kernels of their own, which the forward pass keeps, with the name that their ops begin with."""
 
 
 def built(op: Op, result_cotangents: Sequence[Value | None], wanted: Sequence[Value]) -> list[Value | None]:
@@ -32,10 +37,21 @@ def built(op: Op, result_cotangents: Sequence[Value | None], wanted: Sequence[Va
     decompose = expansion(type(op), op.args, op.attrs) or op.decompose
     assert decompose is not None
     if op.OP_NAME in WHOLE:
-        given = _attention(op.args, op.attrs, result_cotangents, wanted, op)
+        given = _attention(op.OP_NAME, op.args, op.attrs, result_cotangents, wanted, op)
         if given is not None:
             return given
+        if WHOLE[op.OP_NAME] == "dropped_attention":  # what the forward pass draws is in memory, once
+            return _replaced(op, decompose, result_cotangents, wanted)
         return gradients(as_list(decompose(*op.args, **op.attrs)), result_cotangents, wanted)
+    return _replaced(op, decompose, result_cotangents, wanted)
+
+
+def _replaced(
+    op: Op, decompose: Callable[..., Any], result_cotangents: Sequence[Value | None], wanted: Sequence[Value]
+) -> list[Value | None]:
+    """The cotangents of a composite's operands, after its decomposition has replaced it."""
+    from burn.dialect.adjoint.reverse import gradients
+
     with ir.InsertionPoint(op.operation):  # here, the decomposition dominates every use of the results
         parts = as_list(decompose(*op.args, **op.attrs))
     for old, new in zip(op.operation.results, parts, strict=True):
@@ -44,28 +60,30 @@ def built(op: Op, result_cotangents: Sequence[Value | None], wanted: Sequence[Va
 
 
 def _attention(
+    name: str,
     operands: Sequence[Any],
     attrs: dict[str, Any],
     result_cotangents: Sequence[Value | None],
     wanted: Sequence[Any],
     op: Op | None = None,
 ) -> list[Value | None] | None:
-    """The gradients of queries, keys and values, by an op with kernels; None if there are none. op: the attention in
-    the program, which is replaced by one that also returns statistics for the backward pass."""
-    q, k, v, mask, lengths = operands
+    """The gradients of the queries, keys and values of an op with this name. None if there is no op with kernels for them. op:
+    the attention in the program, which is replaced by one that also returns statistics for the backward pass."""
+    q, k, v = operands[:3]
+    forward, backward = (getattr(ops, f"{WHOLE[name]}_{way}") for way in ("forward", "backward"))
     if any(x not in (q, k, v) for x in wanted) or any(g is not None for g in result_cotangents[1:]):
         return None
     if not has_kernels(type_of(q), type_of(v), attrs["precision"]):
         return None
     if op is None:
-        y, norms = ops.attention_forward(*operands, **attrs)
-    elif op.OP_NAME == "attention_forward":
+        y, norms = forward(*operands, **attrs)
+    elif name != WHOLE[name]:
         y, norms = op.operation.results
     else:
         with ir.InsertionPoint(op.operation):
-            y, norms = ops.attention_forward(*operands, **attrs)
+            y, norms = forward(*operands, **attrs)
         op.operation.results[0].replace_all_uses_with(y)
-    parts = as_list(ops.attention_backward(q, k, v, mask, lengths, y, norms, result_cotangents[0], **attrs))
+    parts = as_list(backward(*operands, y, norms, result_cotangents[0], **attrs))
     return [_total([part for side, part in zip((q, k, v), parts, strict=True) if side == x]) for x in wanted]
 
 
@@ -147,7 +165,7 @@ class Vjp(Op, name="vjp"):
         cotangents: list[ir.Value | None] = [None] * (max(seeds) + 1)
         for result, g in zip(seeds, values[start:], strict=True):
             cotangents[result] = g
-        results = _attention(operands, attrs, cotangents, asked) if of in WHOLE else None
+        results = _attention(of, operands, attrs, cotangents, asked) if of in WHOLE else None
         if results is None:
             decompose = expansion(made, operands, attrs) or made.decompose
             assert decompose is not None

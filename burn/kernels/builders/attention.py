@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from burn.dialect.attention import Attention, heads_per_group
+from burn.dialect.attention_dropout import DroppedAttention, DroppedAttentionBackward, DroppedAttentionForward
 from burn.dialect.attention_gradient import AttentionForward
 from burn.dialect.control import Group
 from burn.dialect.dims import Dim, Expr, LoopVar, ceildiv, dim_max, dim_min, product
+from burn.dialect.dropout import Draws, calls_of_row, share
 from burn.dialect.op import Op
 from burn.dialect.types import type_of
 from burn.kernels.body import (
@@ -16,6 +18,7 @@ from burn.kernels.body import (
     AttentionKernel,
     Const,
     Index,
+    Kept,
     LoopKernel,
     Reduced,
     Reduction,
@@ -50,7 +53,7 @@ def build(group: Group, preferences: Preferences) -> list[Call]:
     builder.low.define(op.operation.results[0], lambda index: total)
     norms, kept = [], []
     for number, value in enumerate(group.yielded):
-        if isinstance(op, AttentionForward) and value == op.operation.results[1]:
+        if isinstance(op, AttentionForward | DroppedAttentionForward) and value == op.operation.results[1]:
             norm = convert(_unless(Accumulator(at.dtype), float("-inf"), 0.0), type_of(value).dtype)
             norms.append(Write(builder.out(number), linear(at.query[:3], type_of(value).shape), norm))
         else:
@@ -105,6 +108,7 @@ def _kernel(
     values = convert(low.at(op.v, (at.b, at.g, key, Expr.of(at.column))), dtype)
     first, stop = window(op, at.row, at.total)
     score = score_of(builder, op, dtype, (*at.query[:3], key), at.total, first, stop)
+    factor = factor_of(builder, op, dtype, (*at.query[:3], key), at.total)
     batch = (at.batch, at.groups)
     if part is not None:  # the last part may be shorter
         inside = ((key, at.total),)
@@ -125,6 +129,7 @@ def _kernel(
             keys,
             values,
             score,
+            factor,
             first,
             stop,
             tuple(writes),
@@ -236,6 +241,16 @@ def score_of(builder: Builder, op: Op, dtype: str, here: Indices, keys: Dim, fir
     if first != 0:
         ranges.append((j - first, keys))
     return Where(dtype, tuple(ranges), score, hidden) if ranges else score
+
+
+def factor_of(builder: Builder, op: Op, dtype: str, here: Indices, keys: Dim) -> Scalar:
+    """The factor of a probability: that of dropout, or 1. keys: their number."""
+    if not isinstance(op, DroppedAttention | DroppedAttentionForward | DroppedAttentionBackward):
+        return Const(dtype, 1.0)
+    high, low = (builder.low.at(op.key, (word,)) for word in (0, 1))
+    row = linear((*here[:3], 0), (*type_of(op.q).shape[:3], 1))
+    kept = Kept("bool", (high, low), row, here[3], calls_of_row(Draws.of(op.rate), keys), op.rate)
+    return Apply(dtype, "select", (kept, Const(dtype, share(op.rate)), Const(dtype, 0.0)))
 
 
 def _within(builder: Builder, op: Op, here: Indices) -> Scalar:

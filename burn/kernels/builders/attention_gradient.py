@@ -14,7 +14,7 @@ from burn.dialect.mlir import ir
 from burn.dialect.op import Op
 from burn.dialect.query import op_of
 from burn.dialect.shape import Reshape, Transpose
-from burn.dialect.types import type_of
+from burn.dialect.types import HALF_DTYPES, type_of
 from burn.kernels.body import (
     Accumulator,
     Apply,
@@ -27,7 +27,7 @@ from burn.kernels.body import (
     Stage,
     Write,
 )
-from burn.kernels.builders.attention import score_of, window
+from burn.kernels.builders.attention import factor_of, score_of, window
 from burn.kernels.builders.builder import (
     Builder,
     Call,
@@ -41,12 +41,23 @@ from burn.kernels.builders.builder import (
 from burn.kernels.lower import linear
 from burn.kernels.preferences import Preferences
 
+NARROW = 64
+"""The most features of a head for `Preferences.fused_gradient_keys`."""
+
 
 def build(group: Group, preferences: Preferences) -> list[Call]:
     op = anchor_of(group, "attention_gradient")
-    apart: tuple[tuple[int, ...], ...] = ((0, 1, 2),) if preferences.fused_gradients else ((0,), (1, 2))
+    apart: tuple[tuple[int, ...], ...] = ((0, 1, 2),) if _computes_all(op, preferences) else ((0,), (1, 2))
     operands = [call for wanted in apart if (call := _gradient(group, op, wanted)) is not None]
     return [_dots(group, op), *operands]
+
+
+def _computes_all(op: Op, preferences: Preferences) -> bool:
+    """True if one kernel computes the gradients of queries, keys and values."""
+    q, keys, features = type_of(op.q), type_of(op.k).shape[2], (type_of(op.q).shape[3], type_of(op.v).shape[3])
+    narrow = q.dtype in HALF_DTYPES and all(isinstance(d, int) and d <= NARROW for d in features)
+    few = isinstance(keys, int) and keys <= preferences.fused_gradient_keys
+    return preferences.fused_gradients or (narrow and few)
 
 
 def _dots(group: Group, op: Op) -> Call:
@@ -100,6 +111,7 @@ def _gradient(group: Group, op: Op, wanted: tuple[int, ...]) -> Call | None:
         "keys": operand(op.k, b, g, j, d),
         "values": operand(op.v, b, g, j, e),
         "score": score_of(builder, op, dtype, (b, head, i, j), key.extent, first, stop),
+        "factor": factor_of(builder, op, dtype, (b, head, i, j), key.extent),
         "score_derivative": _score_derivative(op, dtype),
         "output_gradient": operand(op.g, b, head, i, e),
         "norm": operand(op.norms, b, head, i),

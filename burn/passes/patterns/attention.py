@@ -16,10 +16,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from burn.dialect import ops
+from burn.dialect.attention_gradient import has_kernels
 from burn.dialect.compose import check_size, number_like, reshape, transpose
 from burn.dialect.constants import known_array
 from burn.dialect.contraction import DotGeneral
 from burn.dialect.dims import Dim, dim_min
+from burn.dialect.dropout import RandomKept, share
 from burn.dialect.mlir import ir
 from burn.dialect.op import Op
 from burn.dialect.pointwise import Add, And, Div, Mul, Select
@@ -31,6 +33,10 @@ from burn.passes.algebra.positions import counted_axis
 from burn.passes.patterns.match import pattern
 
 ROUNDED = 1e-6
+
+HIDING = -1e4
+"""A number in place of minus infinity, as in models of 2018 (GPT). A score hidden by it has no weight unless all other scores of
+its row are below -9,896."""
 
 
 @dataclass(frozen=True)
@@ -52,15 +58,26 @@ class Probabilities:
     guarded: ir.Value | None
 
 
+@dataclass(frozen=True)
+class Dropped:
+    """Probabilities before dropout, and its key and rate."""
+
+    p: ir.Value
+    key: ir.Value
+    rate: float
+
+
 @pattern("dot_general")
 def attention(rewriter: Rewriter, op: Op) -> ir.Value | None:
-    """softmax(q k^T * scale + mask) v, with heads (rank 4) or with heads merged into the batch (rank 3)"""
+    """softmax(q k^T * scale + mask) v, with heads (rank 4) or with heads merged into the batch (rank 3). There may be dropout
+    before v."""
     rank = result_type(op).rank
     batch = tuple(range(rank - 2))
     if rank not in (3, 4) or op.lhs_batch != batch or op.lhs_contract != (rank - 1,) or op.dtype is not None:
         return None
-    found = _probabilities(op.lhs)
-    scores = _scores(found.scores) if found is not None else None
+    dropped = _dropped(op.lhs)
+    found = _probabilities(op.lhs if dropped is None else dropped.p)
+    scores = _scores(rewriter, found.scores) if found is not None else None
     if found is None or scores is None or type_of(scores.dot.lhs).dtype != type_of(op.rhs).dtype:
         return None
     dot = scores.dot
@@ -82,8 +99,14 @@ def attention(rewriter: Rewriter, op: Op) -> ir.Value | None:
     if scores.factor is not None:
         q = ops.mul(q, scores.factor)
     operands = [_with_heads(x) for x in (q, k, v)]
+    if dropped is not None and not has_kernels(type_of(operands[0]), type_of(operands[2]), found.precision):
+        return None
     scale = usual(scale, type_of(q).shape[-1])
-    made = ops.attention(*operands, mask, None, scale=scale, precision=found.precision)
+    how = {"scale": scale, "precision": found.precision}
+    if dropped is None:
+        made = ops.attention(*operands, mask, None, **how)
+    else:
+        made = ops.dropped_attention(*operands, mask, None, dropped.key, rate=dropped.rate, **how)
     return reshape(made, result_type(op).shape)
 
 
@@ -91,6 +114,18 @@ def usual(scale: float, features: Dim) -> float:
     """1 / sqrt(features) instead of a scale that differs from it by the rounding of an exporter that computed it in float32."""
     usual = 1 / math.sqrt(features) if isinstance(features, int) and features > 0 else scale
     return usual if math.isclose(scale, usual, rel_tol=ROUNDED) else scale
+
+
+def _dropped(value: ir.Value) -> Dropped | None:
+    """Looks through dropout: where(kept, p / (1 - rate), 0)."""
+    chosen = is_named(value, "select")
+    kept = op_of(chosen.condition) if chosen is not None else None
+    if chosen is None or not isinstance(kept, RandomKept) or splat(chosen.on_false) != 0 or not used_once(value):
+        return None
+    p, factor = _scaled(chosen.on_true)
+    is_usual = math.isclose(factor, share(kept.rate), rel_tol=ROUNDED) and 0 < kept.rate < 1
+    alone = is_usual and used_once(chosen.on_true) and kept.shape == type_of(p).shape
+    return Dropped(p, kept.key, kept.rate) if alone else None
 
 
 def _probabilities(value: ir.Value) -> Probabilities | None:
@@ -139,7 +174,7 @@ def _unconverted(value: ir.Value) -> ir.Value:
     return cast.x if cast is not None and type_of(cast.x).dtype in FLOATS else value
 
 
-def _scores(value: ir.Value) -> Scores | None:
+def _scores(rewriter: Rewriter, value: ir.Value) -> Scores | None:
     """The first matmul, looking through a mask and a scale; the mask is added to scaled scores."""
     mask: ir.Value | None = None
     factor: ir.Value | None = None
@@ -164,13 +199,45 @@ def _scores(value: ir.Value) -> Scores | None:
             if inner is None:
                 return None
             value, mask = inner
-        elif isinstance(op, Select) and mask is None and scale == 1.0 and splat(op.on_false) == -math.inf:
+        elif isinstance(op, Select) and mask is None and scale == 1.0 and _hides(rewriter, op):
             value, mask = op.on_true, op.condition
         elif isinstance(op, Select) and mask is None and scale == 1.0 and splat(op.on_true) == -math.inf:
             value, mask = op.on_false, ops.not_(op.condition)
         else:
             return None
     return None
+
+
+def _hides(rewriter: Rewriter, op: Op) -> bool:
+    """True if a choice hides the scores where its condition does not hold. With `HIDING`, every query has a key: itself."""
+    number, sizes = splat(op.on_false), result_type(op).shape[-2:]
+    if number is None or number > HIDING:
+        return False
+    return number == -math.inf or (len(sizes) == 2 and _is_causal(rewriter, op.condition, (sizes[0], sizes[1])))
+
+
+@pattern("add")
+def multiplied_mask(rewriter: Rewriter, op: Op) -> ir.Value | None:
+    """x * b + (1 - b) * c = where(b != 0, x, c) for a constant b of zeros and ones, such as the causal mask of GPT"""
+    for left, right in ((op.lhs, op.rhs), (op.rhs, op.lhs)):
+        shown, hidden = is_named(left, "mul"), is_named(right, "mul")
+        if shown is None or hidden is None:
+            continue
+        for factor, number in ((hidden.lhs, splat(hidden.rhs)), (hidden.rhs, splat(hidden.lhs))):
+            rest = is_named(factor, "sub")
+            if rest is None or number is None or splat(rest.lhs) != 1 or not _is_zero_or_one(rewriter, rest.rhs):
+                continue
+            x = shown.lhs if shown.rhs == rest.rhs else shown.rhs
+            if rest.rhs in (shown.lhs, shown.rhs) and type_of(x) == result_type(op):
+                return ops.select(ops.ne(rest.rhs, number_like(0.0, rest.rhs)), x, number_like(float(number), x))
+    return None
+
+
+def _is_zero_or_one(rewriter: Rewriter, value: ir.Value) -> bool:
+    """True for a constant, or a part of one, of zeros and ones."""
+    part = is_named(value, "slice")
+    known = known_array(value if part is None else part.x, rewriter.weights)
+    return known is not None and bool(((known == 0) | (known == 1)).all())
 
 
 def _leads_to_dot(value: ir.Value) -> bool:
@@ -227,13 +294,13 @@ def _guards(guarded: ir.Value, added: ir.Value | None, mask: ir.Value | None) ->
     return mask is not None and type_of(mask).dtype == "bool" and added is not None and guarded == added
 
 
-@pattern("attention")
+@pattern("attention", "dropped_attention")
 def shared_heads(rewriter: Rewriter, op: Op) -> ir.Value | None:
     """attention(q, repeat(k), repeat(v)) = attention(q, k, v): the number of key heads implies the sharing"""
     k, v = _repeated(op.k), _repeated(op.v)
     if k is None or v is None or type_of(k).shape[1] != type_of(v).shape[1]:
         return None
-    return type(op).build(op.q, k, v, op.mask, op.lengths, **op.attrs)
+    return type(op).build(op.q, k, v, *op.args[3:], **op.attrs)
 
 
 def _repeated(value: ir.Value) -> ir.Value | None:
@@ -248,16 +315,29 @@ def _repeated(value: ir.Value) -> ir.Value | None:
     return reshape(spread.x, (b, g, t, d)) if whole and one == 1 and spread.shape == (b, g, count, t, d) else None
 
 
-@pattern("attention")
+@pattern("attention", "dropped_attention")
 def broadcast_mask(rewriter: Rewriter, op: Op) -> ir.Value | None:
     """attention(.., broadcast(mask)) = attention(.., mask)"""
     spread = is_named(op.mask, "broadcast_to") if op.mask is not None else None
     if spread is None:
         return None
-    return type(op).build(op.q, op.k, op.v, spread.x, op.lengths, **op.attrs)
+    return type(op).build(op.q, op.k, op.v, spread.x, *op.args[4:], **op.attrs)
 
 
-@pattern("attention")
+@pattern("attention", "dropped_attention")
+def without_mask(rewriter: Rewriter, op: Op) -> ir.Value | None:
+    """attention(.., a mask that masks nothing) = attention(..)"""
+    number = splat(op.mask) if op.mask is not None else None
+    if number is None or number != (1 if type_of(op.mask).dtype == "bool" else 0):
+        return None
+    space = (*type_of(op.q).shape[:3], type_of(op.k).shape[2])
+    shape = type_of(op.mask).shape
+    if any(d not in (1, size) for d, size in zip(shape, space[4 - len(shape) :], strict=True)):
+        return None  # its sizes are checked
+    return type(op).build(op.q, op.k, op.v, None, *op.args[4:], **op.attrs)
+
+
+@pattern("attention", "dropped_attention")
 def causal_mask(rewriter: Rewriter, op: Op) -> ir.Value | None:
     """attention(.., mask of key <= query) = attention(.., causal)
 
@@ -288,7 +368,7 @@ def causal_mask(rewriter: Rewriter, op: Op) -> ir.Value | None:
             return None  # with another mask a query may have no key, and then the number added counts
         mask = None
     _check_triangle(rewriter, op.mask, sizes)
-    return type(op).build(op.q, op.k, op.v, mask, None, **{**attrs, "causal": True})
+    return type(op).build(op.q, op.k, op.v, mask, *op.args[4:], **{**attrs, "causal": True})
 
 
 IEEE = frozenset({"float16", "float32", "float64"})

@@ -21,3 +21,14 @@ func.func @main(%q: tensor<1x2x3x4xf32>) -> (tensor<1x2x3x4xf32>, tensor<1x2x3x4
 }
 // CHECK: "burn.attention"(
 // CHECK: "burn.attention_forward"(
+
+// ----- attention with dropout that is kept for its backward pass is not computed again
+func.func @main(%q: tensor<1x2x3x4xf32>, %g: tensor<1x2x3x4xf32>, %key: tensor<2xui32>) -> (tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>) {
+  %0 = "burn.dropped_attention"(%q, %q, %q, %key) {segments = array<i64: 1, 1, 1, 0, 0, 1>, rate = 1.0e-01 : f64, scale = 5.0e-01 : f64} : (tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>, tensor<2xui32>) -> tensor<1x2x3x4xf32>
+  %1 = "burn.exp"(%0) : (tensor<1x2x3x4xf32>) -> tensor<1x2x3x4xf32>
+  %2:2 = "burn.dropped_attention_forward"(%q, %q, %q, %key) {segments = array<i64: 1, 1, 1, 0, 0, 1>, rate = 1.0e-01 : f64, scale = 5.0e-01 : f64} : (tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>, tensor<2xui32>) -> (tensor<1x2x3x4xf32>, tensor<1x2x3xf32>)
+  "burn.return"(%1, %2#0) : (tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>) -> ()
+}
+// CHECK-NOT: "burn.dropped_attention"(
+// CHECK: %[[KEPT:.*]]:2 = "burn.dropped_attention_forward"
+// CHECK: "burn.exp"(%[[KEPT]]#0)

@@ -81,13 +81,22 @@ def warp_specialised(
     return shape if enough else None
 
 
-def gradient_block(is_half: bool, of_rows: bool, rows: Dim, keys: Dim, depth: int) -> Block:
+def whole_gradient_block(rows: Dim, keys: int) -> Block:
+    """The same for the backward pass if a program has all keys of a head, and iterates over rows."""
+    most = max(LEAST, power_of_two(keys))
+    high = min(64, max(LEAST, power_of_two(rows))) if isinstance(rows, int) else 64
+    return Block(high, most, 8 if most > 64 else 4, 1)
+
+
+def gradient_block(is_half: bool, of_rows: bool, rows: Dim, keys: Dim, depth: int, dropout: bool = False) -> Block:
     """The same for the backward pass. of_rows: a program has a block of rows and iterates over keys; otherwise the
-    converse, with two accumulators in registers."""
+    converse, with two accumulators in registers. dropout: its random numbers take registers."""
     if not is_half:
         block = Block(32, 32) if depth <= 128 else Block(16, 16)
     elif depth > 128:
         block = Block(64, 32, 8, 2) if of_rows else Block(32, 64, 8, 2)
+    elif dropout and depth <= 64:
+        block = Block(64, 64, 4, 3 if of_rows else 2)
     elif of_rows:
         block = Block(128, 64, 8)
     else:

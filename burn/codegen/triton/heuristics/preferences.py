@@ -28,6 +28,7 @@ PREFERENCES = Preferences(
     concat_operands=4,
     concat_chain=12,
     concat_loads=64,
+    fused_gradient_keys=128,
     split_keys=128,
     split_rows=64,
     split_programs=USUAL_ABILITIES.processors,

@@ -21,7 +21,7 @@ from burn.codegen.triton.hopper.warp_specialised import (
 from burn.codegen.triton.printed import Printed
 from burn.codegen.triton.tensor_maps import matrix
 from burn.dialect.dims import Dim, product
-from burn.kernels.body import AttentionKernel, Load
+from burn.kernels.body import AttentionKernel, Load, has_dropout
 from burn.kernels.rewrite import fetches
 
 
@@ -62,6 +62,7 @@ class _Attention(WarpSpecialisedPrinter):
             and all(is_rounding(write.value, self.operands[0].dtype) for write in kernel.epilogue)
             and all(printable(write.value) for write in kernel.norms)
             and not fetches(kernel)
+            and not has_dropout(kernel)
         )
 
     def print(self) -> Printed:

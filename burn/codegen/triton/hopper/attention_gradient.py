@@ -21,7 +21,7 @@ from burn.codegen.triton.hopper.warp_specialised import (
 from burn.codegen.triton.printed import Printed
 from burn.codegen.triton.tensor_maps import matrix
 from burn.dialect.dims import Dim, product
-from burn.kernels.body import AttentionGradientKernel, Const, Load
+from burn.kernels.body import AttentionGradientKernel, Const, Load, has_dropout
 from burn.kernels.rewrite import fetches
 
 
@@ -68,6 +68,7 @@ class _Gradient(WarpSpecialisedPrinter):
             and all(is_rounding(write.value, narrow) for write in (*kernel.key_writes, *kernel.value_writes))
             and all(printable(node) for node in (kernel.norm, kernel.dot))
             and not fetches(kernel)
+            and not has_dropout(kernel)
         )
 
     def print(self) -> Printed:

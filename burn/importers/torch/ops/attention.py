@@ -9,13 +9,13 @@ import torch
 
 from burn.dialect import ops
 from burn.dialect.attention import bias, heads_per_group, probabilities, scores, visible
+from burn.dialect.attention_dropout import attention_with_dropout
 from burn.dialect.attention_gradient import LOG2E, has_kernels
 from burn.dialect.compose import broadcast_to, convert, dim_value, number, number_like, reshape, transpose
 from burn.dialect.dims import Dim, exact_div, product
 from burn.dialect.mlir import ir
 from burn.dialect.types import type_of
 from burn.importers.torch.node import Node, aten
-from burn.importers.torch.ops.factory import dropped
 
 
 @aten("scaled_dot_product_attention.default")
@@ -33,18 +33,20 @@ def attention(
 ) -> ir.Value:
     """q [.., s, d], k [.., t, d], v [.., t, e]; query head i looks at key head i // (heads / key heads).
 
-    `causal` aligns the first query with the first key (torch's rule, also where s and t differ). With dropout it is written out,
-    so that probabilities can be dropped."""
+    `causal` aligns the first query with the first key (torch's rule, also where s and t differ)."""
     q, factor = _scaled(q, _scale(node, q, scale))
     lead = node.shape[:-2]
     q, k, v = (_four(x, lead, enable_gqa) for x in (q, k, v))
     if mask is not None:
         mask = _mask(mask, lead, q)
-    if dropout:
-        p = _grouped(dropped(node, probabilities(_biased(q, factor, k, mask, causal)), dropout)[0], k)
-        out = ops.dot_general(p, v, lhs_batch=(0, 1), rhs_batch=(0, 1), lhs_contract=(3,), rhs_contract=(2,))
+    options = {"scale": factor, "causal": causal}
+    if 0 < dropout < 1:
+        key = node.importer.random_key()
+        out = attention_with_dropout(q, k, v, mask, None, key, rate=float(dropout), **options)
     else:
-        out = ops.attention(q, k, v, mask, scale=factor, causal=causal)
+        out = ops.attention(q, k, v, mask, **options)
+        if dropout:  # a probability of one
+            out = ops.mul(out, number_like(0.0, out))
     return reshape(out, node.shape)
 
 

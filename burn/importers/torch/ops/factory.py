@@ -9,6 +9,7 @@ from typing import Any
 from burn.dialect import ops
 from burn.dialect.compose import broadcast_to, convert, number, number_like, part, reshape, times
 from burn.dialect.dims import Expr
+from burn.dialect.dropout import share
 from burn.dialect.mlir import ir
 from burn.dialect.types import FLOATS, INTEGERS, PARTS, TensorType, type_of
 from burn.importers.torch.node import Node, aten
@@ -168,10 +169,8 @@ def native_dropout(node: Node, x: ir.Value, p: float, train: bool | None) -> lis
 def dropped(node: Node, x: ir.Value, p: float) -> list[ir.Value]:
     """x with elements zeroed with probability p, the others scaled up; which were kept."""
     type_ = type_of(x)
-    draws = ops.random_uniform(node.importer.random_key(), shape=type_.shape, dtype="float32")
-    kept = ops.ge(draws, number(p, "float32"))
-    scale = 0.0 if p == 1 else 1 / (1 - p)
-    return [ops.select(kept, ops.mul(x, number_like(scale, x)), number_like(0, x)), kept]
+    kept = ops.random_kept(node.importer.random_key(), shape=type_.shape, rate=float(p))
+    return [ops.select(kept, ops.mul(x, number_like(share(p), x)), number_like(0, x)), kept]
 
 
 @aten("dropout.default")
