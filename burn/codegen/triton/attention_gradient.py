@@ -55,7 +55,7 @@ class _Gradient(Attended):
         depth, columns = padded(sizes.depth, "queries"), padded(sizes.column, "values")
         seen = (sizes.row.extent, sizes.key.extent)
         wide, is_half = max(depth, columns), bool(self.narrow)
-        # with all keys of a head, a program computes the gradients of all rows too
+        # a program that holds every key of a head also computes the gradients of the rows
         self.by_rows, self.is_whole = not kernel.of_keys, kernel.of_rows and kernel.of_keys
         if self.is_whole:
             assert isinstance(sizes.key.extent, int)
