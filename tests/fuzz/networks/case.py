@@ -189,7 +189,8 @@ def stepped(plan: Plan, module: Network, x: torch.Tensor) -> Values:
         precision=plan.precision,
         device=None if DEVICE == "cpu" else DEVICE,
     )
-    before = {name: p.numpy().copy() for name, p in graph.named_parameters() if p.dtype == "float32"}
+    trained = {name for name, _ in module.named_parameters()}  # without the statistics of batch norms
+    before = {name: p.numpy().copy() for name, p in graph.named_parameters() if name in trained}
     loss = step(x.numpy())
     after = {name: p.numpy() for name, p in graph.named_parameters()}
     if step.scale is not None and all(np.array_equal(a, after[name]) for name, a in before.items()):
