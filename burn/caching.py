@@ -42,6 +42,8 @@ def artefact_of(
     made = _compile(make, options, file)
     if made.is_portable:
         store.put_later(key, replace(made, made_by=options.made_by()), is_current, file)
+    elif file is not None:
+        file.close()
     return made
 
 

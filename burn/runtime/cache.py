@@ -109,7 +109,7 @@ class Cache:
         with suppress(OSError):
             if not are_copied():
                 self.make_folders(path)
-                return ConstantsFile(path.parent)
+                return ConstantsFile(path.parent, self.size)
         return None
 
     def put_later(
@@ -120,18 +120,24 @@ class Cache:
         file: ConstantsFile | None = None,
     ) -> None:
         """The same, unless `is_current` returns false. For a large artefact a thread does both, while the program goes on. file:
-        one of `constants_file`. It becomes the entry if most of its bytes are the artefact's constants."""
+        one of `constants_file`. It is closed, and becomes the entry if most of its bytes are the artefact's
+        constants."""
         in_file = sum(c.bytes for c in artefact.constants if c.stored is not None and c.stored.file is file)
 
         def save(path: Path) -> None:
             if file is not None and in_file >= _MOSTLY * file.size:
-                package.finish(artefact, file, path)
-            else:
-                artefact.save(path, durable=False)
+                with suppress(OSError):  # without /proc, or where links are not allowed, the file gets no name
+                    package.finish(artefact, file, path)
+                    return
+            artefact.save(path, durable=False)
 
         def put() -> None:
-            if is_current():
-                self._put(self.path(key), save)
+            try:
+                if is_current():
+                    self._put(self.path(key), save)
+            finally:
+                if file is not None:
+                    file.close()
 
         if not self.size or sum(constant.bytes for constant in artefact.constants) < LARGE:
             put()

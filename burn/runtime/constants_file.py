@@ -7,12 +7,14 @@ its name in the cache. A file that never gets a name is gone when its last map i
 
 from __future__ import annotations
 
+import errno
 import mmap
 import os
 import threading
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from itertools import count
 from pathlib import Path
 from typing import NamedTuple
 
@@ -24,6 +26,7 @@ ALIGNMENT = 64
 START = 4096
 """Offset of the first constant, behind a page for the prefix of a compiled program."""
 
+_numbers = count()
 _FIRST = 16 << 20  # bytes of the file that are mapped at first; each further map has twice as many
 
 
@@ -42,13 +45,15 @@ class Stored(NamedTuple):
 class ConstantsFile:
     """See the module. Several threads may add constants."""
 
-    def __init__(self, folder: Path) -> None:
-        """Raises OSError if the folder's file system has no files without a name, and on systems other than Linux."""
+    def __init__(self, folder: Path, most: int = 1 << 62) -> None:
+        """most: bytes that the file may have. Raises OSError if the folder's file system has no files without a name, and on
+        systems other than Linux."""
         if not hasattr(os, "O_TMPFILE"):
             raise OSError("this system has no files without a name")
         self._handle = os.open(folder, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600)
-        weakref.finalize(self, os.close, self._handle)
-        self.path = folder / f".constants {self._handle}"
+        self._close = weakref.finalize(self, os.close, self._handle)
+        self._most = most
+        self.path = folder / f".constants {next(_numbers)}"
         """An identity of the file in this process. There is no file of that name."""
         self.end = START
         """Offset behind the last constant."""
@@ -113,7 +118,15 @@ class ConstantsFile:
                 temporary.unlink()
             raise
 
+    def close(self) -> None:
+        """Closes the descriptor: constants can be read, but no longer added. Maps have descriptors of their own."""
+        with self._lock:
+            self._close()
+            self._handle = -1
+
     def _reserve(self, offset: int, size: int) -> None:
+        if offset + size > self._most:
+            raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
         if any(start <= offset and offset + size <= end for start, end, _ in self._maps):
             return
         start = offset // mmap.PAGESIZE * mmap.PAGESIZE

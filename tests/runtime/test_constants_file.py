@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import warnings
 from dataclasses import replace
 from pathlib import Path
 
@@ -192,3 +193,53 @@ def test_packed_weights_take_no_memory_of_their_own(tmp_path: Path) -> None:
     assert after < before - (48 << 20), "the weights as given are gone, and their panels are in the file"
     assert np.isfinite(largest) and largest > 0
     assert max(path.stat().st_size for path in tmp_path.rglob("*.burn")) > 64 << 20
+
+
+def test_a_file_that_gets_no_name(cache: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As without /proc. The entry is written as others are, without a warning."""
+
+    def unnamed(*_: object, **__: object) -> None:
+        raise FileNotFoundError(2, "No such file or directory")
+
+    monkeypatch.setattr(os, "link", unnamed)
+    file, constants = filed(cache, [drawn(40_000), drawn(7)])
+    with warnings.catch_warnings(action="error"):
+        cache.put_later(b"key", artefact(*constants), lambda: True, file)
+        found = cache.get(b"key")
+    assert found is not None
+    for given, constant in zip(constants, found.constants, strict=True):
+        np.testing.assert_array_equal(constant.array(), given.array())
+
+
+def test_a_file_is_no_larger_than_its_cache(tmp_path: Path) -> None:
+    file, constants = filed(Cache(tmp_path, 100_000), [drawn(60_000), drawn(60_000, 1), drawn(20_000, 2)])
+    assert [constant.stored is not None for constant in constants] == [True, False, True]
+    np.testing.assert_array_equal(constants[1].array(), drawn(60_000, 1))
+    assert file.end <= 100_000
+
+
+def test_descriptors_are_closed(cache: Cache) -> None:
+    """A program that is in use has the descriptor of its map, as one that was loaded."""
+    before = len(os.listdir("/proc/self/fd"))
+    file, constants = filed(cache, [drawn(40_000)])
+    cache.put_later(b"key", artefact(*constants), lambda: True, file)
+    assert len(os.listdir("/proc/self/fd")) == before + 1
+    with pytest.raises(OSError, match="descriptor"):
+        file.add(drawn(20_000))
+    np.testing.assert_array_equal(constants[0].array(), drawn(40_000))
+    del file, constants
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_files_are_not_confused(cache: Cache) -> None:
+    """A descriptor that was closed is another file's. Weights at the same offset are different ones."""
+    first, second = cache.constants_file(b"key"), None
+    assert first is not None
+    store = WeightStore(file=first)
+    one = store.add_array(drawn(40_000))
+    first.close()
+    store.file = second = cache.constants_file(b"key")
+    assert second is not None
+    two = store.add_array(drawn(40_000, 1))
+    np.testing.assert_array_equal(store.get(one), drawn(40_000))
+    np.testing.assert_array_equal(store.get(two), drawn(40_000, 1))
