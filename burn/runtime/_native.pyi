@@ -195,7 +195,7 @@ def trim_memory() -> None:
 
 def release_library(name: str) -> int:
     """Unmaps the resident pages of code and read-only data of the loaded libraries whose paths contain `name`. The next access
-    maps them again. Returns the bytes of the address ranges, 0 on systems other than Linux."""
+    maps them again. Segments with changed pages stay. Returns the bytes of the address ranges, 0 on systems other than Linux."""
 
 def begin_library_bound(name: str, room: int, others: int) -> None:
     """Until as many calls of `end_library_bound`, a thread releases these pages whenever enough bytes of files have become

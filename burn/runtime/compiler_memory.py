@@ -21,8 +21,9 @@ READ_ONCE = (
 """Names of libraries whose pages importing and reading a model map, and compiling hardly needs."""
 
 ROOM = 16 << 20
-"""Bytes of files that may become resident between two releases during a compilation. A network compiles 4 % longer with 16 MB
-than with 24 MB, and 10 % with 12 MB."""
+"""Bytes of files that may become resident between two releases during a compilation. Releases take 10 to 15 % of the CPU time of
+a compilation, because code in use is mapped again. The peak of a small model is 103 MB instead of 119 MB, and DenseNet's 126 MB
+instead of 132 MB."""
 
 OTHERS = 8
 """Bytes of other resident memory for each byte of room: releases in a large process would take longer than they are worth."""

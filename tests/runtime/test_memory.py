@@ -5,7 +5,9 @@ from __future__ import annotations
 import ctypes
 import mmap
 import os
+import signal
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -164,3 +166,58 @@ def test_memory_of_runs_is_released(run) -> None:
     program.release_memory()
     assert program.arena_bytes == 0
     np.testing.assert_array_equal(program(np.ones(5, np.float32))[-1], first[-1])
+
+
+def test_changed_code_stays() -> None:
+    """A debugger's breakpoint, or the patch of a tool, is in a page that the process has of its own."""
+    context()
+    libc = ctypes.CDLL(None, use_errno=True)
+    read_pages(LIBRARY)
+    for line in Path("/proc/self/maps").read_text().splitlines():
+        words = line.split()
+        if len(words) > 5 and LIBRARY in words[5] and words[1] == "r-xp":
+            break
+    else:
+        pytest.fail("the library has no code")
+    start, end = (int(number, 16) for number in words[0].split("-"))
+    page = ctypes.c_void_p((start + end) // 2 // mmap.PAGESIZE * mmap.PAGESIZE)
+    assert page.value is not None
+    byte = ctypes.c_ubyte.from_address(page.value)
+    given = byte.value
+    protections = mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC
+    assert libc.mprotect(page, mmap.PAGESIZE, protections) == 0
+    try:
+        byte.value = given ^ 0xFF
+        _native.release_library(LIBRARY)
+        assert byte.value == given ^ 0xFF
+    finally:
+        byte.value = given
+        libc.madvise(page, mmap.PAGESIZE, mmap.MADV_DONTNEED)
+        libc.mprotect(page, mmap.PAGESIZE, mmap.PROT_READ | mmap.PROT_EXEC)
+    _native.release_library(LIBRARY)
+    assert of_library(LIBRARY) < 20e6
+
+
+def test_forks_while_pages_are_released() -> None:
+    """A release holds a lock of the dynamic linker. A child of fork needs it, and has no thread that gives it back."""
+    context()
+    over = threading.Event()
+
+    def release() -> None:
+        while not over.is_set():
+            _native.release_library(LIBRARY)
+
+    callback = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p)(lambda *_: 1)
+    thread = threading.Thread(target=release)
+    thread.start()
+    try:
+        for _ in range(40):
+            child = os.fork()
+            if not child:
+                signal.alarm(5)
+                ctypes.CDLL(None).dl_iterate_phdr(callback, None)
+                os._exit(0)
+            assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    finally:
+        over.set()
+        thread.join()
