@@ -146,6 +146,9 @@ def inputs(rows: int, depth: int, columns: int) -> Program:
         (64, 128, 192, False, False),  # whole panels
         (12, 128, 196, False, False),  # three tiles of rows
         (32, 300, 100, True, False),  # the last panel has separate code
+        (40, 300, 100, True, False),  # tiles of five rows: masked loads in place spill nothing
+        (52, 128, 250, True, False),  # six rows without separate code
+        (52, 128, 100, True, True),  # and with it
         (32, 32, 784, True, True),  # it has none
         (64, 32, 196, True, False),  # the rhs stays in a first-level cache
     ],

@@ -53,8 +53,8 @@ def row_block(kernel: Tiled, rows: Dim, tile: int, part: int | None, target: Tar
     panel.
 
     An rhs that fits in the cache stays there: use few rows at a time. But if each batch of few rows has its own rhs, it
-    comes from memory, and panels are prefetched. Panels of a ragged rhs are copied once for all rows. A larger rhs is read once
-    for each block.
+    comes from memory, and panels are prefetched. Panels of a ragged rhs are copied once for all rows, if that pays
+    (`_copies_ragged`). A larger rhs is read once for each block.
     """
     depth, cached = kernel.depth_elements, target.costs.l2_block
     width = DTYPES[kernel.lhs.dtype].size
@@ -63,7 +63,7 @@ def row_block(kernel: Tiled, rows: Dim, tile: int, part: int | None, target: Tar
         if rows_outside(kernel, GROUP_TILES, target):
             return GROUP_TILES
         left = rows * depth * width
-        if isinstance(left, int) and left <= cached and _copies_ragged(kernel, ceildiv(rows, tile), right, target):
+        if isinstance(left, int) and left <= cached and _copies_ragged(kernel, rows, tile, right, target):
             return None
         near = kernel.packed and kernel.batch and not kernel.valid and isinstance(left, int) and left <= cached // NEAR
         return None if near else 1
@@ -119,17 +119,26 @@ FIRST_LEVEL = 32 << 10
 """Bytes that fit in every first-level cache."""
 
 
-def _copies_ragged(kernel: Tiled, tiles: Dim, right: int, target: Target) -> bool:
+UNSPILLED_ROWS = 6
+"""The most rows of a tile that reads masked columns in place without spills. LLVM moves row elements of several unrolled steps
+before the masked loads. With 8 rows they exceed 32 vector registers: kernels stored 20 vectors on the stack and took 1.6 times
+as long. Separate code for the last panel also spills with 6 rows."""
+
+
+def _copies_ragged(kernel: Tiled, rows: Dim, tile: int, right: int, target: Target) -> bool:
     """True if panels of an rhs of `right` bytes pay a copy because columns do not fill the last one. Loads are then masked.
-    Without AVX-512 that takes twice the time. With it masked loads are slow from a second-level cache: if all panels have
-    them, because none has separate code, or for twice as many rows."""
+    Without AVX-512 that takes twice the time. With it only tiles of many rows are slow (`UNSPILLED_ROWS`). With separate code for
+    the last panel, twice as many rows must share the copy."""
     columns, lanes = kernel.column.extent, target.lanes(DTYPES[kernel.dtype].size)
+    tiles = ceildiv(rows, tile)
     if not isinstance(columns, int) or columns % kernel.width == 0 or not _pays_to_copy(kernel, tiles, target):
         return False
     if parts_masks(target):
         return True
     is_separate = last_vectors(columns, kernel.width, lanes) is not None
-    return right > FIRST_LEVEL and _pays_to_copy(kernel, floordiv(tiles, 2) if is_separate else tiles, target)
+    if right <= FIRST_LEVEL or tile <= (UNSPILLED_ROWS - 1 if is_separate else UNSPILLED_ROWS):
+        return False
+    return _pays_to_copy(kernel, floordiv(tiles, 2) if is_separate else tiles, target)
 
 
 ADDRESSES = 10
